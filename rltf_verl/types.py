@@ -18,7 +18,7 @@ Message = dict[str, str]
 StopReason = Literal[
     "solved", "horizon", "not_asked", "feedback_unavailable", "prompt_too_long", "ungraded"
 ]
-"""`not_asked`: feedback was not wanted (`rltf.feedback.ask`), which is no failure;
+"""`not_asked`: feedback was not wanted (`rltf.feedback.ask`), not a failure;
 `feedback_unavailable`: it was.
 """
 
@@ -48,9 +48,13 @@ class Problem:
     """
 
 
+MAX_SCORE = 1e6
+"""Largest size of a score: returns, advantages and losses of larger ones overflow."""
+
+
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """The verifier's verdict on one attempt."""
+    """The verifier's verdict on one attempt. Raises ValueError if the score is out of range."""
 
     correct: bool
     format_ok: bool
@@ -65,6 +69,10 @@ class Grade:
     """What the grader saw and `Env.explain` needs, so that it need not be found out twice;
     JSON-serialisable.
     """
+
+    def __post_init__(self) -> None:
+        if self.score is not None and not abs(self.score) <= MAX_SCORE:  # NaN is not either
+            raise ValueError(f"score {self.score:g} must be a number from -1e6 to 1e6; scale it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,17 +113,17 @@ class Feedback:
     """The judge's reply was paid for earlier."""
     leak: str | None = None
     """What the leak guard found: the kind, then the passage (`answer: 0 1 …`). Empty: nothing.
-    None: nobody looked.
+    None: not checked.
     """
     original: str | None = None
-    """What the provider had said, where the leak guard put other words in its place."""
+    """The provider's text, where the leak guard replaced it."""
 
     def __post_init__(self) -> None:
         """Whoever wrote it (a judge, a person, a record, a program): it can be tokenised, logged
         and shown.
 
         Raises:
-            TypeError: the text is none.
+            TypeError: the text is not a string.
         """
         object.__setattr__(self, "text", clean_text(self.text))
         for name in ("leak", "original"):
@@ -150,7 +158,7 @@ class Turn:
     error: str | None = None
     """Why feedback was unavailable, in one line."""
     withheld: Feedback | None = None
-    """Feedback that the leak guard dropped: nobody learnt from it, but it is counted and logged."""
+    """Feedback that the leak guard dropped: it trained nothing, but it is counted and logged."""
     prompt: str | None = None
     """The message that the attempt answers; None for the first attempt, which answers the problem's
     question.
@@ -170,8 +178,8 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One episode at one problem: a line of 1..horizon turns, or a tree when an attempt has several
-    revisions.
+    """One episode at one problem: a branch of 1..horizon turns, or a tree when an attempt has
+    several revisions.
     """
 
     problem: Problem
@@ -239,7 +247,7 @@ class Row:
     """Position in `Episode.turns` of the turn that each token is credited with."""
     log_probs: tuple[float, ...] | None
     """The sampler's log-probs of these tokens, under the prompt they were *sampled* from; 0 where
-    nobody sampled.
+    they were not sampled.
     """
     rewards: tuple[float, ...]
     """Attempt rows: r_k on the last token of turn k, 0 elsewhere. Other rows: their turn's reward
@@ -249,12 +257,12 @@ class Row:
     """In the order of their tokens, which no two share; empty without a teacher."""
 
 
-def line_of(parents: Sequence[int | None], k: int) -> list[int]:
+def path_to(parents: Sequence[int | None], k: int) -> list[int]:
     """The positions of the turns from the first to that at `k`, each the revision of the one
     before.
     """
-    line, at = [k], parents[k]
-    while at is not None:
-        line.append(at)
-        at = parents[at]
-    return line[::-1]
+    path, parent = [k], parents[k]
+    while parent is not None:
+        path.append(parent)
+        parent = parents[parent]
+    return path[::-1]

@@ -131,7 +131,7 @@ async def test_a_provider_that_returns_none_has_no_feedback() -> None:
         async def feedback(self, request: object) -> None:  # type: ignore[override]
             return None
 
-    with pytest.raises(FeedbackUnavailable, match="it returned NoneType, which is no Feedback"):
+    with pytest.raises(FeedbackUnavailable, match="it returned NoneType, not a Feedback"):
         await ask(Nothing("", raises=False), None)  # type: ignore[arg-type]
 
 

@@ -34,8 +34,8 @@ def test_every_choice_that_is_named_exists() -> None:
 def test_what_comes_with_a_method_and_what_is_chosen() -> None:
     rlef = composed("rltf", "rltf/method=rlef")
     assert (rlef.rltf.env.name, rlef.rltf.feedback.provider) == ("code", "verifier")
-    chosen = composed("rltf", "rltf/method=ufo", "rltf/feedback=peer", "rltf/env=math")
-    assert (chosen.rltf.env.name, chosen.rltf.feedback.provider) == ("math", "peer")
+    chosen = composed("rltf", "rltf/method=ufo", "rltf/feedback=replay", "rltf/env=math")
+    assert (chosen.rltf.env.name, chosen.rltf.feedback.provider) == ("math", "replay")
     assert chosen.rltf.reward.turn_decay == 0.5
 
 

@@ -18,7 +18,7 @@ from rltf_verl.config.objectives import Estimator
 
 def first_turn_mean(values: torch.Tensor, episodes: EpisodeBatch) -> torch.Tensor:
     """[S] mean of the group's first-turn values, early-stopped episodes included (paper: b⁽⁰⁾),
-    those without a verdict not; 0 if there is none.
+    those without a verdict excluded; 0 if all lack one.
     """
     sums, counts = first_turn_sums(values, episodes)
     return (sums / counts.clamp(min=1)).to(values.dtype)
@@ -28,10 +28,10 @@ def first_turn_sums(
     values: torch.Tensor, episodes: EpisodeBatch
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """[S] float64 each: sum and number of the group's first-turn values that have a verdict."""
-    known = ~episodes.ungraded[:, 0]
+    has_verdict = ~episodes.ungraded[:, 0]
     of_group = torch.zeros(2, episodes.num_groups, dtype=torch.float64)
-    of_group[0].index_add_(0, episodes.group, torch.where(known, values[:, 0], 0.0).double())
-    of_group[1].index_add_(0, episodes.group, known.double())
+    of_group[0].index_add_(0, episodes.group, torch.where(has_verdict, values[:, 0], 0.0).double())
+    of_group[1].index_add_(0, episodes.group, has_verdict.double())
     return of_group[0][episodes.group], of_group[1][episodes.group]
 
 
@@ -39,7 +39,7 @@ def with_neutral_rewards(episodes: EpisodeBatch, ungraded: torch.Tensor) -> Epis
     """The same episodes, a turn without a verdict with the mean reward of its cohort's other turns
     (0 if it has none).
 
-    It then moves no mean of the cohort, and its own reward is no reason for an advantage. Its
+    It then moves no mean of the cohort and earns no advantage by itself. Its
     return: `returns`.
 
     Args:
@@ -47,9 +47,9 @@ def with_neutral_rewards(episodes: EpisodeBatch, ungraded: torch.Tensor) -> Epis
         ungraded: [S, M] bool.
     """
     require_shape(ungraded=(ungraded, tuple(episodes.valid.shape)))
-    where, known = cohorts(episodes), episodes.valid & ~ungraded
+    where, has_verdict = cohorts(episodes), episodes.valid & ~ungraded
     rewards, graded = (
-        torch.where(ungraded, cohort_mean(values, where, known), values)
+        torch.where(ungraded, cohort_mean(values, where, has_verdict), values)
         for values in (episodes.rewards, episodes.graded)
     )
     return replace(episodes, rewards=rewards, graded=graded, ungraded=ungraded)
@@ -68,10 +68,10 @@ def turn_advantages(
         gradient; alone in its cohort a turn gets 0 (verl's own GRPO gives it its raw return).
     leave_one_out:  b = mean of the others of the cohort. Unbiased, but for turns that are alone:
         they get 0.
-    ragged:  b = Σ over the others / (number of lines − 1), where a line that ended earlier counts
-        as 0, and one without a verdict as its stand-in. Its number of terms does not depend on when
-        anybody stopped, so it is unbiased under ragged turn counts (verl RFC #7244); a single line
-        has b = 0.
+    ragged:  b = Σ over the others / (number of branches − 1), where a branch that ended earlier
+        counts as 0, and one without a verdict as its stand-in. Its number of terms does not depend
+        on when a branch stopped, so it is unbiased under ragged turn counts (verl RFC #7244); a
+        single branch has b = 0.
     joined:  b = mean over the group's first attempts and refined answers together
         (`episodes.joined`), for turns of any number (Critique-GRPO). A refinement that is right
         lowers what its first attempt is worth.
@@ -94,20 +94,21 @@ def turn_advantages(
     )
     graded = members & ~episodes.ungraded
     sums, counts = cohort_sums(returns, where, graded)
-    own = returns.double()
+    values = returns.double()
     if estimator in ("group_mean", "joined"):
         baseline = sums / counts.clamp(min=1)
     elif estimator == "leave_one_out":
-        baseline = torch.where(counts > 1, (sums - own) / (counts - 1).clamp(min=1), own)
+        baseline = torch.where(counts > 1, (sums - values) / (counts - 1).clamp(min=1), values)
     elif estimator == "ragged":
-        baseline = (cohort_sums(returns, where, members)[0] - own) / (where.lines - 1).clamp(min=1)
+        others = cohort_sums(returns, where, members)[0] - values
+        baseline = others / (where.branches - 1).clamp(min=1)
     elif estimator == "first_turn":
-        baseline = first_turn_mean(own, episodes).unsqueeze(1)
+        baseline = first_turn_mean(values, episodes).unsqueeze(1)
     else:
-        baseline = torch.zeros_like(own)
-    advantages = torch.where(episodes.valid & ~episodes.ungraded, own - baseline, 0.0)
+        baseline = torch.zeros_like(values)
+    advantages = torch.where(episodes.valid & ~episodes.ungraded, values - baseline, 0.0)
     if norm_by_std:
-        deviation = torch.where(graded, own - sums / counts.clamp(min=1), 0.0)
+        deviation = torch.where(graded, values - sums / counts.clamp(min=1), 0.0)
         squares, _ = cohort_sums(deviation**2, where, members)
         std = (squares / (counts - 1).clamp(min=1)).sqrt()
         advantages = torch.where(counts > 1, advantages / (std + 1e-8), 0.0)

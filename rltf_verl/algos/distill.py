@@ -16,7 +16,7 @@ def distill_advantages(
     returns: torch.Tensor, episodes: EpisodeBatch, baseline: Baseline, norm_by_std: bool = False
 ) -> torch.Tensor:
     """a_m: the advantage of answer m as an answer to the *first* prompt; read at the last turn of a
-    line.
+    branch.
 
     first_turn (the paper):  a = r − b⁽⁰⁾, the group's mean first-turn reward over all episodes,
         early-stopped ones included. It vanishes only when the student is right without feedback.
@@ -58,7 +58,9 @@ def distill_advantages(
 
 def _leave_one_out(rewards: torch.Tensor, episodes: EpisodeBatch) -> torch.Tensor:
     sums, n = (each.to(rewards.dtype) for each in first_turn_sums(rewards, episodes))
-    others = (sums - rewards[:, 0]) / (n - 1).clamp(min=1)  # who has no verdict has no later answer
+    others = (sums - rewards[:, 0]) / (n - 1).clamp(
+        min=1
+    )  # an episode without a verdict has no later answer
     return torch.where(n > 1, 1.0, 0.0).unsqueeze(1) * (rewards - others.unsqueeze(1))
 
 

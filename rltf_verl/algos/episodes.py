@@ -1,4 +1,4 @@
-"""The episodes of a batch as they were played: lines or trees of turns, all of them in a few
+"""The episodes of a batch as they were played: branches or trees of turns, all of them in a few
 tensors.
 """
 
@@ -13,8 +13,8 @@ from rltf_verl.algos.shapes import require_shape
 
 @dataclass(frozen=True)
 class EpisodeBatch:
-    """S episodes of up to M turns each. In a line, turn m revises turn m − 1; in a tree, an earlier
-    one.
+    """S episodes of up to M turns each. In a branch, turn m revises turn m − 1; in a tree, an
+    earlier one.
     """
 
     rewards: torch.Tensor
@@ -83,7 +83,7 @@ def by_graded_rewards(episodes: EpisodeBatch) -> EpisodeBatch:
 
 
 def depth(episodes: EpisodeBatch) -> torch.Tensor:
-    """[S, M] int64: 0-based number of the turn in its line (0 where not valid)."""
+    """[S, M] int64: 0-based number of the turn in its branch (0 where not valid)."""
     depths = torch.zeros_like(episodes.parent)
     for m in range(1, depths.shape[1]):
         above = depths.gather(1, episodes.parent[:, m : m + 1].clamp(min=0)).squeeze(1)
@@ -107,9 +107,9 @@ class Cohorts:
     """[S, M] int64 cohort of each turn, 0..C−1."""
     num_labels: int
     """C."""
-    lines: torch.Tensor
-    """[S, M] int64: lines that could have reached this turn, whether or not they did: the group's
-    episodes, or the revisions of the attempt at which the tree branched."""
+    branches: torch.Tensor
+    """[S, M] int64: branches that could have reached this turn, whether or not they did: the
+    group's episodes, or the revisions of the attempt at which the tree branched."""
 
 
 def cohorts(episodes: EpisodeBatch) -> Cohorts:
@@ -121,14 +121,14 @@ def cohorts(episodes: EpisodeBatch) -> Cohorts:
     num_episodes, num_turns = episodes.valid.shape
     group_size = torch.bincount(episodes.group, minlength=episodes.num_groups)
     anchor = episodes.group.unsqueeze(1).repeat(1, num_turns)
-    lines = group_size[episodes.group].unsqueeze(1).repeat(1, num_turns)
+    branches = group_size[episodes.group].unsqueeze(1).repeat(1, num_turns)
     num_anchors = episodes.num_groups
     children = num_revisions(episodes)
     if bool((children > 1).any()):
-        _anchor_below_branches(episodes, children, anchor, lines)
+        _anchor_below_branches(episodes, children, anchor, branches)
         num_anchors += num_episodes * num_turns
     # Anchor and depth (0..M−1) as one number.
-    return Cohorts(anchor * num_turns + depth(episodes), num_anchors * num_turns, lines)
+    return Cohorts(anchor * num_turns + depth(episodes), num_anchors * num_turns, branches)
 
 
 def cohort_sums(
@@ -147,7 +147,7 @@ def cohort_sums(
 
 
 def cohort_mean(values: torch.Tensor, where: Cohorts, members: torch.Tensor) -> torch.Tensor:
-    """[S, M] mean of the members of each turn's cohort, 0 where there is none; arguments as
+    """[S, M] mean of the members of each turn's cohort, 0 where a cohort is empty; arguments as
     `cohort_sums`.
     """
     sums, counts = cohort_sums(values, where, members)
@@ -158,19 +158,19 @@ def joined(episodes: EpisodeBatch) -> tuple[Cohorts, torch.Tensor]:
     """The group as one cohort, and [S, M] bool, which turns are in it: its first attempts and its
     refined answers.
 
-    A refined answer is the last turn of a line of two or more; what stands between is compared with
-    them, but moves no mean.
+    A refined answer is the last turn of a branch of two or more; what stands between is
+    compared with them, but moves no mean.
     """
     num_turns = episodes.valid.shape[1]
     size = torch.bincount(episodes.group, minlength=episodes.num_groups)[episodes.group]
-    label, lines = (each.unsqueeze(1).repeat(1, num_turns) for each in (episodes.group, size))
+    label, branches = (each.unsqueeze(1).repeat(1, num_turns) for each in (episodes.group, size))
     is_first = episodes.parent < 0
     members = episodes.valid & (is_first | (num_revisions(episodes) == 0))
-    return Cohorts(label, episodes.num_groups, lines), members
+    return Cohorts(label, episodes.num_groups, branches), members
 
 
 def _anchor_below_branches(
-    episodes: EpisodeBatch, children: torch.Tensor, anchor: torch.Tensor, lines: torch.Tensor
+    episodes: EpisodeBatch, children: torch.Tensor, anchor: torch.Tensor, branches: torch.Tensor
 ) -> None:
     """Below an attempt with several revisions, turns have that attempt in common and not the group;
     in place.
@@ -183,6 +183,6 @@ def _anchor_below_branches(
         own_anchor = torch.where(
             branched, episodes.num_groups + row * num_turns + up, anchor[row, up]
         )
-        own_lines = torch.where(branched, children[row, up], lines[row, up])
+        own_branches = torch.where(branched, children[row, up], branches[row, up])
         anchor[:, m] = torch.where(follows, own_anchor, anchor[:, m])
-        lines[:, m] = torch.where(follows, own_lines, lines[:, m])
+        branches[:, m] = torch.where(follows, own_branches, branches[:, m])

@@ -30,15 +30,15 @@ class Evidence:
 
 
 def solved_share(episodes: EpisodeBatch) -> torch.Tensor:
-    """[S, M] p̂: the share of right answers among the group's at the turn's place in its line; those
-    without a verdict count neither way.
+    """[S, M] p̂: the share of right answers among the group's at the turn's place in its branch;
+    those without a verdict count neither way.
     """
     depths, num_turns = depth(episodes), episodes.valid.shape[1]
     cell = episodes.group.unsqueeze(1) * num_turns + depths
-    known = episodes.valid & ~episodes.ungraded
+    has_verdict = episodes.valid & ~episodes.ungraded
     sums = torch.zeros(2, episodes.num_groups * num_turns)
-    sums[0].index_add_(0, cell.reshape(-1), (episodes.correct & known).reshape(-1).float())
-    sums[1].index_add_(0, cell.reshape(-1), known.reshape(-1).float())
+    sums[0].index_add_(0, cell.reshape(-1), (episodes.correct & has_verdict).reshape(-1).float())
+    sums[1].index_add_(0, cell.reshape(-1), has_verdict.reshape(-1).float())
     return (sums[0] / sums[1].clamp(min=1))[cell]
 
 
@@ -46,7 +46,7 @@ Gate = Callable[[Evidence, float], tuple[torch.Tensor, torch.Tensor]]
 """(evidence, scale) -> ([M] factor of the advantage, [M] weight of the teacher)."""
 
 
-def route(told: Evidence, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
+def route(evidence: Evidence, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
     """SRPO (arXiv 2604.02288): right answers are reinforced, wrong ones follow their teacher.
 
         factor = 1[right],  weight = 1[wrong]
@@ -54,44 +54,46 @@ def route(told: Evidence, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
     Answers without a teacher are in neither half and keep their advantage.
 
     Args:
-        told: the evidence.
+        evidence: of the tokens.
         scale: unused.
 
     Returns:
         [M] factor and [M] weight.
     """
-    right = told.right.to(told.gap.dtype)
+    right = evidence.right.to(evidence.gap.dtype)
     return right, 1 - right
 
 
-def variance(told: Evidence, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
+def variance(evidence: Evidence, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
     """SC-SDPO (arXiv 2605.27765): weight = √(p̂ (1 − p̂)), the scale that a normalised group
     advantage has; problems that are always or never solved teach nothing. Shapes as `route`.
     """
-    return torch.ones_like(told.gap), (told.solved * (1 - told.solved)).sqrt().to(told.gap.dtype)
+    return torch.ones_like(evidence.gap), (evidence.solved * (1 - evidence.solved)).sqrt().to(
+        evidence.gap.dtype
+    )
 
 
-def magnitude(told: Evidence, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
+def magnitude(evidence: Evidence, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
     """RLSD (arXiv 2604.03128): the verifier decides the sign, the teacher the size.
 
         factor = clip(e^{sign(A) Δ_t}, 1 − ε, 1 + ε),  weight = 0
 
     Args:
-        told: the evidence.
+        evidence: of the tokens.
         scale: ε.
 
     Returns:
         [M] factor and [M] weight.
     """
-    factor = (told.advantage.sign() * told.gap).clamp(max=20.0).exp()
+    factor = (evidence.advantage.sign() * evidence.gap).clamp(max=20.0).exp()
     return factor.clamp(1 - scale, 1 + scale), torch.zeros_like(factor)
 
 
-def sigmoid(told: Evidence, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
+def sigmoid(evidence: Evidence, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
     """SDAR (arXiv 2605.15155): weight = σ(β Δ_t); what the teacher endorses counts, what it rejects
     fades. `scale` is β; shapes as `route`.
     """
-    return torch.ones_like(told.gap), (scale * told.gap).sigmoid()
+    return torch.ones_like(evidence.gap), (scale * evidence.gap).sigmoid()
 
 
 GATES: dict[str, tuple[Gate, float]] = {

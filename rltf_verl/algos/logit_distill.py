@@ -16,6 +16,7 @@ from collections.abc import Callable
 import torch
 
 from rltf_verl.algos.shapes import require_shape
+from rltf_verl.registry import load
 
 _LOG_ZERO = -1e30
 """log 0 as a finite number: 0 · log 0 is then 0 in the value and in the gradient, and not NaN."""
@@ -136,11 +137,20 @@ def clipped_sum(terms: torch.Tensor, clip: float | None) -> torch.Tensor:
     return (terms if clip is None else terms.clamp(max=clip)).sum(dim=-1)
 
 
-DIVERGENCES: dict[str, Callable[..., torch.Tensor]] = {
+Divergence = Callable[[torch.Tensor, torch.Tensor, float, float | None], torch.Tensor]
+"""([N, k + 1] log q, [N, k + 1] log p, β, clip) -> [N] nats."""
+
+DIVERGENCES: dict[str, Divergence] = {
     "forward_kl": forward_kl,
     "reverse_kl": reverse_kl,
     "jsd": jsd,
 }
+
+
+def divergence_named(name: str) -> Divergence:
+    """A built-in divergence, or the function of a user's file."""
+    function: Divergence = DIVERGENCES.get(name) or load("rltf.logit_distill.divergence", name)
+    return function
 
 
 def logit_divergence(
@@ -160,7 +170,7 @@ def logit_divergence(
         rows: [M] int64, distinct positions that have a teacher.
         ids: [M, k] the teacher's tokens there.
         teacher: [M, k + 1] the teacher's `outcome_log_probs` of them; a constant.
-        divergence: key of `DIVERGENCES`.
+        divergence: key of `DIVERGENCES`, or a user's `./mine.py:function`.
         beta: see `jsd`.
         clip: see `clipped_sum`.
 
@@ -177,7 +187,7 @@ def logit_divergence(
     # Indexing copies: what follows stays right when the caller's own backward reuses the memory of
     # the logits.
     student = outcome_log_probs(logits[rows], ids)
-    values = DIVERGENCES[divergence](student, teacher.detach().to(student.dtype), beta, clip)
+    values = divergence_named(divergence)(student, teacher.detach().to(student.dtype), beta, clip)
     return torch.zeros_like(logits[:, 0], dtype=values.dtype).index_put((rows,), values)
 
 
@@ -192,7 +202,7 @@ def sampled_token(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
     "On-policy distillation"; SDPO's code without logits). One token's value may be negative.
 
     Args:
-        student: [M] log q of the tokens said.
+        student: [M] log q of the sampled tokens.
         teacher: [M] log p of them; a constant.
 
     Returns:

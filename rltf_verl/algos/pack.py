@@ -35,10 +35,17 @@ def pack_episodes(episodes: Sequence[Episode], group: Sequence[int]) -> EpisodeB
         parent=pad(parents, torch.int64, -1),
         group=torch.tensor(list(group)),
         graded=pad([[t.graded for t in e.turns] for e in episodes], torch.float32),
-        cut=pad([[stop in TECHNICAL_STOPS for stop in own] for own in stops], torch.bool),
+        cut=pad(
+            [[stop in TECHNICAL_STOPS for stop in ends] for ends in stops],
+            torch.bool,
+        ),
     )
     return with_neutral_rewards(
-        batch, pad([[stop == "ungraded" for stop in own] for own in stops], torch.bool)
+        batch,
+        pad(
+            [[stop == "ungraded" for stop in ends] for ends in stops],
+            torch.bool,
+        ),
     )
 
 

@@ -10,10 +10,11 @@ from rltf_verl.algos.episodes import EpisodeBatch, cohort_mean, cohorts, depth, 
 
 
 def discounted_returns(episodes: EpisodeBatch, gamma: float) -> torch.Tensor:
-    """R_m = r_m + γ · mean of R over the turns that revise m; in a line R_k = Σ_{j≥k} γ^{j−k} r_j.
+    """R_m = r_m + γ · mean of R over the turns that revise m; in a branch R_k =
+    Σ_{j≥k} γ^{j−k} r_j.
 
-    What is missing for a technical reason is neutral: it takes its cohort's mean (0 if nobody there
-    has it).
+    What is missing for a technical reason is neutral: it takes its cohort's mean (0 if all
+    lack it).
 
     * A turn that lacks its continuation (`EpisodeBatch.cut`, or every revision ungraded) gets, in
       place of γ · mean R, its siblings' mean gain from continuing.

@@ -32,7 +32,7 @@ def distill_loss(
         config: token loss, reference, ratio bounds and γ.
 
     Returns:
-        Scalar token sum, 0 (with a graph) when there is no such row.
+        Scalar token sum, 0 (with a graph) without such rows.
     """
     require_shape(mask=(mask, tuple(log_prob.shape)))
     kept, weights = torch.where(mask, log_prob, 0.0), torch.where(mask, advantages, 0.0)
@@ -59,7 +59,7 @@ def supervised_loss(
         mask: [N, T] bool, True on the tokens of the role.
 
     Returns:
-        Scalar token sum, 0 (with a graph) when there is no such token.
+        Scalar token sum, 0 (with a graph) without such tokens.
     """
     require_shape(mask=(mask, tuple(log_prob.shape)))
     return cross_entropy(torch.where(mask, log_prob, 0.0), torch.where(mask, weights, 0.0)).sum()

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Annotated, Any, Literal
 
-from rltf_verl.config.episode_log import EpisodeLogConfig
 from rltf_verl.config.feedback import Ask, FeedbackConfig, GuardConfig, OnError, feedback_config
 from rltf_verl.config.objectives import (
     AttemptConfig,
@@ -18,7 +17,6 @@ from rltf_verl.config.objectives import (
     ImitateConfig,
     MentionsConfig,
     Scheduled,
-    check_shares,
     own_objectives,
 )
 from rltf_verl.config.reading import (
@@ -27,12 +25,10 @@ from rltf_verl.config.reading import (
     block,
     build,
     named_options,
-    require,
-    require_choices,
 )
+from rltf_verl.config.rules import refused
 from rltf_verl.config.teacher import SOURCES, LogitDistillConfig, TeacherConfig
 from rltf_verl.kinds import Within, type_hints
-from rltf_verl.texts import counted
 
 __all__ = [
     "SOURCES",
@@ -71,10 +67,6 @@ class RewardConfig:
     """
     intermediate: bool = True
     """Turns that another turn follows have a reward of their own (release `reward_y1`); off: 0."""
-    progress_coef: Coefficient = 0.0
-    """c of the bonus c·(r_k − r_{k−1}) of turns 2 and later: reward for getting better, loss for
-    getting worse.
-    """
     turn_decay: Annotated[float, Within(above=0, most=1, note="; 1 is no decay")] = 1.0
     """d: the score of turn k counts d^(k−1) (UFO); 1 is no decay."""
     repetition_coef: Coefficient = 0.0
@@ -102,7 +94,7 @@ class EpisodeConfig:
     """End a validation episode after its first correct answer; off: every turn's accuracy is over
     all problems.
     """
-    val_feedback_every: int | None = 1
+    val_feedback_every: Annotated[int, Within(1, 1000)] | None = 1
     """Give feedback in every k-th validation, and in the first and last; the others play first
     answers only and ask no judge. 1: all; null: none."""
     revise: str | None = None
@@ -112,7 +104,7 @@ class EpisodeConfig:
     """What later prompts are shown of an attempt: its answer (without `<think>…</think>`), all of
     it, or none of it, as in the paper's form B. Critics are shown the same, but with `none` all of
     it."""
-    branch_turn: int | None = None
+    branch_turn: Annotated[int, Within(1)] | None = None
     """Turn (from 1) whose attempts get several revisions each, in training; null plays one line."""
     branch_width: Annotated[int, Within(2, 100)] = 2
     """Revisions of each attempt of `branch_turn`."""
@@ -120,22 +112,6 @@ class EpisodeConfig:
     """Episodes 2i and 2i+1 sample the same first answer, for providers that treat the two
     differently (`paired`).
     """
-
-    def __post_init__(self) -> None:
-        require_choices(self, "episode.")
-        require(
-            self.branch_turn is None or 1 <= self.branch_turn < self.horizon,
-            "episode.branch_turn",
-            self.branch_turn,
-            f"must be at least 1 and below rltf.episode.horizon={self.horizon}, or null",
-        )
-        every = self.val_feedback_every
-        require(
-            every is None or every >= 1,
-            "episode.val_feedback_every",
-            every,
-            "must be at least 1, or null",
-        )
 
     def val_horizon(self, step: int, test_freq: int, last_step: int | None) -> int:
         """Answer turns of the episodes of a validation.
@@ -162,6 +138,26 @@ class EpisodeConfig:
 
 
 @dataclass(frozen=True)
+class EpisodeLogConfig:
+    """What of a run is in its episode log (`runlog.episodes`)."""
+
+    dir: str | None = None
+    """Folder of the log; null writes none."""
+    share: Annotated[float, Within(0, 1)] = 1.0
+    """Fraction of training problems per step whose episodes are logged, in [0, 1]. Validation is
+    logged whole.
+    """
+    max_gb: Annotated[float, Within(above=0)] | None = 50.0
+    """Size of the folder at which nothing more is written, in 10⁹ bytes; null is no limit."""
+    ids: bool = False
+    """Write each attempt's tokens too: prompt ids, response ids, the sampler's log-probs."""
+    token_sessions: Annotated[int, Within(0)] = 2
+    """Training episodes per step of which each trained token is written with its advantage and
+    log-probs.
+    """
+
+
+@dataclass(frozen=True)
 class RLTFConfig:
     """The whole `rltf:` block."""
 
@@ -176,7 +172,7 @@ class RLTFConfig:
     refill_rounds: Annotated[int, Within(0, 1000, note="; 0 is off")] = 0
     """Dynamic sampling: most rounds in which further problems take the place of groups that no
     objective gets anything from; 0 trains on the batch as it comes."""
-    max_staleness: int | None = None
+    max_staleness: Annotated[int, Within(0, note=" (training steps)")] | None = None
     """Distillation and feedback rows get weight 0 if parameters more than k steps old sampled part
     of the answer; null: never."""
     poll_interval_s: Annotated[float, Within(above=0, most=3600, note=" (seconds)")] = 0.05
@@ -200,35 +196,8 @@ class RLTFConfig:
     `rltf.<name>` (docs/methods.md)."""
 
     def __post_init__(self) -> None:
-        require(
-            self.seed is not None or not self.episode.pair_sessions,
-            "seed",
-            self.seed,
-            "rltf.episode.pair_sessions=true makes two episodes share a first answer by its seed;"
-            " set it to a number, or pair_sessions to false",
-        )
-        require(
-            self.max_staleness is None or self.max_staleness >= 0,
-            "max_staleness",
-            self.max_staleness,
-            "counts training steps; must be at least 0, or null",
-        )
-        self._check_feedback()
-        blocks = {f.name: getattr(self, f.name) for f in fields(self)}
-        objectives = {name: own for name, own in blocks.items() if isinstance(own, Scheduled)}
-        alone = {name: own for name, own in objectives.items() if own.alone}
-        require(
-            self.attempt.weight > 0
-            or any(own.enabled for own in alone.values())
-            or bool(self.objectives),
-            "attempt.weight",
-            self.attempt.weight,
-            "no objective is left; give it or"
-            f" {', '.join(f'rltf.{name}' for name in alone)} a weight",
-        )
-        check_shares(objectives, self.attempt.weight)
-        for own in objectives.values():
-            own.check_beside(self)
+        for finding in refused(self):
+            raise ConfigError(finding)
 
     @property
     def teaches(self) -> bool:
@@ -240,27 +209,6 @@ class RLTFConfig:
         """Whether feedback on a last turn is asked for, which only the teacher reads."""
         at_end = self.teacher.turns != "first" or self.episode.horizon == 1
         return self.teaches and "feedback" in self.teacher.sources and at_end
-
-    def _check_feedback(self) -> None:
-        branch, horizon = self.episode.branch_turn, self.episode.horizon
-        require(
-            self.feedback.ask == "always" or branch is None or branch == horizon - 1,
-            "feedback.ask",
-            self.feedback.ask,
-            f"below rltf.episode.branch_turn={branch} an episode has several attempts at a turn,"
-            f" and none waits for all of them; set it to always, or branch_turn to {horizon - 1} or"
-            " null",
-        )
-        num = horizon - 1 + self.asks_for_teacher
-        for key, levels in self.feedback.level_lists():
-            require(
-                num == 0 or len(levels) <= num,
-                key,
-                list(levels),
-                f"rltf.episode.horizon={horizon} gives feedback on"
-                f" {counted(num, 'attempt')}, so only the first {num} would be used; shorten"
-                f" it, or raise the horizon to {horizon + len(levels) - num}",
-            )
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> RLTFConfig:

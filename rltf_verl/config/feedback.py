@@ -87,19 +87,17 @@ class FeedbackConfig:
 
     def __post_init__(self) -> None:
         require_choices(self, "feedback.")
-        require(
-            self.ask == "always" or self.provider.name != "peer",
-            "feedback.ask",
-            self.ask,
-            "asks only where no episode has a solution, and rltf.feedback.provider=peer quotes one;"
-            " set it to always, or choose another provider",
-        )
+
+    @property
+    def block(self) -> dict[str, Any]:
+        """The provider and its options, as a block that holds another provider has them."""
+        return {"provider": self.provider.name, **self.provider.options}
 
     def level_lists(self) -> Iterator[tuple[str, Sequence[str]]]:
         """Every list of levels by turn, of the provider or of one inside it, with its key below
         `rltf.`.
         """
-        return _level_lists("feedback", {"provider": self.provider.name, **self.provider.options})
+        return _level_lists("feedback", self.block)
 
 
 def _level_lists(key: str, block: Any) -> Iterator[tuple[str, Sequence[str]]]:

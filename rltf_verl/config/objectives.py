@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from rltf_verl.config.reading import NamedOptions, block, require, require_choices
-from rltf_verl.kinds import Form, Within, shown, trouble
-
-if TYPE_CHECKING:
-    from rltf_verl.config import RLTFConfig
+from rltf_verl.config.reading import NamedOptions, block, require
+from rltf_verl.kinds import Form, Within, shown
 
 Share = Annotated[float, Within(0, below=1, note=", a share of the whole gradient")]
 Weight = Annotated[float, Within(0, 1e6, note="; 0 switches it off")]
@@ -32,16 +29,19 @@ Baseline = Literal[
 
 
 def is_own(where: str) -> bool:
-    """Whether a name is that of a user's own thing: `./mine.py:name` or `module:name`."""
+    """Whether a name is a place in user code: `./mine.py:name` or `module:name`."""
     source, _, name = where.rpartition(":")
     return bool(source) and name.isidentifier()
 
 
-def or_own(known: Any) -> Form:
-    """One of the choices of a Literal, or a user's own function."""
+OWN_FUNCTION = Form(is_own, "a function, ./mine.py:function")
+
+
+def or_own(choices: Any) -> Form:
+    """One of the choices of a Literal, or a function in user code."""
     return Form(
-        lambda where: where in get_args(known) or is_own(where),
-        f"one of {', '.join(get_args(known))}, or your own ./mine.py:function",
+        lambda where: where in get_args(choices) or is_own(where),
+        f"one of {', '.join(get_args(choices))}, or your own ./mine.py:function",
     )
 
 
@@ -68,9 +68,6 @@ class AttemptConfig:
     only.
     """
 
-    def __post_init__(self) -> None:
-        require_choices(self, "attempt.")
-
 
 @dataclass(frozen=True)
 class Scheduled:
@@ -78,7 +75,7 @@ class Scheduled:
 
     weight: Weight | tuple[Weight, Weight] = 0.0
     """Coefficient of the objective, or [start, end] of a linear ramp; 0 switches it off."""
-    start_step: int = 0
+    start_step: Annotated[int, Within(0)] = 0
     """Training step (from 0) at which the objective starts; the ramp runs from there."""
     ramp_steps: int | None = None
     """Step at which the ramp has ended; null is the run's total number of steps."""
@@ -86,23 +83,6 @@ class Scheduled:
     """A resumed run starts the ramp again, as the released code does; off: the ramp depends on the
     step alone.
     """
-
-    def check(self, prefix: str) -> None:
-        """Raise ConfigError about what cannot be; `prefix` is the block's name with a dot."""
-        require_choices(self, prefix)
-        require(
-            self.start_step >= 0, f"{prefix}start_step", self.start_step, "must not be negative"
-        )
-        require(
-            self.ramp_steps is None or self.ramp_steps > self.start_step,
-            f"{prefix}ramp_steps",
-            self.ramp_steps,
-            "the ramp ends before it starts; must be above"
-            f" rltf.{prefix}start_step={self.start_step}, or null",
-        )
-
-    def check_beside(self, config: RLTFConfig) -> None:
-        """Raise ConfigError about other blocks of the config with which it cannot work."""
 
     @property
     def alone(self) -> bool:
@@ -112,12 +92,17 @@ class Scheduled:
     @property
     def enabled(self) -> bool:
         """Whether the objective's rows are made at all."""
-        return self.weight not in (0.0, (0.0, 0.0))
+        return max(self.ramp) > 0
+
+    @property
+    def ramp(self) -> tuple[float, ...]:
+        """The coefficient, or its start and end."""
+        return self.weight if isinstance(self.weight, tuple) else (self.weight,)
 
 
 @dataclass(frozen=True)
 class Shareable(Scheduled):
-    """A coefficient that may also be set by how hard the objective is to pull."""
+    """A coefficient that may also follow from a share of the gradient."""
 
     grad_share: Share | tuple[Share, Share] | None = None
     """Share of Σ|∂L/∂log π| over all trained tokens that the objective is to have, or [start, end]
@@ -125,49 +110,12 @@ class Shareable(Scheduled):
     is that of steps at which no other objective has a gradient. null: the coefficient is
     `weight`."""
 
-    def check(self, prefix: str) -> None:
-        """As `Scheduled.check`."""
-        super().check(prefix)
-        if self.grad_share is None:
-            return
-        require(
-            self.enabled,
-            f"{prefix}weight",
-            self.weight,
-            f"must be positive with rltf.{prefix}grad_share={self.grad_share}: it is the"
-            " coefficient of steps at which no other objective has a gradient; set it, or"
-            " grad_share to null",
-        )
-
     @property
     def shares(self) -> tuple[float, ...]:
         """Start and end of the share; empty without one."""
         if self.grad_share is None:
             return ()
         return self.grad_share if isinstance(self.grad_share, tuple) else (self.grad_share,)
-
-
-def check_shares(blocks: Mapping[str, object], attempt_weight: float) -> None:
-    """Raise ConfigError if the shares of the gradient that these objectives are to have leave
-    nothing for attempts, or attempts have no weight.
-    """
-    asked = {name: own for name, own in blocks.items() if isinstance(own, Shareable)}
-    shares = {f"{name}.grad_share": max(own.shares) for name, own in asked.items() if own.shares}
-    for key, share in shares.items():
-        require(
-            attempt_weight > 0,
-            key,
-            share,
-            "rltf.attempt.weight=0 leaves nothing for it to be a share beside; give attempts a"
-            " weight, or set it to null",
-        )
-        require(
-            sum(shares.values()) < 1,
-            key,
-            share,
-            f"with the shares of the others this makes {sum(shares.values()):g}; together they"
-            " must stay below 1, what is left is the attempts'",
-        )
 
 
 @dataclass(frozen=True)
@@ -193,68 +141,14 @@ class DistillConfig(Shareable):
     """
     shaping: Annotated[float, Within(above=0, most=1e6, note="; the papers have 0.1")] = 0.1
     """γ of the loss `shaped`."""
-    clip_low: float = 0.8
+    clip_low: Annotated[float, Within(above=0, most=1)] = 0.8
     """Absolute lower bound of the ratio."""
-    clip_high: float = 1.2
+    clip_high: Annotated[float, Within(1)] = 1.2
     """Absolute upper bound of the ratio."""
-    log_prob_floor: float | None = -5.0
+    log_prob_floor: Annotated[float, Within(most=0, note=" (a log-probability)")] | None = -5.0
     """Tokens whose log π_old(y|x_0) is below it (nats) are not imitated; null keeps every token."""
     floor: Literal["hard", "soft"] = "hard"
     """Weight of a token below the floor: 0 (release), or π_old(y|x_0) / exp(log_prob_floor)."""
-
-    def __post_init__(self) -> None:
-        self.check("distill.")
-        fix = trouble(self.baseline, OwnBaseline)
-        require(fix is None, "distill.baseline", self.baseline, str(fix))
-        require(
-            0 < self.clip_low <= 1 <= self.clip_high,
-            "distill.clip_low",
-            self.clip_low,
-            f"need 0 < clip_low <= 1 <= clip_high, clip_high is {self.clip_high}",
-        )
-        require(
-            self.reference != "current" or self.loss in ("importance_sampling", "shaped"),
-            "distill.loss",
-            self.loss,
-            "clips a ratio that is always 1 with rltf.distill.reference=current; set reference to"
-            " old or sampler",
-        )
-        require(
-            self.reference == "current" or self.loss != "shaped",
-            "distill.reference",
-            self.reference,
-            "is not read by rltf.distill.loss=shaped, which knows the policy's own probability"
-            " only; set it to current",
-        )
-        require(
-            self.answer == "last"
-            or self.baseline not in ("joined", "second_turn", "second_turn_padded"),
-            "distill.answer",
-            self.answer,
-            f"with rltf.distill.baseline={self.baseline} an answer is compared by its return, which"
-            " holds what came after it; set answer to last, or baseline to first_turn,"
-            " leave_one_out, none or rejection",
-        )
-        require(
-            self.log_prob_floor is None or self.log_prob_floor <= 0,
-            "distill.log_prob_floor",
-            self.log_prob_floor,
-            "is a log-probability, so a positive one would mask every token; use a negative number,"
-            " or null",
-        )
-
-    def check_beside(self, config: RLTFConfig) -> None:
-        """As `Scheduled.check_beside`."""
-        _require_second_turn("distill", self, config)
-
-
-def _require_second_turn(name: str, own: Scheduled, config: RLTFConfig) -> None:
-    require(
-        not own.enabled or config.episode.horizon > 1,
-        "episode.horizon",
-        config.episode.horizon,
-        f"{name} needs a second turn; set it to 2 or more, or rltf.{name}.weight=0",
-    )
 
 
 @dataclass(frozen=True)
@@ -269,37 +163,14 @@ class FeedbackModelingConfig(Shareable):
     """Template `prompts/critic/<name>.j2` of the prompt that the feedback answers, in the form
     `rows`.
     """
-    filter: str | None = None
+    filter: Annotated[str, OWN_FUNCTION] | None = None
     """Which parts of a feedback are predicted: your own `./mine.py:function`, which is given its
     text and returns the (start, end) of each part; null: all of it."""
 
-    def __post_init__(self) -> None:
-        self.check("feedback_modeling.")
-        require(
-            self.filter is None or is_own(self.filter),
-            "feedback_modeling.filter",
-            self.filter,
-            "must name a function, ./mine.py:function, or be null",
-        )
-
-    def check_beside(self, config: RLTFConfig) -> None:
-        """As `Scheduled.check_beside`."""
-        _require_second_turn("feedback_modeling", self, config)
-        inline, context = self.enabled and self.form == "inline", config.episode.context
-        require(
-            not inline or context == "append",
-            "feedback_modeling.form",
-            "inline",
-            f"needs rltf.episode.context=append, which is {context}: only there does the feedback"
-            " come between two attempts of one row; or set form to rows",
-        )
-        require(
-            not inline or config.attempt.turns == "all",
-            "attempt.turns",
-            config.attempt.turns,
-            "ends every row before the feedback that rltf.feedback_modeling.form=inline predicts;"
-            " set it to all, or form to rows",
-        )
+    @property
+    def makes_rows(self) -> bool:
+        """Whether each feedback is a separate row, after the critic prompt."""
+        return self.enabled and self.form == "rows"
 
 
 @dataclass(frozen=True)
@@ -310,20 +181,6 @@ class ImitateConfig(Shareable):
     """`revised`: correct last answers of episodes that needed feedback (release, mode sft). `all`:
     also first answers that were right at once (RAFT)."""
 
-    def __post_init__(self) -> None:
-        self.check("imitate.")
-
-    def check_beside(self, config: RLTFConfig) -> None:
-        """As `Scheduled.check_beside`."""
-        horizon = config.episode.horizon
-        require(
-            not self.enabled or self.source == "all" or horizon > 1,
-            "imitate.source",
-            self.source,
-            f"needs a second turn, rltf.episode.horizon={horizon}; set it to all, or the horizon to"
-            " 2 or more",
-        )
-
 
 @dataclass(frozen=True)
 class CritiqueConfig(Shareable):
@@ -333,9 +190,6 @@ class CritiqueConfig(Shareable):
 
     weight: Weight | tuple[Weight, Weight] = 1.0
 
-    def __post_init__(self) -> None:
-        self.check("critique.")
-
     @property
     def alone(self) -> bool:
         """Only some providers bring it rows."""
@@ -344,10 +198,10 @@ class CritiqueConfig(Shareable):
 
 @dataclass(frozen=True)
 class MentionsConfig:
-    """What becomes of second answers that speak of the feedback, which a first answer cannot have
+    """What becomes of second answers that mention the feedback, which a first answer cannot have
     seen.
 
-    Concerns the rows that put a later answer behind the first prompt: `distill` and `imitate`.
+    Concerns the rows that put a later answer after the first prompt: `distill` and `imitate`.
     """
 
     action: Literal["keep", "mask", "drop"] = "keep"
@@ -363,31 +217,22 @@ class MentionsConfig:
         "revised solution",
         "corrected solution",
     )
-    """What counts as speaking of it, in any case."""
-
-    def __post_init__(self) -> None:
-        require_choices(self, "mentions.")
-        require(
-            bool(self.phrases) and all(self.phrases),
-            "mentions.phrases",
-            list(self.phrases),
-            "must not be empty",
-        )
+    """What counts as a mention, in any letter case."""
 
 
 def own_objectives(values: dict[str, Any], taken: Collection[str]) -> dict[str, NamedOptions]:
-    """A user's own objectives: where each is, and its block.
+    """A user's objectives: the place of each, and its block.
 
     Args:
         values: the `rltf:` block; the blocks of own objectives are taken out of it.
         taken: names that a block cannot have.
     """
-    own = {}
+    objectives = {}
     for name, where in block("objectives", values.get("objectives")).items():
         key = f"objectives.{name}"
         free = str(name).isidentifier() and name not in taken
         require(free, key, shown(where), "an own objective needs a name that no other block has")
         is_path = isinstance(where, str) and is_own(where)
         require(is_path, key, shown(where), "must name a class, ./mine.py:Class")
-        own[str(name)] = NamedOptions(where, block(name, values.pop(name, None)))
-    return own
+        objectives[str(name)] = NamedOptions(where, block(name, values.pop(name, None)))
+    return objectives

@@ -1,34 +1,34 @@
-"""The teacher: its objective, `rltf.logit_distill`, which acts on attempt rows, and who it is,
+"""The teacher: its objective, `rltf.logit_distill`, which acts on attempt rows, and its settings,
 `rltf.teacher`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 from rltf_verl.config.objectives import Scheduled, or_own
-from rltf_verl.config.reading import require, require_choices
 from rltf_verl.kinds import Within
-
-if TYPE_CHECKING:
-    from rltf_verl.config import RLTFConfig
 
 GateName = Literal["none", "route", "variance", "magnitude", "sigmoid"]
 """What verdict and teacher make of each other; see `algos.gate`."""
 
 
+DivergenceName = Literal["forward_kl", "reverse_kl", "jsd", "sampled_token"]
+"""How far the student is from the teacher; see `algos.logit_distill`."""
+
+
 @dataclass(frozen=True)
 class LogitDistillConfig(Scheduled):
-    """Logit self-distillation (SDPO): attempts are pulled, token by token, towards what a teacher
-    says there, who has read more (`rltf.teacher`)."""
+    """Logit self-distillation (SDPO): attempts are pulled, token by token, towards the
+    distributions of a teacher that has read more (`rltf.teacher`)."""
 
-    divergence: Literal["forward_kl", "reverse_kl", "jsd", "sampled_token"] = "jsd"
-    """Between the teacher p and the student q: KL(p ‖ q), KL(q ‖ p), or β KL(p ‖ m) + (1 − β) KL(q
-    ‖ m), which read logits (FSDP); or sampled_token: log p − log q of each token said as its
-    advantage, which reads log-probs only (every engine) and is KL(q ‖ p) on average.
-    """
-    beta: float = 0.5
+    divergence: Annotated[str, or_own(DivergenceName)] = "jsd"
+    """Between the teacher p and the student q: KL(p ‖ q), KL(q ‖ p), β KL(p ‖ m) + (1 − β) KL(q ‖
+    m), or your own `./mine.py:function`, which read logits (FSDP); or sampled_token: log p − log q
+    of each sampled token as its advantage, which reads log-probs only (every engine) and is KL(q ‖
+    p) on average."""
+    beta: Annotated[float, Within(above=0, below=1)] = 0.5
     """β of jsd, the teacher's share of the mixture m = β p + (1 − β) q, in (0, 1)."""
     top_k: Annotated[int, Within(1)] = 100
     """The teacher's likeliest tokens that are kept apart; all others are one outcome, the tail. At
@@ -36,7 +36,7 @@ class LogitDistillConfig(Scheduled):
     term_clip: Annotated[float, Within(above=0)] | None = None
     """Most nats that one outcome (one token, or the tail) adds to a token's divergence (OPSD:
     0.05); null: no limit."""
-    ratio_clip: Annotated[float, Within(above=0)] | None = None
+    ratio_clip: Annotated[float, Within(1)] | None = None
     """Tokens weigh min(π_θ / π_old, ratio_clip) (SDPO: 2), which counts once the policy has moved
     since it sampled; null: they weigh 1."""
     entropy_decay: Annotated[float, Within(0)] = 0.0
@@ -47,56 +47,6 @@ class LogitDistillConfig(Scheduled):
     def reads_logits(self) -> bool:
         """Whether the update needs the logits of whole packed micro-batches."""
         return self.enabled and self.divergence != "sampled_token"
-
-    def __post_init__(self) -> None:
-        self.check("logit_distill.")
-        require(
-            0 < self.beta < 1, "logit_distill.beta", self.beta, "must lie strictly between 0 and 1"
-        )
-        require(
-            self.term_clip is None or self.divergence != "sampled_token",
-            "logit_distill.term_clip",
-            self.term_clip,
-            "cuts off the outcomes of a divergence, and sampled_token sees one token only; set it"
-            " to null, or another rltf.logit_distill.divergence",
-        )
-
-    def check_beside(self, config: RLTFConfig) -> None:
-        """As `Scheduled.check_beside`."""
-        teacher, episode, weight = config.teacher, config.episode, self.weight
-        for key, usual in (("kind", "policy"), ("gate", "none")):
-            require(
-                self.enabled or getattr(teacher, key) == usual,
-                f"teacher.{key}",
-                getattr(teacher, key),
-                f"no one asks the teacher; give rltf.logit_distill a weight, or set it to {usual}",
-            )
-        if not self.enabled:
-            return
-        require(
-            teacher.gate != "magnitude"
-            or max(weight if isinstance(weight, tuple) else (weight,)) <= 1,
-            "logit_distill.weight",
-            weight,
-            "with rltf.teacher.gate=magnitude it is how far the teacher scales the advantages; must"
-            " be at most 1",
-        )
-        require(
-            config.attempt.turns == "all" or teacher.turns == "first" or episode.horizon == 1,
-            "attempt.turns",
-            config.attempt.turns,
-            f"later attempts have no row, and rltf.teacher.turns={teacher.turns} wants to teach"
-            " them; set it to all, or teacher.turns to first",
-        )
-        right_have_feedback = not episode.stop_when_solved_train and config.feedback.ask == "always"
-        require(
-            not teacher.right or teacher.sources != ("feedback",) or right_have_feedback,
-            "teacher.right",
-            teacher.right,
-            "right attempts have no feedback that a teacher could read; set it to false,"
-            " rltf.teacher.reads to reference, sibling or demonstration beside feedback, or"
-            " rltf.episode.stop_when_solved_train to false",
-        )
 
 
 Source = Literal["feedback", "reference", "sibling", "demonstration"]
@@ -118,7 +68,7 @@ class TeacherConfig:
     reads: Source | tuple[Source, ...] = "feedback"
     """What its prompt shows beside the question (privileged context), one or a list: `feedback` on
     the attempt, the `reference` solution, the right answer of a `sibling`, the `demonstration` of
-    the dataset (`extra_info.demonstration`). An attempt has no teacher where there is none of them.
+    the dataset (`extra_info.demonstration`). An attempt without any of them has no teacher.
     """
     turns: Literal["first", "all", "last"] = "first"
     """Which attempts of an episode have a teacher."""
@@ -135,11 +85,6 @@ class TeacherConfig:
     `./mine.py:function` (see `algos.gate`)."""
     gate_scale: Annotated[float, Within(above=0)] | None = None
     """ε of magnitude (null: 0.2) or β of sigmoid (null: 1)."""
-
-    def __post_init__(self) -> None:
-        require_choices(self, "teacher.")
-        unique = len(set(self.sources)) == len(self.sources) > 0
-        require(unique, "teacher.reads", list(self.sources), "must name one source or more, once")
 
     @property
     def sources(self) -> tuple[Source, ...]:

@@ -18,7 +18,8 @@ from rltf_verl.data.check import CheckedFile
 from rltf_verl.data.made_for import AS_IT_IS, made_for, make, takes_rows_of
 from rltf_verl.data.schema import environments_of
 from rltf_verl.data.wrap import question_of
-from rltf_verl.episode.templates import TEMPLATES, template_for
+from rltf_verl.episode.parts import template_for
+from rltf_verl.episode.templates import TEMPLATES
 from rltf_verl.prompts import render, template_of
 
 BATCH = 512

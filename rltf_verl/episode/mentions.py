@@ -1,4 +1,4 @@
-"""Second answers that speak of the feedback: a first answer must not learn to say "as the critique
+"""Second answers that mention the feedback: a first answer must not learn to say "as the critique
 pointed out".
 """
 
@@ -15,6 +15,7 @@ def mentions(text: str, phrases: Sequence[str]) -> list[tuple[int, int]]:
         >>> mentions("Using the Feedback, 3.", ["feedback"])
         [(10, 18)]
     """
+    # Longest first: an alternation takes the first that matches. \b would fail beside punctuation.
     pattern = "|".join(re.escape(phrase) for phrase in sorted(phrases, key=len, reverse=True))
     return [m.span() for m in re.finditer(rf"(?<!\w)(?:{pattern})(?!\w)", text, re.IGNORECASE)]
 

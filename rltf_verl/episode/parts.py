@@ -1,21 +1,26 @@
-"""A run's environment and provider: built once per process, and handed to all that need them."""
+"""A run's environment and provider, recorded and guarded: built once per process."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
-from rltf_verl.config import RLTFConfig
+from rltf_verl.config import ConfigError, FeedbackConfig, GuardConfig, RLTFConfig
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env
-from rltf_verl.episode.provider import build_provider
 from rltf_verl.episode.templates import with_template
-from rltf_verl.feedback.base import FeedbackProvider
+from rltf_verl.feedback import make_provider
+from rltf_verl.feedback.base import FeedbackProvider, tells_answer_of
+from rltf_verl.feedback.guard import GuardedProvider, GuardSettings
+from rltf_verl.feedback.guard.judged import JudgedLeak
+from rltf_verl.feedback.record import RecordedProvider
+from rltf_verl.feedback.siblings import SiblingsProvider
 from rltf_verl.judge.gateway import Judge, Opener, judges_of
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What episodes are played by; the same object for every episode of a process."""
+    """Configuration, environment and provider; shared by all episodes of a process."""
 
     config: RLTFConfig
     env: Env
@@ -40,7 +45,7 @@ class Parts:
 
     @property
     def words_of_judge(self) -> int:
-        """Of the longest feedback that a judge may write; 0: no judge writes any."""
+        """Longest feedback that a judge may write; 0 without a judge."""
         return max((judge.words for judge in judges_of(self.provider)), default=0)
 
     def open(self, opener: Opener) -> Parts:
@@ -48,3 +53,65 @@ class Parts:
         for judge in self.judges:
             judge.open(opener)
         return self
+
+
+def build_provider(config: FeedbackConfig) -> FeedbackProvider:
+    """The provider of a run.
+
+    The record holds the provider's text before the guard: a replay may be guarded in another way.
+
+    Raises:
+        ValueError: unknown provider or option, or a provider that may leak the answer unguarded.
+    """
+    name, guard = config.provider.name, config.guard
+    provider = make_provider(name, **config.provider.options)
+    meant = config.acknowledge_leaks and guard.action in ("none", "warn")
+    if tells_answer_of(provider) and guard.action != "redact" and not meant:
+        raise ConfigError(
+            f"rltf.feedback.provider={name}: it states the answer on purpose (a verifier at"
+            " level=full, a sibling's solution); choose a verifier's level=hint, or, if it is"
+            " meant, rltf.feedback.acknowledge_leaks=true rltf.feedback.guard.action=none (as"
+            " rltf/feedback=verifier_full)"
+        )
+    if provider.sees_reference and guard.action == "none" and not config.acknowledge_leaks:
+        raise ConfigError(
+            f"rltf.feedback.guard.action=none: provider {name} sees the reference answer and the"
+            " leak guard is off; set it to drop, redact, regenerate or warn, or, if the answer may"
+            " be told, rltf.feedback.acknowledge_leaks=true"
+        )
+    siblings = provider if isinstance(provider, SiblingsProvider) else None
+    if siblings is not None:  # what it adds are the policy's own words
+        siblings.each = _guarded(siblings.each, guard)
+        siblings.judges = judges_of(siblings.each)
+    if config.record_dir is not None:
+        provider = RecordedProvider(provider, Path(config.record_dir), config.provider.options)
+    return provider if siblings is not None else _guarded(provider, guard)
+
+
+def _guarded(provider: FeedbackProvider, guard: GuardConfig) -> FeedbackProvider:
+    if guard.action == "none":
+        return provider
+    return GuardedProvider(
+        provider,
+        guard.action,
+        check_all=guard.check_all,
+        regenerations=guard.regenerations,
+        settings=GuardSettings(parts=guard.parts, overlap=guard.overlap),
+        also=None if guard.judge is None else JudgedLeak(guard.judge),
+    )
+
+
+def template_for(env: Env, revise: str | None = None) -> str:
+    """The template of later prompts in a run with this environment and a verifier's hints.
+
+    Args:
+        env: the environment.
+        revise: `rltf.episode.revise`; None is the one that fits.
+
+    Raises:
+        ValueError: a template that does not fit.
+    """
+    block = {"provider": "verifier", "level": "hint"}
+    config = RLTFConfig.from_mapping({"env": {"name": env.name}, "feedback": block})
+    config = replace(config, episode=replace(config.episode, revise=revise))
+    return with_template(config, env, build_provider(config.feedback)).episode.revise or ""

@@ -46,7 +46,7 @@ async def revise(
         conversation: what `turn` was an answer to.
         question: the first prompt.
         turn: the attempt.
-        feedback: what was said about it.
+        feedback: on that attempt.
     """
     template, attempt = (
         template_of("revise", config.revise or ""),
@@ -54,7 +54,7 @@ async def revise(
     )
     if config.context == "fresh":
         fitted = await fitted_prompt(
-            policy, question, template, attempt=attempt, told={"feedback": feedback.text}
+            policy, question, template, attempt=attempt, fields={"feedback": feedback.text}
         )
         return Revision(fitted.ids, tuple(question), fitted.text, fitted.shortened)
     attempt = quoted(policy, attempt)

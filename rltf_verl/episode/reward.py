@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from rltf_verl.answers import answer_form
 from rltf_verl.config import RewardConfig
-from rltf_verl.types import Attempt, Grade, Turn, line_of
+from rltf_verl.types import Attempt, Grade, Turn, path_to
 
 
 def score_of(grade: Grade) -> float:
@@ -26,16 +26,16 @@ def graded_reward(grade: Grade, attempt: Attempt, config: RewardConfig) -> float
 
 
 def shaped(turns: Sequence[Turn], config: RewardConfig) -> list[Turn]:
-    """r − (1 − d^(k−1))·score + c·(r − r of the turn before) − λ·(1 − E/T), for turn k of its line.
+    """r − (1 − d^(k−1))·score − λ·(1 − E/T), for turn k of its branch.
 
-    The first two terms only where the turn counts (`RewardConfig.intermediate`), so that of r the
-    score decays by d per turn and the format's part does not. The last one at the end of a line of
-    T turns with E different answers (UFO, arXiv 2507.14295). The turn keeps r itself as
+    The first two terms count only where the turn does (`RewardConfig.intermediate`): the score
+    decays by d per turn, the format's part of r does not. The last one is paid at the end of a
+    branch of T turns with E different answers (UFO, arXiv 2507.14295). The turn keeps r itself as
     `Turn.unshaped`.
 
     Args:
         turns: of one episode, parents before their children, with `graded_reward`.
-        config: d = `turn_decay`, c = `progress_coef`, λ = `repetition_coef`.
+        config: d = `turn_decay`, λ = `repetition_coef`.
     """
     return [
         replace(turn, reward=_shaped(turns, k, config), unshaped=turn.reward)
@@ -44,19 +44,16 @@ def shaped(turns: Sequence[Turn], config: RewardConfig) -> list[Turn]:
 
 
 def _shaped(turns: Sequence[Turn], k: int, config: RewardConfig) -> float:
-    line = [turns[at] for at in line_of([turn.parent for turn in turns], k)]
-    turn = line[-1]
-    decayed = turn.reward - (1.0 - config.turn_decay ** (len(line) - 1)) * score_of(turn.grade)
+    branch = [turns[at] for at in path_to([turn.parent for turn in turns], k)]
+    turn = branch[-1]
+    decayed = turn.reward - (1.0 - config.turn_decay ** (len(branch) - 1)) * score_of(turn.grade)
     reward = decayed if config.intermediate or turn.stop is not None else 0.0
-    if turn.parent is not None:
-        reward += config.progress_coef * (turn.reward - turns[turn.parent].reward)
     if turn.stop not in (None, "ungraded"):
-        reward -= config.repetition_coef * _repeated_share(line)
+        reward -= config.repetition_coef * _repeated_share(branch)
     return reward
 
 
-def _repeated_share(line: Sequence[Turn]) -> float:
-    """1 − E/T: the share of answers that stood already somewhere before on the line."""
-    return 1.0 - len({answer_form(turn.grade.parsed, turn.attempt.text) for turn in line}) / len(
-        line
-    )
+def _repeated_share(branch: Sequence[Turn]) -> float:
+    """1 − E/T: the share of answers that repeat an earlier one of the branch."""
+    answers = {answer_form(turn.grade.parsed, turn.attempt.text) for turn in branch}
+    return 1.0 - len(answers) / len(branch)

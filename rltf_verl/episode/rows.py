@@ -16,20 +16,20 @@ def attempt_rows(episode: Episode) -> list[Row]:
     rows: list[Row] = []
     row_of: dict[int, int] = {}  # turn -> row that ends with it
     for k, turn in enumerate(episode.turns):
-        own = whole_row(Role.ATTEMPT, turn.attempt, turn.attempt.prompt_ids, k, turn.reward)
+        new = whole_row(Role.ATTEMPT, turn.attempt, turn.attempt.prompt_ids, k, turn.reward)
         before = row_of.pop(turn.parent, None) if turn.parent is not None else None
         if before is not None and _continues(rows[before], turn.attempt):
-            rows[before] = _merged(rows[before], own, turn.parent or 0)
+            rows[before] = _merged(rows[before], new, turn.parent or 0)
             row_of[k] = before
         else:
-            rows.append(own)
+            rows.append(new)
             row_of[k] = len(rows) - 1
     last = row_of[len(episode.turns) - 1]
     return [*rows[:last], *rows[last + 1 :], rows[last]]
 
 
 def last_turns(episode: Episode) -> Iterable[int]:
-    """The turns that nothing revises: one per line."""
+    """The turns that nothing revises: one per branch."""
     revised = {turn.parent for turn in episode.turns}
     return (k for k in range(len(episode.turns)) if k not in revised)
 

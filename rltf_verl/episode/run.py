@@ -12,20 +12,20 @@ from typing import Any
 
 from rltf_verl.envs.base import GradeUnavailable
 from rltf_verl.envs.waiting import grade as grade_of
-from rltf_verl.episode import lost
+from rltf_verl.episode.failure_log import log_once
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.revise import Revision, revise, with_span
 from rltf_verl.episode.reward import graded_reward, shaped
 from rltf_verl.episode.seeds import place_of
 from rltf_verl.episode.teacher import with_teachers
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, ask
-from rltf_verl.feedback.correctness import CorrectnessProvider
 from rltf_verl.feedback.group import Group
+from rltf_verl.feedback.sentences import CorrectnessProvider
 from rltf_verl.policy import Policy
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Message, Problem, StopReason, Turn
 
 _FALLBACK = CorrectnessProvider()
-"""Speaks where `rltf.feedback.on_error=correctness` and the provider has nothing."""
+"""Answers where `rltf.feedback.on_error=correctness` and the provider fails."""
 
 
 async def run_episode(  # noqa: PLR0913  each is known to another caller
@@ -51,7 +51,7 @@ async def run_episode(  # noqa: PLR0913  each is known to another caller
         validate: selects the early-stop rule; validation never branches, and always asks for
             feedback.
         seed_of: place in the episode (`seeds.place_of`) -> sampling seed.
-        group: the other episodes of this problem, which are told how far this one is; None if it
+        group: the other episodes of this problem, informed of this one's progress; None if it
             plays alone.
         horizon: most answer turns, where that is fewer than `EpisodeConfig.horizon`.
 
@@ -61,7 +61,7 @@ async def run_episode(  # noqa: PLR0913  each is known to another caller
     Raises:
         FeedbackUnavailable: only with `on_error="raise"`.
     """
-    most = parts.config.episode.horizon
+    max_turns = parts.config.episode.horizon
     question = tuple(messages)
     tree = _Tree(
         parts=parts,
@@ -72,7 +72,7 @@ async def run_episode(  # noqa: PLR0913  each is known to another caller
         validate=validate,
         seed_of=seed_of,
         group=group,
-        horizon=horizon or most,
+        horizon=horizon or max_turns,
     )
     try:
         first = await policy.encode(messages)
@@ -80,8 +80,8 @@ async def run_episode(  # noqa: PLR0913  each is known to another caller
     finally:
         if group is not None:
             group.ended(session_id)
-    turns = shaped(_flat(root), parts.config.reward)
-    cut_to = tree.horizon if tree.horizon < most else None
+    turns = shaped(_flatten(root), parts.config.reward)
+    cut_to = tree.horizon if tree.horizon < max_turns else None
     episode = Episode(problem, session_id, tuple(turns), tree.num_shortened, cut_to)
     if validate or not parts.config.teaches:
         return episode
@@ -154,7 +154,7 @@ class _Tree:
             self.grow(revision.ids, revision.messages, (*before, turn), b, revision.text)
             for b in branches
         ]
-        return _Node(turn, await _together(below))
+        return _Node(turn, await _gather_or_cancel(below))
 
     def _stop_when_solved(self) -> bool:
         episode = self.parts.config.episode
@@ -189,7 +189,7 @@ class _Tree:
         on which only the teacher reads feedback.
 
         Raises:
-            FeedbackUnavailable: there is no feedback, or none that a prompt can be made of.
+            FeedbackUnavailable: no feedback, or no prompt can be made of it.
         """
         seed = self.seed_of(place_of(len(before), branch, "feedback"))
         request = FeedbackRequest(
@@ -232,14 +232,14 @@ class _Tree:
             Exception
         ) as error:  # a text that no tokenizer takes must not cost the episode, nor verl its group
             where = f"episode {self.session_id} of problem {self.problem.index}"
-            lost.name("no prompt could be made of feedback", where, error)
+            log_once("no prompt could be made of feedback", where, error)
             raise FeedbackUnavailable(
                 feedback.provider, f"no prompt could be made of it: {type(error).__name__}: {error}"
             ) from error
         return replace(turn, feedback=with_span(feedback, revision)), revision
 
 
-async def _together(plays: Sequence[Coroutine[Any, Any, _Node]]) -> list[_Node]:
+async def _gather_or_cancel(plays: Sequence[Coroutine[Any, Any, _Node]]) -> list[_Node]:
     """Gather; on the first failure cancel the rest (`asyncio.gather` leaves them running)."""
     tasks = [asyncio.ensure_future(play) for play in plays]
     try:
@@ -257,14 +257,15 @@ async def _graded(parts: Parts, problem: Problem, attempt: Attempt) -> Turn:
             attempt, Grade(correct=False, format_ok=True), 0.0, stop="ungraded", error=error.cause
         )
     except Exception as error:  # a grader is user code; its failure must not cost the episode
+        log_once("an answer counts as wrong", f"grading problem {problem.index}", error)
         grade = Grade(correct=False, format_ok=False, error=f"{type(error).__name__}: {error}")
     return Turn(attempt, grade, graded_reward(grade, attempt, parts.config.reward))
 
 
-def _flat(node: _Node, parent: int | None = None, offset: int = 0) -> list[Turn]:
+def _flatten(node: _Node, parent: int | None = None, offset: int = 0) -> list[Turn]:
     """The tree as a list, parents before their children."""
     turns = [replace(node.turn, parent=parent)]
     for child in node.revisions:
         # `offset`: this turn's place in the whole list; a child follows all that is listed so far.
-        turns += _flat(child, offset, offset + len(turns))
+        turns += _flatten(child, offset, offset + len(turns))
     return turns

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from rltf_verl.config import SOURCES, TeacherConfig
 from rltf_verl.envs.base import Env, HasWorkedSolution
-from rltf_verl.episode import lost
+from rltf_verl.episode.failure_log import log_once
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.rows import last_turns
 from rltf_verl.episode.seeds import place_of
@@ -28,12 +28,12 @@ def known_beforehand(parts: Parts, problem: Problem) -> dict[str, str]:
     """Each thing that a teacher can read; empty what it does not read, or what only an episode
     brings.
     """
-    told, sources = dict.fromkeys(SOURCES, ""), parts.config.teacher.sources
-    if "reference" in sources:
-        told["reference"] = reference_of(parts.env, problem)
-    if "demonstration" in sources:
-        told["demonstration"] = problem.demonstration
-    return told
+    texts, reads = dict.fromkeys(SOURCES, ""), parts.config.teacher.sources
+    if "reference" in reads:
+        texts["reference"] = reference_of(parts.env, problem)
+    if "demonstration" in reads:
+        texts["demonstration"] = problem.demonstration
+    return texts
 
 
 def reference_of(env: Env, problem: Problem) -> str:
@@ -72,14 +72,14 @@ async def with_teachers(
     turns = list(episode.turns)
     for k in chosen:
         feedback = turns[k].feedback if "feedback" in config.sources else None
-        told = {**shared, "feedback": "" if feedback is None else feedback.text}
-        if not any(text.strip() for text in told.values()):
+        texts = {**shared, "feedback": "" if feedback is None else feedback.text}
+        if not any(text.strip() for text in texts.values()):
             continue
         try:
-            teacher = await _prompt(parts, policy, turns, k, question, told)
+            teacher = await _prompt(parts, policy, turns, k, question, texts)
         except Exception as error:  # a text that no tokenizer takes must not cost the episode
             where = f"episode {episode.session_id} of problem {episode.problem.index}"
-            lost.name("no teacher's prompt could be made", where, error)
+            log_once("no teacher's prompt could be made", where, error)
             continue
         turns[k] = replace(turns[k], teacher=teacher)
     return replace(episode, turns=tuple(turns))
@@ -104,10 +104,10 @@ async def _sibling(
     if group is None:
         return ""
     wait_s = parts.config.feedback.ask_wait_s
-    found = await group.solutions(episode.session_id, ENDED, wait_s)
-    if not found:
+    right = await group.solutions(episode.session_id, ENDED, wait_s)
+    if not right:
         return ""
-    chosen = found[seed_of(place_of(0, 0, "teacher")) % len(found)]
+    chosen = right[seed_of(place_of(0, 0, "teacher")) % len(right)]
     return shown_of(chosen.text, parts.config.episode.quote)
 
 
@@ -117,7 +117,7 @@ async def _prompt(
     turns: Sequence[Turn],
     k: int,
     question: Sequence[Message],
-    told: dict[str, str],
+    texts: dict[str, str],
 ) -> TeacherPrompt | None:
     """The student's conversation, its last message through the template; None if it is too long.
 
@@ -129,10 +129,10 @@ async def _prompt(
     attempt = shown_of(turn.attempt.text, episode.quote)
     if turn.parent is None or episode.context == "fresh":
         messages = [*question[:-1], {**question[-1], "content": asked}]
-        fitted = await fitted_prompt(policy, messages, template, attempt=attempt, told=told)
+        fitted = await fitted_prompt(policy, messages, template, attempt=attempt, fields=texts)
         return None if fitted.ids is None else TeacherPrompt(fitted.ids, fitted.text)
     before = turns[turn.parent].attempt
-    quotes = {name: quoted(policy, text) for name, text in told.items()}
+    quotes = {name: quoted(policy, text) for name, text in texts.items()}
     text = render(template, question=asked, attempt=quoted(policy, attempt), **quotes)
     ids = await policy.extend(
         before.prompt_ids + before.response_ids,
@@ -143,10 +143,10 @@ async def _prompt(
 
 
 def _conversation(turns: Sequence[Turn], k: int, question: Sequence[Message]) -> list[Message]:
-    """What an appended context says up to the attempt of turn k, that attempt included."""
+    """An appended context up to the attempt of turn k, that attempt included."""
     turn = turns[k]
-    said = {"role": "assistant", "content": turn.attempt.text}
+    answer = {"role": "assistant", "content": turn.attempt.text}
     if turn.parent is None:
-        return [*question, said]
+        return [*question, answer]
     asked = {"role": "user", "content": turn.prompt or ""}
-    return [*_conversation(turns, turn.parent, question), asked, said]
+    return [*_conversation(turns, turn.parent, question), asked, answer]

@@ -9,7 +9,6 @@ from dataclasses import replace
 
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.envs.base import Env
-from rltf_verl.episode.provider import build_provider
 from rltf_verl.feedback.base import FeedbackProvider, subject_of
 from rltf_verl.prompts import FIELDS, fields_shown, require_template, template_of
 
@@ -23,9 +22,10 @@ TEMPLATES: Mapping[str, str] = {
     "sentence": "plain_append",
 }
 """What the feedback is about (`feedback.base.Subject`) -> template of a fresh conversation.
-`logits`: with `rltf.logit_distill`, whose teacher would approve of an attempt that its prompt has
-quoted. `append`: of an appended conversation, whatever it is about; `sentence`: the same where the
-feedback is one fixed sentence. An environment may have others (`envs.base.HasReviseTemplates`)."""
+`logits`: the teacher's, which scores the attempt's own tokens and would approve of an attempt that
+its prompt quotes (SDPO). `append`: for an appended conversation, whatever it is about; `sentence`:
+the same where the feedback is one fixed sentence. An environment may have others
+(`envs.base.HasReviseTemplates`)."""
 
 
 def with_template(config: RLTFConfig, env: Env, provider: FeedbackProvider) -> RLTFConfig:
@@ -38,9 +38,9 @@ def with_template(config: RLTFConfig, env: Env, provider: FeedbackProvider) -> R
     named = config.episode.revise or fitting_template(config, env, provider)
     require_template("rltf.episode.revise", "revise", named)
     if config.teaches:
-        prompt = config.teacher.prompt or teacher_template(config, env, named)
+        prompt = config.teacher.prompt or teacher_template(config, env)
         require_template("rltf.teacher.prompt", "teacher", prompt)
-        _require_told(config, prompt)
+        _require_sources_shown(config, prompt)
         config = replace(config, teacher=replace(config.teacher, prompt=prompt))
     if config.episode.horizon == 1:  # no later turn
         return config
@@ -48,24 +48,17 @@ def with_template(config: RLTFConfig, env: Env, provider: FeedbackProvider) -> R
     return replace(config, episode=replace(config.episode, revise=named))
 
 
-def teacher_template(config: RLTFConfig, env: Env, revise: str) -> str:
-    """What `rltf.teacher.prompt=null` means.
-
-    Args:
-        config: what the teacher reads.
-        env: may have a template of its own.
-        revise: the template of later prompts. The teacher reads that one where it says the same: of
-            feedback alone, about the first attempt, in a fresh conversation.
-    """
-    teacher, own = config.teacher, getattr(env, "revise_templates", {})
-    says_the_same = teacher.sources == ("feedback",) and teacher.turns == "first"
-    if says_the_same and config.episode.context == "fresh":
-        return template_of("revise", revise)
-    return template_of("teacher", own.get("teacher", "privileged"))
+def teacher_template(config: RLTFConfig, env: Env) -> str:
+    """The template that `rltf.teacher.prompt=null` stands for."""
+    teacher, templates = config.teacher, getattr(env, "revise_templates", {})
+    feedback_alone = teacher.sources == ("feedback",) and teacher.turns == "first"
+    if feedback_alone and config.episode.context == "fresh":
+        return template_of("revise", templates.get("logits", TEMPLATES["logits"]))
+    return template_of("teacher", templates.get("teacher", "privileged"))
 
 
-def _require_told(config: RLTFConfig, template: str) -> None:
-    """Each thing that the teacher reads is shown where there is no other."""
+def _require_sources_shown(config: RLTFConfig, template: str) -> None:
+    """Raise ConfigError unless each source is shown where the others are empty."""
     key, fix = f"rltf.teacher.prompt={template}", "choose another template, or null"
     for source in config.teacher.sources:
         others = [name for name in FIELDS["teacher"] if name not in ("question", source)]
@@ -76,30 +69,13 @@ def _require_told(config: RLTFConfig, template: str) -> None:
                 raise ConfigError(f"{key}: does not show the {name}{where}; {fix}")
 
 
-def template_for(env: Env, revise: str | None = None) -> str:
-    """The template of later prompts in a run with this environment and a verifier's hints.
-
-    Args:
-        env: the environment.
-        revise: `rltf.episode.revise`; None is the one that fits.
-
-    Raises:
-        ValueError: a template that does not fit.
-    """
-    block = {"provider": "verifier", "level": "hint"}
-    config = RLTFConfig.from_mapping({"env": {"name": env.name}, "feedback": block})
-    config = replace(config, episode=replace(config.episode, revise=revise))
-    return with_template(config, env, build_provider(config.feedback)).episode.revise or ""
-
-
 def fitting_template(config: RLTFConfig, env: Env, provider: FeedbackProvider) -> str:
     """What `rltf.episode.revise=null` means for this environment and provider."""
-    own: Mapping[str, str] = getattr(env, "revise_templates", {})
+    templates: Mapping[str, str] = getattr(env, "revise_templates", {})
     if config.episode.context == "append":
-        return own.get("append") or TEMPLATES["sentence" if provider.constant else "append"]
+        return templates.get("append") or TEMPLATES["sentence" if provider.constant else "append"]
     about: str = "question" if config.episode.quote == "none" else subject_of(provider) or "attempt"
-    about = "logits" if config.teaches else about
-    return own.get(about) or TEMPLATES[about]
+    return templates.get(about) or TEMPLATES[about]
 
 
 def _require_shown(config: RLTFConfig, template: str, provider: FeedbackProvider) -> None:
@@ -121,7 +97,7 @@ def _require_shown(config: RLTFConfig, template: str, provider: FeedbackProvider
             " revise to guide"
         )
     unseen = "attempt" not in shown and episode.quote != "none"
-    if unseen and episode.revise is not None and subject_of(provider) == "attempt":
+    if unseen and subject_of(provider) == "attempt":
         raise ConfigError(
             f"{key}: does not show the attempt that the feedback of rltf.feedback.provider={name}"
             f" is about; choose critique or another template that does, {fix}, or, if it is meant,"

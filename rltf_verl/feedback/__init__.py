@@ -1,29 +1,27 @@
 """Feedback providers by name. To add one here: one file in this folder, one line below.
 
-One of your own needs neither: `rltf.feedback.provider=./mine.py:Mine`, or an entry point of the
-group `rltf_verl.feedback` in your package.
+A custom provider needs neither: `rltf.feedback.provider=./mine.py:Mine`, or an entry point of the
+group `rltf_verl.feedback` in an installed package.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 from rltf_verl.feedback.base import FeedbackProvider
-from rltf_verl.registry import construct
+from rltf_verl.registry import construct, load
 
 _PROVIDERS = {
-    "correctness": "rltf_verl.feedback.correctness:CorrectnessProvider",
+    "correctness": "rltf_verl.feedback.sentences:CorrectnessProvider",
     "judge": "rltf_verl.feedback.judge_provider:JudgeProvider",
-    "ensemble": "rltf_verl.feedback.ensemble:EnsembleProvider",
-    "human": "rltf_verl.feedback.human:HumanProvider",
     "marginal": "rltf_verl.feedback.controls:MarginalProvider",
-    "paired": "rltf_verl.feedback.paired:PairedProvider",
-    "peer": "rltf_verl.feedback.peer:PeerProvider",
+    "paired": "rltf_verl.feedback.policy:PairedProvider",
     "policy": "rltf_verl.feedback.policy:PolicyProvider",
     "replay": "rltf_verl.feedback.replay:ReplayProvider",
     "shuffled": "rltf_verl.feedback.controls:ShuffledProvider",
     "siblings": "rltf_verl.feedback.siblings:SiblingsProvider",
-    "try_again": "rltf_verl.feedback.try_again:TryAgainProvider",
+    "try_again": "rltf_verl.feedback.sentences:TryAgainProvider",
     "verifier": "rltf_verl.feedback.verifier:VerifierProvider",
 }
 
@@ -34,7 +32,7 @@ def provider_names() -> tuple[str, ...]:
 
 
 def make_provider(name: str, /, **options: Any) -> FeedbackProvider:
-    """Make the provider `rltf.feedback.provider`, with its own keys of that block as options.
+    """Make the provider `rltf.feedback.provider`, with the other keys of that block as options.
 
     Args:
         name: one of ours, one of an installed package (entry points `rltf_verl.feedback`),
@@ -42,8 +40,7 @@ def make_provider(name: str, /, **options: Any) -> FeedbackProvider:
         options: its constructor's arguments.
 
     Raises:
-        ValueError: unknown name, or an option it does not have or cannot take; names the config
-            key.
+        ValueError: unknown name, or an option that is unknown or out of range; names the key.
     """
     provider = construct("rltf.feedback", "provider", _PROVIDERS, name, options)
     missing = [
@@ -57,3 +54,32 @@ def make_provider(name: str, /, **options: Any) -> FeedbackProvider:
             " feedback.base.FeedbackProvider"
         )
     return cast(FeedbackProvider, provider)
+
+
+def provider_of_block(key: str, block: Mapping[str, Any]) -> FeedbackProvider:
+    """The provider of a block `{provider: …, its options}` at `rltf.feedback.<key>`.
+
+    Raises:
+        ValueError: no block, no `provider` in it, or an error of the provider.
+    """
+    if not isinstance(block, Mapping) or "provider" not in block:
+        shown = dict(block) if isinstance(block, Mapping) else block
+        raise ValueError(
+            f"rltf.feedback.{key}={shown}: has no `provider`; name one, e.g. {{provider: policy}}"
+        )
+    return make_provider(block["provider"], **{k: v for k, v in block.items() if k != "provider"})
+
+
+def has_trait(trait: str, block: Mapping[str, Any]) -> bool:
+    """Whether a provider's class, or that of a provider in one of its options, has a flag.
+
+    Args:
+        trait: `self_written`, `waits_for_others` or `quotes_other_problems`
+            (`base.FeedbackProvider`).
+        block: `{provider: …, its options}`.
+    """
+    name = str(block["provider"])
+    inner = (each for each in block.values() if isinstance(each, Mapping) and "provider" in each)
+    where = _PROVIDERS.get(name, name)
+    kind = load("rltf.feedback.provider", where) if ":" in where else None
+    return bool(getattr(kind, trait, False)) or any(has_trait(trait, each) for each in inner)

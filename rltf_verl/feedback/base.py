@@ -1,4 +1,4 @@
-"""What a feedback provider is, and how it says that it has none."""
+"""The interface of feedback providers, and the error of one that has no feedback."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class FeedbackUnavailable(Exception):
         provider: the provider's name.
         cause: what failed and what to change; becomes one clean line of at most `LONGEST_CAUSE`
             characters.
-        withheld: what was said, if the leak guard dropped it.
+        withheld: the feedback, if the leak guard dropped it.
     """
 
     def __init__(self, provider: str, cause: str, withheld: Feedback | None = None) -> None:
@@ -73,16 +73,20 @@ for a fresh start), the answer, which it states, or the group's attempts, which 
 class FeedbackProvider(Protocol):
     """Turns an attempt into text feedback. One instance per process, shared by all its episodes.
 
-    Three more attributes are optional: `subject` (`subject_of`), `tells_answer`
-    (`tells_answer_of`) and `judges`, the judges that it or a provider inside it asks
-    (`judge.gateway.judges_of`).
+    More attributes are optional: `subject` (`subject_of`), `tells_answer` (`tells_answer_of`),
+    `judges` (`judge.gateway.judges_of`), and three flags of the class:
+
+    * `self_written`: the policy writes the text, and `Feedback.attempt` holds its tokens, which are
+      critique rows.
+    * `waits_for_others`: an episode waits until the group's others are at the same turn.
+    * `quotes_other_problems`: it needs episodes of other problems in the same process.
     """
 
     name: str
     sees_reference: bool
     """It is shown the reference answer, so what it writes can leak it."""
     constant: bool
-    """It always says the same sentence, so there is nothing to model."""
+    """Its text is always the same sentence, so there is nothing to model."""
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
         """Feedback on the last of the request's turns. Raises FeedbackUnavailable."""
@@ -90,13 +94,18 @@ class FeedbackProvider(Protocol):
 
 
 def subject_of(provider: FeedbackProvider) -> Subject | None:
-    """What the provider's feedback is about, also behind a guard or a record; None if it does not
-    say.
+    """What the provider's feedback is about, also inside a guard or a record; None if it does not
+    declare one.
     """
+    subject: Subject | None = getattr(innermost(provider), "subject", None)
+    return subject
+
+
+def innermost(provider: FeedbackProvider) -> FeedbackProvider:
+    """The provider that writes the text, inside a guard, a record or a control."""
     while hasattr(provider, "inner"):
         provider = provider.inner
-    subject: Subject | None = getattr(provider, "subject", None)
-    return subject
+    return provider
 
 
 def tells_answer_of(provider: FeedbackProvider) -> bool:
@@ -112,11 +121,11 @@ async def ask(provider: FeedbackProvider, request: FeedbackRequest) -> Feedback:
     A provider is user code; how it fails must not decide what happens to the episode.
     """
     try:
-        said = await provider.feedback(request)
-        if isinstance(said, Feedback):
-            return _without_secrets(said)
+        feedback = await provider.feedback(request)
+        if isinstance(feedback, Feedback):
+            return _without_secrets(feedback)
         failure = FeedbackUnavailable(
-            provider.name, f"it returned {type(said).__name__}, which is no Feedback"
+            provider.name, f"it returned {type(feedback).__name__}, not a Feedback"
         )
     except FeedbackUnavailable:
         raise
@@ -130,9 +139,7 @@ async def ask(provider: FeedbackProvider, request: FeedbackRequest) -> Feedback:
 
 
 def _is_cancelled() -> bool:
-    """Whether it is this episode that somebody ends, and not a task that the provider waited
-    for.
-    """
+    """Whether this episode was cancelled, and not a task that the provider waited for."""
     task = asyncio.current_task()
     return (
         task is None or not hasattr(task, "cancelling") or task.cancelling() > 0
@@ -156,7 +163,7 @@ def because(provider: str, what: str, error: BaseException) -> FeedbackUnavailab
     return failure
 
 
-def _without_secrets(said: Feedback) -> Feedback:
-    text = secrets_here().clean(said.text)
+def _without_secrets(feedback: Feedback) -> Feedback:
+    text = secrets_here().clean(feedback.text)
     # The tokens of a critique would be those of the words that are gone.
-    return said if text == said.text else replace(said, text=text, attempt=None)
+    return feedback if text == feedback.text else replace(feedback, text=text, attempt=None)

@@ -4,22 +4,22 @@ problem.
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
+from rltf_verl.feedback import has_trait, provider_of_block
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, ask
-from rltf_verl.feedback.blocks import provider_of_block
-from rltf_verl.feedback.cohort import Remark
-from rltf_verl.feedback.correctness import CORRECT
+from rltf_verl.feedback.group import Remark
+from rltf_verl.feedback.sentences import CORRECT
 from rltf_verl.judge.gateway import judges_of
+from rltf_verl.kinds import Within
 from rltf_verl.types import Feedback
 
 
 class _Control:
-    """Asks the inner provider as usual, and gives a text made of what it said of other problems at
-    the same turn.
+    """Asks the inner provider as usual, and returns a text made of its feedback on other problems
+    at the same turn.
 
     Other problems are those that this process plays at the same time. A correct attempt is told
     that it was correct, and the inner provider's failures stay failures, so that a run differs from
@@ -35,24 +35,24 @@ class _Control:
 
     name: str
 
-    def __init__(self, inner: Mapping[str, Any], wait_s: float = 600.0) -> None:
-        if not 0 <= wait_s < math.inf:
-            raise ValueError(
-                f"rltf.feedback.wait_s={wait_s}: must be a number of seconds, not negative"
-            )
+    waits_for_others = quotes_other_problems = True
+
+    def __init__(
+        self, inner: Mapping[str, Any], wait_s: Annotated[float, Within(0, 1e6)] = 600.0
+    ) -> None:
         self.inner, self.wait_s = provider_of_block("inner", inner), wait_s
-        if self.inner.name in ("policy", "paired", "shuffled", "marginal"):
+        if has_trait("self_written", inner) or has_trait("quotes_other_problems", inner):
             raise ValueError(
-                f"rltf.feedback.inner.provider={self.inner.name}: critiques that the policy writes"
-                " are trained on, and a control of a control says nothing; choose verifier,"
+                f"rltf.feedback.inner.provider={inner['provider']}: critiques that the policy"
+                " writes are trained on, and a control of a control says nothing; choose verifier,"
                 " judge, …"
             )
         self.sees_reference, self.constant = self.inner.sees_reference, self.inner.constant
         self.judges = judges_of(self.inner)
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
-        """A text about another problem. Raises FeedbackUnavailable, also if nothing was said of any
-        other one.
+        """A text about another problem. Raises FeedbackUnavailable, also if no other problem
+        has feedback.
         """
         turn, group = len(request.turns) - 1, request.group
         if group is None or group.cohort is None:
@@ -65,21 +65,23 @@ class _Control:
             return Feedback(CORRECT, self.name)
         remark = None
         try:
-            said = await ask(self.inner, request)
-            pieces = request.policy.pieces(await request.policy.encode_answer(said.text))
-            remark = Remark(request.problem, said.text, tuple(filter(None, pieces)))
+            feedback = await ask(self.inner, request)
+            pieces = request.policy.pieces(await request.policy.encode_answer(feedback.text))
+            remark = Remark(request.problem, feedback.text, tuple(filter(None, pieces)))
         finally:
             group.past(request.session_id, turn, remark)
-        said_of_all = await group.cohort.said(turn, self.wait_s)
-        others = [remark for remark in said_of_all if remark.problem != request.problem]
+        remarks = await group.cohort.remarks(turn, self.wait_s)
+        others = [remark for remark in remarks if remark.problem != request.problem]
         if not others:
             raise FeedbackUnavailable(
                 self.name,
-                "nothing was said of another problem that this process plays at the same time;"
+                "no feedback on another problem that this process plays at the same time;"
                 " raise data.train_batch_size or lower actor_rollout_ref.rollout.agent.num_workers",
             )
         text = self._text(others, random.Random(request.seed))
-        return Feedback(text, self.name, sees_reference=said.sees_reference or self.sees_reference)
+        return Feedback(
+            text, self.name, sees_reference=feedback.sees_reference or self.sees_reference
+        )
 
     def _text(self, others: Sequence[Remark], rng: random.Random) -> str:
         raise NotImplementedError
@@ -97,8 +99,8 @@ class ShuffledProvider(_Control):
 
 
 class MarginalProvider(_Control):
-    """Tokens drawn one by one from all that the inner provider said of other problems, as many as
-    one text has.
+    """Tokens drawn one by one from the inner provider's feedback on other problems, as many as one
+    text has.
     """
 
     name = "marginal"

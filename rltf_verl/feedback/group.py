@@ -1,4 +1,6 @@
-"""What the episodes of one problem know of each other: how far each is, and who has solved it."""
+"""Episodes that one process plays at the same time: progress, solutions and feedback, shared within
+a problem's group and within the cohort of groups.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,70 @@ from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
-from rltf_verl.feedback.cohort import Cohort, Remark
+from rltf_verl.types import Problem
+
+Member = tuple[Hashable, int]
+"""A group's key and an episode of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Feedback on an episode's attempt."""
+
+    problem: Problem
+    text: str
+    pieces: tuple[str, ...]
+    """The text that each of its tokens adds."""
+
+
+class Cohort:
+    """The groups of one call of the worker: a step's (or a validation's) problems, as far as this
+    process plays them.
+
+    An episode is past a turn when its provider has spoken there, or has nothing to say, or the
+    episode plays a later turn or no more. An episode that waits is past the turn itself, so waits
+    form no circle (as in `group.Group`).
+
+    Args:
+        keys: of the groups, in the data's order.
+        size: episodes per group.
+    """
+
+    def __init__(self, keys: Sequence[Hashable], size: int) -> None:
+        self._place = {key: i for i, key in enumerate(keys)}
+        self._num = len(keys) * size
+        self._past: dict[Member, int] = {}
+        self._remarks: dict[int, dict[Member, Remark]] = {}
+        self._changed = asyncio.Event()
+
+    def past(self, member: Member, turn: int, remark: Remark | None = None) -> None:
+        """An episode is past a 0-based turn, with its feedback there."""
+        if remark is not None:
+            self._remarks.setdefault(turn, {})[member] = remark
+        self._past[member] = max(turn, self._past.get(member, -1))
+        # Wakes all that wait now; later callers wait for the next change.
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def remarks(self, turn: int, wait_s: float) -> list[Remark]:
+        """The feedback at 0-based `turn`, in the order of the data and the episodes.
+
+        Waits until all episodes are past the turn, at most `wait_s`: so the result does not depend
+        on timing, and a resumed run gets the same.
+        """
+        deadline = asyncio.get_running_loop().time() + wait_s
+        while sum(past >= turn for past in self._past.values()) < self._num:
+            left = deadline - asyncio.get_running_loop().time()
+            if left <= 0:
+                break
+            try:
+                await asyncio.wait_for(self._changed.wait(), left)
+            except asyncio.TimeoutError:  # the builtin TimeoutError from Python 3.11 on
+                break
+        remarks = self._remarks.get(turn, {})
+        in_order = sorted(remarks, key=lambda member: (self._place[member[0]], member[1]))
+        return [remarks[member] for member in in_order]
+
 
 ENDED = 1 << 30
 """Progress of an episode that plays no more."""
@@ -38,7 +103,7 @@ class Group:
     key: Hashable = None
     """Of the group in its cohort."""
     cohort: Cohort | None = None
-    """The groups that are played at the same time; None if nobody knows of any."""
+    """The groups that are played at the same time; None if unknown."""
     _inside: Cohort = field(init=False)
     _graded: dict[int, int] = field(default_factory=dict)
     _solutions: set[Solution] = field(default_factory=set)
@@ -61,15 +126,15 @@ class Group:
 
     def past(self, session_id: int, turn: int, remark: Remark | None = None) -> None:
         """Tell the group and its cohort (`Cohort.past`)."""
-        for told in filter(None, (self._inside, self.cohort)):
-            told.past((self.key, session_id), turn, remark)
+        for cohort in filter(None, (self._inside, self.cohort)):
+            cohort.past((self.key, session_id), turn, remark)
 
-    async def said(self, turn: int, wait_s: float) -> list[Remark]:
-        """What was said of this group's attempts at 0-based `turn` (`Cohort.said`)."""
-        return await self._inside.said(turn, wait_s)
+    async def remarks(self, turn: int, wait_s: float) -> list[Remark]:
+        """The feedback on this group's attempts at 0-based `turn` (`Cohort.remarks`)."""
+        return await self._inside.remarks(turn, wait_s)
 
     async def solutions(self, session_id: int, turn: int, wait_s: float) -> list[Solution]:
-        """What other episodes had solved by 0-based `turn`, in a fixed order.
+        """The right attempts of other episodes by 0-based `turn`, in a fixed order.
 
         Waits until all of them are that far, at most `wait_s`: so what is found does not depend on
         who is faster, and a resumed run finds the same.
@@ -79,14 +144,14 @@ class Group:
             left = deadline - asyncio.get_running_loop().time()
             if left <= 0 or not await self._change(left):
                 break
-        found = [s for s in self._solutions if s.session_id != session_id and s.turn <= turn]
-        return sorted(found, key=lambda s: (s.turn, s.session_id, s.text))
+        right = [s for s in self._solutions if s.session_id != session_id and s.turn <= turn]
+        return sorted(right, key=lambda s: (s.turn, s.session_id, s.text))
 
     async def failed(self, turn: int, wait_s: float) -> bool:
         """Whether no episode of the group, this one included, has solved the problem by 0-based
         `turn`.
 
-        Waits as `solutions` does, but no longer than until somebody has. An episode that is not
+        Waits as `solutions` does, but no longer than until one has. An episode that is not
         that far after `wait_s` counts as one that failed.
         """
         deadline = asyncio.get_running_loop().time() + wait_s
@@ -104,7 +169,7 @@ class Group:
 
     def _advance(self, session_id: int, turn: int) -> None:
         self._graded[session_id] = max(turn, self._graded.get(session_id, -1))
-        # Wakes all that wait now; who comes later waits for the next change.
+        # Wakes all that wait now; later callers wait for the next change.
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -117,7 +182,7 @@ class Group:
 
 
 class Groups:
-    """The groups of a process, the latest `capacity` of them: nobody says when a group is complete.
+    """The groups of a process, the latest `capacity` of them: the end of a group is not announced.
 
     Args:
         capacity: groups that are remembered; more than are ever under way at once.
@@ -135,8 +200,8 @@ class Groups:
 
     def of(self, key: Hashable, size: int) -> Group:
         """The group of a key, made when it is first asked for."""
-        known = self._groups.pop(key) if key in self._groups else None
-        return self._remember(key, known or Group(size, key))
+        group = self._groups.pop(key) if key in self._groups else None
+        return self._remember(key, group or Group(size, key))
 
     def _remember(self, key: Hashable, group: Group) -> Group:
         self._groups[key] = group

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import cycle, islice, pairwise
 
 from rltf_verl.feedback.base import FeedbackRequest, Subject
-from rltf_verl.feedback.correctness import CORRECT, INCORRECT
+from rltf_verl.feedback.sentences import CORRECT, INCORRECT
 from rltf_verl.prompts import render
 from rltf_verl.prompts.quote import defused, fence_around, shown_of
 from rltf_verl.types import Message
@@ -20,13 +20,13 @@ class Style:
     """What a judge is asked for; the words stand in `prompts/judge/<name>.j2`."""
 
     words: int
-    """Limit that the judge is told."""
+    """Word limit in the judge's prompt."""
     reference: bool
-    """It sees the reference answer unless the config says otherwise."""
+    """It sees the reference answer unless the config overrides it."""
     marker: str = "Critique:"
     """What the feedback follows in the reply."""
     conversation: bool = False
-    """The judge sees all attempts of the episode and what it said to each, not just the last
+    """The judge sees all attempts of the episode and its feedback on each, not just the last
     attempt.
     """
     subject: Subject = "attempt"
@@ -72,7 +72,7 @@ def judge_messages(
     messages = [_said("user", _first(style, request, turns[0].attempt.text, with_reference))]
     for before, turn in pairwise(turns):
         attempt = defused(shown_of(turn.attempt.text, request.quote))
-        told = before.feedback.text if before.feedback else ""
+        feedback = before.feedback.text if before.feedback else ""
         text = render(
             "judge/_next",
             attempt=attempt,
@@ -80,7 +80,7 @@ def judge_messages(
             marker=marker,
             words=STYLES[style].words,
         )
-        messages += [_said("assistant", f"{marker} {told}"), _said("user", text)]
+        messages += [_said("assistant", f"{marker} {feedback}"), _said("user", text)]
     return tuple(messages)
 
 

@@ -4,7 +4,19 @@ release does).
 
 from __future__ import annotations
 
-from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, Subject
+from collections.abc import Iterable, Mapping
+from itertools import chain
+from typing import Any
+
+from rltf_verl.feedback import provider_of_block
+from rltf_verl.feedback.base import (
+    FeedbackRequest,
+    FeedbackUnavailable,
+    Subject,
+    subject_of,
+    tells_answer_of,
+)
+from rltf_verl.judge.gateway import judges_of
 from rltf_verl.prompts import require_template, template_of
 from rltf_verl.prompts.fit import fitted_prompt
 from rltf_verl.prompts.quote import shown_of
@@ -30,6 +42,7 @@ class PolicyProvider:
     sees_reference = False
     constant = False
     subject: Subject = "attempt"
+    self_written = True
 
     def __init__(self, critic: str = "critique") -> None:
         require_template("rltf.feedback.critic", "critic", critic)
@@ -39,7 +52,7 @@ class PolicyProvider:
         """The policy's own critique, as far as it got, without its thoughts.
 
         Raises:
-            FeedbackUnavailable: its prompt does not fit, or it says nothing.
+            FeedbackUnavailable: its prompt does not fit, or the critique is empty.
         """
         attempt = shown_of(request.turns[-1].attempt.text, request.quote)
         template = template_of("critic", self.critic)
@@ -49,8 +62,54 @@ class PolicyProvider:
                 self.name, "the critic prompt does not fit; raise data.max_prompt_length"
             )
         critique = await request.policy.sample(prompt.ids, request.seed)
-        said = without_thoughts(critique.text) if request.quote == "answer" else critique.text
-        text = said.rpartition(MARKER)[2].strip()
+        answer = without_thoughts(critique.text) if request.quote == "answer" else critique.text
+        text = answer.rpartition(MARKER)[2].strip()
         if not text:
             raise FeedbackUnavailable(self.name, "the policy's critique is empty")
         return Feedback(text, self.name, attempt=critique)
+
+
+class PairedProvider:
+    """The release's dual critique: of two episodes with the same first answer, one reads an
+    expert's feedback, the other its own. Use it with `rltf.episode.pair_sessions=true`.
+
+    Args:
+        even: the even episodes' block, `{provider: …, its options}`.
+        odd: the odd episodes' block.
+
+    Raises:
+        ValueError: a block without `provider`, or what the two providers raise.
+    """
+
+    name = "paired"
+
+    def __init__(self, even: Mapping[str, Any], odd: Mapping[str, Any]) -> None:
+        self.pair = (provider_of_block("even", even), provider_of_block("odd", odd))
+        self.sees_reference = any(provider.sees_reference for provider in self.pair)
+        self.tells_answer = any(map(tells_answer_of, self.pair))
+        self.judges = tuple(chain.from_iterable(map(judges_of, self.pair)))
+        self.subject: Subject | None = _common_subject(map(subject_of, self.pair))
+        self.constant = all(
+            provider.constant
+            for provider in self.pair
+            if not getattr(provider, "self_written", False)
+        )
+
+    async def feedback(self, request: FeedbackRequest) -> Feedback:
+        """The feedback of this episode's provider, under that provider's name. Raises
+        FeedbackUnavailable.
+        """
+        return await self.pair[request.session_id % 2].feedback(request)
+
+
+def _common_subject(subjects: Iterable[Subject | None]) -> Subject | None:
+    """The subject of several providers: the attempt if one of them has it, else the one that all
+    have.
+
+    >>> _common_subject(["answer", "attempt"])
+    'attempt'
+    """
+    different = set(subjects)
+    if "attempt" in different:
+        return "attempt"
+    return different.pop() if len(different) == 1 else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import os
 import time
@@ -11,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable, ask
-from rltf_verl.feedback.calls import call_key, settings_key
 from rltf_verl.jsonl import append_line
 from rltf_verl.judge.gateway import judges_of
 from rltf_verl.types import Feedback
@@ -47,18 +48,18 @@ class RecordedProvider:
     async def feedback(self, request: FeedbackRequest) -> Feedback:
         """The inner provider's feedback. Raises FeedbackUnavailable."""
         try:
-            said = await ask(self.inner, request)
+            feedback = await ask(self.inner, request)
         except FeedbackUnavailable as error:
             self._write(request, {"provider": error.provider, "unavailable": error.cause})
             raise
-        if said.attempt is None:
+        if feedback.attempt is None:
             outcome = {
-                "provider": said.provider,
-                "text": said.text,
-                "sees_reference": said.sees_reference,
+                "provider": feedback.provider,
+                "text": feedback.text,
+                "sees_reference": feedback.sees_reference,
             }
             self._write(request, outcome)
-        return said
+        return feedback
 
     def _write(self, request: FeedbackRequest, outcome: Mapping[str, Any]) -> None:
         if self._broken:
@@ -94,3 +95,30 @@ class RecordedProvider:
             self._folder.mkdir(parents=True, exist_ok=True)
             self._path = self._folder / f"feedback{mark}{uuid.uuid4().hex[:8]}.jsonl"
         return self._path
+
+
+def call_key(request: FeedbackRequest) -> str:
+    """Hash of the conversation so far: the problem, the question, every attempt and the
+    feedback on it.
+
+    Not of the place in the data or of the seed: the same attempt at the same problem may be
+    answered from a record, whichever run and episode it comes from.
+    """
+    problem = request.problem
+    turns = [
+        (turn.attempt.text, turn.feedback.text if turn.feedback else None) for turn in request.turns
+    ]
+    return digest([problem.env, problem.data, problem.reference, list(request.messages), turns])
+
+
+def settings_key(name: str, options: Mapping[str, Any]) -> str:
+    """Short hash of a provider's settings: answers of differently set providers are not mixed."""
+    return digest([name, options])[:12]
+
+
+def digest(value: object) -> str:
+    """Hash of a value's JSON; key order does not count, and what JSON does not know is taken by its
+    text.
+    """
+    text = json.dumps(value, sort_keys=True, default=str, ensure_ascii=True)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rltf_verl.feedback import provider_of_block
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
-from rltf_verl.feedback.blocks import provider_of_block
-from rltf_verl.feedback.calls import call_key
-from rltf_verl.feedback.record import FILES
+from rltf_verl.feedback.record import FILES, call_key
 from rltf_verl.jsonl import read_lines
 from rltf_verl.judge.gateway import judges_of
 from rltf_verl.texts import counted
@@ -20,7 +19,7 @@ NEEDED = {"key", "settings", "seed", "time", "provider"}
 
 
 class ReplayProvider:
-    """Answers what was answered before, keyed by everything that was said up to the attempt.
+    """Answers what was answered before, keyed by the conversation up to the attempt.
 
     The very call of the recorded run (same seed, step, episode and turn) gets the very outcome,
     failures included; the same attempt at another place gets an answer that was given to it, always
@@ -61,8 +60,8 @@ class ReplayProvider:
         )
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
-        """What was said then. Raises FeedbackUnavailable on a miss, and where there was none
-        then.
+        """The recorded feedback. Raises FeedbackUnavailable on a miss, and where the record has a
+        failure.
         """
         key = call_key(request)
         record = self._exact.get((key, request.seed))
@@ -100,12 +99,12 @@ def _chosen(
             f"rltf.feedback.folder={folder}: no feedback is recorded there; it is"
             " rltf.feedback.record_dir of a run"
         )
-    found = Counter((str(r["settings"]), str(r["provider"])) for r in records)
+    counts = Counter((str(r["settings"]), str(r["provider"])) for r in records)
     shown = "; ".join(
         f"{key} ({provider}, {counted(num, 'call')})"
-        for (key, provider), num in sorted(found.items())
+        for (key, provider), num in sorted(counts.items())
     )
-    keys = {key for key, _ in found}
+    keys = {key for key, _ in counts}
     if settings is None and len(keys) > 1:
         raise ValueError(
             f"rltf.feedback.folder={folder}: holds answers of differently set providers; choose"

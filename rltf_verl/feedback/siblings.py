@@ -1,5 +1,5 @@
-"""Feedback on a whole group: what was said of every attempt that failed at this turn, as one text
-(GOLF, arXiv 2603.04597).
+"""Feedback on a whole group: all attempts that failed at this turn, each with its feedback (GOLF,
+arXiv 2603.04597).
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
+from rltf_verl.feedback import has_trait, provider_of_block
 from rltf_verl.feedback.base import FeedbackRequest, Subject, ask, tells_answer_of
-from rltf_verl.feedback.blocks import provider_of_block
-from rltf_verl.feedback.cohort import Remark
+from rltf_verl.feedback.group import Remark
 from rltf_verl.judge.gateway import judges_of
 from rltf_verl.kinds import Within
 from rltf_verl.prompts.quote import quoted, shown_of
@@ -30,7 +30,7 @@ class SiblingsProvider:
     depend on who is faster. Played alone, an episode sees its own attempt.
 
     Args:
-        each: block `{provider: …, its options}`: who speaks of each attempt.
+        each: block `{provider: …, its options}`: the provider of feedback on each attempt.
         wait_s: longest wait for the siblings, seconds.
 
     Raises:
@@ -40,15 +40,17 @@ class SiblingsProvider:
     name = "siblings"
     constant = False
     subject: Subject = "group"
+    waits_for_others = True
 
     def __init__(
         self, each: Mapping[str, Any], wait_s: Annotated[float, Within(0, 1e6)] = 600.0
     ) -> None:
         self.each, self.wait_s = provider_of_block("each", each), wait_s
-        if self.each.name in ("policy", "paired", "peer", "shuffled", "marginal", self.name):
+        if has_trait("self_written", each) or has_trait("waits_for_others", each):
             raise ValueError(
-                f"rltf.feedback.each.provider={self.each.name}: must speak of one attempt, and not"
-                " be the policy itself, whose critiques are trained on; choose verifier, judge, …"
+                f"rltf.feedback.each.provider={each['provider']}: must be about one attempt, and"
+                " not be the policy itself, whose critiques are trained on; choose verifier,"
+                " judge, …"
             )
         self.sees_reference = self.each.sees_reference
         self.tells_answer = tells_answer_of(self.each)
@@ -60,18 +62,20 @@ class SiblingsProvider:
         """
         turn, group, remark = len(request.turns) - 1, request.group, None
         try:
-            said = await ask(self.each, request)
+            feedback = await ask(self.each, request)
             if not request.turns[-1].grade.correct:
                 attempt = shown_of(request.turns[-1].attempt.text, request.quote)
-                remark = Remark(request.problem, f"{attempt.strip()}\n\nFeedback: {said.text}", ())
+                remark = Remark(
+                    request.problem, f"{attempt.strip()}\n\nFeedback: {feedback.text}", ()
+                )
         finally:
             if group is not None:
                 group.past(request.session_id, turn, remark)
         if remark is None:
-            return said
-        found = [remark] if group is None else await group.said(turn, self.wait_s)
-        text = await _fitting(request, [each.text for each in found])
-        return replace(said, text=text, provider=self.name)
+            return feedback
+        remarks = [remark] if group is None else await group.remarks(turn, self.wait_s)
+        text = await _fitting(request, [each.text for each in remarks])
+        return replace(feedback, text=text, provider=self.name)
 
 
 async def _fitting(request: FeedbackRequest, remarks: Sequence[str]) -> str:

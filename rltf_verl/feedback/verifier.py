@@ -22,8 +22,8 @@ class VerifierProvider:
     it is `constant`.
 
     Args:
-        level: `verdict`, `location`, `hint` or `full`; each says more than the one before. A list
-            is by turn: the k-th is for the k-th attempt of an episode, the last also for all later
+        level: `verdict`, `location`, `hint` or `full`; each is more detailed. A list is
+            by turn: the k-th is for the k-th attempt of an episode, the last also for all later
             ones.
 
     Raises:
@@ -53,7 +53,7 @@ class VerifierProvider:
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
         """The verifier's words on the last of the turns. Raises FeedbackUnavailable if it fails or
-        says nothing.
+        is empty.
         """
         env, turn = request.env, request.turns[-1]
         level = self.level_of(len(request.turns) - 1)
@@ -68,6 +68,6 @@ class VerifierProvider:
             if text.strip():
                 quotes = level == "hint" and bool(getattr(env, "quotes_others", False))
                 return Feedback(text, self.name, sees_reference=quotes or level == "full")
-            cause = f"explain() of environment {env.name} said nothing at level {level}"
+            cause = f"explain() of environment {env.name} is empty at level {level}"
             failure = FeedbackUnavailable(self.name, cause)
         raise failure

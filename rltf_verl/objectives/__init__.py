@@ -4,12 +4,12 @@ those of a run, and row maker, targets, loss, checks and metrics iterate over th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rltf_verl.config import ConfigError, NamedOptions, RLTFConfig
-from rltf_verl.config.objectives import check_shares
 from rltf_verl.config.reading import build
+from rltf_verl.config.rules import late_findings, schedule_findings, share_findings, unread
 from rltf_verl.objectives.attempt import AttemptObjective
 from rltf_verl.objectives.base import VERL_REDUCES, Now, Objective
 from rltf_verl.objectives.critique import Critique
@@ -29,6 +29,7 @@ __all__ = [
     "own_objectives",
     "role_names",
     "token_objectives",
+    "warnings_of",
 ]
 
 BUILT_IN: Mapping[str, tuple[type[Objective[Any]], int]] = {
@@ -44,19 +45,21 @@ BUILT_IN: Mapping[str, tuple[type[Objective[Any]], int]] = {
 
 
 def objectives_of(config: RLTFConfig) -> list[Objective[Any]]:
-    """All objectives, enabled or not, a user's own last.
+    """All objectives, enabled or not; a user's come last.
 
     Raises:
-        ConfigError: an own objective that is none, or a setting of it that cannot work.
+        ConfigError: a user's class that is not an objective, or a setting out of range.
     """
     built_in = [
         kind(name, int(role), getattr(config, name), config)
         for name, (kind, role) in BUILT_IN.items()
     ]
-    # Numbered behind ours: every process counts the same roles from the same configuration.
+    # Numbered after the built-in roles, in the order of the config: the same in every process.
     own = enumerate(config.objectives.items(), start=len(Role))
     of_users = [_own(name, role, chosen, config) for role, (name, chosen) in own]
-    check_shares({o.name: o.settings for o in (*of_users, *built_in)}, config.attempt.weight)
+    shares = {o.name: o.settings for o in (*of_users, *built_in)}
+    for finding in share_findings(shares, config.attempt.weight):
+        raise ConfigError(finding)
     return built_in + of_users
 
 
@@ -80,16 +83,31 @@ def _own(name: str, role: int, chosen: NamedOptions, config: RLTFConfig) -> Obje
     where = f"{key}={chosen.name}"
     with named(where, kind):
         settings = build(kind.Settings, f"{name}.", chosen.options)
-        settings.check(f"{name}.")
-        settings.check_beside(config)
+        for finding in schedule_findings(name, settings):
+            raise ConfigError(finding)
         own = kind(name, role, settings, config)
     name_failures(own, where)
     return own
 
 
 def own_objectives(config: RLTFConfig) -> list[Objective[Any]]:
-    """Those of a user's own that are enabled."""
+    """A user's objectives that are enabled."""
     return [own for own in objectives_of(config)[len(BUILT_IN) :] if own.enabled]
+
+
+def warnings_of(config: RLTFConfig, setting: Callable[[str], Any]) -> Iterator[str]:
+    """A line for each setting that works and may not be meant.
+
+    Args:
+        config: the settings.
+        setting: as of `Objective.refusals`.
+    """
+    objectives, num_steps = objectives_of(config), setting("trainer.total_training_steps")
+    yield from map(str, unread(config))
+    if num_steps is not None:
+        yield from map(str, late_findings({o.name: o.settings for o in objectives}, num_steps))
+    for objective in objectives:
+        yield from (line for holds, line in objective.warnings(setting) if not holds)
 
 
 def token_objectives(config: RLTFConfig) -> list[Objective[Any]]:

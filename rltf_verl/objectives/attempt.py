@@ -29,8 +29,8 @@ class TurnObjective(Objective[Any]):
     def turn_weights(self, episodes: EpisodeBatch) -> torch.Tensor:
         """[S, M] advantage of each turn, by `rltf.gamma` and the estimator of `rltf.attempt`."""
         returns = discounted_returns(episodes, self.config.gamma)
-        own = self.config.attempt
-        return turn_advantages(returns, episodes, own.estimator, own.norm_by_std)
+        settings = self.config.attempt
+        return turn_advantages(returns, episodes, settings.estimator, settings.norm_by_std)
 
 
 class AttemptObjective(TurnObjective):

@@ -36,7 +36,7 @@ class Now(NamedTuple):
 
 @dataclass(frozen=True)
 class Settings(Shareable):
-    """Settings of a user's own objective, the block `rltf.<name>`: extend it with keys."""
+    """Settings of a user's objective, the block `rltf.<name>`: extend it with keys."""
 
     weight: float | tuple[float, float] = 1.0
     """Coefficient, or [start, end] of a linear ramp; 0 switches the objective off."""
@@ -47,7 +47,7 @@ class Objective(Generic[S]):
 
     Args:
         name: its block in the config, `rltf.<name>`, and of its metrics, `rltf/<name>/…`.
-        role: number of its tokens in a row's `role`; CONTEXT: it has no tokens of its own.
+        role: number of its tokens in a row's `role`; CONTEXT: it has none.
         settings: its block.
         config: the whole `rltf:` block.
     """
@@ -57,7 +57,7 @@ class Objective(Generic[S]):
     sampled: ClassVar[bool] = False
     """The policy sampled its tokens under their row's own prompt: verl's registered policy loss
     trains them, and `loss` is not called. Attempts and critiques alone (`types.SAMPLED`)."""
-    ages: ClassVar[bool] = False
+    decays_with_staleness: ClassVar[bool] = False
     """`rltf.max_staleness` takes the weight of its tokens away."""
 
     def __init__(self, name: str, role: int, settings: S, config: RLTFConfig) -> None:
@@ -74,8 +74,8 @@ class Objective(Generic[S]):
         return self.settings.enabled
 
     @property
-    def acts(self) -> bool:
-        """Whether the episodes of this configuration bring it anything."""
+    def has_effect(self) -> bool:
+        """Whether the configured episodes can have tokens for it."""
         return self.enabled
 
     def weight(self, now: Now) -> float:
@@ -83,11 +83,11 @@ class Objective(Generic[S]):
         return scheduled(self.settings, now)
 
     def share(self, now: Now) -> float | None:
-        """The share of the gradient that it is to have at a step; None without one."""
-        own = self.settings
-        if not isinstance(own, Shareable) or own.grad_share is None:
+        """The target share of the gradient at a step; None without a target."""
+        settings = self.settings
+        if not isinstance(settings, Shareable) or settings.grad_share is None:
             return None
-        return scheduled(replace(own, weight=own.grad_share), now)
+        return scheduled(replace(settings, weight=settings.grad_share), now)
 
     async def rows(
         self, policy: Policy, messages: Sequence[Message], episode: Episode
@@ -101,8 +101,8 @@ class Objective(Generic[S]):
         """
         return []
 
-    def marked(self, policy: Policy, row: Row, episode: Episode) -> Row:
-        """An attempt row, with the role of those tokens that train nothing yet and are its own."""
+    def with_roles(self, policy: Policy, row: Row, episode: Episode) -> Row:
+        """The attempt row, with its role on context tokens that it trains."""
         return row
 
     def turn_weights(self, episodes: EpisodeBatch) -> torch.Tensor:
@@ -114,7 +114,7 @@ class Objective(Generic[S]):
     def damped(
         self, weights: torch.Tensor, old_log_probs: torch.Tensor, tokens: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """The weights of a block of tokens once it is known how likely the policy finds them.
+        """The weights of a block of tokens, once the policy's log-probs are known.
 
         Args:
             weights: of all tokens of the block.
@@ -127,7 +127,7 @@ class Objective(Generic[S]):
         return None
 
     def reference(self, batch: RowBatch, ref_log_probs: torch.Tensor) -> torch.Tensor:
-        """The denominators of all ratios, log π_old so far, with its own."""
+        """The denominators of all ratios, log π_old so far, replaced on its own tokens."""
         return ref_log_probs
 
     def loss(
@@ -137,7 +137,7 @@ class Objective(Generic[S]):
         weights: torch.Tensor,
         mask: torch.Tensor,
     ) -> torch.Tensor:
-        """Token sum of its loss: −w_t log π_θ, if it says nothing else.
+        """Token sum of its loss; −w_t log π_θ by default.
 
         Outside the mask the log-probs belong to others and may be infinite: put
         `torch.where(mask, …)` before what you compute.
@@ -154,32 +154,32 @@ class Objective(Generic[S]):
         """
         return supervised_loss(log_prob, weights, mask)
 
-    def lives(self, episodes: EpisodeBatch) -> torch.Tensor | None:
-        """[S] bool: episodes that it trains on, where it has no tokens of its own to tell."""
+    def trained_episodes(self, episodes: EpisodeBatch) -> torch.Tensor | None:
+        """[S] bool: episodes that it trains, for an objective without tokens."""
         return None
 
     def refusals(
         self, setting: Callable[[str], Any], provider: FeedbackProvider
     ) -> list[tuple[bool, str]]:
-        """(holds, message) of what it requires of verl's settings and the provider; asked before
+        """(holds, message) for each requirement on verl's settings and the provider; read before
         Ray starts, enabled or not.
 
         Args:
-            setting: `a.b.c` -> value in the whole config; None where there is none.
-            provider: who gives the feedback.
+            setting: `a.b.c` -> value in the whole config; None where it is missing.
+            provider: the feedback provider.
         """
         return []
 
     def warnings(self, setting: Callable[[str], Any]) -> list[tuple[bool, str]]:
-        """(holds, message) of what works and may not be meant; logged before Ray starts. `setting`
-        as in `refusals`.
+        """(holds, message) for each setting that works but may be a mistake; logged before Ray
+        starts. `setting` as in `refusals`.
         """
         return []
 
     def metrics(
         self, batch: RowBatch, targets: RowTargets, place: torch.Tensor
     ) -> dict[str, float]:
-        """Numbers of its own, by the last part of their name.
+        """Extra metrics, keyed by suffix.
 
         Args:
             batch: the rows.
@@ -188,10 +188,16 @@ class Objective(Generic[S]):
         """
         return {}
 
-    def look(self, metrics: Mapping[str, float]) -> None:
-        """At the metrics of each step, in the trainer: to warn."""
+    def batch_metrics(self, batch: RowBatch) -> dict[str, float]:
+        """Extra metrics of a batch, which may have none of its tokens; keyed as `metrics`."""
+        return {}
 
-    def pull(self, batch: RowBatch, targets: RowTargets, trust: torch.Tensor | None) -> float:
+    def look(self, metrics: Mapping[str, float]) -> None:
+        """Called with each step's metrics, in the trainer; may log warnings."""
+
+    def gradient_mass(
+        self, batch: RowBatch, targets: RowTargets, trust: torch.Tensor | None
+    ) -> float:
         """Σ over its tokens of |∂L/∂ log π| at π_old. Every policy loss of a sampled token has the
         derivative −A_t at ratio 1.
 
@@ -204,12 +210,12 @@ class Objective(Generic[S]):
         if not bool(tokens.any()):
             return 0.0
         if self.sampled:
-            pull = targets.advantages if trust is None else targets.advantages * trust
+            gradient = targets.advantages if trust is None else targets.advantages * trust
         else:
             log_prob = batch.old_log_probs.detach().clone().requires_grad_()
             loss = self.loss(log_prob, targets.ref_log_probs, targets.advantages, tokens)
-            (pull,) = torch.autograd.grad(loss, log_prob)
-        return float(torch.where(tokens, pull.abs(), 0.0).double().sum())
+            (gradient,) = torch.autograd.grad(loss, log_prob)
+        return float(torch.where(tokens, gradient.abs(), 0.0).double().sum())
 
 
 def scheduled(settings: Scheduled, now: Now) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rltf_verl.config import CritiqueConfig
 from rltf_verl.episode.rows import whole_row
+from rltf_verl.feedback import has_trait
 from rltf_verl.objectives.attempt import TurnObjective
 from rltf_verl.policy import Policy
 from rltf_verl.types import Episode, Message, Role, Row
@@ -17,9 +18,9 @@ class Critique(TurnObjective):
     Settings = CritiqueConfig
 
     @property
-    def acts(self) -> bool:
+    def has_effect(self) -> bool:
         """The policy writes the feedback."""
-        return self.enabled and self.config.feedback.provider.name in ("policy", "paired")
+        return self.enabled and has_trait("self_written", self.config.feedback.block)
 
     async def rows(
         self, policy: Policy, messages: Sequence[Message], episode: Episode
@@ -34,6 +35,6 @@ def critique_rows(episode: Episode) -> list[Row]:
     for k, turn in enumerate(episode.turns):
         critique = episode.turns[turn.parent].feedback if turn.parent is not None else None
         if critique is not None and critique.attempt is not None:
-            own = critique.attempt
-            rows.append(whole_row(Role.CRITIQUE, own, own.prompt_ids, k, turn.reward))
+            sampled = critique.attempt
+            rows.append(whole_row(Role.CRITIQUE, sampled, sampled.prompt_ids, k, turn.reward))
     return rows

@@ -13,14 +13,13 @@ from rltf_verl.algos.episodes import EpisodeBatch, by_graded_rewards
 from rltf_verl.algos.returns import discounted_returns
 from rltf_verl.algos.role_loss import distill_loss
 from rltf_verl.algos.targets import RowBatch, RowTargets, of_turns
-from rltf_verl.config import ConfigError, DistillConfig, RLTFConfig
+from rltf_verl.config import DistillConfig, RLTFConfig
 from rltf_verl.config.objectives import Baseline, is_own
 from rltf_verl.episode.rows import first_prompt_row, last_turns
 from rltf_verl.feedback.base import FeedbackProvider
 from rltf_verl.objectives.base import Objective
-from rltf_verl.objectives.own import MADE_UP, OwnCodeError, made_up, named, turn_numbers
+from rltf_verl.objectives.own import dry_run, made_up, named, own_function, turn_numbers
 from rltf_verl.policy import Policy
-from rltf_verl.registry import load
 from rltf_verl.types import Episode, Message, Role, Row
 
 logger = logging.getLogger(__name__)
@@ -31,7 +30,7 @@ class Distill(Objective[DistillConfig]):
     before it.
     """
 
-    Settings, ages = DistillConfig, True
+    Settings, decays_with_staleness = DistillConfig, True
     SHARE, STEPS, EVERY = 0.1, 5, 50
     """When `look` warns."""
 
@@ -58,26 +57,19 @@ class Distill(Objective[DistillConfig]):
     def _own_baseline(self, episodes: EpisodeBatch) -> torch.Tensor:
         """[S, M], from a user's function of the episodes with rewards before shaping."""
         key, where = "rltf.distill.baseline", self.settings.baseline
-        function, what = load(key, where), f"{key}={where}"
-        if not callable(function):
-            raise ConfigError(f"{what}: must be a function of `rltf_verl.algos.EpisodeBatch`")
-        with named(what, function):
+        function, place = own_function(key, where), f"{key}={where}"
+        with named(place, function):
             values = function(episodes)
-        return turn_numbers(what, values, episodes)
+        return turn_numbers(place, values, episodes)
 
     def refusals(
         self, setting: Callable[[str], Any], provider: FeedbackProvider
     ) -> list[tuple[bool, str]]:
         """An own baseline must be a function that has a number for each turn."""
-        if is_own(self.settings.baseline):
-            episodes = made_up(self.config, int(setting("actor_rollout_ref.rollout.n") or 2))
-            try:
-                self._own_baseline(episodes)
-            except OwnCodeError as error:
-                return [(False, f"{error} {MADE_UP}")]
-            except ValueError as error:
-                return [(False, str(error))]
-        return []
+        if not is_own(self.settings.baseline):
+            return []
+        episodes = made_up(self.config, int(setting("actor_rollout_ref.rollout.n") or 2))
+        return dry_run(lambda: self._own_baseline(episodes))
 
     def warnings(self, setting: Callable[[str], Any]) -> list[tuple[bool, str]]:
         """What has no ratio is held by no trust region."""
@@ -169,8 +161,9 @@ class Distill(Objective[DistillConfig]):
 def distill_rows(episode: Episode, answer: Literal["last", "first_right"] = "last") -> list[Row]:
     """(x_0, y_K) for every branch with two or more turns; ungraded answers are skipped.
 
-    With `first_right` y_K is the line's first right answer instead, if there is one. One that lines
-    of a tree share is one row. A first attempt is none: it stands behind the first prompt already.
+    With `first_right` y_K is the branch's first right answer instead, if there is one. An answer
+    that branches of a tree share is one row. First attempts are left out: they follow the first
+    prompt already.
     """
     ends = list(last_turns(episode))
     if answer == "first_right":
@@ -180,7 +173,7 @@ def distill_rows(episode: Episode, answer: Literal["last", "first_right"] = "las
 
 
 def _first_right(episode: Episode, end: int) -> int:
-    """The first right turn of the line to `end`; `end` if none is."""
+    """The first right turn of the branch to `end`; `end` if none is."""
     first, at = end, end
     while True:
         turn = episode.turns[at]

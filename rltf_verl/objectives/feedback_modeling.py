@@ -9,27 +9,30 @@ from typing import Any
 
 import torch
 
+from rltf_verl.algos.episodes import num_revisions
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import FeedbackModelingConfig
-from rltf_verl.episode import lost
+from rltf_verl.episode.failure_log import log_once
 from rltf_verl.episode.mentions import touching
 from rltf_verl.episode.rows import whole_row
-from rltf_verl.feedback.base import FeedbackProvider
+from rltf_verl.feedback.base import FeedbackProvider, innermost
+from rltf_verl.feedback.sentences import INCORRECT
+from rltf_verl.kinds import shown
 from rltf_verl.objectives.base import Objective
+from rltf_verl.objectives.own import OwnCodeError, dry_run, named, own_function
 from rltf_verl.policy import Policy
 from rltf_verl.prompts import require_template, template_of
 from rltf_verl.prompts.fit import fitted_prompt
 from rltf_verl.prompts.quote import shown_of
-from rltf_verl.registry import load
 from rltf_verl.types import CONTEXT, Attempt, Episode, Feedback, Message, Role, Row
 
 FILTER = "rltf.feedback_modeling.filter"
 
 
 class FeedbackModeling(Objective[FeedbackModelingConfig]):
-    """Cross-entropy on the feedback, in rows of its own or where it stands in an attempt row."""
+    """Cross-entropy on the feedback, in separate rows or inside the attempt row."""
 
-    Settings, ages = FeedbackModelingConfig, True
+    Settings, decays_with_staleness = FeedbackModelingConfig, True
 
     async def rows(
         self, policy: Policy, messages: Sequence[Message], episode: Episode
@@ -58,7 +61,7 @@ class FeedbackModeling(Objective[FeedbackModelingConfig]):
                 rows.append(self._filtered(policy, row))
         return [row for row in rows if Role.FEEDBACK in row.role]
 
-    def marked(self, policy: Policy, row: Row, episode: Episode) -> Row:
+    def with_roles(self, policy: Policy, row: Row, episode: Episode) -> Row:
         """In the form `inline`: see `with_feedback`."""
         if self.settings.form != "inline":
             return row
@@ -82,25 +85,35 @@ class FeedbackModeling(Objective[FeedbackModelingConfig]):
             return []
         text = "".join(pieces)
         try:
-            parts = load(FILTER, self.settings.filter or "")(text)
-            return touching(pieces, [(int(start), int(end)) for start, end in parts])
-        except Exception as error:  # user code; its failure must not cost the episode
-            lost.name("no token of a feedback is predicted", f"{FILTER} of {text[:80]!r}", error)
+            return touching(pieces, self._parts(text))
+        except OwnCodeError as error:  # it must not cost the episode
+            log_once("no token of a feedback is predicted", f"{FILTER} of {text[:80]!r}", error)
             return [False] * len(pieces)
+
+    def _parts(self, text: str) -> list[tuple[int, int]]:
+        """The (start, end) of each part of a feedback that `filter` keeps. Raises OwnCodeError."""
+        where = self.settings.filter or ""
+        function, place = own_function(FILTER, where), f"{FILTER}={where}"
+        with named(place, function):
+            parts = function(text)
+        try:
+            return [(int(start), int(end)) for start, end in parts]
+        except (TypeError, ValueError) as error:
+            fix = "return the (start, end) of each part"
+            raise OwnCodeError(f"{place} returned {shown(parts)}; {fix}") from error
 
     def refusals(
         self, setting: Callable[[str], Any], provider: FeedbackProvider
     ) -> list[tuple[bool, str]]:
         """There must be something to predict, and a prompt to predict it at."""
         require_template("rltf.feedback_modeling.critic", "critic", self.settings.critic)
-        name, where = self.config.feedback.provider.name, self.settings.filter
+        name = self.config.feedback.provider.name
+        self_written = getattr(innermost(provider), "self_written", False)
+        filtered = self.settings.filter is not None
         return [
+            *(dry_run(lambda: self._parts(f"{INCORRECT} 1 is not 2.")) if filtered else ()),
             (
-                where is None or callable(load(FILTER, where)),
-                f"{FILTER}={where}: must be a function of the feedback's text",
-            ),
-            (
-                not (self.enabled and (provider.constant or name == "policy")),
+                not (self.enabled and (provider.constant or self_written)),
                 f"rltf.feedback_modeling.weight={self.settings.weight}: provider {name} always says"
                 " the same or is the policy itself, there is nothing to predict; choose one that"
                 " says what is wrong, or set the weight to 0",
@@ -110,8 +123,20 @@ class FeedbackModeling(Objective[FeedbackModelingConfig]):
     def metrics(
         self, batch: RowBatch, targets: RowTargets, place: torch.Tensor
     ) -> dict[str, float]:
-        """Of the feedback, to the policy."""
+        """Perplexity of the feedback under the policy."""
         return {"perplexity": math.exp(-float(batch.old_log_probs[place].float().mean()))}
+
+    def batch_metrics(self, batch: RowBatch) -> dict[str, float]:
+        """The share of revised attempts whose feedback trains no token: its row does not fit the
+        prompt length, `filter` keeps nothing, or it is the policy's own or the fixed sentence.
+        """
+        revised = num_revisions(batch.episodes) > 0
+        tokens = batch.tokens(self.role)
+        trains = torch.zeros_like(revised)
+        trains[batch.episode[tokens].long(), batch.turn[tokens].long()] = True
+        if not (self.enabled and bool(revised.any())):
+            return {}
+        return {"untrained_share": float((~trains)[revised].float().mean())}
 
 
 def with_feedback(row: Row, episode: Episode) -> Row:

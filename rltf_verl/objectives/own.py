@@ -1,6 +1,4 @@
-"""A user's own objective or baseline: where it fails, the error names its key, its file and the
-line.
-"""
+"""User code in objectives: an error names the key, the file and the line."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from rltf_verl.algos.episodes import EpisodeBatch, in_line
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.kinds import shown
 from rltf_verl.objectives.base import Objective
-from rltf_verl.registry import raised_by
+from rltf_verl.registry import load, raised_by
 from rltf_verl.types import Row
 
 CALLED = [
@@ -28,20 +26,39 @@ MADE_UP = "(tried before the run, on episodes that are made up)"
 
 
 class OwnCodeError(ConfigError):
-    """A user's own code raised, or returned what is not asked for."""
+    """User code raised, or returned a value of the wrong kind."""
 
 
 @contextmanager
 def named(what: str, own: Any) -> Iterator[None]:
-    """Around a call of a user's class or function: raises OwnCodeError, which says `what` it was.
-    What the code refuses by a ConfigError of its own stays as it is.
+    """Around a call of a user's class or function: turns what it raises into OwnCodeError, which
+    begins with `what`. A ConfigError passes.
     """
     try:
         yield
     except ConfigError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # user code
         raise OwnCodeError(f"{what} raised {raised_by(own, error)}") from error
+
+
+def dry_run(call: Callable[[], object]) -> list[tuple[bool, str]]:
+    """A refusal, if a call of user code on made-up data fails; as of `Objective.refusals`."""
+    try:
+        call()
+    except OwnCodeError as error:
+        return [(False, f"{error} {MADE_UP}")]
+    except ValueError as error:  # a file that cannot be loaded
+        return [(False, str(error))]
+    return []
+
+
+def own_function(key: str, where: str) -> Callable[..., Any]:
+    """The function that `./mine.py:function` names. Raises ConfigError."""
+    function: Callable[..., Any] = load(key, where)
+    if not callable(function):
+        raise ConfigError(f"{key}={where}: must be a function")
+    return function
 
 
 def name_failures(own: Objective[Any], where: str) -> None:
@@ -90,7 +107,7 @@ def turn_numbers(what: str, returned: Any, episodes: EpisodeBatch) -> torch.Tens
         episodes: the S episodes.
 
     Raises:
-        OwnCodeError: it is no such table, or has no number for a turn that was played.
+        OwnCodeError: the shape differs, or a turn that was played has no finite number.
     """
     size, shape = len(episodes.rewards), tuple(episodes.rewards.shape)
     wanted = f"return a tensor of [S, 1] or [S, M], here [{size}, 1] or {list(shape)}"

@@ -33,7 +33,7 @@ async def episode_rows(
     attempts = attempt_rows(replace(episode, turns=episode.turns[:1]) if first_only else episode)
     extra: list[Row] = []
     for objective in objectives:
-        attempts = [objective.marked(policy, row, episode) for row in attempts]
+        attempts = [objective.with_roles(policy, row, episode) for row in attempts]
         extra += await objective.rows(policy, messages, episode)
     first_prompt = episode.turns[0].attempt.prompt_ids
     kept = (_without_mentions(row, first_prompt, policy, config.mentions) for row in extra)
@@ -44,7 +44,7 @@ def _without_mentions(
     row: Row, first_prompt: tuple[int, ...], policy: Policy, config: MentionsConfig
 ) -> Row | None:
     """The row by `rltf.mentions.action`; None when it is to be dropped. Concerns later answers
-    behind the first prompt, whoever made the row.
+    after the first prompt, in rows of any objective.
     """
     if config.action == "keep" or row.turn[0] == 0 or row.prompt_ids != first_prompt:
         return row

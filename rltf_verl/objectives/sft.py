@@ -31,7 +31,7 @@ class Imitate(Objective[ImitateConfig]):
 
 
 def imitate_rows(episode: Episode, *, first_turn_too: bool) -> list[Row]:
-    """(x_0, y_K) for every line whose last answer is correct; lines of one turn only if asked
+    """(x_0, y_K) for every branch whose last answer is correct; branches of one turn only if asked
     for.
     """
     ends = [

@@ -41,30 +41,30 @@ def compute_targets(
         RowTargets, [L] each.
     """
     owners = token_objectives(config)
-    # Ahead of the first role the zeros that CONTEXT = −1 finds.
+    # Table 0 holds zeros: CONTEXT is −1, so role + 1 is the table of every token.
     rewards = batch.episodes.rewards
     tables = rewards.new_zeros(rewards.shape[0], len(owners) + 1, rewards.shape[1])
     present = torch.bincount(batch.role + 1, minlength=len(owners) + 1).tolist()
-    for own in owners:
-        if present[own.role + 1]:
-            table = own.turn_weights(batch.episodes)
-            if stale is not None and own.ages:
+    for each in owners:
+        if present[each.role + 1]:
+            table = each.turn_weights(batch.episodes)
+            if stale is not None and each.decays_with_staleness:
                 table = table.masked_fill(stale, 0.0)
-            tables[:, own.role + 1] = weights[own.name] * table
+            tables[:, each.role + 1] = weights[each.name] * table
     advantages = torch.empty(batch.role.shape)
     masked = torch.zeros(batch.role.shape, dtype=torch.bool)
     for at in blocks(len(batch.role)):
         role, old = batch.role[at], batch.old_log_probs[at]
         values = look_up(tables, batch.episode[at], role + 1, batch.turn[at])
-        for own in owners if scored else ():
-            damped = own.damped(values, old, role == own.role) if present[own.role + 1] else None
+        for each in owners if scored else ():
+            damped = each.damped(values, old, role == each.role) if present[each.role + 1] else None
             if damped is not None:
                 values, below = damped
                 masked[at] |= below
         advantages[at] = values
     reference = batch.old_log_probs
-    for own in owners:
-        reference = own.reference(batch, reference)
+    for each in owners:
+        reference = each.reference(batch, reference)
     return RowTargets(advantages, reference, masked)
 
 
@@ -93,25 +93,27 @@ def shared_targets(
     if not shares:
         return compute_targets(batch, config, weights, stale), dict(weights)
     targets = compute_targets(batch, config, {**weights, **dict.fromkeys(shares, 1.0)}, stale)
-    used = share_weights(gradient_pulls(batch, targets, config, trust), shares, weights)
+    used = share_weights(gradient_masses(batch, targets, config, trust), shares, weights)
     advantages = targets.advantages
-    for own in token_objectives(config):
-        if own.name in shares:
-            scaled = advantages * used[own.name]
-            advantages = torch.where(batch.tokens(own.role), scaled, advantages)
+    for each in token_objectives(config):
+        if each.name in shares:
+            scaled = advantages * used[each.name]
+            advantages = torch.where(batch.tokens(each.role), scaled, advantages)
     return replace(targets, advantages=advantages), used
 
 
-def gradient_pulls(
+def gradient_masses(
     batch: RowBatch, targets: RowTargets, config: RLTFConfig, trust: torch.Tensor | None = None
 ) -> dict[str, float]:
-    """Name -> `Objective.pull`; arguments as there."""
-    return {own.name: own.pull(batch, targets, trust) for own in token_objectives(config)}
+    """Name -> `Objective.gradient_mass`; arguments as there."""
+    return {
+        each.name: each.gradient_mass(batch, targets, trust) for each in token_objectives(config)
+    }
 
 
 def live_groups(batch: RowBatch, config: RLTFConfig, weights: Mapping[str, float]) -> torch.Tensor:
     """Groups that an objective gets something from: some token of their rows has an advantage that
-    is not 0, or `Objective.lives`.
+    is not 0, or `Objective.trained_episodes`.
 
     It can be asked before the actor has scored the rows.
 
@@ -127,8 +129,8 @@ def live_groups(batch: RowBatch, config: RLTFConfig, weights: Mapping[str, float
     advantages = compute_targets(batch, config, weights, scored=False).advantages
     trained = batch.episode[advantages.abs() > ROUNDING].long()
     num = torch.bincount(episodes.group[trained], minlength=episodes.num_groups)
-    for own in objectives_of(config):
-        alive = own.lives(episodes) if weights[own.name] > 0 else None
+    for each in objectives_of(config):
+        alive = each.trained_episodes(episodes) if weights[each.name] > 0 else None
         if alive is not None:
             num.index_add_(0, episodes.group, alive.long())
     return num > 0

@@ -1,7 +1,7 @@
 """Logit self-distillation (SDPO): `rltf.logit_distill`.
 
-It has no tokens of its own: attempt rows are pulled towards a teacher's distributions, which verl
-hands to a loss in a call of its own (`adapters.training.logit_loss`, `adapters.training.teacher`).
+It has no tokens: attempt rows are pulled towards a teacher's distributions, which verl
+hands to a loss in a separate call (`adapters.training.logit_loss`, `adapters.training.teacher`).
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import torch
 from rltf_verl.algos.episodes import EpisodeBatch
 from rltf_verl.algos.gate import GATES, Evidence, solved_share
 from rltf_verl.algos.logit_distill import entropy_weight
-from rltf_verl.algos.shapes import require_shape
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import LogitDistillConfig, RLTFConfig
 from rltf_verl.config.objectives import is_own
 from rltf_verl.episode.rows import attempt_spans
 from rltf_verl.feedback.base import FeedbackProvider
+from rltf_verl.kinds import shown
 from rltf_verl.objectives.base import Objective
+from rltf_verl.objectives.own import OwnCodeError, dry_run, named, own_function
 from rltf_verl.policy import Policy
-from rltf_verl.registry import load
 from rltf_verl.types import Episode, Row, TeacherSpan
 
 SWITCH = "or rltf.logit_distill.divergence=sampled_token"
@@ -31,17 +31,17 @@ FSDP = ("fsdp", "fsdp2")
 
 
 class LogitDistill(Objective[LogitDistillConfig]):
-    """Attempts are pulled towards what a teacher says there, who has read more
+    """Attempts are pulled towards the distributions of a teacher that has read more
     (`episode.teacher`)."""
 
     Settings = LogitDistillConfig
 
-    def marked(self, policy: Policy, row: Row, episode: Episode) -> Row:
+    def with_roles(self, policy: Policy, row: Row, episode: Episode) -> Row:
         """With the prompts that the teacher of its attempts reads."""
         spans = [(span, episode.turns[turn].teacher) for turn, span in attempt_spans(row).items()]
         return replace(row, teachers=tuple(TeacherSpan(*s, t.ids) for s, t in spans if t))
 
-    def lives(self, episodes: EpisodeBatch) -> torch.Tensor:
+    def trained_episodes(self, episodes: EpisodeBatch) -> torch.Tensor:
         """[S] bool: where an attempt has a teacher, and the gate leaves it a weight."""
         lives, gate = episodes.has_teacher, self.config.teacher.gate
         if gate == "magnitude":  # it scales advantages, and 0 stays 0
@@ -60,7 +60,10 @@ class LogitDistill(Objective[LogitDistillConfig]):
         if not self.enabled:
             return []
         teacher = self.config.teacher
-        own_gate = not is_own(teacher.gate) or callable(load("rltf.teacher.gate", teacher.gate))
+        user_code = [
+            *(dry_run(lambda: _gate(self.config, MADE_UP_TOKENS)) if is_own(teacher.gate) else ()),
+            *(dry_run(self._try_divergence) if is_own(self.settings.divergence) else ()),
+        ]
         strategy = setting("actor_rollout_ref.actor.strategy")
         keeps = teacher.kind != "policy" and not (teacher.kind != "ema" and uses_lora(setting))
         size = setting("actor_rollout_ref.rollout.n")
@@ -71,14 +74,30 @@ class LogitDistill(Objective[LogitDistillConfig]):
                 f"actor_rollout_ref.rollout.n={size}: rltf.teacher.reads=sibling needs other"
                 " episodes of the problem; set it to 8, or let the teacher read something else",
             ),
-            (own_gate, f"rltf.teacher.gate={teacher.gate}: must be a function"),
             (
                 strategy in FSDP or not keeps,
                 f"rltf.teacher.kind={teacher.kind}: actor_rollout_ref.actor.strategy={strategy} has"
                 " no place for a second set of weights; set it to fsdp or fsdp2, or kind to policy",
             ),
         ]
-        return [*refused, *(self._needs_logits(setting) if self.settings.reads_logits else ())]
+        return [
+            *user_code,
+            *refused,
+            *(self._needs_logits(setting) if self.settings.reads_logits else ()),
+        ]
+
+    def _try_divergence(self) -> None:
+        """Raises OwnCodeError if the user's divergence has no number, or no gradient."""
+        key, where = "rltf.logit_distill.divergence", self.settings.divergence
+        function, place = own_function(key, where), f"{key}={where}"
+        logits = torch.tensor([[0.0, 1.0, 2.0], [2.0, 0.0, -2.0]], requires_grad=True)
+        student, teacher = logits.log_softmax(-1), logits.detach().flip(1).log_softmax(-1)
+        with named(place, function):
+            values = function(student, teacher, self.settings.beta, self.settings.term_clip)
+            finite = values.shape == (2,) and bool(values.isfinite().all())
+            (gradient,) = torch.autograd.grad(values.sum(), logits)
+        if not (finite and bool(gradient.isfinite().all())):
+            raise OwnCodeError(f"{place} returned {shown(values)}; return [N] finite numbers")
 
     def _needs_logits(self, setting: Callable[[str], Any]) -> list[tuple[bool, str]]:
         def actor(*keys: str) -> list[Any]:  # other engines have other keys
@@ -111,6 +130,15 @@ class LogitDistill(Objective[LogitDistillConfig]):
                 f" distillation; set it to False, {SWITCH}",
             ),
         ]
+
+
+MADE_UP_TOKENS = Evidence(
+    gap=torch.tensor([-2.0, 0.0, 2.0]),
+    advantage=torch.tensor([-0.5, 0.0, 0.5]),
+    right=torch.tensor([False, False, True]),
+    solved=torch.tensor([0.0, 0.5, 1.0]),
+)
+"""What a user's gate is tried on."""
 
 
 def uses_lora(setting: Callable[[str], Any]) -> bool:
@@ -157,12 +185,22 @@ def weigh_teacher_tokens(
     return replace(targets, advantages=advantages), weight
 
 
-def _gate(config: RLTFConfig, told: Evidence) -> tuple[torch.Tensor, torch.Tensor]:
+def _gate(config: RLTFConfig, evidence: Evidence) -> tuple[torch.Tensor, torch.Tensor]:
     name, scale = config.teacher.gate, config.teacher.gate_scale
-    gate, usual = GATES[name] if name in GATES else (load("rltf.teacher.gate", name), 1.0)
-    factor, weight = gate(told, usual if scale is None else scale)
-    require_shape(factor=(factor, tuple(told.gap.shape)), weight=(weight, tuple(told.gap.shape)))
-    return factor, weight
+    if name in GATES:
+        gate, usual = GATES[name]
+        return gate(evidence, usual if scale is None else scale)
+    key = "rltf.teacher.gate"
+    function, place = own_function(key, name), f"{key}={name}"
+    with named(place, function):
+        returned = function(evidence, 1.0 if scale is None else scale)
+    shape = evidence.gap.shape
+    match returned:
+        case (torch.Tensor(shape=a) as factor, torch.Tensor(shape=b) as weight) if a == b == shape:
+            if bool((factor.isfinite() & weight.isfinite() & (weight >= 0)).all()):
+                return factor, weight
+    fix = f"return two tensors of shape {list(shape)}: finite factors, and weights of at least 0"
+    raise OwnCodeError(f"{place} returned {shown(returned)}; {fix}")
 
 
 def _evidence(

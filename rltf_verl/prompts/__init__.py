@@ -1,4 +1,4 @@
-"""Prompt templates: `<folder>/<name>.j2` beside this file, or a user's own file, rendered in a
+"""Prompt templates: `<folder>/<name>.j2` next to this file, or a user's file, rendered in a
 sandbox.
 """
 
@@ -49,12 +49,12 @@ def template_names() -> tuple[str, ...]:
     """Names that `render` knows, e.g. `revise/guide`, sorted; without the parts that templates
     share (`_…`).
     """
-    known = _environment().list_templates(extensions=["j2"])
-    return tuple(sorted(name.removesuffix(".j2") for name in known if "/_" not in name))
+    names = _environment().list_templates(extensions=["j2"])
+    return tuple(sorted(name.removesuffix(".j2") for name in names if "/_" not in name))
 
 
 def is_file(name: str) -> bool:
-    """Whether a config value names a template file (`./mine.j2`), not a template of ours."""
+    """Whether a config value names a template file (`./mine.j2`), not a built-in template."""
     return name.endswith(".j2")
 
 
@@ -70,8 +70,8 @@ def require_template(key: str, folder: str, name: str) -> None:
     if is_file(name):
         _require_file(key, folder, name)
     elif folder == "teacher":
-        known = [t for t in template_names() if t.startswith(("revise/", "teacher/"))]
-        require_choice(key, name, known)
+        names = [t for t in template_names() if t.startswith(("revise/", "teacher/"))]
+        require_choice(key, name, names)
     else:
         require_choice(
             key, name, [t.partition("/")[2] for t in template_names() if t.startswith(f"{folder}/")]
@@ -90,12 +90,12 @@ def render(template: str, /, **fields: Any) -> str:
         ValueError: unknown template, or one that uses a field that is not given.
     """
     try:
-        found = (
+        compiled = (
             _of_file(template)
             if is_file(template)
             else _environment().get_template(f"{template}.j2")
         )
-        return found.render(fields)
+        return compiled.render(fields)
     except TemplateNotFound as error:
         if is_file(template):
             raise ValueError(f"it includes {error.name}, which is not there") from None
@@ -131,7 +131,7 @@ def _require_file(key: str, folder: str, name: str) -> None:
     """Read, parse and render it once, so that nothing about it can fail while episodes are
     played.
     """
-    known = ", ".join(FIELDS[folder])
+    names = ", ".join(FIELDS[folder])
     _of_file.cache_clear()  # it may have been another text when it was read last
     try:
         tree = _environment().parse(_source(name), filename=name)
@@ -139,7 +139,7 @@ def _require_file(key: str, folder: str, name: str) -> None:
         for variable in tree.find_all(nodes.Name):
             if variable.name in foreign:
                 raise ValueError(
-                    f"line {variable.lineno}: no variable {variable.name!r}; there are: {known}"
+                    f"line {variable.lineno}: no variable {variable.name!r}; there are: {names}"
                 )
         shown = fields_shown(name, FIELDS[folder])
     except TemplateError as error:
@@ -155,5 +155,5 @@ def _require_file(key: str, folder: str, name: str) -> None:
         raise ValueError(f"{key}={name}: {cause}") from None
     if folder == "critic" and (missing := set(FIELDS[folder]) - shown):
         raise ValueError(
-            f"{key}={name}: does not show {{{{ {sorted(missing)[0]} }}}}; a critic needs {known}"
+            f"{key}={name}: does not show {{{{ {sorted(missing)[0]} }}}}; a critic needs {names}"
         )

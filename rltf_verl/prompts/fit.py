@@ -32,33 +32,32 @@ async def fitted_prompt(
     template: str,
     *,
     attempt: str,
-    told: Mapping[str, str] = NOTHING,
+    fields: Mapping[str, str] = NOTHING,
     unthinking: bool = False,
 ) -> Fitted:
     """The conversation with its last message replaced by a rendered template.
 
-    Attempt and what is told are quoted as characters: none of them can be read as a special token
+    Attempt and fields are quoted as characters: none of them can be read as a special token
     (`quote.defused`).
 
     When it exceeds the budget the quoted attempt is cut from the front (its answer stands at the
-    end), never the question or what is told.
+    end), never the question or a field.
 
     Args:
         policy: encodes, and knows the budget.
         messages: the first prompt; its last message is the question.
-        template: as of `render`; takes question, attempt and what is told.
+        template: as of `render`; takes question, attempt and the fields.
         attempt: the text that is quoted.
-        told: the template's other fields: `feedback`, what was said about it, and what else a
-            teacher reads.
+        fields: the template's other fields: `feedback`, and what else a teacher reads.
         unthinking: the answer to the prompt is known and has no thoughts
             (`Policy.encode_unthinking`).
     """
     attempt = quoted(policy, attempt)
-    fields = {name: quoted(policy, text) for name, text in told.items()}
+    quotes = {name: quoted(policy, text) for name, text in fields.items()}
     encode = policy.encode_unthinking if unthinking else policy.encode
 
     async def quote(tail: str) -> Fitted:
-        text = render(template, question=messages[-1]["content"], attempt=tail, **fields)
+        text = render(template, question=messages[-1]["content"], attempt=tail, **quotes)
         ids = await encode([*messages[:-1], {**messages[-1], "content": text}])
         return Fitted(
             ids if len(ids) <= policy.prompt_budget else None, text, shortened=tail != attempt

@@ -15,6 +15,7 @@ from rltf_verl.texts import CHAT_TOKENS, clean_text, without_thoughts
 UNFINISHED = "(It ended in the middle of the thoughts, before an answer.)"
 """What is shown of an attempt that never stopped thinking."""
 
+# A lookahead keeps the whole token for the match, so that only its first character is replaced.
 _ANY_CHAT_TOKEN = re.compile(rf"(?=<[|\uff5c]|{CHAT_TOKENS.pattern})[<\[]", re.IGNORECASE)
 _ROUNDS = 4
 """The space that breaks a token makes another one only if a tokenizer has tokens that differ by a
@@ -32,7 +33,7 @@ def defused(text: str, tokens: Sequence[str] | None = None) -> str:
     """Clean text (`texts.clean_text`) that is encoded as the characters that it consists of.
 
     A conversation is tokenised at once, so `<|im_end|>` inside a message would end that message: a
-    space is put behind the first character of whatever would be a special token.
+    space follows the first character of each special token.
 
     Args:
         text: what is quoted.
@@ -83,5 +84,5 @@ def control_tokens(added: Mapping[str, bool]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=16)
 def _beginning_of(tokens: tuple[str, ...]) -> re.Pattern[str]:
-    """Matches the first character of each of the tokens; nothing if there are none."""
+    """Matches the first character of each of the tokens; nothing without tokens."""
     return re.compile(rf"(?=(?:{'|'.join(map(re.escape, tokens)) or '(?!)'})).", re.DOTALL)

@@ -49,6 +49,9 @@ DOWN = 0.5
 CUT = 0.5
 """Of the answers of one turn: cut off. Below, most answers are still graded as the policy meant
 them; docs/metrics.md calls 0.05 bad, which is no degeneration."""
+UNTRAINED = 0.9
+"""Of the revised attempts: their feedback trains no token. Half of them do not where the policy
+writes half of the feedback."""
 CLEAR = 3
 """Steps in a row after which a rule that fired is over."""
 WINDOW, BEST = 10, 5
@@ -58,6 +61,7 @@ ACC, FORMAT = "rltf/turn_1/acc", "rltf/turn_1/format"
 DIVERGENCES = ("rltf/logit_distill/divergence", "rltf/distill/log_prob_gap")
 """How far the policy is from what teaches it, nats; the first that a run has."""
 TOO_LONG, REVISIONS = "rltf/session/prompt_too_long_share", "rltf/turn_2/share"
+UNPREDICTED = "rltf/feedback_modeling/untrained_share"
 _JUDGE = "judge/failed_share"
 
 
@@ -181,6 +185,12 @@ def cut_off(recent: Sequence[Metrics], _: Seen) -> bool | None:
     return max(cut) >= CUT if cut else None
 
 
+def feedback_untrained(recent: Sequence[Metrics], _: Seen) -> bool | None:
+    """Feedback modelling is on and has next to no rows."""
+    share = recent[-1].get(UNPREDICTED)
+    return None if share is None else share >= UNTRAINED
+
+
 def prompts_too_long(recent: Sequence[Metrics], _: Seen) -> bool | None:
     """Most episodes that would have a second answer have none, because its prompt does not fit."""
     long = recent[-1].get(TOO_LONG)
@@ -244,6 +254,13 @@ RULES = (
         cut_off,
         "raise data.max_response_length",
         "a policy that rambles at first may learn to be short",
+    ),
+    Rule(
+        "feedback not predicted",
+        3,
+        feedback_untrained,
+        "raise data.max_prompt_length, or choose a shorter rltf.feedback_modeling.critic",
+        "short problems may come later; every step without such rows trains something else",
     ),
     Rule(
         "later prompts mostly too long",
@@ -320,6 +337,7 @@ _NEEDED = frozenset(
         ACC,
         FORMAT,
         *DIVERGENCES,
+        UNPREDICTED,
         "rltf/group/dead_share",
         "rltf/logit_distill/weight",
         "rltf/turn_1/truncated",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rltf_verl.answers import answer_form
-from rltf_verl.types import line_of
+from rltf_verl.types import path_to
 
 _EMPTY_TALK = re.compile(
     r"\b(?:your|the|this|that|it)(?:\s+(?:previous|last|first))?(?:\s+(?:answer|attempt|solution|response))?"
@@ -63,7 +63,7 @@ def answer(turn: Record) -> str:
 
 def line_to(turns: Sequence[Record], k: int) -> list[Record]:
     """The turns from the first to that at position `k`, each the revision of the one before."""
-    return [turns[at] for at in line_of([turn["parent"] for turn in turns], k)]
+    return [turns[at] for at in path_to([turn["parent"] for turn in turns], k)]
 
 
 def lines(turns: Sequence[Record]) -> list[list[Record]]:

@@ -151,15 +151,6 @@ def test_every_estimator_is_finite_and_zero_where_nobody_played(estimator, norm)
         assert actual.dtype == torch.float32
 
 
-@pytest.mark.parametrize("estimator", [*ESTIMATORS, "joined"])
-@pytest.mark.parametrize("norm", [True, False])
-def test_what_stands_where_nobody_played_is_never_read(estimator, norm):
-    for episodes in (HAND, TREES):
-        poisoned = torch.where(episodes.valid, episodes.rewards, float("nan"))
-        actual = turn_advantages(poisoned, episodes, estimator, norm)
-        assert torch.equal(actual, advantages(episodes, estimator, norm_by_std=norm))
-
-
 def test_sums_are_taken_in_double_precision():
     """Ten thousand episodes around 1e4: in single precision the mean would be off in the second
     digit.
@@ -174,19 +165,6 @@ def test_sums_are_taken_in_double_precision():
 
 def test_the_first_turns_mean_counts_early_stopped_episodes():
     close(first_turn_mean(REWARDS, HAND), [0.3] * 3 + [-0.1 / 3] * 3)
-
-
-@pytest.mark.parametrize(
-    ("call", "argument"),
-    [
-        (lambda: turn_advantages(REWARDS[:3], HAND), "returns"),
-        (lambda: cohort_sums(REWARDS[:, :1], cohorts(HAND), HAND.valid), "label"),
-        (lambda: cohort_sums(REWARDS, cohorts(HAND), HAND.valid[:3]), "valid"),
-    ],
-)
-def test_a_wrong_shape_names_the_argument(call, argument):
-    with pytest.raises(ValueError, match=rf"{argument} has shape \(.*\), expected \(.*\)"):
-        call()
 
 
 def test_a_turn_without_a_verdict_moves_nobody_and_has_no_advantage():

@@ -6,7 +6,7 @@ import torch
 from rltf_verl.algos.advantages import turn_advantages
 from rltf_verl.algos.distill import distill_advantages, floor_mask, soft_floor
 from rltf_verl.algos.returns import discounted_returns
-from tests.support.hand_cases import HAND, REWARDS, SECOND, TREES, close, line
+from tests.support.hand_cases import HAND, SECOND, TREES, close, line
 
 THREE = line([[0.0, 1.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
 LAST = [1, 2, 2]
@@ -46,19 +46,6 @@ def test_joined_is_the_attempts_own_mean_and_deviation():
     assert distill_advantages(returns, HAND, "first_turn", True).equal(
         distill_advantages(returns, HAND, "first_turn")
     )
-
-
-def test_the_second_turns_baseline_collapses_when_everyone_gets_right_and_the_first_does_not():
-    episodes = line([[0.0, 1.0]] * 4)
-    assert at(episodes, "second_turn", [1] * 4).tolist() == [0.0] * 4
-    assert at(episodes, "first_turn", [1] * 4).tolist() == [1.0] * 4
-
-
-def test_the_first_turns_baseline_vanishes_when_the_student_is_right_without_feedback():
-    """Episodes that go on after a right answer: there is nothing left to teach."""
-    episodes = line([[1.0, 1.0]] * 3)
-    for baseline in ("first_turn", "leave_one_out"):
-        assert at(episodes, baseline, [1] * 3).tolist() == [0.0] * 3
 
 
 @pytest.mark.parametrize(
@@ -138,8 +125,3 @@ def test_the_soft_floor_is_the_gradient_of_the_logarithms_tangent():
     (gradient,) = torch.autograd.grad(loss.sum(), log_prob)
     torch.testing.assert_close(gradient, soft_floor(log_prob.detach(), floor))
     assert (loss >= floor - 1).all()
-
-
-def test_a_wrong_shape_names_the_argument_and_both_shapes():
-    with pytest.raises(ValueError, match=r"returns has shape \(2, 2\), expected \(6, 2\)"):
-        distill_advantages(REWARDS[:2], HAND, "first_turn")

@@ -1,6 +1,5 @@
 """Lines and trees of turns: depths, revisions, and who is compared with whom."""
 
-import pytest
 import torch
 
 from rltf_verl.algos.episodes import EpisodeBatch, cohorts, depth, in_line, num_revisions
@@ -33,7 +32,7 @@ def test_in_lines_a_turn_is_compared_with_the_groups_turns_of_the_same_number():
         {(3, 0), (4, 0), (5, 0)},
         {(3, 1), (4, 1), (5, 1)},
     ]
-    assert (cohorts(HAND).lines == 3).all()  # whoever stopped
+    assert (cohorts(HAND).branches == 3).all()  # whoever stopped
 
 
 def test_below_a_branch_a_turn_is_compared_with_its_siblings_only():
@@ -43,7 +42,7 @@ def test_below_a_branch_a_turn_is_compared_with_its_siblings_only():
         {(0, 2)},
         {(1, 1), (1, 2)},
     ]
-    lines = cohorts(TREES).lines
+    lines = cohorts(TREES).branches
     assert lines[:, 0].tolist() == [3, 3, 3]
     assert [lines[0, m].item() for m in (1, 2, 3)] == [2, 2, 2]
     assert [lines[1, m].item() for m in (1, 2)] == [2, 2]
@@ -81,18 +80,3 @@ def test_correct_is_read_from_the_reward_unless_it_is_given():
     assert HAND.correct.tolist() == (REWARDS > 0.5).tolist()
     assert not in_line(REWARDS, VALID, GROUP, torch.zeros_like(VALID)).correct.any()
     assert (HAND.num_groups, in_line(REWARDS[:0], VALID[:0], GROUP[:0]).num_groups) == (2, 0)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"valid": VALID[:3]}, r"valid has shape \(3, 2\), expected \(6, 2\)"),
-        ({"correct": VALID[:, :1]}, r"correct has shape \(6, 1\), expected \(6, 2\)"),
-        ({"parent": GROUP}, r"parent has shape \(6,\), expected \(6, 2\)"),
-        ({"group": GROUP[:4]}, r"group has shape \(4,\), expected \(6,\)"),
-    ],
-)
-def test_a_wrong_shape_names_the_argument_and_both_shapes(change, message):
-    fields = {name: getattr(HAND, name) for name in EpisodeBatch.__dataclass_fields__}
-    with pytest.raises(ValueError, match=message):
-        EpisodeBatch(**{**fields, **change})

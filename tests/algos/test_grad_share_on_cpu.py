@@ -7,7 +7,7 @@ import torch
 
 from rltf_verl.config import AttemptConfig, DistillConfig, ImitateConfig, RLTFConfig
 from rltf_verl.objectives import objective_shares, objective_weights
-from rltf_verl.objectives.targets import compute_targets, gradient_pulls, shared_targets
+from rltf_verl.objectives.targets import compute_targets, gradient_masses, shared_targets
 from rltf_verl.types import Role
 from tests.support.golden_batch import batch
 
@@ -47,7 +47,7 @@ def shared(packed, config, step=0, num_steps=1, trust=None):
 
 
 def share(packed, targets, config, name, trust=None):
-    pulls = gradient_pulls(packed, targets, config, trust)
+    pulls = gradient_masses(packed, targets, config, trust)
     return pulls[name] / sum(pulls.values())
 
 
@@ -106,7 +106,7 @@ def test_the_pull_is_that_of_the_loss_which_the_objective_has(distill):
         "ppo": torch.where((ratio.clamp(0.8, 1.2) * a < ratio * a), 0.0, ratio * a),
         "shaped": 0.1 * log_prob.exp() / (log_prob.exp() + 0.1) ** 2 * a,
     }[config.distill.loss]
-    pull = gradient_pulls(packed, targets, config)["distill"]
+    pull = gradient_masses(packed, targets, config)["distill"]
     assert pull == pytest.approx(expected[tokens].abs().sum().item(), rel=1e-4)
     assert pull > 0
 

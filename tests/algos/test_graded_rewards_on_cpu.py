@@ -21,11 +21,10 @@ from tests.support.hand_cases import close
 
 SHAPINGS = [
     {"turn_decay": 0.5},
-    {"progress_coef": 0.5},
     {"intermediate": False},
     {"repetition_coef": 0.7},
 ]
-ALL = {"turn_decay": 0.3, "progress_coef": 0.4, "intermediate": False, "repetition_coef": 0.7}
+ALL = {"turn_decay": 0.3, "intermediate": False, "repetition_coef": 0.7}
 
 
 def line(*scores, text="same"):
@@ -85,11 +84,6 @@ def targets(sessions, reward, **distill):
     ("reward", "sessions", "expected"),
     [
         ({"turn_decay": 0.5}, [RIGHT_RIGHT] * 2 + [WRONG_RIGHT] * 2, [0.5] * 4),
-        (
-            {"progress_coef": 0.5},
-            [RIGHT_RIGHT, WRONG_RIGHT, line(1.0, 0.0), WRONG_RIGHT],
-            [0.5, 0.5, -0.5, 0.5],
-        ),
         ({"intermediate": False}, [RIGHT_RIGHT] * 4, [0.0] * 4),
         ({"repetition_coef": 0.5}, [WRONG_RIGHT] * 4, [1.0] * 4),
     ],

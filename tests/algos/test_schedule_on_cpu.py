@@ -98,18 +98,6 @@ def test_every_role_has_its_own_coefficient():
     assert objective_weights(config, step=5, num_steps=11) == later
 
 
-def test_by_default_attempts_and_critiques_count_and_nothing_else():
-    weights = objective_weights(RLTFConfig(), step=3, num_steps=10)
-    assert weights == {
-        "attempt": 1.0,
-        "critique": 1.0,
-        "distill": 0.0,
-        "feedback_modeling": 0.0,
-        "imitate": 0.0,
-        "logit_distill": 0.0,
-    }
-
-
 @pytest.mark.parametrize("role", OBJECTIVES)
 def test_a_ramp_runs_from_its_start_to_its_end(role):
     whole = ramps(role, range(NUM), start_step=4, ramp_steps=15)
@@ -117,21 +105,6 @@ def test_a_ramp_runs_from_its_start_to_its_end(role):
     assert whole[14:] == pytest.approx([0.1] * 6)
     assert whole[4:15] == pytest.approx([0.01 * k for k in range(11)])
     assert ramps(role, [NUM - 1]) == pytest.approx([0.1])  # without an end of its own: the run's
-
-
-@pytest.mark.parametrize("role", OBJECTIVES)
-@pytest.mark.parametrize("cut", [1, 3, 4, 5, 12, 19])
-def test_a_resumed_run_has_the_weights_of_an_uninterrupted_one(role, cut):
-    for settings in (
-        {},
-        {"start_step": 4},
-        {"start_step": 4, "ramp_steps": 15},
-        {"weight": 0.1, "start_step": 4},
-    ):
-        assert (
-            ramps(role, range(cut, NUM), cut, **settings)
-            == ramps(role, range(NUM), **settings)[cut:]
-        )
 
 
 @pytest.mark.parametrize("role", OBJECTIVES)

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.algos.pack import pack_episodes, pack_rows
-from rltf_verl.algos.targets import RowBatch, sampled_tokens
+from rltf_verl.algos.targets import sampled_tokens
 from rltf_verl.config import (
-    AttemptConfig,
     CritiqueConfig,
     FeedbackModelingConfig,
     ImitateConfig,
@@ -22,7 +21,7 @@ from rltf_verl.objectives.critique import critique_rows
 from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Role, Turn
 from tests.support.effort import examples
-from tests.support.golden_batch import GROUP, SESSIONS, batch, config, of_role
+from tests.support.golden_batch import GROUP, batch, config, of_role
 
 
 def targets_of(packed, settings):
@@ -136,15 +135,6 @@ def test_imitation_rows_of_the_golden_case():
     assert all(a == pytest.approx(0.1) for row in actual for a in row)
 
 
-def test_a_wrong_answer_in_an_imitation_row_would_weigh_nothing():
-    """Rows of wrong answers are not made; the target does not rely on that."""
-    settings = RLTFConfig(imitate=ImitateConfig(weight=0.1))
-    packed = batch(settings, graded=lambda reward: False)
-    role = torch.where(packed.tokens(Role.ATTEMPT), int(Role.IMITATE), packed.role)
-    fields = {name: getattr(packed, name) for name in RowBatch.__dataclass_fields__}
-    assert not targets_of(RowBatch(**{**fields, "role": role}), settings).advantages.any()
-
-
 def test_floor_masked_shares_of_the_golden_case():
     packed = batch()
     targets = targets_of(packed, config())
@@ -183,20 +173,6 @@ def test_the_reference_of_distillation_rows():
     assert of_role(packed, sampler, Role.DISTILL)[0] == pytest.approx([-1.2, -1.4, -1.6, -1.1])
 
 
-def test_the_estimator_of_attempts_is_the_one_that_was_asked_for():
-    packed = batch()
-
-    def first_row(**attempt):
-        settings = RLTFConfig(attempt=AttemptConfig(**attempt))
-        return targets_of(packed, settings).advantages[0].item()
-
-    assert first_row(estimator="none") == pytest.approx(1.0)
-    assert first_row(estimator="leave_one_out") == pytest.approx(1.0)  # the others: (0.1 − 0.1) / 2
-    assert first_row(weight=0.25) == pytest.approx(0.25 * 2 / 3)
-    deviation = (((2 / 3) ** 2 + (0.7 / 3) ** 2 + (1.3 / 3) ** 2) / 2) ** 0.5
-    assert first_row(norm_by_std=True) == pytest.approx(2 / 3 / deviation)
-
-
 @examples(20)
 @given(st.permutations(range(16)))
 def test_the_order_of_rows_does_not_matter(order):
@@ -207,13 +183,6 @@ def test_the_order_of_rows_does_not_matter(order):
         found = shuffled.by_row(getattr(b, name))
         for own, i in zip(found, order, strict=True):
             torch.testing.assert_close(own, expected[i], atol=1e-6, rtol=0)
-
-
-def test_a_group_of_one_learns_nothing_from_attempts_and_still_distills():
-    packed = batch(sessions=[SESSIONS[1]], group=[0])
-    targets = targets_of(packed, config(weight=1.0, log_prob_floor=None))
-    assert all(a == 0.0 for row in of_role(packed, targets.advantages, Role.ATTEMPT) for a in row)
-    assert of_role(packed, targets.advantages, Role.DISTILL) == [[1.0] * 4]
 
 
 def two_turns(first_prompt, second_prompt, rewards, feedback=None):
@@ -249,19 +218,3 @@ def test_critique_rows_are_credited_with_the_turn_they_led_to():
     assert sampled_tokens(packed.role).all()
     halved = RLTFConfig(critique=CritiqueConfig(weight=0.5))
     assert targets_of(packed, halved).advantages.tolist() == [0.25, 0.25, -0.25, -0.25]
-
-
-def test_what_a_sampler_does_not_report_is_zero():
-    silent = [
-        replace(row, log_probs=None) for row in attempt_rows(two_turns((1,), (3,), (0.0, 1.0)))
-    ]
-    sessions = pack_episodes([two_turns((1,), (3,), (0.0, 1.0))], [0])
-    assert not pack_rows(silent, [0, 0], sessions, [[-1.0], [-1.0] * 2]).sampler_log_probs.any()
-
-
-def test_a_batch_of_wrong_shape_names_the_field():
-    good = batch()
-    fields = {name: getattr(good, name) for name in RowBatch.__dataclass_fields__}
-    for name in ("role", "turn", "episode", "old_log_probs", "sampler_log_probs"):
-        with pytest.raises(ValueError, match=f"{name} has shape"):
-            RowBatch(**{**fields, name: fields[name][:3]})

@@ -36,7 +36,7 @@ def test_an_almost_empty_block_has_the_papers_defaults():
     config = read()
     assert (config.gamma, config.updates_per_batch) == (0.1, 1)
     assert config.reward == RewardConfig(
-        format_coef=0.1, intermediate=True, progress_coef=0.0, turn_decay=1.0, repetition_coef=0.0
+        format_coef=0.1, intermediate=True, turn_decay=1.0, repetition_coef=0.0
     )
     assert config.episode == EpisodeConfig(
         horizon=2,
@@ -76,7 +76,7 @@ def test_every_block_is_read():
             "branch_width": 4,
             "pair_sessions": True,
         },
-        reward={"format_coef": 0.2, "intermediate": False, "progress_coef": 0.5},
+        reward={"format_coef": 0.2, "intermediate": False, "turn_decay": 0.5},
         attempt={"weight": 0.5, "estimator": "ragged", "norm_by_std": True},
         distill={
             "weight": 0.1,
@@ -178,10 +178,6 @@ def test_an_objective_is_on_when_it_ever_has_a_weight(kind, weight, enabled):
         (
             {"episode": {"branch_with": 3}},
             "rltf.episode.branch_with=3: unknown key; did you mean rltf.episode.branch_",
-        ),
-        (
-            {"reward": {"progres_coef": 1}},
-            "rltf.reward.progres_coef=1: unknown key; did you mean rltf.reward.prog",
         ),
         (
             {"attempt": {"estimater": "none"}},

@@ -7,6 +7,8 @@ import re
 import pytest
 
 from rltf_verl.config import ConfigError, RLTFConfig
+from rltf_verl.config.rules import unread
+from rltf_verl.objectives import warnings_of
 
 MINIMAL = {"env": {"name": "binary_matrix"}, "feedback": {"provider": "verifier"}}
 
@@ -24,7 +26,7 @@ def read(**block):
         ({"updates_per_batch": 0}, "rltf.updates_per_batch=0: must be at least 1"),
         (
             {"max_staleness": -1},
-            "rltf.max_staleness=-1: counts training steps; must be at least 0, or null",
+            "rltf.max_staleness=-1: must be at least 0 (training steps) or null",
         ),
         ({"max_staleness": 1.5}, "rltf.max_staleness=1.5: must be a whole number or null"),
         (
@@ -58,7 +60,7 @@ def read(**block):
         ),
         (
             {"imitate": {"grad_share": 0.2}},
-            "rltf.imitate.weight=0.0: must be positive with rltf.imitate.grad_share=0.2",
+            "rltf.imitate.weight=0.0: with rltf.imitate.grad_share",
         ),
         (
             {"distill": {"weight": 0.1, "grad_share": 0.5}, "attempt": {"weight": 0}},
@@ -69,12 +71,17 @@ def read(**block):
         ),
         (
             {"distill": {"weight": 1, "grad_share": 0.5}, "critique": {"grad_share": [0.2, 0.5]}},
-            (
-                "rltf.distill.grad_share=0.5: with the shares of the others this makes 1; together"
-                " they must stay below 1"
-            ),
+            "rltf.distill.grad_share=0.5: with the shares of the others this makes 1",
         ),
         ({"logit_distill": {"grad_share": 0.5}}, "rltf.logit_distill.grad_share=0.5: unknown key"),
+        (
+            {"logit_distill": {"weight": 1.0, "ratio_clip": 0.5}},
+            "rltf.logit_distill.ratio_clip=0.5: must be at least 1",
+        ),
+        (
+            {"episode": {"val_feedback_every": 10**9}},
+            "rltf.episode.val_feedback_every=1000000000: must be in [1, 1000]",
+        ),
         ({"poll_interval_s": 0}, "rltf.poll_interval_s=0: must be positive (seconds)"),
         ({"episode": {"horizon": 0}}, "rltf.episode.horizon=0: must be in [1, 100]"),
         (
@@ -87,10 +94,6 @@ def read(**block):
         (
             {"reward": {"format_coef": -0.1}},
             "rltf.reward.format_coef=-0.1: must be at least 0; the formula has the",
-        ),
-        (
-            {"reward": {"progress_coef": float("nan")}},
-            "rltf.reward.progress_coef=nan: must be at least 0",
         ),
         (
             {"reward": {"repetition_coef": -1}},
@@ -110,14 +113,11 @@ def read(**block):
         ),
         (
             {"episode": {"branch_turn": 0}},
-            "rltf.episode.branch_turn=0: must be at least 1 and below rltf.",
+            "rltf.episode.branch_turn=0: must be at least 1",
         ),
         (
             {"episode": {"branch_turn": 2}},
-            (
-                "rltf.episode.branch_turn=2: must be at least 1 and below rltf.episode.horizon=2,"
-                " or null"
-            ),
+            "rltf.episode.branch_turn=2: the last turn has no revisions; set it below rltf.",
         ),
         ({"episode": {"branch_width": 1}}, "rltf.episode.branch_width=1: must be in [2, 100]"),
         (
@@ -134,10 +134,7 @@ def read(**block):
                 "episode": {"context": "append"},
                 "feedback_modeling": {"weight": 0.1, "form": "inline"},
             },
-            (
-                "rltf.attempt.turns=first: ends every row before the feedback that"
-                " rltf.feedback_modeling.form=inline predicts; set it to all, or form to rows"
-            ),
+            "rltf.attempt.turns=first: it ends every row before the feedback that rltf.feedback_m",
         ),
         (
             {
@@ -145,14 +142,11 @@ def read(**block):
                 "logit_distill": {"weight": 1.0},
                 "teacher": {"turns": "all"},
             },
-            (
-                "rltf.attempt.turns=first: later attempts have no row, and"
-                " rltf.teacher.turns=all wants to teach them; set it to all, or teacher.turns"
-            ),
+            "rltf.attempt.turns=first: later attempts have no row, and rltf.teacher.turns=all",
         ),
         ({"teacher": {"reads": "book"}}, "rltf.teacher.reads=book: must be one of feedback, "),
         ({"teacher": {"reads": ["book"]}}, "rltf.teacher.reads=['book']: must "),
-        ({"teacher": {"reads": []}}, "rltf.teacher.reads=[]: must name one source or more, once"),
+        ({"teacher": {"reads": []}}, "rltf.teacher.reads=[]: a source is missing"),
         ({"teacher": {"turns": 2}}, "rltf.teacher.turns=2: must be one of first, all, last"),
         (
             {"teacher": {"right": True}, "logit_distill": {"weight": 1.0}},
@@ -179,11 +173,7 @@ def read(**block):
         ),
         (
             {"feedback_modeling": {"form": "inline", "weight": 0.1}},
-            (
-                "rltf.feedback_modeling.form=inline: needs rltf.episode.context=append, which is"
-                " fresh: only there does the feedback come between two attempts of one row; or set"
-                " form to rows"
-            ),
+            "rltf.feedback_modeling.form=inline: only with rltf.episode.context=append",
         ),
         (
             {"episode": {"horizon": 1}, "feedback_modeling": {"weight": 0.1}},
@@ -194,14 +184,11 @@ def read(**block):
         ),
         (
             {"episode": {"horizon": 1}, "imitate": {"weight": 0.1}},
-            (
-                "rltf.imitate.source=revised: needs a second turn, rltf.episode.horizon=1; set it"
-                " to all, or the horizon to 2 or more"
-            ),
+            "rltf.imitate.source=revised: it needs a second turn",
         ),
         (
             {"episode": {"val_feedback_every": 0}},
-            "rltf.episode.val_feedback_every=0: must be at least 1, or null",
+            "rltf.episode.val_feedback_every=0: must be at least 1 or null",
         ),
         (
             {"seed": None, "episode": {"pair_sessions": True}},
@@ -218,7 +205,7 @@ def read(**block):
             {"mentions": {"action": "cut"}},
             "rltf.mentions.action=cut: must be one of keep, mask, drop",
         ),
-        ({"mentions": {"phrases": []}}, "rltf.mentions.phrases=[]: must not be empty"),
+        ({"mentions": {"phrases": []}}, "rltf.mentions.phrases=[]: a phrase is missing"),
         (
             {"mentions": {"phrases": ["a", ""]}},
             "rltf.mentions.phrases=['a', '']: must be text in one line, without control characters",
@@ -248,24 +235,21 @@ def read(**block):
         ({"distill": {"loss": "shaped", "shaping": 0}}, "rltf.distill.shaping=0: must be positive"),
         (
             {"distill": {"loss": "shaped", "reference": "sampler"}},
-            "rltf.distill.reference=sampler: is not read by rltf.distill.loss=shaped",
+            "rltf.distill.reference=sampler: rltf.distill.loss=shaped reads",
         ),
         (
             {"distill": {"loss": "ppo"}},
-            (
-                "rltf.distill.loss=ppo: clips a ratio that is always 1 with"
-                " rltf.distill.reference=current; set reference to old or sampler"
-            ),
+            "rltf.distill.loss=ppo: it clips a ratio that is always 1",
         ),
         (
             {"distill": {"clip_low": 1.1}},
-            "rltf.distill.clip_low=1.1: need 0 < clip_low <= 1 <= clip_high, clip_high is 1.2",
+            "rltf.distill.clip_low=1.1: must be in (0, 1]",
         ),
         (
             {"distill": {"clip_high": 0.9}},
-            "rltf.distill.clip_low=0.8: need 0 < clip_low <= 1 <= clip_high, clip_high is 0.9",
+            "rltf.distill.clip_high=0.9: must be at least 1",
         ),
-        ({"distill": {"start_step": -1}}, "rltf.distill.start_step=-1: must not be negative"),
+        ({"distill": {"start_step": -1}}, "rltf.distill.start_step=-1: must be at least 0"),
         (
             {"distill": {"start_step": 5, "ramp_steps": 5}},
             "rltf.distill.ramp_steps=5: the ramp ends before it starts;",
@@ -280,7 +264,7 @@ def read(**block):
         ),
         (
             {"distill": {"log_prob_floor": 5.0}},
-            "rltf.distill.log_prob_floor=5.0: is a log-probability,",
+            "rltf.distill.log_prob_floor=5.0: must be at most 0 (a log-probability)",
         ),
     ],
 )
@@ -330,7 +314,6 @@ def test_a_value_that_cannot_work_names_key_value_and_fix(block, message):
             {"reward": {"intermediate": "yes"}},
             "rltf.reward.intermediate='yes': must be true or false",
         ),
-        ({"reward": {"progress_coef": None}}, "rltf.reward.progress_coef=None: must be a number"),
         ({"attempt": {"norm_by_std": 1}}, "rltf.attempt.norm_by_std=1: must be true or false"),
         ({"attempt": {"weight": [0, 1]}}, "rltf.attempt.weight=[0, 1]: must be a number"),
         (
@@ -360,10 +343,10 @@ def test_a_value_of_another_kind_says_what_it_must_be(block, message):
         ({"weight": -0.1}, "weight=-0.1: must be at least 0; 0 switches it off"),
         ({"weight": [0.1, -0.1]}, "weight=[0.1, -0.1]: must be at least 0"),
         ({"weight": float("nan")}, "weight=nan: must be at least 0 and finite"),
-        ({"start_step": -1}, "start_step=-1: must not be negative"),
+        ({"start_step": -1}, "start_step=-1: must be at least 0"),
         (
             {"start_step": 5, "ramp_steps": 5},
-            "ramp_steps=5: the ramp ends before it starts; must be above rltf.",
+            "ramp_steps=5: the ramp ends before it starts; set it above rltf.",
         ),
         ({"weight": "big"}, "weight='big': must be a number or [start, end], two numbers"),
         ({"weight": [0, 1, 2]}, "weight=[0, 1, 2]: must be a number or [start, end], two numbers"),
@@ -375,6 +358,56 @@ def test_every_scheduled_objective_refuses_what_no_schedule_can_be(block, settin
         read(**{block: settings})
 
 
+TAUGHT = {"weight": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("block", "keys"),
+    [
+        ({}, []),
+        ({"teacher": {"reads": "sibling"}}, ["teacher.reads"]),
+        ({"teacher": {"turns": "all", "right": True}}, ["teacher.turns", "teacher.right"]),
+        ({"teacher": {"prompt": "./missing.j2"}}, ["teacher.prompt"]),
+        (
+            {"teacher": {"policy_share": 0.5, "gate_scale": 2.0}},
+            ["teacher.policy_share", "teacher.gate_scale"],
+        ),
+        (
+            {"logit_distill": {"divergence": "reverse_kl", "top_k": 7, "start_step": 3}},
+            ["logit_distill.start_step", "logit_distill.divergence", "logit_distill.top_k"],
+        ),
+        ({"logit_distill": TAUGHT, "teacher": {"policy_share": 0.5}}, ["teacher.policy_share"]),
+        (
+            {"logit_distill": TAUGHT, "teacher": {"policy_share": 0.5, "kind": "ema"}},
+            [],
+        ),
+        (
+            {"logit_distill": TAUGHT, "teacher": {"gate": "route", "gate_scale": 2.0}},
+            ["teacher.gate_scale"],
+        ),
+        ({"logit_distill": TAUGHT, "teacher": {"gate": "sigmoid", "gate_scale": 2.0}}, []),
+        (
+            {"logit_distill": {**TAUGHT, "divergence": "forward_kl", "beta": 0.3}},
+            ["logit_distill.beta"],
+        ),
+        ({"distill": {"weight": 0.1, "shaping": 0.5}}, ["distill.shaping"]),
+        ({"distill": {"weight": 0.1, "clip_high": 1.5}}, ["distill.clip_high"]),
+    ],
+)
+def test_a_setting_without_effect_is_a_warning(block, keys):
+    warnings = list(unread(read(**block)))
+    assert [(w.key, w.level) for w in warnings] == [(f"rltf.{key}", "warning") for key in keys]
+
+
+def test_an_objective_that_starts_after_the_end_is_a_warning():
+    config = read(distill={"weight": 0.1, "start_step": 20})
+    settings = {"trainer.total_training_steps": 20, "actor_rollout_ref.actor.ppo_epochs": 1}
+    (line,) = warnings_of(config, settings.get)
+    assert line.startswith("rltf.distill.start_step=20: ")
+    settings["trainer.total_training_steps"] = 21
+    assert not list(warnings_of(config, settings.get))
+
+
 LEVELS = ["location", "hint", "full"]
 
 
@@ -382,13 +415,6 @@ LEVELS = ["location", "hint", "full"]
     ("feedback", "key"),
     [
         ({"provider": "verifier", "level": LEVELS}, "feedback.level"),
-        (
-            {
-                "provider": "ensemble",
-                "members": [{"provider": "peer"}, {"provider": "verifier", "level": LEVELS}],
-            },
-            "feedback.members[1].level",
-        ),
         (
             {"provider": "paired", "even": {"provider": "verifier", "level": LEVELS}},
             "feedback.even.level",

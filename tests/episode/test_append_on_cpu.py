@@ -50,11 +50,6 @@ async def test_the_span_of_the_feedback_holds_its_tokens():
     assert episode.turns[-1].feedback is None
 
 
-async def test_in_a_fresh_context_there_is_no_span():
-    episode = await play(ScriptedPolicy(["no", "yes"]), ScriptedProvider("f"), horizon=2)
-    assert episode.turns[0].feedback.span is None
-
-
 async def test_all_turns_share_one_row_and_the_feedback_is_context():
     episode = await play(
         ScriptedPolicy(["no", "ne", "yes"]), ScriptedProvider("f1", "f2"), horizon=3, **APPEND
@@ -227,8 +222,14 @@ async def test_a_filter_that_fails_costs_the_prediction_and_not_the_episode(filt
 
 
 def test_a_filter_is_a_function(filters):
-    with pytest.raises(ConfigError, match=r"filter=warnings: must name a function"):
-        FeedbackModelingConfig(filter="warnings")
+    with pytest.raises(ConfigError, match=r"filter='warnings': must be a function"):
+        RLTFConfig.from_mapping(
+            {
+                "env": {"name": "binary_matrix"},
+                "feedback": {"provider": "verifier"},
+                "feedback_modeling": {"filter": "warnings"},
+            }
+        )
     config = RLTFConfig(feedback_modeling=FeedbackModelingConfig(filter=f"{filters}:re"))
     objective = next(o for o in objectives_of(config) if o.name == "feedback_modeling")
     refused = objective.refusals(lambda key: None, ScriptedProvider())

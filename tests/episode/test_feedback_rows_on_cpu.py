@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rltf_verl.algos import pack_episodes, pack_rows
 from rltf_verl.config import FeedbackModelingConfig, RLTFConfig
+from rltf_verl.objectives import objectives_of
 from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.texts import clean_text
 from rltf_verl.types import Role
@@ -85,11 +87,22 @@ async def test_a_critic_prompt_that_is_too_long_quotes_the_attempts_tail(room):
     assert len(row.prompt_ids) == budget
 
 
-async def test_a_critic_prompt_that_never_fits_is_no_row():
-    policy = ScriptedPolicy(["abc", "yes"], prompt_budget=len(f"{FIRST_PROMPT}\n?\n!"))
-    assert (
-        await feedback_rows(policy, ScriptedProvider(""), horizon=2, revise="compact_append") == []
-    )
+async def test_a_critic_prompt_that_never_fits_is_no_row_and_counts_as_untrained():
+    rows, played = [], []
+    for room in (0, 1):
+        budget = len(f"{FIRST_PROMPT}\n?\n!") + room
+        policy = ScriptedPolicy(["abc", "yes"], prompt_budget=budget)
+        provider = ScriptedProvider("")
+        played.append(await play(policy, provider, horizon=2, revise="compact_append"))
+        rows.append(await episode_rows(policy, QUESTION, played[-1], CONFIG))
+    assert [len(made) for made in rows] == [2, 3]
+    objective = next(o for o in objectives_of(CONFIG) if o.name == "feedback_modeling")
+    for kept, untrained in (([0], 1.0), ([0, 1], 0.5), ([1], 0.0)):
+        flat = [(row, i) for i, k in enumerate(kept) for row in rows[k]]
+        group = pack_episodes([played[k] for k in kept], [0] * len(kept))
+        log_probs = [[0.0] * len(row.role) for row, _ in flat]
+        batch = pack_rows([row for row, _ in flat], [i for _, i in flat], group, log_probs)
+        assert objective.batch_metrics(batch) == {"untrained_share": untrained}
 
 
 @pytest.mark.parametrize(

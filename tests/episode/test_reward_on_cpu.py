@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from rltf_verl.types import Grade
 from tests.support.episode_fakes import EchoEnv, Remark, ScriptedPolicy, ScriptedProvider, play
 
 
@@ -46,30 +47,6 @@ async def test_turns_that_another_turn_follows_may_have_no_reward_of_their_own()
     )  # solved at once, cut off
     right_and_on = {"stop_when_solved_train": False, "reward": off}
     assert await rewards(["yes", "no"], horizon=2, **right_and_on) == [0.0, 0.0]
-
-
-async def test_progress_is_the_difference_to_the_attempt_that_was_revised():
-    shaped = {"progress_coef": 0.5}
-    assert await rewards(["1", "no", "yes"], horizon=3, reward=shaped) == pytest.approx(
-        [-0.1, 0.05, 1.5]
-    )
-    # getting worse costs; the difference is between the rewards as graded, not as shaped
-    on = {"stop_when_solved_train": False, "reward": shaped}
-    assert await rewards(["no", "yes", "no"], horizon=3, **on) == pytest.approx([0.0, 1.5, -0.5])
-    assert await rewards(["yes"], horizon=2, reward=shaped) == [1.0]
-
-
-async def test_progress_counts_the_reward_that_a_turn_would_have_had():
-    both = {"progress_coef": 0.5, "intermediate": False}
-    assert await rewards(["1", "no", "yes"], horizon=3, reward=both) == pytest.approx(
-        [0.0, 0.05, 1.5]
-    )
-
-
-async def test_in_a_tree_progress_is_towards_the_shared_attempt():
-    policy = ScriptedPolicy({"0": "1", "1": "no", "1.1": "yes"})
-    episode = await play(policy, Remark(), horizon=2, branch_turn=1, reward={"progress_coef": 1.0})
-    assert [t.reward for t in episode.turns] == pytest.approx([-0.1, 0.1, 2.1])
 
 
 async def test_a_turn_that_ended_for_want_of_feedback_keeps_its_reward():
@@ -128,11 +105,11 @@ async def test_in_a_tree_each_line_pays_for_itself():
 
 
 async def test_all_shapings_together():
-    """Turn 2, cut off and right after the same wrong answer twice: decay, progress and repetition
+    """Turn 2, cut off and right after the same wrong answer twice: decay and repetition
     by hand.
     """
-    told = {"turn_decay": 0.5, "progress_coef": 0.2, "repetition_coef": 0.3}
-    third = 0.5**2 * 1.0 - 0.1 + 0.2 * (0.9 - 0.0) - 0.3 / 3
+    told = {"turn_decay": 0.5, "repetition_coef": 0.3}
+    third = 0.5**2 * 1.0 - 0.1 - 0.3 / 3
     assert await rewards(["no", "no", "yes"], (2,), horizon=3, reward=told) == pytest.approx(
         [0.0, 0.0, third]
     )
@@ -152,6 +129,22 @@ class PartlyRight(EchoEnv):
 async def test_a_score_is_the_reward_of_an_answer_that_is_partly_right():
     assert await rewards(["no", "yes"], horizon=2, env=PartlyRight()) == pytest.approx([1 / 3, 1.0])
     assert await rewards(["1"], horizon=1, env=PartlyRight()) == pytest.approx([1 / 3 - 0.1])
+
+
+class OutOfRange(EchoEnv):
+    """The word is the score."""
+
+    def grade(self, problem, text):
+        return Grade(correct=True, format_ok=True, score=float(text))
+
+
+@pytest.mark.parametrize("score", ["1e300", "-1e38", "1000001", "nan", "-inf"])
+async def test_a_score_out_of_range_is_an_error_of_the_grader(score, caplog):
+    episode = await play(ScriptedPolicy([score]), Remark(), horizon=1, env=OutOfRange())
+    (turn,) = episode.turns
+    assert (turn.grade.correct, turn.reward) == (False, pytest.approx(-0.1))
+    assert "from -1e6 to 1e6" in turn.grade.error
+    assert await rewards(["-1e6"], horizon=1, env=OutOfRange()) == [-1e6]
 
 
 async def test_only_an_environment_that_waits_is_called_in_a_thread():

@@ -109,10 +109,6 @@ def test_attempt_rows_of_the_first_turn_only():
     ), "the row ends before the second turn"
 
 
-def test_without_distillation_there_are_attempt_rows_only():
-    assert roles(rows_of(WRONG_RIGHT)) == [A, A]
-
-
 def test_a_continuing_prompt_shares_the_row_and_the_gap_is_masked():
     played = episode(turn([1, 2], [3, 4], -0.1), turn([1, 2, 3, 4, 8, 9], [5], 1.0))
     (row,) = rows_of(played)
@@ -139,12 +135,6 @@ def test_merging_goes_on_over_three_turns_and_stops_where_the_prefix_breaks():
 def test_a_prompt_that_only_shares_the_first_prompt_is_not_merged():
     rows = rows_of(episode(turn([1, 2], [3, 4]), turn([1, 2, 3], [5])))
     assert [(r.prompt_ids, r.response_ids) for r in rows] == [((1, 2), (3, 4)), ((1, 2, 3), (5,))]
-
-
-def test_a_merged_episode_is_distilled_from_its_last_answer_alone():
-    distill, merged = rows_of(episode(turn([1], [2]), turn([1, 2, 7], [3, 4], 1.0)), distill=True)
-    assert (distill.role, distill.prompt_ids, distill.response_ids) == ((D, D), (1,), (3, 4))
-    assert (merged.role, merged.response_ids) == ((A, CONTEXT, A, A), (2, 7, 3, 4))
 
 
 def test_a_critique_of_the_policy_is_a_row_credited_with_the_turn_it_led_to():

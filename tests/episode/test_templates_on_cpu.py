@@ -10,7 +10,7 @@ import pytest
 
 from rltf_verl.config import ConfigError, LogitDistillConfig, RLTFConfig
 from rltf_verl.envs import make_env
-from rltf_verl.episode.provider import build_provider
+from rltf_verl.episode.parts import build_provider
 from rltf_verl.episode.templates import with_template
 from rltf_verl.prompts import render, require_template
 
@@ -32,7 +32,6 @@ JUDGE, GUIDE = (
     },
 )
 SIBLINGS = {"provider": "siblings", "each": HINT}
-ENSEMBLE = {"provider": "ensemble", "members": [HINT, {"provider": "correctness"}]}
 MIXED = {
     "provider": "verifier",
     "level": ["hint", "full"],
@@ -68,10 +67,7 @@ COMPACT = {"style": "compact"}
 @pytest.mark.parametrize(
     ("env", "feedback", "fresh", "append"),
     [
-        *(
-            (BM, about, "critique", "append")
-            for about in (HINT, POLICY, PAIRED, JUDGE, ENSEMBLE, MIXED)
-        ),
+        *((BM, about, "critique", "append") for about in (HINT, POLICY, PAIRED, JUDGE, MIXED)),
         (BM, {"provider": "correctness"}, "critique", "plain_append"),
         (BM, {"provider": "try_again"}, "critique", "plain_append"),
         *((env, FULL, "guide", "append") for env in (BM, SP)),
@@ -95,9 +91,16 @@ def test_the_template_fits_environment_and_feedback(env, feedback, fresh, append
     assert resolved(env, feedback, context="append") == append
 
 
-def test_the_teacher_of_logits_does_not_read_the_attempt_it_judges() -> None:
-    assert resolved(BM, HINT, logits=1.0) == "feedback"
-    assert resolved((BM[0], COMPACT), HINT, logits=1.0) == "compact_guide"
+def test_only_the_teacher_of_logits_does_not_read_the_attempt() -> None:
+    for style, second, teacher in (
+        ({}, "critique", "feedback"),
+        (COMPACT, "compact", "compact_guide"),
+    ):
+        assert resolved((BM[0], style), HINT, logits=1.0) == second
+        config = RLTFConfig(logit_distill=LogitDistillConfig(weight=1.0))
+        env = make_env(BM[0], **style)
+        chosen = with_template(config, env, build_provider(config.feedback))
+        assert (chosen.episode.revise, chosen.teacher.prompt) == (second, f"revise/{teacher}")
 
 
 def test_nothing_is_quoted_only_where_that_is_said() -> None:
@@ -112,7 +115,7 @@ def test_nothing_is_quoted_only_where_that_is_said() -> None:
 
 @pytest.mark.parametrize("template", ["guide", "compact_guide", "feedback"])
 @pytest.mark.parametrize(
-    "feedback", [HINT, POLICY, PAIRED, JUDGE, ENSEMBLE, MIXED, {"provider": "correctness"}]
+    "feedback", [HINT, POLICY, PAIRED, JUDGE, MIXED, {"provider": "correctness"}]
 )
 def test_feedback_on_an_attempt_that_is_not_shown_is_refused(
     feedback: dict[str, Any], template: str

@@ -103,11 +103,6 @@ async def test_the_branch_may_come_later():
     ]
 
 
-async def test_no_feedback_leaves_the_attempt_without_revisions():
-    episode = await play(ScriptedPolicy(ANSWERS), ScriptedProvider(None), horizon=3, branch_turn=1)
-    assert stops(episode) == ["feedback_unavailable"]
-
-
 async def test_one_branch_may_fail_and_the_others_go_on():
     episode = await play(
         ScriptedPolicy(ANSWERS), ScriptedProvider("f", None), horizon=3, branch_turn=1

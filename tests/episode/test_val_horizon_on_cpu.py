@@ -64,23 +64,3 @@ async def test_a_first_answer_alone_asks_nobody_and_says_that_no_more_was_to_com
     solved = stop_when_solved and answer == "yes"
     assert (stops(episode), provider.asked) == (["solved" if solved else "horizon"], [])
     assert (episode.turns[0].grade.correct, episode.horizon) == (answer == "yes", 1)
-
-
-async def test_the_first_answer_is_the_one_that_a_validation_with_feedback_samples():
-    seeds = []
-    for horizon in (1, None):
-        policy = ScriptedPolicy(["no", "no", "yes"])
-        parts = parts_with(EchoEnv(), Remark(), horizon=3)
-        episode = await run_episode(
-            parts,
-            policy,
-            PROBLEM,
-            QUESTION,
-            session_id=0,
-            validate=True,
-            seed_of=seed_of_place,
-            horizon=horizon,
-        )
-        assert (len(episode.turns), episode.horizon) == ((1, 1) if horizon else (3, None))
-        seeds.append(policy.seeds[0])
-    assert seeds[0] == seeds[1]

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from rltf_verl import registry
-from rltf_verl.envs import make_env
-from rltf_verl.feedback import make_provider
+from rltf_verl.config import RLTFConfig
+from rltf_verl.feedback import has_trait, make_provider
+from rltf_verl.objectives import objectives_of
 from tests.support.judge.calls import request
 
 MINE = '''
@@ -47,13 +48,6 @@ async def test_a_file_of_twenty_lines(mine: Path) -> None:
     for where in ("./mine.py:Mine", f"{mine}/mine.py:Mine"):
         provider = make_provider(where, limit=3)
         assert (await provider.feedback(request("one two"))).text == "2 words; use at most 3."
-
-
-def test_its_options_are_checked_like_ours(mine: Path) -> None:
-    with pytest.raises(
-        ValueError, match=r"rltf\.feedback\.limt=3: .*has no option 'limt'; .*Did you mean 'limit'"
-    ):
-        make_provider("./mine.py:Mine", limt=3)
 
 
 async def test_a_file_that_imports_its_neighbours(
@@ -107,9 +101,14 @@ def test_what_is_wrong_with_it_is_one_line(mine: Path, where: str, cause: str) -
         make_provider(where)
 
 
-def test_an_environment_of_a_users_own(mine: Path) -> None:
-    (mine / "env.py").write_text(
-        "class Echo:\n    def __init__(self, size=1):\n        self.name, self.size = 'echo',"
-        " size\n"
-    )
-    assert make_env("./env.py:Echo", size=4).size == 4  # type: ignore[attr-defined]
+def test_its_flags_count_as_those_of_ours(mine: Path) -> None:
+    (mine / "critic.py").write_text(f"{MINE}    self_written = True\n".replace("Mine", "Critic"))
+    for name, written in (("./critic.py:Critic", True), ("./mine.py:Mine", False)):
+        block = {"env": {"name": "binary_matrix"}, "feedback": {"provider": name}}
+        objectives = objectives_of(RLTFConfig.from_mapping(block))
+        (critique,) = [o for o in objectives if o.name == "critique"]
+        assert critique.has_effect == written, "a row of the plan"
+        paired = {"provider": "paired", "even": {"provider": name}, "odd": {"provider": "verifier"}}
+        assert has_trait("self_written", paired) == written
+    with pytest.raises(ValueError, match="must be about one attempt"):
+        make_provider("siblings", each={"provider": "./critic.py:Critic"})

@@ -115,18 +115,6 @@ async def test_a_prompt_that_never_fits_is_unavailable_and_nothing_is_sampled():
     assert critic.asked == []
 
 
-def test_what_it_declares():
-    provider = make_provider("policy")
-    assert (provider.name, provider.sees_reference, provider.constant) == ("policy", False, False)
-
-
-def test_an_unknown_template_names_the_key_and_the_closest():
-    with pytest.raises(
-        ValueError, match=r"rltf\.feedback\.critic='compat' is not known.*Did you mean 'compact'"
-    ):
-        make_provider("policy", critic="compat")
-
-
 PAIR = {"even": {"provider": "correctness"}, "odd": {"provider": "policy", "critic": "compact"}}
 
 
@@ -152,26 +140,3 @@ def test_a_pair_sees_the_reference_if_one_of_them_does(even, sees):
 async def test_a_failing_half_of_a_pair_says_its_own_name():
     with pytest.raises(FeedbackUnavailable, match=r"^policy: the policy's critique is empty$"):
         await make_provider("paired", **PAIR).feedback(asked(Critic(""), "a", session_id=1))
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (
-            {"even": {"level": "full"}, "odd": {}},
-            r"rltf\.feedback\.even=\{'level': 'full'\}: has no `provider`",
-        ),
-        (
-            {**PAIR, "odd": {}},
-            r"rltf\.feedback\.odd=\{\}: has no `provider`; name one, e\.g\. \{provider: policy\}",
-        ),
-        ({**PAIR, "odd": {"provider": "polcy"}}, r"'polcy' is not known.*Did you mean 'policy'"),
-        (
-            {**PAIR, "odd": {"provider": "policy", "critc": 1}},
-            r"policy has no option 'critc'.*Did you mean 'critic'",
-        ),
-    ],
-)
-def test_a_pair_that_cannot_be_made_says_why(options, message):
-    with pytest.raises(ValueError, match=message):
-        make_provider("paired", **options)

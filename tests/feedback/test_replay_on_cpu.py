@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackUnavailable
-from rltf_verl.feedback.calls import call_key, settings_key
-from rltf_verl.feedback.record import RecordedProvider
+from rltf_verl.feedback.record import RecordedProvider, call_key, settings_key
 from rltf_verl.types import Attempt, Problem
 from tests.support.feedback_fakes import PROBLEM, Scripted, asked, turn
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.config.feedback import feedback_config
-from rltf_verl.episode.provider import build_provider
+from rltf_verl.episode.parts import build_provider
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.group import Group
@@ -105,11 +105,6 @@ async def test_a_right_attempt_is_told_so_and_shown_to_nobody():
     assert told == [["on yes", "on yes", None], [text_of("no"), "on yes", None]]
 
 
-async def test_alone_it_is_the_own_attempt():
-    told, _ = await played([["no", "yes"]])
-    assert told == [[text_of("no"), None]]
-
-
 async def test_what_does_not_fit_is_left_out_the_longest_first():
     answers = [["a" * 300, "yes"], ["bb", "yes"], ["c" * 100, "yes"]]
     room = len(text_of("bb", "c" * 100)) + 200
@@ -132,11 +127,6 @@ def test_nobody_hangs_and_who_is_faster_does_not_matter(game, seeds):
     one, other = (asyncio.run(played(game, seed))[0] for seed in seeds)
     assert one == other
     assert time.monotonic() - start < 10, "nobody waited for the deadline"
-
-
-async def test_episodes_that_never_start_cost_the_bounded_wait_only():
-    told, _ = await asyncio.wait_for(played([["no", "yes"]], n=4, wait_s=0.05), 10)
-    assert told == [[text_of("no"), None]]
 
 
 async def test_the_verdict_and_the_cost_are_those_of_the_own_attempt():
@@ -191,16 +181,19 @@ def test_the_guard_looks_at_each_feedback_and_not_at_what_the_policy_said_itself
     assert "the answer is yes, or no\n\nFeedback: think again" in told.turns[0].feedback.text
 
 
-@pytest.mark.parametrize("inner", ["policy", "paired", "peer", "shuffled", "siblings"])
+PEER = "docs/examples/peer.py:Peer"
+
+
+@pytest.mark.parametrize("inner", ["policy", "paired", PEER, "shuffled", "siblings"])
 def test_who_cannot_speak_of_each_attempt(inner):
     block = {"provider": inner}
     verifier = {"provider": "verifier"}
     block |= {
-        "paired": {"even": verifier, "odd": verifier},
+        "paired": {"even": verifier, "odd": {"provider": "policy"}},
         "shuffled": {"inner": verifier},
         "siblings": {"each": verifier},
     }.get(inner, {})
-    with pytest.raises(ValueError, match=rf"each\.provider={inner}: must speak of one attempt"):
+    with pytest.raises(ValueError, match=rf"each\.provider={inner}: must be about one attempt"):
         make_provider("siblings", each=block)
 
 

@@ -11,12 +11,6 @@ REVISE = [name for name in template_names() if name.startswith("revise/")]
 CRITIC = [name for name in template_names() if name.startswith("critic/")]
 
 
-def test_there_are_revise_templates() -> None:
-    assert {"revise/guide", "revise/critique", "revise/compact"} <= set(REVISE)
-    assert {"revise/append", "revise/compact_append"} <= set(REVISE)
-    assert {"critic/critique", "critic/compact", "critic/release"} == set(CRITIC)
-
-
 @pytest.mark.parametrize("name", REVISE)
 def test_revise_templates_quote_their_fields_as_they_are(name: str) -> None:
     text = render(name, **FIELDS)
@@ -36,21 +30,6 @@ def test_critic_templates_quote_question_and_attempt_and_need_no_feedback(name: 
     assert FIELDS["question"] in text
     assert FIELDS["attempt"] in text
     assert render(name, **FIELDS) == text
-
-
-def test_compact_templates_of_critic_and_revision_differ_by_the_feedback_only() -> None:
-    """So what feedback modelling learns is what stands in the revise prompt of a tiny policy."""
-    fields = {"question": "011", "attempt": "1"}
-    assert render("critic/compact", **fields) + "Wrong." == render(
-        "revise/compact", **fields, feedback="Wrong."
-    )
-
-
-def test_compact_is_three_lines() -> None:
-    assert (
-        render("revise/compact", question="011", attempt="1", feedback="Wrong.")
-        == "011\n?1\n!Wrong."
-    )
 
 
 def test_unknown_template_names_the_closest() -> None:

@@ -12,8 +12,7 @@ import torch
 from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import RLTFConfig
-from rltf_verl.episode.parts import Parts
-from rltf_verl.episode.provider import build_provider
+from rltf_verl.episode.parts import Parts, build_provider
 from rltf_verl.episode.run import run_episode
 from rltf_verl.feedback.group import Group
 from rltf_verl.objectives import objective_weights

@@ -25,6 +25,7 @@ HEALTHY = {
     "rltf/feedback/fallback_share": 0.0,
     "rltf/grader/error_share": 0.0,
     "rltf/grader/ungraded_share": 0.0,
+    "rltf/feedback_modeling/untrained_share": 0.5,
 }
 COLD = HEALTHY | {
     "rltf/turn_1/acc": 0.0,
@@ -52,6 +53,7 @@ def played(*steps, watch=None):
         ("grader mostly fails", HEALTHY | {"rltf/grader/error_share": 1.0}),
         ("answers mostly cut off", HEALTHY | {"rltf/turn_1/truncated": 0.5}),
         ("answers mostly cut off", HEALTHY | {"rltf/turn_2/truncated": 0.7}),
+        ("feedback not predicted", HEALTHY | {"rltf/feedback_modeling/untrained_share": 1.0}),
         ("later prompts mostly too long", HEALTHY | {TOO_LONG: 1.0, "rltf/turn_2/share": 0.0}),
         ("later prompts mostly too long", HEALTHY | {TOO_LONG: 0.3, "rltf/turn_2/share": 0.2}),
     ],

@@ -44,10 +44,8 @@ PROVIDERS: dict[str, tuple[str, dict[str, Any]]] = {
     "verifier": ("verifier:VerifierProvider", {}),
     "judge": ("judge_provider:JudgeProvider", JUDGE),
     "policy": ("policy:PolicyProvider", {}),
-    "peer": ("peer:PeerProvider", {}),
-    "try_again": ("try_again:TryAgainProvider", {}),
-    "human": ("human:HumanProvider", {"inbox": "inbox"}),
-    "correctness": ("correctness:CorrectnessProvider", {}),
+    "try_again": ("sentences:TryAgainProvider", {}),
+    "correctness": ("sentences:CorrectnessProvider", {}),
 }
 NUMBERS = [
     0,

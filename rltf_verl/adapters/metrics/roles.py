@@ -62,6 +62,8 @@ def role_metrics(
     num_trained = int((batch.role >= 0).sum())
     metrics = {"rltf/rows/per_session": lengths.shape[0] / batch.episodes.group.shape[0]}
     for objective in objectives:
+        absent = objective.batch_metrics(batch)
+        metrics |= {f"rltf/{objective.name}/{name}": value for name, value in absent.items()}
         mask = batch.tokens(objective.role)
         place = mask.nonzero().squeeze(1)
         if not place.numel():
@@ -89,7 +91,7 @@ def stale_metrics(
     if stale is None:
         return {}
     old = of_turns(batch, stale)
-    tokens = {o.name: batch.tokens(o.role) for o in objectives if o.ages}
+    tokens = {o.name: batch.tokens(o.role) for o in objectives if o.decays_with_staleness}
     return {
         f"rltf/{name}/stale_share": _mean(old[mask])
         for name, mask in tokens.items()

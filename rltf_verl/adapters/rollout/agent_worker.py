@@ -21,7 +21,7 @@ from rltf_verl.adapters.queue.columns import DRAW, RowOutput
 from rltf_verl.adapters.queue.puts import BatchedPuts
 from rltf_verl.adapters.rollout.agent_loop import WorkerContext
 from rltf_verl.adapters.rollout.judge_actor import JobGateway
-from rltf_verl.episode import lost
+from rltf_verl.episode.failure_log import log_once
 from rltf_verl.runlog.about import write_missing
 from rltf_verl.texts import counted
 
@@ -116,7 +116,7 @@ class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
             Exception
         ) as error:  # verl logs one traceback per episode; `rltf/session/lost_share` counts them
             where = f"episode {kwargs.get('session_id')} of row {trajectory.get('sample_index')}"
-            lost.name("an episode was lost", f"{where}, step {trajectory.get('step')}", error)
+            log_once("an episode was lost", f"{where}, step {trajectory.get('step')}", error)
             raise
 
     async def _agent_loop_postprocess(self, output: Any, validate: bool, **kwargs: Any) -> None:

@@ -16,6 +16,7 @@ from rltf_verl.envs.trials import OutOfTimeError, Trials
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.teacher import known_beforehand
 from rltf_verl.feedback.judge_prompt import longest_feedback
+from rltf_verl.findings import Finding
 from rltf_verl.prompts import render, template_of
 from rltf_verl.types import Message, Problem
 
@@ -23,7 +24,7 @@ NUM_BUDGET_PROBES = 32
 """Problems of the training set whose later prompts are measured at start."""
 SHARE = 0.25
 """Of the seconds for grades before a run: `rltf plan` has the rest for the problems it shows."""
-REVISE, TEACHER = "revise", "teacher's"
+REVISE, TEACHER, CRITIC = "revise", "teacher's", "critic"
 
 
 Tell = Callable[[str], None]
@@ -76,6 +77,8 @@ class _Prompts:
     num_problems: int = 0
     num_told: int = 0
     """Problems whose teacher has something to read."""
+    critic: list[int] = field(default_factory=list)
+    """Tokens of each critic prompt that feedback is predicted at."""
     judged: dict[str, list[int]] = field(default_factory=dict)
     """Whose prompt -> tokens of each, with the longest feedback that a judge may write."""
 
@@ -123,9 +126,31 @@ def check_prompt_budget(
             " training data has one; give them one (docs/methods.md says where), or let the teacher"
             " read feedback"
         )
+    _check_critic(config, rltf, measured.critic, warn)
     if warn is not None:
         for message in _too_long_if_judged(limit, parts, measured):
             warn(message)
+
+
+def _check_critic(
+    config: DictConfig, rltf: RLTFConfig, lengths: list[int], warn: Tell | None
+) -> None:
+    """Refuse feedback modelling without a row; warn of problems that have none."""
+    limit = int(config.data.max_prompt_length)
+    num = sum(length > limit for length in lengths)
+    if not num:
+        return
+    finding = Finding(
+        "data.max_prompt_length",
+        limit,
+        f"the critic prompt of rltf.feedback_modeling.critic={rltf.feedback_modeling.critic} does"
+        f" not fit at {num} of {len(lengths)} problems, whose feedback is not predicted",
+        f"set it to at least {max(lengths)} plus the length of an attempt",
+    )
+    if num == len(lengths):
+        raise ConfigError(str(finding))
+    if warn is not None:
+        warn(str(finding))
 
 
 def _too_long_if_judged(limit: int, parts: Parts, measured: _Prompts) -> Iterator[str]:
@@ -164,12 +189,16 @@ def _measured(config: DictConfig, said: _Said, dataset: Any, tokenizer: Any) -> 
         for what, prompt in _later_prompts(parts, problem, question, sample):
             measured.num_told += what == TEACHER
             needed = length(prompt, problem.index)
+            if what == CRITIC:
+                measured.critic.append(needed)
+                continue
             if needed > measured.longest.get(what, (0, 0))[0]:
                 measured.longest[what] = needed, problem.index
         if parts.words_of_judge:
             sample = longest_feedback(parts.words_of_judge)
             for what, prompt in _later_prompts(parts, problem, question, sample):
-                measured.judged.setdefault(what, []).append(length(prompt, problem.index))
+                if what != CRITIC:  # it does not quote the feedback
+                    measured.judged.setdefault(what, []).append(length(prompt, problem.index))
     return measured
 
 
@@ -196,6 +225,10 @@ def _later_prompts(
     rltf = parts.config
     if rltf.episode.horizon > 1:
         yield REVISE, second_prompt(rltf, question, feedback)
+    if rltf.feedback_modeling.makes_rows:
+        template = template_of("critic", rltf.feedback_modeling.critic)
+        text = render(template, question=question[-1]["content"], attempt="")
+        yield CRITIC, [*question[:-1], {"role": "user", "content": text}]
     if not rltf.teaches:
         return
     told = known_beforehand(parts, problem)

@@ -46,7 +46,8 @@ from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.envs.trials import Trials
 from rltf_verl.episode.parts import Parts
 from rltf_verl.objectives import objectives_of
-from rltf_verl.objectives.trial import own_failures
+from rltf_verl.objectives import warnings_of as objective_warnings
+from rltf_verl.objectives.dry_run import own_failures
 
 logger = logging.getLogger(__name__)
 
@@ -209,11 +210,10 @@ def warnings_of(config: DictConfig, rltf: RLTFConfig) -> list[str]:
         else [f"verl {verl_version()} is outside the tested range {TESTED_VERL}; run `rltf doctor`"]
     )
     setting = partial(OmegaConf.select, config)
-    told = [line for own in objectives_of(rltf) for line in own.warnings(setting)]
     return (
         untested
         + ignored_settings(config)
         + files_made_otherwise(config)
         + files_of_one_index(config)
-        + [message for ok, message in told if not ok]
+        + [*objective_warnings(rltf, setting)]
     )

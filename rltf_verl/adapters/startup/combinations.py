@@ -7,6 +7,7 @@ from omegaconf import DictConfig, OmegaConf
 from rltf_verl.adapters.compat import ENGINES_WITH_SEEDS
 from rltf_verl.config import RLTFConfig
 from rltf_verl.episode.parts import Parts
+from rltf_verl.feedback import has_trait
 from rltf_verl.objectives import objectives_of
 
 
@@ -29,7 +30,7 @@ def own_combinations(config: DictConfig, parts: Parts) -> list[tuple[bool, str]]
             ),
         ),
         (
-            episode.branch_turn is None or name not in ("policy", "paired"),
+            episode.branch_turn is None or not has_trait("self_written", rltf.feedback.block),
             (
                 f"rltf.episode.branch_turn={episode.branch_turn}: revisions share one critique,"
                 " which could not be credited with any of them; choose another"
@@ -69,7 +70,7 @@ def _control_combinations(config: DictConfig, rltf: RLTFConfig) -> list[tuple[bo
     or of another problem.
     """
     name, branch = rltf.feedback.provider.name, rltf.episode.branch_turn
-    if name not in ("shuffled", "marginal", "siblings"):
+    if not has_trait("waits_for_others", rltf.feedback.block):
         return []
     line = (
         branch is None,
@@ -78,7 +79,7 @@ def _control_combinations(config: DictConfig, rltf: RLTFConfig) -> list[tuple[bo
             " other turn by turn, and a tree has several attempts at one; set it to null"
         ),
     )
-    if name == "siblings":
+    if not has_trait("quotes_other_problems", rltf.feedback.block):
         return [line]
     size, workers = config.data.train_batch_size, config.actor_rollout_ref.rollout.agent.num_workers
     mode = str(config.trainer.v1.trainer_mode)

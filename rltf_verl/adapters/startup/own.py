@@ -13,9 +13,9 @@ from rltf_verl.adapters.startup.model import Model
 from rltf_verl.data.schema import files_of, first_rows, problem_of
 from rltf_verl.envs.trials import OutOfTimeError, Trials
 from rltf_verl.episode.parts import Parts
+from rltf_verl.episode.placeholders import CRITIQUE, ahead
 from rltf_verl.episode.run import run_episode
 from rltf_verl.episode.seeds import place_of
-from rltf_verl.episode.stand_ins import CRITIQUE, ahead
 from rltf_verl.objectives import own_objectives
 from rltf_verl.objectives.own import OwnCodeError
 from rltf_verl.objectives.rows import episode_rows

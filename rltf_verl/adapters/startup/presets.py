@@ -55,7 +55,7 @@ def preset_table(presets: Sequence[Preset]) -> list[tuple[str, ...]]:
 
 
 def _line(preset: Preset, objectives: Sequence[str]) -> tuple[str, ...]:
-    rltf, own = preset.rltf, {o.name: o for o in objectives_of(preset.rltf) if o.acts}
+    rltf, own = preset.rltf, {o.name: o for o in objectives_of(preset.rltf) if o.has_effect}
     loss = preset.config.actor_rollout_ref.actor.policy_loss.loss_mode
     cells = [
         _cell(own[name].settings, rltf.teacher if name == "logit_distill" else None)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from rltf_verl.config import RLTFConfig
 from rltf_verl.data.schema import files_of
 from rltf_verl.episode.parts import Parts
-from rltf_verl.episode.stand_ins import CRITIQUE, LATER
+from rltf_verl.episode.placeholders import CRITIQUE, LATER
 from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.feedback.judge_prompt import JUDGED
 from rltf_verl.texts import counted

@@ -12,7 +12,7 @@ from typing import Any
 from rltf_verl.config import RLTFConfig
 from rltf_verl.envs.base import GradeUnavailable
 from rltf_verl.envs.trials import OutOfTimeError
-from rltf_verl.episode.stand_ins import ahead
+from rltf_verl.episode.placeholders import ahead
 from rltf_verl.objectives import objectives_of
 from rltf_verl.objectives.own import OwnCodeError
 from rltf_verl.tools.plan.advice import PLACEHOLDERS, advice
@@ -128,7 +128,7 @@ def _run(inputs: Inputs, config: RLTFConfig | None) -> dict[str, Any]:
                 "weight": weight_of(own.settings),
             }
             for own in objectives_of(config)
-            if own.acts and own.settings.weight
+            if own.has_effect and own.settings.weight
         ],
     }
 

@@ -9,9 +9,9 @@ from itertools import groupby
 from rltf_verl.config import RLTFConfig
 from rltf_verl.envs.trials import Trials
 from rltf_verl.episode.parts import Parts
+from rltf_verl.episode.placeholders import CRITIQUE, SIBLING, Asked
 from rltf_verl.episode.run import run_episode
 from rltf_verl.episode.seeds import place_of
-from rltf_verl.episode.stand_ins import CRITIQUE, LATER, Asked
 from rltf_verl.feedback.group import Group
 from rltf_verl.judge.settings import JudgeSettings
 from rltf_verl.objectives import role_names
@@ -86,7 +86,7 @@ async def played(
         session_id=0,
         validate=False,
         seed_of=lambda place: seeds.setdefault(place, len(seeds)),
-        group=_sibling(parts.config, LATER["peer"] if right is None else right.text),
+        group=_sibling(parts.config, SIBLING if right is None else right.text),
     )
     rows = await episode_rows(policy, case.messages, episode, parts.config)
     critics = [policy.asked[seeds[p]] for p in seeds if "/" in p and seeds[p] in policy.asked]

@@ -119,14 +119,13 @@ def test_files_of_a_users_own_inside_the_blocks_are_named_absolutely_too(
     monkeypatch.chdir(tmp_path)
     pair = "{provider: paired, even: {provider: ./mine.py:Mine}, odd: {critic: ./mine.j2}}"
     config = verl_config(
-        "rltf/feedback=ensemble",
-        f"rltf.feedback.members=[{{provider: correctness}}, {pair}]",
+        "rltf/feedback=paired",
+        f"rltf.feedback.odd={pair}",
         "rltf.teacher.gate=./mine.py:gate",
         "rltf.teacher.prompt=./mine.j2",
     )
     checks.resolve_files(config)
-    even, odd = (config.rltf.feedback.members[1][which] for which in ("even", "odd"))
+    even, odd = (config.rltf.feedback.odd[which] for which in ("even", "odd"))
     assert even.provider == f"{tmp_path}/mine.py:Mine"
     assert odd.critic == config.rltf.teacher.prompt == f"{tmp_path}/mine.j2"
     assert config.rltf.teacher.gate == f"{tmp_path}/mine.py:gate"
-    assert config.rltf.feedback.members[0].provider == "correctness"

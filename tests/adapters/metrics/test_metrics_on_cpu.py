@@ -155,7 +155,7 @@ def test_an_episode_that_was_not_asked_for_is_no_failure():
 
 def test_leak_share_is_over_what_the_guard_looked_at():
     clean, leaky = replace(SAYS, leak=""), replace(SAYS, leak="answer: 1")
-    mended = Feedback("other words", "peer", leak="part: 2", original="told")
+    mended = Feedback("other words", "siblings", leak="part: 2", original="told")
     dropped = replace(
         turn(False, stop="feedback_unavailable"), withheld=replace(leaky, provider="somebody's own")
     )
@@ -172,7 +172,7 @@ def test_leak_share_is_over_what_the_guard_looked_at():
         {
             "rltf/feedback/leak_share": 3 / 4,
             "rltf/feedback/leak_share/verifier": 1 / 2,
-            "rltf/feedback/leak_share/peer": 1.0,
+            "rltf/feedback/leak_share/siblings": 1.0,
             "rltf/feedback/leak_share/other": 1.0,
         }
     )

@@ -14,7 +14,7 @@ from verl.utils import tensordict_utils as tu
 
 from rltf_verl.adapters.compat import actor_class
 from rltf_verl.adapters.rollout.agent_worker import OneLoop, RLTFAgentLoopWorker
-from rltf_verl.episode import lost
+from rltf_verl.episode import failure_log
 from rltf_verl.feedback.group import Groups
 
 TRAJECTORY = {"step": 3, "sample_index": 7, "rollout_n": 0, "validate": False}
@@ -28,7 +28,7 @@ def worker(monkeypatch):
         raise TypeError(f"session {kwargs['session_id']}")
 
     monkeypatch.setattr(actor_class(AgentLoopWorkerTQ), "_run_agent_loop", broken)
-    monkeypatch.setattr(lost, "_named", set())
+    monkeypatch.setattr(failure_log, "_logged", set())
     worker = RLTFAgentLoopWorker.__new__(RLTFAgentLoopWorker)
     worker.rltf_shared = SimpleNamespace(groups=Groups())
     return worker

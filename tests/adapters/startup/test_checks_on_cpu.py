@@ -82,7 +82,7 @@ REFUSED = {  # what is set, and how the message starts
     ),
     "inline without an appended context": (
         "rltf.feedback_modeling.weight=0.1 rltf.feedback_modeling.form=inline",
-        "rltf.feedback_modeling.form=inline: needs rltf.episode.context=append, which is fresh",
+        "rltf.feedback_modeling.form=inline: only with rltf.episode.context=append",
     ),
     "an odd number of sessions in pairs": (
         f"rltf.episode.pair_sessions=true {ROLLOUT}.n=3",
@@ -636,6 +636,31 @@ def test_a_prompt_that_is_too_long_only_with_much_of_a_judge_is_a_warning(verl_c
     assert told(needed - 1, max_tokens=100) == []  # some 75 words
     with pytest.raises(ConfigError, match=r"max_prompt_length=11: the revise prompt .* needs"):
         told(11)
+
+
+def test_feedback_modelling_without_a_single_row_is_refused(verl_config, probes, tmp_path):
+    """The revise prompt fits, the critic prompt does not."""
+    critic = tmp_path / "critic.j2"
+    critic.write_text("{{ question }} {{ attempt }}" + "." * 200)
+
+    def warnings(tokens, *overrides):
+        modelled = [f"rltf.feedback_modeling.critic={critic}", "rltf.feedback_modeling.weight=0.1"]
+        settings = [*COMPACT, *modelled, f"data.max_prompt_length={tokens}"]
+        config, lines = verl_config(*settings, *overrides), []
+        parts = checks.checked_parts(config)
+        budget.check_prompt_budget(config, parts, rows, CharTokenizer(), lines.append)
+        return lines
+
+    rows = probes[:4]
+    with pytest.raises(ConfigError, match=r"max_prompt_length=100: .*critic=") as refused:
+        warnings(100)
+    needed = int(re.search(r"at least (\d+) plus", str(refused.value))[1])
+    assert warnings(needed) == []
+    assert warnings(100, "rltf.feedback_modeling.weight=0") == []
+    longer = [{**m, "content": m["content"] + "12345"} for m in rows[0]["raw_prompt"]]
+    rows = [{**rows[0], "raw_prompt": longer}, *rows[1:]]
+    (line,) = warnings(needed)
+    assert "does not fit at 1 of 4 problems" in line
 
 
 def test_a_first_prompt_above_the_limit_is_refused(verl_config, probes):

@@ -21,7 +21,7 @@ OURS = {"provider", "ask", "ask_wait_s", "on_error", "guard", "acknowledge_leaks
 SETTINGS = ("teacher", "execution", "escalating", "verifier_full")
 """Of a judge, and of the verifier."""
 
-NEW = ("ensemble", "human", "marginal", "peer", "replay", "shuffled", "siblings", "try_again")
+NEW = ("marginal", "replay", "shuffled", "siblings", "try_again")
 
 
 def text_of(name: str) -> str:
@@ -81,7 +81,6 @@ def test_start_up_accepts_it(name: str, record: Path) -> None:
     rltf = check_config(config)
     assert isinstance(rltf, RLTFConfig)
     assert rltf.feedback.provider.name == name
-    assert rltf.feedback.acknowledge_leaks == (name == "peer")
 
 
 WORKERS = "actor_rollout_ref.rollout.agent.num_workers=8"

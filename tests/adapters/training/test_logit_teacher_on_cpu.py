@@ -57,11 +57,11 @@ REFUSED = {  # what is set, and how the message starts
     ),
     "divergence": (
         ["rltf.logit_distill.divergence=kl"],
-        "rltf.logit_distill.divergence=kl: must be one of forward_kl",
+        "rltf.logit_distill.divergence=",
     ),
     "beta": (
         ["rltf.logit_distill.beta=1"],
-        "rltf.logit_distill.beta=1: must lie strictly between 0 and 1",
+        "rltf.logit_distill.beta=1: must be in (0, 1)",
     ),
     "top_k": (["rltf.logit_distill.top_k=0"], "rltf.logit_distill.top_k=0: must be at least 1"),
     "megatron": (
@@ -89,10 +89,10 @@ REFUSED = {  # what is set, and how the message starts
         f"rltf.teacher.kind=ema: {ACTOR}.strategy=megatron has no place ",
     ),
     "kind": (["rltf.teacher.kind=mean"], "rltf.teacher.kind=mean: must be one of policy, base"),
-    "gate": (["rltf.teacher.gate=rout"], "rltf.teacher.gate='rout': must be one of none, route"),
+    "gate": (["rltf.teacher.gate=rout"], "rltf.teacher.gate="),
     "clip": (
         [SAMPLED, "rltf.logit_distill.term_clip=0.05"],
-        "rltf.logit_distill.term_clip=0.05: cuts off ",
+        "rltf.logit_distill.term_clip=0.05: it cuts off ",
     ),
     "magnitude": (
         ["rltf.teacher.gate=magnitude", "rltf.logit_distill.weight=2"],
@@ -100,7 +100,7 @@ REFUSED = {  # what is set, and how the message starts
     ),
     "nobody asks": (
         ["rltf.teacher.kind=base", "rltf.logit_distill.weight=0"],
-        "rltf.teacher.kind=base: no one asks the teacher; ",
+        "rltf.teacher.kind=base: the teacher is unused; ",
     ),
 }
 

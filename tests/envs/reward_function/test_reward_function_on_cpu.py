@@ -19,7 +19,7 @@ from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.data.schema import check_parquet, problem_of
 from rltf_verl.data.wrap import wrap_parquet
 from rltf_verl.envs.reward_function import RewardFunction
-from rltf_verl.episode.provider import build_provider
+from rltf_verl.episode.parts import build_provider
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.tools.contract import hostile_texts

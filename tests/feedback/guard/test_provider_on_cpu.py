@@ -204,4 +204,4 @@ async def test_a_provider_that_returns_a_plain_text_is_told_what_it_returned():
             return LEAKY
 
     error = await refusal(GuardedProvider(Plain(LEAKY)), asked())
-    assert error.cause == "it returned str, which is no Feedback"
+    assert error.cause == "it returned str, not a Feedback"

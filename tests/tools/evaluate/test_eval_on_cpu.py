@@ -283,7 +283,7 @@ def test_siblings_are_found_also_by_a_run_that_goes_on(
     )
     server.reply = knows(questions, lambda row, body: body["seed"] == solved)
     words = [
-        "feedback.provider=peer",
+        "feedback.provider=docs/examples/peer.py:Peer",
         "feedback.guard.action=none",
         "feedback.acknowledge_leaks=true",
         "-n",

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rltf_verl.envs.base import LEVELS, Env, GradesAsync
-from rltf_verl.episode.templates import template_for
+from rltf_verl.episode.parts import template_for
 from rltf_verl.prompts import render, template_of
 from rltf_verl.tools.contract import wrapping_of
 from rltf_verl.types import Problem

@@ -1,4 +1,4 @@
-"""In place of those who cannot be asked before a run: judges, people, other episodes."""
+"""Placeholders before a run: for judges and for other episodes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ from rltf_verl.types import Feedback
 
 CRITIQUE = "(what the policy writes about its attempt)"
 LATER = {
-    "human": "(what a person writes about this attempt)",
-    "peer": "(another episode's right answer to this problem, if there is one)",
     "shuffled": "(feedback on an attempt at another problem)",
     "marginal": "(words of feedback on other problems, in random order)",
     "replay": "(the recorded feedback)",
@@ -23,13 +21,15 @@ LATER = {
 """Provider -> what its feedback will be."""
 FORM = 200
 """Characters at the end of a judge's prompt, which say what form the reply has."""
+SIBLING = "(another episode's right answer to this problem, if there is one)"
+"""What a teacher reads of a sibling."""
 PATIENCE_S = 10.0
 """How long a provider may take, in seconds."""
 
 
 @dataclass
 class Asked:
-    """A judge's gateway that answers nothing, and remembers."""
+    """A judge's gateway that records its calls and sends none."""
 
     settings: JudgeSettings
     calls: list[Call] = field(default_factory=list)
@@ -69,7 +69,7 @@ class Ahead:
 
 
 def ahead(parts: Parts) -> tuple[Parts, list[Asked]]:
-    """The parts with stand-ins for whoever is not to be asked, and the judges among them."""
+    """The parts with placeholders, and the judges among them."""
     asked: list[Asked] = []
 
     def opened(settings: JudgeSettings) -> Asked:

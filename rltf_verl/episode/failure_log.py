@@ -7,10 +7,10 @@ import traceback
 
 logger = logging.getLogger(__name__)
 
-_named: set[tuple[str, str, str]] = set()
+_logged: set[tuple[str, str, str]] = set()
 
 
-def name(what: str, where: str, error: BaseException) -> None:
+def log_once(what: str, where: str, error: BaseException) -> None:
     """Log one line, unless this process has logged one for the same type of error from the same
     line of code.
 
@@ -22,9 +22,9 @@ def name(what: str, where: str, error: BaseException) -> None:
     frames = traceback.extract_tb((error.__cause__ or error).__traceback__)
     place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "unknown place"
     kind = (what, type(error).__name__, place)
-    if kind in _named:
+    if kind in _logged:
         return
-    _named.add(kind)
+    _logged.add(kind)
     cause = f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
     logger.warning(
         "%s: %s: %s (%s). Later ones of this kind are counted, not logged",

@@ -4,8 +4,7 @@ import logging
 
 import pytest
 
-from rltf_verl.episode import lost
-from rltf_verl.feedback.base import FeedbackUnavailable
+from rltf_verl.episode import failure_log
 from rltf_verl.feedback.group import Group
 from tests.support.episode_fakes import (
     EchoEnv,
@@ -32,7 +31,7 @@ class StrictPolicy(ScriptedPolicy):
 
 @pytest.fixture(autouse=True)
 def nothing_named():
-    lost._named.clear()
+    failure_log._logged.clear()
 
 
 @pytest.mark.parametrize("form", [{}, {"context": "append", "revise": "compact_append"}])
@@ -41,19 +40,6 @@ async def test_feedback_that_cannot_be_encoded_ends_the_episode_with_its_cause(f
     (turn,) = episode.turns
     assert (turn.stop, turn.feedback) == ("feedback_unavailable", None)
     assert turn.error.startswith("scripted: no prompt could be made of it: UnicodeEncodeError: ")
-
-
-async def test_it_is_replaced_by_the_verdict_where_that_is_asked_for():
-    provider = ScriptedProvider(HALF)
-    episode = await play(StrictPolicy(["no", "yes"]), provider, on_error="correctness")
-    feedback = episode.turns[0].feedback
-    assert (feedback.text, feedback.fallback) == ("Your previous attempt was incorrect.", True)
-    assert stops(episode) == [None, "solved"]
-
-
-async def test_it_raises_where_that_is_asked_for():
-    with pytest.raises(FeedbackUnavailable, match="no prompt could be made of it"):
-        await play(StrictPolicy(["no"]), ScriptedProvider(HALF), on_error="raise")
 
 
 async def test_other_branches_and_siblings_are_played():
@@ -86,8 +72,8 @@ def test_other_kinds_have_lines_of_their_own(caplog):
 
     with caplog.at_level(logging.WARNING):
         for kind in (ValueError, KeyError, ValueError):
-            lost.name("an episode was lost", "session 0 of row 1", failure(kind))
-        lost.name("something else", "session 0 of row 1", failure(ValueError))
+            failure_log.log_once("an episode was lost", "session 0 of row 1", failure(kind))
+        failure_log.log_once("something else", "session 0 of row 1", failure(ValueError))
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == 3
     assert all("\n" not in line and len(line) < 900 for line in lines)

@@ -1,0 +1,317 @@
+"""Settings of `rltf:` that do not go together, or that nothing reads: one row each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, fields
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from rltf_verl.config.objectives import Scheduled, Shareable
+from rltf_verl.config.teacher import LogitDistillConfig, TeacherConfig
+from rltf_verl.findings import Finding, Rule, findings
+from rltf_verl.texts import counted
+
+if TYPE_CHECKING:
+    from rltf_verl.config import RLTFConfig
+
+When = Callable[["RLTFConfig"], bool]
+BY_RETURN = ("joined", "second_turn", "second_turn_padded")
+"""Baselines that compare an answer by its return."""
+CLIPPED = ("ppo", "cispo")
+
+
+def _needs_second_turn(name: str) -> Rule[RLTFConfig]:
+    enabled = attrgetter(f"{name}.enabled")
+    return Rule(
+        "rltf.episode.horizon",
+        lambda c: bool(enabled(c)) and c.episode.horizon == 1,
+        f"{name} needs a second turn",
+        f"set it to 2 or more, or rltf.{name}.weight=0",
+    )
+
+
+def _inline(c: RLTFConfig) -> bool:
+    return c.feedback_modeling.enabled and c.feedback_modeling.form == "inline"
+
+
+REFUSED: tuple[Rule[RLTFConfig], ...] = (
+    Rule(
+        "rltf.seed",
+        lambda c: c.seed is None and c.episode.pair_sessions,
+        "rltf.episode.pair_sessions=true makes two episodes share a first answer by its seed",
+        "set it to a number, or pair_sessions to false",
+    ),
+    Rule(
+        "rltf.episode.branch_turn",
+        lambda c: c.episode.branch_turn is not None and c.episode.branch_turn >= c.episode.horizon,
+        "the last turn has no revisions",
+        "set it below rltf.episode.horizon={rltf.episode.horizon}, or to null",
+    ),
+    Rule(
+        "rltf.feedback.ask",
+        lambda c: (
+            c.feedback.ask == "group_failed"
+            and c.episode.branch_turn is not None
+            and c.episode.branch_turn < c.episode.horizon - 1
+        ),
+        "below rltf.episode.branch_turn={rltf.episode.branch_turn} an episode has several attempts"
+        " at a turn, and none waits for all of them",
+        "set it to always, or branch_turn to the last turn but one, or null",
+    ),
+    Rule(
+        "rltf.distill.loss",
+        lambda c: c.distill.reference == "current" and c.distill.loss in CLIPPED,
+        "it clips a ratio that is always 1 with rltf.distill.reference=current",
+        "set reference to old or sampler",
+    ),
+    Rule(
+        "rltf.distill.reference",
+        lambda c: c.distill.reference != "current" and c.distill.loss == "shaped",
+        "rltf.distill.loss=shaped reads the policy's own probability only",
+        "set it to current",
+    ),
+    Rule(
+        "rltf.distill.answer",
+        lambda c: c.distill.answer == "first_right" and c.distill.baseline in BY_RETURN,
+        "with rltf.distill.baseline={rltf.distill.baseline} an answer is compared by its return,"
+        " which holds what came after it",
+        "set answer to last, or baseline to first_turn, leave_one_out, none or rejection",
+    ),
+    _needs_second_turn("distill"),
+    _needs_second_turn("feedback_modeling"),
+    Rule(
+        "rltf.imitate.source",
+        lambda c: c.imitate.enabled and c.imitate.source == "revised" and c.episode.horizon == 1,
+        "it needs a second turn, rltf.episode.horizon=1",
+        "set it to all, or the horizon to 2 or more",
+    ),
+    Rule(
+        "rltf.feedback_modeling.form",
+        lambda c: _inline(c) and c.episode.context == "fresh",
+        "only with rltf.episode.context=append is the feedback between two attempts of a row",
+        "set context to append, or form to rows",
+    ),
+    Rule(
+        "rltf.attempt.turns",
+        lambda c: _inline(c) and c.attempt.turns == "first",
+        "it ends every row before the feedback that rltf.feedback_modeling.form=inline predicts",
+        "set it to all, or form to rows",
+    ),
+    Rule(
+        "rltf.mentions.phrases",
+        lambda c: not (c.mentions.phrases and all(c.mentions.phrases)),
+        "a phrase is missing",
+        "name one or more, or set rltf.mentions.action=keep",
+    ),
+    Rule(
+        "rltf.teacher.reads",
+        lambda c: not 0 < len(c.teacher.sources) == len(set(c.teacher.sources)),
+        "a source is missing or repeated",
+        "name one source or more, each once",
+    ),
+    *(
+        Rule[Any](
+            f"rltf.teacher.{key}",
+            lambda c, get=attrgetter(f"teacher.{key}"), default=default: (  # type: ignore[misc]
+                not c.teaches and get(c) != default
+            ),
+            "the teacher is unused",
+            f"give rltf.logit_distill a weight, or set it to {default}",
+        )
+        for key, default in (("kind", "policy"), ("gate", "none"))
+    ),
+    Rule(
+        "rltf.logit_distill.term_clip",
+        lambda c: (
+            c.logit_distill.term_clip is not None and c.logit_distill.divergence == "sampled_token"
+        ),
+        "it cuts off outcomes of a divergence, and sampled_token sees one token only",
+        "set it to null, or choose another rltf.logit_distill.divergence",
+    ),
+    Rule(
+        "rltf.logit_distill.weight",
+        lambda c: c.teaches and c.teacher.gate == "magnitude" and max(c.logit_distill.ramp) > 1,
+        "with rltf.teacher.gate=magnitude it is how far the teacher scales the advantages",
+        "set it to at most 1",
+    ),
+    Rule(
+        "rltf.attempt.turns",
+        lambda c: (
+            c.teaches
+            and c.attempt.turns == "first"
+            and c.teacher.turns != "first"
+            and c.episode.horizon > 1
+        ),
+        "later attempts have no row, and rltf.teacher.turns={rltf.teacher.turns} teaches them",
+        "set it to all, or teacher.turns to first",
+    ),
+    Rule(
+        "rltf.teacher.right",
+        lambda c: (
+            c.teaches
+            and c.teacher.right
+            and c.teacher.sources == ("feedback",)
+            and (c.episode.stop_when_solved_train or c.feedback.ask != "always")
+        ),
+        "right attempts have no feedback that a teacher could read",
+        "set it to false, rltf.teacher.reads to reference, sibling or demonstration beside"
+        " feedback, or rltf.episode.stop_when_solved_train to false",
+    ),
+)
+"""What cannot work; read when the config is."""
+
+
+def _unread(key: str, ignored: When, fix: str) -> Rule[RLTFConfig]:
+    """A row for a setting that differs from its default and that nothing reads."""
+    block, _, name = key.partition(".")
+
+    def holds(c: RLTFConfig) -> bool:
+        settings = getattr(c, block)
+        default = next(f.default for f in fields(settings) if f.name == name)
+        return bool(getattr(settings, name) != default) and ignored(c)
+
+    return Rule(f"rltf.{key}", holds, "it has no effect", fix, "warning")
+
+
+UNREAD: tuple[Rule[RLTFConfig], ...] = (
+    *(
+        _unread(
+            f"{block}.{key}",
+            lambda c: not c.teaches,
+            "give rltf.logit_distill a weight, or leave it out: no attempt has a teacher",
+        )
+        for block, kind, refused_alone in (
+            ("teacher", TeacherConfig, ("kind", "gate")),
+            ("logit_distill", LogitDistillConfig, ("weight",)),
+        )
+        for key in (f.name for f in fields(kind))
+        if key not in refused_alone
+    ),
+    _unread(
+        "teacher.policy_share",
+        lambda c: c.teaches and c.teacher.kind not in ("ema", "trust_region"),
+        "set rltf.teacher.kind to ema or trust_region, or leave it out",
+    ),
+    _unread(
+        "teacher.gate_scale",
+        lambda c: c.teaches and c.teacher.gate in ("none", "route", "variance"),
+        "set rltf.teacher.gate to magnitude, sigmoid or your own, or leave it out",
+    ),
+    _unread(
+        "logit_distill.beta",
+        lambda c: c.teaches and c.logit_distill.divergence != "jsd",
+        "set rltf.logit_distill.divergence to jsd, or leave it out",
+    ),
+    _unread(
+        "logit_distill.top_k",
+        lambda c: c.teaches and c.logit_distill.divergence == "sampled_token",
+        "set rltf.logit_distill.divergence to jsd, or leave it out",
+    ),
+    _unread(
+        "distill.shaping",
+        lambda c: c.distill.enabled and c.distill.loss != "shaped",
+        "set rltf.distill.loss to shaped, or leave it out",
+    ),
+    *(
+        _unread(
+            f"distill.{key}",
+            lambda c: c.distill.enabled and c.distill.loss not in CLIPPED,
+            "set rltf.distill.loss to ppo or cispo, or leave it out",
+        )
+        for key in ("clip_low", "clip_high")
+    ),
+    _unread(
+        "distill.floor",
+        lambda c: c.distill.enabled and c.distill.log_prob_floor is None,
+        "set rltf.distill.log_prob_floor to a number, or leave it out",
+    ),
+)
+"""What works and does nothing; logged when a run starts."""
+
+
+def _schedule(name: str) -> tuple[Rule[Scheduled], ...]:
+    """Rows of the block `rltf.<name>`, the objective's own or a user's."""
+    return (
+        Rule(
+            f"rltf.{name}.ramp_steps",
+            lambda own: own.ramp_steps is not None and own.ramp_steps <= own.start_step,
+            "the ramp ends before it starts",
+            f"set it above rltf.{name}.start_step={{rltf.{name}.start_step}}, or to null",
+        ),
+        Rule(
+            f"rltf.{name}.weight",
+            lambda own: isinstance(own, Shareable) and bool(own.shares) and not own.enabled,
+            f"with rltf.{name}.grad_share it is the coefficient of steps at which no other"
+            " objective has a gradient",
+            "set it above 0, or grad_share to null",
+        ),
+    )
+
+
+def schedule_findings(name: str, own: Scheduled) -> Iterator[Finding]:
+    """What is wrong with the schedule of the block `rltf.<name>`."""
+    yield from findings(_schedule(name), own, {"rltf": {name: asdict(own)}})
+
+
+def share_findings(blocks: Mapping[str, object], attempt_weight: float) -> Iterator[Finding]:
+    """Shares of the gradient that leave nothing for attempts, or are a share of nothing else."""
+    asked = {name: own for name, own in blocks.items() if isinstance(own, Shareable)}
+    shares = {f"{name}.grad_share": max(own.shares) for name, own in asked.items() if own.shares}
+    whole = sum(shares.values())
+    for key, share in shares.items():
+        if attempt_weight <= 0:
+            why = "rltf.attempt.weight=0 leaves nothing for it to be a share beside"
+            yield Finding(f"rltf.{key}", share, why, "give attempts a weight, or set it to null")
+        if whole >= 1:
+            why = f"with the shares of the others this makes {whole:g}, and attempts have the rest"
+            yield Finding(f"rltf.{key}", share, why, "keep the sum below 1")
+
+
+def late_findings(blocks: Mapping[str, object], num_steps: int) -> Iterator[Finding]:
+    """Objectives that start after the run has ended."""
+    for name, own in blocks.items():
+        if isinstance(own, Scheduled) and own.enabled and own.start_step >= num_steps:
+            why = f"the run ends at trainer.total_training_steps={num_steps}, so it never starts"
+            fix = "lower it, or raise the number of steps"
+            yield Finding(f"rltf.{name}.start_step", own.start_step, why, fix, "warning")
+
+
+def refused(config: RLTFConfig) -> Iterator[Finding]:
+    """What cannot work, in the order in which to change it."""
+    settings = {"rltf": asdict(config)}
+    blocks = {f.name: getattr(config, f.name) for f in fields(config)}
+    schedules = {name: own for name, own in blocks.items() if isinstance(own, Scheduled)}
+    alone = {name: own for name, own in schedules.items() if own.alone}
+    for name, own in schedules.items():
+        yield from schedule_findings(name, own)
+    if not (
+        config.attempt.weight > 0
+        or any(own.enabled for own in alone.values())
+        or bool(config.objectives)
+    ):
+        keys = ", ".join(f"rltf.{name}" for name in alone)
+        fix = f"give it or {keys} a weight"
+        weight = config.attempt.weight
+        yield Finding("rltf.attempt.weight", weight, "no objective is left", fix)
+    yield from share_findings(schedules, config.attempt.weight)
+    yield from findings(REFUSED, config, settings)
+    yield from _unused_levels(config)
+
+
+def unread(config: RLTFConfig) -> Iterator[Finding]:
+    """Settings without effect."""
+    yield from findings(UNREAD, config, {"rltf": asdict(config)})
+
+
+def _unused_levels(config: RLTFConfig) -> Iterator[Finding]:
+    horizon = config.episode.horizon
+    num = horizon - 1 + config.asks_for_teacher
+    for key, levels in config.feedback.level_lists():
+        if 0 < num < len(levels):
+            why = (
+                f"rltf.episode.horizon={horizon} gives feedback on {counted(num, 'attempt')}, so"
+                f" only the first {num} would be used"
+            )
+            fix = f"shorten it, or raise the horizon to {horizon + len(levels) - num}"
+            yield Finding(f"rltf.{key}", list(levels), why, fix)
