@@ -141,19 +141,14 @@ class BinaryMatrix:
         """Matrices, rows, columns and cells of the answer that a text states, for the leak
         guard.
         """
-        solution: Matrix = problem.data["solution"]
-        had = self._read(problem, attempt)
-        grid = had if had is not None and is_square(had, len(solution)) else None
-
-        def known(row: int, column: int, value: int) -> bool:
-            return grid is not None and grid[row][column] == value
-
+        matrix: Matrix = problem.data["matrix"]
+        grid = self._read(problem, attempt)
         given = (
             [[-1 if cell is None else cell for cell in row] for row in grid]
-            if grid is not None
+            if grid is not None and is_square(grid, len(matrix))
             else None
         )
-        return distance_candidates(problem.data["matrix"], solution, text, known, given)
+        return distance_candidates(matrix, problem.data["solution"], text, given)
 
     def _read(self, problem: Problem, text: str) -> Cells | None:
         n = len(problem.data["solution"])
