@@ -20,9 +20,6 @@ MAX_NUMBERS = 1200
 MAX_GAP = 60
 """Characters between two numbers of one grid."""
 
-_OWN = re.compile(
-    r"\b(?:your|previous)\s+(?:\w+\s+)?(?:answer|solution|result|output|matrix)\b", re.IGNORECASE
-)
 _QUOTES = re.compile(
     r"\b(?:you|your|yours|input|given|question|original|problem|starting|attempt)\b", re.IGNORECASE
 )
@@ -89,10 +86,6 @@ def _agrees(part: _Stated, grid: Matrix) -> bool:
     return all(grid[row][column] == value for row, column, value in part.cells)
 
 
-def _tells(cue: str) -> bool:
-    return bool(_TELLS.search(_OWN.sub("your", cue)))
-
-
 def _grids(
     matrix: Matrix, solution: Matrix, text: str, attempt: Matrix | None
 ) -> Iterator[tuple[int, int]]:
@@ -113,7 +106,7 @@ def _grids(
                 if [value for _, _, value in window] != wanted:
                     continue
                 cue = cue_before(text, window[0][0])
-                if not quoted or _tells(cue) or not _QUOTES.search(cue):
+                if not quoted or _TELLS.search(cue) or not _QUOTES.search(cue):
                     yield window[0][0], window[-1][1]
 
 
@@ -170,7 +163,7 @@ def _lines(text: str, matrix: Matrix) -> Iterator[_Stated]:
         cells = tuple((index, k, v) if is_row else (k, index, v) for k, v in enumerate(values))
         stated = _Stated(*line.span(), cells, cue_before(text, line.start()) + line["cue"])
         quoted = _agrees(stated, matrix) or _QUOTES.search(stated.cue)
-        if _tells(stated.cue) or not quoted:
+        if _TELLS.search(stated.cue) or not quoted:
             yield stated
 
 
@@ -210,7 +203,6 @@ _SURE = (
     rf"{_NOT_YOU}(?:put|write|use|enter|place)\s+{_VALUE}\s+(?:at|in|into|for|on)\s[^.\n;]{{0,25}}?{_PLACE}",
     rf"(?:correct|right|true|actual|proper|expected)\s+(?:value|distance|entry|number|answer)\s+(?:at|of|for|in)\s"
     rf"[^.\n;]{{0,25}}?{_PLACE}\s*(?:is|:|=|equals)\s*{_VALUE}",
-    rf"{_VALUE}\s+(?:is\s+(?:the\s+)?(?:correct|right|true|expected)|belongs|goes)\s[^.\n;]{{0,30}}?{_PLACE}",
 )
 _BARE = rf"{_PLACE}[\s\w,]{{0,25}}?(?:=|:|->|→|\bis\b|\bequals\b|\bhas\s+distance\b)\s*{_VALUE}"
 _CLAIMS = [

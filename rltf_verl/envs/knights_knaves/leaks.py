@@ -32,21 +32,20 @@ _WORDS = {
     ),
     LIES: "lies?|deceives|fibs|is lying|are lying",
 }
-_CHANGE = r"makes?|making|mark|label|change|switch|swap|set|turn|count"
 _LINK = re.compile(
-    rf"\b(?:is|are|be|as|being|become|tells?|sp(?:eak|oke)s?|must|should|always|never|among|{_CHANGE})\b|['’]s\b|n['’]t\b|"
+    r"\b(?:is|are|be|as|being|become|tells?|sp(?:eak|oke)s?|must|should|always|never|among|makes?|mark|label|count)\b|['’]s\b|n['’]t\b|"
     r"[:=→|(–—&\t]|->|\s-\s",
     re.IGNORECASE,
 )
 _REPORTED = re.compile(
     r"\b(?:sa(?:y|ys|id|ying)|claim\w*|told|stat(?:ed?|es|ing|ements?)|remark\w*|according|words|declared|heard|put|"
-    r"expressed|asserted|mentioned|commented|noted|you(?! can)|your|yours|whether|example|or|would|could|may|might|"
-    r"consider|(?<!by )cases?(?!\s+by\b)|try(?!\s+this\s*:))\b",
+    r"expressed|asserted|mentioned|commented|noted|you(?! can)|your|yours|whether|example|or|would|could|"
+    r"may|might|consider|(?<!by )cases?(?!\s+by\b)|try(?!\s+this\s*:))\b",
     re.IGNORECASE,
 )
 _SUPPOSED = re.compile(r"\b(?:if|suppos\w+|assum\w+|were|when|imagine|let|unless)\b", re.IGNORECASE)
 _SOME_OF = re.compile(
-    r"\b(?:\d|some|any|which|none|most|n?either)\s+of\s+(?:the\s+)?$", re.IGNORECASE
+    r"\b(?:one|two|three|\d|some|any|which|none|most|n?either)\s+of\s+(?:the\s+)?$", re.IGNORECASE
 )
 _ASKED = re.compile(r"[^.;!\n]{0,80}\?")
 _TELLS = re.compile(
@@ -58,9 +57,6 @@ _TELLS = re.compile(
 _ONLY = re.compile(r"\b(?:only|alone|nobody else|no[ -]?one else)\b", re.IGNORECASE)
 _EXCEPT = re.compile(
     r"\b(?:every(?:one|body)|all(?:\s+\w+){0,4})\s+(?:except|but|apart\s+from)\s+(?:for\s+)?$", re.I
-)
-_NOBODY_BUT = re.compile(
-    r"\b(?:nobody|no[ -]?one|none)\s+(?:except|but|apart\s+from|other\s+than)\s+$", re.I
 )
 _NOT = re.compile(r"\b(?:not|never|cannot|no|isn|aren|neither|nor)\b|n['’]t\b", re.IGNORECASE)
 _IMPOSSIBLE = re.compile(
@@ -83,10 +79,6 @@ _CLAIMS = (
         re.IGNORECASE,
     ),
     re.compile(
-        rf"\b(?P<link>{_CHANGE})\s+{_SOME}(?:\s+(?:to|as|into|be))?\s+(?:an?\s+)?{_ROLE}",
-        re.IGNORECASE,
-    ),
-    re.compile(
         rf"{_ROLE}(?P<link>[\"',]?\s*(?:\w+\s+)?(?:\b(?:is|are|be|namely|consists?\s+of)\b|:|=)[\W_]{{0,4}}?){_SOME}",
         re.IGNORECASE,
     ),
@@ -100,7 +92,8 @@ _LETTERED = re.compile(
 """`Emma: T`, `| Emma | yes |`, `Emma,no`, `what Emma says is true`."""
 _TRUST = re.compile(rf"\byou\s+can\s+(?:trust|believe)\s+{_SOME}", re.IGNORECASE)
 _ALL_BUT = re.compile(
-    rf"\b(?:every(?:one|body)|all|(?P<nobody>nobody|no[ -]?one|none))\b[^.;!?\n\ue000-\ue0ff]{{0,30}}?{_ROLE}"
+    rf"\b(?:every(?:one|body)|all|(?P<nobody>nobody|no[ -]?one|none))\b"
+    rf"[^.;!?\n\ue000-\ue0ff]{{0,30}}?{_ROLE}"
     rf"[\s,]{{1,3}}(?:except|but|apart\s+from|other\s+than)\s+(?:for\s+)?{_SOME}",
     re.IGNORECASE,
 )
@@ -213,7 +206,7 @@ def _claimed(names: Sequence[str], text: str, claim: re.Match[str]) -> dict[str,
         return {name: (name in named) != role for name in names}
     counted = re.search(r"(\d) $", before)  # "the 2 knights are Emma and Noah"
     all_of_them = counted is not None and int(counted[1]) == len(named)
-    if all_of_them or _ONLY.search(cue) or _NOBODY_BUT.search(before):
+    if all_of_them or _ONLY.search(cue):
         return {name: (name in named) == role for name in names}
     return dict.fromkeys(named, role)
 

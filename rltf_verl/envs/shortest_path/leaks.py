@@ -25,8 +25,14 @@ MAX_GAP = 60
 MAX_TIMES = 30
 
 _MOVE_OF_WORD = {
-    "right": "R", "east": "R", "down": "D", "south": "D",
-    "left": "L", "west": "L", "up": "U", "north": "U",
+    "right": "R",
+    "east": "R",
+    "down": "D",
+    "south": "D",
+    "left": "L",
+    "west": "L",
+    "up": "U",
+    "north": "U",
 }
 _MOVE_OF_SIGN = {
     **dict.fromkeys("→➡⇒", "R"),

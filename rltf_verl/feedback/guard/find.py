@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -16,8 +17,10 @@ LeakKind = Literal["answer", "part", "solution", "judged", "unreadable"]
 """The answer; a part of it; a copy of the worked solution; what only the additional check saw; a
 text that is too long to be read."""
 
-COMMON = frozenset(
-    ["true", "false", "yes", "no", "none", "left", "right", "up", "down", "north", "south", "east", "west", "even", "odd", "both", "neither", "all"]
+COMMON = re.compile(
+    r"\s*(?:true|false|yes|no|none|left|right|up|down|north|south|east|west|even|odd|both|neither"
+    r"|all)\s*",
+    re.IGNORECASE,
 )
 """Answers that a text mentions for many reasons: they count only where an answer stands."""
 MIN_GRADED = 20
@@ -121,7 +124,7 @@ def _answers(
         ):
             yield Leak("answer", start, end)
     # Without the question no number is known to be new.
-    if question and reference.strip().lower() not in COMMON:
+    if question and not COMMON.fullmatch(reference):
         for span in reference_spans(question, reference, text):
             yield Leak("answer", *span)
     copied = find_reference(text, reference)

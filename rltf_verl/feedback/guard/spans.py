@@ -87,17 +87,11 @@ def _stripped(text: str, start: int, end: int) -> Span:
     return start, end
 
 
-_PARTS = dict(
-    zip(
-        ["half", "halve", "third", "quarter", "fourth", "fifth", "sixth", "eighth", "tenth"],
-        (2, 2, 3, 4, 4, 5, 6, 8, 10),
-        strict=True,
-    )
-)
+_PARTS = {"hal": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "tenth": 10}
 _NUMBER = re.compile(
     r"(?<![\w.,^/])(?P<minus>(?:minus|negative)\s|-\s?)?(?P<above>\d{1,3}(?:,\d{3}){1,9}|\d{1,40})"
     r"(?P<point>\.\d{1,40})?(?:\s?(?:/|over)\s?(?P<below>\d{1,40})"
-    rf"|[\s-](?P<part>{'|'.join(_PARTS)})s?(?![\w-]))?(?![\w^]|[.,/]\d)",
+    rf"|[\s-](?P<part>{'|'.join(_PARTS)})(?:f|ves|s)?(?![\w-]))?(?![\w^]|[.,/]\d)",
     re.ASCII | re.IGNORECASE,
 )
 _CUE = re.compile(
