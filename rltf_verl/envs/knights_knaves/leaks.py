@@ -39,8 +39,8 @@ _LINK = re.compile(
 )
 _REPORTED = re.compile(
     r"\b(?:sa(?:y|ys|id|ying)|claim\w*|told|stat(?:ed?|es|ing|ements?)|remark\w*|according|words|declared|heard|put|"
-    r"expressed|asserted|mentioned|commented|noted|you(?! can)|your|yours|whether|example|or|would|could|"
-    r"may|might|consider|(?<!by )cases?(?!\s+by\b)|try(?!\s+this\s*:))\b",
+    r"expressed|asserted|mentioned|commented|noted|you(?! can)|your|yours|whether|example|or|would|"
+    r"could|may|might|consider|(?<!by )cases?(?!\s+by\b)|try(?!\s+this\s*:))\b",
     re.IGNORECASE,
 )
 _SUPPOSED = re.compile(r"\b(?:if|suppos\w+|assum\w+|were|when|imagine|let|unless)\b", re.IGNORECASE)
@@ -167,9 +167,7 @@ def role_candidates(
 
 def _claims(names: Sequence[str], text: str, attempt: Roles) -> Iterator[_Claim]:
     for claim in (claim for pattern in _CLAIMS for claim in pattern.finditer(text)):
-        roles = _claimed(names, text, claim)
-        if roles:
-            yield _Claim(*claim.span(), roles)
+        yield _Claim(*claim.span(), _claimed(names, text, claim))
     for claim in _LETTERED.finditer(text):
         before = cue_before(text, claim.start())
         if not _SUPPOSED.search(before) and not _REPORTED.search(before):
@@ -185,8 +183,8 @@ def _claims(names: Sequence[str], text: str, attempt: Roles) -> Iterator[_Claim]
         if _SUPPOSED.search(cue_before(text, claim.start())) or _ASKED.match(text, claim.end()):
             continue
         # There are two roles: one is wrong, so it is the other.
-        named = (name for name in _named(names, claim[0]) if attempt.get(name) is not None)
-        yield _Claim(*claim.span(), {name: not attempt[name] for name in named})
+        wrong = [name for name in _named(names, claim[0]) if attempt.get(name) is not None]
+        yield _Claim(*claim.span(), {name: not attempt[name] for name in wrong})
 
 
 def _claimed(names: Sequence[str], text: str, claim: re.Match[str]) -> dict[str, bool]:

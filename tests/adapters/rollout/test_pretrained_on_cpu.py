@@ -14,12 +14,12 @@ from transformers import AutoTokenizer
 
 from rltf_verl.config import RLTFConfig
 from rltf_verl.config.objectives import DistillConfig
-from rltf_verl.envs import make_env
 from rltf_verl.episode.run import run_episode
 from rltf_verl.feedback import make_provider
 from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.types import Role
 from tests.adapters.rollout.test_policy_on_cpu import Engine, run
+from tests.recipes.house_style import make_house
 from tests.support.episode_fakes import parts_with, seed_of_place
 
 FOLDER = Path(os.environ.get("RLTF_SMOLLM2", "outputs/pretrained/smollm2"))
@@ -41,7 +41,7 @@ class Scripted(Engine):
 def test_an_episode_becomes_rows_of_its_real_tokens() -> None:
     tokenizer = AutoTokenizer.from_pretrained(FOLDER)
     assert (tokenizer.eos_token_id, tokenizer.eos_token) == (IM_END, "<|im_end|>")
-    env = make_env("house_style")
+    env = make_house()
     problem = env.build(0, 1, 0).train[0]
     answers = [
         [*tokenizer.encode(text, add_special_tokens=False), IM_END]
