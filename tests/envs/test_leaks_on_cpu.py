@@ -1,4 +1,4 @@
-"""What the leak guard finds in texts about the puzzles: leaks in plain English and markup, no more."""
+"""What the leak guard finds in texts about the puzzles: leaks in plain English, nothing else."""
 
 from __future__ import annotations
 
