@@ -196,7 +196,7 @@ def test_hostile_texts_raise_nothing() -> None:
     ("text", "plain"),
     [
         ("𝟖４ 8\u200b4 ٨٤ ⑧④", "84 84 84 84"),
-        (r"\mathbf{84} **84** <td>84</td>", "84 84 | 84 |"),
+        (r"\mathbf{84} **84** <td>84</td>", "84 84 | 84|"),
         (r"\frac{1}{2} x²", "1/2 x²"),
         ("forty-two, the second, two thousand and five", "42, the 2nd, 2005"),
         ("It is due once more.", "It is due once more."),

@@ -16,18 +16,18 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from rltf_verl.envs.base import (
-    COMPACT_TEMPLATES,
     CORRECT,
     INCORRECT,
     Candidate,
     FeedbackLevel,
     Splits,
+    guided_templates,
     require_counts,
 )
 from rltf_verl.envs.binary_matrix.feedback import diagnosis
 from rltf_verl.envs.binary_matrix.leaks import distance_candidates
 from rltf_verl.envs.binary_matrix.text import Cells, find_grid, is_square, read_grid
-from rltf_verl.envs.text.boxed import extract_boxed, last_box
+from rltf_verl.envs.text.boxed import last_box, released_box
 from rltf_verl.kinds import Within
 from rltf_verl.types import Grade, Problem
 
@@ -72,9 +72,7 @@ class BinaryMatrix:
         if n_max < n_min:
             raise ValueError(f"rltf.env.n_max={n_max}: must be at least rltf.env.n_min={n_min}")
         self._official, self._compact = mode == "official", style == "compact"
-        # What the verifier says at level full needs no attempt beside it (the paper's form B).
-        compact = COMPACT_TEMPLATES | {"answer": "compact_guide"}
-        self.revise_templates = compact if self._compact else {"answer": "guide"}
+        self.revise_templates = guided_templates(self._compact)
         if self._official and self._compact:
             raise ValueError(
                 "rltf.env.style=compact: the release's grader (rltf.env.mode=official) reads no"
@@ -155,10 +153,8 @@ class BinaryMatrix:
         if not self._official:
             box = last_box(text)
             return find_grid(text, n) if box is None else read_grid(box, n)
-        try:
-            return read_grid(extract_boxed(text), n)
-        except ValueError:
-            return None
+        box = released_box(text)
+        return None if box is None else read_grid(box, n)
 
     def _write(self, grid: Cells | Matrix) -> str:
         cells = [["?" if cell is None else str(cell) for cell in row] for row in grid]
@@ -219,9 +215,8 @@ def _distances(matrix: Matrix) -> Matrix:
 
 
 def _grade_official(solution: Matrix, text: str) -> Grade:
-    try:
-        boxed = extract_boxed(text)
-    except ValueError:
+    boxed = released_box(text)
+    if boxed is None:
         return Grade(correct=False, format_ok=False)
     wanted = _spaced(solution)
     correct = " ".join(boxed.split()) == wanted or _literal(boxed) == wanted

@@ -23,7 +23,7 @@ from rltf_verl.envs.math.build import MathData
 from rltf_verl.envs.math.feedback import hint, place, reading
 from rltf_verl.envs.math.text import plainly_equal, said_answer
 from rltf_verl.envs.pool.pool import TRIAL_S, CallFailed, shared_pool
-from rltf_verl.envs.text.boxed import HASHES, asks_for_hashes, extract_boxed, last_hashed
+from rltf_verl.envs.text.boxed import HASHES, asks_for_hashes, last_hashed, released_box
 from rltf_verl.kinds import Within
 from rltf_verl.types import Grade, Problem
 
@@ -182,7 +182,4 @@ class Math:
         if not self._official:
             hashed = last_hashed(text) if problem.data.get("form") == HASHES else None
             return hashed or said_answer(text)
-        try:
-            return extract_boxed(text)
-        except ValueError:
-            return None
+        return released_box(text)

@@ -83,7 +83,7 @@ _NONE = re.compile(
     r"(?:walled|cut|closed|sealed|fenced)\s+(?:in|off)|enclosed|"
     rf"(?:every|all|any)\s+(?:\w+\s+)?{_WAY}\s+(?:is|are)\s+blocked|"
     rf"do(?:es)?(?:\s+not|n['’]t)\s+exist\s+(?:an?|any)\s+(?:\w+\s+)?{_WAY}|{_WAY}\s+do(?:es)?(?:\s+not|n['’]t)\s+exist|"
-    rf"answer\s+is\s+N)\b",
+    rf"answer\s+is\s+N)\b|^\s*N\s*$",
     re.IGNORECASE,
 )
 _OPEN_QUESTION = re.compile(
