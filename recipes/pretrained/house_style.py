@@ -261,7 +261,7 @@ _RULES = {
     "words": "the choice of words",
     "closing": "the closing line",
 }
-_LETTERS = (
+_SAMPLE_LETTERS = (
     "We would have written to someone else like this:\n{written}",
     "A reply of ours to another person:\n{written}",
     "Here is one of our letters, about another purchase:\n{written}",
@@ -346,7 +346,7 @@ def reply_feedback(
     if level == "full":
         return f"{said} Our reply would be:\n{house_letters.reference(item, rule, house)}"
     other = house_letters.reference(_other_letter(rng, item, rule, house), rule, house)
-    return f"{said} {rng.choice(_LETTERS).format(written=other)}"
+    return f"{said} {rng.choice(_SAMPLE_LETTERS).format(written=other)}"
 
 
 def _other_letter(rng: random.Random, item: Item, rule: Rule, house: str) -> Item:

@@ -87,7 +87,18 @@ def _stripped(text: str, start: int, end: int) -> Span:
     return start, end
 
 
-_PARTS = {"hal": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "tenth": 10}
+_DENOMINATORS = (
+    "hal",
+    "third",
+    "quarter",
+    "fourth",
+    "fifth",
+    "sixth",
+    "seventh",
+    "eighth",
+    "tenth",
+)
+_PARTS = dict(zip(_DENOMINATORS, (2, 3, 4, 4, 5, 6, 7, 8, 10), strict=True))
 _NUMBER = re.compile(
     r"(?<![\w.,^/])(?P<minus>(?:minus|negative)\s|-\s?)?(?P<above>\d{1,3}(?:,\d{3}){1,9}|\d{1,40})"
     r"(?P<point>\.\d{1,40})?(?:\s?(?:/|over)\s?(?P<below>\d{1,40})"
