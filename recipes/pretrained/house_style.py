@@ -229,11 +229,6 @@ DRAWS = 100
 of the question's case that shares no part with its answer.
 """
 CORRECT = "That is how we write it."
-INDRAWS = 100
-"""Examples that are drawn for a feedback, to take the one least like the question. So many hold one
-of the question's case that shares no part with its answer.
-"""
-CORRECT = "That is how we write it."
 INCORRECT = "That is not how we write it."
 _NO = (
     INCORRECT,

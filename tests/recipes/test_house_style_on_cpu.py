@@ -68,8 +68,8 @@ REPLY = (
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_it_keeps_the_contract(family: str) -> None:
-    env = make_house(family=family, num_houses=3)
-    verdicts = check_env(env, num_problems=20, num_hostile=many(1000))
+    env = make_house(family=family)
+    verdicts = check_env(env, num_problems=50, num_hostile=many(1000))
     assert [(v.promise, v.broken) for v in verdicts if v.broken] == []
 
 
@@ -286,7 +286,7 @@ def test_the_example_of_a_hint_shows_what_the_rule_does_to_such_a_date() -> None
         _, day, year = re.search(r"(\w{3})\|(\d\d)\|(\d\d)", said).groups()
         item = problem.data["item"]
         alike += (int(day) < 10, int(year) >= 30) == (item["day"] < 10, item["year"] < 2000)
-    assert alike > 55  # 40 draws may have none
+    assert alike > 55
 
 
 def test_so_does_the_letter_of_a_hint() -> None:
