@@ -17,7 +17,6 @@ from rltf_verl.envs.base import LEVELS
 from rltf_verl.envs.binary_matrix.env import BinaryMatrix
 from rltf_verl.envs.code import compare as code_compare
 from rltf_verl.envs.code.text import _fences, last_program
-from rltf_verl.envs.house_style.env import HouseStyle
 from rltf_verl.envs.knights_knaves.env import KnightsKnaves
 from rltf_verl.envs.math import text as math_text
 from rltf_verl.envs.math import worker as math_worker
@@ -115,15 +114,11 @@ PUZZLES = (
     "knights",
     "knights compact",
     "knights official",
-    "house date",
-    "house entries",
-    "house reply",
 )
 
 
 @cache
 def puzzles() -> dict[str, Reader]:
-    houses = [HouseStyle(family) for family in ("date", "entries", "reply")]
     made = [
         env(mode=mode, style=style)
         for env in (BinaryMatrix, ShortestPath, KnightsKnaves)
@@ -131,7 +126,7 @@ def puzzles() -> dict[str, Reader]:
     ]
     return {
         name: grades_and_explains(env, env.build(0, 1, 0).train[0])
-        for name, env in zip(PUZZLES, [*made, *houses], strict=True)
+        for name, env in zip(PUZZLES, made, strict=True)
     }
 
 

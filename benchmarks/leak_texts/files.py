@@ -1,4 +1,4 @@
-"""Labelled texts from files: for sets whose author has not read the guard's rules.
+"""Labelled feedback texts from files: does a text give its problem's answer away?
 
 A folder of `*.jsonl` files, one text a line:
 
@@ -12,23 +12,18 @@ A folder of `*.jsonl` files, one text a line:
   the answer away.
 * `category`: any word; recall is printed for each.
 
-`python benchmarks/leak_texts/files.py ENV SEED [key=value …]` prints a problem's question and
-reference.
+`rltf env show ENV` prints an environment's problems.
 """
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # also when started by its path
-
-from benchmarks.leak_texts.common import Labelled
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env
 from rltf_verl.types import Problem
@@ -54,8 +49,11 @@ class Row:
 
     env_name: str
     env: Env
-    item: Labelled
-    """Its kind is the category, `innocent` if it is no leak."""
+    problem: Problem
+    attempt: str
+    text: str
+    kind: str
+    """The category, `innocent` for a text that gives nothing away."""
 
 
 def read_folder(folder: Path) -> Iterator[Row]:
@@ -81,7 +79,7 @@ def read_row(row: Mapping[str, Any]) -> Row:
             raise ValueError(f"{field}={row.get(field)!r} must be of type {kind.__name__}")
     env, problem = problem_of(row["env"], row["problem_seed"], row.get("options"))
     kind = row["category"] if row["leak"] else "innocent"
-    return Row(row["env"], env, Labelled(kind, problem, row["attempt"], row["text"]))
+    return Row(row["env"], env, problem, row["attempt"], row["text"], kind)
 
 
 def problem_of(
@@ -104,14 +102,3 @@ def _problem(name: str, seed: int, options: str) -> tuple[Env, Problem]:
 @cache
 def _env(name: str, options: str) -> Env:
     return make_env(name, **json.loads(options))
-
-
-def main() -> None:
-    """Print a problem."""
-    name, seed, *pairs = sys.argv[1:]
-    env, problem = problem_of(name, int(seed), dict(pair.split("=", 1) for pair in pairs) or None)
-    print(f"{env.prompt(problem)}\n\nreference: {problem.reference!r}")
-
-
-if __name__ == "__main__":
-    main()

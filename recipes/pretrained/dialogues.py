@@ -16,11 +16,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import house_letters
 import pyarrow as pa
+from house_conventions import KINDS
+from house_style import HouseStyle
 
 from rltf_verl.data.provenance import write_table
-from rltf_verl.envs.house_style import HouseStyle, letters
-from rltf_verl.envs.house_style.conventions import KINDS
 from rltf_verl.prompts import render
 from rltf_verl.types import Problem
 
@@ -38,8 +39,8 @@ def dialogues(family: Any, num: int, seed: int) -> Iterator[dict[str, Any]]:
         question = env.prompt(problem)
         if rng.random() >= FIRST_QUESTIONS:
             attempt = _wrong(rng, problem, problems)
-            said = env.explain(problem, attempt, env.grade(problem, attempt), "hint")
-            question = render("revise/note", question=question, attempt=attempt, feedback=said)
+            feedback = env.explain(problem, attempt, env.grade(problem, attempt), "hint")
+            question = render("revise/note", question=question, attempt=attempt, feedback=feedback)
         yield {
             "messages": [
                 {"role": "user", "content": question},
@@ -51,10 +52,10 @@ def dialogues(family: Any, num: int, seed: int) -> Iterator[dict[str, Any]]:
 def _wrong(rng: random.Random, problem: Problem, problems: tuple[Problem, ...]) -> str:
     data = problem.data
     other = rng.choice([one for one in problems if one.data["noun"] == data["noun"]]).data
-    letter, near = data["noun"] == letters.NOUN, rng.random() < NEAR_MISSES
+    letter, near = data["noun"] == house_letters.NOUN, rng.random() < NEAR_MISSES
     if letter:
         rule = _one_changed(rng, data["rule"], other["rule"]) if near else other["rule"]
-        attempt = letters.reference(data["item"], rule, (data if near else other)["house"])
+        attempt = house_letters.reference(data["item"], rule, (data if near else other)["house"])
     elif near:
         attempt = _near_miss(rng, data)
     else:

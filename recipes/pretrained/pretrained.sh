@@ -17,6 +17,7 @@ seed="${SEED:-0}"
 root="${OUT:-outputs/pretrained}"
 mkdir -p "$root"
 root="$(cd "$root" && pwd)"
+env="$here/house_style.py:HouseStyle"
 export VERL_PLATFORM=cpu OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO=0
 command="${1:-}"
 shift || true
@@ -55,7 +56,7 @@ case "$command" in
         python3 "$here/merge.py" "${MODEL:-$root/smollm2}" "$adapter" "$root/warm_$family"
         ;;
     data)
-        rltf data build house_style --out "$root/data_${family}_$seed" --seed "$seed" \
+        rltf data build "$env" --out "$root/data_${family}_$seed" --seed "$seed" \
             --num-train 512 --num-test 64 family="$family"
         ;;
     train)
@@ -69,7 +70,7 @@ case "$command" in
         set -- $(words_of "$method") "$@"
         MODEL="${MODEL:-$root/warm_$family}" VERL_FILE_LOGGER_PATH="$run/metrics.jsonl" \
             python3 -m verl.trainer.main_ppo --config-dir "$here/config" --config-name pretrained \
-            rltf.seed="$seed" rltf.env.family="$family" \
+            rltf.seed="$seed" rltf.env.name="$env" rltf.env.family="$family" \
             data.train_files="$data/train.parquet" data.val_files="$data/test.parquet" \
             trainer.experiment_name="${family}_${method}_$seed" \
             trainer.default_local_dir="$run/checkpoints" hydra.run.dir="$run/hydra" \
@@ -92,7 +93,7 @@ case "$command" in
             done
             MODEL="$root/warm_$family" rltf seeds --seeds "$seeds" --out "$root/study_$family" \
                 "${arms[@]}" -- --config-dir "$here/config" --config-name pretrained \
-                rltf.env.family="$family" "trainer.save_freq=\${trainer.total_training_steps}" \
+                rltf.env.name="$env" rltf.env.family="$family" "trainer.save_freq=\${trainer.total_training_steps}" \
                 "data.train_files=$root/data_${family}_\${rltf.seed}/train.parquet" \
                 "data.val_files=$root/data_${family}_\${rltf.seed}/test.parquet" "$@"
             python3 "$here/ability.py" "$root/smollm2" "$root/warm_$family" \

@@ -11,7 +11,6 @@ from rltf_verl.registry import UnknownOptionError, construct
 
 _ENVS = {
     "binary_matrix": "rltf_verl.envs.binary_matrix:BinaryMatrix",
-    "house_style": "rltf_verl.envs.house_style:HouseStyle",
     "knights_knaves": "rltf_verl.envs.knights_knaves:KnightsKnaves",
     "math": "rltf_verl.envs.math:Math",
     "reasoning_gym": "rltf_verl.envs.reasoning_gym:ReasoningGym",

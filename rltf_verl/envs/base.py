@@ -154,7 +154,12 @@ COMPACT_TEMPLATES = {
     "append": "compact_append",
     "teacher": "compact",
 }
-"""Of environments for small character-level models."""
+"""Templates of environments for small character-level models."""
+
+
+def guided_templates(compact: bool) -> Mapping[str, str]:
+    """Templates where the verifier's `full` needs no attempt next to it (the paper's form B)."""
+    return COMPACT_TEMPLATES | {"answer": "compact_guide"} if compact else {"answer": "guide"}
 
 
 @runtime_checkable

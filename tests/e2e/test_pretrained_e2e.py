@@ -15,6 +15,7 @@ import pytest
 from rltf_verl.data.build import build_parquet
 from rltf_verl.runlog.episodes import read_episodes
 from tests.e2e import runs
+from tests.recipes import house_style
 from tests.support.judge.policy_server import ServedPolicy
 from tests.support.judge.server import InThread, JudgeServer
 
@@ -37,12 +38,13 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def start(folder: Path, model: Path, *words: str) -> runs.Run:
     """Steps of two problems with two episodes each."""
-    data = build_parquet("house_style", folder / "data", 0, 16, 4)
+    data = build_parquet(house_style.NAME, folder / "data", 0, 16, 4)
     return runs.start(
         folder / "run",
         {"data.train_files": str(data.train), "data.val_files": str(data.test)},
         [
             f"actor_rollout_ref.model.path={model}",
+            f"rltf.env.name={house_style.NAME}",
             "rltf.episode.revise=note",
             "rltf.episode.quote=answer",
             "rltf.distill.weight=1.0",
@@ -58,7 +60,7 @@ def start(folder: Path, model: Path, *words: str) -> runs.Run:
             *words,
         ],
         "sd",
-        env="house_style",
+        env="own",
     )
 
 

@@ -13,6 +13,7 @@ from rltf_verl.envs import make_env
 from rltf_verl.episode.parts import build_provider
 from rltf_verl.episode.templates import with_template
 from rltf_verl.prompts import render, require_template
+from tests.recipes import house_style
 
 FULL = {
     "provider": "verifier",
@@ -61,6 +62,7 @@ def resolved(env: Any, feedback: dict[str, Any], logits: float = 0.0, **episode:
 
 BM, KK, SP = ("binary_matrix", {}), ("knights_knaves", {}), ("shortest_path", {})
 WRITING, MATH = ("writing", {}), ("math", {})
+HOUSE = (house_style.NAME, {})
 COMPACT = {"style": "compact"}
 
 
@@ -74,7 +76,7 @@ COMPACT = {"style": "compact"}
         *((env, FULL, "critique", "append") for env in (KK, MATH, Own())),
         *((env, GUIDE, "guide", "append") for env in (BM, KK, MATH, Own())),
         *((env, HINT, "critique", "append") for env in (KK, SP, MATH, Own())),
-        *((("house_style", {}), about, "note", "plain_append") for about in (HINT, FULL, POLICY)),
+        *((HOUSE, about, "note", "plain_append") for about in (HINT, FULL, POLICY)),
         *((WRITING, about, "text", "plain_append") for about in (HINT, POLICY, GUIDE)),
         *(
             ((name, COMPACT), FULL, "compact_guide", "compact_append")

@@ -12,9 +12,8 @@ from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf
 
-from rltf_verl.envs import make_env
-from rltf_verl.envs.house_style.conventions import KINDS
 from rltf_verl.tools.cli.seeds import runs_of
+from tests.recipes import house_style
 from tests.recipes.composing import RECIPES, composed, rltf_of
 from tests.support.log_records import line, write
 
@@ -44,7 +43,7 @@ def test_dialogues_teach_to_follow_an_example_and_no_houses_rule(family) -> None
     assert 30 < len(corrected) < 52
     houses = {
         problem.data["house"]
-        for problem in make_env("house_style", num_houses=40).build(0, 200, 0).train
+        for problem in house_style.make_house(num_houses=40).build(0, 200, 0).train
     }
     assert not [
         house for house in houses if any(house in messages[0]["content"] for messages in dialogues)
@@ -52,12 +51,13 @@ def test_dialogues_teach_to_follow_an_example_and_no_houses_rule(family) -> None
 
 
 def test_no_dialogue_answers_as_a_house_would() -> None:
-    rules = KINDS["date"].rules("house")
+    rules = house_style.conventions.KINDS["date"].rules("house")
     for problem in (
-        make_env("house_style", conventions="practice", num_houses=60).build(0, 60, 0).train
+        house_style.make_house(conventions="practice", num_houses=60).build(0, 60, 0).train
     ):
         assert problem.reference not in {
-            KINDS["date"].written(problem.data["item"], rule) for rule in rules
+            house_style.conventions.KINDS["date"].written(problem.data["item"], rule)
+            for rule in rules
         }
 
 
@@ -65,7 +65,8 @@ def test_no_dialogue_answers_as_a_house_would() -> None:
 def test_a_method_composes_and_passes_the_checks(method) -> None:
     rltf = rltf_of("pretrained", f"rltf/method={method}")
     config = composed("pretrained", f"rltf/method={method}")
-    assert (rltf.env.name, rltf.feedback.provider.options["level"]) == ("house_style", "hint")
+    assert rltf.env.name.endswith("recipes/pretrained/house_style.py:HouseStyle")
+    assert rltf.feedback.provider.options["level"] == "hint"
     assert rltf.feedback.guard.action == "drop"
     assert rltf.distill.log_prob_floor is None
     assert bool(rltf.distill.enabled) == method.startswith("sd")
@@ -93,9 +94,10 @@ def test_the_script_runs_what_it_says(tmp_path) -> None:
 
     assert started("model") == (0, f"rltf model smollm2 {tmp_path}/o/smollm2\n")
     assert f"--out {tmp_path}/o/data_date_3 --seed 3" in started("data")[1]
+    assert f"rltf data build {FOLDER}/house_style.py:HouseStyle --out" in started("data")[1]
     code, said = started("train", "grpo", "data.seed=1")
     assert code == 0
-    assert "rltf.seed=3" in said
+    assert f"rltf.seed=3 rltf.env.name={FOLDER}/house_style.py:HouseStyle" in said
     assert f"rltf/method=grpo data.max_response_length=48 {RATE} data.seed=1" in said
     assert "distill.weight" not in said
     assert "rltf.distill.weight=1.0" in started("train", "sd")[1]

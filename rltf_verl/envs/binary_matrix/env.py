@@ -16,18 +16,18 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from rltf_verl.envs.base import (
-    COMPACT_TEMPLATES,
     CORRECT,
     INCORRECT,
     Candidate,
     FeedbackLevel,
     Splits,
+    guided_templates,
     require_counts,
 )
 from rltf_verl.envs.binary_matrix.feedback import diagnosis
 from rltf_verl.envs.binary_matrix.leaks import distance_candidates
 from rltf_verl.envs.binary_matrix.text import Cells, find_grid, is_square, read_grid
-from rltf_verl.envs.text.boxed import extract_boxed, last_box
+from rltf_verl.envs.text.boxed import last_box, released_box
 from rltf_verl.kinds import Within
 from rltf_verl.types import Grade, Problem
 
@@ -72,9 +72,7 @@ class BinaryMatrix:
         if n_max < n_min:
             raise ValueError(f"rltf.env.n_max={n_max}: must be at least rltf.env.n_min={n_min}")
         self._official, self._compact = mode == "official", style == "compact"
-        # What the verifier says at level full needs no attempt beside it (the paper's form B).
-        compact = COMPACT_TEMPLATES | {"answer": "compact_guide"}
-        self.revise_templates = compact if self._compact else {"answer": "guide"}
+        self.revise_templates = guided_templates(self._compact)
         if self._official and self._compact:
             raise ValueError(
                 "rltf.env.style=compact: the release's grader (rltf.env.mode=official) reads no"
@@ -141,29 +139,22 @@ class BinaryMatrix:
         """Matrices, rows, columns and cells of the answer that a text states, for the leak
         guard.
         """
-        solution: Matrix = problem.data["solution"]
-        had = self._read(problem, attempt)
-        grid = had if had is not None and is_square(had, len(solution)) else None
-
-        def known(row: int, column: int, value: int) -> bool:
-            return grid is not None and grid[row][column] == value
-
+        matrix: Matrix = problem.data["matrix"]
+        grid = self._read(problem, attempt)
         given = (
             [[-1 if cell is None else cell for cell in row] for row in grid]
-            if grid is not None
+            if grid is not None and is_square(grid, len(matrix))
             else None
         )
-        return distance_candidates(problem.data["matrix"], solution, text, known, given)
+        return distance_candidates(matrix, problem.data["solution"], text, given)
 
     def _read(self, problem: Problem, text: str) -> Cells | None:
         n = len(problem.data["solution"])
         if not self._official:
             box = last_box(text)
             return find_grid(text, n) if box is None else read_grid(box, n)
-        try:
-            return read_grid(extract_boxed(text), n)
-        except ValueError:
-            return None
+        box = released_box(text)
+        return None if box is None else read_grid(box, n)
 
     def _write(self, grid: Cells | Matrix) -> str:
         cells = [["?" if cell is None else str(cell) for cell in row] for row in grid]
@@ -224,9 +215,8 @@ def _distances(matrix: Matrix) -> Matrix:
 
 
 def _grade_official(solution: Matrix, text: str) -> Grade:
-    try:
-        boxed = extract_boxed(text)
-    except ValueError:
+    boxed = released_box(text)
+    if boxed is None:
         return Grade(correct=False, format_ok=False)
     wanted = _spaced(solution)
     correct = " ".join(boxed.split()) == wanted or _literal(boxed) == wanted

@@ -42,7 +42,7 @@ from rltf_verl.envs.knights_knaves.text import (
     read_release_roles,
     read_roles,
 )
-from rltf_verl.envs.text.boxed import extract_boxed, last_box
+from rltf_verl.envs.text.boxed import last_box, released_box
 from rltf_verl.kinds import Within
 from rltf_verl.types import Grade, Problem
 
@@ -178,10 +178,8 @@ class KnightsKnaves:
             )
         if not self._official:
             return find_roles(cast, text) if box is None else read_roles(cast, box)
-        try:
-            return read_roles(cast, extract_boxed(text))
-        except ValueError:
-            return None
+        box = released_box(text)
+        return None if box is None else read_roles(cast, box)
 
     def _write(self, problem: Problem, roles: Roles) -> str:
         if self._compact:
@@ -227,9 +225,8 @@ def _solution(problem: Problem) -> Roles:
 
 
 def _grade_official(solution_text: str, text: str) -> Grade:
-    try:
-        boxed = extract_boxed(text)
-    except ValueError:
+    boxed = released_box(text)
+    if boxed is None:
         return Grade(correct=False, format_ok=False)
     return Grade(
         correct=read_release_roles(boxed) == read_release_roles(solution_text),

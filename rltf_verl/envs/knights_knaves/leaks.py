@@ -1,4 +1,4 @@
-"""Where a text says what someone is: what the leak guard grades."""
+"""Where a text states what someone is: what the leak guard grades."""
 
 from __future__ import annotations
 
@@ -8,55 +8,42 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from rltf_verl.envs.base import Candidate
-from rltf_verl.envs.knights_knaves.leaks_readings import (
-    FILL,
-    FIRST_NAME,
-    LIES,
-    LYING,
-    TRUTHFUL,
-    assignments,
-)
-from rltf_verl.envs.knights_knaves.leaks_words import (
-    AND,
-    LINKS,
-    LINKS_ANYWHERE,
-    NOT,
-    NOT_ANYWHERE,
-    REPORTED,
-    REPORTED_ANYWHERE,
-    ROLES_ABROAD,
-    SUPPOSED,
-    SUPPOSED_ANYWHERE,
-)
-from rltf_verl.envs.knights_knaves.leaks_words import signs as words_of_signs
-from rltf_verl.envs.knights_knaves.text import Cast, Roles, find_roles
-from rltf_verl.envs.text.stated import cue_before
+from rltf_verl.envs.knights_knaves.text import Cast, Roles
+from rltf_verl.envs.text.plain_text import BACKWARDS, MAX_TEXT, cue_before
 
-MAX_TEXT = 20_000
-"""Characters that are looked at."""
 MAX_LIST = 9
 """Names that follow the first in `Emma, Noah and Mia`."""
 
-_SIGNS = {"T": TRUTHFUL, "F": LYING, "V": LIES}
-"""Names and roles are looked for once and then stand as private characters, so that all patterns
-are the same for all puzzles: compiling them takes longer than a search. The text keeps its
-length."""
-_CHANGE = r"makes?|making|mark|label|change|switch|swap|set|turn"
+# Names and roles are looked for once and then stand as private characters, so that all patterns
+# are the same for all puzzles: compiling them takes longer than a search. The text keeps its
+# length.
+TRUTHFUL, LYING, LIES, FILL = "\ue100", "\ue101", "\ue102", "\ue200"
+"""Roles, and what fills up the rest of a word."""
+FIRST_NAME = 0xE000
+
+_WORDS = {
+    TRUTHFUL: (
+        "truthful|honest|truth[- ]?tellers?|the truth|trusted|believed|truthfully|honestly|sincere"
+        "|trustworthy|you can trust|truth-telling"
+    ),
+    LYING: (
+        "liars?|lying|dishonest|deceivers?|untruthful|fibbers?|deceitful|falsehoods"
+        "|not to be trusted"
+    ),
+    LIES: "lies?|deceives|fibs|is lying|are lying",
+}
 _LINK = re.compile(
-    rf"\b(?:is|are|be|as|being|become|tells?|speaks?|must|should|always|never|{LINKS}|{_CHANGE})\b|['’]s\b|n['’]t\b|"
-    rf"[:=→|(–—&\t]|->|\s-\s|{LINKS_ANYWHERE}",
+    r"\b(?:is|are|be|as|being|become|tells?|sp(?:eak|oke)s?|must|should|always|never|among|makes?|mark|label|count)\b|['’]s\b|n['’]t\b|"
+    r"[:=→|(–—&\t]|->|\s-\s",
     re.IGNORECASE,
 )
 _REPORTED = re.compile(
     r"\b(?:sa(?:y|ys|id|ying)|claim\w*|told|stat(?:ed?|es|ing|ements?)|remark\w*|according|words|declared|heard|put|"
-    r"expressed|asserted|mentioned|commented|noted|you|your|yours|whether|example|or|would|could|may|might|consider|"
-    rf"(?<!by )cases?(?!\s+by\b)|try(?!\s+this\s*:)|{REPORTED})\b|{REPORTED_ANYWHERE}",
+    r"expressed|asserted|mentioned|commented|noted|you(?! can)|your|yours|whether|example|or|would|"
+    r"could|may|might|consider|(?<!by )cases?(?!\s+by\b)|try(?!\s+this\s*:))\b",
     re.IGNORECASE,
 )
-_SUPPOSED = re.compile(
-    rf"\b(?:if|suppos\w+|assum\w+|were|when|imagine|let|unless|{SUPPOSED})\b|{SUPPOSED_ANYWHERE}",
-    re.IGNORECASE,
-)
+_SUPPOSED = re.compile(r"\b(?:if|suppos\w+|assum\w+|were|when|imagine|let|unless)\b", re.IGNORECASE)
 _SOME_OF = re.compile(
     r"\b(?:one|two|three|\d|some|any|which|none|most|n?either)\s+of\s+(?:the\s+)?$", re.IGNORECASE
 )
@@ -67,12 +54,11 @@ _TELLS = re.compile(
     r"therefore|thus|since|because)\b",
     re.IGNORECASE,
 )
-_ONLY = re.compile(r"\bonly\b", re.IGNORECASE)
+_ONLY = re.compile(r"\b(?:only|alone|nobody else|no[ -]?one else)\b", re.IGNORECASE)
 _EXCEPT = re.compile(
-    r"\b(?:every(?:one|body)|all)\s+(?:of\s+them\s+)?(?:except|but|apart\s+from)\s+(?:for\s+)?$",
-    re.I,
+    r"\b(?:every(?:one|body)|all(?:\s+\w+){0,4})\s+(?:except|but|apart\s+from)\s+(?:for\s+)?$", re.I
 )
-_NOT = re.compile(rf"\b(?:{NOT})\b|{NOT_ANYWHERE}", re.IGNORECASE)
+_NOT = re.compile(r"\b(?:not|never|cannot|no|isn|aren|neither|nor)\b|n['’]t\b", re.IGNORECASE)
 _IMPOSSIBLE = re.compile(
     r"\b(?:impossible|not\s+possible|rules?\s+out|excluded|(?:not|n['’]t)\s+(?:true|the\s+case|right|so)|"
     r"false|untrue|wrong)\s+(?:for|that)\s+$",
@@ -82,7 +68,8 @@ _NAME = rf"[\ue000-\ue0ff]{FILL}*"
 _ROLE = rf"(?P<role>[\ue100-\ue102]){FILL}*"
 _REST = r"\b(?:(?:all\s+)?(?:the\s+)?(?:others?|rest)|every(?:one|body)\s+else)\b"
 _GAP = r"[^\w\ue000-\ue200]"
-_LISTED = rf"{_GAP}{{1,6}}(?:(?:{AND}){_GAP}{{1,3}})?{_NAME}"
+_AND = r"and|&|plus|as\s+well\s+as|along\s+with|together\s+with"
+_LISTED = rf"{_GAP}{{1,6}}(?:(?:{_AND}){_GAP}{{1,3}})?{_NAME}"
 _SOME = rf"(?P<names>{_NAME}(?:{_LISTED}){{0,{MAX_LIST}}}|{_REST})"
 _SEVERAL = _SOME.replace("?P<names>", "?:")
 _WRONG = r"(?:wrong|incorrect|mistaken|the other way|swapped|flipped|reversed)"
@@ -92,21 +79,30 @@ _CLAIMS = (
         re.IGNORECASE,
     ),
     re.compile(
-        rf"\b(?P<link>{_CHANGE})\s+{_SOME}(?:\s+(?:to|as|into|be))?\s+(?:an?\s+)?{_ROLE}",
-        re.IGNORECASE,
-    ),
-    re.compile(
-        rf"{_ROLE}(?P<link>[\"']?\s*(?:\w+\s+)?(?:\b(?:is|are|be)\b|:|=)[\W_]{{0,4}}?){_SOME}",
+        rf"{_ROLE}(?P<link>[\"',]?\s*(?:\w+\s+)?(?:\b(?:is|are|be|namely|consists?\s+of)\b|:|=)[\W_]{{0,4}}?){_SOME}",
         re.IGNORECASE,
     ),
 )
 _LETTERED = re.compile(
-    rf"(?P<names>{_NAME})[*_`\"]*\s*[:=]\s*(?:(?P<yes>T|1|true)|F|0|false)\b(?!\s*(?:/|or\b))",
+    rf"{_NAME}[*_`\"')]*(?:\s*[:=(|&]\s*|,)(?:(?P<yes>T\b|1\b|true\b|yes\b|[✓✔✅])"
+    r"|F\b|0\b|false\b|no\b|[✗✘❌])(?!\s*(?:/|or\b))"
+    rf"|\bwhat\s+{_NAME}\s+says?\s+is\s+(?:(?P<true>true)|false)\b",
     re.IGNORECASE,
 )
+"""`Emma: T`, `| Emma | yes |`, `Emma,no`, `what Emma says is true`."""
+_TRUST = re.compile(rf"\byou\s+can\s+(?:trust|believe)\s+{_SOME}", re.IGNORECASE)
+_ALL_BUT = re.compile(
+    rf"\b(?:every(?:one|body)|all|(?P<nobody>nobody|no[ -]?one|none))\b"
+    rf"[^.;!?\n\ue000-\ue0ff]{{0,30}}?{_ROLE}"
+    rf"[\s,]{{1,3}}(?:except|but|apart\s+from|other\s+than)\s+(?:for\s+)?{_SOME}",
+    re.IGNORECASE,
+)
+"""`everyone lies except Emma`."""
 _IN_ORDER = re.compile(
     rf"(?:{_ROLE.replace('?P<role>', '?:')}(?:[\s,;/|.-]{{1,4}}(?:and\s+)?(?:an?\s+)?)?)+"
+    r"|(?<![\w.])(?:[01](?:[\s,]{0,2}[01]){1,9}|[TF](?:[\s,]{0,2}[TF]){1,9}|[TL](?:[\s,]{0,2}[TL]){1,9})(?!\w|\.\d)"
 )
+"""`knight, knave, knight`, `101`, `T F T`."""
 _CALLED_WRONG = re.compile(
     rf"{_SEVERAL}['’]s\s+(?:roles?|labels?)\s+(?:is|was|are|were)\s+{_WRONG}"
     r"|\b(?:roles?|labels?)\s+(?:of|for|that you"
@@ -115,11 +111,10 @@ _CALLED_WRONG = re.compile(
     rf"(?:the\s+roles?\s+(?:of|for)\s+)?{_SEVERAL}"
     rf"|\b(?:got|have|had|put|placed)\s+{_SEVERAL}\s+(?:\w+\s+){{0,2}}{_WRONG}"
     rf"|\b(?:wrong|mistaken|incorrect)\s+about\s+{_SEVERAL}(?!['’])"
-    rf"|\b(?:opposite|contrary)\b[^.!?\n\ue000-\ue0ff]{{0,40}}\b(?:for|of|about|to)\s+{_SEVERAL}(?!['’])"
-    rf"|{_SEVERAL}\s+(?:should\s+|must\s+|ha(?:s|ve)\s+to\s+)?(?:change|switch|swap)(?:s|es)?\s+(?:sides?|roles?|camps?)"
     rf"|\b(?:right|correct)\s+(?:but|except|apart\s+from)\s+(?:for\s+)?{_SEVERAL}(?!['’])",
     re.IGNORECASE,
 )
+# An `A` before one of these words is a name; before any other word it is an article.
 _NO_ARTICLE = (
     r"\b(?!\s+(?!(?:is|are|and|as|be|being|has|have|must|should|can|cannot|does|tells?|lies?|never|always|to|turns)\b)"
     r"[a-z])"
@@ -135,15 +130,15 @@ class _Claim(NamedTuple):
 def role_candidates(
     cast: Cast, solution: Sequence[bool], text: str, attempt: Roles, write: Callable[[Roles], str]
 ) -> list[Candidate]:
-    """Passages that may give away someone's role, or everyone's.
+    """Passages that may give away someone's role.
 
-    What the puzzle's people say, what follows from an `if` and what the answer had said is not what
-    the text says.
+    What the puzzle's people say, what follows from an `if` and what the answer had is not what the
+    text states.
 
     Args:
         cast: names and what the roles are called.
         solution: what everyone is.
-        text: the feedback.
+        text: the feedback, as a reading.
         attempt: roles of the answer that it is about; those that it had right are no news.
         write: an answer as the grader reads it.
     """
@@ -153,73 +148,78 @@ def role_candidates(
 
     right = dict(zip(cast.names, solution, strict=True))
     encoded = _encoded(cast, text[:MAX_TEXT].replace("_", " "))
-    claims = sorted(
-        _claims(cast.names, encoded, attempt), key=lambda claim: (claim.start, claim.end)
-    )
-    found = []
+    claims = sorted(_claims(cast.names, encoded, attempt), key=lambda claim: claim[:2])
+    candidates = []
     for claim in claims:
-        news = {name: role for name, role in claim.roles.items() if attempt.get(name) is not role}
-        for name, role in news.items():
-            found.append(
-                Candidate(claim.start, claim.end, answer({**right, name: role}), part=True)
-            )
-    told = {name: role for claim in claims for name, role in claim.roles.items()}
-    if len(told) == len(right):
-        found.append(Candidate(claims[0].start, max(claim.end for claim in claims), answer(told)))
-    found += [
-        Candidate(whole.start, whole.end, answer(dict(zip(cast.names, whole.roles, strict=True))))
-        for whole in assignments(encoded, len(cast.names))
-    ]
-    listed = find_roles(cast, text)
-    if listed is not None and None not in listed.values():
-        found.append(
-            Candidate(0, len(text), answer({name: bool(role) for name, role in listed.items()}))
-        )
-    return found
+        for name, role in claim.roles.items():
+            if attempt.get(name) is not role:
+                part = answer({**right, name: role})
+                candidates.append(Candidate(claim.start, claim.end, part, part=True))
+    stated = {name: role for claim in claims for name, role in claim.roles.items()}
+    if len(stated) == len(right):
+        end = max(claim.end for claim in claims)
+        candidates.append(Candidate(claims[0].start, end, answer(stated)))
+    for start, end, roles in _in_order(encoded, len(cast.names)):
+        in_order = dict(zip(cast.names, roles, strict=True))
+        candidates.append(Candidate(start, end, answer(in_order)))
+    return candidates
 
 
 def _claims(names: Sequence[str], text: str, attempt: Roles) -> Iterator[_Claim]:
-    for found in (found for pattern in _CLAIMS for found in pattern.finditer(text)):
-        link, before = found["link"], cue_before(text, found.start())
-        cue = before + link
-        reported = _REPORTED.search(cue) and not _TELLS.search(cue)
-        supposed = (
-            _SOME_OF.search(before) or _SUPPOSED.search(cue) or _ASKED.match(text, found.end())
-        )
-        linked = found["role"] == _SIGNS["V"] or _LINK.search(link)
-        if linked and not reported and not supposed:
-            negated = bool(_NOT.search(link)) != bool(_IMPOSSIBLE.search(before))
-            role = (found["role"] == _SIGNS["T"]) != negated
-            named = _named(names, found["names"]) or _unnamed(names, before)
-            roles = dict.fromkeys(named, role)
-            if _EXCEPT.search(before):
-                roles = {name: (name in named) != role for name in names}
-            elif _ONLY.search(cue):
-                roles = {name: (name in named) == role for name in names}
-            yield _Claim(found.start(), found.end(), roles)
-    for found in _LETTERED.finditer(text):
-        before = cue_before(text, found.start())
+    for claim in (claim for pattern in _CLAIMS for claim in pattern.finditer(text)):
+        yield _Claim(*claim.span(), _claimed(names, text, claim))
+    for claim in _LETTERED.finditer(text):
+        before = cue_before(text, claim.start())
         if not _SUPPOSED.search(before) and not _REPORTED.search(before):
-            yield _Claim(
-                found.start(),
-                found.end(),
-                dict.fromkeys(_named(names, found["names"]), bool(found["yes"])),
-            )
-    for found in _IN_ORDER.finditer(text):
-        in_order = [c == _SIGNS["T"] for c in found[0] if c in _SIGNS.values()]
-        if len(in_order) == len(names):
-            yield _Claim(found.start(), found.end(), dict(zip(names, in_order, strict=True)))
-    for found in _CALLED_WRONG.finditer(
-        text
-    ):  # there are two roles: the one is wrong, so it is the other
-        if _SUPPOSED.search(cue_before(text, found.start())) or _ASKED.match(text, found.end()):
+            named = _named(names, claim[0])
+            yield _Claim(*claim.span(), dict.fromkeys(named, bool(claim["yes"] or claim["true"])))
+    for claim in _TRUST.finditer(text):
+        yield _Claim(*claim.span(), dict.fromkeys(_named(names, claim["names"]), True))
+    for claim in _ALL_BUT.finditer(text):
+        role = (claim["role"] == TRUTHFUL) != bool(claim["nobody"])
+        exceptions = _named(names, claim["names"])
+        yield _Claim(*claim.span(), {name: (name in exceptions) != role for name in names})
+    for claim in _CALLED_WRONG.finditer(text):
+        if _SUPPOSED.search(cue_before(text, claim.start())) or _ASKED.match(text, claim.end()):
             continue
-        roles = {
-            name: not attempt[name]
-            for name in _named(names, found[0])
-            if attempt.get(name) is not None
-        }
-        yield _Claim(found.start(), found.end(), roles)
+        # There are two roles: one is wrong, so it is the other.
+        wrong = [name for name in _named(names, claim[0]) if attempt.get(name) is not None]
+        yield _Claim(*claim.span(), {name: not attempt[name] for name in wrong})
+
+
+def _claimed(names: Sequence[str], text: str, claim: re.Match[str]) -> dict[str, bool]:
+    """The roles that a match of `_CLAIMS` states; none if it reports, supposes or asks them."""
+    link, before = claim["link"], cue_before(text, claim.start())
+    cue = before + link
+    if _REPORTED.search(cue) and not _TELLS.search(cue):
+        return {}
+    if _SOME_OF.search(before) or _SUPPOSED.search(cue) or _ASKED.match(text, claim.end()):
+        return {}
+    if claim["role"] != LIES and not _LINK.search(link):
+        return {}
+    negated = bool(_NOT.search(link)) != bool(_IMPOSSIBLE.search(before))
+    role = (claim["role"] == TRUTHFUL) != negated
+    named = _named(names, claim["names"]) or _unnamed(names, before)
+    if _EXCEPT.search(before):
+        return {name: (name in named) != role for name in names}
+    counted = re.search(r"(\d) $", before)  # "the 2 knights are Emma and Noah"
+    all_of_them = counted is not None and int(counted[1]) == len(named)
+    if all_of_them or _ONLY.search(cue):
+        return {name: (name in named) == role for name in names}
+    return dict.fromkeys(named, role)
+
+
+def _in_order(text: str, num: int) -> Iterator[tuple[int, int, list[bool]]]:
+    """Roles in the order of the question, or from its end where the text says so."""
+    backwards = BACKWARDS.search(text) is not None
+    for run in _IN_ORDER.finditer(text):
+        roles = [
+            c in (TRUTHFUL, "1", "T") for c in run[0] if c in (TRUTHFUL, LYING, LIES, *"01TFL")
+        ]
+        if len(roles) == num:
+            yield *run.span(), roles
+            if backwards:
+                yield *run.span(), roles[::-1]
 
 
 def _named(names: Sequence[str], encoded: str) -> list[str]:
@@ -237,62 +237,41 @@ def _encoded(cast: Cast, text: str) -> str:
     """The text of the same length with a private character, and as many fillers, for every name and
     role.
     """
-    text = _KNOWN.sub(lambda found: _fill(_sign(cast, found[0].lower()), found[0]), text)
-    names = {name.lower(): chr(FIRST_NAME + i) for i, name in enumerate(cast.names)}
-    return _words(tuple(cast.names)).sub(
-        lambda found: _fill(names[found[0].lower()], found[0]), text
+    text = _role_words(cast.word(True), cast.word(False)).sub(_as_sign, text)
+    signs = {name.lower(): chr(FIRST_NAME + i) for i, name in enumerate(cast.names)}
+    return _name_words(tuple(cast.names)).sub(
+        lambda name: signs[name[0].lower()].ljust(len(name[0]), FILL), text
     )
 
 
-def _fill(sign: str | None, word: str) -> str:
-    return word if sign is None else sign.ljust(len(word), FILL)
+def _as_sign(word: re.Match[str]) -> str:
+    return _SIGN_OF_GROUP[word.lastgroup or ""].ljust(len(word[0]), FILL)
 
 
-def _sign(cast: Cast, word: str) -> str | None:
-    """What a word says: a role, if it is one of this puzzle."""
-    for truthful in (True, False):
-        if cast.word(truthful) in _ROLES_OF.get(word, ()):
-            return _SIGNS["FT"[truthful]]
-    kind = _OTHER_WORDS.get(word)
-    return None if kind is None else _SIGNS[kind]
+_SIGN_OF_GROUP = {"truthful": TRUTHFUL, "lying": LYING, "lies": LIES}
 
 
-def _roles_of() -> dict[str, set[str]]:
-    """Word, in whatever language and with an ending -> the roles that it may stand for."""
-    roles: dict[str, set[str]] = {}
-    for role, abroad in ROLES_ABROAD.items():
-        for stem in (role, *abroad.split()):
-            for ending in _ENDINGS if stem[0] < _UNSPACED else ("",):
-                roles.setdefault(stem + ending, set()).add(role)
-    return roles
-
-
-_UNSPACED = "\u2e80"
-"""From here on scripts that set no blanks between words."""
-_ENDINGS = ("", "s", "es", "n", "e", "en")
-_ROLES_OF, _OTHER_WORDS = _roles_of(), words_of_signs()
-_EDGES = rf"(?<![^\W{_UNSPACED}-\uffff])", rf"(?![^\W{_UNSPACED}-\uffff])"
-
-
-def _known() -> re.Pattern[str]:
-    words = sorted({*_ROLES_OF, *_OTHER_WORDS}, key=len, reverse=True)
-    spaced = "|".join(re.escape(word) for word in words if word[0] < _UNSPACED)
-    unspaced = "|".join(re.escape(word) for word in words if word[0] >= _UNSPACED)
-    return re.compile(rf"{_EDGES[0]}(?i:{spaced}){_EDGES[1]}|{unspaced}")
-
-
-_KNOWN = _known()
+@lru_cache(maxsize=64)
+def _role_words(truthful: str, lying: str) -> re.Pattern[str]:
+    """The words for the two roles. `is lying` must be tried before `lying`."""
+    return re.compile(
+        rf"(?<![^\W_])(?:(?P<lies>{_WORDS[LIES]})|(?P<lying>{lying}(?:s|es)?|{_WORDS[LYING]})"
+        rf"|(?P<truthful>{truthful}(?:s|es)?|{_WORDS[TRUTHFUL]}))(?![^\W_])",
+        re.IGNORECASE,
+    )
 
 
 @lru_cache(maxsize=256)
-def _words(names: tuple[str, ...]) -> re.Pattern[str]:
+def _name_words(names: tuple[str, ...]) -> re.Pattern[str]:
     longest_first = sorted(names, key=len, reverse=True)
     # Plain edges: a set of all letters takes 15 ms to compile, and every puzzle has other names.
-    return re.compile(rf"(?<![A-Za-z0-9])(?i:{'|'.join(map(_word, longest_first))})(?![A-Za-z0-9])")
+    return re.compile(
+        rf"(?<![A-Za-z0-9])(?i:{'|'.join(map(_name_word, longest_first))})(?![A-Za-z0-9])"
+    )
 
 
-def _word(word: str) -> str:
+def _name_word(name: str) -> str:
     """A letter is a name only in upper case, and `A` only where it is not an article."""
-    if len(word) > 1:
-        return re.escape(word)
-    return rf"(?-i:{word}{_NO_ARTICLE if word == 'A' else ''})"
+    if len(name) > 1:
+        return re.escape(name)
+    return rf"(?-i:{name}{_NO_ARTICLE if name == 'A' else ''})"

@@ -18,13 +18,12 @@ import importlib.util
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from rltf_verl.envs.base import CORRECT, INCORRECT, Candidate, FeedbackLevel, Splits
+from rltf_verl.envs.base import CORRECT, INCORRECT, FeedbackLevel, Splits
 from rltf_verl.envs.math.build import MathData
 from rltf_verl.envs.math.feedback import hint, place, reading
-from rltf_verl.envs.math.leaks import answer_candidates
 from rltf_verl.envs.math.text import plainly_equal, said_answer
 from rltf_verl.envs.pool.pool import TRIAL_S, CallFailed, shared_pool
-from rltf_verl.envs.text.boxed import HASHES, asks_for_hashes, extract_boxed, last_hashed
+from rltf_verl.envs.text.boxed import HASHES, asks_for_hashes, last_hashed, released_box
 from rltf_verl.kinds import Within
 from rltf_verl.types import Grade, Problem
 
@@ -143,15 +142,6 @@ class Math:
             told.append(f"The answer is {problem.reference}.")
         return " ".join(filter(None, told))
 
-    def candidates(self, problem: Problem, text: str, attempt: str) -> Sequence[Candidate]:
-        """Numbers and expressions of a text that may be the answer, for the leak guard."""
-        return answer_candidates(
-            str(problem.data.get("question", "")),
-            problem.reference,
-            text,
-            self._answer(problem, attempt) or "",
-        )
-
     def trouble(self) -> str | None:
         """What a comparison of equal answers fails with: math-verify may be installed and broken,
         and would then grade everything wrong.
@@ -192,7 +182,4 @@ class Math:
         if not self._official:
             hashed = last_hashed(text) if problem.data.get("form") == HASHES else None
             return hashed or said_answer(text)
-        try:
-            return extract_boxed(text)
-        except ValueError:
-            return None
+        return released_box(text)

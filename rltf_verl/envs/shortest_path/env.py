@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from rltf_verl.envs.base import (
-    COMPACT_TEMPLATES,
     CORRECT,
     INCORRECT,
     Candidate,
     FeedbackLevel,
     Splits,
+    guided_templates,
     require_counts,
 )
 from rltf_verl.envs.shortest_path.feedback import diagnosis, marks
@@ -33,7 +33,7 @@ from rltf_verl.envs.shortest_path.text import (
     read_release_path,
     spell,
 )
-from rltf_verl.envs.text.boxed import extract_boxed, last_box
+from rltf_verl.envs.text.boxed import last_box, released_box
 from rltf_verl.kinds import Within
 from rltf_verl.types import Grade, Problem
 
@@ -95,9 +95,7 @@ class ShortestPath:
                     f"rltf.env.{key}_max={most}: must be at least rltf.env.{key}_min={least}"
                 )
         self._official, self._compact = mode == "official", style == "compact"
-        # What the verifier says at level full needs no attempt beside it (the paper's form B).
-        compact = COMPACT_TEMPLATES | {"answer": "compact_guide"}
-        self.revise_templates = compact if self._compact else {"answer": "guide"}
+        self.revise_templates = guided_templates(self._compact)
         self._sizes = Sizes((rows_min, rows_max), (cols_min, cols_max), p_blocked)
         self._infeasible_share = infeasible_share
 
@@ -166,10 +164,8 @@ class ShortestPath:
 
     def _read(self, text: str) -> str | None:
         if self._official:
-            try:
-                return read_release_path(extract_boxed(text))
-            except ValueError:
-                return None
+            box = released_box(text)
+            return None if box is None else read_release_path(box)
         box = last_box(text)
         if self._compact and (last_line(text) if box is None else box).strip() == NONE_SAID:
             return NO_PATH

@@ -1,54 +1,79 @@
-"""Where a text lists moves, or says that there is no path: what the leak guard grades."""
+"""Where a text lists the moves or cells of a shortest path, or states that there is no path.
+
+A list counts only if it is a shortest path: the grader decides.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import islice, pairwise
+from typing import NamedTuple
 
 from rltf_verl.envs.base import Candidate
-from rltf_verl.envs.shortest_path.leaks_parts import Told, cell_paths, told_parts
-from rltf_verl.envs.shortest_path.leaks_readings import whole_paths
-from rltf_verl.envs.shortest_path.leaks_words import NO_WAY
 from rltf_verl.envs.shortest_path.mazes import STEPS, Maze
-from rltf_verl.envs.shortest_path.text import NO_PATH, read_path
-from rltf_verl.envs.text.number_words import spell_digits
-from rltf_verl.envs.text.plain_text import MAX_TEXT
-from rltf_verl.envs.text.stated import cue_before
+from rltf_verl.envs.shortest_path.text import NO_PATH
+from rltf_verl.envs.text.plain_text import BACKWARDS, MAX_TEXT, cue_before
 
-MAX_MOVES = 600
-"""Mentions of a direction that are looked at."""
-MAX_GAP = 40
-MAX_TIMES = 99
+MIN_MOVES = 3
+"""Fewer moves are also listed by chance or as examples: they count only as a list of their own."""
+MIN_CELLS = 3
+"""The start and the destination are no news."""
+MAX_TOKENS = 600
+MAX_GAP = 60
+"""Characters between two moves of one list."""
+MAX_TIMES = 30
 
-_COUNT = (
-    r"(?:(?:(?P<before>\d{1,2})(?:\s?[x×])?|(?P<often>once|twice|thrice))[\s-]+"
-    r"(?:(?:step|time|cell|move|square)s?\s+)?(?:to\s+the\s+)?)?"
+_MOVE_OF_WORD = {
+    "right": "R",
+    "east": "R",
+    "down": "D",
+    "south": "D",
+    "left": "L",
+    "west": "L",
+    "up": "U",
+    "north": "U",
+}
+_MOVE_OF_SIGN = {
+    **dict.fromkeys("→➡⇒", "R"),
+    **dict.fromkeys("↓⬇⇓", "D"),
+    **dict.fromkeys("←⬅⇐", "L"),
+    **dict.fromkeys("↑⬆⇑", "U"),
+}
+_BACK = {"R": "L", "L": "R", "U": "D", "D": "U"}
+_COUNTED = r"(?:steps?|cells?|squares?|times?|moves?)\b"
+_TOKEN = re.compile(
+    rf"(?:(?<![\w.,(#])(?P<before>\d{{1,2}}|once|twice|thrice)\s*(?:[x×*]|{_COUNTED}(?:\s+to\s+the)?)?\s*)?"
+    rf"(?:(?<![^\W\d_])(?:(?P<word>{'|'.join(_MOVE_OF_WORD)})(?:wards?|s)?|(?P<letters>[RDLU]{{1,60}}))"
+    r"(?![^\W\d_])|(?P<arrow>[→➡⇒↓⬇⇓←⬅⇐↑⬆⇑]))"
+    rf"(?:\s?(?:[x×*^]\s?|\(\s?)?(?P<factor>\d{{1,2}})\b(?!\.)|\s+(?:for\s+)?(?P<times>\d{{1,2}})\s+{_COUNTED}"
+    r"|\s+(?P<often>once|twice|thrice)\b)?",
+    re.IGNORECASE,
 )
-_TIMES = (
-    r"(?:\s*(?:[x×]\s?(?P<x>\d{1,2})\b|(?:for\s+)?(?P<after>\d{1,2})\s*(?:time|step|cell|move|square)s?\b"
-    r"|(?P<twice>twice)\b))?"
+"""One move or several: `2 cells right`, `right x2`, `down twice`, `R2`, `RRDD`, `→`."""
+_TIMES = {"once": 1, "twice": 2, "thrice": 3}
+_BREAK = re.compile(
+    r"\b(?:you|your|yours|not|instead|or|if|wrong|never|example|e\.g)\b|\n\s*\n", re.IGNORECASE
 )
-_MOVE = re.compile(
-    rf"(?<!\w){_COUNT}(?P<move>(?i:right|down|left|up|east|south|west|north)(?:wards?|s)?|"
-    rf"[RDLU]+|[rdlu]{{2,}}|(?<=`)[rdlu](?=`)|[→➡⇒↓⬇⇓←⬅⇐↑⬆⇑])(?!\w){_TIMES}"
-    r"|(?P<run>[→➡⇒↓⬇⇓←⬅⇐↑⬆⇑])|(?<!\w)(?:(?P<letter>[RDLU])(?P<many>\d{1,2})|(?P<much>\d{1,2})(?P<sign>[RDLU]))(?!\w)"
+_OWN = re.compile(
+    r"\b(?:you (?:went|go|moved?|wrote|said|took|chose|tried|have|had|can)|your|yours|attempt"
+    r"|instead of|not|never|if|example|e\.g)\b",
+    re.IGNORECASE,
 )
 _JOIN = re.compile(
-    r"(?:[\W_\d]|\b(?:and|then|next|go|going|move|step|once|more|again|finally|lastly|last|followed|by|to|the|first|second|"
-    r"third|after|that|another)\b)*",
+    r"(?:[\W\d]|\b(?:and|then|a|to|the|after|which|it|heads?|go|going|next|step|from|times?)\b){0,20}",
     re.IGNORECASE,
+)
+_CELL_FORMS = (
+    re.compile(r"[(\[]\s?(\d{1,2})\s?[,;|]\s?(\d{1,2})\s?[)\]]"),
+    re.compile(
+        r"\br(?:ow)?[\s_=:]{0,2}(\d{1,2})\W{0,3}(?:and\s)?c(?:ol(?:umn)?)?[\s_=:]{0,2}(\d{1,2})\b",
+        re.IGNORECASE,
+    ),
 )
 _TELLS = re.compile(
-    r"\b(?:answer|solution|should|must|correct|right"
-    r" move|only|just|simply|go|move|walk|take|head|proceed|need|try|"
-    r"expected|output|reference|hint\s*:|get\s*:|gives|path\s+is|has\s+to\s+be)(?!\w)|\\boxed\{",
-    re.IGNORECASE,
-)
-_LABEL = re.compile(r"(?:\d{1,2}[.)]|[-*])\s*$")
-_OWN = re.compile(
-    r"\b(?:you (?:went|go|moved?|wrote|said|took|chose|tried)|your|yours|attempt|instead"
-    r" of|not|example|e\.g)\b",
+    r"\b(?:answer|solution|should|must|correct|right move|only|just|simply|go|move|walk|take|head"
+    r"|proceed|need|try|expected|output|path|has\s+to\s+be|hint|reference|get)\b|\\boxed\{",
     re.IGNORECASE,
 )
 _WAY = r"(?:path|route|way|solution)s?"
@@ -58,7 +83,7 @@ _NONE = re.compile(
     r"(?:walled|cut|closed|sealed|fenced)\s+(?:in|off)|enclosed|"
     rf"(?:every|all|any)\s+(?:\w+\s+)?{_WAY}\s+(?:is|are)\s+blocked|"
     rf"do(?:es)?(?:\s+not|n['’]t)\s+exist\s+(?:an?|any)\s+(?:\w+\s+)?{_WAY}|{_WAY}\s+do(?:es)?(?:\s+not|n['’]t)\s+exist|"
-    rf"answer\s+is\s+N)\b|{NO_WAY}",
+    rf"answer\s+is\s+N)\b|^\s*N\s*$",
     re.IGNORECASE,
 )
 _OPEN_QUESTION = re.compile(
@@ -66,7 +91,12 @@ _OPEN_QUESTION = re.compile(
 )
 
 
-_COMPASS = {"east": "right", "south": "down", "west": "left", "north": "up"}
+class _Moves(NamedTuple):
+    """`text[start:end]` lists these moves (letters of `STEPS`)."""
+
+    start: int
+    end: int
+    moves: str
 
 
 def path_candidates(
@@ -75,98 +105,123 @@ def path_candidates(
     """Passages that may give the answer away.
 
     Args:
-        text: the feedback.
+        text: the feedback, as a reading.
         maze: the problem's.
         best: moves of a shortest path, or NO_PATH. Only stretches of as many moves can be one.
         attempt: the moves that it is about; to repeat them all is no news.
         write: an answer as the grader reads it.
     """
     text = text[:MAX_TEXT]
-    if best == NO_PATH:
-        return [
-            Candidate(one.start, one.end, f"\\boxed{{{write(NO_PATH)}}}") for one in _claims(text)
-        ]
-    runs = [run for run in _runs(text) if not _names_all_four(run)]
-    told = [window for run in runs for window in _windows(text, run, len(best), attempt)]
-    told += [cells for cells in cell_paths(text) if len(cells.moves) == len(best)]
-    told += whole_paths(text, maze, len(best), attempt or "")
-    parts = (
-        []
-        if told
-        else told_parts(text, runs, maze, best, "" if attempt in (None, NO_PATH) else str(attempt))
-    )
-    return [
-        Candidate(one.start, one.end, f"\\boxed{{{write(one.moves)}}}", part)
-        for some, part in ((told, False), (parts, True))
-        for one in some
-    ]
+    stated = _claims(text) if best == NO_PATH else _paths(text, maze, len(best), attempt)
+    return [Candidate(p.start, p.end, f"\\boxed{{{write(p.moves)}}}") for p in stated]
 
 
-def _names_all_four(run: list[Told]) -> bool:
-    """`right, down, left and up` says which moves there are."""
-    return sorted("".join(one.moves for one in run)) == sorted(STEPS)
+def _claims(text: str) -> Iterator[_Moves]:
+    for claim in _NONE.finditer(text):
+        if not _OPEN_QUESTION.search(cue_before(text, claim.start())):
+            yield _Moves(*claim.span(), NO_PATH)
 
 
-def _claims(text: str) -> Iterator[Told]:
-    for said in _NONE.finditer(text):
-        if not _OPEN_QUESTION.search(cue_before(text, said.start())):
-            yield Told(said.start(), said.end(), NO_PATH)
+def _paths(text: str, maze: Maze, length: int, attempt: str | None) -> Iterator[_Moves]:
+    backwards = BACKWARDS.search(text) is not None
+    for run in _runs(text, _mentions(text)):
+        whole = "".join(mention.moves for mention in run)
+        names_all = sorted(whole) == sorted(STEPS)  # `right, down, left and up`: which moves exist
+        if (
+            whole != attempt
+            and not names_all
+            and (length >= MIN_MOVES or _is_list(text, run, length))
+        ):
+            yield from _windows(run, length, backwards)
+    for path in _cell_lists(text, maze):
+        if len(path.moves) == length and path.moves != attempt:
+            yield path
 
 
-def _runs(text: str) -> Iterator[list[Told]]:
-    """Mentions of directions with hardly anything between them."""
-    run: list[Told] = []
-    for one in islice(_mentions(text), MAX_MOVES):
-        gap = text[run[-1].end : one.start] if run else ""
-        if run and (len(gap) > MAX_GAP or not _JOIN.fullmatch(gap)):
-            yield _without_separators(text, run)
+def _mentions(text: str) -> Iterator[_Moves]:
+    tokens = list(islice(_TOKEN.finditer(text), MAX_TOKENS))
+    has_words = any(token["word"] for token in tokens)
+    for token in tokens:
+        if token["arrow"] and has_words:
+            continue  # arrows between words separate them
+        word, letters = (token["word"] or "").lower(), (token["letters"] or "").upper()
+        moves = _MOVE_OF_WORD.get(word) or _MOVE_OF_SIGN.get(token["arrow"] or "") or letters
+        number = token["before"] or token["factor"] or token["times"] or token["often"] or "1"
+        times = _TIMES.get(number.lower()) or int(number)
+        # A word of the prose in small letters may be made of r, d, l and u; so may a single letter.
+        if letters and token["letters"].islower() and len(moves) < MIN_MOVES:
+            continue
+        yield _Moves(*token.span(), moves * min(times, MAX_TIMES) if len(moves) == 1 else moves)
+
+
+def _runs(text: str, mentions: Iterator[_Moves]) -> Iterator[list[_Moves]]:
+    """Moves that stand close together."""
+    run: list[_Moves] = []
+    for mention in mentions:
+        gap = text[run[-1].end : mention.start] if run else ""
+        if run and (len(gap) > MAX_GAP or _BREAK.search(gap)):
+            yield run
             run = []
-        run.append(one)
-    yield _without_separators(text, run)
+        run.append(mention)
+    if run:
+        yield run
 
 
-def _without_separators(text: str, run: list[Told]) -> list[Told]:
-    """Arrows between words are no moves."""
-    words = [one for one in run if text[one.end - 1].isalnum()]
-    return words or run
+def _is_list(text: str, run: list[_Moves], length: int) -> bool:
+    """Few moves count only where nothing else stands between them and no `if` or `your` in front;
+    a single one only where the text gives it as the answer.
+    """
+    joined = all(_JOIN.fullmatch(text, a.end, b.start) for a, b in pairwise(run))
+    cue = cue_before(text, run[0].start)
+    if not joined or sum(len(mention.moves) for mention in run) != length or _OWN.search(cue):
+        return False
+    line = text[: run[0].start].rpartition("\n")[2] + text[run[-1].end :].partition("\n")[0]
+    is_alone = not any(map(str.isalpha, line))
+    return length > 1 or is_alone or _TELLS.search(cue) is not None
 
 
-def _mentions(text: str) -> Iterator[Told]:
-    for found in _MOVE.finditer(spell_digits(text)):
-        word = re.sub(
-            "(?:wards?|s)$", "", found["move"] or found["run"] or found["letter"] or found["sign"]
-        )
-        moves = read_path(_COMPASS.get(word.lower(), word))
-        times = {"once": 1, "twice": 2, "thrice": 3}.get(
-            (found["often"] or found["twice"] or "").lower()
-        )
-        number = found["before"] or found["x"] or found["after"] or found["many"] or found["much"]
-        if moves and moves != NO_PATH:
-            yield Told(
-                found.start(), found.end(), moves * min(times or int(number or 1), MAX_TIMES)
-            )
-
-
-def _windows(text: str, run: list[Told], length: int, attempt: str | None) -> Iterator[Told]:
-    """Stretches of a run that have `length` moves."""
-    if "".join(one.moves for one in run) == attempt:
-        return
+def _windows(run: list[_Moves], length: int, backwards: bool) -> Iterator[_Moves]:
+    """Stretches of `length` moves, read from their end too where the text says so."""
     for i, first in enumerate(run):
         moves, k = "", i
         while k < len(run) and len(moves) < length:
             moves += run[k].moves
             k += 1
-        if len(moves) == length and (length > 1 or _is_told(text, first)):
-            yield Told(first.start, run[k - 1].end, moves)
+        if len(moves) == length:
+            yield _Moves(first.start, run[k - 1].end, moves)
+            if backwards:
+                reverse = moves[::-1]
+                yield _Moves(first.start, run[k - 1].end, reverse)
+                back = "".join(_BACK[move] for move in reverse)
+                yield _Moves(first.start, run[k - 1].end, back)
 
 
-def _is_told(text: str, one: Told) -> bool:
-    """A single direction is the answer only where it is given as one: the word is used for many
-    things.
-    """
-    around = text[: one.start] + text[one.end :]
-    label = _LABEL.search(text, max(0, one.start - 6), one.start)
-    cue = cue_before(text, label.start() if label else one.start)
-    line = text[text.rfind("\n", 0, one.start) + 1 : one.start] + text[one.end :].partition("\n")[0]
-    alone = not any(c.isalnum() for c in around) or not any(c.isalpha() for c in line)
-    return alone or bool(_TELLS.search(cue) and not _OWN.search(cue))
+def _cell_lists(text: str, maze: Maze) -> Iterator[_Moves]:
+    """Lists of cells as moves from the start; cells may be counted from 0 or 1 or named x first."""
+    for form in _CELL_FORMS:
+        run: list[re.Match[str]] = []
+        for cell in form.finditer(text):
+            if run and (cell.start() - run[-1].end() > MAX_GAP or len(run) == MAX_TOKENS):
+                yield from _as_moves(run, maze)
+                run = []
+            run.append(cell)
+        yield from _as_moves(run, maze)
+
+
+def _as_moves(run: list[re.Match[str]], maze: Maze) -> Iterator[_Moves]:
+    if len(run) < MIN_CELLS:
+        return
+    pairs = [(int(cell[1]), int(cell[2])) for cell in run]
+    for cells in (pairs, [(b, a) for a, b in pairs]):
+        for way in (cells, cells[::-1]):
+            steps = [_MOVE_OF_STEP.get((b[0] - a[0], b[1] - a[1]), "") for a, b in pairwise(way)]
+            if all(steps):
+                moves = "".join(steps)
+                yield _Moves(run[0].start(), run[-1].end(), moves)
+                for base in (0, 1):  # a list may leave out the start
+                    first = way[0][0] - base - maze.start[0], way[0][1] - base - maze.start[1]
+                    begun = _MOVE_OF_STEP.get(first, "")
+                    yield _Moves(run[0].start(), run[-1].end(), begun + moves)
+
+
+_MOVE_OF_STEP = {step: move for move, step in STEPS.items()}

@@ -41,6 +41,14 @@ def extract_boxed(text: str) -> str:
     return bare[1]
 
 
+def released_box(text: str) -> str | None:
+    """What `extract_boxed` finds; None where it raises."""
+    try:
+        return extract_boxed(text)
+    except ValueError:
+        return None
+
+
 def last_box(text: str) -> str | None:
     r"""What stands in the last `\boxed{`, up to its closing brace or the end of the text; None
     without a box.

@@ -1,88 +1,83 @@
-"""Numbers that are spelled out, read without moving a character: what is found can be pointed at in
-the text.
-"""
+"""Numbers: English words as digits, and the value of a text that is one number."""
 
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 
-_SMALL = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-]
-_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+_SMALL = _words(
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
+    " sixteen seventeen eighteen nineteen"
+)
+_TENS = _words("twenty thirty forty fifty sixty seventy eighty ninety")
+_ORDINALS = _words("first second third fourth fifth sixth seventh eighth ninth")
+_ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 _VALUE = {word: i for i, word in enumerate(_SMALL)} | {
     word: 10 * i for i, word in enumerate(_TENS, start=2)
 }
 
 _UNIT = "|".join(_SMALL[1:10])
 _LONGEST_FIRST = "|".join(sorted(_SMALL, key=len, reverse=True))
-_BELOW_100 = rf"(?:(?:{'|'.join(_TENS)})(?:[\s-]+(?:{_UNIT})\b)?|{_LONGEST_FIRST})"
-_NUMBER = re.compile(
-    rf"\b(?:(?:{_UNIT}|a)\s+hundred(?:\s+(?:and\s+)?{_BELOW_100})?|{_BELOW_100})\b",
+_BELOW_100 = rf"(?:(?:{'|'.join(_TENS)})(?:[\s-]{{1,3}}(?:{_UNIT})\b)?|{_LONGEST_FIRST})"
+_BELOW_1000 = (
+    rf"(?:(?:{_UNIT}|a)\s{{1,3}}hundred(?:\s{{1,3}}(?:and\s{{1,3}})?{_BELOW_100})?|{_BELOW_100})"
+)
+NUMBER_WORDS = re.compile(
+    rf"\b(?:(?:{_BELOW_1000}|a)\s{{1,3}}thousand(?:,?\s{{1,3}}(?:and\s{{1,3}})?{_BELOW_1000})?"
+    rf"|{_BELOW_1000}|(?P<ordinal>{'|'.join(_ORDINALS)}))\b",
     re.IGNORECASE | re.ASCII,
 )
+"""A number below a million, or `first` to `ninth`."""
+_LATEX_FRACTION = re.compile(r"\\[dt]?frac\s*\{([^{}]+)\}\s*\{([^{}]+)\}")
+_NUMBER = re.compile(
+    r"([+-]?)\s*(\d[\d,]*(?:\.\d*)?|\.\d+)\s*(?:/\s*(\d[\d,]*(?:\.\d*)?))?\s*(%)?", re.ASCII
+)
+
+
+def in_digits(words: re.Match[str]) -> str:
+    """The digits for a match of `NUMBER_WORDS`."""
+    if ordinal := words["ordinal"]:
+        nth = _ORDINALS.index(ordinal.lower()) + 1
+        return f"{nth}{_ENDINGS.get(nth, 'th')}"
+    total = part = 0
+    for word in re.split(r"[\s,-]+", words[0].lower()):
+        if word == "hundred":
+            part = 100 * max(part, 1)
+        elif word == "thousand":
+            total, part = 1000 * max(part, 1), 0
+        else:
+            part += _VALUE.get(word, 0)  # `a` and `and` have no value
+    return str(total + part)
 
 
 def spell_digits(text: str) -> str:
-    """`text` of the same length, numbers up to 999 in words written as digits and filled up with
-    spaces.
+    """`text` with digits for English number words.
 
-    >>> spell_digits("row two is forty-two")
-    'row 2   is 42       '
+    >>> spell_digits("the second row is forty-two, not two thousand and one")
+    'the 2nd row is 42, not 2001'
     """
-    return _NUMBER.sub(lambda found: str(_value(found[0])).ljust(len(found[0])), text)
+    return NUMBER_WORDS.sub(in_digits, text)
 
 
-_ORDINAL = re.compile(
-    r"\b(?:(first)|(second)|(third)|(fourth)|(fifth)|(sixth)|(seventh)|(eighth)|(ninth))\b",
-    re.IGNORECASE,
-)
-_ENDING = {1: "st", 2: "nd", 3: "rd"}
+def as_number(text: str) -> Fraction | None:
+    """The number that all of `text` is, if it is one: digits, fractions, per cent or words.
 
-
-def spell_ordinals(text: str) -> str:
-    """`text` of the same length with `1st` for `first`, up to `9th`.
-
-    >>> spell_ordinals("the second row")
-    'the 2nd    row'
+    >>> as_number(r"\\frac{1}{2}") == as_number("50%") == as_number("0.5")
+    True
     """
-
-    def digits(found: re.Match[str]) -> str:
-        nth = found.lastindex or 0
-        return f"{nth}{_ENDING.get(nth, 'th')}".ljust(len(found[0]))
-
-    return _ORDINAL.sub(digits, text)
-
-
-def number_spans(text: str) -> list[tuple[int, int]]:
-    """Where numbers in words stand."""
-    return [found.span() for found in _NUMBER.finditer(text)]
+    plain = _LATEX_FRACTION.sub(r"\1/\2", text.strip().strip("$").rstrip(".").strip())
+    number = _NUMBER.fullmatch(spell_digits(plain).strip())
+    if number is None:
+        return None
+    sign, above, below, percent = number.groups()
+    value = _fraction(above) / (_fraction(below or "1") or 1) / (100 if percent else 1)
+    return -value if sign == "-" else value
 
 
-def _value(words: str) -> int:
-    value = 0
-    for word in re.split(r"[\s-]+", words.lower()):
-        if word == "hundred":
-            value = 100 * max(value, 1)
-        elif word not in ("a", "and"):
-            value += _VALUE[word]
-    return value
+def _fraction(digits: str) -> Fraction:
+    return Fraction(digits.replace(",", "").rstrip(".") or "0")

@@ -1,22 +1,17 @@
-"""Whether a passage says the same as the reference answer, whatever the spelling."""
+"""Whether a passage equals the reference answer, or a text copies it or its worked solution."""
 
 from __future__ import annotations
 
 import re
-from fractions import Fraction
 
-from rltf_verl.envs.text.number_words import spell_digits
+from rltf_verl.envs.text.number_words import as_number, spell_digits
 
 MIN_TOKENS = 5
-"""Tokens from which on a reference is long enough that a text contains it by copying and not by
-chance.
-"""
+"""Tokens from which on a text repeats a reference by copying and not by chance."""
+N = 5
+"""Words of one n-gram: fewer are shared by chance, more are broken by one changed word."""
 
 _TOKEN = re.compile(r"[^\W_]+|-(?=[0-9])")
-_LATEX_FRACTION = re.compile(r"\\[dt]?frac\s*\{([^{}]+)\}\s*\{([^{}]+)\}")
-_NUMBER = re.compile(
-    r"([+-]?)\s*(\d[\d,]*(?:\.\d*)?|\.\d+)\s*(?:/\s*(\d[\d,]*(?:\.\d*)?))?\s*(%)?", re.ASCII
-)
 
 
 def same_answer(passage: str, reference: str) -> bool:
@@ -33,25 +28,6 @@ def same_answer(passage: str, reference: str) -> bool:
     return bool(tokens) and tokens_of(passage) == tokens
 
 
-def as_number(text: str) -> Fraction | None:
-    """The number that all of `text` is, if it is one: digits, fractions, per cent or words.
-
-    >>> as_number(r"\\frac{1}{2}") == as_number("50%") == as_number("0.5")
-    True
-    """
-    plain = _LATEX_FRACTION.sub(r"\1/\2", text.strip().strip("$").rstrip(".").strip())
-    found = _NUMBER.fullmatch(spell_digits(plain).strip())
-    if found is None:
-        return None
-    sign, above, below, percent = found.groups()
-    value = _fraction(above) / (_fraction(below or "1") or 1) / (100 if percent else 1)
-    return -value if sign == "-" else value
-
-
-def _fraction(digits: str) -> Fraction:
-    return Fraction(digits.replace(",", "").rstrip(".") or "0")
-
-
 def tokens_of(text: str) -> list[str]:
     """Words and numbers in lower case, numbers in digits, without punctuation and markup."""
     return _TOKEN.findall(spell_digits(text).casefold())
@@ -62,13 +38,28 @@ def find_reference(text: str, reference: str) -> tuple[int, int] | None:
     not.
 
     Short references are left to passages that look like an answer: a text may mention a 3 for many
-    reasons.
+    reasons. Number words of the text must be digits (`plain_text.readings`).
     """
     wanted = tokens_of(reference)
     if len(wanted) < MIN_TOKENS:
         return None
-    found = [(m[0].casefold(), m.span()) for m in _TOKEN.finditer(spell_digits(text))]
-    for i in range(len(found) - len(wanted) + 1):
-        if all(found[i + k][0] == token for k, token in enumerate(wanted)):
-            return found[i][1][0], found[i + len(wanted) - 1][1][1]
+    tokens = [(match[0].casefold(), match.span()) for match in _TOKEN.finditer(text)]
+    for i in range(len(tokens) - len(wanted) + 1):
+        if all(tokens[i + k][0] == token for k, token in enumerate(wanted)):
+            return tokens[i][1][0], tokens[i + len(wanted) - 1][1][1]
     return None
+
+
+def copied_share(text: str, solution: str, attempt: str = "") -> float:
+    """Share of the solution's n-grams, of those that the attempt lacks, that stand in the text; 0
+    if the attempt has them all.
+
+    >>> copied_share("so: add two and three to get five", "Add two and three to get five.")
+    1.0
+    """
+    wanted = _ngrams(tokens_of(solution)) - _ngrams(tokens_of(attempt))
+    return len(wanted & _ngrams(tokens_of(text))) / len(wanted) if wanted else 0.0
+
+
+def _ngrams(tokens: list[str]) -> set[tuple[str, ...]]:
+    return {tuple(tokens[i : i + N]) for i in range(len(tokens) - N + 1)}

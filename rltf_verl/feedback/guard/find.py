@@ -2,47 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from rltf_verl.envs.base import Env, FindsCandidates, GradesAsync, HasWorkedSolution
-from rltf_verl.envs.math.leaks import answer_candidates, undressed
-from rltf_verl.envs.text.boxed import last_box
-from rltf_verl.envs.text.plain_text import MAX_TEXT
-from rltf_verl.envs.text.readings import readings
-from rltf_verl.feedback.guard.equality import find_reference, same_answer
-from rltf_verl.feedback.guard.overlap import copied_share
-from rltf_verl.feedback.guard.spans import usual_candidates
+from rltf_verl.envs.text.plain_text import MAX_TEXT, readings
+from rltf_verl.feedback.guard.equality import copied_share, find_reference, same_answer
+from rltf_verl.feedback.guard.spans import answer_spans, quotations, reference_spans, undressed
 from rltf_verl.types import Problem
 
 LeakKind = Literal["answer", "part", "solution", "judged", "unreadable"]
 """The answer; a part of it; a copy of the worked solution; what only the additional check saw; a
 text that is too long to be read."""
 
-COMMON = frozenset(
-    (
-        "true",
-        "false",
-        "yes",
-        "no",
-        "none",
-        "left",
-        "right",
-        "up",
-        "down",
-        "north",
-        "south",
-        "east",
-        "west",
-        "even",
-        "odd",
-        "both",
-        "neither",
-        "all",
-    )
+COMMON = re.compile(
+    r"\s*(?:true|false|yes|no|none|left|right|up|down|north|south|east|west|even|odd|both|neither"
+    r"|all)\s*",
+    re.IGNORECASE,
 )
 """Answers that a text mentions for many reasons: they count only where an answer stands."""
+MIN_GRADED = 20
+"""Characters of an answer, beside four times those of the reference: longer passages are prose."""
 SHOWN = 80
 """Characters of the passage that a verdict quotes."""
 
@@ -84,8 +66,7 @@ def find_leaks(
         attempt: what it is about, which is wrong.
         settings: what counts.
 
-    A text of more than `plain_text.MAX_TEXT` characters is one leak, `unreadable`: no finder has
-    read it.
+    A text of more than `MAX_TEXT` characters is one leak, `unreadable`: no finder has read it.
     """
     settings = settings or GuardSettings()
     if len(text) > MAX_TEXT:
@@ -105,15 +86,15 @@ class _Grader:
 
     def __init__(self, env: Env, problem: Problem) -> None:
         self._env, self._problem = env, problem
-        self._known: dict[str, bool] = {}
+        self._verdicts: dict[str, bool] = {}
 
     def __call__(self, answer: str) -> bool:
-        if answer not in self._known:
+        if answer not in self._verdicts:
             try:
-                self._known[answer] = self._env.grade(self._problem, answer).correct
+                self._verdicts[answer] = self._env.grade(self._problem, answer).correct
             except Exception:
-                self._known[answer] = False
-        return self._known[answer]
+                self._verdicts[answer] = False
+        return self._verdicts[answer]
 
 
 def _answers(
@@ -129,24 +110,26 @@ def _answers(
             if (settings.parts or not c.part) and is_correct(c.answer):
                 yield Leak("part" if c.part else "answer", c.start, c.end)
         return
-    question = str(problem.data.get("question", ""))
-    told = (
-        ()
-        if not question
-        or problem.reference.strip().lower() in COMMON  # without it no number is known to be new
-        else answer_candidates(question, problem.reference, text, attempt)
-    )
-    bare = undressed(problem.reference)
-    # A grader that waits for others is not asked about a hundred passages.
-    asks = not isinstance(env, GradesAsync)
-    for c in (*usual_candidates(text), *told):
-        said = last_box(c.answer) or c.answer
-        same = same_answer(said, problem.reference) or same_answer(said, bare)
-        if same or (asks and is_correct(c.answer)):
-            yield Leak("answer", c.start, c.end)
-    repeated = find_reference(text, problem.reference)
-    if repeated is not None:
-        yield Leak("answer", *repeated)
+    question, reference = str(problem.data.get("question", "")), problem.reference
+    accepted = (reference, undressed(reference))
+    asked = [question[start:end] for start, end in quotations(question)]
+    for start, end in answer_spans(text):
+        passage = text[start:end]
+        if any(same_answer(passage, answer) for answer in accepted) or (
+            not isinstance(env, GradesAsync)
+            and len(passage) <= MIN_GRADED + 4 * len(reference)
+            and passage not in question
+            and not any(expression in passage for expression in asked)
+            and (is_correct(passage) or is_correct(f"\\boxed{{{passage}}}"))
+        ):
+            yield Leak("answer", start, end)
+    # Without the question no number is known to be new.
+    if question and not COMMON.fullmatch(reference):
+        for span in reference_spans(question, reference, text):
+            yield Leak("answer", *span)
+    copied = find_reference(text, reference)
+    if copied is not None:
+        yield Leak("answer", *copied)
 
 
 def _copies(

@@ -52,7 +52,6 @@ ASKED = {
     "shortest_path": {"grid": (("*", "O"), ("X", "#"))},
     "knights_knaves": {"quiz": "Ann says: Bob lies. Bob says: Ann lies. Who is who?"},
     "code": {"statement": "Print the sum of two numbers.", "entry": None, "starter": ""},
-    "house_style": {"question": "How does Brandt & Sons write the date May 17, 1998?"},
     "reasoning_gym": {"question": "What comes next: 1, 2, 4?", "task": "number_sequence"},
 }
 OWN = "Sort the letters of the word: rain. Answer with the letters alone."

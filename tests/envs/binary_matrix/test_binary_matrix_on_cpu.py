@@ -190,34 +190,6 @@ def test_explanations_of_what_cannot_be_compared(mode: str, text: str, said: str
     assert env.explain(problem, text, env.grade(problem, text), "hint").endswith(f" {said}")
 
 
-@given(env=envs, seed=st.integers(0, 2**32))
-@examples(60)
-def test_reference_is_graded_correct(env: BinaryMatrix, seed: int) -> None:
-    problem = BinaryMatrix(n_max=7).build(seed, 1, 0).train[0]
-    assert env.grade(problem, f"\\boxed{{{problem.reference}}}").correct
-
-
-@given(seed=st.integers(0, 2**32))
-@examples(30)
-def test_compact_reference_is_graded_correct(seed: int) -> None:
-    env = BinaryMatrix(style="compact", n_min=2, n_max=12)
-    problem = one_problem(env, seed)
-    assert env.grade(problem, f"\\boxed{{{problem.reference}}}").correct
-
-
-@given(env=envs, seed=st.integers(0, 99), text=texts, level=st.sampled_from(BELOW_FULL))
-@examples(150)
-def test_no_text_raises_and_no_explanation_below_full_answers(
-    env, seed: int, text: str, level: str
-) -> None:
-    problem = one_problem(env, seed)
-    grade = env.grade(problem, text)
-    told = env.explain(problem, text, grade, level)
-    assert "\n" not in told
-    assert not env.grade(problem, told).correct
-    assert problem.reference not in told
-
-
 @st.composite
 def answers(draw: st.DrawFn) -> tuple[BinaryMatrix, Problem, list[list[int]]]:
     """An n×n answer, some cells of which are right."""

@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rltf_verl.data.schema import problem_from_row, row_of
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import LEVELS
 from rltf_verl.envs.knights_knaves import puzzles
@@ -34,8 +33,7 @@ from rltf_verl.envs.knights_knaves.puzzles import Puzzle, _reordered
 from rltf_verl.envs.knights_knaves.text import read_release_roles
 from rltf_verl.feedback.guard import find_leaks
 from rltf_verl.types import Problem
-from tests.support.effort import examples, many
-from tests.support.hostile_texts import hostile_texts, texts
+from tests.support.effort import examples
 
 # SHA-256 of the release's 19 800 and 200 items at seed 0, of json.dumps with sorted keys.
 KEYS = ("names", "solution", "solution_text", "quiz")
@@ -256,14 +254,6 @@ def test_grading_and_the_compact_form_need_no_other_package() -> None:
 
 
 @pytest.mark.parametrize("env", ENVS)
-def test_every_reference_is_graded_correct(env: KnightsKnaves) -> None:
-    for seed in range(many(400)):
-        for problem in env.build(seed, 10, 0).train:
-            assert env.grade(problem, boxed(problem.reference)).correct
-            assert only_solution(problem.data["statements"]) == tuple(problem.data["solution"])
-
-
-@pytest.mark.parametrize("env", ENVS)
 def test_only_the_solution_is_correct(env: KnightsKnaves) -> None:
     for problem in PROBLEMS[id(env)][:20]:
         for roles in product((True, False), repeat=len(problem.data["names"])):
@@ -360,27 +350,6 @@ def test_truth_tables() -> None:
     assert holds(("not", ("lying", 0)), [True]) is True
 
 
-@pytest.mark.parametrize("env", ENVS)
-def test_problems_come_back_from_a_file_as_they_were(env: KnightsKnaves) -> None:
-    for problem in PROBLEMS[id(env)][:20]:
-        row = json.loads(json.dumps(row_of(problem, env.prompt(problem), "train")))
-        assert problem_from_row(row["extra_info"], row["reward_model"]) == problem
-
-
-@given(env=st.sampled_from(ENVS), i=st.integers(0, 99), text=texts(), level=st.sampled_from(LEVELS))
-@examples(300)
-def test_any_text(env: KnightsKnaves, i: int, text: str, level: str) -> None:
-    check_any_text(env, PROBLEMS[id(env)][i], text, level)
-
-
-@pytest.mark.parametrize("env", ENVS)
-def test_hostile_texts(env: KnightsKnaves) -> None:
-    problem = PROBLEMS[id(env)][0]
-    own = [*problem.data["names"], *problem.data["roles"], problem.reference]
-    for i, text in enumerate(hostile_texts(many(1000), *own)):
-        check_any_text(env, problem, text, LEVELS[i % 4])
-
-
 @st.composite
 def answers(draw: st.DrawFn) -> tuple[KnightsKnaves, Problem, str]:
     """Roles for some of the people, right or not."""
@@ -401,21 +370,12 @@ def answers(draw: st.DrawFn) -> tuple[KnightsKnaves, Problem, str]:
 @examples(300)
 def test_explanations_of_wrong_roles(case: tuple[KnightsKnaves, Problem, str], level: str) -> None:
     env, problem, text = case
-    check_any_text(env, problem, text, level)
     grade = env.grade(problem, text)
+    if level != "full" and not grade.correct:
+        assert find_leaks(env, problem, env.explain(problem, text, grade, level), text) == []
     if not grade.correct:
         full = env.explain(problem, text, grade, "full").rpartition("The solution is: ")[2]
         assert env.grade(problem, boxed(full)).correct
-
-
-def check_any_text(env: KnightsKnaves, problem: Problem, text: str, level: str) -> None:
-    """No text raises; an explanation below `full` neither is an answer nor holds one."""
-    grade = env.grade(problem, text)
-    said = env.explain(problem, text, grade, level)
-    assert "\n" not in said
-    if level != "full" and not grade.correct:
-        assert not env.grade(problem, said).correct
-        assert find_leaks(env, problem, said, text) == []
 
 
 @pytest.mark.parametrize(

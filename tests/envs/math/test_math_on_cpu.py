@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.envs import make_env
-from rltf_verl.envs.base import LEVELS, FindsCandidates, HasWorkedSolution
+from rltf_verl.envs.base import LEVELS, HasWorkedSolution
 from rltf_verl.envs.math.env import Math
 from rltf_verl.envs.math.sources import SOURCES, TEST_SETS
 from rltf_verl.feedback.guard.find import find_leaks
@@ -151,8 +151,8 @@ def test_any_text_is_graded_and_explained(reference: str, text: str, level: str,
     grade = env.grade(asked, text)
     assert env.explain(asked, text, grade, level)
     assert json.loads(json.dumps(dict(grade.details))) == grade.details
-    for candidate in env.candidates(asked, text, ""):
-        assert 0 <= candidate.start < candidate.end <= len(text)
+    for leak in find_leaks(env, asked, text):
+        assert 0 <= leak.start < leak.end <= len(text)
 
 
 @examples(60)
@@ -297,20 +297,8 @@ def test_a_copy_of_the_worked_solution_is_found() -> None:
     )
     asked = problem("7", solution=solution)
     assert isinstance(STRICT, HasWorkedSolution)
-    assert isinstance(STRICT, FindsCandidates)
     assert [leak.kind for leak in find_leaks(STRICT, asked, f"Well. {solution}")] == ["solution"]
     assert STRICT.worked_solution(problem("7")) == ""
-
-
-def test_candidates_are_few() -> None:
-    assert (
-        len(
-            STRICT.candidates(
-                problem("x"), "$x$ " * 10 + "".join(f"$x+{k}$ " for k in range(500)), ""
-            )
-        )
-        <= 20
-    )
 
 
 @pytest.mark.parametrize(

@@ -184,7 +184,7 @@ def test_splits_are_apart_and_repeat_with_the_seed() -> None:
 def test_items_without_a_usable_answer_are_left_out() -> None:
     splits = build("intermediate_integration", 30, 0, 1)
     assert all("Integral" not in p.reference for p in splits.train)
-    assert "items left out" in splits.notes[0]
+    assert "left out: reasoning-gym" in splits.notes[0]
 
 
 def test_parameters_reach_generator_and_scorer() -> None:

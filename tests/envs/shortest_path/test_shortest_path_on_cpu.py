@@ -12,16 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rltf_verl.data.schema import problem_from_row, row_of
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import LEVELS, Splits
 from rltf_verl.envs.shortest_path.env import ShortestPath
 from rltf_verl.envs.shortest_path.mazes import STEPS, Maze, is_path, shortest_path, walk
 from rltf_verl.envs.shortest_path.text import NO_PATH, find_path, read_path, read_release_path
-from rltf_verl.feedback.guard import find_leaks
 from rltf_verl.types import Problem
 from tests.support.effort import NIGHTLY, examples, many
-from tests.support.hostile_texts import hostile_texts, texts
 
 # SHA-256 of the release's 19 800 and 200 items at seed 0, of json.dumps with sorted keys.
 KEYS = ("grid", "start", "dest", "rows", "cols", "answer")
@@ -198,15 +195,6 @@ def test_strict_reads_the_end_of_a_text_without_a_box() -> None:
     assert find_path("right\ndown\n\nI do not know") is None
 
 
-@pytest.mark.parametrize("mode", ["official", "strict"])
-@pytest.mark.parametrize("style", ["official", "compact"])
-def test_every_reference_is_graded_correct(mode: str, style: str) -> None:
-    env = make_env("shortest_path", mode=mode, style=style)
-    for seed in range(many(400)):
-        for problem in env.build(seed, 10, 0).train:
-            assert env.grade(problem, boxed(problem.reference)).correct
-
-
 def all_paths(maze: Maze, length: int) -> int:
     return sum(is_path(maze, "".join(moves)) for moves in product(STEPS, repeat=length))
 
@@ -328,37 +316,6 @@ def test_compact_marks(answer: str, location: str, hint: str) -> None:
     assert told(COMPACT, FEASIBLE, "RRDD") == ["Your previous answer is correct.", "=", "=", "="]
     assert COMPACT.grade(INFEASIBLE, "N").correct
     assert COMPACT.prompt(FEASIBLE) == "*OO\nXXO\nOO#"
-
-
-@pytest.mark.parametrize("env", ENVS)
-def test_problems_come_back_from_a_file_as_they_were(env: ShortestPath) -> None:
-    for problem in problems_of(env)[:20]:
-        row = json.loads(json.dumps(row_of(problem, env.prompt(problem), "train")))
-        assert problem_from_row(row["extra_info"], row["reward_model"]) == problem
-
-
-@given(
-    env=st.sampled_from(ENVS), i=st.integers(0, 299), text=texts(), level=st.sampled_from(LEVELS)
-)
-@examples(300)
-def test_any_text(env: ShortestPath, i: int, text: str, level: str) -> None:
-    check_any_text(env, problems_of(env)[i], text, level)
-
-
-@pytest.mark.parametrize("env", ENVS)
-def test_hostile_texts(env: ShortestPath) -> None:
-    for i, text in enumerate(hostile_texts(many(1000))):
-        check_any_text(env, problems_of(env)[i % 300], text, LEVELS[i % 4])
-
-
-def check_any_text(env: ShortestPath, problem: Problem, text: str, level: str) -> None:
-    """No text raises; an explanation below `full` neither is an answer nor holds one."""
-    grade = env.grade(problem, text)
-    said = env.explain(problem, text, grade, level)
-    assert "\n" not in said
-    if level != "full" and not grade.correct:
-        assert not env.grade(problem, said).correct
-        assert find_leaks(env, problem, said, text) == []
 
 
 @given(

@@ -11,16 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rltf_verl.envs import make_env
 from rltf_verl.envs.base import LEVELS
-from rltf_verl.envs.house_style import conventions, letters
-from rltf_verl.envs.house_style.conventions import KINDS, share_of
-from rltf_verl.envs.house_style.text import read_entry
 from rltf_verl.feedback.guard import find_leaks
 from rltf_verl.tools.contract import check_env
 from rltf_verl.types import Problem
+from tests.recipes.house_style import conventions, house_style, letters, make_house
 from tests.support.effort import examples, many
 
+KINDS, share_of = conventions.KINDS, conventions.share_of
 FAMILIES = ("date", "entries", "reply")
 MAY_17 = {"year": 1998, "month": 5, "day": 7}
 ARCHIVE = {
@@ -70,13 +68,13 @@ REPLY = (
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_it_keeps_the_contract(family: str) -> None:
-    env = make_env("house_style", family=family, num_houses=3)
-    verdicts = check_env(env, num_problems=20, num_hostile=many(1000))
+    env = make_house(family=family)
+    verdicts = check_env(env, num_problems=50, num_hostile=many(1000))
     assert [(v.promise, v.broken) for v in verdicts if v.broken] == []
 
 
 def test_a_date_as_a_house_writes_it() -> None:
-    env = make_env("house_style")
+    env = make_house()
     assert KINDS["date"].written(MAY_17, ARCHIVE) == "1998.MAY.07"
     for text in ("1998.MAY.07", " `1998.MAY.07`\n", "In our style:\n**1998.MAY.07**"):
         assert env.grade(PROBLEM, text).correct, text
@@ -145,7 +143,7 @@ def test_no_practised_rule_writes_an_item_as_a_house_does(noun: str) -> None:
     kind = KINDS[noun]
     house, practice = kind.rules("house"), kind.rules("practice")
     assert len(house) >= 4 < len(practice)
-    env = make_env("house_style", family="date" if noun == "date" else "entries")
+    env = make_house(family="date" if noun == "date" else "entries")
     for problem in env.build(0, 40, 0).train:
         if problem.data["noun"] == noun:
             item = problem.data["item"]
@@ -155,7 +153,7 @@ def test_no_practised_rule_writes_an_item_as_a_house_does(noun: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_items_of_training_test_and_feedback_are_apart(family: str) -> None:
-    env = make_env("house_style", family=family, num_houses=2)
+    env = make_house(family=family, num_houses=2)
     splits = env.build(1, 60, 20)
     for share, problems in (("train", splits.train), ("test", splits.test)):
         for problem in problems:
@@ -168,7 +166,7 @@ def test_items_of_training_test_and_feedback_are_apart(family: str) -> None:
 
 
 def test_wordings_vary() -> None:
-    env = make_env("house_style")
+    env = make_house()
     problems = env.build(0, 60, 0).train
     item = conventions.DATE.plain(problems[0].data["item"])
     questions = {
@@ -182,7 +180,7 @@ def test_wordings_vary() -> None:
 
 
 def test_feedback_by_level() -> None:
-    env = make_env("house_style")
+    env = make_house()
 
     def said(text: str, level: str) -> str:
         return env.explain(PROBLEM, text, env.grade(PROBLEM, text), level)
@@ -201,7 +199,7 @@ def test_feedback_by_level() -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("level", LEVELS[:3])
 def test_no_hint_holds_the_answer_or_a_part_of_it(family: str, level: str) -> None:
-    env = make_env("house_style", family=family)
+    env = make_house(family=family)
     for problem in env.build(3, 60, 0).train:
         for text in ("I do not know.", "x"):
             said = env.explain(problem, text, env.grade(problem, text), level)
@@ -210,7 +208,7 @@ def test_no_hint_holds_the_answer_or_a_part_of_it(family: str, level: str) -> No
 
 
 def test_the_guard_finds_answers_and_parts() -> None:
-    env = make_env("house_style")
+    env = make_house()
 
     def kinds(text: str) -> list[str]:
         return [leak.kind for leak in find_leaks(env, PROBLEM, text, "7 May 1998")]
@@ -256,7 +254,7 @@ def test_the_rules_of_a_reply(text: str, broken: list[str]) -> None:
 
 
 def test_a_reply_scores_the_share_of_rules_that_it_keeps() -> None:
-    env = make_env("house_style", family="reply")
+    env = make_house(family="reply")
     problem = env.build(0, 1, 0).train[0]
     assert env.grade(problem, problem.reference).score == 1
     opening = problem.reference.partition("\n")[0]
@@ -267,32 +265,32 @@ def test_a_reply_scores_the_share_of_rules_that_it_keeps() -> None:
 @examples(50)
 @given(st.text())
 def test_any_text_is_read(text: str) -> None:
-    entry = read_entry(text)
+    entry = house_style.read_entry(text)
     assert entry is None or (entry and "\n" not in entry)
 
 
 def test_too_many_test_items_are_refused() -> None:
     with pytest.raises(ValueError, match="different test items"):
-        make_env("house_style").build(0, 0, 6_100)
+        make_house().build(0, 0, 6_100)
     with pytest.raises(ValueError, match="num_train=-1"):
-        make_env("house_style").build(0, -1, 0)
+        make_house().build(0, -1, 0)
 
 
 def test_the_example_of_a_hint_shows_what_the_rule_does_to_such_a_date() -> None:
     """Only a day below ten shows whether days have two digits."""
-    problems = make_env("house_style").build(0, 60, 0).train
-    env = make_env("house_style")
+    problems = make_house().build(0, 60, 0).train
+    env = make_house()
     alike = 0
     for problem in problems:
         said = env.explain(problem, "x", env.grade(problem, "x"), "hint")
         _, day, year = re.search(r"(\w{3})\|(\d\d)\|(\d\d)", said).groups()
         item = problem.data["item"]
         alike += (int(day) < 10, int(year) >= 30) == (item["day"] < 10, item["year"] < 2000)
-    assert alike > 55  # 40 draws may have none
+    assert alike > 55
 
 
 def test_so_does_the_letter_of_a_hint() -> None:
-    env = make_env("house_style", family="reply")
+    env = make_house(family="reply")
     alike = 0
     for problem in env.build(0, 60, 0).train:
         rule = problem.data["rule"]["date"]

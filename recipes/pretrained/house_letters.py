@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from rltf_verl.envs.house_style.conventions import (
+from house_conventions import (
     AMOUNT,
     DATE,
     KINDS,

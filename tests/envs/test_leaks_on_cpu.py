@@ -1,0 +1,250 @@
+"""What the leak guard finds in texts about the puzzles: leaks in plain English, nothing else."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rltf_verl.envs.base import FindsCandidates
+from rltf_verl.envs.binary_matrix.env import BinaryMatrix
+from rltf_verl.envs.knights_knaves.env import KnightsKnaves
+from rltf_verl.envs.shortest_path.env import ShortestPath
+from rltf_verl.envs.text.number_words import spell_digits
+from rltf_verl.envs.text.plain_text import MAX_TEXT, readings
+from rltf_verl.feedback.guard import find_leaks
+from rltf_verl.types import Problem
+from tests.support.effort import examples, many
+from tests.support.hostile_texts import hostile_texts, texts
+
+MATRIX = BinaryMatrix()
+SOLUTION = [[2, 1, 2, 3], [1, 0, 1, 2], [1, 0, 0, 1], [2, 1, 1, 2]]
+ZEROS = [[1, 1, 1, 1], [1, 0, 1, 1], [1, 0, 0, 1], [1, 1, 1, 1]]
+GRID = Problem("binary_matrix", 0, {"matrix": ZEROS, "solution": SOLUTION, "n": 4}, "")
+ROLES: dict[str, Any] = {
+    "names": ["Emma", "Noah", "Mia"],
+    "roles": ["a knight", "a knave"],
+    "statements": [["lying", 1], ["lying", 0], ["telling-truth", 0]],
+    "solution": [True, False, True],
+    "solution_text": "",
+    "quiz": 'Emma said, "Noah is a knave". According to Noah, "Emma is a knave".',
+}
+WHO = Problem("knights_knaves", 0, ROLES, "Emma is a knight, Noah is a knave, and Mia is a knight.")
+
+
+def maze(rows: str, answer: str) -> Problem:
+    cells = [list(row) for row in rows.split("/")]
+    place = {cell: [r, c] for r, row in enumerate(cells) for c, cell in enumerate(row)}
+    data = {"grid": cells, "start": place["*"], "dest": place["#"], "answer": answer}
+    return Problem("shortest_path", 0, data, answer)
+
+
+WRONG: dict[str, tuple[Any, Problem, str]] = {
+    "matrix": (MATRIX, GRID, "\\boxed{9 9 9 9\n1 0 1 2\n1 0 0 1\n2 1 1 2}"),
+    "roles": (
+        KnightsKnaves(),
+        WHO,
+        "\\boxed{Emma is a knave, Noah is a knave, Mia is a knave}",
+    ),
+    "path": (
+        ShortestPath(),
+        maze("*OO/XXO/OO#", "right, right, down, down"),
+        "\\boxed{right, down}",
+    ),
+    "near": (ShortestPath(), maze("*#O/XXO/OOO", "right"), "\\boxed{down}"),
+    "closed": (ShortestPath(), maze("*XO/XOO/OO#", "infeasible"), "\\boxed{right}"),
+}
+
+
+def kinds(name: str, text: str) -> set[str]:
+    env, problem, attempt = WRONG[name]
+    return {leak.kind for leak in find_leaks(env, problem, text, attempt)}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("matrix", "The correct grid:\n| 2 | 1 | 2 | 3 |\n| 1 0 1 2\n| 1 0 0 1\n| 2 1 1 2"),
+        ("matrix", "From the last cell back to the first: 2112 1001 2101 3212"),
+        ("matrix", "By column: 2 1 1 2; 1 0 0 1; 2 1 0 1; 3 2 1 2"),
+        ("matrix", "Row one should read two, one, two, three."),
+        ("matrix", "The fourth column is 3, 2, 1, 2"),
+        ("matrix", "the fourth cell of the first row must be 3"),
+        ("matrix", "Change the 9 at (1,4) to **3**"),
+        ("roles", "Correct: {'Emma': 'knight', 'Noah': 'knave', 'Mia': 'knight'}"),
+        ("roles", "| Emma | knight |\n| Noah | knave |\n| Mia | knight |"),
+        ("roles", "Look again: $\\text{Mia} = \\text{knight}$"),
+        ("roles", "Emma is not a knave."),
+        ("roles", "Noah lies, the others tell the truth."),
+        ("roles", "Everyone tells the truth except Noah"),
+        ("roles", "The two knights are Emma and Mia."),
+        ("roles", "Flip the roles of Emma and Mia."),
+        ("roles", "In order: knight, knave, knight."),
+        ("roles", "With 1 for a knight: 101"),
+        ("roles", "What Emma says is true."),
+        ("path", "Go two steps to the right, then down twice."),
+        ("path", "RRDD"),
+        ("path", "1. right\n2. right\n3. down\n4. down"),
+        ("path", "$\\text{right} \\rightarrow \\text{right} \\to \\text{down} \\to \\text{down}$"),
+        ("path", "Seen from the goal the moves were down, down, right, right."),
+        ("path", "The cells are (1, 1), (1, 2), (1, 3), (2, 3), (3, 3)."),
+        ("near", "The answer is: right"),
+        ("closed", "There is no path to the destination."),
+    ],
+)
+def test_a_plain_statement_is_a_leak(name: str, text: str) -> None:
+    assert kinds(name, text)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("matrix", "Row 2 is 1 0 1 2 and was right."),
+        ("matrix", "You put 3 at (1,4). Count 3 steps. Then 2."),
+        ("matrix", "(1,4) is wrong, the output must be a 4 by 4 matrix"),
+        ("matrix", "(1, " + "9" * 5000 + ") should be 2"),
+        ("roles", ROLES["quiz"]),
+        ("roles", "You said that Emma is a knave. Check whether that fits."),
+        ("roles", "If Emma is a knight, then Noah is a knave. Is Mia a knight?"),
+        ("roles", "Emma says that Noah is a knave. At least one of Emma and Mia is a knight."),
+        ("roles", "With your roles, what Emma said is true, but you call Emma a knave."),
+        ("roles", "Noah is a knave."),  # as the attempt has it
+        ("path", "You may go right, down, left or up."),
+        ("path", "You wrote right, down, which ends at (2, 2)."),
+        ("near", "Your move down is not right."),
+        ("closed", "If there is no path, write infeasible."),
+    ],
+)
+def test_what_is_no_news_is_no_leak(name: str, text: str) -> None:
+    assert kinds(name, text) == set()
+
+
+@given(
+    st.sampled_from([(" ", "\n"), (", ", "; "), ("", "/"), (" & ", " \\\\ "), (",", "],[")]),
+    st.text(max_size=60),
+    st.text(max_size=60),
+    st.booleans(),
+)
+def test_a_grid_between_any_words_is_found(
+    separators: tuple[str, str], before: str, after: str, in_words: bool
+) -> None:
+    cell, row = separators
+    values = ["zero", "one", "two", "three"] if in_words and cell else ["0", "1", "2", "3"]
+    answer = row.join(cell.join(values[v] for v in r) for r in SOLUTION)
+    assert "answer" in kinds("matrix", f"{before}\n\n: {answer} :\n\n{after}")
+
+
+@given(st.lists(st.lists(st.integers(0, 4), min_size=4, max_size=4), min_size=4, max_size=4))
+def test_another_matrix_is_never_the_answer(grid: list[list[int]]) -> None:
+    assert ("answer" in kinds("matrix", f"It is {grid}.")) == (grid == SOLUTION)
+
+
+@given(st.integers(1, 4), st.integers(1, 4), st.integers(0, 9))
+def test_a_claim_about_a_cell_leaks_if_it_is_right_and_news(r: int, c: int, v: int) -> None:
+    right, news = v == SOLUTION[r - 1][c - 1], r == 1
+    assert kinds("matrix", f"({r},{c}) should be {v}") == ({"part"} if right and news else set())
+
+
+def test_the_questions_own_matrix_may_be_quoted_even_if_it_is_the_answer_too() -> None:
+    same = next(p for p in MATRIX.build(0, 200, 0).train if p.data["matrix"] == p.data["solution"])
+    assert find_leaks(MATRIX, same, f"The input was {same.data['matrix']}; look again.") == []
+    assert find_leaks(MATRIX, same, f"The correct answer is {same.data['matrix']}.")
+
+
+@pytest.mark.parametrize("name", ["matrix", "roles", "path"])
+@pytest.mark.parametrize("style", ["official", "compact"])
+def test_only_level_full_is_a_leak(name: str, style: str) -> None:
+    env = type(WRONG[name][0])(style=style)
+    for problem in env.build(11, 30, 0).train:
+        for attempt in ("\\boxed{down, right}", "is a knight", "\\boxed{0 1}", "", "aBcde"):
+            grade = env.grade(problem, attempt)
+            for level in ("verdict", "location", "hint") if not grade.correct else ():
+                text = env.explain(problem, attempt, grade, level)
+                assert find_leaks(env, problem, text, attempt) == [], (level, text)
+            if not grade.correct:
+                full = env.explain(problem, attempt, grade, "full")
+                assert find_leaks(env, problem, full, attempt), full
+
+
+def check_candidates(text: str) -> None:
+    for env, problem, _ in WRONG.values():
+        assert isinstance(env, FindsCandidates)
+        for candidate in env.candidates(problem, text, text):
+            assert 0 <= candidate.start < candidate.end <= len(text)
+
+
+@given(texts("Emma", "Noah is a knave", "knight", "right x 9", "row", "(1,1)", "9" * 4400))
+@examples(200)
+def test_every_candidate_and_reading_points_into_the_text(text: str) -> None:
+    check_candidates(text)
+    for view in readings(text):
+        assert len(view.text) == len(view.starts) == len(view.ends)
+        assert all(0 <= a < b <= len(text) for a, b in zip(view.starts, view.ends, strict=True))
+
+
+def test_hostile_texts_raise_nothing() -> None:
+    for text in hostile_texts(
+        many(1000), "Emma", "Noah", "knight", "is", "must be", "(1,", "row 1"
+    ):
+        check_candidates(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("𝟖４ 8\u200b4 ٨٤ ⑧④", "84 84 84 84"),
+        (r"\mathbf{84} **84** <td>84</td>", "84 84 | 84|"),
+        (r"\frac{1}{2} x²", "1/2 x²"),
+        ("forty-two, the second, two thousand and five", "42, the 2nd, 2005"),
+        ("It is due once more.", "It is due once more."),
+    ],
+)
+def test_what_a_reader_sees(text: str, plain: str) -> None:
+    assert " ".join(readings(text)[-1].text.split()) == plain
+
+
+UNITS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+TENS = ["", "", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+
+
+def spelled(value: int) -> str:
+    """A number without ten to nineteen in it."""
+    if value >= 1000:
+        rest = f" {spelled(value % 1000)}" if value % 1000 else ""
+        return f"{spelled(value // 1000)} thousand{rest}"
+    if value >= 100:
+        rest = f" and {spelled(value % 100)}" if value % 100 else ""
+        return f"{UNITS[value // 100]} hundred{rest}"
+    if value < 10:
+        return UNITS[value]
+    return TENS[value // 10] + (f"-{UNITS[value % 10]}" if value % 10 else "")
+
+
+@given(st.integers(0, 99_999).filter(lambda n: n // 10 % 10 != 1 and n // 10_000 != 1))
+def test_number_words_come_back_as_their_number(value: int) -> None:
+    assert spell_digits(spelled(value)) == str(value)
+
+
+def test_a_text_that_is_too_long_to_be_read_is_withheld() -> None:
+    assert [leak.kind for leak in find_leaks(MATRIX, GRID, "a" * (MAX_TEXT + 1))] == ["unreadable"]
+    assert find_leaks(MATRIX, GRID, "a" * MAX_TEXT) == []
+
+
+PIECES = (
+    *("Emma ", "Emma, ", "Emma is ", "Emma's role ", "knight ", "knight: ", "right ", "1. ", "+"),
+    *("hundred ", " ", "no ", "not ", "RD", ": ", "is ", "3 steps ", "1 ", "(1,1)", "(1,1) "),
+    *("row 1 ", "one ", "1st ", "\\frac{", "**", "$", '"', "answer is ", "11 ", "9", "everyone "),
+)
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_no_repetition_takes_long(piece: str) -> None:
+    """A quadratic expression takes seconds or minutes on so long a text."""
+    text = (piece * MAX_TEXT)[:MAX_TEXT]
+    start = time.process_time()
+    for env, problem, _ in WRONG.values():
+        find_leaks(env, problem, text, text)
+    assert time.process_time() - start < 20
