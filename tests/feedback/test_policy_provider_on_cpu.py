@@ -122,7 +122,7 @@ def test_what_it_declares():
 
 def test_an_unknown_template_names_the_key_and_the_closest():
     with pytest.raises(
-        ValueError, match=r"rltf\.feedback\.critic='compat' is not known.*Did you mean 'compact'"
+        ValueError, match=r"rltf\.feedback\.critic='compat': is not known.*Did you mean 'compact'"
     ):
         make_provider("policy", critic="compat")
 
@@ -165,7 +165,7 @@ async def test_a_failing_half_of_a_pair_says_its_own_name():
             {**PAIR, "odd": {}},
             r"rltf\.feedback\.odd=\{\}: has no `provider`; name one, e\.g\. \{provider: policy\}",
         ),
-        ({**PAIR, "odd": {"provider": "polcy"}}, r"'polcy' is not known.*Did you mean 'policy'"),
+        ({**PAIR, "odd": {"provider": "polcy"}}, r"'polcy': is not known.*Did you mean 'policy'"),
         (
             {**PAIR, "odd": {"provider": "policy", "critc": 1}},
             r"policy has no option 'critc'.*Did you mean 'critic'",

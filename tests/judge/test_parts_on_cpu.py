@@ -201,7 +201,7 @@ BAD = {
     ),
     "a style": (
         {"endpoint": URL, "style": "hnt"},
-        r"rltf\.feedback\.style='hnt' is not known.*Did you mean 'hint'",
+        r"rltf\.feedback\.style='hnt': is not known.*Did you mean 'hint'",
     ),
 }
 

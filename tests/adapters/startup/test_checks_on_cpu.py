@@ -42,7 +42,7 @@ REFUSED = {  # what is set, and how the message starts
     "wrong value": ("rltf.gamma=2", "rltf.gamma=2: must be in [0, 1]"),
     "unknown environment": (
         "rltf.env.name=binary_matrx",
-        "rltf.env.name='binary_matrx' is not known; known: ",
+        "rltf.env.name='binary_matrx': is not known; known: ",
     ),
     "unknown option": (
         "rltf.env.n_mim=3",
@@ -51,11 +51,11 @@ REFUSED = {  # what is set, and how the message starts
     "option out of range": ("rltf.env.n_min=1", "rltf.env.n_min=1: must be in [2, 100]"),
     "unknown provider": (
         "rltf.feedback.provider=jugde",
-        "rltf.feedback.provider='jugde' is not known; known: ",
+        "rltf.feedback.provider='jugde': is not known; known: ",
     ),
     "unknown level": (
         "rltf.feedback.level=fully",
-        "rltf.feedback.level='fully' is not known; known: ",
+        "rltf.feedback.level='fully': is not known; known: ",
     ),
     "a provider that states the answer, and nobody said that it is meant to": (
         "rltf.feedback.level=full",
@@ -67,7 +67,7 @@ REFUSED = {  # what is set, and how the message starts
     ),
     "unknown template": (
         "rltf.episode.revise=guid",
-        "rltf.episode.revise='guid' is not known; known: ",
+        "rltf.episode.revise='guid': is not known; known: ",
     ),
     "bypass_mode": (
         "algorithm.rollout_correction.bypass_mode=true",
@@ -104,7 +104,7 @@ REFUSED = {  # what is set, and how the message starts
     ),
     "unknown critic": (
         "rltf.feedback_modeling.critic=critic",
-        "rltf.feedback_modeling.critic='critic' is not known; known: ",
+        "rltf.feedback_modeling.critic='critic': is not known; known: ",
     ),
     "KL in reward": (
         "algorithm.use_kl_in_reward=true",

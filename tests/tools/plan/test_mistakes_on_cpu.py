@@ -162,7 +162,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     ),
     "judge's style misspelt": (
         ["rltf/feedback=judge", *JUDGE, "rltf.feedback.style=hnit"],
-        "rltf.feedback.style='hnit' is not known",
+        "rltf.feedback.style='hnit': is not known",
     ),
     "reward function misspelt": (
         ["custom_reward_function.name=score"],
