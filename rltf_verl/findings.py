@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeVar
 
-from rltf_verl.kinds import plain, shown
+from rltf_verl.kinds import clean, plain, shown
 
 Level = Literal["error", "warning", "note"]
 Subject = TypeVar("Subject")
@@ -30,7 +30,7 @@ class Finding:
         value = shown(self.value, self.key) if self.quoted else plain(self.value, self.key)
         head = f"{self.key}={value}: " if self.key else ""
         text = "; ".join(part for part in (self.why, self.fix) if part)
-        return " ".join(f"{head}{text}".split())
+        return clean(" ".join(f"{head}{text}".split()))
 
     def under(self, block: str) -> Finding:
         """The same, with the key seen from outside of `block`."""
@@ -47,6 +47,9 @@ class ConfigError(ValueError):
     def __init__(self, finding: Finding | str) -> None:
         super().__init__(str(finding))
         self.finding = finding if isinstance(finding, Finding) else Finding("", None, finding, "")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ConfigError, (self.finding,)
 
 
 @dataclass(frozen=True)

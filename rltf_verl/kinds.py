@@ -155,14 +155,23 @@ _SECRET_TEXT = re.compile(
     r"|\b(?:sk|pk|hf|gsk|ghp|key|tok)[-_](?=[\w-]*\d)[\w-]{6,}"  # sk-proj-1a2b, hf_1a2b
     r"|\bAKIA[0-9A-Z]{12,}"
     r"|(?<=bearer )\S+"
-    r"|(?<=[?&]key=)[^&\s]+",
+    r"|(?<=[?&])[\w-]*(?:key|token|secret)=[^&\s'\"]+",
     re.IGNORECASE,
 )
 
 
+_VARIABLE = re.compile(r"[A-Z]{1,12}|[A-Z]+(?:_[A-Z0-9]+)+")
+"""Names of environment variables; anything else under `api_key_env` may be the key itself."""
+
+
+def clean(text: str) -> str:
+    """A text without what looks like a secret."""
+    return _SECRET_TEXT.sub(SECRET, text)
+
+
 def shown(value: object, key: str = "") -> str:
     """A value in one line of a message; `…` for a secret, by its key or its looks."""
-    text = _SECRET_TEXT.sub(SECRET, repr(_without_secrets(value, key)))
+    text = clean(repr(_without_secrets(value, key)))
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
 
@@ -170,7 +179,7 @@ def plain(value: object, key: str = "") -> str:
     """A value as it was typed, where that is short and in one line; secrets as of `shown`."""
     value = _without_secrets(value, key)
     short = isinstance(value, str) and value.isprintable() and len(value) <= MAX_SHOWN
-    return _SECRET_TEXT.sub(SECRET, str(value)) if short else shown(value)
+    return clean(str(value)) if short else shown(value)
 
 
 def _without_secrets(value: object, key: str) -> object:
@@ -178,7 +187,10 @@ def _without_secrets(value: object, key: str) -> object:
         return {name: _without_secrets(inner, str(name)) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):
         return [_without_secrets(inner, key) for inner in value]
-    return SECRET if isinstance(value, str) and value and _SECRET_KEY.search(key) else value
+    if not isinstance(value, str) or not value:
+        return value
+    misplaced = key.endswith("api_key_env") and not _VARIABLE.fullmatch(value)
+    return SECRET if misplaced or _SECRET_KEY.search(key) else value
 
 
 def type_hints(of: Any, *, include_extras: bool = False) -> Mapping[str, Any]:

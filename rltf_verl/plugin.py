@@ -116,10 +116,3 @@ def _checks(module: ModuleType) -> None:
     from rltf_verl.adapters.startup.hook import check_before_start
 
     check_before_start(module)
-
-
-@wrapt.when_imported("hydra._internal.hydra")
-def _command_line(module: ModuleType) -> None:
-    from rltf_verl.adapters.startup.hydra_words import say_in_one_line
-
-    say_in_one_line(module)

@@ -1,4 +1,4 @@
-"""Pace, breaker, counters and settings, by the clock of the test."""
+"""RateLimit, breaker, counters and settings, by the clock of the test."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import sys
 import pytest
 
 from rltf_verl.feedback import make_provider
-from rltf_verl.judge.breaker import Breaker
 from rltf_verl.judge.client import Fault, read_reply, retry_after
-from rltf_verl.judge.pace import Pace
+from rltf_verl.judge.limits import Breaker, RateLimit
 from rltf_verl.judge.settings import Price
 from rltf_verl.judge.stats import Stats
 
 
-def starts(pace: Pace, arrivals: list[float], amount: float = 1.0) -> list[float]:
+def starts(pace: RateLimit, arrivals: list[float], amount: float = 1.0) -> list[float]:
     """When requests that arrive at these times start."""
     started = []
     for now in arrivals:
@@ -26,19 +25,19 @@ def starts(pace: Pace, arrivals: list[float], amount: float = 1.0) -> list[float
 
 
 def test_a_pace_lets_a_second_of_requests_through_at_once_and_then_one_by_one() -> None:
-    begun = starts(Pace(120), [100.0] * 6)
+    begun = starts(RateLimit(120), [100.0] * 6)
     assert begun == pytest.approx([100.0, 100.0, 100.0, 100.5, 101.0, 101.5])
 
 
 def test_over_any_stretch_a_pace_keeps_its_promise() -> None:
-    begun = starts(Pace(600), [0.0] * 50 + [9.0] * 50)
+    begun = starts(RateLimit(600), [0.0] * 50 + [9.0] * 50)
     for i, start in enumerate(begun):
         for n, end in enumerate(begun[i:], start=1):
             assert n <= 600 / 60 * (end - start + 1) + 1 + 1e-6
 
 
 def test_a_pace_learns_what_a_request_really_took() -> None:
-    pace = Pace(60)
+    pace = RateLimit(60)
     pace.take(0.0, 10)
     assert pace.wait(0.0) == pytest.approx(9.0)
     pace.correct(-8)
@@ -46,7 +45,7 @@ def test_a_pace_learns_what_a_request_really_took() -> None:
 
 
 def test_no_pace_waits_for_nothing() -> None:
-    assert starts(Pace(None), [0.0] * 1000) == [0.0] * 1000
+    assert starts(RateLimit(None), [0.0] * 1000) == [0.0] * 1000
 
 
 def test_a_breaker_rides_out_a_short_outage() -> None:

@@ -15,7 +15,6 @@ from omegaconf import DictConfig, OmegaConf
 from verl.trainer.ppo.utils import need_critic
 
 from rltf_verl.adapters.adopt.checking import (
-    TO_OURS,
     checked_config,
     rows_are_here,
     say_what_a_logger_needs,
@@ -38,7 +37,7 @@ from rltf_verl.adapters.adopt.settings import (
 )
 from rltf_verl.adapters.adopt.sizes import make_room, settle
 from rltf_verl.adapters.startup.files import DATA, REWARD_FUNCTION
-from rltf_verl.adapters.startup.verl_settings import USELESS
+from rltf_verl.adapters.startup.rules import USELESS
 from rltf_verl.config import ConfigError
 from rltf_verl.data.made_for import OWN, MadeFor, made_for
 from rltf_verl.data.schema import environments_of, files_of
@@ -207,7 +206,7 @@ def _refuse_another_run(theirs: DictConfig) -> None:
         )
     for key in ANOTHER_RUN:
         if OmegaConf.select(theirs, key):
-            why = TO_OURS.sub("", USELESS[key])
+            why = USELESS[key][0]
             raise ConfigError(f"{key}=True: {why}. Adopt the run without it")
 
 
@@ -238,7 +237,9 @@ def _translate(settings: Settings, theirs: DictConfig) -> None:
         settings.change("rltf.updates_per_batch", batch // size, why)
     _refill(settings, theirs, mode)
     if theirs.algorithm.use_kl_in_reward:
-        settings.drop(["algorithm.use_kl_in_reward"], USELESS["algorithm.use_kl_in_reward"])
+        settings.drop(
+            ["algorithm.use_kl_in_reward"], "; ".join(USELESS["algorithm.use_kl_in_reward"])
+        )
         settings.change(f"{ACTOR}.use_kl_loss", True, "the KL goes into the loss")
         settings.change(f"{ACTOR}.kl_loss_coef", theirs.algorithm.kl_ctrl.kl_coef, "of kl_ctrl")
     if int(theirs.actor_rollout_ref.rollout.n) < 2:

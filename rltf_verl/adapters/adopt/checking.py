@@ -18,11 +18,9 @@ from rltf_verl.adapters.startup.files import (
     check_dataset,
     resolve_files,
 )
-from rltf_verl.adapters.startup.logger import check_loggers
-from rltf_verl.adapters.startup.machine import cpu_combinations
-from rltf_verl.adapters.startup.modes import mode_combinations
+from rltf_verl.adapters.startup.machine import check_loggers
+from rltf_verl.adapters.startup.rules import VERL, rule_findings
 from rltf_verl.adapters.startup.values import too_few_devices
-from rltf_verl.adapters.startup.verl_settings import ignored_settings, verl_combinations
 from rltf_verl.config import ConfigError
 from rltf_verl.data.schema import files_of
 
@@ -39,10 +37,9 @@ def checked_config(settings: Settings, extra: Settings) -> DictConfig:
     while True:
         config = composed("rltf", [*settings.overrides, *extra.overrides])
         seen = checkable(config)
-        combinations = verl_combinations(seen) + mode_combinations(seen) + cpu_combinations(seen)
-        refused = [message for ok, message in combinations if not ok]
-        said = [*refused, *too_few_devices(seen), *ignored_settings(seen)]
-        if not sum(_dropped(settings, message) for message in said):
+        refused, unread = (rule_findings(seen, level, VERL) for level in ("error", "warning"))
+        said = [*refused, *too_few_devices(seen), *unread]
+        if not sum(_dropped(settings, str(message)) for message in said):
             break
     parts = checks.checked_parts(seen)
     for key in DATA:

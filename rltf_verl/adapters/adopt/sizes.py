@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 from rltf_verl.adapters.adopt.checking import checkable, rows_are_here
 from rltf_verl.adapters.adopt.settings import ACTOR, ROLLOUT, Settings, composed
 from rltf_verl.adapters.startup import checks
-from rltf_verl.envs.trials import Trials
+from rltf_verl.envs.dry_run import DryRun
 
 STAY = (
     "data.train_batch_size",
@@ -83,22 +83,23 @@ def make_room(
     if not rows_are_here(config):
         return False
     seen, answer = checkable(config), int(config.data.max_response_length)
-    parts, trials = checks.parts_of(seen), Trials()
-    messages = list(checks.refused_model(seen, parts, trials))
+    parts, dry_run = checks.parts_of(seen), DryRun()
+    messages = [*map(str, checks.refused_model(seen, parts, dry_run))]
     while extra.get(PROMPT) is None and (found := _too_long(messages)) is not None:
         needed = int(found[2]) + answer
         OmegaConf.update(seen, PROMPT, needed)
         for key in TOKEN_LIMITS:
             if (limit := OmegaConf.select(seen, key)) is not None:
                 OmegaConf.update(seen, key, max(int(limit), needed + answer))
-        before, messages = messages, list(checks.refused_model(seen, parts, trials))
+        before = messages
+        messages = [*map(str, checks.refused_model(seen, parts, dry_run))]
         if messages and _too_long(messages) is None:  # the model cannot read that much
             messages = [*before, *(f"that limit is refused too: {message}" for message in messages)]
             break
         settings.change(PROMPT, needed, f"{found[1]}, and the attempt up to {answer}{found[3]}")
         _widen(settings, theirs, needed + answer)
     notes += [f"a start would be refused: {message}" for message in messages]
-    notes += trials.lines()
+    notes += map(str, dry_run.findings())
     return True
 
 

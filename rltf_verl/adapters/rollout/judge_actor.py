@@ -18,9 +18,10 @@ import ray
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from rltf_verl.findings import ConfigError
 from rltf_verl.judge.gateway import Judge
 from rltf_verl.judge.runtime import JudgeRuntime, runtime_of
-from rltf_verl.judge.settings import JudgeSettings, SettingError
+from rltf_verl.judge.settings import JudgeSettings
 from rltf_verl.judge.wire import Call, JudgeUnavailable, Reply
 
 logger = logging.getLogger(__name__)
@@ -75,7 +76,7 @@ class JudgeServer:
 
     async def last_failures(self) -> str:
         """The last one of each endpoint that had one, with what to change."""
-        lasts = (runtime.news.last for runtime in self._runtimes.values())
+        lasts = (runtime.failures.last for runtime in self._runtimes.values())
         return "; ".join(dict.fromkeys(last for last in lasts if last))
 
     def _runtime(self, settings: JudgeSettings) -> JudgeRuntime:
@@ -151,8 +152,8 @@ class JudgeOfTheJob:
             ray.get(self._server.prepare.remote(judge.settings), timeout=START_S)
         except RayTaskError as error:
             cause = error.cause
-            if isinstance(cause, SettingError):
-                raise cause.under(judge.block) from None
+            if isinstance(cause, ConfigError):
+                raise ConfigError(cause.finding.under(judge.block)) from None
             raise ValueError(str(cause)) from None
 
     def metrics(self) -> dict[str, float]:

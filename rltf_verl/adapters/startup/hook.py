@@ -1,16 +1,18 @@
-"""Where verl has no hook: our checks run inside its `validate_config`."""
+"""Our checks inside verl's `validate_config`: verl has no hook there."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import io
+import warnings
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from rltf_verl.adapters.cpu import prepare_processes
+from rltf_verl.findings import Finding
 
 
 def check_before_start(verl_config: Any) -> None:
@@ -28,14 +30,16 @@ def check_before_start(verl_config: Any) -> None:
     @functools.wraps(original)
     def validate_config(config: DictConfig, *args: Any, **kwargs: Any) -> Any:
         if config.get("rltf") is not None:
-            # here, because it loads verl
-            from rltf_verl.adapters.startup.checks import check_driver
-
             by_a_user = HydraConfig.initialized()
             if by_a_user:  # before the checks, which take as long as its imports
                 prepare_processes(config)
             try:
-                check_driver(config)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # verl names each engine that is not installed
+                    # here, because it loads verl
+                    from rltf_verl.adapters.startup.checks import check_driver
+
+                    check_driver(config)
                 return original(config, *args, **kwargs)
             except (ValueError, AssertionError) as error:  # ConfigError; verl's own refusals
                 if by_a_user:  # Hydra would print where it was raised
@@ -47,8 +51,8 @@ def check_before_start(verl_config: Any) -> None:
     verl_config.validate_config = validate_config
 
 
-def refused_by_verl(config: DictConfig) -> list[str]:
-    """What verl's own validation says, which stops at the first."""
+def refused_by_verl(config: DictConfig) -> list[Finding]:
+    """The first refusal of verl's own validation."""
     from verl.trainer.ppo.utils import need_critic, need_reference_policy
     from verl.utils.config import validate_config
 
@@ -57,5 +61,5 @@ def refused_by_verl(config: DictConfig) -> list[str]:
         with contextlib.redirect_stdout(io.StringIO()):
             validate(config, need_reference_policy(config), need_critic(config))
     except Exception as error:  # assertions, and what dataclasses raise
-        return [" ".join(f"verl: {error}".split())]
+        return [Finding("", None, f"verl: {error}", "")]
     return []

@@ -1,5 +1,5 @@
-"""What makes a run another experiment, written into its checkpoints: one of another method is not
-resumed silently.
+"""The stamp of an experiment, in its checkpoints: a checkpoint of another method is not resumed
+silently.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from verl.utils.checkpoint.checkpoint_manager import find_latest_ckpt_path
 
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.data.schema import files_of, read_provenance
+from rltf_verl.findings import Finding
 from rltf_verl.runlog.files import STAMP
 
 logger = logging.getLogger(__name__)
@@ -98,12 +99,13 @@ def check_resume(config: DictConfig, rltf: RLTFConfig) -> None:
     trouble = _differences(old, new) if isinstance(old, dict) else ["unreadable"]
     if trouble:
         more = f"; and {len(trouble) - NUM_SHOWN} more" if len(trouble) > NUM_SHOWN else ""
-        raise ConfigError(
-            f"trainer.default_local_dir={config.trainer.default_local_dir}: {folder.name} is of"
-            f" another experiment ({'; '.join(trouble[:NUM_SHOWN])}{more}); set another"
-            " trainer.experiment_name, or trainer.resume_mode=disable to start anew, or delete"
-            f" {path} to resume all the same"
+        why = f"{folder.name} is of another experiment ({'; '.join(trouble[:NUM_SHOWN])}{more})"
+        fix = (
+            "set another trainer.experiment_name, or trainer.resume_mode=disable to start again, or"
+            f" delete {path} to resume all the same"
         )
+        place = config.trainer.default_local_dir
+        raise ConfigError(Finding("trainer.default_local_dir", place, why, fix))
     _check_optimiser(config, old, new)
 
 
@@ -115,11 +117,12 @@ def _check_optimiser(config: DictConfig, old: Mapping[str, Any], new: Mapping[st
         return
     for key in OPTIMISER:
         if old.get(key, new[key]) != new[key]:
-            raise ConfigError(
-                f"{key}={new[key]}: the checkpoint's optimiser would go on with {old[key]}; set it"
-                " to that, or actor_rollout_ref.actor.checkpoint.load_contents=[model] to start"
-                " the optimiser anew"
+            why = f"the checkpoint's optimiser would continue with {old[key]}"
+            fix = (
+                "set it to that, or actor_rollout_ref.actor.checkpoint.load_contents=[model] for a"
+                " new optimiser"
             )
+            raise ConfigError(Finding(key, new[key], why, fix))
 
 
 def write_stamp(config: DictConfig, rltf: RLTFConfig, step: int) -> None:

@@ -10,7 +10,7 @@ from transfer_queue import KVBatchMeta
 from verl.workers.config import ActorConfig
 
 from rltf_verl.adapters.queue.columns import SAMPLER_LOG_PROBS
-from rltf_verl.adapters.startup.verl_settings import TOKEN_SUM_LOSSES
+from rltf_verl.adapters.startup.rules import TOKEN_SUM_LOSSES
 from rltf_verl.adapters.training.teacher import TeacherOutput
 from rltf_verl.algos.targets import RowBatch, RowTargets, sampled_tokens
 

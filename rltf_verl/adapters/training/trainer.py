@@ -75,7 +75,7 @@ from rltf_verl.adapters.training.trained import (
     target_columns,
 )
 from rltf_verl.adapters.training.vital import Vital, vital_actors, watched
-from rltf_verl.envs.trials import Trials
+from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.objectives import (
     objective_shares,
     objective_weights,
@@ -139,12 +139,12 @@ class RLTFTrainerMixin(_Trainer):
             self.config
         ):  # the agent loops want to know which validation is the last one
             self.config.trainer.total_training_steps = self.total_training_steps
-        trials = Trials()
+        dry_run = DryRun()
         check_prompt_budget(
-            self.config, self.parts, self.train_dataset, self.tokenizer, trials=trials
+            self.config, self.parts, self.train_dataset, self.tokenizer, dry_run=dry_run
         )
-        for line in trials.lines():
-            logger.warning(line)
+        for finding in dry_run.findings():
+            logger.warning("%s", finding)
 
     def _next_train_batch(self, num_prompts: int | None = None) -> TensorDict:
         """verl's, with the draw's number."""

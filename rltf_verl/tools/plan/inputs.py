@@ -1,29 +1,30 @@
-"""What a plan is made of."""
+"""The inputs of a plan."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from rltf_verl.envs.trials import Trials
+from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.episode.parts import Parts
+from rltf_verl.findings import Finding, value_at
 from rltf_verl.policy import Policy
 from rltf_verl.types import Message, Problem
 
 
 class Teller(Policy, Protocol):
-    """A policy that says what it was told to, with the run's own tokenizer."""
+    """A policy with given answers and the run's tokenizer."""
 
     asked: dict[int, tuple[int, ...]]
     """Seed -> the prompt that was answered."""
 
     def tell(self, answers: Mapping[int, str]) -> None:
-        """What it says from now on, by seed; forgets what it was asked."""
+        """Set its answers by seed; forget the prompts so far."""
         ...
 
     def text(self, ids: tuple[int, ...]) -> str:
-        """What the tokens are, special ones too."""
+        """The text of tokens, special ones too."""
         ...
 
     def count(self, text: str) -> int:
@@ -42,14 +43,12 @@ class Case:
 
 @dataclass(frozen=True)
 class Inputs:
-    """A run, seen from the driver. What was refused is missing."""
+    """A run before its start. Refused components are missing."""
 
-    setting: Callable[[str], Any]
-    """`a.b.c` -> value in the whole config; None where there is none."""
-    refusals: Sequence[str]
-    """What the run would be refused for, a line each."""
-    warnings: Sequence[str]
-    """What it would be warned of at its start."""
+    config: Any
+    """The whole config."""
+    refusals: Sequence[Finding]
+    warnings: Sequence[Finding]
     parts: Parts | None
     policy: Teller | None
     cases: Sequence[Case]
@@ -58,6 +57,10 @@ class Inputs:
     """Rows of the training files."""
     num_val: int
     resumes: str | None = None
-    """The checkpoint that the run will go on from."""
-    trials: Trials = field(default_factory=Trials)
+    """The checkpoint that the run will resume."""
+    dry_run: DryRun = field(default_factory=DryRun)
     """Counts the time for grades."""
+
+    def setting(self, key: str) -> Any:
+        """The value of a dotted key; None where a block is missing."""
+        return value_at(self.config, key)

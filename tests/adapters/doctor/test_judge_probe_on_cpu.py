@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rltf_verl.adapters.doctor.judge import judge_check
+from rltf_verl.adapters.doctor.doctor import judge_check
 from rltf_verl.adapters.startup import checks
 from rltf_verl.config import FeedbackConfig, GuardConfig, NamedOptions, RLTFConfig
 from rltf_verl.episode.parts import Parts

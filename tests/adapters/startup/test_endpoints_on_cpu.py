@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rltf_verl.adapters.startup.endpoints import check_endpoints
+from rltf_verl.adapters.startup.judges import check_endpoints
 from rltf_verl.config import ConfigError
 from rltf_verl.judge.gateway import Judge
 from tests.support.judge.server import InThread, JudgeServer
@@ -85,7 +85,7 @@ def test_what_may_pass_is_one_warning(fault: str, told: str, caplog) -> None:
 def test_an_endpoint_that_nobody_listens_at_or_that_hangs_is_one_warning(
     monkeypatch, caplog
 ) -> None:
-    monkeypatch.setattr("rltf_verl.judge.reach.PATIENCE_S", 0.3)
+    monkeypatch.setattr("rltf_verl.judge.client.PATIENCE_S", 0.3)
     with InThread(JudgeServer(script=["hang"])) as thread:
         check_endpoints([judge("http://127.0.0.1:9/v1"), judge(thread.server.url)])
     gone, hangs = sorted(caplog.messages, key=lambda line: "timeout" in line)

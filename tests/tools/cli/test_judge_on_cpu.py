@@ -78,7 +78,7 @@ def test_try_with_an_endpoint_that_refuses_says_why(server: JudgeServer) -> None
     server.script = ["500"] * 3
     result = rltf("judge", "try", *endpoint(server))
     assert result.exit_code == 1
-    assert "lastly server_error: HTTP 500" in result.stdout
+    assert "last failure: server_error: HTTP 500" in result.stdout
     assert "no leak found" not in result.stdout
 
 

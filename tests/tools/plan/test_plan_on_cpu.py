@@ -15,9 +15,9 @@ from omegaconf import DictConfig
 from rich.console import Console
 
 from rltf_verl.config import ConfigError, DistillConfig, RLTFConfig
-from rltf_verl.tools.plan.looking import look
-from rltf_verl.tools.plan.making import make_plan
-from rltf_verl.tools.plan.rules import advantage_of
+from rltf_verl.tools.plan.build import make_plan
+from rltf_verl.tools.plan.inspection import inspect_run
+from rltf_verl.tools.plan.row_rules import advantage_of
 from rltf_verl.tools.report.terminal.plan import show_plan
 from tests.support.commands import rltf
 from tests.support.plan_runs import GOOD, GROUPS, rows
@@ -50,7 +50,7 @@ Run = Callable[..., DictConfig]
 
 
 def planned(config: DictConfig, attempt: str | None = None) -> dict[str, Any]:
-    return make_plan(look(config), 2, attempt)
+    return make_plan(inspect_run(config), 2, attempt)
 
 
 def test_a_problem_is_played_as_the_run_will_play_it(run: Run) -> None:

@@ -1,25 +1,27 @@
-"""A run as the driver sees it before it starts: refusals, parts, tokenizer, the first rows."""
+"""Inspection of a run before it starts: refusals, components, tokenizer, the first rows."""
 
 from __future__ import annotations
 
 import contextlib
-from functools import partial
+from collections.abc import Sequence
 
 from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.plan.policy import ToldPolicy
 from rltf_verl.adapters.startup.budget import first_prompt
 from rltf_verl.adapters.startup.checks import parts_of, refusals, warnings_of
-from rltf_verl.adapters.startup.files import DATA
+from rltf_verl.adapters.startup.files import DATA, user_code
 from rltf_verl.adapters.startup.hook import refused_by_verl
 from rltf_verl.adapters.startup.model import load_model
+from rltf_verl.adapters.startup.rules import ROLLOUT
 from rltf_verl.adapters.startup.stamp import resumed_folder
-from rltf_verl.adapters.startup.values import ROLLOUT, wrong_values
+from rltf_verl.adapters.startup.values import wrong_values
 from rltf_verl.config import ConfigError
 from rltf_verl.data.check import shared_questions
 from rltf_verl.data.schema import files_of, first_rows, problem_of, rows_of
-from rltf_verl.envs.trials import Trials
+from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.episode.parts import Parts
+from rltf_verl.findings import Finding
 from rltf_verl.tools.plan.inputs import Case, Inputs
 
 COUNTED = (
@@ -33,50 +35,57 @@ NUM_MEASURED = 256
 """Rows whose lengths are looked at."""
 
 
-def look(config: DictConfig, trials: Trials | None = None) -> Inputs:
-    """Everything that a plan is made of. What cannot be had is left out, and the refusals say
-    why.
+def inspect_run(config: DictConfig, dry_run: DryRun | None = None) -> Inputs:
+    """Everything that a plan is made of. What cannot be had is left out, and refused.
 
     Args:
         config: of the run.
-        trials: counts the time for grades.
+        dry_run: counts the time for grades.
 
     Raises:
         ConfigError: a setting of `COUNTED` is no number that a run can have.
     """
-    wrong = [line for line in wrong_values(config) if line.partition("=")[0] in COUNTED]
+    wrong = [str(finding) for finding in wrong_values(config) if finding.key in COUNTED]
     if wrong:
         raise ConfigError("; ".join(wrong))
-    trials = trials or Trials()
-    warned: list[str] = []
-    refused = [*refusals(config, warned.append, trials=trials), *refused_by_verl(config)]
+    dry_run = dry_run or DryRun()
+    warnings: list[Finding] = []
+    refused = [*refusals(config, warnings.append, dry_run=dry_run), *refused_by_verl(config)]
     parts = policy = None
     with contextlib.suppress(ValueError):
-        parts = _unrecorded(config)
-        warned += warnings_of(config, parts.config)
+        parts = None if _refuses_code(refused, config) else _unrecorded(config)
+    if parts is not None:
+        warnings += warnings_of(config, parts.config)
     try:
         policy = ToldPolicy(config, load_model(config))
     except Exception as error:  # also of families that verl has a tokenisation of its own for
         cause = " ".join(str(error).split())
-        if cause not in refused:
-            warned.append(f"no prompts can be shown here ({cause})")
+        if cause not in map(str, refused):
+            why = f"no prompts can be shown here ({cause})"
+            warnings.append(Finding("", None, why, "", "warning"))
     train, val = (_rows_in(config, key) for key in DATA)
     with contextlib.suppress(OSError, ValueError, LookupError, TypeError):  # refused above
         files = [files_of(OmegaConf.select(config, key) or []) for key in DATA]
-        warned += [f"{DATA[1]}: {line}" for line in shared_questions(*files)]
+        shared = shared_questions(*files)
+        warnings += (Finding("", None, f"{DATA[1]}: {line}", "", "warning") for line in shared)
     resumes = resumed_folder(config)
     return Inputs(
-        setting=partial(OmegaConf.select, config),
+        config=config,
         refusals=list(dict.fromkeys(refused)),
-        warnings=warned,
+        warnings=warnings,
         parts=parts,
         policy=policy,
         cases=[] if parts is None else _cases(config, parts),
         num_train=train,
         num_val=val,
         resumes=None if resumes is None else str(resumes),
-        trials=trials,
+        dry_run=dry_run,
     )
+
+
+def _refuses_code(refused: Sequence[Finding], config: DictConfig) -> bool:
+    """Whether code of the user's was refused, which is then not called again."""
+    return not user_code(config).keys().isdisjoint(finding.key for finding in refused)
 
 
 def _unrecorded(config: DictConfig) -> Parts:
