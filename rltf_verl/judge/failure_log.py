@@ -25,6 +25,7 @@ FIXES = {
 """Kind of a fault -> what to change."""
 
 BY_STATUS = {
+    "HTTP 3": "set endpoint.base_url to the address before /chat/completions",
     "HTTP 401": "correct the key in the variable that endpoint.api_key_env names",
     "HTTP 403": "correct the key in the variable that endpoint.api_key_env names, or its rights",
     "HTTP 404": "correct endpoint.model or endpoint.base_url",

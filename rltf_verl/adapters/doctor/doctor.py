@@ -145,9 +145,8 @@ def judge_check(parts: Parts) -> Check:
     except ValueError as error:
         return Check("judge", "failed", provider, str(error))
     if silent:
-        blocks = " or ".join(dict.fromkeys(f"{own.judge.block}.endpoint" for own in silent))
-        fix = f"start it, or correct {blocks} (base_url, model, api_key_env)"
-        return Check("judge", "failed", "; ".join(str(own.finding()) for own in silent), fix)
+        fix = "start it, or correct the block endpoint (base_url, model, api_key_env)"
+        return Check("judge", "failed", "; ".join(map(str, silent)), fix)
     named = (judge.settings.endpoint for judge in judges)
     return Check("judge", "ok", "; ".join(f"{e.model} at {e.base_url}: answers" for e in named))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import netrc
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -161,19 +162,20 @@ def check_loggers(config: DictConfig, *, here: bool) -> None:
 
 
 def _wandb_is_ready() -> bool:
-    if os.environ.get("WANDB_API_KEY") or os.environ.get("WANDB_MODE", "").lower() in NO_LOGIN:
+    env = os.environ
+    if env.get("WANDB_API_KEY") or env.get("WANDB_IDENTITY_TOKEN_FILE"):
         return True
-    if os.environ.get("WANDB_IDENTITY_TOKEN_FILE"):
+    if env.get("WANDB_MODE", "").lower() in NO_LOGIN:
         return True
-    host = urlsplit(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname or ""
-    places = [os.environ.get("NETRC"), "~/.netrc", "~/_netrc"]
-    return any(_has_login(Path(place).expanduser(), host) for place in places if place)
+    server = urlsplit(env.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname or ""
+    places = (env.get("NETRC"), "~/.netrc", "~/_netrc")
+    hosts = [host for place in places if place for host in _hosts(Path(place).expanduser())]
+    return any(host == server or "wandb" in host for host in hosts)
 
 
-def _has_login(path: Path, host: str) -> bool:
-    """Whether a netrc file has a password for the host, or for another server of wandb's."""
+def _hosts(path: Path) -> Iterable[str]:
+    """The servers that a netrc file has a password for."""
     try:
-        machines = netrc.netrc(str(path)).hosts
+        return netrc.netrc(str(path)).hosts
     except (OSError, netrc.NetrcParseError):
-        return False
-    return any(name == host or "wandb" in name for name in machines)
+        return ()

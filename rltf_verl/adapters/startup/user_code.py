@@ -20,7 +20,6 @@ from rltf_verl.adapters.startup.files import user_code
 from rltf_verl.adapters.startup.model import Model
 from rltf_verl.config import RLTFConfig
 from rltf_verl.data.schema import files_of, first_rows, problem_of
-from rltf_verl.envs.base import KnowsTrouble
 from rltf_verl.envs.dry_run import DryRun, OutOfTimeError
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.run import run_episode
@@ -37,7 +36,7 @@ DEADLINE_S = 90.0
 """Seconds that a user's code has in the process that may die. A slow grader needs several."""
 GRACE_S = 2.0
 """Seconds for a copy of that process, which a fork in user code left behind, to report itself."""
-DONE, COPIED, RETURNED_TWICE = b"D", b"C", b"R"
+STEP, DONE, COPIED, RETURNED_TWICE = b"S", b"D", b"C", b"R"
 
 
 class Step(NamedTuple):
@@ -52,80 +51,60 @@ def fatal_code(config: DictConfig, dry_run: DryRun) -> Finding | None:
     """The user's code that ends, copies or blocks its process, which no `except` can catch. What it
     raises is left to the checks in this process.
     """
-    steps = _steps(config)
-    if not steps:
+    code = user_code(config)
+    if not code:
         return None
+    steps = [Step(key, where, partial(load, key, where)) for key, where in code.items()]
+    key = next((key for key in code if key.startswith("rltf.env.")), [*code][-1])
+    steps.append(Step(key, code[key], partial(_call, config)))
     with dry_run.explained("your own code"):
-        index, why = _fate(steps)
+        report, why = _fate(steps)
     if why is None:
         return None
-    key, value, _ = steps[min(index, len(steps) - 1)]
+    key, value, _ = steps[max(report.count(STEP) - 1, 0)]
     return Finding(key, value, why, "let it return or raise")
 
 
-def _steps(config: DictConfig) -> list[Step]:
-    """Each import, then a call of what was imported."""
-    code = user_code(config)
-    steps = [Step(key, where, partial(load, key, where)) for key, where in code.items()]
-    graders = [key for key in code if key.startswith("rltf.env.")]
-    others = [key for key in code if key not in graders]
-    steps += [Step(key, code[key], partial(_grade, config)) for key in graders[-1:]]
-    return steps + [Step(key, code[key], partial(_try_objectives, config)) for key in others[-1:]]
-
-
-def _parts(config: DictConfig) -> Parts:
+def _call(config: DictConfig) -> None:
+    """Grade an answer, and let the objectives try themselves."""
     block: Any = OmegaConf.to_container(config.rltf, resolve=True)
-    return Parts.of(RLTFConfig.from_mapping(block))
-
-
-def _grade(config: DictConfig) -> None:
-    env = _parts(config).env
-    (row,) = first_rows(files_of(config.data.train_files)[0], 1)
-    problem = problem_of(env, row)
-    if isinstance(env, KnowsTrouble):
-        env.trouble_with(problem)
-    else:
-        env.grade(problem, "")
-
-
-def _try_objectives(config: DictConfig) -> None:
-    parts, setting = _parts(config), partial(OmegaConf.select, config)
-    own_failures(parts.config, int(config.actor_rollout_ref.rollout.n))
+    parts = Parts.of(RLTFConfig.from_mapping(block))
     for objective in objectives_of(parts.config):
-        objective.refusals(setting, parts.provider)
+        objective.refusals(partial(OmegaConf.select, config), parts.provider)
+    own_failures(parts.config, int(config.actor_rollout_ref.rollout.n))
+    (row,) = first_rows(files_of(config.data.train_files)[0], 1)
+    parts.env.grade(problem_of(parts.env, row), "")
 
 
-def _fate(steps: Sequence[Step]) -> tuple[int, str | None]:
-    """Index of the last step that began, and how it went wrong."""
+def _fate(steps: Sequence[Step]) -> tuple[bytes, str | None]:
+    """The report of a process that makes the calls, and what went wrong with it."""
     ours, theirs = os.pipe()
     child = os.fork()
     if child == 0:
         _run(steps, theirs)
     os.close(theirs)
-    report, is_late = _read(ours, time.monotonic() + DEADLINE_S)
+    report = _read(ours)
     os.close(ours)
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    index = max(report.count(b".") - 1, 0)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if RETURNED_TWICE in report:
-        return index, "forks, and the new process returns too"
+        return report, "forks, and the new process returns too"
     if DONE in report:
-        return index, None
-    if is_late:
-        return index, f"does not return within {DEADLINE_S:g} s"
-    return index, f"ends the process (exit code {os.waitstatus_to_exitcode(status)})"
+        return report, None
+    late = code == -signal.SIGKILL
+    return report, f"does not return in {DEADLINE_S:g} s" if late else f"ends its process ({code})"
 
 
 def _run(steps: Sequence[Step], report: int) -> NoReturn:
-    """In the child: a dot for each step, then `DONE`; nothing of it is shown."""
+    """In the new process: report each step and the end; show nothing."""
     os.setpgid(0, 0)
     pid, nowhere = os.getpid(), os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
         os.dup2(nowhere, stream)
     os.register_at_fork(after_in_parent=lambda: os.write(report, COPIED))
     for step in steps:
-        os.write(report, b".")
+        os.write(report, STEP)
         with suppress(BaseException):  # checked again where it can be named
             step.call()
         if os.getpid() != pid:
@@ -135,21 +114,17 @@ def _run(steps: Sequence[Step], report: int) -> NoReturn:
     os._exit(0)
 
 
-def _read(pipe: int, deadline: float) -> tuple[bytes, bool]:
-    """The child's report, and whether its time was used up."""
-    report = b""
-    while (left := deadline - time.monotonic()) > 0:
-        if not select.select([pipe], [], [], left)[0]:
-            break
+def _read(pipe: int) -> bytes:
+    """All that is reported until the end of the steps, of the process, or of its time."""
+    report, end = b"", time.monotonic() + DEADLINE_S
+    while (left := end - time.monotonic()) > 0 and select.select([pipe], [], [], left)[0]:
         received = os.read(pipe, 1024)
         report += received
-        if not received or RETURNED_TWICE in report:
-            return report, False
-        if DONE in received:
-            if COPIED not in report:
-                return report, False
-            deadline = min(deadline, time.monotonic() + GRACE_S)
-    return report, True
+        if not received or RETURNED_TWICE in report or (DONE in report and COPIED not in report):
+            break
+        if DONE in received:  # a copy may still return
+            end = min(end, time.monotonic() + GRACE_S)
+    return report
 
 
 FIRST, LATER, CRITIC = range(3)

@@ -42,7 +42,7 @@ def plan(
         from rltf_verl.adapters.plan.compose import compose_run
         from rltf_verl.envs.dry_run import DryRun
         from rltf_verl.tools.plan.build import make_plan
-        from rltf_verl.tools.plan.inspection import inspect_run
+        from rltf_verl.tools.plan.inputs import inspect_run
 
         overrides = words or []
         if MAIN in overrides:  # a pasted command

@@ -12,9 +12,8 @@ from rltf_verl.episode.stand_ins import CRITIQUE, LATER
 from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.feedback.judge_prompt import JUDGED
 from rltf_verl.findings import Finding, Rule, findings
-from rltf_verl.tools.plan.attempts import NO_IDEA, Tried, forms_asked
 from rltf_verl.tools.plan.inputs import Inputs
-from rltf_verl.tools.plan.play import Lengths, Played
+from rltf_verl.tools.plan.play import NO_IDEA, Lengths, Played, Tried, forms_asked
 from rltf_verl.tools.plan.sizes import epochs_end_first
 from rltf_verl.types import Turn
 

@@ -17,9 +17,17 @@ from rltf_verl.findings import Finding
 from rltf_verl.objectives import objectives_of
 from rltf_verl.objectives.own import OwnCodeError
 from rltf_verl.tools.plan.advice import PLACEHOLDERS, advice
-from rltf_verl.tools.plan.attempts import NO_IDEA, Tried, tried_answer
 from rltf_verl.tools.plan.inputs import Case, Inputs
-from rltf_verl.tools.plan.play import Lengths, Played, measure, parts_of_row, played
+from rltf_verl.tools.plan.play import (
+    NO_IDEA,
+    Lengths,
+    Played,
+    Tried,
+    measure,
+    parts_of_row,
+    played,
+    tried_answer,
+)
 from rltf_verl.tools.plan.row_rules import advantage_of, weight_of
 from rltf_verl.tools.plan.sizes import step_sizes, steps_of, validations_of
 from rltf_verl.tools.report.view.row_words import title

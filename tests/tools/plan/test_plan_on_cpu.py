@@ -16,7 +16,7 @@ from rich.console import Console
 
 from rltf_verl.config import ConfigError, DistillConfig, RLTFConfig
 from rltf_verl.tools.plan.build import make_plan
-from rltf_verl.tools.plan.inspection import inspect_run
+from rltf_verl.tools.plan.inputs import inspect_run
 from rltf_verl.tools.plan.row_rules import advantage_of
 from rltf_verl.tools.report.terminal.plan import show_plan
 from tests.support.commands import rltf
