@@ -8,7 +8,7 @@ import difflib
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -206,10 +206,10 @@ def _type_hints(of: Any, include_extras: bool) -> Mapping[str, Any]:
 def hints_of(factory: Callable[..., Any]) -> dict[str, Any]:
     """The annotations of a constructor's arguments; none where they cannot be read."""
     try:
-        made_by = (
-            inspect.getattr_static(factory, "__init__") if isinstance(factory, type) else factory
-        )
-        return dict(type_hints(made_by, include_extras=True))
+        # a dataclass is read class by class: a subclass may lack the names of its base's module
+        is_plain_class = isinstance(factory, type) and not is_dataclass(factory)
+        maker = inspect.getattr_static(factory, "__init__") if is_plain_class else factory
+        return dict(type_hints(maker, include_extras=True))
     except Exception:  # other people's annotations may name what is not there
         return {}
 

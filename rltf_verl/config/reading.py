@@ -78,8 +78,9 @@ def build(cls: type, prefix: str, values: Mapping[str, Any]) -> Any:
 def block(key: str, value: Any) -> Mapping[str, Any]:
     """A nested block; an empty one when it is null."""
     if not (value is None or isinstance(value, Mapping)):
-        why = "is a block of keys, not a value"
-        raise ConfigError(Finding(f"rltf.{key}", value, why, "", quoted=True))
+        raise ConfigError(
+            Finding(f"rltf.{key}", value, "is a block of keys, not a value", "", quoted=True)
+        )
     return value or {}
 
 

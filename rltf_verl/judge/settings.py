@@ -184,8 +184,14 @@ def judge_settings(
     own = dict(_block("endpoint", options))
     key = own.pop("api_key", None)
     if key is not None:
-        why, fix = "a config is logged", "export the key and name its variable in api_key_env"
-        raise ConfigError(Finding("endpoint.api_key", key, why, fix))
+        raise ConfigError(
+            Finding(
+                "endpoint.api_key",
+                key,
+                "a config is logged",
+                "export the key and name its variable in api_key_env",
+            )
+        )
     folder = options.get("cache_dir")
     fix_folder = trouble(folder, str | None)
     if fix_folder is not None:
@@ -215,6 +221,12 @@ def _canonical(body: Any) -> str:
         raise ConfigError(Finding(key, body, "", "must be a block of keys, e.g. {top_k: 20}"))
     taken = sorted(TAKEN_FIELDS & set(fields))
     if taken:
-        fix = f"must not hold {', '.join(taken)}, which endpoint.* and the questions decide"
-        raise ConfigError(Finding(key, body, "", fix))
+        raise ConfigError(
+            Finding(
+                key,
+                body,
+                "",
+                f"must not hold {', '.join(taken)}, which endpoint.* and the questions decide",
+            )
+        )
     return json.dumps(dict(fields), sort_keys=True)

@@ -64,12 +64,15 @@ def check_row_budget(config: DictConfig) -> None:
     ranks = int(actor.get("ulysses_sequence_parallel_size") or 1)
     for key, (used, limit) in limits.items():
         if used and limit is not None and int(limit) * ranks < longest:
-            why = (
-                "a row can have data.max_prompt_length + data.max_response_length ="
-                f" {longest} tokens"
+            raise ConfigError(
+                Finding(
+                    key,
+                    limit,
+                    "a row can have data.max_prompt_length + data.max_response_length ="
+                    f" {longest} tokens",
+                    f"set it to at least {-(-longest // ranks)}",
+                )
             )
-            fix = f"set it to at least {-(-longest // ranks)}"
-            raise ConfigError(Finding(key, limit, why, fix))
 
 
 @dataclass
@@ -115,12 +118,15 @@ def check_prompt_budget(
         if longest > limit:
             template = rltf.teacher.prompt if kind == TEACHER else rltf.episode.revise
             shorter = "" if kind == TEACHER else "; or set rltf.episode.revise=note, which is short"
-            why = (
-                f"the {kind} prompt of template {template} needs {longest} tokens for problem"
-                f" {worst} before any attempt is quoted"
+            raise ConfigError(
+                Finding(
+                    LIMIT,
+                    limit,
+                    f"the {kind} prompt of template {template} needs {longest} tokens for problem"
+                    f" {worst} before any attempt is quoted",
+                    f"set it to at least {longest} plus the length of an attempt{shorter}",
+                )
             )
-            fix = f"set it to at least {longest} plus the length of an attempt{shorter}"
-            raise ConfigError(Finding(LIMIT, limit, why, fix))
     if measured.num_problems and rltf.teaches and not measured.num_taught:
         why = f"none of the first {measured.num_problems} problems of the training data has one"
         fix = "give them one (docs/methods.md says where), or let the teacher read feedback"
@@ -136,16 +142,16 @@ def _too_long_if_judged(limit: int, parts: Parts, measured: _Prompts) -> Iterato
     for kind, lengths in measured.judged.items():
         num = sum(length > limit for length in lengths)
         if num:
-            why = (
+            yield Finding(
+                LIMIT,
+                limit,
                 f"a judge may write {parts.words_of_judge} words, and with so many the {kind}"
                 f" prompt does not fit at {num} of {len(lengths)} problems (up to {max(lengths)}"
-                f" tokens before any attempt is quoted): those {ends[kind]}"
-            )
-            fix = (
+                f" tokens before any attempt is quoted): those {ends[kind]}",
                 f"set it to at least {max(lengths)} plus the length of an attempt, or choose an"
-                " rltf.feedback.style of fewer words"
+                " rltf.feedback.style of fewer words",
+                "warning",
             )
-            yield Finding(LIMIT, limit, why, fix, "warning")
 
 
 def _measured(config: DictConfig, words: _Explanations, dataset: Any, tokenizer: Any) -> _Prompts:
@@ -160,9 +166,14 @@ def _measured(config: DictConfig, words: _Explanations, dataset: Any, tokenizer:
         if tokens > limit and config.data.get("filter_overlong_prompts"):
             continue
         if tokens > limit:
-            why = f"the first prompt of problem {problem.index} has {tokens} tokens"
-            fix = "raise it, or leave such problems out with data.filter_overlong_prompts=True"
-            raise ConfigError(Finding(LIMIT, limit, why, fix))
+            raise ConfigError(
+                Finding(
+                    LIMIT,
+                    limit,
+                    f"the first prompt of problem {problem.index} has {tokens} tokens",
+                    "raise it, or leave such problems out with data.filter_overlong_prompts=True",
+                )
+            )
         measured.num_problems += 1
         sample = words.of(problem) if reads else ""
         for kind, prompt in _later_prompts(parts, problem, question, sample):

@@ -187,13 +187,15 @@ def refused_combinations(config: DictConfig, parts: Parts) -> Iterator[Finding]:
     """Settings of verl and ours that do not go together."""
     yield from rule_findings(config, "error")
     objectives, size = objectives_of(parts.config), int(config.actor_rollout_ref.rollout.n)
-    if size == 1 and any(o.compares_siblings for o in objectives if o.enabled):
-        why = (
+    if size == 1 and all(o.compares_siblings for o in objectives if o.enabled):
+        yield Finding(
+            N,
+            size,
             "a group of one is its own baseline"
             f" (rltf.attempt.estimator={parts.config.attempt.estimator}), so nothing would be"
-            " trained"
+            " trained",
+            "set it to 8, or the estimator to none",
         )
-        yield Finding(N, size, why, "set it to 8, or the estimator to none")
     lines = own_failures(parts.config, size)
     for objective in objectives:
         refused = objective.refusals(partial(OmegaConf.select, config), parts.provider)
@@ -204,8 +206,13 @@ def refused_combinations(config: DictConfig, parts: Parts) -> Iterator[Finding]:
 def warnings_of(config: DictConfig, rltf: RLTFConfig) -> Iterator[Finding]:
     """Settings that have no effect, or may not be meant."""
     if not verl_is_tested():
-        why = f"verl {verl_version()} is outside the tested range {TESTED_VERL}"
-        yield Finding("", None, why, "run `rltf doctor`", "warning")
+        yield Finding(
+            "",
+            None,
+            f"verl {verl_version()} is outside the tested range {TESTED_VERL}",
+            "run `rltf doctor`",
+            "warning",
+        )
     yield from rule_findings(config, "warning")
     yield from odd_files(config)
     setting = partial(OmegaConf.select, config)

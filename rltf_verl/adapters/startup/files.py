@@ -119,8 +119,11 @@ def take_reward_function(config: DictConfig) -> None:
 def _require_python_file(block: str, path: str) -> None:
     key, (file, _, function) = f"{block}.path", path.rpartition(":")
     if file.endswith(".py"):
-        fix = f"write {key}={file} {block}.name={function}"
-        raise ConfigError(Finding(key, path, "names a function, too", fix))
+        raise ConfigError(
+            Finding(
+                key, path, "names a function, too", f"write {key}={file} {block}.name={function}"
+            )
+        )
     if path.startswith("pkg://"):
         return
     if not path.endswith(".py"):
@@ -155,9 +158,12 @@ def check_datasets(
     taken = min(num_rows, most) if most > 0 else num_rows
     if num_rows > 0 and taken < wanted:
         of_which = f", of which data.train_max_samples={most} are taken" if taken < num_rows else ""
-        why = f"the training files hold {counted(num_rows, 'row')}{of_which}: no whole batch"
-        size = config.data.train_batch_size
-        yield Finding("data.train_batch_size", size, why, "lower it, or add rows")
+        yield Finding(
+            "data.train_batch_size",
+            config.data.train_batch_size,
+            f"the training files hold {counted(num_rows, 'row')}{of_which}: no whole batch",
+            "lower it, or add rows",
+        )
 
 
 def odd_files(config: DictConfig) -> Iterator[Finding]:
@@ -168,15 +174,19 @@ def odd_files(config: DictConfig) -> Iterator[Finding]:
             with suppress(OSError, ValueError):  # `check_datasets` names it, or it is elsewhere
                 options = forgotten_options(path, str(block.get("name")), block)
                 if options:
-                    why, fix = "was made with other options", f"add {options}"
-                    yield Finding(key, path, why, fix, "warning")
+                    yield Finding(
+                        key, path, "was made with other options", f"add {options}", "warning"
+                    )
                 index = index_of_all(path)
                 if index is not None:
-                    why = (
+                    yield Finding(
+                        key,
+                        path,
                         f"extra_info.index is {index} in all rows, so the same episode of each"
-                        " problem is sampled with the same seed"
+                        " problem is sampled with the same seed",
+                        "number the rows",
+                        "warning",
                     )
-                    yield Finding(key, path, why, "number the rows", "warning")
 
 
 def check_dataset(key: str, path: str, env: Env, dry_run: DryRun | None = None) -> None:
@@ -191,18 +201,22 @@ def check_dataset(key: str, path: str, env: Env, dry_run: DryRun | None = None) 
         refuse_empty_prompts(path)
         names = environments_of(path)
     except FileNotFoundError as error:
-        why = f"no such file, seen from {Path.cwd()}"
-        raise ConfigError(Finding(key, path, why, FIX)) from error
+        raise ConfigError(
+            Finding(key, path, f"no such file, seen from {Path.cwd()}", FIX)
+        ) from error
     except (ValueError, OSError) as error:
         raise ConfigError(f"{key}: {error}") from error
     others = sorted(names - {env.name})
     if others:
-        why = (
-            f"its rows were made for the environment {', '.join(others)} (extra_info.env), and"
-            f" rltf.env.name is {env.name}"
+        raise ConfigError(
+            Finding(
+                key,
+                path,
+                f"its rows were made for the environment {', '.join(others)} (extra_info.env), and"
+                f" rltf.env.name is {env.name}",
+                f"add {made_for(path, others[0]).overrides}, or name a file of {env.name}",
+            )
         )
-        fix = f"add {made_for(path, others[0]).overrides}, or name a file of {env.name}"
-        raise ConfigError(Finding(key, path, why, fix))
     trouble = None
     try:
         if isinstance(env, KnowsTrouble):
@@ -230,8 +244,9 @@ def check_folders(rltf: RLTFConfig) -> None:
     for key, folder in _folders("rltf", blocks):
         trouble = _write_trouble(Path(folder))
         if trouble is not None:
-            why = f"cannot be written ({trouble})"
-            raise ConfigError(Finding(key, folder, why, "name another folder"))
+            raise ConfigError(
+                Finding(key, folder, f"cannot be written ({trouble})", "name another folder")
+            )
 
 
 def _write_trouble(folder: Path) -> str | None:

@@ -47,8 +47,9 @@ def unanswered(judges: Sequence[Judge]) -> Iterator[Finding]:
         if fault is None:
             continue
         if fault.kind not in TRANSIENT:
-            why = f"refuses a request ({fault.what})"
-            yield Finding(key, endpoint.base_url, why, fix_of(fault))
+            yield Finding(
+                key, endpoint.base_url, f"refuses a request ({fault.what})", fix_of(fault)
+            )
             continue
         until = "grade its texts" if judge.block.startswith("rltf.env") else "give feedback"
         yield Finding(

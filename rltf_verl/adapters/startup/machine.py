@@ -61,19 +61,29 @@ def check_platform(config: DictConfig) -> None:
             Finding("rltf/hardware", "cpu", f"VERL_PLATFORM={platform!r}: {why}", fix)
         )
     if cpu_platform and not cpu_config:
-        why, fix = "VERL_PLATFORM=cpu", "add rltf/hardware=cpu to the command line"
-        raise ConfigError(Finding("trainer.device", config.trainer.device, why, fix))
+        raise ConfigError(
+            Finding(
+                "trainer.device",
+                config.trainer.device,
+                "VERL_PLATFORM=cpu",
+                "add rltf/hardware=cpu to the command line",
+            )
+        )
     trouble = trouble_of(config.actor_rollout_ref.rollout) if cpu_platform else None
     if cpu_platform and trouble is None:
         trouble = bf16.trouble_of(config)
     if trouble is not None:
         raise ConfigError(trouble)
     if not cpu_platform and is_here(config) and not get_torch_device().is_available():
-        fix = (
-            "to train on the CPU start with VERL_PLATFORM=cpu and rltf/hardware=cpu; to join a"
-            " running GPU cluster set RAY_ADDRESS"
+        raise ConfigError(
+            Finding(
+                "VERL_PLATFORM",
+                platform,
+                "no accelerator on this machine",
+                "to train on the CPU start with VERL_PLATFORM=cpu and rltf/hardware=cpu; to join a"
+                " running GPU cluster set RAY_ADDRESS",
+            )
         )
-        raise ConfigError(Finding("VERL_PLATFORM", platform, "no accelerator on this machine", fix))
 
 
 def check_devices(config: DictConfig) -> None:
@@ -86,14 +96,24 @@ def check_devices(config: DictConfig) -> None:
         return
     wanted, num = int(config.trainer.n_gpus_per_node), int(get_torch_device().device_count())
     if config.trainer.nnodes == 1 and wanted > num:
-        fix = f"set it to {num}, or set RAY_ADDRESS to join a running cluster"
-        key = "trainer.n_gpus_per_node"
-        raise ConfigError(Finding(key, wanted, f"this machine has {num}", fix))
+        raise ConfigError(
+            Finding(
+                "trainer.n_gpus_per_node",
+                wanted,
+                f"this machine has {num}",
+                f"set it to {num}, or set RAY_ADDRESS to join a running cluster",
+            )
+        )
     name = str(config.actor_rollout_ref.rollout.name)
     if name in ENGINES and importlib.util.find_spec(name) is None:
-        fix = f"pip install {name}, or choose another of {', '.join(ENGINES)}"
-        key = "actor_rollout_ref.rollout.name"
-        raise ConfigError(Finding(key, name, f"{name} is not installed", fix))
+        raise ConfigError(
+            Finding(
+                "actor_rollout_ref.rollout.name",
+                name,
+                f"{name} is not installed",
+                f"pip install {name}, or choose another of {', '.join(ENGINES)}",
+            )
+        )
     if get_device_name() == "cuda":
         _require_flash_attention(config.actor_rollout_ref)
 
@@ -147,18 +167,30 @@ def check_loggers(config: DictConfig, *, here: bool) -> None:
     choices = [*Tracking.supported_backend, "tracking"]
     for name in names:
         if name not in choices:
-            why, fix = f"verl has no logger {name}", f"choose of {', '.join(choices)}"
-            raise ConfigError(Finding(LOGGER, value, why, fix))
+            raise ConfigError(
+                Finding(
+                    LOGGER, value, f"verl has no logger {name}", f"choose of {', '.join(choices)}"
+                )
+            )
         package = PACKAGES.get(name)
         if here and package and importlib.util.find_spec(package) is None:
-            why, fix = (
-                f"the package {package} is not installed",
-                f"pip install {package}, or {other}",
+            raise ConfigError(
+                Finding(
+                    LOGGER,
+                    value,
+                    f"the package {package} is not installed",
+                    f"pip install {package}, or {other}",
+                )
             )
-            raise ConfigError(Finding(LOGGER, value, why, fix))
     if here and {"wandb", "tracking"} & set(names) and not _wandb_is_ready():
-        fix = f"run `wandb login`, set WANDB_MODE=offline in the environment, or {other}"
-        raise ConfigError(Finding(LOGGER, value, "no wandb login on this machine", fix))
+        raise ConfigError(
+            Finding(
+                LOGGER,
+                value,
+                "no wandb login on this machine",
+                f"run `wandb login`, set WANDB_MODE=offline in the environment, or {other}",
+            )
+        )
 
 
 def _wandb_is_ready() -> bool:

@@ -53,8 +53,14 @@ def load_model(config: DictConfig) -> Model:
     model = config.actor_rollout_ref.model
     path = model.get("path")
     if path in (None, "", "???"):
-        fix = "set it to a folder, or to a name on the Hugging Face hub such as Qwen/Qwen3-0.6B"
-        raise ConfigError(Finding(f"{MODEL}.path", path, "no model is named", fix))
+        raise ConfigError(
+            Finding(
+                f"{MODEL}.path",
+                path,
+                "no model is named",
+                "set it to a folder, or to a name on the Hugging Face hub such as Qwen/Qwen3-0.6B",
+            )
+        )
     template = model.get("custom_chat_template")
     places = [str(model.get(key) or path) for key in ("hf_config_path", "tokenizer_path")]
     return _loaded(str(path), *places, None if template is None else str(template), _trust(model))
@@ -66,12 +72,15 @@ def check_context(config: DictConfig, model: Model) -> None:
     given = OmegaConf.select(config, f"{MODEL}.override_config.max_position_embeddings")
     context = model.context if given is None else int(given)
     if context is not None and context < prompt + answer:
-        why = (
-            f"with data.max_response_length={answer} together {prompt + answer} tokens, and"
-            f" {MODEL}.path={model.path} reads {context} (max_position_embeddings)"
+        raise ConfigError(
+            Finding(
+                "data.max_prompt_length",
+                prompt,
+                f"with data.max_response_length={answer} together {prompt + answer} tokens, and"
+                f" {MODEL}.path={model.path} reads {context} (max_position_embeddings)",
+                "lower them, or take a model that reads more",
+            )
         )
-        fix = "lower them, or take a model that reads more"
-        raise ConfigError(Finding("data.max_prompt_length", prompt, why, fix))
 
 
 def check_attention(config: DictConfig, model: Model) -> None:
@@ -106,12 +115,23 @@ def _loaded(
     tokenizer = _from(key, tokenizer_path, lambda: hf_tokenizer(tokenizer_path, **code))
     tokenizer.chat_template = template or tokenizer.chat_template
     if not tokenizer.chat_template:
-        why = "its tokenizer has no chat template, as is usual for base models"
-        fix = f"set {MODEL}.custom_chat_template, or take the model's instruct version"
-        raise ConfigError(Finding(key, tokenizer_path, why, fix))
+        raise ConfigError(
+            Finding(
+                key,
+                tokenizer_path,
+                "its tokenizer has no chat template, as is usual for base models",
+                f"set {MODEL}.custom_chat_template, or take the model's instruct version",
+            )
+        )
     if tokenizer.eos_token_id is None:
-        why = "its tokenizer has no end token (eos_token), so no answer would ever end"
-        raise ConfigError(Finding(key, tokenizer_path, why, "set one in its tokenizer_config.json"))
+        raise ConfigError(
+            Finding(
+                key,
+                tokenizer_path,
+                "its tokenizer has no end token (eos_token), so no answer would ever end",
+                "set one in its tokenizer_config.json",
+            )
+        )
     text = config.get_text_config()
     return Model(path, tokenizer, str(config.model_type), _context(text), text)
 

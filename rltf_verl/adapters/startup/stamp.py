@@ -99,13 +99,15 @@ def check_resume(config: DictConfig, rltf: RLTFConfig) -> None:
     trouble = _differences(old, new) if isinstance(old, dict) else ["unreadable"]
     if trouble:
         more = f"; and {len(trouble) - NUM_SHOWN} more" if len(trouble) > NUM_SHOWN else ""
-        why = f"{folder.name} is of another experiment ({'; '.join(trouble[:NUM_SHOWN])}{more})"
-        fix = (
-            "set another trainer.experiment_name, or trainer.resume_mode=disable to start again, or"
-            f" delete {path} to resume all the same"
+        raise ConfigError(
+            Finding(
+                "trainer.default_local_dir",
+                config.trainer.default_local_dir,
+                f"{folder.name} is of another experiment ({'; '.join(trouble[:NUM_SHOWN])}{more})",
+                "set another trainer.experiment_name, or trainer.resume_mode=disable to start again, or"
+                f" delete {path} to resume all the same",
+            )
         )
-        place = config.trainer.default_local_dir
-        raise ConfigError(Finding("trainer.default_local_dir", place, why, fix))
     _check_optimiser(config, old, new)
 
 
@@ -117,12 +119,15 @@ def _check_optimiser(config: DictConfig, old: Mapping[str, Any], new: Mapping[st
         return
     for key in OPTIMISER:
         if old.get(key, new[key]) != new[key]:
-            why = f"the checkpoint's optimiser would continue with {old[key]}"
-            fix = (
-                "set it to that, or actor_rollout_ref.actor.checkpoint.load_contents=[model] for a"
-                " new optimiser"
+            raise ConfigError(
+                Finding(
+                    key,
+                    new[key],
+                    f"the checkpoint's optimiser would continue with {old[key]}",
+                    "set it to that, or actor_rollout_ref.actor.checkpoint.load_contents=[model]"
+                    " for a new optimiser",
+                )
             )
-            raise ConfigError(Finding(key, new[key], why, fix))
 
 
 def write_stamp(config: DictConfig, rltf: RLTFConfig, step: int) -> None:

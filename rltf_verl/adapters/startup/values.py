@@ -77,9 +77,12 @@ def _wrong_paths(config: DictConfig) -> Iterator[Finding]:
     key = "trainer.resume_from_path"
     folder = OmegaConf.select(config, key)
     if "global_step_" not in str(folder) or not Path(str(folder)).is_dir():
-        why = f"no folder of a checkpoint, seen from {Path.cwd()}"
-        fix = "name one global_step_…, or set trainer.resume_mode=auto"
-        yield Finding(key, folder, why, fix)
+        yield Finding(
+            key,
+            folder,
+            f"no folder of a checkpoint, seen from {Path.cwd()}",
+            "name one global_step_…, or set trainer.resume_mode=auto",
+        )
 
 
 def too_few_devices(config: DictConfig) -> Iterator[Finding]:
@@ -91,11 +94,13 @@ def too_few_devices(config: DictConfig) -> Iterator[Finding]:
     if any(trouble(number, Count) for number in (nodes, devices, size)):
         return
     if nodes * devices % size:
-        why = (
+        yield Finding(
+            key,
+            size,
             f"does not divide the run's number of devices, {nodes * devices} ({block}.nnodes x"
-            " n_gpus_per_node)"
+            " n_gpus_per_node)",
+            "set it to 1, or to a divisor",
         )
-        yield Finding(key, size, why, "set it to 1, or to a divisor")
 
 
 @cache

@@ -228,25 +228,32 @@ def _lengths(inputs: Inputs, measured: Lengths) -> Iterator[Finding]:
     num = measured.num
     refused = any("the first prompt of problem " in finding.why for finding in inputs.refusals)
     if measured.num_long and not refused and not inputs.setting("data.filter_overlong_prompts"):
-        why = (
+        yield Finding(
+            PROMPT,
+            prompt,
             f"{measured.num_long} of {num} first prompts are longer (up to {measured.longest}), and"
-            " their answers are cut"
+            " their answers are cut",
+            "raise it, or set data.filter_overlong_prompts=True",
+            "warning",
         )
-        fix = "raise it, or set data.filter_overlong_prompts=True"
-        yield Finding(PROMPT, prompt, why, fix, "warning")
     if measured.num_long_solutions * 2 > num:
-        why = (
+        yield Finding(
+            ANSWER,
+            answer,
             f"{measured.num_long_solutions} of {num} reference solutions are longer (up to"
-            f" {measured.longest_solution} tokens), so most answers will be cut"
+            f" {measured.longest_solution} tokens), so most answers will be cut",
+            "raise it",
+            "warning",
         )
-        yield Finding(ANSWER, answer, why, "raise it", "warning")
     if measured.room is not None and measured.room < answer / 2:
-        why = (
+        yield Finding(
+            PROMPT,
+            prompt,
             f"a second prompt has room for {measured.room} tokens of a first answer, which can have"
-            f" {answer}; longer ones are quoted from their end"
+            f" {answer}; longer ones are quoted from their end",
+            f"raise it by {answer - measured.room} to quote all",
+            "warning",
         )
-        fix = f"raise it by {answer - measured.room} to quote all"
-        yield Finding(PROMPT, prompt, why, fix, "warning")
 
 
 def _quoted(text: str) -> str:

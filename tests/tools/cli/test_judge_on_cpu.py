@@ -93,7 +93,7 @@ def test_bench_counts_and_measures(server: JudgeServer) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["try", "style=hint"], "rltf.feedback.endpoint.base_url=: must be a URL"),
+        (["try", "style=hint"], "rltf.feedback.endpoint.base_url=None: it needs it"),
         (["try", "endpoint.modle=m"], "Did you mean 'model'?"),
         (
             ["bench", "endpoint.base_url=http://h/v1", "endpoint.model=m", "cache_dir=c"],

@@ -383,7 +383,7 @@ def test_the_config_of_a_run(server: JudgeServer, data: Path, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("words", "fix"),
     [
-        (["endpoint.base_url=nowhere"], "endpoint.base_url=nowhere: must be a URL"),
+        (["endpoint.base_url=nowhere"], "endpoint.base_url='nowhere': must be a URL"),
         (["endpoint.modle=m"], "endpoint.modle='m': it has no option 'modle'"),
         (["limits.max_concurrency=0"], "limits.max_concurrency=0"),
         (["distill.weight=1"], "rltf eval='distill': is not known"),
@@ -394,7 +394,7 @@ def test_the_config_of_a_run(server: JudgeServer, data: Path, tmp_path: Path) ->
         (["feedback=judge"], "feedback=judge: is a block of keys; write feedback.provider=judge"),
         (["episode.revise=guidee"], "Did you mean 'guide'?"),
         (["feedback.provider=verifierr"], "rltf.feedback.provider='verifierr': is not known"),
-        (["feedback.provider=judge"], "rltf.feedback.endpoint.base_url=???: must be a URL"),
+        (["feedback.provider=judge"], "rltf.feedback.endpoint.base_url='???': must be a URL"),
         (["env.styl=compact"], "rltf.env.styl='compact'"),
         (["--config", "pyproject.toml"], "--config pyproject.toml: "),
         (["--config", "nope.yaml"], "--config nope.yaml: No such file or directory, seen from /"),
