@@ -147,7 +147,7 @@ python3 -m verl.trainer.main_ppo {COMMON}    algorithm.adv_estimator=grpo \
         (
             "multi_turn.enable=True dropped: the agent loop rltf plays its own turns",
             "multi_turn.max_assistant_turns=2 dropped: ",
-            "multi_turn.tool_config_path=/here/tools.yaml dropped: the agent loop rltf calls no",
+            "multi_turn.tool_config_path=/here/tools.yaml dropped: tools are not",
         ),
     ),
     "fully asynchronous": Script(
