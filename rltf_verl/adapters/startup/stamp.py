@@ -104,8 +104,8 @@ def check_resume(config: DictConfig, rltf: RLTFConfig) -> None:
                 "trainer.default_local_dir",
                 config.trainer.default_local_dir,
                 f"{folder.name} is of another experiment ({'; '.join(trouble[:NUM_SHOWN])}{more})",
-                "set another trainer.experiment_name, or trainer.resume_mode=disable to start again, or"
-                f" delete {path} to resume all the same",
+                "set another trainer.experiment_name, or trainer.resume_mode=disable to start"
+                f" again, or delete {path} to resume all the same",
             )
         )
     _check_optimiser(config, old, new)
