@@ -254,7 +254,7 @@ MATRIX = ("rltf/env=binary_matrix", "custom_reward_function.path=null")
 
 def test_a_wrong_answer_has_the_right_form(run: Run) -> None:
     files = ("data.train_files=matrix/train.parquet", "data.val_files=matrix/test.parquet")
-    style = ("rltf.env.style=compact", "rltf.env.n_min=3", "rltf.env.n_max=3")
+    style = ("rltf.env.style=compact", "+rltf.env.n_min=3", "+rltf.env.n_max=3")
     plan = planned(run(*MATRIX, *files, *style))
     for problem in plan["problems"]:
         first = problem["turns"][0]
