@@ -1,12 +1,13 @@
-"""What is wrong with a run, or may be: one shape and one line for everyone who looks for it."""
+"""Findings: what to change in a run's settings. Rules about settings are rows of tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeVar
 
-from rltf_verl.kinds import plain
+from rltf_verl.kinds import clean, plain, shown
 
 Level = Literal["error", "warning", "note"]
 Subject = TypeVar("Subject")
@@ -21,11 +22,34 @@ class Finding:
     why: str
     fix: str
     level: Level = "error"
+    quoted: bool = False
+    """Show a text in quotes, because its type matters."""
 
     def __str__(self) -> str:
-        """`key=value: why; fix`, on one line."""
-        head = f"{self.key}={plain(self.value)}: " if self.key else ""
-        return " ".join(f"{head}{self.why}; {self.fix}".split())
+        """`key=value: why; fix`, on one line, without secrets."""
+        value = shown(self.value, self.key) if self.quoted else plain(self.value, self.key)
+        head = f"{self.key}={value}: " if self.key else ""
+        text = "; ".join(part for part in (self.why, self.fix) if part)
+        return clean(" ".join(f"{head}{text}".split()))
+
+    def under(self, block: str) -> Finding:
+        """The same, with the key seen from outside of `block`."""
+        return replace(self, key=f"{block}.{self.key}")
+
+
+class ConfigError(ValueError):
+    """A setting that cannot work.
+
+    Args:
+        finding: the key, its value and the fix; or the whole line.
+    """
+
+    def __init__(self, finding: Finding | str) -> None:
+        super().__init__(str(finding))
+        self.finding = finding if isinstance(finding, Finding) else Finding("", None, finding, "")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ConfigError, (self.finding,)
 
 
 @dataclass(frozen=True)
@@ -36,51 +60,45 @@ class Rule(Generic[Subject]):
     """
 
     key: str
-    when: Callable[[Subject], bool]
+    when: Callable[[Subject], object]
     why: str
     fix: str
     level: Level = "error"
 
 
-def findings(
-    rules: Iterable[Rule[Subject]], subject: Subject, settings: Mapping[str, Any]
-) -> Iterator[Finding]:
+def findings(rules: Iterable[Rule[Subject]], subject: Subject, settings: Any) -> Iterator[Finding]:
     """The rules that hold, in the table's order.
 
     Args:
         rules: rows.
-        subject: what `when` looks at.
-        settings: nested; `key` and the templates are looked up in it, dots reach into its blocks.
+        subject: the argument of `when`.
+        settings: mappings or objects inside each other; `key` and the templates are looked up here.
     """
     for rule in rules:
         if rule.when(subject):
-            yield Finding(
-                rule.key,
-                _value(rule.key, settings),
-                rule.why.format_map(_Settings(settings)),
-                rule.fix.format_map(_Settings(settings)),
-                rule.level,
-            )
+            why, fix = filled(rule.why, settings), filled(rule.fix, settings)
+            yield Finding(rule.key, value_at(settings, rule.key), why, fix, rule.level)
 
 
-def _value(key: str, settings: Any) -> Any:
+def finding_of(error: Exception) -> Finding:
+    """What an error reports."""
+    if isinstance(error, ConfigError):
+        return error.finding
+    return Finding("", None, " ".join(str(error).split()), "")
+
+
+def filled(template: str, settings: Any) -> str:
+    """A template with the values of its settings."""
+    return _FIELD.sub(lambda field: plain(value_at(settings, field[1]), field[1]), template)
+
+
+_FIELD = re.compile(r"\{([a-z]\w*(?:\.\w+)*)\}")
+"""A key in braces, `{data.train_batch_size}`."""
+
+
+def value_at(settings: Any, key: str) -> Any:
+    """The value of a dotted key; None where a block is missing."""
     for name in key.split("."):
-        settings = settings.get(name) if settings is not None else None
+        get = getattr(settings, "get", None)
+        settings = getattr(settings, name, None) if get is None else get(name)
     return settings
-
-
-class _Settings(dict[str, Any]):
-    """Lets `{a.b}` reach into blocks, in the syntax of `str.format`."""
-
-    def __getitem__(self, name: str) -> Any:
-        value = dict.__getitem__(self, name)
-        return _Block(value) if hasattr(value, "get") else value
-
-
-class _Block:
-    def __init__(self, settings: Any) -> None:
-        self._settings = settings
-
-    def __getattr__(self, name: str) -> Any:
-        value = self._settings.get(name)
-        return _Block(value) if hasattr(value, "get") else value

@@ -1,5 +1,5 @@
-"""Which values a setting can have: declared in its annotation, looked at here, for every key and
-every option.
+"""The values that a setting can have: declared in its annotation, checked here, for every key and
+option.
 """
 
 from __future__ import annotations
@@ -8,17 +8,17 @@ import difflib
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
 
 LARGEST = 2.0**63
-"""Of any number in a config."""
-MAX_SHOWN = 80
+"""Bound of every number in a config."""
+MAX_SHOWN = 200
 MANY = 1000
-"""An upper bound from which on it is not named to who is below the lower one."""
+"""Upper bounds from here on are not named in a message about the lower bound."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,14 @@ class Within:
     above: float | None = None
     below: float | None = None
     note: str = ""
-    """Said behind the range."""
+    """Text after the range, in messages."""
 
     def holds(self, value: float) -> bool:
         """Whether the number lies in the range; NaN lies in none."""
         return self._low_enough(value) and self._high_enough(value) and -LARGEST < value < LARGEST
 
     def words(self, value: float) -> str:
-        """What is wrong about a value, as a message says it."""
+        """The range, for a message about the value."""
         low = self.least if self.above is None else self.above
         high = self.most if self.below is None else self.below
         if low is None or low <= -LARGEST:
@@ -76,11 +76,12 @@ class Form:
     """The form of a text."""
 
     holds: Callable[[str], bool]
-    told: str
+    text: str
+    """The form, for messages."""
 
     def words(self, value: str) -> str:
-        """The form, as a message says it."""
-        return self.told
+        """The same for every value."""
+        return self.text
 
 
 def _is_url(text: str) -> bool:
@@ -105,7 +106,7 @@ def _is_prose(text: str) -> bool:
 
 PROSE = Form(_is_prose, "text that is not blank, without control characters")
 LONGEST = 4096
-"""Of a text in one line, in characters: what a path may have."""
+"""Characters of a text in one line: the limit of a path."""
 ONE_LINE = Form(
     lambda text: bool(text.strip()) and text.isprintable() and len(text) <= LONGEST,
     "text in one line, without control characters",
@@ -143,20 +144,53 @@ def trouble(value: object, hint: Any) -> str | None:
     return fixes[0]
 
 
-_WHO = re.compile(r"://[^\s'\"]*@")
-"""User and password of a URL, which no message shows."""
+SECRET = "…"
+_SECRET_KEY = re.compile(
+    r"(?:(?:api|access|secret|private|auth)_?key|token|secret|password|passwd|credentials?)\Z",
+    re.IGNORECASE,
+)
+"""Ends of the names of keys whose values no message shows."""
+_SECRET_TEXT = re.compile(
+    r"(?<=://)[^\s'\"]*(?=@)"  # user and password of a URL
+    r"|\b(?:sk|pk|hf|gsk|ghp|key|tok)[-_](?=[\w-]*\d)[\w-]{6,}"  # sk-proj-1a2b, hf_1a2b
+    r"|\bAKIA[0-9A-Z]{12,}"
+    r"|(?<=bearer )\S+"
+    r"|(?<=[?&])[\w-]*(?:key|token|secret)=[^&\s'\"]+",
+    re.IGNORECASE,
+)
 
 
-def shown(value: object) -> str:
-    """A value in one line of a message."""
-    text = _WHO.sub("://…@", repr(list(value) if isinstance(value, tuple) else value))
+_VARIABLE = re.compile(r"[A-Z]{1,12}|[A-Z]+(?:_[A-Z0-9]+)+")
+"""Names of environment variables; anything else under `api_key_env` may be the key itself."""
+
+
+def clean(text: str) -> str:
+    """A text without what looks like a secret."""
+    return _SECRET_TEXT.sub(SECRET, text)
+
+
+def shown(value: object, key: str = "") -> str:
+    """A value in one line of a message; `…` for a secret, by its key or its looks."""
+    text = clean(repr(_without_secrets(value, key)))
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
 
-def plain(value: object) -> str:
-    """A value as it was typed, where that is short and in one line."""
+def plain(value: object, key: str = "") -> str:
+    """A value as it was typed, where that is short and in one line; secrets as of `shown`."""
+    value = _without_secrets(value, key)
     short = isinstance(value, str) and value.isprintable() and len(value) <= MAX_SHOWN
-    return _WHO.sub("://…@", str(value)) if short else shown(value)
+    return clean(str(value)) if short else shown(value)
+
+
+def _without_secrets(value: object, key: str) -> object:
+    if isinstance(value, Mapping):
+        return {name: _without_secrets(inner, str(name)) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_without_secrets(inner, key) for inner in value]
+    if not isinstance(value, str) or not value:
+        return value
+    misplaced = key.endswith("api_key_env") and not _VARIABLE.fullmatch(value)
+    return SECRET if misplaced or _SECRET_KEY.search(key) else value
 
 
 def type_hints(of: Any, *, include_extras: bool = False) -> Mapping[str, Any]:
@@ -172,10 +206,10 @@ def _type_hints(of: Any, include_extras: bool) -> Mapping[str, Any]:
 def hints_of(factory: Callable[..., Any]) -> dict[str, Any]:
     """The annotations of a constructor's arguments; none where they cannot be read."""
     try:
-        made_by = (
-            inspect.getattr_static(factory, "__init__") if isinstance(factory, type) else factory
-        )
-        return dict(type_hints(made_by, include_extras=True))
+        # a dataclass is read class by class: a subclass may lack the names of its base's module
+        is_plain_class = isinstance(factory, type) and not is_dataclass(factory)
+        maker = inspect.getattr_static(factory, "__init__") if is_plain_class else factory
+        return dict(type_hints(maker, include_extras=True))
     except Exception:  # other people's annotations may name what is not there
         return {}
 

@@ -49,7 +49,6 @@ HOOKS: dict[str, str | Callable[[ModuleType], None]] = {
     "verl.experimental.agent_loop.agent_loop": _agent_loop,
     "verl.trainer.ppo.v1": _trainers,
     "verl.utils.config": "rltf_verl.adapters.startup.hook:check_before_start",
-    "hydra._internal.hydra": "rltf_verl.adapters.startup.hydra_words:say_in_one_line",
 }
 """Imported module -> hook, by its name where it lives in a module that must not be loaded early."""
 

@@ -1,6 +1,4 @@
-"""Things chosen by name in the config: looked up, imported lazily, and built with checked
-options.
-"""
+"""Components chosen by name in the config: found, imported lazily, built with checked options."""
 
 from __future__ import annotations
 
@@ -17,47 +15,46 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from rltf_verl.kinds import hints_of, plain, shown, trouble
+from rltf_verl.findings import ConfigError, Finding
+from rltf_verl.kinds import hints_of, plain, trouble
 
 T = TypeVar("T")
-MAX_CAUSE = 500
-"""Characters of somebody else's error that a message quotes."""
-MAX_SAID = 400
-"""The same, where the line of code follows."""
+MAX_ERROR_CHARS = 400
+"""Characters of an error of user code that a message quotes."""
+OWN_ERRORS = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)
+"""What a user's file can raise when it is imported."""
 
 
-class UnknownOptionError(ValueError):
-    """A component does not have an option that it is given.
+class UnknownOptionError(ConfigError):
+    """A component does not have the option `name`."""
 
-    Args:
-        option: its name.
-    """
-
-    def __init__(self, message: str, option: str) -> None:
-        super().__init__(message)
-        self.option = option
+    def __init__(self, finding: Finding, name: str) -> None:
+        super().__init__(finding)
+        self.option = name
 
 
 MISSING = "???"
-"""OmegaConf's value of what has to be set."""
+"""OmegaConf's value of a mandatory key that is not set."""
 
 
-def unknown(key: str, value: object, known: Iterable[str]) -> ValueError:
-    """The error for a `value` that config `key` cannot have: names the known ones and the closest
-    of them.
-    """
-    return ValueError(f"{key}={shown(value)} is not known; {_known(value, known)}")
+def unknown(key: str, value: object, choices: Iterable[str]) -> ConfigError:
+    """The error for a `value` that is none of the choices of config `key`."""
+    return _refused(key, value, "is not known", _known(value, choices))
 
 
-def _known(value: object, known: Iterable[str]) -> str:
-    names = sorted(known)
+def _refused(key: str, value: object, why: str, fix: str) -> ConfigError:
+    return ConfigError(Finding(key, value, why, fix, quoted=True))
+
+
+def _known(value: object, choices: Iterable[str]) -> str:
+    names = sorted(choices)
     close = difflib.get_close_matches(str(value), names, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     return f"known: {', '.join(names) or 'none'}.{hint}"
 
 
 def require_choice(key: str, value: object, known: Iterable[str]) -> None:
-    """Raise ValueError, naming config `key`, unless `value` is one of `known`."""
+    """Raise ConfigError, naming config `key`, unless `value` is one of `known`."""
     choices = tuple(known)
     if not isinstance(value, str) or value not in choices:
         raise unknown(key, value, choices)
@@ -69,34 +66,36 @@ def construct(
     """Build the object that `name` stands for.
 
     Args:
-        block: config block the options come from, e.g. `rltf.env`; used in errors only.
+        block: config block of the options, e.g. `rltf.env`, for errors.
         selector: key of that block that holds the name, e.g. `name`.
-        table: name -> `"module:Class"`; only the chosen module is imported. Names of installed
-            packages, by the entry points of the group `rltf_verl.<last word of block>`, stand
-            beside it.
-        name: which one; or `"module:Class"`, or `"path/to/file.py:Class"`.
+        table: name -> `"module:Class"`; only the chosen module is imported. Installed packages add
+            names by the entry points of the group `rltf_verl.<last word of block>`.
+        name: one of the names, `"module:Class"`, or `"path/to/file.py:Class"`.
         options: keyword arguments of its constructor.
 
     Raises:
-        ValueError: unknown name or option; names the key, the value, the known ones and the closest
-            match.
+        ConfigError: unknown name or option; names the key, the value, and the closest match.
     """
     key = f"{block}.{selector}"
     if name == MISSING:
-        raise ValueError(f"{key}={MISSING}: name your class, e.g. {key}=./mine.py:Mine")
+        raise ConfigError(Finding(key, MISSING, "", f"name your class, e.g. {key}=./mine.py:Mine"))
     if ":" not in name:
         table = {**_installed(block), **table}
         require_choice(key, name, table)
     factory = load(key, table.get(name, name))
     if not isinstance(factory, type):
-        raise ValueError(f"{key}={name!r}: is a {type(factory).__name__}; name a class")
+        kind = type(factory).__name__
+        raise _refused(key, name, f"is a {kind}", "name a class")
     try:
-        return build_block(block, factory, options, owner=name)
+        made = build_block(block, factory, options, owner=name)
     except ValueError:
         raise
-    except Exception as error:  # a user's constructor can raise anything
-        cause = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_CAUSE]
-        raise ValueError(f"{key}={name!r}: cannot be made ({cause})") from error
+    except OWN_ERRORS as error:  # a user's constructor can raise anything
+        why = f"cannot be made: {raised_by(factory, error)}"
+        raise _refused(key, name, why, "correct the class") from error
+    if type(made) is not factory and not isinstance(made, factory):
+        raise _refused(key, name, f"makes {plain(made)}", "correct its __new__")
+    return made
 
 
 def build_block(
@@ -105,36 +104,34 @@ def build_block(
     """`factory(**options)`.
 
     Raises:
-        ValueError: an option that it does not have, needs, or cannot take by its annotation; names
-            config `block`.
+        ConfigError: an option that is unknown, missing, or outside of its annotation.
     """
     try:
-        known = inspect.signature(factory).parameters
+        parameters = inspect.signature(factory).parameters
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{block}: {owner} has no arguments that can be read ({error})") from error
-    takes_any = any(p.kind is p.VAR_KEYWORD for p in known.values())
+        why = f"the arguments of {owner} cannot be read ({error})"
+        raise _refused(block, options, why, "name another class") from error
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     hints = hints_of(factory)
     for option, value in options.items():
-        key = f"{block}.{plain(option)}={shown(value)}"
-        if option not in known and not takes_any:
-            raise UnknownOptionError(
-                f"{key}: {owner} has no option {shown(option)}; {_known(option, known)}", option
-            )
-        default = known[option].default if option in known else inspect.Parameter.empty
+        key = f"{block}.{plain(option)}"
+        if option not in parameters and not takes_any:
+            why = f"{owner} has no option {plain(option)!r}"
+            finding = Finding(key, value, why, _known(option, parameters), quoted=True)
+            raise UnknownOptionError(finding, option)
+        default = parameters[option].default if option in parameters else inspect.Parameter.empty
         fix = None if value is default else trouble(value, hints.get(option, Any))
         if fix is not None:
-            raise ValueError(f"{key}: {fix}")
-    for option, parameter in known.items():
+            raise _refused(key, value, "", fix)
+    for option, parameter in parameters.items():
         named = parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
         if named and parameter.default is parameter.empty and option not in options:
-            raise ValueError(f"{block}.{option}: {owner} needs it; set it")
+            raise _refused(f"{block}.{option}", None, f"{owner} needs it", "set it")
     return factory(**options)
 
 
 def load(key: str, where: str) -> Any:
-    """What `module:Name` or `path/to/file.py:Name` names. Raises ValueError, naming config
-    `key`.
-    """
+    """The object that `module:Name` or `path/to/file.py:Name` names. Raises ConfigError."""
     source, _, attribute = where.rpartition(":")
     try:
         module = (
@@ -142,32 +139,31 @@ def load(key: str, where: str) -> Any:
             if source.endswith(".py")
             else importlib.import_module(source)
         )
-    except Exception as error:  # a user's file can raise anything while it is read
-        cause = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_CAUSE]
-        raise ValueError(f"{key}={shown(where)}: {cause}") from error
+    except OWN_ERRORS as error:
+        fix = "correct the name" if isinstance(error, FileNotFoundError) else "correct the file"
+        raise _refused(key, where, raised_by(None, error), fix) from error
     if not hasattr(module, attribute):
         own = [
             name
             for name, value in vars(module).items()
             if getattr(value, "__module__", None) == module.__name__
         ]
-        raise ValueError(
-            f"{key}={shown(where)}: {source} has no {attribute!r}; {_known(attribute, own)}"
-        )
+        why = f"{source} has no {attribute!r}"
+        raise _refused(key, where, why, _known(attribute, own))
     return getattr(module, attribute)
 
 
 def raised_by(own: Any, error: BaseException) -> str:
-    """What a user's own class or function raised, and the last line of its file that was running;
-    None in its place: without the line.
+    """The error of a user's class or function, with the last line of its file that ran. Without
+    the line where `own` is None.
     """
-    said = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_SAID]
+    text = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_ERROR_CHARS]
     try:
         file = inspect.getfile(inspect.unwrap(own))
     except TypeError:  # None, or an object that can be called
-        return said
+        return text
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
-    return f"{said} ({Path(file).name}:{lines[-1]})" if lines else said
+    return f"{text} ({Path(file).name}:{lines[-1]})" if lines else text
 
 
 def _installed(block: str) -> dict[str, str]:
@@ -182,17 +178,17 @@ def _read_once(read: Callable[..., Any], group: str) -> dict[str, str]:
 
 
 def _existing(path: Path) -> Path:
-    """Absolute, whatever folder the process is in. Raises FileNotFoundError."""
-    found = path.expanduser().resolve()
-    if not found.is_file():
+    """The absolute path. Raises FileNotFoundError."""
+    absolute = path.expanduser().resolve()
+    if not absolute.is_file():
         raise FileNotFoundError(f"no such file, seen from {Path.cwd()}")
-    return found
+    return absolute
 
 
 @cache
 def _module_of_file(path: Path) -> ModuleType:
-    """A user's own file as a module, loaded once per process. It finds the files beside it, behind
-    everything that is installed.
+    """A user's file as a module, loaded once per process. It can import the files next to it;
+    installed packages come first.
     """
     folder = str(path.parent)
     if folder not in sys.path:

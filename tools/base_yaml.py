@@ -18,7 +18,7 @@ COMPUTED = {"rltf.episode_log.dir": "${trainer.default_local_dir}/episodes"}
 """Defaults of a run that are no constants."""
 
 WIDTH = 100
-END = "\nalgorithm:"
+END = "\ncritic:"
 """What follows the block: verl's own keys, written by hand."""
 
 

@@ -48,8 +48,8 @@ def _blocks(prefix: str, cls: type) -> Iterator[tuple[str, str, str]]:
     hints, docs = get_type_hints(cls), field_docs(cls)
     nested = [f for f in fields(cls) if is_block(hints[f.name])]
     lines = [
-        f"| `{f.name}` | {_cell(_kind(hints[f.name]))} | `{_default(f)}` | "
-        f"{_cell(docs.get(f.name, ''))} |"
+        f"| `{f.name}` | {cell(_kind(hints[f.name]))} | `{_default(f)}` | "
+        f"{cell(docs.get(f.name, ''))} |"
         for f in fields(cls)
         if f not in nested
     ]
@@ -110,7 +110,7 @@ def _group(name: str) -> str:
         told = list(takewhile(lambda line: line.startswith("#"), lines))
         keys = _yaml_keys(lines[len(told) :])
         table = [
-            f"| `{block}.{key}` | `{_cell(value)}` | {_cell(meaning)} |"
+            f"| `{block}.{key}` | `{cell(value)}` | {cell(meaning)} |"
             for key, value, meaning in keys
             if key != "defaults"
         ]
@@ -151,5 +151,6 @@ def _text(words: str) -> str:
     return " ".join(words.split())
 
 
-def _cell(words: str) -> str:
+def cell(words: str) -> str:
+    """A text in a cell of a table."""
     return _text(words).replace("|", "\\|")

@@ -1,4 +1,4 @@
-"""Write what docs and YAML say of the code anew: `python tools/refresh.py` in the root."""
+"""Write the generated parts of docs and YAML: `python tools/refresh.py` in the root."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from base_yaml import BASE, with_block
 from reference import configuration
+from troubleshooting import PAGE, with_tables
 
 ENVIRONMENTS = Path("docs/environments.md")
 
@@ -24,4 +25,5 @@ if __name__ == "__main__":
     examples = r"<!-- (rltf env show [^\n]*) -->.*?<!-- end -->"
     ENVIRONMENTS.write_text(re.sub(examples, example, text, flags=re.DOTALL), "utf-8")
     Path("docs/configuration.md").write_text(configuration(), "utf-8")
+    PAGE.write_text(with_tables(PAGE.read_text("utf-8")), "utf-8")
     BASE.write_text(with_block(BASE.read_text("utf-8")), "utf-8")

@@ -9,7 +9,18 @@ import difflib
 from collections.abc import Mapping
 from typing import Any, Literal, get_args, get_origin
 
-from rltf_verl.kinds import plain, shown, trouble, type_hints
+from rltf_verl.findings import ConfigError, Finding
+from rltf_verl.kinds import plain, trouble, type_hints
+
+__all__ = [
+    "ConfigError",
+    "NamedOptions",
+    "block",
+    "build",
+    "named_options",
+    "require",
+    "require_choices",
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -20,14 +31,10 @@ class NamedOptions:
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
-class ConfigError(ValueError):
-    """A setting that cannot work. The message names the key, the value and the fix."""
-
-
 def require(ok: bool, key: str, value: object, fix: str) -> None:
     """Raise ConfigError about `rltf.<key>` unless ok."""
     if not ok:
-        raise ConfigError(f"rltf.{key}={value}: {fix}")
+        raise ConfigError(Finding(f"rltf.{key}", value, "", fix))
 
 
 def require_choices(config: object, prefix: str) -> None:
@@ -49,17 +56,17 @@ def build(cls: type, prefix: str, values: Mapping[str, Any]) -> Any:
     Raises:
         ConfigError: an unknown key, or a value of the wrong type.
     """
-    known = [f.name for f in dataclasses.fields(cls)]
+    names = [f.name for f in dataclasses.fields(cls)]
     for key in values:
-        if key not in known:
-            close = difflib.get_close_matches(str(key), known, n=1)
+        if key not in names:
+            close = difflib.get_close_matches(str(key), names, n=1)
             hint = (
                 f"did you mean rltf.{prefix}{close[0]}?"
                 if close
-                else f"known keys: {', '.join(known)}"
+                else f"known keys: {', '.join(names)}"
             )
             raise ConfigError(
-                f"rltf.{prefix}{plain(key)}={plain(values[key])}: unknown key; {hint}"
+                Finding(f"rltf.{prefix}{plain(key)}", values[key], "unknown key", hint)
             )
     hints = type_hints(cls, include_extras=True)
     typed = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
@@ -70,12 +77,10 @@ def build(cls: type, prefix: str, values: Mapping[str, Any]) -> Any:
 
 def block(key: str, value: Any) -> Mapping[str, Any]:
     """A nested block; an empty one when it is null."""
-    require(
-        value is None or isinstance(value, Mapping),
-        key,
-        shown(value),
-        "is a block of keys, not a value",
-    )
+    if not (value is None or isinstance(value, Mapping)):
+        raise ConfigError(
+            Finding(f"rltf.{key}", value, "is a block of keys, not a value", "", quoted=True)
+        )
     return value or {}
 
 
@@ -85,14 +90,14 @@ def named_options(section: str, values: Mapping[str, Any], name_key: str) -> Nam
     """
     name = values.get(name_key)
     fix = "must name one" if name is None else trouble(name, str)
-    require(fix is None, f"{section}.{name_key}", shown(name), str(fix))
+    require(fix is None, f"{section}.{name_key}", name, str(fix))
     return NamedOptions(str(name), {k: v for k, v in values.items() if k != name_key})
 
 
 def _check_value(key: str, value: object, hint: Any) -> None:
     """Hold a value against its field's annotation. Blocks are checked where they are built."""
-    if dataclasses.is_dataclass(hint):
-        return
-    fix = trouble(value, hint)
-    choices = any(get_origin(kind) is Literal for kind in (hint, *get_args(hint)))
-    require(fix is None, key, plain(value) if choices else shown(value), str(fix))
+    if not dataclasses.is_dataclass(hint):
+        fix = trouble(value, hint)
+        choices = any(get_origin(kind) is Literal for kind in (hint, *get_args(hint)))
+        if fix is not None:
+            raise ConfigError(Finding(f"rltf.{key}", value, "", fix, quoted=not choices))

@@ -1,38 +1,47 @@
-"""One request to an OpenAI-compatible endpoint, and what became of it: a reply, or a fault of a
-named kind.
+"""One request to an OpenAI-compatible endpoint: it ends with a reply, or with a fault of a named
+kind.
 
-What the endpoint sends is cleaned here: it may quote the API key, in an error, in a reply, in any
-encoding.
+What the endpoint sends is cleaned here: it may quote the API key, in an error or in a reply.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import ssl
 import time
-from collections.abc import Mapping
+import zlib
+from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from rltf_verl.judge.body import BodyError, read_body
-from rltf_verl.judge.settings import Endpoint
+from rltf_verl.findings import ConfigError
+from rltf_verl.judge.settings import Endpoint, Limits
 from rltf_verl.judge.wire import Reply, ScoredReply
 from rltf_verl.redaction import Secrets, clean_log, secrets_here
+
+if TYPE_CHECKING:
+    import httpx
 
 TRANSIENT = ("rate_limited", "server_error", "timeout", "connection", "bad_reply", "empty")
 """Kinds of faults that another try may not meet; `refused` it will."""
 
-OF_THE_ENDPOINT = ("server_error", "timeout", "connection", "bad_reply")
-"""Kinds that say that the endpoint is not well, which the breaker watches."""
+ENDPOINT_FAULTS = ("server_error", "timeout", "connection", "bad_reply")
+"""Kinds that the breaker counts: the endpoint itself is in trouble."""
 
 LONGEST_REPLY = 400_000
 """Characters of a reply that are kept: no model says more at once."""
 
 MOST_TOKENS = 10**9
-"""Of a prompt or a reply, as an endpoint counts them; more is no count."""
+"""Bound for an endpoint's count of a prompt or a reply."""
+
+PATIENCE_S = 10.0
+QUESTION = {"role": "user", "content": "Reply with the word ok, and nothing else."}
+_WINDOW = {"gzip": 31, "x-gzip": 31, "deflate": 15}
+"""`zlib`'s window bits."""
 
 LOGGERS = (
     "httpx",
@@ -176,7 +185,7 @@ def require_packages() -> None:
         import httpx  # noqa: F401
         import tenacity  # noqa: F401
     except ImportError as error:
-        raise ValueError(
+        raise ConfigError(
             f"asking an endpoint: the package {error.name} is missing; pip install rltf-verl[judge]"
         ) from None
 
@@ -264,3 +273,67 @@ def _prompt_log_probs(places: Any, secrets: Secrets) -> tuple[tuple[str, float],
     if secrets.found_in("".join(token for token, _ in scored)):
         raise Fault("bad_reply", "the prompt_logprobs quote a secret, such as the API key")
     return scored
+
+
+class BodyError(Exception):
+    """A body that is not read to its end; the message has the cause."""
+
+
+async def read_body(response: httpx.Response, longest: int) -> str:
+    """The text of a response that is being streamed; its connection is closed if it is too long.
+
+    Args:
+        response: not read yet.
+        longest: bytes, on the wire and unpacked.
+
+    Raises:
+        BodyError: it is longer, broken, or packed in a way that nobody asked for.
+        httpx.HTTPError: the connection broke.
+    """
+    packed = response.headers.get("content-encoding", "identity").strip().lower()
+    if packed not in ("identity", "", *_WINDOW):
+        raise BodyError("the body is packed in a way that was not asked for (Content-Encoding)")
+    unpack = zlib.decompressobj(_WINDOW[packed]) if packed in _WINDOW else None
+    body, on_the_wire = bytearray(), 0
+    async for chunk in response.aiter_raw():
+        on_the_wire += len(chunk)
+        body += chunk if unpack is None else _unpacked(unpack, chunk, longest + 1 - len(body))
+        if max(len(body), on_the_wire) > longest:
+            raise BodyError(f"the body has more than {longest} bytes (limits.max_reply_bytes)")
+    return body.decode("utf-8", "replace")
+
+
+def _unpacked(unpack: zlib._Decompress, chunk: bytes, room: int) -> bytes:
+    try:
+        return unpack.decompress(unpack.unconsumed_tail + chunk, room)
+    except zlib.error:
+        raise BodyError("the body is not packed as its Content-Encoding says") from None
+
+
+def first_answers(endpoints: Sequence[Endpoint]) -> list[Fault | None]:
+    """One small request to each endpoint, all at the same time: its fault, or None for an answer.
+
+    It has the fields of the run's requests, so that an endpoint that refuses those refuses it.
+    Nothing of it is counted, recorded or kept.
+
+    Raises:
+        ValueError: a package or an API key is missing.
+    """
+
+    async def all_of_them() -> list[Fault | None]:
+        return list(await asyncio.gather(*map(_first_answer, endpoints)))
+
+    return asyncio.run(all_of_them())
+
+
+async def _first_answer(endpoint: Endpoint) -> Fault | None:
+    client = JudgeClient(endpoint, PATIENCE_S, Limits.max_reply_bytes)
+    try:
+        await asyncio.wait_for(client.request(endpoint.body([QUESTION], seed=0)), PATIENCE_S)
+    except asyncio.TimeoutError:  # not the builtin before Python 3.11
+        return Fault("timeout", f"no answer in {PATIENCE_S:g} s")
+    except Fault as fault:
+        return fault
+    finally:
+        await client.aclose()
+    return None

@@ -1,5 +1,5 @@
-"""A judge as those see it who ask it: a declared handle. Who answers is decided by who opens it: a
-runtime in this process, or (in training) the job's one runtime elsewhere.
+"""A judge as providers and environments declare it. A runtime in this process answers, or (in
+training) the job's one runtime elsewhere.
 """
 
 from __future__ import annotations
@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from rltf_verl.judge.settings import JudgeSettings, SettingError, judge_settings
+from rltf_verl.findings import ConfigError
+from rltf_verl.judge.settings import JudgeSettings, judge_settings
 from rltf_verl.judge.wire import Call, JudgeUnavailable, Reply
 
 
@@ -26,7 +27,7 @@ class Gateway(Protocol):
 Opener = Callable[[JudgeSettings], Gateway]
 
 WORDS_PER_TOKEN = 0.75
-"""Of English, about."""
+"""For English, about."""
 
 
 def runtime_here(settings: JudgeSettings) -> Gateway:
@@ -54,8 +55,8 @@ class Judge:
         self.block = block
         try:
             self.settings = judge_settings(options)
-        except SettingError as error:
-            raise error.under(block) from None
+        except ConfigError as error:
+            raise ConfigError(error.finding.under(block)) from None
         most = self.settings.endpoint.max_tokens
         self.words = words if most is None else min(words, round(most * WORDS_PER_TOKEN))
         self._gateway = runtime_here(self.settings)
@@ -75,8 +76,15 @@ class Judge:
             return await self._gateway.complete(call)
         except JudgeUnavailable as error:
             raise JudgeUnavailable(f"{self.block}: {error.cause}") from None
-        except SettingError as error:
-            raise error.under(self.block) from None
+        except ConfigError as error:
+            raise ConfigError(error.finding.under(self.block)) from None
+
+    def require_key(self) -> None:
+        """Raise ConfigError unless the endpoint's API key is in this process's environment."""
+        try:
+            self.settings.endpoint.api_key()
+        except ConfigError as error:
+            raise ConfigError(error.finding.under(self.block)) from None
 
     def note(self, event: str) -> None:
         """Count what the reader of a reply found in it."""

@@ -9,26 +9,35 @@ or as `JudgeUnavailable` in one line.
 from __future__ import annotations
 
 import asyncio
+import random
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakKeyDictionary
 
-from rltf_verl.judge.breaker import LEVEL, Breaker
 from rltf_verl.judge.cache import ReplyCache, key_of
-from rltf_verl.judge.client import OF_THE_ENDPOINT, Fault, JudgeClient, require_packages
-from rltf_verl.judge.news import News, fix_of
-from rltf_verl.judge.pace import Pace
-from rltf_verl.judge.retry import Trying
+from rltf_verl.judge.client import (
+    ENDPOINT_FAULTS,
+    TRANSIENT,
+    Fault,
+    JudgeClient,
+    require_packages,
+)
+from rltf_verl.judge.failure_log import FailureLog, fix_of
+from rltf_verl.judge.limits import LEVEL, Breaker, RateLimit, guessed_tokens, possible
 from rltf_verl.judge.settings import JudgeSettings
 from rltf_verl.judge.stats import Stats
-from rltf_verl.judge.tokens import guessed_tokens, possible
 from rltf_verl.judge.wire import Call, JudgeUnavailable, Reply
 from rltf_verl.texts import counted
 
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
+
 LIFTED_S = 1.0
-"""What is left of a pause when another request is answered: the endpoint is not closed."""
+"""Rest of a pause when another request is answered: the endpoint is not closed."""
+
+_random = random.Random()
 
 
 class Client(Protocol):
@@ -62,13 +71,13 @@ class JudgeRuntime:
         self._client: Client = client or JudgeClient(
             settings.endpoint, limits.request_timeout_s, limits.max_reply_bytes
         )
-        self.news = News(settings.endpoint)
+        self.failures = FailureLog(settings.endpoint)
         self._cache = (
             ReplyCache(Path(settings.cache_dir).expanduser()) if settings.cache_dir else None
         )
         self._slots = asyncio.Semaphore(limits.max_concurrency)
         self._turn = asyncio.Lock()
-        self._paces = (Pace(limits.requests_per_minute), Pace(limits.tokens_per_minute))
+        self._rates = (RateLimit(limits.requests_per_minute), RateLimit(limits.tokens_per_minute))
         self._paused_until = 0.0
         self.longest_pause = min(limits.retry_after_cap_s, limits.deadline_s / 4)
         self.breaker = Breaker(
@@ -84,10 +93,10 @@ class JudgeRuntime:
         body = self.settings.endpoint.body([dict(m) for m in call.messages], call.seed)
         key = key_of(self.settings.endpoint.identity(body, call.seed))
         self.stats.count("calls")
-        known = self._cache.get(key) if self._cache is not None else None
-        if known is not None:
+        kept = self._cache.get(key) if self._cache is not None else None
+        if kept is not None:
             self.stats.count("cache_hits")
-            return known
+            return kept
         asked = self._asking.get(key)
         if asked is None:
             asked = asyncio.create_task(self._ask(key, body))
@@ -127,14 +136,14 @@ class JudgeRuntime:
         """A call that nobody has asked before."""
         if not self.breaker.admit(time.monotonic()):
             raise self._gives_up("breaker_open", self._down())
-        trying = Trying(self, body)
+        tries = _Tries(self, body)
         try:
-            reply = await asyncio.wait_for(trying.until_answered(), self.settings.limits.deadline_s)
+            reply = await asyncio.wait_for(tries.until_answered(), self.settings.limits.deadline_s)
         except asyncio.TimeoutError:  # not the builtin before Python 3.11
-            self.news.gave_up("late" if trying.num_requests else "queue", trying.why_late())
-            raise self._gives_up("deadline", trying.why_late()) from None
+            self.failures.gave_up("late" if tries.num_requests else "queue", tries.why_late())
+            raise self._gives_up("deadline", tries.why_late()) from None
         except Fault as fault:
-            raise self._gives_up(fault.kind, self._after_all(fault, trying.num_requests)) from None
+            raise self._gives_up(fault.kind, self._after_all(fault, tries.num_requests)) from None
         except (
             Exception
         ) as error:  # a call ends with a reply or as JudgeUnavailable, whatever breaks in here
@@ -159,7 +168,7 @@ class JudgeRuntime:
     def _after_all(self, fault: Fault, num_requests: int) -> str:
         return (
             f"{self.settings.endpoint.base_url} gave no reply in"
-            f" {counted(num_requests, 'try', 'tries')}, lastly {fault}; {fix_of(fault)}"
+            f" {counted(num_requests, 'try', 'tries')}, last failure: {fault}; {fix_of(fault)}"
         )
 
     async def in_turn(self, body: dict[str, Any], send: Callable[[], Any]) -> Reply:
@@ -174,7 +183,7 @@ class JudgeRuntime:
                 waiting = False
                 reply = possible(await send(), body)
                 used = reply.prompt_tokens + reply.completion_tokens
-                self._paces[1].correct((used or guessed_tokens(body, reply)) - estimate)
+                self._rates[1].correct((used or guessed_tokens(body, reply)) - estimate)
                 return reply
         finally:
             if waiting:
@@ -187,11 +196,11 @@ class JudgeRuntime:
                 await asyncio.sleep(
                     min(wait, LIFTED_S)
                 )  # a pause may end sooner than it was said to
-            for pace, amount in zip(self._paces, (1.0, tokens), strict=True):
-                pace.take(time.monotonic(), amount)
+            for rate, amount in zip(self._rates, (1.0, tokens), strict=True):
+                rate.take(time.monotonic(), amount)
 
     def _wait(self, now: float) -> float:
-        return max(self._paused_until - now, *(pace.wait(now) for pace in self._paces))
+        return max(self._paused_until - now, *(rate.wait(now) for rate in self._rates))
 
     async def send(self, body: dict[str, Any]) -> Reply:
         """One request, counted whatever becomes of it. Raises Fault."""
@@ -226,18 +235,18 @@ class JudgeRuntime:
     def _is_there(self) -> None:
         """The endpoint answered a request, even if it refused it."""
         if self.breaker.state != "closed":
-            self.news.came_back(self.breaker.down_for(time.monotonic()))
+            self.failures.came_back(self.breaker.down_for(time.monotonic()))
         self.breaker.succeeded()
 
     def _counted(self, fault: Fault) -> Fault:
         now = time.monotonic()
         self.stats.count(f"faults/{fault.kind}")
-        self.news.failed(fault)
-        if fault.kind in OF_THE_ENDPOINT:
+        self.failures.failed(fault)
+        if fault.kind in ENDPOINT_FAULTS:
             num_opened = self.breaker.num_opened
             self.breaker.failed(now)
             if self.breaker.num_opened > num_opened:
-                self.news.went_away(self._down())
+                self.failures.went_away(self._down())
         else:
             self._is_there()
         if fault.retry_after_s:
@@ -246,6 +255,92 @@ class JudgeRuntime:
                 self._paused_until, now + min(fault.retry_after_s, self.longest_pause)
             )
         return fault
+
+
+class _Tries:
+    """One call on its way: its requests, and the waits between them."""
+
+    def __init__(self, runtime: JudgeRuntime, body: dict[str, Any]) -> None:
+        self._runtime, self._body = runtime, body
+        self._start = time.monotonic()
+        self._request_start = self._start
+        self._last: Fault | None = None
+        self.num_requests = 0
+
+    async def until_answered(self) -> Reply:
+        """Raises Fault when another try is pointless or one too many."""
+        from tenacity import AsyncRetrying, retry_if_exception, stop_after_attempt
+
+        retrying = AsyncRetrying(
+            retry=retry_if_exception(self._may_pass),
+            wait=self._backoff,
+            reraise=True,
+            stop=stop_after_attempt(self._runtime.settings.limits.max_attempts),
+        )
+        reply: Reply = await retrying(self._runtime.in_turn, self._body, self._send)
+        price = self._runtime.settings.price.of(reply.prompt_tokens, reply.completion_tokens)
+        now = time.monotonic()
+        self._runtime.stats.answered(
+            now - self._start,
+            now - self._request_start,
+            reply.prompt_tokens,
+            reply.completion_tokens,
+            price,
+        )
+        return reply
+
+    def _may_pass(self, error: BaseException) -> bool:
+        """Whether another try makes sense: not if the endpoint is gone, or asks for more time than
+        is left.
+        """
+        if (
+            not isinstance(error, Fault)
+            or error.kind not in TRANSIENT
+            or self._runtime.breaker.state == "open"
+        ):
+            return False
+        left = self._start + self._runtime.settings.limits.deadline_s - time.monotonic()
+        return (error.retry_after_s or 0.0) < left
+
+    def _backoff(self, state: RetryCallState) -> float:
+        """Random up to `backoff_s`, doubling from try to try, on top of what the endpoint asked
+        for.
+        """
+        limits = self._runtime.settings.limits
+        fault = state.outcome.exception() if state.outcome else None
+        asked = fault.retry_after_s if isinstance(fault, Fault) else None
+        longest = min(
+            limits.backoff_cap_s, limits.backoff_s * 2.0 ** min(state.attempt_number - 1, 60)
+        )
+        return min(asked or 0.0, self._runtime.longest_pause) + _random.uniform(0.0, longest)
+
+    async def _send(self) -> Reply:
+        self.num_requests += 1
+        self._runtime.stats.count("retries", int(self.num_requests > 1))
+        self._request_start = time.monotonic()
+        try:
+            return await self._runtime.send(self._body)
+        except Fault as fault:
+            self._last = fault
+            raise
+
+    def why_late(self) -> str:
+        """What took so long, and what to change."""
+        limits, url = self._runtime.settings.limits, self._runtime.settings.endpoint.base_url
+        if self.num_requests == 0:
+            return (
+                f"waited {limits.deadline_s:g} s for its turn at {url}; raise"
+                f" limits.max_concurrency={limits.max_concurrency}, its rates or deadline_s, or"
+                f" serve a faster {self._runtime.settings.endpoint.whose}"
+            )
+        last, fix = "", "raise limits.deadline_s, or look at the endpoint"
+        if self._last is not None:
+            last = f", last failure: {self._last}"
+            fix = fix if self._last.kind == "timeout" else fix_of(self._last)
+        return (
+            f"{url} gave no reply within deadline_s={limits.deadline_s:g} in"
+            f" {counted(self.num_requests, 'try', 'tries')}{last}; {fix}"
+        )
 
 
 _runtimes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[JudgeSettings, JudgeRuntime]] = (

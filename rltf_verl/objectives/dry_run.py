@@ -1,5 +1,5 @@
 """Dry run of a user's objectives before a run: every call on a batch. Their rows need an episode
-(`adapters.startup.own`).
+(`adapters.startup.user_code`).
 """
 
 from __future__ import annotations

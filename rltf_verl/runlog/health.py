@@ -246,7 +246,7 @@ RULES = (
         grader_fails,
         "answers count as wrong because the grader raises: rltf inspect names the error; fix the"
         " grader and start again",
-        "it is no chance, and what is learnt from such verdicts is wrong",
+        "this is not chance, and what is learnt from such verdicts is wrong",
     ),
     Rule(
         "answers mostly cut off",
@@ -391,13 +391,13 @@ def log_changes(
         if fires:
             last = judge_failures() if rule.asks_judge else ""
             logger.warning(
-                "the run degenerates at step %d: %s (%d steps in a row); %s%s",
+                "warning at step %d: %s for %d steps; %s%s",
                 at,
                 rule.name,
                 rule.steps,
                 rule.advice,
-                f". Lastly {last}" if last else "",
+                f". Last failure: {last}" if last else "",
             )
         else:
-            logger.warning("over at step %d: %s", at, rule.name)
+            logger.warning("recovered at step %d: %s", at, rule.name)
     return {METRIC: float(len(watch.firing))}

@@ -259,7 +259,7 @@ REFUSED = [
         {"prompt": "revise/append"},
         "rltf.teacher.prompt=revise/append: does not show the question; choose another template",
     ),
-    ({"prompt": "privileged"}, "rltf.teacher.prompt='privileged' is not known; known: revise/"),
+    ({"prompt": "privileged"}, "rltf.teacher.prompt='privileged': is not known; known: revise/"),
 ]
 
 

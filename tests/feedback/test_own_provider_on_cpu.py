@@ -80,7 +80,7 @@ async def test_an_installed_package(mine: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(registry, "entry_points", installed)
     assert (await make_provider("words").feedback(request("one"))).provider == "mine"
     with pytest.raises(
-        ValueError, match=r"rltf\.feedback\.provider='wrds' is not known; known: .*mean 'words'"
+        ValueError, match=r"rltf\.feedback\.provider='wrds': is not known; known: .*mean 'words'"
     ):
         make_provider("wrds")
 

@@ -71,7 +71,7 @@ async def test_after_the_last_attempt_the_cause_says_what_to_change() -> None:
     async with serving(JudgeServer(script=["500"] * 3), max_attempts=3) as runtime:
         with pytest.raises(
             JudgeUnavailable,
-            match=r"gave no reply in 3 tries, lastly server_error: HTTP 500: Internal",
+            match=r"gave no reply in 3 tries, last failure: server_error: HTTP 500: Internal",
         ):
             await runtime.complete(call())
         assert runtime.stats.since_start["failed/server_error"] == 1
@@ -84,7 +84,7 @@ async def test_a_refusal_is_not_tried_again_and_shows_no_key(monkeypatch, caplog
         caplog.set_level(logging.DEBUG, name)
     async with serving(server, endpoint={"api_key_env": "MY_KEY"}) as runtime:
         with pytest.raises(
-            JudgeUnavailable, match=r"1 try, lastly refused: HTTP 401.*correct the key in"
+            JudgeUnavailable, match=r"1 try, last failure: refused: HTTP 401.*correct the key in"
         ) as info:
             await runtime.complete(call())
     assert "sk-mine" not in str(info.value)
@@ -229,7 +229,9 @@ async def test_the_breaker_opens_lets_a_probe_through_and_closes() -> None:
     }
     runtime = JudgeRuntime(settings(server.url, **limits))
     await server.stop()
-    with pytest.raises(JudgeUnavailable, match=r"3 tries, lastly connection: .*start the endpoint"):
+    with pytest.raises(
+        JudgeUnavailable, match=r"3 tries, last failure: connection: .*start the endpoint"
+    ):
         await runtime.complete(call(0))
     with pytest.raises(JudgeUnavailable, match="calls fail at once until a probe succeeds"):
         await runtime.complete(call(1))
@@ -250,21 +252,23 @@ async def test_the_log_tells_each_kind_of_failure_once_and_when_the_breaker_turn
     server = JudgeServer(script=["500", "html", "500", "html", "429"])
     async with serving(server, breaker_failures=3, breaker_after_s=0.0, max_attempts=9) as runtime:
         url = runtime.settings.endpoint.base_url
-        with pytest.raises(JudgeUnavailable, match="lastly server_error"):
+        with pytest.raises(JudgeUnavailable, match="last failure: server_error"):
             await runtime.complete(call(0))
         ten_minutes_later(runtime)
-        with pytest.raises(JudgeUnavailable, match=r"lastly bad_reply.*look at what answers"):
+        with pytest.raises(
+            JudgeUnavailable, match=r"last failure: bad_reply.*look at what answers"
+        ):
             await runtime.complete(call(1))
         ten_minutes_later(runtime)
         await runtime.complete(call(2))
-        assert "rate_limited: HTTP 429" in runtime.news.last
+        assert "rate_limited: HTTP 429" in runtime.failures.last
     again = ". Later failures of this kind are counted, not logged"
     server_error, html, opened, limited, closed = caplog.messages
     assert server_error.startswith(f"judge: {url}: server_error: HTTP 500: Internal Server Error; ")
     assert html.startswith(f"judge: {url}: bad_reply: not a chat completion: <html>")
     assert server_error.endswith(again)
     assert opened.startswith(f"judge: {url} has not answered for 0 s; calls fail at once until ")
-    assert "lastly" in opened
+    assert "last" in opened
     assert closed.startswith(f"judge: {url} answers again, after ")
     assert "rate_limited: HTTP 429: " in limited
     assert "; lower limits.requests_per_minute" in limited

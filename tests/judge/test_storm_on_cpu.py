@@ -21,9 +21,14 @@ from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackUnavailable, ask
 from rltf_verl.feedback.record import RecordedProvider
 from rltf_verl.judge.client import LOGGERS
-from rltf_verl.judge.pace import Pace
+from rltf_verl.judge.limits import (
+    LONGEST_REPLY_TOKENS,
+    TEMPLATE_TOKENS,
+    RateLimit,
+    guessed_tokens,
+    possible,
+)
 from rltf_verl.judge.runtime import JudgeRuntime, runtime_of
-from rltf_verl.judge.tokens import LONGEST_REPLY_TOKENS, TEMPLATE_TOKENS, guessed_tokens, possible
 from rltf_verl.judge.wire import JudgeUnavailable, Reply
 from rltf_verl.redaction import Secrets
 from rltf_verl.texts import CHAT_TOKENS, clean_text
@@ -195,7 +200,7 @@ async def test_absurd_usage_stops_nobody() -> None:
     ) as runtime:
         replies = await asyncio.gather(*(runtime.complete(call(i)) for i in range(20)))
         assert {reply.text for reply in replies} == {SAID}
-        assert runtime._paces[1].wait(asyncio.get_running_loop().time()) < 60
+        assert runtime._rates[1].wait(asyncio.get_running_loop().time()) < 60
 
 
 async def test_a_long_retry_after_stops_nobody_for_long() -> None:
@@ -236,7 +241,7 @@ def test_no_usage_leaves_a_debt_that_its_request_could_not_make(
 ) -> None:
     from rltf_verl.judge.client import read_reply
 
-    pace, most = Pace(60.0), 0.0
+    pace, most = RateLimit(60.0), 0.0
     for prompt, completion, text in replies:
         body = {"messages": [{"role": "user", "content": text}], "max_tokens": max_tokens}
         usage = {"prompt_tokens": prompt, "completion_tokens": completion}

@@ -258,7 +258,7 @@ def test_a_method_that_verl_renamed_refuses_the_run_before_ray(tmp_path, monkeyp
     assert (finding.key, finding.value) == ("verl", version("verl"))
     assert "PPOTrainer._compute_advantage" in finding.why
     assert str(TESTED_VERL) in finding.fix
-    assert next(refusals(composed("rltf_sd"))) == str(finding)
+    assert str(next(refusals(composed("rltf_sd")))) == str(finding)
 
 
 def test_the_workers_still_read_the_columns_that_a_batch_names() -> None:

@@ -34,7 +34,7 @@ def test_critic_templates_quote_question_and_attempt_and_need_no_feedback(name: 
 
 def test_unknown_template_names_the_closest() -> None:
     with pytest.raises(
-        ValueError, match=r"'revise/gide' is not known.*Did you mean 'revise/guide'"
+        ValueError, match=r"'revise/gide': is not known.*Did you mean 'revise/guide'"
     ):
         render("revise/gide", **FIELDS)
 
@@ -50,6 +50,6 @@ def test_a_template_that_is_required_is_looked_for_in_its_folder() -> None:
     require_template("rltf.episode.revise", "revise", "guide")
     with pytest.raises(
         ValueError,
-        match=r"rltf\.feedback\.critic='guide' is not known; known: compact, critique, rel",
+        match=r"rltf\.feedback\.critic='guide': is not known; known: compact, critique, rel",
     ):
         require_template("rltf.feedback.critic", "critic", "guide")

@@ -174,8 +174,8 @@ def test_the_log_has_one_line_when_a_rule_fires_and_one_when_it_is_over(caplog):
         numbers = [log_changes(watch, k, bad if k < 9 else HEALTHY) for k in range(1, 20)]
     assert [n["rltf/warnings"] for n in numbers] == [0.0] * 2 + [1.0] * 8 + [0.0] * 9
     fires, over = caplog.messages
-    assert fires.startswith("the run degenerates at step 3: judge mostly down (3 steps in a row); ")
-    assert over == "over at step 11: judge mostly down"
+    assert fires.startswith("warning at step 3: judge mostly down for 3 steps; ")
+    assert over == "recovered at step 11: judge mostly down"
 
 
 def test_the_line_of_a_judge_that_is_down_ends_with_its_last_failure(caplog):
@@ -188,7 +188,7 @@ def test_the_line_of_a_judge_that_is_down_ends_with_its_last_failure(caplog):
     for k in range(1, 12):
         log_changes(watch, k, HEALTHY | {"rltf/feedback/failed_share": 0.8}, last)
         log_changes(watch, k, HEALTHY, last)
-    assert caplog.messages[0].endswith(". Lastly http://judge/v1: refused: HTTP 401")
+    assert caplog.messages[0].endswith(". Last failure: http://judge/v1: refused: HTTP 401")
     assert len(asked) == 1, "only when the line is written"
 
 

@@ -1,4 +1,4 @@
-"""`rltf doctor`: reports what `import verl` hides, for the driver and for a real Ray worker."""
+"""`rltf doctor`: checks of an installation, for the driver and for a real Ray worker."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.cpu import on_cpu_platform
 from rltf_verl.adapters.doctor.process import Check, Status, describe, look_around
+from rltf_verl.episode.parts import Parts
 
 WORKER_TIMEOUT_S = 300
 NO_ACCELERATOR = "no accelerator on this machine"
@@ -110,8 +111,7 @@ def _cpu_overrides(overrides: Sequence[str]) -> list[str]:
 
 
 def _settings(config: DictConfig, words: str) -> tuple[Check, Check]:
-    """Of the whole config, and of the judges that it names."""
-    from rltf_verl.adapters.doctor.judge import judge_check
+    """Checks of the whole config, and of the judges that it names."""
     from rltf_verl.adapters.startup.checks import check_combinations, parts_of
     from rltf_verl.adapters.startup.files import resolve_files
 
@@ -127,6 +127,28 @@ def _settings(config: DictConfig, words: str) -> tuple[Check, Check]:
     except Exception as error:
         return Check("config", "failed", words, str(error)), judge
     return Check("config", "ok", words), judge
+
+
+def judge_check(parts: Parts) -> Check:
+    """Whether a run could ask the judges of its provider, leak guard and environment. Costs one
+    short reply of each.
+    """
+    from rltf_verl.adapters.startup.judges import check_judges, unanswered
+
+    provider = f"rltf.feedback.provider={parts.config.feedback.provider.name}"
+    judges = {judge.settings: judge for judge in parts.judges}.values()
+    if not judges:
+        return Check("judge", "ok", f"none configured ({provider} asks no model)")
+    try:
+        check_judges(parts.judges)
+        silent = list(unanswered(parts.judges))
+    except ValueError as error:
+        return Check("judge", "failed", provider, str(error))
+    if silent:
+        fix = "start it, or correct the block endpoint (base_url, model, api_key_env)"
+        return Check("judge", "failed", "; ".join(map(str, silent)), fix)
+    named = (judge.settings.endpoint for judge in judges)
+    return Check("judge", "ok", "; ".join(f"{e.model} at {e.base_url}: answers" for e in named))
 
 
 def _platform(config: DictConfig) -> Check:

@@ -1,6 +1,6 @@
-"""What `rltf doctor` looks at in one process: this driver, or a Ray worker of verl.
+"""Checks of one process, this driver or a Ray worker of verl.
 
-Looks at verl as `import verl` left it and loads our plugin itself only afterwards, to show an error
+verl is checked as `import verl` left it. Our plugin is loaded only afterwards, to show an error
 that verl hides.
 """
 
@@ -151,11 +151,11 @@ def look_around(where: str) -> list[Check]:
 
 
 def _versions() -> Check:
-    found = ", ".join(f"{name} {_version(name)}" for name in PACKAGES)
+    versions = ", ".join(f"{name} {_version(name)}" for name in PACKAGES)
     if verl_is_tested():
-        return Check("versions", "ok", f"{found} (tested: verl {TESTED_VERL})")
+        return Check("versions", "ok", f"{versions} (tested: verl {TESTED_VERL})")
     fix = f'tested with verl {TESTED_VERL}: pip install "verl[verl-core]{TESTED_VERL}"'
-    return Check("versions", "failed", found, fix)
+    return Check("versions", "failed", versions, fix)
 
 
 def _version(package: str) -> str:
@@ -171,8 +171,8 @@ def _plugin(loaded: bool) -> Check:
     setting = f"VERL_USE_EXTERNAL_PLUGINS={policy}"
     if loaded:
         return Check("plugin", "ok", f"loaded by verl ({setting})")
-    found = [e for e in entry_points(group="verl.plugins") if e.value == PLUGIN]
-    if not found:
+    points = [e for e in entry_points(group="verl.plugins") if e.value == PLUGIN]
+    if not points:
         return Check(
             "plugin",
             "failed",
@@ -180,15 +180,15 @@ def _plugin(loaded: bool) -> Check:
             "pip install rltf-verl here, or set VERL_USE_EXTERNAL_MODULES=rltf_verl.plugin",
         )
     allowed = {word.strip() for word in policy.strip().lower().split(",")}
-    if "auto" not in allowed and found[0].name not in allowed:
+    if "auto" not in allowed and points[0].name not in allowed:
         return Check(
             "plugin",
             "failed",
             f"{setting} keeps verl from loading us",
-            f"unset VERL_USE_EXTERNAL_PLUGINS, or add {found[0].name} to it",
+            f"unset VERL_USE_EXTERNAL_PLUGINS, or add {points[0].name} to it",
         )
     try:
-        found[0].load()
+        points[0].load()
     except Exception as error:  # whatever it is, verl hides it
         return Check(
             "plugin", "failed", f"verl could not load it: {describe(error)}", "fix that error"
@@ -204,12 +204,12 @@ def _plugin(loaded: bool) -> Check:
 def _try(probe: Probe) -> Check:
     fix = "see the lines `plugin` and `versions`"
     try:
-        found = probe.holds(importlib.import_module(probe.module))
+        holds = probe.holds(importlib.import_module(probe.module))
     except Exception as error:  # registries raise what they like
         return Check(probe.name, "failed", describe(error), fix)
     return (
         Check(probe.name, "ok", "")
-        if found
+        if holds
         else Check(probe.name, "failed", f"not in {probe.module}", fix)
     )
 

@@ -18,9 +18,10 @@ import ray
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from rltf_verl.findings import ConfigError
 from rltf_verl.judge.gateway import Judge
 from rltf_verl.judge.runtime import JudgeRuntime, runtime_of
-from rltf_verl.judge.settings import JudgeSettings, SettingError
+from rltf_verl.judge.settings import JudgeSettings
 from rltf_verl.judge.wire import Call, JudgeUnavailable, Reply
 
 logger = logging.getLogger(__name__)
@@ -71,7 +72,7 @@ class JudgeServer:
 
     async def last_failures(self) -> str:
         """The last failure of each endpoint, with what to change."""
-        failures = (runtime.news.last for runtime in self._runtimes.values())
+        failures = (runtime.failures.last for runtime in self._runtimes.values())
         return "; ".join(dict.fromkeys(filter(None, failures)))
 
     def _runtime(self, settings: JudgeSettings) -> JudgeRuntime:
@@ -145,8 +146,8 @@ class JudgeOfTheJob:
             ray.get(self._server.prepare.remote(judge.settings), timeout=START_S)
         except RayTaskError as error:
             cause = error.cause
-            if isinstance(cause, SettingError):
-                raise cause.under(judge.block) from None
+            if isinstance(cause, ConfigError):
+                raise ConfigError(cause.finding.under(judge.block)) from None
             raise ValueError(str(cause)) from None
 
     def metrics(self) -> dict[str, float]:

@@ -14,19 +14,16 @@ from omegaconf import DictConfig, OmegaConf
 from rltf_verl.adapters.compat import TESTED_VERL, verl_is_tested, verl_version
 from rltf_verl.adapters.seams import seam_findings
 from rltf_verl.adapters.startup.budget import Tell, check_budget
-from rltf_verl.adapters.startup.combinations import own_combinations
-from rltf_verl.adapters.startup.endpoints import check_endpoints
 from rltf_verl.adapters.startup.files import (
     check_datasets,
     check_folders,
-    files_made_otherwise,
-    files_of_one_index,
+    odd_files,
     resolve_files,
 )
-from rltf_verl.adapters.startup.logger import check_loggers
+from rltf_verl.adapters.startup.judges import check_endpoints, check_judges
 from rltf_verl.adapters.startup.machine import (
     check_devices,
-    check_judges,
+    check_loggers,
     check_machine,
     check_platform,
     is_here,
@@ -37,14 +34,14 @@ from rltf_verl.adapters.startup.model import (
     is_elsewhere,
     load_model,
 )
-from rltf_verl.adapters.startup.modes import mode_combinations
-from rltf_verl.adapters.startup.own import check_own_rows
+from rltf_verl.adapters.startup.rules import N, rule_findings
 from rltf_verl.adapters.startup.stamp import check_resume
+from rltf_verl.adapters.startup.user_code import check_own_rows, fatal_code
 from rltf_verl.adapters.startup.values import wrong_values
-from rltf_verl.adapters.startup.verl_settings import ignored_settings, verl_combinations
 from rltf_verl.config import ConfigError, RLTFConfig
-from rltf_verl.envs.trials import Trials
+from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.episode.parts import Parts
+from rltf_verl.findings import Finding, finding_of
 from rltf_verl.objectives import objectives_of
 from rltf_verl.objectives import warnings_of as objective_warnings
 from rltf_verl.objectives.dry_run import own_failures
@@ -58,11 +55,15 @@ def check_driver(config: DictConfig) -> None:
     Raises:
         ConfigError: the first of `refusals`.
     """
-    trials = Trials()
-    for message in refusals(config, logger.warning, ask_judges=True, trials=trials):
-        raise ConfigError(message)
-    for message in [*warnings_of(config, rltf_of(config)), *trials.lines()]:
-        logger.warning(message)
+    dry_run = DryRun()
+    for finding in refusals(config, _log, ask_judges=True, dry_run=dry_run):
+        raise ConfigError(finding)
+    for finding in (*warnings_of(config, rltf_of(config)), *dry_run.findings()):
+        _log(finding)
+
+
+def _log(finding: Finding) -> None:
+    logger.warning("%s", finding)
 
 
 def refusals(
@@ -70,82 +71,79 @@ def refusals(
     warn: Tell | None = None,
     *,
     ask_judges: bool = False,
-    trials: Trials | None = None,
-) -> Iterator[str]:
-    """A line for everything that cannot work, in the order in which to change it.
+    dry_run: DryRun | None = None,
+) -> Iterator[Finding]:
+    """Everything that cannot work, in the order in which to change it.
 
-    Makes the paths of the config absolute. Nothing is looked at before it is asked for; what cannot
-    be looked at, because something that it needs was refused, is left out.
+    Makes the paths of the config absolute. Each check runs when its finding is asked for; a check
+    that needs something that was refused is left out.
 
     Args:
         config: of the run.
-        warn: is told what may go well.
+        warn: takes warnings of the checks.
         ask_judges: in the end, each endpoint once, where the run's processes are this machine's.
-        trials: counts the time for grades.
+        dry_run: counts the time for grades.
     """
-    trials = trials or Trials()
-    yield from map(str, seam_findings())
+    dry_run = dry_run or DryRun()
+    yield from seam_findings()
     yield from wrong_values(config)
-    unresolved = [*_told(resolve_files, config)]
-    yield from unresolved
+    unusable = [*_findings(resolve_files, config)]
+    yield from unusable
     config.trainer.experiment_name = str(
         config.trainer.experiment_name
-    )  # the config's name is known here only
+    )  # Hydra knows the config's name here only
     parts = None
-    try:
-        parts = None if unresolved else parts_of(config)
-    except ValueError as error:
-        yield _line(error)
+    if not unusable:
+        fatal = fatal_code(config, dry_run)
+        try:
+            parts = None if fatal else parts_of(config)
+        except ValueError as error:
+            fatal = finding_of(error)
+        if fatal is not None:
+            yield fatal
     if parts is not None:
         yield from refused_combinations(config, parts)
-    yield from _told(check_platform, config)
-    yield from _told(check_devices, config)
-    unusable = False
+    yield from _findings(check_platform, config)
+    yield from _findings(check_devices, config)
     if parts is not None:
-        yield from _told(check_machine, parts.env)
+        yield from _findings(check_machine, parts.env)
         if is_here(config):
-            yield from _told(check_judges, parts.judges)
-        for message in check_datasets(config, parts.env, trials):
-            unusable = True
-            yield message
-        yield from _told(check_folders, parts.config)
-        yield from _told(check_resume, config, parts.config)
-    yield from _told(check_loggers, config, here=is_here(config))
-    yield from refused_model(config, None if unusable else parts, trials, warn)
+            yield from _findings(check_judges, parts.judges)
+        unusable = [*check_datasets(config, parts.env, dry_run)]
+        yield from unusable
+        yield from _findings(check_folders, parts.config)
+        yield from _findings(check_resume, config, parts.config)
+    yield from _findings(check_loggers, config, here=is_here(config))
+    yield from refused_model(config, None if unusable else parts, dry_run, warn)
     if ask_judges and parts is not None and is_here(config):
-        yield from _told(check_endpoints, parts.judges)
+        yield from _findings(check_endpoints, parts.judges)
 
 
 def refused_model(
-    config: DictConfig, parts: Parts | None, trials: Trials, warn: Tell | None = None
-) -> Iterator[str]:
-    """Of the model, and of the prompts under its tokenizer. What lies on other machines only is not
-    looked at.
-    """
+    config: DictConfig, parts: Parts | None, dry_run: DryRun, warn: Tell | None = None
+) -> Iterator[Finding]:
+    """The model, and the prompts under its tokenizer. A model on other machines is not checked."""
     if is_elsewhere(str(config.actor_rollout_ref.model.path)):
         return
     try:
         model = load_model(config)
     except ValueError as error:
         if is_here(config):
-            yield _line(error)
+            yield finding_of(error)
         return
-    yield from _told(check_context, config, model)
-    yield from _told(check_attention, config, model)
+    yield from _findings(check_context, config, model)
+    yield from _findings(check_attention, config, model)
     if parts is not None:
-        yield from _told(check_budget, config, parts, model.tokenizer, warn, trials=trials)
-        yield from _told(check_own_rows, config, parts, model, trials)
+        budget = partial(check_budget, config, parts, model.tokenizer, warn, dry_run=dry_run)
+        yield from _findings(budget)
+        yield from _findings(check_own_rows, config, parts, model, dry_run)
 
 
-def _told(check: Callable[..., None], *args: Any, **options: Any) -> Iterator[str]:
+def _findings(check: Callable[..., None], *args: Any, **options: Any) -> Iterator[Finding]:
     try:
         check(*args, **options)
     except ValueError as error:  # ConfigError is one
-        yield _line(error)
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())
+        yield finding_of(error)
 
 
 def check_config(config: DictConfig) -> RLTFConfig:
@@ -154,7 +152,7 @@ def check_config(config: DictConfig) -> RLTFConfig:
 
 
 def checked_parts(config: DictConfig) -> Parts:
-    """What the `rltf:` block names, held against verl's settings.
+    """The components of the `rltf:` block, held against verl's settings.
 
     Raises:
         ConfigError: names the key, its value and what to set instead.
@@ -165,7 +163,7 @@ def checked_parts(config: DictConfig) -> Parts:
 
 
 def parts_of(config: DictConfig) -> Parts:
-    """What the `rltf:` block names. Raises ValueError, ConfigError."""
+    """The components of the `rltf:` block. Raises ValueError, ConfigError."""
     return Parts.of(rltf_of(config))
 
 
@@ -181,39 +179,45 @@ def rltf_of(config: DictConfig) -> RLTFConfig:
 
 
 def check_combinations(config: DictConfig, parts: Parts) -> None:
-    """Raise ConfigError where verl's settings and ours do not go together; warn where they may
-    not.
-    """
-    for message in refused_combinations(config, parts):
-        raise ConfigError(message)
-    for message in warnings_of(config, parts.config):
-        logger.warning(message)
+    """Raise ConfigError where settings do not go together; warn where they may not."""
+    for finding in refused_combinations(config, parts):
+        raise ConfigError(finding)
+    for finding in warnings_of(config, parts.config):
+        _log(finding)
 
 
-def refused_combinations(config: DictConfig, parts: Parts) -> Iterator[str]:
-    """A line for all of verl's settings and ours that do not go together."""
-    combinations = (
-        verl_combinations(config) + mode_combinations(config) + own_combinations(config, parts)
-    )
-    group_size = int(config.actor_rollout_ref.rollout.n)
-    combinations += [(False, line) for line in own_failures(parts.config, group_size)]
-    for objective in objectives_of(parts.config):
-        combinations += objective.refusals(partial(OmegaConf.select, config), parts.provider)
-    return (message for ok, message in combinations if not ok)
+def refused_combinations(config: DictConfig, parts: Parts) -> Iterator[Finding]:
+    """Settings of verl and ours that do not go together."""
+    yield from rule_findings(config, "error")
+    objectives, size = objectives_of(parts.config), int(config.actor_rollout_ref.rollout.n)
+    if size == 1 and all(o.compares_siblings for o in objectives if o.enabled):
+        yield Finding(
+            N,
+            size,
+            "a group of one is its own baseline"
+            f" (rltf.attempt.estimator={parts.config.attempt.estimator}), so nothing would be"
+            " trained",
+            "set it to 8, or the estimator to none",
+        )
+    lines = own_failures(parts.config, size)
+    for objective in objectives:
+        refused = objective.refusals(partial(OmegaConf.select, config), parts.provider)
+        lines += [message for ok, message in refused if not ok]
+    yield from (finding_of(ValueError(line)) for line in lines)
 
 
-def warnings_of(config: DictConfig, rltf: RLTFConfig) -> list[str]:
-    """Settings that have no effect, or not the one that was meant."""
-    untested = (
-        []
-        if verl_is_tested()
-        else [f"verl {verl_version()} is outside the tested range {TESTED_VERL}; run `rltf doctor`"]
-    )
+def warnings_of(config: DictConfig, rltf: RLTFConfig) -> Iterator[Finding]:
+    """Settings that have no effect, or may not be meant."""
+    if not verl_is_tested():
+        yield Finding(
+            "",
+            None,
+            f"verl {verl_version()} is outside the tested range {TESTED_VERL}",
+            "run `rltf doctor`",
+            "warning",
+        )
+    yield from rule_findings(config, "warning")
+    yield from odd_files(config)
     setting = partial(OmegaConf.select, config)
-    return (
-        untested
-        + ignored_settings(config)
-        + files_made_otherwise(config)
-        + files_of_one_index(config)
-        + [*objective_warnings(rltf, setting)]
-    )
+    for line in objective_warnings(rltf, setting):
+        yield Finding("", None, line, "", "warning")

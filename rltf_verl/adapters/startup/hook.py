@@ -1,10 +1,11 @@
-"""Where verl has no hook: our checks run inside its `validate_config`."""
+"""Our checks inside verl's `validate_config`: verl has no hook there."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import io
+import warnings
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
@@ -12,6 +13,7 @@ from omegaconf import DictConfig
 
 from rltf_verl.adapters.console import mark_log_lines
 from rltf_verl.adapters.cpu.processes import prepare as prepare_processes
+from rltf_verl.findings import Finding
 
 
 def check_before_start(verl_config: Any) -> None:
@@ -30,16 +32,18 @@ def check_before_start(verl_config: Any) -> None:
     @functools.wraps(original)
     def validate_config(config: DictConfig, *args: Any, **kwargs: Any) -> None:
         if config.get("rltf") is not None:
-            # here, because it loads verl
-            from rltf_verl.adapters.driver import begin_run
-            from rltf_verl.adapters.startup.checks import check_driver
-
             by_a_user = HydraConfig.initialized()
             if by_a_user:
                 mark_log_lines()  # Hydra has set up its own handlers
                 prepare_processes(config)  # before the checks, which take as long as its imports
             try:
-                check_driver(config)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # verl names each engine that is not installed
+                    # here, because they load verl
+                    from rltf_verl.adapters.driver import begin_run
+                    from rltf_verl.adapters.startup.checks import check_driver
+
+                    check_driver(config)
                 original(config, *args, **kwargs)
                 if by_a_user:
                     begin_run(config)
@@ -54,8 +58,8 @@ def check_before_start(verl_config: Any) -> None:
     verl_config.validate_config = validate_config
 
 
-def refused_by_verl(config: DictConfig) -> list[str]:
-    """What verl's own validation says, which stops at the first."""
+def refused_by_verl(config: DictConfig) -> list[Finding]:
+    """The first refusal of verl's own validation."""
     from verl.trainer.ppo.utils import need_critic, need_reference_policy
     from verl.utils.config import validate_config
 
@@ -64,5 +68,5 @@ def refused_by_verl(config: DictConfig) -> list[str]:
         with contextlib.redirect_stdout(io.StringIO()):
             validate(config, need_reference_policy(config), need_critic(config))
     except Exception as error:  # assertions, and what dataclasses raise
-        return [" ".join(f"verl: {error}".split())]
+        return [Finding("", None, f"verl: {error}", "")]
     return []

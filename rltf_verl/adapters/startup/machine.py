@@ -1,11 +1,13 @@
-"""Whether this machine can do what the config asks of it."""
+"""What a run needs of this machine: devices, packages, logins, an environment's programs."""
 
 from __future__ import annotations
 
 import importlib.util
+import netrc
 import os
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import urlsplit
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -13,15 +15,25 @@ from rltf_verl.adapters.cpu import ROLLOUT_NAME, bf16
 from rltf_verl.adapters.cpu.vllm import trouble_of
 from rltf_verl.config import ConfigError
 from rltf_verl.envs.base import Env, NeedsMachine
-from rltf_verl.judge.client import require_packages
-from rltf_verl.judge.gateway import Judge
-from rltf_verl.judge.settings import SettingError
-from rltf_verl.objectives.teacher import uses_lora
+from rltf_verl.findings import Finding
 
 ENGINES = ("vllm", "sglang")
-"""Rollout engines of verl that are packages of their own, of that name."""
+"""Rollout engines of verl that are packages of the same name."""
 FLASH = ("flash_attn", "kernels")
 """Packages with FlashAttention 2: its own, or the one that fetches it from the hub."""
+LOGGER = "trainer.logger"
+PACKAGES = {
+    "wandb": "wandb",
+    "tracking": "wandb",
+    "trackio": "trackio",
+    "mlflow": "mlflow",
+    "swanlab": "swanlab",
+    "clearml": "clearml",
+    "tensorboard": "tensorboard",
+}
+"""Logger -> the package that it needs."""
+NO_LOGIN = ("offline", "disabled", "dryrun")
+"""Values of WANDB_MODE that need no login."""
 
 
 def is_here(config: DictConfig) -> bool:
@@ -33,8 +45,8 @@ def is_here(config: DictConfig) -> bool:
 
 
 def check_platform(config: DictConfig) -> None:
-    """Without an accelerator both VERL_PLATFORM=cpu and the hardware group `cpu` are needed; say
-    which is missing.
+    """Raise ConfigError unless VERL_PLATFORM=cpu and the hardware group `cpu` stand together where
+    there is no accelerator.
     """
     from verl.utils.device import get_device_name, get_torch_device
 
@@ -42,47 +54,36 @@ def check_platform(config: DictConfig) -> None:
     cpu_config = (
         config.trainer.device == "cpu" or config.actor_rollout_ref.rollout.name == ROLLOUT_NAME
     )
-    cpu_platform = get_device_name() == "cpu"
+    cpu_platform, platform = get_device_name() == "cpu", os.environ.get("VERL_PLATFORM", "")
     if cpu_config and not cpu_platform:
+        why, fix = "verl would look for a GPU", "start with VERL_PLATFORM=cpu in the environment"
         raise ConfigError(
-            f"rltf/hardware=cpu but VERL_PLATFORM={os.environ.get('VERL_PLATFORM', '')!r}: verl"
-            " would look for a GPU; start with VERL_PLATFORM=cpu in the environment"
+            Finding("rltf/hardware", "cpu", f"VERL_PLATFORM={platform!r}: {why}", fix)
         )
     if cpu_platform and not cpu_config:
         raise ConfigError(
-            f"VERL_PLATFORM=cpu but trainer.device={config.trainer.device}: add rltf/hardware=cpu"
-            " to the command line"
+            Finding(
+                "trainer.device",
+                config.trainer.device,
+                "VERL_PLATFORM=cpu",
+                "add rltf/hardware=cpu to the command line",
+            )
         )
     trouble = trouble_of(config.actor_rollout_ref.rollout) if cpu_platform else None
     if cpu_platform and trouble is None:
         trouble = bf16.trouble_of(config)
     if trouble is not None:
         raise ConfigError(trouble)
-    for works, message in cpu_combinations(config) if cpu_platform else []:
-        if not works:
-            raise ConfigError(message)
     if not cpu_platform and is_here(config) and not get_torch_device().is_available():
         raise ConfigError(
-            "no accelerator on this machine and VERL_PLATFORM is not set: to train on the CPU start"
-            " with VERL_PLATFORM=cpu and rltf/hardware=cpu; to join a running GPU cluster set"
-            " RAY_ADDRESS"
+            Finding(
+                "VERL_PLATFORM",
+                platform,
+                "no accelerator on this machine",
+                "to train on the CPU start with VERL_PLATFORM=cpu and rltf/hardware=cpu; to join a"
+                " running GPU cluster set RAY_ADDRESS",
+            )
         )
-
-
-def cpu_combinations(config: DictConfig) -> list[tuple[bool, str]]:
-    """(it works, what to say when it does not) for settings that need an accelerator."""
-    on_cpu = config.trainer.device == "cpu"
-    lora = uses_lora(partial(OmegaConf.select, config))
-    return [
-        (
-            not on_cpu or not config.actor_rollout_ref.actor.use_kl_loss or lora,
-            (
-                "actor_rollout_ref.actor.use_kl_loss=True: verl moves the reference model to pinned"
-                " memory, which needs an accelerator; on a CPU set it to False, or train a LoRA"
-                " adapter, whose reference is the model without it"
-            ),
-        )
-    ]
 
 
 def check_devices(config: DictConfig) -> None:
@@ -93,17 +94,25 @@ def check_devices(config: DictConfig) -> None:
 
     if not is_here(config) or get_device_name() == "cpu" or not get_torch_device().is_available():
         return
-    wanted, found = int(config.trainer.n_gpus_per_node), int(get_torch_device().device_count())
-    if config.trainer.nnodes == 1 and wanted > found:
+    wanted, num = int(config.trainer.n_gpus_per_node), int(get_torch_device().device_count())
+    if config.trainer.nnodes == 1 and wanted > num:
         raise ConfigError(
-            f"trainer.n_gpus_per_node={wanted}: this machine has {found}; set it to {found}, or set"
-            " RAY_ADDRESS to join a running cluster"
+            Finding(
+                "trainer.n_gpus_per_node",
+                wanted,
+                f"this machine has {num}",
+                f"set it to {num}, or set RAY_ADDRESS to join a running cluster",
+            )
         )
     name = str(config.actor_rollout_ref.rollout.name)
     if name in ENGINES and importlib.util.find_spec(name) is None:
         raise ConfigError(
-            f"actor_rollout_ref.rollout.name={name}: {name} is not installed; pip install {name},"
-            f" or choose another of {', '.join(ENGINES)}"
+            Finding(
+                "actor_rollout_ref.rollout.name",
+                name,
+                f"{name} is not installed",
+                f"pip install {name}, or choose another of {', '.join(ENGINES)}",
+            )
         )
     if get_device_name() == "cuda":
         _require_flash_attention(config.actor_rollout_ref)
@@ -118,8 +127,13 @@ def _require_flash_attention(config: DictConfig) -> None:
         return
     if not any(importlib.util.find_spec(name) for name in FLASH):
         raise ConfigError(
-            "flash-attn is not installed, with which verl loads the model; pip install"
-            f" --no-build-isolation 'verl[fsdp]', or set +actor_rollout_ref.{key}=sdpa"
+            Finding(
+                f"actor_rollout_ref.{key}",
+                "flash_attention_2",
+                "flash-attn is not installed",
+                "pip install --no-build-isolation 'verl[fsdp]', or set"
+                f" +actor_rollout_ref.{key}=sdpa",
+            )
         )
 
 
@@ -132,18 +146,68 @@ def check_machine(env: Env) -> None:
         raise ConfigError(trouble)
 
 
-def check_judges(judges: Sequence[Judge]) -> None:
-    """Raise ConfigError if a judge's key or the packages that ask it are missing here, where the
-    trainer runs.
+def loggers_of(config: DictConfig) -> list[str]:
+    """Names in `trainer.logger`, a name or a list."""
+    named = config.trainer.logger
+    return [named] if isinstance(named, str) else [str(name) for name in named]
+
+
+def check_loggers(config: DictConfig, *, here: bool) -> None:
+    """Raise ConfigError if a logger is unknown, not installed, or not logged in: verl opens them
+    in Ray, after the model is loaded.
+
+    Args:
+        config: the whole config.
+        here: the run's processes are this machine's; else packages and logins are not looked for.
     """
-    if judges:
-        require_packages()
-    for judge in judges:
-        _require_key(judge)
+    from verl.utils.tracking import Tracking
+
+    names = loggers_of(config)
+    value, other = f"[{','.join(names)}]", f"set {LOGGER}=[console,file]"
+    choices = [*Tracking.supported_backend, "tracking"]
+    for name in names:
+        if name not in choices:
+            raise ConfigError(
+                Finding(
+                    LOGGER, value, f"verl has no logger {name}", f"choose of {', '.join(choices)}"
+                )
+            )
+        package = PACKAGES.get(name)
+        if here and package and importlib.util.find_spec(package) is None:
+            raise ConfigError(
+                Finding(
+                    LOGGER,
+                    value,
+                    f"the package {package} is not installed",
+                    f"pip install {package}, or {other}",
+                )
+            )
+    if here and {"wandb", "tracking"} & set(names) and not _wandb_is_ready():
+        raise ConfigError(
+            Finding(
+                LOGGER,
+                value,
+                "no wandb login on this machine",
+                f"run `wandb login`, set WANDB_MODE=offline in the environment, or {other}",
+            )
+        )
 
 
-def _require_key(judge: Judge) -> None:
+def _wandb_is_ready() -> bool:
+    env = os.environ
+    if env.get("WANDB_API_KEY") or env.get("WANDB_IDENTITY_TOKEN_FILE"):
+        return True
+    if env.get("WANDB_MODE", "").lower() in NO_LOGIN:
+        return True
+    server = urlsplit(env.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname or ""
+    places = (env.get("NETRC"), "~/.netrc", "~/_netrc")
+    hosts = [host for place in places if place for host in _hosts(Path(place).expanduser())]
+    return any(host == server or "wandb" in host for host in hosts)
+
+
+def _hosts(path: Path) -> Iterable[str]:
+    """The servers that a netrc file has a password for."""
     try:
-        judge.settings.endpoint.api_key()
-    except SettingError as error:
-        raise ConfigError(str(error.under(judge.block))) from None
+        return netrc.netrc(str(path)).hosts
+    except (OSError, netrc.NetrcParseError):
+        return ()

@@ -20,6 +20,7 @@ from rltf_verl.adapters.cpu import ROLLOUT_NAME
 from rltf_verl.adapters.cpu.actor import attention
 from rltf_verl.adapters.cpu.rollout.server import context_of
 from rltf_verl.config import ConfigError
+from rltf_verl.findings import Finding
 
 T = TypeVar("T")
 MODEL = "actor_rollout_ref.model"
@@ -53,8 +54,12 @@ def load_model(config: DictConfig) -> Model:
     path = model.get("path")
     if path in (None, "", "???"):
         raise ConfigError(
-            f"{MODEL}.path={path}: no model is named; set it to a folder, or to a name on the"
-            " Hugging Face hub such as Qwen/Qwen3-0.6B"
+            Finding(
+                f"{MODEL}.path",
+                path,
+                "no model is named",
+                "set it to a folder, or to a name on the Hugging Face hub such as Qwen/Qwen3-0.6B",
+            )
         )
     template = model.get("custom_chat_template")
     places = [str(model.get(key) or path) for key in ("hf_config_path", "tokenizer_path")]
@@ -68,9 +73,13 @@ def check_context(config: DictConfig, model: Model) -> None:
     context = model.context if given is None else int(given)
     if context is not None and context < prompt + answer:
         raise ConfigError(
-            f"data.max_prompt_length={prompt}, data.max_response_length={answer}: together"
-            f" {prompt + answer} tokens, and {MODEL}.path={model.path} reads {context}"
-            " (max_position_embeddings); lower them, or take a model that reads more"
+            Finding(
+                "data.max_prompt_length",
+                prompt,
+                f"with data.max_response_length={answer} together {prompt + answer} tokens, and"
+                f" {MODEL}.path={model.path} reads {context} (max_position_embeddings)",
+                "lower them, or take a model that reads more",
+            )
         )
 
 
@@ -83,7 +92,7 @@ def check_attention(config: DictConfig, model: Model) -> None:
         setattr(text, key, value)  # as verl does
     trouble = attention.trouble_of(text)
     if trouble is not None:
-        raise ConfigError(f"{MODEL}.path={model.path}: {trouble}")
+        raise ConfigError(Finding(f"{MODEL}.path", model.path, trouble, ""))
 
 
 def is_elsewhere(path: str) -> bool:
@@ -99,7 +108,7 @@ def _loaded(
     from transformers import AutoConfig
 
     code = {"trust_remote_code": trust, "local_files_only": not _hub_is_there()}
-    found: Any = _from(
+    config: Any = _from(
         f"{MODEL}.path", config_path, lambda: AutoConfig.from_pretrained(config_path, **code)
     )
     key = f"{MODEL}.path" if tokenizer_path == path else f"{MODEL}.tokenizer_path"
@@ -107,68 +116,83 @@ def _loaded(
     tokenizer.chat_template = template or tokenizer.chat_template
     if not tokenizer.chat_template:
         raise ConfigError(
-            f"{key}={tokenizer_path}: its tokenizer has no chat template, as is usual for base"
-            f" models; set {MODEL}.custom_chat_template, or take the model's instruct version"
+            Finding(
+                key,
+                tokenizer_path,
+                "its tokenizer has no chat template, as is usual for base models",
+                f"set {MODEL}.custom_chat_template, or take the model's instruct version",
+            )
         )
     if tokenizer.eos_token_id is None:
         raise ConfigError(
-            f"{key}={tokenizer_path}: its tokenizer has no end token (eos_token), so no answer"
-            " would ever end; set one in its tokenizer_config.json"
+            Finding(
+                key,
+                tokenizer_path,
+                "its tokenizer has no end token (eos_token), so no answer would ever end",
+                "set one in its tokenizer_config.json",
+            )
         )
-    text = found.get_text_config()
-    return Model(path, tokenizer, str(found.model_type), _context(text), text)
+    text = config.get_text_config()
+    return Model(path, tokenizer, str(config.model_type), _context(text), text)
 
 
 def _require_folder(key: str, path: str, weights: bool) -> None:
     """What looks like a folder must be one, with a model in it."""
+    trouble = _folder_trouble(path, weights)
+    if trouble is not None:
+        raise ConfigError(Finding(key, path, *trouble))
+
+
+def _folder_trouble(path: str, weights: bool) -> tuple[str, str] | None:
+    """Why there is no model, and the fix."""
     folder = Path(path)
     if folder.is_file():
-        raise ConfigError(f"{key}={path}: a file; name the folder that it is in")
+        return "a file", "name the folder that it is in"
     if not folder.is_dir():
         if path.startswith("~") and folder.expanduser().is_dir():
-            raise ConfigError(f"{key}={path}: verl does not expand ~; write {folder.expanduser()}")
+            return "verl does not expand ~", f"write {folder.expanduser()}"
         if path.startswith(("/", ".", "~")):
-            raise ConfigError(
-                f"{key}={path}: no such folder, seen from {Path.cwd()}; name a folder with a model"
-                " in Hugging Face form, or a name on the Hugging Face hub"
+            return (
+                f"no such folder, seen from {Path.cwd()}",
+                "name a folder with a model in Hugging Face form, or a name on the hub",
             )
-        return
-    if not (folder / "config.json").is_file():
-        raise ConfigError(
-            f"{key}={path}: no config.json in this folder; name one with a model in Hugging Face"
-            " form (a checkpoint of verl becomes one by `python -m verl.model_merger merge`)"
+    elif not (folder / "config.json").is_file():
+        return (
+            "no config.json in this folder",
+            "name one with a model in Hugging Face form (a checkpoint of verl becomes one by"
+            " `python -m verl.model_merger merge`)",
         )
-    if weights and not any(next(folder.glob(form), None) for form in WEIGHTS):
-        raise ConfigError(
-            f"{key}={path}: no weights in this folder ({' or '.join(WEIGHTS)}); copy them there"
-        )
+    elif weights and not any(next(folder.glob(form), None) for form in WEIGHTS):
+        return f"no weights in this folder ({' or '.join(WEIGHTS)})", "copy them there"
+    return None
 
 
 def _from(key: str, path: str, load: Callable[[], T]) -> T:
     try:
         return load()
     except Exception as error:  # transformers and the hub raise many kinds
-        raise ConfigError(f"{key}={path}: {_trouble(path, error)}") from error
+        raise ConfigError(Finding(key, path, *_trouble(path, error))) from error
 
 
-def _trouble(path: str, error: Exception) -> str:
-    """What went wrong and what to do."""
+def _trouble(path: str, error: Exception) -> tuple[str, str]:
+    """Why it cannot be loaded, and the fix."""
     if Path(path).is_dir():
-        return f"cannot be loaded ({_short(error)}); copy the model's missing files there"
-    told = str(error).lower()
-    if "gated" in told or "restricted" in told:
+        return f"cannot be loaded ({_short(error)})", "copy the model's missing files there"
+    text = str(error).lower()
+    if "gated" in text or "restricted" in text:
         return (
-            "is gated on the Hugging Face hub; accept its licence at"
-            f" https://huggingface.co/{path} and log in with `hf auth login`"
+            "is gated on the Hugging Face hub",
+            f"accept its licence at https://huggingface.co/{path} and log in with `hf auth login`",
         )
-    if "connect" in told or "offline" in told:
+    if "connect" in text or "offline" in text:
         return (
-            "no such folder here, and the Hugging Face hub cannot be reached; name a folder, or"
-            f" fetch it where there is a network with `hf download {path}`"
+            "no such folder here, and the Hugging Face hub cannot be reached",
+            f"name a folder, or fetch it where there is a network with `hf download {path}`",
         )
     return (
         f"neither a folder, seen from {Path.cwd()}, nor to be had from the Hugging Face hub"
-        f" ({_short(error)}); correct the name, or log in with `hf auth login` if it is private"
+        f" ({_short(error)})",
+        "correct the name, or log in with `hf auth login` if it is private",
     )
 
 

@@ -22,6 +22,7 @@ from verl.utils.checkpoint.checkpoint_manager import find_latest_ckpt_path
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.data.provenance import read_provenance
 from rltf_verl.data.schema import files_of
+from rltf_verl.findings import Finding
 from rltf_verl.runlog.files import STAMP
 
 logger = logging.getLogger(__name__)
@@ -108,10 +109,13 @@ def check_resume(config: DictConfig, rltf: RLTFConfig) -> None:
     if trouble:
         more = f"; and {len(trouble) - NUM_SHOWN} more" if len(trouble) > NUM_SHOWN else ""
         raise ConfigError(
-            f"trainer.default_local_dir={config.trainer.default_local_dir}: {folder.name} is of"
-            f" another experiment ({'; '.join(trouble[:NUM_SHOWN])}{more}); set another"
-            " trainer.experiment_name, or trainer.resume_mode=disable to start again, or delete"
-            f" {path} to resume all the same"
+            Finding(
+                "trainer.default_local_dir",
+                config.trainer.default_local_dir,
+                f"{folder.name} is of another experiment ({'; '.join(trouble[:NUM_SHOWN])}{more})",
+                "set another trainer.experiment_name, or trainer.resume_mode=disable to start"
+                f" again, or delete {path} to resume all the same",
+            )
         )
     _check_optimiser(config, old, new)
 
@@ -125,9 +129,13 @@ def _check_optimiser(config: DictConfig, old: Mapping[str, Any], new: Mapping[st
     for key in OPTIMISER:
         if old.get(key, new[key]) != new[key]:
             raise ConfigError(
-                f"{key}={new[key]}: the checkpoint's optimiser would keep {old[key]}; set it to"
-                " that, or actor_rollout_ref.actor.checkpoint.load_contents=[model] to reset"
-                " the optimiser"
+                Finding(
+                    key,
+                    new[key],
+                    f"the checkpoint's optimiser would continue with {old[key]}",
+                    "set it to that, or actor_rollout_ref.actor.checkpoint.load_contents=[model]"
+                    " for a new optimiser",
+                )
             )
 
 

@@ -2,151 +2,126 @@
 
 from __future__ import annotations
 
-import numbers
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from omegaconf import DictConfig, OmegaConf
 
-ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+from rltf_verl.adapters.startup.rules import ACTOR, MODE, ROLLOUT
+from rltf_verl.findings import Finding
+from rltf_verl.kinds import Within, trouble
+
 VERLS_DEFAULTS = "_generated_ppo_trainer.yaml"
-"""verl's own flattened config; says of each key what kind of value it takes."""
+"""verl's own flattened config, which shows the kind of each key's value."""
 
 OPTIONAL_ENGINES = ("megatron", "veomni", "torchtitan", "automodel")
 """verl registers them only where their packages are, which may be on the cluster only."""
 
-COUNTS = (
-    "data.train_batch_size",
-    "data.gen_batch_size",
-    "data.val_batch_size",
-    "data.max_prompt_length",
-    "data.max_response_length",
-    f"{ROLLOUT}.n",
-    f"{ROLLOUT}.val_kwargs.n",
-    f"{ROLLOUT}.tensor_model_parallel_size",
-    f"{ACTOR}.ppo_epochs",
-    f"{ACTOR}.ppo_max_token_len_per_gpu",
-    "trainer.total_epochs",
-    "trainer.total_training_steps",
-    "trainer.nnodes",
-    "trainer.n_gpus_per_node",
-)
-"""Whole numbers from 1 on; null where verl's default is null."""
-
-RANGES: dict[str, tuple[Callable[[float], bool], str]] = {
-    "actor_rollout_ref.model.lora_rank": (lambda x: x >= 0, "at least 0"),
-    f"{ACTOR}.optim.lr": (lambda x: 0 <= x < float("inf"), "a finite number, at least 0"),
-    f"{ACTOR}.grad_clip": (lambda x: x > 0, "above 0, or every gradient becomes 0"),
-    f"{ACTOR}.clip_ratio": (lambda x: x >= 0, "at least 0"),
-    f"{ROLLOUT}.temperature": (lambda x: 0 <= x < float("inf"), "a finite number, at least 0"),
-    f"{ROLLOUT}.top_p": (lambda x: 0 < x <= 1, "above 0 and at most 1"),
-    f"{ROLLOUT}.val_kwargs.top_p": (lambda x: 0 < x <= 1, "above 0 and at most 1"),
+Count = Annotated[int, Within(1)]
+Rate = Annotated[float, Within(0)]
+Share = Annotated[float, Within(above=0, most=1)]
+VALUES: dict[str, Any] = {
+    "data.train_batch_size": Count,
+    "data.gen_batch_size": Count,
+    "data.val_batch_size": Count,
+    "data.max_prompt_length": Count,
+    "data.max_response_length": Count,
+    f"{ROLLOUT}.n": Count,
+    f"{ROLLOUT}.val_kwargs.n": Count,
+    f"{ROLLOUT}.tensor_model_parallel_size": Count,
+    f"{ROLLOUT}.temperature": Rate,
+    f"{ROLLOUT}.top_p": Share,
+    f"{ROLLOUT}.val_kwargs.top_p": Share,
+    f"{ACTOR}.ppo_epochs": Count,
+    f"{ACTOR}.ppo_max_token_len_per_gpu": Count,
+    f"{ACTOR}.optim.lr": Rate,
+    f"{ACTOR}.grad_clip": Annotated[float, Within(above=0, note="; 0 clips every gradient to 0")],
+    f"{ACTOR}.clip_ratio": Rate,
+    "actor_rollout_ref.model.lora_rank": Annotated[int, Within(0)],
+    "trainer.total_epochs": Count,
+    "trainer.total_training_steps": Count,
+    "trainer.nnodes": Count,
+    "trainer.n_gpus_per_node": Count,
 }
-"""Key -> what its number must be."""
+"""verl's keys and their ranges; null where verl's default is null."""
 
 
-def wrong_values(config: DictConfig) -> Iterator[str]:
-    """A line for every value that verl would choke on later, or take without a word."""
-    wrong = set()
-    for key, kind, value in _given("", config, _kinds()):
-        if not _is(kind, value):
-            wrong.add(key)
-            yield f"{key}={value}: must be {kind}"
-    for key in COUNTS:
+def wrong_values(config: DictConfig) -> Iterator[Finding]:
+    """Values that verl would fail on later, or take silently."""
+    kinds = {**dict(_kinds("", _defaults())), **VALUES}
+    for key, kind in kinds.items():
         value = OmegaConf.select(config, key)
-        if key not in wrong and value is not None and not (_whole(value) and value >= 1):
-            yield f"{key}={value}: must be a whole number, at least 1"
-    for key, (holds, what) in RANGES.items():
+        fix = None if value is None else trouble(value, kind)
+        if fix is not None:
+            yield Finding(key, value, "", fix)
+    for key, choices in _choices().items():
         value = OmegaConf.select(config, key)
-        if key not in wrong and value is not None and not (_is(NUMBER, value) and holds(value)):
-            yield f"{key}={value}: must be {what}"
-    for key, known in _choices().items():
-        value = OmegaConf.select(config, key)
-        if value is not None and str(value) not in known:
-            yield f"{key}={value}: not known here; choose one of {', '.join(sorted(known))}"
+        if value is not None and str(value) not in choices:
+            yield Finding(
+                key, value, "not known here", f"choose one of {', '.join(sorted(choices))}"
+            )
     yield from _wrong_paths(config)
     yield from too_few_devices(config)
 
 
-def _wrong_paths(config: DictConfig) -> Iterator[str]:
-    path = OmegaConf.select(config, "data.custom_cls.path")
+def _wrong_paths(config: DictConfig) -> Iterator[Finding]:
+    key = "data.custom_cls.path"
+    path = OmegaConf.select(config, key)
     if path and "://" not in str(path) and not Path(str(path)).expanduser().is_file():
-        yield f"data.custom_cls.path={path}: no such file, seen from {Path.cwd()}"
+        yield Finding(key, path, f"no such file, seen from {Path.cwd()}", "correct the path")
     if OmegaConf.select(config, "trainer.resume_mode") != "resume_path":
         return
-    folder = OmegaConf.select(config, "trainer.resume_from_path")
+    key = "trainer.resume_from_path"
+    folder = OmegaConf.select(config, key)
     if "global_step_" not in str(folder) or not Path(str(folder)).is_dir():
-        yield (
-            f"trainer.resume_from_path={folder}: no folder of a checkpoint, seen from {Path.cwd()};"
-            " name one global_step_…, or set trainer.resume_mode=auto"
+        yield Finding(
+            key,
+            folder,
+            f"no folder of a checkpoint, seen from {Path.cwd()}",
+            "name one global_step_…, or set trainer.resume_mode=auto",
         )
 
 
-def too_few_devices(config: DictConfig) -> Iterator[str]:
-    """verl starts devices // devices of a replica replicas: none, and waits for them."""
-    apart = str(config.trainer.v1.trainer_mode).endswith("separate_async")
-    block = "actor_rollout_ref.rollout" if apart else "trainer"
-    sizes = [OmegaConf.select(config, f"{block}.{key}") for key in ("nnodes", "n_gpus_per_node")]
-    tensor = OmegaConf.select(config, f"{ROLLOUT}.tensor_model_parallel_size")
-    if all(_whole(size) and size >= 1 for size in (*sizes, tensor)):
-        devices = sizes[0] * sizes[1]
-        if devices % tensor:
-            yield (
-                f"{ROLLOUT}.tensor_model_parallel_size={tensor} does not divide the run's number"
-                f" of devices, {devices} ({block}.nnodes x n_gpus_per_node); set it to 1, or to a"
-                " divisor"
-            )
-
-
-SWITCH, NUMBER = "true or false", "a number"
-
-
-def _is(kind: str, value: Any) -> bool:
-    if kind == SWITCH:
-        return isinstance(value, bool)
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
-
-
-def _whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+def too_few_devices(config: DictConfig) -> Iterator[Finding]:
+    """verl starts devices // tensor_model_parallel_size replicas: none, and waits for them."""
+    apart = str(OmegaConf.select(config, MODE)).endswith("separate_async")
+    block, key = ROLLOUT if apart else "trainer", f"{ROLLOUT}.tensor_model_parallel_size"
+    keys = (f"{block}.nnodes", f"{block}.n_gpus_per_node", key)
+    nodes, devices, size = (OmegaConf.select(config, name) for name in keys)
+    if any(trouble(number, Count) for number in (nodes, devices, size)):
+        return
+    if nodes * devices % size:
+        yield Finding(
+            key,
+            size,
+            f"does not divide the run's number of devices, {nodes * devices} ({block}.nnodes x"
+            " n_gpus_per_node)",
+            "set it to 1, or to a divisor",
+        )
 
 
 @cache
-def _kinds() -> Mapping[str, Any]:
-    """Block -> key -> kind, of verl's switches and numbers; what it leaves open (null, text) is
-    left out.
-    """
-    tree = OmegaConf.create(files("verl.trainer.config").joinpath(VERLS_DEFAULTS).read_text())
-    kinds: Mapping[str, Any] = _kind(OmegaConf.to_container(tree, resolve=False))
-    return kinds
+def _defaults() -> Mapping[str, Any]:
+    text = files("verl.trainer.config").joinpath(VERLS_DEFAULTS).read_text()
+    defaults: Any = OmegaConf.to_container(OmegaConf.create(text), resolve=False)
+    return dict(defaults)
 
 
-def _kind(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(name): kind for name, inner in value.items() if (kind := _kind(inner))}
-    if isinstance(value, bool):
-        return SWITCH
-    return NUMBER if isinstance(value, (int, float)) else None
-
-
-def _given(
-    prefix: str, block: DictConfig, kinds: Mapping[str, Any]
-) -> Iterator[tuple[str, str, Any]]:
-    """(key, kind, value) of what the config sets."""
-    for name, kind in kinds.items():
-        value = block.get(name)
-        if not isinstance(kind, str):
-            if isinstance(value, DictConfig):
-                yield from _given(f"{prefix}{name}.", value, kind)
-        elif value is not None:
-            yield f"{prefix}{name}", kind, value
+def _kinds(block: str, defaults: Mapping[str, Any]) -> Iterator[tuple[str, type]]:
+    """Keys of verl's switches and numbers, and their kinds. Null and text are open."""
+    for name, value in defaults.items():
+        key = f"{block}{name}"
+        if isinstance(value, Mapping):
+            yield from _kinds(f"{key}.", value)
+        elif isinstance(value, bool | int | float):
+            yield key, bool if isinstance(value, bool) else float
 
 
 def _choices() -> dict[str, set[str]]:
-    """Key -> what may be chosen, our own and other plugins' registrations included."""
+    """Choices of a key, those of other plugins' registrations included."""
     from verl.workers.engine import EngineRegistry
     from verl.workers.rollout.replica import RolloutReplicaRegistry
 

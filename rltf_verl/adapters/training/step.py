@@ -20,7 +20,7 @@ from rltf_verl.adapters.metrics.episodes import SPENT, episode_metrics, lost_sha
 from rltf_verl.adapters.metrics.roles import role_metrics, sampling_metrics, stale_metrics
 from rltf_verl.adapters.queue.columns import SAMPLER_LOG_PROBS, stale_turns
 from rltf_verl.adapters.queue.step_rows import StepRows
-from rltf_verl.adapters.startup.verl_settings import TOKEN_SUM_LOSSES
+from rltf_verl.adapters.startup.rules import TOKEN_SUM_LOSSES
 from rltf_verl.adapters.training.logit_loss import NUM_TOKENS, WEIGHT
 from rltf_verl.adapters.training.loss import DENOMINATOR
 from rltf_verl.adapters.training.teacher import (

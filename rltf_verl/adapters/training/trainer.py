@@ -57,7 +57,7 @@ from rltf_verl.adapters.training.step import (
 )
 from rltf_verl.adapters.training.teacher import Teacher, kept_share
 from rltf_verl.adapters.training.watchdog import ActorWatchdog, actors_of_episodes
-from rltf_verl.envs.trials import Trials
+from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.objectives import objectives_of
 from rltf_verl.objectives.base import Now
 from rltf_verl.objectives.targets import live_groups
@@ -111,12 +111,12 @@ class RLTFTrainerMixin(_Trainer):
         self._check_prompts()
 
     def _check_prompts(self) -> None:
-        trials = Trials()
+        dry_run = DryRun()
         check_prompt_budget(
-            self.config, self.parts, self.train_dataset, self.tokenizer, trials=trials
+            self.config, self.parts, self.train_dataset, self.tokenizer, dry_run=dry_run
         )
-        for line in trials.lines():
-            logger.warning(line)
+        for finding in dry_run.findings():
+            logger.warning("%s", finding)
 
     def _init_resource_pool_mgr(self) -> None:
         super()._init_resource_pool_mgr()

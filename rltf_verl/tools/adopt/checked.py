@@ -18,14 +18,12 @@ from rltf_verl.adapters.startup.files import (
     check_dataset,
     resolve_files,
 )
-from rltf_verl.adapters.startup.logger import check_loggers
-from rltf_verl.adapters.startup.machine import cpu_combinations
-from rltf_verl.adapters.startup.modes import mode_combinations
+from rltf_verl.adapters.startup.machine import check_loggers
+from rltf_verl.adapters.startup.rules import VERL, rule_findings
 from rltf_verl.adapters.startup.values import too_few_devices
-from rltf_verl.adapters.startup.verl_settings import ignored_settings, verl_combinations
 from rltf_verl.config import ConfigError
 from rltf_verl.data.schema import files_of
-from rltf_verl.envs.trials import Trials
+from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.tools.adopt.command import REFUSED
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
@@ -44,9 +42,6 @@ TOKEN_LIMITS = (
 )
 PROMPT = "data.max_prompt_length"
 TOO_LONG = re.compile(r"\w+\.max_prompt_length=\d+: (.*?); set it to at least (\d+) plus [^;]*(.*)")
-
-# The end of a check's message is the fix of a run that stays as it is.
-TO_OURS = re.compile(r"; set it to [^;]*$")
 
 
 def checked_config(settings: Settings, extra: Settings) -> DictConfig:
@@ -69,12 +64,11 @@ def checked_config(settings: Settings, extra: Settings) -> DictConfig:
 
 def _complaints(config: DictConfig) -> Iterator[tuple[str, str]]:
     """Key and reason of what the checks refuse or warn of."""
-    combinations = verl_combinations(config) + mode_combinations(config) + cpu_combinations(config)
-    refusals = [message for holds, message in combinations if not holds]
-    for message in (*refusals, *too_few_devices(config), *ignored_settings(config)):
-        key, _, rest = message.partition("=")
-        value, _, why = rest.partition(": ")
-        yield key, TO_OURS.sub("", why) or value
+    refused, unread = (rule_findings(config, level, VERL) for level in ("error", "warning"))
+    for finding in (*refused, *too_few_devices(config), *unread):
+        # The fix of a run that stays as it is ends in "set it to …"; here the setting is dropped.
+        keeps = finding.fix.startswith("set it to ")
+        yield finding.key, finding.why if keeps else f"{finding.why}; {finding.fix}"
 
 
 def checkable(config: DictConfig) -> DictConfig:
@@ -172,15 +166,16 @@ def make_room(
     if not rows_exist(config):
         return False
     seen, answer = checkable(config), int(config.data.max_response_length)
-    parts, trials = checks.parts_of(seen), Trials()
-    messages = list(checks.refused_model(seen, parts, trials))
+    parts, dry_run = checks.parts_of(seen), DryRun()
+    messages = [*map(str, checks.refused_model(seen, parts, dry_run))]
     while extra.get(PROMPT) is None and (too_long := _too_long(messages)) is not None:
         needed = int(too_long[2]) + answer
         OmegaConf.update(seen, PROMPT, needed)
         for key in TOKEN_LIMITS:
             if (limit := OmegaConf.select(seen, key)) is not None:
                 OmegaConf.update(seen, key, max(int(limit), needed + answer))
-        before, messages = messages, list(checks.refused_model(seen, parts, trials))
+        before = messages
+        messages = [*map(str, checks.refused_model(seen, parts, dry_run))]
         if messages and _too_long(messages) is None:  # the model cannot read that much
             messages = [*before, *(f"that limit is refused too: {message}" for message in messages)]
             break
@@ -188,7 +183,7 @@ def make_room(
         settings.change(PROMPT, needed, why)
         _widen(settings, theirs, needed + answer)
     notes += [f"{REFUSED}: {message}" for message in messages]
-    notes += trials.lines()
+    notes += map(str, dry_run.findings())
     return True
 
 

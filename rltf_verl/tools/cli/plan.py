@@ -40,16 +40,16 @@ def plan(
     """
     with quiet():
         from rltf_verl.adapters.plan.compose import compose_run
-        from rltf_verl.envs.trials import Trials
-        from rltf_verl.tools.plan.looking import look
-        from rltf_verl.tools.plan.making import make_plan
+        from rltf_verl.envs.dry_run import DryRun
+        from rltf_verl.tools.plan.build import make_plan
+        from rltf_verl.tools.plan.inputs import inspect_run
 
         overrides = words or []
         if MAIN in overrides:  # a pasted command
             overrides = overrides[overrides.index(MAIN) + 1 :]
         config = compose_run(config_name, overrides, config_path, config_dir)
         found = make_plan(
-            look(config, Trials(tell=partial(typer.echo, err=True))), problems, attempt
+            inspect_run(config, DryRun(tell=partial(typer.echo, err=True))), problems, attempt
         )
     if as_json:
         typer.echo(json.dumps(found, indent=1, ensure_ascii=False, default=str))

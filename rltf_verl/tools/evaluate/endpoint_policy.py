@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from rltf_verl.judge.gateway import Gateway
-from rltf_verl.judge.settings import Endpoint
+from rltf_verl.judge.settings import Endpoint, Temperature, Tokens
 from rltf_verl.judge.wire import Call, JudgeUnavailable
 from rltf_verl.types import Attempt, Message
 
@@ -28,9 +28,9 @@ class PolicyEndpoint(Endpoint):
     may_say_nothing: ClassVar[bool] = True
     whose: ClassVar[str] = "policy"
 
-    temperature: float | None = 1.0
+    temperature: Temperature | None = 1.0
     """null leaves it to the endpoint; 0 gives all episodes of a problem one answer."""
-    max_tokens: int | None = 2048
+    max_tokens: Tokens | None = 2048
     """Longest answer in tokens, `data.max_response_length` of a training run; null leaves it to the
     endpoint.
     """

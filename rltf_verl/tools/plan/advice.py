@@ -1,4 +1,4 @@
-"""What to look at before the run: a line each, the key first where there is one."""
+"""Advice on a run before it starts, beyond its own refusals and warnings."""
 
 from __future__ import annotations
 
@@ -11,98 +11,117 @@ from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.placeholders import CRITIQUE, LATER
 from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.feedback.judge_prompt import JUDGED
-from rltf_verl.texts import counted
-from rltf_verl.tools.plan.answers import NO_IDEA, Tried, forms_asked
+from rltf_verl.findings import Finding, Rule, findings
 from rltf_verl.tools.plan.inputs import Inputs
-from rltf_verl.tools.plan.measure import Lengths
-from rltf_verl.tools.plan.play import Played
-from rltf_verl.tools.plan.sizes import epochs_end_first, steps_of
+from rltf_verl.tools.plan.play import NO_IDEA, Lengths, Played, Tried, forms_asked
+from rltf_verl.tools.plan.sizes import epochs_end_first
 from rltf_verl.types import Turn
 
 PLACEHOLDERS = (JUDGED, CRITIQUE, *LATER.values())
 SHOWN = 80
+N, TEMPERATURE = (f"actor_rollout_ref.rollout.{name}" for name in ("n", "temperature"))
+PROMPT, ANSWER = "data.max_prompt_length", "data.max_response_length"
+
+
+def _only_console(inputs: Inputs) -> bool:
+    logger = inputs.setting("trainer.logger")
+    return list(logger) == ["console"] or logger == "console"
+
+
+def _validates_on_training(inputs: Inputs) -> bool:
+    files = (files_of(inputs.setting(f"data.{split}_files") or []) for split in ("train", "val"))
+    return not set.isdisjoint(*map(set, files))
+
+
+def _trains_on_siblings(inputs: Inputs) -> bool:
+    attempt = None if inputs.parts is None else inputs.parts.config.attempt
+    return attempt is not None and attempt.weight > 0 and attempt.estimator != "none"
+
+
+RULES: tuple[Rule[Inputs], ...] = (
+    Rule(
+        "trainer.test_freq",
+        lambda run: int(run.setting("trainer.test_freq")) <= 0,
+        "only the untrained model is validated, if trainer.val_before_train is true",
+        "set it to the steps between two validations, e.g. 10",
+        "warning",
+    ),
+    Rule(
+        "trainer.save_freq",
+        lambda run: int(run.setting("trainer.save_freq")) <= 0,
+        "no checkpoint is written, and the trained model is lost",
+        "set it to the steps between two checkpoints, e.g. 50",
+        "warning",
+    ),
+    Rule(
+        "trainer.total_training_steps",
+        epochs_end_first,
+        "the run ends earlier, with its trainer.total_epochs={trainer.total_epochs}, and does not"
+        " validate or save its last step",
+        "raise trainer.total_epochs",
+        "warning",
+    ),
+    Rule(
+        "data.val_files",
+        _validates_on_training,
+        "is trained on, so validation does not measure other problems",
+        "name another file",
+        "warning",
+    ),
+    Rule(
+        "trainer.logger",
+        _only_console,
+        "metrics are only printed",
+        "set it to [console,file], which `rltf compare` reads",
+        "warning",
+    ),
+    Rule(
+        "rltf.episode_log.dir",
+        lambda run: not run.setting("rltf.episode_log.dir"),
+        "no episodes are kept, and `rltf view` has nothing to show",
+        "name a folder",
+        "warning",
+    ),
+    Rule(
+        N,
+        lambda run: int(run.setting(N)) == 1 and _trains_on_siblings(run),
+        "a group of one is its own baseline, so answers as they were played train nothing",
+        "set it to 8",
+        "warning",
+    ),
+    Rule(
+        TEMPERATURE,
+        lambda run: int(run.setting(N)) > 1 and float(run.setting(TEMPERATURE)) == 0,
+        "all answers of a group are the same, so they teach nothing",
+        "set it to 1.0",
+        "warning",
+    ),
+)
+"""Settings that work and are seldom meant."""
 
 
 def advice(
     inputs: Inputs, plays: Sequence[Played], no_idea: Sequence[Tried], measured: Lengths | None
-) -> list[str]:
-    """Everything that is worth changing, without what the run refuses or warns of itself."""
-    found = [*_settings(inputs)]
+) -> Iterator[Finding]:
+    """Everything that is worth changing, beyond the run's own refusals and warnings."""
+    yield from findings(RULES, inputs, inputs.config)
     if inputs.parts is not None:
-        found += _groups(inputs, inputs.parts.config)
-        found += _failures(inputs, plays)
-        found += _answers(plays, no_idea)
-        found += _feedback(inputs.parts, plays)
-        found += _teachers(inputs.parts.config, plays)
+        for line in (
+            *_failures(inputs, plays),
+            *_answers(plays, no_idea),
+            *_feedback(inputs.parts, plays),
+            *_teachers(inputs.parts.config, plays),
+        ):
+            yield Finding("", None, line, "", "warning")
     if measured is not None:
-        found += _lengths(inputs, measured)
-    return found
-
-
-def _settings(inputs: Inputs) -> Iterator[str]:
-    get = inputs.setting
-    test, save = int(get("trainer.test_freq")), int(get("trainer.save_freq"))
-    if test <= 0:
-        first = bool(get("trainer.val_before_train"))
-        yield (
-            f"trainer.test_freq={test}: {'only the untrained model is' if first else 'nothing is'}"
-            " validated; set it to the steps between two validations, e.g. 10"
-        )
-    if save <= 0:
-        yield (
-            f"trainer.save_freq={save}: no checkpoint is written, and the trained model is lost;"
-            " set it to the steps between two checkpoints, e.g. 50"
-        )
-    if epochs_end_first(inputs):
-        yield (
-            f"trainer.total_training_steps={get('trainer.total_training_steps')}: the run ends"
-            f" after {counted(steps_of(inputs), 'step')}, with its trainer.total_epochs="
-            f"{get('trainer.total_epochs')}, and does not validate or save its last step; raise"
-            " trainer.total_epochs"
-        )
-    both = set(files_of(get("data.train_files") or [])) & set(files_of(get("data.val_files") or []))
-    if both:
-        yield (
-            f"data.val_files={', '.join(sorted(both))}: is trained on, so validation does not say"
-            " what the policy can do with other problems; name a file of its own"
-        )
-    logger = get("trainer.logger")
-    if [logger] == ["console"] or list(logger) == ["console"]:
-        yield (
-            "trainer.logger=[console]: metrics are only printed; set it to [console,file], which"
-            " `rltf compare` reads"
-        )
-    if not get("rltf.episode_log.dir"):
-        yield (
-            "rltf.episode_log.dir=null: no episodes are kept, and `rltf view` has nothing to show;"
-            " name a folder"
-        )
-
-
-def _groups(inputs: Inputs, config: RLTFConfig) -> Iterator[str]:
-    get = inputs.setting
-    n, temperature = (
-        int(get("actor_rollout_ref.rollout.n")),
-        float(get("actor_rollout_ref.rollout.temperature")),
-    )
-    if n == 1 and config.attempt.weight > 0 and config.attempt.estimator != "none":
-        yield (
-            "actor_rollout_ref.rollout.n=1: a group of one is its own baseline"
-            f" (rltf.attempt.estimator={config.attempt.estimator}), so answers as they were played"
-            " train nothing; set it to 8"
-        )
-    if n > 1 and temperature == 0:
-        yield (
-            "actor_rollout_ref.rollout.temperature=0.0: all answers of a group are the same, so"
-            " they teach nothing; set it to 1.0"
-        )
+        yield from _lengths(inputs, measured)
 
 
 def _failures(inputs: Inputs, plays: Sequence[Played]) -> Iterator[str]:
     """Each cause once, and none that is refused."""
     causes = Counter(cause for play in plays if (cause := _error(play)) is not None)
     for cause, num in causes.items():
-        if not any(cause.partition(": ")[2] in refusal for refusal in inputs.refusals):
+        if not any(cause.partition(": ")[2] in str(refusal) for refusal in inputs.refusals):
             yield f"the grader failed at {num} of {len(plays)} problems ({cause})"
 
 
@@ -142,18 +161,24 @@ def _feedback(parts: Parts, plays: Sequence[Played]) -> Iterator[str]:
     config = parts.config
     firsts = [play.episode.turns[0] for play in plays]
     num = len(firsts)
-    told = [play for play in plays if _tells(parts, play)]
+    telling = [play for play in plays if _tells(parts, play)]
     dropped = [turn.error for turn in firsts if turn.withheld is not None]
     failed = [turn.error for turn in firsts if turn.withheld is None and _failed(turn)]
-    if told and config.episode.horizon > 1:
+    if telling and config.episode.horizon > 1:
         meant = ", as acknowledge_leaks=true says" if config.feedback.acknowledge_leaks else ""
         yield (
-            f"the feedback tells the answer at {len(told)} of {num} problems{meant}; later answers"
-            " may be copies of it: rltf.feedback.level=hint, or rltf.feedback.guard.action=drop"
+            f"the feedback tells the answer at {len(telling)} of {num} problems{meant}; later"
+            " answers may be copies of it: set rltf.feedback.level=hint, or"
+            " rltf.feedback.guard.action=drop"
         )
     same = {turn.feedback.text for turn in firsts if turn.feedback is not None}
     read = all(t.feedback and t.grade.format_ok and t.grade.error is None for t in firsts)
-    if num > 1 and read and len(same) == 1 and not (parts.provider.constant or _later(*same)):
+    if (
+        num > 1
+        and read
+        and len(same) == 1
+        and not (parts.provider.constant or same <= {*PLACEHOLDERS})
+    ):
         yield (
             f"the feedback is {_quoted(*same)} at all {num} problems, and says nothing else; let"
             " the environment say more (a reward function returns it as `feedback`), or choose"
@@ -182,48 +207,52 @@ def _teachers(config: RLTFConfig, plays: Sequence[Played]) -> Iterator[str]:
         )
 
 
-def _later(text: str) -> bool:
-    return text in PLACEHOLDERS
-
-
 def _tells(parts: Parts, play: Played) -> bool:
-    """Whether the first feedback states the answer. Our environments say it at level `full` only;
-    of others it is looked for, as the leak guard does.
+    """Whether the first feedback states the answer. Our environments do at level `full` only; that
+    of others is searched, as the leak guard does.
     """
     turn = play.episode.turns[0]
-    said, env = turn.feedback, parts.config.env.name
-    if said is None or turn.grade.correct or _later(said.text):
+    feedback, env = turn.feedback, parts.config.env.name
+    if feedback is None or turn.grade.correct or feedback.text in PLACEHOLDERS:
         return False
-    if said.leak is not None:
-        return bool(said.leak)
+    if feedback.leak is not None:
+        return bool(feedback.leak)
     foreign = ":" in env or env == "reward_function"
-    if not (foreign or said.sees_reference):
+    if not (foreign or feedback.sees_reference):
         return False
-    return bool(find_leaks(parts.env, play.case.problem, said.text, turn.attempt.text))
+    return bool(find_leaks(parts.env, play.case.problem, feedback.text, turn.attempt.text))
 
 
-def _lengths(inputs: Inputs, measured: Lengths) -> Iterator[str]:
-    get = inputs.setting
-    prompt, answer = int(get("data.max_prompt_length")), int(get("data.max_response_length"))
+def _lengths(inputs: Inputs, measured: Lengths) -> Iterator[Finding]:
+    prompt, answer = int(inputs.setting(PROMPT)), int(inputs.setting(ANSWER))
     num = measured.num
-    refused = any(": the first prompt of problem " in message for message in inputs.refusals)
-    if measured.num_long and not refused and not get("data.filter_overlong_prompts"):
-        yield (
-            f"data.max_prompt_length={prompt}: {measured.num_long} of {num} first prompts are"
-            f" longer (up to {measured.longest}), and their answers are cut; raise it, or set"
-            " data.filter_overlong_prompts=True"
+    refused = any("the first prompt of problem " in finding.why for finding in inputs.refusals)
+    if measured.num_long and not refused and not inputs.setting("data.filter_overlong_prompts"):
+        yield Finding(
+            PROMPT,
+            prompt,
+            f"{measured.num_long} of {num} first prompts are longer (up to {measured.longest}), and"
+            " their answers are cut",
+            "raise it, or set data.filter_overlong_prompts=True",
+            "warning",
         )
     if measured.num_long_solutions * 2 > num:
-        yield (
-            f"data.max_response_length={answer}: {measured.num_long_solutions} of {num} reference"
-            f" solutions are longer (up to {measured.longest_solution} tokens), so most answers"
-            " will be cut; raise it"
+        yield Finding(
+            ANSWER,
+            answer,
+            f"{measured.num_long_solutions} of {num} reference solutions are longer (up to"
+            f" {measured.longest_solution} tokens), so most answers will be cut",
+            "raise it",
+            "warning",
         )
     if measured.room is not None and measured.room < answer / 2:
-        yield (
-            f"data.max_prompt_length={prompt}: a second prompt has room for {measured.room} tokens"
-            f" of a first answer, which can have {answer}; longer ones are quoted from their end."
-            f" Raise it by {answer - measured.room} to quote all"
+        yield Finding(
+            PROMPT,
+            prompt,
+            f"a second prompt has room for {measured.room} tokens of a first answer, which can have"
+            f" {answer}; longer ones are quoted from their end",
+            f"raise it by {answer - measured.room} to quote all",
+            "warning",
         )
 
 

@@ -1,29 +1,45 @@
-"""What a plan is made of."""
+"""The inputs of a plan: refusals, components, tokenizer and the first rows of a run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from rltf_verl.envs.trials import Trials
+from omegaconf import DictConfig, OmegaConf
+
+from rltf_verl.adapters.plan.policy import ToldPolicy
+from rltf_verl.adapters.startup.budget import first_prompt
+from rltf_verl.adapters.startup.checks import parts_of, refusals, warnings_of
+from rltf_verl.adapters.startup.files import DATA, user_code
+from rltf_verl.adapters.startup.hook import refused_by_verl
+from rltf_verl.adapters.startup.model import load_model
+from rltf_verl.adapters.startup.rules import ROLLOUT
+from rltf_verl.adapters.startup.stamp import resumed_folder
+from rltf_verl.adapters.startup.values import wrong_values
+from rltf_verl.config import ConfigError
+from rltf_verl.data.check import shared_questions
+from rltf_verl.data.schema import files_of, first_rows, problem_of, rows_of
+from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.episode.parts import Parts
+from rltf_verl.findings import Finding, value_at
 from rltf_verl.policy import Policy
 from rltf_verl.types import Message, Problem
 
 
 class Teller(Policy, Protocol):
-    """A policy that says what it was told to, with the run's own tokenizer."""
+    """A policy with given answers and the run's tokenizer."""
 
     asked: dict[int, tuple[int, ...]]
     """Seed -> the prompt that was answered."""
 
     def tell(self, answers: Mapping[int, str]) -> None:
-        """What it says from now on, by seed; forgets what it was asked."""
+        """Set its answers by seed; forget the prompts so far."""
         ...
 
     def text(self, ids: tuple[int, ...]) -> str:
-        """What the tokens are, special ones too."""
+        """The text of tokens, special ones too."""
         ...
 
     def count(self, text: str) -> int:
@@ -42,14 +58,12 @@ class Case:
 
 @dataclass(frozen=True)
 class Inputs:
-    """A run, seen from the driver. What was refused is missing."""
+    """A run before its start. Refused components are missing."""
 
-    setting: Callable[[str], Any]
-    """`a.b.c` -> value in the whole config; None where there is none."""
-    refusals: Sequence[str]
-    """What the run would be refused for, a line each."""
-    warnings: Sequence[str]
-    """What it would be warned of at its start."""
+    config: Any
+    """The whole config."""
+    refusals: Sequence[Finding]
+    warnings: Sequence[Finding]
     parts: Parts | None
     policy: Teller | None
     cases: Sequence[Case]
@@ -58,6 +72,100 @@ class Inputs:
     """Rows of the training files."""
     num_val: int
     resumes: str | None = None
-    """The checkpoint that the run will go on from."""
-    trials: Trials = field(default_factory=Trials)
+    """The checkpoint that the run will resume."""
+    dry_run: DryRun = field(default_factory=DryRun)
     """Counts the time for grades."""
+
+    def setting(self, key: str) -> Any:
+        """The value of a dotted key; None where a block is missing."""
+        return value_at(self.config, key)
+
+
+COUNTED = (
+    *(f"data.{name}" for name in ("train_batch_size", "max_prompt_length", "max_response_length")),
+    *(f"trainer.{n}" for n in ("total_epochs", "total_training_steps", "test_freq", "save_freq")),
+    *(f"{ROLLOUT}.{name}" for name in ("n", "val_kwargs.n", "temperature")),
+    *("actor_rollout_ref.actor.ppo_epochs", "trainer.v1.separate_async.parameter_sync_step"),
+)
+"""Settings that a plan counts with."""
+NUM_MEASURED = 256
+"""Rows whose lengths are looked at."""
+
+
+def inspect_run(config: DictConfig, dry_run: DryRun | None = None) -> Inputs:
+    """Everything that a plan is made of. What cannot be had is left out, and refused.
+
+    Args:
+        config: of the run.
+        dry_run: counts the time for grades.
+
+    Raises:
+        ConfigError: a setting of `COUNTED` is no number that a run can have.
+    """
+    wrong = [str(finding) for finding in wrong_values(config) if finding.key in COUNTED]
+    if wrong:
+        raise ConfigError("; ".join(wrong))
+    dry_run = dry_run or DryRun()
+    warnings: list[Finding] = []
+    refused = [*refusals(config, warnings.append, dry_run=dry_run), *refused_by_verl(config)]
+    parts = policy = None
+    with contextlib.suppress(ValueError):
+        parts = None if _refuses_code(refused, config) else _unrecorded(config)
+    if parts is not None:
+        warnings += warnings_of(config, parts.config)
+    try:
+        policy = ToldPolicy(config, load_model(config))
+    except Exception as error:  # also of families that verl has a tokenisation of its own for
+        cause = " ".join(str(error).split())
+        if cause not in map(str, refused):
+            why = f"no prompts can be shown here ({cause})"
+            warnings.append(Finding("", None, why, "", "warning"))
+    train, val = (_rows_in(config, key) for key in DATA)
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError):  # refused above
+        files = [files_of(OmegaConf.select(config, key) or []) for key in DATA]
+        shared = shared_questions(*files)
+        warnings += (Finding("", None, f"{DATA[1]}: {line}", "", "warning") for line in shared)
+    resumes = resumed_folder(config)
+    return Inputs(
+        config=config,
+        refusals=list(dict.fromkeys(refused)),
+        warnings=warnings,
+        parts=parts,
+        policy=policy,
+        cases=[] if parts is None else _cases(config, parts),
+        num_train=train,
+        num_val=val,
+        resumes=None if resumes is None else str(resumes),
+        dry_run=dry_run,
+    )
+
+
+def _refuses_code(refused: Sequence[Finding], config: DictConfig) -> bool:
+    """Whether code of the user's was refused, which is then not called again."""
+    return not user_code(config).keys().isdisjoint(finding.key for finding in refused)
+
+
+def _unrecorded(config: DictConfig) -> Parts:
+    """The parts of the run, which write nothing."""
+    block = OmegaConf.to_container(config.rltf, resolve=True) if config.get("rltf") else None
+    quiet = OmegaConf.create({"rltf": block})
+    if OmegaConf.select(quiet, "rltf.feedback.record_dir") is not None:
+        quiet.rltf.feedback.record_dir = None
+    return parts_of(quiet)
+
+
+def _rows_in(config: DictConfig, key: str) -> int:
+    num = 0
+    for path in files_of(OmegaConf.select(config, key) or []):
+        with contextlib.suppress(OSError, ValueError):
+            num += rows_of(path)
+    return num
+
+
+def _cases(config: DictConfig, parts: Parts) -> list[Case]:
+    try:
+        (file, *_) = files_of(config.data.train_files)
+        rows = first_rows(file, NUM_MEASURED)
+        return [Case(problem_of(parts.env, row), tuple(first_prompt(row))) for row in rows]
+    except (OSError, ValueError, LookupError, TypeError):  # refused above
+        return []

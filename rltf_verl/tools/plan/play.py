@@ -1,24 +1,131 @@
-"""One problem, played by the run's own code: wrong answers, then a right one."""
+"""Episodes of a plan, played by the run's own code: wrong answers, then a right one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from statistics import median
 
 from rltf_verl.config import RLTFConfig
-from rltf_verl.envs.trials import Trials
+from rltf_verl.envs.base import Env, HasWorkedSolution
+from rltf_verl.envs.dry_run import DryRun
+from rltf_verl.envs.waiting import grade
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.placeholders import CRITIQUE, SIBLING, Asked
 from rltf_verl.episode.run import run_episode
 from rltf_verl.episode.seeds import place_of
 from rltf_verl.feedback.group import Group
+from rltf_verl.feedback.judge_prompt import JUDGED, longest_feedback
 from rltf_verl.judge.settings import JudgeSettings
 from rltf_verl.objectives import role_names
 from rltf_verl.objectives.rows import episode_rows
-from rltf_verl.tools.plan.answers import Tried, right_answer, wrong_answer
 from rltf_verl.tools.plan.inputs import Case, Teller
-from rltf_verl.types import CONTEXT, Episode, Row
+from rltf_verl.types import CONTEXT, Episode, Grade, Row
+
+FORMS = {
+    "\\boxed{}": ("\\boxed{%s}", re.compile(r"\\boxed")),
+    "####": ("#### %s", re.compile(r"####")),
+    "<answer>": ("<answer>%s</answer>", re.compile(r"<answer>", re.IGNORECASE)),
+    "```": ("```\n%s\n```", re.compile(r"```")),
+    "the answer alone": ("%s", None),
+}
+"""Form of an answer -> its text, and the pattern in a prompt that asks for it."""
+NO_IDEA = "I do not know."
+"""A text that no grader should take for right."""
+
+MOST_TRIED = 20
+"""Other problems whose answers are tried as a wrong one."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """An answer with its grade."""
+
+    text: str
+    form: str
+    grade: Grade
+
+
+async def tried_answer(env: Env, case: Case, text: str, form: str, dry_run: DryRun) -> Tried:
+    """Raises OutOfTimeError."""
+    with dry_run.timed():
+        return Tried(text, form, await grade(env, case.problem, text))
+
+
+def forms_asked(case: Case) -> list[str]:
+    """Forms that the prompt mentions."""
+    prompt = "\n".join(message["content"] for message in case.messages)
+    return [form for form, (_, mark) in FORMS.items() if mark is not None and mark.search(prompt)]
+
+
+async def right_answer(env: Env, case: Case, dry_run: DryRun) -> tuple[Tried | None, list[Tried]]:
+    """The first of the reference's forms that is graded right, those that the prompt asks for
+    first; and all that were tried before. Raises OutOfTimeError.
+    """
+    tried: list[Tried] = []
+    for form, text in _candidates(env, case):
+        answer = await tried_answer(env, case, text, form, dry_run)
+        if answer.grade.correct:
+            return answer, tried
+        tried.append(answer)
+    return None, tried
+
+
+def _candidates(env: Env, case: Case) -> Iterator[tuple[str, str]]:
+    reference, asked = case.problem.reference, forms_asked(case)
+    if reference.strip():
+        for form in asked:
+            yield form, _written(form, reference)
+    solution = env.worked_solution(case.problem) if isinstance(env, HasWorkedSolution) else ""
+    if solution.strip():
+        yield "the dataset's worked solution", solution
+    if reference.strip():
+        others = [form for form in FORMS if form not in asked]
+        for form in others if asked else reversed(others):  # asked for none: the plainest first
+            yield form, _written(form, reference)
+
+
+def _written(form: str, reference: str) -> str:
+    return reference if form in reference else FORMS[form][0] % reference
+
+
+async def wrong_answer(
+    env: Env, case: Case, others: Sequence[Case], right: Tried | None, dry_run: DryRun
+) -> Tried:
+    """An answer in the form that is read here, if it is wrong here: the reference with another
+    digit, or another problem's reference; else a text without an answer. Raises OutOfTimeError.
+    """
+    forms = [*([right.form] if right is not None else []), *forms_asked(case), "\\boxed{}"]
+    form = next(form for form in forms if form in FORMS)
+    own, best = case.problem.reference, None
+    like = sorted((o.problem.reference for o in others), key=lambda r: abs(len(r) - len(own)))
+    for reference in [_another_digit(own), *like[:MOST_TRIED]]:
+        if not reference.strip() or reference == own:
+            continue
+        answer = await tried_answer(env, case, _written(form, reference), form, dry_run)
+        if answer.grade.correct or answer.grade.error is not None:
+            continue
+        if answer.grade.format_ok:
+            return answer
+        best = best or answer
+    return best or await tried_answer(env, case, NO_IDEA, "no answer", dry_run)
+
+
+def _another_digit(reference: str) -> str:
+    """The reference with another last digit.
+
+    >>> _another_digit("x = 49")
+    'x = 48'
+    """
+    digits = list(re.finditer(r"\d", reference))
+    if not digits:
+        return ""
+    place = digits[-1].start()
+    digit = int(reference[place])
+    other = str(digit + 1 if digit < 9 else 8)
+    return reference[:place] + other + reference[place + 1 :]
 
 
 @dataclass(frozen=True)
@@ -39,7 +146,7 @@ class Played:
 
     @property
     def calls(self) -> list[tuple[JudgeSettings, str]]:
-        """Whom the episode asks, and what."""
+        """The settings and the prompt of each call."""
         return [
             (judge.settings, "\n\n".join(m["content"] for m in call.messages))
             for judge in self.asked
@@ -54,7 +161,7 @@ async def played(
     case: Case,
     others: Sequence[Case],
     attempt: str | None,
-    trials: Trials,
+    dry_run: DryRun,
 ) -> Played:
     """The episode of one problem.
 
@@ -65,15 +172,15 @@ async def played(
         case: the problem.
         others: those whose answers are tried as wrong ones.
         attempt: the first answer; None: a wrong one.
-        trials: counts the time for grades.
+        dry_run: counts the time for grades.
 
     Raises:
         OutOfTimeError: the grader is slow.
     """
-    right, tried = await right_answer(parts.env, case, trials)
+    right, tried = await right_answer(parts.env, case, dry_run)
     wrong = attempt
     if wrong is None:
-        wrong = (await wrong_answer(parts.env, case, others, right, trials)).text
+        wrong = (await wrong_answer(parts.env, case, others, right, dry_run)).text
     for judge in asked:
         judge.calls.clear()  # those of the grades above
     seeds: dict[str, int] = {}
@@ -121,9 +228,80 @@ class _Script(dict[int, str]):
 
 
 def parts_of_row(row: Row, config: RLTFConfig) -> list[tuple[str, int, int]]:
-    """(role, turn, tokens) of each piece of a row that is trained."""
+    """(role, turn, tokens) of each chunk of a row that is trained."""
     names = role_names(config)
-    pieces = groupby(zip(row.role, row.turn, strict=True))
+    chunks = groupby(zip(row.role, row.turn, strict=True))
     return [
-        (names[role], turn, len(list(tokens))) for (role, turn), tokens in pieces if role != CONTEXT
+        (names[role], turn, len(list(tokens))) for (role, turn), tokens in chunks if role != CONTEXT
     ]
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Lengths of some problems, in tokens."""
+
+    num: int
+    median: float
+    """Tokens of a first prompt."""
+    longest: int
+    num_long: int
+    """First prompts above the limit."""
+    longest_solution: int
+    """Tokens of the dataset's worked solution, where it has one, else of its reference answer."""
+    num_long_solutions: int
+    """Solutions that an answer has no room for."""
+    room: int | None
+    """Tokens of an attempt that a typical second prompt has room for; None: no second prompt quotes
+    one."""
+
+
+async def measure(
+    parts: Parts, policy: Teller, cases: Sequence[Case], plays: Sequence[Played], answer: int
+) -> Lengths:
+    """The lengths of all cases.
+
+    Args:
+        parts: environment and configuration.
+        policy: counts tokens.
+        cases: the problems, at least one.
+        plays: some of them, played.
+        answer: `data.max_response_length`.
+    """
+    firsts = [len(await policy.encode(case.messages)) for case in cases]
+    solutions = [policy.count(_solution(parts, case)) for case in cases]
+    limit = policy.prompt_budget
+    return Lengths(
+        len(cases),
+        median(firsts),
+        max(firsts),
+        sum(length > limit for length in firsts),
+        max(solutions),
+        sum(length >= answer for length in solutions),
+        _room(policy, parts, plays),
+    )
+
+
+def _room(policy: Teller, parts: Parts, plays: Sequence[Played]) -> int | None:
+    """By how the played second prompts would be without their attempt, and with the longest
+    feedback that a judge may write.
+    """
+    if parts.config.episode.quote == "none" or parts.config.episode.context == "append":
+        return None
+    rooms = []
+    words = parts.words_of_judge
+    more = policy.count(longest_feedback(words)) - policy.count(JUDGED) if words else 0
+    for play in plays:
+        for turn in play.episode.turns[1:2]:
+            attempt = play.episode.turns[0].attempt.text
+            if attempt not in (turn.prompt or ""):
+                return None
+            without = len(turn.attempt.prompt_ids) - policy.count(attempt)
+            judged = more if JUDGED in (turn.prompt or "") else 0
+            rooms.append(policy.prompt_budget - without - judged)
+    return max(0, int(median(rooms))) if rooms else None
+
+
+def _solution(parts: Parts, case: Case) -> str:
+    env = parts.env
+    solution = env.worked_solution(case.problem) if isinstance(env, HasWorkedSolution) else ""
+    return solution or case.problem.reference

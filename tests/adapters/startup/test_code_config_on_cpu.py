@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-from pathlib import Path
-
 import pytest
 
 from rltf_verl.adapters.startup import checks
@@ -12,8 +9,6 @@ from rltf_verl.config import ConfigError
 from rltf_verl.envs import make_env
 from rltf_verl.envs.sandbox import bubblewrap
 from tests.support.configs import composed
-
-FILE = Path(__file__).parents[3] / "hydra_configs" / "rltf_verl" / "rltf" / "env" / "code.yaml"
 
 
 @pytest.fixture(scope="module")
@@ -35,10 +30,3 @@ def test_a_machine_without_the_sandbox_is_refused_before_anything_starts(rltf, m
         checks.check_machine(make_env(rltf.env.name, **rltf.env.options))
     checks.check_machine(make_env("code", sandbox="unsafe_process"))
     checks.check_machine(make_env("binary_matrix"))
-
-
-def test_each_option_has_a_comment_above_it():
-    lines = FILE.read_text("utf-8").splitlines()
-    for above, line in pairwise(lines):
-        if line and not line.startswith("#"):
-            assert above.startswith("#"), line

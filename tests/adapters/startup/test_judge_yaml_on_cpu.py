@@ -26,7 +26,26 @@ def test_the_yaml_holds_the_defaults(group: str, style: str) -> None:
     block = OmegaConf.to_container(config.rltf.feedback)
     assert block["style"] == style
     for part in ("endpoint", "limits", "price"):
-        assert block[part].keys() == asdict(getattr(plain.settings, part)).keys()
+        assert block[part].keys() - {"api_key"} == asdict(getattr(plain.settings, part)).keys()
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "rltf.feedback.endpoint.api_key=sk-proj-1a2b3c4d",
+        "rltf.feedback.endpoint.api_key_env=sk-proj-1a2b3c4d",
+        "rltf.feedback.endpoint.base_url=http://me:1a2b3c4d@host/v1",
+        "rltf.feedback.endpoint.base_url='http://host/v1?key=1a2b3c4d'",
+        "+rltf.feedback.endpoint.apikey=1a2b3c4d",
+        "+rltf.feedback.endpoint.headers={Authorization: Bearer 1a2b3c4d}",
+    ],
+)
+def test_a_key_in_the_config_is_refused_and_not_shown(word: str) -> None:
+    model = "actor_rollout_ref.model.path=/nowhere"
+    config = composed("rltf_sd", "rltf/hardware=cpu", model, "rltf/feedback=judge", *URL, word)
+    with pytest.raises(ValueError, match=r"rltf\.feedback\.endpoint\.") as refused:
+        checks.check_config(config)
+    assert "1a2b3c4d" not in str(refused.value)
 
 
 def test_a_missing_endpoint_is_refused(verl_config) -> None:

@@ -18,7 +18,7 @@ from tests.support.configs import composed
 DOCS = Path(__file__).parents[3] / "docs" / "environments.md"
 OWN = DOCS.read_text("utf-8").partition("## Your own\n")[2].partition("\n## ")[0]
 SNIPPETS = dict(re.findall(r"```(python|jinja)\n(.*?)```", OWN, re.DOTALL))
-NAME = "rltf.env.name=./mine.py:Mine"
+NAME, ADDED = "rltf.env.name=./mine.py:Mine", ("+rltf.env.factor=3",)
 
 
 @pytest.fixture
@@ -46,14 +46,11 @@ def test_the_class_with_an_option_and_a_template(mine: Path) -> None:
 
 
 def test_options_that_the_data_were_made_with(mine: Path) -> None:
-    forgot = run("rltf/env=own", NAME, data=mine)
-    lines = [
-        f"data.{split}_files={mine}: was made with other options" for split in ("train", "val")
-    ]
-    words = "add +rltf.env.factor=3"
-    assert warnings_of(forgot, parts_of(forgot).config)[-2:] == [f"{x}; {words}" for x in lines]
-    knows = run("rltf/env=own", NAME, "+rltf.env.factor=3", data=mine)
-    assert not any("options" in x for x in warnings_of(knows, parts_of(knows).config))
+    forgot, knows = (run("rltf/env=own", NAME, *more, data=mine) for more in ((), ADDED))
+    made_otherwise = [f for f in warnings_of(forgot, parts_of(forgot).config) if "made" in f.why]
+    assert [f.key for f in made_otherwise] == ["data.train_files", "data.val_files"]
+    assert {f.fix for f in made_otherwise} == {f"add {ADDED[0]}"}
+    assert not [f for f in warnings_of(knows, parts_of(knows).config) if "made" in f.why]
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from rltf_verl.envs.base import Env
 from rltf_verl.episode.templates import with_template
 from rltf_verl.feedback import make_provider
 from rltf_verl.prompts import render, template_of
-from rltf_verl.types import Problem, Role
+from rltf_verl.types import Problem
 from tests.support import configs
 
 DOCS = Path(__file__).parents[3] / "docs" / "methods.md"
@@ -244,17 +244,6 @@ def test_the_table_in_the_docs_is_what_the_configs_say(presets):
     _, _, rest = text.partition("<!-- presets: rltf presets --markdown -->\n")
     assert rest, "the marker is gone"
     assert rest.partition("\n<!-- end of presets -->")[0] == markdown(preset_table(presets))
-
-
-def test_a_table_names_what_differs_from_an_objectives_defaults(presets):
-    lines = {line[0]: line for line in preset_table(presets)}
-    header = lines["method"]
-    assert lines["sd"][header.index("distill")] == "0.1"
-    assert lines["sd_reject"][header.index("distill")] == "0.1, baseline=rejection"
-    assert lines["grpo"][header.index("distill")] == ""
-    assert lines["raft"][header.index("attempt")] == ""
-    assert lines["grpo"][header.index("critique")] == "", "nobody criticises"
-    assert len(header) >= len(Role) + 3
 
 
 def test_an_objective_that_a_method_names_has_a_column(presets):

@@ -7,7 +7,7 @@ from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.tensordict_utils import assign_non_tensor
 
 from rltf_verl.adapters.metrics.roles import FORBIDDEN_SUBSTRINGS, with_grad_shares
-from rltf_verl.adapters.startup.verl_settings import TOKEN_SUM_LOSSES
+from rltf_verl.adapters.startup.rules import TOKEN_SUM_LOSSES
 from rltf_verl.adapters.training.loss import DENOMINATOR, rltf_loss
 from rltf_verl.adapters.training.step import BEYOND_ADVANTAGES, skips_idle_rows
 from rltf_verl.algos.episodes import in_line

@@ -304,11 +304,11 @@ def test_a_copy_of_the_worked_solution_is_found() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"source": "gsm8"}, "rltf.env.source='gsm8' is not known.*'gsm8k'"),
-        ({"test_sets": ["math50"]}, "rltf.env.test_sets='math50' is not known.*'math500'"),
+        ({"source": "gsm8"}, "rltf.env.source='gsm8': is not known.*'gsm8k'"),
+        ({"test_sets": ["math50"]}, "rltf.env.test_sets='math50': is not known.*'math500'"),
         (
             {"test_paths": {"aime2025": "x"}},
-            "rltf.env.test_paths='aime2025' is not known.*aime2024, math500",
+            "rltf.env.test_paths='aime2025': is not known.*aime2024, math500",
         ),
         ({"source": "own.jsonl", "path": "x"}, "rltf.env.path='x' is for a named source"),
         ({"mode": "x"}, "rltf.env.mode='x'"),

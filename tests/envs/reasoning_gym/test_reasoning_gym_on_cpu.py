@@ -197,11 +197,11 @@ def test_parameters_reach_generator_and_scorer() -> None:
     ("options", "message"),
     [
         ({}, "rltf.env.task is not given; known: ab, "),
-        ({"task": "sudok"}, "rltf.env.task='sudok' is not known.*Did you mean 'sudoku'"),
+        ({"task": "sudok"}, "rltf.env.task='sudok': is not known.*Did you mean 'sudoku'"),
         ({"task": "composite"}, "rltf.env.task='composite' cannot be used: it mixes other tasks"),
         (
             {"task": "gcd", "params": {"min_number": 3}},
-            "rltf.env.params.min_number=3 is not known; known: max_numbers, max_value",
+            "rltf.env.params.min_number=3: is not known; known: max_numbers, max_value",
         ),
         (
             {"task": "gcd", "params": {"min_numbers": -3}},

@@ -293,8 +293,8 @@ def test_a_function_that_raises_is_to_blame_not_the_data(tmp_path: Path, file: P
         {"data": {"train_files": data, "val_files": data, "train_batch_size": 1}}
     )
     (said,) = check_datasets(made, RewardFunction(f"{file}:asks"))
-    assert said.startswith(f"rltf.env.function={file}:asks (custom_reward_function.path and ")
-    assert "KeyError: 'parts' (reward.py:28)" in said
+    assert str(said).startswith(f"rltf.env.function={file}:asks (custom_reward_function.path and ")
+    assert "KeyError: 'parts' (reward.py:28)" in str(said)
     own = {"path": "/nope.py", "name": "f"}
     with pytest.raises(ConfigError, match=r"^custom_reward_function.path=/nope.py: no such file"):
         resolve_files(config(custom_reward_function=own))

@@ -148,7 +148,7 @@ def test_assignments_come_from_a_file_and_no_test_one_is_trained_on(tmp_path: Pa
         ({"threshold": 11}, r"rltf\.env\.threshold=11"),
         (
             {"judges": [{"endpoint": {"base_url": "x", "model": "m"}}]},
-            r"rltf\.env\.judges\[0\]\.endpoint\.base_url=x",
+            r"rltf\.env\.judges\[0\]\.endpoint\.base_url='x'",
         ),
     ],
 )

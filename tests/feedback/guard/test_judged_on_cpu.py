@@ -92,7 +92,7 @@ async def test_an_endpoint_that_is_down_withholds_what_nobody_has_checked() -> N
 def test_settings_name_their_own_block() -> None:
     with pytest.raises(
         ValueError,
-        match=r"^rltf\.feedback\.guard\.judge\.endpoint\.base_url=nowhere: must be a URL",
+        match=r"^rltf\.feedback\.guard\.judge\.endpoint\.base_url='nowhere': must be a URL",
     ):
         JudgedLeak({"endpoint": {"base_url": "nowhere", "model": "m"}})
     with pytest.raises(

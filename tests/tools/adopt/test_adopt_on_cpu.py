@@ -131,7 +131,7 @@ def test_what_the_script_unsets_is_unset(tmp_path):
 
 
 def test_feedback_and_further_overrides(tmp_path):
-    with pytest.raises(ValueError, match=r"rltf.feedback.endpoint.base_url=\?\?\?"):
+    with pytest.raises(ValueError, match=r"rltf.feedback.endpoint.base_url='\?\?\?'"):
         adopted(tmp_path, GRPO, feedback="judge")
     judge = "rltf.feedback.endpoint.base_url=http://h:8000/v1"
     run = adopted(tmp_path, GRPO, judge, "rltf.feedback.endpoint.model=m", feedback="judge")

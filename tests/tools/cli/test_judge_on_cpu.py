@@ -78,7 +78,7 @@ def test_try_with_an_endpoint_that_refuses_says_why(server: JudgeServer) -> None
     server.script = ["500"] * 3
     result = rltf("judge", "try", *endpoint(server))
     assert result.exit_code == 1
-    assert "lastly server_error: HTTP 500" in result.stdout
+    assert "last failure: server_error: HTTP 500" in result.stdout
     assert "no leak found" not in result.stdout
 
 
@@ -93,7 +93,7 @@ def test_bench_counts_and_measures(server: JudgeServer) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["try", "style=hint"], "rltf.feedback.endpoint.base_url=: must be a URL"),
+        (["try", "style=hint"], "rltf.feedback.endpoint.base_url=None: it needs it"),
         (["try", "endpoint.modle=m"], "Did you mean 'model'?"),
         (
             ["bench", "endpoint.base_url=http://h/v1", "endpoint.model=m", "cache_dir=c"],

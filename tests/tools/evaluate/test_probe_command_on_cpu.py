@@ -338,7 +338,7 @@ def test_the_log_of_a_run(tmp_path: Path) -> None:
         (["data.max_prompt_length=long"], "data.max_prompt_length=long: must be a whole number"),
         (["data.max_prompt_len=3"], "Did you mean 'data.max_prompt_length'?"),
         (["endpoint.max_tokens=9"], "set data.max_response_length=9 instead"),
-        (["distill.weight=1"], "rltf probe='distill' is not known"),
+        (["distill.weight=1"], "rltf probe='distill': is not known"),
         (["episode.horizon=3"], "write --rounds 2 instead"),
         (["feedback.price.promt=1"], "Did you mean 'prompt'?"),
         (["--log", "."], "give a dataset or --log, not both"),

@@ -14,10 +14,10 @@ import pytest
 from omegaconf import DictConfig
 from rich.console import Console
 
-from rltf_verl.config import ConfigError, DistillConfig, RLTFConfig
-from rltf_verl.tools.plan.looking import look
-from rltf_verl.tools.plan.making import make_plan
-from rltf_verl.tools.plan.rules import advantage_of
+from rltf_verl.config import DistillConfig, RLTFConfig
+from rltf_verl.tools.plan.build import make_plan
+from rltf_verl.tools.plan.inputs import inspect_run
+from rltf_verl.tools.plan.row_rules import advantage_of
 from rltf_verl.tools.report.terminal.plan import show_plan
 from tests.support.commands import rltf
 from tests.support.plan_runs import GOOD, GROUPS, rows
@@ -50,7 +50,7 @@ Run = Callable[..., DictConfig]
 
 
 def planned(config: DictConfig, attempt: str | None = None) -> dict[str, Any]:
-    return make_plan(look(config), 2, attempt)
+    return make_plan(inspect_run(config), 2, attempt)
 
 
 def test_a_problem_is_played_as_the_run_will_play_it(run: Run) -> None:
@@ -179,15 +179,6 @@ def test_a_grader_that_reads_an_answer_without_a_mark_asks_for_none(run: Run, ho
     assert plan["warnings"] == []
 
 
-def test_a_long_answer_that_was_read_stays_in_its_line(run: Run) -> None:
-    plan = planned(run(), "3\n4")
-    assert plan["problems"][0]["turns"][0]["parsed"] is None
-    plan["problems"][0]["turns"][0]["parsed"] = "3\n4"
-    out = io.StringIO()
-    show_plan(plan, Console(file=out, width=200))
-    assert "grade wrong, read as 3 4, reward" in out.getvalue()
-
-
 def test_a_critique_of_the_policy_is_shown_with_its_prompt(run: Run) -> None:
     problem = planned(run("rltf/method=self_critique"))["problems"][0]
     assert problem["turns"][0]["feedback"] == "(what the policy writes about its attempt)"
@@ -251,18 +242,22 @@ def test_the_command_takes_the_runs_own_command_line() -> None:
     assert "would be refused for 1 thing" in bad.stdout
 
 
-def test_what_a_hub_says_becomes_what_to_do(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from rltf_verl.adapters.startup.model import load_model
+def test_what_a_hub_says_becomes_what_to_do(run: Run) -> None:
+    from rltf_verl.adapters.startup.model import _trouble
 
-    said = {
-        "You are trying to access a gated repo.": "is gated on the Hugging Face hub; accept its",
-        "404 Client Error. Repository Not Found": "correct the name, or log in with `hf auth",
-    }
-    for error, message in said.items():
+    assert "licence" in _trouble("org/x", OSError("You are trying to access a gated repo."))[1]
+    assert "hf auth" in _trouble("org/x", OSError("404 Client Error"))[1]
 
-        def refuse(*_: object, error: str = error, **__: object) -> None:
-            raise OSError(error)
 
-        monkeypatch.setattr("transformers.AutoConfig.from_pretrained", refuse)
-        with pytest.raises(ConfigError, match=message):
-            load_model(run("actor_rollout_ref.model.path=org/secret"))
+MATRIX = ("rltf/env=binary_matrix", "custom_reward_function.path=null")
+
+
+def test_a_wrong_answer_has_the_right_form(run: Run) -> None:
+    files = ("data.train_files=matrix/train.parquet", "data.val_files=matrix/test.parquet")
+    style = ("rltf.env.style=compact", "+rltf.env.n_min=3", "+rltf.env.n_max=3")
+    plan = planned(run(*MATRIX, *files, *style))
+    for problem in plan["problems"]:
+        first = problem["turns"][0]
+        assert not first["correct"]
+        assert first["answer"] != "I do not know."
+        assert len(first["parsed"]) == len(problem["reference"])

@@ -27,7 +27,7 @@ def show_plan(plan: Json, console: Console | None = None, *, whole: bool = False
     """Print it; the refusals and warnings last, where a terminal stops.
 
     Args:
-        plan: as of `rltf_verl.tools.plan.making.make_plan`.
+        plan: as of `rltf_verl.tools.plan.build.make_plan`.
         console: where.
         whole: long texts are not shortened.
     """

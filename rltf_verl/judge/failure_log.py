@@ -1,6 +1,4 @@
-"""What a person should hear of an endpoint: the first failure of each kind, and when it goes away
-and comes back.
-"""
+"""Log lines about an endpoint: the first failure of each kind, its outages and their ends."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from rltf_verl.redaction import secrets_here
 logger = logging.getLogger(__name__)
 
 MOST_KINDS = 12
-"""Kinds of failures that are told of one endpoint: a broken one may send any status."""
+"""Kinds of failures that are logged of one endpoint: a broken one may send any status."""
 
 FIXES = {
     "refused": "correct endpoint (model, api_key_env, base_url, extra_body)",
@@ -27,6 +25,7 @@ FIXES = {
 """Kind of a fault -> what to change."""
 
 BY_STATUS = {
+    "HTTP 3": "set endpoint.base_url to the address before /chat/completions",
     "HTTP 401": "correct the key in the variable that endpoint.api_key_env names",
     "HTTP 403": "correct the key in the variable that endpoint.api_key_env names, or its rights",
     "HTTP 404": "correct endpoint.model or endpoint.base_url",
@@ -41,46 +40,43 @@ def fix_of(fault: Fault) -> str:
     >>> fix_of(Fault("refused", "HTTP 404: model x does not exist"))
     'correct endpoint.model or endpoint.base_url'
     """
-    known = [fix for start, fix in BY_STATUS.items() if fault.what.startswith(start)]
-    return known[0] if known else FIXES.get(fault.kind, "look at the endpoint's log")
+    fixes = [fix for start, fix in BY_STATUS.items() if fault.what.startswith(start)]
+    return fixes[0] if fixes else FIXES.get(fault.kind, "look at the endpoint's log")
 
 
-class News:
-    """Lines in the log of whoever asks the endpoint; in training that is the job's actor, whose log
-    Ray shows in the console.
-
-    Args:
-        endpoint: whose.
+class FailureLog:
+    """Log lines about one endpoint. In training the job's actor writes them, and Ray shows them in
+    the console.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._whose, self._url = endpoint.whose, endpoint.base_url
         self._secrets = secrets_here([endpoint.api_key()])
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self.last = ""
         """The last failure, one line; empty if there was none."""
 
     def failed(self, fault: Fault) -> None:
-        """A request brought no reply. Told once for each status or class of error."""
+        """A request brought no reply. Logged once for each status or class of error."""
         self.last = self._secrets.clean(f"{self._url}: {fault}; {fix_of(fault)}")
         self._once(f"{fault.kind} {fault.what.partition(':')[0].partition(' (')[0]}", self.last)
 
     def gave_up(self, kind: str, cause: str) -> None:
-        """A call ended without a reply for a reason that no request has told."""
+        """A call ended without a reply for a reason that no request has named."""
         self.last = self._secrets.clean(cause)
         self._once(f"call {kind}", self.last)
 
     def went_away(self, cause: str) -> None:
         """The breaker opened."""
         cause = self._secrets.clean(cause)
-        logger.warning("%s: %s (lastly %s)", self._whose, cause, self.last)
+        logger.warning("%s: %s (last failure: %s)", self._whose, cause, self.last)
 
     def came_back(self, seconds: float) -> None:
         """The breaker closed."""
         logger.warning("%s: %s answers again, after %.0f s", self._whose, self._url, seconds)
 
     def _once(self, kind: str, line: str) -> None:
-        if kind not in self._told and len(self._told) < MOST_KINDS:
-            self._told.add(kind)
+        if kind not in self._logged and len(self._logged) < MOST_KINDS:
+            self._logged.add(kind)
             more = "Later failures of this kind are counted, not logged"
             logger.warning("%s: %s. %s", self._whose, line, more)

@@ -1,35 +1,35 @@
-"""What each row is trained for, in words with the numbers of the config."""
+"""The advantage of each role in words, with the numbers of the config."""
 
 from __future__ import annotations
 
 from rltf_verl.config import RLTFConfig
 from rltf_verl.config.objectives import Scheduled, is_own
 
-OF_TURN = {
+TURN_BASELINES = {
     "group_mean": "− mean of the group at this turn",
     "leave_one_out": "− mean of the group's others at this turn",
     "ragged": "− mean of the group at this turn, ended episodes as 0",
     "first_turn": "− mean of the group at turn 1",
-    "joined": "− mean over all turns of the group",
+    "joined": "− mean over the group's first and refined answers",
     "none": "",
 }
-"""`rltf.attempt.estimator` -> what is subtracted from a turn's return."""
-OF_LAST = {
+"""`rltf.attempt.estimator` -> the baseline of a turn's return."""
+DISTILL_BASELINES = {
     "first_turn": "− mean first reward of the group",
     "leave_one_out": "− mean first reward of the group's others",
-    "joined": "− mean over all answers of the group",
+    "joined": "− mean over the group's first and refined answers",
     "second_turn": "− mean second reward of the group",
     "second_turn_padded": "− mean second reward of the group, ended episodes padded",
     "none": "",
 }
-"""`rltf.distill.baseline` -> what is subtracted from the distilled answer's reward."""
+"""`rltf.distill.baseline` -> the baseline of the distilled answer's reward."""
 
 
 NOTHING = ": these tokens train nothing"
 
 
 def advantage_of(role: str, config: RLTFConfig, *, taught: bool = False) -> str:
-    """What a token of the role weighs; `taught`: a teacher scores it too."""
+    """The weight of a token of the role; `taught`: a teacher scores it too."""
     own = _advantage(role, config)
     if not taught:
         return own
@@ -56,14 +56,14 @@ def _advantage(role: str, config: RLTFConfig) -> str:
 
 def _rule(role: str, config: RLTFConfig) -> str:
     if role in ("attempt", "critique"):
-        baseline = OF_TURN.get(config.attempt.estimator, f"by {config.attempt.estimator}")
+        baseline = TURN_BASELINES.get(config.attempt.estimator, f"by {config.attempt.estimator}")
         by = " / std" if config.attempt.norm_by_std else ""
         return f"(return at γ = {config.gamma:g} {baseline})".replace(" )", ")") + by
     if role == "distill":
         own = config.distill.baseline
         if own == "rejection":
             return "(1 if right, else 0)"
-        baseline = "− your own baseline" if is_own(own) else OF_LAST.get(own, own)
+        baseline = "− your own baseline" if is_own(own) else DISTILL_BASELINES.get(own, own)
         return f"(reward {baseline})".replace(" )", ")")
     if role in ("feedback", "imitate"):
         return "1, cross-entropy"

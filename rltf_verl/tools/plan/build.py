@@ -11,16 +11,24 @@ from typing import Any
 
 from rltf_verl.config import RLTFConfig
 from rltf_verl.envs.base import GradeUnavailable
-from rltf_verl.envs.trials import OutOfTimeError
+from rltf_verl.envs.dry_run import OutOfTimeError
 from rltf_verl.episode.placeholders import ahead
+from rltf_verl.findings import Finding
 from rltf_verl.objectives import objectives_of
 from rltf_verl.objectives.own import OwnCodeError
 from rltf_verl.tools.plan.advice import PLACEHOLDERS, advice
-from rltf_verl.tools.plan.answers import NO_IDEA, Tried, tried_answer
 from rltf_verl.tools.plan.inputs import Case, Inputs
-from rltf_verl.tools.plan.measure import Lengths, measure
-from rltf_verl.tools.plan.play import Played, parts_of_row, played
-from rltf_verl.tools.plan.rules import advantage_of, weight_of
+from rltf_verl.tools.plan.play import (
+    NO_IDEA,
+    Lengths,
+    Played,
+    Tried,
+    measure,
+    parts_of_row,
+    played,
+    tried_answer,
+)
+from rltf_verl.tools.plan.row_rules import advantage_of, weight_of
 from rltf_verl.tools.plan.sizes import step_sizes, steps_of, validations_of
 from rltf_verl.tools.report.row_words import title
 from rltf_verl.types import Turn
@@ -36,9 +44,9 @@ def make_plan(inputs: Inputs, num_problems: int, attempt: str | None = None) -> 
         num_problems: how many to play.
         attempt: the first answer of each; None: a wrong one that is made up.
     """
-    plays, no_idea, measured, trouble = asyncio.run(_look(inputs, num_problems, attempt))
-    found = [*inputs.warnings, *inputs.trials.lines(), *trouble]
-    found += advice(inputs, plays, no_idea, measured)
+    plays, no_idea, measured, trouble = asyncio.run(_play(inputs, num_problems, attempt))
+    warnings = [*inputs.warnings, *inputs.dry_run.findings(), *trouble]
+    warnings += advice(inputs, plays, no_idea, measured)
     config = None if inputs.parts is None else inputs.parts.config
     return {
         "run": _run(inputs, config),
@@ -46,34 +54,36 @@ def make_plan(inputs: Inputs, num_problems: int, attempt: str | None = None) -> 
         "lengths": None if measured is None else asdict(measured),
         "step": None if config is None else step_sizes(inputs, config, plays),
         "schedule": _schedule(inputs, config),
-        "refusals": list(inputs.refusals),
-        "warnings": list(dict.fromkeys(found)),
+        "refusals": [str(finding) for finding in inputs.refusals],
+        "warnings": list(dict.fromkeys(map(str, warnings))),
     }
 
 
-async def _look(
+async def _play(
     inputs: Inputs, num: int, attempt: str | None
-) -> tuple[list[Played], list[Tried], Lengths | None, list[str]]:
+) -> tuple[list[Played], list[Tried], Lengths | None, list[Finding]]:
     parts, policy, cases = inputs.parts, inputs.policy, inputs.cases
     if parts is None or policy is None or not cases:
         return [], [], None, []
     plays: list[Played] = []
     no_idea: list[Tried] = []
-    trouble: list[str] = []
-    (acting, asked), trials = ahead(parts), inputs.trials
+    trouble: list[Finding] = []
+    refused = set(map(str, inputs.refusals))
+    (acting, asked), dry_run = ahead(parts), inputs.dry_run
 
-    async def one(case: Case) -> None:
-        no_idea.append(await tried_answer(parts.env, case, NO_IDEA, "no answer", trials))
-        plays.append(await played(acting, asked, policy, case, cases, attempt, trials))
+    async def play(case: Case) -> None:
+        no_idea.append(await tried_answer(parts.env, case, NO_IDEA, "no answer", dry_run))
+        plays.append(await played(acting, asked, policy, case, cases, attempt, dry_run))
 
     for i, case in enumerate(cases[:num]):
         try:
-            failure = await _failure(one(case))
+            failure = await _failure(play(case))
         except OutOfTimeError:
-            trials.left_out.append(f"{len(cases[i:num])} of the {num} problems to show")
+            dry_run.left_out.append(f"{len(cases[i:num])} of the {num} problems to show")
             break
-        if failure is not None and failure not in inputs.refusals:
-            trouble.append(f"problem {case.problem.index}: {failure}")
+        if failure is not None and failure not in refused:
+            why = f"problem {case.problem.index}: {failure}"
+            trouble.append(Finding("", None, why, "", "warning"))
     answer = int(inputs.setting("data.max_response_length"))
     return plays, no_idea, await measure(parts, policy, cases, plays, answer), trouble
 
@@ -182,7 +192,7 @@ def _critic_prompts(play: Played) -> list[tuple[int, ...]]:
 
 
 def _turn(text: Any, turn: Turn) -> dict[str, Any]:
-    said = turn.feedback or turn.withheld
+    feedback = turn.feedback or turn.withheld
     return {
         "prompt": text(turn.attempt.prompt_ids),
         "prompt_tokens": len(turn.attempt.prompt_ids),
@@ -191,10 +201,10 @@ def _turn(text: Any, turn: Turn) -> dict[str, Any]:
         "parsed": turn.grade.parsed,
         "reward": turn.reward,
         "grader_error": turn.grade.error,
-        "provider": said.provider if said else None,
-        "feedback": said.text if said else None,
-        "placeholder": said is not None and any(text in said.text for text in PLACEHOLDERS),
-        "leak": said.leak if said else None,
+        "provider": feedback.provider if feedback else None,
+        "feedback": feedback.text if feedback else None,
+        "placeholder": feedback is not None and any(t in feedback.text for t in PLACEHOLDERS),
+        "leak": feedback.leak if feedback else None,
         "withheld": turn.withheld is not None,
         "stop": turn.stop,
         "error": turn.error,

@@ -1,0 +1,61 @@
+"""Whether the judges of a run can be asked, and answer; asked once before it starts."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+
+from rltf_verl.config import ConfigError
+from rltf_verl.findings import Finding
+from rltf_verl.judge.client import TRANSIENT, first_answers, require_packages
+from rltf_verl.judge.failure_log import fix_of
+from rltf_verl.judge.gateway import Judge
+
+logger = logging.getLogger(__name__)
+
+
+def check_judges(judges: Sequence[Judge]) -> None:
+    """Raise ConfigError if a judge's key or the packages that ask it are missing here, where the
+    trainer runs.
+    """
+    if judges:
+        require_packages()
+    for judge in judges:
+        judge.require_key()
+
+
+def check_endpoints(judges: Sequence[Judge]) -> None:
+    """Ask each endpoint once. Raise ConfigError where it will refuse every request; warn where it
+    may answer later.
+    """
+    for finding in sorted(unanswered(judges), key=lambda finding: finding.level):
+        if finding.level == "error":
+            raise ConfigError(finding)
+        logger.warning("%s", finding)
+
+
+def unanswered(judges: Sequence[Judge]) -> Iterator[Finding]:
+    """The judges that do not answer, one for each endpoint. No request without judges.
+
+    Raises:
+        ConfigError: a package or an API key is missing.
+    """
+    asked = {judge.settings.endpoint: judge for judge in reversed(judges)}
+    faults = first_answers(list(asked)) if asked else []
+    for (endpoint, judge), fault in zip(asked.items(), faults, strict=True):
+        key = f"{judge.block}.endpoint.base_url"
+        if fault is None:
+            continue
+        if fault.kind not in TRANSIENT:
+            yield Finding(
+                key, endpoint.base_url, f"refuses a request ({fault.what})", fix_of(fault)
+            )
+            continue
+        until = "grade its texts" if judge.block.startswith("rltf.env") else "give feedback"
+        yield Finding(
+            key,
+            endpoint.base_url,
+            f"gives no answer now ({fault})",
+            f"{fix_of(fault)}. The run starts; it cannot {until} before the endpoint answers",
+            "warning",
+        )

@@ -1,0 +1,172 @@
+"""A user's own code, called before a run: first in a process that may die, then for its rows."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple, NoReturn
+
+from omegaconf import DictConfig, OmegaConf
+
+from rltf_verl.adapters.startup.budget import first_prompt
+from rltf_verl.adapters.startup.files import user_code
+from rltf_verl.adapters.startup.model import Model
+from rltf_verl.config import RLTFConfig
+from rltf_verl.data.schema import files_of, first_rows, problem_of
+from rltf_verl.envs.dry_run import DryRun, OutOfTimeError
+from rltf_verl.episode.parts import Parts
+from rltf_verl.episode.placeholders import CRITIQUE, ahead
+from rltf_verl.episode.run import run_episode
+from rltf_verl.episode.seeds import place_of
+from rltf_verl.findings import Finding
+from rltf_verl.objectives import objectives_of, own_objectives
+from rltf_verl.objectives.dry_run import own_failures
+from rltf_verl.objectives.own import OwnCodeError
+from rltf_verl.objectives.rows import episode_rows
+from rltf_verl.registry import load
+
+DEADLINE_S = 90.0
+"""Seconds that a user's code has in the process that may die. A slow grader needs several."""
+GRACE_S = 2.0
+"""Seconds for a copy of that process, which a fork in user code left behind, to report itself."""
+STEP, DONE, COPIED, RETURNED_TWICE = b"S", b"D", b"C", b"R"
+
+
+class Step(NamedTuple):
+    """A call of user code."""
+
+    key: str
+    value: str
+    call: Callable[[], object]
+
+
+def fatal_code(config: DictConfig, dry_run: DryRun) -> Finding | None:
+    """The user's code that ends, copies or blocks its process, which no `except` can catch. What it
+    raises is left to the checks in this process.
+    """
+    code = user_code(config)
+    if not code:
+        return None
+    steps = [Step(key, where, partial(load, key, where)) for key, where in code.items()]
+    key = next((key for key in code if key.startswith("rltf.env.")), [*code][-1])
+    steps.append(Step(key, code[key], partial(_call, config)))
+    with dry_run.explained("your own code"):
+        report, why = _fate(steps)
+    if why is None:
+        return None
+    key, value, _ = steps[max(report.count(STEP) - 1, 0)]
+    return Finding(key, value, why, "let it return or raise")
+
+
+def _call(config: DictConfig) -> None:
+    """Grade an answer, and let the objectives try themselves."""
+    block: Any = OmegaConf.to_container(config.rltf, resolve=True)
+    parts = Parts.of(RLTFConfig.from_mapping(block))
+    for objective in objectives_of(parts.config):
+        objective.refusals(partial(OmegaConf.select, config), parts.provider)
+    own_failures(parts.config, int(config.actor_rollout_ref.rollout.n))
+    (row,) = first_rows(files_of(config.data.train_files)[0], 1)
+    parts.env.grade(problem_of(parts.env, row), "")
+
+
+def _fate(steps: Sequence[Step]) -> tuple[bytes, str | None]:
+    """The report of a process that makes the calls, and what went wrong with it."""
+    ours, theirs = os.pipe()
+    child = os.fork()
+    if child == 0:
+        _run(steps, theirs)
+    os.close(theirs)
+    report = _read(ours)
+    os.close(ours)
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(child, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if RETURNED_TWICE in report:
+        return report, "forks, and the new process returns too"
+    if DONE in report:
+        return report, None
+    late = code == -signal.SIGKILL
+    return report, f"does not return in {DEADLINE_S:g} s" if late else f"ends its process ({code})"
+
+
+def _run(steps: Sequence[Step], report: int) -> NoReturn:
+    """In the new process: report each step and the end; show nothing."""
+    os.setpgid(0, 0)
+    pid, nowhere = os.getpid(), os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        os.dup2(nowhere, stream)
+    os.register_at_fork(after_in_parent=lambda: os.write(report, COPIED))
+    for step in steps:
+        os.write(report, STEP)
+        with suppress(BaseException):  # checked again where it can be named
+            step.call()
+        if os.getpid() != pid:
+            os.write(report, RETURNED_TWICE)
+            os._exit(0)
+    os.write(report, DONE)
+    os._exit(0)
+
+
+def _read(pipe: int) -> bytes:
+    """All that is reported until the end of the steps, of the process, or of its time."""
+    report, end = b"", time.monotonic() + DEADLINE_S
+    while (left := end - time.monotonic()) > 0 and select.select([pipe], [], [], left)[0]:
+        received = os.read(pipe, 1024)
+        report += received
+        if not received or RETURNED_TWICE in report or (DONE in report and COPIED not in report):
+            break
+        if DONE in received:  # a copy may still return
+            end = min(end, time.monotonic() + GRACE_S)
+    return report
+
+
+FIRST, LATER, CRITIC = range(3)
+"""Seeds: one for each place of an episode."""
+
+
+def check_own_rows(config: DictConfig, parts: Parts, model: Model, dry_run: DryRun) -> None:
+    """Raise OwnCodeError if an own objective makes no rows of an episode of the first problem.
+    Other failures are left to the checks of the code that fails.
+    """
+    own_data = OmegaConf.select(config, "data.custom_cls.path") is not None
+    if own_data or not own_objectives(parts.config):
+        return
+    try:
+        with dry_run.timed():
+            asyncio.run(_make_rows(config, parts, model))
+    except OwnCodeError:
+        raise
+    except OutOfTimeError:
+        dry_run.left_out.append("the rows of your own objectives")
+    except Exception:  # environments, providers and templates are user code
+        return
+
+
+async def _make_rows(config: DictConfig, parts: Parts, model: Model) -> None:
+    # here, because it loads verl's agent loops
+    from rltf_verl.adapters.plan.policy import ToldPolicy
+
+    (row,) = first_rows(files_of(config.data.train_files)[0], 1)
+    problem, messages = problem_of(parts.env, row), first_prompt(row)
+    unrecorded = replace(parts.config.feedback, record_dir=None)
+    acting, _ = ahead(Parts.of(replace(parts.config, feedback=unrecorded)))
+    policy: Any = ToldPolicy(config, model)
+    for later in ("", problem.reference):
+        policy.tell({FIRST: "", LATER: later, CRITIC: f"Critique: {CRITIQUE}"})
+        episode = await run_episode(
+            acting, policy, problem, messages, session_id=0, validate=False, seed_of=_seed_of
+        )
+        await episode_rows(policy, messages, episode, acting.config)
+
+
+def _seed_of(place: str) -> int:
+    if "/" in place:
+        return CRITIC
+    return FIRST if place.partition(".")[0] == place_of(0) else LATER

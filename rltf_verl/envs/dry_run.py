@@ -1,0 +1,83 @@
+"""Code of a run that is called before it starts, within a time for all calls."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rltf_verl.findings import Finding
+
+logger = logging.getLogger(__name__)
+
+MOST_S = 20.0
+"""Seconds for all calls. A call that has begun is waited for."""
+EARLY_S = 3.0
+"""Seconds of one call, after which a line explains the wait."""
+
+
+class OutOfTimeError(Exception):
+    """The seconds are used up."""
+
+
+class DryRun:
+    """The calls of one command before its run, timed together.
+
+    Args:
+        most_s: seconds for all of them.
+        tell: shows a line at once.
+    """
+
+    def __init__(
+        self, most_s: float = MOST_S, tell: Callable[[str], None] = logger.warning
+    ) -> None:
+        self.most_s, self._tell = most_s, tell
+        self.left_out: list[str] = []
+        """Checks that were left out, because the seconds were used up."""
+        self._spent_s = self._slowest_s = 0.0
+        self._has_told = False
+
+    @contextmanager
+    def timed(self, share: float = 1.0) -> Iterator[None]:
+        """Around a call. Raises OutOfTimeError if this share of the seconds is used up."""
+        if self._spent_s >= share * self.most_s:
+            raise OutOfTimeError
+        start = time.monotonic()
+        try:
+            with self.explained("the grader"):
+                yield
+        finally:
+            took = time.monotonic() - start
+            self._spent_s += took
+            self._slowest_s = max(self._slowest_s, took)
+
+    @contextmanager
+    def explained(self, who: str) -> Iterator[None]:
+        """Around a wait: shows a line, once, if it lasts longer than `EARLY_S`."""
+        early = threading.Timer(EARLY_S, self._explain, [who])
+        early.daemon = True
+        early.start()
+        try:
+            yield
+        finally:
+            early.cancel()
+
+    def findings(self) -> Iterator[Finding]:
+        """The checks that were left out, in one line."""
+        if self.left_out:
+            why = f"grading an answer takes {self._slowest_s:.1f} s"
+            fix = (
+                f"the checks before the run have {self.most_s:g} s for it, so these were left out:"
+                f" {'; '.join(self.left_out)}"
+            )
+            yield Finding("", None, why, fix, "warning")
+
+    def _explain(self, who: str) -> None:
+        if not self._has_told:
+            self._has_told = True
+            self._tell(
+                f"waiting for {who}, which needs more than {EARLY_S:g} s (the checks before the run"
+                f" stop after {self.most_s:g} s of grading)"
+            )
