@@ -111,20 +111,34 @@ def of_words(
     return replace(launch, exports=exports, unset=sorted(before.keys() - environ - OF_THE_SHELL))
 
 
+def environment_at_start() -> dict[str, str]:
+    """Variables with which this process was started: torch and Ray set more when imported."""
+    try:
+        return _environment_of("self")
+    except (OSError, ValueError):  # not Linux
+        return dict(os.environ)
+
+
 def environment_of_calling_script() -> dict[str, str] | None:
     """Variables with which the shell that runs the calling script was started; those of this
     process where a person typed the command; None if another program started it.
     """
-    parent = Path(f"/proc/{os.getppid()}")
+    parent = os.getppid()
     try:
-        shell, *arguments = os.fsdecode(parent.joinpath("cmdline").read_bytes()).split("\0")[:-1]
-        items = os.fsdecode(parent.joinpath("environ").read_bytes()).split("\0")[:-1]
+        command = Path(f"/proc/{parent}/cmdline").read_bytes()
+        before = _environment_of(parent)
     except (OSError, ValueError):  # not Linux, or a process of another user
         return None
+    shell, *arguments = os.fsdecode(command).split("\0")[:-1]
     if Path(shell).name.lstrip("-") not in ("bash", "sh"):
         return None
     if all(argument.startswith("-") for argument in arguments):  # an interactive shell
-        return dict(os.environ)
+        return environment_at_start()
+    return before
+
+
+def _environment_of(process: int | str) -> dict[str, str]:
+    items = os.fsdecode(Path(f"/proc/{process}/environ").read_bytes()).split("\0")[:-1]
     return {name: value for name, _, value in (item.partition("=") for item in items)}
 
 

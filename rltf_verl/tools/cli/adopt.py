@@ -53,6 +53,7 @@ def _script(words: list[str], method: str, feedback: str | None, out: Path | Non
     from rltf_verl.tools.adopt.adoption import adopt as adopted
     from rltf_verl.tools.adopt.command import (
         LONGEST,
+        environment_at_start,
         environment_of_calling_script,
         of_script,
         of_words,
@@ -65,7 +66,7 @@ def _script(words: list[str], method: str, feedback: str | None, out: Path | Non
     if is_script:
         launch, added = of_script(path, os.environ), words[1:]
     else:
-        launch, added = of_words(words, environment_of_calling_script(), os.environ), []
+        launch, added = of_words(words, environment_of_calling_script(), environment_at_start()), []
     try:
         run = adopted(launch, method, feedback, added)
     except ConfigError as error:

@@ -72,6 +72,8 @@ def test_its_commands_adopt_and_plan(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (plan, doctor) == (f'RUN="rltf plan" {run}', f'RUN="rltf doctor" {run}')
     words, variables = started(tmp_path / run.removeprefix("bash "), environ) or ([], {})
     assert variables["CACHE"] == "a b"
+    exports = re.findall(r"^export (\w+)=", Path("run_rltf.sh").read_text("utf-8"), re.MULTILINE)
+    assert exports == ["CACHE"], "and nothing that importing torch and Ray sets"
     monkeypatch.setenv("VERL_PLATFORM", "cpu")
     pretend(monkeypatch, "cpu")
     planned = rltf("plan", *words[2:])
