@@ -2,8 +2,8 @@
 
     python recipes/pretrained/first_questions.py OUT.parquet --house 11 [--share 0.6] [--num 480]
 
-A policy that is trained on them for thirty steps answers some first questions right, so that GRPO has
-something to reinforce. The other answers are in styles that no house has.
+A policy that is trained on them for thirty steps answers some first questions right, so that GRPO
+has something to reinforce. The other answers are in styles that no house has.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
     python recipes/pretrained/study.py tune [--hours 2]     # learning rates, on another house
     python recipes/pretrained/study.py main [--hours 2]     # the table's runs
-    python recipes/pretrained/study.py report               # table and picture of what is there
+    python recipes/pretrained/study_report.py               # table and picture of what is there
 
 Finished runs are lines of results.jsonl beside this file and are not run again; a run that was cut
 short starts anew. Seeds and houses are outermost, so that a study that is not whole has all arms.
@@ -290,12 +290,10 @@ def play(runs: Iterator[Run], out: Path, hours: float) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("stage", choices=("tune", "main", "report"))
+    parser.add_argument("stage", choices=("tune", "main"))
     parser.add_argument("--out", type=Path, default=Path("outputs/study_lm"))
     parser.add_argument("--hours", type=float, default=1000.0, help="start no run after so long")
     args = parser.parse_args()
-    if args.stage == "report":
-        raise SystemExit("no report yet: read results.jsonl")
     play(tuning_runs() if args.stage == "tune" else main_runs(), args.out, args.hours)
 
 
