@@ -1,0 +1,301 @@
+"""Every arm on houses that no setting was chosen on, from two starts; each run once, resumable.
+
+    python recipes/pretrained/study.py tune [--hours 2]     # learning rates, on another house
+    python recipes/pretrained/study.py main [--hours 2]     # the table's runs
+    python recipes/pretrained/study_report.py               # table and picture of what is there
+
+Finished runs are lines of results.jsonl beside this file and are not run again; a run that was cut
+short starts anew. Seeds and houses are outermost, so that a study that is not whole has all arms.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results.jsonl"
+STARTS = ("zero", "mixed")
+HOUSES, SEEDS = (11, 12, 13), (1, 2)
+TUNING_HOUSE, RATES = 20, (2e-5, 5e-5, 1e-4)
+GRPO_ONE = ("rltf/method=grpo_single", "trainer.total_training_steps=16")
+TWO_TURNS = ("data.train_batch_size=16", "actor_rollout_ref.rollout.n=2")
+LONG = (*TWO_TURNS, "trainer.total_training_steps=24")
+SD = ("rltf/method=sd", "rltf.distill.baseline=first_turn", "rltf.distill.log_prob_floor=-5")
+
+ARMS: dict[str, tuple[str, ...]] = {
+    "grpo 1 turn n=2": (
+        *GRPO_ONE,
+        "data.train_batch_size=32",
+        "actor_rollout_ref.rollout.n=2",
+    ),
+    "grpo 1 turn n=8": (*GRPO_ONE, "data.train_batch_size=8", "actor_rollout_ref.rollout.n=8"),
+    "grpo n=2": ("rltf/method=grpo", *LONG),
+    "grpo n=8": (
+        "rltf/method=grpo",
+        "data.train_batch_size=4",
+        "actor_rollout_ref.rollout.n=8",
+        "trainer.total_training_steps=24",
+    ),
+    "sft": ("rltf/method=sft", "rltf.imitate.weight=1.0", *LONG),
+    "raft": ("rltf/method=raft", *LONG),
+    "sd paper": (*SD, *LONG),
+    "sd soft floor": (*SD, "rltf.distill.floor=soft", *LONG),
+    "sd soft floor w=1": (*SD, "rltf.distill.floor=soft", "rltf.distill.weight=1.0", *LONG),
+    "sd rejection w=1": ("rltf/method=sd", "rltf.distill.weight=1.0", *LONG),
+    "fm": ("rltf/method=fm", *LONG),
+    "sd soft floor + fm": (
+        "rltf/method=sd_fm",
+        *SD[1:],
+        "rltf.distill.floor=soft",
+        *LONG,
+    ),
+    "sdpo": (
+        "rltf/method=teacher/sdpo",
+        "data.train_batch_size=32",
+        "actor_rollout_ref.rollout.n=2",
+        "trainer.total_training_steps=16",
+    ),
+}
+"""Arm -> overrides of the recipe's config. 64 answers per step, or 32 to 64 with two turns."""
+
+SHARED = (
+    "data.max_response_length=48",
+    "actor_rollout_ref.actor.optim.lr_scheduler_type=constant",
+    "trainer.logger=[file]",
+)
+"""Of all runs; a constant rate, so that a budget of answers means the same in each."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training run of the study."""
+
+    arm: str
+    start: str
+    house: int
+    seed: int
+    rate: float
+
+
+def finished() -> list[dict[str, Any]]:
+    """Every line of results.jsonl."""
+    if not RESULTS.exists():
+        return []
+    return [json.loads(line) for line in RESULTS.read_text("utf-8").splitlines()]
+
+
+def tuning_runs() -> Iterator[Run]:
+    """Each arm at each rate on the mixed start, where all of them can learn."""
+    for rate in RATES:
+        for arm in ARMS:
+            yield Run(arm, "mixed", TUNING_HOUSE, 0, rate)
+
+
+def main_runs() -> Iterator[Run]:
+    """Each arm at its own best rate."""
+    rates = best_rates()
+    for seed in SEEDS:
+        for house in HOUSES:
+            for start in STARTS:
+                for arm in ARMS:
+                    yield Run(arm, start, house, seed, rates[arm])
+
+
+def best_rates() -> dict[str, float]:
+    """Arm -> the rate with the best mean accuracy over the tuning run's validations."""
+    scores: dict[str, dict[float, float]] = {}
+    for line in finished():
+        if line["house"] == TUNING_HOUSE:
+            accuracies = [point["accuracy"] for point in line["curve"][1:]]
+            mean = sum(accuracies) / len(accuracies)
+            scores.setdefault(line["arm"], {})[line["rate"]] = mean
+    missing = [arm for arm in ARMS if len(scores.get(arm, {})) < len(RATES)]
+    if missing:
+        raise SystemExit(f"run `study.py tune` first: no rate yet for {', '.join(missing)}")
+    return {arm: max(rates, key=lambda rate: rates[rate]) for arm, rates in scores.items()}
+
+
+class Study:
+    """Prepares starts and data in a folder, and trains one run at a time."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out.resolve()
+        self.environment = {
+            **os.environ,
+            "OUT": str(self.out),
+            "FAMILY": "date",
+            "VERL_PLATFORM": "cpu",
+            "OMP_NUM_THREADS": "1",
+            "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        }
+
+    def model(self, start: str, house: int) -> Path:
+        """The folder of a start's weights; made where it is not there."""
+        warm = self.out / "warm_date"
+        for command, folder in (("model", self.out / "smollm2"), ("warm_up", warm)):
+            if not folder.is_dir():
+                self._call([str(HERE / "pretrained.sh"), command])
+        if start == "zero":
+            return warm
+        mixed = self.out / f"mixed_{house}"
+        if not mixed.is_dir():
+            self._make_mixed(warm, house, mixed)
+        return mixed
+
+    def _make_mixed(self, warm: Path, house: int, mixed: Path) -> None:
+        """Thirty supervised steps in verl's SFT trainer on first questions of the house."""
+        work = self.out / f"first_questions_{house}"
+        table = work / "dialogues.parquet"
+        self._call(
+            [sys.executable, str(HERE / "first_questions.py"), str(table), "--house", str(house)]
+        )
+        settings = [
+            *("--config-dir", str(HERE / "config"), "--config-name", "warm_up"),
+            f"trainer.default_local_dir={work / 'sft'}",
+            f"hydra.run.dir={work / 'hydra'}",
+        ]
+        torchrun = ["torchrun", "--standalone", "--nproc_per_node=1"]
+        variables = {"MODEL": str(warm), "OUT": str(work)}
+        variables["VERL_FILE_LOGGER_PATH"] = str(work / "metrics.jsonl")
+        self._call([*torchrun, "-m", "verl.trainer.sft_trainer", *settings], **variables)
+        (checkpoint,) = (work / "sft").glob("global_step_*")
+        merge = ["verl.model_merger", "merge", "--backend", "fsdp"]
+        folders = ["--local_dir", str(checkpoint), "--target_dir", str(work / "merged")]
+        self._call([sys.executable, "-m", *merge, *folders])
+        adapter = str(work / "merged" / "lora_adapter")
+        self._call([sys.executable, str(HERE / "merge.py"), str(warm), adapter, str(mixed)])
+
+    def data(self, house: int) -> Path:
+        """The folder of a house's problems."""
+        folder = self.out / f"data_date_{house}"
+        if not folder.is_dir():
+            self._call([str(HERE / "pretrained.sh"), "data"], SEED=str(house))
+        return folder
+
+    def _call(self, command: list[str], **variables: str) -> None:
+        subprocess.run(command, env={**self.environment, **variables}, check=True)
+
+    def train(self, run: Run) -> dict[str, Any]:
+        """One run, and its line of results.jsonl."""
+        model, data = self.model(run.start, run.house), self.data(run.house)
+        name = re.sub(r"\W+", "_", "_".join(map(str, asdict(run).values())))
+        folder = self.out / "runs" / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        command = [
+            *(sys.executable, "-m", "verl.trainer.main_ppo"),
+            *("--config-dir", str(HERE / "config"), "--config-name", "pretrained"),
+            *ARMS[run.arm],
+            *SHARED,
+            f"actor_rollout_ref.actor.optim.lr={run.rate}",
+            f"rltf.seed={run.seed}",
+            f"data.seed={run.seed}",
+            "rltf.env.family=date",
+            f"data.train_files={data / 'train.parquet'}",
+            f"data.val_files={data / 'test.parquet'}",
+            f"trainer.default_local_dir={folder / 'checkpoints'}",
+            f"hydra.run.dir={folder / 'hydra'}",
+        ]
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="rltf", ignore_cleanup_errors=True) as ray_folder:
+            variables = {
+                "MODEL": str(model),
+                "RAY_TMPDIR": ray_folder,
+                "VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl"),
+            }
+            with (folder / "log.txt").open("wb") as log:
+                process = subprocess.Popen(
+                    command,
+                    env={**self.environment, **variables},
+                    cwd=folder,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+                try:
+                    code = process.wait()
+                finally:
+                    _end(process)
+        if code:
+            raise SystemExit(f"{run} ended with {code}: see {folder / 'log.txt'}")
+        seconds = round(time.monotonic() - began)
+        return {**asdict(run), "seconds": seconds, "commit": commit(), "curve": curve(folder)}
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """The run's whole process group."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def commit() -> str:
+    """The version of the code that made a line."""
+    asked = ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def curve(folder: Path) -> list[dict[str, Any]]:
+    """A point per validation: answers sampled and seconds of training until then, accuracy."""
+    points, answers, seconds = [], 0.0, 0.0
+    for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines():
+        record = json.loads(line)
+        data = record["data"]
+        answers += data.get("rltf/session/total", 0) * data.get("rltf/session/turns", 0)
+        seconds += data.get("timing_s/step", 0.0) - data.get("timing_s/testing", 0.0)
+        accuracy = [v for k, v in data.items() if k.startswith("val-core/") and "/acc/" in k]
+        if accuracy:
+            points.append(
+                {
+                    "step": record["step"],
+                    "answers": round(answers),
+                    "seconds": round(seconds, 1),
+                    "accuracy": round(accuracy[0], 4),
+                }
+            )
+    return points
+
+
+def play(runs: Iterator[Run], out: Path, hours: float) -> None:
+    """All runs that have no line yet, until the hours are over."""
+    study, end = Study(out), time.monotonic() + 3600 * hours
+    fields = asdict(Run("", "", 0, 0, 0.0)).keys()
+    there = {tuple(line[field] for field in fields) for line in finished()}
+    for run in runs:
+        if tuple(asdict(run).values()) in there:
+            continue
+        if time.monotonic() > end:
+            return
+        line = study.train(run)
+        with RESULTS.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        last = line["curve"][-1]
+        print(f"{run}: {last['accuracy']:.2f} after {last['answers']} answers", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("stage", choices=("tune", "main"))
+    parser.add_argument("--out", type=Path, default=Path("outputs/study_lm"))
+    parser.add_argument("--hours", type=float, default=1000.0, help="start no run after so long")
+    args = parser.parse_args()
+    play(tuning_runs() if args.stage == "tune" else main_runs(), args.out, args.hours)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,128 @@
+"""The study's table and picture, from results.jsonl: `python recipes/pretrained/study_report.py`.
+
+Writes docs/pictures/study_lm.png and prints Markdown. Means over houses and seeds; 95 % intervals
+resample houses first and then the runs of each house, so that two seeds of one house are not two
+houses.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from study import ARMS, HOUSES, STARTS, finished
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+
+PICTURE = Path(__file__).resolve().parents[2] / "docs" / "pictures" / "study_lm.png"
+BUDGETS = (256, 512, 1024)
+"""Answers sampled in training."""
+RESAMPLES = 10_000
+Line = Mapping[str, Any]
+ByHouse = Mapping[int, Sequence[Line]]
+
+
+def accuracy_at(line: Line, amount: float, axis: str = "answers") -> float:
+    """Held-out accuracy of first answers at so many answers (or seconds), between two validations;
+    the last one's beyond the end.
+    """
+    points = [(point[axis], point["accuracy"]) for point in line["curve"]]
+    for (x, y), (later, there) in pairwise(points):
+        if x <= amount <= later and later > x:
+            return float(y + (there - y) * (amount - x) / (later - x))
+    return float(points[-1][1])
+
+
+def interval(lines: ByHouse, value: Callable[[Line], float]) -> str:
+    """`0.84 [0.71, 0.93]`; the mean alone of one house."""
+    mean = statistics.mean(value(line) for runs in lines.values() for line in runs)
+    if len(lines) < 2:
+        return f"{mean:.2f}"
+    draw, houses = random.Random(0), list(lines.values())
+    means = sorted(
+        statistics.mean(
+            value(line)
+            for runs in draw.choices(houses, k=len(houses))
+            for line in draw.choices(runs, k=len(runs))
+        )
+        for _ in range(RESAMPLES)
+    )
+    low, high = means[RESAMPLES * 25 // 1000], means[RESAMPLES * 975 // 1000]
+    return f"{mean:.2f} [{low:.2f}, {high:.2f}]"
+
+
+def by_arm(start: str) -> dict[str, dict[int, list[Line]]]:
+    """Arm -> house -> its runs from this start, in the order of `ARMS`."""
+    arms: dict[str, dict[int, list[Line]]] = {}
+    for arm in ARMS:
+        houses: dict[int, list[Line]] = defaultdict(list)
+        for line in finished():
+            if (line["arm"], line["start"]) == (arm, start) and line["house"] in HOUSES:
+                houses[line["house"]].append(line)
+        if houses:
+            arms[arm] = houses
+    return arms
+
+
+def table(start: str) -> str:
+    """Markdown: an arm a line."""
+    header = ["arm", "rate", "runs", "at the start", *(f"{b} answers" for b in BUDGETS), "minutes"]
+    lines = [f"| {' | '.join(header)} |", "|---|---:|---:|---:|---:|---:|---:|---:|"]
+    for arm, houses in by_arm(start).items():
+        runs = [line for of_house in houses.values() for line in of_house]
+        cells = [
+            arm,
+            f"{runs[0]['rate']:g}",
+            str(len(runs)),
+            f"{statistics.mean(line['curve'][0]['accuracy'] for line in runs):.2f}",
+            *(interval(houses, lambda line, b=b: accuracy_at(line, b)) for b in BUDGETS),
+            f"{statistics.mean(line['seconds'] for line in runs) / 60:.1f}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def draw() -> None:
+    """First answers over answers sampled and over seconds of training, a row per start."""
+    figure, axes = plt.subplots(2, 2, figsize=(12, 8), dpi=110, sharey=True)
+    colors = plt.get_cmap("tab20").colors
+    for row, start in zip(axes, STARTS, strict=True):
+        for arm, houses in by_arm(start).items():
+            color = colors[list(ARMS).index(arm)]
+            runs = [line for of_house in houses.values() for line in of_house]
+            for panel, axis in zip(row, ("answers", "seconds"), strict=True):
+                plot_mean(panel, runs, axis, color, arm)
+        for panel, axis in zip(row, ("answers sampled", "seconds of training"), strict=True):
+            panel.set(xlabel=axis, ylabel="first answers right, held out", title=f"start: {start}")
+            panel.grid(alpha=0.3)
+    axes[0][0].legend(frameon=False, fontsize=7, ncol=2)
+    figure.tight_layout()
+    figure.savefig(PICTURE)
+
+
+def plot_mean(panel: Any, runs: Iterable[Line], axis: str, color: Any, label: str) -> None:
+    """The mean over runs at the places of the shortest run's validations; each run thin."""
+    runs = list(runs)
+    for line in runs:
+        points = [(point[axis], point["accuracy"]) for point in line["curve"]]
+        panel.plot(*zip(*points, strict=True), color=color, lw=0.5, alpha=0.3)
+    places = [point[axis] for point in min(runs, key=lambda line: line["curve"][-1][axis])["curve"]]
+    means = [statistics.mean(accuracy_at(line, x, axis) for line in runs) for x in places]
+    panel.plot(places, means, color=color, lw=2, label=label)
+
+
+def main() -> None:
+    for start in STARTS:
+        print(f"Start: {start}\n\n{table(start)}\n")
+    draw()
+
+
+if __name__ == "__main__":
+    main()
