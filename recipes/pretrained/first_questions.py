@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from house_conventions import KINDS
+from house_style import HouseStyle
 
-from rltf_verl.data.build import write_table
-from rltf_verl.envs.house_style import HouseStyle
-from rltf_verl.envs.house_style.conventions import KINDS
+from rltf_verl.data.provenance import write_table
 
 
 def questions(house: int, share: float, num: int) -> Iterator[dict[str, Any]]:

@@ -205,6 +205,7 @@ class Study:
             f"actor_rollout_ref.actor.optim.lr={run.rate}",
             f"rltf.seed={run.seed}",
             f"data.seed={run.seed}",
+            f"rltf.env.name={HERE / 'house_style.py'}:HouseStyle",
             "rltf.env.family=date",
             f"data.train_files={data / 'train.parquet'}",
             f"data.val_files={data / 'test.parquet'}",
