@@ -273,49 +273,6 @@ def test_the_workers_still_read_the_columns_that_a_batch_names() -> None:
     assert row.select_fields(["a", "ref_log_prob"]).field_names == ["a"]
 
 
-def test_the_worker_class_under_the_ray_decorator() -> None:
-    from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
-    from verl.workers.config.rollout import AgentLoopConfig
-
-    from rltf_verl.adapters.compat import actor_class
-
-    plain = actor_class(AgentLoopWorkerTQ)
-    assert plain.__name__ == "AgentLoopWorkerTQ"
-    assert plain.__module__ == "verl.trainer.ppo.v1.agent_loop_tq"
-    run = [
-        name
-        for name in inspect.signature(plain._run_agent_loop).parameters
-        if not name.startswith("_ray")
-    ]
-    assert run == ["self", "sampling_params", "trajectory", "agent_name", "trace", "kwargs"]
-    start = [
-        name
-        for name in inspect.signature(plain.generate_sequences).parameters
-        if not name.startswith("_ray")
-    ]
-    assert start == ["self", "batch"]
-    assert hasattr(AgentLoopConfig, "agent_loop_manager_class")
-    assert "self.agent_loop_workers_class = AgentLoopWorkerTQ" in inspect.getsource(
-        AgentLoopManagerTQ.__init__
-    )
-
-
-def test_verl_still_reduces_metrics_by_a_substring_of_their_name() -> None:
-    """Hence the rule of `adapters.metrics` about names."""
-    from verl.trainer.ppo.v1.utils import MetricsAggregator
-    from verl.utils.metric import reduce_metrics
-
-    assert reduce_metrics({"a/early_termination": [1.0, 0.0, 1.0]}) == {"a/early_termination": 0.0}
-    assert MetricsAggregator()._get_aggregation_type("a/assumed_ok") == "sum"
-
-
-def test_verl_still_sleeps_between_looks_at_the_replay_buffer() -> None:
-    from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
-
-    assert inspect.signature(ReplayBuffer.__init__).parameters["poll_interval"].default == 2.0
-    assert "time.sleep(self.poll_interval)" in inspect.getsource(ReplayBuffer)
-
-
 def test_what_a_run_cannot_go_on_without_is_where_it_was() -> None:
     """`adapters.training.watchdog` polls these actors before each pause."""
     from transfer_queue import interface
@@ -363,38 +320,6 @@ def test_verl_still_samples_and_refills_as_dynamic_sampling_calls_it() -> None:
     assert "self.train_dataloader.state_dict()" in saved, (
         "a resumed run goes on with the problems after the further ones"
     )
-
-
-def test_the_loss_function_is_still_called_with_the_logits_and_then_with_the_outputs() -> None:
-    """`adapters.training.logit_loss` reads the logits in the first call and adds to the model's
-    outputs in the second.
-    """
-    from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
-
-    outputs = inspect.getsource(FSDPEngineWithLMHead.prepare_model_outputs)
-    call = "logits_processor_func(student_logits=logits_rmpad.unsqueeze(0), data=micro_batch)"
-    assert outputs.count(call) == 2, "packed and padded"
-    step = inspect.getsource(FSDPEngineWithLMHead.forward_step)
-    in_order = (
-        "logits_processor_func=loss_function",
-        "model_output=model_output, data=micro_batch, dp_group",
-        "detach_tree(model_output)",
-    )
-    places = [step.index(text) for text in in_order]
-    assert places == sorted(places), "what the loss function adds to the outputs is returned"
-
-
-def test_a_forward_pass_takes_a_batch_that_is_not_in_the_transfer_queue() -> None:
-    """`adapters.training.teacher` hands its rows to `compute_log_prob` directly, and asks for the
-    loss function.
-    """
-    from tensordict import TensorDict
-    from verl.protocol import BatchData
-    from verl.workers.engine_workers import TrainingWorker
-
-    assert TensorDict in BatchData._CHUNKABLE_TYPES
-    assert TensorDict in BatchData._CONCATABLE_TYPES
-    assert 'key="compute_loss", default=True' in inspect.getsource(TrainingWorker.infer_batch)
 
 
 def test_the_actors_worker_can_be_another_class_and_swaps_weights_around_a_forward_pass() -> None:

@@ -6,7 +6,7 @@ import random
 import pytest
 
 from rltf_verl.runlog import health
-from rltf_verl.runlog.health import RULES, TOO_LONG, Seen, Watch, log_changes
+from rltf_verl.runlog.health import RULES, TOO_LONG, Watch, log_changes
 
 RULE = {rule.name: rule for rule in RULES}
 HEALTHY = {
@@ -190,10 +190,3 @@ def test_the_line_of_a_judge_that_is_down_ends_with_its_last_failure(caplog):
         log_changes(watch, k, HEALTHY, last)
     assert caplog.messages[0].endswith(". Last failure: http://judge/v1: refused: HTTP 401")
     assert len(asked) == 1, "only when the line is written"
-
-
-def test_what_was_seen_is_bounded():
-    watch = Watch()
-    for k in range(1, 500):
-        watch.look(k, HEALTHY | {f"other/{k}": 1.0})
-    assert watch.seen == Seen(True, pytest.approx(0.95), (0.4,) * 10, pytest.approx(1.0))
