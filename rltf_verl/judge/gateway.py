@@ -4,7 +4,8 @@ training) the job's one runtime elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from rltf_verl.findings import ConfigError
@@ -37,6 +38,17 @@ def runtime_here(settings: JudgeSettings) -> Gateway:
     return RuntimeOfLoop(settings)
 
 
+@contextmanager
+def _under(block: str) -> Iterator[None]:
+    """Errors name the judge's block."""
+    try:
+        yield
+    except JudgeUnavailable as error:
+        raise JudgeUnavailable(f"{block}: {error.cause}") from None
+    except ConfigError as error:
+        raise ConfigError(error.finding.under(block)) from None
+
+
 class Judge:
     """A judge that a provider or an environment asks, and declares as one of its `judges`.
 
@@ -53,10 +65,8 @@ class Judge:
 
     def __init__(self, options: Mapping[str, Any], block: str, words: int = 0) -> None:
         self.block = block
-        try:
+        with _under(block):
             self.settings = judge_settings(options)
-        except ConfigError as error:
-            raise ConfigError(error.finding.under(block)) from None
         most = self.settings.endpoint.max_tokens
         self.words = words if most is None else min(words, round(most * WORDS_PER_TOKEN))
         self._gateway = runtime_here(self.settings)
@@ -72,19 +82,13 @@ class Judge:
             JudgeUnavailable: none could be had; the cause names the block.
             ValueError: a package or the API key is missing.
         """
-        try:
+        with _under(self.block):
             return await self._gateway.complete(call)
-        except JudgeUnavailable as error:
-            raise JudgeUnavailable(f"{self.block}: {error.cause}") from None
-        except ConfigError as error:
-            raise ConfigError(error.finding.under(self.block)) from None
 
     def require_key(self) -> None:
         """Raise ConfigError unless the endpoint's API key is in this process's environment."""
-        try:
+        with _under(self.block):
             self.settings.endpoint.api_key()
-        except ConfigError as error:
-            raise ConfigError(error.finding.under(self.block)) from None
 
     def note(self, event: str) -> None:
         """Count what the reader of a reply found in it."""

@@ -303,7 +303,7 @@ class Watch:
         if step == self.step:
             return []
         self.step = step
-        self._recent.append({name: v for name, v in metrics.items() if needed(name)})
+        self._recent.append(dict(metrics))
         recent = tuple(self._recent)
         found = [self._judged(rule, rule.bad(recent, self.seen)) for rule in self.rules]
         self.seen = seen_with(self.seen, recent)
@@ -321,37 +321,6 @@ class Watch:
             streak.since = None
             return Change(rule, self.step, fires=False)
         return None
-
-
-def needed(name: str) -> bool:
-    """Whether a rule reads this metric.
-
-    >>> needed("rltf/distill/adv_abs"), needed("perf/throughput")
-    (True, False)
-    """
-    return name in _NEEDED or (name.startswith("rltf/") and name.endswith(("/adv_abs", _JUDGE)))
-
-
-_NEEDED = frozenset(
-    (
-        ACC,
-        FORMAT,
-        *DIVERGENCES,
-        UNPREDICTED,
-        "rltf/group/dead_share",
-        "rltf/logit_distill/weight",
-        "rltf/turn_1/truncated",
-        "rltf/turn_2/truncated",
-        "rltf/turn_2/corrected",
-        REVISIONS,
-        TOO_LONG,
-        "rltf/feedback/failed_share",
-        "rltf/feedback/fallback_share",
-        "rltf/feedback/withheld_share",
-        "rltf/grader/error_share",
-        "rltf/grader/ungraded_share",
-    )
-)
 
 
 def seen_with(seen: Seen, recent: Sequence[Metrics]) -> Seen:

@@ -146,29 +146,13 @@ async def test_a_redirect_is_an_error_that_names_both_ends() -> None:
     assert runtime.stats.since_start["requests"] == 1
 
 
-@pytest.mark.parametrize("kind", ["huge body", "gzip bomb"])
-async def test_a_body_is_read_up_to_the_limit(kind: str) -> None:
-    async with one_fault(kind) as runtime:
+async def test_a_body_is_read_up_to_the_limit() -> None:
+    async with one_fault("huge body") as runtime:
         with pytest.raises(
             JudgeUnavailable, match=r"more than 500000 bytes \(limits\.max_reply_bytes\)"
         ):
             await runtime.complete(call())
     assert BIG > 500_000
-
-
-async def test_a_packed_reply_that_is_what_it_says_is_read() -> None:
-    import gzip
-
-    RESPONSES["gzip"] = (
-        200,
-        "Content-Encoding: gzip",
-        gzip.compress(RESPONSES["brotli"][2].encode()),
-    )  # type: ignore[union-attr]
-    try:
-        async with one_fault("gzip") as runtime:
-            assert (await runtime.complete(call())).text == SAID
-    finally:
-        del RESPONSES["gzip"]
 
 
 async def test_absurd_usage_stops_nobody() -> None:
