@@ -126,14 +126,6 @@ async def test_no_more_requests_at_once_than_allowed_and_connections_are_used_ag
         assert runtime.snapshot()["queue/max"] == 36
 
 
-async def test_requests_per_minute() -> None:
-    server = JudgeServer()
-    async with serving(server, requests_per_minute=600) as runtime:
-        began = time.monotonic()
-        await asyncio.gather(*(runtime.complete(call(i)) for i in range(14)))
-        assert server.arrivals[-1] - began > 0.2, "10 a second after the first 11: 0.3 s"
-
-
 async def test_equal_calls_at_the_same_time_are_one_request() -> None:
     server = JudgeServer(latency=lambda rng: 0.05)
     async with serving(server, endpoint={"temperature": 0}) as runtime:

@@ -322,24 +322,6 @@ def test_verl_still_samples_and_refills_as_dynamic_sampling_calls_it() -> None:
     )
 
 
-def test_the_actors_worker_can_be_another_class_and_swaps_weights_around_a_forward_pass() -> None:
-    """`adapters.training.kept_weights` extends it, and has its class put where verl takes it."""
-    from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
-
-    assert ActorRolloutRefWorker.actor_worker_cls is TrainingWorker
-    made = inspect.getsource(ActorRolloutRefWorker.init_model)
-    assert "self.actor = self.actor_worker_cls(config=actor_training_config)" in made
-    assert made.index("self.actor.reset()") < made.index("self.actor.set_loss_fn(")
-    roles = inspect.getsource(PPOTrainer._init_resource_pool_mgr)
-    assert "self.role_worker_mapping[role] = ray.remote(ActorRolloutRefWorker)" in roles
-    asked = inspect.getsource(TrainingWorker.infer_batch)
-    for key in ("disable_auto_offload", "no_lora_adapter"):
-        assert f'key="{key}", default=False' in asked
-    for name in ("save_checkpoint", "load_checkpoint"):
-        source = inspect.getsource(getattr(ActorRolloutRefWorker, name))
-        assert f"self.actor.{name}(local_path, hdfs_path" in source
-
-
 def test_verl_still_has_the_config_keys_that_we_read() -> None:
     config = composed("ppo_trainer")
     absent = object()
@@ -370,42 +352,6 @@ def test_every_mode_of_verl_has_our_mixin_in_front(mode: str) -> None:
     assert ours.verl_mode == mode
     for method, parameters in OVERRIDDEN.items():
         assert parameters_of(getattr(theirs, method)) == parameters
-
-
-@pytest.mark.parametrize(
-    ("mode", "manager"),
-    [("colocate_async", "llm_server_manager"), ("separate_async", "standalone_server_manager")],
-)
-def test_the_asynchronous_modes_still_make_their_client_where_we_make_ours(
-    mode: str, manager: str
-) -> None:
-    module, name = MODES[mode]
-    source = inspect.getsource(resolve(f"verl.trainer.ppo.v1.{module}", name).get_llm_client)
-    assert f"self.{manager}.get_client(client_cls=FullyAsyncLLMServerClient)" in source
-
-
-def test_an_interrupted_request_still_goes_on_through_super() -> None:
-    from verl.workers.rollout.llm_server import FullyAsyncLLMServerClient, LLMServerClient
-
-    from rltf_verl.adapters.rollout.llm_client import ResumingClient
-
-    assert "output = await super().generate(" in inspect.getsource(
-        inspect.unwrap(FullyAsyncLLMServerClient.generate)
-    )
-    order = [c.__name__ for c in ResumingClient.__mro__]
-    assert order.index("FullyAsyncLLMServerClient") + 1 == order.index("_SeedPerAttempt")
-    assert issubclass(ResumingClient, LLMServerClient)
-
-
-def test_adapters_still_reach_the_rollout_as_ours_reads_them() -> None:
-    from verl.workers.engine_workers import ActorRolloutRefWorker
-
-    source = inspect.getsource(inspect.unwrap(ActorRolloutRefWorker.update_weights))
-    assert "per_tensor_param_base, peft_config=_base_peft_config, base_sync_done=False" in source
-    assert "per_tensor_param, peft_config=peft_config, base_sync_done=True" in source
-    # Why `modes.py` refuses an adapter that is not merged with replicas of their own: its config is
-    # dropped here.
-    assert "per_tensor_param, _ = self.actor.engine.get_per_tensor_param()" in source
 
 
 def test_old_weights_are_still_saved_by_the_function_that_we_replace() -> None:

@@ -198,19 +198,6 @@ def test_validation_reports_the_first_turn_and_the_answer_that_stands():
     assert averaged_info(early, 1) == {"acc": 1.0, "format_ok": 1.0}
 
 
-def test_turns_of_a_tree_count_each_revision():
-    metrics = metrics_of(
-        [
-            tree(turn(False, feedback=SAYS), turn(True), turn(False), turn(True)),
-            session(turn(True)),
-        ],
-        4,
-    )
-    assert metrics["rltf/turn_2/share"] == 0.5
-    assert metrics["rltf/turn_2/acc"] == metrics["rltf/turn_2/fixed"] == pytest.approx(2 / 3)
-    assert metrics["rltf/session/turns"] == 2.5
-
-
 OWNERS = token_objectives(RLTFConfig())
 
 

@@ -115,13 +115,6 @@ def test_a_loss_of_your_own_says_that_it_is_a_token_sum(verl_config, monkeypatch
     checks.check_config(config)
 
 
-def test_a_config_without_our_block_says_where_to_start(verl_config):
-    config = verl_config()
-    del config["rltf"]
-    with pytest.raises(ConfigError, match="--config-name=rltf_sd"):
-        checks.check_config(config)
-
-
 def test_an_untested_verl_is_a_warning_that_names_both_versions(verl_config, monkeypatch, caplog):
     with caplog.at_level(logging.WARNING, checks.__name__):
         checks.check_config(verl_config())
