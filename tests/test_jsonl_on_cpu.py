@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rltf_verl.jsonl import PatientWriter, append_line, parse_lines, read_lines
+from rltf_verl.jsonl import PatientWriter, append_line, read_lines
 
 JSON = st.dictionaries(
     st.text(max_size=5), st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=30)
@@ -41,10 +41,6 @@ def test_half_a_line_costs_that_line_only(tmp_path, caplog, half):
     append_line(path, {"n": 3})
     assert read_lines(path) == [{"n": 1}, {"n": 2}, {"n": 3}]
     assert "skipped 1 unreadable line of 4" in caplog.text
-
-
-def test_nothing_to_read(tmp_path):
-    assert parse_lines(b"\n\n", tmp_path) == []
 
 
 def test_a_disk_that_takes_only_a_part_is_an_error_and_leaves_the_file_as_it_was(

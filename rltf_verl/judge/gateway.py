@@ -31,13 +31,6 @@ WORDS_PER_TOKEN = 0.75
 """For English, about."""
 
 
-def runtime_here(settings: JudgeSettings) -> Gateway:
-    """A runtime of this process, one per event loop and settings."""
-    from rltf_verl.judge.runtime import RuntimeOfLoop
-
-    return RuntimeOfLoop(settings)
-
-
 @contextmanager
 def _under(block: str) -> Iterator[None]:
     """Errors name the judge's block."""
@@ -64,12 +57,14 @@ class Judge:
     """
 
     def __init__(self, options: Mapping[str, Any], block: str, words: int = 0) -> None:
+        from rltf_verl.judge.runtime import RuntimeOfLoop
+
         self.block = block
         with _under(block):
             self.settings = judge_settings(options)
         most = self.settings.endpoint.max_tokens
         self.words = words if most is None else min(words, round(most * WORDS_PER_TOKEN))
-        self._gateway = runtime_here(self.settings)
+        self._gateway: Gateway = RuntimeOfLoop(self.settings)
 
     def open(self, opener: Opener) -> None:
         """Calls go through `opener(settings)` from now on."""

@@ -288,40 +288,6 @@ def test_what_a_run_cannot_go_on_without_is_where_it_was() -> None:
     assert 'key == "SimpleStorage"' in inspect.getsource(interface.close)
 
 
-def test_verl_still_samples_and_refills_as_dynamic_sampling_calls_it() -> None:
-    """`adapters.training.live_groups` stands in the place of `replay_buffer.sample`, and plays
-    further problems as verl does.
-    """
-    from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
-
-    from rltf_verl.adapters.training.step import EVICTED_GROUPS
-
-    assert list(inspect.signature(ReplayBuffer.sample).parameters) == [
-        "self",
-        "global_steps",
-        "partition_id",
-        "batch_size",
-    ]
-    assert list(inspect.signature(PPOTrainer._add_prompts_to_generate).parameters) == [
-        "self",
-        "num_prompts",
-    ]
-    step, sample = inspect.getsource(PPOTrainer._step_once), inspect.getsource(ReplayBuffer.sample)
-    assert step.index("self.replay_buffer.sample(") < step.index("self.on_sample_end()"), (
-        "while the replicas are awake"
-    )
-    assert "raise RuntimeError(message)" in sample, "where no row came of any group"
-    dropped = inspect.getsource(ReplayBuffer._evict_terminal_groups)
-    assert EVICTED_GROUPS.removeprefix("training") in dropped
-    assert 'self.config.data.get("gen_batch_size", None)' in inspect.getsource(
-        PPOTrainer._init_dataloader
-    )
-    saved = inspect.getsource(PPOTrainer._save_checkpoint)
-    assert "self.train_dataloader.state_dict()" in saved, (
-        "a resumed run goes on with the problems after the further ones"
-    )
-
-
 def test_verl_still_has_the_config_keys_that_we_read() -> None:
     config = composed("ppo_trainer")
     absent = object()
