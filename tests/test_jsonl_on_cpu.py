@@ -1,13 +1,6 @@
 """JSON lines: whole whoever writes and whoever is killed."""
 
-import json
 import os
-import random
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -68,49 +61,3 @@ def test_a_patient_writer_loses_the_oldest_and_says_how_many(tmp_path, caplog):
     assert read_lines(path) == [{"n": 3}, {"n": 4}]
     assert [r.message.split(":")[0] for r in caplog.records] == ["a log", "a log"]
     assert "lost so far: 3" in caplog.records[-1].message
-
-
-WRITER = """
-import sys
-from pathlib import Path
-from rltf_verl.jsonl import append_line
-path, n = Path(sys.argv[1]), 0
-while True:
-    append_line(path, {"writer": sys.argv[2], "n": n, "text": "x" * (1 + 9973 * (n % 11))})
-    n += 1
-"""
-
-
-def test_killed_writers_of_one_file_leave_every_other_line_readable(tmp_path):
-    path, rng = tmp_path / "shared.jsonl", random.Random(0)
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-    for batch in range(2):
-        writers = [
-            subprocess.Popen([sys.executable, "-c", WRITER, str(path), f"{batch}.{w}"], env=env)
-            for w in range(2)
-        ]
-        wait_until_bigger(path)
-        time.sleep(0.1 * rng.random())
-        for writer in writers:
-            writer.send_signal(signal.SIGKILL)
-            writer.wait(20)
-    append_line(path, {"writer": "last", "n": 0, "text": ""})
-    records = read_lines(path)
-    assert len([line for line in path.read_bytes().split(b"\n") if line]) - len(records) <= 4, (
-        "one per killed writer"
-    )
-    assert records[-1]["writer"] == "last"
-    for name in {record["writer"] for record in records}:
-        numbers = [record["n"] for record in records if record["writer"] == name]
-        assert numbers == sorted(numbers)
-        assert len(set(numbers)) == len(numbers)
-    for record in records:
-        assert json.dumps(record)
-        assert record["writer"] == "last" or len(record["text"]) == 1 + 9973 * (record["n"] % 11)
-
-
-def wait_until_bigger(path: Path) -> None:
-    before, deadline = path.stat().st_size if path.exists() else 0, time.monotonic() + 60
-    while not path.exists() or path.stat().st_size < before + 200_000:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

@@ -172,10 +172,14 @@ def judge_down(recent: Sequence[Metrics], _: Seen) -> bool | None:
     return max(shares) >= DOWN if shares else None
 
 
-def grader_fails(recent: Sequence[Metrics], _: Seen) -> bool | None:
-    """The grader raises at most answers."""
-    share = recent[-1].get("rltf/grader/error_share")
-    return None if share is None else share >= DOWN
+def at_least(bound: float, name: str) -> Bad:
+    """A share is that large; None where the step lacks it."""
+
+    def bad(recent: Sequence[Metrics], _: Seen) -> bool | None:
+        share = recent[-1].get(name)
+        return None if share is None else share >= bound
+
+    return bad
 
 
 def cut_off(recent: Sequence[Metrics], _: Seen) -> bool | None:
@@ -183,12 +187,6 @@ def cut_off(recent: Sequence[Metrics], _: Seen) -> bool | None:
     now = recent[-1]
     cut = [now[name] for name in map("rltf/turn_{}/truncated".format, (1, 2)) if name in now]
     return max(cut) >= CUT if cut else None
-
-
-def feedback_untrained(recent: Sequence[Metrics], _: Seen) -> bool | None:
-    """Feedback modelling is on and has next to no rows."""
-    share = recent[-1].get(UNPREDICTED)
-    return None if share is None else share >= UNTRAINED
 
 
 def prompts_too_long(recent: Sequence[Metrics], _: Seen) -> bool | None:
@@ -243,7 +241,7 @@ RULES = (
     Rule(
         "grader mostly fails",
         2,
-        grader_fails,
+        at_least(DOWN, "rltf/grader/error_share"),
         "answers count as wrong because the grader raises: rltf inspect names the error; fix the"
         " grader and start again",
         "this is not chance, and what is learnt from such verdicts is wrong",
@@ -258,7 +256,7 @@ RULES = (
     Rule(
         "feedback not predicted",
         3,
-        feedback_untrained,
+        at_least(UNTRAINED, UNPREDICTED),
         "raise data.max_prompt_length, or choose a shorter rltf.feedback_modeling.critic",
         "short problems may come later; every step without such rows trains something else",
     ),

@@ -136,6 +136,14 @@ async def test_equal_calls_at_the_same_time_are_one_request() -> None:
         assert runtime.stats.since_start["cache_hits"] == 7
 
 
+async def test_a_caller_that_gives_up_does_not_take_others_with_it() -> None:
+    async with serving(JudgeServer(latency=lambda rng: 0.2)) as runtime:
+        gone, stays = (asyncio.create_task(runtime.complete(call())) for _ in range(2))
+        await asyncio.sleep(0.05)
+        gone.cancel()
+        assert (await stays).text == SAID
+
+
 async def test_the_cache_outlives_the_runtime(tmp_path) -> None:
     async with serving(JudgeServer(), cache_dir=tmp_path) as runtime:
         first = await runtime.complete(call())

@@ -99,6 +99,8 @@ async def test_a_storm(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None
         + sum(counted[k] for k in counted if k.startswith("failed/"))
     )
     assert counted["calls"] == ended
+    faults = sum(counted[k] for k in counted if k.startswith("faults/"))
+    assert counted["requests"] == counted["answered_requests"] + faults
     assert counted["failed/internal"] == 0
     assert 0 <= values["tokens_run"] < 400 * (5000 + 1024)
     written = written_in(tmp_path)
