@@ -135,12 +135,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     """The records of a file. What is no JSON object (half a line of a killed writer) is skipped
     with a warning.
     """
-    return parse_lines(path.read_bytes(), path)
-
-
-def parse_lines(data: bytes, path: Path) -> list[dict[str, Any]]:
-    """The records in `data`, a stretch of whole lines of the file at `path`."""
-    return parse(numbered(data), path)
+    return parse(numbered(path.read_bytes()), path)
 
 
 def numbered(data: bytes, first: int = 1) -> list[Line]:

@@ -1,19 +1,12 @@
 """JSON lines: whole whoever writes and whoever is killed."""
 
-import json
 import os
-import random
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rltf_verl.jsonl import PatientWriter, append_line, parse_lines, read_lines
+from rltf_verl.jsonl import PatientWriter, append_line, read_lines
 
 JSON = st.dictionaries(
     st.text(max_size=5), st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=30)
@@ -43,10 +36,6 @@ def test_half_a_line_costs_that_line_only(tmp_path, caplog, half):
     assert "skipped 1 unreadable line of 4" in caplog.text
 
 
-def test_nothing_to_read(tmp_path):
-    assert parse_lines(b"\n\n", tmp_path) == []
-
-
 def test_a_disk_that_takes_only_a_part_is_an_error_and_leaves_the_file_as_it_was(
     tmp_path, monkeypatch
 ):
@@ -72,49 +61,3 @@ def test_a_patient_writer_loses_the_oldest_and_says_how_many(tmp_path, caplog):
     assert read_lines(path) == [{"n": 3}, {"n": 4}]
     assert [r.message.split(":")[0] for r in caplog.records] == ["a log", "a log"]
     assert "lost so far: 3" in caplog.records[-1].message
-
-
-WRITER = """
-import sys
-from pathlib import Path
-from rltf_verl.jsonl import append_line
-path, n = Path(sys.argv[1]), 0
-while True:
-    append_line(path, {"writer": sys.argv[2], "n": n, "text": "x" * (1 + 9973 * (n % 11))})
-    n += 1
-"""
-
-
-def test_killed_writers_of_one_file_leave_every_other_line_readable(tmp_path):
-    path, rng = tmp_path / "shared.jsonl", random.Random(0)
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-    for batch in range(2):
-        writers = [
-            subprocess.Popen([sys.executable, "-c", WRITER, str(path), f"{batch}.{w}"], env=env)
-            for w in range(2)
-        ]
-        wait_until_bigger(path)
-        time.sleep(0.1 * rng.random())
-        for writer in writers:
-            writer.send_signal(signal.SIGKILL)
-            writer.wait(20)
-    append_line(path, {"writer": "last", "n": 0, "text": ""})
-    records = read_lines(path)
-    assert len([line for line in path.read_bytes().split(b"\n") if line]) - len(records) <= 4, (
-        "one per killed writer"
-    )
-    assert records[-1]["writer"] == "last"
-    for name in {record["writer"] for record in records}:
-        numbers = [record["n"] for record in records if record["writer"] == name]
-        assert numbers == sorted(numbers)
-        assert len(set(numbers)) == len(numbers)
-    for record in records:
-        assert json.dumps(record)
-        assert record["writer"] == "last" or len(record["text"]) == 1 + 9973 * (record["n"] % 11)
-
-
-def wait_until_bigger(path: Path) -> None:
-    before, deadline = path.stat().st_size if path.exists() else 0, time.monotonic() + 60
-    while not path.exists() or path.stat().st_size < before + 200_000:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

@@ -10,9 +10,8 @@ from rltf_verl.config.reading import (
     NamedOptions,
     block,
     build,
+    keys_in,
     named_options,
-    require,
-    require_choices,
 )
 from rltf_verl.kinds import Within
 
@@ -43,23 +42,6 @@ class GuardConfig:
     """A language model that reads what the rules let pass (`endpoint`, `limits`, `price`,
     `cache_dir`, as of the provider `judge`); null: rules only."""
 
-    def __post_init__(self) -> None:
-        require_choices(self, "feedback.guard.")
-        require(
-            not (self.judge is not None and self.action == "none"),
-            "feedback.guard.judge",
-            "{…}",
-            "nothing is looked at with rltf.feedback.guard.action=none; choose drop, redact,"
-            " regenerate or warn",
-        )
-        require(
-            not (self.check_all and self.action == "none"),
-            "feedback.guard.check_all",
-            self.check_all,
-            "nothing is looked at with rltf.feedback.guard.action=none; choose drop, redact,"
-            " regenerate or warn",
-        )
-
 
 @dataclass(frozen=True)
 class FeedbackConfig:
@@ -85,9 +67,6 @@ class FeedbackConfig:
     records none.
     """
 
-    def __post_init__(self) -> None:
-        require_choices(self, "feedback.")
-
     @property
     def block(self) -> dict[str, Any]:
         """The provider and its options, as a block that holds another provider has them."""
@@ -97,19 +76,10 @@ class FeedbackConfig:
         """Every list of levels by turn, of the provider or of one inside it, with its key below
         `rltf.`.
         """
-        return _level_lists("feedback", self.block)
-
-
-def _level_lists(key: str, block: Any) -> Iterator[tuple[str, Sequence[str]]]:
-    if isinstance(block, Mapping):
-        level = block.get("level")
-        if block.get("provider") == "verifier" and isinstance(level, (list, tuple)):
-            yield f"{key}.level", level
-        for name, inner in block.items():
-            yield from _level_lists(f"{key}.{name}", inner)
-    elif isinstance(block, (list, tuple)):
-        for i, inner in enumerate(block):
-            yield from _level_lists(f"{key}[{i}]", inner)
+        for key, _, inner in keys_in("", {"feedback": self.block}):
+            is_verifier = isinstance(inner, Mapping) and inner.get("provider") == "verifier"
+            if is_verifier and isinstance(inner.get("level"), (list, tuple)):
+                yield f"{key[1:]}.level", inner["level"]
 
 
 def feedback_config(values: Mapping[str, Any]) -> FeedbackConfig:

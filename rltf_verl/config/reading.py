@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, get_args, get_origin
 
 from rltf_verl.findings import ConfigError, Finding
@@ -19,7 +19,6 @@ __all__ = [
     "build",
     "named_options",
     "require",
-    "require_choices",
 ]
 
 
@@ -35,14 +34,6 @@ def require(ok: bool, key: str, value: object, fix: str) -> None:
     """Raise ConfigError about `rltf.<key>` unless ok."""
     if not ok:
         raise ConfigError(Finding(f"rltf.{key}", value, "", fix))
-
-
-def require_choices(config: object, prefix: str) -> None:
-    """Hold every `Literal` field of a dataclass instance against its choices."""
-    for name, hint in type_hints(type(config)).items():
-        if get_origin(hint) is Literal:
-            value, choices = getattr(config, name), get_args(hint)
-            require(value in choices, prefix + name, value, f"must be one of {', '.join(choices)}")
 
 
 def build(cls: type, prefix: str, values: Mapping[str, Any]) -> Any:
@@ -73,6 +64,19 @@ def build(cls: type, prefix: str, values: Mapping[str, Any]) -> Any:
     for key, value in typed.items():
         _check_value(prefix + key, value, hints[key])
     return cls(**typed)
+
+
+def keys_in(key: str, tree: Any) -> Iterator[tuple[str, str | int, Any]]:
+    """(key, its last part, value) of all that is inside a block, at any depth."""
+    entries: Iterable[tuple[str | int, Any]] = ()
+    if isinstance(tree, Mapping):
+        entries = tree.items()
+    elif isinstance(tree, (list, tuple)):
+        entries = enumerate(tree)
+    for name, value in entries:
+        at = f"{key}[{name}]" if isinstance(name, int) else f"{key}.{name}"
+        yield at, name, value
+        yield from keys_in(at, value)
 
 
 def block(key: str, value: Any) -> Mapping[str, Any]:

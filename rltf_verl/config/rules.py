@@ -59,6 +59,17 @@ REFUSED: tuple[Rule[RLTFConfig], ...] = (
         " at a turn, and none waits for all of them",
         "set it to always, or branch_turn to the last turn but one, or null",
     ),
+    *(
+        Rule[Any](
+            f"rltf.feedback.guard.{key}",
+            lambda c, get=attrgetter(f"feedback.guard.{key}"): (  # type: ignore[misc]
+                c.feedback.guard.action == "none" and get(c) not in (None, False)
+            ),
+            "nothing is looked at with rltf.feedback.guard.action=none",
+            "choose drop, redact, regenerate or warn",
+        )
+        for key in ("judge", "check_all")
+    ),
     Rule(
         "rltf.distill.loss",
         lambda c: c.distill.reference == "current" and c.distill.loss in CLIPPED,

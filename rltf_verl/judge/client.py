@@ -11,7 +11,6 @@ import json
 import logging
 import ssl
 import time
-import zlib
 from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from functools import cache
@@ -40,8 +39,6 @@ MOST_TOKENS = 10**9
 
 PATIENCE_S = 10.0
 QUESTION = {"role": "user", "content": "Reply with the word ok, and nothing else."}
-_WINDOW = {"gzip": 31, "x-gzip": 31, "deflate": 15}
-"""`zlib`'s window bits."""
 
 LOGGERS = (
     "httpx",
@@ -284,30 +281,20 @@ async def read_body(response: httpx.Response, longest: int) -> str:
 
     Args:
         response: not read yet.
-        longest: bytes, on the wire and unpacked.
+        longest: bytes.
 
     Raises:
-        BodyError: it is longer, broken, or packed in a way that nobody asked for.
+        BodyError: it is longer, or packed, which nobody asked for.
         httpx.HTTPError: the connection broke.
     """
-    packed = response.headers.get("content-encoding", "identity").strip().lower()
-    if packed not in ("identity", "", *_WINDOW):
-        raise BodyError("the body is packed in a way that was not asked for (Content-Encoding)")
-    unpack = zlib.decompressobj(_WINDOW[packed]) if packed in _WINDOW else None
-    body, on_the_wire = bytearray(), 0
+    if response.headers.get("content-encoding", "identity").strip().lower() not in ("identity", ""):
+        raise BodyError("the body is packed, which was not asked for (Content-Encoding)")
+    body = bytearray()
     async for chunk in response.aiter_raw():
-        on_the_wire += len(chunk)
-        body += chunk if unpack is None else _unpacked(unpack, chunk, longest + 1 - len(body))
-        if max(len(body), on_the_wire) > longest:
+        body += chunk
+        if len(body) > longest:
             raise BodyError(f"the body has more than {longest} bytes (limits.max_reply_bytes)")
     return body.decode("utf-8", "replace")
-
-
-def _unpacked(unpack: zlib._Decompress, chunk: bytes, room: int) -> bytes:
-    try:
-        return unpack.decompress(unpack.unconsumed_tail + chunk, room)
-    except zlib.error:
-        raise BodyError("the body is not packed as its Content-Encoding says") from None
 
 
 def first_answers(endpoints: Sequence[Endpoint]) -> list[Fault | None]:

@@ -4,7 +4,8 @@ training) the job's one runtime elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from rltf_verl.findings import ConfigError
@@ -30,11 +31,15 @@ WORDS_PER_TOKEN = 0.75
 """For English, about."""
 
 
-def runtime_here(settings: JudgeSettings) -> Gateway:
-    """A runtime of this process, one per event loop and settings."""
-    from rltf_verl.judge.runtime import RuntimeOfLoop
-
-    return RuntimeOfLoop(settings)
+@contextmanager
+def _under(block: str) -> Iterator[None]:
+    """Errors name the judge's block."""
+    try:
+        yield
+    except JudgeUnavailable as error:
+        raise JudgeUnavailable(f"{block}: {error.cause}") from None
+    except ConfigError as error:
+        raise ConfigError(error.finding.under(block)) from None
 
 
 class Judge:
@@ -52,14 +57,14 @@ class Judge:
     """
 
     def __init__(self, options: Mapping[str, Any], block: str, words: int = 0) -> None:
+        from rltf_verl.judge.runtime import RuntimeOfLoop
+
         self.block = block
-        try:
+        with _under(block):
             self.settings = judge_settings(options)
-        except ConfigError as error:
-            raise ConfigError(error.finding.under(block)) from None
         most = self.settings.endpoint.max_tokens
         self.words = words if most is None else min(words, round(most * WORDS_PER_TOKEN))
-        self._gateway = runtime_here(self.settings)
+        self._gateway: Gateway = RuntimeOfLoop(self.settings)
 
     def open(self, opener: Opener) -> None:
         """Calls go through `opener(settings)` from now on."""
@@ -72,19 +77,13 @@ class Judge:
             JudgeUnavailable: none could be had; the cause names the block.
             ValueError: a package or the API key is missing.
         """
-        try:
+        with _under(self.block):
             return await self._gateway.complete(call)
-        except JudgeUnavailable as error:
-            raise JudgeUnavailable(f"{self.block}: {error.cause}") from None
-        except ConfigError as error:
-            raise ConfigError(error.finding.under(self.block)) from None
 
     def require_key(self) -> None:
         """Raise ConfigError unless the endpoint's API key is in this process's environment."""
-        try:
+        with _under(self.block):
             self.settings.endpoint.api_key()
-        except ConfigError as error:
-            raise ConfigError(error.finding.under(self.block)) from None
 
     def note(self, event: str) -> None:
         """Count what the reader of a reply found in it."""

@@ -13,7 +13,7 @@ import random
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from rltf_verl.judge.cache import ReplyCache, key_of
@@ -40,35 +40,22 @@ LIFTED_S = 1.0
 _random = random.Random()
 
 
-class Client(Protocol):
-    """What sends a request: `JudgeClient`."""
-
-    async def request(self, body: dict[str, Any]) -> Reply:
-        """One request. Raises Fault."""
-        ...
-
-    async def aclose(self) -> None:
-        """Let go of connections."""
-        ...
-
-
 class JudgeRuntime:
     """Asks one endpoint within one budget. Belongs to one event loop.
 
     Args:
         settings: endpoint, limits, price, cache.
-        client: sends the requests; a `JudgeClient` if not given.
 
     Raises:
         ValueError: a package or the API key is missing.
     """
 
-    def __init__(self, settings: JudgeSettings, client: Client | None = None) -> None:
+    def __init__(self, settings: JudgeSettings) -> None:
         require_packages()
         limits = settings.limits
         self.settings = settings
         self.stats = Stats()
-        self._client: Client = client or JudgeClient(
+        self._client = JudgeClient(
             settings.endpoint, limits.request_timeout_s, limits.max_reply_bytes
         )
         self.failures = FailureLog(settings.endpoint)

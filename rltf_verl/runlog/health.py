@@ -172,10 +172,14 @@ def judge_down(recent: Sequence[Metrics], _: Seen) -> bool | None:
     return max(shares) >= DOWN if shares else None
 
 
-def grader_fails(recent: Sequence[Metrics], _: Seen) -> bool | None:
-    """The grader raises at most answers."""
-    share = recent[-1].get("rltf/grader/error_share")
-    return None if share is None else share >= DOWN
+def at_least(bound: float, name: str) -> Bad:
+    """A share is that large; None where the step lacks it."""
+
+    def bad(recent: Sequence[Metrics], _: Seen) -> bool | None:
+        share = recent[-1].get(name)
+        return None if share is None else share >= bound
+
+    return bad
 
 
 def cut_off(recent: Sequence[Metrics], _: Seen) -> bool | None:
@@ -183,12 +187,6 @@ def cut_off(recent: Sequence[Metrics], _: Seen) -> bool | None:
     now = recent[-1]
     cut = [now[name] for name in map("rltf/turn_{}/truncated".format, (1, 2)) if name in now]
     return max(cut) >= CUT if cut else None
-
-
-def feedback_untrained(recent: Sequence[Metrics], _: Seen) -> bool | None:
-    """Feedback modelling is on and has next to no rows."""
-    share = recent[-1].get(UNPREDICTED)
-    return None if share is None else share >= UNTRAINED
 
 
 def prompts_too_long(recent: Sequence[Metrics], _: Seen) -> bool | None:
@@ -243,7 +241,7 @@ RULES = (
     Rule(
         "grader mostly fails",
         2,
-        grader_fails,
+        at_least(DOWN, "rltf/grader/error_share"),
         "answers count as wrong because the grader raises: rltf inspect names the error; fix the"
         " grader and start again",
         "this is not chance, and what is learnt from such verdicts is wrong",
@@ -258,7 +256,7 @@ RULES = (
     Rule(
         "feedback not predicted",
         3,
-        feedback_untrained,
+        at_least(UNTRAINED, UNPREDICTED),
         "raise data.max_prompt_length, or choose a shorter rltf.feedback_modeling.critic",
         "short problems may come later; every step without such rows trains something else",
     ),
@@ -303,7 +301,7 @@ class Watch:
         if step == self.step:
             return []
         self.step = step
-        self._recent.append({name: v for name, v in metrics.items() if needed(name)})
+        self._recent.append(dict(metrics))
         recent = tuple(self._recent)
         found = [self._judged(rule, rule.bad(recent, self.seen)) for rule in self.rules]
         self.seen = seen_with(self.seen, recent)
@@ -321,37 +319,6 @@ class Watch:
             streak.since = None
             return Change(rule, self.step, fires=False)
         return None
-
-
-def needed(name: str) -> bool:
-    """Whether a rule reads this metric.
-
-    >>> needed("rltf/distill/adv_abs"), needed("perf/throughput")
-    (True, False)
-    """
-    return name in _NEEDED or (name.startswith("rltf/") and name.endswith(("/adv_abs", _JUDGE)))
-
-
-_NEEDED = frozenset(
-    (
-        ACC,
-        FORMAT,
-        *DIVERGENCES,
-        UNPREDICTED,
-        "rltf/group/dead_share",
-        "rltf/logit_distill/weight",
-        "rltf/turn_1/truncated",
-        "rltf/turn_2/truncated",
-        "rltf/turn_2/corrected",
-        REVISIONS,
-        TOO_LONG,
-        "rltf/feedback/failed_share",
-        "rltf/feedback/fallback_share",
-        "rltf/feedback/withheld_share",
-        "rltf/grader/error_share",
-        "rltf/grader/ungraded_share",
-    )
-)
 
 
 def seen_with(seen: Seen, recent: Sequence[Metrics]) -> Seen:

@@ -140,12 +140,6 @@ def test_other_keys_of_env_and_feedback_are_the_components_own_options():
     assert config.feedback.on_error == "raise"
 
 
-def test_the_block_that_is_read_is_not_changed():
-    block = {**MINIMAL, "distill": {"weight": [0, 0.1]}}
-    RLTFConfig.from_mapping(block)
-    assert block == {**MINIMAL, "distill": {"weight": [0, 0.1]}}
-
-
 def test_a_list_is_a_ramp():
     assert read(distill={"weight": [0, 0.1]}).distill.weight == (0, 0.1)
     assert read(distill={"weight": [0, 0.1]}).distill.enabled

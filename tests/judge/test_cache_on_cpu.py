@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 from rltf_verl.judge import cache as cache_module
@@ -86,39 +80,3 @@ def test_a_disk_that_refuses_is_one_warning(tmp_path: Path, monkeypatch, caplog)
     assert [r.getMessage() for r in caplog.records] == [
         f"judge cache: no more replies are kept in {tmp_path}: No space left on device"
     ]
-
-
-WRITER = """
-import sys
-from pathlib import Path
-from rltf_verl.judge.cache import ReplyCache
-from rltf_verl.judge.wire import Reply
-cache = ReplyCache(Path(sys.argv[1]))
-print("writing", flush=True)
-for i in range(10**9):
-    cache.put(f"{sys.argv[2]}-{i}", Reply("x" * 20_000 + sys.argv[2]))
-"""
-
-
-def test_killed_writers_leave_the_cache_readable(tmp_path: Path) -> None:
-    writers = [
-        subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(tmp_path), name], stdout=subprocess.PIPE
-        )
-        for name in "abc"
-    ]
-    for writer in writers:
-        assert writer.stdout is not None
-        writer.stdout.readline()
-    time.sleep(0.3)
-    for writer in writers:
-        os.kill(writer.pid, signal.SIGKILL)
-        writer.wait(20)
-    cache = ReplyCache(tmp_path)
-    cache.get("look")
-    assert len(cache) > 3
-    for name in "abc":
-        assert cache.get(f"{name}-0") == Reply("x" * 20_000 + name, cached=True)
-    for file in tmp_path.glob("*.jsonl"):
-        for line in file.read_bytes().split(b"\n")[:-1]:
-            json.loads(line)

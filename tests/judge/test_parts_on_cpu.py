@@ -10,7 +10,6 @@ from rltf_verl.feedback import make_provider
 from rltf_verl.findings import ConfigError
 from rltf_verl.judge.client import Fault, read_reply, retry_after
 from rltf_verl.judge.limits import Breaker, RateLimit
-from rltf_verl.judge.settings import Price
 from rltf_verl.judge.stats import Stats
 
 
@@ -43,10 +42,6 @@ def test_a_pace_learns_what_a_request_really_took() -> None:
     assert pace.wait(0.0) == pytest.approx(9.0)
     pace.correct(-8)
     assert pace.wait(0.0) == pytest.approx(1.0)
-
-
-def test_no_pace_waits_for_nothing() -> None:
-    assert starts(RateLimit(None), [0.0] * 1000) == [0.0] * 1000
 
 
 def test_a_breaker_rides_out_a_short_outage() -> None:
@@ -150,10 +145,6 @@ def test_metric_names_hold_nothing_that_verl_would_reduce_in_its_own_way() -> No
         assert not any(
             word in name.removesuffix("/max") for word in ("max", "min", "sum", "total")
         ), name
-
-
-def test_price() -> None:
-    assert Price(prompt=2.0, completion=8.0).of(1_000_000, 500_000) == 6.0
 
 
 URL = {"base_url": "http://127.0.0.1:8000/v1", "model": "m"}

@@ -99,6 +99,8 @@ async def test_a_storm(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None
         + sum(counted[k] for k in counted if k.startswith("failed/"))
     )
     assert counted["calls"] == ended
+    faults = sum(counted[k] for k in counted if k.startswith("faults/"))
+    assert counted["requests"] == counted["answered_requests"] + faults
     assert counted["failed/internal"] == 0
     assert 0 <= values["tokens_run"] < 400 * (5000 + 1024)
     written = written_in(tmp_path)
@@ -146,52 +148,13 @@ async def test_a_redirect_is_an_error_that_names_both_ends() -> None:
     assert runtime.stats.since_start["requests"] == 1
 
 
-@pytest.mark.parametrize("kind", ["huge body", "gzip bomb"])
-async def test_a_body_is_read_up_to_the_limit(kind: str) -> None:
-    async with one_fault(kind) as runtime:
+async def test_a_body_is_read_up_to_the_limit() -> None:
+    async with one_fault("huge body") as runtime:
         with pytest.raises(
             JudgeUnavailable, match=r"more than 500000 bytes \(limits\.max_reply_bytes\)"
         ):
             await runtime.complete(call())
     assert BIG > 500_000
-
-
-async def test_the_rest_of_a_long_body_is_not_sent() -> None:
-    class Endless(StormServer):
-        sent = 0
-
-        async def _act(
-            self, action: str, body: dict[str, Any], reader: Any, writer: asyncio.StreamWriter
-        ) -> bool:
-            writer.write(b"HTTP/1.1 200 X\r\ncontent-length: 4000000000\r\n\r\n")
-            while True:
-                writer.write(b" " * 50_000)
-                self.sent += 50_000
-                await writer.drain()
-
-    with InThread(Endless()) as thread:
-        runtime = JudgeRuntime(
-            settings(thread.server.url, **{**LIMITS, "max_attempts": 1, "request_timeout_s": 60.0})
-        )
-        with pytest.raises(JudgeUnavailable, match="more than 500000 bytes"):
-            await runtime.complete(call())
-        await runtime.aclose()
-        assert thread.server.sent < 100_000_000, "the connection was closed"  # type: ignore[attr-defined]
-
-
-async def test_a_packed_reply_that_is_what_it_says_is_read() -> None:
-    import gzip
-
-    RESPONSES["gzip"] = (
-        200,
-        "Content-Encoding: gzip",
-        gzip.compress(RESPONSES["brotli"][2].encode()),
-    )  # type: ignore[union-attr]
-    try:
-        async with one_fault("gzip") as runtime:
-            assert (await runtime.complete(call())).text == SAID
-    finally:
-        del RESPONSES["gzip"]
 
 
 async def test_absurd_usage_stops_nobody() -> None:
@@ -213,13 +176,6 @@ async def test_a_long_retry_after_stops_nobody_for_long() -> None:
         await runtime.aclose()
     assert len(replies) == 8
     assert min(server.arrivals[1:]) - server.arrivals[0] >= 0.45, "it is obeyed that long"
-
-
-def test_a_pause_is_well_below_the_deadline() -> None:
-    runtime = JudgeRuntime(
-        settings("http://127.0.0.1:9/v1", deadline_s=8.0, retry_after_cap_s=100.0)
-    )
-    assert runtime.longest_pause == 2.0
 
 
 NUMBERS = st.one_of(

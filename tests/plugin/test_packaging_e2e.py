@@ -126,11 +126,6 @@ def test_verl_finds_our_configs_from_an_empty_directory(installed: Path, tmp_pat
     assert "Cannot find primary config 'rltf_sd'" in refused
 
 
-def test_templates_are_found(installed: Path, tmp_path: Path) -> None:
-    code = "from rltf_verl.prompts import template_names; print(template_names())"
-    assert "revise/guide" in run([str(installed / "python"), "-c", code], tmp_path)
-
-
 def test_the_doctor_is_green_from_an_empty_directory(installed: Path, tmp_path: Path) -> None:
     assert "all is well" in run([str(installed / "rltf"), "doctor"], tmp_path, VERL_PLATFORM="cpu")
 

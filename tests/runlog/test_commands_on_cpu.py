@@ -3,7 +3,6 @@
 import json
 import re
 
-import pytest
 from rich.console import Console
 
 from rltf_verl.runlog.files import set_aside_after
@@ -113,12 +112,3 @@ def test_stats_command(tmp_path):
     assert "…" not in rltf("log", "stats", tmp_path, columns=100).stdout
     for part in ("train 1–30", "50.0 %", "friction", "horizon 60", "–", "solved 1"):
         assert part in shown
-
-
-@pytest.mark.parametrize("verb", [["tail"], ["grep", "x"], ["stats"]])
-def test_no_such_log_is_one_line(verb, tmp_path):
-    result = rltf("log", *verb, tmp_path / "nowhere")
-    assert result.exit_code == 1
-    assert result.stderr.startswith("rltf: ")
-    assert "no such folder" in result.stderr
-    assert result.stderr.count("\n") == 1

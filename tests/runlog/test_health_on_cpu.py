@@ -6,7 +6,7 @@ import random
 import pytest
 
 from rltf_verl.runlog import health
-from rltf_verl.runlog.health import RULES, TOO_LONG, Seen, Watch, log_changes
+from rltf_verl.runlog.health import RULES, TOO_LONG, Watch, log_changes
 
 RULE = {rule.name: rule for rule in RULES}
 HEALTHY = {
@@ -118,20 +118,18 @@ def test_noise_is_no_fall():
     assert played(*steps) == []
 
 
-def test_what_the_guard_keeps_back_is_no_outage():
-    kept = HEALTHY | {"rltf/feedback/failed_share": 0.6, "rltf/feedback/withheld_share": 0.6}
-    assert played(*[kept] * 9) == []
-
-
-def test_some_prompts_that_are_too_long_are_no_news():
-    assert played(*[HEALTHY | {TOO_LONG: 0.4}] * 9) == []  # and 0.6 have a second answer
-    assert played(*[HEALTHY | {TOO_LONG: 0.04, "rltf/turn_2/share": 0.0}] * 9) == []  # solved
-
-
-def test_few_wrong_answers_say_nothing_of_feedback():
-    none = HEALTHY | {"rltf/turn_2/corrected": 0.0}
-    assert played(*[none | {"rltf/turn_1/acc": 0.95}] * 40) == []
-    assert played(*[none | {"rltf/turn_2/share": 0.04}] * 40) == []
+@pytest.mark.parametrize(
+    "step",
+    [
+        {"rltf/feedback/failed_share": 0.6, "rltf/feedback/withheld_share": 0.6},  # by the guard
+        {TOO_LONG: 0.4},  # and 0.6 have a second answer
+        {TOO_LONG: 0.04, "rltf/turn_2/share": 0.0},  # solved
+        {"rltf/turn_2/corrected": 0.0, "rltf/turn_1/acc": 0.95},
+        {"rltf/turn_2/corrected": 0.0, "rltf/turn_2/share": 0.04},
+    ],
+)
+def test_what_is_no_news(step):
+    assert played(*[HEALTHY | step] * 40) == []
 
 
 def test_steps_that_lack_a_metric_count_neither_way():
@@ -190,10 +188,3 @@ def test_the_line_of_a_judge_that_is_down_ends_with_its_last_failure(caplog):
         log_changes(watch, k, HEALTHY, last)
     assert caplog.messages[0].endswith(". Last failure: http://judge/v1: refused: HTTP 401")
     assert len(asked) == 1, "only when the line is written"
-
-
-def test_what_was_seen_is_bounded():
-    watch = Watch()
-    for k in range(1, 500):
-        watch.look(k, HEALTHY | {f"other/{k}": 1.0})
-    assert watch.seen == Seen(True, pytest.approx(0.95), (0.4,) * 10, pytest.approx(1.0))

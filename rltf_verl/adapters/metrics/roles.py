@@ -18,9 +18,6 @@ from verl.utils.debug.metrics import calculate_debug_metrics
 from rltf_verl.algos.episodes import EpisodeBatch
 from rltf_verl.algos.targets import RowBatch, RowTargets, of_turns, sampled_tokens
 from rltf_verl.objectives import Objective
-from rltf_verl.objectives.base import VERL_REDUCES
-
-FORBIDDEN_SUBSTRINGS = VERL_REDUCES
 
 
 def sampling_metrics(batch: RowBatch, entropy: torch.Tensor) -> dict[str, float]:

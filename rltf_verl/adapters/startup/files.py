@@ -12,6 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.config.objectives import is_own
+from rltf_verl.config.reading import keys_in
 from rltf_verl.data.made_for import forgotten_options, made_for
 from rltf_verl.data.schema import (
     FIX,
@@ -73,25 +74,15 @@ def user_code(config: DictConfig) -> dict[str, str]:
     return {key: where for key, where in values.items() if is_own(where)}
 
 
-def _keys_of(name: str, config: DictConfig) -> Iterator[str]:
-    return _keys_in(name, _tree_of(config, "rltf.feedback"), "rltf.feedback")
+def _keys_of(name: str, config: DictConfig) -> list[str]:
+    """The keys called `name`: a provider can be made of others."""
+    key = "rltf.feedback"
+    return [at for at, last, _ in keys_in(key, _tree_of(config, key)) if last == name]
 
 
 def _tree_of(config: DictConfig, key: str) -> Any:
     block = OmegaConf.select(config, key)
     return OmegaConf.to_container(block) if OmegaConf.is_config(block) else block
-
-
-def _keys_in(name: str, tree: Any, at: str) -> Iterator[str]:
-    """The keys called `name` of a block and of all blocks inside it: a provider can be made of
-    others.
-    """
-    if isinstance(tree, Mapping):
-        for key, inner in tree.items():
-            yield from [f"{at}.{key}"] if key == name else _keys_in(name, inner, f"{at}.{key}")
-    elif isinstance(tree, list):
-        for i, inner in enumerate(tree):
-            yield from _keys_in(name, inner, f"{at}[{i}]")
 
 
 def take_reward_function(config: DictConfig) -> None:
@@ -241,8 +232,9 @@ def check_folders(rltf: RLTFConfig) -> None:
         "feedback": feedback,
         "env": rltf.env.options,
     }
-    for key, folder in _folders("rltf", blocks):
-        trouble = _write_trouble(Path(folder))
+    for key, name, folder in keys_in("rltf", blocks):
+        is_folder = name in FOLDERS and isinstance(folder, str)
+        trouble = _write_trouble(Path(folder)) if is_folder else None
         if trouble is not None:
             raise ConfigError(
                 Finding(key, folder, f"cannot be written ({trouble})", "name another folder")
@@ -261,19 +253,3 @@ def _write_trouble(folder: Path) -> str | None:
 
 FOLDERS = ("dir", "record_dir", "cache_dir", "inbox")
 """Keys of the `rltf:` block, at any depth, that name a folder to write to."""
-
-
-def _folders(key: str, value: Any) -> Iterator[tuple[str, str]]:
-    items = (
-        value.items()
-        if isinstance(value, Mapping)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    )
-    for name, inner in items:
-        inner_key = f"{key}[{name}]" if isinstance(name, int) else f"{key}.{name}"
-        if name in FOLDERS and isinstance(inner, str):
-            yield inner_key, inner
-        else:
-            yield from _folders(inner_key, inner)

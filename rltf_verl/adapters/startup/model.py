@@ -104,7 +104,9 @@ def is_elsewhere(path: str) -> bool:
 def _loaded(
     path: str, config_path: str, tokenizer_path: str, template: str | None, trust: bool
 ) -> Model:
-    _require_folder(f"{MODEL}.path", path, weights=True)
+    missing = _folder_trouble(path)
+    if missing is not None:
+        raise ConfigError(Finding(f"{MODEL}.path", path, *missing))
     from transformers import AutoConfig
 
     code = {"trust_remote_code": trust, "local_files_only": not _hub_is_there()}
@@ -136,14 +138,7 @@ def _loaded(
     return Model(path, tokenizer, str(config.model_type), _context(text), text)
 
 
-def _require_folder(key: str, path: str, weights: bool) -> None:
-    """What looks like a folder must be one, with a model in it."""
-    trouble = _folder_trouble(path, weights)
-    if trouble is not None:
-        raise ConfigError(Finding(key, path, *trouble))
-
-
-def _folder_trouble(path: str, weights: bool) -> tuple[str, str] | None:
+def _folder_trouble(path: str) -> tuple[str, str] | None:
     """Why there is no model, and the fix."""
     folder = Path(path)
     if folder.is_file():
@@ -162,7 +157,7 @@ def _folder_trouble(path: str, weights: bool) -> tuple[str, str] | None:
             "name one with a model in Hugging Face form (a checkpoint of verl becomes one by"
             " `python -m verl.model_merger merge`)",
         )
-    elif weights and not any(next(folder.glob(form), None) for form in WEIGHTS):
+    elif not any(next(folder.glob(form), None) for form in WEIGHTS):
         return f"no weights in this folder ({' or '.join(WEIGHTS)})", "copy them there"
     return None
 

@@ -91,7 +91,9 @@ def markdown(table: Sequence[Sequence[str]]) -> str:
     told = [
         (
             *line[:4],
-            "; ".join(f"{name}: {cell}" for name, cell in _objectives(header, line) if cell),
+            "; ".join(
+                f"{name}: {cell}" for name, cell in zip(header[4:], line[4:], strict=True) if cell
+            ),
         )
         for line in lines
     ]
@@ -99,7 +101,3 @@ def markdown(table: Sequence[Sequence[str]]) -> str:
     return "\n".join(
         "| " + " | ".join(line) + " |" for line in [titles, ["---"] * len(titles), *told]
     )
-
-
-def _objectives(header: Sequence[str], line: Sequence[str]) -> list[tuple[str, str]]:
-    return list(zip(header[4:], line[4:], strict=True))

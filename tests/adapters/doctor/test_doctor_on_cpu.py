@@ -42,14 +42,6 @@ def test_a_config_that_is_not_ours(monkeypatch) -> None:
     assert checks["judge"].status == "note"
 
 
-def test_the_cpu_s_settings_are_added_and_named(monkeypatch) -> None:
-    monkeypatch.delenv("VERL_PLATFORM", raising=False)
-    assert doctor._cpu_overrides([]) == []
-    monkeypatch.setenv("VERL_PLATFORM", "cpu")
-    assert doctor._cpu_overrides(["rltf.gamma=1"]) == ["rltf/hardware=cpu"]
-    assert doctor._cpu_overrides(["rltf/hardware=gpu"]) == []
-
-
 def test_versions_of_a_worker_must_be_the_driver_s() -> None:
     driver = [Check("versions", "ok", "verl 0.9.1"), Check("plugin", "ok", "")]
     other = [

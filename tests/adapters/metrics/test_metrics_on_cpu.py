@@ -11,7 +11,6 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics
 
 from rltf_verl.adapters.metrics.episodes import episode_metrics
 from rltf_verl.adapters.metrics.roles import (
-    FORBIDDEN_SUBSTRINGS,
     role_metrics,
     stale_metrics,
     with_grad_shares,
@@ -34,6 +33,7 @@ from rltf_verl.config import DistillConfig, RLTFConfig
 from rltf_verl.episode.rows import attempt_rows
 from rltf_verl.feedback import provider_names
 from rltf_verl.objectives import objective_weights, token_objectives
+from rltf_verl.objectives.base import VERL_REDUCES
 from rltf_verl.objectives.distill import Distill, distill_rows
 from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Role, Turn
@@ -198,19 +198,6 @@ def test_validation_reports_the_first_turn_and_the_answer_that_stands():
     assert averaged_info(early, 1) == {"acc": 1.0, "format_ok": 1.0}
 
 
-def test_turns_of_a_tree_count_each_revision():
-    metrics = metrics_of(
-        [
-            tree(turn(False, feedback=SAYS), turn(True), turn(False), turn(True)),
-            session(turn(True)),
-        ],
-        4,
-    )
-    assert metrics["rltf/turn_2/share"] == 0.5
-    assert metrics["rltf/turn_2/acc"] == metrics["rltf/turn_2/fixed"] == pytest.approx(2 / 3)
-    assert metrics["rltf/session/turns"] == 2.5
-
-
 OWNERS = token_objectives(RLTFConfig())
 
 
@@ -281,9 +268,7 @@ def test_no_metric_name_makes_verl_reduce_it_by_something_else_than_the_mean():
     names |= set(provider_names())  # they stand in names of metrics
     assert len(names) > 35
     meant = re.compile(r"/(max|total)$")
-    assert [
-        n for n in names if any(word in meant.sub("", n) for word in FORBIDDEN_SUBSTRINGS)
-    ] == []
+    assert [n for n in names if any(word in meant.sub("", n) for word in VERL_REDUCES)] == []
 
 
 def test_every_metric_is_explained():

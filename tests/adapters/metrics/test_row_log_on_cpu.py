@@ -216,11 +216,3 @@ def test_token_texts_join_to_the_text(text):
             "".join(found[:at]) == decode(ids[:at]).rstrip("\N{REPLACEMENT CHARACTER}")
             or "\ufffd" in text
         )
-
-
-def test_half_a_character_at_the_end_is_shown_as_such():
-    assert token_texts(lambda ids: bytes(ids).decode("utf-8", "replace"), [97, 0xC3]) == [
-        "a",
-        "\N{REPLACEMENT CHARACTER}",
-    ]
-    assert token_texts(lambda ids: "", []) == []

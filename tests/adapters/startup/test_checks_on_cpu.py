@@ -6,7 +6,6 @@ import logging
 import math
 import re
 
-import pyarrow.parquet as pq
 import pytest
 import torch
 from omegaconf import OmegaConf
@@ -16,21 +15,10 @@ from verl.utils.config import omega_conf_to_dataclass
 from rltf_verl.adapters.startup import budget, checks, files, machine
 from rltf_verl.adapters.startup.rules import TOKEN_SUM_LOSSES
 from rltf_verl.config import ConfigError
-from rltf_verl.data.build import build_parquet
 from rltf_verl.data.schema import row_of
 from rltf_verl.envs import make_env
-from tests.support.engine.tiny_model import tiny_model
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
-
-
-def test_our_own_configuration_passes(verl_config):
-    rltf = checks.check_config(verl_config())
-    assert (rltf.distill.weight, rltf.distill.baseline, rltf.env.name) == (
-        0.1,
-        "first_turn",
-        "binary_matrix",
-    )
 
 
 REFUSED = {
@@ -124,13 +112,6 @@ def test_a_loss_of_your_own_says_that_it_is_a_token_sum(verl_config, monkeypatch
     checks.check_config(config)
 
 
-def test_a_config_without_our_block_says_where_to_start(verl_config):
-    config = verl_config()
-    del config["rltf"]
-    with pytest.raises(ConfigError, match="--config-name=rltf_sd"):
-        checks.check_config(config)
-
-
 def test_an_untested_verl_is_a_warning_that_names_both_versions(verl_config, monkeypatch, caplog):
     with caplog.at_level(logging.WARNING, checks.__name__):
         checks.check_config(verl_config())
@@ -177,46 +158,10 @@ def test_hardware_and_platform_must_fit(verl_config, platform, monkeypatch):
     machine.check_platform(verl_config(hardware="gpu"))
 
 
-@pytest.fixture(scope="module")
-def dataset(tmp_path_factory):
-    return build_parquet("binary_matrix", tmp_path_factory.mktemp("data"), 0, 4, 4)
-
-
 def test_rows_longer_than_a_micro_batch_are_refused_where_verl_would_fail(verl_config):
     limit = f"{ACTOR}.ppo_max_token_len_per_gpu=2048"
     with pytest.raises(ConfigError, match=rf"^{limit}: a row can have .* set it to at least \d+$"):
         budget.check_row_budget(verl_config(limit, "data.max_response_length=4096"))
-
-
-@pytest.fixture(scope="module")
-def startable(tmp_path_factory):
-    """What a run on this machine needs beside its data."""
-    model = tiny_model(tmp_path_factory.mktemp("model") / "tiny")
-    return [
-        f"actor_rollout_ref.model.path={model}",
-        "trainer.logger=[console]",
-        "data.train_batch_size=4",
-        "data.max_prompt_length=5000",
-    ]
-
-
-def test_the_driver_checks_the_files_too(verl_config, platform, dataset, startable, tmp_path):
-    platform("cpu")
-    good = [*startable, f"data.train_files={dataset.train}", f"data.val_files=[{dataset.test}]"]
-    checks.check_driver(verl_config(*good))
-    broken = tmp_path / "broken.parquet"
-    pq.write_table(pq.read_table(dataset.train).drop(["reward_model"]), broken)
-    (tmp_path / "text.parquet").write_text("no parquet")
-    other = build_parquet("knights_knaves", tmp_path / "kk", 0, 4, 4, n_people=2)
-    for file, word in (
-        (broken, "no column reward_model"),
-        (tmp_path / "nowhere.parquet", "no such file"),
-        (tmp_path / "text.parquet", "not a parquet file"),
-        (other.train, "add rltf/env=knights_knaves"),
-    ):
-        for key in files.DATA:
-            with pytest.raises(ConfigError, match=f"^{key}.*{word}"):
-                checks.check_driver(verl_config(*good, f"{key}={file}"))
 
 
 FOLDERS = {
@@ -378,14 +323,6 @@ def test_feedback_modelling_without_a_single_row_is_refused(verl_config, probes,
     rows = [{**rows[0], "raw_prompt": longer}, *rows[1:]]
     (finding,) = warnings(needed)
     assert "does not fit at 1 of 4 problems" in finding.why
-
-
-def test_a_first_prompt_above_the_limit_is_refused(verl_config, probes):
-    config = verl_config(
-        *COMPACT, "data.max_prompt_length=5", "rltf.episode.horizon=1", "rltf.distill.weight=0"
-    )
-    with pytest.raises(ConfigError, match=r"max_prompt_length=5: the first prompt .* 11 tokens"):
-        budget.check_prompt_budget(config, checks.checked_parts(config), probes, CharTokenizer())
 
 
 def test_the_chat_templates_settings_count_for_the_prompts_length(verl_config, probes):

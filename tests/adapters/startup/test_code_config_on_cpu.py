@@ -19,11 +19,6 @@ def rltf():
     return checks.check_config(config)
 
 
-def test_it_composes_and_is_accepted(rltf):
-    assert rltf.env.name == "code"
-    assert rltf.env.options["sandbox"] == "bubblewrap"
-
-
 def test_a_machine_without_the_sandbox_is_refused_before_anything_starts(rltf, monkeypatch):
     monkeypatch.setattr(bubblewrap.shutil, "which", lambda name: None)
     with pytest.raises(ConfigError, match="apt-get install bubblewrap"):

@@ -46,14 +46,3 @@ def test_a_key_in_the_config_is_refused_and_not_shown(word: str) -> None:
     with pytest.raises(ValueError, match=r"rltf\.feedback\.endpoint\.") as refused:
         checks.check_config(config)
     assert "1a2b3c4d" not in str(refused.value)
-
-
-def test_a_missing_endpoint_is_refused(verl_config) -> None:
-    config = verl_config()
-    config.rltf.feedback = {
-        "provider": "judge",
-        "endpoint": {"base_url": "???"},
-        "on_error": "raise",
-    }
-    with pytest.raises(ValueError, match=r"rltf\.feedback\.endpoint\.base_url=.*must be a URL"):
-        checks.check_config(config)

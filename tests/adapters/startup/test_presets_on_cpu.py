@@ -27,22 +27,6 @@ from rltf_verl.types import Problem
 from tests.support import configs
 
 DOCS = Path(__file__).parents[3] / "docs" / "methods.md"
-OF_THE_ISSUE = {
-    "grpo_single",
-    "grpo",
-    "sd",
-    "sd_second_turn",
-    "sd_ppo",
-    "sd_cispo",
-    "sd_reject",
-    "fm",
-    "fm_inline",
-    "sd_fm",
-    "sft",
-    "raft",
-    "self_critique",
-}
-RELEASED = ("grpo", "sd", "sd_second_turn", "sd_ppo", "sd_cispo", "sft", "fm")
 GOLDEN = Path(__file__).parents[2] / "golden" / "prompts.txt"
 MATRIX = ((0, 1), (1, 1))
 ASKED = {
@@ -222,12 +206,6 @@ def test_a_second_prompt_asks_for_the_form_that_the_first_one_asks_for() -> None
 @pytest.fixture(scope="module")
 def presets():
     return configs.presets()
-
-
-def test_the_methods_of_paper_and_release_are_there(presets):
-    names = {preset.name for preset in presets}
-    assert names >= OF_THE_ISSUE
-    assert {f"release/{m}" for m in RELEASED} <= names
 
 
 def test_each_is_accepted_by_the_start_up_checks(presets):

@@ -61,7 +61,3 @@ def test_rows_without_a_ratio_are_warned_about_over_several_epochs(logged):
         ("rltf.distill.weight=0",),
     ):
         assert logged(f"{ACTOR}.ppo_epochs=2", *clipped)[0] == []
-
-
-def test_every_preset_of_ours_clips_and_the_releases_are_what_they_were(verl_config):
-    assert verl_config().actor_rollout_ref.actor.policy_loss.loss_mode == "rltf_ppo"
