@@ -54,15 +54,6 @@ def quiet() -> Iterator[None]:
             logging.disable(before)
 
 
-def words_as_text(words: list[str]) -> dict[str, str]:
-    """`NAME=VALUE` words, values as they are written."""
-    pairs = [word.partition("=") for word in words]
-    for (name, separator, _), word in zip(pairs, words, strict=True):
-        if not (separator and name.isidentifier()):
-            raise ValueError(f"{word!r}: write NAME=VALUE")
-    return {name: value for name, _, value in pairs}
-
-
 def _literal(text: str) -> Any:
     words = {"true": True, "false": False, "null": None}
     try:

@@ -2,7 +2,6 @@
 is.
 """
 
-import io
 import re
 import shlex
 import subprocess
@@ -10,14 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 from typer.testing import CliRunner
 
 from rltf_verl.data.provenance import read_provenance
 from rltf_verl.runlog.episodes import EpisodeLog
 from rltf_verl.tools.cli.app import app
 from rltf_verl.tools.cli.common import parse_options
-from rltf_verl.tools.report.terminal.console import show_table
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
 from tests.support.commands import rltf
 
@@ -153,13 +150,6 @@ def test_a_reader_that_has_seen_enough_is_no_error():
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         running.stdout.close()
         assert running.stderr.read() == b""
-
-
-def test_tables_keep_their_headers_at_80_columns():
-    out = Console(width=80, file=io.StringIO(), force_terminal=True)
-    header = [f"column {k}" for k in range(10)]
-    show_table([header, ["value"] * 10], out)
-    assert all(name in out.file.getvalue() for name in header)
 
 
 def test_adopt_prints_a_script_or_one_line(tmp_path):

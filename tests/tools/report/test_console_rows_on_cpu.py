@@ -2,11 +2,10 @@
 
 import io
 
-import pytest
 from rich.console import Console
 
 from rltf_verl.runlog.rows import read_rows, write_rows
-from rltf_verl.tools.report.terminal.console import KEY, coloured, show_episode
+from rltf_verl.tools.report.terminal.console import coloured, show_episode
 from rltf_verl.types import TeacherPrompt
 from tests.support.log_records import line, records, row, turn, with_rows
 
@@ -20,20 +19,6 @@ def shown(record, terminal):
     )
     show_episode(record, out)
     return out.file.getvalue()
-
-
-@pytest.mark.parametrize(
-    ("said", "stop", "told"),
-    [
-        ("42", "solved", "right"),
-        ("1", "horizon", "wrong"),
-        ("", "horizon", "wrong, no answer found"),
-        ("?", "ungraded", "not graded"),
-    ],
-)
-def test_the_verdict_in_words(tmp_path, said, stop, told):
-    (record,) = records(tmp_path, [line(said, stop=stop)])
-    assert f"grade      {told} (reward" in shown(record, terminal=False)
 
 
 def test_a_line_for_each_part(tmp_path):
@@ -77,14 +62,6 @@ def test_what_a_teacher_reads_is_shown(tmp_path):
     assert f"teacher reads  {read.text}" in shown(record, terminal=False)
 
 
-def test_tokens_are_coloured_on_a_terminal_only(tmp_path):
-    (record,) = records(tmp_path, [line("1", "42")])
-    with_rows(record, row("distill", 1, 0.25, "so", " 42", masked=(1,)))
-    assert KEY in shown(record, terminal=True)
-    assert KEY not in shown(record, terminal=False)
-    assert "\x1b" not in shown(record, terminal=False)
-
-
 def test_signs_masks_and_context_differ_by_more_than_colour():
     tokens = row("attempt", 0, -1.0, "a", "\n", "b", "c", masked=(2,), context=(3,))["tokens"]
     tokens["advantage"][0] = 1.0
@@ -108,11 +85,3 @@ def test_what_a_model_wrote_does_not_act(tmp_path):
     assert "\x1b[2J" not in told
     assert "\u202e" not in told
     assert "gap +nan" in told
-
-
-def test_attempts_of_a_tree_are_named_as_its_rows_are(tmp_path):
-    tree = (turn("1"), turn("2", parent=0, stop="horizon"), turn("42", parent=0, stop="solved"))
-    (record,) = records(tmp_path, [tree])
-    said = shown(record, terminal=False)
-    assert "attempt 2, branch 2 of 2  so 42" in said
-    assert ["its last turn" in said, "horizon" in said] == [True, False]

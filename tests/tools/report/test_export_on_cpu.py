@@ -188,16 +188,6 @@ def test_validations_of_the_run_stand_in_the_card(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("provider", "objectives"),
-    [("verifier", "attempt"), ("policy", "attempt, critique")],
-)
-def test_the_card_names_what_was_trained(tmp_path: Path, provider: str, objectives: str) -> None:
-    weights = {"rltf.attempt.weight": 1.0, "rltf.critique.weight": 1.0, "rltf.sft.weight": 0.0}
-    text = card("own", 3, {**weights, "rltf.feedback.provider.name": provider}, tmp_path)
-    assert f"| objectives | {objectives} |" in text
-
-
-@pytest.mark.parametrize(
     ("name", "message"),
     [
         ("nothing", "no checkpoint of verl; name the run's folder"),

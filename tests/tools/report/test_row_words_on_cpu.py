@@ -2,7 +2,7 @@
 
 import pytest
 
-from rltf_verl.tools.report.row_words import ROLES, TRAINS, names, rows_in_words, title
+from rltf_verl.tools.report.row_words import ROLES, TRAINS, names, title
 from rltf_verl.types import Role
 
 LINE = [{"parent": None}, {"parent": 0}, {"parent": 1}]
@@ -46,15 +46,6 @@ def test_names_tell_the_turns_of_a_tree_apart():
     assert names(LINE) == ["attempt 1", "attempt 2", "attempt 3"]
     deep = [*TREE, {"parent": 1}, {"parent": 4}, {"parent": 6}, {"parent": 6}]
     assert len(set(names(deep))) == len(deep)
-
-
-def test_rows_are_told_without_their_tokens():
-    rows = [{"parts": [part("attempt", 0)], "tokens": {"text": ["a"]}}]
-    found = rows_in_words(rows, LINE)
-    assert found == [
-        {"title": "first prompt → attempt 1", "parts": [part("attempt", 0) | {"what": "attempt 1"}]}
-    ]
-    assert rows[0]["parts"] == [part("attempt", 0)]
 
 
 def test_every_role_has_its_words():

@@ -69,32 +69,6 @@ def test_validations_of_first_answers_only_say_nothing_of_later_turns(tmp_path):
     assert (s.friction, s.revisions) == (alone.friction, alone.revisions)
 
 
-def test_three_turns(tmp_path):
-    s = of(tmp_path, line("1", "42", "3"), line("1", "2", "1"))
-    first, second, third = s.turns
-    assert first.revisions.num == 0
-    assert first.revisions.fixed is first.revisions.gain is first.revisions.plasticity is None
-    assert (second.revisions.fixed, second.revisions.broken, second.revisions.gain) == (
-        0.5,
-        0.0,
-        0.5,
-    )
-    assert (third.revisions.fixed, third.revisions.broken, third.revisions.gain) == (0.0, 0.5, -0.5)
-    assert (third.acc, third.solved, third.standing) == (
-        0.0,
-        0.5,
-        0.0,
-    )  # what was right is broken again
-    assert third.revisions.corrected == 0.0  # of the one attempt that was wrong before
-    assert (third.revisions.plasticity, third.revisions.repeated) == (
-        1.0,
-        0.5,
-    )  # "1" again, but not of the turn before
-    assert s.revisions.num == 4
-    assert (s.revisions.fixed, s.revisions.broken, s.revisions.corrected) == (0.25, 0.25, 1 / 3)
-    assert s.friction == 1.0
-
-
 def test_a_tree_counts_each_attempt_but_its_episode_once(tmp_path):
     s = of(tmp_path, TREE, line("42", stop="solved"))
     first, second, third = s.turns

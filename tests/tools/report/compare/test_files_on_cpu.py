@@ -218,9 +218,3 @@ def test_names_of_arms(tmp_path):
     }  # two learning rates, for all we know
     assert names(t, t / "lr=3" / "episodes") == {"lr=3": 1}
     assert names(t, t / "x/run", t / "y/run") == {"x": 1, "y": 1}
-
-
-def test_equal_names_do_not_make_seeds(tmp_path):
-    for name in ("a/sd/run", "b/sd/run"):
-        (tmp_path / name).mkdir(parents=True)
-    assert list(names(tmp_path, tmp_path / "a/sd/run", tmp_path / "b/sd/run").values()) == [1, 1]

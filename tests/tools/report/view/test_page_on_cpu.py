@@ -30,8 +30,6 @@ from tests.support.log_records import (
     with_rows,
     write,
 )
-from tests.support.run_files import step as trained
-from tests.support.run_files import write_metrics
 
 ASSETS = Path(str(files("rltf_verl.tools.report") / "page"))
 FALLBACK = type(EMPTY)(EMPTY.text, "correctness", fallback=True)
@@ -161,31 +159,6 @@ def test_charts_have_the_numbers_of_stats_and_how_many_are_behind_them(tmp_path)
         {"split": "train", "episodes": 4, "stops": {"horizon": 4}},
         {"split": "val", "episodes": 2, "stops": {"horizon": 2}},
     ]
-
-
-def test_no_line_is_drawn_twice(tmp_path):
-    log = write(tmp_path / "episodes", [line("1", "42"), line("1", "2")])
-    write(log, [line("1", "42"), line("42", "42")], validate=True)
-    rewards = {"rltf/turn_1/reward": 0.0, "rltf/turn_2/reward": 0.6}
-    write_metrics(tmp_path / "metrics.jsonl", [(1, trained(**rewards))])
-    charts = charts_of(tmp_path)
-    assert charts["Fixed"]["train"] == []  # only wrong answers are revised: the same as Corrected
-    assert charts["Fixed"]["val"] == [[1, 0.5, 2]]
-    assert "Reward of first answers" not in charts
-    assert charts["Reward of second answers"]["train"] == [[1, 0.6, None]]
-    assert not {"Friction", "Judge: cost"} & set(charts)  # 1 - Corrected; not logged
-
-
-def test_charts_are_in_groups_and_the_first_answer_comes_first(tmp_path):
-    log = write(tmp_path / "run" / "checkpoints" / "episodes", [line("1", "42")])
-    metrics = {"actor/loss": -0.5, "perf/throughput": 9.0, "rltf/group/dead_share": 0.5}
-    write_metrics(tmp_path / "run" / "metrics.jsonl", [(1, trained(**metrics))])
-    charts = charts_of(log)
-    assert [*charts][:2] == ["First answer right", "Right after turn 2"]
-    groups = [chart["group"] for chart in charts.values()]
-    assert [*dict.fromkeys(groups)] == ["Answers", "Feedback", "Reward", "Optimisation", "Speed"]
-    assert charts["Loss"]["train"] == [[1, -0.5, None]]
-    assert run_index(log)["warnings"] == []
 
 
 def test_a_validation_of_first_answers_has_no_later_point(tmp_path):
