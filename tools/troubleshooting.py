@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from reference import ROOT, cell
@@ -11,13 +12,19 @@ from rltf_verl.judge.failure_log import BY_STATUS, FIXES
 from rltf_verl.runlog.health import RULES
 from rltf_verl.tools.plan.advice import RULES as ADVICE
 
+# A refusal and `rltf plan` name such a fix with the key.
+ONE_VALUE = re.compile(r"set it to \S+( \S+ number)?")
 PAGE = ROOT / "docs" / "troubleshooting.md"
 
 
 def with_tables(text: str) -> str:
     """The page with its tables from the rules."""
     settings = (rule for rule in (*VERL, *RLTF) if rule.level == "error")
-    rules = [(f"`{rule.key}`", rule.fix) for rule in (*settings, *ADVICE)]
+    rules = [
+        (f"`{rule.key}`", rule.fix)
+        for rule in (*settings, *ADVICE)
+        if not ONE_VALUE.fullmatch(rule.fix)
+    ]
     health = [(f"warning: {r.name}", f"{r.steps} steps", r.advice) for r in RULES]
     faults = [(f"judge: {kind}", "once", fix) for kind, fix in (FIXES | BY_STATUS).items()]
     text = _between(text, "rules", ("key", "what to do"), rules)

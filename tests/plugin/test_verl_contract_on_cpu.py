@@ -222,8 +222,7 @@ def test_functions_that_we_call_or_replace_have_their_parameters(module: str) ->
 def test_every_seam_is_there_and_the_documentation_lists_them_all() -> None:
     assert list(seam_findings()) == []
     rows = [
-        f"| `{s.place}`: {', '.join(f'`{name}`' for name in s.names)} | {s.kind} | `{s.where}` |"
-        f" {s.why} |"
+        f"| `{s.place}`: {', '.join(f'`{name}`' for name in s.names)} | `{s.where}` |"
         for s in SEAMS
     ]
     page = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text("utf-8")
