@@ -1,8 +1,8 @@
 """Loaded into every process of a test run through VERL_USE_EXTERNAL_MODULES, as a user's own
 extension would be.
 
-Adds a trainer that saves each batch as the loss will see it, and a feedback provider that often has
-none, so that episodes are ragged.
+Adds a trainer that saves each batch, with a teacher's columns, as the loss will see it, and a
+feedback provider that often has none, so that episodes are ragged.
 """
 
 import os
@@ -26,6 +26,10 @@ COLUMNS = (
     "old_log_probs",
 )
 SAMPLER = "rltf_sampler_log_probs"
+TEACHER = (
+    "rltf_teachers",
+    *(f"rltf_teacher_{name}" for name in ("ids", "log_probs", "places", "said", "weights")),
+)
 
 
 class FlakyVerifier(VerifierProvider):
@@ -57,16 +61,21 @@ def _register(v1) -> None:
     class RecordedTrainer(RLTFTrainerSync):
         def _compute_advantage(self, batch, metrics):
             batch = super()._compute_advantage(batch, metrics)
+            names = [*COLUMNS, SAMPLER]
+            if "rltf_logit_weight" in batch.extra_info:
+                names += TEACHER
             data = tq.kv_batch_get(
-                keys=batch.keys, partition_id=batch.partition_id, select_fields=[*COLUMNS, SAMPLER]
+                keys=batch.keys, partition_id=batch.partition_id, select_fields=names
             )
-            rows = [{c: data[c][i].clone() for c in (*COLUMNS, SAMPLER)} for i in range(len(batch))]
+            names = [name for name in names if name in data]
             record = {
                 "keys": list(batch.keys),
                 "padding": [bool(t.get("is_padding")) for t in batch.tags],
-                "rows": rows,
+                "rows": [
+                    {name: data[name][i].clone() for name in names} for i in range(len(batch))
+                ],
+                "settings": {k: v for k, v in batch.extra_info.items() if k.startswith("rltf_")},
             }
-            record["denominator"] = batch.extra_info["rltf_denominator"]
             folder = Path(os.environ["RLTF_RECORD_DIR"])
             folder.mkdir(parents=True, exist_ok=True)
             torch.save(record, folder / f"{self.global_steps}.pt")

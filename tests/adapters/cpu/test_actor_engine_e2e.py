@@ -11,7 +11,6 @@ from tests.support.engine.engine_rank import NUM_EPISODES, TEMPERATURE
 
 pytestmark = pytest.mark.e2e
 LAYOUTS = {
-    "one rank": (1, []),
     "two ranks": (2, [f"{ACTOR}.ppo_max_token_len_per_gpu=12"]),
     "verl's own path": (
         1,
@@ -29,14 +28,15 @@ def plain(model, row):
     return log_probs.gather(-1, row["y"][:, None]).squeeze(-1), entropy
 
 
-PART_OF_OTHERS = "one rank"
-"""What two ranks do without the exchange, and training runs do: tests/e2e/test_training_e2e.py."""
+EVERY_RUN = "bf16"
+"""The trainer takes the steps of the others: test_modes_e2e.py on two ranks, test_sd_logit_e2e.py
+on verl's own path."""
 
 
 @pytest.mark.parametrize(
     "layout",
     [
-        pytest.param(name, marks=[pytest.mark.nightly] if name == PART_OF_OTHERS else [])
+        pytest.param(name, marks=[] if name == EVERY_RUN else pytest.mark.nightly)
         for name in LAYOUTS
     ],
 )
@@ -62,4 +62,4 @@ def test_log_probs_and_gradient_equal_plain_pytorch(tmp_path, layout):
     for name, parameter in model.named_parameters():
         assert (record["grads"][name] - parameter.grad).abs().max() < far * scale, name
         assert record["grads"][name].dtype == torch.float32
-    assert (record["micro"] > 1) == (layout not in ("one rank", "bf16"))
+    assert (record["micro"] > 1) == (layout != "bf16")

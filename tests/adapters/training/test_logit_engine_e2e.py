@@ -94,16 +94,8 @@ def weight_of(i):
     return 1 + i % 2
 
 
-EVERY_RUN = "two ranks, packed, micro-batches by tokens"
-
-
-@pytest.mark.parametrize(
-    "layout",
-    [
-        pytest.param(name, marks=[] if name == EVERY_RUN else pytest.mark.nightly)
-        for name in LAYOUTS
-    ],
-)
+@pytest.mark.nightly  # in the trainer, on two ranks: tests/e2e/teacher/test_sd_logit_e2e.py
+@pytest.mark.parametrize("layout", LAYOUTS)
 def test_outcomes_and_gradient_equal_plain_pytorch(tmp_path, layout):
     record = run(tmp_path, *LAYOUTS[layout])
     model = AutoModelForCausalLM.from_pretrained(

@@ -76,6 +76,7 @@ class Worker:
         return episode.turns[0].feedback.provider
 
 
+@pytest.mark.nightly  # in parts: tests/judge/test_storm_on_cpu.py, the next test, test_judge_e2e.py
 def test_no_episode_is_lost_and_the_budget_holds_across_workers() -> None:
     server = JudgeServer(
         latency=lambda rng: rng.uniform(0, 0.1),

@@ -17,7 +17,7 @@ from tests.e2e import runs
 pytestmark = pytest.mark.e2e
 STEPS, TIMEOUT, TOP_K, BETA, WEIGHT, TEMPERATURE = 2, 600, 8, 0.3, 2.0, 0.8
 SETTINGS = [
-    "trainer.v1.trainer_mode=rltf_logit_recorded",
+    "trainer.v1.trainer_mode=rltf_recorded",
     "rltf/feedback=correctness",
     "rltf.feedback.provider=flaky",
     "rltf.feedback.guard.action=none",
@@ -53,7 +53,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> runs.Run:
         runs.build_data(root / "data"),
         SETTINGS,
         "teacher/sd_logit",
-        recorder="logit_recorder",
     )
     assert run.wait(TIMEOUT) == 0, run.log[-3000:]
     return run

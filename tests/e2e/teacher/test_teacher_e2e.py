@@ -58,7 +58,6 @@ def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
         runs.build_data(root / "data"),
         own,
         "teacher/sd_logit",
-        recorder="logit_recorder",
     )
     assert run.wait(TIMEOUT) == 0, run.log[-3000:]
     return run

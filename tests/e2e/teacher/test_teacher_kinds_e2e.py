@@ -59,7 +59,7 @@ def played(root: Path, kind: str, steps: int, *overrides: str) -> runs.Run:
         *overrides,
     ]
     data = runs.build_data(root / "data")
-    run = runs.start(root / "run", data, settings, "teacher/sd_logit", recorder="logit_recorder")
+    run = runs.start(root / "run", data, settings, "teacher/sd_logit")
     assert run.wait(TIMEOUT) == 0, run.log[-3000:]
     return run
 
