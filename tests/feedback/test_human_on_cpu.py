@@ -1,0 +1,144 @@
+"""People answer in a folder: late, twice, out of order, in broken lines, or never."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from rltf_verl.feedback import make_provider
+from rltf_verl.feedback.base import FeedbackUnavailable
+from rltf_verl.feedback.record import call_key
+from rltf_verl.jsonl import read_lines
+from tests.support.feedback_fakes import asked, turn
+
+
+def human(folder: Path, **options):
+    return make_provider(
+        "human", inbox=str(folder), **{"deadline_s": 20.0, "poll_s": 0.02, **options}
+    )
+
+
+def answer(
+    folder: Path, request, text: str | None, name: str = "answers.jsonl", end: str = "\n"
+) -> None:
+    with (folder / name).open("a") as file:
+        file.write(json.dumps({"id": call_key(request), "text": text}) + end)
+
+
+def pending(folder: Path) -> list[dict]:
+    return [line for path in folder.glob("pending.*.jsonl") for line in read_lines(path)]
+
+
+async def until(condition) -> None:
+    for _ in range(1000):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError("it did not happen")
+
+
+async def test_the_attempt_is_shown_and_the_answer_picked_up(tmp_path):
+    folder, request = tmp_path / "inbox", asked(turn("40", "too small"), "41")
+    waiting = asyncio.create_task(human(folder).feedback(request))
+    await until(lambda: folder.exists() and pending(folder))
+    (line,) = pending(folder)
+    assert line["id"] == call_key(request)
+    assert (line["question"], line["attempt"], line["correct"]) == (
+        "What is 6 times 7?",
+        "41",
+        False,
+    )
+    assert (line["reference"], line["before"], line["turn"]) == (None, [["40", "too small"]], 2)
+    answer(folder, request, "  One more!  ")
+    said = await waiting
+    assert (said.text, said.provider, said.sees_reference) == ("One more!", "human", False)
+
+
+async def test_the_reference_is_shown_on_request_and_then_the_text_may_leak_it(tmp_path):
+    provider = human(tmp_path, show_reference=True)
+    waiting = asyncio.create_task(provider.feedback(asked()))
+    await until(lambda: pending(tmp_path))
+    assert pending(tmp_path)[0]["reference"] == "42"
+    answer(tmp_path, asked(), "x")
+    assert (await waiting).sees_reference
+    assert provider.sees_reference
+
+
+async def test_nobody_answers(tmp_path):
+    start = time.monotonic()
+    with pytest.raises(
+        FeedbackUnavailable, match=r"no answer for .* within 0.1 s; .*rltf\.feedback\.deadline_s"
+    ):
+        await human(tmp_path, deadline_s=0.1).feedback(asked())
+    assert time.monotonic() - start < 20
+
+
+async def test_somebody_declines(tmp_path):
+    answer(tmp_path, asked(), None)
+    with pytest.raises(FeedbackUnavailable, match="declined"):
+        await human(tmp_path).feedback(asked())
+
+
+async def test_what_was_answered_before_is_not_asked_again(tmp_path):
+    answer(tmp_path, asked(), "old")
+    assert (await human(tmp_path).feedback(asked(seed=5))).text == "old"
+    assert pending(tmp_path) == []
+
+
+async def test_a_correction_counts(tmp_path):
+    answer(tmp_path, asked(), "first")
+    answer(tmp_path, asked(), "second")
+    assert (await human(tmp_path).feedback(asked())).text == "second"
+
+
+async def test_half_a_line_is_waited_for_and_nonsense_skipped(tmp_path):
+    (tmp_path / "answers.a.jsonl").write_text('nonsense\n[]\n{"text": "no id"}\n')
+    answer(tmp_path, asked(), "whole", end="")
+    waiting = asyncio.create_task(human(tmp_path).feedback(asked()))
+    await asyncio.sleep(0.1)
+    assert not waiting.done(), "the line has no end yet"
+    with (tmp_path / "answers.jsonl").open("a") as file:
+        file.write("\n")
+    assert (await waiting).text == "whole"
+
+
+async def test_a_file_saved_anew_by_an_editor(tmp_path):
+    path = tmp_path / "answers.jsonl"
+    path.write_text('{"id": "x", "text": "' + "long " * 100 + '"}\n')
+    waiting = asyncio.create_task(human(tmp_path).feedback(asked()))
+    await until(lambda: pending(tmp_path))
+    await asyncio.sleep(0.1)
+    path.unlink()
+    answer(tmp_path, asked(), "short")
+    assert (await waiting).text == "short"
+
+
+async def test_many_episodes_wait_at_once_and_the_same_attempt_is_asked_once(tmp_path):
+    provider = human(tmp_path)
+    requests = [asked(str(i % 50)) for i in range(200)]
+    waiting = [asyncio.create_task(provider.feedback(request)) for request in requests]
+    await until(lambda: len(pending(tmp_path)) == 50)
+    for request in reversed(requests[:50]):
+        answer(
+            tmp_path, request, f"about {request.turns[-1].attempt.text}", name="answers.tool.jsonl"
+        )
+    said = await asyncio.gather(*waiting)
+    assert [s.text for s in said] == [f"about {i % 50}" for i in range(200)]
+
+
+async def test_an_inbox_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(
+        FeedbackUnavailable, match=r"rltf\.feedback\.inbox=.*file cannot be written"
+    ):
+        await human(tmp_path / "file").feedback(asked())
+
+
+@pytest.mark.parametrize("key", ["deadline_s", "poll_s"])
+def test_options(tmp_path, key):
+    with pytest.raises(ValueError, match=rf"rltf\.feedback\.{key}=0: must be positive"):
+        human(tmp_path, **{key: 0})
