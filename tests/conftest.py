@@ -19,8 +19,8 @@ settings.load_profile("quick")
 LONGEST = (
     "test_training_e2e",
     "test_packaging_e2e",
+    "test_console_and_end_e2e",
     "test_judge_e2e",
-    "test_modes_e2e",
     "test_reward_function_e2e",
     "test_sd_logit_e2e",
     "test_actor_engine_e2e",

@@ -1,7 +1,5 @@
 """verl's own modes on the CPU: partial rollouts, replicas of their own, data-parallel workers,
 micro-batches, LoRA.
-
-One run is part of every CI run; those marked `nightly` are not.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ import torch
 
 from tests.e2e import mode_runs, runs
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 TIMEOUT = 600
 EXACT, GRADIENT = 1e-4, 1e-5
 DYNAMIC = "actor_rollout_ref.actor.ppo_max_token_len_per_gpu"
@@ -132,7 +130,6 @@ def test_two_workers_take_the_step_of_one_plain_gradient(colocated: runs.Run) ->
     assert largest > 1000 * GRADIENT
 
 
-@pytest.mark.nightly
 def test_the_gradient_does_not_depend_on_workers_or_micro_batches(
     tmp_path_factory: pytest.TempPathFactory, data: dict[str, str]
 ) -> None:
@@ -160,7 +157,6 @@ def _answers(run: runs.Run) -> list[tuple[list[int], list[int]]]:
     return sorted((r["prompts"].tolist(), r["responses"].tolist()) for r in mode_runs.rows(run, 1))
 
 
-@pytest.mark.nightly
 def test_replicas_of_their_own_get_the_weights_and_old_log_probs_stay_those_of_the_last_sync(
     tmp_path_factory: pytest.TempPathFactory, data: dict[str, str]
 ) -> None:
@@ -198,7 +194,6 @@ def test_replicas_of_their_own_get_the_weights_and_old_log_probs_stay_those_of_t
     assert newest > 0, "no answer was sampled with weights that a replica had received"
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize("merge", [False, True], ids=["adapter", "merged"])
 def test_the_rollout_follows_a_lora_policy(
     tmp_path_factory: pytest.TempPathFactory, data: dict[str, str], merge: bool
