@@ -37,6 +37,14 @@ from omegaconf.errors import OmegaConfBaseException
 
 from rltf_verl.adapters.startup.presets import Preset, load_presets
 
+REPLACED: list[tuple[Any, str, Any]] = []
+"""Hydra's own functions: where each was, and what it was."""
+
+
+def _replace(owner: Any, name: str, own: Any) -> None:
+    REPLACED.append((owner, name, getattr(owner, name)))
+    setattr(owner, name, own)
+
 
 class _Kept(ConfigResult):
     """A file that was read before; its config is made where one looks at it."""
@@ -85,7 +93,7 @@ def _read_once() -> None:
             kept[key] = read, pickle.dumps(read.config)
         return _Kept(key, *kept[key])
 
-    ConfigRepository.load_config = loaded
+    _replace(ConfigRepository, "load_config", loaded)
 
 
 def _merge_once() -> None:
@@ -107,7 +115,7 @@ def _merge_once() -> None:
         kept[whole] = pickle.dumps(config)
         return config
 
-    ConfigLoaderImpl._compose_config_from_defaults_list = merged
+    _replace(ConfigLoaderImpl, "_compose_config_from_defaults_list", merged)
 
 
 def _key(repo: IConfigRepository, default: ResultDefault) -> Any:
@@ -146,7 +154,7 @@ def _map_where_read() -> None:
         read = any(default.is_interpolation() for default in defaults)
         return make(overrides, defaults, self_added) if read else None
 
-    defaults_list._create_interpolation_map = made
+    _replace(defaults_list, "_create_interpolation_map", made)
 
 
 def _parse_once() -> None:
@@ -158,14 +166,14 @@ def _parse_once() -> None:
             kept[s, rule_name] = parse(self, s, rule_name)
         return copy.deepcopy(kept[s, rule_name])
 
-    OverridesParser.parse_rule = parsed
+    _replace(OverridesParser, "parse_rule", parsed)
 
 
 _read_once()
 _merge_once()
 _map_where_read()
 _parse_once()
-version._get_version = cache(version._get_version)
+_replace(version, "_get_version", cache(version._get_version))
 
 VALUE = re.compile(r"[+~]*[^/=]+\.[^/=]+(=|$)")
 """`a.b=c` is an override of a key; `rltf/hardware=cpu` and `+trainer=x` may choose a group."""
