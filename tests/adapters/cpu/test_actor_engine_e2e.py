@@ -29,8 +29,8 @@ def plain(model, row):
 
 
 EVERY_RUN = "bf16"
-"""The trainer takes the steps of the others: test_modes_e2e.py on two ranks, test_sd_logit_e2e.py
-on verl's own path."""
+"""The trainer takes the steps of the others in test_sd_logit_e2e.py and, nightly, in
+test_modes_e2e.py."""
 
 
 @pytest.mark.parametrize(
