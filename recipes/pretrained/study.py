@@ -30,7 +30,7 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results.jsonl"
 STARTS = ("zero", "mixed")
 HOUSES, SEEDS = (11, 12, 13), (1, 2)
-TUNING_HOUSE, RATES = 20, (2e-5, 5e-5, 1e-4)
+TUNING_HOUSE, RATES = 20, (2e-5, 1e-4)
 GRPO_ONE = ("rltf/method=grpo_single", "trainer.total_training_steps=16")
 TWO_TURNS = ("data.train_batch_size=16", "actor_rollout_ref.rollout.n=2")
 LONG = (*TWO_TURNS, "trainer.total_training_steps=24")
