@@ -75,6 +75,90 @@ class Grade:
             raise ValueError(f"score {self.score:g} must be a number from -1e6 to 1e6; scale it")
 
 
+StepKind = Literal["ok", "format", "error", "timeout"]
+"""How a step went. `format`: no action could be read; `error`: the environment refused it."""
+
+EndReason = Literal[
+    "done",
+    "answered",
+    "steps",
+    "length",
+    "context",
+    "deadline",
+    "invalid",
+    "environment_error",
+]
+"""Why a trajectory ended. `done`: the environment says so. `answered`: an answer without a call.
+`steps`, `length`, `context`, `deadline`, `invalid`: a limit on steps, on sampled tokens, on all
+tokens, on seconds, on invalid actions. `environment_error`: the environment raised.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What the policy does: one call of a tool, or a whole answer where there are no tools."""
+
+    text: str
+    """The answer that the action was read from."""
+    tool: str | None = None
+    """The tool's name; None where the environment has no tools."""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    """The call's arguments, decoded from JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What an environment answers to an action."""
+
+    observation: str
+    """What the policy reads next."""
+    done: bool = False
+    """The trajectory ends here."""
+    kind: StepKind = "ok"
+    score: float | None = None
+    """The environment's own score of the action, if it has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedStep:
+    """One sampled answer of a trajectory and what came back."""
+
+    text: str
+    """As sampled, without special tokens."""
+    actions: tuple[Action, ...]
+    """The calls in it, in order; empty in the last answer, and where none could be read."""
+    results: tuple[Step, ...]
+    """One per action; one of kind `format` where no action could be read."""
+    start: int
+    """Position in `Attempt.response_ids` of its first sampled token."""
+    end: int
+    """One past its last sampled token; the observation's tokens follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """The steps of one attempt, as an environment grades them."""
+
+    steps: tuple[PlayedStep, ...]
+    end: EndReason
+    state: Any = None
+    """The environment's state after the last step, while it is open: for `grade` alone."""
+
+    @property
+    def answer(self) -> str:
+        """The last sampled text."""
+        return self.steps[-1].text if self.steps else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A piece of feedback on a whole trajectory or on one of its steps."""
+
+    text: str
+    step: int | None = None
+    """Position in `Trajectory.steps`; None: on all of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """One sampled answer y_k, ids as the sampler made them (never decoded and encoded again)."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from rltf_verl.types import Grade, Problem
+from rltf_verl.types import Action, Grade, Note, Problem, Step, Trajectory
 
 FeedbackLevel = str
 """One of `LEVELS`: how much the verifier's own explanation gives away."""
@@ -80,6 +80,75 @@ class Env(Protocol):
 
     def explain(self, problem: Problem, text: str, grade: Grade, level: FeedbackLevel) -> str:
         """Say in words what is wrong with `text`. Only level `full` may contain the answer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How far a trajectory may go."""
+
+    steps: int = 16
+    """Sampled answers."""
+    step_s: float = 30.0
+    """Seconds of one step."""
+    attempt_s: float = 300.0
+    """Seconds that all steps of an attempt may take together, without sampling."""
+    observation_tokens: int = 256
+    """Tokens of one observation; a longer one loses its middle, with a visible mark."""
+    invalid_actions: int = 3
+    """Actions of kind `format` or `error` in a row that end the trajectory."""
+
+
+@runtime_checkable
+class ActingEnv(Protocol):
+    """A task whose attempt is a trajectory: the policy acts, the environment answers.
+
+    As `Env`, it is stateless: what an attempt changes lies in its `State`, which no other attempt
+    shares. `fork(state)` is optional, `copy.deepcopy` without it. Every method may raise; the
+    attempt then ends with `environment_error`.
+    """
+
+    name: str
+    tools: Sequence[Mapping[str, Any]]
+    """JSON schemas as OpenAI and verl have them; empty: the whole answer is the action."""
+    limits: Limits
+
+    def build(self, seed: int, num_train: int, num_test: int) -> Splits:
+        """Make the problems of both splits; the same seed gives the same problems."""
+        ...
+
+    def prompt(self, problem: Problem) -> str:
+        """The user message x_0 of the first turn."""
+        ...
+
+    def open(self, problem: Problem, seed: int) -> Any:
+        """A fresh state, owned by one attempt; the same problem and seed give the same one."""
+        ...
+
+    def look(self, state: Any) -> str | None:
+        """What the policy reads before its first action, after the prompt; None: nothing."""
+        ...
+
+    def step(self, state: Any, action: Action) -> Step:
+        """Do the action; the state changes in place."""
+        ...
+
+    def close(self, state: Any) -> None:
+        """Free what the state holds. Called once for each state, forks included."""
+        ...
+
+    def grade(self, problem: Problem, trajectory: Trajectory) -> Grade:
+        """Grade a trajectory, whose `state` is still open. `Grade.details` keeps what `explain`
+        needs of it.
+        """
+        ...
+
+    def explain(
+        self, problem: Problem, trajectory: Trajectory, grade: Grade, level: FeedbackLevel
+    ) -> Sequence[Note]:
+        """Say in words what is wrong, of the whole or of steps; the state is closed. Only level
+        `full` may contain the solution.
+        """
         ...
 
 
