@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rltf_verl.types import Attempt, Message
@@ -58,6 +59,49 @@ class Policy(Protocol):
 
     async def sample(self, prompt_ids: tuple[int, ...], seed: int) -> Attempt:
         """Sample one answer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """The tool calls in one answer."""
+
+    calls: tuple[tuple[str, str], ...]
+    """Tool and arguments as JSON text, in order."""
+    malformed: bool = False
+    """The answer has a call that could not be read."""
+    span: tuple[int, int] = (0, 0)
+    """[start, end) of the answer's tokens from the first call to the last."""
+
+
+class ActingPolicy(Policy, Protocol):
+    """A policy that plays trajectories: what it samples and observes makes one response. It knows
+    the environment's tools, which each of its prompts has.
+    """
+
+    response_budget: int
+    """Longest response in tokens, observations included."""
+
+    async def read_calls(self, ids: tuple[int, ...]) -> Calls:
+        """The tool calls in an answer, by the parser of the model's family."""
+        ...
+
+    async def observe(
+        self, ids: tuple[int, ...], observations: Sequence[Message]
+    ) -> tuple[int, ...]:
+        """Token ids of a continued trajectory: `ids`, the observations and the header of the next
+        answer. Its cost does not depend on the number of steps before.
+        """
+        ...
+
+    async def clip(self, text: str, tokens: int) -> str:
+        """The text, without its middle where it has more tokens; a mark counts those cut out."""
+        ...
+
+    async def sample(
+        self, prompt_ids: tuple[int, ...], seed: int, max_tokens: int | None = None
+    ) -> Attempt:
+        """Sample one answer of at most `max_tokens` tokens."""
         ...
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from rltf_verl.texts import clean_text
 
@@ -92,6 +92,7 @@ EndReason = Literal[
 `steps`, `length`, `context`, `deadline`, `invalid`: a limit on steps, on sampled tokens, on all
 tokens, on seconds, on invalid actions. `environment_error`: the environment raised.
 """
+END_REASONS: tuple[EndReason, ...] = get_args(EndReason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +127,17 @@ class PlayedStep:
     text: str
     """As sampled, without special tokens."""
     actions: tuple[Action, ...]
-    """The calls in it, in order; empty in the last answer, and where none could be read."""
+    """The calls in it that were played, in order; empty where it has none that could be read."""
     results: tuple[Step, ...]
-    """One per action; one of kind `format` where no action could be read."""
+    """One per action, then one of kind `format` where a call could not be read. Observations are
+    cut as the policy reads them.
+    """
     start: int
     """Position in `Attempt.response_ids` of its first sampled token."""
     end: int
-    """One past its last sampled token; the observation's tokens follow."""
+    """One past its last sampled token; the observation's tokens follow, if another step does."""
+    acted: tuple[int, int] = (0, 0)
+    """[start, end) in `Attempt.response_ids` of its calls, or of the answer that is the action."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +145,7 @@ class Trajectory:
     """The steps of one attempt, as an environment grades them."""
 
     steps: tuple[PlayedStep, ...]
+    """At least one."""
     end: EndReason
     state: Any = None
     """The environment's state after the last step, while it is open: for `grade` alone."""
@@ -172,6 +178,17 @@ class Attempt:
     """True if the policy stopped by itself, False if it was cut off at the token limit."""
     info: Mapping[str, Any] = field(default_factory=dict)
     """What the sampler reports beside the tokens (weight version, preemptions)."""
+    trajectory: Trajectory | None = None
+    """The steps of an attempt at an `ActingEnv`, without their state; None: one answer. Response
+    ids then hold the observations too, with log-prob 0, and `text` shows all of it to readers.
+    """
+
+    @property
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        """[start, end) of each stretch of response ids that the policy sampled."""
+        if self.trajectory is None:
+            return ((0, len(self.response_ids)),)
+        return tuple((step.start, step.end) for step in self.trajectory.steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +218,9 @@ class Feedback:
     """
     original: str | None = None
     """The provider's text, where the leak guard replaced it."""
+    notes: tuple[Note, ...] = ()
+    """The parts of the text that the environment addressed to steps of a trajectory; empty where
+    it addressed none, or where the text was replaced."""
 
     def __post_init__(self) -> None:
         """Whoever wrote it (a judge, a person, a record, a program): it can be tokenised, logged

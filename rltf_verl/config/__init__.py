@@ -37,6 +37,7 @@ __all__ = [
     "ConfigError",
     "CritiqueConfig",
     "DistillConfig",
+    "EndsConfig",
     "EpisodeConfig",
     "EpisodeLogConfig",
     "FeedbackConfig",
@@ -76,6 +77,31 @@ class RewardConfig:
 
 
 Quote = Literal["answer", "all", "none"]
+Counts = Literal["grade", "zero", "leave_out"]
+
+
+@dataclass(frozen=True)
+class EndsConfig:
+    """What an attempt at an environment with steps counts, by the reason for its end: its grade,
+    zero, or nothing (`leave_out`: it is neither right nor wrong, and stays in the denominator).
+    """
+
+    done: Counts = "grade"
+    """The environment ended it."""
+    answered: Counts = "grade"
+    """An answer without a call."""
+    steps: Counts = "grade"
+    """The limit on answers."""
+    length: Counts = "grade"
+    """An answer was cut off at the token limit."""
+    context: Counts = "grade"
+    """An observation left no room for another answer."""
+    deadline: Counts = "grade"
+    """The limit on the seconds of a step or of all steps."""
+    invalid: Counts = "grade"
+    """The limit on invalid actions in a row."""
+    environment_error: Counts = "leave_out"
+    """The environment failed."""
 
 
 @dataclass(frozen=True)
@@ -112,6 +138,7 @@ class EpisodeConfig:
     """Episodes 2i and 2i+1 sample the same first answer, for providers that treat the two
     differently (`paired`).
     """
+    ends: EndsConfig = field(default_factory=EndsConfig)
 
     def val_horizon(self, step: int, test_freq: int, last_step: int | None) -> int:
         """Answer turns of the episodes of a validation.

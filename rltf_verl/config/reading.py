@@ -62,7 +62,10 @@ def build(cls: type, prefix: str, values: Mapping[str, Any]) -> Any:
     hints = type_hints(cls, include_extras=True)
     typed = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
     for key, value in typed.items():
-        _check_value(prefix + key, value, hints[key])
+        kind = hints[key]
+        if dataclasses.is_dataclass(kind) and isinstance(value, Mapping):
+            typed[key] = build(kind, f"{prefix}{key}.", value)  # type: ignore[arg-type]
+        _check_value(prefix + key, value, kind)
     return cls(**typed)
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, ParamSpec, TypeVar, cast
 
-from rltf_verl.envs.base import Env, GradesAsync
-from rltf_verl.types import Grade, Problem
+from rltf_verl.envs.base import ActingEnv, Env, FeedbackLevel, GradesAsync
+from rltf_verl.types import Grade, Note, PlayedStep, Problem, Trajectory
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -41,3 +41,45 @@ async def grade(env: Env, problem: Problem, text: str) -> Grade:
     if isinstance(env, GradesAsync):
         return await env.agrade(problem, text)
     return await call_env(env, env.grade, problem, text)
+
+
+def acting_env(env: Any) -> ActingEnv | None:
+    """The environment, where its attempts are trajectories."""
+    return cast(ActingEnv, env) if hasattr(env, "step") else None
+
+
+def grade_text(env: Env, problem: Problem, text: str) -> Grade:
+    """The verdict on an answer; where attempts are trajectories, on one that is only this answer.
+    Raises whatever the environment raises.
+    """
+    acting = acting_env(env)
+    if acting is None:
+        return env.grade(problem, text)
+    state = acting.open(problem, 0)
+    try:
+        return acting.grade(problem, _answer_alone(text, state))
+    finally:
+        acting.close(state)
+
+
+def explain_text(env: Env, problem: Problem, text: str, grade: Grade, level: FeedbackLevel) -> str:
+    """`Env.explain` of an answer, as `grade_text`."""
+    acting = acting_env(env)
+    if acting is None:
+        return env.explain(problem, text, grade, level)
+    return notes_text(acting.explain(problem, _answer_alone(text), grade, level))
+
+
+def _answer_alone(text: str, state: Any = None) -> Trajectory:
+    return Trajectory((PlayedStep(text, (), (), 0, 0),), "answered", state)
+
+
+def notes_text(notes: Sequence[Note]) -> str:
+    """Feedback on a trajectory as one text, each note on a step with its number.
+
+    >>> notes_text([Note("Look first.", 0), Note("All in all, too slow.")])
+    'Step 1: Look first.\\nAll in all, too slow.'
+    """
+    return "\n".join(
+        note.text if note.step is None else f"Step {note.step + 1}: {note.text}" for note in notes
+    )

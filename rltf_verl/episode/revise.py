@@ -73,7 +73,7 @@ async def revise(
     return Revision(ids, (*so_far, message), message["content"], span=inserted_span(without, ids))
 
 
-def inserted_span(without: Sequence[int], with_it: Sequence[int]) -> tuple[int, int]:
+def inserted_span(without: Sequence[object], with_it: Sequence[object]) -> tuple[int, int]:
     """[start, end) of what stands in `with_it` and not in `without`, by their common beginning and
     end.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import groupby
 
 from rltf_verl.types import CONTEXT, Attempt, Episode, Role, Row
 
@@ -43,25 +44,33 @@ def first_prompt_row(episode: Episode, turn: int, role: int) -> Row:
 def whole_row(
     role: int, attempt: Attempt, prompt_ids: tuple[int, ...], turn: int, reward: float
 ) -> Row:
-    """A row whose tokens all have one role and are credited with one turn."""
+    """A row whose sampled tokens all have one role; observations are context. All tokens are
+    credited with one turn.
+    """
     n = len(attempt.response_ids)
+    roles = [CONTEXT] * n
+    for start, end in attempt.spans:
+        roles[start:end] = [int(role)] * (end - start)
     rewards = (*([0.0] * (n - 1)), reward)
     return Row(
-        prompt_ids, attempt.response_ids, (int(role),) * n, (turn,) * n, attempt.log_probs, rewards
+        prompt_ids, attempt.response_ids, tuple(roles), (turn,) * n, attempt.log_probs, rewards
     )
 
 
-def attempt_spans(row: Row) -> dict[int, tuple[int, int]]:
-    """Turn -> [start, end) of its tokens in an attempt row.
+def attempt_spans(row: Row) -> dict[int, list[tuple[int, int]]]:
+    """Turn -> [start, end) of each stretch of its tokens in an attempt row.
 
     Example:
-        >>> attempt_spans(Row((1,), (2, 3, 4, 5), (0, 0, -1, 0), (0, 0, 0, 1), None, (0.0,) * 4))
-        {0: (0, 2), 1: (3, 4)}
+        >>> attempt_spans(Row((1,), (2, 3, 4, 5), (0, -1, 0, 0), (0, 0, 0, 1), None, (0.0,) * 4))
+        {0: [(0, 1), (2, 3)], 1: [(3, 4)]}
     """
-    spans: dict[int, tuple[int, int]] = {}
-    for i, (role, turn) in enumerate(zip(row.role, row.turn, strict=True)):
+    spans: dict[int, list[tuple[int, int]]] = {}
+    start = 0
+    for (role, turn), tokens in groupby(zip(row.role, row.turn, strict=True)):
+        end = start + sum(1 for _ in tokens)
         if role == Role.ATTEMPT:
-            spans[turn] = (spans.get(turn, (i, i))[0], i + 1)
+            spans.setdefault(turn, []).append((start, end))
+        start = end
     return spans
 
 

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 from rltf_verl.envs.base import GradeUnavailable
+from rltf_verl.envs.waiting import acting_env
 from rltf_verl.envs.waiting import grade as grade_of
+from rltf_verl.episode.acting import Stage, play
 from rltf_verl.episode.failure_log import log_once
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.revise import Revision, revise, with_span
@@ -21,7 +23,7 @@ from rltf_verl.episode.teacher import with_teachers
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, ask
 from rltf_verl.feedback.group import Group
 from rltf_verl.feedback.sentences import CorrectnessProvider
-from rltf_verl.policy import Policy
+from rltf_verl.policy import ActingPolicy, Policy
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Message, Problem, StopReason, Turn
 
 _FALLBACK = CorrectnessProvider()
@@ -120,11 +122,10 @@ class _Tree:
         prompt: str | None = None,
     ) -> _Node:
         """Sample the next attempt and, unless the episode ends there, what follows it."""
-        attempt = await self.policy.sample(prompt_ids, self.seed_of(place_of(len(before), branch)))
-        turn = replace(await _graded(self.parts, self.problem, attempt), prompt=prompt)
+        turn = replace(await self._attempted(prompt_ids, len(before), branch), prompt=prompt)
         if self.group is not None:
             self.group.graded(
-                self.session_id, len(before), attempt.text, correct=turn.grade.correct
+                self.session_id, len(before), turn.attempt.text, correct=turn.grade.correct
             )
         if turn.stop is not None:
             return _Node(turn)
@@ -155,6 +156,26 @@ class _Tree:
             for b in branches
         ]
         return _Node(turn, await _gather_or_cancel(below))
+
+    async def _attempted(self, prompt_ids: tuple[int, ...], turn: int, branch: int) -> Turn:
+        """One attempt with its grade: an answer, or a trajectory where the environment acts."""
+        acting = acting_env(self.parts.env)
+        if acting is None:
+            attempt = await self.policy.sample(prompt_ids, self.seed_of(place_of(turn, branch)))
+            grading = grade_of(self.parts.env, self.problem, attempt.text)
+            return await _graded(self.parts, self.problem, attempt, grading)
+
+        def seed_of_step(step: int) -> int:
+            return self.seed_of(place_of(turn, branch, f"step{step}" if step else ""))
+
+        stage = await Stage.opened(acting, self.problem)
+        try:
+            policy = cast(ActingPolicy, self.policy)
+            attempt = await play(stage, policy, prompt_ids, seed_of_step)
+            grading = stage.grade(attempt, self.parts.config.episode.ends)
+            return await _graded(self.parts, self.problem, attempt, grading)
+        finally:
+            await stage.close()
 
     def _stop_when_solved(self) -> bool:
         episode = self.parts.config.episode
@@ -249,9 +270,11 @@ async def _gather_or_cancel(plays: Sequence[Coroutine[Any, Any, _Node]]) -> list
             task.cancel()
 
 
-async def _graded(parts: Parts, problem: Problem, attempt: Attempt) -> Turn:
+async def _graded(
+    parts: Parts, problem: Problem, attempt: Attempt, grading: Awaitable[Grade]
+) -> Turn:
     try:
-        grade = await grade_of(parts.env, problem, attempt.text)
+        grade = await grading
     except GradeUnavailable as error:
         return Turn(
             attempt, Grade(correct=False, format_ok=True), 0.0, stop="ungraded", error=error.cause

@@ -166,4 +166,6 @@ def because(provider: str, what: str, error: BaseException) -> FeedbackUnavailab
 def _without_secrets(feedback: Feedback) -> Feedback:
     text = secrets_here().clean(feedback.text)
     # The tokens of a critique would be those of the words that are gone.
-    return feedback if text == feedback.text else replace(feedback, text=text, attempt=None)
+    return (
+        feedback if text == feedback.text else replace(feedback, text=text, attempt=None, notes=())
+    )

@@ -75,7 +75,7 @@ class SiblingsProvider:
             return feedback
         remarks = [remark] if group is None else await group.remarks(turn, self.wait_s)
         text = await _fitting(request, [each.text for each in remarks])
-        return replace(feedback, text=text, provider=self.name)
+        return replace(feedback, text=text, provider=self.name, notes=())
 
 
 async def _fitting(request: FeedbackRequest, remarks: Sequence[str]) -> str:

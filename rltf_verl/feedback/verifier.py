@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rltf_verl.envs.base import LEVELS, FeedbackLevel
-from rltf_verl.envs.waiting import graded_part
+from rltf_verl.envs.waiting import acting_env, graded_part, notes_text
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, Subject, because
 from rltf_verl.registry import require_choice
 from rltf_verl.texts import clean_text
-from rltf_verl.types import Feedback
+from rltf_verl.types import Feedback, Note
 
 
 class VerifierProvider:
@@ -57,9 +57,15 @@ class VerifierProvider:
         """
         env, turn = request.env, request.turns[-1]
         level = self.level_of(len(request.turns) - 1)
+        acting, trajectory = acting_env(env), turn.attempt.trajectory
+        notes: tuple[Note, ...] = ()
         try:
-            attempt = graded_part(turn.attempt.text)
-            text = clean_text(env.explain(request.problem, attempt, turn.grade, level))
+            if acting is not None and trajectory is not None:
+                notes = tuple(acting.explain(request.problem, trajectory, turn.grade, level))
+                text = clean_text(notes_text(notes))
+            else:
+                attempt = graded_part(turn.attempt.text)
+                text = clean_text(env.explain(request.problem, attempt, turn.grade, level))
         except (
             Exception
         ) as error:  # environments are user code; their failure must not cost the episode
@@ -67,7 +73,8 @@ class VerifierProvider:
         else:
             if text.strip():
                 quotes = level == "hint" and bool(getattr(env, "quotes_others", False))
-                return Feedback(text, self.name, sees_reference=quotes or level == "full")
+                sees = quotes or level == "full"
+                return Feedback(text, self.name, sees_reference=sees, notes=notes)
             cause = f"explain() of environment {env.name} is empty at level {level}"
             failure = FeedbackUnavailable(self.name, cause)
         raise failure

@@ -37,9 +37,18 @@ class LogitDistill(Objective[LogitDistillConfig]):
     Settings = LogitDistillConfig
 
     def with_roles(self, policy: Policy, row: Row, episode: Episode) -> Row:
-        """With the prompts that the teacher of its attempts reads."""
-        spans = [(span, episode.turns[turn].teacher) for turn, span in attempt_spans(row).items()]
-        return replace(row, teachers=tuple(TeacherSpan(*s, t.ids) for s, t in spans if t))
+        """With the prompts that the teacher of its attempts reads: before a later stretch of a
+        trajectory, the attempt up to there too.
+        """
+        teachers: list[TeacherSpan] = []
+        for turn, spans in attempt_spans(row).items():
+            teacher, begin = episode.turns[turn].teacher, spans[0][0]
+            if teacher is not None:
+                teachers += [
+                    TeacherSpan(start, end, teacher.ids + row.response_ids[begin:start])
+                    for start, end in spans
+                ]
+        return replace(row, teachers=tuple(teachers))
 
     def trained_episodes(self, episodes: EpisodeBatch) -> torch.Tensor:
         """[S] bool: where an attempt has a teacher, and the gate leaves it a weight."""

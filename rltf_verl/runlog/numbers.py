@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from rltf_verl.feedback import provider_names
 from rltf_verl.runlog.turns import Record, answer, feedback_failed, format_ok, says_nothing
-from rltf_verl.types import TECHNICAL_STOPS
+from rltf_verl.types import END_REASONS, TECHNICAL_STOPS
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -82,6 +82,12 @@ class TurnFacts:
     """Reward before shaping; the log does not have it."""
     version: float = -1.0
     """Training step of the oldest parameters that sampled it; −1: not known."""
+    steps: float = 0.0
+    """Answers of a trajectory; 0: the attempt is one answer."""
+    end: float = -1.0
+    """Why the trajectory ended, as a position in `END_REASONS`; −1: it is one answer."""
+    drifts: float = 0.0
+    """Observations before which the template did not keep the sampled tokens."""
 
 
 def turn_facts(turns: Sequence[Record]) -> list[TurnFacts]:
@@ -124,6 +130,9 @@ def _facts(turn: Record, *, changed: bool, repeated: bool) -> TurnFacts:
         feedback_leak=leak,
         feedback_provider=provider,
         has_teacher=float(turn.get("teacher") is not None),
+        steps=float(len(turn.get("steps", ()))),
+        end=float(END_REASONS.index(turn["end"]) if "end" in turn else -1),
+        drifts=float(turn.get("num_drifts", 0)),
     )
 
 
@@ -239,6 +248,19 @@ class EpisodeTable:
             by_provider = looked & (fact["feedback_provider"] == i)
             numbers[f"leak_share/{names[i]}"] = self._cases(fact["feedback_leak"], by_provider)
         return numbers
+
+    def steps(self) -> dict[str, Cases]:
+        """Numbers of the trajectories."""
+        fact = self.fact
+        played = fact["end"] >= 0
+        return {
+            "mean": self._cases(fact["steps"], played),
+            "drift": self._cases(fact["drifts"], played),
+            **{
+                f"ends/{reason}": self._cases(fact["end"] == i, played)
+                for i, reason in enumerate(END_REASONS)
+            },
+        }
 
     @cached_property
     def parent(self) -> Integers:

@@ -48,6 +48,7 @@ def turn_record(turn: Turn) -> dict[str, Any]:
         "withheld": _feedback_record(turn.withheld),
         "weight_version": turn.attempt.info.get("max_global_steps"),
         **({} if turn.teacher is None else {"teacher": _teacher_record(turn.teacher)}),
+        **_trajectory_record(turn.attempt),
     }
 
 
@@ -56,6 +57,14 @@ def _task(problem: Problem) -> dict[str, Any] | None:
     say).
     """
     return dict(problem.data) if len(json.dumps(dict(problem.data))) <= MAX_TASK else None
+
+
+def _trajectory_record(attempt: Attempt) -> dict[str, Any]:
+    if attempt.trajectory is None:
+        return {}
+    steps = [asdict(step) for step in attempt.trajectory.steps]
+    drifts = attempt.info.get("num_drifts", 0)
+    return {"end": attempt.trajectory.end, "num_drifts": drifts, "steps": steps}
 
 
 def _ids(attempt: Attempt) -> dict[str, Any]:
@@ -74,5 +83,6 @@ def _feedback_record(feedback: Feedback | None) -> dict[str, Any] | None:
     if feedback is None:
         return None
     # Not asdict: it would copy the sampled tokens too, only to throw them away.
-    names = (f.name for f in fields(feedback) if f.name not in ("attempt", "span"))
-    return {name: getattr(feedback, name) for name in names}
+    names = (f.name for f in fields(feedback) if f.name not in ("attempt", "span", "notes"))
+    notes = {"notes": [asdict(note) for note in feedback.notes]} if feedback.notes else {}
+    return {name: getattr(feedback, name) for name in names} | notes

@@ -24,8 +24,8 @@ def episode_metrics(facts: torch.Tensor, horizon: int) -> dict[str, float]:
         horizon: most turns of a line.
 
     Returns:
-        `rltf/turn_k/…`, `rltf/session/…`, `rltf/feedback/…`, `rltf/grader/…`; what has no
-        denominator is left out.
+        `rltf/turn_k/…`, `rltf/session/…`, `rltf/feedback/…`, `rltf/grader/…`,
+        `rltf/steps/…`; what has no denominator is left out.
     """
     table = episode_table(facts)
     metrics = {
@@ -44,6 +44,7 @@ def episode_metrics(facts: torch.Tensor, horizon: int) -> dict[str, float]:
             metrics |= _named(name, _of_turn(table, k))
     metrics |= _named("rltf/session", {"friction": table.friction()})
     metrics |= _named("rltf/grader", table.graders())
+    metrics |= _named("rltf/steps", table.steps())
     return metrics | _named("rltf/feedback", table.feedback())
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import os
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, cached_property, partial
@@ -18,6 +19,8 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
+from verl.experimental.agent_loop.tool_parser import ToolParser
+from verl.tools.schemas import OpenAIFunctionToolSchema
 from verl.utils.fs import copy_to_local
 from verl.utils.model import get_generation_config
 from verl.utils.tokenizer.continuous_token import ContinuousTokenBuilder
@@ -26,16 +29,20 @@ from rltf_verl.adapters.compat import ENGINES_WITH_SEEDS
 from rltf_verl.adapters.metrics.validation import averaged_info, unaveraged_info
 from rltf_verl.adapters.queue.columns import DRAW, RowOutput, episode_facts, row_columns
 from rltf_verl.adapters.queue.token_texts import token_texts
-from rltf_verl.adapters.rollout.chat_form import ChatForm, after_answer, chat_form
+from rltf_verl.adapters.rollout.chat_form import USER, ChatForm, after_answer, chat_form
 from rltf_verl.config import ConfigError, EpisodeConfig, RLTFConfig
 from rltf_verl.data.schema import problem_of, text_of
+from rltf_verl.envs.waiting import acting_env
+from rltf_verl.episode.acting import first_messages
 from rltf_verl.episode.parts import Parts
+from rltf_verl.episode.revise import inserted_span
 from rltf_verl.episode.rows import attempt_rows
 from rltf_verl.episode.run import run_episode
 from rltf_verl.episode.seeds import seeds_of_episode
 from rltf_verl.feedback.group import Groups
 from rltf_verl.judge.gateway import Opener
 from rltf_verl.objectives.rows import episode_rows
+from rltf_verl.policy import Calls
 from rltf_verl.prompts.quote import control_tokens
 from rltf_verl.runlog.episodes import EpisodeLog
 from rltf_verl.types import CONTEXT, Attempt, Episode, Message, Problem, Row
@@ -122,6 +129,18 @@ def _end_tokens_of(
 
 
 @cache
+def _tool_parser(tokenizer: Any, name: str) -> ToolParser:
+    return ToolParser.get_tool_parser(name, tokenizer)
+
+
+def _tokens_of(tokenizer: Any, ids: tuple[int, ...], num_chars: int) -> int:
+    """How many of the tokens the beginning of their text takes, the last of them perhaps in part;
+    by bisection.
+    """
+    return bisect_left(range(len(ids)), num_chars, key=lambda n: len(tokenizer.decode(ids[:n])))
+
+
+@cache
 def _special_tokens(tokenizer: Any) -> tuple[str, ...]:
     return control_tokens(
         {str(token): token.special for token in tokenizer.added_tokens_decoder.values()}
@@ -149,11 +168,15 @@ class RLTFAgentLoop(AgentLoopBase):
         horizon = self._horizon(shared.config.episode, int(kwargs["global_steps"]), validate)
         problem = problem_of(shared.parts.env, kwargs)
         messages = _first_prompt(kwargs["raw_prompt"], problem.index)
+        acting = acting_env(shared.parts.env)
+        if acting is not None:
+            messages = await first_messages(acting, problem, messages)
         policy = VerlPolicy(
             self,
             sampling_params,
             f"{kwargs['uid']}_{kwargs['session_id']}",
             send_seeds=shared.config.seed is not None,
+            tools=() if acting is None else acting.tools,
         )
         size = self.rollout_config.val_kwargs.n if validate else self.rollout_config.n
         episode = await run_episode(
@@ -222,7 +245,15 @@ def _outputs(
 
 
 class VerlPolicy:
-    """`policy.Policy` on verl's rollout engine: ids in, ids out."""
+    """`policy.ActingPolicy` on verl's rollout engine: ids in, ids out.
+
+    Args:
+        loop: the agent loop, with tokenizer, token builder and engine.
+        sampling_params: verl's.
+        episode: id of its requests.
+        send_seeds: to engines that take them.
+        tools: schemas that every prompt has.
+    """
 
     def __init__(
         self,
@@ -230,21 +261,23 @@ class VerlPolicy:
         sampling_params: dict[str, Any],
         episode: str = "",
         send_seeds: bool = True,
+        tools: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         self._loop = loop
+        self._tools = [dict(tool) for tool in tools] or None
         self._tokenizer: Any = loop.tokenizer
         self._sampling_params = sampling_params
         self._episode = episode
         self._send_seeds = send_seeds and loop.rollout_config.name in ENGINES_WITH_SEEDS
         self.prompt_budget = int(loop.rollout_config.prompt_length)
+        self.response_budget = int(loop.rollout_config.response_length)
         self.special_tokens: tuple[str, ...] | None = _special_tokens(loop.tokenizer)
 
     async def encode(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """verl's own tokenisation of a first prompt, without its truncation."""
         builder = self._loop.continuous_token_builder
-        ids = await self._loop.loop.run_in_executor(
-            None, builder.build_initial_tokens, list(messages)
-        )
+        build = partial(builder.build_initial_tokens, list(messages), tools=self._tools)
+        ids = await self._loop.loop.run_in_executor(None, build)
         return tuple(int(i) for i in ids)
 
     async def encode_unthinking(self, messages: Sequence[Message]) -> tuple[int, ...]:
@@ -264,21 +297,82 @@ class VerlPolicy:
         (another one of the generation config), is ended first: the builder adds the separator of
         turns, not the end of one.
         """
+        return await self._appended(ids, list(messages), [dict(message)])
+
+    async def observe(
+        self, ids: tuple[int, ...], observations: Sequence[Message]
+    ) -> tuple[int, ...]:
+        """As `extend`. A builder reads no more of the messages before than their last roles, so one
+        exchange stands for all of them.
+        """
+        before = [USER, {"role": "assistant", "content": ""}]
+        return await self._appended(ids, before, list(observations))
+
+    async def _appended(
+        self, ids: tuple[int, ...], before: list[Message], added: list[Message]
+    ) -> tuple[int, ...]:
         builder = self._loop.continuous_token_builder
         end = self._chat_form.end_of_turn
-        ends_turn = ids[-1] == (end[-1] if end else self._tokenizer.eos_token_id)
-        before, ended = list(messages), [*ids, *(() if ends_turn else end)]
+        ends_turn = ids[-1] in (end[-1:] or (self._tokenizer.eos_token_id,))
+        ended = [*ids, *(() if ends_turn else end)]
 
-        def extended() -> tuple[int, ...]:
+        def appended() -> tuple[int, ...]:
             if type(builder) is not ContinuousTokenBuilder:
                 # A template that wants roles to alternate raises: verl renders the message alone.
                 with suppress(Exception):
-                    merged = builder.merge_context_tokens(before, [*before, message], ended)
+                    merged = builder.merge_context_tokens(
+                        before, [*before, *added], ended, tools=self._tools
+                    )
                     return tuple(int(i) for i in merged.token_ids)
             settings = builder.chat_template_kwargs
-            return (*ended, *after_answer(self._tokenizer, settings, message)[len(end) :])
+            return (*ended, *after_answer(self._tokenizer, settings, added)[len(end) :])
 
-        return await self._loop.loop.run_in_executor(None, extended)
+        return await self._loop.loop.run_in_executor(None, appended)
+
+    async def read_calls(self, ids: tuple[int, ...]) -> Calls:
+        """The calls that verl's parser finds (`rollout.multi_turn.format`)."""
+        tools = [OpenAIFunctionToolSchema.model_validate(tool) for tool in self._tools or ()]
+        content, calls = await self._parser.extract_tool_calls(list(ids), tools)
+        read = tuple((call.name, call.arguments) for call in calls)
+        return await self._loop.loop.run_in_executor(None, self._located, ids, content, read)
+
+    def _located(
+        self, ids: tuple[int, ...], content: str, calls: tuple[tuple[str, str], ...]
+    ) -> Calls:
+        """The calls with their place: the parser cuts them out of the text.
+
+        A parser leaves out a call that it cannot decode, so what is cut out, or begins a call, and
+        gives none, is malformed.
+        """
+        text = self._tokenizer.decode(ids)
+        start, end = inserted_span(content, text)
+        opening = getattr(self._parser, "tool_call_start_token", None)
+        begun = text.count(opening) if opening else int(end > start)
+        if not calls:
+            return Calls((), malformed=begun > 0)
+        first = _tokens_of(self._tokenizer, ids, start)
+        return Calls(calls, begun > len(calls), (first, _tokens_of(self._tokenizer, ids, end)))
+
+    async def clip(self, text: str, tokens: int) -> str:
+        """The text, without its middle where it has more tokens."""
+        if len(text.encode()) <= tokens:
+            return text
+        return await self._loop.loop.run_in_executor(None, self._clipped, text, tokens)
+
+    def _clipped(self, text: str, tokens: int) -> str:
+        half = tokens // 2
+        ids = self._tokenizer.encode(text, add_special_tokens=False)
+        if len(ids) <= tokens:
+            return text
+        head, tail = (
+            self._tokenizer.decode(ids[:half]),
+            self._tokenizer.decode(ids[half - tokens :]),
+        )
+        return f"{head}\n[… {len(ids) - tokens} tokens left out …]\n{tail}"
+
+    @property
+    def _parser(self) -> ToolParser:
+        return _tool_parser(self._tokenizer, self._loop.rollout_config.multi_turn.format)
 
     @property
     def _chat_form(self) -> ChatForm:
@@ -312,9 +406,17 @@ class VerlPolicy:
         """Without special tokens."""
         return tuple(token_texts(partial(self._tokenizer.decode, skip_special_tokens=True), ids))
 
-    async def sample(self, prompt_ids: tuple[int, ...], seed: int) -> Attempt:
+    async def sample(
+        self, prompt_ids: tuple[int, ...], seed: int, max_tokens: int | None = None
+    ) -> Attempt:
         """One answer from the engine, with its log-probs as the engine reports them."""
         params = dict(self._sampling_params)
+        if max_tokens is not None:
+            params["max_tokens"] = max_tokens
+        ends = self._end_tokens
+        if self._tools and (stops := self._parser.stop_token_ids):
+            ends = ends | set(stops)
+            params["stop_token_ids"] = [*(params.get("stop_token_ids") or ()), *stops]
         if self._send_seeds:
             params["seed"] = seed
         output = await self._loop.server_manager.generate(
@@ -330,7 +432,7 @@ class VerlPolicy:
             response_ids=ids,
             log_probs=tuple(output.log_probs) if output.log_probs else None,
             text=self._tokenizer.decode(ids, skip_special_tokens=True),
-            ended=ids[-1] in self._end_tokens,
+            ended=ids[-1] in ends,
             info={k: output.extra_fields.get(k) for k in ("min_global_steps", "max_global_steps")},
         )
 

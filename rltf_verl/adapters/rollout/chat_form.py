@@ -4,7 +4,7 @@ thoughts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,14 +51,14 @@ def chat_form(tokenizer: Any, settings: Mapping[str, Any]) -> ChatForm:
 
 
 def after_answer(
-    tokenizer: Any, settings: Mapping[str, Any], message: Mapping[str, str]
+    tokenizer: Any, settings: Mapping[str, Any], added: Sequence[Mapping[str, str]]
 ) -> tuple[int, ...]:
-    """Tokens between an answer and the next one: the answer's end, the message, the header of the
-    next answer.
+    """Tokens between an answer and the next one: the answer's end, the added messages, the header
+    of the next answer.
     """
 
     def rendered(before: list[dict[str, str]]) -> str:
-        messages = [*before, {"role": "assistant", "content": ANSWER}, dict(message)]
+        messages = [*before, {"role": "assistant", "content": ANSWER}, *map(dict, added)]
         text = apply_chat_template(
             tokenizer, messages, tokenize=False, add_generation_prompt=True, **settings
         )

@@ -110,7 +110,7 @@ class GuardedProvider:
         if not any(c.isalnum() for c in cut) or await self._leaks(request, cut):
             raise self._dropped(said)
         # The tokens of a critique are those of the words that are gone.
-        return replace(said, text=cut, original=said.text, attempt=None)
+        return replace(said, text=cut, original=said.text, attempt=None, notes=())
 
     def _dropped(self, said: Feedback) -> FeedbackUnavailable:
         cause = (

@@ -1,0 +1,413 @@
+"""An attempt that is a trajectory: the policy acts, the environment answers, until an end reason.
+
+Whatever an environment does (raise, stall, flood, exit) ends at most its own trajectory. Each of
+its calls runs in a thread of its own, which a stalled call keeps and nobody waits for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from itertools import zip_longest
+from typing import Any, ParamSpec, TypeVar, cast
+from weakref import WeakKeyDictionary
+
+from rltf_verl.config import EndsConfig
+from rltf_verl.envs.base import ActingEnv, GradeUnavailable
+from rltf_verl.episode.failure_log import log_once
+from rltf_verl.episode.revise import inserted_span
+from rltf_verl.policy import ActingPolicy
+from rltf_verl.prompts.quote import quoted
+from rltf_verl.texts import clean_text, one_line, without_thoughts
+from rltf_verl.types import (
+    Action,
+    Attempt,
+    EndReason,
+    Grade,
+    Message,
+    PlayedStep,
+    Problem,
+    Step,
+    Trajectory,
+)
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+MOST_THREADS = 32
+"""Calls of environments at a time in one event loop; more would only share the interpreter."""
+CUT_OFF: tuple[EndReason, ...] = ("length", "context")
+"""Reasons that the policy did not choose: the attempt was cut off at a token limit."""
+NO_ACTION = "No action could be read in this answer."
+UNREAD = "unread"
+"""Name of the tool that answers `NO_ACTION`."""
+
+_slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+
+
+class OutOfTimeError(Exception):
+    """A call of the environment did not return in its time."""
+
+
+class EnvironmentExitError(Exception):
+    """The environment raised SystemExit or the like, which must not end the run."""
+
+
+async def first_messages(
+    env: ActingEnv, problem: Problem, messages: Sequence[Message]
+) -> list[Message]:
+    """The first prompt, with what the environment shows before the first action."""
+    stage = await Stage.opened(env, problem)
+    try:
+        shown = await stage.look()
+    finally:
+        await stage.close()
+    if not shown:
+        return list(messages)
+    last = messages[-1]
+    return [*messages[:-1], {**last, "content": f"{last['content']}\n\n{shown}"}]
+
+
+def world_seed(problem: Problem) -> int:
+    """Seed of the problem's states: all attempts at a problem meet the same world."""
+    text = json.dumps([problem.env, problem.index, dict(problem.data)], default=str)
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
+
+
+class Stage:
+    """The state of one attempt, and the seconds that it has used."""
+
+    def __init__(self, env: ActingEnv, problem: Problem) -> None:
+        self.env, self._problem = env, problem
+        self._state: Any = None
+        self._is_open = False
+        self._failure: Exception | None = None
+        self._used_s = 0.0
+
+    @classmethod
+    async def opened(cls, env: ActingEnv, problem: Problem) -> Stage:
+        """A fresh state. If the environment fails, so does the first step."""
+        stage = cls(env, problem)
+        await stage._take(env.open, problem, world_seed(problem))
+        return stage
+
+    async def _take(self, make: Callable[P, Any], *args: P.args, **kwargs: P.kwargs) -> None:
+        opening = _started(make, *args, **kwargs)
+        try:
+            self._state = await _result(opening, self.env.limits.attempt_s)
+            self._is_open = True
+        except Exception as error:
+            log_once("a trajectory ended", f"opening problem {self._problem.index}", error)
+            self._failure = error
+        finally:
+            if not self._is_open:
+                opening.add_done_callback(self._close_late)
+
+    def _close_late(self, opening: asyncio.Future[tuple[Any, BaseException | None]]) -> None:
+        if not opening.cancelled() and opening.result()[1] is None:
+            _started(self.env.close, opening.result()[0])
+
+    async def look(self) -> str | None:
+        """What the policy reads before its first action; None: nothing."""
+        with suppress(Exception):  # the same failure ends the attempts, where it is reported
+            shown = await self._called(self.env.look, self._state)
+            return None if shown is None else clean_text(shown)
+        return None
+
+    async def step(self, action: Action) -> Step:
+        """Do the action. Raises OutOfTimeError, and whatever the environment raises."""
+        limits = self.env.limits
+        start = time.monotonic()
+        try:
+            return await _in_thread(
+                min(limits.step_s, limits.attempt_s - self._used_s), self._step, action
+            )
+        finally:
+            self._used_s += time.monotonic() - start
+
+    def _step(self, action: Action) -> Step:
+        if self._failure is not None:
+            raise self._failure
+        step = self.env.step(self._state, action)
+        if not isinstance(step, Step):
+            raise TypeError(f"step() returned {type(step).__name__}, not a Step")
+        return replace(step, observation=clean_text(step.observation))
+
+    async def grade(self, attempt: Attempt, ends: EndsConfig) -> Grade:
+        """The verdict on the attempt, by what its end counts. Raises GradeUnavailable, and whatever
+        a grader raises.
+        """
+        trajectory = cast(Trajectory, attempt.trajectory)
+        counts = getattr(ends, trajectory.end)
+        if counts == "leave_out":
+            raise GradeUnavailable(f"the trajectory ended: {trajectory.end}")
+        if counts == "zero":
+            return Grade(correct=False, format_ok=True, score=0.0)
+        complete = replace(trajectory, state=self._state)
+        grade = await self._called(self.env.grade, self._problem, complete)
+        if not isinstance(grade, Grade):
+            raise TypeError(f"grade() returned {type(grade).__name__}, not a Grade")
+        return grade
+
+    async def close(self) -> None:
+        """Close the state, whatever became of it."""
+        if self._is_open:
+            self._is_open = False
+            closing = _started(self.env.close, self._state)
+            try:
+                await _result(closing, self.env.limits.step_s)
+            except Exception as error:
+                log_once("a state was not closed", f"problem {self._problem.index}", error)
+
+    async def _called(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        if self._failure is not None:
+            raise self._failure
+        return await _in_thread(self.env.limits.step_s, call, *args, **kwargs)
+
+
+async def _in_thread(seconds: float, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """`call(...)` in a thread. Raises OutOfTimeError, and what it raises."""
+    loop = asyncio.get_running_loop()
+    slot = _slots.setdefault(loop, asyncio.Semaphore(MOST_THREADS))
+    async with slot:
+        return await _result(_started(call, *args, **kwargs), seconds)
+
+
+def _started(
+    call: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> asyncio.Future[tuple[T | None, BaseException | None]]:
+    """The call in a daemon thread, which no exit of the process waits for."""
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[tuple[T | None, BaseException | None]] = loop.create_future()
+
+    def settle(value: T | None, error: BaseException | None) -> None:
+        if not result.done():
+            result.set_result((value, error))
+
+    def run() -> None:
+        value, failure = None, None
+        try:
+            value = call(*args, **kwargs)
+        except BaseException as error:
+            failure = error
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, value, failure)
+
+    threading.Thread(target=run, daemon=True, name="environment").start()
+    return result
+
+
+async def _result(
+    started: asyncio.Future[tuple[T | None, BaseException | None]], seconds: float
+) -> T:
+    await asyncio.wait({started}, timeout=max(seconds, 0.0))
+    if not started.done():
+        raise OutOfTimeError(f"no answer within {seconds:g} s")
+    value, error = started.result()
+    if error is None:
+        return cast(T, value)
+    if isinstance(error, Exception):
+        raise error
+    raise EnvironmentExitError(f"{type(error).__name__}: {error}")
+
+
+async def play(
+    stage: Stage,
+    policy: ActingPolicy,
+    prompt_ids: tuple[int, ...],
+    seed_of_step: Callable[[int], int],
+) -> Attempt:
+    """Play one attempt on a stage.
+
+    Args:
+        stage: its state.
+        policy: the sampler.
+        prompt_ids: the prompt.
+        seed_of_step: 0-based step -> sampling seed.
+
+    Raises:
+        Exception: whatever the sampler raises, and nothing that the environment does.
+    """
+    played = _Trajectory(stage, policy, prompt_ids, seed_of_step)
+    while (end := await played.next_step()) is None:
+        pass
+    return played.attempt(end)
+
+
+@dataclass
+class _Trajectory:
+    """A trajectory that is played."""
+
+    stage: Stage
+    policy: ActingPolicy
+    prompt_ids: tuple[int, ...]
+    seed_of_step: Callable[[int], int]
+    ids: tuple[int, ...] = ()
+    log_probs: list[float] | None = field(default_factory=list)
+    steps: list[PlayedStep] = field(default_factory=list)
+    infos: list[Mapping[str, Any]] = field(default_factory=list)
+    num_invalid: int = 0
+    """Invalid actions in a row."""
+    num_drifts: int = 0
+
+    async def next_step(self) -> EndReason | None:
+        """Sample an answer and play its actions; then the reason if the trajectory ends here."""
+        room = self.policy.response_budget - len(self.ids)
+        seed = self.seed_of_step(len(self.steps))
+        answer = await self.policy.sample(self.prompt_ids + self.ids, seed, room)
+        actions, malformed, span = await self._read(answer)
+        results: list[Step] = []
+        end: EndReason | None = None if answer.ended else "length"
+        for action, refusal in actions if end is None else ():
+            result, end = (refusal, None) if refusal is not None else await self._act(action)
+            results.append(result)
+            if end is not None:
+                break
+        if malformed and end is None:
+            results.append(Step(NO_ACTION, kind="format"))
+        self._append(answer, tuple(action for action, _ in actions)[: len(results)], results, span)
+        if end is not None:
+            return end
+        return "answered" if not results else self._limit(results) or await self._observe(results)
+
+    async def _read(
+        self, answer: Attempt
+    ) -> tuple[list[tuple[Action, Step | None]], bool, tuple[int, int]]:
+        """The answer's actions, each with the refusal of one that no environment can play; whether
+        a call could not be read; and where its actions stand.
+        """
+        tools = self.stage.env.tools
+        if not tools:
+            action = Action(without_thoughts(answer.text))
+            return [(action, None)], False, (0, len(answer.response_ids))
+        read = await self.policy.read_calls(answer.response_ids)
+        known = [str(tool["function"]["name"]) for tool in tools]
+        actions = [_action(answer.text, name, text, known) for name, text in read.calls]
+        return actions, read.malformed, read.span
+
+    async def _act(self, action: Action) -> tuple[Step, EndReason | None]:
+        try:
+            step = await self.stage.step(action)
+        except OutOfTimeError as error:  # its thread still has the state, so nothing can follow
+            return Step(str(error), kind="timeout"), "deadline"
+        except Exception as error:
+            log_once("a trajectory ended", f"environment {self.stage.env.name}", error)
+            cause = one_line(f"{type(error).__name__}: {error}", 500)
+            return Step(cause, kind="error"), "environment_error"
+        text = await self.policy.clip(step.observation, self.stage.env.limits.observation_tokens)
+        return replace(step, observation=text), "done" if step.done else None
+
+    def _append(
+        self,
+        answer: Attempt,
+        actions: tuple[Action, ...],
+        results: Sequence[Step],
+        span: tuple[int, int],
+    ) -> None:
+        start = len(self.ids)
+        self.ids += answer.response_ids
+        self._append_log_probs(answer.log_probs)
+        self.infos.append(answer.info)
+        for result in results:
+            invalid = result.kind in ("format", "error")
+            self.num_invalid = self.num_invalid + 1 if invalid else 0
+        acted = start + span[0], start + span[1]
+        self.steps.append(
+            PlayedStep(answer.text, actions, tuple(results), start, len(self.ids), acted)
+        )
+
+    def _append_log_probs(self, log_probs: Sequence[float] | None) -> None:
+        """A sampler that once reports none has none for the attempt."""
+        if log_probs is None:
+            self.log_probs = None
+        elif self.log_probs is not None:
+            self.log_probs += log_probs
+
+    def _limit(self, results: Sequence[Step]) -> EndReason | None:
+        limits = self.stage.env.limits
+        if self.num_invalid >= limits.invalid_actions:
+            return "invalid"
+        return "steps" if len(self.steps) >= limits.steps else None
+
+    async def _observe(self, results: Sequence[Step]) -> EndReason | None:
+        """Append the observations, unless they leave no room for another answer."""
+        before = self.prompt_ids + self.ids
+        after = await self.policy.observe(before, self._messages(results))
+        begin = len(before)
+        if after[:begin] != before:  # what was sampled stays, whatever the template makes of it
+            self.num_drifts += 1
+            begin = inserted_span(before, after)[0]
+        observed = after[begin:]
+        if len(self.ids) + len(observed) >= self.policy.response_budget:
+            return "context"
+        self.ids += observed
+        self._append_log_probs([0.0] * len(observed))
+        return None
+
+    def _messages(self, results: Sequence[Step]) -> list[Message]:
+        """One of a tool for each result; of the user where there are no tools."""
+        texts = [quoted(self.policy, result.observation) for result in results]
+        if not self.stage.env.tools:
+            return [{"role": "user", "content": text} for text in texts]
+        names = [action.tool or "" for action in self.steps[-1].actions]
+        named = zip_longest(names, texts, fillvalue=UNREAD)
+        return [{"role": "tool", "name": name, "content": text} for name, text in named]
+
+    def attempt(self, end: EndReason) -> Attempt:
+        """The attempt, ended for this reason."""
+        trajectory = Trajectory(tuple(self.steps), end)
+        num_sampled = sum(step.end - step.start for step in self.steps)
+        return Attempt(
+            self.prompt_ids,
+            self.ids,
+            None if self.log_probs is None else tuple(self.log_probs),
+            shown(trajectory),
+            ended=end not in CUT_OFF,
+            info={
+                **_merged(self.infos),
+                "num_drifts": self.num_drifts,
+                "num_tokens": num_sampled,
+            },
+            trajectory=trajectory,
+        )
+
+
+def _action(
+    answer: str, name: str, arguments: str, known: Sequence[str]
+) -> tuple[Action, Step | None]:
+    try:
+        decoded = json.loads(arguments)
+    except ValueError:
+        decoded = None
+    if not isinstance(decoded, dict):
+        refusal = Step(f"{name}: the arguments must be one JSON object", kind="format")
+        return Action(answer, name), refusal
+    if name not in known:
+        refusal = Step(f"no tool is called {name}; the tools are {', '.join(known)}", kind="error")
+        return Action(answer, name, decoded), refusal
+    return Action(answer, name, decoded), None
+
+
+def _merged(infos: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The last answer's, with the oldest and newest parameters that sampled any."""
+    merged = dict(infos[-1])
+    for key, choose in (("min_global_steps", min), ("max_global_steps", max)):
+        versions = [info[key] for info in infos if info.get(key) is not None]
+        if versions:
+            merged[key] = choose(versions)
+    return merged
+
+
+def shown(trajectory: Trajectory) -> str:
+    """The trajectory for readers: judges, people, the policy's next prompt."""
+    parts: list[str] = []
+    for number, step in enumerate(trajectory.steps, start=1):
+        parts.append(f"[step {number}]\n{step.text}")
+        parts += [f"[observation]\n{result.observation}" for result in step.results]
+    return "\n".join([*parts, f"[end: {trajectory.end}]"])

@@ -1,0 +1,246 @@
+"""Attempts that are trajectories: ends, limits, tokens and faults."""
+
+import asyncio
+import random
+import time
+
+import pytest
+
+from rltf_verl.config import EndsConfig, EpisodeConfig, RLTFConfig
+from rltf_verl.episode.rows import attempt_rows, first_prompt_row
+from rltf_verl.feedback.verifier import VerifierProvider
+from rltf_verl.types import CONTEXT, Role
+
+from ..support.acting_fakes import ActorEnv, ScriptedActor, call
+from ..support.episode_fakes import ScriptedProvider, parts_with, play_parts
+
+
+def played(answers, env=None, *, policy=None, provider=None, **episode):
+    """The episode of an actor that gives these answers; one attempt unless the test says more."""
+    env = env or ActorEnv()
+    policy = policy or ScriptedActor(answers)
+    parts = parts_with(
+        env,
+        provider or ScriptedProvider("do win"),
+        **{"horizon": 1, "revise": "compact", **episode},
+    )
+    return asyncio.run(play_parts(parts, policy))
+
+
+def only_turn(*args, **options):
+    (turn,) = played(*args, **options).turns
+    return turn
+
+
+WON = [call("ok"), call("win")]
+ENDS = {
+    "done": (WON, {}, "done", True),
+    "answered": ([call("ok"), "It is done."], {}, "answered", False),
+    "steps": ([call("ok")] * 2, {"steps": 2}, "steps", False),
+    "several calls in an answer": ([call("ok") + call("win") + call("ok")], {}, "done", True),
+    "the last call of the limit is played": ([call("win")], {"steps": 1}, "done", True),
+    "errors in a row": ([call("bad")] * 2, {"invalid_actions": 2}, "invalid", False),
+    "errors apart": ([call("bad"), call("ok"), call("bad"), call("win")], {"invalid_actions": 2},
+                     "done", True),
+    "calls that cannot be read": (["<call>{</call>"] * 3, {}, "invalid", False),
+    "a call that never closes": (["<call>{"] * 3, {}, "invalid", False),
+    "an unknown tool": ([call("win", "dig"), call("win")], {}, "done", True),
+    "one readable call of two": ([call("ok") + "<call>{</call>", call("win")], {}, "done", True),
+    "stall": ([call("stall")], {}, "deadline", False),
+    "attempt's seconds": ([call("slow")] * 2, {"attempt_s": 0.1}, "deadline", False),
+    "raise": ([call("raise")], {}, "environment_error", False),
+    "exit": ([call("exit")], {}, "environment_error", False),
+    "no step": ([call("nothing")], {}, "environment_error", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_every_end_has_its_reason(name):
+    answers, limits, end, correct = ENDS[name]
+    env = ActorEnv(**limits)
+    turn = only_turn(answers, env)
+    trajectory = turn.attempt.trajectory
+    assert trajectory is not None
+    assert (trajectory.end, turn.grade.correct) == (end, correct)
+    assert trajectory.state is None
+    assert len(trajectory.steps) == len(answers)
+    assert not any(world.open for world in env.worlds)
+    assert turn.stop == ("ungraded" if end == "environment_error" else "horizon" if not correct
+                         else "solved")  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["open", "look", "grade", "close"])
+def test_an_environment_that_exits_ends_its_attempt_alone(method):
+    env = ActorEnv()
+    env.fails = (method,)
+    turn = only_turn(WON, env)
+    assert turn.grade.correct == (method in ("look", "close"))
+    assert (turn.stop == "ungraded") == (method == "open")
+    assert len(turn.attempt.response_ids) > 0
+
+
+def test_a_state_that_opens_too_late_is_closed():
+    class Late(ActorEnv):
+        def open(self, problem, seed):
+            time.sleep(0.1)
+            return super().open(problem, seed)
+
+    env = Late(attempt_s=0.02)
+
+    async def play():
+        parts = parts_with(env, ScriptedProvider(), horizon=1)
+        await play_parts(parts, ScriptedActor(WON))
+        await asyncio.sleep(0.3)
+
+    asyncio.run(play())
+    assert [world.open for world in env.worlds] == [False]
+
+
+def test_a_cancelled_episode_closes_its_state():
+    env = ActorEnv(step_s=5.0)
+
+    async def play():
+        parts = parts_with(env, ScriptedProvider(), horizon=1)
+        task = asyncio.ensure_future(play_parts(parts, ScriptedActor([call("stall")])))
+        await asyncio.sleep(0.1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(play())
+    assert [world.open for world in env.worlds] == [False]
+
+
+@pytest.mark.parametrize(
+    ("counts", "correct", "stop"),
+    [("grade", True, "solved"), ("zero", False, "horizon"), ("leave_out", False, "ungraded")],
+)
+def test_what_an_end_counts_is_chosen(counts, correct, stop):
+    turn = only_turn(WON, ends=EndsConfig(done=counts))
+    assert (turn.grade.correct, turn.stop) == (correct, stop)
+    if counts == "zero":
+        assert turn.reward == 0.0
+
+
+def test_observations_are_cut_cleaned_and_defused():
+    policy = ScriptedActor([call("flood"), call("half"), call("win")])
+    policy.special_tokens = ("<|im_end|>",)
+    turn = only_turn(None, policy=policy)
+    flood, half, _ = turn.attempt.trajectory.steps
+    assert len(flood.results[0].observation) < 60
+    assert "\ud800" not in half.results[0].observation
+    observed = "".join(map(chr, turn.attempt.response_ids))
+    assert "[cut]" in observed
+    assert "<|im_end|>" not in observed
+
+
+def test_a_full_row_ends_the_attempt_before_anything_is_cut():
+    answers = [call("ok")] * 9
+    whole = only_turn([*answers[:3], call("win")]).attempt
+    for budget in range(10, len(whole.response_ids)):
+        attempt = only_turn(None, policy=ScriptedActor(answers, response_budget=budget)).attempt
+        end = attempt.trajectory.end
+        assert end in ("length", "context")
+        assert len(attempt.response_ids) <= budget
+        assert attempt.spans[-1][1] == len(attempt.response_ids), "the last token was sampled"
+        assert attempt.ended is False
+
+
+def test_drift_is_counted_and_the_sampled_tokens_stay():
+    attempts = [
+        only_turn(None, policy=ScriptedActor(WON, drifts=drifts)).attempt for drifts in (0, 1)
+    ]
+    assert [attempt.info["num_drifts"] for attempt in attempts] == [0, 1]
+    for attempt in attempts:
+        start, end = attempt.spans[0]
+        assert "".join(map(chr, attempt.response_ids[start:end])) == WON[0] + "\0"
+
+
+def test_without_tools_the_answer_is_the_action():
+    turn = only_turn(["<think>win</think>ok", "win"], ActorEnv(tools=()))
+    first, last = turn.attempt.trajectory.steps
+    assert [action.text for action in (*first.actions, *last.actions)] == ["ok", "win"]
+    assert "<user>ok!" in "".join(map(chr, turn.attempt.response_ids))
+
+
+def test_each_step_has_a_seed_and_attempts_share_their_world():
+    env = ActorEnv()
+    policy = ScriptedActor([call("ok"), "no", call("win")])
+    played(None, env, policy=policy, horizon=2)
+    places = [seed.to_bytes(20, "big").strip(b"\0").decode() for seed in policy.seeds]
+    assert places == ["0", "0/step1", "1"]
+    assert len({world.seed for world in env.worlds}) == 1
+
+
+def test_revisions_of_a_tree_have_states_apart():
+    env = ActorEnv()
+    answers = [call("ok"), "no", call("win"), call("win")]
+    episode = played(answers, env, horizon=2, branch_turn=1, branch_width=2)
+    assert [turn.grade.correct for turn in episode.turns] == [False, True, True]
+    assert [len(world.done) for world in env.worlds] == [1, 1, 1]
+
+
+def test_the_verifiers_notes_name_their_steps():
+    policy = ScriptedActor([call("ok"), "no", call("win")])
+    first, _ = played(None, policy=policy, provider=VerifierProvider(), horizon=2).turns
+    assert first.feedback.text == "Step 2: do win here\nand be quick"
+    assert [note.step for note in first.feedback.notes] == [1, None]
+    assert "[observation]\nok!" in policy.prompts[-1], "the next prompt shows the trajectory"
+
+
+def test_rows_train_what_was_sampled_and_nothing_else():
+    """Properties of random trajectories."""
+    rng = random.Random(0)
+    for _ in range(50):
+        words = rng.choices(["ok", "bad", "flood", "half"], k=rng.randrange(6))
+        answers = [call(word) * rng.randrange(1, 3) for word in words] + [
+            rng.choice(["no", WON[1]])
+        ]
+        env = ActorEnv(steps=rng.randrange(1, 8))
+        policy = ScriptedActor(answers * 2, response_budget=rng.choice([200, 5000]))
+        episode = played(None, env, policy=policy, horizon=2)
+        for k, turn in enumerate(episode.turns):
+            attempt = turn.attempt
+            sampled = [start <= i < end for i in range(len(attempt.response_ids))
+                       for start, end in [_span_at(attempt.spans, i)]]  # fmt: skip
+            row = first_prompt_row(episode, k, Role.DISTILL)
+            assert [role != CONTEXT for role in row.role] == sampled
+            assert len(row.log_probs) == len(row.role) == len(row.turn) == len(row.rewards)
+            assert [p != 0 for p in row.log_probs] == sampled
+            assert row.role[-1] == Role.DISTILL
+            assert attempt.info["num_tokens"] == sum(sampled)
+        for row in attempt_rows(episode):
+            assert [p != 0 for p in row.log_probs] == [role == Role.ATTEMPT for role in row.role]
+
+
+def _span_at(spans, i):
+    return next(((start, end) for start, end in spans if i < end), (0, 0))
+
+
+def test_faults_of_many_episodes_cost_no_sibling():
+    env = ActorEnv(step_s=0.1)
+    rng = random.Random(1)
+    faults = ["stall", "raise", "exit", "flood", "nothing"]
+
+    async def play(word):
+        parts = parts_with(env, ScriptedProvider(), horizon=1)
+        return await play_parts(parts, ScriptedActor([call("ok"), call(word), call("win")]))
+
+    async def play_all():
+        words = [rng.choice(faults) if rng.random() < 0.1 else "ok" for _ in range(300)]
+        return words, await asyncio.gather(*map(play, words))
+
+    words, episodes = asyncio.run(play_all())
+    for word, episode in zip(words, episodes, strict=True):
+        assert episode.turns[0].grade.correct == (word in ("ok", "flood"))
+    assert not any(world.open for world in env.worlds)
+
+
+ENV = {"env": {"name": "binary_matrix"}, "feedback": {"provider": "verifier"}}
+
+
+def test_ends_are_settings():
+    config = RLTFConfig.from_mapping({**ENV, "episode": {"ends": {"length": "zero"}}})
+    assert config.episode == EpisodeConfig(ends=EndsConfig(length="zero"))
+    with pytest.raises(ValueError, match=r"rltf\.episode\.ends\.length"):
+        RLTFConfig.from_mapping({**ENV, "episode": {"ends": {"length": "half"}}})
