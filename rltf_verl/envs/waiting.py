@@ -40,7 +40,7 @@ async def grade(env: Env, problem: Problem, text: str) -> Grade:
     text = graded_part(text)
     if isinstance(env, GradesAsync):
         return await env.agrade(problem, text)
-    return await call_env(env, env.grade, problem, text)
+    return await call_env(env, grade_text, env, problem, text)
 
 
 def acting_env(env: Any) -> ActingEnv | None:

@@ -23,7 +23,7 @@ from rltf_verl.envs.base import ActingEnv, GradeUnavailable
 from rltf_verl.episode.failure_log import log_once
 from rltf_verl.episode.revise import inserted_span
 from rltf_verl.policy import ActingPolicy
-from rltf_verl.prompts.quote import quoted
+from rltf_verl.prompts.quote import defused, quoted
 from rltf_verl.texts import clean_text, one_line, without_thoughts
 from rltf_verl.types import (
     Action,
@@ -405,9 +405,9 @@ def _merged(infos: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def shown(trajectory: Trajectory) -> str:
-    """The trajectory for readers: judges, people, the policy's next prompt."""
+    """The trajectory without thoughts, for readers: judges, people, the policy's next prompt."""
     parts: list[str] = []
     for number, step in enumerate(trajectory.steps, start=1):
-        parts.append(f"[step {number}]\n{step.text}")
-        parts += [f"[observation]\n{result.observation}" for result in step.results]
+        parts.append(f"[step {number}]\n{without_thoughts(step.text)}")
+        parts += [f"[observation]\n{defused(result.observation)}" for result in step.results]
     return "\n".join([*parts, f"[end: {trajectory.end}]"])

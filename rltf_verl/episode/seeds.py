@@ -66,8 +66,11 @@ def seeds_of_episode(
     nothing else.
     """
 
+    first = place_of(0), place_of(0, 0, "step")
+
     def seed_of(place: str) -> int:
-        own = session_id - session_id % 2 if pair_sessions and place == place_of(0) else session_id
+        shares = pair_sessions and (place == first[0] or place.startswith(first[1]))
+        own = session_id - session_id % 2 if shares else session_id
         return sampling_seed(
             base or 0,
             validate=validate,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from omegaconf import DictConfig
 from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
@@ -37,8 +38,11 @@ class _Loop:
 class ToldPolicy(VerlPolicy):
     """`rltf_verl.tools.plan.play.Teller`: says at each place of an episode what it was told to."""
 
-    def __init__(self, config: DictConfig, model: Model) -> None:
-        super().__init__(_Loop(config, model), {}, send_seeds=False)  # type: ignore[arg-type]
+    def __init__(
+        self, config: DictConfig, model: Model, tools: Sequence[Mapping[str, Any]] = ()
+    ) -> None:
+        loop: Any = _Loop(config, model)
+        super().__init__(loop, {}, send_seeds=False, tools=tools)
         self.answers: Mapping[int, str] = {}
         self.asked: dict[int, tuple[int, ...]] = {}
 
@@ -54,11 +58,13 @@ class ToldPolicy(VerlPolicy):
         """Tokens of a text."""
         return len(self._tokenizer.encode(text, add_special_tokens=False))
 
-    async def sample(self, prompt_ids: tuple[int, ...], seed: int) -> Attempt:
+    async def sample(
+        self, prompt_ids: tuple[int, ...], seed: int, max_tokens: int | None = None
+    ) -> Attempt:
         """The answer of that seed, with all that an engine reports."""
         self.asked[seed] = prompt_ids
         text = self.answers[seed]
-        ids = await self.encode_answer(text)
+        ids = (await self.encode_answer(text))[:max_tokens]
         ended = ids[-1] == self._tokenizer.eos_token_id
         steps = dict.fromkeys(("min_global_steps", "max_global_steps"), 0)
         return Attempt(prompt_ids, ids, (0.0,) * len(ids), text, ended, steps)

@@ -346,6 +346,8 @@ class VerlPolicy:
         """
         text = self._tokenizer.decode(ids)
         start, end = inserted_span(content, text)
+        while 0 < start < end and text[start - 1] == text[end - 1]:  # `<` may begin both sides
+            start, end = start - 1, end - 1
         opening = getattr(self._parser, "tool_call_start_token", None)
         begun = text.count(opening) if opening else int(end > start)
         if not calls:

@@ -13,6 +13,7 @@ from rltf_verl.adapters.startup.rules import ACTOR, ROLLOUT
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.data.schema import files_of, first_rows, problem_of, text_of
 from rltf_verl.envs.dry_run import DryRun, OutOfTimeError
+from rltf_verl.envs.waiting import explain_text, grade_text
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.teacher import known_beforehand
 from rltf_verl.feedback.judge_prompt import longest_feedback
@@ -287,10 +288,10 @@ class _Explanations:
         levels = [level] if isinstance(level, str) else level
         try:
             with self.dry_run.timed(SHARE if self.longest else 1.0):
-                grade = env.grade(problem, "")
+                grade = grade_text(env, problem, "")
         except OutOfTimeError:
             self.num_guessed += 1
             return self.longest
-        text = max((env.explain(problem, "", grade, each) for each in levels), key=len)
+        text = max((explain_text(env, problem, "", grade, each) for each in levels), key=len)
         self.longest = max(self.longest, text, key=len)
         return text

@@ -41,7 +41,10 @@ _REWARD_ENV = _GRADES, "add rltf/env=reward_function, which grades with it"
 _WRITE_ENV = _GRADES, "set it to null and write an environment (docs/environments.md)"
 _MODEL_ENV = _GRADES, "set it to False; for a model that grades use rltf/env=writing"
 _SANDBOX = _GRADES, "set it to null and use rltf.env.sandbox=sandbox_fusion with rltf.env.url"
-_NO_TOOLS = "tools are not supported", "set it to null"
+_NO_TOOLS = (
+    "the agent loop rltf plays the tools of an environment with steps",
+    "set it to null, and rltf.env.name to an environment that has `tools` and `step`",
+)
 
 USELESS: dict[str, tuple[str, str]] = {
     "custom_reward_function.path": _REWARD_ENV,

@@ -9,6 +9,7 @@ from typing import Literal
 
 from rltf_verl.envs.base import Env, FindsCandidates, GradesAsync, HasWorkedSolution
 from rltf_verl.envs.text.plain_text import MAX_TEXT, readings
+from rltf_verl.envs.waiting import grade_text
 from rltf_verl.feedback.guard.equality import copied_share, find_reference, same_answer
 from rltf_verl.feedback.guard.spans import answer_spans, quotations, reference_spans, undressed
 from rltf_verl.types import Problem
@@ -91,7 +92,7 @@ class _Grader:
     def __call__(self, answer: str) -> bool:
         if answer not in self._verdicts:
             try:
-                self._verdicts[answer] = self._env.grade(self._problem, answer).correct
+                self._verdicts[answer] = grade_text(self._env, self._problem, answer).correct
             except Exception:
                 self._verdicts[answer] = False
         return self._verdicts[answer]

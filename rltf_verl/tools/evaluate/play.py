@@ -22,6 +22,7 @@ from rich.progress import (
 
 from rltf_verl.data.questions import Question
 from rltf_verl.envs.base import NeedsMachine
+from rltf_verl.envs.waiting import acting_env
 from rltf_verl.episode.run import run_episode
 from rltf_verl.episode.seeds import seeds_of_episode
 from rltf_verl.feedback.base import FeedbackUnavailable
@@ -116,6 +117,11 @@ class Folder:
         """
         env = self._evaluation.parts.env
         trouble = env.trouble() if isinstance(env, NeedsMachine) else None
+        if acting_env(env) is not None:
+            trouble = (
+                f"rltf.env.name={env.name}: an endpoint cannot play trajectories; validate with the"
+                " trainer, trainer.val_only=True"
+            )
         if trouble is not None:
             raise ValueError(trouble)
         self._log = EpisodeLog(self._path, worker="eval")
