@@ -52,8 +52,26 @@ Reference = Literal["current", "old", "sampler"]
 the update, both given the first prompt, or the sampler given the prompt with the feedback."""
 
 
+TokenClass = Literal["think", "action", "format"]
+
+
 @dataclass(frozen=True)
-class AttemptConfig:
+class ByClass:
+    """An objective that can train a part of an answer."""
+
+    classes: TokenClass | tuple[TokenClass, ...] | None = None
+    """Which tokens of an answer it trains, one or a list: `think` (up to `</think>`), `action` (the
+    tool calls, or an answer without thoughts where there are no tools), `format` (the rest); null:
+    all that was sampled. A teacher teaches no more than `rltf.attempt.classes`."""
+
+    @property
+    def chosen_classes(self) -> tuple[TokenClass, ...] | None:
+        """`classes` as a tuple."""
+        return (self.classes,) if isinstance(self.classes, str) else self.classes
+
+
+@dataclass(frozen=True)
+class AttemptConfig(ByClass):
     """Reinforcement on the turns as they were played: multi-turn GRPO."""
 
     weight: Weight = 1.0
@@ -119,7 +137,7 @@ class Shareable(Scheduled):
 
 
 @dataclass(frozen=True)
-class DistillConfig(Shareable):
+class DistillConfig(ByClass, Shareable):
     """RLTF-SD: an extra row (first prompt, later answer)."""
 
     answer: Literal["last", "first_right"] = "last"
@@ -174,7 +192,7 @@ class FeedbackModelingConfig(Shareable):
 
 
 @dataclass(frozen=True)
-class ImitateConfig(Shareable):
+class ImitateConfig(ByClass, Shareable):
     """Supervised fine-tuning of the first prompt on correct answers."""
 
     source: Literal["revised", "all"] = "revised"

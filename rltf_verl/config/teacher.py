@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Literal, get_args
 
-from rltf_verl.config.objectives import Scheduled, or_own
+from rltf_verl.config.objectives import ByClass, Scheduled, or_own
 from rltf_verl.kinds import Within
 
 GateName = Literal["none", "route", "variance", "magnitude", "sigmoid"]
@@ -19,7 +19,7 @@ DivergenceName = Literal["forward_kl", "reverse_kl", "jsd", "sampled_token"]
 
 
 @dataclass(frozen=True)
-class LogitDistillConfig(Scheduled):
+class LogitDistillConfig(ByClass, Scheduled):
     """Logit self-distillation (SDPO): attempts are pulled, token by token, towards the
     distributions of a teacher that has read more (`rltf.teacher`)."""
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rltf_verl.config import MentionsConfig, RLTFConfig
+from rltf_verl.episode.classes import with_classes
 from rltf_verl.episode.mentions import mentioning_tokens, mentions
 from rltf_verl.episode.rows import attempt_rows
 from rltf_verl.objectives import objectives_of
@@ -31,10 +32,18 @@ async def episode_rows(
     objectives = [objective for objective in objectives_of(config) if objective.enabled]
     first_only = config.attempt.turns == "first"
     attempts = attempt_rows(replace(episode, turns=episode.turns[:1]) if first_only else episode)
+    trained = config.attempt.chosen_classes
+    if trained is not None:
+        attempts = [with_classes(policy, row, episode, trained) for row in attempts]
     extra: list[Row] = []
     for objective in objectives:
         attempts = [objective.with_roles(policy, row, episode) for row in attempts]
-        extra += await objective.rows(policy, messages, episode)
+        rows = await objective.rows(policy, messages, episode)
+        chosen = getattr(objective.settings, "chosen_classes", None)
+        if chosen is not None:
+            cut = (with_classes(policy, row, episode, chosen) for row in rows)
+            rows = [row for row in cut if any(role != CONTEXT for role in row.role)]
+        extra += rows
     first_prompt = episode.turns[0].attempt.prompt_ids
     kept = (_without_mentions(row, first_prompt, policy, config.mentions) for row in extra)
     return [*attempts[:-1], *(row for row in kept if row is not None), attempts[-1]]

@@ -18,6 +18,7 @@ from rltf_verl.algos.logit_distill import entropy_weight
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import LogitDistillConfig, RLTFConfig
 from rltf_verl.config.objectives import is_own
+from rltf_verl.episode.classes import with_classes
 from rltf_verl.episode.rows import attempt_spans
 from rltf_verl.feedback.base import FeedbackProvider
 from rltf_verl.kinds import shown
@@ -41,8 +42,10 @@ class LogitDistill(Objective[LogitDistillConfig]):
         trajectory, the attempt up to there too.
         """
         teachers: list[TeacherSpan] = []
-        for turn, spans in attempt_spans(row).items():
-            teacher, begin = episode.turns[turn].teacher, spans[0][0]
+        chosen = self.settings.chosen_classes
+        taught = row if chosen is None else with_classes(policy, row, episode, chosen)
+        for turn, spans in attempt_spans(taught).items():
+            teacher, begin = episode.turns[turn].teacher, row.turn.index(turn)
             if teacher is not None:
                 teachers += [
                     TeacherSpan(start, end, teacher.ids + row.response_ids[begin:start])

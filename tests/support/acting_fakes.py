@@ -57,6 +57,9 @@ class ScriptedActor(ScriptedPolicy):
         text = "".join(map(chr, ids)).rstrip("\0")
         return Attempt(prompt_ids, ids, log_probs, text, ended, versions)
 
+    async def extend(self, ids, messages, message) -> tuple[int, ...]:
+        return ids + await self.encode([message])
+
     async def read_calls(self, ids) -> Calls:
         text = "".join(map(chr, ids))
         matches = list(CALL.finditer(text))
