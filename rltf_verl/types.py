@@ -182,6 +182,10 @@ class Attempt:
     """The steps of an attempt at an `ActingEnv`, without their state; None: one answer. Response
     ids then hold the observations too, with log-prob 0, and `text` shows all of it to readers.
     """
+    prefix_ids: tuple[int, ...] = ()
+    """Where it retries from a step: the first attempt's response up to there, which stands before
+    it behind the first prompt.
+    """
 
     @property
     def spans(self) -> tuple[tuple[int, int], ...]:
@@ -242,6 +246,15 @@ class TeacherPrompt:
     ids: tuple[int, ...]
     text: str
     """Its last message."""
+    of_steps: tuple[tuple[int, ...] | None, ...] = ()
+    """Ids of each step's own prompt, None: it has no teacher; empty: `ids` are before all steps."""
+
+    def before(self, attempt: Attempt, position: int) -> tuple[int, ...] | None:
+        """What the teacher reads before the step of a response's token; None: it has no teacher."""
+        if not self.of_steps:
+            return self.ids
+        ends = (end for _, end in attempt.spans)
+        return self.of_steps[next(step for step, end in enumerate(ends) if position < end)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -139,6 +139,11 @@ class EpisodeConfig:
     differently (`paired`).
     """
     ends: EndsConfig = field(default_factory=EndsConfig)
+    retry: Literal["whole", "fork"] = "whole"
+    """How an environment with steps is tried again. `whole`: from the beginning. `fork`: from the
+    first step that the feedback criticises, in a copy of its state; from the beginning where it
+    criticises none, or the first.
+    """
 
     def val_horizon(self, step: int, test_freq: int, last_step: int | None) -> int:
         """Answer turns of the episodes of a validation.

@@ -37,6 +37,12 @@ def _inline(c: RLTFConfig) -> bool:
 
 REFUSED: tuple[Rule[RLTFConfig], ...] = (
     Rule(
+        "rltf.episode.retry",
+        lambda c: c.episode.retry == "fork" and c.episode.context == "append",
+        "a retry from a step continues the steps before it, not the whole conversation",
+        "set it to whole, or rltf.episode.context to fresh",
+    ),
+    Rule(
         "rltf.seed",
         lambda c: c.seed is None and c.episode.pair_sessions,
         "rltf.episode.pair_sessions=true makes two episodes share a first answer by its seed",

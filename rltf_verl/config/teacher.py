@@ -70,6 +70,11 @@ class TeacherConfig:
     the attempt, the `reference` solution, the right answer of a `sibling`, the `demonstration` of
     the dataset (`extra_info.demonstration`). An attempt without any of them has no teacher.
     """
+    notes: Literal["joined", "by_step"] = "joined"
+    """Feedback on the steps of a trajectory: `joined`, one text for all of it, or `by_step`: the
+    teacher of a step reads the notes on it and on the whole, and other steps have no teacher
+    (HinT-SD).
+    """
     turns: Literal["first", "all", "last"] = "first"
     """Which attempts of an episode have a teacher."""
     right: bool = False

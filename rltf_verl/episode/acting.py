@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import zip_longest
@@ -20,6 +21,7 @@ from weakref import WeakKeyDictionary
 
 from rltf_verl.config import EndsConfig
 from rltf_verl.envs.base import ActingEnv, GradeUnavailable
+from rltf_verl.envs.waiting import notes_text
 from rltf_verl.episode.failure_log import log_once
 from rltf_verl.episode.revise import inserted_span
 from rltf_verl.policy import ActingPolicy
@@ -29,12 +31,14 @@ from rltf_verl.types import (
     Action,
     Attempt,
     EndReason,
+    Feedback,
     Grade,
     Message,
     PlayedStep,
     Problem,
     Step,
     Trajectory,
+    Turn,
 )
 
 P = ParamSpec("P")
@@ -112,6 +116,18 @@ class Stage:
     def _close_late(self, opening: asyncio.Future[tuple[Any, BaseException | None]]) -> None:
         if not opening.cancelled() and opening.result()[1] is None:
             _started(self.env.close, opening.result()[0])
+
+    async def fork(self) -> Stage:
+        """A copy of the state, which lives by itself and has used as many seconds."""
+        copy = Stage(self.env, self._problem)
+        copy._used_s = self._used_s
+        await copy._take(getattr(self.env, "fork", deepcopy), self._state)
+        return copy
+
+    @property
+    def is_open(self) -> bool:
+        """It has a state."""
+        return self._is_open
 
     async def look(self) -> str | None:
         """What the policy reads before its first action; None: nothing."""
@@ -217,11 +233,58 @@ async def _result(
     raise EnvironmentExitError(f"{type(error).__name__}: {error}")
 
 
+@dataclass(frozen=True)
+class Retry:
+    """A second attempt that starts before a step of the first one."""
+
+    stage: Stage
+    """The state before that step; each attempt has a fork of it."""
+    steps: tuple[PlayedStep, ...]
+    """Steps before it, without tokens."""
+    prefix_ids: tuple[int, ...]
+    """Tokens of those steps, behind the first prompt."""
+    prompt_ids: tuple[int, ...]
+    """The steps as they were played, then the feedback."""
+    text: str
+    """The feedback, as the policy reads it."""
+
+
+async def retry_at(
+    policy: ActingPolicy, turn: Turn, snapshots: Mapping[int, Stage]
+) -> Retry | None:
+    """The retry from the first step that feedback criticises; None where it criticises none or the
+    first, where its state could not be copied, and where the prompt would be too long.
+    """
+    attempt, feedback = turn.attempt, cast(Feedback, turn.feedback)
+    steps = cast(Trajectory, attempt.trajectory).steps
+    criticised = min((note.step for note in feedback.notes if note.step is not None), default=0)
+    stage = snapshots.get(criticised)
+    if stage is None or not stage.is_open:
+        return None
+    last, step = steps[criticised - 1], steps[criticised]
+    notes = [note for note in feedback.notes if note.step in (None, criticised)]
+    text = quoted(policy, notes_text(notes))
+    *messages, seen = _messages(policy, last)
+    if seen["role"] == "user":  # a template may want roles to alternate
+        messages.append({**seen, "content": f"{seen['content']}\n\n{text}"})
+    else:
+        messages += [seen, {"role": "user", "content": text}]
+    played = attempt.prompt_ids + attempt.response_ids[: last.end]
+    prompt_ids = await policy.observe(played, messages)
+    if len(prompt_ids) > policy.prompt_budget:
+        return None
+    before = tuple(replace(s, start=0, end=0, acted=(0, 0)) for s in steps[:criticised])
+    prefix_ids = attempt.prefix_ids + attempt.response_ids[: step.start]
+    return Retry(stage, before, prefix_ids, prompt_ids, text)
+
+
 async def play(
     stage: Stage,
     policy: ActingPolicy,
     prompt_ids: tuple[int, ...],
     seed_of_step: Callable[[int], int],
+    retry: Retry | None = None,
+    snapshots: dict[int, Stage] | None = None,
 ) -> Attempt:
     """Play one attempt on a stage.
 
@@ -230,11 +293,15 @@ async def play(
         policy: the sampler.
         prompt_ids: the prompt.
         seed_of_step: 0-based step -> sampling seed.
+        retry: where the attempt starts; None: at the beginning.
+        snapshots: gets a copy of the state before each step but the first; None: no copies.
 
     Raises:
         Exception: whatever the sampler raises, and nothing that the environment does.
     """
-    played = _Trajectory(stage, policy, prompt_ids, seed_of_step)
+    played = _Trajectory(stage, policy, prompt_ids, seed_of_step, snapshots)
+    if retry is not None:
+        played.steps, played.prefix_ids = list(retry.steps), retry.prefix_ids
     while (end := await played.next_step()) is None:
         pass
     return played.attempt(end)
@@ -248,6 +315,8 @@ class _Trajectory:
     policy: ActingPolicy
     prompt_ids: tuple[int, ...]
     seed_of_step: Callable[[int], int]
+    snapshots: dict[int, Stage] | None
+    prefix_ids: tuple[int, ...] = ()
     ids: tuple[int, ...] = ()
     log_probs: list[float] | None = field(default_factory=list)
     steps: list[PlayedStep] = field(default_factory=list)
@@ -258,9 +327,10 @@ class _Trajectory:
 
     async def next_step(self) -> EndReason | None:
         """Sample an answer and play its actions; then the reason if the trajectory ends here."""
-        room = self.policy.response_budget - len(self.ids)
+        if self.snapshots is not None and self.ids:
+            self.snapshots[len(self.steps)] = await self.stage.fork()
         seed = self.seed_of_step(len(self.steps))
-        answer = await self.policy.sample(self.prompt_ids + self.ids, seed, room)
+        answer = await self.policy.sample(self.prompt_ids + self.ids, seed, self._room)
         actions, malformed, span = await self._read(answer)
         results: list[Step] = []
         end: EndReason | None = None if answer.ended else "length"
@@ -274,7 +344,12 @@ class _Trajectory:
         self._append(answer, tuple(action for action, _ in actions)[: len(results)], results, span)
         if end is not None:
             return end
-        return "answered" if not results else self._limit(results) or await self._observe(results)
+        return "answered" if not results else self._limit() or await self._observe()
+
+    @property
+    def _room(self) -> int:
+        """Tokens that are left of the row in which the attempt stands behind the first prompt."""
+        return self.policy.response_budget - len(self.prefix_ids) - len(self.ids)
 
     async def _read(
         self, answer: Attempt
@@ -329,35 +404,26 @@ class _Trajectory:
         elif self.log_probs is not None:
             self.log_probs += log_probs
 
-    def _limit(self, results: Sequence[Step]) -> EndReason | None:
+    def _limit(self) -> EndReason | None:
         limits = self.stage.env.limits
         if self.num_invalid >= limits.invalid_actions:
             return "invalid"
         return "steps" if len(self.steps) >= limits.steps else None
 
-    async def _observe(self, results: Sequence[Step]) -> EndReason | None:
+    async def _observe(self) -> EndReason | None:
         """Append the observations, unless they leave no room for another answer."""
         before = self.prompt_ids + self.ids
-        after = await self.policy.observe(before, self._messages(results))
+        after = await self.policy.observe(before, _messages(self.policy, self.steps[-1]))
         begin = len(before)
         if after[:begin] != before:  # what was sampled stays, whatever the template makes of it
             self.num_drifts += 1
             begin = inserted_span(before, after)[0]
         observed = after[begin:]
-        if len(self.ids) + len(observed) >= self.policy.response_budget:
+        if len(observed) >= self._room:
             return "context"
         self.ids += observed
         self._append_log_probs([0.0] * len(observed))
         return None
-
-    def _messages(self, results: Sequence[Step]) -> list[Message]:
-        """One of a tool for each result; of the user where there are no tools."""
-        texts = [quoted(self.policy, result.observation) for result in results]
-        if not self.stage.env.tools:
-            return [{"role": "user", "content": text} for text in texts]
-        names = [action.tool or "" for action in self.steps[-1].actions]
-        named = zip_longest(names, texts, fillvalue=UNREAD)
-        return [{"role": "tool", "name": name, "content": text} for name, text in named]
 
     def attempt(self, end: EndReason) -> Attempt:
         """The attempt, ended for this reason."""
@@ -375,7 +441,18 @@ class _Trajectory:
                 "num_tokens": num_sampled,
             },
             trajectory=trajectory,
+            prefix_ids=self.prefix_ids,
         )
+
+
+def _messages(policy: ActingPolicy, step: PlayedStep) -> list[Message]:
+    """What follows a step: one message of a tool for each result, or of the user."""
+    texts = [quoted(policy, result.observation) for result in step.results]
+    names = [action.tool for action in step.actions]
+    if names == [None]:
+        return [{"role": "user", "content": text} for text in texts]
+    named = zip_longest(names, texts, fillvalue=UNREAD)
+    return [{"role": "tool", "name": str(name), "content": text} for name, text in named]
 
 
 def _action(

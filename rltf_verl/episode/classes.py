@@ -41,6 +41,8 @@ def with_classes(policy: Policy, row: Row, episode: Episode, chosen: Collection[
     role = list(row.role)
     for turn in set(row.turn):
         begin = row.turn.index(turn)
-        for i, kind in enumerate(token_classes(policy, episode.turns[turn].attempt), begin):
-            role[i] = role[i] if kind in chosen else CONTEXT
+        classes = token_classes(policy, episode.turns[turn].attempt)
+        for i, kind in zip(range(begin, len(role)), classes, strict=False):
+            if row.turn[i] == turn and kind not in chosen:
+                role[i] = CONTEXT
     return replace(row, role=tuple(role))

@@ -36,9 +36,23 @@ def last_turns(episode: Episode) -> Iterable[int]:
 
 
 def first_prompt_row(episode: Episode, turn: int, role: int) -> Row:
-    """(x_0, y_k): the answer of a turn as if it had been given to the first prompt."""
+    """(x_0, y_k): the answer of a turn as if it had been given to the first prompt; a retry from a
+    step stands behind the steps before, without the feedback.
+    """
     last = episode.turns[turn]
-    return whole_row(role, last.attempt, episode.turns[0].attempt.prompt_ids, turn, last.graded)
+    prefix, n = last.attempt.prefix_ids, len(last.attempt.prefix_ids)
+    row = whole_row(role, last.attempt, episode.turns[0].attempt.prompt_ids, turn, last.graded)
+    if not prefix:
+        return row
+    zeros = (0.0,) * n
+    return Row(
+        row.prompt_ids,
+        prefix + row.response_ids,
+        (CONTEXT,) * n + row.role,
+        (last.parent or 0,) * n + row.turn,
+        None if row.log_probs is None else zeros + row.log_probs,
+        zeros + row.rewards,
+    )
 
 
 def whole_row(

@@ -8,12 +8,13 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, cast
 
 from rltf_verl.envs.base import GradeUnavailable
 from rltf_verl.envs.waiting import acting_env
 from rltf_verl.envs.waiting import grade as grade_of
-from rltf_verl.episode.acting import Stage, play
+from rltf_verl.episode.acting import Retry, Stage, play, retry_at
 from rltf_verl.episode.failure_log import log_once
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.revise import Revision, revise, with_span
@@ -82,6 +83,8 @@ async def run_episode(  # noqa: PLR0913  each is known to another caller
     finally:
         if group is not None:
             group.ended(session_id)
+        copies = chain.from_iterable(stages.values() for stages in tree.snapshots.values())
+        await asyncio.gather(*(stage.close() for stage in copies))
     turns = shaped(_flatten(root), parts.config.reward)
     cut_to = tree.horizon if tree.horizon < max_turns else None
     episode = Episode(problem, session_id, tuple(turns), tree.num_shortened, cut_to)
@@ -112,6 +115,8 @@ class _Tree:
     group: Group | None
     horizon: int
     num_shortened: int = 0
+    snapshots: dict[str, dict[int, Stage]] = field(default_factory=dict)
+    """Place of an attempt -> step -> copy of the state before it."""
 
     async def grow(
         self,
@@ -120,9 +125,11 @@ class _Tree:
         before: tuple[Turn, ...],
         branch: int,
         prompt: str | None = None,
+        retry: Retry | None = None,
     ) -> _Node:
         """Sample the next attempt and, unless the episode ends there, what follows it."""
-        turn = replace(await self._attempted(prompt_ids, len(before), branch), prompt=prompt)
+        attempted = await self._attempted(prompt_ids, len(before), branch, retry)
+        turn = replace(attempted, prompt=prompt)
         if self.group is not None:
             self.group.graded(
                 self.session_id, len(before), turn.attempt.text, correct=turn.grade.correct
@@ -146,18 +153,30 @@ class _Tree:
             return _Node(replace(turn, stop=ends, error=str(error), withheld=error.withheld))
         if revision is None:
             return _Node(replace(turn, stop=ends))
+        retry = await self._retry(turn, place_of(len(before), branch))
+        if retry is not None:
+            revision = Revision(retry.prompt_ids, self.question, retry.text)
         self.num_shortened += revision.shortened
         if revision.ids is None:
             return _Node(replace(turn, stop="prompt_too_long"))
         width = self._width(len(before))
         branches = range(width) if width > 1 else (branch,)
         below = [
-            self.grow(revision.ids, revision.messages, (*before, turn), b, revision.text)
+            self.grow(revision.ids, revision.messages, (*before, turn), b, revision.text, retry)
             for b in branches
         ]
         return _Node(turn, await _gather_or_cancel(below))
 
-    async def _attempted(self, prompt_ids: tuple[int, ...], turn: int, branch: int) -> Turn:
+    async def _retry(self, turn: Turn, place: str) -> Retry | None:
+        """Where the next attempt starts (`rltf.episode.retry`); None: at the beginning."""
+        snapshots = self.snapshots.get(place)
+        if not snapshots:
+            return None
+        return await retry_at(cast(ActingPolicy, self.policy), turn, snapshots)
+
+    async def _attempted(
+        self, prompt_ids: tuple[int, ...], turn: int, branch: int, retry: Retry | None
+    ) -> Turn:
         """One attempt with its grade: an answer, or a trajectory where the environment acts."""
         acting = acting_env(self.parts.env)
         if acting is None:
@@ -168,10 +187,13 @@ class _Tree:
         def seed_of_step(step: int) -> int:
             return self.seed_of(place_of(turn, branch, f"step{step}" if step else ""))
 
-        stage = await Stage.opened(acting, self.problem)
+        policy, snapshots = cast(ActingPolicy, self.policy), None
+        if self.parts.config.episode.retry == "fork" and turn + 1 < self.horizon:
+            snapshots = self.snapshots.setdefault(place_of(turn, branch), {})
+        opening = Stage.opened(acting, self.problem) if retry is None else retry.stage.fork()
+        stage = await opening
         try:
-            policy = cast(ActingPolicy, self.policy)
-            attempt = await play(stage, policy, prompt_ids, seed_of_step)
+            attempt = await play(stage, policy, prompt_ids, seed_of_step, retry, snapshots)
             grading = stage.grade(attempt, self.parts.config.episode.ends)
             return await _graded(self.parts, self.problem, attempt, grading)
         finally:

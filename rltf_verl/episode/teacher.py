@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from rltf_verl.config import SOURCES, TeacherConfig
 from rltf_verl.envs.base import Env, HasWorkedSolution
+from rltf_verl.envs.waiting import notes_text
 from rltf_verl.episode.failure_log import log_once
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.rows import last_turns
@@ -77,6 +78,9 @@ async def with_teachers(
             continue
         try:
             teacher = await _prompt(parts, policy, turns, k, question, texts)
+            if teacher is not None and config.notes == "by_step":
+                of_steps = await _prompts_of_steps(parts, policy, turns, k, question, texts)
+                teacher = replace(teacher, of_steps=of_steps)
         except Exception as error:  # a text that no tokenizer takes must not cost the episode
             where = f"episode {episode.session_id} of problem {episode.problem.index}"
             log_once("no teacher's prompt could be made", where, error)
@@ -109,6 +113,27 @@ async def _sibling(
         return ""
     chosen = right[seed_of(place_of(0, 0, "teacher")) % len(right)]
     return shown_of(chosen.text, parts.config.episode.quote)
+
+
+async def _prompts_of_steps(
+    parts: Parts,
+    policy: Policy,
+    turns: Sequence[Turn],
+    k: int,
+    question: Sequence[Message],
+    texts: dict[str, str],
+) -> tuple[tuple[int, ...] | None, ...]:
+    """`TeacherPrompt.of_steps` of a turn; empty where no note speaks of a step."""
+    feedback, prompts = turns[k].feedback, []
+    notes = () if feedback is None else feedback.notes
+    for step in range(len(turns[k].attempt.spans)):
+        prompt = None
+        if any(note.step == step for note in notes):
+            read = [note for note in notes if note.step in (None, step)]
+            own = {**texts, "feedback": notes_text(read)}
+            prompt = await _prompt(parts, policy, turns, k, question, own)
+        prompts.append(None if prompt is None else prompt.ids)
+    return tuple(prompts) if any(prompts) else ()
 
 
 async def _prompt(

@@ -55,7 +55,7 @@ def _without_mentions(
     """The row by `rltf.mentions.action`; None when it is to be dropped. Concerns later answers
     after the first prompt, in rows of any objective.
     """
-    if config.action == "keep" or row.turn[0] == 0 or row.prompt_ids != first_prompt:
+    if config.action == "keep" or row.turn[-1] == 0 or row.prompt_ids != first_prompt:
         return row
     pieces = policy.pieces(row.response_ids)
     if not mentions("".join(pieces), config.phrases):

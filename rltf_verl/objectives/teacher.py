@@ -46,11 +46,10 @@ class LogitDistill(Objective[LogitDistillConfig]):
         taught = row if chosen is None else with_classes(policy, row, episode, chosen)
         for turn, spans in attempt_spans(taught).items():
             teacher, begin = episode.turns[turn].teacher, row.turn.index(turn)
-            if teacher is not None:
-                teachers += [
-                    TeacherSpan(start, end, teacher.ids + row.response_ids[begin:start])
-                    for start, end in spans
-                ]
+            for start, end in spans if teacher is not None else ():
+                ids = teacher.before(episode.turns[turn].attempt, start - begin)
+                if ids is not None:
+                    teachers.append(TeacherSpan(start, end, ids + row.response_ids[begin:start]))
         return replace(row, teachers=tuple(teachers))
 
     def trained_episodes(self, episodes: EpisodeBatch) -> torch.Tensor:

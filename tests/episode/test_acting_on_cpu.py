@@ -3,13 +3,16 @@
 import asyncio
 import random
 import time
+from dataclasses import replace
 
 import pytest
 
 from rltf_verl.config import EndsConfig, EpisodeConfig, RLTFConfig
+from rltf_verl.episode.classes import with_classes
 from rltf_verl.episode.rows import attempt_rows, first_prompt_row
 from rltf_verl.feedback.verifier import VerifierProvider
-from rltf_verl.types import CONTEXT, Role
+from rltf_verl.objectives.teacher import LogitDistill
+from rltf_verl.types import CONTEXT, Note, Role
 
 from ..support.acting_fakes import ActorEnv, ScriptedActor, call
 from ..support.episode_fakes import ScriptedProvider, parts_with, play_parts
@@ -244,3 +247,78 @@ def test_ends_are_settings():
     assert config.episode == EpisodeConfig(ends=EndsConfig(length="zero"))
     with pytest.raises(ValueError, match=r"rltf\.episode\.ends\.length"):
         RLTFConfig.from_mapping({**ENV, "episode": {"ends": {"length": "half"}}})
+
+
+FORKED = {
+    "a later step": (1, ["ok", "win"], [call("ok"), call("win")]),
+    "the first step": (0, ["win"], [call("win")]),
+    "a step that is not there": (9, ["win"], [call("win")]),
+}
+
+
+@pytest.mark.parametrize("name", FORKED)
+@pytest.mark.parametrize("tools", [True, False])
+def test_a_retry_starts_before_the_step_that_feedback_criticises(name, tools):
+    criticised, done, shown = FORKED[name]
+
+    class Criticised(ActorEnv):
+        def explain(self, problem, trajectory, grade, level):
+            return [Note("do win", step=criticised), Note("be quick")]
+
+    env = Criticised() if tools else Criticised(tools=())
+    answers = ["ok", "bad", "lose", "win"]
+    policy = ScriptedActor([call(word) if tools else word for word in answers])
+    provider = VerifierProvider()
+    episode = played(None, env, policy=policy, provider=provider, horizon=2, retry="fork")
+    first, second = episode.turns
+    assert second.grade.correct
+    assert not any(world.open for world in env.worlds)
+    steps = second.attempt.trajectory.steps
+    assert [action.text for step in steps for action in step.actions] == (shown if tools else done)
+    row = first_prompt_row(episode, 1, Role.DISTILL)
+    trained = [i for i, role in enumerate(row.role) if role != CONTEXT]
+    answer = "".join(chr(row.response_ids[i]) for i in trained)
+    assert answer == (call("win") if tools else "win") + "\0"
+    assert len(row.role) == len(row.response_ids) == len(row.log_probs) == len(row.rewards)
+    if len(done) == 1:
+        assert second.attempt.prefix_ids == ()
+    else:
+        assert row.prompt_ids == first.attempt.prompt_ids
+        prefix = second.attempt.prefix_ids
+        assert first.attempt.response_ids[: len(prefix)] == prefix
+        prompt = "".join(map(chr, second.attempt.prompt_ids))
+        assert prompt.endswith("Step 2: do win\nbe quick")
+        assert "do win" not in "".join(map(chr, row.response_ids))
+        only = with_classes(policy, row, episode, ["think"])
+        assert set(only.role) == {CONTEXT}
+
+
+def test_a_state_that_cannot_be_copied_is_tried_again_from_the_beginning():
+    class Uncopied(ActorEnv):
+        def fork(self, state):
+            raise RuntimeError("a process cannot be copied")
+
+    env = Uncopied()
+    answers = [call("ok"), call("lose"), call("win")]
+    policy, provider = ScriptedActor(answers), VerifierProvider()
+    episode = played(None, env, policy=policy, provider=provider, horizon=2, retry="fork")
+    assert [len(turn.attempt.trajectory.steps) for turn in episode.turns] == [2, 1]
+    assert not any(world.open for world in env.worlds)
+
+
+def test_a_steps_teacher_reads_the_notes_on_it():
+    answers = [call("ok"), call("lose"), call("win")]
+    policy = ScriptedActor(answers)
+    parts = parts_with(ActorEnv(), VerifierProvider(), horizon=2)
+    teacher = replace(parts.config.teacher, notes="by_step", prompt="teacher/compact")
+    logit = replace(parts.config.logit_distill, weight=1.0)
+    parts = replace(parts, config=replace(parts.config, teacher=teacher, logit_distill=logit))
+    episode = asyncio.run(play_parts(parts, policy))
+    none, last = episode.turns[0].teacher.of_steps
+    assert none is None
+    assert "Step 2: do win here\nand be quick" in "".join(map(chr, last))
+    (row, _) = attempt_rows(episode)
+    objective = LogitDistill("logit_distill", CONTEXT, logit, parts.config)
+    (span,) = objective.with_roles(policy, row, episode).teachers
+    assert (span.start, span.end) == episode.turns[0].attempt.spans[1]
+    assert span.prompt_ids == last + row.response_ids[: span.start]

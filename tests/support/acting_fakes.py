@@ -6,6 +6,7 @@ import json
 import re
 import time
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -132,6 +133,10 @@ class ActorEnv:
         texts = {"flood": "x" * 100_000 + "<|im_end|>", "half": "\ud800 half"}
         kind = "error" if what == "bad" else "ok"
         return Step(texts.get(what, f"{what}!"), done=what in ("win", "lose"), kind=kind)
+
+    def fork(self, state: World) -> World:
+        self.worlds.append(deepcopy(state))
+        return self.worlds[-1]
 
     def close(self, state: World) -> None:
         assert state.open, "closed once"
