@@ -48,6 +48,12 @@ def acting_env(env: Any) -> ActingEnv | None:
     return cast(ActingEnv, env) if hasattr(env, "step") else None
 
 
+def tools_of(env: Any) -> list[dict[str, Any]]:
+    """Schemas that the policy's prompts have; empty where its attempts are single answers."""
+    acting = acting_env(env)
+    return [] if acting is None else [dict(tool) for tool in acting.tools]
+
+
 def grade_text(env: Env, problem: Problem, text: str) -> Grade:
     """The verdict on an answer; where attempts are trajectories, on one that is only this answer.
     Raises whatever the environment raises.

@@ -34,7 +34,12 @@ class Walk:
         self._inner = BinaryMatrix(style="compact", n_min=3, n_max=3)
 
     def build(self, seed, num_train, num_test):
-        return self._inner.build(seed, num_train, num_test)
+        splits = self._inner.build(seed, num_train, num_test)
+        train, test = (
+            tuple(replace(problem, env=self.name) for problem in problems)
+            for problems in (splits.train, splits.test)
+        )
+        return replace(splits, train=train, test=test)
 
     def prompt(self, problem):
         return self._inner.prompt(problem)

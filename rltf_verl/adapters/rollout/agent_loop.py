@@ -32,7 +32,7 @@ from rltf_verl.adapters.queue.token_texts import token_texts
 from rltf_verl.adapters.rollout.chat_form import USER, ChatForm, after_answer, chat_form
 from rltf_verl.config import ConfigError, EpisodeConfig, RLTFConfig
 from rltf_verl.data.schema import problem_of, text_of
-from rltf_verl.envs.waiting import acting_env
+from rltf_verl.envs.waiting import acting_env, tools_of
 from rltf_verl.episode.acting import first_messages
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.revise import inserted_span
@@ -176,7 +176,7 @@ class RLTFAgentLoop(AgentLoopBase):
             sampling_params,
             f"{kwargs['uid']}_{kwargs['session_id']}",
             send_seeds=shared.config.seed is not None,
-            tools=() if acting is None else acting.tools,
+            tools=tools_of(shared.parts.env),
         )
         size = self.rollout_config.val_kwargs.n if validate else self.rollout_config.n
         episode = await run_episode(
@@ -264,7 +264,7 @@ class VerlPolicy:
         tools: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         self._loop = loop
-        self._tools = [dict(tool) for tool in tools] or None
+        self._tools = list(tools) or None
         self._tokenizer: Any = loop.tokenizer
         self._sampling_params = sampling_params
         self._episode = episode

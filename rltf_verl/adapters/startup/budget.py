@@ -13,7 +13,7 @@ from rltf_verl.adapters.startup.rules import ACTOR, ROLLOUT
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.data.schema import files_of, first_rows, problem_of, text_of
 from rltf_verl.envs.dry_run import DryRun, OutOfTimeError
-from rltf_verl.envs.waiting import explain_text, grade_text
+from rltf_verl.envs.waiting import explain_text, grade_text, tools_of
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.teacher import known_beforehand
 from rltf_verl.feedback.judge_prompt import longest_feedback
@@ -176,13 +176,19 @@ def _too_long_if_judged(limit: int, parts: Parts, measured: _Prompts) -> Iterato
 
 def _measured(config: DictConfig, words: _Explanations, dataset: Any, tokenizer: Any) -> _Prompts:
     limit, measured, parts = int(config.data.max_prompt_length), _Prompts(), words.parts
-    length = partial(_length, tokenizer, config.data.get("apply_chat_template_kwargs") or {})
+    options = dict(config.data.get("apply_chat_template_kwargs") or {})
+    tools = tools_of(parts.env)
+    length = partial(_length, tokenizer, {**options, "tools": tools} if tools else options)
     rltf = parts.config
     reads = rltf.episode.horizon > 1 or (rltf.teaches and "feedback" in rltf.teacher.sources)
     for i in range(min(len(dataset), NUM_BUDGET_PROBES)):
         row = dataset[i]
         problem, question = problem_of(parts.env, row), first_prompt(row)
         tokens = length(question, problem.index)
+        if tools and tokens == _length(tokenizer, options, question, problem.index):
+            key = "actor_rollout_ref.model.custom_chat_template"
+            why = f"the chat template shows none of the tools of {parts.env.name}"
+            raise ConfigError(Finding(key, None, why, "choose a model or a template with tools"))
         if tokens > limit and config.data.get("filter_overlong_prompts"):
             continue
         if tokens > limit:

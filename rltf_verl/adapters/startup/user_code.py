@@ -21,7 +21,7 @@ from rltf_verl.adapters.startup.model import Model
 from rltf_verl.config import RLTFConfig
 from rltf_verl.data.schema import files_of, first_rows, problem_of
 from rltf_verl.envs.dry_run import DryRun, OutOfTimeError
-from rltf_verl.envs.waiting import acting_env, grade_text
+from rltf_verl.envs.waiting import grade_text, tools_of
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.placeholders import CRITIQUE, ahead
 from rltf_verl.episode.run import run_episode
@@ -158,8 +158,7 @@ async def _make_rows(config: DictConfig, parts: Parts, model: Model) -> None:
     problem, messages = problem_of(parts.env, row), first_prompt(row)
     unrecorded = replace(parts.config.feedback, record_dir=None)
     acting, _ = ahead(Parts.of(replace(parts.config, feedback=unrecorded)))
-    steps = acting_env(parts.env)
-    policy: Any = ToldPolicy(config, model, () if steps is None else steps.tools)
+    policy: Any = ToldPolicy(config, model, tools_of(parts.env))
     for later in ("", problem.reference):
         policy.tell({FIRST: "", LATER: later, CRITIC: f"Critique: {CRITIQUE}"})
         episode = await run_episode(
