@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar, cast
 
 from rltf_verl.envs.base import ActingEnv, Env, FeedbackLevel, GradesAsync
-from rltf_verl.types import Grade, Note, PlayedStep, Problem, Trajectory
+from rltf_verl.types import Action, Grade, Note, PlayedStep, Problem, Step, Trajectory
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -55,29 +55,40 @@ def tools_of(env: Any) -> list[dict[str, Any]]:
 
 
 def grade_text(env: Env, problem: Problem, text: str) -> Grade:
-    """The verdict on an answer; where attempts are trajectories, on one that is only this answer.
-    Raises whatever the environment raises.
+    """The verdict on an answer. Where attempts are trajectories: on one that is only this answer,
+    wrong if the environment raises.
     """
     acting = acting_env(env)
     if acting is None:
         return env.grade(problem, text)
-    state = acting.open(problem, 0)
     try:
-        return acting.grade(problem, _answer_alone(text, state))
-    finally:
-        acting.close(state)
+        state = acting.open(problem, 0)
+        try:
+            return acting.grade(problem, _answer_alone(acting, text, state))
+        finally:
+            acting.close(state)
+    except Exception as error:
+        return Grade(correct=False, format_ok=False, error=f"{type(error).__name__}: {error}")
 
 
 def explain_text(env: Env, problem: Problem, text: str, grade: Grade, level: FeedbackLevel) -> str:
-    """`Env.explain` of an answer, as `grade_text`."""
+    """`Env.explain` of an answer, as `grade_text`; empty if the environment raises."""
     acting = acting_env(env)
     if acting is None:
         return env.explain(problem, text, grade, level)
-    return notes_text(acting.explain(problem, _answer_alone(text), grade, level))
+    try:
+        return notes_text(acting.explain(problem, _answer_alone(acting, text), grade, level))
+    except Exception:
+        return ""
 
 
-def _answer_alone(text: str, state: Any = None) -> Trajectory:
-    return Trajectory((PlayedStep(text, (), (), 0, 0),), "answered", state)
+def _answer_alone(env: ActingEnv, text: str, state: Any = None) -> Trajectory:
+    """The answer as the only step: the action where there are no tools."""
+    if env.tools:
+        return Trajectory((PlayedStep(text, (), (), 0, 0),), "answered", state)
+    action = Action(text)
+    result = Step("") if state is None else env.step(state, action)
+    return Trajectory((PlayedStep(text, (action,), (result,), 0, 0),), "steps", state)
 
 
 def notes_text(notes: Sequence[Note]) -> str:

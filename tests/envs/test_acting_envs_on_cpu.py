@@ -3,9 +3,11 @@
 import asyncio
 
 from rltf_verl.envs import make_env
+from rltf_verl.envs.waiting import explain_text, grade_text
 from rltf_verl.feedback.verifier import VerifierProvider
+from rltf_verl.types import Note, Problem
 
-from ..support.acting_fakes import ScriptedActor
+from ..support.acting_fakes import ActorEnv, ScriptedActor
 from ..support.episode_fakes import parts_with, play_parts
 
 
@@ -32,3 +34,21 @@ def test_the_example_of_the_docs_plays_an_episode_with_a_retry_from_a_step():
     assert first.feedback.text.startswith("Step 4: People who moved")
     assert second.grade.correct
     assert len(second.attempt.trajectory.steps) == 4, "three steps before, one of its own"
+
+
+def test_a_text_is_graded_as_a_trajectory_of_one_answer():
+    class Game(ActorEnv):
+        def explain(self, problem, trajectory, grade, level):
+            return [Note(trajectory.answer, step=0), Note(level)]
+
+    game, problem = Game(tools=()), Problem("actor", 0, {}, "win")
+    assert [grade_text(game, problem, word).correct for word in ("win", "lose", "raise")] == [
+        True,
+        False,
+        False,
+    ]
+    assert not any(world.open for world in game.worlds)
+    assert grade_text(game, problem, "raise").error == "ZeroDivisionError: the world broke"
+    grade = grade_text(game, problem, "lose")
+    assert explain_text(game, problem, "lose", grade, "hint") == "Step 1: lose\nhint"
+    assert not grade_text(Game(), problem, "win").correct, "with tools a text is no call"
