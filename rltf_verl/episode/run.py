@@ -172,7 +172,12 @@ class _Tree:
         snapshots = self.snapshots.get(place)
         if not snapshots:
             return None
-        return await retry_at(cast(ActingPolicy, self.policy), turn, snapshots)
+        try:
+            return await retry_at(cast(ActingPolicy, self.policy), turn, snapshots)
+        except Exception as error:  # a text that no tokenizer takes must not cost the episode
+            where = f"episode {self.session_id} of problem {self.problem.index}"
+            log_once("an attempt starts at the beginning", where, error)
+            return None
 
     async def _attempted(
         self, prompt_ids: tuple[int, ...], turn: int, branch: int, retry: Retry | None

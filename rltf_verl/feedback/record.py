@@ -9,6 +9,7 @@ import os
 import time
 import uuid
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,7 @@ class RecordedProvider:
                 "provider": feedback.provider,
                 "text": feedback.text,
                 "sees_reference": feedback.sees_reference,
+                **({"notes": list(map(asdict, feedback.notes))} if feedback.notes else {}),
             }
             self._write(request, outcome)
         return feedback

@@ -13,7 +13,7 @@ from rltf_verl.feedback.record import FILES, call_key
 from rltf_verl.jsonl import read_lines
 from rltf_verl.judge.gateway import judges_of
 from rltf_verl.texts import counted
-from rltf_verl.types import Feedback
+from rltf_verl.types import Feedback, Note
 
 NEEDED = {"key", "settings", "seed", "time", "provider"}
 
@@ -72,6 +72,7 @@ class ReplayProvider:
                 record["text"],
                 record["provider"],
                 sees_reference=bool(record.get("sees_reference")),
+                notes=tuple(Note(**note) for note in record.get("notes", ())),
             )
         if record is not None:
             raise FeedbackUnavailable(record["provider"], str(record.get("unavailable")))

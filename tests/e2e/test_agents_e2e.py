@@ -79,6 +79,8 @@ SETTINGS = [
     "rltf.distill.weight=0.5",
     "rltf.logit_distill.weight=0.5",
     "rltf.logit_distill.divergence=sampled_token",
+    "rltf.teacher.prompt=teacher/compact",
+    "rltf.teacher.notes=by_step",
     f"actor_rollout_ref.actor.optim.lr={runs.LEARNING_RATE}",
     "actor_rollout_ref.actor.optim.optimizer=SGD",
 ]

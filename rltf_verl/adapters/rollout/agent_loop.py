@@ -234,8 +234,8 @@ def _outputs(
             response_mask=[int(role != CONTEXT) for role in row.role],
             response_logprobs=list(row.log_probs) if row.log_probs is not None else None,
             reward_score=episode.turns[-1].reward,
-            num_turns=2
-            * len(episode.turns),  # verl counts messages: a question and an answer per turn
+            # verl counts messages: a question or an observation, and an answer
+            num_turns=2 * sum(len(turn.attempt.spans) for turn in episode.turns),
             metrics=AgentLoopMetrics(generate_sequences=seconds),
             extra_fields=dict(extra),
             columns=row_columns(row, facts, teaches=config.teaches),

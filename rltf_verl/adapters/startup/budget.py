@@ -13,7 +13,7 @@ from rltf_verl.adapters.startup.rules import ACTOR, ROLLOUT
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.data.schema import files_of, first_rows, problem_of, text_of
 from rltf_verl.envs.dry_run import DryRun, OutOfTimeError
-from rltf_verl.envs.waiting import explain_text, grade_text, tools_of
+from rltf_verl.envs.waiting import acting_env, explain_text, grade_text, tools_of
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.teacher import known_beforehand
 from rltf_verl.feedback.judge_prompt import longest_feedback
@@ -185,6 +185,10 @@ def _measured(config: DictConfig, words: _Explanations, dataset: Any, tokenizer:
         row = dataset[i]
         problem, question = problem_of(parts.env, row), first_prompt(row)
         tokens = length(question, problem.index)
+        if acting_env(parts.env) is not None:  # refused here if the template has no place for it
+            observation = {"role": "tool" if tools else "user", "content": "?"}
+            answered = [*question, {"role": "assistant", "content": ""}, observation]
+            length(answered, problem.index)
         if tools and tokens == _length(tokenizer, options, question, problem.index):
             key = "actor_rollout_ref.model.custom_chat_template"
             why = f"the chat template shows none of the tools of {parts.env.name}"
