@@ -1,0 +1,52 @@
+"""Chat templates that cannot play the tools of an environment are refused before the run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rltf_verl.adapters.startup import budget, checks
+from rltf_verl.config import ConfigError
+from rltf_verl.data.schema import row_of
+from rltf_verl.envs import make_env
+
+ROLES = ("system", "user", "assistant", "tool")
+
+
+class Tokenizer:
+    """A token is a character; `tools` are shown, and messages of the roles."""
+
+    def __init__(self, *, shows_tools: bool, roles: tuple[str, ...] = ROLES) -> None:
+        self._shows_tools, self._roles = shows_tools, roles
+
+    def apply_chat_template(self, messages, tools=(), **options):
+        if not all(message["role"] in self._roles for message in messages):
+            raise ValueError("roles must be system, user, assistant")
+        shown = repr(tools) if self._shows_tools else ""
+        return [c for m in messages for c in m["content"] + shown]
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "trouble"),
+    [
+        (Tokenizer(shows_tools=True), None),
+        (Tokenizer(shows_tools=False), "none of the tools of lookup"),
+        (Tokenizer(shows_tools=True, roles=ROLES[:3]), "whose messages are of user assistant tool"),
+    ],
+)
+def test_a_template_needs_tools_and_their_answers(verl_config, tokenizer, trouble):
+    env = make_env("docs/examples/lookup.py:Lookup")
+    problem = env.build(0, 1, 0).train[0]
+    row = row_of(problem, env.prompt(problem), "train")
+    config = verl_config("data.max_prompt_length=20000")
+    parts = replace(checks.checked_parts(config), env=env)
+
+    def check():
+        budget.check_prompt_budget(config, parts, [{**row, "raw_prompt": row["prompt"]}], tokenizer)
+
+    if trouble is None:
+        check()
+    else:
+        with pytest.raises(ConfigError, match=trouble):
+            check()
