@@ -8,7 +8,7 @@ import pytest
 from rltf_verl.runlog import health
 from rltf_verl.runlog.health import RULES, TOO_LONG, Watch, log_changes
 
-RULE = {rule.name: rule for rule in RULES}
+RULE = {rule.key: rule for rule in RULES}
 HEALTHY = {
     "rltf/turn_1/acc": 0.4,
     "rltf/turn_1/format": 0.95,
@@ -39,7 +39,7 @@ def played(*steps, watch=None):
     """[(step, rule, fires)] of steps from 1 on."""
     watch = watch or Watch()
     changes = [change for step, now in enumerate(steps, 1) for change in watch.look(step, now)]
-    return [(change.step, change.rule.name, change.fires) for change in changes]
+    return [(change.step, change.rule.key, change.fires) for change in changes]
 
 
 @pytest.mark.parametrize(

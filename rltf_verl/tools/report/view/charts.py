@@ -250,9 +250,9 @@ def warnings(history: History) -> list[dict[str, Any]]:
     for step, metrics in history.items():
         for rule, at, fires in watch.look(step, metrics):
             if fires:
-                fired.append({"name": rule.name, "advice": rule.advice, "from": at, "to": None})
+                fired.append({"name": rule.key, "advice": rule.fix, "from": at, "to": None})
             else:
-                next(w for w in fired if w["name"] == rule.name and w["to"] is None)["to"] = at
+                next(w for w in fired if w["name"] == rule.key and w["to"] is None)["to"] = at
     return fired
 
 
