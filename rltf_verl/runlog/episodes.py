@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from rltf_verl.jsonl import PatientWriter
-from rltf_verl.runlog.files import log_files, read_files, size
+from rltf_verl.runlog.files import EPISODES, Kind, log_files, read_files, size
 from rltf_verl.runlog.record import VERSION, episode_record
 from rltf_verl.runlog.rows import read_rows
 from rltf_verl.runlog.turns import wrong
@@ -122,12 +122,18 @@ def is_written(uid: str, share: float) -> bool:
     return zlib.crc32(uid.encode("utf-8", "replace")) < share * 2**32
 
 
-def read_episodes(folder: Path, step: int | None = None) -> list[dict[str, Any]]:
+def read_episodes(
+    folder: Path,
+    step: int | None = None,
+    kinds: Iterable[Kind] = EPISODES,
+    *,
+    growing: bool = False,
+) -> list[dict[str, Any]]:
     """All records of a log folder, or those of one step, by step; those of training with their
-    `rows` (`runlog.rows`), where the log has them.
+    `rows` (`runlog.rows`), where the log has them. `growing`: see `files.read_files`.
     """
-    rows = read_rows(folder, step)
-    records = list(read_files(log_files(folder, step=step)))
+    rows = read_rows(folder, step, growing=growing)
+    records = list(read_files(log_files(folder, kinds, step), growing=growing))
     for record in records:
         trained = (
             rows.get((record["uid"], record["session_id"])) if record["split"] == "train" else None

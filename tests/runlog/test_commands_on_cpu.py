@@ -38,10 +38,11 @@ def test_tail_goes_on_with_what_is_new_and_whole(tmp_path):
     write(tmp_path, [line("3")], step=2)
     path = tmp_path / "00000002.train.w.jsonl"
     whole = path.read_bytes()
-    path.write_bytes(whole + whole[:40])
+    later = whole.replace(b'"so 3"', b'"so 4"')
+    path.write_bytes(whole + later[:40])
     assert [r["turns"][0]["grade"]["parsed"] for r in tail.new()] == ["2", "3"]
     assert tail.new() == []
-    path.write_bytes(whole + whole)
+    path.write_bytes(whole + later)
     assert len(tail.new()) == 1
 
 

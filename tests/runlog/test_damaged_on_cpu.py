@@ -12,6 +12,7 @@ import pytest
 from rltf_verl.jsonl import append_lines
 from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.runlog.rows import write_rows
+from rltf_verl.runlog.tail import Tail
 from rltf_verl.runlog.valid import MOST_DEPTH, episode_trouble, rows_trouble
 from rltf_verl.tools.report.compare.run import read_log
 from tests.support.commands import rltf
@@ -192,12 +193,10 @@ def test_a_packed_file_that_is_cut_off_gives_what_it_has(tmp_path, caplog):
 
 
 def test_lines_of_a_growing_file_keep_their_numbers(tmp_path, caplog):
-    from rltf_verl.runlog.tail import Tail
-
     folder, records, _ = valid(tmp_path)
     tail = Tail(folder)
     assert len(tail.last(9)) == 3
-    append_lines(next(folder.glob("*.train.*")), [records[0], {"step": 1}])
+    append_lines(next(folder.glob("*.train.*")), [records[0] | {"uid": "late"}, {"step": 1}])
     assert len(tail.new()) == 1
     assert "(line 5: split is missing)" in caplog.text
 
