@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from benchmarks.peers.arms import ARMS, verl_overrides
+from benchmarks.peers.problems import Files
 from benchmarks.soak import Soak
 from rltf_verl.adapters.startup.checks import check_config
 from tests.e2e import runs
@@ -26,6 +28,12 @@ def soak() -> list[Words]:
     run = Soak(Path("o"), Path("o"), random.Random(0), {}, can_fill=False, port=8000)
     words = run.overrides(steps=3)
     return [["--config-name=rltf", *runs.words({}, words), *words]]
+
+
+def peers() -> list[Words]:
+    files = Files(*map(Path, ("train.parquet", "test.parquet")))
+    ours = [arm for key, arm in ARMS.items() if not (arm.trl or key.startswith("verl"))]
+    return [verl_overrides(arm, files, steps=8, every=4, seed=3) for arm in ours]
 
 
 def demo() -> list[Words]:
@@ -59,7 +67,7 @@ def _module(path: str) -> Any:
     [
         demo,
         notebook,
-        pytest.param(soak, marks=pytest.mark.nightly),
+        *(pytest.param(words, marks=pytest.mark.nightly) for words in (soak, peers)),
     ],
 )
 def test_its_settings_pass_the_checks(commands: Callable[[], list[Words]]) -> None:

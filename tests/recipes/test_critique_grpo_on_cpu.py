@@ -20,20 +20,6 @@ def config() -> RLTFConfig:
 GROUP = [["yes"], ["no", "yes"], ["no", "ne"], ["ne", "no"]]
 
 
-def test_the_settings(config) -> None:
-    assert (config.attempt.estimator, config.attempt.norm_by_std, config.attempt.turns) == (
-        "joined",
-        False,
-        "first",
-    )
-    assert (config.distill.loss, config.distill.shaping, config.distill.log_prob_floor) == (
-        "shaped",
-        0.1,
-        None,
-    )
-    assert (config.distill.weight, config.attempt.weight, config.episode.horizon) == (1.0, 1.0, 2)
-
-
 def test_the_critique_is_what_the_refinement_sees_and_what_it_is_not_trained_behind(config) -> None:
     episodes = play(config, GROUP)
     assert "(full on no)" in episodes.policies[1].prompts[1]

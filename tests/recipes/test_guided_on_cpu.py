@@ -17,16 +17,6 @@ def config() -> RLTFConfig:
     return rltf_of("guided")
 
 
-def test_the_settings(config) -> None:
-    assert (config.feedback.ask, config.episode.horizon) == ("group_failed", 4)
-    assert config.feedback.provider.options["level"] == ["location", "hint", "full"]
-    assert (config.distill.reference, config.distill.loss, config.attempt.turns) == (
-        "sampler",
-        "ppo",
-        "first",
-    )
-
-
 def test_a_group_with_a_success_gets_no_hint_and_is_plain_grpo(config) -> None:
     episodes = play(config, [["no"], ["yes"], ["ne"]])
     assert hints(episodes) == [[], [], []]

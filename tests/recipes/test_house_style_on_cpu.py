@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import random
 import re
-from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rltf_verl.envs.base import LEVELS
 from rltf_verl.feedback.guard import find_leaks
 from rltf_verl.tools.contract import check_env
 from rltf_verl.types import Problem
-from tests.recipes.house_style import conventions, house_style, letters, make_house
-from tests.support.effort import examples, many
+from tests.recipes.house_style import conventions, letters, make_house
+from tests.support.effort import many
 
 KINDS, share_of = conventions.KINDS, conventions.share_of
 FAMILIES = ("date", "entries", "reply")
@@ -165,20 +162,6 @@ def test_items_of_training_test_and_feedback_are_apart(family: str) -> None:
     assert env.build(2, 1, 0).train != env.build(1, 1, 0).train
 
 
-def test_wordings_vary() -> None:
-    env = make_house()
-    problems = env.build(0, 60, 0).train
-    item = conventions.DATE.plain(problems[0].data["item"])
-    questions = {
-        p.data["question"].replace(conventions.DATE.plain(p.data["item"]), item) for p in problems
-    }
-    assert len(questions) >= 5
-    told = Counter(
-        env.explain(PROBLEM, text, env.grade(PROBLEM, text), "hint") for text in map(str, range(40))
-    )
-    assert len(told) >= 30
-
-
 def test_feedback_by_level() -> None:
     env = make_house()
 
@@ -262,20 +245,6 @@ def test_a_reply_scores_the_share_of_rules_that_it_keeps() -> None:
     assert env.grade(problem, opening).correct is False
 
 
-@examples(50)
-@given(st.text())
-def test_any_text_is_read(text: str) -> None:
-    entry = house_style.read_entry(text)
-    assert entry is None or (entry and "\n" not in entry)
-
-
-def test_too_many_test_items_are_refused() -> None:
-    with pytest.raises(ValueError, match="different test items"):
-        make_house().build(0, 0, 6_100)
-    with pytest.raises(ValueError, match="num_train=-1"):
-        make_house().build(0, -1, 0)
-
-
 def test_the_example_of_a_hint_shows_what_the_rule_does_to_such_a_date() -> None:
     """Only a day below ten shows whether days have two digits."""
     problems = make_house().build(0, 60, 0).train
@@ -286,18 +255,6 @@ def test_the_example_of_a_hint_shows_what_the_rule_does_to_such_a_date() -> None
         _, day, year = re.search(r"(\w{3})\|(\d\d)\|(\d\d)", said).groups()
         item = problem.data["item"]
         alike += (int(day) < 10, int(year) >= 30) == (item["day"] < 10, item["year"] < 2000)
-    assert alike > 55
-
-
-def test_so_does_the_letter_of_a_hint() -> None:
-    env = make_house(family="reply")
-    alike = 0
-    for problem in env.build(0, 60, 0).train:
-        rule = problem.data["rule"]["date"]
-        said = env.explain(problem, "x", env.grade(problem, "x"), "hint")
-        written = re.search(r"purchase of (\S+) over", said)[1].split(rule["between"])
-        day = int(written[rule["order"].split(", ").index("day")])
-        alike += (day < 10) == (problem.data["item"]["date"]["day"] < 10)
     assert alike > 55
 
 

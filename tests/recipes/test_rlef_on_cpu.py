@@ -28,20 +28,6 @@ def problem(env):
     return env.build(0, 1, 0).train[0]
 
 
-def test_the_settings(config) -> None:
-    assert (config.env.name, config.episode.horizon, config.episode.context) == (
-        "code",
-        3,
-        "append",
-    )
-    assert (config.feedback.provider.name, config.feedback.provider.options["level"]) == (
-        "verifier",
-        "hint",
-    )
-    assert (config.gamma, config.reward.format_coef, config.reward.intermediate) == (1.0, 0.1, True)
-    assert not config.env.options["partial"], "all private tests, or nothing"
-
-
 def test_an_episode(config, env, problem) -> None:
     episodes = play(config, [[WRONG, "I do not know", problem.reference]], env=env, problem=problem)
     assert rewards(episodes)[0] == pytest.approx([0.0, -0.1, 1.0]), (

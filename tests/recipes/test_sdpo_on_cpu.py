@@ -7,7 +7,7 @@ import pytest
 from rltf_verl.adapters.startup.checks import check_config
 from rltf_verl.config import RLTFConfig
 from rltf_verl.types import Role
-from tests.recipes.composing import composed, rltf_of
+from tests.recipes.composing import rltf_of
 from tests.recipes.seeds import Played, play, stops
 from tests.support import configs
 from tests.support.episode_fakes import text_of
@@ -19,19 +19,6 @@ def config() -> RLTFConfig:
 
 
 GROUP = [["yes"], ["no"], ["ne"], ["so yes"]]
-
-
-def test_the_settings_are_those_of_its_scripts(config) -> None:
-    teacher, logit = config.teacher, config.logit_distill
-    assert (teacher.kind, teacher.policy_share, teacher.right) == ("ema", 0.05, True)
-    assert (logit.divergence, logit.top_k, logit.ratio_clip) == ("reverse_kl", 20, 2.0)
-    assert (config.updates_per_batch, config.attempt.weight, config.episode.horizon) == (32, 0.0, 1)
-    assert composed("sdpo").actor_rollout_ref.actor.optim.lr == 1e-6
-    local = rltf_of("sdpo", "+script=local")
-    assert (local.logit_distill.divergence, local.logit_distill.beta) == ("jsd", 0.5)
-    assert (local.logit_distill.top_k, local.updates_per_batch) == (100, 1)
-    assert local.teacher == teacher
-    assert composed("sdpo", "+script=local").actor_rollout_ref.actor.optim.lr == 1e-5
 
 
 def test_no_reward_moves_anything_and_no_second_answer_is_sampled(config) -> None:

@@ -13,13 +13,6 @@ def config() -> RLTFConfig:
     return rltf_of("ufo")
 
 
-def test_the_settings(config) -> None:
-    assert (config.episode.horizon, config.episode.context, config.gamma) == (5, "append", 1.0)
-    assert (config.reward.turn_decay, config.reward.repetition_coef) == (0.5, 0.1)
-    assert (config.feedback.provider.name, config.attempt.weight) == ("try_again", 1.0)
-    assert not any(o.enabled for o in (config.distill, config.imitate, config.feedback_modeling))
-
-
 def test_the_observation_is_the_question_all_attempts_and_the_sentence_after_each(config) -> None:
     (policy,) = play(config, [["a", "b", "yes"]]).policies
     last = policy.prompts[-1]

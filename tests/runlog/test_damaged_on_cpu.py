@@ -11,9 +11,8 @@ import pytest
 
 from rltf_verl.jsonl import append_lines
 from rltf_verl.runlog.episodes import read_episodes
-from rltf_verl.runlog.rows import write_rows
 from rltf_verl.runlog.tail import Tail
-from rltf_verl.runlog.valid import MOST_DEPTH, episode_trouble, rows_trouble
+from rltf_verl.runlog.valid import MOST_DEPTH, episode_trouble
 from rltf_verl.tools.report.compare.run import read_log
 from tests.support.commands import rltf
 from tests.support.log_records import LEAKY, line, row, turn, write
@@ -199,14 +198,6 @@ def test_lines_of_a_growing_file_keep_their_numbers(tmp_path, caplog):
     append_lines(next(folder.glob("*.train.*")), [records[0] | {"uid": "late"}, {"step": 1}])
     assert len(tail.new()) == 1
     assert "(line 5: split is missing)" in caplog.text
-
-
-def test_what_the_writers_write_can_be_read(tmp_path):
-    folder, records, trained = valid(tmp_path)
-    write_rows(folder, 1, [trained])
-    assert [episode_trouble(record) for record in records] == [None] * 3
-    assert rows_trouble(json.loads(json.dumps(trained))) is None
-    assert sum("rows" in record for record in read_episodes(folder)) == 1
 
 
 def test_an_episode_without_an_end_is_refused(tmp_path):

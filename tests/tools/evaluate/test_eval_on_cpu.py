@@ -440,16 +440,6 @@ def test_a_dataset_and_a_reward_function_of_verl(server: JudgeServer, tmp_path: 
     assert about["reward"]["format_coef"] == 0.0, "as rltf/env=reward_function of a training run"
 
 
-def test_a_bad_row_is_named(data: Path, tmp_path: Path) -> None:
-    table = pq.read_table(data)
-    rows = table.to_pylist()
-    rows[1]["prompt"] = []
-    pq.write_table(pa.Table.from_pylist(rows, table.schema), tmp_path / "bad.parquet")
-    with pytest.raises(ValueError, match=r"bad\.parquet, row 1: the prompt is empty"):
-        read_questions(tmp_path / "bad.parquet")
-    assert len(read_questions(tmp_path / "bad.parquet", 1)) == 1
-
-
 @pytest.mark.parametrize("fails", ["True", "solution_str == 'x'"])
 def test_a_grader_that_fails_is_no_clean_result(
     server: JudgeServer, data: Path, tmp_path: Path, questions, fails: str

@@ -88,29 +88,6 @@ def test_turns_and_rounds_by_hand() -> None:
     assert {k: e.value for k, e in found.pass_at.items()} == {1: 1 / 4, 2: 1 / 2}
 
 
-def test_what_nobody_graded_counts_in_nothing() -> None:
-    found = evaluate(
-        [
-            episode(0, RIGHT, "ungraded"),
-            episode(0, "1", RIGHT),
-            episode(1, "ungraded"),
-            episode(1, "1", "2"),
-        ]
-    )
-    assert found.ungraded == 2
-    assert accuracies(found) == [1 / 4, 1 / 2], "a mean of 1/2 and 0, then of 1 and 0"
-    assert [t.solved.value for t in found.turns] == [1 / 4, 1 / 2]
-    assert found.turns[1].improvement.value == 1 / 2, "of the sessions that have both"
-    assert [t.played for t in found.turns] == [3, 2]
-    assert found.rounds[0].pairs == 2
-    assert (found.pass_at[1].value, found.pass_at[2].value, found.pass_at[2].problems) == (
-        1 / 4,
-        1,
-        1,
-    )
-    assert "2 answers without a grade" in " ".join(notes(found))
-
-
 def test_nothing_was_graded() -> None:
     found = evaluate([episode(0, "ungraded"), episode(1, "ungraded")])
     assert accuracies(found) == [None]
@@ -185,12 +162,6 @@ def test_the_gain_is_paired() -> None:
     """
     records = [episode(p, "1", "2") if p % 2 else episode(p, RIGHT, RIGHT) for p in range(50)]
     assert evaluate(records).turns[1].improvement == Estimate(0, 0, 0, 50)
-
-
-def test_the_same_seed_gives_the_same_intervals() -> None:
-    records = [episode(p, RIGHT if k % (p + 2) else "1") for p in range(20) for k in range(p + 3)]
-    assert evaluate(records, 1) == evaluate(records, 1)
-    assert evaluate(records, 1) != evaluate(records, 2)
 
 
 def test_tables_and_picture(tmp_path) -> None:

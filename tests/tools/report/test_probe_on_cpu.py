@@ -74,15 +74,6 @@ def test_answers_and_groups_by_hand(tmp_path: Path) -> None:
     assert (shares["corrected"].hits, shares["corrected"].cases) == (1, 3)
 
 
-def test_the_order_of_episodes_is_no_matter(tmp_path: Path) -> None:
-    found = records(
-        tmp_path, [line("1", "42"), line("42"), line("1", "1"), line("1", "2"), line("42", "1")] * 2
-    )
-    for k, record in enumerate(found):
-        record["uid"] = record["question"] = f"q{k // 2}"
-    assert measure(found[::-1], RUN, READER) == measure(found, RUN, READER)
-
-
 def test_feedback_by_hand(tmp_path: Path) -> None:
     """Two hints, one empty text, one leak that was read; one leak that was withheld; one
     failure.
@@ -285,12 +276,6 @@ def test_open_questions() -> None:
     (question,) = advise(probe(all_wrong_groups=0.79))[2]
     assert question.rule == "never_right"
     assert question.finding.startswith("groups of 2 that all fail: 79.0 % (158 of 200; 95 %: 76")
-
-
-def test_a_probe_without_cases_is_open() -> None:
-    shares = {name: _sure(None) for name in LABELS}
-    verdict, findings, _ = advise(Probe(Measured(0, 0, 0, shares, {}), RUN, JUDGE, None, None))
-    assert (verdict, findings) == ("too few episodes", [])
 
 
 def test_every_fix_names_keys_that_exist() -> None:
