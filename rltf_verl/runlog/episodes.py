@@ -25,6 +25,7 @@ from rltf_verl.types import Episode, Grade, Message, Problem
 logger = logging.getLogger(__name__)
 
 GB = 10**9
+GRADE = [field.name for field in fields(Grade)]
 
 
 class EpisodeLog:
@@ -154,16 +155,11 @@ def read_wrong_attempts(folder: Path, num: int) -> list[tuple[Problem, str, str,
         turn = next(filter(wrong, record["turns"]), None)
         if turn is not None and record.get("task") is not None and len(attempts) < num:
             problem = Problem(record["env"], record["index"], record["task"], record["reference"])
-            attempts.append((problem, record["question"], turn["text"], _grade(turn["grade"])))
+            known = {name: turn["grade"][name] for name in GRADE if name in turn["grade"]}
+            attempts.append((problem, record["question"], turn["text"], Grade(**known)))
     if not attempts:
         raise ValueError(
             f"{folder}: no wrong attempt in it; the run's config names its log as"
             " rltf.episode_log.dir"
         )
     return attempts
-
-
-def _grade(record: dict[str, Any]) -> Grade:
-    return Grade(
-        **{field.name: record[field.name] for field in fields(Grade) if field.name in record}
-    )

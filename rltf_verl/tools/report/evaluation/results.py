@@ -8,7 +8,7 @@ them; they are reported. Definitions with their denominators: docs/evaluation.md
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,8 +24,6 @@ from rltf_verl.tools.report.evaluation.table import (
     round_ratios,
     turn_ratios,
 )
-
-Found = Mapping[tuple[str, int], Estimate]
 
 
 @dataclass(frozen=True)
@@ -111,6 +109,23 @@ def evaluate(records: Sequence[Record], seed: int = 0) -> Results:
     ratios |= pass_ratios(table.answers(0)["acc"], problem)
     estimated = dict(zip(ratios, estimates(list(ratios.values()), seed), strict=True))
     per_problem = np.bincount(problem)
+    turns = (
+        TurnResult(
+            turn=k + 1,
+            played=len(table.answers(k)["acc"].values),
+            **{name: estimated[name, k] for name in OF_TURNS},
+        )
+        for k in range(table.num_turns)
+    )
+    # all together, then one by one
+    rounds = (
+        RoundResult(
+            round=k or None,
+            pairs=len(table.revisions(k or None)["gain"].values),
+            **{name: estimated[name, k] for name in OF_ROUNDS},
+        )
+        for k in range(table.num_turns)
+    )
     return Results(
         problems=len(per_problem),
         sessions=len(records),
@@ -119,31 +134,7 @@ def evaluate(records: Sequence[Record], seed: int = 0) -> Results:
         grader_trouble=grader_trouble(records)[0],
         truncated=sum(not turn["ended"] for record in records for turn in record["turns"]),
         stops=dict(sorted(Counter(str(record["turns"][-1]["stop"]) for record in records).items())),
-        turns=_turns(table, estimated),
-        rounds=_rounds(table, estimated),
+        turns=tuple(turns),
+        rounds=tuple(each for each in rounds if each.pairs),
         pass_at={int(key[1]): value for key, value in estimated.items() if key[0] == "pass"},
     )
-
-
-def _turns(table: EpisodeTable, estimated: Found) -> tuple[TurnResult, ...]:
-    return tuple(
-        TurnResult(
-            turn=k + 1,
-            played=len(table.answers(k)["acc"].values),
-            **{name: estimated[name, k] for name in OF_TURNS},
-        )
-        for k in range(table.num_turns)
-    )
-
-
-def _rounds(table: EpisodeTable, estimated: Found) -> tuple[RoundResult, ...]:
-    """All together, then those that were played."""
-    results = (
-        RoundResult(
-            round=k or None,
-            pairs=len(table.revisions(k or None)["gain"].values),
-            **{name: estimated[name, k] for name in OF_ROUNDS},
-        )
-        for k in range(table.num_turns)
-    )
-    return tuple(result for result in results if result.pairs)
