@@ -133,18 +133,14 @@ def set_aside_after(folder: Path, step: int, *, validates: bool = True) -> int:
     Returns:
         How many files were moved.
     """
+    again = (step, "val") if validates or step == 0 else None
     paths = log_files(folder, ("train", "val", "rows"))
-    stale = [path for path in paths if _is_taken_back(path, step, validates)]
+    stale = [path for path in paths if place(path)[0] > step or place(path) == again]
     for path in stale:
         target = folder / "superseded"
         target.mkdir(exist_ok=True)
         path.rename(target / path.name.replace(".jsonl", f".{path.stat().st_mtime_ns}.jsonl"))
     return len(stale)
-
-
-def _is_taken_back(path: Path, step: int, validates: bool) -> bool:
-    at, kind = place(path)
-    return at > step or (at == step and kind == "val" and (validates or step == 0))
 
 
 def pack(folder: Path, before: int) -> int:

@@ -6,16 +6,9 @@ import pytest
 import torch
 
 from rltf_verl.algos.role_loss import distill_loss
-from rltf_verl.config import RLTFConfig
 from rltf_verl.types import Role
 from tests.recipes.composing import rltf_of
 from tests.recipes.seeds import play, token_gradient
-
-
-@pytest.fixture
-def config() -> RLTFConfig:
-    return rltf_of("critique_grpo")
-
 
 GROUP = [["yes"], ["no", "yes"], ["no", "ne"], ["ne", "no"]]
 

@@ -6,15 +6,8 @@ import pytest
 import torch
 
 from rltf_verl.algos.role_loss import distill_loss
-from rltf_verl.config import RLTFConfig
 from rltf_verl.types import Role
-from tests.recipes.composing import rltf_of
 from tests.recipes.seeds import hints, play, stops, token_gradient
-
-
-@pytest.fixture
-def config() -> RLTFConfig:
-    return rltf_of("guided")
 
 
 def test_a_group_with_a_success_gets_no_hint_and_is_plain_grpo(config) -> None:

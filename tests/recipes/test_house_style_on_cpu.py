@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 from typing import Any
 
@@ -256,18 +255,3 @@ def test_the_example_of_a_hint_shows_what_the_rule_does_to_such_a_date() -> None
         item = problem.data["item"]
         alike += (int(day) < 10, int(year) >= 30) == (item["day"] < 10, item["year"] < 2000)
     assert alike > 55
-
-
-def test_no_house_opens_or_closes_a_letter_as_in_practice() -> None:
-    """Whoever has practised the others does not come upon a house's by chance."""
-
-    def drawn(side: conventions.Conventions) -> list[dict[str, Any]]:
-        return [letters.draw_rules(random.Random(i), side) for i in range(1000)]
-
-    houses, practice = drawn("house"), drawn("practice")
-    for key in ("opening", "closing"):
-        of_houses = {rules[key] for rules in houses}
-        practised = {rules[key] for rules in practice}
-        assert len(of_houses) > 50
-        assert len(practised) > 150
-        assert not of_houses & practised

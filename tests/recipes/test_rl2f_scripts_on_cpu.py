@@ -6,45 +6,25 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.recipes.conftest import Start
+
 RECIPE = Path(__file__).parents[2] / "recipes" / "rl2f"
-SCRIPTS = sorted(RECIPE.glob("*.sh"))
-NUMBERED = [script.name for script in SCRIPTS if script.name[0].isdigit()]
-Start = Callable[..., tuple[int, list[str], str]]
 SERVER = '#!/bin/bash\necho $$ >>served.txt\necho "$*" >>served.txt\ntouch up\nexec /bin/sleep 60\n'
 
 
-@pytest.fixture
-def start(tmp_path: Path) -> Start:
-    """Script, its arguments and variables -> (exit status, lines of what it started, stderr)."""
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    written = {name: f'#!/bin/bash\necho "{name} $*"\n' for name in ("python3", "rltf", "torchrun")}
-    for name, text in {
-        **written,
-        "vllm": SERVER,
-        "sleep": "#!/bin/bash\nexec /bin/sleep 0.05\n",
-        "curl": "#!/bin/bash\n[[ -e up ]] && rm up\n",
-    }.items():
+@pytest.fixture(autouse=True)
+def a_server_that_comes_up(programs: Path) -> None:
+    """`vllm` serves until it is ended; nothing waits long."""
+    up = "#!/bin/bash\n[[ -e up ]] && rm up\n"
+    short = "#!/bin/bash\nexec /bin/sleep 0.05\n"
+    for name, text in {"vllm": SERVER, "sleep": short, "curl": up}.items():
         (programs / name).write_text(text)
         (programs / name).chmod(0o755)
-    ours = ("JUDGE_", "RLTF_", "RL2F_", "STUDENT_")
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
-
-    def run(script: str, *arguments: str, **variables: str) -> tuple[int, list[str], str]:
-        environment = {**inherited, "PATH": f"{programs}:{os.environ['PATH']}", **variables}
-        command = ["bash", str(RECIPE / script), *arguments]
-        ended = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=30
-        )
-        return ended.returncode, ended.stdout.splitlines(), ended.stderr
-
-    return run
 
 
 def checkpoint(folder: Path, inner: str) -> None:
@@ -56,7 +36,12 @@ def checkpoint(folder: Path, inner: str) -> None:
 @pytest.mark.parametrize(("script", "name"), [("4_rlvr.sh", "rlvr"), ("5_rl2f.sh", "rl2f")])
 def test_training(script: str, name: str, start: Start) -> None:
     code, (line,), _ = start(
-        script, "trainer.test_freq=-1", ROLLOUT="sglang", MODEL="mine", RL2F_OUT="o", NUM_GPUS="4"
+        RECIPE / script,
+        "trainer.test_freq=-1",
+        ROLLOUT="sglang",
+        MODEL="mine",
+        RL2F_OUT="o",
+        NUM_GPUS="4",
     )
     words = line.split()
     assert code == 0
@@ -69,14 +54,14 @@ def test_training(script: str, name: str, start: Start) -> None:
         "trainer.n_gpus_per_node=4",
         f"trainer.default_local_dir=o/{name}",
     } <= set(words)
-    assert start(script, ROLLOUT="hf")[0] == 2
+    assert start(RECIPE / script, ROLLOUT="hf")[0] == 2
 
 
 def test_the_probe_serves_the_base_model_on_loopback_and_ends_it(
     start: Start, tmp_path: Path
 ) -> None:
     code, (probe, gate), _ = start(
-        "1_probe.sh", "--problems", "9", MODEL="mine", STUDENT_PORT="8123"
+        RECIPE / "1_probe.sh", "--problems", "9", MODEL="mine", STUDENT_PORT="8123"
     )
     assert code == 0
     assert probe.startswith("rltf probe data/rl2f/train.parquet --config outputs/rl2f/rl2f.yaml ")
@@ -93,7 +78,7 @@ def test_the_probe_serves_the_base_model_on_loopback_and_ends_it(
 
 def test_dialogues_from_an_endpoint_that_is_there(start: Start, tmp_path: Path) -> None:
     told = {"STUDENT_BASE_URL": "http://h/v1", "STUDENT_MODEL": "m", "PROBLEMS": "5"}
-    code, (played, exported), _ = start("2_dialogues.sh", "seed=1", **told)
+    code, (played, exported), _ = start(RECIPE / "2_dialogues.sh", "seed=1", **told)
     assert code == 0
     assert "endpoint.base_url=http://h/v1 endpoint.model=m --problems 5 --log-probs 0" in played
     assert played.endswith("seed=1")
@@ -105,20 +90,20 @@ def test_dialogues_from_an_endpoint_that_is_there(start: Start, tmp_path: Path) 
 
 
 def test_sft_needs_dialogues(start: Start, tmp_path: Path) -> None:
-    code, lines, said = start("3_sft.sh")
+    code, lines, said = start(RECIPE / "3_sft.sh")
     assert (code, lines) == (2, [])
     assert "./2_dialogues.sh writes it" in said
     (tmp_path / "outputs" / "rl2f").mkdir(parents=True)
     (tmp_path / "outputs" / "rl2f" / "dialogues.parquet").touch()
-    code, (line,), _ = start("3_sft.sh", "optim.lr=5e-6", NUM_GPUS="2")
+    code, (line,), _ = start(RECIPE / "3_sft.sh", "optim.lr=5e-6", NUM_GPUS="2")
     assert code == 0
     assert line.startswith(
         "torchrun --standalone --nproc_per_node=2 -m verl.trainer.sft_trainer --config-dir "
     )
     assert line.endswith("optim.lr=5e-6")
-    assert start("3_sft.sh", "optim.lr=5e-6", NUM_GPUS="2")[0] == 0, "it goes on"
+    assert start(RECIPE / "3_sft.sh", "optim.lr=5e-6", NUM_GPUS="2")[0] == 0, "it goes on"
     (tmp_path / "outputs" / "rl2f" / "dialogues.parquet").write_text("more")
-    code, lines, said = start("3_sft.sh", "optim.lr=5e-6", NUM_GPUS="2")
+    code, lines, said = start(RECIPE / "3_sft.sh", "optim.lr=5e-6", NUM_GPUS="2")
     assert (code, lines) == (2, [])
     assert "holds a run of other dialogues" in said
 
@@ -131,7 +116,7 @@ def test_evaluation_of_all_with_the_same_teacher(start: Start, tmp_path: Path) -
         ("rl2f", "actor/huggingface"),
     ):
         checkpoint(out / arm, inner)
-    code, lines, _ = start("6_evaluate.sh", "-n", "2", RL2F_OUT="o", MODEL="mine")
+    code, lines, _ = start(RECIPE / "6_evaluate.sh", "-n", "2", RL2F_OUT="o", MODEL="mine")
     assert code == 0
     *evaluated, table = lines
     served = [
@@ -157,7 +142,7 @@ def test_evaluation_of_all_with_the_same_teacher(start: Start, tmp_path: Path) -
 def test_a_checkpoint_that_is_not_there_is_said_before_anything_starts(
     arms: str, said: str, start: Start
 ) -> None:
-    code, lines, error = start("6_evaluate.sh", ARMS=arms, RL2F_OUT="o")
+    code, lines, error = start(RECIPE / "6_evaluate.sh", ARMS=arms, RL2F_OUT="o")
     assert code != 0
     assert lines == []
     assert said in error

@@ -2,18 +2,10 @@
 
 import pytest
 
-from rltf_verl.config import RLTFConfig
 from rltf_verl.envs import make_env
 from rltf_verl.envs.code.env import Code
 from rltf_verl.types import Role
-from tests.recipes.composing import rltf_of
 from tests.recipes.seeds import hints, play, rewards, stops
-
-
-@pytest.fixture
-def config() -> RLTFConfig:
-    return rltf_of("rlef")
-
 
 WRONG = "```python\nprint(31337)\n```"
 

@@ -2,21 +2,12 @@
 
 from dataclasses import replace
 
-import pytest
-
 from rltf_verl.adapters.startup.checks import check_config
 from rltf_verl.config import RLTFConfig
 from rltf_verl.types import Role
-from tests.recipes.composing import rltf_of
 from tests.recipes.seeds import Played, play, stops
 from tests.support import configs
 from tests.support.episode_fakes import text_of
-
-
-@pytest.fixture
-def config() -> RLTFConfig:
-    return rltf_of("sdpo")
-
 
 GROUP = [["yes"], ["no"], ["ne"], ["so yes"]]
 

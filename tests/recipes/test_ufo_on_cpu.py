@@ -2,15 +2,8 @@
 
 import pytest
 
-from rltf_verl.config import RLTFConfig
 from rltf_verl.types import Role
-from tests.recipes.composing import rltf_of
 from tests.recipes.seeds import play, rewards
-
-
-@pytest.fixture
-def config() -> RLTFConfig:
-    return rltf_of("ufo")
 
 
 def test_the_observation_is_the_question_all_attempts_and_the_sentence_after_each(config) -> None:

@@ -12,11 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from rltf_verl.data.provenance import read_provenance
-from rltf_verl.runlog.episodes import EpisodeLog
 from rltf_verl.tools.cli.app import app
 from rltf_verl.tools.cli.common import parse_options
-from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
 from tests.support.commands import rltf
+from tests.support.log_records import turn, write
 
 
 def test_a_dataset_is_rebuilt_by_the_command_in_its_provenance(tmp_path: Path) -> None:
@@ -87,34 +86,17 @@ def test_option_values() -> None:
     assert parse_options(words) == values
 
 
-def episode(index: int, text: str) -> Episode:
-    attempt = Attempt((1,), (2, 3), (-0.1, -0.2), text=text, ended=True)
-    wrong = Turn(
-        attempt, Grade(correct=False, format_ok=True), 0.0, Feedback("cell 1 is wrong", "verifier")
-    )
-    right = Turn(
-        Attempt((1,), (2,), None, text="42", ended=True), Grade(correct=True, format_ok=True), 1.0
-    )
-    return Episode(Problem("binary_matrix", index, {}, "42"), 0, (wrong, right))
-
-
 def test_inspect(tmp_path: Path) -> None:
-    log = EpisodeLog(tmp_path, "w")
+    odd = turn("1", text="[bold]not markup[/bold] [/nonsense] \x1b[2J")
     for step in (1, 2):
-        log.append(
-            episode(step, "[bold]not markup[/bold] [/nonsense] \x1b[2J"),
-            question="q",
-            step=step,
-            validate=False,
-            uid="u",
-        )
+        write(tmp_path, [(odd, turn("42", parent=0, stop="solved"))], step=step)
     result = rltf("inspect", tmp_path, "--step", 2)
     assert result.exit_code == 0, result.stderr
     for told in (
         "step 2 train",
         "[bold]not markup[/bold] [/nonsense]",
-        "cell 1 is wrong",
-        "[verifier]",
+        "look at row two",
+        "[judge]",
         "right",
         "42",
     ):

@@ -196,14 +196,3 @@ def test_hydra_reads_options_between_overrides(tmp_path, own, shared):
     words = get_args_parser().parse_args(run.command[3:])
     assert (words.config_dir, words.config_name) == ("folder", "pretrained")
     assert [word for word in words.overrides if word in ("a=1", "b=2")] == ["a=1", "b=2"]
-
-
-def test_the_command_is_verls_with_this_python(tmp_path):
-    (run,) = runs_of(["sd=--config-name=rltf_sd"], [3], tmp_path, ["data.train_batch_size=8"])
-    assert run.command[:5] == (
-        sys.executable,
-        "-m",
-        "verl.trainer.main_ppo",
-        "--config-name=rltf_sd",
-        "data.train_batch_size=8",
-    )

@@ -377,40 +377,31 @@ def test_what_a_user_can_mend_is_one_line(
     )
 
 
-def test_results_of_a_runs_last_validation(tmp_path: Path) -> None:
+def test_results_of_a_runs_last_validation_by_data_source(tmp_path: Path) -> None:
+    """By the source alone, not by the environment's fields."""
     log = EpisodeLog(tmp_path / "log", "w")
-    for step, validate, correct in [
-        (0, True, False),
-        (2, True, True),
-        (2, False, False),
-        (4, False, False),
-    ]:
+    for k, (step, validate, source, correct) in enumerate(
+        [
+            (0, True, "", False),
+            (2, True, "rltf/math500", True),
+            (2, True, "rltf/math500", True),
+            (2, True, "rltf/aime", False),
+            (2, False, "", False),
+            (4, False, "", False),
+        ]
+    ):
         turn = Turn(Attempt((1,), (2,), None, "t", True), Grade(correct, True), 0.0, stop="horizon")
-        problem = Problem("sums", 0, {}, "42")
-        log.append(
-            Episode(problem, 0, (turn,)), question="q", step=step, validate=validate, uid="u"
-        )
+        played = Episode(Problem("math", k, {"task": f"problem {k}"}, "42"), 0, (turn,))
+        place = {"step": step, "validate": validate, "uid": str(k), "source": source}
+        log.append(played, question=f"q{k}", **place)
     assert rltf("results", tmp_path / "log", "--out", tmp_path / "a").exit_code == 0
-    assert told(tmp_path / "a", "step 2")["turns"][0]["standing"]["value"] == 1
+    (right,) = told(tmp_path / "a", "step 2, rltf/math500")["turns"]
+    (wrong,) = told(tmp_path / "a", "step 2, rltf/aime")["turns"]
+    assert (right["standing"]["value"], right["played"], wrong["standing"]["value"]) == (1, 2, 0)
     assert rltf("results", tmp_path / "log", "--out", tmp_path / "b", "--step", 0).exit_code == 0
     assert told(tmp_path / "b", "step 0")["turns"][0]["standing"]["value"] == 0
     none = rltf("results", tmp_path / "log", "--out", tmp_path / "c", "--step", 4)
     assert re.search("no validation episodes of step 4", none.stderr)
-
-
-def test_results_of_several_data_sources_are_apart(tmp_path: Path) -> None:
-    """By the source alone, not by the environment's fields."""
-    log = EpisodeLog(tmp_path / "log", "w")
-    for k, (subset, correct) in enumerate([("math500", True), ("math500", True), ("aime", False)]):
-        turn = Turn(Attempt((1,), (2,), None, "t", True), Grade(correct, True), 0.0, stop="horizon")
-        played = Episode(Problem("math", k, {"task": f"problem {k}"}, "42"), 0, (turn,))
-        log.append(
-            played, question=f"q{k}", step=8, validate=True, uid=str(k), source=f"rltf/{subset}"
-        )
-    assert rltf("results", tmp_path / "log", "--out", tmp_path / "a").exit_code == 0
-    (right,) = told(tmp_path / "a", "step 8, rltf/math500")["turns"]
-    (wrong,) = told(tmp_path / "a", "step 8, rltf/aime")["turns"]
-    assert (right["standing"]["value"], right["played"], wrong["standing"]["value"]) == (1, 2, 0)
 
 
 def test_a_dataset_and_a_reward_function_of_verl(server: JudgeServer, tmp_path: Path) -> None:

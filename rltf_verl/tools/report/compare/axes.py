@@ -52,14 +52,6 @@ class Axis:
     """Steps without a number -> what stands for them."""
 
 
-def _steps(run: Run) -> Series:
-    return {step: float(step) for step in sorted({*run.metrics, *run.log})}
-
-
-def _episodes(run: Run) -> Series:
-    return _of_log(run, {step: in_log.episodes for step, in_log in run.log.items()})
-
-
 def _generated(run: Run) -> Series:
     tokens = {step: in_log.tokens for step, in_log in run.log.items()}
     if None in tokens.values():
@@ -84,7 +76,10 @@ def _summed(label: str, metric: str, unit: float = 1.0) -> Measure:
     """The sum of a metric over the steps, in units of so many."""
 
     def of(run: Run) -> Series:
-        amounts = _of_every_step(run, metric)
+        amounts = run.series(metric)
+        if not amounts:
+            raise NotKnownError(f"no {metric}")
+        amounts = _filled(amounts, metric)
         return _sums({step: amount / unit for step, amount in amounts.items()})
 
     return Measure(label, of, metric)
@@ -114,13 +109,6 @@ def _cost(run: Run) -> Series:
     if not any(sums.values()):
         raise NotKnownError("the judge cost nothing; is rltf.feedback.price set?")
     return sums
-
-
-def _of_every_step(run: Run, name: str) -> Series:
-    amounts = run.series(name)
-    if not amounts:
-        raise NotKnownError(f"no {name}")
-    return _filled(amounts, name)
 
 
 def _filled(amounts: Series, what: str) -> Series:
@@ -155,10 +143,18 @@ def _sums(amounts: Series) -> Series:
 
 
 MEASURES: dict[str, list[Measure]] = {
-    "step": [Measure("training step", _steps)],
+    "step": [
+        Measure(
+            "training step",
+            lambda run: {step: float(step) for step in sorted({*run.metrics, *run.log})},
+        )
+    ],
     "rollouts": [
         _summed("training episodes", "rltf/session/total"),
-        Measure("training episodes in the episode log", _episodes),
+        Measure(
+            "training episodes in the episode log",
+            lambda run: _of_log(run, {step: log.episodes for step, log in run.log.items()}),
+        ),
     ],
     "tokens": [
         _summed("tokens generated in training episodes", "rltf/session/tokens/total"),

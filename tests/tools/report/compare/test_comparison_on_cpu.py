@@ -68,16 +68,6 @@ def test_two_seeds_of_one_arm_against_one_of_another(tmp_path):
     )  # each holds until the next
 
 
-def test_ranges_of_seeds_are_apart_or_not(tmp_path):
-    for name, end in {"a1": 0.5, "a2": 0.6, "b1": 0.3, "b2": 0.4, "c1": 0.4, "c2": 0.55}.items():
-        run(tmp_path / name / "metrics.jsonl", [0.0, end])
-    found = compared(
-        *(f"{name[0]}={tmp_path / name}" for name in ("a1", "a2", "b1", "b2", "c1", "c2")),
-        axes=["step"],
-    )
-    assert [curve.at_budget.apart for curve in found.panels[0].arms] == [None, True, False]
-
-
 def test_equal_hours_and_tokens_are_not_equal_steps(tmp_path):
     run(
         tmp_path / "slow.jsonl", [0.0, 0.4, 0.6, 0.8], seconds=7200.0, tokens=500
@@ -220,16 +210,6 @@ def test_why_there_is_no_cost(tmp_path, records, why):
     found = compared(tmp_path / "a.jsonl", axes=["step", "cost"])
     assert why in found.left_out["--x cost"]
     assert [panel.axis for panel in found.panels] == ["step"]
-
-
-def test_sums_are_not_made_up_where_the_first_steps_were_erased(tmp_path):
-    write_metrics(
-        tmp_path / "a.jsonl", [(2, evaluated(0.2)), (3, step()), (4, step() | evaluated(0.4))]
-    )
-    run(tmp_path / "b.jsonl", [0.0, 0.1, 0.2])
-    found = compared(tmp_path / "a.jsonl", tmp_path / "b.jsonl", axes=["step", "hours"])
-    assert found.left_out["a in --x hours"] == "no timing_s/step of steps 1 to 2"
-    assert f"first_turn of {tmp_path / 'a.jsonl'} before step 2" in found.left_out
 
 
 def with_log(folder, accuracies, episodes, **place):

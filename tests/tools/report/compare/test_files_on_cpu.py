@@ -131,33 +131,24 @@ def test_hours_are_wandbs_for_all_where_one_run_has_no_times_of_steps(tmp_path):
     assert [[p.x for p in curve.seeds[0]] for curve in panel.arms] == [[0.025, 2.0], [0.025, 2.0]]
 
 
-def test_a_resume_without_a_first_validation_begins_after_its_step(tmp_path):
-    first = [
-        (0, evaluated(0.1)),
-        (1, step()),
-        (2, step() | evaluated(0.2)),
-        (3, step() | evaluated(0.9)),
-    ]
-    write_metrics(tmp_path / "a.jsonl", first)
-    write_metrics(tmp_path / "b.jsonl", [(3, step()), (4, step() | evaluated(0.4))])
-    assert accuracies(f"a={tmp_path / 'a.jsonl'},{tmp_path / 'b.jsonl'}") == {
-        0: 0.1,
-        2: 0.2,
-        4: 0.4,
-    }
+ONE = [(0, evaluated(0.1)), (1, step() | evaluated(0.2)), (2, step() | evaluated(0.3))]
+PROCESSES = {
+    "a start from scratch": ([(0, evaluated(0.5)), (1, step() | evaluated(0.6))], {0: 0.5, 1: 0.6}),
+    "resumed after step 1, without a validation": (
+        [(2, step()), (3, step() | evaluated(0.4))],
+        {0: 0.1, 1: 0.2, 3: 0.4},
+    ),
+    "only validated": ([(1, evaluated(0.9))], {0: 0.1, 1: 0.2, 2: 0.3}),
+}
 
 
-def test_a_start_from_scratch_replaces_everything(tmp_path):
-    run(tmp_path / "m.process_1.jsonl", [0.5, 0.6, 0.7])
-    run(tmp_path / "m.jsonl", [0.1, 0.2])
-    assert accuracies(tmp_path) == {0: 0.1, 1: 0.2}
-    assert accuracies(tmp_path / "m.jsonl") == {0: 0.1, 1: 0.2}
-
-
-def test_a_process_that_only_validated_takes_nothing_back(tmp_path):
-    run(tmp_path / "m.process_1.jsonl", [0.1, 0.2, 0.3, 0.4])
-    write_metrics(tmp_path / "m.jsonl", [(1, evaluated(0.9))])
-    assert accuracies(tmp_path) == {0: 0.1, 1: 0.2, 2: 0.3, 3: 0.4}
+@pytest.mark.parametrize("case", PROCESSES)
+def test_what_a_later_process_takes_back(tmp_path, case):
+    records, expected = PROCESSES[case]
+    first = write_metrics(tmp_path / "m.process_1.jsonl", ONE)
+    later = write_metrics(tmp_path / "m.jsonl", records)
+    for place in (tmp_path, later, f"a={first},{later}"):
+        assert accuracies(place) == expected
 
 
 def test_files_of_several_launches_are_read_in_the_order_of_writing(tmp_path):
