@@ -77,14 +77,14 @@ def merged(processes: Iterable[History]) -> History:
 
 def processes(records: Iterable[tuple[int, Metrics]]) -> list[History]:
     """The processes in a file: one that was put together of several has steps that go back."""
-    found: list[History] = []
+    histories: list[History] = []
     before = math.inf
     for step, metrics in records:
         if step < before:
-            found.append({})
-        found[-1][step] = found[-1].get(step, {}) | metrics
+            histories.append({})
+        histories[-1][step] = histories[-1].get(step, {}) | metrics
         before = step
-    return found
+    return histories
 
 
 def _rows(path: Path) -> Iterable[Mapping[str, Any]]:

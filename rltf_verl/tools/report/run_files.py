@@ -33,11 +33,13 @@ class RunFiles:
 
 def run_files(place: Place) -> RunFiles:
     """Raises ValueError: a part is not there, holds nothing to compare, or more than one run."""
-    found = [_part(path) for path in place]
-    logs = [one.log for one in found if one.log is not None]
+    parts = [_part(path) for path in place]
+    logs = [part.log for part in parts if part.log is not None]
     if len(logs) > 1:
         raise ValueError(f"{logs[0]} and {logs[1]}: two episode logs; a run has one")
-    return RunFiles(tuple(path for one in found for path in one.metrics), logs[0] if logs else None)
+    return RunFiles(
+        tuple(path for part in parts for path in part.metrics), logs[0] if logs else None
+    )
 
 
 def run_name(path: Path) -> str:

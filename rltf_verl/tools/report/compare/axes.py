@@ -191,11 +191,11 @@ def _taken(name: str, measure: Measure, arms: Sequence[Arm]) -> Axis:
             axis.without[arm.name] = taken
         else:
             axis.of.update(taken)
-            axis.filled.update(pair for run in arm.runs for pair in _told(name, measure, run))
+            axis.filled.update(pair for run in arm.runs for pair in _filled_in(name, measure, run))
     return axis
 
 
-def _told(name: str, measure: Measure, run: Run) -> Iterator[tuple[str, str]]:
+def _filled_in(name: str, measure: Measure, run: Run) -> Iterator[tuple[str, str]]:
     """The steps of a run that were filled in."""
     if measure.source is None:
         return

@@ -76,7 +76,7 @@ def _teacher(teacher: Json) -> str:
     which = {"first": "first answers", "last": "last answers", "all": "answers"}[teacher["turns"]]
     only = "" if teacher["right"] else " that are wrong"
     reads = ", ".join(teacher["reads"])
-    return _one(f"of {which}{only}; reads {reads}, by template {teacher['template']}")
+    return _one_line(f"of {which}{only}; reads {reads}, by template {teacher['template']}")
 
 
 def _problem(out: Console, problem: Json, run: Json, whole: bool, *, brief: bool) -> None:
@@ -116,7 +116,7 @@ def _placeholder(run: Json) -> str:
 
 
 def _grade(out: Console, turn: Json) -> None:
-    read = "" if turn["parsed"] is None else f", read as {_one(turn['parsed'])}"
+    read = "" if turn["parsed"] is None else f", read as {_one_line(turn['parsed'])}"
     verdict = ("right" if turn["correct"] else "wrong") + read
     if turn["stop"] == "ungraded":
         verdict = "not graded"
@@ -175,7 +175,7 @@ def _schedule(out: Console, schedule: Json) -> None:
         else "not known",
         "validates": _validates(schedule),
         "saves": f"{saved} {schedule['folder']}",
-        "resumes": resumes and Text(f"from {_one(resumes)}", "yellow"),
+        "resumes": resumes and Text(f"from {_one_line(resumes)}", "yellow"),
         "logs": f"metrics to {', '.join(schedule['logger'])}{file}",
         "": schedule["episode_log"] and f"episodes to {schedule['episode_log']}",
     }
@@ -230,16 +230,18 @@ def _pairs(out: Console, rows: Iterable[tuple[str, object]]) -> None:
     grid.add_column(overflow="fold")
     for label, value in rows:
         if value:
-            grid.add_row(label, value if isinstance(value, Text) else _one(value))
+            grid.add_row(label, value if isinstance(value, Text) else _one_line(value))
     out.print(grid)
 
 
-def _one(value: object) -> str:
+def _one_line(value: object) -> str:
     return printable(" ".join(str(value).split()))
 
 
 def _data(files: Sequence[str], rows: int) -> str:
-    return _one(f"{', '.join(files)}, {f'{_n(rows)} problems' if rows else 'nothing to be read'}")
+    return _one_line(
+        f"{', '.join(files)}, {f'{_n(rows)} problems' if rows else 'nothing to be read'}"
+    )
 
 
 def _n(number: float) -> str:
