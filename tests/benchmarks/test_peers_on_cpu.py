@@ -54,6 +54,6 @@ def test_the_race_runs_what_is_missing_and_prints_a_table(
     assert "| TRL: SDPO |" in shown
     assert "not in 8 steps" not in shown
     results = [json.loads(line) for line in (tmp_path / "race.jsonl").read_text().splitlines()]
-    assert [one["to"]["0.2"]["steps"] for one in results] == [4, 4]
-    assert [one["to"]["0.35"]["steps"] for one in results] == [8, 8]
-    assert all(one["tokens"] == 100 for one in results)
+    assert [result["to"]["0.2"]["steps"] for result in results] == [4, 4]
+    assert [result["to"]["0.35"]["steps"] for result in results] == [8, 8]
+    assert all(result["tokens"] == 100 for result in results)

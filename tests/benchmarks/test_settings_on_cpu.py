@@ -49,9 +49,9 @@ def notebook() -> list[Words]:
     (cell,) = [c for c in cells if any("words.txt <<END" in line for line in c["source"])]
     text = "".join(cell["source"]).replace("$POLICY", str(runs.POLICY)).replace("$PWD", "o")
     words = text.partition("<<END\n")[2].partition("\nEND")[0].splitlines()
-    told = "".join(chain.from_iterable(c["source"] for c in cells))
+    sources = "".join(chain.from_iterable(c["source"] for c in cells))
     own = {"rltf_grpo": [], "rltf_sd": ["rltf.distill.weight=1.0"]}
-    assert all(" ".join([f"--config-name={name}", *more]) in told for name, more in own.items())
+    assert all(" ".join([f"--config-name={name}", *more]) in sources for name, more in own.items())
     return [[f"--config-name={name}", *words, *more] for name, more in own.items()]
 
 

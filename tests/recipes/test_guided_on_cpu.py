@@ -38,10 +38,10 @@ def test_what_a_hint_led_to_is_trained_behind_the_prompt_without_it(config) -> N
     """First attempts 0, 0 and their ends 1, 0: mean 1/4. The ratio is to the policy that saw
     the hint."""
     episodes = play(config, [["a", "yes"], ["d", "e"]], old=-3.0)
-    (_, found), (_, missed) = episodes.rows_of(Role.DISTILL)
+    (_, right), (_, missed) = episodes.rows_of(Role.DISTILL)
     first, hinted = (turn.attempt for turn in episodes.episodes[0].turns)
     assert "(location on a)" in episodes.policies[0].prompts[1]
-    assert (found.prompt_ids, found.response_ids) == (first.prompt_ids, hinted.response_ids)
+    assert (right.prompt_ids, right.response_ids) == (first.prompt_ids, hinted.response_ids)
     assert missed.prompt_ids == first.prompt_ids
     assert episodes.advantages(Role.DISTILL) == [
         (0, pytest.approx(0.75)),
@@ -51,7 +51,7 @@ def test_what_a_hint_led_to_is_trained_behind_the_prompt_without_it(config) -> N
         (0, pytest.approx(-0.25)),
         (1, pytest.approx(-0.25)),
     ]
-    n = episodes.rows.index(found)
+    n = episodes.rows.index(right)
     sampled = torch.tensor(hinted.log_probs)
     references = episodes.batch.by_row(episodes.targets.ref_log_probs)
     torch.testing.assert_close(references[n], sampled)

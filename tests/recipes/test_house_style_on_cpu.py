@@ -155,7 +155,7 @@ def test_items_of_training_test_and_feedback_are_apart(family: str) -> None:
         for problem in problems:
             item = problem.data["item"]
             kinds = [item] if problem.data["noun"] != "reply" else [item["date"], item["amount"]]
-            assert {share_of(one) for one in kinds} == {share}
+            assert {share_of(item_of_part) for item_of_part in kinds} == {share}
     assert len({problem.reference for problem in splits.test}) == 20
     assert len({problem.data["house"] for problem in splits.train}) == 2
     assert env.build(2, 1, 0).train != env.build(1, 1, 0).train
@@ -164,16 +164,16 @@ def test_items_of_training_test_and_feedback_are_apart(family: str) -> None:
 def test_feedback_by_level() -> None:
     env = make_house()
 
-    def said(text: str, level: str) -> str:
+    def hint(text: str, level: str) -> str:
         return env.explain(PROBLEM, text, env.grade(PROBLEM, text), level)
 
-    assert said("7.MAY.1998", "location").endswith("Look at the day.")
-    assert said("1998-MAY-07", "location").endswith("not how they make one date.")
-    assert said("1998MAY07", "location").endswith("not how they make one date.")
-    assert said("21998.MAY.07", "location").endswith("Look at the year.")
-    assert said("1998.MAY.07", "hint") == "That is how we write it."
-    assert "1998.MAY.07" in said("May 7, 1998", "full")
-    hint = said("May 7, 1998", "hint")
+    assert hint("7.MAY.1998", "location").endswith("Look at the day.")
+    assert hint("1998-MAY-07", "location").endswith("not how they make one date.")
+    assert hint("1998MAY07", "location").endswith("not how they make one date.")
+    assert hint("21998.MAY.07", "location").endswith("Look at the year.")
+    assert hint("1998.MAY.07", "hint") == "That is how we write it."
+    assert "1998.MAY.07" in hint("May 7, 1998", "full")
+    hint = hint("May 7, 1998", "hint")
     assert ".19" in hint or "19" in hint
     assert "MAY" not in hint
 
@@ -184,9 +184,9 @@ def test_no_hint_holds_the_answer_or_a_part_of_it(family: str, level: str) -> No
     env = make_house(family=family)
     for problem in env.build(3, 60, 0).train:
         for text in ("I do not know.", "x"):
-            said = env.explain(problem, text, env.grade(problem, text), level)
-            assert problem.reference not in said
-            assert find_leaks(env, problem, said, text) == []
+            hint = env.explain(problem, text, env.grade(problem, text), level)
+            assert problem.reference not in hint
+            assert find_leaks(env, problem, hint, text) == []
 
 
 def test_the_guard_finds_answers_and_parts() -> None:
@@ -250,8 +250,8 @@ def test_the_example_of_a_hint_shows_what_the_rule_does_to_such_a_date() -> None
     env = make_house()
     alike = 0
     for problem in problems:
-        said = env.explain(problem, "x", env.grade(problem, "x"), "hint")
-        _, day, year = re.search(r"(\w{3})\|(\d\d)\|(\d\d)", said).groups()
+        hint = env.explain(problem, "x", env.grade(problem, "x"), "hint")
+        _, day, year = re.search(r"(\w{3})\|(\d\d)\|(\d\d)", hint).groups()
         item = problem.data["item"]
         alike += (int(day) < 10, int(year) >= 30) == (item["day"] < 10, item["year"] < 2000)
     assert alike > 55

@@ -58,7 +58,7 @@ def test_no_name_or_an_unknown_one(name, start) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "argument", "variables", "said"),
+    ("path", "argument", "variables", "refusal"),
     [
         (RUN, "rltf/kk_sd", {"ROLLOUT": "hf"}, "ROLLOUT=hf: must be vllm or sglang"),
         (RUN, "rltf/kk_sd", {"TUNE": "half"}, "TUNE=half: must be lora or full"),
@@ -66,10 +66,10 @@ def test_no_name_or_an_unknown_one(name, start) -> None:
         (RECIPE / "prepare_data.sh", "strict", {"TASKS": "kk2"}, "TASKS: unknown task kk2"),
     ],
 )
-def test_values_that_cannot_be(path, argument, variables, said, start) -> None:
+def test_values_that_cannot_be(path, argument, variables, refusal, start) -> None:
     code, lines, error = start(path, argument, **variables)
     assert (code, lines) == (2, [])
-    assert said in error
+    assert refusal in error
 
 
 def test_data(start) -> None:

@@ -68,8 +68,8 @@ def test_the_probe_serves_the_base_model_on_loopback_and_ends_it(
     assert "endpoint.base_url=http://127.0.0.1:8123/v1 endpoint.model=mine" in probe
     assert probe.endswith("--out outputs/rl2f/probe --problems 9")
     assert gate.endswith("probe_gate.py outputs/rl2f/probe/probe.json")
-    pid, told = (tmp_path / "served.txt").read_text().splitlines()
-    assert told.startswith("serve mine --host 127.0.0.1 --port 8123 ")
+    pid, served = (tmp_path / "served.txt").read_text().splitlines()
+    assert served.startswith("serve mine --host 127.0.0.1 --port 8123 ")
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid), 0)
     settings = (tmp_path / "outputs" / "rl2f" / "rl2f.yaml").read_text()
@@ -77,8 +77,8 @@ def test_the_probe_serves_the_base_model_on_loopback_and_ends_it(
 
 
 def test_dialogues_from_an_endpoint_that_is_there(start: Start, tmp_path: Path) -> None:
-    told = {"STUDENT_BASE_URL": "http://h/v1", "STUDENT_MODEL": "m", "PROBLEMS": "5"}
-    code, (played, exported), _ = start(RECIPE / "2_dialogues.sh", "seed=1", **told)
+    endpoint = {"STUDENT_BASE_URL": "http://h/v1", "STUDENT_MODEL": "m", "PROBLEMS": "5"}
+    code, (played, exported), _ = start(RECIPE / "2_dialogues.sh", "seed=1", **endpoint)
     assert code == 0
     assert "endpoint.base_url=http://h/v1 endpoint.model=m --problems 5 --log-probs 0" in played
     assert played.endswith("seed=1")
@@ -90,9 +90,9 @@ def test_dialogues_from_an_endpoint_that_is_there(start: Start, tmp_path: Path) 
 
 
 def test_sft_needs_dialogues(start: Start, tmp_path: Path) -> None:
-    code, lines, said = start(RECIPE / "3_sft.sh")
+    code, lines, message = start(RECIPE / "3_sft.sh")
     assert (code, lines) == (2, [])
-    assert "./2_dialogues.sh writes it" in said
+    assert "./2_dialogues.sh writes it" in message
     (tmp_path / "outputs" / "rl2f").mkdir(parents=True)
     (tmp_path / "outputs" / "rl2f" / "dialogues.parquet").touch()
     code, (line,), _ = start(RECIPE / "3_sft.sh", "optim.lr=5e-6", NUM_GPUS="2")
@@ -103,9 +103,9 @@ def test_sft_needs_dialogues(start: Start, tmp_path: Path) -> None:
     assert line.endswith("optim.lr=5e-6")
     assert start(RECIPE / "3_sft.sh", "optim.lr=5e-6", NUM_GPUS="2")[0] == 0, "it goes on"
     (tmp_path / "outputs" / "rl2f" / "dialogues.parquet").write_text("more")
-    code, lines, said = start(RECIPE / "3_sft.sh", "optim.lr=5e-6", NUM_GPUS="2")
+    code, lines, message = start(RECIPE / "3_sft.sh", "optim.lr=5e-6", NUM_GPUS="2")
     assert (code, lines) == (2, [])
-    assert "holds a run of other dialogues" in said
+    assert "holds a run of other dialogues" in message
 
 
 def test_evaluation_of_all_with_the_same_teacher(start: Start, tmp_path: Path) -> None:
@@ -133,19 +133,19 @@ def test_evaluation_of_all_with_the_same_teacher(start: Start, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("arms", "said"),
+    ("arms", "message"),
     [
         ("base rl2f", "o/rl2f: no checkpoint with weights in actor/huggingface"),
         ("rlhf", "ARMS: unknown arm rlhf"),
     ],
 )
 def test_a_checkpoint_that_is_not_there_is_said_before_anything_starts(
-    arms: str, said: str, start: Start
+    arms: str, message: str, start: Start
 ) -> None:
     code, lines, error = start(RECIPE / "6_evaluate.sh", ARMS=arms, RL2F_OUT="o")
     assert code != 0
     assert lines == []
-    assert said in error
+    assert message in error
 
 
 def program(name: str, *words: object) -> subprocess.CompletedProcess[str]:
@@ -165,7 +165,7 @@ def probed(first: float | None, dead: float | None = 0.3, blocks: bool = False) 
 
 
 @pytest.mark.parametrize(
-    ("probe", "said"),
+    ("probe", "message"),
     [
         (probed(0.04), "solves 4.0% at once, less than 5%; hints fix 40% of its wrong answers"),
         (probed(0.96), "solves 96.0% at once, more than 95%"),
@@ -174,12 +174,12 @@ def probed(first: float | None, dead: float | None = 0.3, blocks: bool = False) 
         (probed(None, None), "no first answer could be graded"),
     ],
 )
-def test_the_gate_stops(probe: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_the_gate_stops(probe: dict[str, Any], message: str, tmp_path: Path) -> None:
     (tmp_path / "probe.json").write_text(json.dumps(probe))
     ended = program("probe_gate.py", tmp_path / "probe.json")
     assert ended.returncode == 1
     assert ended.stderr.startswith("STOP: ")
-    assert said in ended.stderr
+    assert message in ended.stderr
 
 
 def results(
@@ -201,11 +201,11 @@ def test_the_four_metrics_side_by_side(tmp_path: Path) -> None:
         (tmp_path / f"{name}.json").write_text(json.dumps(results(accuracy)))
     earlier = results([0.25, 0.125], ("accuracy", "gain"))
     (tmp_path / "b.json").write_text(json.dumps(earlier))
-    said = program("side_by_side.py", *(f"{arm}={tmp_path / arm}.json" for arm in "ab"))
-    assert said.returncode == 0, said.stderr
+    message = program("side_by_side.py", *(f"{arm}={tmp_path / arm}.json" for arm in "ab"))
+    assert message.returncode == 0, message.stderr
     lines = [
         [cell.strip() for cell in line.split("│")[1:-1]]
-        for line in said.stdout.splitlines()
+        for line in message.stdout.splitlines()
         if "│" in line
     ]
     assert lines == [

@@ -40,10 +40,10 @@ def test_an_episode(config, env, problem) -> None:
 
 def test_neither_the_solution_nor_a_private_test_is_told(config, env, problem) -> None:
     episodes = play(config, [[WRONG] * 3], env=env, problem=problem)
-    told = " ".join(hints(episodes)[0])
-    assert problem.data["solution"].strip().splitlines()[-1].strip() not in told
+    feedback = " ".join(hints(episodes)[0])
+    assert problem.data["solution"].strip().splitlines()[-1].strip() not in feedback
     seen = {str(test["input"]) for test in problem.data["public"]}
     hidden = {str(test["input"]) for test in problem.data["private"]} - seen
     assert hidden
-    assert not [test for test in hidden if test in told]
+    assert not [test for test in hidden if test in feedback]
     assert stops(episodes) == ["horizon"]

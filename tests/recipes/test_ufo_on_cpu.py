@@ -22,11 +22,11 @@ def test_decay_and_penalty_by_hand(config) -> None:
         config,
         [["yes"], ["a", "yes"], ["a", "b", "yes"], ["a", "a", "yes"], ["a", "a", "b", "b", "a"]],
     )
-    told = rewards(episodes)
-    assert [own[-1] for own in told] == pytest.approx(
+    by_turn = rewards(episodes)
+    assert [own[-1] for own in by_turn] == pytest.approx(
         [1.0, 0.5, 0.25, 0.25 - 0.1 / 3, -0.1 * 3 / 5]
     )
-    assert all(reward == 0.0 for own in told for reward in own[:-1])
+    assert all(reward == 0.0 for own in by_turn for reward in own[:-1])
 
 
 def test_who_is_right_sooner_has_the_higher_advantage_from_the_first_turn_on(config) -> None:

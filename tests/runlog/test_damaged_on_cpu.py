@@ -132,11 +132,11 @@ def test_an_odd_field_stops_no_reader(tmp_path):
         broken.append(record)
         num_bad += episode_trouble(json.loads(json.dumps(record))) is not None
     (folder / "00000001.train.w.jsonl").write_text(
-        "".join(json.dumps(one) + "\n" for one in [records[0], *broken])
+        "".join(json.dumps(each) + "\n" for each in [records[0], *broken])
     )
     rows = [mutated(trained, rng)[0] for _ in range(100)]
     (folder / "00000001.rows.trainer.jsonl").write_text(
-        "".join(json.dumps(one) + "\n" for one in rows)
+        "".join(json.dumps(each) + "\n" for each in rows)
     )
     assert 100 < num_bad < 300
     assert 1 < len(read_episodes(folder)) <= 301 - num_bad

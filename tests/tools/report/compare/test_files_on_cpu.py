@@ -21,8 +21,8 @@ from tests.support.run_files import ACC, evaluated, run, step, write_metrics
 def one(*arguments):
     """The only run."""
     (arm,) = read_arms([str(a) for a in arguments])
-    (found,) = arm.runs
-    return found
+    (read,) = arm.runs
+    return read
 
 
 def accuracies(*arguments):
@@ -36,9 +36,9 @@ def test_the_folder_of_a_run(tmp_path):
     (tmp_path / "sd" / "checkpoints" / "global_step_1").mkdir()
     run(tmp_path / "sd" / "checkpoints" / "global_step_1" / "old.jsonl", [0.9, 0.9])
     (tmp_path / "sd" / "notes.jsonl").write_text('{"step": 3, "input": "x"}\n')
-    found = one(tmp_path / "sd")
-    assert found.series(ACC) == {0: 0.1, 1: 0.2}
-    assert found.log[1].episodes == 1
+    read = one(tmp_path / "sd")
+    assert read.series(ACC) == {0: 0.1, 1: 0.2}
+    assert read.log[1].episodes == 1
 
 
 def test_verls_own_places(tmp_path, monkeypatch):
@@ -46,9 +46,9 @@ def test_verls_own_places(tmp_path, monkeypatch):
     run(tmp_path / "sums" / "grpo.jsonl", [0.7, 0.8])
     write(tmp_path / "checkpoints" / "sums" / "sd" / "episodes", [line("42")])
     monkeypatch.chdir(tmp_path)
-    found = one("checkpoints/sums/sd")
-    assert found.series(ACC) == {0: 0.1, 1: 0.2}
-    assert len(found.log) == 1
+    read = one("checkpoints/sums/sd")
+    assert read.series(ACC) == {0: 0.1, 1: 0.2}
+    assert len(read.log) == 1
 
 
 def test_an_episode_log_alone(tmp_path):
@@ -74,11 +74,11 @@ def test_numbers_of_an_episode_log_are_those_of_log_stats(tmp_path):
         write(
             tmp_path, [tree, line("42", stop="solved", feedback=EMPTY)], step=number, validate=True
         )
-    found = one(tmp_path)
+    read = one(tmp_path)
     expected = by_steps(read_episodes(tmp_path), 1)
     assert len(expected) == 6
     for s in expected:
-        values = found.log[s.first_step].values
+        values = read.log[s.first_step].values
         assert flat(s).items() <= values.items()
         assert values[f"log/{s.split}/sessions"] == s.sessions
         assert values[f"log/{s.split}/turn_1/acc"] == s.turns[0].acc
@@ -114,9 +114,9 @@ def write_export(path, rows):
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 def test_wandb_exports(tmp_path, kind):
-    found = one(write_export(tmp_path / f"sd.{kind}", wandb_rows()))
-    assert found.series(ACC) == {0: 0.1, 2: 0.3}
-    assert found.series("timing_s/step") == {1: 1800.0, 2: 1800.0}
+    read = one(write_export(tmp_path / f"sd.{kind}", wandb_rows()))
+    assert read.series(ACC) == {0: 0.1, 2: 0.3}
+    assert read.series("timing_s/step") == {1: 1800.0, 2: 1800.0}
     (panel,) = compare(read_arms([str(tmp_path)]), ["hours"], ["first_turn"]).panels
     assert [p.x for p in panel.arms[0].seeds[0]] == [0.0, 1.0]
 
@@ -175,9 +175,9 @@ def test_what_is_no_number_is_no_point(tmp_path):
         tmp_path / "a.jsonl",
         [(0, {ACC: None}), (1, {ACC: 0.2, "flag": True, "note": "x"}), (2, {ACC: 0.3})],
     )
-    found = one(tmp_path / "a.jsonl")
-    assert found.series(ACC) == {1: 0.2, 2: 0.3}
-    assert found.names() == {ACC}
+    read = one(tmp_path / "a.jsonl")
+    assert read.series(ACC) == {1: 0.2, 2: 0.3}
+    assert read.names() == {ACC}
 
 
 def test_files_that_are_set_aside_are_numbered_and_read_in_order(tmp_path):
