@@ -8,24 +8,26 @@ import json
 from dataclasses import asdict, fields
 from typing import Any
 
-from rltf_verl.types import Episode, Feedback, Problem, Turn
+from rltf_verl.types import Episode, Feedback, Turn
 
 VERSION = 5
 IDS = ("prompt_ids", "response_ids", "log_probs")
 """Of an attempt, on request."""
 MAX_TASK = 20_000
-"""Characters of an environment's fields that a record may hold."""
+"""Characters of an environment's fields that a record may hold: else they would be most of the log
+(a program's tests, say).
+"""
 
 
 def episode_record(episode: Episode, *, ids: bool = False) -> dict[str, Any]:
     """The fields of one episode; `ids`: the attempts' tokens too."""
-    names = IDS if ids else ()
+    names, data = IDS if ids else (), dict(episode.problem.data)
     return {
         "env": episode.problem.env,
         "index": episode.problem.index,
         "session_id": episode.session_id,
         "reference": episode.problem.reference,
-        "task": _task(episode.problem),
+        "task": data if len(json.dumps(data)) <= MAX_TASK else None,
         "num_shortened": episode.num_shortened,
         "turns": [
             turn_record(turn) | {name: getattr(turn.attempt, name) for name in names}
@@ -55,13 +57,6 @@ def turn_record(turn: Turn) -> dict[str, Any]:
         "weight_version": turn.attempt.info.get("max_global_steps"),
         **({} if teacher is None else {"teacher": teacher}),
     }
-
-
-def _task(problem: Problem) -> dict[str, Any] | None:
-    """The environment's fields; None where they would be most of the log (a program's tests,
-    say).
-    """
-    return dict(problem.data) if len(json.dumps(dict(problem.data))) <= MAX_TASK else None
 
 
 def _feedback_record(feedback: Feedback | None) -> dict[str, Any] | None:

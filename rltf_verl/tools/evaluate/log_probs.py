@@ -2,7 +2,7 @@
 `prompt_logprobs`.
 
 vLLM has it in chat completions: the answer is sent as a last message that is to be continued, and
-what comes back beside one new token are the log-probs of the whole prompt. Where the answer begins
+what comes back with one new token are the log-probs of the whole prompt. Where the answer begins
 in it is found by its text.
 """
 

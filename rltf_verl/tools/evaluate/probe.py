@@ -79,8 +79,9 @@ class Plan:
         feedback, episode = self.rltf.feedback, self.rltf.episode
         options = feedback.provider.options
         asks = "endpoint" in options
+        reader = Reader(self._tells, lambda text: bool(mentions(text, self.phrases)))
         return Probe(
-            measure(episodes, self.run, Reader(self._tells, self._mentions), seed),
+            measure(episodes, self.run, reader, seed),
             self.run,
             Setting(
                 feedback.provider.name,
@@ -94,9 +95,6 @@ class Plan:
             gap,
             no_gap,
         )
-
-    def _mentions(self, text: str) -> bool:
-        return bool(mentions(text, self.phrases))
 
     def _tells(self, episode: Record, feedback: str, attempt: str) -> bool | None:
         """By the guard's rules, whatever the guard did. None for an episode of another environment,

@@ -24,14 +24,6 @@ def read_history(paths: Sequence[Path]) -> History:
     return merged([process for path in paths for process in processes(read_records(path))])
 
 
-def from_scratch(path: Path) -> bool:
-    """Whether a file begins where a run begins: with the validation at step 0 or the training of
-    step 1.
-    """
-    step, metrics = next(iter(read_records(path)), (None, {}))
-    return step == 0 or (step == 1 and TRAINED in metrics)
-
-
 def read_records(path: Path) -> list[tuple[int, Metrics]]:
     """(step, its numbers), in the order of the file. What is no finite number is left out.
 

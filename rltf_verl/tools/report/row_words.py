@@ -96,7 +96,7 @@ def _parent(turns: Sequence[Record], turn: int) -> int | None:
 
 
 def _name(turns: Sequence[Record], turn: int | None) -> str:
-    """A row of an episode that was logged only in part may speak of turns that nobody knows."""
+    """A row of an episode that was logged in part may name a turn that the log lacks."""
     return (
         names(turns)[turn]
         if turn is not None and turn < len(turns)

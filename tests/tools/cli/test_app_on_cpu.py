@@ -51,7 +51,7 @@ def test_a_dataset_is_rebuilt_by_the_command_in_its_provenance(tmp_path: Path) -
         (["inspect", "no/such/folder"], "no such folder"),
     ],
 )
-def test_what_a_user_can_mend_is_one_line(words: list[str], part: str) -> None:
+def test_what_a_user_can_fix_is_one_line(words: list[str], part: str) -> None:
     result = refused(*words)
     assert part in result
 

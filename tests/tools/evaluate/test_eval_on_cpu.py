@@ -364,7 +364,7 @@ def test_the_config_of_a_run(server: JudgeServer, data: Path, tmp_path: Path) ->
         (["--config", "hydra_configs/rltf_verl/rltf/env/math.yaml"], "no `rltf:` block"),
     ],
 )
-def test_what_a_user_can_mend_is_one_line(
+def test_what_a_user_can_fix_is_one_line(
     server: JudgeServer, data: Path, tmp_path: Path, words, fix
 ) -> None:
     result = evaluated(server, data, tmp_path, *words)

@@ -347,7 +347,7 @@ def test_the_log_of_a_run(tmp_path: Path) -> None:
         (["--config", "hydra_configs/rltf_verl/rltf/env/math.yaml"], "no `rltf:` block"),
     ],
 )
-def test_what_a_user_can_mend_is_one_line(base, judge, data, words, fix) -> None:
+def test_what_a_user_can_fix_is_one_line(base, judge, data, words, fix) -> None:
     result = probed(base, judge, data, *words)
     assert fix in refusal_of(result)
     assert not base.bodies

@@ -2,7 +2,7 @@
 
 Sums need every step: where the first ones are gone (verl erases its file when a run is resumed),
 there is no sum. A few steps inside, which a killed process left without a line, count as much as
-those beside them.
+their neighbours.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ def _cost(run: Run) -> Series:
 
 
 def _filled(amounts: Series, what: str) -> Series:
-    """With the mean of the steps beside it for a step that is not there. Raises NotKnownError: too
-    many are not, or the first ones.
+    """With the mean of its neighbours for a missing step. Raises NotKnownError: too many are missing,
+    or the first ones.
     """
     gone = _gone(amounts)
     if not gone:
@@ -123,11 +123,11 @@ def _filled(amounts: Series, what: str) -> Series:
         which = f"steps {gone[0]} to {gone[-1]}" if len(gone) > 1 else f"step {gone[0]}"
         among = f"{len(gone)} steps among " if 1 < len(gone) <= gone[-1] - gone[0] else ""
         raise NotKnownError(f"no {what} of {among}{which}")
-    beside = {
+    neighbours = {
         step: (max(s for s in trained if s < step), min(s for s in trained if s > step))
         for step in gone
     }
-    means = {step: (amounts[a] + amounts[b]) / 2 for step, (a, b) in beside.items()}
+    means = {step: (amounts[a] + amounts[b]) / 2 for step, (a, b) in neighbours.items()}
     return dict(sorted({**amounts, **means}.items()))
 
 
@@ -203,7 +203,7 @@ def _filled_in(name: str, measure: Measure, run: Run) -> Iterator[tuple[str, str
     if gone:
         yield (
             f"step {', '.join(map(str, gone))} of {run.name} in --x {name}",
-            f"the run logged no {measure.source} there; the mean of the steps beside it is taken",
+            f"the run logged no {measure.source} there; the mean of its neighbours is taken",
         )
 
 

@@ -106,7 +106,11 @@ class Run:
             "warnings": warnings(self.history),
             "splits": [_totals(name, over) for name in sorted({step.stats.split for step in over})],
             "starts": [0, *ends][:-1],
-            "blocks": [f"{block_name(at)}?{_version(step)}" for at, step in listed.items()],
+            # the address of a block changes with the step's files
+            "blocks": [
+                f"{block_name(at)}?{crc32(repr(step.signature).encode()):08x}"
+                for at, step in listed.items()
+            ],
             "older": len(self.steps) - len(listed),
         }
 
@@ -213,11 +217,6 @@ def page_index(indexes: Sequence[Mapping[str, Any]], title: str) -> dict[str, An
 def block_name(at: StepOfSplit) -> str:
     """Name of a step's conversations on a page that follows the run."""
     return f"block/{at[0]}.{at[1]}"
-
-
-def _version(step: Step) -> str:
-    """Changes with the step's files."""
-    return f"{crc32(repr(step.signature).encode()):08x}"
 
 
 def _totals(split: str, steps: Sequence[Step]) -> dict[str, Any]:

@@ -180,7 +180,7 @@ def runs_that_cannot_be_compared(tmp_path_factory):
         (["good.jsonl", "--elsewhere", "a=nowhere.json"], "No such file"),
     ],
 )
-def test_what_a_user_can_mend_is_one_line(runs_that_cannot_be_compared, monkeypatch, words, cause):
+def test_what_a_user_can_fix_is_one_line(runs_that_cannot_be_compared, monkeypatch, words, cause):
     monkeypatch.chdir(runs_that_cannot_be_compared)
     result = refused("compare", *words, "--out", "out")
     assert cause in result

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -149,16 +148,6 @@ def test_what_a_later_process_takes_back(tmp_path, case):
     later = write_metrics(tmp_path / "m.jsonl", records)
     for place in (tmp_path, later, f"a={first},{later}"):
         assert accuracies(place) == expected
-
-
-def test_files_of_several_launches_are_read_in_the_order_of_writing(tmp_path):
-    first = run(tmp_path / "z_first.jsonl", [0.1, 0.2, 0.3])
-    later = write_metrics(
-        tmp_path / "a_later.jsonl", [(1, evaluated(0.25)), (2, step() | evaluated(0.35))]
-    )
-    os.utime(first, (1, 1))
-    assert accuracies(tmp_path) == {0: 0.1, 1: 0.25, 2: 0.35}
-    assert accuracies(f"a={first},{later}") == {0: 0.1, 1: 0.25, 2: 0.35}
 
 
 def test_processes_in_one_file(tmp_path):

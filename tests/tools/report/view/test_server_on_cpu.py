@@ -130,8 +130,6 @@ def test_metrics_grow_over_the_processes_of_a_run(tmp_path):
     set_aside(path)  # resumed at step 1
     write_metrics(path, [(2, trained() | {"actor/loss": 20.0})])
     assert points(run, "Loss") == {1: 1.0, 2: 20.0}
-    write_metrics(tmp_path / "then.jsonl", [(3, trained() | {"actor/loss": 3.0})])
-    assert points(followed(tmp_path), "Loss") == {1: 1.0, 2: 20.0, 3: 3.0}
 
 
 def test_a_run_whose_folder_comes_later(tmp_path):
