@@ -12,7 +12,7 @@ from rltf_verl.types import Episode, Feedback, Turn
 
 VERSION = 5
 IDS = ("prompt_ids", "response_ids", "log_probs")
-"""Of an attempt, on request."""
+"""Fields of an attempt that are written on request."""
 MAX_TASK = 20_000
 """Characters of an environment's fields that a record may hold: else they would be most of the log
 (a program's tests, say).

@@ -209,7 +209,7 @@ def _hostile(env: Env, problems: Sequence[Problem], seed: int, num: int) -> Iter
 
 
 def _reread(problem: Problem) -> Problem:
-    """As a dataset gives it back."""
+    """The problem as a dataset gives it back."""
     return replace(problem, data=json.loads(json.dumps(dict(problem.data))))
 
 

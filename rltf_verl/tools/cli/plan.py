@@ -12,7 +12,7 @@ from rltf_verl.tools.cli.common import ConfigDir, ConfigPath, quiet
 
 MAIN = "verl.trainer.main_ppo"
 PASSED_ON = {"ignore_unknown_options": True}
-"""Of typer: a command line that was pasted whole has options of Python's."""
+"""Setting of typer: a pasted command line has options of Python's."""
 
 
 def plan(

@@ -64,7 +64,7 @@ class Plan:
     limits_known: bool = True
     """False: the lengths of `run` are those of the presets."""
     limits: Limits = field(init=False)
-    """Of the provider's endpoint."""
+    """Limits of the provider's endpoint."""
     price: Price = field(init=False)
 
     def __post_init__(self) -> None:
@@ -194,8 +194,8 @@ def _plan_to_play(
 def plan_of_log(
     overrides: Mapping[str, Any], log: Path, records: Sequence[Record], config: Path | None
 ) -> Plan:
-    """Of episodes that were played: from the log, the files of an evaluation or probe next to it,
-    a config and the command line.
+    """The plan of episodes that were played: from the log, the files of an evaluation or probe next
+    to it, a config and the command line.
 
     Raises:
         ValueError: a bad key or value; names it and the fix.

@@ -187,7 +187,7 @@ def _problem(inputs: Inputs, play: Played) -> dict[str, Any]:
 
 
 def _critic_prompts(play: Played) -> list[tuple[int, ...]]:
-    """Of rows that predict the feedback at a prompt of its own."""
+    """Prompts of the rows that predict the feedback at a prompt of its own."""
     answered = {turn.attempt.prompt_ids for turn in play.episode.turns}
     return [row.prompt_ids for row in play.rows if row.prompt_ids not in answered]
 

@@ -28,7 +28,7 @@ def read_records(path: Path) -> list[tuple[int, Metrics]]:
     """(step, its numbers), in the order of the file. What is no finite number is left out.
 
     Raises:
-        ValueError: the file cannot be read as what its name says.
+        ValueError: the file cannot be read in the format of its suffix.
     """
     return records_of(_rows(path))
 

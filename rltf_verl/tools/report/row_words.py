@@ -50,7 +50,7 @@ def title(row: Mapping[str, Any], turns: Sequence[Record]) -> str:
 
 
 def names(turns: Sequence[Record]) -> list[str]:
-    """Of each turn; in a tree with the branches that lead to it.
+    """The name of each turn; in a tree with the branches that lead to it.
 
     >>> names([{"parent": None}, {"parent": 0}, {"parent": 0}, {"parent": 2}])
     ['attempt 1', 'attempt 2, branch 1 of 2', 'attempt 2, branch 2 of 2', 'attempt 3 on branch 2']

@@ -102,7 +102,7 @@ def _cost(run: Run) -> Series:
     }
     if not any(costs.values()):
         raise NotKnownError("no rltf/feedback/judge/cost; it asks no judge, or has no metrics")
-    # A step without the metric: the judge was too busy to tell, and tells with the next step.
+    # A step without the metric: the judge was too busy to report; the next step reports both.
     sums = _sums(
         _filled({step: sum(values_of_step) for step, values_of_step in costs.items()}, LINES)
     )
@@ -112,8 +112,8 @@ def _cost(run: Run) -> Series:
 
 
 def _filled(amounts: Series, what: str) -> Series:
-    """With the mean of its neighbours for a missing step. Raises NotKnownError: too many are missing,
-    or the first ones.
+    """With the mean of its neighbours for a missing step. Raises NotKnownError: too many are
+    missing, or the first ones.
     """
     gone = _gone(amounts)
     if not gone:

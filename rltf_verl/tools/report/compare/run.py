@@ -59,7 +59,7 @@ class Run:
         return {step: values[name] for step, values in steps.items() if name in values}
 
     def names(self) -> set[str]:
-        """Of all metrics."""
+        """The names of all metrics."""
         logged = (name for in_log in self.log.values() for name in in_log.values)
         return {name for values in self.metrics.values() for name in values}.union(logged)
 

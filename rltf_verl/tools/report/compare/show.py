@@ -95,12 +95,12 @@ def span(values: Sequence[float]) -> str:
 
 
 def number(value: float) -> str:
-    """Of a quantity."""
+    """A quantity's number."""
     return f"{value:.3f}" if abs(value) < 1000 else f"{value:.4g}"
 
 
 def amount(value: float) -> str:
-    """Of an axis: whole, or three digits."""
+    """A number of an axis: whole, or three digits."""
     return f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else f"{value:.3g}"
 
 
@@ -146,7 +146,7 @@ def _markdown(lines: Table) -> str:
 
 
 def read_scores(arguments: Sequence[str]) -> list[Score]:
-    """Of `NAME=FILE` arguments; the first NAME is the model before training.
+    """The scores in `NAME=FILE` arguments; the first NAME is the model before training.
 
     Raises:
         ValueError: a file is neither a result of lm-evaluation-harness nor a log of Inspect, or

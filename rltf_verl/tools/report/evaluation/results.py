@@ -32,13 +32,13 @@ class TurnResult:
 
     turn: int
     standing: Estimate
-    """Of the answer that stands: an episode that ended earlier keeps its last one."""
+    """Accuracy of the last answer so far: an episode that ended earlier keeps its last one."""
     solved: Estimate
     """Some answer so far was right."""
     improvement: Estimate
     """`standing` minus that of the first answer, in the same episodes."""
     format: Estimate
-    """Of the answers given in this turn: one could be extracted, and the policy ended it itself."""
+    """Share of this turn's answers that could be extracted and that the policy ended itself."""
     played: int
     """Episodes that gave and graded an answer in this turn."""
 
@@ -52,17 +52,17 @@ class RoundResult:
     round: int | None
     """From 1; None: all together."""
     plasticity: Estimate
-    """Of all pairs: another answer."""
+    """Pairs with another second answer."""
     corrected: Estimate
-    """Of pairs whose first answer was wrong: the second was right."""
+    """Share of the pairs with a wrong first answer whose second is right."""
     spoiled: Estimate
-    """Of pairs whose first answer was right: the second was wrong."""
+    """Share of the pairs with a right first answer whose second is wrong."""
     pairs: int
 
 
 @dataclass(frozen=True)
 class Results:
-    """Of one set of episodes."""
+    """The numbers of one set of episodes."""
 
     problems: int
     sessions: int
@@ -71,7 +71,7 @@ class Results:
     ungraded: int
     """Answers without a verdict, because the grader was out of reach."""
     grader_trouble: str | None
-    """Of answers whose grader failed, which count as wrong."""
+    """One line on answers whose grader failed, which count as wrong."""
     truncated: int
     """Answers cut off at the token limit."""
     stops: dict[str, int]

@@ -13,13 +13,13 @@ from rltf_verl.tools.report.probe.measures import TrainingRun
 
 @dataclass(frozen=True)
 class JudgeLoad:
-    """Of the texts that a judge gave. Calls that brought none are in `calls_per_episode` only."""
+    """The cost of a judge's texts. Calls without one are in `calls_per_episode` only."""
 
     texts: int
     calls_per_session: float
     calls_per_step: float
     latency_p50_s: float | None
-    """Of texts that were not paid for earlier: queue, requests, waits and the guard's look."""
+    """Median over texts that no cache held, with queue, requests, waits and the guard."""
     latency_p90_s: float | None
     latency_p99_s: float | None
     prompt_tokens: float

@@ -276,7 +276,9 @@ def _same(points: Points, earlier: Points) -> bool:
 
 
 def _standing(k: int, cut: Container[int | None]) -> Callable[[Stats], Number]:
-    """Of a step whose episodes end before turn k: what stands at their last turn."""
+    """The last answer by turn k is right; by the last turn where all episodes of a step end
+    earlier.
+    """
 
     def value(s: Stats) -> Number:
         if not s.turns or (s.split == "val" and s.first_step in cut):
