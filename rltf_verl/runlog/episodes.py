@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
@@ -142,6 +143,14 @@ def read_episodes(
         if trained is not None:
             record["rows"] = trained
     return records
+
+
+def by_source(records: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """The episodes of each `data_source`, apart as verl's metrics are."""
+    apart: dict[str, list[Any]] = defaultdict(list)
+    for record in records:
+        apart[record.get("source", "")].append(record)
+    return dict(sorted(apart.items()))
 
 
 def read_wrong_attempts(folder: Path, num: int) -> list[tuple[Problem, str, str, Grade]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,15 +10,9 @@ from rltf_verl.runlog.episodes import EpisodeLog
 from rltf_verl.tools.cli.common import nested
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Turn
 from tests.support.commands import ran, refused, rltf
-from tests.support.judge.server import InThread, JudgeServer
+from tests.support.judge.server import JudgeServer
 
 DATA = {"matrix": [[0, 1], [1, 1]], "solution": [[0, 1], [1, 2]], "n": 2}
-
-
-@pytest.fixture
-def server() -> Iterator[JudgeServer]:
-    with InThread(JudgeServer()) as thread:
-        yield thread.server
 
 
 def endpoint(server: JudgeServer) -> list[str]:

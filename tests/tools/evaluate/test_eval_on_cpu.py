@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from rltf_verl.episode.seeds import place_of, sampling_seed
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Turn
 from tests.support.commands import refusal_of, rltf
-from tests.support.judge.server import InThread, JudgeServer
+from tests.support.judge.server import JudgeServer
 
 Body = dict[str, Any]
 NUM = 4
@@ -30,12 +30,6 @@ CRITIQUE = "Thinking: hm.\n\nCritique: all of it"
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first test below has one."""
     monkeypatch.setattr("rltf_verl.tools.report.evaluation.show.plot", lambda results, path: None)
-
-
-@pytest.fixture
-def server() -> Iterator[JudgeServer]:
-    with InThread(JudgeServer()) as thread:
-        yield thread.server
 
 
 @pytest.fixture(scope="module")

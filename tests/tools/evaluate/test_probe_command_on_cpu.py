@@ -61,12 +61,6 @@ class Scoring(JudgeServer):
 
 
 @pytest.fixture
-def base() -> Iterator[JudgeServer]:
-    with InThread(JudgeServer()) as thread:
-        yield thread.server
-
-
-@pytest.fixture
 def judge() -> Iterator[JudgeServer]:
     with InThread(JudgeServer(latency=lambda rng: 0.01)) as thread:
         yield thread.server
@@ -85,7 +79,7 @@ def questions(data: Path) -> list[Question]:
     return read_questions(data)
 
 
-def probed(base: JudgeServer, judge: JudgeServer, data: Path, *words: object) -> Result:
+def probed(server: JudgeServer, judge: JudgeServer, data: Path, *words: object) -> Result:
     asked = [
         "feedback.provider=judge",
         f"feedback.endpoint.base_url={judge.url}",
@@ -95,7 +89,7 @@ def probed(base: JudgeServer, judge: JudgeServer, data: Path, *words: object) ->
     return rltf(
         "probe",
         data,
-        f"endpoint.base_url={base.url}",
+        f"endpoint.base_url={server.url}",
         "endpoint.model=m",
         *FAST,
         *asked,
@@ -171,10 +165,10 @@ def telling(questions: list[Question]) -> Callable[[Body], str]:
     )
 
 
-def test_a_healthy_base_and_judge(base, judge, data, questions, tmp_path: Path) -> None:
-    base.reply = policy(questions, half, most)
+def test_a_healthy_base_and_judge(server, judge, data, questions, tmp_path: Path) -> None:
+    server.reply = policy(questions, half, most)
     result = probed(
-        base,
+        server,
         judge,
         data,
         "--json",
@@ -205,11 +199,11 @@ def test_a_healthy_base_and_judge(base, judge, data, questions, tmp_path: Path) 
         "the endpoint does not offer prompt_logprobs"
     )
     assert json.loads((tmp_path / "probe.json").read_text()) == report
-    asked = len(base.bodies)
+    asked = len(server.bodies)
     assert (
         said(
             probed(
-                base,
+                server,
                 judge,
                 data,
                 "--json",
@@ -223,7 +217,7 @@ def test_a_healthy_base_and_judge(base, judge, data, questions, tmp_path: Path) 
         )["measured"]
         == report["measured"]
     )
-    assert len(base.bodies) == asked, "what was played is not asked again"
+    assert len(server.bodies) == asked, "what was played is not asked again"
     read = said(rltf("probe", "--log", tmp_path, "--json"))
     assert (read["measured"], read["judge"], read["feedback"]) == (
         report["measured"],
@@ -232,10 +226,10 @@ def test_a_healthy_base_and_judge(base, judge, data, questions, tmp_path: Path) 
     )
 
 
-def test_a_judge_that_tells(base, judge, data, questions) -> None:
-    base.reply, judge.reply = policy(questions, half, most), telling(questions)
+def test_a_judge_that_tells(server, judge, data, questions) -> None:
+    server.reply, judge.reply = policy(questions, half, most), telling(questions)
     asked = ["--problems", FEW, "feedback.guard.action=warn"]
-    report = said(probed(base, judge, data, "--json", *asked))
+    report = said(probed(server, judge, data, "--json", *asked))
     assert report["verdict"] == "change first"
     assert rules(report, blocks=True) == {"feedback_tells"}
     assert "preset" not in rules(report, blocks=False), (
@@ -248,9 +242,9 @@ def test_a_judge_that_tells(base, judge, data, questions) -> None:
     assert "rltf.feedback.reference=false" in finding(report, "feedback_tells")["fix"]
 
 
-def test_too_few_episodes(base, judge, data, questions) -> None:
-    base.reply = policy(questions, never, never)
-    result = probed(base, judge, data, "--problems", 3)
+def test_too_few_episodes(server, judge, data, questions) -> None:
+    server.reply = policy(questions, never, never)
+    result = probed(server, judge, data, "--problems", 3)
     assert result.exit_code == 0, result.output
     assert "verdict: too few episodes" in result.stdout
     assert f"groups of {N} that all fail: 100.0 % (3 of 3; 95 %: 36.8 to 100.0)" in result.stdout
@@ -281,16 +275,16 @@ def test_log_probs_of_an_endpoint_that_offers_them(judge, data, questions, conte
     assert "far_answers" in rules(report, blocks=False)
 
 
-def test_sizes_of_the_run(base, judge, data, tmp_path: Path) -> None:
+def test_sizes_of_the_run(server, judge, data, tmp_path: Path) -> None:
     """100 prompt tokens by the endpoint's count; answers cut off are cut off at the run's limit."""
-    base.reply = lambda body: ("x", "length")
+    server.reply = lambda body: ("x", "length")
     sizes = ["data.max_prompt_length=99", "data.max_response_length=7", "data.train_batch_size=5"]
     sizes += ["--problems", FEW]
-    report = said(probed(base, judge, data, "--json", "--out", tmp_path, *sizes))
+    report = said(probed(server, judge, data, "--json", "--out", tmp_path, *sizes))
     assert said(rltf("probe", "--log", tmp_path, "--json"))["run"] == report["run"], (
         "kept with the sessions"
     )
-    assert {body["max_tokens"] for body in base.bodies if "prompt_logprobs" not in body} == {7}
+    assert {body["max_tokens"] for body in server.bodies if "prompt_logprobs" not in body} == {7}
     assert {"too_long", "cut_off"} <= rules(report, blocks=True)
     assert finding(report, "too_long")["fix"] == "set data.max_prompt_length=100"
 
@@ -347,7 +341,7 @@ def test_the_log_of_a_run(tmp_path: Path) -> None:
         (["--config", "hydra_configs/rltf_verl/rltf/env/math.yaml"], "no `rltf:` block"),
     ],
 )
-def test_what_a_user_can_fix_is_one_line(base, judge, data, words, fix) -> None:
-    result = probed(base, judge, data, *words)
+def test_what_a_user_can_fix_is_one_line(server, judge, data, words, fix) -> None:
+    result = probed(server, judge, data, *words)
     assert fix in refusal_of(result)
-    assert not base.bodies
+    assert not server.bodies

@@ -132,16 +132,6 @@ def test_a_shard_that_runs_code_is_loaded_only_if_it_is_trusted(tmp_path: Path) 
     assert (tmp_path / "ran").exists()
 
 
-def test_a_folder_of_a_similar_name_is_kept(tmp_path: Path) -> None:
-    mine = tmp_path / "out.unfinished/notes"
-    mine.parent.mkdir()
-    mine.touch()
-    assert "holds more than tensors" in run(
-        saved(tmp_path / "run", {"x": Malicious(tmp_path)}, lora_alpha=8), tmp_path / "out"
-    )
-    assert mine.exists()
-
-
 def test_the_card_shows_text_and_no_password(tmp_path: Path) -> None:
     """Of a stamp that somebody has edited."""
     settings = {
