@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 from zlib import crc32
 
 from rltf_verl.runlog.episodes import read_episodes
@@ -215,8 +216,13 @@ def page_index(indexes: Sequence[Mapping[str, Any]], title: str) -> dict[str, An
 
 
 def block_name(at: StepOfSplit) -> str:
-    """Name of a step's conversations on a page that follows the run."""
+    """Name of a step's conversations on the page."""
     return f"block/{at[0]}.{at[1]}"
+
+
+def tokens_name(at: StepOfSplit, record: Record) -> str:
+    """Name of an episode's tokens on the page."""
+    return f"tokens/{at[0]}.{at[1]}/{quote(record['uid'], safe='')}/{record['session_id']}"
 
 
 def _totals(split: str, steps: Sequence[Step]) -> dict[str, Any]:
