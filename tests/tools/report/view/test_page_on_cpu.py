@@ -45,9 +45,7 @@ def written(*folders: Path, title: str = "t") -> str:
 
 def unpacked(text: str) -> tuple[dict, dict]:
     """The index and the other parts, as the page's script reads them."""
-    parts = re.findall(
-        r'<script type="text/plain" id="([\w/.%?]+)">([A-Za-z0-9+/=]*)</script>', text
-    )
+    parts = re.findall(r'<script type="text/plain" id="([^"]+)">([A-Za-z0-9+/=]*)</script>', text)
     plain = {name: gzip.decompress(base64.b64decode(data)) for name, data in parts}
     data = {name: json.loads(text, parse_constant=pytest.fail) for name, text in plain.items()}
     return data.pop("index"), data
