@@ -13,8 +13,8 @@ from tests.support.configs import composed
 
 TEXT = (Path(__file__).parents[2] / "docs" / "scale.md").read_text("utf-8")
 COMMANDS = [
-    " ".join(found.replace("\\\n", " ").split())
-    for found in re.findall(r"```bash\n(.*?)```", TEXT, re.DOTALL)
+    " ".join(command.replace("\\\n", " ").split())
+    for command in re.findall(r"```bash\n(.*?)```", TEXT, re.DOTALL)
 ]
 
 

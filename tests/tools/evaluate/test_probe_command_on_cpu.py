@@ -108,8 +108,8 @@ def rules(report: Any, *, blocks: bool) -> set[str]:
 
 
 def finding(report: Any, key: str) -> Any:
-    (one,) = (f for f in report["findings"] if f["key"] == key)
-    return one
+    (only,) = (f for f in report["findings"] if f["key"] == key)
+    return only
 
 
 def question_in(questions: list[Question], body: Body) -> Question:

@@ -169,7 +169,7 @@ ANSWERS = st.lists(
 @examples(40)
 @given(ANSWERS)
 def test_what_holds_of_any_episodes(tmp_path_factory, answers):
-    s = of(tmp_path_factory.mktemp("log"), *(line(*said) for said in answers))
+    s = of(tmp_path_factory.mktemp("log"), *(line(*answers_of_line) for answers_of_line in answers))
     solved = [t.solved for t in s.turns]
     assert solved == sorted(solved)
     assert sum(t.num for t in s.turns) == sum(map(len, answers))

@@ -17,7 +17,7 @@ from tests.support.log_records import EMPTY, LEAKY, line, turn, write
 from tests.support.run_files import ACC, evaluated, run, step, write_metrics
 
 
-def one(*arguments):
+def only_run(*arguments):
     """The only run."""
     (arm,) = read_arms([str(a) for a in arguments])
     (read,) = arm.runs
@@ -25,7 +25,7 @@ def one(*arguments):
 
 
 def accuracies(*arguments):
-    return dict(one(*arguments).series(ACC))
+    return dict(only_run(*arguments).series(ACC))
 
 
 def test_the_folder_of_a_run(tmp_path):
@@ -35,7 +35,7 @@ def test_the_folder_of_a_run(tmp_path):
     (tmp_path / "sd" / "checkpoints" / "global_step_1").mkdir()
     run(tmp_path / "sd" / "checkpoints" / "global_step_1" / "old.jsonl", [0.9, 0.9])
     (tmp_path / "sd" / "notes.jsonl").write_text('{"step": 3, "input": "x"}\n')
-    read = one(tmp_path / "sd")
+    read = only_run(tmp_path / "sd")
     assert read.series(ACC) == {0: 0.1, 1: 0.2}
     assert read.log[1].episodes == 1
 
@@ -45,7 +45,7 @@ def test_verls_own_places(tmp_path, monkeypatch):
     run(tmp_path / "sums" / "grpo.jsonl", [0.7, 0.8])
     write(tmp_path / "checkpoints" / "sums" / "sd" / "episodes", [line("42")])
     monkeypatch.chdir(tmp_path)
-    read = one("checkpoints/sums/sd")
+    read = only_run("checkpoints/sums/sd")
     assert read.series(ACC) == {0: 0.1, 1: 0.2}
     assert len(read.log) == 1
 
@@ -73,7 +73,7 @@ def test_numbers_of_an_episode_log_are_those_of_log_stats(tmp_path):
         write(
             tmp_path, [tree, line("42", stop="solved", feedback=EMPTY)], step=number, validate=True
         )
-    read = one(tmp_path)
+    read = only_run(tmp_path)
     expected = by_steps(read_episodes(tmp_path), 1)
     assert len(expected) == 6
     for s in expected:
@@ -113,7 +113,7 @@ def write_export(path, rows):
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 def test_wandb_exports(tmp_path, kind):
-    read = one(write_export(tmp_path / f"sd.{kind}", wandb_rows()))
+    read = only_run(write_export(tmp_path / f"sd.{kind}", wandb_rows()))
     assert read.series(ACC) == {0: 0.1, 2: 0.3}
     assert read.series("timing_s/step") == {1: 1800.0, 2: 1800.0}
     (panel,) = compare(read_arms([str(tmp_path)]), ["hours"], ["first_turn"]).panels
@@ -164,7 +164,7 @@ def test_what_is_no_number_is_no_point(tmp_path):
         tmp_path / "a.jsonl",
         [(0, {ACC: None}), (1, {ACC: 0.2, "flag": True, "note": "x"}), (2, {ACC: 0.3})],
     )
-    read = one(tmp_path / "a.jsonl")
+    read = only_run(tmp_path / "a.jsonl")
     assert read.series(ACC) == {1: 0.2, 2: 0.3}
     assert read.names() == {ACC}
 
