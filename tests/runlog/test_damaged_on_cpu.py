@@ -140,7 +140,7 @@ def test_an_odd_field_stops_no_reader(tmp_path):
     )
     assert 100 < num_bad < 300
     assert 1 < len(read_episodes(folder)) <= 301 - num_bad
-    assert read_log(folder)[1].episodes > 0  # what `rltf compare` reads
+    assert read_log(folder)[1]["log/train/sessions"] > 0  # what `rltf compare` reads
     for reader in READERS:
         outcome = run(folder, reader, tmp_path / "out")
         assert outcome.exception is None or isinstance(outcome.exception, SystemExit), (

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from rltf_verl.tools.report.compare.run import Arm, Run, Series
+from rltf_verl.tools.report.compare.run import SESSIONS, TOKENS, Arm, Run, Series
 
 _COST = re.compile(r"rltf/feedback/judge(_\d+)?/cost")
 _HOUR = 3600.0
@@ -53,16 +53,16 @@ class Axis:
 
 
 def _generated(run: Run) -> Series:
-    tokens = {step: in_log.tokens for step, in_log in run.log.items()}
-    if None in tokens.values():
+    tokens = run.series(TOKENS)
+    if tokens.keys() != run.log.keys():
         raise NotKnownError(
             "the policy writes its own feedback, and the episode log does not count those tokens"
         )
-    return _of_log(run, {step: number for step, number in tokens.items() if number is not None})
+    return _of_log(run, tokens)
 
 
 def _of_log(run: Run, amounts: Series) -> Series:
-    trained = [step for step, in_log in run.log.items() if in_log.episodes]
+    trained = list(run.series(SESSIONS))
     if not trained:
         raise NotKnownError(
             "no episode log with training episodes; name the folder of the run's checkpoints"
@@ -153,7 +153,7 @@ MEASURES: dict[str, list[Measure]] = {
         _summed("training episodes", "rltf/session/total"),
         Measure(
             "training episodes in the episode log",
-            lambda run: _of_log(run, {step: log.episodes for step, log in run.log.items()}),
+            lambda run: _of_log(run, {k: log.get(SESSIONS, 0.0) for k, log in run.log.items()}),
         ),
     ],
     "tokens": [

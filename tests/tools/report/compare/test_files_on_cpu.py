@@ -37,7 +37,7 @@ def test_the_folder_of_a_run(tmp_path):
     (tmp_path / "sd" / "notes.jsonl").write_text('{"step": 3, "input": "x"}\n')
     read = only_run(tmp_path / "sd")
     assert read.series(ACC) == {0: 0.1, 1: 0.2}
-    assert read.log[1].episodes == 1
+    assert read.log[1]["log/train/sessions"] == 1
 
 
 def test_verls_own_places(tmp_path, monkeypatch):
@@ -77,7 +77,7 @@ def test_numbers_of_an_episode_log_are_those_of_log_stats(tmp_path):
     expected = by_steps(read_episodes(tmp_path), 1)
     assert len(expected) == 6
     for s in expected:
-        values = read.log[s.first_step].values
+        values = read.log[s.first_step]
         assert flat(s).items() <= values.items()
         assert values[f"log/{s.split}/sessions"] == s.sessions
         assert values[f"log/{s.split}/turn_1/acc"] == s.turns[0].acc
