@@ -126,22 +126,23 @@ def test_a_failure_ends_it_with_its_status_and_the_next_call_goes_on_there(tmp_p
     assert (tmp_path / "out" / "compare" / "compare.json").exists()
 
 
-def test_the_first_arm_is_the_baseline_also_when_its_first_run_has_failed(tmp_path, trainer):
+@pytest.mark.parametrize(
+    ("fails", "seeds", "compared"),
+    [(("grpo_seed0", "sd_seed1"), "0,1", ["grpo", "sd"]), (("grpo_seed0",), "0", None)],
+)
+def test_the_first_arm_is_the_baseline_or_nothing_is_compared(
+    tmp_path, trainer, fails, seeds, compared
+):
     out = tmp_path / "out"
-    program = trainer("grpo_seed0", "sd_seed1")
-    words = ("--out", out, "--keep-going", "--x", "step", "--program", program, "--", "a=b")
-    assert rltf("seeds", "--seeds", "0,1", *ARMS, *words).exit_code == 7
-    written = json.loads((out / "compare" / "compare.json").read_text())
-    assert [arm["arm"] for arm in written["panels"][0]["arms"]] == ["grpo", "sd"]
-
-
-def test_nothing_is_compared_with_a_baseline_that_is_not_there(tmp_path, trainer):
-    out = tmp_path / "out"
-    words = ("--out", out, "--keep-going", "--x", "step", "--program", trainer("grpo_seed0"), "--")
-    result = rltf("seeds", "--seeds", "0", *ARMS, *words, "a=b")
+    words = ("--out", out, "--keep-going", "--x", "step", "--program", trainer(*fails), "--", "a=b")
+    result = rltf("seeds", "--seeds", seeds, *ARMS, *words)
     assert result.exit_code == 7
-    assert "--arm grpo: the baseline has no finished run" in result.stderr
-    assert not (out / "compare").exists()
+    if compared is None:
+        assert "--arm grpo: the baseline has no finished run" in result.stderr
+        assert not (out / "compare").exists()
+    else:
+        written = json.loads((out / "compare" / "compare.json").read_text())
+        assert [arm["arm"] for arm in written["panels"][0]["arms"]] == compared
 
 
 def test_no_run_starts_when_the_hours_are_over(tmp_path, trainer):
