@@ -8,30 +8,24 @@ import json
 from dataclasses import asdict, fields
 from typing import Any
 
-from rltf_verl.types import Episode, Feedback, Turn
+from rltf_verl.types import Attempt, Episode, Feedback, Problem, TeacherPrompt, Turn
 
 VERSION = 5
-IDS = ("prompt_ids", "response_ids", "log_probs")
-"""Fields of an attempt that are written on request."""
 MAX_TASK = 20_000
-"""Characters of an environment's fields that a record may hold: else they would be most of the log
-(a program's tests, say).
-"""
+"""Characters of an environment's fields that a record may hold."""
 
 
 def episode_record(episode: Episode, *, ids: bool = False) -> dict[str, Any]:
     """The fields of one episode; `ids`: the attempts' tokens too."""
-    names, data = IDS if ids else (), dict(episode.problem.data)
     return {
         "env": episode.problem.env,
         "index": episode.problem.index,
         "session_id": episode.session_id,
         "reference": episode.problem.reference,
-        "task": data if len(json.dumps(data)) <= MAX_TASK else None,
+        "task": _task(episode.problem),
         "num_shortened": episode.num_shortened,
         "turns": [
-            turn_record(turn) | {name: getattr(turn.attempt, name) for name in names}
-            for turn in episode.turns
+            turn_record(turn) | (_ids(turn.attempt) if ids else {}) for turn in episode.turns
         ],
         **({} if episode.horizon is None else {"horizon": episode.horizon}),
     }
@@ -39,8 +33,6 @@ def episode_record(episode: Episode, *, ids: bool = False) -> dict[str, Any]:
 
 def turn_record(turn: Turn) -> dict[str, Any]:
     """The fields of one turn."""
-    read = turn.teacher
-    teacher = None if read is None else {"prompt": read.text, "prompt_tokens": len(read.ids)}
     return {
         "prompt": turn.prompt,
         "text": turn.attempt.text,
@@ -55,8 +47,27 @@ def turn_record(turn: Turn) -> dict[str, Any]:
         "feedback": _feedback_record(turn.feedback),
         "withheld": _feedback_record(turn.withheld),
         "weight_version": turn.attempt.info.get("max_global_steps"),
-        **({} if teacher is None else {"teacher": teacher}),
+        **({} if turn.teacher is None else {"teacher": _teacher_record(turn.teacher)}),
     }
+
+
+def _task(problem: Problem) -> dict[str, Any] | None:
+    """The environment's fields; None where they would be most of the log (a program's tests,
+    say).
+    """
+    return dict(problem.data) if len(json.dumps(dict(problem.data))) <= MAX_TASK else None
+
+
+def _ids(attempt: Attempt) -> dict[str, Any]:
+    return {
+        "prompt_ids": attempt.prompt_ids,
+        "response_ids": attempt.response_ids,
+        "log_probs": attempt.log_probs,
+    }
+
+
+def _teacher_record(teacher: TeacherPrompt) -> dict[str, Any]:
+    return {"prompt": teacher.text, "prompt_tokens": len(teacher.ids)}
 
 
 def _feedback_record(feedback: Feedback | None) -> dict[str, Any] | None:
