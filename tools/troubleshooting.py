@@ -25,7 +25,7 @@ def with_tables(text: str) -> str:
         for rule in (*settings, *ADVICE)
         if not ONE_VALUE.fullmatch(rule.fix)
     ]
-    health = [(f"warning: {r.name}", f"{r.steps} steps", r.advice) for r in RULES]
+    health = [(f"warning: {r.key}", f"{r.steps} steps", r.fix) for r in RULES]
     faults = [(f"judge: {kind}", "once", fix) for kind, fix in (FIXES | BY_STATUS).items()]
     text = _between(text, "rules", ("key", "what to do"), rules)
     return _between(text, "warnings", ("line", "after", "what to do"), [*health, *faults])
