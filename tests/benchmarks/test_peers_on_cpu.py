@@ -16,16 +16,17 @@ from benchmarks import trainer_runs
 from benchmarks.peers import __main__ as peers
 from benchmarks.peers import problems, race, trl_trainers
 from benchmarks.peers.arms import ARMS, verl_overrides
+from benchmarks.peers.tasks import TASKS
 from rltf_verl.adapters.startup.checks import check_config
 from tests.support.configs import composed
 
 COUNTS = {"steps": 8, "every": 4, "seed": 3}
-VERL = [key for key, arm in ARMS.items() if not arm.trl]
+VERL = [(model, key) for model in ARMS for key, arm in ARMS[model].items() if not arm.trl]
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, problems.Files]:
-    return problems.save(tmp_path_factory.mktemp("problems"))
+    return problems.save(tmp_path_factory.mktemp("problems"), TASKS["tiny"])
 
 
 def test_the_losses_say_when_trl_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -36,23 +37,24 @@ def test_the_losses_say_when_trl_is_missing(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize(
-    "key", [VERL[0], *(pytest.param(key, marks=pytest.mark.nightly) for key in VERL[1:])]
+    ("model", "key"), [VERL[0], *(pytest.param(*k, marks=pytest.mark.nightly) for k in VERL[1:])]
 )
 def test_the_trainers_share_batch_answers_and_optimiser(
-    key: str, files: dict[str, problems.Files]
+    model: str, key: str, files: dict[str, problems.Files]
 ) -> None:
-    arm = ARMS[key]
-    words = verl_overrides(arm, files[arm.files], **COUNTS)
+    arm = ARMS[model][key]
+    words = verl_overrides(model, arm, files[arm.files], **COUNTS)
     (name,) = [o.removeprefix("--config-name=") for o in words if o.startswith("--")]
     config = composed(name, *(o for o in words if not o.startswith("--")))
     if "rltf" in config:
         check_config(config)
-    optim, theirs = config.actor_rollout_ref.actor.optim, trl_trainers.RACE
+    optim, theirs = config.actor_rollout_ref.actor.optim, trl_trainers.race_settings(TASKS[model])
     rollout = config.actor_rollout_ref.rollout
     assert theirs["per_device_train_batch_size"] == config.data.train_batch_size * rollout.n
-    assert (theirs["num_generations"], trl_trainers.TESTED) == (rollout.n, rollout.val_kwargs.n)
+    assert (theirs["num_generations"], TASKS[model].tested) == (rollout.n, rollout.val_kwargs.n)
     assert theirs["max_completion_length"] == config.data.max_response_length
     assert theirs["learning_rate"] == optim.lr
+    assert [theirs["adam_beta1"], theirs["adam_beta2"]] == list(optim.betas)
     assert theirs["weight_decay"] == optim.weight_decay
     assert theirs["max_grad_norm"] == optim.clip_grad
     assert theirs["lr_scheduler_type"] == optim.lr_scheduler_type
@@ -65,7 +67,7 @@ def test_all_are_asked_the_same_problems_and_given_the_same_grade(
 ) -> None:
     ours, theirs = (problems.read(files[way].test) for way in ("ours", "verl"))
     assert ours == theirs
-    assert len(ours) == problems.NUM_TEST
+    assert len(ours) == TASKS["tiny"].num_test
     assert all(problem.demonstration.count("=") == 9 for problem in ours)
     right, none = ours[0].reference, "?"
     told = problems.compute_score("", right, ours[0].reference, problems_info(files["verl"].test))
@@ -132,7 +134,7 @@ def test_the_race_runs_what_is_missing_and_prints_a_table(
     assert "this package: RLTF-SD" in (shown := capsys.readouterr().out)
     assert "| TRL: SDPO |" in shown
     assert "not in 8 steps" not in shown
-    results = [json.loads(line) for line in (tmp_path / "race.jsonl").read_text().splitlines()]
+    results = [json.loads(line) for line in (tmp_path / "tiny/race.jsonl").read_text().splitlines()]
     assert [one["to"]["0.2"]["steps"] for one in results] == [4, 4]
     assert [one["to"]["0.35"]["steps"] for one in results] == [8, 8]
     assert all(one["tokens"] == 100 for one in results)
