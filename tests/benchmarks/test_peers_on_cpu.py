@@ -151,4 +151,4 @@ def test_a_run_that_fails_ends_the_race_with_its_log(
     monkeypatch.setattr(trainer_runs, "POLL_S", 0.01)
     monkeypatch.setattr(race, "launch", launch)
     with pytest.raises(SystemExit, match="trl_grpo failed:\nno such trainer"):
-        race.run(tmp_path / "run", "trl_grpo", files, Path("python"), **COUNTS)
+        race.run(tmp_path / "run", "tiny", "trl_grpo", files, Path("python"), **COUNTS)
