@@ -53,7 +53,7 @@ def test_the_race_runs_what_is_missing_and_prints_a_table(
     assert "this package: RLTF-SD" in (shown := capsys.readouterr().out)
     assert "| TRL: SDPO |" in shown
     assert "not in 8 steps" not in shown
-    results = [json.loads(line) for line in (tmp_path / "race.jsonl").read_text().splitlines()]
+    results = [json.loads(line) for line in (tmp_path / "tiny/race.jsonl").read_text().splitlines()]
     assert [result["to"]["0.2"]["steps"] for result in results] == [4, 4]
     assert [result["to"]["0.35"]["steps"] for result in results] == [8, 8]
     assert all(result["tokens"] == 100 for result in results)

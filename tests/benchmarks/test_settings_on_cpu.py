@@ -32,8 +32,12 @@ def soak() -> list[Words]:
 
 def peers() -> list[Words]:
     files = Files(*map(Path, ("train.parquet", "test.parquet")))
-    ours = [arm for key, arm in ARMS.items() if not (arm.trl or key.startswith("verl"))]
-    return [verl_overrides(arm, files, steps=8, every=4, seed=3) for arm in ours]
+    return [
+        verl_overrides(model, arm, files, steps=8, every=4, seed=3)
+        for model, arms in ARMS.items()
+        for key, arm in arms.items()
+        if not (arm.trl or key.startswith("verl"))
+    ]
 
 
 def demo() -> list[Words]:
