@@ -33,8 +33,7 @@ def trained(
     """Episodes of one step on problems that are built with `options`."""
     paths = build_parquet(env, folder / "data", 0, 8, 2, **options)
     data = {"data.train_files": str(paths.train), "data.val_files": str(paths.test)}
-    run = runs.start(folder / "run", data, [*ONE_STEP, *overrides], method, env=env)
-    assert run.wait(400) == 0, run.log[-3000:]
+    run = runs.start(folder / "run", data, [*ONE_STEP, *overrides], method, env=env).finished(400)
     steps = [m["data"] for m in run.metrics() if "actor/loss" in m["data"]]
     assert len(steps) == 1
     assert (steps[0]["rltf/grader/error_share"], steps[0]["rltf/grader/ungraded_share"]) == (0, 0)
@@ -134,8 +133,7 @@ def test_a_text_scored_by_a_judge_that_goes_down(tmp_path: Path) -> None:
         data = {"data.train_files": str(paths.train), "data.val_files": str(paths.test)}
         run = runs.start(
             tmp_path / "run", data, [*ONE_STEP, judge, "rltf.feedback.level=hint"], env="writing"
-        )
-        assert run.wait(400) == 0, run.log[-3000:]
+        ).finished(400)
     (step,) = [m["data"] for m in run.metrics() if "actor/loss" in m["data"]]
     assert 0 < step["rltf/grader/ungraded_share"] < 1
     ends = [record["turns"][-1]["stop"] for record in read_episodes(run.episodes)]

@@ -53,9 +53,7 @@ def started(
     folder: Path, data: dict[str, str], *overrides: str, env: str = "reward_function"
 ) -> runs.Run:
     steps = ["trainer.total_training_steps=1", "trainer.save_freq=-1", "trainer.test_freq=1"]
-    run = runs.start(folder, data, [*overrides, *steps], env=env)
-    assert run.wait(600) == 0, run.log[-3000:]
-    return run
+    return runs.start(folder, data, [*overrides, *steps], env=env).finished(600)
 
 
 PAGE = runs.ROOT / "docs" / "from_your_grpo_run.md"
