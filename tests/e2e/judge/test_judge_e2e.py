@@ -115,16 +115,3 @@ def nothing_holds_the_key(folder: Path) -> None:
     for path in folder.rglob("*"):
         if path.is_file():
             assert KEY.encode() not in path.read_bytes(), path
-
-
-@pytest.mark.nightly
-def test_a_key_that_is_not_there_is_refused_at_the_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("RLTF_TEST_KEY")
-    run = start(tmp_path, "http://127.0.0.1:9/v1")
-    assert run.wait(TIMEOUT) != 0
-    assert (
-        "rltf.feedback.endpoint.api_key_env=RLTF_TEST_KEY: this environment variable is not set"
-        in run.log
-    )
