@@ -5,13 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-import transfer_queue as tq
 from hypothesis import given
 from hypothesis import strategies as st
 from transfer_queue import KVBatchMeta
 
 from rltf_verl.adapters.metrics.row_log import RowLog
-from rltf_verl.adapters.queue.columns import EPISODE_FACTS, ragged
+from rltf_verl.adapters.queue.columns import EPISODE_FACTS
 from rltf_verl.adapters.queue.step_rows import StepRows
 from rltf_verl.adapters.queue.token_texts import token_texts
 from rltf_verl.algos.episodes import in_line
@@ -21,6 +20,7 @@ from rltf_verl.runlog.episodes import EpisodeLog, is_written, read_episodes
 from rltf_verl.runlog.files import log_files, read_files
 from rltf_verl.runlog.rows import read_rows, roles
 from rltf_verl.types import CONTEXT, Attempt, Episode, Grade, Problem, Role, Turn
+from tests.support.step_queue import StepQueue
 
 ATTEMPT, DISTILL = int(Role.ATTEMPT), int(Role.DISTILL)
 
@@ -58,13 +58,10 @@ def step(batch):
 
 @pytest.fixture
 def batch(monkeypatch):
-    def get(keys, partition_id, select_fields):
-        assert select_fields == ["responses"]
-        return {"responses": ragged([torch.tensor(IDS[key]) for key in keys])}
-
-    monkeypatch.setattr(tq, "kv_batch_get", get)
     tags = [{"is_padding": key.startswith("pad")} for key in KEYS]
-    return KVBatchMeta(KEYS, tags, "train")
+    meta = KVBatchMeta(KEYS, tags, "train")
+    StepQueue(monkeypatch, meta, {"responses": [IDS.get(key) for key in KEYS]})
+    return meta
 
 
 def write(folder, step, number=4, **settings):
