@@ -136,9 +136,7 @@ async def test_a_template_in_which_roles_must_alternate_has_second_turns(
     tokenizer = tokenizer_of("plain")
     tokenizer.chat_template = (NEEDS_SYSTEM if system else "") + STRICT
     first = [{"role": "system", "content": "b"}] * system + QUESTION
-    ours, whole = await conversation_of(
-        tokenizer, QwenContinuousTokenBuilder, first, f"the answer is 1{end}"
-    )
+    ours, whole = await conversation_of(tokenizer, first, f"the answer is 1{end}")
     assert ours == whole
     assert in_words(tokenizer, chat_form(tokenizer, {}).end_of_turn) == "<|im_end|>"
 
@@ -149,9 +147,7 @@ async def test_an_end_token_without_a_name_is_the_end(end: str) -> None:
     tokenizer = tokenizer_of("plain")
     tokenizer.add_special_tokens({"eos_token": "<|endoftext|>"})
     assert tokenizer.convert_tokens_to_ids("<|im_end|>") not in tokenizer.all_special_ids
-    ours, whole = await conversation_of(
-        tokenizer, QwenContinuousTokenBuilder, QUESTION, f"the answer is 1{end}"
-    )
+    ours, whole = await conversation_of(tokenizer, QUESTION, f"the answer is 1{end}")
     assert ours == whole
 
     policy = verl_policy(tokenizer, QwenContinuousTokenBuilder(tokenizer))
