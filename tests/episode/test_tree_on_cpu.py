@@ -5,9 +5,7 @@ import asyncio
 import pytest
 
 from rltf_verl.config import EpisodeConfig
-from rltf_verl.episode.rows import attempt_rows
 from rltf_verl.feedback.base import FeedbackUnavailable
-from rltf_verl.objectives.feedback_modeling import with_feedback
 from rltf_verl.types import Role
 from tests.support.episode_fakes import (
     FIRST_PROMPT,
@@ -19,6 +17,7 @@ from tests.support.episode_fakes import (
     stops,
     text_of,
 )
+from tests.support.episode_rows import inline_rows
 
 ANSWERS = {"0": "a", "1": "b", "1.1": "yes", "1.2": "c", "2": "yes", "2.1": "never", "2.2": "d"}
 APPEND = {"context": "append", "revise": "compact_append"}
@@ -110,10 +109,6 @@ async def test_one_branch_may_fail_and_the_others_go_on():
         ("b", "feedback_unavailable"),
         ("yes", "solved"),
     ]
-
-
-def inline_rows(episode):
-    return [with_feedback(row, episode) for row in attempt_rows(episode)]
 
 
 async def test_in_an_appended_context_the_shared_turn_is_trained_once():

@@ -228,6 +228,22 @@ SOURCES = [
         f"{_V1}.agent_loop_tq:AgentLoopManagerTQ.__init__",
         "self.agent_loop_workers_class = AgentLoopWorkerTQ",
     ),
+    # a worker makes our loop once
+    (
+        "verl.experimental.agent_loop.agent_loop:AgentLoopWorker._run_agent_loop",
+        "agent_loop_config = _agent_loop_registry[agent_name]",
+        "hydra.utils.instantiate( config=agent_loop_config,",
+    ),
+    # torch refuses `cpu:gloo,cpu:gloo`; when this fails, drop or adapt `hooks.patch_process_group`
+    (
+        "verl.utils.distributed:initialize_global_process_group_ray",
+        'backend = backend or f"cpu:gloo,{get_device_name()}:{get_nccl_backend()}"',
+    ),
+    (
+        "verl.utils.distributed:initialize_global_process_group",
+        'backend = f"cpu:gloo,{get_device_name()}:{get_nccl_backend()}"',
+        "return local_rank, rank, world_size",
+    ),
     # `rltf.poll_interval_s`; the watchdog polls these actors before each pause
     (f"{_BUFFER}:ReplayBuffer", "poll_interval: float = 2.0", "time.sleep(self.poll_interval)"),
     (f"{_BUFFER}:ReplayBuffer.sample", "self._wait_for_next_poll("),

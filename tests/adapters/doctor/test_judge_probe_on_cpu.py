@@ -65,17 +65,7 @@ def test_a_key_that_is_not_there_or_refused(monkeypatch: pytest.MonkeyPatch) -> 
     assert "sk-wrong" not in refused.detail + refused.fix
 
 
-def test_a_users_own_file_is_named_absolutely_for_the_workers(
-    verl_config, tmp_path, monkeypatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    config = verl_config("rltf.feedback.provider=./mine.py:Mine")
-    checks.resolve_files(config)
-    assert config.rltf.feedback.provider == f"{tmp_path}/mine.py:Mine"
-    assert config.rltf.env.name == "binary_matrix"
-
-
-def test_files_of_a_users_own_inside_the_blocks_are_named_absolutely_too(
+def test_files_of_a_users_own_are_named_absolutely_for_the_workers(
     verl_config, tmp_path, monkeypatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -87,6 +77,7 @@ def test_files_of_a_users_own_inside_the_blocks_are_named_absolutely_too(
         "rltf.teacher.prompt=./mine.j2",
     )
     checks.resolve_files(config)
+    assert config.rltf.env.name == "binary_matrix"
     even, odd = (config.rltf.feedback.odd[which] for which in ("even", "odd"))
     assert even.provider == f"{tmp_path}/mine.py:Mine"
     assert odd.critic == config.rltf.teacher.prompt == f"{tmp_path}/mine.j2"
