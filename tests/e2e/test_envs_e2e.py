@@ -43,7 +43,7 @@ def trained(
     return episodes
 
 
-def said(episodes: list[Any]) -> set[str]:
+def feedback_of(episodes: list[Any]) -> set[str]:
     """All feedback."""
     return {
         turn["feedback"]["text"]
@@ -55,7 +55,7 @@ def said(episodes: list[Any]) -> set[str]:
 
 def test_a_puzzle(tmp_path: Path) -> None:
     episodes = trained(tmp_path, "shortest_path", {"style": "compact"}, "rltf.env.style=compact")
-    texts = said(episodes)
+    texts = feedback_of(episodes)
     assert texts
     assert all(set(text) <= set("=xXRLUDN<>?~") for text in texts), "marks of moves"
 
@@ -64,7 +64,7 @@ def test_a_task_of_reasoning_gym(tmp_path: Path) -> None:
     episodes = trained(
         tmp_path, "reasoning_gym", {"task": "chain_sum"}, "rltf.feedback.level=location"
     )
-    texts = said(episodes)
+    texts = feedback_of(episodes)
     assert texts
     assert all("incorrect" in text for text in texts)
 
@@ -78,8 +78,8 @@ def test_mathematics(tmp_path: Path) -> None:
     episodes = trained(
         tmp_path, "math", {"source": str(tmp_path / "own.jsonl")}, "rltf.feedback.level=hint"
     )
-    assert said(episodes)
-    assert not any("frac" in text for text in said(episodes)), "a hint holds no answer"
+    assert feedback_of(episodes)
+    assert not any("frac" in text for text in feedback_of(episodes)), "a hint holds no answer"
 
 
 def test_programs(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_programs(tmp_path: Path) -> None:
     )
     options = {"source": "arithmetic", "sandbox": "unsafe_process"}
     episodes = trained(tmp_path, "code", options, back_end, "rltf.feedback.level=hint")
-    assert any("```python" in text or "program" in text for text in said(episodes))
+    assert any("```python" in text or "program" in text for text in feedback_of(episodes))
 
 
 def test_a_dialogue_with_a_teacher(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_dialogue_with_a_teacher(tmp_path: Path) -> None:
             method="rl2f",
         )
     assert max(len(record["turns"]) for record in episodes) == 5
-    assert said(episodes) == {"010"}
+    assert feedback_of(episodes) == {"010"}
     assert len(max(server.bodies, key=lambda body: len(body["messages"]))["messages"]) == 7, (
         "it remembers its hints"
     )

@@ -133,13 +133,13 @@ def test_the_gradient_does_not_depend_on_workers_or_micro_batches(
         "two workers": [WORKERS],
         "two workers, three rows at a time": [WORKERS, *micro_batches(3)],
     }
-    found = [
+    played = [
         recorded.played(root / str(i), data, "sync", 1, *way) for i, way in enumerate(ways.values())
     ]
-    first = recorded.step_taken(found[0], 1)
-    assert recorded.largest_difference(first, recorded.gradient(found[0], 1)) < GRADIENT
-    for way, run in zip(ways, found, strict=True):
-        assert _answers(run) == _answers(found[0]), f"{way}: sampled something else"
+    first = recorded.step_taken(played[0], 1)
+    assert recorded.largest_difference(first, recorded.gradient(played[0], 1)) < GRADIENT
+    for way, run in zip(ways, played, strict=True):
+        assert _answers(run) == _answers(played[0]), f"{way}: sampled something else"
         assert recorded.largest_difference(recorded.step_taken(run, 1), first) < GRADIENT, way
 
 

@@ -130,7 +130,7 @@ def test_the_environment_and_the_template_of_the_docs(
     monkeypatch.chdir(tmp_path)
     text = (runs.ROOT / "docs" / "environments.md").read_text("utf-8").partition("## Your own\n")[2]
     snippets = {kind: re.search(rf"```{kind}\n(.*?)```", text, re.DOTALL) for kind in KINDS}
-    python, jinja, bash = (found.group(1) for found in snippets.values() if found)
+    python, jinja, bash = (match.group(1) for match in snippets.values() if match)
     Path("mine.py").write_text(python)
     Path("mine.j2").write_text(jinja)
     check, build, train = re.sub(r"\\\n *", "", bash).splitlines()

@@ -232,8 +232,8 @@ def test_ragged_episodes_make_one_update_whose_step_is_the_reference_gradient(
 def test_the_trained_policy_is_exported(both: tuple[runs.Run, runs.Run], tmp_path: Path) -> None:
     whole, _ = both
     words = ["export", str(whole.folder / "checkpoints"), str(tmp_path / "own")]
-    said = rltf(*words)
-    assert said.exit_code == 0, said.output
+    result = rltf(*words)
+    assert result.exit_code == 0, result.output
     exported = AutoModelForCausalLM.from_pretrained(tmp_path / "own").state_dict()
     for name, weight in recorded.policy(whole.folder, STEPS).named_parameters():
         assert torch.equal(exported[name], weight.bfloat16()), name

@@ -163,16 +163,16 @@ def episodes(run: runs.Run, split: str) -> dict[tuple[int, int, int], list[tuple
 
 def row_shapes(run: runs.Run) -> set[tuple[int, tuple[tuple[int, int], ...]]]:
     """(turns of an episode, how many rows of each role it made)."""
-    found = set()
+    shapes = set()
     for step in range(1, STEPS + 1):
         by_episode: dict[str, list[int]] = {}
         for row in recorded.rows(run, step):
             by_episode.setdefault(row["episode"], []).append(row["role"])
-        found |= {
+        shapes |= {
             (roles.count(Role.ATTEMPT), tuple(sorted(Counter(roles).items())))
             for roles in by_episode.values()
         }
-    return found
+    return shapes
 
 
 @torch.no_grad()

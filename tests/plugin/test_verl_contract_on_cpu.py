@@ -485,10 +485,10 @@ def test_an_interrupted_request_still_goes_on_through_super() -> None:
 
 
 @pytest.mark.parametrize(
-    "told", [{}, {"VERL_FILE_LOGGER_ROOT": "logs"}, {"VERL_FILE_LOGGER_PATH": "metrics.jsonl"}]
+    "variables", [{}, {"VERL_FILE_LOGGER_ROOT": "logs"}, {"VERL_FILE_LOGGER_PATH": "metrics.jsonl"}]
 )
 def test_what_the_file_logger_erases_is_moved_aside_in_a_resumed_run(
-    told, tmp_path, monkeypatch
+    variables, tmp_path, monkeypatch
 ) -> None:
     from verl.utils.tracking import FileLogger
 
@@ -497,7 +497,7 @@ def test_what_the_file_logger_erases_is_moved_aside_in_a_resumed_run(
     monkeypatch.chdir(tmp_path)
     for name in ("VERL_FILE_LOGGER_ROOT", "VERL_FILE_LOGGER_PATH"):
         monkeypatch.delenv(name, raising=False)
-    for name, value in told.items():
+    for name, value in variables.items():
         monkeypatch.setenv(name, value)
     config = OmegaConf.create(
         {

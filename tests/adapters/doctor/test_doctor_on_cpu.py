@@ -14,7 +14,7 @@ def run_checks(monkeypatch, platform: str, *overrides: str) -> dict[str, Check]:
 
 
 @pytest.mark.parametrize(
-    ("overrides", "told"),
+    ("overrides", "word"),
     [
         (["rltf.gama=1"], "gama"),
         (["rltf.gamma=7"], "rltf.gamma=7: must be in [0, 1]"),
@@ -22,10 +22,10 @@ def run_checks(monkeypatch, platform: str, *overrides: str) -> dict[str, Check]:
         (["algorithm.rollout_correction.bypass_mode=True"], "bypass_mode"),
     ],
 )
-def test_a_config_that_cannot_work(monkeypatch, overrides: list[str], told: str) -> None:
+def test_a_config_that_cannot_work(monkeypatch, overrides: list[str], word: str) -> None:
     check = run_checks(monkeypatch, "cpu", *overrides)["config"]
     assert check.status == "failed"
-    assert told in check.detail + check.fix
+    assert word in check.detail + check.fix
 
 
 def test_an_own_reward_function_is_the_environment_s(monkeypatch, tmp_path) -> None:

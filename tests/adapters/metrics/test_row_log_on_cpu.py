@@ -72,9 +72,9 @@ def write(folder, step, number=4, **settings):
 
 
 def test_every_row_in_its_order_with_what_it_trains(tmp_path, step):
-    found = write(tmp_path, step, token_sessions=0)
-    assert set(found) == {("a", 0), ("b", 0), ("b", 1)}
-    attempts, distilled = found["a", 0]
+    rows = write(tmp_path, step, token_sessions=0)
+    assert set(rows) == {("a", 0), ("b", 0), ("b", 1)}
+    attempts, distilled = rows["a", 0]
     assert attempts == {
         "parts": [
             {
@@ -110,7 +110,7 @@ def test_every_row_in_its_order_with_what_it_trains(tmp_path, step):
             }
         ]
     }
-    assert roles({"rows": found["a", 0]}) == {"attempt", "distill"}
+    assert roles({"rows": rows["a", 0]}) == {"attempt", "distill"}
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
@@ -120,15 +120,15 @@ def test_the_rows_are_written_whatever_the_workers_compute_in(tmp_path, step, dt
         name: getattr(rows.batch, name).to(dtype) for name in ("old_log_probs", "sampler_log_probs")
     }
     targets = replace(targets, advantages=targets.advantages.to(dtype))
-    found = write(tmp_path, (replace(rows, batch=replace(rows.batch, **floats)), targets))
-    assert set(found) == {("a", 0), ("b", 0), ("b", 1)}
-    assert found["a", 0][0]["tokens"]["log_prob"] == pytest.approx(OLD[1], rel=4e-3)
-    assert found["a", 0][1]["parts"][0]["gap"] == 3.0
+    written = write(tmp_path, (replace(rows, batch=replace(rows.batch, **floats)), targets))
+    assert set(written) == {("a", 0), ("b", 0), ("b", 1)}
+    assert written["a", 0][0]["tokens"]["log_prob"] == pytest.approx(OLD[1], rel=4e-3)
+    assert written["a", 0][1]["parts"][0]["gap"] == 3.0
 
 
 def test_tokens_of_the_first_episodes_with_their_text(tmp_path, step):
-    found = write(tmp_path, step, token_sessions=1)
-    attempts, distilled = (row["tokens"] for row in found["a", 0])
+    rows = write(tmp_path, step, token_sessions=1)
+    attempts, distilled = (row["tokens"] for row in rows["a", 0])
     assert attempts == {
         "text": ["a", "b", "", "é"],
         "role": [0, 0, CONTEXT, 0],
@@ -143,7 +143,7 @@ def test_tokens_of_the_first_episodes_with_their_text(tmp_path, step):
         [0, 1],
         [0.5, 5.5],
     )
-    assert not any("tokens" in row for key in (("b", 0), ("b", 1)) for row in found[key])
+    assert not any("tokens" in row for key in (("b", 0), ("b", 1)) for row in rows[key])
 
 
 def test_only_of_the_problems_whose_episodes_are_written_too(tmp_path, step):
@@ -151,9 +151,9 @@ def test_only_of_the_problems_whose_episodes_are_written_too(tmp_path, step):
         s / 100 for s in range(100) if is_written("a", s / 100) != is_written("b", s / 100)
     )
     written = {uid for uid in "ab" if is_written(uid, share)}
-    found = write(tmp_path, step, share=share, token_sessions=5)
-    assert {uid for uid, _ in found} == written
-    assert all("tokens" in row for rows in found.values() for row in rows)
+    episodes = write(tmp_path, step, share=share, token_sessions=5)
+    assert {uid for uid, _ in episodes} == written
+    assert all("tokens" in row for rows in episodes.values() for row in rows)
 
 
 def test_steps_before_are_packed_and_the_rows_join_their_episodes(tmp_path, step):
@@ -205,11 +205,11 @@ def test_token_texts_join_to_the_text(text):
     def decode(own):
         return bytes(own).decode("utf-8", "replace")
 
-    found = token_texts(decode, ids)
-    assert len(found) == len(ids)
-    assert "".join(found) == decode(ids)
+    texts = token_texts(decode, ids)
+    assert len(texts) == len(ids)
+    assert "".join(texts) == decode(ids)
     for at in range(len(ids) + 1):  # a character belongs to the token that ends it
         assert (
-            "".join(found[:at]) == decode(ids[:at]).rstrip("\N{REPLACEMENT CHARACTER}")
+            "".join(texts[:at]) == decode(ids[:at]).rstrip("\N{REPLACEMENT CHARACTER}")
             or "\ufffd" in text
         )

@@ -104,7 +104,9 @@ def weight_of(i):
 def test_outcomes_and_gradient_equal_plain_pytorch(tmp_path, layout):
     record = run(tmp_path, *LAYOUTS[layout])
     model, loss, divergence, tokens = policy(), torch.zeros(()).double(), 0.0, 0
-    for i, (row, (ids, said)) in enumerate(zip(record["rows"], record["said"], strict=True)):
+    for i, (row, (ids, reported_log_probs)) in enumerate(
+        zip(record["rows"], record["said"], strict=True)
+    ):
         student = log_probs(model, row["x0"], row["y"])
         own = plain.of_tokens(student, row["y"]).double()
         loss = (
@@ -116,7 +118,7 @@ def test_outcomes_and_gradient_equal_plain_pytorch(tmp_path, layout):
         with torch.no_grad():
             teacher = log_probs(model, row["x1"], row["y"])
         assert (ids.long() == teacher.topk(TOP_K).indices).all()
-        assert (plain.outcomes(teacher, ids.long()).log() - said).abs().max() < 1e-4
+        assert (plain.outcomes(teacher, ids.long()).log() - reported_log_probs).abs().max() < 1e-4
         jsd = plain.jsd(student, teacher, TOP_K, BETA)
         loss, divergence, tokens = (
             loss + engine_rank.LOGIT_WEIGHT * weight_of(i) * jsd,
@@ -154,19 +156,19 @@ def test_sampled_tokens_need_log_probs_only(tmp_path, layout):
     record = run(tmp_path, world, settings)
     assert record["shared"] == ("shared" in layout)
     model, loss, gaps, tokens = policy(), torch.zeros(()).double(), 0.0, 0
-    for i, (row, (said,)) in enumerate(zip(record["rows"], record["said"], strict=True)):
+    for i, (row, (answer,)) in enumerate(zip(record["rows"], record["said"], strict=True)):
         own = plain.of_tokens(log_probs(model, row["x0"], row["y"]), row["y"]).double()
         loss = loss - (row["advantage"] * (own + 1).exp()).sum()
-        assert len(said) == (len(row["y"]) if len(row["x1"]) else 0)
-        if not len(said):
+        assert len(answer) == (len(row["y"]) if len(row["x1"]) else 0)
+        if not len(answer):
             continue
         with torch.no_grad():
             teacher = plain.of_tokens(log_probs(model, row["x1"], row["y"]), row["y"])
-        assert (teacher - said).abs().max() < 1e-4
+        assert (teacher - answer).abs().max() < 1e-4
         gap, ratio = own.detach() - teacher, (own.detach() + 1).exp().clamp(max=CLIP)
         weight = engine_rank.LOGIT_WEIGHT * weight_of(i)
         loss = loss + weight * (ratio * gap * own).sum()
-        gaps, tokens = gaps + gap.sum().item(), tokens + len(said)
+        gaps, tokens = gaps + gap.sum().item(), tokens + len(answer)
     require_gradient(record, model, loss)
     reported = sum(torch.tensor(v).sum().item() for v in record["divergence"]) / world
     assert reported == pytest.approx(gaps / tokens, rel=1e-4)
@@ -196,10 +198,10 @@ def said_by(weights, rows):
         ]
 
 
-def assert_said(answers, expected):
-    given = [said for (said,) in answers if len(said)]
-    for said, own in zip(given, expected, strict=True):
-        assert (said - own).abs().max() < 1e-4
+def assert_answers(answers, expected):
+    given = [answer for (answer,) in answers if len(answer)]
+    for answer, own in zip(given, expected, strict=True):
+        assert (answer - own).abs().max() < 1e-4
 
 
 @pytest.mark.nightly
@@ -213,13 +215,13 @@ def test_a_teacher_speaks_with_its_own_weights_after_updates_and_after_a_resume(
     kept = {name: (1 - share) * first[name] + share * moved[name] for name in first}
     of_kept, of_policy = said_by(kept, rows), said_by(moved, rows)
     assert max((a - b).abs().max() for a, b in zip(of_kept, of_policy, strict=True)) > 1e-2
-    assert_said(record["kept at first"], said_by(first, rows))
+    assert_answers(record["kept at first"], said_by(first, rows))
     for name in ("kept", "kept after resume"):
-        assert_said(record[name], of_kept)
+        assert_answers(record[name], of_kept)
     for name in ("policy", "policy after resume"):
-        assert_said(record[name], of_policy)
+        assert_answers(record[name], of_policy)
     if share:
-        later = [said for (said,) in record["later"] if len(said)]
+        later = [answer for (answer,) in record["later"] if len(answer)]
         assert max((a - b).abs().max() for a, b in zip(later, of_kept, strict=True)) > 1e-3
 
 
@@ -229,7 +231,7 @@ def test_with_lora_the_average_is_of_the_adapter_and_the_base_is_without_it(tmp_
     record = run(tmp_path, 1, [*MOVED, "rltf.teacher.kind=ema", *lora], kept_rank)
     plain = said_by({}, record["rows"])
     for name in ("kept at first", "without adapter"):  # an adapter begins as nothing
-        assert_said(record[name], plain)
+        assert_answers(record[name], plain)
     first, moved, share = record["first"], record["moved"], kept_rank.SHARE
     kept = {}
     for name in (name for name in moved if "lora_A" in name):
@@ -244,4 +246,4 @@ def test_with_lora_the_average_is_of_the_adapter_and_the_base_is_without_it(tmp_
     of_kept = said_by(kept, record["rows"])
     assert max((a - b).abs().max() for a, b in zip(of_kept, plain, strict=True)) > 1e-3
     for name in ("kept", "kept after resume"):
-        assert_said(record[name], of_kept)
+        assert_answers(record[name], of_kept)

@@ -46,15 +46,15 @@ def answer(batch):
 @pytest.fixture
 def step(monkeypatch):
     """Compute and write a step; returns the batch, the written columns, the metrics."""
-    said = [SAID[key] for key in KEYS]
+    responses = [SAID[key] for key in KEYS]
     right = [float(RIGHT[key.rpartition("_")[0].replace("pad", "a")]) for key in KEYS]
     columns = {
-        ROLE: [[int(Role.ATTEMPT)] * len(ids) for ids in said],
-        TURN: [[0] * len(ids) for ids in said],
-        "old_log_probs": [[OLD] * len(ids) for ids in said],
-        "rollout_log_probs": [[OLD] * len(ids) for ids in said],
-        "entropy": [[1.0] * len(ids) for ids in said],
-        "responses": said,
+        ROLE: [[int(Role.ATTEMPT)] * len(ids) for ids in responses],
+        TURN: [[0] * len(ids) for ids in responses],
+        "old_log_probs": [[OLD] * len(ids) for ids in responses],
+        "rollout_log_probs": [[OLD] * len(ids) for ids in responses],
+        "entropy": [[1.0] * len(ids) for ids in responses],
+        "responses": responses,
         FACTS: [facts_of([reward], size=1) for reward in right],
         TEACHERS: [teacher_column(SPANS.get(key, ())) for key in KEYS],
     }
@@ -98,8 +98,8 @@ def test_each_token_with_a_teacher_has_its_teachers_log_prob(step):
     batch, written, metrics = step(config())
     # token + tokens before it: (6 + 2, 7 + 3) behind x_T = (2, 3), (8 + 1, 9 + 2) behind (4,)
     assert written["rltf_teacher_places"] == [[1, 2], [], [0, 1], []]
-    said = [[-0.8, -1.0], [], [-0.9, -1.1], []]
-    assert written["rltf_teacher_said"] == [pytest.approx(row) for row in said]
+    log_probs = [[-0.8, -1.0], [], [-0.9, -1.1], []]
+    assert written["rltf_teacher_said"] == [pytest.approx(row) for row in log_probs]
     assert written["rltf_teacher_weights"] == [[1, 1], [], [1, 1], []]
     assert "rltf_teacher_ids" not in written
     assert batch.extra_info["rltf_logit_weight"] == 0.5

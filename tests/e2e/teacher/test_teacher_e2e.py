@@ -117,11 +117,11 @@ def test_each_teacher_reads_what_the_log_says_and_says_what_the_policy_says_ther
                 with torch.no_grad():
                     teacher = log_probs(model, x, row["responses"][here])
                 ids = row["rltf_teacher_ids"].long()[first : first + len(teacher)]
-                said = row["rltf_teacher_log_probs"][first : first + len(teacher)]
+                reported = row["rltf_teacher_log_probs"][first : first + len(teacher)]
                 first += len(teacher)
                 assert (teacher.gather(-1, ids) - teacher.topk(TOP_K).values).abs().max() < 1e-4
-                assert (teacher.gather(-1, ids) - said[:, :-1]).abs().max() < rounding
-                assert (plain.outcomes(teacher, ids) - said.double().exp()).abs().max() < 1e-4
+                assert (teacher.gather(-1, ids) - reported[:, :-1]).abs().max() < rounding
+                assert (plain.outcomes(teacher, ids) - reported.double().exp()).abs().max() < 1e-4
         logged = [
             (prompt_of(record, turn, place), turn["teacher"]["prompt"])
             for record in records
@@ -137,9 +137,9 @@ def test_each_teacher_reads_what_the_log_says_and_says_what_the_policy_says_ther
 
 def prompt_of(record: dict[str, Any], turn: dict[str, Any], place: str) -> str:
     """What the teacher of a turn is to read."""
-    told = [record["reference"]] if place == "no second answer" else []
-    told += [turn["feedback"]["text"]] if turn["feedback"] else []
-    return "\n".join([*(f"!{text}" for text in told), turn["prompt"] or record["question"]])
+    shown = [record["reference"]] if place == "no second answer" else []
+    shown += [turn["feedback"]["text"]] if turn["feedback"] else []
+    return "\n".join([*(f"!{text}" for text in shown), turn["prompt"] or record["question"]])
 
 
 @pytest.mark.parametrize("step", range(1, STEPS + 1))

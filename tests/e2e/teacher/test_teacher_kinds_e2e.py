@@ -83,14 +83,14 @@ def test_it_speaks_with_its_own_weights_at_the_teachers_prompt(run: tuple[str, r
             live = teacher(made, "policy", step, x1, row["responses"])
             assert (expected - live).abs().max() > 1e-3, "the weights have moved"
             if kind == "base":
-                said = of_tokens(expected, row["responses"])
-                assert (said - row["rltf_teacher_said"]).abs().max() < 1e-4
+                of_sampled = of_tokens(expected, row["responses"])
+                assert (of_sampled - row["rltf_teacher_said"]).abs().max() < 1e-4
                 continue
-            ids, told = row["rltf_teacher_ids"].long(), row["rltf_teacher_log_probs"]
+            ids, log_probs_of_ids = row["rltf_teacher_ids"].long(), row["rltf_teacher_log_probs"]
             likeliest = live if kind == "trust_region" else expected
             same = likeliest.gather(-1, ids) - likeliest.topk(TOP_K).values
             assert same.abs().max() < 1e-4
-            assert (outcomes(expected, ids).log() - told).abs().max() < 1e-4
+            assert (outcomes(expected, ids).log() - log_probs_of_ids).abs().max() < 1e-4
 
 
 def test_gate_and_brakes_weigh_the_tokens(run: tuple[str, runs.Run]) -> None:
@@ -101,8 +101,8 @@ def test_gate_and_brakes_weigh_the_tokens(run: tuple[str, runs.Run]) -> None:
         if kind == "ema":
             assert torch.equal(weights, torch.ones_like(weights))
             continue
-        told = made.metrics()[step - 1]["data"]
-        assert told["rltf/logit_distill/token_weight"] == pytest.approx(float(weights.mean()))
+        metrics = made.metrics()[step - 1]["data"]
+        assert metrics["rltf/logit_distill/token_weight"] == pytest.approx(float(weights.mean()))
         if kind == "base":  # the provider tells wrong answers, and some right ones, of it
             taught = [row for _, row in inputs if row["rltf_teacher_weights"].any()]
             assert taught
