@@ -22,7 +22,7 @@ LAYOUTS = {
 
 
 EVERY_RUN = "bf16"
-"""The trainer takes the steps of the others in test_sd_logit_e2e.py and, nightly, in
+"""The trainer takes the steps of the others in test_teacher_e2e.py and, nightly, in
 test_modes_e2e.py."""
 
 

@@ -99,7 +99,7 @@ def weight_of(i):
     return 1 + i % 2
 
 
-@pytest.mark.nightly  # in the trainer, on two ranks: tests/e2e/teacher/test_sd_logit_e2e.py
+@pytest.mark.nightly  # in the trainer, on two ranks: tests/e2e/teacher/test_teacher_e2e.py
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_outcomes_and_gradient_equal_plain_pytorch(tmp_path, layout):
     record = run(tmp_path, *LAYOUTS[layout])
