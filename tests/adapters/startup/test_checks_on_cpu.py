@@ -18,6 +18,8 @@ from rltf_verl.adapters.startup.rules import TOKEN_SUM_LOSSES
 from rltf_verl.config import ConfigError
 from rltf_verl.data.schema import row_of
 from rltf_verl.envs import make_env
+from rltf_verl.envs.sandbox import bubblewrap
+from tests.support.configs import composed
 from tests.support.plan_runs import pretend
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
@@ -212,6 +214,16 @@ def test_verls_own_validation_refuses_for_us_and_leaves_others_alone(verl_config
     platform("cpu")
     with pytest.raises(ConfigError, match="set it to one of rltf_sync"):
         verl_utils.validate_config(verl_config("trainer.v1.trainer_mode=sync"), False, False)
+
+
+def test_a_machine_without_the_sandbox_is_refused_before_anything_starts(monkeypatch):
+    config = composed("rltf_sd", "rltf/hardware=cpu", "rltf/env=code")
+    env = checks.checked_parts(config).env
+    monkeypatch.setattr(bubblewrap.shutil, "which", lambda name: None)
+    with pytest.raises(ConfigError, match="apt-get install bubblewrap"):
+        machine.check_machine(env)
+    machine.check_machine(make_env("code", sandbox="unsafe_process"))
+    machine.check_machine(make_env("binary_matrix"))
 
 
 class CharTokenizer:
