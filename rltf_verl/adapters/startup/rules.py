@@ -11,8 +11,9 @@ from verl.trainer.ppo import core_algos
 
 from rltf_verl.adapters.compat import ENGINES_WITH_SEEDS
 from rltf_verl.adapters.training.registered import POLICY_LOSSES
+from rltf_verl.config import RLTFConfig
 from rltf_verl.feedback import has_trait
-from rltf_verl.findings import Finding, Rule, findings
+from rltf_verl.findings import ConfigError, Finding, Rule, findings
 from rltf_verl.objectives.teacher import uses_lora
 
 Setting = Callable[[str], Any]
@@ -379,3 +380,14 @@ def rule_findings(
     """The rows of a level that hold of a config."""
     setting: Setting = partial(OmegaConf.select, config)
     return findings((rule for rule in rules if rule.level == level), setting, config)
+
+
+def rltf_of(config: DictConfig) -> RLTFConfig:
+    """The `rltf:` block as it is written. Raises ConfigError."""
+    if config.get("rltf") is None:
+        raise ConfigError(
+            "no `rltf:` block in the config: start from a config of this package, e.g."
+            " --config-name=rltf_sd"
+        )
+    block: Any = OmegaConf.to_container(config.rltf, resolve=True)
+    return RLTFConfig.from_mapping(block)
