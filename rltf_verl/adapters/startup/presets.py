@@ -108,5 +108,5 @@ def _loss_cell(loss: str) -> str:
 def _weights(objectives: Sequence[str], cells: Sequence[str]) -> Iterator[str]:
     for name, cell in zip(objectives, cells, strict=True):
         if cell:
-            weight, *_ = re.split(r", (?=\w+=)", cell)  # a ramp [0, 0.1] has a comma too
+            weight, *_ = re.split(r", (?=[\w.]+=)", cell)  # a ramp [0, 0.1] has a comma too
             yield f"{name} {weight}"
