@@ -35,7 +35,7 @@ def test_every_environment_has_an_example(monkeypatch: pytest.MonkeyPatch) -> No
     assert shown
     others = re.findall(
         r"`(\w+[^`\n]*)`",
-        DOCS.read_text("utf-8").partition("for the others: ")[2].partition("###")[0],
+        DOCS.read_text("utf-8").partition("for the others:")[2].partition("###")[0],
     )
     for command in others:
         monkeypatch.chdir(ROOT)

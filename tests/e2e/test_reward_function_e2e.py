@@ -56,7 +56,7 @@ def started(
     return runs.start(folder, data, [*overrides, *steps], env=env).finished(600)
 
 
-PAGE = runs.ROOT / "docs" / "from_your_grpo_run.md"
+PAGE = runs.ROOT / "docs" / "coming_from.md"
 ON_THIS_MACHINE = [
     *(word for word in runs.SETTINGS if word.startswith("rltf")),
     "rltf/hardware=cpu",

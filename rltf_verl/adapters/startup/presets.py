@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -87,18 +88,26 @@ def _differs(block: Scheduled | TeacherConfig) -> Iterator[tuple[str, Any]]:
 
 
 def markdown(table: Sequence[Sequence[str]]) -> str:
-    """The table as `docs/methods.md` holds it: the objectives beside `attempt` in one column."""
+    """The table of `docs/methods.md`: weights only, without the released code's variants."""
     header, *lines = table
-    rows = [
-        (
-            *line[:4],
-            "; ".join(
-                f"{name}: {cell}" for name, cell in zip(header[4:], line[4:], strict=True) if cell
-            ),
-        )
+    shorter = [
+        (*line[:3], _loss_cell(line[3]), "; ".join(_weights(header[4:], line[4:])))
         for line in lines
+        if not line[0].startswith("release/")
     ]
     titles = (*header[:4], "other objectives")
     return "\n".join(
-        "| " + " | ".join(line) + " |" for line in [titles, ["---"] * len(titles), *rows]
+        "| " + " | ".join(line) + " |" for line in [titles, ["---"] * len(titles), *shorter]
     )
+
+
+def _loss_cell(loss: str) -> str:
+    """Empty for the default."""
+    return {"rltf_ppo": "", "": "off"}.get(loss, loss)
+
+
+def _weights(objectives: Sequence[str], cells: Sequence[str]) -> Iterator[str]:
+    for name, cell in zip(objectives, cells, strict=True):
+        if cell:
+            weight, *_ = re.split(r", (?=[\w.]+=)", cell)  # a ramp [0, 0.1] has a comma too
+            yield f"{name} {weight}"

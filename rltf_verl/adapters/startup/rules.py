@@ -235,13 +235,13 @@ VERL: tuple[Rule[Setting], ...] = (
         f"{ROLLOUT}.prompt_length",
         lambda get: get(f"{ROLLOUT}.prompt_length") != get("data.max_prompt_length"),
         "differs from data.max_prompt_length",
-        "set it to {data.max_prompt_length}, which is the default",
+        "set it to {data.max_prompt_length}",
     ),
     Rule(
         f"{ROLLOUT}.response_length",
         lambda get: get(f"{ROLLOUT}.response_length") != get("data.max_response_length"),
         "differs from data.max_response_length",
-        "set it to {data.max_response_length}, which is the default",
+        "set it to {data.max_response_length}",
     ),
     Rule(
         f"{ROLLOUT}.max_model_len",
@@ -249,7 +249,7 @@ VERL: tuple[Rule[Setting], ...] = (
         "shorter than data.max_prompt_length={data.max_prompt_length} +"
         " data.max_response_length={data.max_response_length}, so answers would be cut before their"
         " limit",
-        "set it to at least their sum (sglang: one more), or null",
+        "set it to null, or at least to prompt plus response length (sglang: one more)",
     ),
     Rule(
         f"{ROLLOUT}.nnodes",

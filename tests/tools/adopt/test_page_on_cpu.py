@@ -1,4 +1,4 @@
-"""docs/from_your_grpo_run.md: its function grades, and its first commands do what it says."""
+"""docs/coming_from.md: its function grades, and its first commands do what it says."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.commands import ran, rltf
 from tests.support.plan_runs import pretend
 from tests.tools.adopt.bash import started
 
-PAGE = (runs.ROOT / "docs" / "from_your_grpo_run.md").read_text("utf-8")
+PAGE = (runs.ROOT / "docs" / "coming_from.md").read_text("utf-8")
 RUN = """set -x
 export CACHE="a b"
 python3 -m verl.trainer.main_ppo \\
