@@ -79,7 +79,6 @@ def kinds(name: str, text: str) -> set[str]:
         ("roles", "Look again: $\\text{Mia} = \\text{knight}$"),
         ("roles", "Emma is not a knave."),
         ("roles", "Noah lies, the others tell the truth."),
-        ("roles", "Everyone tells the truth except Noah"),
         ("roles", "The two knights are Emma and Mia."),
         ("roles", "Flip the roles of Emma and Mia."),
         ("roles", "In order: knight, knave, knight."),

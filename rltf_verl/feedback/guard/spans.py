@@ -22,14 +22,13 @@ TELLING = 10
 """From here on a number, and any fraction, tells the answer wherever it stands."""
 
 _BOXED = re.compile(r"\\boxed\s*\{")
-_BARE_BOX = re.compile(r"\\boxed\s+([A-Za-z0-9]+)")
 _QUOTED = re.compile(
     r"\"([^\"\n]+)\"|“([^”\n]+)”|«([^»\n]+)»|`([^`\n]+)`|(?<!\w)'([^'\n]+)'(?!\w)|\$([^$\n]+)\$"
     r"|\*\*([^*\n]+)\*\*|\\\((.{1,400}?)\\\)|\\\[(.{1,400}?)\\\]"
 )
 _ANNOUNCED = re.compile(
-    r"\b(?:answer|result|solution|value|total|outcome)s?\b[^.\n:=]{0,40}?(?:\bis\b|\bare\b|\bequals\b|\bbe\b|:|=)["
-    r" \t]*"
+    r"(?:\b(?:answer|result|solution|value|total|sum|outcome|option|choice)s?\b[^.\n:=]{0,40}?"
+    r"(?:\bis\b|\bare\b|\bequals\b|\bbe\b|:|=)|\b(?:should|must)\s+be\b)[ \t]*"
     r"(?:(?:exactly|simply|just|actually|in fact|therefore|the number)[ \t]+)?",
     re.IGNORECASE,
 )
@@ -52,8 +51,6 @@ def _boxes(text: str) -> Iterator[Span]:
                 break
         else:
             yield box.end(), len(text)
-    for box in _BARE_BOX.finditer(text):
-        yield box.span(1)
 
 
 def quotations(text: str) -> Iterator[Span]:
@@ -87,7 +84,7 @@ def _stripped(text: str, start: int, end: int) -> Span:
     return start, end
 
 
-_PARTS = {"hal": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "sixth": 6, "tenth": 10}
+_PARTS = {"hal": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "seventh": 7, "eighth": 8}
 _NUMBER = re.compile(
     r"(?<![\w.,^/])(?P<minus>(?:minus|negative)\s|-\s?)?(?P<above>\d{1,3}(?:,\d{3}){1,9}|\d{1,40})"
     r"(?P<point>\.\d{1,40})?(?:\s?(?:/|over)\s?(?P<below>\d{1,40})"

@@ -26,7 +26,6 @@ from tests.support.feedback_fakes import Sums, asked
         "the answer is 42, not 41",
         "Answer: 42",
         "It is \\boxed{42}",
-        "so \\boxed 42",
         "You should have got **42** here",
         'Write "42".',
         "Use $42$ instead",
