@@ -107,8 +107,10 @@ def _paths(text: str, maze: Maze, length: int, attempt: str | None) -> Iterator[
     for run in _runs(text, _mentions(text)):
         whole = "".join(mention.moves for mention in run)
         names_all = sorted(whole) == sorted(STEPS)  # `right, down, left and up`: which moves exist
-        is_answer = len(whole) == length and _TELLS.search(cue_before(text, run[0].start))
-        if whole != attempt and not names_all and (length >= MIN_MOVES or is_answer):
+        is_alone = text[run[0].start : run[-1].end] == text.strip()
+        is_told = is_alone or _TELLS.search(cue_before(text, run[0].start))
+        counts = length >= MIN_MOVES or (len(whole) == length and is_told)
+        if whole != attempt and not names_all and counts:
             yield from _windows(run, length, backwards)
     for path in _cell_lists(text, maze):
         if len(path.moves) == length and path.moves != attempt:
