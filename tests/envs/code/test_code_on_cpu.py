@@ -15,7 +15,7 @@ from rltf_verl.data.schema import problem_from_row, row_of
 from rltf_verl.envs.base import LEVELS, FindsCandidates, HasWorkedSolution, NeedsMachine
 from rltf_verl.envs.code.arithmetic import draw_task
 from rltf_verl.envs.code.env import Code
-from rltf_verl.envs.code.text import fenced, last_program, shorten
+from rltf_verl.envs.code.text import fenced, last_program
 from rltf_verl.envs.sandbox import bubblewrap
 from rltf_verl.envs.sandbox.base import Limits, Program
 from rltf_verl.feedback.guard.find import find_leaks
@@ -278,11 +278,6 @@ def test_words_come_from_the_grade_and_have_a_length(monkeypatch):
     for level in LEVELS:
         assert len(ENV.explain(of, "", logged, level)) < 8_000
     assert "[… 99600 characters …]" in ENV.explain(of, "", logged, "hint")
-
-
-def test_shorten_keeps_both_ends():
-    assert shorten("abcdef", 6) == "abcdef"
-    assert shorten("abcdefghij", 5) == "abc[… 5 characters …]ij"
 
 
 def test_a_sandbox_that_fails_is_not_the_program_s_fault(monkeypatch):

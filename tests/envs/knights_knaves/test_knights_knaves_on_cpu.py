@@ -177,12 +177,6 @@ def test_strict_refuses(text: str, format_ok: bool) -> None:
     assert (grade.correct, grade.format_ok) == (False, format_ok)
 
 
-def test_official_wants_the_form_of_the_example() -> None:
-    assert OFFICIAL.grade(PROBLEM, boxed(TEXT)).correct
-    assert not OFFICIAL.grade(PROBLEM, boxed(f"\\text{{{TEXT}}}")).correct
-    assert not OFFICIAL.grade(PROBLEM, TEXT).format_ok
-
-
 def test_explanations_of_each_level() -> None:
     wrong = "Your previous answer is incorrect."
     assert told(STRICT, boxed("Emma is an angel, Noah is a devil, Mia is a devil")) == [
