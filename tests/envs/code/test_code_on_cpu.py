@@ -170,30 +170,35 @@ def test_no_answer_is_told():
         assert "one ```python block" in told(problem(), "2 * n", level)
 
 
-def test_a_program_that_does_not_parse():
-    text = fenced("n = 1\nif n\n    print(n)")
-    assert told(problem(), text, "verdict") == "Your previous answer is incorrect."
-    assert (
-        told(problem(), text, "location")
-        == "Your previous answer is incorrect. It does not parse: line 2."
-    )
-    assert told(problem(), text, "hint").endswith("line 2. SyntaxError: expected ':'\nLine 2: if n")
-    assert (
-        told(problem(public=[]), text, "hint")
-        == "Your previous answer is incorrect. It does not parse."
-    )
+UNPARSED = "n = 1\nif n\n    print(n)"
+FIRST = "Public test 2 of 2 is the first that fails; 1 of 2 pass."
 
 
-def test_a_wrong_output():
-    text, first = (
-        fenced("print(int(input()) + 1)"),
-        "Public test 2 of 2 is the first that fails; 1 of 2 pass.",
-    )
-    assert told(problem(), text, "location") == f"Your previous answer is incorrect. {first}"
-    assert told(problem(), text, "hint").endswith(f"{first}\nInput:\n2\nExpected:\n4\nGot:\n3")
-    assert told(problem(), fenced("pass"), "hint").endswith("Got:\n(nothing)")
-    called = told(problem(entry="f"), fenced("def f(n):\n    return [n, None]"), "hint")
-    assert called.endswith("0 of 2 pass.\nInput:\n[1]\nExpected:\n2\nGot:\n[1, null]")
+@pytest.mark.parametrize(
+    ("fields", "source", "level", "ending"),
+    [
+        ({}, UNPARSED, "verdict", "is incorrect."),
+        ({}, UNPARSED, "location", "is incorrect. It does not parse: line 2."),
+        ({}, UNPARSED, "hint", "line 2. SyntaxError: expected ':'\nLine 2: if n"),
+        ({"public": []}, UNPARSED, "hint", "is incorrect. It does not parse."),
+        ({}, "print(int(input()) + 1)", "location", f"is incorrect. {FIRST}"),
+        (
+            {},
+            "print(int(input()) + 1)",
+            "hint",
+            f"{FIRST}\nInput:\n2\nExpected:\n4\nGot:\n3",
+        ),
+        ({}, "pass", "hint", "Got:\n(nothing)"),
+        (
+            {"entry": "f"},
+            "def f(n):\n    return [n, None]",
+            "hint",
+            "0 of 2 pass.\nInput:\n[1]\nExpected:\n2\nGot:\n[1, null]",
+        ),
+    ],
+)
+def test_explanations(fields, source, level, ending):
+    assert told(problem(**fields), fenced(source), level).endswith(ending)
 
 
 def test_what_stops_a_program():
