@@ -87,14 +87,23 @@ SETTINGS = [
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[runs.Run, runs.Run]:
-    """(uninterrupted run, run of two workers that was killed in step 2 and resumed)."""
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("agents")
     (root / "walk.py").write_text(ENV)
-    name = f"{root / 'walk.py'}:Walk"
-    paths = build_parquet(name, root / "data", 0, 24, 4)
-    data = {"data.train_files": str(paths.train), "data.val_files": str(paths.test)}
-    settings = [*SETTINGS, f"rltf.env.name={name}"]
+    build_parquet(f"{root / 'walk.py'}:Walk", root / "data", 0, 24, 4)
+    return root
+
+
+def _settings(root: Path) -> tuple[dict[str, str], list[str]]:
+    files = {"data.train_files": "train", "data.val_files": "test"}
+    data = {key: str(root / "data" / f"{name}.parquet") for key, name in files.items()}
+    return data, [*SETTINGS, f"rltf.env.name={root / 'walk.py'}:Walk"]
+
+
+@pytest.fixture(scope="module")
+def both(root: Path) -> tuple[runs.Run, runs.Run]:
+    """(uninterrupted run, run of two workers that was killed in step 2 and resumed)."""
+    data, settings = _settings(root)
     whole = runs.start(root / "whole", data, settings, env="own")
     assert whole.wait(TIMEOUT) == 0, whole.log[-3000:]
     settings.append("actor_rollout_ref.rollout.agent.num_workers=2")
@@ -109,13 +118,26 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[runs.Run, runs.Run]:
 def test_rows_hold_whole_trajectories_and_train_what_was_sampled(
     both: tuple[runs.Run, runs.Run],
 ) -> None:
-    whole, _ = both
-    records = read_episodes(whole.episodes)
-    assert len(records) == STEPS * SESSIONS
-    assert max(len(turn["steps"]) for record in records for turn in record["turns"]) > 1
-    for step in range(1, STEPS + 1):
+    assert max(len(turn["steps"]) for turn in _check_rows(both[0], STEPS)) > 1
+
+
+def test_a_retry_from_a_step_is_distilled_behind_the_steps_before_it(root: Path) -> None:
+    data, settings = _settings(root)
+    steps = "trainer.total_training_steps=1"
+    settings = [*settings, "rltf.episode.retry=fork", "rltf.distill.classes=action", steps]
+    run = runs.start(root / "forked", data, settings, env="own")
+    assert run.wait(TIMEOUT) == 0, run.log[-3000:]
+    turns = _check_rows(run, 1)
+    assert any(turn["parent"] is not None and _num_before(turn) > 0 for turn in turns)
+
+
+def _check_rows(run: runs.Run, num_steps: int) -> list[Any]:
+    """All turns, whose rows are those that the log's ids and steps make."""
+    records = read_episodes(run.episodes)
+    assert len(records) == num_steps * SESSIONS
+    for step in range(1, num_steps + 1):
         played = [record for record in records if record["step"] == step]
-        rows = _rows(whole, step)
+        rows = _rows(run, step)
         for role in (Role.ATTEMPT, Role.DISTILL):
             expected = sorted(row for record in played for row in _expected(record, role))
             assert sorted(_row(row) for row in rows if _role(row) == role) == expected
@@ -126,6 +148,12 @@ def test_rows_hold_whole_trajectories_and_train_what_was_sampled(
             if _role(row) == Role.ATTEMPT:
                 gap = (row["rltf_sampler_log_probs"] - row["old_log_probs"])[sampled]
                 assert gap.abs().max() < 1e-4
+    return [turn for record in records for turn in record["turns"]]
+
+
+def _num_before(turn: Any) -> int:
+    """Steps that the attempt took over from the one before."""
+    return sum(step["end"] == 0 for step in turn["steps"])
 
 
 def test_a_teacher_scores_no_observation(both: tuple[runs.Run, runs.Run]) -> None:
@@ -173,8 +201,14 @@ def _expected(record: Any, role: Role) -> list[tuple[Any, ...]]:
         trained = [False] * len(turn["response_ids"])
         for step in turn["steps"]:
             trained[step["start"] : step["end"]] = [True] * (step["end"] - step["start"])
-        prompt = turn["prompt_ids"] if role == Role.ATTEMPT else first
-        rows.append((prompt, turn["response_ids"], trained))
+        prompt, response = turn["prompt_ids"], turn["response_ids"]
+        if role == Role.DISTILL:
+            before = record["turns"][0]
+            num = _num_before(turn)
+            prefix = before["response_ids"][: before["steps"][num]["start"]] if num else []
+            prompt, response = first, prefix + response
+            trained = [False] * len(prefix) + trained
+        rows.append((prompt, response, trained))
     return rows
 
 

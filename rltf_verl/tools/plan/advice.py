@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from rltf_verl.config import RLTFConfig
 from rltf_verl.data.schema import files_of
+from rltf_verl.envs.waiting import acting_env
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.placeholders import CRITIQUE, LATER
 from rltf_verl.feedback.guard.find import find_leaks
@@ -105,9 +106,10 @@ def advice(
     """Everything that is worth changing, beyond the run's own refusals and warnings."""
     yield from findings(RULES, inputs, inputs.config)
     if inputs.parts is not None:
+        texts = acting_env(inputs.parts.env) is None  # a trajectory is no text that can be tried
         for line in (
             *_failures(inputs, plays),
-            *_answers(plays, no_idea),
+            *(_answers(plays, no_idea) if texts else ()),
             *_feedback(inputs.parts, plays),
             *_teachers(inputs.parts.config, plays),
         ):

@@ -22,6 +22,7 @@ from rltf_verl.config import ConfigError
 from rltf_verl.data.check import shared_questions
 from rltf_verl.data.schema import files_of, first_rows, problem_of, rows_of
 from rltf_verl.envs.dry_run import DryRun
+from rltf_verl.envs.waiting import tools_of
 from rltf_verl.episode.parts import Parts
 from rltf_verl.findings import Finding, value_at
 from rltf_verl.policy import Policy
@@ -116,7 +117,8 @@ def inspect_run(config: DictConfig, dry_run: DryRun | None = None) -> Inputs:
     if parts is not None:
         warnings += warnings_of(config, parts.config)
     try:
-        policy = ToldPolicy(config, load_model(config))
+        tools = () if parts is None else tools_of(parts.env)
+        policy = ToldPolicy(config, load_model(config), tools)
     except Exception as error:  # also of families that verl has a tokenisation of its own for
         cause = " ".join(str(error).split())
         if cause not in map(str, refused):
