@@ -223,8 +223,9 @@ class Feedback:
     original: str | None = None
     """The provider's text, where the leak guard replaced it."""
     notes: tuple[Note, ...] = ()
-    """The parts of the text that the environment addressed to steps of a trajectory; empty where
-    it addressed none, or where the text was replaced."""
+    """The parts of a text on a trajectory, which may be on steps of it; by its lines `Step N: …`
+    where the provider does not say. Empty where none is on a step.
+    """
 
     def __post_init__(self) -> None:
         """Whoever wrote it (a judge, a person, a record, a program): it can be tokenised, logged

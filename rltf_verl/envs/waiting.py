@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -89,6 +90,24 @@ def _answer_alone(env: ActingEnv, text: str, state: Any = None) -> Trajectory:
     action = Action(text)
     result = Step("") if state is None else env.step(state, action)
     return Trajectory((PlayedStep(text, (action,), (result,), 0, 0),), "steps", state)
+
+
+_ON_A_STEP = re.compile(r"^Step (\d{1,4}): *", re.MULTILINE)
+
+
+def notes_of(text: str) -> tuple[Note, ...]:
+    """Feedback as notes, by lines that begin with `Step N:`; empty where there is no such line.
+
+    >>> notes_of("Too slow.\\nStep 2: Look first.")
+    (Note(text='Too slow.', step=None), Note(text='Look first.', step=1))
+    """
+    whole, *parts = _ON_A_STEP.split(text)
+    numbers, texts = parts[::2], parts[1::2]
+    on_steps = [
+        Note(note.strip(), int(number) - 1) for number, note in zip(numbers, texts, strict=True)
+    ]
+    on_all = [Note(whole.strip())] if on_steps and whole.strip() else []
+    return (*on_all, *on_steps)
 
 
 def notes_text(notes: Sequence[Note]) -> str:

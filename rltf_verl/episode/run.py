@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any, cast
 
 from rltf_verl.envs.base import GradeUnavailable
-from rltf_verl.envs.waiting import acting_env
+from rltf_verl.envs.waiting import acting_env, notes_of
 from rltf_verl.envs.waiting import grade as grade_of
 from rltf_verl.episode.acting import Retry, Stage, play, retry_at
 from rltf_verl.episode.failure_log import log_once
@@ -270,6 +270,8 @@ class _Tree:
         follows.
         """
         feedback = replace(feedback, latency_s=time.monotonic() - start)
+        if turn.attempt.trajectory is not None and not feedback.notes:
+            feedback = replace(feedback, notes=notes_of(feedback.text))
         if messages is None:
             return replace(turn, feedback=feedback), None
         try:

@@ -42,6 +42,7 @@ STYLES = {
     "strong_hint": Style(300, reference=True),
     "guide": Style(100, reference=True, marker="Guide:", subject="question"),
     "steps": Style(200, reference=True),
+    "trajectory": Style(200, reference=True),
     "rubric": Style(200, reference=True),
     "teacher": Style(100, reference=True, marker="Hint:", conversation=True),
 }

@@ -4,6 +4,7 @@ two workers.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest

@@ -293,6 +293,15 @@ def test_a_retry_starts_before_the_step_that_feedback_criticises(name, tools):
         assert set(only.role) == {CONTEXT}
 
 
+def test_a_judges_lines_are_notes_on_steps():
+    answers = [call("ok"), call("lose"), call("win")]
+    policy, provider = ScriptedActor(answers), ScriptedProvider("Hm.\nStep 2: do win")
+    first, second = played(None, policy=policy, provider=provider, horizon=2, retry="fork").turns
+    assert first.feedback.notes == (Note("Hm."), Note("do win", 1))
+    assert len(second.attempt.trajectory.steps) == 2
+    assert second.attempt.prefix_ids
+
+
 def test_a_state_that_cannot_be_copied_is_tried_again_from_the_beginning():
     class Uncopied(ActorEnv):
         def fork(self, state):
