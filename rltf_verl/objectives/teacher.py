@@ -46,7 +46,9 @@ class LogitDistill(Objective[LogitDistillConfig]):
         taught = row if chosen is None else with_classes(policy, row, episode, chosen)
         for turn, spans in attempt_spans(taught).items():
             teacher, begin = episode.turns[turn].teacher, row.turn.index(turn)
-            for start, end in spans if teacher is not None else ():
+            if teacher is None:
+                continue
+            for start, end in spans:
                 ids = teacher.before(episode.turns[turn].attempt, start - begin)
                 if ids is not None:
                     teachers.append(TeacherSpan(start, end, ids + row.response_ids[begin:start]))

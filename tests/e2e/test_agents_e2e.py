@@ -13,7 +13,7 @@ import torch
 from rltf_verl.data.build import build_parquet
 from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.types import CONTEXT, END_REASONS, Role
-from tests.e2e import runs
+from tests.e2e import recorded, runs
 
 pytestmark = pytest.mark.e2e
 STEPS, TIMEOUT, SESSIONS = 3, 900, 6
@@ -71,7 +71,7 @@ SETTINGS = [
     "data.max_prompt_length=160",
     "data.train_batch_size=2",
     "actor_rollout_ref.rollout.n=3",
-    "trainer.v1.trainer_mode=rltf_recorded",
+    f"{runs.MODE}sync",
     f"trainer.total_training_steps={STEPS}",
     "trainer.save_freq=1",
     "rltf.episode.horizon=2",
@@ -105,15 +105,12 @@ def _settings(root: Path) -> tuple[dict[str, str], list[str]]:
 def both(root: Path) -> tuple[runs.Run, runs.Run]:
     """(uninterrupted run, run of two workers that was killed in step 2 and resumed)."""
     data, settings = _settings(root)
-    whole = runs.start(root / "whole", data, settings, env="own")
-    assert whole.wait(TIMEOUT) == 0, whole.log[-3000:]
+    whole = runs.start(root / "whole", data, settings, env="own").finished(TIMEOUT)
     settings.append("actor_rollout_ref.rollout.agent.num_workers=2")
     broken = runs.start(root / "broken", data, settings, env="own")
     runs.wait_for(lambda: any(broken.episodes.glob("00000002.train.*")), broken, TIMEOUT)
     broken.kill()
-    resumed = runs.start(root / "broken", data, settings, env="own")
-    assert resumed.wait(TIMEOUT) == 0, resumed.log[-3000:]
-    return whole, resumed
+    return whole, runs.start(root / "broken", data, settings, env="own").finished(TIMEOUT)
 
 
 def test_rows_hold_whole_trajectories_and_train_what_was_sampled(
@@ -126,8 +123,7 @@ def test_a_retry_from_a_step_is_distilled_behind_the_steps_before_it(root: Path)
     data, settings = _settings(root)
     steps = "trainer.total_training_steps=1"
     settings = [*settings, "rltf.episode.retry=fork", "rltf.distill.classes=action", steps]
-    run = runs.start(root / "forked", data, settings, env="own")
-    assert run.wait(TIMEOUT) == 0, run.log[-3000:]
+    run = runs.start(root / "forked", data, settings, env="own").finished(TIMEOUT)
     turns = _check_rows(run, 1)
     assert any(turn["parent"] is not None and _num_before(turn) > 0 for turn in turns)
 
@@ -138,7 +134,7 @@ def _check_rows(run: runs.Run, num_steps: int) -> list[Any]:
     assert len(records) == num_steps * SESSIONS
     for step in range(1, num_steps + 1):
         played = [record for record in records if record["step"] == step]
-        rows = _rows(run, step)
+        rows = recorded.rows(run, step)
         for role in (Role.ATTEMPT, Role.DISTILL):
             expected = sorted(row for record in played for row in _expected(record, role))
             assert sorted(_row(row) for row in rows if _role(row) == role) == expected
@@ -147,7 +143,7 @@ def _check_rows(run: runs.Run, num_steps: int) -> list[Any]:
             assert torch.equal(row["response_mask"].bool(), sampled)
             assert not row["advantages"][~sampled].any()
             if _role(row) == Role.ATTEMPT:
-                gap = (row["rltf_sampler_log_probs"] - row["old_log_probs"])[sampled]
+                gap = (row[recorded.SAMPLER] - row["old_log_probs"])[sampled]
                 assert gap.abs().max() < 1e-4
     return [turn for record in records for turn in record["turns"]]
 
@@ -159,7 +155,7 @@ def _num_before(turn: Any) -> int:
 
 def test_a_teacher_scores_no_observation(both: tuple[runs.Run, runs.Run]) -> None:
     places = 0
-    for row in _rows(both[0], STEPS):
+    for row in recorded.rows(both[0], STEPS):
         scored = row["rltf_teacher_places"].long()
         places += len(scored)
         assert (row["rltf_role"][scored] == Role.ATTEMPT).all()
@@ -220,9 +216,3 @@ def _row(row: dict[str, Any]) -> tuple[Any, ...]:
 
 def _role(row: dict[str, Any]) -> int:
     return int(row["rltf_role"].max())
-
-
-def _rows(run: runs.Run, step: int) -> list[dict[str, Any]]:
-    record = torch.load(run.folder / "record" / f"{step}.pt")
-    rows = zip(record["padding"], record["rows"], strict=True)
-    return [row for padding, row in rows if not padding]

@@ -28,6 +28,7 @@ function attemptBox(record, k) {
   const head = attemptHead(turn, record.names[k]);
   const body =
     turn.parent === null ? [head, textBox(turn.text)] : [pair(record, turn.parent, k, head)];
+  if (turn.steps) body.push(stepsBox(turn));
   const box = el("div", { class: "turn" }, ...body);
   if (turn.prompt) {
     const summary = el("summary", {}, "the message that it answers");
@@ -35,6 +36,20 @@ function attemptBox(record, k) {
   }
   box.append(...attemptLines(turn, trainedBy(record, k)));
   return box;
+}
+
+// The steps of a trajectory, folded: what was sampled, and what the environment answered.
+function stepsBox(turn) {
+  const steps = turn.steps.flatMap((step, i) => [
+    el("h4", {}, `step ${i + 1}`),
+    textBox(step.text),
+    ...step.results.flatMap((result) => [
+      el("p", { class: result.kind === "ok" ? "line" : "line wrong" }, result.kind),
+      textBox(result.observation),
+    ]),
+  ]);
+  const summary = `${counted(turn.steps.length, "step")}, which ended: ${turn.end}`;
+  return el("details", { class: "prompt" }, el("summary", {}, summary), ...steps);
 }
 
 function attemptHead(turn, name) {
