@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, get_args
 
 from rltf_verl.config.reading import NamedOptions, block, require
@@ -59,7 +59,7 @@ TokenClass = Literal["think", "action", "format"]
 class ByClass:
     """An objective that can train a part of an answer."""
 
-    classes: TokenClass | tuple[TokenClass, ...] | None = None
+    classes: TokenClass | tuple[TokenClass, ...] | None = field(default=None, kw_only=True)
     """Which tokens of an answer it trains, one or a list: `think` (up to `</think>`), `action` (the
     tool calls, or an answer without thoughts where there are no tools), `format` (the rest); null:
     all that was sampled. A teacher teaches no more than `rltf.attempt.classes`."""

@@ -102,15 +102,17 @@ class Stage:
         return stage
 
     async def _take(self, make: Callable[P, Any], *args: P.args, **kwargs: P.kwargs) -> None:
-        opening = _started(make, *args, **kwargs)
+        opening = None
         try:
-            self._state = await _result(opening, self.env.limits.attempt_s)
+            async with _slot():
+                opening = _started(make, *args, **kwargs)
+                self._state = await _result(opening, self.env.limits.attempt_s)
             self._is_open = True
         except Exception as error:
             log_once("a trajectory ended", f"opening problem {self._problem.index}", error)
             self._failure = error
         finally:
-            if not self._is_open:
+            if opening is not None and not self._is_open:
                 opening.add_done_callback(self._close_late)
 
     def _close_late(self, opening: asyncio.Future[tuple[Any, BaseException | None]]) -> None:
@@ -139,18 +141,17 @@ class Stage:
     async def step(self, action: Action) -> Step:
         """Do the action. Raises OutOfTimeError, and whatever the environment raises."""
         limits = self.env.limits
-        start = time.monotonic()
-        try:
-            return await _in_thread(
-                min(limits.step_s, limits.attempt_s - self._used_s), self._step, action
-            )
-        finally:
-            self._used_s += time.monotonic() - start
+        left = min(limits.step_s, limits.attempt_s - self._used_s)
+        return await _in_thread(left, self._step, action)
 
     def _step(self, action: Action) -> Step:
         if self._failure is not None:
             raise self._failure
-        step = self.env.step(self._state, action)
+        start = time.monotonic()
+        try:
+            step = self.env.step(self._state, action)
+        finally:
+            self._used_s += time.monotonic() - start  # in the thread: waiting for one is free
         if not isinstance(step, Step):
             raise TypeError(f"step() returned {type(step).__name__}, not a Step")
         return replace(step, observation=clean_text(step.observation))
@@ -189,10 +190,12 @@ class Stage:
 
 async def _in_thread(seconds: float, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """`call(...)` in a thread. Raises OutOfTimeError, and what it raises."""
-    loop = asyncio.get_running_loop()
-    slot = _slots.setdefault(loop, asyncio.Semaphore(MOST_THREADS))
-    async with slot:
+    async with _slot():
         return await _result(_started(call, *args, **kwargs), seconds)
+
+
+def _slot() -> asyncio.Semaphore:
+    return _slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(MOST_THREADS))
 
 
 def _started(
