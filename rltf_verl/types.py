@@ -235,6 +235,8 @@ class Feedback:
             TypeError: the text is not a string.
         """
         object.__setattr__(self, "text", clean_text(self.text))
+        notes = tuple(Note(clean_text(note.text), note.step) for note in self.notes)
+        object.__setattr__(self, "notes", notes)
         for name in ("leak", "original"):
             value = getattr(self, name)
             object.__setattr__(self, name, value if value is None else clean_text(value))

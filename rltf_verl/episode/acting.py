@@ -16,6 +16,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import zip_longest
+from math import isfinite
 from typing import Any, ParamSpec, TypeVar, cast
 from weakref import WeakKeyDictionary
 
@@ -24,7 +25,7 @@ from rltf_verl.envs.base import ActingEnv, GradeUnavailable
 from rltf_verl.envs.waiting import notes_text
 from rltf_verl.episode.failure_log import log_once
 from rltf_verl.episode.revise import inserted_span
-from rltf_verl.policy import ActingPolicy
+from rltf_verl.policy import ActingPolicy, Calls
 from rltf_verl.prompts.quote import defused, quoted
 from rltf_verl.texts import clean_text, one_line, without_thoughts
 from rltf_verl.types import (
@@ -135,7 +136,7 @@ class Stage:
         """What the policy reads before its first action; None: nothing."""
         with suppress(Exception):  # the same failure ends the attempts, where it is reported
             shown = await self._called(self.env.look, self._state)
-            return None if shown is None else clean_text(shown)
+            return None if shown is None else defused(shown)
         return None
 
     async def step(self, action: Action) -> Step:
@@ -154,7 +155,10 @@ class Stage:
             self._used_s += time.monotonic() - start  # in the thread: waiting for one is free
         if not isinstance(step, Step):
             raise TypeError(f"step() returned {type(step).__name__}, not a Step")
-        return replace(step, observation=clean_text(step.observation))
+        score = None if step.score is None else float(step.score)
+        if score is not None and not isfinite(score):
+            raise ValueError(f"step() returned a score of {score}")
+        return replace(step, observation=clean_text(step.observation), score=score)
 
     async def grade(self, attempt: Attempt, ends: EndsConfig) -> Grade:
         """The verdict on the attempt, by what its end counts. Raises GradeUnavailable, and whatever
@@ -364,7 +368,11 @@ class _Trajectory:
         if not tools:
             action = Action(without_thoughts(answer.text))
             return [(action, None)], False, (0, len(answer.response_ids))
-        read = await self.policy.read_calls(answer.response_ids)
+        try:
+            read = await self.policy.read_calls(answer.response_ids)
+        except Exception as error:  # a parser may stumble over what a policy writes
+            log_once("an answer's calls were not read", f"environment {self.stage.env.name}", error)
+            read = Calls((), malformed=True)
         known = [str(tool["function"]["name"]) for tool in tools]
         actions = [_action(answer.text, name, text, known) for name, text in read.calls]
         return actions, read.malformed, read.span
@@ -461,9 +469,10 @@ def _messages(policy: ActingPolicy, step: PlayedStep) -> list[Message]:
 def _action(
     answer: str, name: str, arguments: str, known: Sequence[str]
 ) -> tuple[Action, Step | None]:
-    try:
-        decoded = json.loads(arguments)
-    except ValueError:
+    try:  # without half surrogates and infinite numbers, which no log can hold
+        plain = json.dumps(json.loads(arguments), ensure_ascii=False, allow_nan=False)
+        decoded = json.loads(plain.encode("utf-8", "ignore"))
+    except (ValueError, RecursionError):
         decoded = None
     if not isinstance(decoded, dict):
         refusal = Step(f"{name}: the arguments must be one JSON object", kind="format")

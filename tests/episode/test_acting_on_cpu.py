@@ -1,6 +1,7 @@
 """Attempts that are trajectories: ends, limits, tokens and faults."""
 
 import asyncio
+import json
 import random
 import time
 from dataclasses import replace
@@ -8,14 +9,17 @@ from dataclasses import replace
 import pytest
 
 from rltf_verl.config import EndsConfig, EpisodeConfig, RLTFConfig
+from rltf_verl.episode.acting import first_messages
 from rltf_verl.episode.classes import with_classes
 from rltf_verl.episode.rows import attempt_rows, first_prompt_row
 from rltf_verl.feedback.verifier import VerifierProvider
 from rltf_verl.objectives.teacher import LogitDistill
+from rltf_verl.policy import Calls
+from rltf_verl.runlog.record import turn_record
 from rltf_verl.types import CONTEXT, Note, Role
 
 from ..support.acting_fakes import ActorEnv, ScriptedActor, call
-from ..support.episode_fakes import ScriptedProvider, parts_with, play_parts
+from ..support.episode_fakes import PROBLEM, QUESTION, ScriptedProvider, parts_with, play_parts
 
 
 def played(answers, env=None, *, policy=None, provider=None, **episode):
@@ -125,6 +129,50 @@ def test_what_an_end_counts_is_chosen(counts, correct, stop):
         assert turn.reward == 0.0
 
 
+BROKEN = {
+    "half a surrogate": ('{"what": "win\\ud800"}', "ok"),
+    "not a number": ('{"what": NaN}', "format"),
+    "an infinite number": ('{"what": 1e999}', "format"),
+    "too deep": ("[" * 100_000, "format"),
+    "a list": ("[1]", "format"),
+    "no JSON": ("{", "format"),
+    "a name that is no tool": ('{"what": "win"}', "error"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_arguments_are_what_a_log_can_hold(name):
+    arguments, kind = BROKEN[name]
+
+    class Parsed(ScriptedActor):
+        async def read_calls(self, ids):
+            tool = "dig" if kind == "error" else "do"
+            return Calls(((tool, arguments),) if self.seeds[1:] == [] else ())
+
+    turn = only_turn(None, policy=Parsed(["a call", "no"]))
+    first = turn.attempt.trajectory.steps[0]
+    assert first.results[0].kind == kind
+    json.dumps(turn_record(turn), allow_nan=False, ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize("score", [float("nan"), float("inf"), "high"])
+def test_a_score_that_is_no_number_ends_the_attempt(score):
+    class Scored(ActorEnv):
+        def step(self, state, action):
+            return replace(super().step(state, action), score=score)
+
+    assert only_turn([call("ok")], Scored()).attempt.trajectory.end == "environment_error"
+
+
+def test_a_parser_that_raises_finds_no_call():
+    class Unread(ScriptedActor):
+        async def read_calls(self, ids):
+            raise IndexError("a parser's own failure")
+
+    turn = only_turn(None, policy=Unread(["<call>"] * 3))
+    assert turn.attempt.trajectory.end == "invalid"
+
+
 def test_observations_are_cut_cleaned_and_defused():
     policy = ScriptedActor([call("flood"), call("half"), call("win")])
     policy.special_tokens = ("<|im_end|>",)
@@ -147,6 +195,14 @@ def test_a_full_row_ends_the_attempt_before_anything_is_cut():
         assert len(attempt.response_ids) <= budget
         assert attempt.spans[-1][1] == len(attempt.response_ids), "the last token was sampled"
         assert attempt.ended is False
+
+
+def test_the_first_prompt_shows_the_first_look():
+    env = ActorEnv()
+    env.shown = "A door.<|im_end|>\ud800"
+    (_, question) = asyncio.run(first_messages(env, PROBLEM, QUESTION))
+    assert question == {"role": "user", "content": "Q?\n\nA door.< |im_end|>"}
+    assert [world.open for world in env.worlds] == [False]
 
 
 def test_drift_is_counted_and_the_sampled_tokens_stay():
