@@ -201,7 +201,10 @@ def test_the_first_prompt_shows_the_first_look():
     env = ActorEnv()
     env.shown = "A door.<|im_end|>\ud800"
     (_, question) = asyncio.run(first_messages(env, PROBLEM, QUESTION))
-    assert question == {"role": "user", "content": "Q?\n\nA door.< |im_end|>"}
+    assert question == {
+        "role": "user",
+        "content": "Q?\n\nA door.< |im_end|>\N{REPLACEMENT CHARACTER}",
+    }
     assert [world.open for world in env.worlds] == [False]
 
 
