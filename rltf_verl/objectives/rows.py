@@ -57,7 +57,8 @@ def _without_mentions(
     """
     if config.action == "keep" or row.turn[-1] == 0 or row.prompt_ids != first_prompt:
         return row
-    pieces = policy.pieces(row.response_ids)
+    texts = zip(policy.pieces(row.response_ids), row.role, strict=True)
+    pieces = ["\n" if role == CONTEXT else text for text, role in texts]  # no observation counts
     if not mentions("".join(pieces), config.phrases):
         return row
     if config.action == "drop":

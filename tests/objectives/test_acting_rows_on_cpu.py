@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,9 +21,11 @@ ANSWERS = [f"{THOUGHT}I do {call('ok')}.", call("lose"), f"{THOUGHT}{call('win')
 BASE = {"env": {"name": "binary_matrix"}, "feedback": {"provider": "verifier"}}
 
 
-def rows_of(context: str = "fresh", **blocks: dict[str, Any]) -> list[Row]:
+def rows_of(
+    context: str = "fresh", answers: Sequence[str] = ANSWERS, **blocks: dict[str, Any]
+) -> list[Row]:
     """Rows of an episode of two attempts; the first has two steps and a teacher."""
-    policy = ScriptedActor(ANSWERS)
+    policy = ScriptedActor(answers)
     parts = parts_with(ActorEnv(), Remark(), context=context)
 
     async def work() -> list[Row]:
@@ -64,6 +67,14 @@ def test_an_objective_trains_the_classes_that_are_chosen(context: str, classes: 
     distilled = rows_of(context, distill={"weight": 1.0, "classes": classes})
     shown = [texts(row, Role.DISTILL) for row in distilled if Role.DISTILL in row.role]
     assert [text for text in shown if text] == ([second] if second else [])
+
+
+@pytest.mark.parametrize(("phrase", "kept"), [("win!", True), ("ok!", True), ("lose", False)])
+def test_an_observation_is_no_mention(phrase: str, kept: bool) -> None:
+    """`ok!` is what the environment answered, `lose` what the second attempt called."""
+    answers = [call("ok"), "no", call("ok"), call("lose")]
+    rows = rows_of(answers=answers, mentions={"action": "drop", "phrases": [phrase]})
+    assert any(Role.DISTILL in row.role for row in rows) == kept
 
 
 @pytest.mark.parametrize("context", ["fresh", "append"])
