@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from rltf_verl.types import Problem
 
+T = TypeVar("T")
 Member = tuple[Hashable, int]
 """A group's key and an episode of it."""
 
@@ -23,6 +25,14 @@ class Remark:
     text: str
     pieces: tuple[str, ...]
     """The text that each of its tokens adds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a teacher can read of a problem, by source (`rltf.teacher.reads`)."""
+
+    problem: Problem
+    texts: Mapping[str, str]
 
 
 class Cohort:
@@ -43,6 +53,7 @@ class Cohort:
         self._num = len(keys) * size
         self._past: dict[Member, int] = {}
         self._remarks: dict[int, dict[Member, Remark]] = {}
+        self._readings: dict[Member, Reading] = {}
         self._changed = asyncio.Event()
 
     def past(self, member: Member, turn: int, remark: Remark | None = None) -> None:
@@ -60,6 +71,25 @@ class Cohort:
         Waits until all episodes are past the turn, at most `wait_s`: so the result does not depend
         on timing, and a resumed run gets the same.
         """
+        await self._all_past(turn, wait_s)
+        return self._in_order(self._remarks.get(turn, {}))
+
+    def offer(self, member: Member, reading: Reading) -> None:
+        """What teachers of other problems may read of an episode that is about to end."""
+        self._readings[member] = reading
+
+    async def readings(self, wait_s: float) -> list[Reading]:
+        """What the episodes offer, in the order of the data, after all have ended (at most
+        `wait_s`).
+        """
+        await self._all_past(ENDED, wait_s)
+        return self._in_order(self._readings)
+
+    def _in_order(self, values: Mapping[Member, T]) -> list[T]:
+        in_order = sorted(values, key=lambda member: (self._place[member[0]], member[1]))
+        return [values[member] for member in in_order]
+
+    async def _all_past(self, turn: int, wait_s: float) -> None:
         deadline = asyncio.get_running_loop().time() + wait_s
         while sum(past >= turn for past in self._past.values()) < self._num:
             left = deadline - asyncio.get_running_loop().time()
@@ -69,9 +99,6 @@ class Cohort:
                 await asyncio.wait_for(self._changed.wait(), left)
             except asyncio.TimeoutError:  # the builtin TimeoutError from Python 3.11 on
                 break
-        remarks = self._remarks.get(turn, {})
-        in_order = sorted(remarks, key=lambda member: (self._place[member[0]], member[1]))
-        return [remarks[member] for member in in_order]
 
 
 ENDED = 1 << 30
@@ -80,7 +107,7 @@ ENDED = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """A correct attempt of one episode."""
+    """An attempt of one episode."""
 
     turn: int
     """0-based."""
@@ -107,15 +134,17 @@ class Group:
     _inside: Cohort = field(init=False)
     _graded: dict[int, int] = field(default_factory=dict)
     _solutions: set[Solution] = field(default_factory=set)
+    _wrong: set[Solution] = field(default_factory=set)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self._inside = Cohort([self.key], self.size)
 
-    def graded(self, session_id: int, turn: int, text: str, *, correct: bool) -> None:
-        """An episode's attempt of 0-based `turn` has its grade."""
-        if correct:
-            self._solutions.add(Solution(turn, session_id, text))
+    def graded(self, session_id: int, turn: int, text: str, *, correct: bool | None) -> None:
+        """An episode's attempt of 0-based `turn` has its grade; None: no grade could be had."""
+        if correct is not None:
+            attempts = self._solutions if correct else self._wrong
+            attempts.add(Solution(turn, session_id, text))
         self._advance(session_id, turn)
         self.past(session_id, turn - 1)
 
@@ -133,8 +162,11 @@ class Group:
         """The feedback on this group's attempts at 0-based `turn` (`Cohort.remarks`)."""
         return await self._inside.remarks(turn, wait_s)
 
-    async def solutions(self, session_id: int, turn: int, wait_s: float) -> list[Solution]:
-        """The right attempts of other episodes by 0-based `turn`, in a fixed order.
+    async def solutions(
+        self, session_id: int, turn: int, wait_s: float, *, correct: bool = True
+    ) -> list[Solution]:
+        """The right attempts of other episodes by 0-based `turn`, or the wrong ones, in a fixed
+        order.
 
         Waits until all of them are that far, at most `wait_s`: so what is found does not depend on
         who is faster, and a resumed run finds the same.
@@ -144,8 +176,9 @@ class Group:
             left = deadline - asyncio.get_running_loop().time()
             if left <= 0 or not await self._change(left):
                 break
-        right = [s for s in self._solutions if s.session_id != session_id and s.turn <= turn]
-        return sorted(right, key=lambda s: (s.turn, s.session_id, s.text))
+        attempts = self._solutions if correct else self._wrong
+        others = [s for s in attempts if s.session_id != session_id and s.turn <= turn]
+        return sorted(others, key=lambda s: (s.turn, s.session_id, s.text))
 
     async def failed(self, turn: int, wait_s: float) -> bool:
         """Whether no episode of the group, this one included, has solved the problem by 0-based
