@@ -68,10 +68,10 @@ class TeacherOutput:
     """[M, k + 1] log-probs of them and of the tail; None without `ids`."""
     entropy: torch.Tensor | None = None
     """[M] nats; of a mixture, the mean of its parts' (at most its own). None: not asked for."""
-    against: torch.Tensor | None = None
-    """[M] log of the mean p(y_t | x'_T) over the contrast's prompts; None without a contrast."""
     seconds: float = 0.0
     """Duration of the calls."""
+    against: torch.Tensor | None = None
+    """[M] log of the mean p(y_t | x'_T) over the contrast's prompts; None without a contrast."""
 
     @property
     def student(self) -> torch.Tensor:
