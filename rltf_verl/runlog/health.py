@@ -52,12 +52,19 @@ them; docs/metrics.md calls 0.05 bad, which is no degeneration."""
 UNTRAINED = 0.9
 """Of the revised attempts: their feedback trains no token. Half of them do not where the policy
 writes half of the feedback."""
+THINKS = 0.2
+"""Thoughts' share of the first answers: below, the model does not think."""
+TWICE, HALF = 2.0, 0.5
+"""Of the first ten steps' mean. Papers report blow-ups and collapses of that size or larger (arXiv
+2606.11709, 2607.02234)."""
 CLEAR = 3
 """Steps in a row after which a rule that fired is over."""
 WINDOW, BEST = 10, 5
 """Steps of a mean of accuracy, and of format."""
 
 ACC, FORMAT = "rltf/turn_1/acc", "rltf/turn_1/format"
+TOKENS, THOUGHTS = "rltf/turn_1/tokens", "rltf/turn_1/thoughts"
+EPISTEMIC = "rltf/turn_1/epistemic"
 DIVERGENCES = ("rltf/logit_distill/divergence", "rltf/distill/log_prob_gap")
 """How far the policy is from what teaches it, nats; the first that a run has."""
 TOO_LONG, REVISIONS = "rltf/session/prompt_too_long_share", "rltf/turn_2/share"
@@ -77,6 +84,8 @@ class Seen:
     """The best `WINDOW` steps in a row."""
     divergence: float | None = None
     """Mean of those steps."""
+    first: Mapping[str, float] = field(default_factory=dict)
+    """Means of the first `WINDOW` steps in a row."""
 
 
 Bad = Callable[[Sequence[Metrics], Seen], bool | None]
@@ -189,6 +198,21 @@ def cut_off(recent: Sequence[Metrics], _: Seen) -> bool | None:
     return max(cut) >= CUT if cut else None
 
 
+def drifted(name: str, factor: float) -> Bad:
+    """A model that thinks has that many times as much of it as in its first ten steps, or less for
+    a factor below 1, and is not more often right.
+    """
+
+    def bad(recent: Sequence[Metrics], seen: Seen) -> bool | None:
+        start, now, acc = seen.first.get(name), _mean(recent, name), _mean(recent, ACC)
+        if start is None or now is None or acc is None or seen.first[THOUGHTS] < THINKS:
+            return None
+        moved = now >= factor * start if factor > 1 else now <= factor * start
+        return start > 0 and moved and acc < seen.first[ACC] + ACC_LEAST
+
+    return bad
+
+
 def prompts_too_long(recent: Sequence[Metrics], _: Seen) -> bool | None:
     """Most episodes that would have a second answer have none, because its prompt does not fit."""
     long = recent[-1].get(TOO_LONG)
@@ -267,6 +291,23 @@ RULES = (
         "raise data.max_prompt_length, or have shorter feedback (rltf.feedback.style or level)",
         "feedback that is long once may be short again; every step without revisions is lost",
     ),
+    *(
+        Rule(
+            rule,
+            10,
+            drifted(name, factor),
+            "the policy thinks otherwise and not better: contrast the teacher"
+            " (rltf.teacher.against), lower the weight of distillation, resume from an earlier"
+            " checkpoint",
+            "two windows of ten steps that share none",
+        )
+        for rule, name, factor in (
+            ("answers blow up", TOKENS, TWICE),
+            ("thoughts collapse", TOKENS, HALF),
+            ("words of doubt repeated", EPISTEMIC, TWICE),
+            ("words of doubt lost", EPISTEMIC, HALF),
+        )
+    ),
 )
 
 
@@ -330,7 +371,17 @@ def seen_with(seen: Seen, recent: Sequence[Metrics]) -> Seen:
     window = _window(recent)
     if window is not None and (not accuracies or fmean(window[0]) > fmean(accuracies)):
         accuracies, divergence = window
-    return Seen(seen.live or (dead is not None and dead <= LIVE), best, accuracies, divergence)
+    live = seen.live or (dead is not None and dead <= LIVE)
+    means = {name: _mean(recent, name) for name in (ACC, TOKENS, THOUGHTS, EPISTEMIC)}
+    whole = {name: mean for name, mean in means.items() if mean is not None}
+    first = seen.first or (whole if len(whole) == len(means) else {})
+    return Seen(live, best, accuracies, divergence, first)
+
+
+def _mean(recent: Sequence[Metrics], name: str) -> float | None:
+    """Of the last `WINDOW` steps, where all have it."""
+    values = [now[name] for now in recent[-WINDOW:] if name in now]
+    return fmean(values) if len(values) == WINDOW else None
 
 
 def _window(recent: Sequence[Metrics]) -> tuple[tuple[float, ...], float | None] | None:

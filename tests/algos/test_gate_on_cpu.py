@@ -19,7 +19,7 @@ BY_HAND = {  # (factor of the advantage, weight of the teacher)
     "variance": ([1, 1, 1, 1], [0.5 / 0.225, 0.4 / 0.225, 0, 0]),
     # e^{sign(A) gap}: 2, 1 / (1/2), 1 / 1.1 and 1, cut to [0.8, 1.2]
     "magnitude": ([1.2, 1.2, 1 / 1.1, 1], [0, 0, 0, 0]),
-    # added: 0.5 tanh(gap / 0.02), so ±0.5 to four digits and 0; of an advantage of 0 nothing is left
+    # 0.5 tanh(gap / 0.02) is added: ±0.5 to four digits; an advantage of 0 stays 0
     "residual": ([2, 2, 1 - 0.25 * math.tanh(math.log(1.1) / 0.02), 1], [0, 0, 0, 0]),
     # σ(log x) = x / (1 + x)
     "sigmoid": ([1, 1, 1, 1], [2 / 3, 1 / 3, 1.1 / 2.1, 0.5]),
@@ -57,7 +57,8 @@ def test_a_residual_is_added_to_the_advantage_whose_sign_the_verdict_has():
     )
     told = Evidence(gap, advantage, advantage > 0, torch.full_like(gap, 0.5))
     factor, weight = residual(told, 0.5)
-    for g, a, new in zip(gap.tolist(), advantage.tolist(), (factor * advantage).tolist()):
+    columns = gap.tolist(), advantage.tolist(), (factor * advantage).tolist()
+    for g, a, new in zip(*columns, strict=True):
         added = 0.5 * math.tanh(g / 0.02)
         raw = a + (added if abs(added) > 0.02 else 0.0)
         kept = max(raw, 0.0) if a > 0 else min(raw, 0.0)

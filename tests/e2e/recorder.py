@@ -26,10 +26,8 @@ COLUMNS = (
     "old_log_probs",
 )
 SAMPLER = "rltf_sampler_log_probs"
-TEACHER = (
-    "rltf_teachers",
-    *(f"rltf_teacher_{name}" for name in ("ids", "log_probs", "places", "said", "weights")),
-)
+SPANS = "rltf_teachers"
+TEACHER = tuple(f"rltf_teacher_{n}" for n in ("ids", "log_probs", "places", "said", "weights"))
 
 
 class FlakyVerifier(VerifierProvider):
@@ -62,6 +60,7 @@ def _register(v1) -> None:
         def _compute_advantage(self, batch, metrics):
             batch = super()._compute_advantage(batch, metrics)
             names = [*COLUMNS, SAMPLER]
+            names += [SPANS] * self.rltf.teaches
             if "rltf_logit_weight" in batch.extra_info:
                 names += TEACHER
             data = tq.kv_batch_get(

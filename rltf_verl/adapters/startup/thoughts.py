@@ -1,5 +1,5 @@
-"""Whether student and teacher begin their answers at the same place under the model's chat template,
-and what the template does with thoughts.
+"""Whether student and teacher begin their answers at the same place under the model's chat
+template, and what the template does with thoughts.
 """
 
 from __future__ import annotations
@@ -45,20 +45,23 @@ class Thoughts:
     """Attempts are quoted without their thoughts."""
 
 
+ELSEWHERE = (
+    "after this prompt the answer begins elsewhere than after the question (another header, or a"
+    " switch /think or /no_think is lost)"
+)
+
 RULES: tuple[Rule[Thoughts], ...] = (
     Rule(
         "rltf.teacher.prompt",
         lambda t: TEACHER in t.apart,
-        "after this prompt the answer begins elsewhere than after the question (another header, or a"
-        " switch /think or /no_think is lost), so teacher and student score different tokens",
+        f"{ELSEWHERE}, so teacher and student score different tokens",
         "let it end as the question does; with rltf.teacher.against=reference_only put the switch"
         " into the system message",
     ),
     Rule(
         "rltf.episode.revise",
         lambda t: REVISE in t.apart,
-        "after this prompt the answer begins elsewhere than after the question (another header, or a"
-        " switch /think or /no_think is lost)",
+        ELSEWHERE,
         "let it end as the question does",
         "warning",
     ),
@@ -102,7 +105,7 @@ def thought_findings(config: DictConfig, parts: Parts, tokenizer: Any) -> Iterat
             apart=_apart(config, parts, render),
             appended=rltf.episode.context == "append" and rltf.episode.horizon > 1,
             quotes=rltf.episode.quote == "answer"
-            and (rltf.episode.horizon > 1 or rltf.teaches and "sibling" in rltf.teacher.sources),
+            and (rltf.episode.horizon > 1 or (rltf.teaches and "sibling" in rltf.teacher.sources)),
         )
     except Exception:  # templates raise what they like
         return
@@ -129,8 +132,8 @@ def _rendered(
 
 
 def _of_template(render: Any) -> tuple[bool, bool]:
-    """`Thoughts.dropped` and `.unmarked`, from an answer with thoughts as text and one with thoughts
-    in the fields that templates read them from.
+    """`Thoughts.dropped` and `.unmarked`, from an answer with thoughts as text and one with
+    thoughts in the fields that templates read them from.
     """
     text = {"role": "assistant", "content": f"{THOUGHTS}\n{IDEA}\n{THOUGHTS_END}\n\n{ANSWER}"}
     fields = {"role": "assistant", "content": ANSWER, "reasoning_content": IDEA, "thinking": IDEA}

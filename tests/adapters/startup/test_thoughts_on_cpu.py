@@ -1,4 +1,4 @@
-"""What is found in a model's chat template before a run, with the templates of models that think."""
+"""What is found in a chat template before a run, with the templates of models that think."""
 
 from pathlib import Path
 
