@@ -239,16 +239,13 @@ def clipped_ratio(student: torch.Tensor, sampled: torch.Tensor, clip: float) -> 
     return (student - sampled).detach().clamp(max=20.0).exp().clamp(max=clip)
 
 
-MOST_CONTRAST = 10.0
-"""Nats, c of `soft_clip`."""
-
-
-def soft_clip(gap: torch.Tensor) -> torch.Tensor:
-    """c tanh(Δ / c), c = 10: as it is where it is small, and never above c (Purified OPSD, arXiv
+def soft_clip(gap: torch.Tensor, most: float = 10.0) -> torch.Tensor:
+    """c tanh(Δ / c): as it is where it is small, and never above c (Purified OPSD, arXiv
     2607.02234, section 3.2).
 
     Args:
         gap: [M] nats.
+        most: c, nats.
 
     Returns:
         [M].
@@ -257,7 +254,7 @@ def soft_clip(gap: torch.Tensor) -> torch.Tensor:
         >>> soft_clip(torch.tensor([0.5, -1000.0]))
         tensor([  0.4996, -10.0000])
     """
-    return MOST_CONTRAST * (gap / MOST_CONTRAST).tanh()
+    return most * (gap / most).tanh()
 
 
 def entropy_weight(entropy: torch.Tensor, decay: float) -> torch.Tensor:

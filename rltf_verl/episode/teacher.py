@@ -18,7 +18,7 @@ from rltf_verl.episode.failure_log import log_once
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.rows import last_turns
 from rltf_verl.episode.seeds import place_of
-from rltf_verl.feedback.group import ENDED, Group, Reading, Solution
+from rltf_verl.feedback.group import ENDED, Group, Solution
 from rltf_verl.policy import Policy
 from rltf_verl.prompts import render
 from rltf_verl.prompts.fit import fitted_prompt
@@ -51,13 +51,13 @@ def offer_reading(
     teacher = parts.config.teacher
     if group.cohort is None or not teacher.reads_other_problems:
         return
-    texts = known_beforehand(parts, problem)
-    if "sibling" in teacher.sources:
-        right = [turn.attempt.text for turn in turns if turn.grade.correct]
-        texts["sibling"] = shown_of(right[0], parts.config.episode.quote) if right else ""
-    if "feedback" in teacher.sources:
-        texts["feedback"] = next((turn.feedback.text for turn in turns if turn.feedback), "")
-    group.cohort.offer((group.key, session_id), Reading(problem, texts))
+    right = next((turn.attempt.text for turn in turns if turn.grade.correct), "")
+    texts = {
+        **known_beforehand(parts, problem),
+        "sibling": shown_of(right, parts.config.episode.quote),
+        "feedback": next((turn.feedback.text for turn in turns if turn.feedback), ""),
+    }
+    group.cohort.offers[group.key, session_id] = {name: texts[name] for name in teacher.sources}
 
 
 async def with_teachers(
@@ -92,8 +92,8 @@ async def with_teachers(
     for k in chosen:
         feedback = turns[k].feedback if "feedback" in config.sources else None
         texts = {**shared, "feedback": "" if feedback is None else feedback.text}
-        rng = random.Random(seed_of(place_of(k, 0, "against")))
-        contrast = _contrast(config, texts, others, rng)
+        seed = seed_of(place_of(k, 0, "against"))
+        contrast = _contrast(config, texts, others, random.Random(seed))
         if config.shuffled:
             texts = contrast[0] if contrast else {}
         if not any(text.strip() for text in texts.values()):
@@ -154,12 +154,10 @@ async def _others(parts: Parts, episode: Episode, group: Group | None) -> list[M
     """Different texts that can stand in place of the teacher's, by source."""
     config, texts = parts.config.teacher, list[Mapping[str, str]]()
     if config.against == "wrong_sibling":
-        quote = parts.config.episode.quote
         wrong = await _siblings(parts, episode, group, correct=False)
-        texts = [{"sibling": shown_of(attempt.text, quote)} for attempt in wrong]
+        texts = [{"sibling": shown_of(each.text, parts.config.episode.quote)} for each in wrong]
     elif config.reads_other_problems and group is not None and group.cohort is not None:
-        readings = await group.cohort.readings(parts.config.feedback.ask_wait_s)
-        texts = [each.texts for each in readings if each.problem != episode.problem]
+        texts = await group.cohort.other_offers(group.key, parts.config.feedback.ask_wait_s)
     return list({tuple(each.items()): each for each in texts}.values())
 
 
@@ -177,8 +175,13 @@ def _contrast(
     replaced = [name for name, text in texts.items() if text.strip()]
     if config.against == "wrong_sibling":
         replaced = [name for name in replaced if name == "sibling"]
-    fit = [each for each in others if all(each[name].strip() for name in replaced)]
-    chosen = rng.sample(fit, min(len(fit), config.against_n)) if replaced else []
+    fit = [
+        each
+        for each in others
+        if all(each[name].strip() for name in replaced)
+        and any(each[name] != texts[name] for name in replaced)
+    ]
+    chosen = rng.sample(fit, min(len(fit), config.against_n))
     return [{**texts, **{name: other[name] for name in replaced}} for other in chosen]
 
 

@@ -27,14 +27,6 @@ class Remark:
     """The text that each of its tokens adds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What a teacher can read of a problem, by source (`rltf.teacher.reads`)."""
-
-    problem: Problem
-    texts: Mapping[str, str]
-
-
 class Cohort:
     """The groups of one call of the worker: a step's (or a validation's) problems, as far as this
     process plays them.
@@ -53,7 +45,9 @@ class Cohort:
         self._num = len(keys) * size
         self._past: dict[Member, int] = {}
         self._remarks: dict[int, dict[Member, Remark]] = {}
-        self._readings: dict[Member, Reading] = {}
+        self.offers: dict[Member, Mapping[str, str]] = {}
+        """What teachers of other problems may read of an episode, by source
+        (`rltf.teacher.reads`), put there before it ends."""
         self._changed = asyncio.Event()
 
     def past(self, member: Member, turn: int, remark: Remark | None = None) -> None:
@@ -74,16 +68,12 @@ class Cohort:
         await self._all_past(turn, wait_s)
         return self._in_order(self._remarks.get(turn, {}))
 
-    def offer(self, member: Member, reading: Reading) -> None:
-        """What teachers of other problems may read of an episode that is about to end."""
-        self._readings[member] = reading
-
-    async def readings(self, wait_s: float) -> list[Reading]:
-        """What the episodes offer, in the order of the data, after all have ended (at most
-        `wait_s`).
+    async def other_offers(self, key: Hashable, wait_s: float) -> list[Mapping[str, str]]:
+        """What episodes of other groups offer, in the order of the data, after all episodes have
+        ended (at most `wait_s`).
         """
         await self._all_past(ENDED, wait_s)
-        return self._in_order(self._readings)
+        return self._in_order({at: texts for at, texts in self.offers.items() if at[0] != key})
 
     def _in_order(self, values: Mapping[Member, T]) -> list[T]:
         in_order = sorted(values, key=lambda member: (self._place[member[0]], member[1]))
@@ -107,12 +97,13 @@ ENDED = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """An attempt of one episode."""
+    """A graded attempt of one episode."""
 
     turn: int
     """0-based."""
     session_id: int
     text: str
+    correct: bool = True
 
 
 @dataclass
@@ -133,8 +124,7 @@ class Group:
     """The groups that are played at the same time; None if unknown."""
     _inside: Cohort = field(init=False)
     _graded: dict[int, int] = field(default_factory=dict)
-    _solutions: set[Solution] = field(default_factory=set)
-    _wrong: set[Solution] = field(default_factory=set)
+    _attempts: set[Solution] = field(default_factory=set)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
@@ -143,8 +133,7 @@ class Group:
     def graded(self, session_id: int, turn: int, text: str, *, correct: bool | None) -> None:
         """An episode's attempt of 0-based `turn` has its grade; None: no grade could be had."""
         if correct is not None:
-            attempts = self._solutions if correct else self._wrong
-            attempts.add(Solution(turn, session_id, text))
+            self._attempts.add(Solution(turn, session_id, text, correct))
         self._advance(session_id, turn)
         self.past(session_id, turn - 1)
 
@@ -176,9 +165,9 @@ class Group:
             left = deadline - asyncio.get_running_loop().time()
             if left <= 0 or not await self._change(left):
                 break
-        attempts = self._solutions if correct else self._wrong
-        others = [s for s in attempts if s.session_id != session_id and s.turn <= turn]
-        return sorted(others, key=lambda s: (s.turn, s.session_id, s.text))
+        others = [s for s in self._attempts if s.session_id != session_id and s.turn <= turn]
+        of_kind = (s for s in others if s.correct is correct)
+        return sorted(of_kind, key=lambda s: (s.turn, s.session_id, s.text))
 
     async def failed(self, turn: int, wait_s: float) -> bool:
         """Whether no episode of the group, this one included, has solved the problem by 0-based
@@ -195,7 +184,7 @@ class Group:
         return not self._solved_by(turn)
 
     def _solved_by(self, turn: int) -> bool:
-        return any(solution.turn <= turn for solution in self._solutions)
+        return any(s.correct and s.turn <= turn for s in self._attempts)
 
     def _all_at(self, turn: int) -> bool:
         return sum(reached >= turn for reached in self._graded.values()) >= self.size

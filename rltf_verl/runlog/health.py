@@ -54,17 +54,17 @@ UNTRAINED = 0.9
 writes half of the feedback."""
 THINKS = 0.2
 """Thoughts' share of the first answers: below, the model does not think."""
-TWICE, HALF = 2.0, 0.5
-"""Of the first ten steps' mean. Papers report blow-ups and collapses of that size or larger (arXiv
-2606.11709, 2607.02234)."""
 CLEAR = 3
 """Steps in a row after which a rule that fired is over."""
 WINDOW, BEST = 10, 5
 """Steps of a mean of accuracy, and of format."""
 
 ACC, FORMAT = "rltf/turn_1/acc", "rltf/turn_1/format"
-TOKENS, THOUGHTS = "rltf/turn_1/tokens", "rltf/turn_1/thoughts"
-EPISTEMIC = "rltf/turn_1/epistemic"
+TOKENS, THOUGHTS, EPISTEMIC = (
+    "rltf/turn_1/tokens",
+    "rltf/turn_1/thoughts",
+    "rltf/turn_1/epistemic",
+)
 DIVERGENCES = ("rltf/logit_distill/divergence", "rltf/distill/log_prob_gap")
 """How far the policy is from what teaches it, nats; the first that a run has."""
 TOO_LONG, REVISIONS = "rltf/session/prompt_too_long_share", "rltf/turn_2/share"
@@ -302,10 +302,11 @@ RULES = (
             "two windows of ten steps that share none",
         )
         for rule, name, factor in (
-            ("answers blow up", TOKENS, TWICE),
-            ("thoughts collapse", TOKENS, HALF),
-            ("words of doubt repeated", EPISTEMIC, TWICE),
-            ("words of doubt lost", EPISTEMIC, HALF),
+            # As papers report blow-ups and collapses (arXiv 2606.11709, 2607.02234).
+            ("answers blow up", TOKENS, 2.0),
+            ("thoughts collapse", TOKENS, 0.5),
+            ("words of doubt repeated", EPISTEMIC, 2.0),
+            ("words of doubt lost", EPISTEMIC, 0.5),
         )
     ),
 )

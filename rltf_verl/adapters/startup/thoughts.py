@@ -5,14 +5,14 @@ template, and what the template does with thoughts.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from rltf_verl.adapters.rollout.chat_form import ANSWER, SYSTEM, USER
+from rltf_verl.adapters.rollout.chat_form import ANSWER, USER
 from rltf_verl.adapters.startup.budget import REVISE, TEACHER, first_prompt, later_prompts
 from rltf_verl.data.schema import files_of, first_rows, problem_of
 from rltf_verl.episode.parts import Parts
@@ -22,8 +22,6 @@ from rltf_verl.types import Message
 
 IDEA = "1414213"
 """Stands for thoughts; digits, which no template changes."""
-SWITCH = "enable_thinking"
-SETTINGS = "data.apply_chat_template_kwargs"
 _SOFT_SWITCH = re.compile(r"/(?:no_?)?think\b")
 """In a message; models that know it obey the last one."""
 
@@ -34,16 +32,16 @@ class Thoughts:
 
     switch_ignored: bool
     """The template has no `enable_thinking`, which is set."""
-    dropped: bool
-    """The template drops the thoughts of earlier answers."""
-    unmarked: bool
-    """The template marks thoughts by other tokens than `<think>` and `</think>`."""
     apart: Sequence[str]
     """Kinds of later prompts after which an answer begins elsewhere than after the question."""
-    appended: bool
-    quotes: bool
-    """Attempts are quoted without their thoughts."""
+    kept: bool
+    """Rows of several answers keep thoughts that the template drops."""
+    quoted: bool
+    """Quoted attempts hold thoughts, which the template does not put in `<think>…</think>`."""
 
+
+Render = Callable[..., str]
+"""A tokenizer's `apply_chat_template` with the run's settings."""
 
 ELSEWHERE = (
     "after this prompt the answer begins elsewhere than after the question (another header, or a"
@@ -66,7 +64,7 @@ RULES: tuple[Rule[Thoughts], ...] = (
         "warning",
     ),
     Rule(
-        f"{SETTINGS}.{SWITCH}",
+        "data.apply_chat_template_kwargs.enable_thinking",
         lambda t: t.switch_ignored,
         "the model's chat template has no such switch",
         "leave it out, or set the template's own (gpt-oss: reasoning_effort)",
@@ -74,7 +72,7 @@ RULES: tuple[Rule[Thoughts], ...] = (
     ),
     Rule(
         "rltf.episode.context",
-        lambda t: t.appended and t.dropped,
+        lambda t: t.kept,
         "the chat template drops the thoughts of earlier answers, which an appended context keeps:"
         " a server would show the policy other conversations than it is trained on",
         "set it to fresh, or serve the model with a template that keeps them",
@@ -82,7 +80,7 @@ RULES: tuple[Rule[Thoughts], ...] = (
     ),
     Rule(
         "rltf.episode.quote",
-        lambda t: t.quotes and t.unmarked,
+        lambda t: t.quoted,
         "the chat template does not put thoughts in <think>…</think>, so quoted attempts hold them",
         "set it to none, or to all if this is meant",
         "warning",
@@ -92,70 +90,52 @@ RULES: tuple[Rule[Thoughts], ...] = (
 
 def thought_findings(config: DictConfig, parts: Parts, tokenizer: Any) -> Iterator[Finding]:
     """What is wrong with thoughts. A template that cannot render a prompt is left to `budget`."""
-    rltf = parts.config
-    settings: Any = OmegaConf.select(config, SETTINGS) or {}
-    render = partial(_rendered, tokenizer, settings)
+    episode, teaches = parts.config.episode, parts.config.teaches
+    settings: Any = OmegaConf.select(config, "data.apply_chat_template_kwargs") or {}
+    render = partial(
+        tokenizer.apply_chat_template, **{"add_generation_prompt": True, **settings}, tokenize=False
+    )
+    several = episode.horizon > 1
+    quotes = several or (teaches and "sibling" in parts.config.teacher.sources)
     try:
         dropped, unmarked = _of_template(render)
         thoughts = Thoughts(
-            switch_ignored=SWITCH in settings
-            and render([USER], **{SWITCH: True}) == render([USER], **{SWITCH: False}),
-            dropped=dropped,
-            unmarked=unmarked,
+            switch_ignored="enable_thinking" in settings
+            and render([USER], enable_thinking=True) == render([USER], enable_thinking=False),
             apart=_apart(config, parts, render),
-            appended=rltf.episode.context == "append" and rltf.episode.horizon > 1,
-            quotes=rltf.episode.quote == "answer"
-            and (rltf.episode.horizon > 1 or (rltf.teaches and "sibling" in rltf.teacher.sources)),
+            kept=several and episode.context == "append" and dropped,
+            quoted=quotes and episode.quote == "answer" and unmarked,
         )
     except Exception:  # templates raise what they like
         return
     yield from findings(RULES, thoughts, config)
 
 
-def _rendered(
-    tokenizer: Any,
-    settings: Mapping[str, Any],
-    messages: Sequence[Mapping[str, str]],
-    header: bool = True,
-    **more: Any,
-) -> str:
-    render = partial(
-        tokenizer.apply_chat_template,
-        tokenize=False,
-        add_generation_prompt=header,
-        **{**settings, **more},
-    )
-    try:
-        return str(render(list(messages)))
-    except Exception:  # the template's: it cannot do without a system message
-        return str(render([SYSTEM, *messages]))
-
-
-def _of_template(render: Any) -> tuple[bool, bool]:
-    """`Thoughts.dropped` and `.unmarked`, from an answer with thoughts as text and one with
-    thoughts in the fields that templates read them from.
+def _of_template(render: Render) -> tuple[bool, bool]:
+    """Whether a template drops the thoughts of earlier answers, and whether it marks thoughts by
+    other tokens than `<think>`: from an answer with thoughts as text, and one with thoughts in the
+    fields that templates read them from.
     """
     text = {"role": "assistant", "content": f"{THOUGHTS}\n{IDEA}\n{THOUGHTS_END}\n\n{ANSWER}"}
     fields = {"role": "assistant", "content": ANSWER, "reasoning_content": IDEA, "thinking": IDEA}
-    last = render([USER, fields], header=False)
+    last = render([USER, fields], add_generation_prompt=False)
     thinks = IDEA in last
     lost = thinks and IDEA not in render([USER, fields, USER])
     return lost or IDEA not in render([USER, text, USER]), thinks and THOUGHTS_END not in last
 
 
-def _apart(config: DictConfig, parts: Parts, render: Any) -> list[str]:
+def _apart(config: DictConfig, parts: Parts, render: Render) -> list[str]:
     """`Thoughts.apart`, of the training data's first problem."""
     if OmegaConf.select(config, "data.custom_cls.path") is not None:
         return []
     row = first_rows(files_of(config.data.train_files)[0], 1)[0]
     question = first_prompt(row)
-    boundary = partial(_boundary, render)
-    prompts = later_prompts(parts, problem_of(parts.env, row), question, "")
-    begins = boundary(question)
-    return [kind for kind, prompt in prompts if boundary(prompt) != begins]
+    prompts = later_prompts(parts, problem_of(parts.env, row), question, "Some feedback.")
+    begins = _boundary(render, question)
+    return [kind for kind, prompt in prompts if _boundary(render, prompt) != begins]
 
 
-def _boundary(render: Any, messages: Sequence[Message]) -> tuple[str, str]:
+def _boundary(render: Render, messages: Sequence[Message]) -> tuple[str, str]:
     """What stands between the last message and the answer, and the last switch."""
     switches = _SOFT_SWITCH.findall("\n".join(message["content"] for message in messages))
     *before, last = messages
@@ -163,5 +143,5 @@ def _boundary(render: Any, messages: Sequence[Message]) -> tuple[str, str]:
     # A mark before the text: the text alone may be one letter, which headers have too.
     marked = render([*before, {**last, "content": IDEA + last["content"]}])
     after = marked.rpartition(IDEA)[2]
-    header = after.removeprefix(text) if after.startswith(text) else ""
+    header = after.removeprefix(text).lstrip() if after.startswith(text) else ""
     return header, switches[-1] if switches else ""

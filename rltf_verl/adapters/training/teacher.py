@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import torch
@@ -198,18 +199,17 @@ def contrasted(output: TeacherOutput, inputs: Sequence[TeacherInput]) -> Teacher
     """The answer about `with_contrast(inputs)` as one about the inputs."""
     if len(output.inputs) == len(inputs):
         return output
-    voices = list(output.log_probs.split([len(x.response) for x in output.inputs]))
-    own, voices = voices[: len(inputs)], voices[len(inputs) :]
-    against = []
-    for x in inputs:
-        k = len(x.against)
-        against.append(torch.stack(voices[:k]).logsumexp(dim=0) - math.log(k))
-        voices = voices[k:]
-    entropy = None if output.entropy is None else output.entropy[: sum(map(len, own))]
+    num_own = sum(len(x.response) for x in inputs)
+    lengths = [len(x.response) for x in output.inputs[len(inputs) :]]
+    voices = iter(output.log_probs[num_own:].split(lengths))
+    against = [
+        torch.stack([*islice(voices, len(x.against))]).logsumexp(dim=0) - math.log(len(x.against))
+        for x in inputs
+    ]
     return TeacherOutput(
         inputs,
-        torch.cat(own),
-        entropy=entropy,
+        output.log_probs[:num_own],
+        entropy=None if output.entropy is None else output.entropy[:num_own],
         against=torch.cat(against),
         seconds=output.seconds,
     )

@@ -23,13 +23,21 @@ from tests.e2e.teacher.test_sd_logit_e2e import (
     _record,
     _require_step,
 )
+from tests.e2e.test_reward_function_e2e import in_verls_form
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 NUM, ROUNDING, SCALE = 6, 5e-4, 0.5
 """`ROUNDING`: nats, as in `test_teacher_e2e`; two log-probs make a contrast."""
+REWARD = """
+def compute_score(data_source, solution_str, ground_truth, extra_info):
+    digits = [int(letter) for letter in solution_str if letter.isdigit()]
+    return float(sum(digits) % 3 == 0)
+"""
+"""A third of the answers is right, in every group: the policy knows no first answer."""
+OTHERS = ("rltf.logit_distill", "rltf.feedback.provider", "rltf.attempt")
 OWN = [
-    *(word for word in SETTINGS if not word.startswith("rltf.logit_distill")),
-    "rltf.attempt.estimator=group_mean",
+    *(word for word in SETTINGS if not word.startswith(OTHERS)),
+    "rltf.teacher.prompt=teacher/compact",
     f"actor_rollout_ref.rollout.n={NUM}",
     "data.train_batch_size=8",
 ]
@@ -50,8 +58,10 @@ def run(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, runs.Run]:
     root = tmp_path_factory.mktemp("contrast")
-    data = runs.build_data(root / "data")
-    run = runs.start(root / "run", data, [*OWN, *CASES[request.param]], request.param)
+    (root / "reward.py").write_text(REWARD)
+    words = [*OWN, *CASES[request.param], f"rltf.env.function={root}/reward.py:compute_score"]
+    data = in_verls_form(root / "data", "digits")
+    run = runs.start(root / "run", data, words, request.param, env="reward_function")
     assert run.wait(TIMEOUT) == 0, run.log[-3000:]
     return request.param, run
 
