@@ -191,8 +191,12 @@ def weigh_teacher_tokens(
 def _gate(config: RLTFConfig, evidence: Evidence) -> tuple[torch.Tensor, torch.Tensor]:
     name, scale = config.teacher.gate, config.teacher.gate_scale
     if name == "residual":
-        width, threshold = config.teacher.gate_width, config.teacher.gate_threshold
-        return residual(evidence, 0.5 if scale is None else scale, width, threshold)
+        return residual(
+            evidence,
+            GATES[name][1] if scale is None else scale,
+            config.teacher.gate_width,
+            config.teacher.gate_threshold,
+        )
     if name in GATES:
         gate, usual = GATES[name]
         return gate(evidence, usual if scale is None else scale)

@@ -181,8 +181,9 @@ def _provider_has(get: Setting, trait: str) -> bool:
 def _quotes_other_problems(get: Setting) -> bool:
     """A provider or the teacher reads texts of problems that are played at the same time."""
     teacher = get("rltf.teacher.shuffled") or get("rltf.teacher.against") == "other_problem"
-    teaches = teacher and get("rltf.logit_distill.weight")
-    return bool(teaches) or _provider_has(get, "quotes_other_problems")
+    return bool(teacher and get("rltf.logit_distill.weight")) or _provider_has(
+        get, "quotes_other_problems"
+    )
 
 
 QUOTES = (

@@ -40,9 +40,6 @@ class Thoughts:
     """Quoted attempts hold thoughts, which the template does not put in `<think>…</think>`."""
 
 
-Render = Callable[..., str]
-"""A tokenizer's `apply_chat_template` with the run's settings."""
-
 ELSEWHERE = (
     "after this prompt the answer begins elsewhere than after the question (another header, or a"
     " switch /think or /no_think is lost)"
@@ -111,7 +108,7 @@ def thought_findings(config: DictConfig, parts: Parts, tokenizer: Any) -> Iterat
     yield from findings(RULES, thoughts, config)
 
 
-def _of_template(render: Render) -> tuple[bool, bool]:
+def _of_template(render: Callable[..., str]) -> tuple[bool, bool]:
     """Whether a template drops the thoughts of earlier answers, and whether it marks thoughts by
     other tokens than `<think>`: from an answer with thoughts as text, and one with thoughts in the
     fields that templates read them from.
@@ -124,7 +121,7 @@ def _of_template(render: Render) -> tuple[bool, bool]:
     return lost or IDEA not in render([USER, text, USER]), thinks and THOUGHTS_END not in last
 
 
-def _apart(config: DictConfig, parts: Parts, render: Render) -> list[str]:
+def _apart(config: DictConfig, parts: Parts, render: Callable[..., str]) -> list[str]:
     """`Thoughts.apart`, of the training data's first problem."""
     if OmegaConf.select(config, "data.custom_cls.path") is not None:
         return []
@@ -135,7 +132,7 @@ def _apart(config: DictConfig, parts: Parts, render: Render) -> list[str]:
     return [kind for kind, prompt in prompts if _boundary(render, prompt) != begins]
 
 
-def _boundary(render: Render, messages: Sequence[Message]) -> tuple[str, str]:
+def _boundary(render: Callable[..., str], messages: Sequence[Message]) -> tuple[str, str]:
     """What stands between the last message and the answer, and the last switch."""
     switches = _SOFT_SWITCH.findall("\n".join(message["content"] for message in messages))
     *before, last = messages

@@ -205,13 +205,12 @@ def _sibling(config: RLTFConfig, answer: str) -> Group | None:
     """Another episode that has failed and solved the problem, and another problem, where a teacher
     reads of them.
     """
-    teacher = config.teacher
-    reads = "sibling" in teacher.sources or teacher.reads_other_problems
+    reads = "sibling" in config.teacher.sources or config.teacher.reads_other_problems
     if not (config.teaches and reads):
         return None
     cohort = Cohort([None, "another"], 1)
     cohort.offers["another", 0] = dict.fromkeys(
-        teacher.sources, "(what a teacher reads of another problem)"
+        config.teacher.sources, "(what a teacher reads of another problem)"
     )
     cohort.past(("another", 0), ENDED)
     group = Group(2, cohort=cohort)
