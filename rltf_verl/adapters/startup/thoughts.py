@@ -117,8 +117,10 @@ def _of_template(render: Callable[..., str]) -> tuple[bool, bool]:
     fields = {"role": "assistant", "content": ANSWER, "reasoning_content": IDEA, "thinking": IDEA}
     last = render([USER, fields], add_generation_prompt=False)
     thinks = IDEA in last
-    lost = thinks and IDEA not in render([USER, fields, USER])
-    return lost or IDEA not in render([USER, text, USER]), thinks and THOUGHTS_END not in last
+    kept = IDEA in render([USER, text, USER])
+    if thinks:
+        kept &= IDEA in render([USER, fields, USER])
+    return not kept, thinks and THOUGHTS_END not in last
 
 
 def _apart(config: DictConfig, parts: Parts, render: Callable[..., str]) -> list[str]:
@@ -140,5 +142,8 @@ def _boundary(render: Callable[..., str], messages: Sequence[Message]) -> tuple[
     # A mark before the text: the text alone may be one letter, which headers have too.
     marked = render([*before, {**last, "content": IDEA + last["content"]}])
     after = marked.rpartition(IDEA)[2]
-    header = after.removeprefix(text).lstrip() if after.startswith(text) else ""
+    if after.startswith(text):
+        header = after.removeprefix(text).lstrip()
+    else:  # a template that rewrites the text is asked about one that none rewrites
+        header, _ = _boundary(render, [USER])
     return header, switches[-1] if switches else ""

@@ -119,6 +119,15 @@ def test_a_revision_whose_answer_begins_elsewhere_is_a_warning(found, tmp_path):
     assert set(levels.values()) == {"warning"}
 
 
+def test_a_template_that_rewrites_texts_is_no_trouble(found, monkeypatch):
+    made = thinking("plain")
+    made.chat_template = made.chat_template.replace(
+        "message.content", "message.content.replace('1 0', 'I O')"
+    )
+    monkeypatch.setitem(globals(), "thinking", lambda _: made)
+    assert found("plain", TEACHER[0]) == []
+
+
 def test_a_template_that_cannot_render_is_left_to_the_prompts_check(found, monkeypatch):
     made = thinking("plain")
     made.chat_template = "{{ raise_exception('no') }}"
