@@ -94,11 +94,12 @@ class TeacherConfig:
     `./mine.j2`; null takes the one that fits (docs/methods.md)."""
     gate: Annotated[str, or_own(GateName)] = "none"
     """What verdict and teacher make of each other: route (SRPO: right answers keep their advantage,
-    wrong ones have the teacher only), variance (SC-SDPO: the teacher weighs √(p(1 − p)) of the
-    group's share p of right answers, over its mean in the batch), magnitude (RLSD: the teacher only
-    scales the advantages, as far as rltf.logit_distill.weight says), residual (RLCSD: it adds
-    λ tanh(gap / τ) to the advantages, which keep their sign), sigmoid (SDAR: it weighs σ(β gap)),
-    or your own `./mine.py:function` (see `algos.gate`)."""
+    wrong ones with a teacher have the teacher only), variance (SC-SDPO: the teacher weighs
+    √(p(1 − p)) of the group's share p of right answers, over its mean in the batch), magnitude
+    (RLSD: no teacher's loss; advantages times clip(e^{sign(A) gap}, 1 ± ε), faded in by
+    rltf.logit_distill.weight), residual (RLCSD: no teacher's loss; λ tanh(gap / τ) is added to
+    advantages, which keep their sign, faded in likewise), sigmoid (SDAR: it weighs σ(β gap)), or
+    your own `./mine.py:function`. gap: log p(y_t) − log q(y_t), or the contrast."""
     gate_scale: Annotated[float, Within(above=0)] | None = None
     """ε of magnitude (null: 0.2), λ of residual (null: 0.5) or β of sigmoid (null: 1)."""
     gate_width: Annotated[float, Within(above=0)] = 0.02

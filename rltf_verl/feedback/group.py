@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -27,6 +27,37 @@ class Remark:
     """The text that each of its tokens adds."""
 
 
+class _Progress:
+    """The turns that episodes have reached, and waiting for them."""
+
+    def __init__(self) -> None:
+        self._turns: dict[Hashable, int] = {}
+        self._changed = asyncio.Event()
+
+    def advance(self, episode: Hashable, turn: int) -> None:
+        """An episode has reached a 0-based turn."""
+        self._turns[episode] = max(turn, self._turns.get(episode, -1))
+        # Wakes all that wait now; later callers wait for the next change.
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def num_at(self, turn: int) -> int:
+        """How many episodes have reached it."""
+        return sum(reached >= turn for reached in self._turns.values())
+
+    async def until(self, holds: Callable[[], bool], wait_s: float) -> None:
+        """Wait until the condition holds, at most `wait_s`."""
+        deadline = asyncio.get_running_loop().time() + wait_s
+        while not holds():
+            left = deadline - asyncio.get_running_loop().time()
+            if left <= 0:
+                return
+            try:
+                await asyncio.wait_for(self._changed.wait(), left)
+            except asyncio.TimeoutError:  # the builtin TimeoutError from Python 3.11 on
+                return
+
+
 class Cohort:
     """The groups of one call of the worker: a step's (or a validation's) problems, as far as this
     process plays them.
@@ -43,21 +74,17 @@ class Cohort:
     def __init__(self, keys: Sequence[Hashable], size: int) -> None:
         self._place = {key: i for i, key in enumerate(keys)}
         self._num = len(keys) * size
-        self._past: dict[Member, int] = {}
+        self._progress = _Progress()
         self._remarks: dict[int, dict[Member, Remark]] = {}
         self.offers: dict[Member, Mapping[str, str]] = {}
         """What teachers of other problems may read of an episode, by source
         (`rltf.teacher.reads`), put there before it ends."""
-        self._changed = asyncio.Event()
 
     def past(self, member: Member, turn: int, remark: Remark | None = None) -> None:
         """An episode is past a 0-based turn, with its feedback there."""
         if remark is not None:
             self._remarks.setdefault(turn, {})[member] = remark
-        self._past[member] = max(turn, self._past.get(member, -1))
-        # Wakes all that wait now; later callers wait for the next change.
-        self._changed.set()
-        self._changed = asyncio.Event()
+        self._progress.advance(member, turn)
 
     async def remarks(self, turn: int, wait_s: float) -> list[Remark]:
         """The feedback at 0-based `turn`, in the order of the data and the episodes.
@@ -65,30 +92,19 @@ class Cohort:
         Waits until all episodes are past the turn, at most `wait_s`: so the result does not depend
         on timing, and a resumed run gets the same.
         """
-        await self._all_past(turn, wait_s)
+        await self._progress.until(lambda: self._progress.num_at(turn) >= self._num, wait_s)
         return self._in_order(self._remarks.get(turn, {}))
 
     async def other_offers(self, key: Hashable, wait_s: float) -> list[Mapping[str, str]]:
         """What episodes of other groups offer, in the order of the data, after all episodes have
         ended (at most `wait_s`).
         """
-        await self._all_past(ENDED, wait_s)
+        await self._progress.until(lambda: self._progress.num_at(ENDED) >= self._num, wait_s)
         return self._in_order({at: texts for at, texts in self.offers.items() if at[0] != key})
 
     def _in_order(self, values: Mapping[Member, T]) -> list[T]:
         in_order = sorted(values, key=lambda member: (self._place[member[0]], member[1]))
         return [values[member] for member in in_order]
-
-    async def _all_past(self, turn: int, wait_s: float) -> None:
-        deadline = asyncio.get_running_loop().time() + wait_s
-        while sum(past >= turn for past in self._past.values()) < self._num:
-            left = deadline - asyncio.get_running_loop().time()
-            if left <= 0:
-                break
-            try:
-                await asyncio.wait_for(self._changed.wait(), left)
-            except asyncio.TimeoutError:  # the builtin TimeoutError from Python 3.11 on
-                break
 
 
 ENDED = 1 << 30
@@ -123,9 +139,8 @@ class Group:
     cohort: Cohort | None = None
     """The groups that are played at the same time; None if unknown."""
     _inside: Cohort = field(init=False)
-    _graded: dict[int, int] = field(default_factory=dict)
+    _progress: _Progress = field(default_factory=_Progress)
     _attempts: set[Solution] = field(default_factory=set)
-    _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self._inside = Cohort([self.key], self.size)
@@ -134,12 +149,12 @@ class Group:
         """An episode's attempt of 0-based `turn` has its grade; None: no grade could be had."""
         if correct is not None:
             self._attempts.add(Solution(turn, session_id, text, correct))
-        self._advance(session_id, turn)
+        self._progress.advance(session_id, turn)
         self.past(session_id, turn - 1)
 
     def ended(self, session_id: int) -> None:
         """An episode plays no more, however it ended."""
-        self._advance(session_id, ENDED)
+        self._progress.advance(session_id, ENDED)
         self.past(session_id, ENDED)
 
     def past(self, session_id: int, turn: int, remark: Remark | None = None) -> None:
@@ -160,11 +175,7 @@ class Group:
         Waits until all of them are that far, at most `wait_s`: so what is found does not depend on
         who is faster, and a resumed run finds the same.
         """
-        deadline = asyncio.get_running_loop().time() + wait_s
-        while not self._all_at(turn):
-            left = deadline - asyncio.get_running_loop().time()
-            if left <= 0 or not await self._change(left):
-                break
+        await self._progress.until(lambda: self._all_at(turn), wait_s)
         others = [s for s in self._attempts if s.session_id != session_id and s.turn <= turn]
         of_kind = (s for s in others if s.correct is correct)
         return sorted(of_kind, key=lambda s: (s.turn, s.session_id, s.text))
@@ -176,31 +187,14 @@ class Group:
         Waits as `solutions` does, but no longer than until one has. An episode that is not
         that far after `wait_s` counts as one that failed.
         """
-        deadline = asyncio.get_running_loop().time() + wait_s
-        while not self._solved_by(turn) and not self._all_at(turn):
-            left = deadline - asyncio.get_running_loop().time()
-            if left <= 0 or not await self._change(left):
-                break
+        await self._progress.until(lambda: self._solved_by(turn) or self._all_at(turn), wait_s)
         return not self._solved_by(turn)
 
     def _solved_by(self, turn: int) -> bool:
         return any(s.correct and s.turn <= turn for s in self._attempts)
 
     def _all_at(self, turn: int) -> bool:
-        return sum(reached >= turn for reached in self._graded.values()) >= self.size
-
-    def _advance(self, session_id: int, turn: int) -> None:
-        self._graded[session_id] = max(turn, self._graded.get(session_id, -1))
-        # Wakes all that wait now; later callers wait for the next change.
-        self._changed.set()
-        self._changed = asyncio.Event()
-
-    async def _change(self, wait_s: float) -> bool:
-        try:
-            await asyncio.wait_for(self._changed.wait(), wait_s)
-        except asyncio.TimeoutError:  # the builtin TimeoutError from Python 3.11 on
-            return False
-        return True
+        return self._progress.num_at(turn) >= self.size
 
 
 class Groups:

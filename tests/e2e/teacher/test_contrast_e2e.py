@@ -5,7 +5,7 @@ that of the equation written out, from a forward of its own.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any
+from typing import cast
 
 import pytest
 import torch
@@ -13,21 +13,19 @@ from transformers import AutoTokenizer
 
 from rltf_verl.adapters.queue.columns import teacher_spans
 from rltf_verl.types import TeacherSpan
-from tests.e2e import runs
-from tests.e2e.teacher.test_sd_logit_e2e import (
+from tests.e2e import recorded, runs
+from tests.e2e.teacher.test_teacher_e2e import (
+    ROUNDING,
     SETTINGS,
     STEPS,
+    TEMPERATURE,
     TIMEOUT,
-    _log_probs,
-    _model,
-    _record,
-    _require_step,
+    log_probs,
 )
 from tests.e2e.test_reward_function_e2e import in_verls_form
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
-NUM, ROUNDING, SCALE = 6, 5e-4, 0.5
-"""`ROUNDING`: nats, as in `test_teacher_e2e`; two log-probs make a contrast."""
+NUM, SCALE, SAME = 6, 0.5, 1e-5
 REWARD = """
 def compute_score(data_source, solution_str, ground_truth, extra_info):
     digits = [int(letter) for letter in solution_str if letter.isdigit()]
@@ -62,15 +60,7 @@ def run(
     words = [*OWN, *CASES[request.param], f"rltf.env.function={root}/reward.py:compute_score"]
     data = in_verls_form(root / "data", "digits")
     run = runs.start(root / "run", data, words, request.param, env="reward_function")
-    assert run.wait(TIMEOUT) == 0, run.log[-3000:]
-    return request.param, run
-
-
-def rows_of(run: runs.Run, step: int) -> list[tuple[str, dict[str, Any]]]:
-    """(group, row)"""
-    record = _record(run, step)
-    columns = zip(record["keys"], record["padding"], record["rows"], strict=True)
-    return [(key.rsplit("_", 2)[0], row) for key, padding, row in columns if not padding]
+    return request.param, run.finished(TIMEOUT)
 
 
 def contrast_of(model: torch.nn.Module, span: TeacherSpan, response: torch.Tensor) -> torch.Tensor:
@@ -78,19 +68,29 @@ def contrast_of(model: torch.nn.Module, span: TeacherSpan, response: torch.Tenso
 
     def probs(prompt: tuple[int, ...]) -> torch.Tensor:
         with torch.no_grad():
-            said = _log_probs(model, torch.tensor(prompt), response)
-        return said.double().gather(-1, response[:, None])[:, 0].exp()
+            whole = log_probs(model, torch.tensor(prompt), response)
+        return cast(torch.Tensor, whole.double().gather(-1, response[:, None])[:, 0].exp())
 
     wrong = torch.stack([probs(prompt) for prompt in span.against]).mean(dim=0)
     return 10 * ((probs(span.prompt_ids) / wrong).log() / 10).tanh()
 
 
-def advantages_of(rows: list[tuple[str, dict[str, Any]]]) -> list[float]:
+def advantages_of(rows: list[recorded.Row]) -> list[float]:
     """Reward minus the group's mean."""
     rewards = defaultdict(list)
-    for group, row in rows:
-        rewards[group].append(float(row["rm_scores"].sum()))
-    return [float(row["rm_scores"].sum()) - sum(rewards[g]) / len(rewards[g]) for g, row in rows]
+    for row in rows:
+        rewards[row["episode"].rsplit("_", 1)[0]].append(float(row["rm_scores"].sum()))
+    means = {group: sum(values) / len(values) for group, values in rewards.items()}
+    return [float(row["rm_scores"].sum()) - means[row["episode"].rsplit("_", 1)[0]] for row in rows]
+
+
+def with_residual(advantage: float, gap: torch.Tensor) -> torch.Tensor:
+    """RLCSD's advantage, of a width of 1."""
+    added = SCALE * gap.tanh()
+    moved = advantage + added.where(added.abs() > 0.02, 0.0)
+    if abs(advantage) < 1e-6:
+        return torch.full_like(gap, advantage)
+    return moved.clamp(min=0) if advantage > 0 else moved.clamp(max=0)
 
 
 @pytest.mark.parametrize("step", range(1, STEPS + 1))
@@ -98,45 +98,31 @@ def test_the_step_of_the_weights_is_that_of_the_written_out_equation(
     run: tuple[str, runs.Run], step: int
 ) -> None:
     method, made = run
-    before, after, rows = _model(made, step - 1), _model(made, step), rows_of(made, step)
-    teacher = before if method == "teacher/rlcsd" else _model(made, 0)
-    loss, num_voices = torch.zeros((), dtype=torch.float64), []
-    for (_, row), advantage in zip(rows, advantages_of(rows), strict=True):
+    rlcsd = method == "teacher/rlcsd"
+    teacher = recorded.policy(made.folder, step - 1 if rlcsd else 0)
+    rows, weights, num_voices = recorded.rows(made, step), [], []
+    for row, advantage in zip(rows, advantages_of(rows), strict=True):
         response = row["responses"]
-        student = _log_probs(before, row["prompts"], response)
-        own = student.gather(-1, response[:, None])[:, 0]
-        weights = torch.full((len(response),), advantage, dtype=torch.float64)
-        if method == "teacher/purified_opsd":
-            weights = torch.zeros_like(weights)
+        weight = torch.full((len(response),), advantage * rlcsd, dtype=torch.float64)
         for span in teacher_spans(row["rltf_teachers"]):
             assert (span.start, span.end) == (0, len(response))
             num_voices.append(len(span.against))
             gap = contrast_of(teacher, span, response)
-            if method == "teacher/purified_opsd":
-                weights = gap
-                said = row["rltf_teacher_said"] - row["old_log_probs"]
-                assert (said - gap).abs().max() < 2 * ROUNDING
-                continue
-            added = SCALE * gap.tanh()
-            added = added.where(added.abs() > 0.02, 0.0)
-            weights = {
-                1: (advantage + added).clamp(min=0),
-                -1: (advantage + added).clamp(max=0),
-                0: weights,
-            }[(advantage > 1e-6) - (advantage < -1e-6)]
-            clear = (added.abs() - 0.02).abs() > ROUNDING
-            assert (weights - row["advantages"])[clear | (added == 0)].abs().max() < ROUNDING
-        loss = loss - (weights * own).sum()
-    assert num_voices
-    assert max(num_voices) == (2 if method == "teacher/rlcsd" else 1)
-    (loss / _record(made, step)["settings"]["rltf_denominator"]).backward()
-    _require_step(before, after)
+            weight = with_residual(advantage, gap) if rlcsd else gap
+            if not rlcsd:
+                target = row["rltf_teacher_said"] - row["old_log_probs"]
+                assert (target - gap).abs().max() < 2 * ROUNDING
+        weights.append(weight)
+    assert max(num_voices) == (2 if rlcsd else 1)
+    expected = recorded.gradient(made, step, TEMPERATURE, advantages=weights)
+    assert max(float(g.abs().max()) for g in expected.values()) > 100 * SAME
+    assert recorded.largest_difference(recorded.step_taken(made, step), expected) < SAME
 
 
 def test_prompts_differ_in_what_is_contrasted_alone(run: tuple[str, runs.Run]) -> None:
     method, made = run
     tokenizer = AutoTokenizer.from_pretrained(runs.POLICY)
-    for _, row in rows_of(made, 1):
+    for row in recorded.rows(made, 1):
         attempt = tokenizer.decode(row["responses"], skip_special_tokens=True)
         for span in teacher_spans(row["rltf_teachers"]):
             texts = [tokenizer.decode(ids) for ids in (span.prompt_ids, *span.against)]
