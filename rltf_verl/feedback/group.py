@@ -176,9 +176,12 @@ class Group:
         who is faster, and a resumed run finds the same.
         """
         await self._progress.until(lambda: self._all_at(turn), wait_s)
-        others = [s for s in self._attempts if s.session_id != session_id and s.turn <= turn]
-        of_kind = (s for s in others if s.correct is correct)
-        return sorted(of_kind, key=lambda s: (s.turn, s.session_id, s.text))
+        asked_for = [
+            s
+            for s in self._attempts
+            if s.correct is correct and s.session_id != session_id and s.turn <= turn
+        ]
+        return sorted(asked_for, key=lambda s: (s.turn, s.session_id, s.text))
 
     async def failed(self, turn: int, wait_s: float) -> bool:
         """Whether no episode of the group, this one included, has solved the problem by 0-based

@@ -117,9 +117,8 @@ def _of_template(render: Callable[..., str]) -> tuple[bool, bool]:
     fields = {"role": "assistant", "content": ANSWER, "reasoning_content": IDEA, "thinking": IDEA}
     last = render([USER, fields], add_generation_prompt=False)
     thinks = IDEA in last
-    kept = IDEA in render([USER, text, USER])
-    if thinks:
-        kept &= IDEA in render([USER, fields, USER])
+    earlier = [text, fields] if thinks else [text]
+    kept = all(IDEA in render([USER, answer, USER]) for answer in earlier)
     return not kept, thinks and THOUGHTS_END not in last
 
 
@@ -142,8 +141,7 @@ def _boundary(render: Callable[..., str], messages: Sequence[Message]) -> tuple[
     # A mark before the text: the text alone may be one letter, which headers have too.
     marked = render([*before, {**last, "content": IDEA + last["content"]}])
     after = marked.rpartition(IDEA)[2]
-    if after.startswith(text):
-        header = after.removeprefix(text).lstrip()
-    else:  # a template that rewrites the text is asked about one that none rewrites
-        header, _ = _boundary(render, [USER])
+    # A template that rewrites the text is asked about one that none rewrites.
+    as_is = after.startswith(text)
+    header = after.removeprefix(text).lstrip() if as_is else _boundary(render, [USER])[0]
     return header, switches[-1] if switches else ""
