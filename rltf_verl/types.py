@@ -222,6 +222,8 @@ class TeacherPrompt:
     ids: tuple[int, ...]
     text: str
     """Its last message."""
+    against: tuple[tuple[int, ...], ...] = ()
+    """The prompts of its contrast (`rltf.teacher.against`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +317,8 @@ class TeacherSpan:
     end: int
     """One past the last."""
     prompt_ids: tuple[int, ...]
+    against: tuple[tuple[int, ...], ...] = ()
+    """Prompts that the teacher is contrasted with."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,12 @@ from typing import Any
 import torch
 
 from rltf_verl.algos.episodes import EpisodeBatch
-from rltf_verl.algos.gate import GATES, Evidence, solved_share
+from rltf_verl.algos.gate import GATES, Evidence, residual, solved_share
 from rltf_verl.algos.logit_distill import entropy_weight
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import LogitDistillConfig, RLTFConfig
 from rltf_verl.config.objectives import is_own
+from rltf_verl.config.teacher import SCALING_GATES
 from rltf_verl.episode.rows import attempt_spans
 from rltf_verl.feedback.base import FeedbackProvider
 from rltf_verl.kinds import shown
@@ -39,12 +40,14 @@ class LogitDistill(Objective[LogitDistillConfig]):
     def with_roles(self, policy: Policy, row: Row, episode: Episode) -> Row:
         """With the prompts that the teacher of its attempts reads."""
         spans = [(span, episode.turns[turn].teacher) for turn, span in attempt_spans(row).items()]
-        return replace(row, teachers=tuple(TeacherSpan(*s, t.ids) for s, t in spans if t))
+        return replace(
+            row, teachers=tuple(TeacherSpan(*s, t.ids, t.against) for s, t in spans if t)
+        )
 
     def trained_episodes(self, episodes: EpisodeBatch) -> torch.Tensor:
         """[S] bool: where an attempt has a teacher, and the gate leaves it a weight."""
         lives, gate = episodes.has_teacher, self.config.teacher.gate
-        if gate == "magnitude":  # it scales advantages, and 0 stays 0
+        if gate in SCALING_GATES:  # an advantage of 0 stays 0
             lives = torch.zeros_like(lives)
         elif gate == "route":
             lives = lives & ~episodes.correct
@@ -175,7 +178,7 @@ def weigh_teacher_tokens(
     advantages, weight = targets.advantages.clone(), torch.ones_like(gap)
     if config.teacher.gate != "none":
         factor, weight = _gate(config, _evidence(batch, targets, place, gap))
-        if config.teacher.gate == "magnitude":  # faded in and out by the coefficient
+        if config.teacher.gate in SCALING_GATES:  # faded in and out by the coefficient
             factor = 1 + weights["logit_distill"] * (factor - 1)
         advantages[place] *= factor
     counts = weight > 0
@@ -187,6 +190,13 @@ def weigh_teacher_tokens(
 
 def _gate(config: RLTFConfig, evidence: Evidence) -> tuple[torch.Tensor, torch.Tensor]:
     name, scale = config.teacher.gate, config.teacher.gate_scale
+    if name == "residual":
+        return residual(
+            evidence,
+            GATES[name][1] if scale is None else scale,
+            config.teacher.gate_width,
+            config.teacher.gate_threshold,
+        )
     if name in GATES:
         gate, usual = GATES[name]
         return gate(evidence, usual if scale is None else scale)

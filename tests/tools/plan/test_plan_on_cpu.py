@@ -137,6 +137,15 @@ def test_without_a_second_answer_what_the_teacher_reads_is_shown(run: Run) -> No
     assert "train nothing" not in shown
     scaled = planned(run("rltf/method=teacher/rlsd", *fits))["problems"][0]["rows"][0]["parts"][0]
     assert scaled["advantage"].endswith("mean of the group at this turn), scaled by the teacher")
+    for method, *words in (
+        ("rlcsd",),
+        ("rlcsd", "rltf.teacher.against=other_problem"),
+        ("purified_opsd",),
+        ("opsd", "rltf.teacher.shuffled=true"),
+    ):
+        contrast = planned(run(f"rltf/method=teacher/{method}", *words, *fits))
+        assert contrast["problems"][0]["turns"][0]["teacher"], method
+        assert not [line for line in contrast["warnings"] if "no attempt has a teacher" in line]
     (refusal,) = planned(run("rltf/method=teacher/sdft", *fits))["refusals"]
     assert refusal.startswith(
         "rltf.teacher.reads=demonstration: none of the first 12 problems of the training data has"
