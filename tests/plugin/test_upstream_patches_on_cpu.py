@@ -46,7 +46,7 @@ def test_the_launcher_for_verl_recipe_composes(tmp_path: Path, method: str) -> N
     assert (module, name) == ("verl.trainer.main_ppo", f"--config-name=rltf_{method}")
     config = composed(f"rltf_{method}", *words)
     check_config(config)
-    assert (config.rltf.distill.enabled, config.data.seed) == (method == "sd", 3)
+    assert (bool(config.rltf.distill.weight), config.data.seed) == (method == "sd", 3)
 
 
 @pytest.mark.nightly
