@@ -16,6 +16,7 @@ _ENVS = {
     "reasoning_gym": "rltf_verl.envs.reasoning_gym:ReasoningGym",
     "reward_function": "rltf_verl.envs.reward_function:RewardFunction",
     "shortest_path": "rltf_verl.envs.shortest_path:ShortestPath",
+    "workspace": "rltf_verl.envs.workspace:Workspace",
     "writing": "rltf_verl.envs.writing:Writing",
     "code": "rltf_verl.envs.code:Code",
 }
