@@ -10,7 +10,7 @@ import pytest
 
 from rltf_verl.envs.base import LEVELS
 from rltf_verl.envs.workspace import Workspace
-from rltf_verl.envs.workspace.orders import EXAMPLE, FORMS, house_of, written
+from rltf_verl.envs.workspace.orders import FORMS, house_of
 from rltf_verl.types import Action, Problem
 from tests.support.acting import call, played
 
@@ -89,10 +89,7 @@ def test_the_rule_decides_in_every_house(conventions: Any) -> None:
         assert max(map(len, observations)) < 90
         assert len(env.prompt(made)) + len(json.dumps(env.tools)) < 1_600
 
-        plain = without_the_rule(made)
-        plainly = env.grade(made, played(env, made, plain))
-        bare = written({**made.data["rule"], "form": "{value}"}, EXAMPLE)
-        assert plainly.correct == (bare not in env.prompt(made) and plain == solution)
+        plainly = env.grade(made, played(env, made, without_the_rule(made)))
         assert not plainly.correct
         assert 0 <= (plainly.score or 0) < 1
 
@@ -229,8 +226,7 @@ def test_a_refused_call_changes_nothing(action: Action, observation: str) -> Non
 
 def test_a_fork_repairs_what_its_state_cannot() -> None:
     made = problem("close")
-    first, note, close = ENV.solution(made)[0], *ENV.solution(made)[:2]
-    assert first == note
+    note, close, _ = ENV.solution(made)
     state = ENV.open(made, 0)
     ENV.step(state, MOVED_B)
     fork = copy.deepcopy(state)
