@@ -180,6 +180,7 @@ def _faults(
 def _facts(steps: Sequence[PlayedStep]) -> Iterator[tuple[int, Fact]]:
     """What the calls that went well left behind, with the number of the step."""
     for k, step in enumerate(steps):
-        for action, result in zip(step.actions, step.results, strict=True):
+        # A call that could not be read has a result, and no action.
+        for action, result in zip(step.actions, step.results, strict=False):
             if result.kind == "ok" and action.tool not in (None, "read"):
                 yield k, fact_of((str(action.tool), action.arguments))
