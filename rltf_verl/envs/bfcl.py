@@ -14,8 +14,8 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module, resources
+from importlib.util import find_spec
 from inspect import signature
-from types import ModuleType
 from typing import Annotated, Any
 
 from rltf_verl.envs.base import CORRECT, INCORRECT, FeedbackLevel, Limits, Splits, require_counts
@@ -34,7 +34,7 @@ SOURCES = {
     "VehicleControlAPI": "vehicle_control",
 }
 """Class -> its module and the file of its documentation."""
-_PACKAGE = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code"
+PACKAGE = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code"
 TASKS = "BFCL_v4_multi_turn_base.json"
 TYPES = {"dict": "object", "float": "number", "tuple": "array", "any": "string"}
 
@@ -72,12 +72,14 @@ class Bfcl:
     ) -> None:
         for name in classes:
             require_choice("rltf.env.classes", name, SOURCES)
+        if find_spec("bfcl_eval") is None:
+            raise ValueError("rltf.env.name=bfcl: pip install --no-deps bfcl-eval mpmath")
         self.limits = Limits(steps, step_s=5, attempt_s=60, observation_tokens=observation_tokens)
         self._classes: dict[str, type] = {}
         self._owners: dict[str, str] = {}
         self.tools: list[Mapping[str, Any]] = []
         for name in classes:
-            self._classes[name] = getattr(_module(SOURCES[name]), name)
+            self._classes[name] = getattr(import_module(f"{PACKAGE}.{SOURCES[name]}"), name)
             for row in _rows("multi_turn_func_doc", f"{SOURCES[name]}.json"):
                 self._owners[row["name"]] = name
                 function = {key: row[key] for key in ("name", "description", "parameters")}
@@ -218,15 +220,6 @@ def _attributes(state: Apis) -> dict[tuple[str, str], Any]:
         for key, value in vars(instance).items()
         if not key.startswith("_")
     }
-
-
-def _module(name: str) -> ModuleType:
-    try:
-        return import_module(f"{_PACKAGE}.{name}")
-    except ImportError as error:
-        raise ValueError(
-            f"rltf.env.name=bfcl: {error}; pip install --no-deps bfcl-eval mpmath"
-        ) from error
 
 
 def _rows(*where: str) -> list[dict[str, Any]]:
