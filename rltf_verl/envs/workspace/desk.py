@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -49,10 +49,6 @@ TOOLS: tuple[dict[str, Any], ...] = tuple(
 )
 
 
-class RefusedError(Exception):
-    """The workspace refuses a call; the sentence is the observation."""
-
-
 def fact_of(call: Call) -> Fact:
     """What a call that changes something leaves behind."""
     tool, arguments = call
@@ -71,68 +67,43 @@ class Desk:
 
     def act(self, action: Action) -> Step:
         """Do a call. No observation repeats words of the policy, so that all are short."""
-        try:
-            parameters = _PARAMETERS.get(action.tool or "")
-            if parameters is None:
-                raise RefusedError(f"The tools are {', '.join(_PARAMETERS)}.")
-            given = action.arguments
-            if set(given) != set(parameters) or not all(map(_is_short, given.values())):
-                wanted = " and ".join(parameters)
-                raise RefusedError(
-                    f"{action.tool} needs {wanted}: texts of up to {MOST_TEXT} signs."
-                )
-            return Step(_TOOLS[str(action.tool)](self, fact_of((str(action.tool), given))))
-        except RefusedError as error:
-            return Step(str(error), kind="error")
-
-    def _read(self, fact: Fact) -> str:
-        name = fact[1]
-        fields = ", ".join(f"{key} {value}" for key, value in self._record("", name).items())
-        state = " (closed)" if ("close_ticket", name, "") in self.facts else ""
-        return f"{name}{state}: {fields}."
-
-    def _add_note(self, fact: Fact) -> str:
-        self._require_open(fact[1])
-        self.facts.add(fact)
-        return f"The note is in {fact[1]}."
-
-    def _close_ticket(self, fact: Fact) -> str:
-        self._require_open(fact[1])
-        self.facts.add(fact)
-        return f"{fact[1]} is closed."
-
-    def _move_file(self, fact: Fact) -> str:
-        self._record("file", fact[1])
-        self.facts -= {other for other in self.facts if other[:2] == fact[:2]}
-        if fact[2] != INBOX:
+        tool, parameters = action.tool or "", _PARAMETERS.get(action.tool or "")
+        if parameters is None:
+            return Step(f"The tools are {', '.join(_PARAMETERS)}.", kind="error")
+        given = action.arguments
+        if set(given) != set(parameters) or not all(map(_is_short, given.values())):
+            wanted = " and ".join(parameters)
+            refusal = f"{tool} needs {wanted}: texts of up to {MOST_TEXT} signs."
+            return Step(refusal, kind="error")
+        fact = fact_of((tool, given))
+        if refusal := self._refusal(tool, fact[1]):
+            return Step(refusal, kind="error")
+        if tool == "read":
+            return Step(self._shown(fact[1]))
+        if tool == "move_file":
+            self.facts -= {other for other in self.facts if other[:2] == fact[:2]}
+        if (tool, fact[2]) != ("move_file", INBOX):
             self.facts.add(fact)
-        return f"{fact[1]} is moved."
+        return Step(f"Done with {fact[1]}.")
 
-    def _book(self, fact: Fact) -> str:
-        if fact[1] not in DAYS:
-            raise RefusedError(f"The days are {', '.join(DAYS)}.")
-        self.facts.add(fact)
-        return f"{fact[1]} is booked."
+    def _refusal(self, tool: str, thing: str) -> str:
+        """Why the workspace refuses a call; empty if it does not."""
+        if tool == "book":
+            return "" if thing in DAYS else f"The days are {', '.join(DAYS)}."
+        kind = {"read": "ticket or file", "move_file": "file"}.get(tool, "ticket")
+        fits = tool == "read" or (kind == "file") == thing.endswith(".txt")
+        if thing not in self.records or not fits:
+            return f"There is no such {kind}."
+        closed = tool != "read" and _closed(thing) in self.facts
+        return f"{thing} is closed and cannot change." if closed else ""
 
-    def _require_open(self, ticket: str) -> None:
-        self._record("ticket", ticket)
-        if ("close_ticket", ticket, "") in self.facts:
-            raise RefusedError(f"{ticket} is closed and cannot change.")
-
-    def _record(self, kind: str, name: str) -> Mapping[str, str]:
-        """The fields; `kind` is `ticket`, `file` or empty for both."""
-        if name not in self.records or (kind and (kind == "file") != name.endswith(".txt")):
-            raise RefusedError(f"There is no such {kind or 'ticket or file'}.")
-        return self.records[name]
+    def _shown(self, name: str) -> str:
+        fields = ", ".join(f"{key} {value}" for key, value in self.records[name].items())
+        return f"{name}{' (closed)' if _closed(name) in self.facts else ''}: {fields}."
 
 
-_TOOLS: Mapping[str, Callable[[Desk, Fact], str]] = {
-    "read": Desk._read,
-    "add_note": Desk._add_note,
-    "close_ticket": Desk._close_ticket,
-    "move_file": Desk._move_file,
-    "book": Desk._book,
-}
+def _closed(ticket: str) -> Fact:
+    return fact_of(("close_ticket", {"ticket": ticket}))
 
 
 def _is_short(value: object) -> bool:

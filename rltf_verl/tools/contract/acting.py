@@ -24,7 +24,7 @@ from rltf_verl.tools.contract.answers import (
     reread,
     survives_json,
 )
-from rltf_verl.types import Action, Note, PlayedStep, Problem, Step, Trajectory
+from rltf_verl.types import Action, PlayedStep, Problem, Step, Trajectory
 
 SEED = 7
 """Seed of every world that is opened."""
@@ -52,13 +52,15 @@ def check_acting(env: ActingEnv, seed: int, num_problems: int, num_hostile: int)
     checks: dict[str, Callable[[Problem], Iterator[str]]] = {
         "a problem survives JSON": survives_json,
         "prompts are text, and the same each time": partial(prompts, env),
-        "the same problem and seed open the same world": partial(_same_world, env),
-        "two open states do not share": partial(_apart, env),
+        "the same problem and seed open the same world, apart from any other": partial(
+            _worlds, env
+        ),
         "a fork goes on as its state does, and apart from it": partial(_forks, env),
         "observations are texts within limits.observation_tokens": partial(_observations, env),
         "the solution is graded correct, and nothing done wrong": partial(_grades, env),
-        "below `full` no note gives the solution away": partial(_no_leak, env),
-        "every note is about the whole or a step, and `full` says something": partial(_notes, env),
+        "notes are on played steps; `full` says something, no other the solution": partial(
+            _notes, env
+        ),
     }
     verdicts += [held(promise, partial(over, problems, check)) for promise, check in checks.items()]
     hostile = partial(_hostile, env, problems, seed, num_hostile)
@@ -97,17 +99,14 @@ def _alone(env: ActingEnv, problem: Problem) -> list[Step]:
         return [seen, *_play(env, state, _actions(env, problem))]
 
 
-def _same_world(env: ActingEnv, problem: Problem) -> Iterator[str]:
-    if _alone(env, problem) != _alone(env, problem):
+def _worlds(env: ActingEnv, problem: Problem) -> Iterator[str]:
+    alone, actions = _alone(env, problem), _actions(env, problem)
+    if _alone(env, problem) != alone:
         yield "the same actions have other results the second time"
-
-
-def _apart(env: ActingEnv, problem: Problem) -> Iterator[str]:
-    alone, actions = _alone(env, problem)[1:], _actions(env, problem)
     with _opened(env, problem) as one, _opened(env, problem) as other:
         taking_turns = zip(_play(env, one, actions), _play(env, other, actions), strict=True)
-        if list(taking_turns) != list(zip(alone, alone, strict=True)):
-            yield "actions in one change what another answers"
+        if list(taking_turns) != list(zip(alone[1:], alone[1:], strict=True)):
+            yield "actions in one state change what another answers"
 
 
 def _forks(env: ActingEnv, problem: Problem) -> Iterator[str]:
@@ -156,34 +155,31 @@ def _grades(env: ActingEnv, problem: Problem) -> Iterator[str]:
                 yield "its solution is graded wrong"
 
 
-def _explained(env: ActingEnv, problem: Problem) -> Iterator[tuple[str, Trajectory, list[Note]]]:
-    """Each level about a trajectory without an action, and about one that stops too soon."""
+def _notes(env: ActingEnv, problem: Problem) -> Iterator[str]:
+    """About a trajectory without an action, and about one that stops too soon."""
+    secrets = _secrets(env, problem)
     for actions in ([], _actions(env, problem)[:-1]):
         with _opened(env, problem) as state:
             trajectory = _trajectory(state, actions, list(_play(env, state, actions)))
             grade = env.grade(problem, trajectory)
         for level in LEVELS if not grade.correct else ():
-            yield level, trajectory, list(env.explain(problem, trajectory, grade, level))
+            notes = env.explain(problem, trajectory, grade, level)
+            text = "\n".join(note.text for note in notes)
+            if any(note.step not in (None, *range(len(trajectory.steps))) for note in notes):
+                yield f"level {level} has a note on a step that was not played"
+            if level == "full" and not text.strip():
+                yield "level full says nothing"
+            for secret in secrets if level != "full" else ():
+                if secret in text:
+                    yield f"level {level} has {secret!r}, an argument of the solution"
 
 
-def _no_leak(env: ActingEnv, problem: Problem) -> Iterator[str]:
-    if not isinstance(env, HasSolution):
-        return
-    values = [str(v) for action in env.solution(problem) for v in action.arguments.values()]
+def _secrets(env: ActingEnv, problem: Problem) -> set[str]:
+    """Arguments of the solution that are not in the prompt."""
+    actions = env.solution(problem) if isinstance(env, HasSolution) else ()
+    values = {str(value) for action in actions for value in action.arguments.values()}
     prompt = env.prompt(problem)
-    secrets = {v for v in values if len(v) >= MIN_SECRET and v not in prompt}
-    for level, _, notes in _explained(env, problem):
-        for secret in secrets if level != "full" else ():
-            if any(secret in note.text for note in notes):
-                yield f"level {level} has {secret!r}, an argument of the solution"
-
-
-def _notes(env: ActingEnv, problem: Problem) -> Iterator[str]:
-    for level, trajectory, notes in _explained(env, problem):
-        if any(note.step not in (None, *range(len(trajectory.steps))) for note in notes):
-            yield f"level {level} has a note on a step that was not played"
-        if level == "full" and not any(note.text.strip() for note in notes):
-            yield "level full says nothing"
+    return {value for value in values if len(value) >= MIN_SECRET and value not in prompt}
 
 
 def _hostile(env: ActingEnv, problems: Sequence[Problem], seed: int, num: int) -> Iterator[str]:
