@@ -52,9 +52,7 @@ def check_acting(env: ActingEnv, seed: int, num_problems: int, num_hostile: int)
     checks: dict[str, Callable[[Problem], Iterator[str]]] = {
         "a problem survives JSON": survives_json,
         "prompts are text, and the same each time": partial(prompts, env),
-        "the same problem and seed open the same world, apart from any other": partial(
-            _worlds, env
-        ),
+        "the same problem and seed open the same world, a new one": partial(_worlds, env),
         "a fork goes on as its state does, and apart from it": partial(_forks, env),
         "observations are texts within limits.observation_tokens": partial(_observations, env),
         "the solution is graded correct, and nothing done wrong": partial(_grades, env),
