@@ -18,7 +18,7 @@ from rltf_verl.envs.workspace.orders import Conventions, draw, hint, house_of
 from rltf_verl.kinds import Within
 from rltf_verl.types import Action, Grade, Note, PlayedStep, Problem, Step, Trajectory
 
-BROKE_RULE = "This step broke a rule of the house."
+BROKE_RULE = "This breaks a rule of the house"
 STRAY = "Nobody ordered this."
 
 
@@ -118,14 +118,11 @@ class Workspace:
         if grade.correct or level == "verdict":
             return [Note(CORRECT if grade.correct else INCORRECT)]
         faults, rule_text = grade.details["faults"], hint(problem.data["rule"])
-        notes = [Note(BROKE_RULE if broke else STRAY, k) for k, broke in faults]
-        if level != "location":
-            notes = [
-                Note(f"{note.text} {rule_text}", note.step) if note.text == BROKE_RULE else note
-                for note in notes
-            ]
-            if grade.details["ruled"] and not any(broke for _, broke in faults):
-                notes.append(Note(rule_text))
+        broke = BROKE_RULE if level == "location" else f"{BROKE_RULE}: {rule_text}"
+        notes = [Note(f"{broke}." if of_rule else STRAY, k) for k, of_rule in faults]
+        untold = grade.details["ruled"] and not any(of_rule for _, of_rule in faults)
+        if untold and level != "location":
+            notes.append(Note(f"House rule: {rule_text}."))
         if grade.details["missing"]:
             notes.append(Note(f"Not done as it should be: {' '.join(grade.details['missing'])}"))
         if level == "full":

@@ -91,8 +91,7 @@ def house_of(number: int, conventions: Conventions) -> tuple[str, Rule]:
 def hint(rule: Rule) -> str:
     """The rule in words, with an example about another record."""
     example = written(rule, EXAMPLE, _GIVEN[rule["kind"]])
-    sentence = _HINTS[rule["kind"]].format(field=rule["field"], example=example)
-    return f"House rule: {sentence}."
+    return _HINTS[rule["kind"]].format(field=rule["field"], example=example)
 
 
 def written(rule: Rule, record: Mapping[str, str], given: str = "") -> str:

@@ -192,7 +192,7 @@ def _hostile(env: ActingEnv, problems: Sequence[Problem], seed: int, num: int) -
                     steps.append(_in_time(env, state, action))
                 except TimeoutError:
                     yield f"{_shown(action)}: longer than limits.step_s={env.limits.step_s:g}"
-                except Exception as error:  # as above
+                except (Exception, SystemExit) as error:  # what it raises is the finding
                     yield f"{_shown(action)}: {type(error).__name__}: {error}"
                 if steps[-1].done:
                     break
