@@ -230,5 +230,7 @@ def test_a_missing_package_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "textarena", None)
     with pytest.raises(ValueError, match=r"pip install 'rltf-verl\[textarena\]'"):
         make_env("textarena")
+    with pytest.raises(ValueError, match=r"rltf\.env\.factory='.*: name it as module:name"):
+        make_env("gym_text", factory="???")
     with pytest.raises(ValueError, match=r"rltf\.env\.game='Mine'"):
         make_env("textarena", game="Mine")
