@@ -6,7 +6,6 @@
 #   recipes/pretrained/pretrained.sh warm_up                          # adds that adapter, or the one that is here
 #   recipes/pretrained/pretrained.sh data                             # the house's problems
 #   recipes/pretrained/pretrained.sh train METHOD [hydra overrides …] # grpo_single, grpo, sd, fm, sd_fm, sft
-#   recipes/pretrained/pretrained.sh study                            # all of it: METHODS, SEEDS, FAMILIES
 #
 # FAMILY (date, entries, reply), SEED (0): of house and problems. OUT (outputs/pretrained): the folder.
 set -euo pipefail
@@ -76,33 +75,8 @@ case "$command" in
             trainer.default_local_dir="$run/checkpoints" hydra.run.dir="$run/hydra" \
             "$@"
         ;;
-    study)
-        seeds="${SEEDS:-0,1,2}"
-        [[ -d "$root/smollm2" ]] || "$0" model
-        for family in ${FAMILIES:-date entries reply}; do
-            export FAMILY="$family"
-            [[ -d "$root/warm_$family" || -d "$here/adapter_$family" \
-                || -d "$root/adapter_$family/3/merged" ]] || "$0" adapter
-            [[ -d "$root/warm_$family" ]] || "$0" warm_up
-            for one in ${seeds//,/ }; do
-                [[ -d "$root/data_${family}_$one" ]] || SEED="$one" "$0" data
-            done
-            arms=()
-            for method in ${METHODS:-grpo grpo_single sd sd_fm fm sft}; do
-                arms+=(--arm "$method=$(words_of "$method" | paste -sd ' ')")
-            done
-            MODEL="$root/warm_$family" rltf seeds --seeds "$seeds" --out "$root/study_$family" \
-                "${arms[@]}" -- --config-dir "$here/config" --config-name pretrained \
-                rltf.env.name="$env" rltf.env.family="$family" "trainer.save_freq=\${trainer.total_training_steps}" \
-                "data.train_files=$root/data_${family}_\${rltf.seed}/train.parquet" \
-                "data.val_files=$root/data_${family}_\${rltf.seed}/test.parquet" "$@"
-            python3 "$here/ability.py" "$root/smollm2" "$root/warm_$family" \
-                "$root/study_$family"/*_seed*/checkpoints/global_step_*/actor/huggingface \
-                --out "$root/study_$family/ability.json"
-        done
-        ;;
     *)
-        sed -n '2,12s/^# \{0,1\}//p' "$0" >&2
+        sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
         exit 2
         ;;
 esac

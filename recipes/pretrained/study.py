@@ -1,11 +1,11 @@
 """Every arm on houses that no setting was chosen on, from two starts; each run once, resumable.
 
-    python recipes/pretrained/study.py tune [--hours 2]     # learning rates, on another house
-    python recipes/pretrained/study.py main [--hours 2]     # the table's runs
-    python recipes/pretrained/study_report.py               # table and picture of what is there
+    python recipes/pretrained/study.py [--hours 2]    # rates on another house, then all runs
+    python recipes/pretrained/study_report.py         # table and picture of what is there
 
 Finished runs are lines of results.jsonl beside this file and are not run again; a run that was cut
 short starts anew. Seeds and houses are outermost, so that a study that is not whole has all arms.
+Dates first, from both starts; then entries and letters, with the arms that sample second answers.
 """
 
 from __future__ import annotations
@@ -22,13 +22,15 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass, fields
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results.jsonl"
 STARTS = ("zero", "mixed")
+FAMILIES = ("date", "entries", "reply")
 HOUSES, SEEDS = (11, 12, 13), (1, 2)
 TUNING_HOUSE, RATES = 20, (2e-5, 1e-4)
 GRPO_ONE = ("rltf/method=grpo_single", "trainer.total_training_steps=16")
@@ -57,6 +59,7 @@ ARMS: dict[str, tuple[str, ...]] = {
     "sd soft floor w=1": (*SD, "rltf.distill.floor=soft", "rltf.distill.weight=1.0", *LONG),
     "sd rejection w=1": ("rltf/method=sd", "rltf.distill.weight=1.0", *LONG),
     "fm": ("rltf/method=fm", *LONG),
+    "fm, feedback shuffled": ("rltf/method=fm", "rltf/feedback=shuffled", *LONG),
     "sd soft floor + fm": (
         "rltf/method=sd_fm",
         *SD[1:],
@@ -72,8 +75,10 @@ ARMS: dict[str, tuple[str, ...]] = {
 }
 """Arm -> overrides of the recipe's config. 64 answers per step, or 32 to 64 with two turns."""
 
+LATER_ARMS = ("grpo n=2", "sft", "sd soft floor", "fm", "sd soft floor + fm")
+"""Of entries and letters, from the start with no right first answer."""
+
 SHARED = (
-    "data.max_response_length=48",
     "actor_rollout_ref.actor.optim.lr_scheduler_type=constant",
     "trainer.logger=[file]",
 )
@@ -84,6 +89,7 @@ SHARED = (
 class Run:
     """One training run of the study."""
 
+    family: str
     arm: str
     start: str
     house: int
@@ -102,17 +108,16 @@ def tuning_runs() -> Iterator[Run]:
     """Each arm at each rate on the mixed start, where all of them can learn."""
     for rate in RATES:
         for arm in ARMS:
-            yield Run(arm, "mixed", TUNING_HOUSE, 0, rate)
+            yield Run("date", arm, "mixed", TUNING_HOUSE, 0, rate)
 
 
 def main_runs() -> Iterator[Run]:
-    """Each arm at its own best rate."""
+    """Each arm at its own best rate, which was chosen on dates."""
     rates = best_rates()
-    for seed in SEEDS:
-        for house in HOUSES:
-            for start in STARTS:
-                for arm in ARMS:
-                    yield Run(arm, start, house, seed, rates[arm])
+    for family in FAMILIES:
+        starts, arms = (STARTS, ARMS) if family == "date" else (STARTS[:1], LATER_ARMS)
+        for seed, house, start, arm in product(SEEDS, HOUSES, starts, arms):
+            yield Run(family, arm, start, house, seed, rates[arm])
 
 
 def best_rates() -> dict[str, float]:
@@ -125,7 +130,7 @@ def best_rates() -> dict[str, float]:
             scores.setdefault(line["arm"], {})[line["rate"]] = mean
     missing = [arm for arm in ARMS if len(scores.get(arm, {})) < len(RATES)]
     if missing:
-        raise SystemExit(f"run `study.py tune` first: no rate yet for {', '.join(missing)}")
+        raise SystemExit(f"no rate yet for {', '.join(missing)}")
     return {arm: max(rates, key=lambda rate: rates[rate]) for arm, rates in scores.items()}
 
 
@@ -137,19 +142,18 @@ class Study:
         self.environment = {
             **os.environ,
             "OUT": str(self.out),
-            "FAMILY": "date",
             "VERL_PLATFORM": "cpu",
             "OMP_NUM_THREADS": "1",
             "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         }
 
-    def model(self, start: str, house: int) -> Path:
+    def model(self, family: str, start: str, house: int) -> Path:
         """The folder of a start's weights; made where it is not there."""
-        warm = self.out / "warm_date"
+        warm = self.out / f"warm_{family}"
         for command, folder in (("model", self.out / "smollm2"), ("warm_up", warm)):
             if not folder.is_dir():
-                self._call([str(HERE / "pretrained.sh"), command])
+                self._call([str(HERE / "pretrained.sh"), command], FAMILY=family)
         if start == "zero":
             return warm
         mixed = self.out / f"mixed_{house}"
@@ -180,11 +184,11 @@ class Study:
         adapter = str(work / "merged" / "lora_adapter")
         self._call([sys.executable, str(HERE / "merge.py"), str(warm), adapter, str(mixed)])
 
-    def data(self, house: int) -> Path:
+    def data(self, family: str, house: int) -> Path:
         """The folder of a house's problems."""
-        folder = self.out / f"data_date_{house}"
+        folder = self.out / f"data_{family}_{house}"
         if not folder.is_dir():
-            self._call([str(HERE / "pretrained.sh"), "data"], SEED=str(house))
+            self._call([str(HERE / "pretrained.sh"), "data"], FAMILY=family, SEED=str(house))
         return folder
 
     def _call(self, command: list[str], **variables: str) -> None:
@@ -192,7 +196,8 @@ class Study:
 
     def train(self, run: Run) -> dict[str, Any]:
         """One run, and its line of results.jsonl."""
-        model, data = self.model(run.start, run.house), self.data(run.house)
+        model = self.model(run.family, run.start, run.house)
+        data = self.data(run.family, run.house)
         name = re.sub(r"\W+", "_", "_".join(map(str, asdict(run).values())))
         folder = self.out / "runs" / name
         shutil.rmtree(folder, ignore_errors=True)
@@ -202,11 +207,12 @@ class Study:
             *("--config-dir", str(HERE / "config"), "--config-name", "pretrained"),
             *ARMS[run.arm],
             *SHARED,
+            f"data.max_response_length={96 if run.family == 'reply' else 48}",
             f"actor_rollout_ref.actor.optim.lr={run.rate}",
             f"rltf.seed={run.seed}",
             f"data.seed={run.seed}",
             f"rltf.env.name={HERE / 'house_style.py'}:HouseStyle",
-            "rltf.env.family=date",
+            f"rltf.env.family={run.family}",
             f"data.train_files={data / 'train.parquet'}",
             f"data.val_files={data / 'test.parquet'}",
             f"trainer.default_local_dir={folder / 'checkpoints'}",
@@ -275,10 +281,10 @@ def curve(folder: Path) -> list[dict[str, Any]]:
 def play(runs: Iterator[Run], out: Path, hours: float) -> None:
     """All runs that have no line yet, until the hours are over."""
     study, end = Study(out), time.monotonic() + 3600 * hours
-    fields = asdict(Run("", "", 0, 0, 0.0)).keys()
-    there = {tuple(line[field] for field in fields) for line in finished()}
+    names = [field.name for field in fields(Run)]
+    there = {tuple(line[name] for name in names) for line in finished()}
     for run in runs:
-        if tuple(asdict(run).values()) in there:
+        if astuple(run) in there:
             continue
         if time.monotonic() > end:
             return
@@ -291,11 +297,15 @@ def play(runs: Iterator[Run], out: Path, hours: float) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("stage", choices=("tune", "main"))
     parser.add_argument("--out", type=Path, default=Path("outputs/study_lm"))
     parser.add_argument("--hours", type=float, default=1000.0, help="start no run after so long")
+    parser.add_argument("--start", type=int, metavar="HOUSE", help="only make its mixed start")
     args = parser.parse_args()
-    play(tuning_runs() if args.stage == "tune" else main_runs(), args.out, args.hours)
+    if args.start is not None:
+        print(Study(args.out).model("date", "mixed", args.start))
+        return
+    # The rates are read from the tuning's lines: `main_runs` starts when those are there.
+    play(chain(tuning_runs(), main_runs()), args.out, args.hours)
 
 
 if __name__ == "__main__":

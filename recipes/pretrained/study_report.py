@@ -11,12 +11,13 @@ import random
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import pairwise
+from functools import partial
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-from study import ARMS, HOUSES, STARTS, finished
+from study import ARMS, FAMILIES, HOUSES, STARTS, finished
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
@@ -58,31 +59,32 @@ def interval(lines: ByHouse, value: Callable[[Line], float]) -> str:
     return f"{mean:.2f} [{low:.2f}, {high:.2f}]"
 
 
-def by_arm(start: str) -> dict[str, dict[int, list[Line]]]:
+def by_arm(family: str, start: str) -> dict[str, dict[int, list[Line]]]:
     """Arm -> house -> its runs from this start, in the order of `ARMS`."""
     arms: dict[str, dict[int, list[Line]]] = {}
     for arm in ARMS:
         houses: dict[int, list[Line]] = defaultdict(list)
         for line in finished():
-            if (line["arm"], line["start"]) == (arm, start) and line["house"] in HOUSES:
+            asked = (line["family"], line["arm"], line["start"]) == (family, arm, start)
+            if asked and line["house"] in HOUSES:
                 houses[line["house"]].append(line)
         if houses:
             arms[arm] = houses
     return arms
 
 
-def table(start: str) -> str:
+def table(family: str, start: str) -> str:
     """Markdown: an arm a line."""
     header = ["arm", "rate", "runs", "at the start", *(f"{b} answers" for b in BUDGETS), "minutes"]
     lines = [f"| {' | '.join(header)} |", "|---|---:|---:|---:|---:|---:|---:|---:|"]
-    for arm, houses in by_arm(start).items():
+    for arm, houses in by_arm(family, start).items():
         runs = [line for of_house in houses.values() for line in of_house]
         cells = [
             arm,
             f"{runs[0]['rate']:g}",
             str(len(runs)),
             f"{statistics.mean(line['curve'][0]['accuracy'] for line in runs):.2f}",
-            *(interval(houses, lambda line, b=b: accuracy_at(line, b)) for b in BUDGETS),
+            *(interval(houses, partial(accuracy_at, amount=budget)) for budget in BUDGETS),
             f"{statistics.mean(line['seconds'] for line in runs) / 60:.1f}",
         ]
         lines.append(f"| {' | '.join(cells)} |")
@@ -90,12 +92,12 @@ def table(start: str) -> str:
 
 
 def draw() -> None:
-    """First answers over answers sampled and over seconds of training, a row per start."""
+    """Dates: first answers over answers sampled and over seconds of training, a row per start."""
     figure, axes = plt.subplots(2, 2, figsize=(12, 8), dpi=110, sharey=True)
-    colors = plt.get_cmap("tab20").colors
+    colors = plt.get_cmap("tab20")
     for row, start in zip(axes, STARTS, strict=True):
-        for arm, houses in by_arm(start).items():
-            color = colors[list(ARMS).index(arm)]
+        for arm, houses in by_arm("date", start).items():
+            color = colors(list(ARMS).index(arm))
             runs = [line for of_house in houses.values() for line in of_house]
             for panel, axis in zip(row, ("answers", "seconds"), strict=True):
                 plot_mean(panel, runs, axis, color, arm)
@@ -119,8 +121,9 @@ def plot_mean(panel: Any, runs: Iterable[Line], axis: str, color: Any, label: st
 
 
 def main() -> None:
-    for start in STARTS:
-        print(f"Start: {start}\n\n{table(start)}\n")
+    for family, start in product(FAMILIES, STARTS):
+        if by_arm(family, start):
+            print(f"{family}, start {start}\n\n{table(family, start)}\n")
     draw()
 
 

@@ -37,7 +37,7 @@ from rltf_verl.adapters.metrics.validation import (
 )
 from rltf_verl.adapters.queue.columns import FACTS, FOR_FORWARD
 from rltf_verl.adapters.queue.step_rows import StepRows
-from rltf_verl.adapters.rollout.agent_worker import warn_of_missing_episodes
+from rltf_verl.adapters.rollout import agent_worker  # may be half loaded: it loads verl, and us
 from rltf_verl.adapters.rollout.judge_actor import JudgeOfTheJob
 from rltf_verl.adapters.rollout.llm_client import OnlyServerClient, ResumingClient
 from rltf_verl.adapters.startup.budget import check_prompt_budget
@@ -157,7 +157,7 @@ class RLTFTrainerMixin(_Trainer):
         try:
             super().fit(agent_loop_manager)
         finally:
-            warn_of_missing_episodes(agent_loop_manager, self.rltf.episode_log.dir)
+            agent_worker.warn_of_missing_episodes(agent_loop_manager, self.rltf.episode_log.dir)
 
     def on_validate_begin(self) -> None:
         """verl's hook; the first after it has made its loggers, in most runs."""
