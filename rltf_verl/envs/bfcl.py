@@ -36,6 +36,8 @@ SOURCES = {
 """Class -> its module and the file of its documentation."""
 PACKAGE = "bfcl_eval.eval_checker.multi_turn_eval.func_source_code"
 TASKS = "BFCL_v4_multi_turn_base.json"
+MOST_DIGITS = 1000
+"""Larger powers and precisions would hold up the whole process."""
 TYPES = {"dict": "object", "float": "number", "tuple": "array", "any": "string"}
 
 
@@ -129,13 +131,16 @@ class Bfcl:
         """Call the method. What it raises is an observation."""
         instance = state.instances.get(self._owners.get(action.tool or "", ""))
         if instance is None:
-            return Step(f"There is no tool {action.tool} in this task.", kind="error")
+            return Step("There is no such tool in this task.", kind="error")
+        arguments = copy.deepcopy(dict(action.arguments))  # post_tweet changes what it gets
+        digits = [arguments.get(name) for name in ("precision", "exponent")]
+        if any(isinstance(number, int) and abs(number) > MOST_DIGITS for number in digits):
+            return Step(f"precision and exponent are at most {MOST_DIGITS}.", kind="error")
         try:
-            arguments = copy.deepcopy(dict(action.arguments))  # post_tweet changes what it gets
             result = getattr(instance, str(action.tool))(**arguments)
+            text = result if isinstance(result, str) else json.dumps(result, default=str)
         except Exception as error:
             return Step(f"{type(error).__name__}: {error}", kind="error")
-        text = result if isinstance(result, str) else json.dumps(result, default=str)
         state.results.append(text)
         failed = isinstance(result, Mapping) and "error" in result
         return Step(text, kind="error" if failed else "ok")
@@ -150,9 +155,9 @@ class Bfcl:
             self.step(wanted, action)
         before, expected, after = (_attributes(state) for state in (start, wanted, made))
         parts = [
-            (f"{key} of {name}", after[name, key] == value)
+            (f"{key} of {name}", after.get((name, key)) == value)
             for (name, key), value in expected.items()
-            if not before[name, key] == value == after[name, key]
+            if not before.get((name, key)) == value == after.get((name, key))
         ]
         for action, result in zip(self.solution(problem), wanted.results, strict=True):
             parts.append((f"the result of {action.tool}", result in made.results))

@@ -66,7 +66,6 @@ class GymText:
     """
 
     name = "gym_text"
-    tools: Sequence[Mapping[str, Any]] = ()
 
     def __init__(
         self,
@@ -82,6 +81,7 @@ class GymText:
         self._factory, self._kwargs = load("rltf.env.factory", factory), dict(kwargs or {})
         self._path, self._correct_from, self._global_random = path, correct_from, global_random
         self.limits = Limits(steps, step_s, steps * step_s, observation_tokens)
+        self.tools = self._tools()
 
     def build(self, seed: int, num_train: int, num_test: int) -> Splits:
         """A seed for each problem, and a row if there is a file; the first ones are the test split.
@@ -178,9 +178,11 @@ class GymText:
 
     def _start(self, made: Any, seed: int, row: Mapping[str, Any]) -> str:
         """The first prompt."""
-        return _text(
-            (made.init(row["prompt"]) if hasattr(made, "init") else made.reset(seed=seed))[0]
-        )
+        is_skyrl = hasattr(made, "init")
+        return _text((made.init(row["prompt"]) if is_skyrl else made.reset(seed=seed))[0])
+
+    def _tools(self) -> Sequence[Mapping[str, Any]]:
+        return ()
 
     def _reward(self, state: Game) -> float:
         return state.reward
@@ -205,37 +207,32 @@ class ToolObject(GymText):
     """The environment `tool_object`: the public methods of an object are the tools, as of TRL's
     `environment_factory`; `reset(**row)` returns the end of the prompt or None, and `get_reward()`
     the score. What a method raises is an observation. Without a file a row is `{"seed": …}`.
-
-    Args:
-        factory: as of `GymText`, as all other options.
-        methods: the tools; null: all public methods but `reset`, `get_reward` and `close`.
+    Options are those of `GymText`.
     """
 
     name = "tool_object"
 
-    def __init__(self, factory: str, methods: Sequence[str] | None = None, **options: Any) -> None:
-        from transformers.utils.chat_template_utils import get_json_schema
-
-        super().__init__(factory, **options)
-        made = self._factory(**self._kwargs)
-        public = [
-            name
-            for name, _ in inspect.getmembers(type(made), inspect.isfunction)
-            if not name.startswith("_") and name not in NO_TOOLS
-        ]
-        self._methods = public if methods is None else list(methods)
-        self.tools = [get_json_schema(getattr(made, name)) for name in self._methods]
-        self.close(Game(made))
-
     def step(self, state: Game, action: Action) -> Step:
         """Call the method."""
-        if action.tool not in self._methods:
-            return Step(f"The tools are {', '.join(self._methods)}.", kind="error")
+        names = [tool["function"]["name"] for tool in self.tools]
+        if action.tool is None or action.tool not in names:
+            return Step(f"The tools are {', '.join(names)}.", kind="error")
         try:
             with self._own_random(state):
                 return Step(_text(_awaited(getattr(state.made, action.tool)(**action.arguments))))
         except Exception as error:  # TRL tells the policy whatever a tool raises
             return Step(f"{type(error).__name__}: {error}", kind="error")
+
+    def _tools(self) -> Sequence[Mapping[str, Any]]:
+        """The methods' schemas, as TRL makes them."""
+        from transformers.utils.chat_template_utils import get_json_schema
+
+        made = self._factory(**self._kwargs)
+        methods = inspect.getmembers(type(made), inspect.isfunction)
+        names = [name for name, _ in methods if name[0] != "_" and name not in NO_TOOLS]
+        schemas = [get_json_schema(getattr(made, name)) for name in names]
+        self.close(Game(made))
+        return schemas
 
     def _start(self, made: Any, seed: int, row: Mapping[str, Any]) -> str:
         row = row or {"seed": seed}

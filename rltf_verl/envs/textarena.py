@@ -74,10 +74,8 @@ class RawGame:
             return self._shown(), 0.0, False, False, {}
         rewards, infos = self._game.close()
         reward = (rewards or {}).get(PLAYER)
-        if not isinstance(
-            reward, float | int
-        ):  # after an invalid move, four games have a text here
-            reward = 0.0
+        # After an invalid move, four games of 0.7.4 have the reason in the reward's place.
+        reward = reward if isinstance(reward, float | int) else 0.0
         reason = str(infos[PLAYER].get("reason", ""))
         return reason, float(reward), True, False, {"feedback": reason}
 

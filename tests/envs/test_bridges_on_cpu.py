@@ -171,7 +171,7 @@ def test_an_object_whose_methods_are_tools(games: str, tmp_path: Path) -> None:
 
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"prompt": "Count.", "wanted": 4}\n')
-    env = make_env("tool_object", factory=f"{games}:Counter", path=str(rows), methods=["add"])
+    env = make_env("tool_object", factory=f"{games}:Counter", path=str(rows))
     problem = env.build(0, 1, 0).train[0]
     assert env.prompt(problem) == "Count. Reach 4."
     assert env.grade(problem, played(env, problem, [call("add", number=4)])).correct
@@ -217,6 +217,11 @@ def test_tasks_of_bfcl() -> None:
     assert kept(env)
     assert {tool["function"]["parameters"]["type"] for tool in env.tools} == {"object"}
     state = env.open(problems[0], 0)
+    for name in ("power", "logarithm"):
+        big = call(name, base=9, value=9, exponent=9**9, precision=9**9)
+        maths: Any = make_env("bfcl", classes=["MathAPI", "GorillaFileSystem"])
+        given = next(p for p in maths.build(0, 20, 0).train if "MathAPI" in p.data["classes"])
+        assert maths.step(maths.open(given, 0), big).observation.endswith("at most 1000.")
     for hostile in ("_load_scenario", "__class__", "eval", "os.getcwd"):
         assert env.step(state, call(hostile)).kind == "error"
     with pytest.raises(ValueError, match=r"rltf\.env\.classes=\['MathAPI'\]: 0 tasks, 1 \+ 0"):

@@ -20,7 +20,7 @@ NOT_IN_YAML = {"reasoning_gym": {"task", "params"}, "binary_matrix": {"n_min", "
 
 NAMES = (
     *("math", "reasoning_gym", "binary_matrix", "reward_function"),
-    *("workspace", "gym_text", "textarena", "bfcl"),
+    *("workspace", "gym_text", "tool_object", "textarena", "bfcl"),
 )
 
 
