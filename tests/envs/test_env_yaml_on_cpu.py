@@ -19,7 +19,7 @@ NOT_IN_YAML = {"reasoning_gym": {"task", "params"}, "binary_matrix": {"n_min", "
 
 
 NAMES = (
-    *("math", "reasoning_gym", "binary_matrix", "reward_function"),
+    *("math", "reasoning_gym", "binary_matrix", "reward_function", "code"),
     *("workspace", "gym_text", "tool_object", "textarena", "bfcl"),
 )
 
