@@ -52,7 +52,9 @@ FLOORS = (
 THIRD_PARTY = {
     "algos": {"torch"},
     "objectives": {"torch"},
-    "envs": {"numpy", "reasoning_gym", "datasets", "math_verify", "sympy"},  # where they are needed
+    "envs": {  # where they are needed
+        *("numpy", "reasoning_gym", "datasets", "math_verify", "sympy", "textarena", "transformers")
+    },
     "prompts": {"jinja2"},
     "judge": {"httpx", "tenacity"},
     "runlog": {"numpy"},
