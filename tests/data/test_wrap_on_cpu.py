@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import datasets
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -15,6 +14,7 @@ from rltf_verl.data.provenance import read_provenance
 from rltf_verl.data.schema import check_parquet, problem_from_row
 from rltf_verl.data.wrap import wrap_parquet
 from rltf_verl.envs import make_env
+from tests.support.verl_rows import write_rows
 
 
 def gsm8k(i: int, **more: Any) -> dict[str, Any]:
@@ -34,14 +34,9 @@ def gsm8k(i: int, **more: Any) -> dict[str, Any]:
     }
 
 
-def write(path: Path, rows: list[dict[str, Any]]) -> Path:
-    pq.write_table(pa.Table.from_pylist(rows), path)
-    return path
-
-
 def test_nothing_that_is_there_changes(tmp_path: Path) -> None:
     rows = [gsm8k(i, difficulty=i / 2, tags=["a", None]) for i in range(5)]
-    source, out = write(tmp_path / "train.parquet", rows), tmp_path / "out" / "train.parquet"
+    source, out = write_rows(tmp_path / "train.parquet", rows), tmp_path / "out" / "train.parquet"
     assert wrap_parquet(source, "math", out) == 5
     check_parquet(out)
     wrapped = pq.read_table(out).to_pylist()
@@ -61,7 +56,7 @@ def test_nothing_that_is_there_changes(tmp_path: Path) -> None:
 
 def test_the_environment_grades_wrapped_rows(tmp_path: Path) -> None:
     out = tmp_path / "out.parquet"
-    wrap_parquet(write(tmp_path / "train.parquet", [gsm8k(i) for i in range(3)]), "math", out)
+    wrap_parquet(write_rows(tmp_path / "train.parquet", [gsm8k(i) for i in range(3)]), "math", out)
     env = make_env("math")
     row = pq.read_table(out).to_pylist()[2]
     problem = problem_from_row(row["extra_info"], row["reward_model"])
@@ -89,7 +84,7 @@ def test_an_index_is_added_where_there_is_none(
     if given[0] == {}:
         rows = [{key: value for key, value in row.items() if key != "extra_info"} for row in rows]
     out = tmp_path / "out.parquet"
-    wrap_parquet(write(tmp_path / "x.parquet", rows), "math", out)
+    wrap_parquet(write_rows(tmp_path / "x.parquet", rows), "math", out)
     wrapped = pq.read_table(out).to_pylist()
     problems = [problem_from_row(row["extra_info"], row["reward_model"]) for row in wrapped]
     if indices is None:
@@ -133,7 +128,7 @@ def test_what_datasets_wrote_of_a_column_stays(tmp_path: Path) -> None:
     ],
 )
 def test_refusals(change: dict, message: str, tmp_path: Path) -> None:
-    source = write(tmp_path / "x.parquet", [gsm8k(0, **change)])
+    source = write_rows(tmp_path / "x.parquet", [gsm8k(0, **change)])
     with pytest.raises(ValueError, match=message):
         wrap_parquet(source, "math", tmp_path / "out.parquet")
     assert not (tmp_path / "out.parquet").exists()
@@ -152,9 +147,9 @@ def test_refusals(change: dict, message: str, tmp_path: Path) -> None:
 def test_files_and_environments_that_cannot_be_used(
     tmp_path: Path, source: str, env: str, message: str
 ) -> None:
-    write(tmp_path / "x.parquet", [gsm8k(0)])
-    write(tmp_path / "out.parquet", [gsm8k(0)])
-    write(tmp_path / "question.parquet", [{"question": "?"}])
+    write_rows(tmp_path / "x.parquet", [gsm8k(0)])
+    write_rows(tmp_path / "out.parquet", [gsm8k(0)])
+    write_rows(tmp_path / "question.parquet", [{"question": "?"}])
     (tmp_path / "text.parquet").write_text("no parquet")
     with pytest.raises(ValueError, match=message):
         wrap_parquet(tmp_path / f"{source}.parquet", env, tmp_path / "out.parquet")

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -113,9 +114,6 @@ def test_one_of_many_takes_a_dead_lock(tmp_path: Path) -> None:
             lock.acquire()
             locked.append(k)
 
-    threads = [threading.Thread(target=start, args=(k,)) for k in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(start, range(8)))
     assert len(locked) == 1

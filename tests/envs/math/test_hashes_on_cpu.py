@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from rltf_verl.envs.math.env import Math
 from rltf_verl.envs.text.boxed import asks_for_hashes, last_hashed
 from rltf_verl.types import Problem
-from tests.support.commands import rltf
+from tests.support.commands import ran
+from tests.support.verl_rows import verl_row, write_rows
 
 GSM8K = 'What is 7 * 9? Let\'s think step by step and output the final answer after "####".'
 BOXED = "What is 7 * 9? Output the final answer within \\boxed{}."
@@ -94,15 +93,7 @@ def test_wrap_says_when_prompts_ask_for_no_form(tmp_path: Path) -> None:
         ("boxed", BOXED, False),
         ("neither", "7 * 9?", True),
     ):
-        row = {
-            "data_source": name,
-            "prompt": [{"role": "user", "content": question}],
-            "ability": "math",
-            "reward_model": {"style": "rule", "ground_truth": "63"},
-            "extra_info": {"index": 0, "split": "train"},
-        }
-        source, out = tmp_path / f"{name}.parquet", tmp_path / f"{name}_wrapped.parquet"
-        pq.write_table(pa.Table.from_pylist([row]), source)
-        done = rltf("data", "wrap", source, "--env", "math", "--out", out)
-        assert done.exit_code == 0, done.output
+        source = write_rows(tmp_path / f"{name}.parquet", [verl_row(question, "63")])
+        out = tmp_path / f"{name}_wrapped.parquet"
+        done = ran("data", "wrap", source, "--env", "math", "--out", out)
         assert ("1 of 1 prompts ask neither for \\boxed{} nor for ####" in done.output) == warned

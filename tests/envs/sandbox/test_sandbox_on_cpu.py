@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
@@ -159,15 +160,10 @@ def test_a_run_has_a_deadline_of_its_own(backend):
 
 
 def test_no_more_run_at_once_than_allowed():
-    box, together, lock, live, most = (
-        sandbox("unsafe_process", LIMITS, 3),
-        threading.Barrier(3),
-        threading.Lock(),
-        0,
-        0,
-    )
+    box, live, most = sandbox("unsafe_process", LIMITS, 3), 0, 0
+    together, lock = threading.Barrier(3), threading.Lock()
 
-    def use():
+    def use(k):
         nonlocal live, most
         with box.start(Program("print(1)")):
             with lock:
@@ -177,11 +173,8 @@ def test_no_more_run_at_once_than_allowed():
             with lock:
                 live -= 1
 
-    threads = [threading.Thread(target=use) for _ in range(9)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(9) as threads:
+        list(threads.map(use, range(9)))
     assert most == 3
 
 

@@ -19,19 +19,15 @@ from transformers.utils import import_utils
 from rltf_verl.tools.models import gguf as gguf_module
 from rltf_verl.tools.models.gguf import _tell_version
 from rltf_verl.tools.models.wheel import WHEELS, fetch
-from tests.support.commands import rltf
+from tests.support.commands import ran, rltf
 from tests.support.engine.tiny_gguf import tiny_gguf
 
 pytest.importorskip("gguf", reason="pip install rltf-verl[model]")
 
 
-def run(*words: object) -> Any:
-    return rltf("model", *words)
-
-
 def refusal(*words: object) -> str:
     """The one line of a command that ends with 1."""
-    result = run(*words)
+    result = rltf("model", *words)
     assert result.exit_code == 1, result.output
     (line,) = [line for line in result.stderr.splitlines() if line.startswith("rltf: ")]
     assert "Traceback" not in result.stderr
@@ -43,8 +39,7 @@ def test_a_file_becomes_a_folder_with_the_end_token_of_its_template(
 ) -> None:
     monkeypatch.setattr(gguf_module, "MOST_NATS", 6.0)  # it was never trained: ln 260
     out = tmp_path / "new" / "model"
-    result = run(tiny_gguf(tmp_path / "m.gguf", start=1), out)
-    assert result.exit_code == 0, result.output
+    result = ran("model", tiny_gguf(tmp_path / "m.gguf", start=1), out)
     assert "end of an answer: <|im_end|> (transformers had read another token)" in result.stdout
     tokenizer = AutoTokenizer.from_pretrained(out)
     model: Any = AutoModelForCausalLM.from_pretrained(out)

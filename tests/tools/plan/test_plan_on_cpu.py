@@ -8,8 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from omegaconf import DictConfig
 from rich.console import Console
@@ -17,8 +15,9 @@ from rich.console import Console
 from rltf_verl.tools.plan.build import make_plan
 from rltf_verl.tools.plan.inputs import inspect_run
 from rltf_verl.tools.report.terminal.plan import show_plan
-from tests.support.commands import rltf
+from tests.support.commands import ran, rltf
 from tests.support.plan_runs import GOOD, GROUPS, rows
+from tests.support.verl_rows import write_rows
 
 JUDGE = (
     "rltf/feedback=judge",
@@ -162,8 +161,7 @@ def test_a_checkpoint_that_the_run_goes_on_from_is_named(
 
 
 def test_a_grader_that_reads_an_answer_without_a_mark_asks_for_none(run: Run, home: Path) -> None:
-    plain = pa.Table.from_pylist(rows(asks="Be brief."))
-    pq.write_table(plain, home / "plain.parquet")
+    write_rows(home / "plain.parquet", rows(asks="Be brief."))
     plan = planned(run("data.train_files=plain.parquet"))
     assert plan["problems"][0]["right"] == {"text": "1", "form": "the answer alone"}
     assert plan["warnings"] == []
@@ -205,13 +203,10 @@ def test_it_writes_nothing(run: Run, home: Path) -> None:
 @pytest.mark.usefixtures("run")
 def test_the_command_takes_the_runs_own_command_line() -> None:
     command = ["plan", "python", "-m", "verl.trainer.main_ppo", "--config-name=rltf"]
-    good = rltf(*command, *GROUPS, *GOOD, "--json", "--problems=1")
-    plan = json.loads(good.stdout)
-    assert good.exit_code == 0
+    plan = json.loads(ran(*command, *GROUPS, *GOOD, "--json", "--problems=1").stdout)
     assert (len(plan["problems"]), plan["run"]["name"]) == (1, "rltf_sd")
     bad = rltf(*command, *GROUPS, *GOOD, "rltf.distill.weight=-1")
-    assert bad.exit_code == 1
-    assert "would be refused for 1 thing" in bad.stdout
+    assert (bad.exit_code, "would be refused for 1 thing" in bad.stdout) == (1, True)
 
 
 MATRIX = ("rltf/env=binary_matrix", "custom_reward_function.path=null")

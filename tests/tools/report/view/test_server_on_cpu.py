@@ -262,8 +262,7 @@ def test_beyond_loopback_only_if_asked(tmp_path):
 
 @pytest.mark.parametrize(("port", "fix"), [(None, "--port"), (70000, "65535")])
 def test_a_port_that_cannot_be_bound_is_one_line(served, tmp_path, port, fix):
-    result = refused("view", tmp_path, "--follow", "--port", port or served[0])
-    assert fix in result
+    assert fix in refused("view", tmp_path, "--follow", "--port", port or served[0])
 
 
 def test_ctrl_c_ends_it_cleanly(tmp_path):
