@@ -34,16 +34,11 @@ async def test_a_group_failed_when_all_are_that_far_and_nobody_is_right():
     assert not await group.failed(1, 5)
 
 
-async def test_the_first_right_answer_settles_it():
-    group = Group(8)
-    group.graded(3, 0, "right", correct=True)
+@pytest.mark.parametrize(("size", "own"), [(8, 3), (1, 0)])
+async def test_the_first_right_answer_settles_it_the_own_one_too(size, own):
+    group = Group(size)
+    group.graded(own, 0, "right", correct=True)
     assert not await asyncio.wait_for(group.failed(0, 3600), 60), "it waits for no other"
-
-
-async def test_the_own_answer_counts():
-    group = Group(1)
-    group.graded(0, 0, "right", correct=True)
-    assert not await group.failed(0, 5)
 
 
 async def test_the_wait_is_bounded_and_who_is_missing_counts_as_wrong():

@@ -18,11 +18,14 @@ from tests.support.feedback_fakes import Scripted, Sums, asked, turn
 CLEAN, LEAKY = "Carry the one.", "Not 41: the answer is 42."
 
 
+SOLUTION = "First multiply six by five which is thirty then add six twice to get the product"
+
+
 class Explained(Sums):
     """Its problems come with a worked solution."""
 
     def worked_solution(self, problem: Problem) -> str:
-        return "First multiply six by five which is thirty then add six twice to get the product"
+        return SOLUTION
 
 
 async def refusal(guard: GuardedProvider, request) -> FeedbackUnavailable:
@@ -42,7 +45,6 @@ async def test_drop_is_unavailable_and_keeps_the_text_for_the_log():
         str(error)
         == "scripted: the leak guard dropped it (answer: 42); rltf.feedback.guard.action=drop"
     )
-    assert error.withheld is not None
     assert (error.withheld.text, error.withheld.leak) == (LEAKY, "answer: 42")
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.withheld) == (str(error), error.withheld)
@@ -57,18 +59,12 @@ async def test_redact_cuts_the_passage_out():
     )
 
 
-@pytest.mark.parametrize("text", ["42", "**42**", "forty-two"])
-async def test_redact_drops_what_would_say_nothing(text):
-    error = await refusal(GuardedProvider(Scripted(text), "redact"), asked())
-    assert error.withheld is not None
+@pytest.mark.parametrize(
+    "text", ["42", "**42**", "forty-two", f"Do it so: {SOLUTION}. The answer is 42."]
+)
+async def test_redact_drops_what_would_say_nothing_or_still_leaks(text):
+    error = await refusal(GuardedProvider(Scripted(text), "redact"), asked(env=Explained()))
     assert error.withheld.text == text
-
-
-async def test_redact_drops_what_still_leaks():
-    copied = Explained().worked_solution(asked().problem)
-    guard = GuardedProvider(Scripted(f"Do it so: {copied}. The answer is 42."), "redact")
-    error = await refusal(guard, asked(env=Explained()))
-    assert error.withheld is not None
 
 
 async def test_regenerate_asks_with_other_seeds_until_it_is_clean():
@@ -78,18 +74,15 @@ async def test_regenerate_asks_with_other_seeds_until_it_is_clean():
     assert len({request.seed for request in inner.requests}) == 3
 
 
-async def test_regenerate_is_bounded():
-    inner = Scripted(LEAKY)
+@pytest.mark.parametrize(
+    ("texts", "num_asked", "cause"),
+    [([LEAKY], 4, "dropped it"), ([LEAKY, None], 2, "nobody there")],
+)
+async def test_regenerate_is_bounded_and_a_failure_still_counts_the_leak(texts, num_asked, cause):
+    inner = Scripted(*texts)
     error = await refusal(GuardedProvider(inner, "regenerate", regenerations=3), asked())
-    assert len(inner.requests) == 4
-    assert error.withheld is not None
-
-
-async def test_a_failure_while_asking_again_still_counts_the_leak():
-    error = await refusal(GuardedProvider(Scripted(LEAKY, None), "regenerate"), asked())
-    assert str(error) == "scripted: nobody there"
-    assert error.withheld is not None
-    assert error.withheld.leak == "answer: 42"
+    assert (len(inner.requests), error.withheld.leak) == (num_asked, "answer: 42")
+    assert cause in str(error)
 
 
 async def test_warn_lets_it_pass_and_says_so_once(caplog):
@@ -130,7 +123,6 @@ async def test_an_additional_check_sees_what_rules_do_not():
     inner = Scripted("Count the days of six weeks.", CLEAN, LEAKY)
     guard = GuardedProvider(inner, also=check)
     error = await refusal(guard, asked())
-    assert error.withheld is not None
     assert error.withheld.leak == "judged: Count the days of six weeks."
     assert (await guard.feedback(asked())).leak == ""
     await refusal(guard, asked())
@@ -157,10 +149,9 @@ def kinds(text: str, settings: GuardSettings | None = None, env=None) -> set[str
 
 
 def test_a_copy_of_the_worked_solution_is_a_leak_and_a_phrase_of_it_is_none():
-    whole = Explained().worked_solution(asked().problem)
-    assert kinds(f"Look: {whole.upper()}!", env=Explained()) == {"solution"}
+    assert kinds(f"Look: {SOLUTION.upper()}!", env=Explained()) == {"solution"}
     assert kinds("First multiply six by five which is nice.", env=Explained()) == set()
-    assert kinds(whole, GuardSettings(overlap=1.0), Explained()) == set(), "1 allows all of it"
+    assert kinds(SOLUTION, GuardSettings(overlap=1.0), Explained()) == set(), "1 allows all of it"
 
 
 def test_a_grader_that_breaks_on_a_passage_has_not_accepted_it():
@@ -177,7 +168,6 @@ async def test_redact_looks_again_at_what_is_left():
 
     error = await refusal(GuardedProvider(Scripted(LEAKY), "redact", also=check), asked())
     assert seen == [f"Not 41: the answer is {GAP}."]
-    assert error.withheld is not None
     assert error.withheld.text == LEAKY
 
 
