@@ -15,7 +15,6 @@ from rltf_verl.config import (
     CritiqueConfig,
     DistillConfig,
     EpisodeConfig,
-    FeedbackConfig,
     FeedbackModelingConfig,
     ImitateConfig,
     MentionsConfig,
@@ -30,40 +29,6 @@ MINIMAL = {"env": {"name": "binary_matrix"}, "feedback": {"provider": "verifier"
 
 def read(**block):
     return RLTFConfig.from_mapping({**MINIMAL, **block})
-
-
-def test_an_almost_empty_block_has_the_papers_defaults():
-    config = read()
-    assert (config.gamma, config.updates_per_batch) == (0.1, 1)
-    assert config.reward == RewardConfig(
-        format_coef=0.1, intermediate=True, turn_decay=1.0, repetition_coef=0.0
-    )
-    assert config.episode == EpisodeConfig(
-        horizon=2,
-        context="fresh",
-        stop_when_solved_train=True,
-        stop_when_solved_val=False,
-        revise=None,
-        quote="answer",
-        branch_turn=None,
-        pair_sessions=False,
-    )
-    assert config.attempt == AttemptConfig(weight=1.0, estimator="group_mean", norm_by_std=False)
-    assert (config.critique, config.critique.enabled) == (CritiqueConfig(weight=1.0), True)
-    assert (config.feedback_modeling.form, config.imitate.source, config.mentions.action) == (
-        "rows",
-        "revised",
-        "keep",
-    )
-    assert config.feedback == FeedbackConfig(NamedOptions("verifier"), "stop_session")
-    assert (config.distill.baseline, config.distill.reference, config.distill.log_prob_floor) == (
-        "first_turn",
-        "current",
-        -5.0,
-    )
-    assert not config.distill.enabled
-    assert not config.feedback_modeling.enabled
-    assert not config.imitate.enabled
 
 
 def test_every_block_is_read():

@@ -71,8 +71,7 @@ def test_a_build_that_is_killed_leaves_no_mixture_and_the_next_one_cleans_up(tmp
         if done.returncode == 0:
             break
         assert done.returncode == -signal.SIGKILL
-    assert seen[0] == [1, 1]
-    assert seen[-1] == [2, 2]
+    assert (seen[0], seen[-1]) == ([1, 1], [2, 2])
     assert len(seen) > 3
 
 

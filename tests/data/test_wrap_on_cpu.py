@@ -109,8 +109,7 @@ def test_what_datasets_wrote_of_a_column_stays(tmp_path: Path) -> None:
         "parquet", data_files=str(out), cache_dir=str(tmp_path / "cache"), split="train"
     )
     assert read.features["images"] == datasets.Sequence(datasets.Image()), "as verl reads it"
-    assert read[0]["agent_name"] == "rltf"
-    assert read[1]["extra_info"]["env"] == "math"
+    assert (read[0]["agent_name"], read[1]["extra_info"]["env"]) == ("rltf", "math")
 
 
 @pytest.mark.parametrize(

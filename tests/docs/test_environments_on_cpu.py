@@ -39,8 +39,7 @@ def test_every_environment_has_an_example(monkeypatch: pytest.MonkeyPatch) -> No
     )
     for command in others:
         monkeypatch.chdir(ROOT)
-        result = ran("env", "show", *shlex.split(command))
-        assert "The first prompt:" in result.stdout
+        assert "The first prompt:" in ran("env", "show", *shlex.split(command)).stdout
     named = {command.split()[0] for command in others}
     assert shown | named == set(env_names()) - {"reward_function"}, "which makes no problems"
 

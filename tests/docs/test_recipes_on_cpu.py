@@ -84,5 +84,4 @@ def config_of(command: str):
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_of_the_page(command: str) -> None:
-    rltf = check_config(config_of(command))
-    assert rltf.distill.enabled
+    assert check_config(config_of(command)).distill.enabled

@@ -35,9 +35,7 @@ def only(golden, *names):
 
 
 def run(tmp_path, data):
-    path = tmp_path / "cases.json"
-    path.write_text(json.dumps(data))
-    return run_parity(path)
+    return run_parity(write(tmp_path / "cases.json", data))
 
 
 @pytest.mark.parametrize(

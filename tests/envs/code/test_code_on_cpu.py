@@ -366,14 +366,15 @@ PRINTED = [  # printed, expected, same
 ]
 
 
-@pytest.mark.parametrize(("printed", "expected", "same"), PRINTED)
-def test_printed_text(printed, expected, same):
-    assert same_text(printed, expected, 1e-6) is same
+EXACT = [("0.50", "0.5", True), ("0.5000001", "0.5", False)]
 
 
-def test_without_a_tolerance_the_value_decides():
-    assert same_text("0.50", "0.5", 0)
-    assert not same_text("0.5000001", "0.5", 0)
+@pytest.mark.parametrize(
+    ("printed", "expected", "same", "tolerance"),
+    [*((*row, 1e-6) for row in PRINTED), *((*row, 0) for row in EXACT)],
+)
+def test_printed_text(printed, expected, same, tolerance):
+    assert same_text(printed, expected, tolerance) is same
 
 
 VALUES = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,63 +26,42 @@ def test_extract_boxed_is_the_release_s(case: dict) -> None:
         assert extract_boxed(case["text"]) == case["value"]
 
 
-def test_extract_boxed_bare_word() -> None:
-    assert extract_boxed("so \\boxed 42.") == "42"
-
-
-@pytest.mark.parametrize(
-    ("text", "inside"),
-    [
-        ("none", None),
-        ("}{ \\boxed{1}", "1"),
-        ("\\boxed{1} then \\boxed {a{b}c} }", "a{b}c"),
-        ("\\boxed{cut off", "cut off"),
-        ("\\boxed{}", ""),
-        ("\\boxed{1}, which is within \\boxed{ }", "1"),
-        ("\\boxed{1} or \\boxed{", ""),
-    ],
-)
-def test_last_box(text: str, inside: str | None) -> None:
-    assert last_box(text) == inside
-
-
 GSM8K = 'What is 7 * 9? Let\'s think step by step and output the final answer after "####".'
 BOXED = "What is 7 * 9? Output the final answer within \\boxed{}."
+READ = [
+    (extract_boxed, "so \\boxed 42.", "42"),
+    (last_box, "none", None),
+    (last_box, "}{ \\boxed{1}", "1"),
+    (last_box, "\\boxed{1} then \\boxed {a{b}c} }", "a{b}c"),
+    (last_box, "\\boxed{cut off", "cut off"),
+    (last_box, "\\boxed{}", ""),
+    (last_box, "\\boxed{1}, which is within \\boxed{ }", "1"),
+    (last_box, "\\boxed{1} or \\boxed{", ""),
+    (asks_for_hashes, GSM8K, True),
+    (asks_for_hashes, "7 * 9?\nEnd with\n#### <answer>", True),
+    (asks_for_hashes, "7 * 9?\n####", True),
+    (asks_for_hashes, "7 * 9?\n#### answer", True),
+    (asks_for_hashes, BOXED, False),
+    (asks_for_hashes, "7 * 9?", False),
+    (asks_for_hashes, "#### Problem 3\n7 * 9?", False),
+    (asks_for_hashes, "##### x\n7 * 9?", False),
+    (asks_for_hashes, f"{GSM8K} Or in \\boxed{{}}.", False),
+    (last_hashed, "#### 63", "63"),
+    (last_hashed, "####63.", "63"),
+    (last_hashed, "#### 1\n#### 63\n", "63"),
+    (last_hashed, "so #### **63**", "63"),
+    (last_hashed, "63", None),
+    (last_hashed, "####", None),
+    (last_hashed, "##### 63", None),
+    (last_hashed, "#" * 100_000, None),
+]
 
 
-@pytest.mark.parametrize(
-    ("question", "asks"),
-    [
-        (GSM8K, True),
-        ("7 * 9?\nEnd with\n#### <answer>", True),
-        ("7 * 9?\n####", True),
-        ("7 * 9?\n#### answer", True),
-        (BOXED, False),
-        ("7 * 9?", False),
-        ("#### Problem 3\n7 * 9?", False),
-        ("##### x\n7 * 9?", False),
-        (f"{GSM8K} Or in \\boxed{{}}.", False),
-    ],
-)
-def test_what_a_prompt_asks_for(question: str, asks: bool) -> None:
-    assert asks_for_hashes(question) == asks
-
-
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("#### 63", "63"),
-        ("####63.", "63"),
-        ("#### 1\n#### 63\n", "63"),
-        ("so #### **63**", "63"),
-        ("63", None),
-        ("####", None),
-        ("##### 63", None),
-        ("#" * 100_000, None),
-    ],
-)
-def test_what_stands_behind_the_last_one(text: str, answer: str | None) -> None:
-    assert last_hashed(text) == answer
+@pytest.mark.parametrize(("read", "text", "expected"), READ)
+def test_what_a_text_holds_or_a_prompt_asks_for(
+    read: Callable[[str], object], text: str, expected: object
+) -> None:
+    assert read(text) == expected
 
 
 def problem(question: str) -> Problem:

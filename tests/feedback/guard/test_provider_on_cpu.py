@@ -40,11 +40,6 @@ async def refusal(guard: GuardedProvider, request) -> FeedbackUnavailable:
     return refused.value
 
 
-async def test_a_clean_text_passes_with_an_empty_verdict():
-    said = await GuardedProvider(Scripted(CLEAN)).feedback(asked())
-    assert (said.text, said.leak, said.original) == (CLEAN, "", None)
-
-
 async def test_drop_is_unavailable_and_keeps_the_text_for_the_log():
     error = await refusal(GuardedProvider(Scripted(LEAKY)), asked())
     assert (
@@ -56,13 +51,16 @@ async def test_drop_is_unavailable_and_keeps_the_text_for_the_log():
     assert (str(again), again.withheld) == (str(error), error.withheld)
 
 
-async def test_redact_cuts_the_passage_out():
-    said = await GuardedProvider(Scripted(LEAKY), "redact").feedback(asked())
-    assert (said.text, said.original, said.leak) == (
-        f"Not 41: the answer is {GAP}.",
-        LEAKY,
-        "answer: 42",
-    )
+@pytest.mark.parametrize(
+    ("action", "text", "passed"),
+    [
+        ("drop", CLEAN, (CLEAN, "", None)),
+        ("redact", LEAKY, (f"Not 41: the answer is {GAP}.", "answer: 42", LEAKY)),
+    ],
+)
+async def test_a_clean_text_passes_and_redact_cuts_the_passage_out(action, text, passed):
+    feedback = await GuardedProvider(Scripted(text), action).feedback(asked())
+    assert (feedback.text, feedback.leak, feedback.original) == passed
 
 
 @pytest.mark.parametrize(

@@ -359,8 +359,7 @@ def test_the_config_of_a_run(server: JudgeServer, data: Path, tmp_path: Path) ->
 def test_what_a_user_can_fix_is_one_line(
     server: JudgeServer, data: Path, tmp_path: Path, words, fix
 ) -> None:
-    result = evaluated(server, data, tmp_path, *words)
-    assert fix in refusal_of(result)
+    assert fix in refusal_of(evaluated(server, data, tmp_path, *words))
     assert not server.bodies
     assert not tmp_path.joinpath("evaluation.json").exists(), (
         "the mended command may use the folder"

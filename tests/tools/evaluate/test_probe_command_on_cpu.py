@@ -340,6 +340,5 @@ def test_the_log_of_a_run(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_user_can_fix_is_one_line(server, judge, data, words, fix) -> None:
-    result = probed(server, judge, data, *words)
-    assert fix in refusal_of(result)
+    assert fix in refusal_of(probed(server, judge, data, *words))
     assert not server.bodies

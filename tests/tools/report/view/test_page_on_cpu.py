@@ -69,8 +69,7 @@ def test_everything_but_the_fields_of_the_environment_is_in_it(tmp_path):
         for record in logged
     ]
     assert list(blocks.values()) == [shown]
-    assert index["title"] == "a title"
-    assert index["runs"][0]["step"] == [1] * len(logged)
+    assert (index["title"], index["runs"][0]["step"]) == ("a title", [1] * len(logged))
 
 
 def test_blocks_start_at_their_first_episode(tmp_path):
