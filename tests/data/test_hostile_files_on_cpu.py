@@ -126,15 +126,15 @@ BROKEN = {
 def test_a_broken_line_is_named(content, tmp_path):
     path = tmp_path / "x.jsonl"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=BROKEN[content]):
-        check_json(path)
-    with pytest.raises(ValueError, match=BROKEN[content]):
-        next(read_rows("rltf.env.path", str(path)))
-    with pytest.raises(ValueError, match=BROKEN[content]):
-        next(load_rows("rltf.env.path", str(path)))
     source, file = find_source("rltf.env.source", str(path), SOURCES, ("question", "answer"))
-    with pytest.raises(ValueError, match=BROKEN[content]):
-        next(read_items("rltf.env.source", str(path), source, file, None))
+    for read in (
+        lambda: check_json(path),
+        lambda: next(read_rows("rltf.env.path", str(path))),
+        lambda: next(load_rows("rltf.env.path", str(path))),
+        lambda: next(read_items("rltf.env.source", str(path), source, file, None)),
+    ):
+        with pytest.raises(ValueError, match=BROKEN[content]):
+            read()
 
 
 @pytest.mark.parametrize("field", ["question", "answer"])
