@@ -109,7 +109,6 @@ def test_other_keys_of_env_and_feedback_are_the_components_own_options():
 
 def test_a_list_is_a_ramp():
     assert read(distill={"weight": [0, 0.1]}).distill.weight == (0, 0.1)
-    assert read(distill={"weight": [0, 0.1]}).distill.enabled
     assert read(distill={"weight": 0.1}).distill.weight == 0.1
 
 

@@ -135,7 +135,6 @@ def holder(folder: Path) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert process.stdout is not None
     assert process.stdout.readline() == "locked\n"
     return process
 
