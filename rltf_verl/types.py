@@ -249,6 +249,8 @@ class TeacherPrompt:
     ids: tuple[int, ...]
     text: str
     """Its last message."""
+    against: tuple[tuple[int, ...], ...] = ()
+    """The prompts of its contrast (`rltf.teacher.against`)."""
     of_steps: tuple[tuple[int, ...] | None, ...] = ()
     """Ids of each step's own prompt, None: it has no teacher; empty: `ids` are before all steps."""
 
@@ -351,6 +353,8 @@ class TeacherSpan:
     end: int
     """One past the last."""
     prompt_ids: tuple[int, ...]
+    against: tuple[tuple[int, ...], ...] = ()
+    """Prompts that the teacher is contrasted with."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,9 +113,10 @@ async def test_no_text_of_an_own_provider_has_a_secret_of_the_environment(monkey
 
 
 @pytest.mark.parametrize("error", [SystemExit(2), RecursionError(), asyncio.CancelledError()])
-async def test_whatever_a_provider_raises_costs_its_feedback_and_no_more(
+async def test_whatever_a_provider_raises_or_returns_costs_its_feedback_and_no_more(
     error: BaseException,
 ) -> None:
+    assert (await failure(lambda: returns(None))).cause == "it returned NoneType, not a Feedback"
     if isinstance(error, asyncio.CancelledError) and sys.version_info < (3, 11):
         pytest.skip("Python 3.10 does not say whose end it is")
     assert type(error).__name__ in (await failure(lambda: raises(error))).cause
@@ -127,11 +128,6 @@ async def test_an_episode_that_is_ended_ends() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-
-
-async def test_a_provider_that_returns_none_has_no_feedback() -> None:
-    error = await failure(lambda: returns(None))
-    assert error.cause == "it returned NoneType, not a Feedback"
 
 
 def test_no_line_of_a_log_holds_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

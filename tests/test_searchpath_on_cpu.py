@@ -8,14 +8,9 @@ import pytest
 import verl  # noqa: F401  # registers the search path with Hydra
 from hydra import compose, initialize_config_module
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig
 
 from rltf_verl import searchpath
-
-
-def composed(name: str, *overrides: str) -> DictConfig:
-    with initialize_config_module("verl.trainer.config", version_base=None):
-        return compose(name, list(overrides))
+from tests.support.configs import composed
 
 
 def test_every_choice_that_is_named_exists() -> None:

@@ -42,6 +42,9 @@ def solved_share(episodes: EpisodeBatch) -> torch.Tensor:
     return (sums[0] / sums[1].clamp(min=1))[cell]
 
 
+FLAT = 1e-6
+"""An advantage up to this size is the rounding of one that is 0."""
+
 Gate = Callable[[Evidence, float], tuple[torch.Tensor, torch.Tensor]]
 """(evidence, scale) -> ([M] factor of the advantage, [M] weight of the teacher)."""
 
@@ -66,11 +69,12 @@ def route(evidence: Evidence, scale: float) -> tuple[torch.Tensor, torch.Tensor]
 
 def variance(evidence: Evidence, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
     """SC-SDPO (arXiv 2605.27765): weight = √(p̂ (1 − p̂)), the scale that a normalised group
-    advantage has; problems that are always or never solved teach nothing. Shapes as `route`.
+    advantage has, over its mean, so that the batch weighs as much as without; problems that are
+    always or never solved teach nothing. Shapes as `route`.
     """
-    return torch.ones_like(evidence.gap), (evidence.solved * (1 - evidence.solved)).sqrt().to(
-        evidence.gap.dtype
-    )
+    weight = (evidence.solved * (1 - evidence.solved)).sqrt().to(evidence.gap.dtype)
+    mean = weight.mean()
+    return torch.ones_like(weight), weight / torch.where(mean > 0, mean, 1.0)
 
 
 def magnitude(evidence: Evidence, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
@@ -89,6 +93,31 @@ def magnitude(evidence: Evidence, scale: float) -> tuple[torch.Tensor, torch.Ten
     return factor.clamp(1 - scale, 1 + scale), torch.zeros_like(factor)
 
 
+def residual(
+    evidence: Evidence, scale: float, width: float = 0.02, threshold: float = 0.02
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """RLCSD (arXiv 2606.11709): a bounded term is added to the advantage, which keeps its sign.
+
+        r = λ tanh(Δ_t / τ), or 0 where |r| ≤ δ
+        A' = max(A + r, 0) for A > 0, min(A + r, 0) for A < 0:  factor = A' / A = max(1 + r / A, 0)
+        weight = 0
+
+    Args:
+        evidence: of the tokens; Δ_t is a contrast in the paper (`rltf.teacher.against`).
+        scale: λ.
+        width: τ, nats.
+        threshold: δ.
+
+    Returns:
+        [M] factor and [M] weight.
+    """
+    added = scale * (evidence.gap / width).tanh()
+    added = torch.where(added.abs() > threshold, added, 0.0)
+    flat = evidence.advantage.abs() <= FLAT
+    factor = 1 + torch.where(flat, 0.0, added / torch.where(flat, 1.0, evidence.advantage))
+    return factor.clamp(min=0), torch.zeros_like(factor)
+
+
 def sigmoid(evidence: Evidence, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
     """SDAR (arXiv 2605.15155): weight = σ(β Δ_t); what the teacher endorses counts, what it rejects
     fades. `scale` is β; shapes as `route`.
@@ -100,6 +129,7 @@ GATES: dict[str, tuple[Gate, float]] = {
     "route": (route, 0.0),
     "variance": (variance, 0.0),
     "magnitude": (magnitude, 0.2),
+    "residual": (residual, 0.5),  # with its width and threshold: objectives.teacher
     "sigmoid": (sigmoid, 1.0),
 }
 """Name -> equation and its usual scale."""

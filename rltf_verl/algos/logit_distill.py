@@ -239,6 +239,24 @@ def clipped_ratio(student: torch.Tensor, sampled: torch.Tensor, clip: float) -> 
     return (student - sampled).detach().clamp(max=20.0).exp().clamp(max=clip)
 
 
+def soft_clip(gap: torch.Tensor, most: float = 10.0) -> torch.Tensor:
+    """c tanh(Δ / c): as it is where it is small, and never above c (Purified OPSD, arXiv
+    2607.02234, section 3.2).
+
+    Args:
+        gap: [M] nats.
+        most: c, nats.
+
+    Returns:
+        [M].
+
+    Example:
+        >>> soft_clip(torch.tensor([0.5, -1000.0]))
+        tensor([  0.4996, -10.0000])
+    """
+    return most * (gap / most).tanh()
+
+
 def entropy_weight(entropy: torch.Tensor, decay: float) -> torch.Tensor:
     """e^{−β H_t} / mean_s e^{−β H_s}: tokens where the teacher is unsure count less, and all
     together as much as before (SRPO, arXiv 2604.02288, section 3.2).

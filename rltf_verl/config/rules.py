@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from rltf_verl.config.objectives import Scheduled, Shareable
-from rltf_verl.config.teacher import LogitDistillConfig, TeacherConfig
+from rltf_verl.config.teacher import SCALING_GATES, LogitDistillConfig, TeacherConfig
 from rltf_verl.findings import Finding, Rule, findings
 from rltf_verl.texts import counted
 
@@ -139,6 +139,38 @@ REFUSED: tuple[Rule[RLTFConfig], ...] = (
         for key, default in (("kind", "policy"), ("gate", "none"))
     ),
     Rule(
+        "rltf.teacher.against",
+        lambda c: (
+            c.teaches
+            and c.teacher.against is not None
+            and c.logit_distill.divergence != "sampled_token"
+        ),
+        "a contrast is one of log-probs of the sampled tokens",
+        "set rltf.logit_distill.divergence=sampled_token, or against to null",
+    ),
+    Rule(
+        "rltf.teacher.against",
+        lambda c: c.teacher.against == "wrong_sibling" and "sibling" not in c.teacher.sources,
+        "a wrong sibling stands in place of a right one, which this teacher does not read",
+        "set rltf.teacher.reads=sibling, or against to other_problem",
+    ),
+    Rule(
+        "rltf.teacher.against",
+        lambda c: (
+            c.teacher.against == "reference_only"
+            and c.teacher.turns != "first"
+            and c.episode.horizon > 1
+        ),
+        "later prompts quote the question, so they cannot do without it",
+        "set rltf.teacher.turns=first, or against to other_problem",
+    ),
+    Rule(
+        "rltf.teacher.shuffled",
+        lambda c: c.teacher.shuffled and c.teacher.against is not None,
+        "the control of a contrast is rltf.teacher.against=other_problem",
+        "set one of the two",
+    ),
+    Rule(
         "rltf.logit_distill.term_clip",
         lambda c: (
             c.logit_distill.term_clip is not None and c.logit_distill.divergence == "sampled_token"
@@ -148,8 +180,8 @@ REFUSED: tuple[Rule[RLTFConfig], ...] = (
     ),
     Rule(
         "rltf.logit_distill.weight",
-        lambda c: c.teaches and c.teacher.gate == "magnitude" and max(c.logit_distill.ramp) > 1,
-        "with rltf.teacher.gate=magnitude it is how far the teacher scales the advantages",
+        lambda c: c.teaches and c.teacher.gate in SCALING_GATES and max(c.logit_distill.ramp) > 1,
+        "with rltf.teacher.gate={rltf.teacher.gate} it is how far advantages are scaled",
         "set it to at most 1",
     ),
     Rule(
@@ -213,7 +245,25 @@ UNREAD: tuple[Rule[RLTFConfig], ...] = (
     _unread(
         "teacher.gate_scale",
         lambda c: c.teaches and c.teacher.gate in ("none", "route", "variance"),
-        "set rltf.teacher.gate to magnitude, sigmoid or your own, or leave it out",
+        "set rltf.teacher.gate to magnitude, residual, sigmoid or your own, or leave it out",
+    ),
+    *(
+        _unread(
+            f"teacher.{key}",
+            lambda c: c.teaches and c.teacher.gate != "residual",
+            "set rltf.teacher.gate to residual, or leave it out",
+        )
+        for key in ("gate_width", "gate_threshold")
+    ),
+    _unread(
+        "teacher.against_n",
+        lambda c: c.teaches and c.teacher.against in (None, "reference_only"),
+        "set rltf.teacher.against to wrong_sibling or other_problem, or leave it out",
+    ),
+    _unread(
+        "teacher.sibling",
+        lambda c: c.teaches and "sibling" not in c.teacher.sources,
+        "set rltf.teacher.reads to sibling, or leave it out",
     ),
     _unread(
         "logit_distill.beta",

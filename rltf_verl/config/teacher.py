@@ -10,8 +10,11 @@ from typing import Annotated, Literal, get_args
 from rltf_verl.config.objectives import ByClass, Scheduled, or_own
 from rltf_verl.kinds import Within
 
-GateName = Literal["none", "route", "variance", "magnitude", "sigmoid"]
+GateName = Literal["none", "route", "variance", "magnitude", "residual", "sigmoid"]
 """What verdict and teacher make of each other; see `algos.gate`."""
+
+SCALING_GATES = ("magnitude", "residual")
+"""Gates that change advantages and train nothing themselves."""
 
 
 DivergenceName = Literal["forward_kl", "reverse_kl", "jsd", "sampled_token"]
@@ -75,6 +78,18 @@ class TeacherConfig:
     teacher of a step reads the notes on it and on the whole, and other steps have no teacher
     (HinT-SD).
     """
+    sibling: Literal["any", "shortest"] = "any"
+    """Which right answer `sibling` is: one by the seed, or the shortest (SSOPD)."""
+    against: Literal["wrong_sibling", "other_problem", "reference_only"] | None = None
+    """What the teacher is contrasted with, the same template with another text in it: the wrong
+    answers of siblings (RLCSD), what it would read of other problems, or what it reads without the
+    question (Purified OPSD). Its gap is then log p(y_t) − log of the mean p'(y_t) over these. An
+    attempt without a contrast has no teacher."""
+    against_n: Annotated[int, Within(1, 4)] = 4
+    """Most texts of the contrast; each is one more row of the teacher's forward pass."""
+    shuffled: bool = False
+    """Control: the teacher reads what belongs to another problem, in the same template. What is
+    learned then does not come from the content."""
     turns: Literal["first", "all", "last"] = "first"
     """Which attempts of an episode have a teacher."""
     right: bool = False
@@ -85,11 +100,22 @@ class TeacherConfig:
     gate: Annotated[str, or_own(GateName)] = "none"
     """What verdict and teacher make of each other: route (SRPO: right answers keep their advantage,
     wrong ones with a teacher have the teacher only), variance (SC-SDPO: the teacher weighs
-    √(p(1 − p)) of the group's share p of right answers), magnitude (RLSD: no teacher's loss;
-    advantages times clip(e^{sign(A) gap}, 1 ± ε), faded in by rltf.logit_distill.weight), sigmoid
-    (SDAR: it weighs σ(β gap)), or your own `./mine.py:function`. gap: log p(y_t) − log q(y_t)."""
+    √(p(1 − p)) of the group's share p of right answers, over its mean in the batch), magnitude
+    (RLSD: no teacher's loss; advantages times clip(e^{sign(A) gap}, 1 ± ε), faded in by
+    rltf.logit_distill.weight), residual (RLCSD: no teacher's loss; λ tanh(gap / τ) is added to
+    advantages, which keep their sign, faded in likewise), sigmoid (SDAR: it weighs σ(β gap)), or
+    your own `./mine.py:function`. gap: log p(y_t) − log q(y_t), or the contrast."""
     gate_scale: Annotated[float, Within(above=0)] | None = None
-    """ε of magnitude (null: 0.2) or β of sigmoid (null: 1)."""
+    """ε of magnitude (null: 0.2), λ of residual (null: 0.5) or β of sigmoid (null: 1)."""
+    gate_width: Annotated[float, Within(above=0)] = 0.02
+    """τ of residual, nats: gaps well above it all count alike."""
+    gate_threshold: Annotated[float, Within(0)] = 0.02
+    """A residual of at most that size counts as 0."""
+
+    @property
+    def reads_other_problems(self) -> bool:
+        """Whether its prompts hold texts of other problems."""
+        return self.shuffled or self.against == "other_problem"
 
     @property
     def sources(self) -> tuple[Source, ...]:

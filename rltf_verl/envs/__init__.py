@@ -10,12 +10,17 @@ from rltf_verl.envs.base import Env
 from rltf_verl.registry import UnknownOptionError, construct
 
 _ENVS = {
+    "bfcl": "rltf_verl.envs.bfcl:Bfcl",
     "binary_matrix": "rltf_verl.envs.binary_matrix:BinaryMatrix",
+    "gym_text": "rltf_verl.envs.gym_text:GymText",
     "knights_knaves": "rltf_verl.envs.knights_knaves:KnightsKnaves",
     "math": "rltf_verl.envs.math:Math",
     "reasoning_gym": "rltf_verl.envs.reasoning_gym:ReasoningGym",
     "reward_function": "rltf_verl.envs.reward_function:RewardFunction",
     "shortest_path": "rltf_verl.envs.shortest_path:ShortestPath",
+    "textarena": "rltf_verl.envs.textarena:TextArena",
+    "tool_object": "rltf_verl.envs.gym_text:ToolObject",
+    "workspace": "rltf_verl.envs.workspace:Workspace",
     "writing": "rltf_verl.envs.writing:Writing",
     "code": "rltf_verl.envs.code:Code",
 }

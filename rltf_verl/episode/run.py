@@ -20,7 +20,7 @@ from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.revise import Revision, revise, with_span
 from rltf_verl.episode.reward import graded_reward, shaped
 from rltf_verl.episode.seeds import place_of
-from rltf_verl.episode.teacher import with_teachers
+from rltf_verl.episode.teacher import offer_reading, with_teachers
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, ask
 from rltf_verl.feedback.group import Group
 from rltf_verl.feedback.sentences import CorrectnessProvider
@@ -80,12 +80,14 @@ async def run_episode(  # noqa: PLR0913  each is known to another caller
     try:
         first = await policy.encode(messages)
         root = await tree.grow(first, question, before=(), branch=0)
+        turns = shaped(_flatten(root), parts.config.reward)
+        if group is not None and not validate and parts.config.teaches:
+            offer_reading(parts, problem, session_id, turns, group)
     finally:
         if group is not None:
             group.ended(session_id)
         copies = chain.from_iterable(stages.values() for stages in tree.snapshots.values())
         await asyncio.gather(*(stage.close() for stage in copies))
-    turns = shaped(_flatten(root), parts.config.reward)
     cut_to = tree.horizon if tree.horizon < max_turns else None
     episode = Episode(problem, session_id, tuple(turns), tree.num_shortened, cut_to)
     if validate or not parts.config.teaches:
@@ -132,7 +134,10 @@ class _Tree:
         turn = replace(attempted, prompt=prompt)
         if self.group is not None:
             self.group.graded(
-                self.session_id, len(before), turn.attempt.text, correct=turn.grade.correct
+                self.session_id,
+                len(before),
+                turn.attempt.text,
+                correct=turn.grade.correct if turn.stop is None else None,
             )
         if turn.stop is not None:
             return _Node(turn)

@@ -7,8 +7,10 @@ waits for this step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+import random
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from rltf_verl.config import SOURCES, TeacherConfig
 from rltf_verl.envs.base import Env, HasWorkedSolution
@@ -17,7 +19,7 @@ from rltf_verl.episode.failure_log import log_once
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.rows import last_turns
 from rltf_verl.episode.seeds import place_of
-from rltf_verl.feedback.group import ENDED, Group
+from rltf_verl.feedback.group import ENDED, Group, Solution
 from rltf_verl.policy import Policy
 from rltf_verl.prompts import render
 from rltf_verl.prompts.fit import fitted_prompt
@@ -41,6 +43,22 @@ def reference_of(env: Env, problem: Problem) -> str:
     """The worked solution where the environment has one, else the reference answer."""
     solution = env.worked_solution(problem) if isinstance(env, HasWorkedSolution) else ""
     return solution if solution.strip() else problem.reference
+
+
+def offer_reading(
+    parts: Parts, problem: Problem, session_id: int, turns: Sequence[Turn], group: Group
+) -> None:
+    """Let the teachers of other problems read what a teacher of this one would, where they do."""
+    teacher = parts.config.teacher
+    if group.cohort is None or not teacher.reads_other_problems:
+        return
+    right = next((turn.attempt.text for turn in turns if turn.grade.correct), "")
+    texts = {
+        **known_beforehand(parts, problem),
+        "sibling": shown_of(right, parts.config.episode.quote),
+        "feedback": next((turn.feedback.text for turn in turns if turn.feedback), ""),
+    }
+    group.cohort.offers[group.key, session_id] = {name: texts[name] for name in teacher.sources}
 
 
 async def with_teachers(
@@ -70,16 +88,22 @@ async def with_teachers(
     shared = known_beforehand(parts, episode.problem)
     if "sibling" in config.sources:
         shared["sibling"] = await _sibling(parts, episode, seed_of, group)
+    others = await _others(parts, episode, group)
     turns = list(episode.turns)
     for k in chosen:
         feedback = turns[k].feedback if "feedback" in config.sources else None
         texts = {**shared, "feedback": "" if feedback is None else feedback.text}
+        seed = seed_of(place_of(k, 0, "against"))
+        contrast = _contrast(config, texts, others, random.Random(seed))
+        if config.shuffled:
+            texts = contrast[0] if contrast else {}
         if not any(text.strip() for text in texts.values()):
             continue
+        prompt = partial(_prompt, parts, policy, turns, k)
         try:
-            teacher = await _prompt(parts, policy, turns, k, question, texts)
-            if teacher is not None and config.notes == "by_step":
-                of_steps = await _prompts_of_steps(parts, policy, turns, k, question, texts)
+            teacher = await _contrasted(config, prompt, question, texts, contrast)
+            if teacher is not None and config.notes == "by_step" and not config.shuffled:
+                of_steps = await _prompts_of_steps(prompt, turns[k], question, texts)
                 teacher = replace(teacher, of_steps=of_steps)
         except Exception as error:  # a text that no tokenizer takes must not cost the episode
             where = f"episode {episode.session_id} of problem {episode.problem.index}"
@@ -105,35 +129,99 @@ async def _sibling(
     parts: Parts, episode: Episode, seed_of: Callable[[str], int], group: Group | None
 ) -> str:
     """Another episode's right answer, of whichever turn; empty without one."""
-    if group is None:
-        return ""
-    wait_s = parts.config.feedback.ask_wait_s
-    right = await group.solutions(episode.session_id, ENDED, wait_s)
+    right = await _siblings(parts, episode, group, correct=True)
     if not right:
         return ""
     chosen = right[seed_of(place_of(0, 0, "teacher")) % len(right)]
+    if parts.config.teacher.sibling == "shortest":
+        chosen = min(right, key=lambda solution: len(solution.text))
     return shown_of(chosen.text, parts.config.episode.quote)
 
 
 async def _prompts_of_steps(
-    parts: Parts,
-    policy: Policy,
-    turns: Sequence[Turn],
-    k: int,
+    prompt: Callable[..., Awaitable[TeacherPrompt | None]],
+    turn: Turn,
     question: Sequence[Message],
-    texts: dict[str, str],
+    texts: Mapping[str, str],
 ) -> tuple[tuple[int, ...] | None, ...]:
     """`TeacherPrompt.of_steps` of a turn; empty where no note speaks of a step."""
-    feedback, prompts = turns[k].feedback, []
-    notes = () if feedback is None else feedback.notes
-    for step in range(len(turns[k].attempt.spans)):
-        prompt = None
+    notes, prompts = () if turn.feedback is None else turn.feedback.notes, []
+    for step in range(len(turn.attempt.spans)):
+        teacher = None
         if any(note.step == step for note in notes):
             read = [note for note in notes if note.step in (None, step)]
-            own = {**texts, "feedback": notes_text(read)}
-            prompt = await _prompt(parts, policy, turns, k, question, own)
-        prompts.append(None if prompt is None else prompt.ids)
+            teacher = await prompt(question, {**texts, "feedback": notes_text(read)})
+        prompts.append(None if teacher is None else teacher.ids)
     return tuple(prompts) if any(prompts) else ()
+
+
+async def _siblings(
+    parts: Parts, episode: Episode, group: Group | None, *, correct: bool
+) -> list[Solution]:
+    """Other episodes' right or wrong attempts. None of a contrast is the episode's own text: an
+    answer that is its own hint is likely whatever it says.
+    """
+    if group is None:
+        return []
+    wait_s = parts.config.feedback.ask_wait_s
+    attempts = await group.solutions(episode.session_id, ENDED, wait_s, correct=correct)
+    if parts.config.teacher.against is None:
+        return attempts
+    own = {turn.attempt.text for turn in episode.turns}
+    return [attempt for attempt in attempts if attempt.text not in own]
+
+
+async def _others(parts: Parts, episode: Episode, group: Group | None) -> list[Mapping[str, str]]:
+    """Different texts that can stand in place of the teacher's, by source."""
+    config, texts = parts.config.teacher, list[Mapping[str, str]]()
+    if config.against == "wrong_sibling":
+        wrong = await _siblings(parts, episode, group, correct=False)
+        texts = [{"sibling": shown_of(each.text, parts.config.episode.quote)} for each in wrong]
+    elif config.reads_other_problems and group is not None and group.cohort is not None:
+        texts = await group.cohort.other_offers(group.key, parts.config.feedback.ask_wait_s)
+    return list({tuple(each.items()): each for each in texts}.values())
+
+
+def _contrast(
+    config: TeacherConfig,
+    texts: dict[str, str],
+    others: Sequence[Mapping[str, str]],
+    rng: random.Random,
+) -> list[dict[str, str]]:
+    """The texts with others in their place, at most `against_n` times. A text that is there is
+    never replaced by one that is not, so the template stays the same.
+    """
+    if config.against == "reference_only":
+        return [texts]
+    replaced = [name for name, text in texts.items() if text.strip()]
+    if config.against == "wrong_sibling":
+        replaced = [name for name in replaced if name == "sibling"]
+    fit = [
+        each
+        for each in others
+        if all(each[name].strip() for name in replaced)
+        and any(each[name] != texts[name] for name in replaced)
+    ]
+    chosen = rng.sample(fit, min(len(fit), config.against_n))
+    return [{**texts, **{name: other[name] for name in replaced}} for other in chosen]
+
+
+async def _contrasted(
+    config: TeacherConfig,
+    prompt: Callable[..., Awaitable[TeacherPrompt | None]],
+    question: Sequence[Message],
+    texts: Mapping[str, str],
+    contrast: Sequence[Mapping[str, str]],
+) -> TeacherPrompt | None:
+    """The teacher's prompt with those of its contrast; None where a part is missing."""
+    teacher = await prompt(question, texts)
+    if teacher is None or config.against is None:
+        return teacher
+    if config.against == "reference_only":
+        question = [*question[:-1], {**question[-1], "content": ""}]
+    voices = [await prompt(question, voice) for voice in contrast]
+    against = tuple(voice.ids for voice in voices if voice)
+    return replace(teacher, against=against) if against else None
 
 
 async def _prompt(
@@ -142,7 +230,7 @@ async def _prompt(
     turns: Sequence[Turn],
     k: int,
     question: Sequence[Message],
-    texts: dict[str, str],
+    texts: Mapping[str, str],
 ) -> TeacherPrompt | None:
     """The student's conversation, its last message through the template; None if it is too long.
 

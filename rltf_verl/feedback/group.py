@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from rltf_verl.types import Problem
 
+T = TypeVar("T")
 Member = tuple[Hashable, int]
 """A group's key and an episode of it."""
 
@@ -74,6 +76,9 @@ class Cohort:
         self._num = len(keys) * size
         self._progress = _Progress()
         self._remarks: dict[int, dict[Member, Remark]] = {}
+        self.offers: dict[Member, Mapping[str, str]] = {}
+        """What teachers of other problems may read of an episode, by source
+        (`rltf.teacher.reads`), put there before it ends."""
 
     def past(self, member: Member, turn: int, remark: Remark | None = None) -> None:
         """An episode is past a 0-based turn, with its feedback there."""
@@ -88,9 +93,18 @@ class Cohort:
         on timing, and a resumed run gets the same.
         """
         await self._progress.until(lambda: self._progress.num_at(turn) >= self._num, wait_s)
-        remarks = self._remarks.get(turn, {})
-        in_order = sorted(remarks, key=lambda member: (self._place[member[0]], member[1]))
-        return [remarks[member] for member in in_order]
+        return self._in_order(self._remarks.get(turn, {}))
+
+    async def other_offers(self, key: Hashable, wait_s: float) -> list[Mapping[str, str]]:
+        """What episodes of other groups offer, in the order of the data, after all episodes have
+        ended (at most `wait_s`).
+        """
+        await self._progress.until(lambda: self._progress.num_at(ENDED) >= self._num, wait_s)
+        return self._in_order({at: texts for at, texts in self.offers.items() if at[0] != key})
+
+    def _in_order(self, values: Mapping[Member, T]) -> list[T]:
+        in_order = sorted(values, key=lambda member: (self._place[member[0]], member[1]))
+        return [values[member] for member in in_order]
 
 
 ENDED = 1 << 30
@@ -99,12 +113,13 @@ ENDED = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """A correct attempt of one episode."""
+    """A graded attempt of one episode."""
 
     turn: int
     """0-based."""
     session_id: int
     text: str
+    correct: bool = True
 
 
 @dataclass
@@ -125,15 +140,15 @@ class Group:
     """The groups that are played at the same time; None if unknown."""
     _inside: Cohort = field(init=False)
     _progress: _Progress = field(default_factory=_Progress)
-    _solutions: set[Solution] = field(default_factory=set)
+    _attempts: set[Solution] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._inside = Cohort([self.key], self.size)
 
-    def graded(self, session_id: int, turn: int, text: str, *, correct: bool) -> None:
-        """An episode's attempt of 0-based `turn` has its grade."""
-        if correct:
-            self._solutions.add(Solution(turn, session_id, text))
+    def graded(self, session_id: int, turn: int, text: str, *, correct: bool | None) -> None:
+        """An episode's attempt of 0-based `turn` has its grade; None: no grade could be had."""
+        if correct is not None:
+            self._attempts.add(Solution(turn, session_id, text, correct))
         self._progress.advance(session_id, turn)
         self.past(session_id, turn - 1)
 
@@ -151,15 +166,22 @@ class Group:
         """The feedback on this group's attempts at 0-based `turn` (`Cohort.remarks`)."""
         return await self._inside.remarks(turn, wait_s)
 
-    async def solutions(self, session_id: int, turn: int, wait_s: float) -> list[Solution]:
-        """The right attempts of other episodes by 0-based `turn`, in a fixed order.
+    async def solutions(
+        self, session_id: int, turn: int, wait_s: float, *, correct: bool = True
+    ) -> list[Solution]:
+        """The right attempts of other episodes by 0-based `turn`, or the wrong ones, in a fixed
+        order.
 
         Waits until all of them are that far, at most `wait_s`: so what is found does not depend on
         who is faster, and a resumed run finds the same.
         """
         await self._progress.until(lambda: self._all_at(turn), wait_s)
-        right = [s for s in self._solutions if s.session_id != session_id and s.turn <= turn]
-        return sorted(right, key=lambda s: (s.turn, s.session_id, s.text))
+        asked_for = [
+            s
+            for s in self._attempts
+            if s.correct is correct and s.session_id != session_id and s.turn <= turn
+        ]
+        return sorted(asked_for, key=lambda s: (s.turn, s.session_id, s.text))
 
     async def failed(self, turn: int, wait_s: float) -> bool:
         """Whether no episode of the group, this one included, has solved the problem by 0-based
@@ -172,7 +194,7 @@ class Group:
         return not self._solved_by(turn)
 
     def _solved_by(self, turn: int) -> bool:
-        return any(solution.turn <= turn for solution in self._solutions)
+        return any(s.correct and s.turn <= turn for s in self._attempts)
 
     def _all_at(self, turn: int) -> bool:
         return self._progress.num_at(turn) >= self.size

@@ -13,11 +13,12 @@ from typing import Any
 import torch
 
 from rltf_verl.algos.episodes import EpisodeBatch
-from rltf_verl.algos.gate import GATES, Evidence, solved_share
+from rltf_verl.algos.gate import GATES, Evidence, residual, solved_share
 from rltf_verl.algos.logit_distill import entropy_weight
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import LogitDistillConfig, RLTFConfig
 from rltf_verl.config.objectives import is_own
+from rltf_verl.config.teacher import SCALING_GATES
 from rltf_verl.episode.classes import with_classes
 from rltf_verl.episode.rows import attempt_spans
 from rltf_verl.feedback.base import FeedbackProvider
@@ -51,13 +52,15 @@ class LogitDistill(Objective[LogitDistillConfig]):
             for start, end in spans:
                 ids = teacher.before(episode.turns[turn].attempt, start - begin)
                 if ids is not None:
-                    teachers.append(TeacherSpan(start, end, ids + row.response_ids[begin:start]))
+                    before = row.response_ids[begin:start]
+                    against = tuple(voice + before for voice in teacher.against)
+                    teachers.append(TeacherSpan(start, end, ids + before, against))
         return replace(row, teachers=tuple(teachers))
 
     def trained_episodes(self, episodes: EpisodeBatch) -> torch.Tensor:
         """[S] bool: where an attempt has a teacher, and the gate leaves it a weight."""
         lives, gate = episodes.has_teacher, self.config.teacher.gate
-        if gate == "magnitude":  # it scales advantages, and 0 stays 0
+        if gate in SCALING_GATES:  # an advantage of 0 stays 0
             lives = torch.zeros_like(lives)
         elif gate == "route":
             lives = lives & ~episodes.correct
@@ -188,7 +191,7 @@ def weigh_teacher_tokens(
     advantages, weight = targets.advantages.clone(), torch.ones_like(gap)
     if config.teacher.gate != "none":
         factor, weight = _gate(config, _evidence(batch, targets, place, gap))
-        if config.teacher.gate == "magnitude":  # faded in and out by the coefficient
+        if config.teacher.gate in SCALING_GATES:  # faded in and out by the coefficient
             factor = 1 + weights["logit_distill"] * (factor - 1)
         advantages[place] *= factor
     counts = weight > 0
@@ -200,6 +203,13 @@ def weigh_teacher_tokens(
 
 def _gate(config: RLTFConfig, evidence: Evidence) -> tuple[torch.Tensor, torch.Tensor]:
     name, scale = config.teacher.gate, config.teacher.gate_scale
+    if name == "residual":
+        return residual(
+            evidence,
+            GATES[name][1] if scale is None else scale,
+            config.teacher.gate_width,
+            config.teacher.gate_threshold,
+        )
     if name in GATES:
         gate, usual = GATES[name]
         return gate(evidence, usual if scale is None else scale)

@@ -54,12 +54,19 @@ them; docs/metrics.md calls 0.05 bad, which is no degeneration."""
 UNTRAINED = 0.9
 """Of the revised attempts: their feedback trains no token. Half of them do not where the policy
 writes half of the feedback."""
+THINKS = 0.2
+"""Thoughts' share of the first answers: below, the model does not think."""
 CLEAR = 3
 """Steps in a row after which a rule that fired is over."""
 WINDOW, BEST = 10, 5
 """Steps of a mean of accuracy, and of format."""
 
 ACC, FORMAT = "rltf/turn_1/acc", "rltf/turn_1/format"
+TOKENS, THOUGHTS, EPISTEMIC = (
+    "rltf/turn_1/tokens",
+    "rltf/turn_1/thoughts",
+    "rltf/turn_1/epistemic",
+)
 DIVERGENCES = ("rltf/logit_distill/divergence", "rltf/distill/log_prob_gap")
 """How far the policy is from what teaches it, nats; the first that a run has."""
 TOO_LONG, REVISIONS = "rltf/session/prompt_too_long_share", "rltf/turn_2/share"
@@ -79,6 +86,8 @@ class Seen:
     """The best `WINDOW` steps in a row."""
     divergence: float | None = None
     """Mean of those steps."""
+    first: Mapping[str, float] = field(default_factory=dict)
+    """Means of the first `WINDOW` steps in a row."""
 
 
 class Steps(NamedTuple):
@@ -173,6 +182,22 @@ def at_least(bound: float, *names: str) -> Callable[[Steps], bool | None]:
     def holds(steps: Steps) -> bool | None:
         shares = [steps.now[name] for name in names if name in steps.now]
         return max(shares) >= bound if shares else None
+
+    return holds
+
+
+def drifted(name: str, factor: float) -> Callable[[Steps], bool | None]:
+    """A model that thinks has that many times as much of it as in its first ten steps, or less for
+    a factor below 1, and is not more often right.
+    """
+
+    def holds(steps: Steps) -> bool | None:
+        first = steps.seen.first
+        start, now, acc = first.get(name), _mean(steps.recent, name), _mean(steps.recent, ACC)
+        if start is None or now is None or acc is None or first[THOUGHTS] < THINKS:
+            return None
+        moved = now >= factor * start if factor > 1 else now <= factor * start
+        return start > 0 and moved and acc < first[ACC] + ACC_LEAST
 
     return holds
 
@@ -272,6 +297,26 @@ RULES: tuple[Rule[Steps], ...] = (
         "warning",
         3,
     ),
+    # 10 steps: two windows of ten steps that share none
+    *(
+        Rule[Steps](
+            key,
+            drifted(name, factor),
+            "",
+            "the policy thinks otherwise and not better: contrast the teacher"
+            " (rltf.teacher.against), lower the weight of distillation, resume from an earlier"
+            " checkpoint",
+            "warning",
+            10,
+        )
+        for key, name, factor in (
+            # As papers report blow-ups and collapses (arXiv 2606.11709, 2607.02234).
+            ("answers blow up", TOKENS, 2.0),
+            ("thoughts collapse", TOKENS, 0.5),
+            ("words of doubt repeated", EPISTEMIC, 2.0),
+            ("words of doubt lost", EPISTEMIC, 0.5),
+        )
+    ),
 )
 """The key of each is its name in the log and on the page."""
 
@@ -336,7 +381,17 @@ def seen_with(recent: Sequence[Metrics], seen: Seen) -> Seen:
     window = _window(recent)
     if window is not None and (not accuracies or fmean(window[0]) > fmean(accuracies)):
         accuracies, divergence = window
-    return Seen(seen.live or (dead is not None and dead <= LIVE), best, accuracies, divergence)
+    live = seen.live or (dead is not None and dead <= LIVE)
+    means = {name: _mean(recent, name) for name in (ACC, TOKENS, THOUGHTS, EPISTEMIC)}
+    whole = {name: mean for name, mean in means.items() if mean is not None}
+    first = seen.first or (whole if len(whole) == len(means) else {})
+    return Seen(live, best, accuracies, divergence, first)
+
+
+def _mean(recent: Sequence[Metrics], name: str) -> float | None:
+    """Of the last `WINDOW` steps, where all have it."""
+    values = [now[name] for now in recent[-WINDOW:] if name in now]
+    return fmean(values) if len(values) == WINDOW else None
 
 
 def _window(recent: Sequence[Metrics]) -> tuple[tuple[float, ...], float | None] | None:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from rltf_verl.feedback import provider_names
 from rltf_verl.runlog.turns import Record, answer, feedback_failed, format_ok, says_nothing
+from rltf_verl.texts import epistemic_rate, thought_share
 from rltf_verl.types import END_REASONS, TECHNICAL_STOPS
 
 Floats = NDArray[np.float64]
@@ -74,6 +75,10 @@ class TurnFacts:
     """Whose text that was, as a position in `provider_names()`; −1: not checked, or another
     provider.
     """
+    thoughts: float = 0.0
+    """Share of the text's characters that are thoughts."""
+    epistemic: float = 0.0
+    """Words of doubt, of 100 words."""
     has_teacher: float = 0.0
     """The attempt has a teacher."""
     own_feedback_tokens: float = 0.0
@@ -129,6 +134,8 @@ def _facts(turn: Record, *, changed: bool, repeated: bool) -> TurnFacts:
         withheld=float(withheld is not None),
         feedback_leak=leak,
         feedback_provider=provider,
+        thoughts=thought_share(turn["text"]),
+        epistemic=epistemic_rate(turn["text"]),
         has_teacher=float(turn.get("teacher") is not None),
         steps=float(len(turn.get("steps", ()))),
         end=float(END_REASONS.index(turn["end"]) if "end" in turn else -1),
@@ -187,6 +194,8 @@ class EpisodeTable:
             "reward": self._cases(fact["reward"], here),
             "tokens": self._cases(fact["response_tokens"], here),
             "truncated": self._cases(1 - fact["ended"], here),
+            "thoughts": self._cases(fact["thoughts"], here),
+            "epistemic": self._cases(fact["epistemic"], here),
             "solved": self._solved(k),
             "standing": self._standing(k),
             "improvement": self._improvement(k),

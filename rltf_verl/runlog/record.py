@@ -76,7 +76,11 @@ def _ids(attempt: Attempt) -> dict[str, Any]:
 
 
 def _teacher_record(teacher: TeacherPrompt) -> dict[str, Any]:
-    return {"prompt": teacher.text, "prompt_tokens": len(teacher.ids)}
+    return {
+        "prompt": teacher.text,
+        "prompt_tokens": len(teacher.ids),
+        **({"against": len(teacher.against)} if teacher.against else {}),
+    }
 
 
 def _feedback_record(feedback: Feedback | None) -> dict[str, Any] | None:

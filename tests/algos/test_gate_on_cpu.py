@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from rltf_verl.algos.gate import GATES, Evidence
+from rltf_verl.algos.gate import GATES, Evidence, residual
 
 TOLD = Evidence(
     gap=torch.tensor([math.log(2), math.log(0.5), math.log(1.1), 0.0]),
@@ -15,9 +15,12 @@ TOLD = Evidence(
 )
 BY_HAND = {  # (factor of the advantage, weight of the teacher)
     "route": ([1, 0, 0, 1], [0, 1, 1, 0]),
-    "variance": ([1, 1, 1, 1], [0.5, 0.4, 0, 0]),
+    # √(p(1 − p)) is 0.5, 0.4, 0 and 0, of mean 0.225
+    "variance": ([1, 1, 1, 1], [0.5 / 0.225, 0.4 / 0.225, 0, 0]),
     # e^{sign(A) gap}: 2, 1 / (1/2), 1 / 1.1 and 1, cut to [0.8, 1.2]
     "magnitude": ([1.2, 1.2, 1 / 1.1, 1], [0, 0, 0, 0]),
+    # 0.5 tanh(gap / 0.02) is added: ±0.5 to four digits; an advantage of 0 stays 0
+    "residual": ([2, 2, 1 - 0.25 * math.tanh(math.log(1.1) / 0.02), 1], [0, 0, 0, 0]),
     # σ(log x) = x / (1 + x)
     "sigmoid": ([1, 1, 1, 1], [2 / 3, 1 / 3, 1.1 / 2.1, 0.5]),
 }
@@ -40,6 +43,32 @@ def test_a_magnitude_never_turns_an_advantage_round_whatever_the_gap():
         factor, _ = GATES["magnitude"][0](evidence, 0.5)
         assert ((factor >= 0.5) & (factor <= 1.5)).all()
         assert (factor.diff() * sign >= 0).all()
+
+
+def test_a_residual_is_added_to_the_advantage_whose_sign_the_verdict_has():
+    """RLCSD's equation written out, on a grid of gaps and advantages."""
+    gap, advantage = (
+        grid.reshape(-1)
+        for grid in torch.meshgrid(
+            torch.tensor([-9.0, -0.01, -1e-4, 0.0, 1e-4, 0.02, 9.0], dtype=torch.float64),
+            torch.tensor([-1.5, -0.2, -1e-8, 0.0, 1e-8, 0.2, 1.5], dtype=torch.float64),
+            indexing="ij",
+        )
+    )
+    told = Evidence(gap, advantage, advantage > 0, torch.full_like(gap, 0.5))
+    factor, weight = residual(told, 0.5)
+    columns = gap.tolist(), advantage.tolist(), (factor * advantage).tolist()
+    for g, a, new in zip(*columns, strict=True):
+        added = 0.5 * math.tanh(g / 0.02)
+        raw = a + (added if abs(added) > 0.02 else 0.0)
+        kept = max(raw, 0.0) if a > 0 else min(raw, 0.0)
+        assert new == pytest.approx(a if abs(a) <= 1e-6 else kept, abs=1e-12), (g, a)
+    assert not weight.any()
+
+
+def test_where_no_problem_is_solved_in_part_nothing_has_a_weight():
+    never = Evidence(TOLD.gap, TOLD.advantage, TOLD.right, torch.tensor([0.0, 0.0, 1.0, 1.0]))
+    assert GATES["variance"][0](never, 0.0)[1].tolist() == [0, 0, 0, 0]
 
 
 def test_the_scale_is_the_steepness_of_the_sigmoid():

@@ -14,6 +14,7 @@ from rltf_verl.algos.logit_distill import (
     logit_divergence,
     outcome_log_probs,
     sampled_token,
+    soft_clip,
     top_k_ids,
 )
 
@@ -196,6 +197,33 @@ def test_the_sampled_token_is_the_reverse_kl_on_average_and_so_is_its_gradient()
     torch.testing.assert_close((q * values).sum(), exact_value.detach())
     (exact_grad,) = torch.autograd.grad(exact_value, leaf)
     torch.testing.assert_close(q @ grads, exact_grad)
+
+
+def test_a_contrast_pulls_to_the_policy_times_the_ratio_though_its_constant_is_left_out():
+    """The gradient by sampled tokens is the finite difference of KL(q ‖ q_0 e^Δ / Z), of which the
+    target holds no Z (Purified OPSD, arXiv 2607.02234, equations 5 to 8, β = 1).
+    """
+    logits, old, right, *wrong = (random_logits(9, seed=seed) for seed in range(30, 35))
+    marginal = torch.stack([each.softmax(-1) for each in wrong]).mean(0).log()
+    gap = soft_clip(right.log_softmax(-1) - marginal)
+    target = old.log_softmax(-1) + gap
+    assert abs(target.exp().sum() - 1) > 0.1
+    grads, _ = sampled_gradient(logits, target)
+
+    def divergence(z):
+        return exact(z[None], target[None], "reverse_kl").sum()
+
+    step = 1e-5 * torch.eye(9, dtype=torch.float64)
+    difference = [(divergence(logits + h) - divergence(logits - h)) / 2e-5 for h in step]
+    torch.testing.assert_close(
+        logits.softmax(-1) @ grads, torch.stack(difference), atol=1e-8, rtol=1e-6
+    )
+
+
+def test_a_contrast_is_clipped_softly():
+    gap = torch.tensor([-1e4, -0.3, 0.0, 0.01, 1e4], dtype=torch.float64)
+    by_hand = [-10, -10 * math.tanh(0.03), 0, 10 * math.tanh(0.001), 10]
+    assert soft_clip(gap).tolist() == pytest.approx(by_hand, abs=1e-12)
 
 
 def test_with_the_ratio_a_policy_that_has_moved_still_has_that_gradient_on_average():

@@ -1,5 +1,5 @@
-"""The `rltf:` block: what is read, and what an unknown key says. Values that cannot work:
-test_refusals.
+"""The `rltf:` block: what is read, what an unknown key says, and the message for every value that
+cannot work: it names the key, the value and the fix.
 """
 
 import re
@@ -15,7 +15,6 @@ from rltf_verl.config import (
     CritiqueConfig,
     DistillConfig,
     EpisodeConfig,
-    FeedbackConfig,
     FeedbackModelingConfig,
     ImitateConfig,
     MentionsConfig,
@@ -23,47 +22,15 @@ from rltf_verl.config import (
     RewardConfig,
     RLTFConfig,
 )
+from rltf_verl.config.rules import unread
 from rltf_verl.kinds import trouble
+from rltf_verl.objectives import warnings_of
 
 MINIMAL = {"env": {"name": "binary_matrix"}, "feedback": {"provider": "verifier"}}
 
 
 def read(**block):
     return RLTFConfig.from_mapping({**MINIMAL, **block})
-
-
-def test_an_almost_empty_block_has_the_papers_defaults():
-    config = read()
-    assert (config.gamma, config.updates_per_batch) == (0.1, 1)
-    assert config.reward == RewardConfig(
-        format_coef=0.1, intermediate=True, turn_decay=1.0, repetition_coef=0.0
-    )
-    assert config.episode == EpisodeConfig(
-        horizon=2,
-        context="fresh",
-        stop_when_solved_train=True,
-        stop_when_solved_val=False,
-        revise=None,
-        quote="answer",
-        branch_turn=None,
-        pair_sessions=False,
-    )
-    assert config.attempt == AttemptConfig(weight=1.0, estimator="group_mean", norm_by_std=False)
-    assert (config.critique, config.critique.enabled) == (CritiqueConfig(weight=1.0), True)
-    assert (config.feedback_modeling.form, config.imitate.source, config.mentions.action) == (
-        "rows",
-        "revised",
-        "keep",
-    )
-    assert config.feedback == FeedbackConfig(NamedOptions("verifier"), "stop_session")
-    assert (config.distill.baseline, config.distill.reference, config.distill.log_prob_floor) == (
-        "first_turn",
-        "current",
-        -5.0,
-    )
-    assert not config.distill.enabled
-    assert not config.feedback_modeling.enabled
-    assert not config.imitate.enabled
 
 
 def test_every_block_is_read():
@@ -142,7 +109,6 @@ def test_other_keys_of_env_and_feedback_are_the_components_own_options():
 
 def test_a_list_is_a_ramp():
     assert read(distill={"weight": [0, 0.1]}).distill.weight == (0, 0.1)
-    assert read(distill={"weight": [0, 0.1]}).distill.enabled
     assert read(distill={"weight": 0.1}).distill.weight == 0.1
 
 
@@ -231,3 +197,424 @@ BARE = {name: getattr(typing, name) for name in ("List", "Dict", "Tuple")}
 )
 def test_ordinary_annotations_of_own_classes_take_ordinary_values(hint, value):
     assert trouble(value, hint) is None
+
+
+@pytest.mark.parametrize(
+    ("block", "message"),
+    [
+        ({"gamma": 1.5}, "rltf.gamma=1.5: must be in [0, 1]"),
+        ({"gamma": -0.1}, "rltf.gamma=-0.1: must be in [0, 1]"),
+        ({"gamma": float("nan")}, "rltf.gamma=nan: must be in [0, 1]"),
+        ({"updates_per_batch": 0}, "rltf.updates_per_batch=0: must be at least 1"),
+        (
+            {"max_staleness": -1},
+            "rltf.max_staleness=-1: must be at least 0 (training steps) or null",
+        ),
+        ({"max_staleness": 1.5}, "rltf.max_staleness=1.5: must be a whole number or null"),
+        (
+            {"distill": {"answer": "first"}},
+            "rltf.distill.answer=first: must be one of last, first_right",
+        ),
+        (
+            {"distill": {"weight": 0.1, "answer": "first_right", "baseline": "joined"}},
+            (
+                "rltf.distill.answer=first_right: with rltf.distill.baseline=joined an answer is"
+                " compared by its return"
+            ),
+        ),
+        ({"distill": {"floor": "sof"}}, "rltf.distill.floor=sof: must be one of hard, soft"),
+        *(
+            (
+                {"distill": {"weight": 0.1, "grad_share": share}},
+                (
+                    f"rltf.distill.grad_share={shown}: must be in [0, 1), a share of the whole"
+                    " gradient"
+                ),
+            )
+            for share, shown in (
+                (1.0, "1.0"),
+                (-0.1, "-0.1"),
+                (float("nan"), "nan"),
+                (float("inf"), "inf"),
+                ([0.1, 1.0], "[0.1, 1.0]"),
+                ([0.1, float("nan")], "[0.1, nan]"),
+            )
+        ),
+        (
+            {"imitate": {"grad_share": 0.2}},
+            "rltf.imitate.weight=0.0: with rltf.imitate.grad_share",
+        ),
+        (
+            {"distill": {"weight": 0.1, "grad_share": 0.5}, "attempt": {"weight": 0}},
+            (
+                "rltf.distill.grad_share=0.5: rltf.attempt.weight=0 leaves nothing for it to be a"
+                " share beside"
+            ),
+        ),
+        (
+            {"distill": {"weight": 1, "grad_share": 0.5}, "critique": {"grad_share": [0.2, 0.5]}},
+            "rltf.distill.grad_share=0.5: with the shares of the others this makes 1",
+        ),
+        ({"logit_distill": {"grad_share": 0.5}}, "rltf.logit_distill.grad_share=0.5: unknown key"),
+        (
+            {"logit_distill": {"weight": 1.0, "ratio_clip": 0.5}},
+            "rltf.logit_distill.ratio_clip=0.5: must be at least 1",
+        ),
+        (
+            {"episode": {"val_feedback_every": 10**9}},
+            "rltf.episode.val_feedback_every=1000000000: must be in [1, 1000]",
+        ),
+        ({"poll_interval_s": 0}, "rltf.poll_interval_s=0: must be positive (seconds)"),
+        ({"episode": {"horizon": 0}}, "rltf.episode.horizon=0: must be in [1, 100]"),
+        (
+            {"episode": {"horizon": 1}, "distill": {"weight": 0.1}},
+            (
+                "rltf.episode.horizon=1: distill needs a second turn; set it to 2 or more, or"
+                " rltf.distill.weight=0"
+            ),
+        ),
+        (
+            {"reward": {"format_coef": -0.1}},
+            "rltf.reward.format_coef=-0.1: must be at least 0; the formula has the",
+        ),
+        (
+            {"reward": {"repetition_coef": -1}},
+            "rltf.reward.repetition_coef=-1: must be at least 0; the formula",
+        ),
+        (
+            {"reward": {"turn_decay": 0}},
+            "rltf.reward.turn_decay=0: must be in (0, 1]; 1 is no decay",
+        ),
+        (
+            {"reward": {"turn_decay": 1.5}},
+            "rltf.reward.turn_decay=1.5: must be in (0, 1]; 1 is no decay",
+        ),
+        (
+            {"episode": {"context": "grow"}},
+            "rltf.episode.context=grow: must be one of fresh, append",
+        ),
+        (
+            {"episode": {"branch_turn": 0}},
+            "rltf.episode.branch_turn=0: must be at least 1",
+        ),
+        (
+            {"episode": {"branch_turn": 2}},
+            "rltf.episode.branch_turn=2: the last turn has no revisions; set it below rltf.",
+        ),
+        ({"episode": {"branch_width": 1}}, "rltf.episode.branch_width=1: must be in [2, 100]"),
+        (
+            {"attempt": {"estimator": "mean"}},
+            (
+                "rltf.attempt.estimator=mean: must be one of group_mean, leave_one_out, ragged,"
+                " first_turn, joined, none"
+            ),
+        ),
+        ({"attempt": {"turns": "last"}}, "rltf.attempt.turns=last: must be one of all, first"),
+        (
+            {
+                "attempt": {"turns": "first"},
+                "episode": {"context": "append"},
+                "feedback_modeling": {"weight": 0.1, "form": "inline"},
+            },
+            "rltf.attempt.turns=first: it ends every row before the feedback that rltf.feedback_m",
+        ),
+        (
+            {
+                "attempt": {"turns": "first"},
+                "logit_distill": {"weight": 1.0},
+                "teacher": {"turns": "all"},
+            },
+            "rltf.attempt.turns=first: later attempts have no row, and rltf.teacher.turns=all",
+        ),
+        ({"teacher": {"reads": "book"}}, "rltf.teacher.reads=book: must be one of feedback, "),
+        ({"teacher": {"reads": ["book"]}}, "rltf.teacher.reads=['book']: must "),
+        ({"teacher": {"reads": []}}, "rltf.teacher.reads=[]: a source is missing"),
+        ({"teacher": {"turns": 2}}, "rltf.teacher.turns=2: must be one of first, all, last"),
+        (
+            {"teacher": {"right": True}, "logit_distill": {"weight": 1.0}},
+            "rltf.teacher.right=True: right attempts have no feedback that a teacher could read",
+        ),
+        (
+            {"attempt": {"weight": -1}},
+            "rltf.attempt.weight=-1: must be at least 0; 0 switches it off",
+        ),
+        (
+            {"attempt": {"weight": 0}},
+            (
+                "rltf.attempt.weight=0: no objective is left; give it or rltf.distill,"
+                " rltf.feedback_modeling, rltf.imitate, rltf.logit_distill a weight"
+            ),
+        ),
+        (
+            {"attempt": {"weight": 0}, "distill": {"weight": [0, 0]}},
+            "rltf.attempt.weight=0: no objective is left;",
+        ),
+        (
+            {"feedback_modeling": {"form": "row"}},
+            "rltf.feedback_modeling.form=row: must be one of rows, inline",
+        ),
+        (
+            {"feedback_modeling": {"form": "inline", "weight": 0.1}},
+            "rltf.feedback_modeling.form=inline: only with rltf.episode.context=append",
+        ),
+        (
+            {"episode": {"horizon": 1}, "feedback_modeling": {"weight": 0.1}},
+            (
+                "rltf.episode.horizon=1: feedback_modeling needs a second turn; set it to 2 or"
+                " more, or rltf.feedback_modeling.weight=0"
+            ),
+        ),
+        (
+            {"episode": {"horizon": 1}, "imitate": {"weight": 0.1}},
+            "rltf.imitate.source=revised: it needs a second turn",
+        ),
+        (
+            {"episode": {"val_feedback_every": 0}},
+            "rltf.episode.val_feedback_every=0: must be at least 1 or null",
+        ),
+        (
+            {"seed": None, "episode": {"pair_sessions": True}},
+            (
+                "rltf.seed=None: rltf.episode.pair_sessions=true makes two episodes share a first"
+                " answer by its seed; set it to a number, or pair_sessions to false"
+            ),
+        ),
+        (
+            {"imitate": {"source": "first"}},
+            "rltf.imitate.source=first: must be one of revised, all",
+        ),
+        (
+            {"mentions": {"action": "cut"}},
+            "rltf.mentions.action=cut: must be one of keep, mask, drop",
+        ),
+        ({"mentions": {"phrases": []}}, "rltf.mentions.phrases=[]: a phrase is missing"),
+        (
+            {"mentions": {"phrases": ["a", ""]}},
+            "rltf.mentions.phrases=['a', '']: must be text in one line, without control characters",
+        ),
+        ({"env": {}}, "rltf.env.name=None: must name one"),
+        ({"env": None}, "rltf.env.name=None: must name one"),
+        ({"feedback": {"level": "full"}}, "rltf.feedback.provider=None: must name one"),
+        (
+            {"feedback": {"provider": "verifier", "on_error": "ignore"}},
+            "rltf.feedback.on_error=ignore: must be one of stop_session, correctness, raise",
+        ),
+        (
+            {"distill": {"baseline": "third_turn"}},
+            (
+                "rltf.distill.baseline=third_turn: must be one of first_turn, leave_one_out,"
+                " joined, second_turn, second_turn_padded, none, rejection"
+            ),
+        ),
+        (
+            {"distill": {"reference": "new"}},
+            "rltf.distill.reference=new: must be one of current, old, sampler",
+        ),
+        (
+            {"distill": {"loss": "mse"}},
+            "rltf.distill.loss=mse: must be one of importance_sampling, ppo, cispo, shaped",
+        ),
+        ({"distill": {"loss": "shaped", "shaping": 0}}, "rltf.distill.shaping=0: must be positive"),
+        (
+            {"distill": {"loss": "shaped", "reference": "sampler"}},
+            "rltf.distill.reference=sampler: rltf.distill.loss=shaped reads",
+        ),
+        (
+            {"distill": {"loss": "ppo"}},
+            "rltf.distill.loss=ppo: it clips a ratio that is always 1",
+        ),
+        (
+            {"distill": {"clip_low": 1.1}},
+            "rltf.distill.clip_low=1.1: must be in (0, 1]",
+        ),
+        (
+            {"distill": {"clip_high": 0.9}},
+            "rltf.distill.clip_high=0.9: must be at least 1",
+        ),
+        ({"distill": {"start_step": -1}}, "rltf.distill.start_step=-1: must be at least 0"),
+        (
+            {"distill": {"start_step": 5, "ramp_steps": 5}},
+            "rltf.distill.ramp_steps=5: the ramp ends before it starts;",
+        ),
+        (
+            {"distill": {"weight": -0.1}},
+            "rltf.distill.weight=-0.1: must be at least 0; 0 switches it off",
+        ),
+        (
+            {"distill": {"weight": [0.1, -0.1]}},
+            "rltf.distill.weight=[0.1, -0.1]: must be at least 0",
+        ),
+        (
+            {"distill": {"log_prob_floor": 5.0}},
+            "rltf.distill.log_prob_floor=5.0: must be at most 0 (a log-probability)",
+        ),
+        # values of another kind
+        ({"gamma": "high"}, "rltf.gamma='high': must be a number"),
+        ({"gamma": None}, "rltf.gamma=None: must be a number"),
+        ({"gamma": True}, "rltf.gamma=True: must be a number"),
+        ({"seed": 1.5}, "rltf.seed=1.5: must be a whole number or null"),
+        ({"episode_log": {"dir": 3}}, "rltf.episode_log.dir=3: must be text or null"),
+        ({"episode_log": {"share": 1.5}}, "rltf.episode_log.share=1.5: must be in [0, 1]"),
+        ({"episode_log": {"max_gb": 0}}, "rltf.episode_log.max_gb=0: must be positive or null"),
+        (
+            {"episode_log": {"token_sessions": -1}},
+            "rltf.episode_log.token_sessions=-1: must be at least 0",
+        ),
+        ({"episode": {"horizon": "two"}}, "rltf.episode.horizon='two': must be a whole number"),
+        (
+            {"episode": {"stop_when_solved_val": "no"}},
+            "rltf.episode.stop_when_solved_val='no': must be true or false",
+        ),
+        (
+            {"distill": {"ramp_steps": "all"}},
+            "rltf.distill.ramp_steps='all': must be a whole number or null",
+        ),
+        (
+            {"distill": {"weight": [0, 1, 2]}},
+            "rltf.distill.weight=[0, 1, 2]: must be a number or [start, end], two numbers",
+        ),
+        (
+            {"distill": {"weight": [0, "1"]}},
+            "rltf.distill.weight=[0, '1']: must be a number or [start, end], two numbers",
+        ),
+        (
+            {"episode": {"branch_turn": "one"}},
+            "rltf.episode.branch_turn='one': must be a whole number or null",
+        ),
+        ({"episode": {"pair_sessions": 1}}, "rltf.episode.pair_sessions=1: must be true or false"),
+        ({"episode": {"revise": 3}}, "rltf.episode.revise=3: must be text"),
+        (
+            {"reward": {"intermediate": "yes"}},
+            "rltf.reward.intermediate='yes': must be true or false",
+        ),
+        ({"attempt": {"norm_by_std": 1}}, "rltf.attempt.norm_by_std=1: must be true or false"),
+        ({"attempt": {"weight": [0, 1]}}, "rltf.attempt.weight=[0, 1]: must be a number"),
+        (
+            {"distill": {"restart_on_resume": 0}},
+            "rltf.distill.restart_on_resume=0: must be true or false",
+        ),
+        ({"mentions": {"phrases": "a"}}, "rltf.mentions.phrases='a': must be a list of texts"),
+        (
+            {"mentions": {"phrases": ["a", 3]}},
+            "rltf.mentions.phrases=['a', 3]: must be a list of texts",
+        ),
+        ({"reward": 0.1}, "rltf.reward=0.1: is a block of keys, not a value"),
+        ({"critique": 0}, "rltf.critique=0: is a block of keys, not a value"),
+        ({"env": "binary_matrix"}, "rltf.env='binary_matrix': is a block of keys, not a value"),
+        ({"episode": 2}, "rltf.episode=2: is a block of keys, not a value"),
+    ],
+)
+def test_a_value_that_cannot_work_names_key_value_and_fix(block, message):
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        read(**block)
+
+
+@pytest.mark.parametrize("block", ["distill", "feedback_modeling", "imitate", "critique"])
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"weight": -0.1}, "weight=-0.1: must be at least 0; 0 switches it off"),
+        ({"weight": [0.1, -0.1]}, "weight=[0.1, -0.1]: must be at least 0"),
+        ({"weight": float("nan")}, "weight=nan: must be at least 0 and finite"),
+        ({"start_step": -1}, "start_step=-1: must be at least 0"),
+        (
+            {"start_step": 5, "ramp_steps": 5},
+            "ramp_steps=5: the ramp ends before it starts; set it above rltf.",
+        ),
+        ({"weight": "big"}, "weight='big': must be a number or [start, end], two numbers"),
+        ({"weight": [0, 1, 2]}, "weight=[0, 1, 2]: must be a number or [start, end], two numbers"),
+        ({"ramp_steps": 1.5}, "ramp_steps=1.5: must be a whole number or null"),
+    ],
+)
+def test_every_scheduled_objective_refuses_what_no_schedule_can_be(block, settings, message):
+    with pytest.raises(ConfigError, match=re.escape(f"rltf.{block}.{message}")):
+        read(**{block: settings})
+
+
+TAUGHT = {"weight": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("block", "keys"),
+    [
+        ({}, []),
+        ({"teacher": {"reads": "sibling"}}, ["teacher.reads"]),
+        ({"teacher": {"turns": "all", "right": True}}, ["teacher.turns", "teacher.right"]),
+        ({"teacher": {"prompt": "./missing.j2"}}, ["teacher.prompt"]),
+        (
+            {"teacher": {"policy_share": 0.5, "gate_scale": 2.0}},
+            ["teacher.policy_share", "teacher.gate_scale"],
+        ),
+        (
+            {"logit_distill": {"divergence": "reverse_kl", "top_k": 7, "start_step": 3}},
+            ["logit_distill.start_step", "logit_distill.divergence", "logit_distill.top_k"],
+        ),
+        ({"logit_distill": TAUGHT, "teacher": {"policy_share": 0.5}}, ["teacher.policy_share"]),
+        (
+            {"logit_distill": TAUGHT, "teacher": {"policy_share": 0.5, "kind": "ema"}},
+            [],
+        ),
+        (
+            {"logit_distill": TAUGHT, "teacher": {"gate": "route", "gate_scale": 2.0}},
+            ["teacher.gate_scale"],
+        ),
+        ({"logit_distill": TAUGHT, "teacher": {"gate": "sigmoid", "gate_scale": 2.0}}, []),
+        (
+            {"logit_distill": {**TAUGHT, "divergence": "forward_kl", "beta": 0.3}},
+            ["logit_distill.beta"],
+        ),
+        ({"distill": {"weight": 0.1, "shaping": 0.5}}, ["distill.shaping"]),
+        ({"distill": {"weight": 0.1, "clip_high": 1.5}}, ["distill.clip_high"]),
+    ],
+)
+def test_a_setting_without_effect_is_a_warning(block, keys):
+    warnings = list(unread(read(**block)))
+    assert [(w.key, w.level) for w in warnings] == [(f"rltf.{key}", "warning") for key in keys]
+
+
+def test_an_objective_that_starts_after_the_end_is_a_warning():
+    config = read(distill={"weight": 0.1, "start_step": 20})
+    settings = {"trainer.total_training_steps": 20, "actor_rollout_ref.actor.ppo_epochs": 1}
+    (line,) = warnings_of(config, settings.get)
+    assert line.startswith("rltf.distill.start_step=20: ")
+    settings["trainer.total_training_steps"] = 21
+    assert not list(warnings_of(config, settings.get))
+
+
+LEVELS = ["location", "hint", "full"]
+
+
+@pytest.mark.parametrize(
+    ("feedback", "key"),
+    [
+        ({"provider": "verifier", "level": LEVELS}, "feedback.level"),
+        (
+            {"provider": "paired", "even": {"provider": "verifier", "level": LEVELS}},
+            "feedback.even.level",
+        ),
+    ],
+)
+def test_levels_by_turn_fit_the_horizon(feedback, key):
+    message = (
+        f"rltf.{key}=['location', 'hint', 'full']: rltf.episode.horizon=3 gives feedback on 2"
+        " attempts, so only the first 2 would be used; shorten it, or raise the horizon to 4"
+    )
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        read(feedback=feedback, episode={"horizon": 3})
+    assert read(feedback=feedback, episode={"horizon": 4}).episode.horizon == 4
+    assert read(feedback=feedback, episode={"horizon": 1}).episode.horizon == 1, (
+        "nobody is told anything"
+    )
+
+
+def test_what_would_train_nothing_else_may_stand_beside_an_objective():
+    for block in ("distill", "feedback_modeling", "imitate"):
+        assert read(attempt={"weight": 0}, **{block: {"weight": 0.1}}).attempt.weight == 0
+    assert (
+        read(episode={"horizon": 1}, imitate={"weight": 0.1, "source": "all"}).episode.horizon == 1
+    )
+    append = {"context": "append"}
+    assert read(
+        episode=append, feedback_modeling={"weight": 0.1, "form": "inline"}
+    ).feedback_modeling.enabled
+    assert read(feedback_modeling={"weight": 0, "form": "inline"}).episode.context == "fresh"

@@ -21,20 +21,13 @@ from rltf_verl.data.provenance import read_provenance
 from rltf_verl.data.questions import read_questions
 from rltf_verl.data.schema import check_parquet
 from rltf_verl.prompts import render
-from tests.support.commands import rltf
+from tests.support.commands import ran, refused, rltf
+from tests.support.verl_rows import verl_row, write_rows
 
 TEMPLATE = (
     "{% for m in messages %}<{{ m['content'] }}>{% endfor %}{% if add_generation_prompt %}!{%"
     " endif %}"
 )
-
-
-VERLS = {
-    "data_source": "mine/sums",
-    "prompt": [{"role": "user", "content": "1 + 1?"}],
-    "reward_model": {"style": "rule", "ground_truth": "2"},
-    "extra_info": {"index": 5},
-}
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +61,7 @@ def test_fine_files(files: tuple[Path, Path]) -> None:
     report = check_files(files)
     assert not report.errors
     assert [f.num_rows for f in report.files] == [30, 5]
-    result = rltf("data", "check", *files)
-    assert (result.exit_code, "all rows are fine" in result.stdout) == (0, True), result.stdout
+    assert "all rows are fine" in ran("data", "check", *files).stdout
 
 
 @pytest.mark.nightly
@@ -129,44 +121,39 @@ def test_many_bad_rows_are_counted(files: tuple[Path, Path]) -> None:
 )
 def test_values_that_pandas_makes_are_named(tmp_path: Path, key, column, values) -> None:
     rows = [
-        {**VERLS, "extra_info": {"index": i}, column: {**VERLS[column], key: value}}
+        {**verl_row(extra_info={"index": i}), column: {**verl_row()[column], key: value}}
         for i, value in enumerate(values)
     ]
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "x.parquet")
+    path = write_rows(tmp_path / "x.parquet", rows)
     with pytest.raises(ValueError, match=key) if values[0] is True else nullcontext():
-        (error,) = check_files([tmp_path / "x.parquet"]).errors
+        (error,) = check_files([path]).errors
         assert f"row 1: {column}.{key} is" in error
 
 
 def test_a_question_with_two_answers_is_noted_and_a_role_that_is_null_shown(tmp_path: Path) -> None:
     rows = [
-        {**VERLS, "extra_info": {"index": i}, "reward_model": {"ground_truth": answer}}
+        verl_row(extra_info={"index": i}, reward_model={"ground_truth": answer})
         for i, answer in enumerate(("2", "3", "2"))
     ]
-    path = tmp_path / "x.parquet"
-    pq.write_table(pa.Table.from_pylist(rows), path)
+    path = write_rows(tmp_path / "x.parquet", rows)
     result = rltf("data", "check", path)
     assert "1 question with more than one reference answer, e.g. '1 + 1?'" in result.stdout
     assert "all rows are fine" not in result.stdout
-    pq.write_table(
-        pa.Table.from_pylist([{**VERLS, "prompt": [{"role": None, "content": "1 + 1?"}]}]), path
-    )
+    write_rows(path, [verl_row(prompt=[{"role": None, "content": "1 + 1?"}])])
     assert "1 + 1?" in rltf("data", "show", path).stdout
 
 
 def test_a_file_in_verls_form_is_checked_as_its_reward_function_takes_it(
     files: tuple[Path, Path], tokenizer: Path
 ) -> None:
-    row = VERLS
-    path = files[0].with_name("verl.parquet")
-    pq.write_table(pa.Table.from_pylist([row]), path)
+    path = write_rows(files[0].with_name("verl.parquet"), [verl_row()])
     report = check_files([path])
     assert not report.errors
     assert "checked for rltf/env=reward_function" in report.notes[0]
     limit = ("--tokenizer", tokenizer, "--max-prompt-length", 8)
     assert "fix: " in rltf("data", "check", path, *limit).stdout, "its revise prompt"
     assert "1 + 1?" in rltf("data", "show", path).stdout
-    pq.write_table(pa.Table.from_pylist([row, row | {"extra_info": {"index": None}}]), path)
+    write_rows(path, [verl_row(), verl_row(extra_info={"index": None})])
     assert [": extra_info.index is missing" in e for e in check_files([path]).errors] == [True]
 
 
@@ -231,11 +218,10 @@ def test_revise_prompts_have_the_template_of_the_files_environment(tmp_path: Pat
 
 
 def test_rows_over_the_limit(files: tuple[Path, Path], tokenizer: Path) -> None:
-    fits = rltf("data", "check", files[1], "--tokenizer", tokenizer, "--max-prompt-length", 5000)
-    assert fits.exit_code == 0, fits.stdout
-    tight = rltf("data", "check", files[1], "--tokenizer", tokenizer, "--max-prompt-length", 100)
-    assert tight.exit_code == 1
-    assert "rows over the limit" in tight.stdout
+    words = ("data", "check", files[1], "--tokenizer", tokenizer, "--max-prompt-length")
+    ran(*words, 5000)
+    tight = rltf(*words, 100)
+    assert (tight.exit_code, "rows over the limit" in tight.stdout) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -249,15 +235,11 @@ def test_rows_over_the_limit(files: tuple[Path, Path], tokenizer: Path) -> None:
 def test_what_a_user_can_mend_is_one_line(
     files: tuple[Path, Path], words: list[str], told: str
 ) -> None:
-    result = rltf("data", "check", files[1], *words)
-    assert result.exit_code == 1
-    assert told in result.stderr
-    assert result.stderr.count("\n") == 1
+    assert told in refused("data", "check", files[1], *words)
 
 
 def test_show(files: tuple[Path, Path]) -> None:
-    result = rltf("data", "show", files[1], "-n", 2)
-    assert result.exit_code == 0, result.stderr
+    result = ran("data", "show", files[1], "-n", 2)
     assert result.stdout.count("reference") == 2
     assert read_provenance(files[1])["command"] in result.stdout
     assert "incorrect" not in result.stdout
@@ -279,16 +261,8 @@ INFO = {"split": "train", "index": 0, "env": "math", "task": "{}"}
 
 
 def one_row(path: Path, prompt: list[dict[str, object]], **columns: object) -> Path:
-    reward = {"style": "rule", "ground_truth": "2"}
-    row = {
-        "data_source": "x",
-        "prompt": prompt,
-        "reward_model": reward,
-        "extra_info": INFO,
-        "agent_name": "rltf",
-    }
-    pq.write_table(pa.Table.from_pylist([{**row, **columns}]), path)
-    return path
+    row = verl_row(prompt=prompt, extra_info=INFO, agent_name="rltf")
+    return write_rows(path, [{**row, **columns}])
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from rltf_verl.data.exports import SCHEMA, answers, dialogues, export, preferenc
 from rltf_verl.runlog.about import BLOCKS, write_about
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.types import Episode, Problem
-from tests.support.commands import rltf
-from tests.support.log_records import line, turn
+from tests.support.commands import ran, refused, rltf
+from tests.support.log_records import line, turn, write
 
 POLICY = Path(__file__).parents[2] / "recipes" / "demo" / "policy"
 SYSTEM = {"role": "system", "content": "Be brief."}
@@ -106,7 +106,7 @@ def test_branches_that_end_wrong_are_written_when_asked_for(log: Path) -> None:
 def test_the_template_is_that_of_an_appended_run_or_a_file(log: Path, tmp_path: Path) -> None:
     def between(*words: str) -> str:
         out = tmp_path / "dialogues.parquet"
-        assert rltf("log", "export", log, "--out", out, *words).exit_code == 0
+        ran("log", "export", log, "--out", out, *words)
         return pq.read_table(out).to_pylist()[0]["messages"][3]["content"]
 
     assert "Try again." in between()
@@ -133,24 +133,16 @@ def test_the_command(
 ) -> None:
     out = tmp_path / "out.parquet"
     for rows, words in ((num, ()), (num_val, ("--split", "val"))):
-        result = rltf("log", "export", log, "--out", out, "--as", form, *words)
-        assert result.exit_code == 0, result.output
+        result = ran("log", "export", log, "--out", out, "--as", form, *words)
         assert f"{rows} {form}: " in result.stdout
         table = pq.read_table(out)
         assert (table.num_rows, column in table.column_names) == (rows, True)
 
 
 def test_nothing_to_write_is_one_line(tmp_path: Path) -> None:
-    EpisodeLog(tmp_path / "log", "w").append(
-        Episode(Problem("sums", 0, {}, "42"), 0, tuple(line("1", "2"))),
-        question="q",
-        step=1,
-        validate=False,
-        uid="u",
-    )
-    told = rltf("log", "export", tmp_path / "log", "--out", tmp_path / "x", "--as", "answers")
-    assert told.exit_code == 1
-    assert "no episode of the log has what is asked for" in told.stderr
+    folder = write(tmp_path / "log", [line("1", "2")])
+    told = refused("log", "export", folder, "--out", tmp_path / "x", "--as", "answers")
+    assert "no episode of the log has what is asked for" in told
 
 
 def test_verl_trains_on_the_students_words_only(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -26,7 +25,8 @@ from rltf_verl.envs.code.sources import load_rows
 from rltf_verl.envs.files import read_rows
 from rltf_verl.envs.json_files import check_json
 from rltf_verl.envs.math.sources import SOURCES, find_source, read_items
-from tests.support.commands import rltf
+from tests.support.commands import ran, refused
+from tests.support.verl_rows import verl_row, write_rows
 
 KILLED = """
 import os, signal, sys
@@ -71,19 +71,16 @@ def test_a_build_that_is_killed_leaves_no_mixture_and_the_next_one_cleans_up(tmp
         if done.returncode == 0:
             break
         assert done.returncode == -signal.SIGKILL
-    assert seen[0] == [1, 1]
-    assert seen[-1] == [2, 2]
+    assert (seen[0], seen[-1]) == ([1, 1], [2, 2])
     assert len(seen) > 3
 
 
 def test_what_is_there_is_not_replaced_without_a_word(tmp_path):
     build = ("data", "build", "binary_matrix", "--num-train", 3, "--num-test", 1, "--out", tmp_path)
-    assert rltf(*build).exit_code == 0
-    again = rltf(*build, "--seed", 1)
-    assert again.exit_code != 0
-    assert "--overwrite" in str(again.exception) + again.output
+    ran(*build)
+    assert "--overwrite" in refused(*build, "--seed", 1)
     assert seeds(tmp_path) == [0, 0]
-    assert rltf(*build, "--seed", 1, "--overwrite").exit_code == 0
+    ran(*build, "--seed", 1, "--overwrite")
     assert seeds(tmp_path) == [1, 1]
 
 
@@ -98,39 +95,21 @@ def test_an_empty_split_is_refused(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-ROW = {
-    "data_source": "x",
-    "prompt": [{"role": "user", "content": "What is 1 + 1? Put it into \\boxed{}."}],
-    "reward_model": {"style": "rule", "ground_truth": "2"},
-    "extra_info": {"index": 7},
-}
-
-
-def source(tmp_path, *rows):
-    pq.write_table(pa.Table.from_pylist(list(rows)), tmp_path / "source.parquet")
-    return tmp_path / "source.parquet"
-
-
-def other(**fields):
-    return {**ROW, **fields}
-
-
 def test_a_reference_that_is_a_list_is_refused(tmp_path):
-    rows = [
-        other(reward_model={"style": "rule", "ground_truth": [1, 2]}, extra_info={"index": i})
-        for i in range(2)
-    ]
+    rows = [verl_row(truth=[1, 2], extra_info={"index": i}) for i in range(2)]
+    source = write_rows(tmp_path / "source.parquet", rows)
     with pytest.raises(ValueError, match=r"row 0: reward_model\.ground_truth is a list .*one text"):
-        wrap_parquet(source(tmp_path, *rows), "math", tmp_path / "out.parquet")
+        wrap_parquet(source, "math", tmp_path / "out.parquet")
 
 
 def test_the_check_finds_one_index_in_all_rows_of_another_programs_file(tmp_path):
-    out = tmp_path / "out.parquet"
-    wrap_parquet(source(tmp_path, *[other(extra_info={"index": i}) for i in range(2)]), "math", out)
+    rows = [verl_row(extra_info={"index": i}) for i in range(2)]
+    source, out = write_rows(tmp_path / "source.parquet", rows), tmp_path / "out.parquet"
+    wrap_parquet(source, "math", out)
     rows = pq.read_table(out).to_pylist()
     for row in rows:
         row["extra_info"]["index"] = 7
-    pq.write_table(pa.Table.from_pylist(rows), out)
+    write_rows(out, rows)
     assert "extra_info.index is 7 in all rows" in " ".join(check_files([out]).errors)
 
 
@@ -147,15 +126,15 @@ BROKEN = {
 def test_a_broken_line_is_named(content, tmp_path):
     path = tmp_path / "x.jsonl"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match=BROKEN[content]):
-        check_json(path)
-    with pytest.raises(ValueError, match=BROKEN[content]):
-        next(read_rows("rltf.env.path", str(path)))
-    with pytest.raises(ValueError, match=BROKEN[content]):
-        next(load_rows("rltf.env.path", str(path)))
     source, file = find_source("rltf.env.source", str(path), SOURCES, ("question", "answer"))
-    with pytest.raises(ValueError, match=BROKEN[content]):
-        next(read_items("rltf.env.source", str(path), source, file, None))
+    for read in (
+        lambda: check_json(path),
+        lambda: next(read_rows("rltf.env.path", str(path))),
+        lambda: next(load_rows("rltf.env.path", str(path))),
+        lambda: next(read_items("rltf.env.source", str(path), source, file, None)),
+    ):
+        with pytest.raises(ValueError, match=BROKEN[content]):
+            read()
 
 
 @pytest.mark.parametrize("field", ["question", "answer"])
@@ -184,7 +163,7 @@ def test_empty_prompts_are_named_wherever_they_are(tmp_path, parts):
     if parts:
         for message in (m for row in rows for m in row["prompt"] or ()):
             message["name"] = "x"
-    pq.write_table(pa.Table.from_pylist(rows), path)
+    write_rows(path, rows)
     with pytest.raises(
         ValueError, match=r"train\.parquet: the prompt is empty in row 2, 3, 4"
     ) as e:
@@ -198,7 +177,7 @@ def test_what_is_no_dataset_is_told_by_the_check_that_knows_the_key(tmp_path):
     pq.write_table(pq.read_table(path).drop_columns(["extra_info"]), tmp_path / "no_info.parquet")
     (tmp_path / "cut.parquet").write_bytes(path.read_bytes()[:1000])
     text = [{**row, "extra_info": "{}"} for row in pq.read_table(path).to_pylist()]
-    pq.write_table(pa.Table.from_pylist(text), tmp_path / "text.parquet")
+    write_rows(tmp_path / "text.parquet", text)
     for name, said in {
         "no_info": "has no column extra_info: make the dataset with",
         "cut": "is not a parquet file (",

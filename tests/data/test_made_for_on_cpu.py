@@ -10,7 +10,8 @@ import pytest
 
 from rltf_verl.data.made_for import MadeFor, forgotten_options, made_for
 from rltf_verl.tools.evaluate.settings import questions_of
-from tests.support.commands import rltf
+from tests.support.commands import ran, refused, rltf
+from tests.support.verl_rows import verl_row, write_rows
 
 MINE = """
 from rltf_verl.envs.base import Splits
@@ -44,8 +45,7 @@ REWARD = "def compute_score(data_source, solution_str, ground_truth, extra_info)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     Path("mine.py").write_text(MINE)
-    built = rltf("data", "build", "./mine.py:Mine", "factor=7", "--num-train=4", "--num-test=2")
-    assert built.exit_code == 0, built.output
+    ran("data", "build", "./mine.py:Mine", "factor=7", "--num-train=4", "--num-test=2")
     return tmp_path / "data"
 
 
@@ -57,8 +57,7 @@ def test_its_class_and_its_options(folder: Path) -> None:
 
 
 def test_commands_need_not_be_told(folder: Path) -> None:
-    shown = rltf("data", "show", folder / "train.parquet", "-n", 1, "--env-feedback")
-    assert shown.exit_code == 0, shown.output
+    shown = ran("data", "show", folder / "train.parquet", "-n", 1, "--env-feedback")
     assert "It is no multiple of 7." in shown.output
     questions, env = questions_of(folder / "train.parquet", 1, {}, None)
     assert env == {"name": "./mine.py:Mine", "factor": 7}
@@ -69,10 +68,9 @@ def test_a_file_that_is_gone_or_elsewhere(folder: Path) -> None:
     moved = folder / "moved.py"
     shutil.move("mine.py", moved)
     data = folder / "train.parquet"
-    gone = rltf("data", "show", data, "--env-feedback")
-    assert gone.exit_code == 1
-    assert "was made for the environment ./mine.py:Mine: no such file" in gone.stderr
-    assert "add --env path/to/mine.py:Mine" in gone.stderr
+    gone = refused("data", "show", data, "--env-feedback")
+    assert "was made for the environment ./mine.py:Mine: no such file" in gone
+    assert "add --env path/to/mine.py:Mine" in gone
     told = rltf("data", "show", data, "--env-feedback", "--env", f"{moved}:Mine")
     assert "It is no multiple of 7." in told.output, "the same class, moved: its options stay"
     with pytest.raises(ValueError, match=r"add env\.name=path/to/mine\.py:Mine"):
@@ -84,9 +82,8 @@ def test_a_file_that_is_gone_or_elsewhere(folder: Path) -> None:
 def test_a_file_that_another_program_wrote_again(folder: Path) -> None:
     data = folder / "again.parquet"
     pd.read_parquet(folder / "train.parquet").to_parquet(data)
-    shown = rltf("data", "show", data, "--env-feedback")
-    assert shown.exit_code == 1
-    assert "the environment mine of its rows is not built in" in shown.stderr
+    unknown = refused("data", "show", data, "--env-feedback")
+    assert "the environment mine of its rows is not built in" in unknown
     told = rltf("data", "show", data, "--env-feedback", "--env", "./mine.py:Mine", "factor=7")
     assert "It is no multiple of 7." in told.output
     assert "rltf.env.name=./FILE.py:CLASS" in made_for(data, "mine").overrides
@@ -101,14 +98,7 @@ def test_options_that_a_run_was_not_told(folder: Path) -> None:
 
 def test_rows_in_verls_form_are_asked_with_their_reward_function(tmp_path: Path) -> None:
     (tmp_path / "reward.py").write_text(REWARD)
-    row = {
-        "data_source": "mine/sums",
-        "prompt": [{"role": "user", "content": "1 + 1?"}],
-        "reward_model": {"style": "rule", "ground_truth": "2"},
-        "extra_info": {"index": 5},
-    }
-    data = tmp_path / "verl.parquet"
-    pd.DataFrame([row, row]).to_parquet(data)
+    data = write_rows(tmp_path / "verl.parquet", [verl_row(), verl_row()])
     function = {"name": "reward_function", "function": f"{tmp_path}/reward.py:compute_score"}
     questions, env = questions_of(data, 1, {"env": function}, None)
     assert env == {"name": "reward_function"}
@@ -127,7 +117,4 @@ def test_rows_in_verls_form_are_asked_with_their_reward_function(tmp_path: Path)
     ],
 )
 def test_a_class_that_cannot_be_made(folder: Path, words: str, told: str) -> None:
-    result = rltf("env", *words.split())
-    assert result.exit_code == 1
-    assert told in result.stderr
-    assert result.stderr.count("\n") == 1
+    assert told in refused("env", *words.split())

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "configuration.md"
@@ -15,15 +18,11 @@ from troubleshooting import PAGE as TROUBLE  # noqa: E402
 from troubleshooting import with_tables  # noqa: E402
 
 
-def test_the_reference_is_current() -> None:
-    assert PAGE.read_text("utf-8") == configuration(), "write it anew: python tools/refresh.py"
-
-
-def test_the_yaml_has_the_defaults_of_the_code() -> None:
-    written = BASE.read_text("utf-8")
-    assert written == with_block(written), "write it anew: python tools/refresh.py"
-
-
-def test_the_rules_of_the_troubleshooting_page_are_current() -> None:
-    written = TROUBLE.read_text("utf-8")
-    assert written == with_tables(written), "write it again: python tools/refresh.py"
+@pytest.mark.parametrize(
+    ("file", "refreshed"),
+    [(PAGE, lambda _: configuration()), (BASE, with_block), (TROUBLE, with_tables)],
+    ids=["configuration.md", "base.yaml", "troubleshooting.md"],
+)
+def test_what_is_made_of_the_code_is_current(file: Path, refreshed: Callable[[str], str]) -> None:
+    written = file.read_text("utf-8")
+    assert written == refreshed(written), "write it again: python tools/refresh.py"

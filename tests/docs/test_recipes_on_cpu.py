@@ -1,14 +1,21 @@
-"""The documents name the experiments that there are, and the values that the configs have."""
+"""The documents name the experiments that there are, the values that the configs have, and commands
+that pass what is checked before a run starts.
+"""
+
+from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
 
+from rltf_verl.adapters.startup.checks import check_config
 from tests.recipes.composing import RECIPES, composed
 from tests.recipes.experiments import EXPERIMENTS, RECIPE, TASKS, parts
 from tests.recipes.seeds import NAMES
+from tests.support import configs
 
 DOCS = Path(__file__).parents[2] / "docs"
 HYDRA = DOCS.parent / "hydra_configs" / "rltf_verl"
@@ -59,3 +66,22 @@ def test_a_readmes_keys_have_their_values(name: str) -> None:
     for key, value in table:
         written = OmegaConf.create(f"value: {value}").value
         assert OmegaConf.select(composed(name), key, throw_on_missing=True) == written, key
+
+
+TEXT = (Path(__file__).parents[2] / "docs" / "scale.md").read_text("utf-8")
+COMMANDS = [
+    " ".join(command.replace("\\\n", " ").split())
+    for command in re.findall(r"```bash\n(.*?)```", TEXT, re.DOTALL)
+]
+
+
+def config_of(command: str):
+    words = [word for word in shlex.split(command) if not re.match(r"[A-Z_]+=", word)]
+    assert words[:3] == ["python", "-m", "verl.trainer.main_ppo"]
+    name, *overrides = words[3:]
+    return configs.composed(name.removeprefix("--config-name="), *overrides)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_of_the_page(command: str) -> None:
+    assert check_config(config_of(command)).distill.enabled

@@ -30,10 +30,8 @@ COLUMNS = (
     "old_log_probs",
     "rltf_sampler_log_probs",
 )
-TEACHER = (
-    "rltf_teachers",
-    *(f"rltf_teacher_{name}" for name in ("ids", "log_probs", "places", "said", "weights")),
-)
+SPANS = "rltf_teachers"
+TEACHER = tuple(f"rltf_teacher_{n}" for n in ("ids", "log_probs", "places", "said", "weights"))
 
 
 class FlakyVerifier(VerifierProvider):
@@ -58,7 +56,8 @@ def save(batch, name: object) -> None:
     import torch
     import transfer_queue as tq
 
-    names = [*COLUMNS, *(TEACHER if "rltf_logit_weight" in batch.extra_info else ())]
+    teaches = "rltf_logit_weight" in batch.extra_info
+    names = [*COLUMNS, SPANS, *(TEACHER if teaches else ())]
     data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=names)
     record = {
         "keys": list(batch.keys),

@@ -59,6 +59,7 @@ COLLAPSING = {
     "grpo",
     "ufo",
     "group_critique",
+    "teacher/rlcsd",
     "teacher/rlsd",
     "teacher/srpo",
     "sd_second_turn",

@@ -20,7 +20,7 @@ from rltf_verl.episode import failure_log
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.templates import with_template
 from rltf_verl.feedback.base import FeedbackUnavailable
-from rltf_verl.feedback.group import Group
+from rltf_verl.feedback.group import Cohort, Group
 from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.prompts import render
 from rltf_verl.runlog.numbers import turn_facts
@@ -47,11 +47,13 @@ ANSWERS = {
 
 
 def parts_of(provider=None, reads="feedback", feedback=None, env=None, weight=1.0, **keys):
-    teacher = {key: keys.pop(key) for key in ("turns", "right", "prompt") if key in keys}
+    names = ("turns", "right", "prompt", "against", "against_n", "sibling", "shuffled")
+    teacher = {key: keys.pop(key) for key in names if key in keys}
+    divergence = "sampled_token" if teacher.get("against") else "jsd"
     config = RLTFConfig(
         episode=EpisodeConfig(**keys),
         feedback=FeedbackConfig(**(feedback or {})),
-        logit_distill=LogitDistillConfig(weight=weight),
+        logit_distill=LogitDistillConfig(weight=weight, divergence=divergence),
         teacher=TeacherConfig(reads=reads, **teacher),
     )
     provider = provider or Remark()
@@ -245,6 +247,120 @@ def test_a_demonstration_is_read_from_the_dataset():
         problem_from_row({**info, "demonstration": ["so"]}, {"ground_truth": "4"})
 
 
+CONTRAST = {"horizon": 1, "right": True}
+
+
+def in_cohort(parts, answers, sizes):
+    """Episodes of several problems, played at the same time."""
+    cohort = Cohort(range(len(sizes)), max(sizes))
+    groups = [Group(max(sizes), key, cohort) for key in range(len(sizes))]
+    told = [replace(TOLD, index=i, reference=f"{i} yes", demonstration=f"demo {i}") for i in (0, 1)]
+
+    async def played():
+        return await asyncio.gather(
+            *(
+                play_parts(
+                    parts,
+                    ScriptedPolicy([answers[key][session]]),
+                    session_id=session,
+                    group=groups[key],
+                    problem=told[key],
+                )
+                for key, size in enumerate(sizes)
+                for session in range(size)
+            )
+        )
+
+    return asyncio.run(played())
+
+
+def voices_of(episode):
+    (turn,) = episode.turns
+    return [] if turn.teacher is None else sorted(map(text_of, turn.teacher.against))
+
+
+def without(text, *parts):
+    for part in parts:
+        assert text.count(part) == 1
+        text = text.replace(part, "")
+    return text
+
+
+def test_a_contrast_is_the_same_template_with_the_wrong_answers_of_siblings():
+    parts = parts_of(reads="sibling", against="wrong_sibling", **CONTRAST)
+    answers = [["no", "it is yes", "nah", "yes", "no", "boom"]]
+    episodes = in_cohort(parts, answers, [6])
+    # "boom" broke the grader and counts as wrong; "no" of another episode is this one's own text
+    wrong = {0: ["boom", "nah"], 1: ["boom", "nah", "no"], 3: ["boom", "nah", "no"]}
+    for i, texts in wrong.items():
+        own = text_of(episodes[i].turns[0].teacher.ids)
+        hint = next(text for text in ("it is yes", "yes") if f":\n{text}\n" in own)
+        assert hint != episodes[i].turns[0].attempt.text, "never its own hint"
+        frame = without(own, f":\n{hint}\n")
+        voices = voices_of(episodes[i])
+        assert {without(v, f":\n{t}\n") for v, t in zip(voices, texts, strict=True)} == {frame}
+
+
+def test_a_contrast_has_a_limit_and_an_attempt_without_one_has_no_teacher():
+    parts = parts_of(reads="sibling", against="wrong_sibling", against_n=2, **CONTRAST)
+    wrong = [["yes", "a", "b", "c", "so yes"]]
+    assert [len(voices_of(e)) for e in in_cohort(parts, wrong, [5])] == [2, 2, 2, 2, 2]
+    again = [[voices_of(e) for e in in_cohort(parts, wrong, [5])] for _ in range(2)]
+    assert again[0] == again[1], "chosen by the seed"
+    right = [["yes", "so yes", "oh yes"]]
+    assert all(e.turns[0].teacher is None for e in in_cohort(parts, right, [3]))
+
+
+def test_an_attempt_that_could_not_be_graded_is_no_wrong_sibling():
+    group = Group(2)
+    group.graded(1, 0, "lost", correct=None)
+    group.graded(1, 1, "no", correct=False)
+    group.ended(1)
+    group.ended(0)
+    wrong = asyncio.run(group.solutions(0, 5, 1.0, correct=False))
+    assert [attempt.text for attempt in wrong] == ["no"]
+
+
+@pytest.mark.parametrize(
+    ("reads", "own", "other"),
+    [
+        ("reference", "0 yes", "1 yes"),
+        ("demonstration", "demo 0", "demo 1"),
+        ("feedback", "not no", "not nah"),
+        ("sibling", "so yes", "oh yes"),
+    ],
+)
+def test_another_problems_texts_are_contrast_or_control(reads, own, other):
+    answers, sizes = [["no", "so yes"], ["nah", "oh yes"]], [2, 2]
+    told = {"reads": reads, "horizon": 1}
+    first = in_cohort(parts_of(against="other_problem", **told), answers, sizes)[0]
+    (voice,) = voices_of(first)
+    read = text_of(first.turns[0].teacher.ids)
+    assert without(read, own) == without(voice, other)
+    control = in_cohort(parts_of(shuffled=True, **told), answers, sizes)[0]
+    assert text_of(control.turns[0].teacher.ids) == voice
+    assert not control.turns[0].teacher.against
+    alone = in_cohort(parts_of(shuffled=True, **told), answers[:1], [2])[0]
+    assert alone.turns[0].teacher is None, "no other problem is played"
+
+
+def test_the_reference_alone_is_the_same_prompt_without_the_question():
+    parts = parts_of(reads="reference", against="reference_only", **CONTRAST)
+    (turn,) = play(parts, ["no"])[0].turns
+    (voice,) = turn.teacher.against
+    assert text_of(turn.teacher.ids).replace("Q?", "") == text_of(voice)
+    small = ScriptedPolicy(["no"], prompt_budget=len(voice))
+    (turn,) = play(parts, [], policy=small)[0].turns
+    assert turn.teacher is None, "the whole prompt does not fit"
+
+
+def test_the_shortest_right_sibling():
+    parts = parts_of(reads="sibling", sibling="shortest", horizon=1)
+    answers = [["no", "a long way to yes", "yes", "oh yes"]]
+    (turn,) = in_cohort(parts, answers, [4])[0].turns
+    assert "A correct solution:\nyes\n" in turn.teacher.text
+
+
 REFUSED = [
     ({"reads": ("sibling", "sibling")}, "rltf.teacher.reads=['sibling', 'sibling']: a source"),
     (
@@ -260,6 +376,15 @@ REFUSED = [
         "rltf.teacher.prompt=revise/append: does not show the question; choose another template",
     ),
     ({"prompt": "privileged"}, "rltf.teacher.prompt='privileged': is not known; known: revise/"),
+    ({"against": "wrong_sibling"}, "rltf.teacher.against=wrong_sibling: a wrong sibling stands"),
+    (
+        {"against": "reference_only", "turns": "all"},
+        "rltf.teacher.against=reference_only: later prompts quote the question",
+    ),
+    (
+        {"against": "other_problem", "shuffled": True},
+        "rltf.teacher.shuffled=True: the control of a contrast",
+    ),
 ]
 
 

@@ -34,16 +34,11 @@ async def test_a_group_failed_when_all_are_that_far_and_nobody_is_right():
     assert not await group.failed(1, 5)
 
 
-async def test_the_first_right_answer_settles_it():
-    group = Group(8)
-    group.graded(3, 0, "right", correct=True)
+@pytest.mark.parametrize(("size", "own"), [(8, 3), (1, 0)])
+async def test_the_first_right_answer_settles_it_the_own_one_too(size, own):
+    group = Group(size)
+    group.graded(own, 0, "right", correct=True)
     assert not await asyncio.wait_for(group.failed(0, 3600), 60), "it waits for no other"
-
-
-async def test_the_own_answer_counts():
-    group = Group(1)
-    group.graded(0, 0, "right", correct=True)
-    assert not await group.failed(0, 5)
 
 
 async def test_the_wait_is_bounded_and_who_is_missing_counts_as_wrong():
@@ -90,35 +85,42 @@ def said(turn: Turn) -> tuple[str, str | None, str | None]:
     return turn.attempt.text, turn.feedback and turn.feedback.text, turn.stop
 
 
-async def test_only_groups_without_a_right_answer_get_hints():
-    solved = await played([[1, 0], [0], [2, 0]])
-    assert solved == [
-        [("1", None, "not_asked")],
-        [("0", None, "solved")],
-        [("2", None, "not_asked")],
-    ]
-    failed = await played([[1, 3, 4], [2, 0, 9]])
-    assert failed[1] == [("2", "hint 1", None), ("0", None, "solved")]
-    assert failed[0] == [
-        ("1", "hint 1", None),
-        ("3", None, "not_asked"),
-    ], "after turn 2 the group has an answer"
+LATE = [
+    [("1", "hint 1", None), ("3", None, "not_asked")],
+    [("2", "hint 1", None), ("0", None, "solved")],
+]
+HINTED = [[("1", "hint 1", None), ("0", None, "solved")]]
+RIGHT = [[("0", None, "not_asked")]]
+TO_THE_END = [[("1", "hint 1", None), ("3", "hint 2", None), ("4", None, "horizon")]]
 
 
-async def test_without_early_stop_a_right_answer_gets_no_feedback_either():
-    assert await played([[0, 1, 1]], stop_when_solved_train=False) == [[("0", None, "not_asked")]]
-
-
-async def test_validation_always_asks():
-    turns = await played([[1, 3, 4], [0]], validate=True)
-    assert turns[0] == [("1", "hint 1", None), ("3", "hint 2", None), ("4", None, "horizon")]
-
-
-async def test_an_episode_that_plays_alone_is_its_own_group():
-    assert await played([[1, 0]], group=False) == await played([[1, 0]])
-    assert await played([[1, 0]]) == [[("1", "hint 1", None), ("0", None, "solved")]]
-    alone = await played([[0]], group=False, stop_when_solved_train=False)
-    assert alone == [[("0", None, "not_asked")]]
+@pytest.mark.parametrize(
+    ("answers", "options", "turns"),
+    [
+        (
+            [[1, 0], [0], [2, 0]],
+            {},
+            [[("1", None, "not_asked")], [("0", None, "solved")], [("2", None, "not_asked")]],
+        ),
+        # after turn 2 the group has an answer
+        (
+            [[1, 3, 4], [2, 0, 9]],
+            {},
+            LATE,
+        ),
+        # without early stop a right answer gets no feedback either
+        ([[0, 1, 1]], {"stop_when_solved_train": False}, RIGHT),
+        ([[0]], {"stop_when_solved_train": False, "group": False}, RIGHT),
+        # an episode that plays alone is its own group
+        ([[1, 0]], {"group": False}, HINTED),
+        ([[1, 0]], {}, HINTED),
+        ([[1, 3, 4], [0]], {"validate": True}, TO_THE_END),
+    ],
+)
+async def test_only_groups_without_a_right_answer_get_hints_and_validations_always(
+    answers, options, turns
+):
+    assert (await played(answers, **options))[: len(turns)] == turns
 
 
 GAMES = st.tuples(

@@ -77,12 +77,6 @@ async def test_nobody_answers(tmp_path):
     assert time.monotonic() - start < 20
 
 
-async def test_somebody_declines(tmp_path):
-    answer(tmp_path, asked(), None)
-    with pytest.raises(FeedbackUnavailable, match="declined"):
-        await human(tmp_path).feedback(asked())
-
-
 async def test_what_was_answered_before_is_not_asked_again_and_the_last_answer_counts(tmp_path):
     answer(tmp_path, asked(), "first")
     answer(tmp_path, asked(), "corrected")
@@ -125,9 +119,11 @@ async def test_many_episodes_wait_at_once_and_the_same_attempt_is_asked_once(tmp
     assert [s.text for s in said] == [f"about {i % 50}" for i in range(200)]
 
 
-async def test_an_inbox_that_cannot_be_written(tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(
-        FeedbackUnavailable, match=r"rltf\.feedback\.inbox=.*file cannot be written"
-    ):
-        await human(tmp_path / "file").feedback(asked())
+@pytest.mark.parametrize(
+    ("inbox", "cause"),
+    [(".", "declined"), ("answers.jsonl", r"rltf\.feedback\.inbox=.*jsonl cannot be written")],
+)
+async def test_a_person_declines_or_the_inbox_cannot_be_written(tmp_path, inbox, cause):
+    answer(tmp_path, asked(), None)
+    with pytest.raises(FeedbackUnavailable, match=cause):
+        await human(tmp_path / inbox).feedback(asked())

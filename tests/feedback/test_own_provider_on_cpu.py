@@ -43,9 +43,12 @@ def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-async def test_a_file_of_twenty_lines(mine: Path) -> None:
+async def test_a_file_of_twenty_lines_and_a_module(
+    mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(mine)
     assert len(MINE.strip().splitlines()) <= 20
-    for where in ("./mine.py:Mine", f"{mine}/mine.py:Mine"):
+    for where in ("./mine.py:Mine", f"{mine}/mine.py:Mine", "mine:Mine"):
         provider = make_provider(where, limit=3)
         assert (await provider.feedback(request("one two"))).text == "2 words; use at most 3."
 
@@ -62,11 +65,6 @@ async def test_a_file_that_imports_its_neighbours(
     for _ in range(2):
         assert make_provider(f"{folder}/mine.py:Mine").limit == 7
     assert sys.path == [*before, str(folder)], "once, and behind all that is installed"
-
-
-async def test_a_module(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(mine)
-    assert (await make_provider("mine:Mine").feedback(request("one"))).provider == "mine"
 
 
 async def test_an_installed_package(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:

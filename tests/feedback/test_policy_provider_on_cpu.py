@@ -34,7 +34,6 @@ async def test_the_policy_is_asked_about_its_last_attempt_with_its_own_seed():
         False,
     )
     # the tokens that were sampled, whatever was taken from their text
-    assert said.attempt is not None
     assert said.attempt.prompt_ids == tuple(map(ord, critic.prompts[0]))
     assert said.attempt.response_ids == (*map(ord, "too short"), 0)
 
@@ -48,6 +47,7 @@ async def test_the_prompt_holds_question_and_attempt_and_never_the_reference():
     assert "42" not in prompt
 
 
+@pytest.mark.parametrize("cut", [(), (0,)])
 @pytest.mark.parametrize(
     ("answer", "text"),
     [
@@ -59,16 +59,13 @@ async def test_the_prompt_holds_question_and_attempt_and_never_the_reference():
         ("critique: small letters", "critique: small letters"),
     ],
 )
-async def test_what_stands_behind_the_marker_is_the_critique(answer, text):
-    said = await feedback(ScriptedPolicy([answer]), "a")
-    assert said.text == text
-    assert said.attempt.text == answer
-
-
-async def test_a_critique_that_was_cut_off_counts_as_far_as_it_got():
-    """So that the policy is credited with what came of it, and can learn to be brief."""
-    said = await feedback(ScriptedPolicy(["Critique: the sum is wro"], cut=[0]), "a")
-    assert (said.text, said.attempt.ended) == ("the sum is wro", False)
+async def test_what_stands_behind_the_marker_is_the_critique(answer, text, cut):
+    """If it was cut off too: the policy is credited with what came of it, and can learn to be
+    brief.
+    """
+    critique = await feedback(ScriptedPolicy([answer], cut=cut), "a")
+    assert critique.text == text
+    assert (critique.attempt.text, critique.attempt.ended) == (answer, not cut)
 
 
 @pytest.mark.parametrize("answer", ["", "  \n", "Critique:", "something Critique:  "])

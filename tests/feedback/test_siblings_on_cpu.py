@@ -76,22 +76,27 @@ async def test_all_who_failed_are_shown_the_same_attempts_short_ones_first():
     assert both in policies[0].prompts[1]
 
 
-async def test_thoughts_of_siblings_are_not_shown():
-    told, _ = await played([["no", "yes"], ["<think>yes?</think>ne", "yes"]])
-    assert "think" not in told[0][0]
-    assert "\nne\n" in told[0][0]
+NO_THOUGHTS = [["no", "yes"], ["<think>yes?</think>ne", "yes"]]
+NO_FEEDBACK = [["silent", "yes"], ["ne", "yes"]]
+RIGHT = [["yes", "yes", "yes"], ["no", "yes", "a"]]
 
 
-async def test_without_feedback_on_it_an_attempt_is_left_out_and_its_episode_ends():
-    told, _ = await played([["silent", "yes"], ["ne", "yes"]])
-    assert told == [["about: nobody there"], [text_of("ne"), None]]
-
-
-async def test_a_right_attempt_is_told_so_and_shown_to_nobody():
-    told, _ = await played(
-        [["yes", "yes", "yes"], ["no", "yes", "a"]], stop_when_solved_train=False
-    )
-    assert told == [["on yes", "on yes", None], [text_of("no"), "on yes", None]]
+@pytest.mark.parametrize(
+    ("answers", "options", "expected"),
+    [
+        (NO_THOUGHTS, {}, [[text_of("no", "ne"), None]] * 2),
+        (NO_FEEDBACK, {}, [["about: nobody there"], [text_of("ne"), None]]),
+        (
+            RIGHT,
+            {"stop_when_solved_train": False},
+            [["on yes", "on yes", None], [text_of("no"), "on yes", None]],
+        ),
+    ],
+    ids=["thoughts are not shown", "without feedback it is left out", "right ones are not shown"],
+)
+async def test_which_attempts_are_shown(answers, options, expected):
+    told, _ = await played(answers, **options)
+    assert told == expected
 
 
 async def test_what_does_not_fit_is_left_out_the_longest_first():

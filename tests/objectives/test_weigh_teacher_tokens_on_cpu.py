@@ -56,7 +56,7 @@ def test_routing_leaves_answers_without_a_teacher_alone():
 def test_the_solve_rate_is_that_of_the_group_at_the_turn():
     _, weights = weighed({"gate": "variance"})
     # turn 0: 1/2 and 0; turn 1: only one episode of the first group has one, and all are right
-    assert weights.tolist() == [0.5, 0.5, 0.0, 0.0, 0.0]
+    assert weights.tolist() == [2.5, 2.5, 0.0, 0.0, 0.0], "0.5 over its mean, 0.2"
 
 
 def test_the_magnitude_is_faded_in_by_the_coefficient():
@@ -65,6 +65,18 @@ def test_the_magnitude_is_faded_in_by_the_coefficient():
     assert torch.equal(whole[5:], ADVANTAGES[5:])
     assert not weights.any()
     half, _ = weighed({"gate": "magnitude"}, weight=0.5)
+    torch.testing.assert_close(half, (whole + ADVANTAGES) / 2)
+
+
+def test_a_residual_is_faded_in_with_its_own_width_and_threshold():
+    keys = {"gate": "residual", "gate_scale": 1.0, "gate_width": 2.0, "gate_threshold": 0.1}
+    whole, weights = weighed(keys)
+    added = torch.tanh(GAP / 2)
+    added[3] = 0.0  # tanh(log(0.9) / 2) = −0.05
+    torch.testing.assert_close(whole[:5], ADVANTAGES[:5] + added)
+    assert torch.equal(whole[5:], ADVANTAGES[5:])
+    assert not weights.any()
+    half, _ = weighed(keys, weight=0.5)
     torch.testing.assert_close(half, (whole + ADVANTAGES) / 2)
 
 

@@ -50,8 +50,7 @@ def test_a_preset_is_what_parity_computes(name):
         parity.attempt,
         parity.imitate,
     )
-    assert preset.critique == parity.critique
-    assert preset.mentions == parity.mentions
+    assert (preset.critique, preset.mentions) == (parity.critique, parity.mentions)
     assert preset.feedback_modeling.weight == (0.1 if name in ("fm", "dual_critique") else 0.0)
     assert preset.reward == parity.reward
 

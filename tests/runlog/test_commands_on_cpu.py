@@ -91,8 +91,7 @@ def test_grep_command(tmp_path):
     result = rltf("log", "grep", "so 4", tmp_path)
     assert (result.exit_code, result.stdout) == (0, "step 3 train sums 0/0 attempt 2: so 42\n")
     assert rltf("log", "grep", "nowhere", tmp_path).exit_code == 1
-    bad = refused("log", "grep", "(", tmp_path)
-    assert "a regular expression of Python is needed" in bad
+    assert "a regular expression of Python is needed" in refused("log", "grep", "(", tmp_path)
 
 
 def test_stats_command(tmp_path):

@@ -65,13 +65,7 @@ EPISODES = [
 
 
 def run(folder, reader, out):
-    words = [word.format(out=out) for word in reader]
-    arguments = (
-        ["log", "grep", words[2], str(folder)]
-        if words[:2] == ["log", "grep"]
-        else [*words, str(folder)]
-    )
-    return rltf(*arguments)
+    return rltf(*(word.format(out=out) for word in reader), folder)
 
 
 def valid(tmp_path):

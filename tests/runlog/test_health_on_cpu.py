@@ -35,6 +35,13 @@ COLD = HEALTHY | {
 }
 
 
+THINKING = HEALTHY | {
+    "rltf/turn_1/tokens": 900.0,
+    "rltf/turn_1/thoughts": 0.8,
+    "rltf/turn_1/epistemic": 2.0,
+}
+
+
 def played(*steps, watch=None):
     """[(step, rule, fires)] of steps from 1 on."""
     watch = watch or Watch()
@@ -67,10 +74,6 @@ def test_a_rule_fires_after_its_steps_in_a_row_and_is_over_after_three(name, bad
     ]
 
 
-def test_a_cold_policy_whose_groups_are_all_dead_is_no_news_while_revisions_train_it():
-    assert played(*[COLD] * 300) == []
-
-
 def test_all_groups_dead_after_some_were_alive_fires_though_revisions_train():
     assert played(HEALTHY, *[COLD] * 15) == [(16, "all groups dead", True)]
     assert played(HEALTHY, *[COLD | {"rltf/turn_1/acc": 0.95}] * 30) == []  # solved
@@ -87,6 +90,27 @@ def test_format_is_lost_only_if_it_was_there():
     ]  # half of 0.95 is 0.475
     never = [{"rltf/turn_1/format": share} for share in (0.19,) * 5 + (0.0,) * 20]
     assert played(*never) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "metric", "before", "after"),
+    [
+        ("answers blow up", "tokens", 900.0, 2000.0),
+        ("thoughts collapse", "tokens", 900.0, 340.0),
+        ("words of doubt repeated", "epistemic", 2.0, 4.4),
+        ("words of doubt lost", "epistemic", 2.0, 0.8),
+    ],
+)
+def test_thoughts_that_grow_or_shrink_without_a_gain(name, metric, before, after):
+    """The mean of ten steps is twice or half the first ten's with the ninth such step."""
+    changed = THINKING | {f"rltf/turn_1/{metric}": after}
+    assert played(*[THINKING] * 10, *[changed] * 30) == [(28, name, True)]
+    better = changed | {"rltf/turn_1/acc": 0.55}
+    assert played(*[THINKING] * 10, *[better] * 30) == []
+    answers = [{**step, "rltf/turn_1/thoughts": 0.1} for step in [THINKING] * 10 + [changed] * 30]
+    assert played(*answers) == [], "a model that does not think"
+    less = THINKING | {f"rltf/turn_1/{metric}": before + 0.4 * (after - before)}
+    assert played(*[THINKING] * 10, *[less] * 30) == []
 
 
 def falling(acc_after, gap_after, gap="rltf/distill/log_prob_gap"):
@@ -126,10 +150,11 @@ def test_noise_is_no_fall():
         {TOO_LONG: 0.04, "rltf/turn_2/share": 0.0},  # solved
         {"rltf/turn_2/corrected": 0.0, "rltf/turn_1/acc": 0.95},
         {"rltf/turn_2/corrected": 0.0, "rltf/turn_2/share": 0.04},
+        COLD,  # all groups are dead, and revisions train it
     ],
 )
 def test_what_is_no_news(step):
-    assert played(*[HEALTHY | step] * 40) == []
+    assert played(*[HEALTHY | step] * 300) == []
 
 
 def test_steps_that_lack_a_metric_count_neither_way():

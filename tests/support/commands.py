@@ -23,7 +23,10 @@ def rltf(*words: object, columns: int = 160) -> Result:
 
 def ran(*words: object, columns: int = 160) -> Result:
     """The same of a command that ends well."""
-    result = rltf(*words, columns=columns)
+    return ended_well(rltf(*words, columns=columns))
+
+
+def ended_well(result: Result) -> Result:
     assert result.exit_code == 0, result.output
     return result
 

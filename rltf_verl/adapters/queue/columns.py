@@ -5,8 +5,8 @@ loss.
 `rltf_turn`   [T]     position in the episode of the turn that each response token is credited with.
 `rltf_facts`  [M, F]  the episode's facts (`EPISODE_FACTS`), the same on each of its rows; NaN for
 turns not played.
-`rltf_teachers` [·]   the row's `TeacherSpan`s, one after the other: start, end, number of prompt
-tokens, prompt; only where a teacher is on.
+`rltf_teachers` [·]   the row's `TeacherSpan`s, one after the other: start, end, number of prompts,
+then each prompt after its length; only where a teacher is on.
 `rm_scores`   [T]     verl's own column, holding this row's *own* rewards.
 """
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -76,22 +77,26 @@ def row_columns(row: Row, facts: torch.Tensor, *, teaches: bool = False) -> dict
 
 def teacher_column(spans: Sequence[TeacherSpan]) -> torch.Tensor:
     """[·] int32 of a row's spans; `teacher_spans` reads it."""
-    parts = [(s.start, s.end, len(s.prompt_ids), *s.prompt_ids) for s in spans]
-    return torch.tensor([value for part in parts for value in part], dtype=torch.int32)
+    values: list[int] = []
+    for span in spans:
+        values += [span.start, span.end, 1 + len(span.against)]
+        for prompt in (span.prompt_ids, *span.against):
+            values += [len(prompt), *prompt]
+    return torch.tensor(values, dtype=torch.int32)
 
 
 def teacher_spans(column: torch.Tensor) -> list[TeacherSpan]:
     """The spans of a row's column.
 
     Example:
-        >>> teacher_spans(teacher_column([TeacherSpan(0, 3, (7, 8))]))
-        [TeacherSpan(start=0, end=3, prompt_ids=(7, 8))]
+        >>> teacher_spans(teacher_column([TeacherSpan(0, 3, (7, 8), ((9,),))]))
+        [TeacherSpan(start=0, end=3, prompt_ids=(7, 8), against=((9,),))]
     """
-    values, spans = column.tolist(), []
-    while values:  # start, end, length, then as many ids; the next span follows
-        start, end, length, *values = values
-        spans.append(TeacherSpan(start, end, tuple(values[:length])))
-        values = values[length:]
+    values, spans = iter(column.tolist()), []
+    for start in values:
+        end, num_prompts = next(values), next(values)
+        prompts = [tuple(islice(values, next(values))) for _ in range(num_prompts)]
+        spans.append(TeacherSpan(start, end, prompts[0], tuple(prompts[1:])))
     return spans
 
 

@@ -206,7 +206,7 @@ def _measured(config: DictConfig, words: _Explanations, dataset: Any, tokenizer:
             )
         measured.num_problems += 1
         sample = words.of(problem) if reads else ""
-        for kind, prompt in _later_prompts(parts, problem, question, sample):
+        for kind, prompt in later_prompts(parts, problem, question, sample):
             measured.num_taught += kind == TEACHER
             needed = length(prompt, problem.index)
             if kind == CRITIC:
@@ -216,7 +216,7 @@ def _measured(config: DictConfig, words: _Explanations, dataset: Any, tokenizer:
                 measured.longest[kind] = needed, problem.index
         if parts.words_of_judge:
             sample = longest_feedback(parts.words_of_judge)
-            for kind, prompt in _later_prompts(parts, problem, question, sample):
+            for kind, prompt in later_prompts(parts, problem, question, sample):
                 if kind != CRITIC:  # it does not quote the feedback
                     measured.judged.setdefault(kind, []).append(length(prompt, problem.index))
     return measured
@@ -238,7 +238,7 @@ def _length(tokenizer: Any, options: Mapping[str, Any], messages: list[Message],
     return len(ids)
 
 
-def _later_prompts(
+def later_prompts(
     parts: Parts, problem: Problem, question: list[Message], feedback: str
 ) -> Iterator[tuple[str, list[Message]]]:
     """Kind of each prompt, and its conversation."""
@@ -255,10 +255,10 @@ def _later_prompts(
     if "feedback" in rltf.teacher.sources:
         sources["feedback"] = feedback
     if any(sources.values()) or "sibling" in rltf.teacher.sources:
-        text = render(
-            rltf.teacher.prompt or "", question=question[-1]["content"], attempt="", **sources
-        )
-        yield TEACHER, [*question[:-1], {"role": "user", "content": text}]
+        bare = [""] if rltf.teacher.against == "reference_only" else []
+        for asked in (question[-1]["content"], *bare):
+            text = render(rltf.teacher.prompt or "", question=asked, attempt="", **sources)
+            yield TEACHER, [*question[:-1], {"role": "user", "content": text}]
 
 
 def first_prompt(row: Mapping[str, Any]) -> list[Message]:

@@ -36,6 +36,7 @@ from rltf_verl.adapters.startup.model import (
 )
 from rltf_verl.adapters.startup.rules import N, rltf_of, rule_findings
 from rltf_verl.adapters.startup.stamp import check_resume
+from rltf_verl.adapters.startup.thoughts import thought_findings
 from rltf_verl.adapters.startup.user_code import check_own_rows, fatal_code
 from rltf_verl.adapters.startup.values import wrong_values
 from rltf_verl.config import ConfigError, RLTFConfig
@@ -136,6 +137,11 @@ def refused_model(
     if parts is not None:
         budget = partial(check_budget, config, parts, model.tokenizer, warn, dry_run=dry_run)
         yield from _findings(budget)
+        for finding in thought_findings(config, parts, model.tokenizer):
+            if finding.level == "error":
+                yield finding
+            elif warn is not None:
+                warn(finding)
         yield from _findings(check_own_rows, config, parts, model, dry_run)
 
 

@@ -182,6 +182,18 @@ def _provider_has(get: Setting, trait: str) -> bool:
     return has_trait(trait, get("rltf.feedback"))
 
 
+def _quotes_other_problems(get: Setting) -> bool:
+    """A provider or the teacher reads texts of problems that are played at the same time."""
+    teacher = get("rltf.teacher.shuffled") or get("rltf.teacher.against") == "other_problem"
+    return bool(teacher and get("rltf.logit_distill.weight")) or _provider_has(
+        get, "quotes_other_problems"
+    )
+
+
+QUOTES = (
+    "rltf.feedback.provider={rltf.feedback.provider} or rltf.teacher needs the texts of another one"
+)
+
 VERL: tuple[Rule[Setting], ...] = (
     Rule(
         "trainer.use_v1",
@@ -316,23 +328,21 @@ RLTF: tuple[Rule[Setting], ...] = (
         "set it to null",
     ),
     Rule(
-        "rltf.feedback.provider",
-        lambda get: _provider_has(get, "quotes_other_problems") and _asynchronous(get),
-        f"with {MODE}={{{MODE}}} problems are played one by one",
+        MODE,
+        lambda get: _quotes_other_problems(get) and _asynchronous(get),
+        f"problems are played one by one, and {QUOTES}",
         "use rltf_sync",
     ),
     Rule(
         "data.train_batch_size",
-        lambda get: _provider_has(get, "quotes_other_problems") and _plays_alone(get),
-        f"with {WORKERS}={{{WORKERS}}} a worker plays one problem alone, and provider"
-        " {rltf.feedback.provider} needs another one",
+        lambda get: _quotes_other_problems(get) and _plays_alone(get),
+        f"with {WORKERS}={{{WORKERS}}} a worker plays one problem alone, and {QUOTES}",
         "set the batch to a multiple of twice the workers",
     ),
     Rule(
         "rltf.refill_rounds",
-        lambda get: _provider_has(get, "quotes_other_problems") and get("rltf.refill_rounds"),
-        "further problems are played alone, and provider {rltf.feedback.provider} needs another"
-        " one",
+        lambda get: _quotes_other_problems(get) and get("rltf.refill_rounds"),
+        f"further problems are played alone, and {QUOTES}",
         "set it to 0",
     ),
     Rule(

@@ -7,10 +7,12 @@ actor runs, split and packed in the same way.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import torch
@@ -30,6 +32,7 @@ from rltf_verl.adapters.training.logit_loss import (
     TEACHER_SAID,
     TEACHER_WEIGHTS,
 )
+from rltf_verl.algos.logit_distill import soft_clip
 from rltf_verl.algos.targets import RowBatch
 from rltf_verl.config import LogitDistillConfig, RLTFConfig, TeacherConfig
 from rltf_verl.objectives.teacher import uses_lora
@@ -49,6 +52,8 @@ class TeacherInput:
     """y, the attempt."""
     log_probs: torch.Tensor
     """[T] log π_old(y | x) at the student's prompt."""
+    against: Sequence[torch.Tensor] = ()
+    """Prompts of the contrast."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +71,27 @@ class TeacherOutput:
     """[M] nats; of a mixture, the mean of its parts' (at most its own). None: not asked for."""
     seconds: float = 0.0
     """Duration of the calls."""
+    against: torch.Tensor | None = None
+    """[M] log of the mean p(y_t | x'_T) over the contrast's prompts; None without a contrast."""
+
+    @property
+    def student(self) -> torch.Tensor:
+        """[M] log π_old(y_t | x)."""
+        return torch.cat([self.log_probs[:0], *(x.log_probs for x in self.inputs)])
 
     @property
     def gap(self) -> torch.Tensor:
-        """[M] log p(y_t | x_T) − log π_old(y_t | x)."""
-        student = [x.log_probs for x in self.inputs]
-        return self.log_probs - torch.cat([self.log_probs[:0], *student])
+        """[M] log p(y_t | x_T) − log π_old(y_t | x), or minus `against`, softly clipped."""
+        if self.against is None:
+            return self.log_probs - self.student
+        return soft_clip(self.log_probs - self.against)
+
+    @property
+    def target(self) -> torch.Tensor:
+        """[M] log-probs that the policy is pulled towards: the teacher's; with a contrast those of
+        π_old e^gap, up to a constant of each position, which no policy gradient depends on.
+        """
+        return self.log_probs if self.against is None else self.student + self.gap
 
 
 @dataclass(frozen=True)
@@ -130,7 +150,10 @@ class Teacher:
     def ask(self, rows: StepRows) -> TeacherOutput | None:
         """The teacher's answer about a step's rows; None: no attempt has a teacher."""
         inputs = read_teacher_inputs(rows)
-        return ask_teacher(inputs, self._parts, partial(self._call, inputs)) if inputs else None
+        if not inputs:
+            return None
+        asked = with_contrast(inputs)
+        return contrasted(ask_teacher(asked, self._parts, partial(self._call, asked)), inputs)
 
     def _call(
         self,
@@ -159,11 +182,37 @@ def read_teacher_inputs(step: StepRows) -> list[TeacherInput]:
     for row, (column, response, log_probs) in enumerate(columns):
         for span in teacher_spans(column):
             tokens = slice(span.start, span.end)
-            prompt = torch.tensor(span.prompt_ids, dtype=response.dtype)
-            inputs.append(
-                TeacherInput(row, span.start, prompt, response[tokens], log_probs[tokens])
+            prompt, *against = (
+                torch.tensor(ids, dtype=response.dtype) for ids in (span.prompt_ids, *span.against)
             )
+            of_student = response[tokens], log_probs[tokens]
+            inputs.append(TeacherInput(row, span.start, prompt, *of_student, against))
     return inputs
+
+
+def with_contrast(inputs: Sequence[TeacherInput]) -> list[TeacherInput]:
+    """The inputs, then the same attempts after each prompt of their contrasts: one forward pass."""
+    return [*inputs, *(replace(x, prompt=prompt) for x in inputs for prompt in x.against)]
+
+
+def contrasted(output: TeacherOutput, inputs: Sequence[TeacherInput]) -> TeacherOutput:
+    """The answer about `with_contrast(inputs)` as one about the inputs."""
+    if len(output.inputs) == len(inputs):
+        return output
+    num_own = sum(len(x.response) for x in inputs)
+    lengths = [len(x.response) for x in output.inputs[len(inputs) :]]
+    voices = iter(output.log_probs[num_own:].split(lengths))
+    against = [
+        torch.stack([*islice(voices, len(x.against))]).logsumexp(dim=0) - math.log(len(x.against))
+        for x in inputs
+    ]
+    return TeacherOutput(
+        inputs,
+        output.log_probs[:num_own],
+        entropy=None if output.entropy is None else output.entropy[:num_own],
+        against=torch.cat(against),
+        seconds=output.seconds,
+    )
 
 
 def teacher_batch(
@@ -284,7 +333,7 @@ def teacher_columns(
         assert output.outcomes is not None
         columns |= {TEACHER_IDS: output.ids, TEACHER_LOG_PROBS: output.outcomes}
     else:
-        columns[TEACHER_SAID] = output.log_probs
+        columns[TEACHER_SAID] = output.target
     rows = [step.at[x.row] for x in output.inputs]
     return {
         name: by_row(values.split(lengths), rows, len(step.meta))
@@ -327,8 +376,10 @@ def teacher_metrics(
     }
     if output:
         metrics["teacher_s"] = output.seconds
-        metrics["teacher_gap"] = float(output.gap.mean())
+        metrics["teacher_gap"] = float((output.log_probs - output.student).mean())
         metrics["teacher_gap_abs"] = float(output.gap.abs().mean())
+        if output.against is not None:
+            metrics["against_gap"] = float((output.against - output.student).mean())
         if output.outcomes is not None:
             metrics["teacher_tail"] = float(output.outcomes[:, -1].exp().mean())
         if output.entropy is not None:

@@ -16,7 +16,7 @@ from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.placeholders import CRITIQUE, SIBLING, Asked
 from rltf_verl.episode.run import run_episode
 from rltf_verl.episode.seeds import place_of
-from rltf_verl.feedback.group import Group
+from rltf_verl.feedback.group import ENDED, Cohort, Group
 from rltf_verl.feedback.judge_prompt import JUDGED, longest_feedback
 from rltf_verl.judge.settings import JudgeSettings
 from rltf_verl.objectives import role_names
@@ -202,12 +202,21 @@ async def played(
 
 
 def _sibling(config: RLTFConfig, answer: str) -> Group | None:
-    """Another episode that has solved the problem, where a teacher reads of it."""
-    if not config.teaches or "sibling" not in config.teacher.sources:
+    """Another episode that has failed and solved the problem, and another problem, where a teacher
+    reads of them.
+    """
+    reads = "sibling" in config.teacher.sources or config.teacher.reads_other_problems
+    if not (config.teaches and reads):
         return None
-    group = Group(2)
+    cohort = Cohort([None, "another"], 1)
+    cohort.offers["another", 0] = dict.fromkeys(
+        config.teacher.sources, "(what a teacher reads of another problem)"
+    )
+    cohort.past(("another", 0), ENDED)
+    group = Group(2, cohort=cohort)
     group.ended(1)
     group.graded(1, 1, answer, correct=True)  # not by turn 1: feedback is asked for
+    group.graded(1, 1, NO_IDEA, correct=False)
     return group
 
 

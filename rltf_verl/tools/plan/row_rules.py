@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rltf_verl.config import RLTFConfig
 from rltf_verl.config.objectives import Scheduled, is_own
+from rltf_verl.config.teacher import SCALING_GATES
 
 TURN_BASELINES = {
     "group_mean": "− mean of the group at this turn",
@@ -33,7 +34,7 @@ def advantage_of(role: str, config: RLTFConfig, *, taught: bool = False) -> str:
     own = _advantage(role, config)
     if not taught:
         return own
-    if config.teacher.gate == "magnitude":
+    if config.teacher.gate in SCALING_GATES:
         return f"{own}, scaled by the teacher"
     pull = f"{weight_of(config.logit_distill)} × {config.logit_distill.divergence} to the teacher"
     return f"{own.removesuffix(NOTHING)}; logit_distill: {pull}"

@@ -67,7 +67,7 @@ CASES: list[tuple[str, str, str]] = [
     (f"{ACTOR}.ppo_mini_batch_size=8", f"{ACTOR}.ppo_mini_batch_size", "warning"),
     (f"{TREE} rltf.feedback.provider=policy", "rltf.episode.branch_turn", "error"),
     (f"{TREE} rltf.feedback.provider=siblings", "rltf.episode.branch_turn", "error"),
-    (f"{COLOCATED} rltf.feedback.provider=shuffled", "rltf.feedback.provider", "error"),
+    (f"{COLOCATED} rltf.feedback.provider=shuffled", "trainer.v1.trainer_mode", "error"),
     (
         f"rltf.feedback.provider=marginal data.train_batch_size=9 {ROLLOUT}.agent.num_workers=8",
         "data.train_batch_size",
@@ -97,6 +97,7 @@ FINE = (
     f"{ACTOR}.use_kl_loss=true {MODEL}.lora_rank=4",
     f"{ROLLOUT}.max_model_len=4096",
     "rltf.feedback.provider=siblings",
+    f"{COLOCATED} rltf.teacher.shuffled=true",
     f"rltf.feedback.provider=shuffled data.train_batch_size=16 {ROLLOUT}.agent.num_workers=8",
 )
 

@@ -30,11 +30,13 @@ from rltf_verl.adapters.training.teacher import (
     TeacherInput,
     ask_teacher,
     by_row,
+    contrasted,
     kept_share,
     mixture_of,
     read_teacher_inputs,
     teacher_batch,
     token_places,
+    with_contrast,
 )
 from rltf_verl.algos.logit_distill import outcome_log_probs, top_k_ids
 from rltf_verl.config import ConfigError, LogitDistillConfig, TeacherConfig
@@ -97,6 +99,22 @@ REFUSED = {  # what is set, and how the message starts
     "magnitude": (
         ["rltf.teacher.gate=magnitude", "rltf.logit_distill.weight=2"],
         "rltf.logit_distill.weight=2: with rltf.teacher.gate=magnitude ",
+    ),
+    "residual": (
+        ["rltf.teacher.gate=residual", "rltf.logit_distill.weight=2"],
+        "rltf.logit_distill.weight=2: with rltf.teacher.gate=residual ",
+    ),
+    "contrast of distributions": (
+        ["rltf.teacher.against=reference_only"],
+        "rltf.teacher.against=reference_only: a contrast is one of log-probs ",
+    ),
+    "contrast of one by one": (
+        [
+            SAMPLED,
+            "rltf.teacher.against=other_problem",
+            "trainer.v1.trainer_mode=rltf_colocate_async",
+        ],
+        "trainer.v1.trainer_mode=rltf_colocate_async: problems are played one by one",
     ),
     "nobody asks": (
         ["rltf.teacher.kind=base", "rltf.logit_distill.weight=0"],
@@ -201,6 +219,56 @@ def test_a_trust_region_is_a_mixture_of_probabilities_on_the_policys_outcomes():
     expected = mixture.log().gather(-1, inputs[0].response[:, None])[:, 0]
     torch.testing.assert_close(output.log_probs, expected)
     torch.testing.assert_close(output.gap, expected)
+
+
+@pytest.mark.parametrize("kind", ["policy", "trust_region"])
+def test_a_contrast_is_the_right_prompt_against_the_mean_of_the_wrong_ones(kind):
+    """In one call; of a mixture each prompt's probability is the mixture's."""
+    lengths, prompts, said = [3, 2], [3, 1], torch.Generator().manual_seed(0)
+    inputs = [
+        TeacherInput(
+            row,
+            0,
+            torch.arange(4),
+            torch.arange(n),
+            torch.rand(n, generator=said).log(),
+            [torch.arange(2 + i) for i in range(k)],
+        )
+        for row, (n, k) in enumerate(zip(lengths, prompts, strict=True))
+    ]
+    asked = with_contrast(inputs)
+    assert [(x.row, len(x.prompt)) for x in asked] == [
+        (0, 4),
+        (1, 4),
+        (0, 2),
+        (0, 3),
+        (0, 4),
+        (1, 2),
+    ]
+    parts = mixture_of(TeacherConfig(kind=kind, policy_share=0.25), lora=False)
+    probs = [[torch.rand(len(x.response), generator=said) for x in asked] for _ in parts]
+
+    def call(_, settings):
+        own = probs[len(parts) - 1 if KEPT_WEIGHTS in settings else 0]
+        padded = [
+            torch.nn.functional.pad(p.log(), (len(x.prompt) - 1, 1))
+            for p, x in zip(own, asked, strict=True)
+        ]
+        return TensorDict({"log_probs": ragged(padded), "entropy": ragged(padded)}, len(asked))
+
+    output = contrasted(ask_teacher(asked, parts, call), inputs)
+    mixed = probs[0]
+    if kind == "trust_region":
+        mixed = [0.25 * a + 0.75 * b for a, b in zip(*probs, strict=True)]
+    wrong = [(mixed[2] + mixed[3] + mixed[4]) / 3, mixed[5]]
+    own = torch.cat([x.log_probs for x in inputs])
+    gap = 10 * ((torch.cat(mixed[:2]) / torch.cat(wrong)).log() / 10).tanh()
+    assert output.inputs == inputs
+    torch.testing.assert_close(output.log_probs, torch.cat(mixed[:2]).log())
+    torch.testing.assert_close(output.against, torch.cat(wrong).log())
+    torch.testing.assert_close(output.gap, gap)
+    torch.testing.assert_close(output.target, own + gap)
+    assert len(output.entropy) == sum(lengths)
 
 
 def test_where_the_teachers_tokens_are_among_all_rows_tokens():

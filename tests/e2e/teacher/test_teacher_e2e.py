@@ -88,7 +88,7 @@ def taught(place: str) -> range:
 
 def spans_of(row: recorded.Row) -> list[tuple[slice, torch.Tensor]]:
     """The tokens of each attempt that has a teacher, and the teacher's prompt."""
-    spans = teacher_spans(row["rltf_teachers"]) if "rltf_teachers" in row else []
+    spans = teacher_spans(row["rltf_teachers"]) if "rltf_teacher_places" in row else []
     return [(slice(span.start, span.end), torch.tensor(span.prompt_ids)) for span in spans]
 
 

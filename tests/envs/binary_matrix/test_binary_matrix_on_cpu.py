@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from pathlib import Path
@@ -16,8 +15,8 @@ from rltf_verl.envs.base import LEVELS
 from rltf_verl.envs.binary_matrix.env import BinaryMatrix
 from rltf_verl.types import Problem
 from tests.support.effort import examples
+from tests.support.puzzles import boxed, explained
 
-FIRST_500_SHA256 = "12200e913354ba8406aee2f3be03c7b190519557f1c6f3b043b7cc2538faafad"
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "binary_matrix.json").read_text())
 BELOW_FULL = LEVELS[:-1]
 MODES = ("official", "strict")
@@ -44,38 +43,16 @@ texts = st.text() | st.lists(st.sampled_from(ANSWER_PIECES)).map("".join)
 
 
 def problem_of(solution: list[list[int]]) -> Problem:
-    rows = "\n".join(" ".join(map(str, row)) for row in solution)
-    return Problem(
-        "binary_matrix", 0, {"matrix": solution, "solution": solution, "n": len(solution)}, rows
-    )
+    data = {"matrix": solution, "solution": solution, "n": len(solution)}
+    return Problem("binary_matrix", 0, data, lines_of(solution))
+
+
+def lines_of(grid: list[list[int]]) -> str:
+    return "\n".join(" ".join(map(str, row)) for row in grid)
 
 
 def one_problem(env: BinaryMatrix, seed: int) -> Problem:
     return env.build(seed, 1, 0).train[0]
-
-
-def boxed(grid: list[list[int]]) -> str:
-    return "\\boxed{" + "\n".join(" ".join(map(str, row)) for row in grid) + "}"
-
-
-def fingerprint(problems: tuple[Problem, ...]) -> str:
-    items = [{k: p.data[k] for k in GOLDEN["fingerprint"]["keys"]} for p in problems]
-    return hashlib.sha256(
-        json.dumps(items, sort_keys=True, ensure_ascii=False).encode()
-    ).hexdigest()
-
-
-def test_the_first_official_items_are_the_release_s() -> None:
-    problems = BinaryMatrix(mode="official").build(0, 500, 0).train
-    assert fingerprint(problems) == FIRST_500_SHA256
-
-
-@pytest.mark.nightly
-def test_official_items_are_the_release_s() -> None:
-    splits = BinaryMatrix(mode="official").build(0, 19_800, 200)
-    assert fingerprint(splits.train[:500]) == FIRST_500_SHA256
-    assert fingerprint(splits.train) == GOLDEN["fingerprint"]["train_sha256"]
-    assert fingerprint(splits.test) == GOLDEN["fingerprint"]["test_sha256"]
 
 
 @pytest.mark.parametrize("case", GOLDEN["grade"], ids=lambda case: case["boxed"])
@@ -147,22 +124,18 @@ def test_explanations_of_each_level() -> None:
         "Your previous answer is incorrect. Cells are named (row,column), counted from 1. Wrong"
         " cells: "
     )
-    assert _said(BinaryMatrix(), problem, text) == [
+    assert explained(BinaryMatrix(), problem, text) == [
         "Your previous answer is incorrect.",
         f"{cells}(1,2); (2,2); (3,3).",
         f"{cells}(1,2) is too small; (2,2) is not a whole number; (3,3) is too large.",
         f"{cells}(1,2) should be 1; (2,2) should be 2; (3,3) should be 1.",
     ]
-    assert _said(BinaryMatrix(style="compact"), problem, text) == [
+    assert explained(BinaryMatrix(style="compact"), problem, text) == [
         "Your previous answer is incorrect.",
         "=x=/=x=/==x",
         "=<=/=?=/==>",
         "=0<1=1/=1?2=0/=0=1>1",
     ]
-
-
-def _said(env: BinaryMatrix, problem: Problem, text: str) -> list[str]:
-    return [env.explain(problem, text, env.grade(problem, text), level) for level in LEVELS]
 
 
 @pytest.mark.parametrize(
@@ -218,11 +191,11 @@ def test_a_full_explanation_applied_is_the_answer(
     case: tuple[BinaryMatrix, Problem, list[list[int]]],
 ) -> None:
     env, problem, grid = case
-    text = boxed(grid)
+    text = boxed(lines_of(grid))
     for r, c, value in _fixes(env.explain(problem, text, env.grade(problem, text), "full")):
         assert grid[r][c] != value, "a right cell is called wrong"
         grid[r][c] = value
-    assert env.grade(problem, boxed(grid)).correct
+    assert env.grade(problem, boxed(lines_of(grid))).correct
 
 
 @pytest.mark.parametrize("text", ["", "\\boxed{0 1}", "\\boxed{} } {"])

@@ -82,37 +82,49 @@ def livecodebench(question="Double.", func=None, private=None, **fields):
     }
 
 
-def test_apps_programs():
-    task = read_row("apps", apps(), 1)
-    assert (task.statement, task.entry, task.solution) == ("Add.", None, "print(1)")
-    assert task.public == ({"input": "1 2\n", "accept": ["3\n"]},)
-    assert [test["input"] for test in task.private] == ["3 4\n", "5 6\n"]
+def listed(*pairs):
+    return tuple({"input": given, "accept": accepted} for given, *accepted in pairs)
 
 
-def test_apps_functions_with_wrapped_and_bare_values():
-    tests = {"fn_name": "f", "inputs": [[1], [[2]]], "outputs": [[5], "x"]}
-    task = read_row("apps", apps(tests=tests, starter_code="def f(a):"), 0)
-    assert (task.entry, task.starter, task.public) == ("f", "def f(a):", ())
-    assert task.private == ({"input": [1], "accept": [[5], 5]}, {"input": [[2]], "accept": ["x"]})
+FUNCTIONS = {"fn_name": "f", "inputs": [[1], [[2]]], "outputs": [[5], "x"]}
+LINES = {"inputs": [["1", "2"], ["3", "4"]], "outputs": [["3"], ["7"]]}
+PLAIN = json.dumps([{"input": "9", "output": "18"}])
+CALLED = ("f", "class Solution:")
+READ = {
+    "apps: programs": (
+        apps(),
+        (None, "", listed(("1 2\n", "3\n")), listed(("3 4\n", "7\n"), ("5 6\n", "11\n"))),
+    ),
+    "apps: functions with wrapped and bare values": (
+        apps(tests=FUNCTIONS, starter_code="def f(a):"),
+        ("f", "def f(a):", (), listed(([1], [5], 5), ([[2]], "x"))),
+    ),
+    "taco: programs with lines as lists": (
+        taco(input_output=json.dumps(LINES)),
+        (None, "", listed(("1\n2", "3")), listed(("3\n4", "7"))),
+    ),
+    "livecodebench: programs": (
+        livecodebench(),
+        (None, "", listed(("1\n", "2\n")), listed(("2", "4"))),
+    ),
+    "livecodebench: functions": (
+        livecodebench(func="f"),
+        (*CALLED, listed(([[1, 2], 3], [3])), listed(([[4], 5], None))),
+    ),
+    "livecodebench: tests that are not packed": (
+        livecodebench(private_test_cases=PLAIN),
+        (None, "", listed(("1\n", "2\n")), listed(("9", "18"))),
+    ),
+}
 
 
-def test_taco_programs_with_lines_as_lists():
-    tests = {"inputs": [["1", "2"], ["3", "4"]], "outputs": [["3"], ["7"]]}
-    task = read_row("taco", taco(input_output=json.dumps(tests)), 1)
-    assert task.public == ({"input": "1\n2", "accept": ["3"]},)
-    assert task.private == ({"input": "3\n4", "accept": ["7"]},)
-
-
-def test_livecodebench_programs_and_functions():
-    task = read_row("livecodebench", livecodebench(), 1)
-    assert task.public == ({"input": "1\n", "accept": ["2\n"]},)
-    assert task.private == ({"input": "2", "accept": ["4"]},)
-    task = read_row("livecodebench", livecodebench(func="f"), 1)
-    assert (task.entry, task.starter) == ("f", "class Solution:")
-    assert task.public == ({"input": [[1, 2], 3], "accept": [[3]]},)
-    assert task.private == ({"input": [[4], 5], "accept": [None]},)
-    plain = livecodebench(private_test_cases=json.dumps([{"input": "9", "output": "18"}]))
-    assert read_row("livecodebench", plain, 1).private == ({"input": "9", "accept": ["18"]},)
+@pytest.mark.parametrize("case", READ)
+def test_a_row_is_read(case):
+    row, expected = READ[case]
+    task = read_row(case.partition(":")[0], row, 0 if "wrapped" in case else 1)
+    assert (task.entry, task.starter, task.public, task.private) == expected
+    assert task.statement == row.get("question", "Double.")
+    assert task.solution == ("print(1)" if "solutions" in row else "")
 
 
 class Evil:
@@ -149,10 +161,6 @@ def test_a_missing_column_is_named():
         match=r"rltf.env.source=apps: the rows of rltf.env.path have no column 'input_out",
     ):
         read_row("apps", row, 1)
-
-
-def listed(*pairs):
-    return tuple({"input": given, "accept": [wanted]} for given, wanted in pairs)
 
 
 def test_public_are_the_tests_of_the_statement_or_the_first():

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import random
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
 from itertools import permutations, product
 
 import pytest
@@ -33,13 +30,7 @@ from rltf_verl.envs.knights_knaves.text import read_release_roles
 from rltf_verl.feedback.guard import find_leaks
 from rltf_verl.types import Problem
 from tests.support.effort import examples
-
-# SHA-256 of the release's 19 800 and 200 items at seed 0, of json.dumps with sorted keys.
-KEYS = ("names", "solution", "solution_text", "quiz")
-TRAIN_SHA256 = "9c69ceee8e827615a8f14c223a92b8b0766e855b47fea9e90191fe634c36d96f"
-TEST_SHA256 = "b49090ba9151c6dc5355b16192831256da2cded2c272eefdc7786179a965b5f2"
-FIRST_SHA256 = "85756d12e87302b0b062c6846e50a80fd14b88b1ce36e1375325e643b1b9b59c"  # 200
-FIRST_PROMPT_SHA256 = "97125c0c3711e37ed1e69519539c5fd96ad42fd85b140b12ea47613169f31021"
+from tests.support.puzzles import boxed, explained
 
 OFFICIAL, STRICT = KnightsKnaves(mode="official"), KnightsKnaves()
 COMPACT = KnightsKnaves(style="compact", n_people=3, depth=2, width=2)
@@ -68,34 +59,8 @@ PROBLEM = Problem(
 )
 
 
-def boxed(answer: str) -> str:
-    return f"\\boxed{{{answer}}}"
-
-
 def told(env: KnightsKnaves, text: str) -> list[str]:
-    return [env.explain(PROBLEM, text, env.grade(PROBLEM, text), level) for level in LEVELS]
-
-
-def sha256_of(problems: Sequence[Problem]) -> str:
-    items = [{key: problem.data[key] for key in KEYS} for problem in problems]
-    text = json.dumps(items, sort_keys=True, ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-@pytest.mark.nightly
-def test_official_items_are_the_release_s() -> None:
-    """Half a minute: the release's sampler asks numpy for every choice."""
-    splits = OFFICIAL.build(0, 19_800, 200)
-    assert sha256_of(splits.train) == TRAIN_SHA256
-    assert sha256_of(splits.test) == TEST_SHA256
-    assert sha256_of(splits.train[:200]) == FIRST_SHA256
-
-
-def test_the_first_official_items_are_the_release_s() -> None:
-    first = OFFICIAL.build(0, 200, 0).train
-    assert sha256_of(first) == FIRST_SHA256
-    prompt = OFFICIAL.prompt(first[0])
-    assert hashlib.sha256(prompt.encode()).hexdigest() == FIRST_PROMPT_SHA256
+    return explained(env, PROBLEM, text)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +144,9 @@ def test_strict_refuses(text: str, format_ok: bool) -> None:
 
 def test_explanations_of_each_level() -> None:
     wrong = "Your previous answer is incorrect."
-    assert told(STRICT, boxed("Emma is an angel, Noah is a devil, Mia is a devil")) == [
+    assert explained(
+        STRICT, PROBLEM, boxed("Emma is an angel, Noah is a devil, Mia is a devil")
+    ) == [
         wrong,
         f"{wrong} What Emma said does not fit your roles.",
         f"{wrong} With your roles, what Emma said is false, but you call Emma an angel.",
@@ -210,10 +177,25 @@ def test_compact() -> None:
         "<<<",
         "AbC",
     ]
-    assert told(COMPACT, "aBC") == ["Your previous answer is incorrect.", "==x", "==<", "AbC"]
-    assert told(COMPACT, "Abc") == ["Your previous answer is incorrect.", "x=x", "<=>", "AbC"]
+    assert told(COMPACT, "aBC") == [
+        "Your previous answer is incorrect.",
+        "==x",
+        "==<",
+        "AbC",
+    ]
+    assert told(COMPACT, "Abc") == [
+        "Your previous answer is incorrect.",
+        "x=x",
+        "<=>",
+        "AbC",
+    ]
     assert told(COMPACT, "AB")[1:] == ["?", "?", "AbC"]
-    assert told(COMPACT, "C A b") == ["Your previous answer is correct.", "=", "=", "="]
+    assert told(COMPACT, "C A b") == [
+        "Your previous answer is correct.",
+        "=",
+        "=",
+        "=",
+    ]
     problem = COMPACT.build(0, 1, 0).train[0]
     assert len(COMPACT.prompt(problem)) < 60
     assert COMPACT.prompt(problem).count("\n") == 2

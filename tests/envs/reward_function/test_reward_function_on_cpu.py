@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from omegaconf import OmegaConf
 
@@ -22,9 +20,9 @@ from rltf_verl.envs.reward_function import RewardFunction
 from rltf_verl.episode.parts import build_provider
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.guard.find import find_leaks
-from rltf_verl.tools.contract import hostile_texts
 from rltf_verl.types import Grade, Problem, Turn
 from tests.support.feedback_fakes import asked, turn
+from tests.support.verl_rows import write_rows
 
 FILE = """
 import asyncio, pathlib, sys, time
@@ -91,15 +89,9 @@ def row(truth: Any = "7", **extra: Any) -> dict[str, Any]:
     }
 
 
-def written(folder: Path, rows: list[dict[str, Any]]) -> Path:
-    path = folder / "train.parquet"
-    pq.write_table(pa.Table.from_pylist(rows), path)
-    return path
-
-
 def test_the_scorer_of_verl_grades_its_own_dataset(tmp_path: Path) -> None:
     env = RewardFunction()
-    problem = check_parquet(written(tmp_path, [row()]), env)
+    problem = check_parquet(write_rows(tmp_path / "train.parquet", [row()]), env)
     assert (problem.env, problem.index, problem.reference) == ("reward_function", 3, "7")
     assert env.prompt(problem).endswith('after "####".')
     grades = [env.grade(problem, text) for text in ("it is 7\n#### 7", "#### 8", "\\boxed{7}")]
@@ -207,14 +199,6 @@ def test_the_function_sees_what_the_row_holds(file: Path) -> None:
     assert json.loads(json.dumps(dict(problem.data))) == problem.data
 
 
-def test_any_text_is_graded(file: Path) -> None:
-    env = RewardFunction(f"{file}:compute_score")
-    problem = problem_of(env, row())
-    for text in hostile_texts(0, 50):
-        grade = env.grade(problem, text)
-        assert env.explain(problem, text, grade, "hint")
-
-
 def test_the_guard_finds_the_answer_and_does_not_ask_the_function(file: Path) -> None:
     env = RewardFunction(f"{file}:slowly")
     problem = problem_of(env, row())
@@ -248,7 +232,7 @@ def wrong_turn(env: RewardFunction, problem: Problem, text: str) -> Turn:
 
 
 def test_a_wrapped_row_is_the_same_problem(tmp_path: Path, file: Path) -> None:
-    path, out = written(tmp_path, [row()]), tmp_path / "out.parquet"
+    path, out = write_rows(tmp_path / "train.parquet", [row()]), tmp_path / "out.parquet"
     wrap_parquet(path, "reward_function", out, function=f"{file}:compute_score")
     env = RewardFunction(f"{file}:compute_score")
     assert check_parquet(out, env) == problem_of(env, row())
@@ -280,15 +264,9 @@ def test_the_reward_function_of_a_recipe_is_taken(
     assert made.rltf.env.function == f"{file}:compute_score"
 
 
-def test_a_data_source_without_a_scorer_is_refused(tmp_path: Path) -> None:
-    path = written(tmp_path, [{**row(), "data_source": "mine"}])
-    with pytest.raises(ConfigError, match=r"data.train_files=.*data_source=mine: .*custom_reward"):
-        check_dataset("data.train_files", str(path), RewardFunction())
-
-
 def test_a_function_that_raises_is_to_blame_not_the_data(tmp_path: Path, file: Path) -> None:
     """Once, with the line of the user's file."""
-    data = str(written(tmp_path, [row()]))
+    data = str(write_rows(tmp_path / "train.parquet", [row()]))
     made = OmegaConf.create(
         {"data": {"train_files": data, "val_files": data, "train_batch_size": 1}}
     )
@@ -300,12 +278,6 @@ def test_a_function_that_raises_is_to_blame_not_the_data(tmp_path: Path, file: P
         resolve_files(config(custom_reward_function=own))
 
 
-def test_rows_of_another_environment_are_refused(tmp_path: Path) -> None:
-    path = written(tmp_path, [{**row(env="math", task="{}"), "agent_name": "rltf"}])
-    with pytest.raises(ConfigError, match="made for the environment math"):
-        check_dataset("data.train_files", str(path), RewardFunction())
-
-
 @pytest.mark.parametrize(
     ("extra", "truth"),
     [({"task": "algebra"}, "7"), ({"env": "webshop"}, "7"), ({}, None), ({"task": "{}"}, "7")],
@@ -315,7 +287,7 @@ def test_rows_with_fields_of_their_own_are_taken_as_they_are(
 ) -> None:
     """Also tasks without a ground truth; the function sees all of `extra_info`."""
     env = RewardFunction(f"{file}:length")
-    path = written(tmp_path, [row(truth, **extra), row("8", **extra)])
+    path = write_rows(tmp_path / "train.parquet", [row(truth, **extra), row("8", **extra)])
     check_dataset("data.train_files", str(path), env)
     problem = check_parquet(path, env)
     assert {**problem.data["extra_info"], **extra} == problem.data["extra_info"]
@@ -328,10 +300,15 @@ def test_rows_with_fields_of_their_own_are_taken_as_they_are(
         ({"extra_info": {"split": "train"}}, "extra_info.index is missing"),
         ({"reward_model": {"style": "rule"}}, "reward_model.ground_truth is missing"),
         ({"prompt": "What?"}, "a prompt is no list of chat messages"),
+        ({"data_source": "mine"}, "data.train_files=.*data_source=mine: .*custom_reward"),
+        (
+            {**row(env="math", task="{}"), "agent_name": "rltf"},
+            "made for the environment math",
+        ),
     ],
 )
-def test_rows_that_cannot_be_asked(tmp_path: Path, change: dict[str, Any], message: str) -> None:
-    path = written(tmp_path, [row() | change])
+def test_rows_that_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
+    path = write_rows(tmp_path / "train.parquet", [row() | change])
     with pytest.raises(ConfigError, match=message):
         check_dataset("data.train_files", str(path), RewardFunction())
 

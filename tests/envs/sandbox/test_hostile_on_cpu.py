@@ -9,8 +9,8 @@ import platform
 import socket
 import struct
 import tempfile
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -372,19 +372,16 @@ NUM = 200 if NIGHTLY else 40
 @pytest.mark.parametrize(("backend", "num"), [("bubblewrap", NUM), ("unsafe_process", NUM // 4)])
 def test_many_at_once_leave_nothing(backend, num, monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    box, outputs = sandbox(backend, LIMITS, max_parallel=4), []
+    box = sandbox(backend, LIMITS, max_parallel=4)
     gc.collect()  # what earlier tests left open would otherwise be closed while this one counts
     fds = len([*Path("/proc/self/fd").iterdir()])
 
     def use(k):
         with box.start(Program(SLEEPER if k % 2 else "open('a', 'w'); print(1)")) as run:
-            outputs.append(run.call("").output)
+            return run.call("").output
 
-    threads = [threading.Thread(target=use, args=(k,)) for k in range(num)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(num) as threads:
+        outputs = list(threads.map(use, range(num)))
     assert outputs == ["1\n"] * num
     assert not left_over()
     assert not left_over(b"sleep\x0098713")

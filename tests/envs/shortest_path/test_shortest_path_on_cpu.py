@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from functools import cache
 from itertools import product
 
@@ -11,19 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rltf_verl.envs.base import LEVELS, Splits
 from rltf_verl.envs.shortest_path.env import ShortestPath
 from rltf_verl.envs.shortest_path.mazes import STEPS, Maze, is_path, shortest_path, walk
 from rltf_verl.envs.shortest_path.text import NO_PATH, find_path, read_path, read_release_path
 from rltf_verl.types import Problem
 from tests.support.effort import NIGHTLY, examples
-
-# SHA-256 of the release's 19 800 and 200 items at seed 0, of json.dumps with sorted keys.
-KEYS = ("grid", "start", "dest", "rows", "cols", "answer")
-TRAIN_SHA256 = "e3a0a91ab14caf6646e1d687474ec12b6803192c1d332085837489f9e8c3f769"
-TEST_SHA256 = "701bf5153ff3c961de9c0bd157b715d7a504583be706de14784fd299dde9938f"
-FIRST_500_SHA256 = "9df027186ffa610c72032f7345e9d4cdb42aa8f84fc50fc2ae43a924275d0b19"
-FIRST_PROMPT_SHA256 = "974b711ca571facc30e81feec932997b64eb601097968b08a021ea2260e254c5"
+from tests.support.puzzles import boxed, explained
 
 OFFICIAL, STRICT, COMPACT = (
     ShortestPath(mode="official"),
@@ -34,17 +25,8 @@ ENVS = [OFFICIAL, STRICT, COMPACT, ShortestPath(mode="official", style="compact"
 
 
 @cache
-def official() -> Splits:
-    return OFFICIAL.build(0, 19_800, 200)
-
-
-@cache
 def problems_of(env: ShortestPath) -> list[Problem]:
     return env.build(1, 300, 0).train
-
-
-def boxed(answer: str) -> str:
-    return f"\\boxed{{{answer}}}"
 
 
 def problem_of(rows: str) -> Problem:
@@ -63,31 +45,10 @@ FEASIBLE = problem_of("*OO/XXO/OO#")
 INFEASIBLE = problem_of("*XO/XOO/OO#")
 
 
-def told(env: ShortestPath, problem: Problem, text: str) -> list[str]:
-    return [env.explain(problem, text, env.grade(problem, text), level) for level in LEVELS]
-
-
-def fingerprint(problems: tuple[Problem, ...]) -> str:
-    items = [{key: problem.data[key] for key in KEYS} for problem in problems]
-    return hashlib.sha256(
-        json.dumps(items, sort_keys=True, ensure_ascii=False).encode()
-    ).hexdigest()
-
-
-def test_the_first_official_items_are_the_release_s() -> None:
+def test_the_release_s_defects_are_here_too() -> None:
     problems = OFFICIAL.build(0, 500, 0).train
-    assert fingerprint(problems) == FIRST_500_SHA256
-    assert hashlib.sha256(OFFICIAL.prompt(problems[0]).encode()).hexdigest() == FIRST_PROMPT_SHA256
-    # its defects too
     assert sum(OFFICIAL.grade(problem, boxed("banana")).correct for problem in problems) == 196
     assert sum(problem.data["start"] == problem.data["dest"] for problem in problems) == 19
-
-
-@pytest.mark.nightly
-def test_official_items_are_the_release_s() -> None:
-    assert fingerprint(official().train) == TRAIN_SHA256
-    assert fingerprint(official().train[:500]) == FIRST_500_SHA256
-    assert fingerprint(official().test) == TEST_SHA256
 
 
 @pytest.mark.parametrize(
@@ -226,27 +187,27 @@ def test_explanations_of_each_level() -> None:
     wrong = "Your previous answer is incorrect."
     named = "Cells are named (row,column), counted from 1."
     full = "The answer is: right, right, down, down."
-    assert told(STRICT, FEASIBLE, boxed("right, down")) == [
+    assert explained(STRICT, FEASIBLE, boxed("right, down")) == [
         wrong,
         f"{wrong} Move 2 hits an obstacle.",
         f"{wrong} Move 2, from (1,2), hits an obstacle. {named}",
         f"{wrong} Move 2, from (1,2), hits an obstacle. {named} {full}",
     ]
-    assert told(STRICT, FEASIBLE, boxed("up"))[1] == f"{wrong} Move 1 leaves the grid."
+    assert explained(STRICT, FEASIBLE, boxed("up"))[1] == f"{wrong} Move 1 leaves the grid."
     assert (
-        told(STRICT, FEASIBLE, boxed("R, R, D"))[2]
+        explained(STRICT, FEASIBLE, boxed("R, R, D"))[2]
         == f"{wrong} The moves end at (2,3), not at the destination, which is (3,3). {named}"
     )
-    assert told(STRICT, FEASIBLE, boxed("RLRRDD"))[1:3] == [
+    assert explained(STRICT, FEASIBLE, boxed("RLRRDD"))[1:3] == [
         f"{wrong} The moves reach the destination, but a shorter path exists.",
         f"{wrong} The moves reach the destination, but a shorter path of 4 moves exists.",
     ]
-    assert told(STRICT, FEASIBLE, boxed("infeasible"))[1:3] == [
+    assert explained(STRICT, FEASIBLE, boxed("infeasible"))[1:3] == [
         f"{wrong} A path exists.",
         f"{wrong} A path of 4 moves exists.",
     ]
     assert (
-        told(STRICT, INFEASIBLE, "?")[3]
+        explained(STRICT, INFEASIBLE, "?")[3]
         == f"{wrong} No boxed sequence of moves was found. The answer is: infeasible."
     )
 
@@ -263,13 +224,18 @@ def test_explanations_of_each_level() -> None:
     ],
 )
 def test_compact_marks(answer: str, location: str, hint: str) -> None:
-    assert told(COMPACT, FEASIBLE, answer) == [
+    assert explained(COMPACT, FEASIBLE, answer) == [
         "Your previous answer is incorrect.",
         location,
         hint,
         "RRDD",
     ]
-    assert told(COMPACT, FEASIBLE, "RRDD") == ["Your previous answer is correct.", "=", "=", "="]
+    assert explained(COMPACT, FEASIBLE, "RRDD") == [
+        "Your previous answer is correct.",
+        "=",
+        "=",
+        "=",
+    ]
     assert COMPACT.grade(INFEASIBLE, "N").correct
     assert COMPACT.prompt(FEASIBLE) == "*OO\nXXO\nOO#"
 

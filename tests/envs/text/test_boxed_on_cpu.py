@@ -1,13 +1,18 @@
-"""Reading `\\boxed{}`: the release's outputs, and the lenient reader."""
+"""Answers in `\\boxed{}` and behind `####`: each read where the prompt asks for it."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from rltf_verl.envs.text.boxed import extract_boxed, last_box
+from rltf_verl.envs.math.env import Math
+from rltf_verl.envs.text.boxed import asks_for_hashes, extract_boxed, last_box, last_hashed
+from rltf_verl.types import Problem
+from tests.support.commands import ran
+from tests.support.verl_rows import verl_row, write_rows
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "binary_matrix.json").read_text())
 
@@ -21,21 +26,87 @@ def test_extract_boxed_is_the_release_s(case: dict) -> None:
         assert extract_boxed(case["text"]) == case["value"]
 
 
-def test_extract_boxed_bare_word() -> None:
-    assert extract_boxed("so \\boxed 42.") == "42"
+GSM8K = 'What is 7 * 9? Let\'s think step by step and output the final answer after "####".'
+BOXED = "What is 7 * 9? Output the final answer within \\boxed{}."
+READ = [
+    (extract_boxed, "so \\boxed 42.", "42"),
+    (last_box, "none", None),
+    (last_box, "}{ \\boxed{1}", "1"),
+    (last_box, "\\boxed{1} then \\boxed {a{b}c} }", "a{b}c"),
+    (last_box, "\\boxed{cut off", "cut off"),
+    (last_box, "\\boxed{}", ""),
+    (last_box, "\\boxed{1}, which is within \\boxed{ }", "1"),
+    (last_box, "\\boxed{1} or \\boxed{", ""),
+    (asks_for_hashes, GSM8K, True),
+    (asks_for_hashes, "7 * 9?\nEnd with\n#### <answer>", True),
+    (asks_for_hashes, "7 * 9?\n####", True),
+    (asks_for_hashes, "7 * 9?\n#### answer", True),
+    (asks_for_hashes, BOXED, False),
+    (asks_for_hashes, "7 * 9?", False),
+    (asks_for_hashes, "#### Problem 3\n7 * 9?", False),
+    (asks_for_hashes, "##### x\n7 * 9?", False),
+    (asks_for_hashes, f"{GSM8K} Or in \\boxed{{}}.", False),
+    (last_hashed, "#### 63", "63"),
+    (last_hashed, "####63.", "63"),
+    (last_hashed, "#### 1\n#### 63\n", "63"),
+    (last_hashed, "so #### **63**", "63"),
+    (last_hashed, "63", None),
+    (last_hashed, "####", None),
+    (last_hashed, "##### 63", None),
+    (last_hashed, "#" * 100_000, None),
+]
+
+
+@pytest.mark.parametrize(("read", "text", "expected"), READ)
+def test_what_a_text_holds_or_a_prompt_asks_for(
+    read: Callable[[str], object], text: str, expected: object
+) -> None:
+    assert read(text) == expected
+
+
+def problem(question: str) -> Problem:
+    row = {"data_source": "openai/gsm8k", "reward_model": {"ground_truth": "63"}}
+    return Problem("math", 0, dict(Math().data_of(question, row)), "63")
 
 
 @pytest.mark.parametrize(
-    ("text", "inside"),
+    ("question", "text", "mode", "correct"),
     [
-        ("none", None),
-        ("}{ \\boxed{1}", "1"),
-        ("\\boxed{1} then \\boxed {a{b}c} }", "a{b}c"),
-        ("\\boxed{cut off", "cut off"),
-        ("\\boxed{}", ""),
-        ("\\boxed{1}, which is within \\boxed{ }", "1"),
-        ("\\boxed{1} or \\boxed{", ""),
+        (GSM8K, "7 * 9 = 63\n#### 63", "strict", True),
+        (GSM8K, "#### 64", "strict", False),
+        (GSM8K, "\\boxed{64} #### 63", "strict", True),
+        (GSM8K, "\\boxed{63}\n#### 64", "strict", False),
+        (GSM8K, "It is \\boxed{63}.", "strict", True),
+        (BOXED, "#### 63", "strict", False),
+        (BOXED, "#### 64\n\\boxed{63}", "strict", True),
+        (GSM8K, "#### 63", "official", False),
     ],
 )
-def test_last_box(text: str, inside: str | None) -> None:
-    assert last_box(text) == inside
+def test_a_row_is_graded_on_the_form_that_its_prompt_asks_for(
+    question, text, mode, correct
+) -> None:
+    assert Math(mode=mode).grade(problem(question), text).correct == correct
+
+
+def test_feedback_names_the_place() -> None:
+    env, asked = Math(), problem(GSM8K)
+    grade = env.grade(asked, "I do not know")
+    assert env.explain(asked, "I do not know", grade, "location").endswith(
+        "No answer was found after ####."
+    )
+    grade = env.grade(problem(BOXED), "I do not know")
+    assert env.explain(problem(BOXED), "I do not know", grade, "location").endswith(
+        "found in \\boxed{}."
+    )
+
+
+def test_wrap_says_when_prompts_ask_for_no_form(tmp_path: Path) -> None:
+    for name, question, warned in (
+        ("gsm8k", GSM8K, False),
+        ("boxed", BOXED, False),
+        ("neither", "7 * 9?", True),
+    ):
+        source = write_rows(tmp_path / f"{name}.parquet", [verl_row(question, "63")])
+        out = tmp_path / f"{name}_wrapped.parquet"
+        done = ran("data", "wrap", source, "--env", "math", "--out", out)
+        assert ("1 of 1 prompts ask neither for \\boxed{} nor for ####" in done.output) == warned

@@ -141,14 +141,21 @@ def test_assignments_come_from_a_file_and_no_test_one_is_trained_on(tmp_path: Pa
         env.build(0, 6, 3)
 
 
-def test_a_build_needs_a_file(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"rltf\.env\.path=null"):
-        make_env("writing").build(0, 1, 1)
-    with pytest.raises(ValueError, match=r"rltf\.env\.path=.*no such file"):
-        make_env("writing", path=str(tmp_path / "none.csv")).build(0, 1, 1)
-    (tmp_path / "a.csv").write_text("text\nrain\n")
-    with pytest.raises(ValueError, match="a row has no 'prompt'; its columns are text"):
-        make_env("writing", path=str(tmp_path / "a.csv")).build(0, 1, 0)
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        (None, r"rltf\.env\.path=null"),
+        ("none.csv", r"rltf\.env\.path=.*no such file"),
+        ("a.csv", "a row has no 'prompt'; its columns are text"),
+    ],
+)
+def test_a_build_needs_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str | None, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").write_text("text\nrain\n")
+    with pytest.raises(ValueError, match=message):
+        make_env("writing", path=path).build(0, 1, 0)
 
 
 def test_without_judges_grading_says_what_to_name() -> None:

@@ -44,17 +44,23 @@ async def said_by(check: JudgedLeak, text: str) -> bool | str:
         return error.cause
 
 
-async def test_the_verdict_is_the_word_after_the_marker() -> None:
-    no = "Thinking: Verdict: yes? It is no part of it.\n\nVerdict: no"
-    assert await verdicts(
-        "Thinking: 2 · 21.\nVerdict: yes", no, "**Verdict:** **Yes**, it does."
-    ) == [True, False, True]
-
-
-async def test_without_a_verdict_it_asks_again_and_then_passes_nothing_on() -> None:
-    assert await verdicts("Hm.", "Verdict: yes") == [True]
-    (cause,) = await verdicts("Hm.", "Who knows?")
-    assert cause == "rltf.feedback.guard.judge: no verdict in the reply, twice: 'Who knows?'"
+@pytest.mark.parametrize(
+    ("replies", "verdict"),
+    [
+        (["Thinking: 2 · 21.\nVerdict: yes"], True),
+        (["Thinking: Verdict: yes? It is no part of it.\n\nVerdict: no"], False),
+        (["**Verdict:** **Yes**, it does."], True),
+        (["Hm.", "Verdict: yes"], True),
+        (
+            ["Hm.", "Who knows?"],
+            "rltf.feedback.guard.judge: no verdict in the reply, twice: 'Who knows?'",
+        ),
+    ],
+)
+async def test_the_verdict_is_the_word_after_the_marker_or_it_is_asked_again_once(
+    replies: list[str], verdict: bool | str
+) -> None:
+    assert await verdicts(*replies) == [verdict]
 
 
 async def test_it_reads_question_answer_and_text_and_nothing_of_them_is_an_instruction() -> None:

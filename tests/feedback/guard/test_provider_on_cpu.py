@@ -1,28 +1,37 @@
-"""What the leak guard does with a text: drop, redact, ask again, warn, or nothing."""
+"""What the leak guard does with a text (drop, redact, ask again, warn, or nothing), and where it
+finds the answer in environments that have no parser for prose.
+"""
 
 from __future__ import annotations
 
 import pickle
 import re
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rltf_verl.envs.text.number_words import as_number
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
 from rltf_verl.feedback.guard import GuardedProvider, GuardSettings, Leak, find_leaks
+from rltf_verl.feedback.guard.equality import find_reference, same_answer, tokens_of
 from rltf_verl.feedback.guard.provider import GAP, redacted
+from rltf_verl.feedback.guard.spans import answer_spans
 from rltf_verl.types import Attempt, Problem
 from tests.support.feedback_fakes import Scripted, Sums, asked, turn
 
 CLEAN, LEAKY = "Carry the one.", "Not 41: the answer is 42."
 
 
+SOLUTION = "First multiply six by five which is thirty then add six twice to get the product"
+
+
 class Explained(Sums):
     """Its problems come with a worked solution."""
 
     def worked_solution(self, problem: Problem) -> str:
-        return "First multiply six by five which is thirty then add six twice to get the product"
+        return SOLUTION
 
 
 async def refusal(guard: GuardedProvider, request) -> FeedbackUnavailable:
@@ -31,44 +40,35 @@ async def refusal(guard: GuardedProvider, request) -> FeedbackUnavailable:
     return refused.value
 
 
-async def test_a_clean_text_passes_with_an_empty_verdict():
-    said = await GuardedProvider(Scripted(CLEAN)).feedback(asked())
-    assert (said.text, said.leak, said.original) == (CLEAN, "", None)
-
-
 async def test_drop_is_unavailable_and_keeps_the_text_for_the_log():
     error = await refusal(GuardedProvider(Scripted(LEAKY)), asked())
     assert (
         str(error)
         == "scripted: the leak guard dropped it (answer: 42); rltf.feedback.guard.action=drop"
     )
-    assert error.withheld is not None
     assert (error.withheld.text, error.withheld.leak) == (LEAKY, "answer: 42")
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.withheld) == (str(error), error.withheld)
 
 
-async def test_redact_cuts_the_passage_out():
-    said = await GuardedProvider(Scripted(LEAKY), "redact").feedback(asked())
-    assert (said.text, said.original, said.leak) == (
-        f"Not 41: the answer is {GAP}.",
-        LEAKY,
-        "answer: 42",
-    )
+@pytest.mark.parametrize(
+    ("action", "text", "passed"),
+    [
+        ("drop", CLEAN, (CLEAN, "", None)),
+        ("redact", LEAKY, (f"Not 41: the answer is {GAP}.", "answer: 42", LEAKY)),
+    ],
+)
+async def test_a_clean_text_passes_and_redact_cuts_the_passage_out(action, text, passed):
+    feedback = await GuardedProvider(Scripted(text), action).feedback(asked())
+    assert (feedback.text, feedback.leak, feedback.original) == passed
 
 
-@pytest.mark.parametrize("text", ["42", "**42**", "forty-two"])
-async def test_redact_drops_what_would_say_nothing(text):
-    error = await refusal(GuardedProvider(Scripted(text), "redact"), asked())
-    assert error.withheld is not None
+@pytest.mark.parametrize(
+    "text", ["42", "**42**", "forty-two", f"Do it so: {SOLUTION}. The answer is 42."]
+)
+async def test_redact_drops_what_would_say_nothing_or_still_leaks(text):
+    error = await refusal(GuardedProvider(Scripted(text), "redact"), asked(env=Explained()))
     assert error.withheld.text == text
-
-
-async def test_redact_drops_what_still_leaks():
-    copied = Explained().worked_solution(asked().problem)
-    guard = GuardedProvider(Scripted(f"Do it so: {copied}. The answer is 42."), "redact")
-    error = await refusal(guard, asked(env=Explained()))
-    assert error.withheld is not None
 
 
 async def test_regenerate_asks_with_other_seeds_until_it_is_clean():
@@ -78,18 +78,15 @@ async def test_regenerate_asks_with_other_seeds_until_it_is_clean():
     assert len({request.seed for request in inner.requests}) == 3
 
 
-async def test_regenerate_is_bounded():
-    inner = Scripted(LEAKY)
+@pytest.mark.parametrize(
+    ("texts", "num_asked", "cause"),
+    [([LEAKY], 4, "dropped it"), ([LEAKY, None], 2, "nobody there")],
+)
+async def test_regenerate_is_bounded_and_a_failure_still_counts_the_leak(texts, num_asked, cause):
+    inner = Scripted(*texts)
     error = await refusal(GuardedProvider(inner, "regenerate", regenerations=3), asked())
-    assert len(inner.requests) == 4
-    assert error.withheld is not None
-
-
-async def test_a_failure_while_asking_again_still_counts_the_leak():
-    error = await refusal(GuardedProvider(Scripted(LEAKY, None), "regenerate"), asked())
-    assert str(error) == "scripted: nobody there"
-    assert error.withheld is not None
-    assert error.withheld.leak == "answer: 42"
+    assert (len(inner.requests), error.withheld.leak) == (num_asked, "answer: 42")
+    assert cause in str(error)
 
 
 async def test_warn_lets_it_pass_and_says_so_once(caplog):
@@ -130,7 +127,6 @@ async def test_an_additional_check_sees_what_rules_do_not():
     inner = Scripted("Count the days of six weeks.", CLEAN, LEAKY)
     guard = GuardedProvider(inner, also=check)
     error = await refusal(guard, asked())
-    assert error.withheld is not None
     assert error.withheld.leak == "judged: Count the days of six weeks."
     assert (await guard.feedback(asked())).leak == ""
     await refusal(guard, asked())
@@ -157,10 +153,9 @@ def kinds(text: str, settings: GuardSettings | None = None, env=None) -> set[str
 
 
 def test_a_copy_of_the_worked_solution_is_a_leak_and_a_phrase_of_it_is_none():
-    whole = Explained().worked_solution(asked().problem)
-    assert kinds(f"Look: {whole.upper()}!", env=Explained()) == {"solution"}
+    assert kinds(f"Look: {SOLUTION.upper()}!", env=Explained()) == {"solution"}
     assert kinds("First multiply six by five which is nice.", env=Explained()) == set()
-    assert kinds(whole, GuardSettings(overlap=1.0), Explained()) == set(), "1 allows all of it"
+    assert kinds(SOLUTION, GuardSettings(overlap=1.0), Explained()) == set(), "1 allows all of it"
 
 
 def test_a_grader_that_breaks_on_a_passage_has_not_accepted_it():
@@ -177,7 +172,6 @@ async def test_redact_looks_again_at_what_is_left():
 
     error = await refusal(GuardedProvider(Scripted(LEAKY), "redact", also=check), asked())
     assert seen == [f"Not 41: the answer is {GAP}."]
-    assert error.withheld is not None
     assert error.withheld.text == LEAKY
 
 
@@ -196,3 +190,102 @@ def test_redaction_keeps_every_other_character_and_no_leaking_one(text, spans):
     assert re.sub(re.escape(GAP), "", redacted(text, leaks)) == "".join(
         c for i, c in enumerate(text) if i not in hidden
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "42",
+        "The answer is 42.",
+        "the answer is 42, not 41",
+        "Answer: 42",
+        "It is \\boxed{42}",
+        "You should have got **42** here",
+        'Write "42".',
+        "Use $42$ instead",
+        "The result should be forty-two.",
+        "the answer is simply 42 because 6 times 7 is",
+        "Think again.\n42",
+        "final value = 42.0",
+        "The solution is 42!",
+        "The answer is not 41, the answer is 42",
+    ],
+)
+def test_direct_statements_are_found(text):
+    leaks = find_leaks(Sums(), asked().problem, text)
+    assert leaks
+    assert all(any(c.isalnum() for c in text[leak.start : leak.end]) for leak in leaks)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Carry the one.",
+        "You wrote 41; 6 times 7 is a bit more than 40.",
+        "The answer is not 41.",
+        "You have 42 words in your answer, which is too long.",
+        "Line 42 of your work is wrong. Check it.",
+        "6 times 7 is not 6 plus 7, which is 13.",
+        "The answer is even.",
+        "answer = 420",
+        "The value is 4 or 2.",
+    ],
+)
+def test_innocent_texts_pass(text):
+    assert find_leaks(Sums(), asked().problem, text) == []
+
+
+@pytest.mark.parametrize(
+    ("passage", "reference", "same"),
+    [
+        ("1,000", "1000", True),
+        ("50%", "0.5", True),
+        ("\\frac{1}{2}", "0.5", True),
+        ("$-3.50$", "-3.5", True),
+        ("two hundred and six", "206", True),
+        ("Zoey is a KNIGHT", "zoey is a knight", True),
+        ("(a, b)", "[a; b]", True),
+        ("+7", "7", True),
+        (".5", "1/2", True),
+        ("4 2", "42", False),
+        ("x=3", "3", False),
+        ("-3", "3", False),
+        ("", "", False),
+        ("b, a", "a, b", False),
+    ],
+)
+def test_the_same_in_another_spelling(passage: str, reference: str, same: bool):
+    assert same_answer(passage, reference) == same
+
+
+@given(st.fractions(max_denominator=1000))
+def test_a_fraction_is_read_as_it_is_written(value: Fraction):
+    assert as_number(str(value)) == value
+
+
+@given(st.integers(-(10**9), 10**9))
+def test_a_number_with_thousands_separators(value: int):
+    assert as_number(f"{value:,}") == value
+
+
+@given(st.text(max_size=300))
+def test_any_text_has_candidates_inside_it(text: str):
+    assert all(0 <= start < end <= len(text) for start, end in answer_spans(text))
+    as_number(text)
+    tokens_of(text)
+
+
+LONG = Problem("sums", 0, {}, "Zoey is a knight, Ann is a knave and Bob is a knight")
+
+
+def test_a_long_reference_is_found_in_the_middle_of_a_sentence():
+    text = "I think that ZOEY is a knight; Ann is a knave, and Bob is a knight. Recheck."
+    assert find_reference(text, LONG.reference) is not None
+    leak, *_ = find_leaks(Sums(), LONG, text)
+    assert text[leak.start : leak.end] == "ZOEY is a knight; Ann is a knave, and Bob is a knight"
+    assert (
+        find_reference("Zoey is a knight, Ann is a knight and Bob is a knight", LONG.reference)
+        is None
+    )
+    assert find_reference("a 3 somewhere", "3") is None, "too short to be a copy"

@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -21,6 +20,7 @@ from rltf_verl.tools.adopt.adoption import adopt
 from rltf_verl.tools.adopt.command import Adopted, of_script, of_words, script_of
 from tests.e2e.runs import POLICY
 from tests.support import configs
+from tests.support.verl_rows import verl_row, write_rows
 from tests.tools.adopt.bash import launch_of, started
 from tests.tools.adopt.scripts import COMMON, REFUSED, SCRIPTS
 
@@ -173,14 +173,8 @@ def test_what_a_chosen_hardware_sets_is_one_comment(tmp_path):
 
 
 def files_of_one_row(folder: Path) -> str:
-    row = {
-        "data_source": "openai/gsm8k",
-        "prompt": [{"role": "user", "content": "1 + 1?"}],
-        "reward_model": {"style": "rule", "ground_truth": "2"},
-        "extra_info": {"split": "train", "index": 0},
-    }
-    pq.write_table(pa.Table.from_pylist([row]), folder / "rows.parquet")
-    return f"data.train_files={folder}/rows.parquet data.val_files={folder}/rows.parquet"
+    path = write_rows(folder / "rows.parquet", [verl_row(data_source="openai/gsm8k")])
+    return f"data.train_files={path} data.val_files={path}"
 
 
 def test_a_model_that_reads_too_little_is_noted_with_the_limit_that_the_prompts_need(tmp_path):

@@ -9,14 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from rltf_verl.registry import load
 from tests.e2e import runs
 from tests.support.commands import ran, rltf
 from tests.support.plan_runs import pretend
+from tests.support.verl_rows import verl_row, write_rows
 from tests.tools.adopt.bash import started
 
 PAGE = (runs.ROOT / "docs" / "coming_from.md").read_text("utf-8")
@@ -30,13 +29,7 @@ python3 -m verl.trainer.main_ppo \\
     actor_rollout_ref.rollout.tensor_model_parallel_size=1 \\
     custom_reward_function.path=reward.py "$@"
 """
-ROW = {
-    "data_source": "mine/sums",
-    "prompt": [{"role": "user", "content": "012\n101"}],
-    "ability": "math",
-    "reward_model": {"style": "rule", "ground_truth": "12"},
-    "extra_info": {"split": "train", "index": 0, "answer": "1 + 11 = 12\n#### 12"},
-}
+ROW = verl_row("012\n101", "12", extra_info={"index": 0, "answer": "1 + 11 = 12\n#### 12"})
 
 
 def blocks(language: str) -> list[str]:
@@ -55,7 +48,7 @@ def test_the_reward_function_says_what_is_wrong(tmp_path: Path) -> None:
 def test_its_commands_adopt_and_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     environ = {"HOME": str(tmp_path), "DATA": "data.parquet", "MODEL": str(runs.POLICY)}
-    pq.write_table(pa.Table.from_pylist([ROW]), "data.parquet")
+    write_rows(Path("data.parquet"), [ROW])
     Path("run.sh").write_text(RUN, "utf-8")
     Path("reward.py").write_text(blocks("python")[0], "utf-8")
     Path("bin").mkdir()

@@ -94,14 +94,12 @@ def test_the_words_are_those_of_bash_or_the_script_is_refused(text: str) -> None
         except ConfigError:
             return
         bash = started_by(folder, text)
-        assert bash is not None
         assert [word.text for word in words[1:]] == bash[0]
         assert {name: bash[1][name] for name in exports} == {
             name: word.text for name, word in exports.items()
         }
         # the words that are printed, with the variables of the environment, are the same again
         printed = started_by(folder, " ".join(f'"{word.shell}"' for word in words))
-        assert printed is not None
         assert printed[0] == bash[0]
 
 

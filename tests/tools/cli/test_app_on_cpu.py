@@ -36,7 +36,7 @@ def test_a_dataset_is_rebuilt_by_the_command_in_its_provenance(tmp_path: Path) -
     )
     command = shlex.split(read_provenance(tmp_path / "a" / "train.parquet")["command"])
     assert command[0] == "rltf"
-    assert rltf(*command[1:], "--out", tmp_path / "b").exit_code == 0
+    ran(*command[1:], "--out", tmp_path / "b")
     for name in ("train.parquet", "test.parquet"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
@@ -52,8 +52,7 @@ def test_a_dataset_is_rebuilt_by_the_command_in_its_provenance(tmp_path: Path) -
     ],
 )
 def test_what_a_user_can_fix_is_one_line(words: list[str], part: str) -> None:
-    result = refused(*words)
-    assert part in result
+    assert part in refused(*words)
 
 
 def test_option_values() -> None:
@@ -133,10 +132,9 @@ def test_adopt_prints_a_script_or_one_line(tmp_path):
     launch = "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo"
     words = [*launch.split(), "actor_rollout_ref.rollout.name=vllm"]
     out = tmp_path / "new.sh"
-    result = ran("adopt", "--method", "grpo", "-o", out, *words)
+    ran("adopt", "--method", "grpo", "-o", out, *words)
     assert "rltf/method=grpo" in out.read_text()
     assert "exists" in rltf("adopt", "-o", out, *words).stderr
     (tmp_path / "run.sh").write_text("python3 train.py\n")
-    result = refused("adopt", tmp_path / "run.sh")
-    assert "run.sh, line 1: `python3`" in result
+    assert "run.sh, line 1: `python3`" in refused("adopt", tmp_path / "run.sh")
     assert "s3cret" not in rltf("adopt", *words, "+env.MY_KEY=[s3cret").stderr

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import Result
@@ -18,8 +16,9 @@ from rltf_verl.data.questions import Question, read_questions
 from rltf_verl.episode.seeds import place_of, sampling_seed
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Turn
-from tests.support.commands import refusal_of, rltf
+from tests.support.commands import ended_well, ran, refusal_of, refused, rltf
 from tests.support.judge.server import JudgeServer
+from tests.support.verl_rows import verl_row, write_rows
 
 Body = dict[str, Any]
 NUM = 4
@@ -106,8 +105,8 @@ def test_turns_samples_seeds_and_files(
         return body["messages"] != list(questions[row_of(questions, body)].messages)
 
     server.reply = knows(questions, lambda row, body: row == 0 or (row == 1 and told_why(body)))
-    result = evaluated(server, data, tmp_path, "feedback.provider=verifier", "-n", 2, "--rounds", 2)
-    assert result.exit_code == 0, result.output
+    words = ("feedback.provider=verifier", "-n", 2, "--rounds", 2)
+    result = ended_well(evaluated(server, data, tmp_path, *words))
     results = results_of(tmp_path)
     assert [t["standing"]["value"] for t in results["turns"]] == [
         1 / 4,
@@ -148,10 +147,8 @@ def test_self_feedback_rounds(server: JudgeServer, data: Path, tmp_path: Path, q
         return questions[row_of(questions, body)].problem.reference if "all of it" in last else "x"
 
     server.reply = reply
-    result = evaluated(
-        server, data, tmp_path, "feedback.provider=policy", "episode.revise=critique", "--rounds", 1
-    )
-    assert result.exit_code == 0, result.output
+    words = ("feedback.provider=policy", "episode.revise=critique", "--rounds", 1)
+    ended_well(evaluated(server, data, tmp_path, *words))
     assert [t["standing"]["value"] for t in results_of(tmp_path)["turns"]] == [0, 1]
     feedback = {
         t["feedback"]["text"] for r in read_episodes(tmp_path / "episodes") for t in r["turns"][:1]
@@ -171,8 +168,7 @@ def test_a_killed_run_goes_on(server: JudgeServer, data: Path, tmp_path: Path) -
     assert evaluated(server, data, tmp_path / "broken", "-n", 3).exit_code == 0
     assert len(server.bodies) == 2 * (NUM * 3 - 5)
     assert texts(tmp_path / "broken") == texts(tmp_path / "whole")
-    for name in ("whole", "broken"):
-        assert results_of(tmp_path / name) == results_of(tmp_path / "whole")
+    assert results_of(tmp_path / "broken") == results_of(tmp_path / "whole")
     server.bodies.clear()
     assert evaluated(server, data, tmp_path / "broken", "-n", 4).exit_code == 0
     assert len(server.bodies) == 2 * NUM, "more samples are added"
@@ -361,8 +357,7 @@ def test_the_config_of_a_run(server: JudgeServer, data: Path, tmp_path: Path) ->
 def test_what_a_user_can_fix_is_one_line(
     server: JudgeServer, data: Path, tmp_path: Path, words, fix
 ) -> None:
-    result = evaluated(server, data, tmp_path, *words)
-    assert fix in refusal_of(result)
+    assert fix in refusal_of(evaluated(server, data, tmp_path, *words))
     assert not server.bodies
     assert not tmp_path.joinpath("evaluation.json").exists(), (
         "the mended command may use the folder"
@@ -386,14 +381,14 @@ def test_results_of_a_runs_last_validation_by_data_source(tmp_path: Path) -> Non
         played = Episode(Problem("math", k, {"task": f"problem {k}"}, "42"), 0, (turn,))
         place = {"step": step, "validate": validate, "uid": str(k), "source": source}
         log.append(played, question=f"q{k}", **place)
-    assert rltf("results", tmp_path / "log", "--out", tmp_path / "a").exit_code == 0
+    ran("results", tmp_path / "log", "--out", tmp_path / "a")
     (right,) = results_of(tmp_path / "a", "step 2, rltf/math500")["turns"]
     (wrong,) = results_of(tmp_path / "a", "step 2, rltf/aime")["turns"]
     assert (right["standing"]["value"], right["played"], wrong["standing"]["value"]) == (1, 2, 0)
-    assert rltf("results", tmp_path / "log", "--out", tmp_path / "b", "--step", 0).exit_code == 0
+    ran("results", tmp_path / "log", "--out", tmp_path / "b", "--step", 0)
     assert results_of(tmp_path / "b", "step 0")["turns"][0]["standing"]["value"] == 0
-    none = rltf("results", tmp_path / "log", "--out", tmp_path / "c", "--step", 4)
-    assert re.search("no validation episodes of step 4", none.stderr)
+    missing = refused("results", tmp_path / "log", "--out", tmp_path / "c", "--step", 4)
+    assert "no validation episodes of step 4" in missing
 
 
 def test_a_dataset_and_a_reward_function_of_verl(server: JudgeServer, tmp_path: Path) -> None:
@@ -402,22 +397,15 @@ def test_a_dataset_and_a_reward_function_of_verl(server: JudgeServer, tmp_path: 
         "    right = solution_str == ground_truth\n"
         "    return {'score': 1.0 * right, 'feedback': f'Look at {data_source}.'}\n"
     )
-    row = {
-        "data_source": "mine/sums",
-        "prompt": [{"role": "user", "content": "1 + 1?"}],
-        "reward_model": {"style": "rule", "ground_truth": "2"},
-        "extra_info": {"index": 5},
-    }
-    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "verl.parquet")
+    data = write_rows(tmp_path / "verl.parquet", [verl_row()])
     server.reply = lambda body: "2" if "Look at mine/sums." in str(body["messages"]) else "3"
     function = f"env.function={tmp_path}/reward.py:compute_score"
     out = tmp_path / "out"
     words = ["env.name=reward_function", function, "feedback.level=hint", "episode.revise=critique"]
-    nameless = evaluated(server, tmp_path / "verl.parquet", out, *words[2:])
+    nameless = evaluated(server, data, out, *words[2:])
     assert "env.name=reward_function env.function=./reward.py:compute_score" in nameless.stderr
     assert "rltf/env=" not in nameless.stderr
-    result = evaluated(server, tmp_path / "verl.parquet", out, *words)
-    assert result.exit_code == 0, result.output
+    ended_well(evaluated(server, data, out, *words))
     assert texts(out) == {("0", 0): ["3", "2"]}
     about = json.loads((out / "evaluation.json").read_text("utf-8"))["evaluation"]
     assert about["reward"]["format_coef"] == 0.0, "as rltf/env=reward_function of a training run"
@@ -437,8 +425,7 @@ def test_a_grader_that_fails_is_no_clean_result(
     rows = pq.read_table(data).drop_columns(["agent_name"]).to_pylist()
     for row in rows:
         row["extra_info"] = {"index": row["extra_info"]["index"]}
-    path, out = tmp_path / "theirs.parquet", tmp_path / "out"
-    pq.write_table(pa.Table.from_pylist(rows), path)
+    path, out = write_rows(tmp_path / "theirs.parquet", rows), tmp_path / "out"
     words = ["env.name=reward_function", f"env.function={reward}:compute_score", "--rounds", 0]
     result = evaluated(server, path, out, "feedback.provider=verifier", *words)
     every = fails == "True"

@@ -15,7 +15,7 @@ from typer.testing import Result
 
 from rltf_verl.data.build import build_parquet
 from rltf_verl.data.questions import Question, read_questions
-from tests.support.commands import refusal_of, rltf
+from tests.support.commands import ended_well, refusal_of, rltf
 from tests.support.judge.server import InThread, JudgeServer, completion
 from tests.support.log_records import line, write
 
@@ -99,8 +99,7 @@ def probed(server: JudgeServer, judge: JudgeServer, data: Path, *words: object) 
 
 
 def said(result: Result) -> Any:
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
+    return json.loads(ended_well(result).stdout)
 
 
 def rules(report: Any, *, blocks: bool) -> set[str]:
@@ -244,8 +243,7 @@ def test_a_judge_that_tells(server, judge, data, questions) -> None:
 
 def test_too_few_episodes(server, judge, data, questions) -> None:
     server.reply = policy(questions, never, never)
-    result = probed(server, judge, data, "--problems", 3)
-    assert result.exit_code == 0, result.output
+    result = ended_well(probed(server, judge, data, "--problems", 3))
     assert "verdict: too few episodes" in result.stdout
     assert f"groups of {N} that all fail: 100.0 % (3 of 3; 95 %: 36.8 to 100.0)" in result.stdout
 
@@ -342,6 +340,5 @@ def test_the_log_of_a_run(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_user_can_fix_is_one_line(server, judge, data, words, fix) -> None:
-    result = probed(server, judge, data, *words)
-    assert fix in refusal_of(result)
+    assert fix in refusal_of(probed(server, judge, data, *words))
     assert not server.bodies

@@ -19,19 +19,15 @@ from transformers.utils import import_utils
 from rltf_verl.tools.models import gguf as gguf_module
 from rltf_verl.tools.models.gguf import _tell_version
 from rltf_verl.tools.models.wheel import WHEELS, fetch
-from tests.support.commands import rltf
+from tests.support.commands import ran, rltf
 from tests.support.engine.tiny_gguf import tiny_gguf
 
 pytest.importorskip("gguf", reason="pip install rltf-verl[model]")
 
 
-def run(*words: object) -> Any:
-    return rltf("model", *words)
-
-
 def refusal(*words: object) -> str:
     """The one line of a command that ends with 1."""
-    result = run(*words)
+    result = rltf("model", *words)
     assert result.exit_code == 1, result.output
     (line,) = [line for line in result.stderr.splitlines() if line.startswith("rltf: ")]
     assert "Traceback" not in result.stderr
@@ -43,8 +39,7 @@ def test_a_file_becomes_a_folder_with_the_end_token_of_its_template(
 ) -> None:
     monkeypatch.setattr(gguf_module, "MOST_NATS", 6.0)  # it was never trained: ln 260
     out = tmp_path / "new" / "model"
-    result = run(tiny_gguf(tmp_path / "m.gguf", start=1), out)
-    assert result.exit_code == 0, result.output
+    result = ran("model", tiny_gguf(tmp_path / "m.gguf", start=1), out)
     assert "end of an answer: <|im_end|> (transformers had read another token)" in result.stdout
     tokenizer = AutoTokenizer.from_pretrained(out)
     model: Any = AutoModelForCausalLM.from_pretrained(out)
@@ -65,12 +60,13 @@ def test_a_model_that_does_not_speak_leaves_nothing(tmp_path: Path) -> None:
 
 def test_what_cannot_be_read_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "bad.gguf").write_bytes(b"GGUF and then nothing")
-    assert "bad.gguf: transformers cannot read it" in refusal(
-        tmp_path / "bad.gguf", tmp_path / "out"
-    )
     plain = tiny_gguf(tmp_path / "plain.gguf", template=None)
-    assert "holds no chat template" in refusal(plain, tmp_path / "out")
-    assert "no such file; name smollm2 or a .gguf file" in refusal("smollm3", tmp_path / "out")
+    for source, cause in (
+        (tmp_path / "bad.gguf", "bad.gguf: transformers cannot read it"),
+        (plain, "holds no chat template"),
+        ("smollm3", "no such file; name smollm2 or a .gguf file"),
+    ):
+        assert cause in refusal(source, tmp_path / "out")
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "file").touch()
     assert "taken: there already" in refusal("smollm2", tmp_path / "taken")

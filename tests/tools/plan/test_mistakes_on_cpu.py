@@ -7,8 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from omegaconf import DictConfig
 
@@ -25,6 +23,7 @@ from rltf_verl.tools.plan.build import make_plan
 from rltf_verl.tools.plan.inputs import inspect_run
 from tests.support.effort import NIGHTLY
 from tests.support.plan_runs import pretend, rows
+from tests.support.verl_rows import write_rows
 
 ACTOR, ROLLOUT, MODEL = (f"actor_rollout_ref.{part}" for part in ("actor", "rollout", "model"))
 
@@ -481,8 +480,8 @@ def test_one_index_for_all_rows_is_warned_of(
     run: Callable[..., DictConfig], tmp_path: Path
 ) -> None:
     same = [{**row, "extra_info": {**row["extra_info"], "index": 7}} for row in rows()]
-    pq.write_table(pa.Table.from_pylist(same), tmp_path / "same.parquet")
-    config = run(f"data.train_files={tmp_path}/same.parquet")
+    path = write_rows(tmp_path / "same.parquet", same)
+    config = run(f"data.train_files={path}")
     (line,) = make_plan(inspect_run(config), 1)["warnings"]
     assert line.startswith("data.train_files=")
     assert "index is 7 in all rows" in line

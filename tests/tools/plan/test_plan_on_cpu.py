@@ -8,8 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from omegaconf import DictConfig
 from rich.console import Console
@@ -17,8 +15,9 @@ from rich.console import Console
 from rltf_verl.tools.plan.build import make_plan
 from rltf_verl.tools.plan.inputs import inspect_run
 from rltf_verl.tools.report.terminal.plan import show_plan
-from tests.support.commands import rltf
+from tests.support.commands import ran, rltf
 from tests.support.plan_runs import GOOD, GROUPS, rows
+from tests.support.verl_rows import write_rows
 
 JUDGE = (
     "rltf/feedback=judge",
@@ -49,6 +48,12 @@ Run = Callable[..., DictConfig]
 
 def planned(config: DictConfig, attempt: str | None = None) -> dict[str, Any]:
     return make_plan(inspect_run(config), 2, attempt)
+
+
+def shown_of(plan: dict[str, Any], width: int, whole: bool = False) -> str:
+    out = io.StringIO()
+    show_plan(plan, Console(file=out, width=width), whole=whole)
+    return out.getvalue()
 
 
 def test_a_problem_is_played_as_the_run_will_play_it(run: Run) -> None:
@@ -94,10 +99,8 @@ def test_a_judge_is_not_asked_and_what_it_would_be_sent_is_shown(run: Run) -> No
     (sent,) = problem["judge_prompts"]
     assert "#### 2" in sent
     assert "(what the judge writes about this attempt)" in problem["turns"][1]["prompt"]
-    shown = Console(file=io.StringIO(), width=160)
-    show_plan(plan, shown)
     label = "], a placeholder: a plan asks no one; the judge may write up to 200 words:"
-    assert label in shown.file.getvalue()
+    assert label in shown_of(plan, 160)
     (critic,) = problem["critic_prompts"]
     assert "A student's solution:\n#### 2" in critic
     step = plan["step"]
@@ -128,15 +131,22 @@ def test_without_a_second_answer_what_the_teacher_reads_is_shown(run: Run) -> No
     parts = [turn["prompt"].removesuffix("<assistant>"), "0 + 1 = 1\n", sibling]
     places = [turn["teacher"].index(part) for part in [*parts, turn["feedback"]]]
     assert places == sorted(places)
-    out = Console(file=io.StringIO(), width=200)
-    show_plan(plan, out, whole=True)
-    shown = out.file.getvalue()  # type: ignore[attr-defined]
+    shown = shown_of(plan, 200, whole=True)
     assert f"what the teacher of answer 1 reads ({turn['teacher_tokens']} tokens):" in shown
     assert "of first answers; reads reference, sibling, feedback, by template teacher/priv" in shown
     assert "0; logit_distill: 1.0 × jsd to the teacher" in shown
     assert "train nothing" not in shown
     scaled = planned(run("rltf/method=teacher/rlsd", *fits))["problems"][0]["rows"][0]["parts"][0]
     assert scaled["advantage"].endswith("mean of the group at this turn), scaled by the teacher")
+    for method, *words in (
+        ("rlcsd",),
+        ("rlcsd", "rltf.teacher.against=other_problem"),
+        ("purified_opsd",),
+        ("opsd", "rltf.teacher.shuffled=true"),
+    ):
+        contrast = planned(run(f"rltf/method=teacher/{method}", *words, *fits))
+        assert contrast["problems"][0]["turns"][0]["teacher"], method
+        assert not [line for line in contrast["warnings"] if "no attempt has a teacher" in line]
     (refusal,) = planned(run("rltf/method=teacher/sdft", *fits))["refusals"]
     assert refusal.startswith(
         "rltf.teacher.reads=demonstration: none of the first 12 problems of the training data has"
@@ -162,8 +172,7 @@ def test_a_checkpoint_that_the_run_goes_on_from_is_named(
 
 
 def test_a_grader_that_reads_an_answer_without_a_mark_asks_for_none(run: Run, home: Path) -> None:
-    plain = pa.Table.from_pylist(rows(asks="Be brief."))
-    pq.write_table(plain, home / "plain.parquet")
+    write_rows(home / "plain.parquet", rows(asks="Be brief."))
     plan = planned(run("data.train_files=plain.parquet"))
     assert plan["problems"][0]["right"] == {"text": "1", "form": "the answer alone"}
     assert plan["warnings"] == []
@@ -186,11 +195,9 @@ def test_an_environment_of_ones_own(run: Run, home: Path) -> None:
 
 
 def test_it_fits_80_columns_and_ends_with_what_to_change(run: Run) -> None:
-    out = io.StringIO()
-    words = ("trainer.save_freq=-1", "trainer.test_freq=1")
-    show_plan(planned(run(*words)), Console(file=out, width=80))
-    lines = out.getvalue().splitlines()
-    assert "before the first step, every step and at the end: " in out.getvalue()
+    shown = shown_of(planned(run("trainer.save_freq=-1", "trainer.test_freq=1")), 80)
+    lines = shown.splitlines()
+    assert "before the first step, every step and at the end: " in shown
     assert max(map(len, lines)) <= 80
     assert lines[-1] == "this run can start; 1 warning"
     assert [line.split()[0] for line in lines if "trainer.save_freq=-1" in line] == ["warning"]
@@ -205,13 +212,10 @@ def test_it_writes_nothing(run: Run, home: Path) -> None:
 @pytest.mark.usefixtures("run")
 def test_the_command_takes_the_runs_own_command_line() -> None:
     command = ["plan", "python", "-m", "verl.trainer.main_ppo", "--config-name=rltf"]
-    good = rltf(*command, *GROUPS, *GOOD, "--json", "--problems=1")
-    plan = json.loads(good.stdout)
-    assert good.exit_code == 0
+    plan = json.loads(ran(*command, *GROUPS, *GOOD, "--json", "--problems=1").stdout)
     assert (len(plan["problems"]), plan["run"]["name"]) == (1, "rltf_sd")
     bad = rltf(*command, *GROUPS, *GOOD, "rltf.distill.weight=-1")
-    assert bad.exit_code == 1
-    assert "would be refused for 1 thing" in bad.stdout
+    assert (bad.exit_code, "would be refused for 1 thing" in bad.stdout) == (1, True)
 
 
 MATRIX = ("rltf/env=binary_matrix", "custom_reward_function.path=null")

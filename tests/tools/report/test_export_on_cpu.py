@@ -87,8 +87,7 @@ def test_a_lora_checkpoint_becomes_one_model_that_answers_as_it_did(
     monkeypatch.setenv("JUDGE_API_KEY", "sk-Zu7pQ92mVx41")
     policy = lora_policy()
     place, out = saved(tmp_path / "run", policy.state_dict(), lora_alpha=8), tmp_path / "models/own"
-    printed = run(place, out)
-    assert f"MiB, step 3; how to use it: {out}/README.md" in printed
+    assert f"MiB, step 3; how to use it: {out}/README.md" in run(place, out)
 
     exported = AutoModelForCausalLM.from_pretrained(out, dtype=torch.float32).eval()
     tokens = AutoTokenizer.from_pretrained(out)("0110", return_tensors="pt").input_ids
@@ -101,12 +100,15 @@ def test_a_lora_checkpoint_becomes_one_model_that_answers_as_it_did(
     assert [path.name for path in out.parent.iterdir()] == ["own"]
 
     text = (out / "README.md").read_text()
-    assert 'base_model: "meta-llama/Llama-3.1-8B-Instruct"' in text
-    assert "\n# own\n" in text
-    assert "| objectives | distill |" in text
-    assert "| feedback | verifier |" in text
-    assert "sha256 ab\\|cd" in text
-    assert "rltf.feedback.header" in text
+    for part in (
+        'base_model: "meta-llama/Llama-3.1-8B-Instruct"',
+        "\n# own\n",
+        "| objectives | distill |",
+        "| feedback | verifier |",
+        "sha256 ab\\|cd",
+        "rltf.feedback.header",
+    ):
+        assert part in text
     assert "Zu7pQ92mVx41" not in text, "who publishes the folder publishes the settings"
 
     assert f"{out}: exists" in run(place, out)

@@ -145,7 +145,6 @@ def test_a_judges_load_by_hand(tmp_path: Path) -> None:
     ]
     logged = records(tmp_path, episodes)
     load = judge_load(logged, RUN, Limits(16), Price(1.0, 2.0))
-    assert load is not None
     assert (load.texts, load.calls_per_session, load.calls_per_step) == (3, 1.0, 64.0)
     assert (load.latency_p50_s, load.seconds_per_step, load.bound_by) == (
         0.5,
@@ -155,7 +154,6 @@ def test_a_judges_load_by_hand(tmp_path: Path) -> None:
     assert load.cost_per_session == pytest.approx((300 * 1 + 100 * 2) / 1e6)
     assert load.cost_per_step == pytest.approx(64 * 500 / 1e6)
     slow = judge_load(logged, RUN, Limits(16, 120, 40_000), Price())
-    assert slow is not None
     assert (slow.seconds_per_step, slow.bound_by) == (
         pytest.approx(60 * 64 * 400 / 40_000),
         "tokens_per_minute",

@@ -74,10 +74,8 @@ def test_a_tree_counts_each_attempt_but_its_episode_once(tmp_path):
     first, second, third = s.turns
     assert (first.num, first.acc) == (2, 0.5)
     assert (second.num, second.acc, second.revisions.fixed) == (3, 1 / 3, 1 / 3)
-    assert second.revisions.plasticity == 2 / 3
-    assert second.revisions.repeated == 1 / 3
-    assert third.num == 1
-    assert third.revisions.corrected == 1.0
+    assert (second.revisions.plasticity, second.revisions.repeated) == (2 / 3, 1 / 3)
+    assert (third.num, third.revisions.corrected) == (1, 1.0)
     assert second.standing == (1 / 3 + 1) / 2
     assert (
         third.standing == third.solved == (2 / 3 + 1) / 2
@@ -102,8 +100,7 @@ def test_an_ungraded_attempt_is_neither_right_nor_wrong(tmp_path):
     assert (s.revisions.fixed, s.revisions.broken, s.revisions.plasticity) == (1.0, 0.0, 1.0)
     assert second.standing == 1.0
     assert second.solved == 1.0  # one was solved before it became unknown; of two nobody knows
-    assert s.friction == 0.0
-    assert s.stops == {"ungraded": 3, "horizon": 1}
+    assert (s.friction, s.stops) == (0.0, {"ungraded": 3, "horizon": 1})
 
 
 def test_format_needs_an_answer_and_an_end(tmp_path):
@@ -129,8 +126,7 @@ def test_feedback(tmp_path):
         ),  # kept back: nobody read it
         (turn("1", fallback, withheld=LEAKY), turn("2", parent=0, stop="horizon")),
     )
-    assert s.feedback.num == 3
-    assert s.feedback.words == (4 + 6 + 6) / 3
+    assert (s.feedback.num, s.feedback.words) == (3, (4 + 6 + 6) / 3)
     assert s.feedback.no_op == 2 / 3
     assert (s.feedback.failed_share, s.feedback.fallback_share) == (1 / 4, 1 / 4)
     assert (s.feedback.withheld_share, s.feedback.leak_share) == (

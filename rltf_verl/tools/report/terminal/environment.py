@@ -4,19 +4,20 @@ every level.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
-from rltf_verl.envs.base import LEVELS, Env, GradesAsync
+from rltf_verl.envs.base import LEVELS, ActingEnv, Env, GradesAsync
 from rltf_verl.episode.parts import template_for
 from rltf_verl.prompts import render, template_of
-from rltf_verl.tools.contract import wrapping_of
+from rltf_verl.tools.contract import HasSolution, wrapping_of
 from rltf_verl.types import Problem
 
 NUM_TRIED = 40
 """Problems whose answers are tried as a wrong answer to the first one."""
 
 
-def example(env: Env, seed: int, wrong: str | None = None) -> str:
+def example(env: Env | ActingEnv, seed: int, wrong: str | None = None) -> str:
     """A problem in Markdown: first prompt, reference, a wrong answer, feedback by level.
 
     Args:
@@ -27,6 +28,8 @@ def example(env: Env, seed: int, wrong: str | None = None) -> str:
     Raises:
         ValueError: `wrong` is graded correct, or no other problem's reference is wrong here.
     """
+    if isinstance(env, ActingEnv):
+        return _acting_example(env, seed)
     problems = env.build(seed, 1 if isinstance(env, GradesAsync) else NUM_TRIED, 0).train
     problem = problems[0]
     parts = ["The first prompt:", fenced(env.prompt(problem))]
@@ -48,6 +51,22 @@ def example(env: Env, seed: int, wrong: str | None = None) -> str:
         for level, text in by_level.items()
         for part in (f"Feedback, `level={level}`:", fenced(text))
     ]
+    return "\n\n".join(parts)
+
+
+def _acting_example(env: ActingEnv, seed: int) -> str:
+    """The first prompt, the tools, and the solution if the environment has one."""
+    problem = env.build(seed, 1, 0).train[0]
+    parts = ["The first prompt:", fenced(env.prompt(problem))]
+    for tool in env.tools:
+        parts += ["A tool:", fenced(json.dumps(tool["function"], indent=1))]
+    if isinstance(env, HasSolution):
+        state = env.open(problem, seed)
+        for action in env.solution(problem):
+            call = f"{action.tool or action.text} {json.dumps(dict(action.arguments))}"
+            parts += ["A right step, and what comes back:", fenced(call)]
+            parts.append(fenced(env.step(state, action).observation))
+        env.close(state)
     return "\n\n".join(parts)
 
 

@@ -126,8 +126,7 @@ def test_a_seed_that_ended_early_is_not_carried_on(tmp_path):
     ).panels
     assert [(p.step, p.num) for p in panel.arms[0].mean] == [(0, 2), (1, 2), (2, 2), (3, 1), (4, 1)]
     assert [p.mean for p in panel.arms[0].mean] == pytest.approx([0.0, 0.15, 0.3, 0.6, 0.8])
-    assert panel.budget == 2
-    assert panel.arms[0].at_budget.value.seeds == (0.4, 0.2)
+    assert (panel.budget, panel.arms[0].at_budget.value.seeds) == (2, (0.4, 0.2))
 
 
 def test_the_mean_is_taken_at_common_steps_only_and_says_so(tmp_path):

@@ -208,47 +208,39 @@ def test_a_slow_reader_gets_all_of_it(served, monkeypatch):
 @pytest.mark.parametrize(
     "path",
     [
-        "1/block/1.train",
-        "0/block/2.train",
-        "0/block/../../etc/passwd",
-        "0/block/%2e%2e%2f00000001.train.w.jsonl",
-        "0/tokens/1.train/u1-0/x",
-        "0/tokens/1.train/u1-0/%C2%B2",
-        "0/tokens/1.train/nobody/0",
-        "0/other/1.train",
-        "0",
-        "-1/block/1.train",
-        "index/index",
+        "{root}1/block/1.train",
+        "{root}0/block/2.train",
+        "{root}0/block/../../etc/passwd",
+        "{root}0/block/%2e%2e%2f00000001.train.w.jsonl",
+        "{root}0/tokens/1.train/u1-0/x",
+        "{root}0/tokens/1.train/u1-0/%C2%B2",
+        "{root}0/tokens/1.train/nobody/0",
+        "{root}0/other/1.train",
+        "{root}0",
+        "{root}-1/block/1.train",
+        "{root}index/index",
+        *("/", "", "*", "//", "/wrong/", "/wrong/index", "/favicon.ico"),  # without the token
     ],
 )
 def test_nothing_else_is_there(served, path):
     port, root, _ = served
-    assert asked(port, root + path)[:2] == (404, b"not here\n")
-
-
-@pytest.mark.parametrize("path", ["/", "", "*", "//", "/wrong/", "/wrong/index", "/favicon.ico"])
-def test_without_the_token_nothing_is_there(served, path):
-    assert asked(served[0], path)[0] == 404
+    assert asked(port, path.format(root=root))[:2] == (404, b"not here\n")
 
 
 @pytest.mark.parametrize(
-    ("host", "status"),
+    ("method", "host", "status"),
     [
-        *((host, 421) for host in ("evil.example", "evil.example:{port}", "localhost.evil:80")),
-        *((host, 421) for host in ("10.0.0.1:{port}", "[::2]")),
-        *((host, 200) for host in ("localhost:{port}", "localhost", "LocalHost:9000")),
-        *((host, 200) for host in ("127.0.0.1:1", "[::1]", "[::1]:80")),
+        *((method, "localhost", 501) for method in ("POST", "PUT", "DELETE", "OPTIONS")),
+        *(("GET", host, 421) for host in ("evil.example", "evil.example:{port}", "[::2]")),
+        *(("GET", host, 421) for host in ("localhost.evil:80", "10.0.0.1:{port}")),
+        *(("GET", host, 200) for host in ("localhost:{port}", "localhost", "LocalHost:9000")),
+        *(("GET", host, 200) for host in ("127.0.0.1:1", "[::1]", "[::1]:80")),
     ],
 )
-def test_only_names_of_this_machine_are_answered(served, host, status):
+def test_it_only_reads_and_only_names_of_this_machine_are_answered(served, method, host, status):
     """At any port: port 80 is not named, and the near end of a tunnel may have another one."""
     port, root, _ = served
-    assert asked(port, root, host=host.format(port=port))[0] == status
-
-
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS"])
-def test_it_only_reads(served, method):
-    assert asked(*served[:2], method=method)[0] == 501
+    assert asked(port, root, host.format(port=port), method)[0] == status
 
 
 def test_beyond_loopback_only_if_asked(tmp_path):
@@ -262,8 +254,7 @@ def test_beyond_loopback_only_if_asked(tmp_path):
 
 @pytest.mark.parametrize(("port", "fix"), [(None, "--port"), (70000, "65535")])
 def test_a_port_that_cannot_be_bound_is_one_line(served, tmp_path, port, fix):
-    result = refused("view", tmp_path, "--follow", "--port", port or served[0])
-    assert fix in result
+    assert fix in refused("view", tmp_path, "--follow", "--port", port or served[0])
 
 
 def test_ctrl_c_ends_it_cleanly(tmp_path):

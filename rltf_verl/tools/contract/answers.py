@@ -1,4 +1,4 @@
-"""What an environment promises, held against one: `rltf env check`."""
+"""What an environment promises whose attempt is one answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
-from rltf_verl.envs.base import LEVELS, Env, GradesAsync
+from rltf_verl.envs.base import LEVELS, ActingEnv, Env, GradesAsync
 from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.types import Problem
 
@@ -50,34 +50,15 @@ class Verdict:
     """What broke it, with an example; empty if it was kept."""
 
 
-def check_env(
-    env: Env, seed: int = 0, num_problems: int = NUM_PROBLEMS, num_hostile: int = NUM_HOSTILE
-) -> list[Verdict]:
-    """Hold an environment against its contract, on its own problems and on hostile texts.
-
-    Args:
-        env: the environment.
-        seed: of the problems and of the texts.
-        num_problems: training problems to look at; a tenth of them, at least one, as test problems.
-        num_hostile: texts that no answer looks like, spread over the problems.
-    """
+def check_answering(env: Env, seed: int, num_problems: int, num_hostile: int) -> list[Verdict]:
+    """As `check_env`."""
     problems: list[Problem] = []
-
-    def build() -> Iterator[str]:
-        first, again = (env.build(seed, num_problems, max(1, num_problems // 10)) for _ in range(2))
-        problems.extend(first.train)
-        if not (first.train and first.test):
-            yield (
-                f"build({seed}, {num_problems}, …) made {len(first.train)} and {len(first.test)}"
-                " problems"
-            )
-        if first != again:
-            yield f"build({seed}, …) twice made different problems"
-
-    verdicts = [_held("build is deterministic", build)]
+    verdicts = [
+        held("build is deterministic", partial(builds_again, env, seed, num_problems, problems))
+    ]
     checks: dict[str, Callable[[Problem], Iterator[str]]] = {
-        "a problem survives JSON": _survives_json,
-        "prompts are text, and the same each time": partial(_prompts, env),
+        "a problem survives JSON": survives_json,
+        "prompts are text, and the same each time": partial(prompts, env),
     }
     if not isinstance(env, GradesAsync):  # each verdict of a judge costs money, and may change
         checks |= {
@@ -89,9 +70,7 @@ def check_env(
             ),
             "`full` says something": partial(_full, env),
         }
-    verdicts += [
-        _held(promise, partial(_over, problems, check)) for promise, check in checks.items()
-    ]
+    verdicts += [held(promise, partial(over, problems, check)) for promise, check in checks.items()]
     if isinstance(env, GradesAsync):
         return verdicts
     alike = problems[: MIN_CONSTANT if getattr(env, "blocking", False) else NUM_CONSTANT]
@@ -101,12 +80,24 @@ def check_env(
     )
     return [
         *verdicts,
-        _held(constant, partial(_constants, env, alike)),
-        _held(hostile, partial(_hostile, env, problems, seed, num_hostile)),
+        held(constant, partial(_constants, env, alike)),
+        held(hostile, partial(_hostile, env, problems, seed, num_hostile)),
     ]
 
 
-def _held(promise: str, check: Callable[[], Iterator[str]]) -> Verdict:
+def builds_again(
+    env: Env | ActingEnv, seed: int, num: int, problems: list[Problem]
+) -> Iterator[str]:
+    """Puts the training problems into `problems`, which the other checks are about."""
+    first, again = (env.build(seed, num, max(1, num // 10)) for _ in range(2))
+    problems.extend(first.train)
+    if not (first.train and first.test):
+        yield f"build({seed}, {num}, …) made {len(first.train)} and {len(first.test)} problems"
+    if first != again:
+        yield f"build({seed}, …) twice made different problems"
+
+
+def held(promise: str, check: Callable[[], Iterator[str]]) -> Verdict:
     """The first thing that breaks it, an exception too."""
     try:
         return Verdict(promise, next(check(), ""))
@@ -114,13 +105,13 @@ def _held(promise: str, check: Callable[[], Iterator[str]]) -> Verdict:
         return Verdict(promise, f"{type(error).__name__}: {error}")
 
 
-def _over(problems: Sequence[Problem], check: Callable[[Problem], Iterator[str]]) -> Iterator[str]:
+def over(problems: Sequence[Problem], check: Callable[[Problem], Iterator[str]]) -> Iterator[str]:
     for problem in problems:
         for broken in check(problem):
             yield f"problem {problem.index}: {broken}"
 
 
-def _survives_json(problem: Problem) -> Iterator[str]:
+def survives_json(problem: Problem) -> Iterator[str]:
     if json.loads(json.dumps(dict(problem.data))) != dict(problem.data):
         yield (
             "its data are other data after json.loads(json.dumps(data)), which is how a dataset"
@@ -128,13 +119,13 @@ def _survives_json(problem: Problem) -> Iterator[str]:
         )
 
 
-def _prompts(env: Env, problem: Problem) -> Iterator[str]:
-    if not (env.prompt(problem).strip() and env.prompt(problem) == env.prompt(_reread(problem))):
+def prompts(env: Env | ActingEnv, problem: Problem) -> Iterator[str]:
+    if not (env.prompt(problem).strip() and env.prompt(problem) == env.prompt(reread(problem))):
         yield "its prompt is empty, or another one when asked again"
 
 
 def _reference(env: Env, problem: Problem) -> Iterator[str]:
-    grades = [env.grade(_reread(problem), wrap(problem.reference)) for wrap in WRAPPINGS]
+    grades = [env.grade(reread(problem), wrap(problem.reference)) for wrap in WRAPPINGS]
     if not any(grade.correct and grade.format_ok for grade in grades):
         yield (
             f"its reference {problem.reference[:60]!r} is graded wrong, also in \\boxed{{}} and in"
@@ -208,7 +199,7 @@ def _hostile(env: Env, problems: Sequence[Problem], seed: int, num: int) -> Iter
             yield f"problem {problem.index}, {text[:80]!r}: {type(error).__name__}: {error}"
 
 
-def _reread(problem: Problem) -> Problem:
+def reread(problem: Problem) -> Problem:
     """The problem as a dataset gives it back."""
     return replace(problem, data=json.loads(json.dumps(dict(problem.data))))
 

@@ -1,0 +1,179 @@
+"""Houses with their rules, and what they order.
+
+A rule says what a note, a folder or a booking has to look like: it names a field of the record and
+a form. The forms of houses never occur in practice (a warm-up), so that a policy which has
+practised cannot guess a house's rule.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from rltf_verl.envs.workspace.desk import DAYS, Call
+
+Conventions = Literal["house", "practice"]
+Rule = Mapping[str, str]
+"""`kind` of the order that it is about, `field` of the record, `form` of the text."""
+Records = dict[str, dict[str, str]]
+
+HOUSES = ("Brandt", "Okafor", "Lindgren", "Marchetti", "Sato", "Delgado", "Kovacs", "Abara")
+CUSTOMERS = ("Leeds", "Porto", "Graz", "Malmo", "Turin", "Ghent", "Brno", "Cork", "Lyon", "Basel")
+OWNERS = ("Dana", "Otto", "Ines", "Pavel", "Ruth", "Samir", "Clara", "Hugo", "Mei", "Tomas")
+TITLES = ("call", "visit", "review", "demo", "lunch")
+FILES = ("plan", "report", "offer", "list", "draft", "memo", "bill", "form")
+EXAMPLE = {"customer": "Rome", "owner": "Kim", "month": "1999-01", "reference": "AB100"}
+"""Fields of a record that no workspace holds: hints show it."""
+
+FORMS: Mapping[str, Mapping[Conventions, tuple[str, ...]]] = {
+    "close": {
+        "house": ("[{value}]", "{value} settled", "cc {value}", "{value} + end"),
+        "practice": (
+            "ref {value}",
+            "ok {value}",
+            "{value} done",
+            "seen: {value}",
+            "({value})",
+            "checked {value}",
+            "{value}",
+        ),
+    },
+    "archive": {
+        "house": ("shelf/{value}", "{value}+{given}", "{given}={value}", "vault-{value}"),
+        "practice": (
+            "{given}/{value}",
+            "{value}/{given}",
+            "{given}-{value}",
+            "old/{value}",
+            "{given}/{value}/old",
+            "done_{value}",
+            "{value}",
+        ),
+    },
+    "book": {
+        "house": ("{given} @ {value}", "{value} > {given}", "[{value}] {given}", "{given}*{value}"),
+        "practice": (
+            "{given} {value}",
+            "{value}: {given}",
+            "{given} ({value})",
+            "{given} / {value}",
+            "{value} {given}",
+            "{given}, {value}",
+        ),
+    },
+}
+_HINTS = {
+    "close": 'before you close a ticket, add a note with its {field}, like "{example}"',
+    "archive": 'the folder that a file moves to has the file\'s {field}, like "{example}"',
+    "book": 'the title of a booking has the ticket\'s {field}, like "{example}"',
+}
+_GIVEN = {"close": "", "archive": "archive", "book": "talk"}
+
+
+def rules(conventions: Conventions) -> list[Rule]:
+    """Every rule of one side, in a fixed order."""
+    return [
+        {"kind": kind, "field": name, "form": form}
+        for kind, forms in FORMS.items()
+        for name in EXAMPLE
+        for form in forms[conventions]
+    ]
+
+
+def house_of(number: int, conventions: Conventions) -> tuple[str, Rule]:
+    """Name and rule of a house."""
+    name = HOUSES[number % len(HOUSES)]
+    rule = random.Random(f"{conventions} {number}").choice(rules(conventions))
+    return (name if number < len(HOUSES) else f"{name} {number}"), rule
+
+
+def hint(rule: Rule) -> str:
+    """The rule in words, with an example about another record."""
+    example = written(rule, EXAMPLE, _GIVEN[rule["kind"]])
+    return _HINTS[rule["kind"]].format(field=rule["field"], example=example)
+
+
+def written(rule: Rule, record: Mapping[str, str], given: str = "") -> str:
+    """The text that the rule wants about a record."""
+    return rule["form"].format(value=record[rule["field"]], given=given)
+
+
+def draw(rng: random.Random, rule: Rule) -> tuple[Records, list[dict[str, Any]]]:
+    """Records, two of them about nothing that is ordered, and one to three orders: `text`, `calls`
+    that do it, and whether the rule is about it (`ruled`).
+    """
+    kinds = [kind for kind in _ORDERS if kind != rule["kind"]]
+    asked = [rule["kind"], *rng.sample(kinds, rng.randint(0, 2))]
+    rng.shuffle(asked)
+    records: Records = {}
+    orders = []
+    for kind in asked:
+        ruled = kind == rule["kind"]
+        text, calls = _ORDERS[kind](rng, records, rule if ruled else None)
+        orders.append({"text": text, "calls": [list(call) for call in calls], "ruled": ruled})
+    _ticket(rng, records)
+    _file(rng, records)
+    return dict(sorted(records.items())), orders
+
+
+def _close(rng: random.Random, records: Records, rule: Rule | None) -> tuple[str, list[Call]]:
+    ticket = _ticket(rng, records)
+    calls: list[Call] = [("close_ticket", {"ticket": ticket})]
+    if rule:
+        note = written(rule, records[ticket])
+        calls = [_read(ticket), ("add_note", {"ticket": ticket, "text": note}), *calls]
+    return f"Close ticket {ticket}.", calls
+
+
+def _archive(rng: random.Random, records: Records, rule: Rule | None) -> tuple[str, list[Call]]:
+    file, folder = _file(rng, records), "archive"
+    text = f"Move {file} to {folder}."
+    if rule is None:
+        return text, [("move_file", {"file": file, "folder": folder})]
+    folder = written(rule, records[file], folder)
+    return text, [_read(file), ("move_file", {"file": file, "folder": folder})]
+
+
+def _book(rng: random.Random, records: Records, rule: Rule | None) -> tuple[str, list[Call]]:
+    ticket, day, title = _ticket(rng, records), rng.choice(DAYS), rng.choice(TITLES)
+    text = f'Book "{title}" on {day} for ticket {ticket}.'
+    if rule is None:
+        return text, [("book", {"day": day, "title": title})]
+    title = written(rule, records[ticket], title)
+    return text, [_read(ticket), ("book", {"day": day, "title": title})]
+
+
+def _copy(rng: random.Random, records: Records, rule: Rule | None) -> tuple[str, list[Call]]:
+    """No rule is about this."""
+    file, ticket, name = _file(rng, records), _ticket(rng, records), rng.choice(list(EXAMPLE))
+    note: Call = ("add_note", {"ticket": ticket, "text": records[file][name]})
+    return f"Note the {name} of {file} in ticket {ticket}.", [_read(file), note]
+
+
+_ORDERS = {"close": _close, "archive": _archive, "book": _book, "copy": _copy}
+
+
+def _read(name: str) -> Call:
+    return "read", {"name": name}
+
+
+def _ticket(rng: random.Random, records: Records) -> str:
+    return _record(rng, records, f"T{rng.randint(100, 999)}")
+
+
+def _file(rng: random.Random, records: Records) -> str:
+    return _record(rng, records, f"{rng.choice(FILES)}{rng.randint(10, 99)}.txt")
+
+
+def _record(rng: random.Random, records: Records, name: str) -> str:
+    if name in records:
+        ticket = not name.endswith(".txt")
+        return _ticket(rng, records) if ticket else _file(rng, records)
+    records[name] = {
+        "customer": rng.choice(CUSTOMERS),
+        "owner": rng.choice(OWNERS),
+        "month": f"{rng.randint(2015, 2025)}-{rng.randint(1, 12):02d}",
+        "reference": f"{rng.choice('KLMNP')}{rng.choice('RSTVX')}{rng.randint(100, 999)}",
+    }
+    return name

@@ -1,0 +1,235 @@
+"""What an environment promises whose attempt is a trajectory."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, TimeoutError
+from contextlib import contextmanager
+from functools import partial
+from threading import Thread
+from typing import Any, Protocol, runtime_checkable
+
+from rltf_verl.envs.base import LEVELS, ActingEnv
+from rltf_verl.tools.contract.answers import (
+    NONSENSE,
+    Verdict,
+    builds_again,
+    held,
+    hostile_texts,
+    over,
+    prompts,
+    reread,
+    survives_json,
+)
+from rltf_verl.types import Action, PlayedStep, Problem, Step, Trajectory
+
+SEED = 7
+"""Seed of every world that is opened."""
+HUGE = "a" * 1_000_000
+HALF = "\ud800"
+MIN_SECRET = 3
+"""Characters of an argument from which on it is no chance that a text holds it."""
+
+
+@runtime_checkable
+class HasSolution(Protocol):
+    """An acting environment that knows actions which are graded correct. Optional."""
+
+    def solution(self, problem: Problem) -> Sequence[Action]:
+        """The actions, in order."""
+        ...
+
+
+def check_acting(env: ActingEnv, seed: int, num_problems: int, num_hostile: int) -> list[Verdict]:
+    """As `check_env`."""
+    problems: list[Problem] = []
+    verdicts = [
+        held("build is deterministic", partial(builds_again, env, seed, num_problems, problems))
+    ]
+    checks: dict[str, Callable[[Problem], Iterator[str]]] = {
+        "a problem survives JSON": survives_json,
+        "prompts are text, and the same each time": partial(prompts, env),
+        "the same problem and seed open the same world, a new one": partial(_worlds, env),
+        "a fork goes on as its state does, and apart from it": partial(_forks, env),
+        "observations are texts within limits.observation_tokens": partial(_observations, env),
+        "the solution is graded correct, and nothing done wrong": partial(_grades, env),
+        "notes are on played steps; `full` says something, no other the solution": partial(
+            _notes, env
+        ),
+    }
+    verdicts += [held(promise, partial(over, problems, check)) for promise, check in checks.items()]
+    hostile = partial(_hostile, env, problems, seed, num_hostile)
+    return [*verdicts, held(f"{num_hostile} hostile actions neither raise nor hang", hostile)]
+
+
+@contextmanager
+def _opened(env: ActingEnv, problem: Problem) -> Iterator[Any]:
+    state = env.open(reread(problem), SEED)
+    try:
+        yield state
+    finally:
+        env.close(state)
+
+
+def _actions(env: ActingEnv, problem: Problem) -> Sequence[Action]:
+    """The solution, or anything."""
+    if isinstance(env, HasSolution):
+        return env.solution(problem)
+    return list(hostile_actions(env, SEED, 8))
+
+
+def _play(env: ActingEnv, state: Any, actions: Sequence[Action]) -> Iterator[Step]:
+    """One step at a time, so that two states can take turns."""
+    for action in actions:
+        step = env.step(state, action)
+        yield step
+        if step.done:
+            return
+
+
+def _alone(env: ActingEnv, problem: Problem) -> list[Step]:
+    """What the actions of a problem come to in a world of their own."""
+    with _opened(env, problem) as state:
+        seen = Step(env.look(state) or "")
+        return [seen, *_play(env, state, _actions(env, problem))]
+
+
+def _worlds(env: ActingEnv, problem: Problem) -> Iterator[str]:
+    alone, actions = _alone(env, problem), _actions(env, problem)
+    if _alone(env, problem) != alone:
+        yield "the same actions have other results the second time"
+    with _opened(env, problem) as one, _opened(env, problem) as other:
+        taking_turns = zip(_play(env, one, actions), _play(env, other, actions), strict=True)
+        if list(taking_turns) != list(zip(alone[1:], alone[1:], strict=True)):
+            yield "actions in one state change what another answers"
+
+
+def _forks(env: ActingEnv, problem: Problem) -> Iterator[str]:
+    fork: Callable[[Any], Any] = getattr(env, "fork", copy.deepcopy)
+    alone, actions = _alone(env, problem)[1:], _actions(env, problem)
+    half = len(alone) // 2
+    with _opened(env, problem) as state:
+        list(_play(env, state, actions[:half]))
+        forked = fork(state)
+        for name, one in (("the fork", forked), ("after its fork, the state", state)):
+            if list(_play(env, one, actions[half:])) != alone[half:]:
+                yield f"{name} answers otherwise than a state without a fork"
+        env.close(forked)
+
+
+def _observations(env: ActingEnv, problem: Problem) -> Iterator[str]:
+    for step in _alone(env, problem):
+        most = env.limits.observation_tokens
+        # Hardly a tokenizer makes fewer tokens of a text than it has words and signs.
+        num = len(re.findall(r"\w+|[^\w\s]", step.observation))
+        if num > most:
+            yield f"{step.observation[:60]!r}… has {num} words and signs, more than {most} tokens"
+
+
+def _trajectory(state: Any, actions: Sequence[Action], steps: Sequence[Step]) -> Trajectory:
+    done = zip(actions, steps, strict=False)  # the last step may have ended it
+    played = [PlayedStep(action.text, (action,), (step,), 0, 0) for action, step in done]
+    last = PlayedStep("I am done.", (), (), 0, 0)
+    ended = bool(steps) and steps[-1].done
+    return Trajectory((*played, *([] if ended else [last])), "done" if ended else "answered", state)
+
+
+def _grades(env: ActingEnv, problem: Problem) -> Iterator[str]:
+    with _opened(env, problem) as state:
+        nothing = _trajectory(state, [], [])
+        grade = env.grade(problem, nothing)
+        if grade.correct:
+            yield "a trajectory without an action is graded correct"
+        if grade != env.grade(problem, nothing):
+            yield "the same trajectory is graded differently the second time"
+    if isinstance(env, HasSolution):
+        with _opened(env, problem) as state:
+            actions = env.solution(problem)
+            solved = _trajectory(state, actions, list(_play(env, state, actions)))
+            if not env.grade(problem, solved).correct:
+                yield "its solution is graded wrong"
+
+
+def _notes(env: ActingEnv, problem: Problem) -> Iterator[str]:
+    """About a trajectory without an action, and about one that stops too soon."""
+    secrets = _secrets(env, problem)
+    for actions in ([], _actions(env, problem)[:-1]):
+        with _opened(env, problem) as state:
+            trajectory = _trajectory(state, actions, list(_play(env, state, actions)))
+            grade = env.grade(problem, trajectory)
+        for level in LEVELS if not grade.correct else ():
+            notes = env.explain(problem, trajectory, grade, level)
+            text = "\n".join(note.text for note in notes)
+            if any(note.step not in (None, *range(len(trajectory.steps))) for note in notes):
+                yield f"level {level} has a note on a step that was not played"
+            if level == "full" and not text.strip():
+                yield "level full says nothing"
+            for secret in secrets if level != "full" else ():
+                if secret in text:
+                    yield f"level {level} has {secret!r}, an argument of the solution"
+
+
+def _secrets(env: ActingEnv, problem: Problem) -> set[str]:
+    """Arguments of the solution that are not in the prompt."""
+    actions = env.solution(problem) if isinstance(env, HasSolution) else ()
+    values = {str(value) for action in actions for value in action.arguments.values()}
+    prompt = env.prompt(problem)
+    return {value for value in values if len(value) >= MIN_SECRET and value not in prompt}
+
+
+def _hostile(env: ActingEnv, problems: Sequence[Problem], seed: int, num: int) -> Iterator[str]:
+    actions = list(hostile_actions(env, seed, num))
+    share = -(-num // len(problems))
+    for k, problem in enumerate(problems):
+        given = actions[k * share : (k + 1) * share]
+        with _opened(env, problem) as state:
+            steps: list[Step] = []
+            for action in given:
+                try:
+                    steps.append(_in_time(env, state, action))
+                except TimeoutError:
+                    yield f"{_shown(action)}: longer than limits.step_s={env.limits.step_s:g}"
+                except (Exception, SystemExit) as error:  # what it raises is the finding
+                    yield f"{_shown(action)}: {type(error).__name__}: {error}"
+                if steps[-1].done:
+                    break
+            trajectory = _trajectory(state, given, steps)
+            grade = env.grade(problem, trajectory)
+        for level in LEVELS:
+            env.explain(problem, trajectory, grade, level)
+
+
+def _shown(action: Action) -> str:
+    arguments = ", ".join(f"{key}={value!r}"[:40] for key, value in action.arguments.items())
+    return f"{action.tool or repr(action.text[:40])}({arguments})"
+
+
+def _in_time(env: ActingEnv, state: Any, action: Action) -> Step:
+    """Raises TimeoutError; the thread is then left alone and does not hold up the process' end."""
+    future: Future[Step] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(env.step(state, action))
+        except BaseException as error:  # the waiting thread raises it
+            future.set_exception(error)
+
+    Thread(target=run, daemon=True).start()
+    return future.result(env.limits.step_s)
+
+
+def hostile_actions(env: ActingEnv, seed: int, num: int) -> Iterator[Action]:
+    """Tools that do not exist, arguments that are missing, of another type, huge or half a sign."""
+    texts = [*NONSENSE, HUGE, HALF, *hostile_texts(seed, num)]
+    for k, text in enumerate(texts[:num]):
+        if not env.tools:
+            yield Action(text)
+            continue
+        values: list[Any] = [text, HUGE, HALF, k, None, [text], {}, True, -1e308]
+        tool = env.tools[k % len(env.tools)]["function"]
+        names = [*tool["parameters"]["properties"], "nothing_like_it"][: k % 5 or None]
+        arguments = {name: values[(k + i) % len(values)] for i, name in enumerate(names)}
+        yield Action(text, tool["name"] if k % 7 else text, json.loads(json.dumps(arguments)))

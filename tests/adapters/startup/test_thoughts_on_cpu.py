@@ -1,0 +1,135 @@
+"""What is found in a chat template before a run, with the templates of models that think."""
+
+from pathlib import Path
+
+import pytest
+from datasets import Dataset
+from transformers import PreTrainedTokenizerFast
+
+from rltf_verl.adapters.startup import checks
+from rltf_verl.adapters.startup.thoughts import RULES, thought_findings
+from tests.adapters.rollout.test_chat_form_on_cpu import tokenizer_of
+from tests.support.configs import composed
+
+TEMPLATES = Path(__file__).parents[2] / "golden" / "chat_templates"
+KEEPS, SWITCHED = "the chat template drops", "data.apply_chat_template_kwargs.enable_thinking"
+APPEND = "rltf.episode.context=append"
+OFF = f"+{SWITCHED}=false"
+TEACHER = (
+    "rltf/method=teacher/opsd",
+    "rltf.logit_distill.divergence=sampled_token",
+    "rltf.teacher.against=reference_only",
+)
+
+
+def thinking(name: str) -> PreTrainedTokenizerFast:
+    tokenizer = tokenizer_of("plain")
+    if name != "plain":
+        tokenizer.chat_template = (TEMPLATES / f"{name}.jinja").read_text("utf-8")
+    tokenizer.add_special_tokens({"bos_token": "<|im_start|>"})
+    return tokenizer
+
+
+@pytest.fixture
+def found(tmp_path):
+    """Keys of the findings."""
+
+    def keys(name, *overrides, question="1 0 / 0 1?", system=""):
+        messages = [{"role": "system", "content": system}] if system else []
+        row = {
+            "data_source": "binary_matrix",
+            "prompt": [*messages, {"role": "user", "content": question}],
+            "reward_model": {"style": "rule", "ground_truth": "1 0"},
+            "extra_info": {"env": "binary_matrix", "index": 0, "task": '{"matrix": [[1]]}'},
+        }
+        path = tmp_path / "train.parquet"
+        Dataset.from_list([row]).to_parquet(path)
+        method = () if any("rltf/method" in each for each in overrides) else ("rltf/method=sd",)
+        config = composed(
+            "rltf",
+            *method,
+            "actor_rollout_ref.model.path=/nowhere",
+            f"data.train_files={path}",
+            *overrides,
+        )
+        parts = checks.parts_of(config)
+        return [f.key for f in thought_findings(config, parts, thinking(name))]
+
+    return keys
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides", "expected"),
+    [
+        ("plain", (), []),
+        ("plain", (APPEND,), []),
+        ("plain", (OFF,), [SWITCHED]),
+        ("qwen3", (), []),
+        ("qwen3", (OFF,), []),
+        ("qwen3", (APPEND,), ["rltf.episode.context"]),
+        ("qwen3", (APPEND, "rltf.episode.horizon=1", "rltf.distill.weight=0"), []),
+        ("smollm3", (OFF, APPEND), []),
+        ("deepseek_r1_distill", (), []),
+        ("deepseek_r1_distill", (OFF, APPEND), [SWITCHED, "rltf.episode.context"]),
+        ("gptoss", (), ["rltf.episode.quote"]),
+        ("gptoss", ("rltf.episode.quote=all",), []),
+        ("gptoss", (OFF, APPEND), [SWITCHED, "rltf.episode.context", "rltf.episode.quote"]),
+    ],
+)
+def test_what_a_template_does_with_thoughts(found, name, overrides, expected):
+    assert found(name, *overrides) == expected
+
+
+@pytest.mark.parametrize("name", ["plain", "qwen3", "smollm3", "deepseek_r1_distill", "gptoss"])
+@pytest.mark.parametrize("overrides", [TEACHER, (TEACHER[0],), (TEACHER[0], OFF)], ids=len)
+def test_teacher_and_student_meet_at_the_same_boundary(found, name, overrides):
+    assert "rltf.teacher.prompt" not in found(name, *overrides)
+    assert "rltf.teacher.prompt" not in found(name, *overrides, system="Be brief. /no_think")
+
+
+@pytest.mark.parametrize("name", ["qwen3", "smollm3"])
+def test_a_switch_that_the_teachers_prompt_loses_is_refused(found, name):
+    assert found(name, *TEACHER, question="What? /no_think") == ["rltf.teacher.prompt"]
+    assert found(name, TEACHER[0], question="What? /no_think") == []
+
+
+def test_a_template_whose_header_looks_at_the_question_is_refused(found, tmp_path, monkeypatch):
+    path = tmp_path / "mine.j2"
+    path.write_text("{{ reference }}: {{ question }} So?")
+    mine = f"rltf.teacher.prompt={path}"
+    looks = (
+        "{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}A:"
+        "{{ '<think></think>' if messages[-1].content.endswith('.') }}{% endif %}"
+    )
+    made = thinking("plain")
+    made.chat_template = looks
+    monkeypatch.setitem(globals(), "thinking", lambda _: made)
+    assert found("mine", TEACHER[0], mine, question="So.") == ["rltf.teacher.prompt"]
+    assert found("mine", TEACHER[0], mine, question="So?") == []
+
+
+def test_a_revision_whose_answer_begins_elsewhere_is_a_warning(found, tmp_path):
+    path = tmp_path / "mine.j2"
+    path.write_text("{{ question }} {{ attempt }} {{ feedback }} /think")
+    assert found("qwen3", f"rltf.episode.revise={path}", question="What? /no_think") == [
+        "rltf.episode.revise"
+    ]
+    levels = {rule.key: rule.level for rule in RULES}
+    assert levels.pop("rltf.teacher.prompt") == "error"
+    assert set(levels.values()) == {"warning"}
+
+
+def test_a_template_that_rewrites_texts_is_no_trouble(found, monkeypatch):
+    made = thinking("plain")
+    made.chat_template = made.chat_template.replace(
+        "message.content", "message.content.replace('1 0', 'I O')"
+    )
+    monkeypatch.setitem(globals(), "thinking", lambda _: made)
+    assert found("plain", TEACHER[0]) == []
+
+
+def test_a_template_that_cannot_render_is_left_to_the_prompts_check(found, monkeypatch):
+    made = thinking("plain")
+    made.chat_template = "{{ raise_exception('no') }}"
+    monkeypatch.setitem(globals(), "thinking", lambda _: made)
+    assert found("plain", OFF) == []

@@ -1,0 +1,24 @@
+"""Trajectories without a policy: calls go straight to an environment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rltf_verl.envs.base import ActingEnv
+from rltf_verl.types import Action, PlayedStep, Problem, Trajectory
+
+
+def call(tool: str, **arguments: Any) -> Action:
+    return Action("", tool, arguments)
+
+
+def played(
+    env: ActingEnv, problem: Problem, actions: Sequence[Action], state: Any = None
+) -> Trajectory:
+    """One action per step, then an answer without a call; the state stays open."""
+    state = env.open(problem, 0) if state is None else state
+    steps = [
+        PlayedStep(action.text, (action,), (env.step(state, action),), 0, 0) for action in actions
+    ]
+    return Trajectory((*steps, PlayedStep("done", (), (), 0, 0)), "answered", state)

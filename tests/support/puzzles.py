@@ -1,0 +1,29 @@
+"""What the tests of the puzzles share."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from rltf_verl.envs.base import LEVELS
+from rltf_verl.types import Problem
+
+
+def boxed(answer: str) -> str:
+    return f"\\boxed{{{answer}}}"
+
+
+def explained(env: Any, problem: Problem, text: str) -> list[str]:
+    """What is said about the text at each level."""
+    return [env.explain(problem, text, env.grade(problem, text), level) for level in LEVELS]
+
+
+def sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def sha256_of(problems: Sequence[Problem], keys: Sequence[str]) -> str:
+    items = [{key: problem.data[key] for key in keys} for problem in problems]
+    return sha256(json.dumps(items, sort_keys=True, ensure_ascii=False))
