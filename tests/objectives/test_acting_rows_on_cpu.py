@@ -30,7 +30,7 @@ def rows_of(
 
     async def work() -> list[Row]:
         episode: Episode = await play_parts(parts, policy)
-        first = replace(episode.turns[0], teacher=TeacherPrompt((7, 7), "told"))
+        first = replace(episode.turns[0], teacher=TeacherPrompt((7, 7), "told", against=((8,),)))
         episode = replace(episode, turns=(first, *episode.turns[1:]))
         config = RLTFConfig.from_mapping({**BASE, "distill": {"weight": 1.0}, **blocks})
         return await episode_rows(policy, QUESTION, episode, config)
@@ -88,7 +88,8 @@ def test_a_teacher_reads_the_attempt_before_each_stretch_that_it_scores(
     begin = attempt.index(THOUGHT)
     stretches = []
     for span in row.teachers:
-        assert span.prompt_ids == (7, 7, *row.response_ids[begin : span.start])
+        before = row.response_ids[begin : span.start]
+        assert (span.prompt_ids, span.against) == ((7, 7, *before), ((8, *before),))
         assert CONTEXT not in row.role[span.start : span.end]
         stretches.append(attempt[span.start : span.end].strip("\0"))
     assert stretches == ([OK, LOSE] if classes else [ANSWERS[0], LOSE])
