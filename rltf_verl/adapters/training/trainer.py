@@ -37,7 +37,6 @@ from rltf_verl.adapters.metrics.validation import (
 )
 from rltf_verl.adapters.queue.columns import FACTS, FOR_FORWARD
 from rltf_verl.adapters.queue.step_rows import StepRows
-from rltf_verl.adapters.rollout.agent_worker import warn_of_missing_episodes
 from rltf_verl.adapters.rollout.judge_actor import JudgeOfTheJob
 from rltf_verl.adapters.rollout.llm_client import OnlyServerClient, ResumingClient
 from rltf_verl.adapters.startup.budget import check_prompt_budget
@@ -47,7 +46,11 @@ from rltf_verl.adapters.training.kept_weights import keep_weights
 from rltf_verl.adapters.training.live_groups import Draws, LiveGroups
 from rltf_verl.adapters.training.logit_loss import WEIGHT, loss_with_logits
 from rltf_verl.adapters.training.loss import FOR_UPDATE, rltf_loss
-from rltf_verl.adapters.training.run_files import open_row_log, set_aside_later
+from rltf_verl.adapters.training.run_files import (
+    open_row_log,
+    set_aside_later,
+    warn_of_missing_episodes,
+)
 from rltf_verl.adapters.training.step import (
     StepSettings,
     compute_step,
