@@ -34,10 +34,9 @@ import psutil
 import pyarrow.parquet as pq
 import ray
 import transfer_queue as tq
-import verl  # noqa: F401  loads the plugin, which adds the search path
 from hydra import compose, initialize_config_module
 from judge import SERVER
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from tensordict import TensorDict
 from trainer_runs import TOKENIZER
 from transformers import AutoTokenizer
@@ -137,7 +136,9 @@ def config_of(args: argparse.Namespace, judge: str, folder: str) -> DictConfig:
         f"data.max_response_length={8 * args.tokens}",
     ]
     with initialize_config_module("verl.trainer.config", version_base=None):
-        return compose("rltf_sd", [*words, *args.overrides])
+        config = compose("rltf_sd", [*words, *args.overrides])
+    OmegaConf.resolve(config)  # as verl's trainer does
+    return config
 
 
 def batch_of(folder: Path, number: int) -> TensorDict:
@@ -172,7 +173,8 @@ def measure(args: argparse.Namespace, judge: str, episodes: int) -> dict[str, fl
         keys = tq.kv_list()["train"]
         result["rows"] = sum("response_len" in tag for tag in keys.values())
         missing = ray.get(worker.missing_episodes.remote())
-        assert result["rows"] >= 2 * episodes and not missing, (result, missing)
+        assert result["rows"] >= 2 * episodes, result
+        assert missing == 0, missing
         tq.close()
         ray.shutdown()
     return result

@@ -88,7 +88,6 @@ class JudgeClient:
 
     def __init__(self, endpoint: Endpoint, timeout_s: float, reply_bytes: int) -> None:
         require_packages()
-        import httpx
 
         key = endpoint.api_key()
         self._secrets = secrets_here([key])

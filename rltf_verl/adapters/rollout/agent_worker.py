@@ -25,7 +25,7 @@ from rltf_verl.episode.failure_log import log_once
 FOR_THE_LOOP = ("rltf_validate", "rltf_shared", DRAW)
 """What we add to the dataset row on its way to a loop."""
 
-READ_BY_NO_ONE = ("extra_info", "index", "agent_name", "ability", "tools_kwargs")
+READ_BY_NO_ONE = ("extra_info", "index", "agent_name", "ability", "tools_kwargs", "raw_prompt")
 """Columns of the dataset that neither verl's trainer nor ours reads from the queue."""
 
 
@@ -74,6 +74,7 @@ class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
         share_the_work()
         self.rltf_shared = WorkerContext(self.config, JobGateway)
         self._lags, self._watch = Lags(), None
+        self._start = asyncio.Lock()
 
     async def generate_sequences(self, batch: TensorDict) -> None:
         """Announce the problems of the call as one cohort, then start the episodes as verl does."""
@@ -110,6 +111,9 @@ class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
                 "rltf_validate": bool(trajectory["validate"]),
                 "rltf_shared": self.rltf_shared,
             }
+        async with self._start:
+            # One start per turn of the event loop: thousands in one hold up all that runs.
+            pass
         try:
             return await super()._run_agent_loop(
                 sampling_params, trajectory, agent_name=agent_name, **kwargs

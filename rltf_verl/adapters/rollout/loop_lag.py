@@ -1,4 +1,4 @@
-"""How late a worker's event loop is: what the episodes of one process compute holds up all of them."""
+"""How late a worker's event loop is: what one episode computes holds up all others."""
 
 from __future__ import annotations
 
