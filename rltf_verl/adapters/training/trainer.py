@@ -52,8 +52,11 @@ from rltf_verl.adapters.training.run_files import (
     warn_of_missing_episodes,
 )
 from rltf_verl.adapters.training.step import (
+    EXACT,
     StepSettings,
     compute_step,
+    is_exact,
+    may_reuse_log_probs,
     rows_of_update,
     skips_idle_rows,
     update_settings,
@@ -84,6 +87,8 @@ class RLTFTrainerMixin(_Trainer):
 
     resumed_at = 0
     """Steps that an earlier process has trained."""
+    reuses_log_probs = False
+    """The sampler's log-probs are the old ones (`may_reuse_log_probs`)."""
     verl_mode: str
     """verl's own mode that this trainer extends; verl looks its settings up by that name."""
 
@@ -133,6 +138,8 @@ class RLTFTrainerMixin(_Trainer):
         self.row_log = open_row_log(self.config, self.rltf, self.tokenizer)
         self.objectives = objectives_of(self.rltf)
         self.watch = Watch()
+        in_turns = self.verl_mode == "sync"  # else some rows have other weights' log-probs
+        self.may_reuse = in_turns and may_reuse_log_probs(self.config, self.rltf)
         self.teacher = Teacher(self.config, self.rltf, self.actor_rollout_wg)
         actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
         loss: Any = partial(rltf_loss, actor, self.rltf)
@@ -184,6 +191,8 @@ class RLTFTrainerMixin(_Trainer):
     # of their time on copies of each row's objects (texts, messages, tasks).
 
     def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        if self.reuses_log_probs:
+            return batch
         batch.fields = list(FOR_FORWARD)
         return super()._compute_old_log_prob(batch, metrics)
 
@@ -193,7 +202,10 @@ class RLTFTrainerMixin(_Trainer):
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         """One read of the queue and one write, as in verl: each costs more than the computation."""
-        rows, settings = StepRows.read(batch), self._settings()
+        settings = self._settings()
+        rows = StepRows.read(batch, scored=not self.reuses_log_probs)
+        if self.may_reuse:
+            self._try_the_samplers(rows)
         teacher = self.teacher.ask(rows) if settings.weights["logit_distill"] else None
         result = compute_step(rows, settings, teacher, metrics)
         metrics.update({**result.metrics, **self.judge.metrics()})
@@ -201,6 +213,16 @@ class RLTFTrainerMixin(_Trainer):
             objective.look(metrics)
         self.row_log.write(rows, result.targets, self.global_steps)
         return result.write(rows)
+
+    def _try_the_samplers(self, rows: StepRows) -> None:
+        """At the first step: whether the actor's pass over the rows only repeats the sampler's."""
+        self.may_reuse, self.reuses_log_probs = False, is_exact(rows.batch)
+        if not self.reuses_log_probs:
+            logger.warning(
+                "the sampler's log-probs differ from the actor's by more than %g: each step computes"
+                " the actor's",
+                EXACT,
+            )
 
     def _settings(self) -> StepSettings:
         now = Now(self.global_steps - 1, self.total_training_steps, self.resumed_at)
