@@ -49,6 +49,9 @@ DOWN = 0.5
 CUT = 0.5
 """Of the answers of one turn: cut off. Below, most answers are still graded as the policy meant
 them; docs/metrics.md calls 0.05 bad, which is no degeneration."""
+LAGS = 0.5
+"""Seconds that an agent-loop worker's event loop is late at 1 % of the time: as long as many
+requests."""
 UNTRAINED = 0.9
 """Of the revised attempts: their feedback trains no token. Half of them do not where the policy
 writes half of the feedback."""
@@ -266,6 +269,14 @@ RULES = (
         prompts_too_long,
         "raise data.max_prompt_length, or have shorter feedback (rltf.feedback.style or level)",
         "feedback that is long once may be short again; every step without revisions is lost",
+    ),
+    Rule(
+        "agent loop held up",
+        3,
+        at_least(LAGS, "rltf/worker/loop_lag_p99_s"),
+        "raise actor_rollout_ref.rollout.agent.num_workers; an environment whose grader computes"
+        " for long needs blocking = True",
+        "the first step imports and connects",
     ),
 )
 

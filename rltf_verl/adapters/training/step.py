@@ -203,7 +203,7 @@ def may_reuse_log_probs(config: DictConfig, rltf: RLTFConfig) -> bool:
 def is_exact(batch: RowBatch) -> bool:
     """Whether the actor's log-probs of what was sampled are the sampler's."""
     gap = (batch.old_log_probs - batch.sampler_log_probs)[sampled_tokens(batch.role)].abs()
-    return not bool((gap > EXACT).any())
+    return bool((gap <= EXACT).all())
 
 
 def live_rows(

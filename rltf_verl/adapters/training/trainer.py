@@ -7,7 +7,7 @@ overrides methods of verl (`adapters.seams`); what a step computes is in `traini
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +39,7 @@ from rltf_verl.adapters.queue.columns import FACTS, FOR_FORWARD
 from rltf_verl.adapters.queue.step_rows import StepRows
 from rltf_verl.adapters.rollout.judge_actor import JudgeOfTheJob
 from rltf_verl.adapters.rollout.llm_client import OnlyServerClient, ResumingClient
+from rltf_verl.adapters.rollout.loop_lag import ask_lags, lag_metrics
 from rltf_verl.adapters.startup.budget import check_prompt_budget
 from rltf_verl.adapters.startup.checks import checked_parts
 from rltf_verl.adapters.startup.stamp import check_resume, whole_checkpoint, write_stamp
@@ -87,6 +88,7 @@ class RLTFTrainerMixin(_Trainer):
 
     resumed_at = 0
     """Steps that an earlier process has trained."""
+    agent_workers: Sequence[Any] = ()
     reuses_log_probs = False
     """The sampler's log-probs are the old ones (`may_reuse_log_probs`)."""
     verl_mode: str
@@ -161,6 +163,7 @@ class RLTFTrainerMixin(_Trainer):
     def fit(self, agent_loop_manager: AgentLoopManager) -> None:
         """verl's training, which ends when an actor dies without which it would hang."""
         quiet_verl(trainer_base, self.config)
+        self.agent_workers = agent_loop_manager.agent_loop_workers
         buffer: Any = self.replay_buffer
         watchdog = ActorWatchdog(actors_of_episodes(agent_loop_manager))
         buffer._wait_for_next_poll = watchdog.guard(buffer._wait_for_next_poll)
@@ -236,9 +239,10 @@ class RLTFTrainerMixin(_Trainer):
         num_rows = len(rows) // self.rltf.updates_per_batch
         rows.fields = list(FOR_UPDATE)
         rows.extra_info.update(update_settings(config, num_rows, reads_logits=logits))
+        lags = ask_lags(self.agent_workers)
         output = self.actor_rollout_wg.update_actor(rows)["metrics"]
         metrics["rltf/rows/updated_share"] = len(rows) / len(batch)
-        metrics.update(_metrics_of_update(output))
+        metrics.update({**_metrics_of_update(output), **lag_metrics(lags)})
         last_failures = self.judge.last_failures
         metrics.update(log_changes(self.watch, self.global_steps, metrics, last_failures))
         return batch
