@@ -1,6 +1,7 @@
 """Where the sampler's log-probs may stand for a pass of the actor."""
 
 import pytest
+from omegaconf import OmegaConf
 
 from rltf_verl.adapters.training.step import may_reuse_log_probs
 from rltf_verl.config import RLTFConfig
@@ -28,4 +29,4 @@ ROLLOUT, ACTOR = "actor_rollout_ref.rollout", "actor_rollout_ref.actor"
 )
 def test_only_one_exact_update_of_sampled_rows_reuses_them(preset, overrides, reused):
     config = composed(preset, *overrides)
-    assert may_reuse_log_probs(config, RLTFConfig.from_mapping(config.rltf)) is reused
+    assert may_reuse_log_probs(config, RLTFConfig.from_mapping(OmegaConf.to_container(config.rltf))) is reused
