@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import cProfile
 import os
 import random
 import subprocess
@@ -94,21 +93,15 @@ class Client(OnlyServerClient):
 class Worker(RLTFAgentLoopWorker):
     """Measures itself."""
 
-    async def measured(self, batch: TensorDict, profile: str | None) -> dict[str, float]:
+    async def measured(self, batch: TensorDict) -> dict[str, float]:
         """Play a batch of problems to the end."""
         process, turns = psutil.Process(), 2 * GROUP * len(batch)
         before, sizes = process.memory_info().rss, []
         start, cpu = time.perf_counter(), time.process_time()
-        profiler = cProfile.Profile()
-        if profile:
-            profiler.enable()
         await self.generate_sequences(batch)
         while self.background_tasks:
             await asyncio.sleep(POLL_S)
             sizes.append(process.memory_info().rss)
-        if profile:
-            profiler.disable()
-            profiler.dump_stats(profile)
         seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
         lag = await self.loop_lag()
         return {
@@ -161,7 +154,7 @@ def measure(args: argparse.Namespace, judge: str, episodes: int) -> dict[str, fl
     """In a Ray cluster of its own."""
     with tempfile.TemporaryDirectory(prefix="rltf") as folder:
         config = config_of(args, judge, folder)
-        ray.init(num_cpus=8, include_dashboard=False, log_to_driver=args.verbose)
+        ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False)
         tq.init(config.transfer_queue)
         options = {"max_concurrency": 100_000, "num_cpus": 0}
         sampler = Sampler.options(**options).remote(str(args.model), args.tokens, args.engine)
@@ -169,7 +162,7 @@ def measure(args: argparse.Namespace, judge: str, episodes: int) -> dict[str, fl
         worker = Worker.options(**options).remote(config, client, None, None)
         ray.get(worker.missing_episodes.remote())  # it is there
         batch = batch_of(Path(folder) / "data", episodes // GROUP)
-        result: dict[str, float] = ray.get(worker.measured.remote(batch, args.profile))
+        result: dict[str, float] = ray.get(worker.measured.remote(batch))
         keys = tq.kv_list()["train"]
         result["rows"] = sum("response_len" in tag for tag in keys.values())
         missing = ray.get(worker.missing_episodes.remote())
@@ -191,8 +184,6 @@ def main() -> None:
     parser.add_argument("--engine", type=float, default=40_000, help="tokens per second")
     parser.add_argument("--latency", type=float, default=1.0, help="seconds of the judge")
     parser.add_argument("--judge-calls", type=int, default=512, help="at once")
-    parser.add_argument("--profile", help="file for cProfile's numbers of the event loop")
-    parser.add_argument("--verbose", action="store_true", help="show the workers' log")
     parser.add_argument("overrides", nargs="*", help="settings of the run")
     args = parser.parse_args()
     command = [sys.executable, str(SERVER), "--latency", str(args.latency)]

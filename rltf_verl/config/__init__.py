@@ -175,7 +175,7 @@ class RLTFConfig:
     max_staleness: Annotated[int, Within(0, note=" (training steps)")] | None = None
     """Distillation and feedback rows get weight 0 if parameters more than k steps old sampled part
     of the answer; null: never."""
-    poll_interval_s: Annotated[float, Within(above=0, most=3600, note=" (seconds)")] = 0.02
+    poll_interval_s: Annotated[float, Within(above=0, most=3600, note=" (seconds)")] = 0.05
     """Seconds between looks at the rollout's progress; verl's own constant is 2.0."""
     env: NamedOptions = field(default_factory=lambda: NamedOptions("binary_matrix"))
     """`rltf.env.name`, and the environment's own options beside it."""

@@ -74,7 +74,8 @@ class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
         share_the_work()
         self.rltf_shared = WorkerContext(self.config, JobGateway)
-        self._lags, self._watch = Lags(), None
+        self._lags = Lags()
+        self._watch: asyncio.Task[None] | None = None
         self._start = asyncio.Lock()
         # Else each full collection looks at all that the imports made, for 0.3 s.
         gc.freeze()

@@ -41,7 +41,9 @@ def quantile(lags: Lags, share: float) -> float:
     """Seconds of lag that this share of the ticks does not exceed."""
     reached = accumulate(lags[lag] for lag in sorted(lags))
     least = share * lags.total()
-    return next(lag for lag, ticks in zip(sorted(lags), reached, strict=True) if ticks >= least) / 1000
+    return (
+        next(lag for lag, ticks in zip(sorted(lags), reached, strict=True) if ticks >= least) / 1000
+    )
 
 
 def ask_lags(workers: Sequence[Any]) -> list[Any]:

@@ -222,8 +222,7 @@ class RLTFTrainerMixin(_Trainer):
         self.may_reuse, self.reuses_log_probs = False, is_exact(rows.batch)
         if not self.reuses_log_probs:
             logger.warning(
-                "the sampler's log-probs differ from the actor's by more than %g: each step computes"
-                " the actor's",
+                "log-probs of sampler and actor differ by more than %g: each step computes the actor's",
                 EXACT,
             )
 

@@ -29,4 +29,5 @@ ROLLOUT, ACTOR = "actor_rollout_ref.rollout", "actor_rollout_ref.actor"
 )
 def test_only_one_exact_update_of_sampled_rows_reuses_them(preset, overrides, reused):
     config = composed(preset, *overrides)
-    assert may_reuse_log_probs(config, RLTFConfig.from_mapping(OmegaConf.to_container(config.rltf))) is reused
+    rltf = RLTFConfig.from_mapping(OmegaConf.to_container(config.rltf))
+    assert may_reuse_log_probs(config, rltf) is reused
