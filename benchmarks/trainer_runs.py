@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import psutil
 import torch
@@ -39,8 +39,16 @@ SAME_STEPS = [
 
 Clocks = dict[int, float]
 """Process id -> its CPU seconds."""
-Tick = tuple[float, Clocks]
-"""Wall seconds since the start, and the clocks then."""
+
+
+class Tick(NamedTuple):
+    """The moment at which a run wrote a line of its metrics."""
+
+    wall: float
+    """Seconds since the start."""
+    clocks: Clocks
+    memory: int
+    """Bytes of all its processes; a page that several share counts in each as its share."""
 
 
 def save_model(folder: Path, hidden: int, layers: int) -> None:
@@ -129,6 +137,16 @@ def clocks(root: psutil.Process, before: Clocks) -> Clocks:
     return seconds
 
 
+def memory(root: psutil.Process) -> int:
+    """Proportional set size of a run's processes, in bytes."""
+    total = 0
+    with suppress(psutil.NoSuchProcess):
+        for process in [root, *root.children(recursive=True)]:
+            with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                total += process.memory_full_info().pss
+    return total
+
+
 def followed(process: subprocess.Popen[bytes], metrics: Path, began: float) -> list[Tick]:
     """Wait for the end of a run, and read the clocks at every line of its metrics.
 
@@ -137,15 +155,15 @@ def followed(process: subprocess.Popen[bytes], metrics: Path, began: float) -> l
         metrics: the file that gets a line per step.
         began: `time.monotonic()` before the start.
     """
-    lines, now = 0, Clocks()
+    lines, now, held = 0, Clocks(), 0
     ticks: list[Tick] = []
     root = psutil.Process(process.pid)
     while process.poll() is None:
         time.sleep(POLL_S)
         written = metrics.read_bytes().count(b"\n") if metrics.exists() else 0
         if written > lines or len(ticks) == 0:
-            now = clocks(root, now)
-        ticks += [(time.monotonic() - began, now)] * (written - lines)
+            now, held = clocks(root, now), memory(root)
+        ticks += [Tick(time.monotonic() - began, now, held)] * (written - lines)
         lines = written
     return ticks
 

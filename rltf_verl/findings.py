@@ -64,6 +64,8 @@ class Rule(Generic[Subject]):
     why: str
     fix: str
     level: Level = "error"
+    steps: int = 1
+    """Of a run's metrics: steps in a row in which it holds before it is reported."""
 
 
 def findings(rules: Iterable[Rule[Subject]], subject: Subject, settings: Any) -> Iterator[Finding]:

@@ -22,7 +22,7 @@ LONGEST = (
     "test_console_and_end_e2e",
     "test_judge_e2e",
     "test_reward_function_e2e",
-    "test_sd_logit_e2e",
+    "test_teacher_e2e",
     "test_actor_engine_e2e",
     "test_logit_engine_e2e",
     "test_presets_on_cpu",

@@ -185,30 +185,26 @@ def grows(read: Reader, make: Callable[[int], str]) -> float:
     return min(seconds(read, make(LONG)) for _ in range(3)) / max(short, 1e-4)
 
 
+NESTED = [("\\boxed{", "}"), ("{", "}"), ("[", "]"), ("(", ")"), ("<answer>", "</answer>")]
+SHAPES: list[tuple[str, str, str, str]] = [
+    *((before, bit, "", after) for bit in BITS for before, after in AROUND),
+    *(("", left, right, "") for left, right in NESTED),
+]
+"""What stands before, what is repeated, what is repeated after it, what stands behind."""
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", [*PUZZLES, *READERS])
 def test_the_time_grows_with_the_length(name):
-    for bit in BITS:
-        for before, after in AROUND:
-            times = grows(
-                reader(name), lambda n, a=before, b=bit, c=after: a + b * (n // len(b)) + c
-            )
-            assert times < MOST_TIMES, (before, bit, after)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("name", [*PUZZLES, *READERS])
-def test_the_time_grows_with_the_depth(name):
-    for left, right in (
-        ("\\boxed{", "}"),
-        ("{", "}"),
-        ("[", "]"),
-        ("(", ")"),
-        ("<answer>", "</answer>"),
-    ):
+    for before, left, right, after in SHAPES:
         size = len(left) + len(right)
-        times = grows(reader(name), lambda n, a=left, b=right, k=size: a * (n // k) + b * (n // k))
-        assert times < MOST_TIMES, (left, right)
+        times = grows(
+            reader(name),
+            lambda n, k=size, a=before, b=left, c=right, d=after: (
+                a + b * (n // k) + c * (n // k) + d
+            ),
+        )
+        assert times < MOST_TIMES, (before, left, right, after)
 
 
 @pytest.mark.nightly

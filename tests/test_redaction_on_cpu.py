@@ -6,6 +6,7 @@ import asyncio
 import json
 import sys
 import traceback
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -69,56 +70,59 @@ def test_a_quotation_is_short_and_a_cut_does_not_save_a_secret() -> None:
 
 
 class Own:
-    """A provider of a user's, with a key of its own."""
+    """A provider of a user's: awaits what it is given."""
 
     name, sees_reference, constant = "own", False, False
 
-    def __init__(self, text: str, raises: bool) -> None:
-        self.text, self.raises = text, raises
+    def __init__(self, answer: Callable[[], Awaitable[object]]) -> None:
+        self.feedback = lambda request: answer()
 
-    async def feedback(self, request: object) -> Feedback:
-        if not self.raises:
-            return Feedback(self.text, self.name)
-        try:
-            raise ConnectionError(f"GET https://h/?k={self.text}")
-        except ConnectionError as error:
-            raise RuntimeError(f"no answer with {self.text}") from error
+
+async def asked(answer: Callable[[], Awaitable[object]]) -> Feedback:
+    return await ask(Own(answer), None)  # type: ignore[arg-type]
+
+
+async def failure(answer: Callable[[], Awaitable[object]]) -> FeedbackUnavailable:
+    with pytest.raises(FeedbackUnavailable) as info:
+        await asked(answer)
+    return info.value
+
+
+async def fails(text: str) -> object:
+    try:
+        raise ConnectionError(f"GET https://h/?k={text}")
+    except ConnectionError as error:
+        raise RuntimeError(f"no answer with {text}") from error
+
+
+async def returns(value: object) -> object:
+    return value
+
+
+async def raises(error: BaseException) -> object:
+    raise error
 
 
 async def test_no_text_of_an_own_provider_has_a_secret_of_the_environment(monkeypatch) -> None:
     monkeypatch.setenv("MY_JUDGE_TOKEN", KEY)
-    with pytest.raises(FeedbackUnavailable) as info:
-        await ask(Own(KEY, raises=True), None)  # type: ignore[arg-type]
-    shown = "".join(traceback.format_exception(info.value))
-    assert KEY not in shown + repr(info.value) + info.value.cause
-    assert info.value.__context__ is None
-    assert (await ask(Own(f"use {KEY}", raises=False), None)).text == "use ***"  # type: ignore[arg-type]
-    with pytest.raises(FeedbackUnavailable) as info:
-        await ask(Own("harmless", raises=True), None)  # type: ignore[arg-type]
-    assert isinstance(info.value.__cause__, RuntimeError)
+    error = await failure(lambda: fails(KEY))
+    assert KEY not in "".join(traceback.format_exception(error)) + repr(error) + error.cause
+    assert error.__context__ is None
+    assert (await asked(lambda: returns(Feedback(f"use {KEY}", "own")))).text == "use ***"
+    assert isinstance((await failure(lambda: fails("harmless"))).__cause__, RuntimeError)
 
 
 @pytest.mark.parametrize("error", [SystemExit(2), RecursionError(), asyncio.CancelledError()])
 async def test_whatever_a_provider_raises_costs_its_feedback_and_no_more(
     error: BaseException,
 ) -> None:
-    class Raises(Own):
-        async def feedback(self, request: object) -> Feedback:
-            raise error
-
     if isinstance(error, asyncio.CancelledError) and sys.version_info < (3, 11):
         pytest.skip("Python 3.10 does not say whose end it is")
-    with pytest.raises(FeedbackUnavailable, match=type(error).__name__):
-        await ask(Raises("", raises=True), None)  # type: ignore[arg-type]
+    assert type(error).__name__ in (await failure(lambda: raises(error))).cause
 
 
 async def test_an_episode_that_is_ended_ends() -> None:
-    class Waits(Own):
-        async def feedback(self, request: object) -> Feedback:
-            await asyncio.sleep(60)
-            raise AssertionError
-
-    task = asyncio.create_task(ask(Waits("", raises=True), None))  # type: ignore[arg-type]
+    task = asyncio.create_task(asked(lambda: asyncio.sleep(60)))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -126,12 +130,8 @@ async def test_an_episode_that_is_ended_ends() -> None:
 
 
 async def test_a_provider_that_returns_none_has_no_feedback() -> None:
-    class Nothing(Own):
-        async def feedback(self, request: object) -> None:  # type: ignore[override]
-            return None
-
-    with pytest.raises(FeedbackUnavailable, match="it returned NoneType, not a Feedback"):
-        await ask(Nothing("", raises=False), None)  # type: ignore[arg-type]
+    error = await failure(lambda: returns(None))
+    assert error.cause == "it returned NoneType, not a Feedback"
 
 
 def test_no_line_of_a_log_holds_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ Defaults below are the code's. A method may set others; this prints the values o
 def configuration() -> str:
     """The whole page."""
     blocks = "\n".join(
-        f"## `{name}`\n\n{told}\n\n{table}\n" for name, told, table in _blocks("rltf", RLTFConfig)
+        f"## `{name}`\n\n{intro}\n\n{table}\n" for name, intro, table in _blocks("rltf", RLTFConfig)
     )
     chosen = "\n".join(map(_group, ("env", "feedback")))
     return f"{HEAD}\n{blocks}\n{chosen}"
@@ -66,17 +66,17 @@ def is_block(hint: Any) -> bool:
 
 def field_docs(cls: type) -> dict[str, str]:
     """Field -> the string that follows it in the source, of the class and those it extends."""
-    found: dict[str, str] = {}
-    for one in reversed([c for c in cls.__mro__ if is_dataclass(c)]):
-        body = ast.parse(textwrap.dedent(inspect.getsource(one))).body[0].body
+    docs: dict[str, str] = {}
+    for base in reversed([c for c in cls.__mro__ if is_dataclass(c)]):
+        body = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0].body
         for field, doc in pairwise(body):
             if (
                 isinstance(field, ast.AnnAssign)
                 and isinstance(doc, ast.Expr)
                 and isinstance(doc.value, ast.Constant)
             ):
-                found[field.target.id] = str(doc.value.value)
-    return found
+                docs[field.target.id] = str(doc.value.value)
+    return docs
 
 
 def _kind(hint: Any) -> str:
@@ -107,14 +107,14 @@ def _group(name: str) -> str:
     for path in sorted((GROUPS / name).glob("*.yaml")):
         first, *lines = path.read_text("utf-8").splitlines()
         block = first.removeprefix("# @package ")
-        told = list(takewhile(lambda line: line.startswith("#"), lines))
-        keys = _yaml_keys(lines[len(told) :])
+        intro_lines = list(takewhile(lambda line: line.startswith("#"), lines))
+        keys = _yaml_keys(lines[len(intro_lines) :])
         table = [
             f"| `{block}.{key}` | `{cell(value)}` | {cell(meaning)} |"
             for key, value, meaning in keys
             if key != "defaults"
         ]
-        intro = _text(" ".join(line[1:] for line in told))
+        intro = _text(" ".join(line[1:] for line in intro_lines))
         head = f"### `rltf/{name}={path.stem}`\n\n{intro}\n"
         parts += [head, "| key | default | meaning |", "|---|---|---|", *table, ""]
     return "\n".join(parts)
@@ -126,24 +126,24 @@ def _yaml_keys(lines: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     comment: list[str] = []
     listed: int | None = None  # where the items of the list that we are in begin
     for line in lines:
-        found = re.fullmatch(r"( *)([\w-]+):(?: (.*))?", line)
+        match = re.fullmatch(r"( *)([\w-]+):(?: (.*))?", line)
         if line.strip().startswith("#"):
             comment.append(line.strip()[1:])
         elif re.match(r" *- ", line):
             if listed is None:
                 yield ".".join(key for _, key in path), "[…]", " ".join(comment)
             listed, comment = line.index("-"), []
-        elif found is None:
+        elif match is None:
             comment = []
-        elif listed is not None and len(found[1]) > listed:
+        elif listed is not None and len(match[1]) > listed:
             continue
         else:
             listed = None
-            path = [(indent, key) for indent, key in path if indent < len(found[1])] + [
-                (len(found[1]), found[2])
+            path = [(indent, key) for indent, key in path if indent < len(match[1])] + [
+                (len(match[1]), match[2])
             ]
-            if found[3] is not None:
-                yield ".".join(key for _, key in path), found[3], " ".join(comment)
+            if match[3] is not None:
+                yield ".".join(key for _, key in path), match[3], " ".join(comment)
                 comment = []
 
 

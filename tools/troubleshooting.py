@@ -7,28 +7,24 @@ from collections.abc import Iterable
 
 from reference import ROOT, cell
 
-from rltf_verl.adapters.startup.rules import RLTF, VERL
-from rltf_verl.judge.failure_log import BY_STATUS, FIXES
+from rltf_verl.adapters.startup.rules import VERL
 from rltf_verl.runlog.health import RULES
-from rltf_verl.tools.plan.advice import RULES as ADVICE
 
-# A refusal and `rltf plan` name such a fix with the key.
+# Such a fix needs no table: the refusal names it with the key.
 ONE_VALUE = re.compile(r"set it to \S+( \S+ number)?")
 PAGE = ROOT / "docs" / "troubleshooting.md"
 
 
 def with_tables(text: str) -> str:
     """The page with its tables from the rules."""
-    settings = (rule for rule in (*VERL, *RLTF) if rule.level == "error")
-    rules = [
-        (f"`{rule.key}`", rule.fix)
-        for rule in (*settings, *ADVICE)
-        if not ONE_VALUE.fullmatch(rule.fix)
-    ]
-    health = [(f"warning: {r.name}", f"{r.steps} steps", r.advice) for r in RULES]
-    faults = [(f"judge: {kind}", "once", fix) for kind, fix in (FIXES | BY_STATUS).items()]
-    text = _between(text, "rules", ("key", "what to do"), rules)
-    return _between(text, "warnings", ("line", "after", "what to do"), [*health, *faults])
+    keys: dict[str, list[str]] = {}
+    for rule in VERL:
+        if rule.level == "error" and not ONE_VALUE.fullmatch(rule.fix):
+            keys.setdefault(rule.fix, []).append(f"`{rule.key}`")
+    settings = [(", ".join(group), fix) for fix, group in keys.items()]
+    health = [(rule.key, f"{rule.steps}", rule.fix) for rule in RULES]
+    text = _between(text, "rules", ("key", "what to do"), settings)
+    return _between(text, "warnings", ("warning", "after steps", "what to do"), health)
 
 
 def _between(text: str, name: str, head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

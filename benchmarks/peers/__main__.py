@@ -1,6 +1,6 @@
 """This package beside plain verl and TRL.
 
-    python -m benchmarks.peers race --trl-python PYTHON   # trainers in turns, a table
+    python -m benchmarks.peers race --model smollm2 --trl-python PYTHON   # trainers in turns
     python -m benchmarks.peers losses                     # TRL's SDPO loss and ours, a table
     python -m benchmarks.peers losses --golden FILE       # TRL's numbers for small tensors, as JSON
 
@@ -20,6 +20,7 @@ from itertools import product
 from pathlib import Path
 
 TRL = "1.16.0"
+HOUSE = 21
 
 
 def losses(options: argparse.Namespace) -> None:
@@ -34,8 +35,8 @@ def losses(options: argparse.Namespace) -> None:
         print(f"made for trl {TRL}, this is {trl.__version__}", file=sys.stderr)
     if options.golden is None:
         sys.exit(0 if compared() else 1)
-    found = {"trl": TRL, **golden()}
-    options.golden.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
+    numbers = {"trl": TRL, **golden()}
+    options.golden.write_text(json.dumps(numbers, indent=1) + "\n", "utf-8")
 
 
 def race(options: argparse.Namespace) -> None:
@@ -43,23 +44,29 @@ def race(options: argparse.Namespace) -> None:
     from benchmarks.peers.arms import ARMS
     from benchmarks.peers.problems import save
     from benchmarks.peers.race import run, table
+    from benchmarks.peers.tasks import TASKS
 
-    arms = [key for key in options.arms or ARMS if options.trl_python or not ARMS[key].trl]
-    out = options.out.resolve()
+    model, task = options.model, TASKS[options.model]
+    if not task.policy.is_dir():
+        sys.exit(f"{task.policy} is not there: python recipes/pretrained/study.py --start {HOUSE}")
+    arms = [k for k in options.arms or ARMS[model] if options.trl_python or not ARMS[model][k].trl]
+    out = options.out.resolve() / model
     out.mkdir(parents=True, exist_ok=True)
-    files, log = save(out / "problems", not options.without_copies), out / "race.jsonl"
+    files, log = save(out / "problems", task, not options.without_copies), out / "race.jsonl"
     log.touch()
     there = [json.loads(line) for line in log.read_text().splitlines()]
+    counts = {"steps": options.steps or task.steps, "every": options.every or task.every}
     for seed, key in product(options.seeds, arms):
-        counts = {"steps": options.steps, "every": options.every, "seed": seed}
-        if any({"arm": key, **counts}.items() <= one.items() for one in there):
+        asked = {"model": model, "arm": key, **counts, "seed": seed}
+        if any(asked.items() <= result.items() for result in there):
             continue
-        result = run(out / f"{key}-{seed}", key, files, options.trl_python, **counts)
+        folder = out / f"{key}-{seed}"
+        result = run(folder, model, key, files, options.trl_python, **counts, seed=seed)
         with log.open("a") as file:
             file.write(json.dumps(result) + "\n")
         there.append(result)
-        print(table([result]).splitlines()[-1], flush=True)
-    print(table(there))
+        print(table([result], model).splitlines()[-1], flush=True)
+    print(table(there, model))
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -76,10 +83,11 @@ def main(words: Sequence[str] | None = None) -> None:
     of_race = commands.add_parser("race")
     of_race.set_defaults(run=race)
     of_race.add_argument("--trl-python", type=Path, help="interpreter that has trl")
+    of_race.add_argument("--model", choices=("tiny", "smollm2"), default="tiny")
     of_race.add_argument("--arms", nargs="+")
     of_race.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
-    of_race.add_argument("--steps", type=int, default=85)
-    of_race.add_argument("--every", type=int, default=5, help="steps between two validations")
+    of_race.add_argument("--steps", type=int, help="of the task: 85 and 32")
+    of_race.add_argument("--every", type=int, help="steps between two validations: 5 and 4")
     of_race.add_argument(
         "--without-copies", action="store_true", help="no problem whose answer is the question"
     )

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.peers.problems import Files
+from benchmarks.peers.tasks import TASKS, Task
 
 HERE = Path(__file__).resolve().parent
-POLICY = HERE.parents[1] / "recipes" / "demo" / "policy"
 
 
 @dataclass(frozen=True)
@@ -25,28 +25,6 @@ class Arm:
     """TRL's trainer."""
 
 
-SHARED = [
-    f"actor_rollout_ref.model.path={POLICY}",
-    "data.max_prompt_length=64",
-    "data.max_response_length=20",
-    "data.train_batch_size=24",
-    "actor_rollout_ref.rollout.n=2",
-    "actor_rollout_ref.rollout.val_kwargs.n=4",
-    "actor_rollout_ref.actor.optim.lr=5e-4",
-    "actor_rollout_ref.actor.optim.weight_decay=0.01",
-    "trainer.logger=[file]",
-    "trainer.val_before_train=false",
-    "trainer.save_freq=-1",
-    "trainer.resume_mode=disable",
-]
-"""Of all runs of verl; validation samples four answers of each held-out problem."""
-
-OURS = (
-    "rltf/hardware=cpu",
-    "rltf.env.style=compact",
-    "rltf.episode.revise=compact_guide",
-    "rltf.episode.val_feedback_every=null",
-)
 TEACHER = (
     "rltf/method=teacher/sd_logit",
     "rltf/feedback=verifier_full",
@@ -59,55 +37,85 @@ TEACHER = (
     "rltf.teacher.prompt=teacher/compact",
 )
 """`sd_logit` as TRL's SDPO trainer is set."""
+LM_TEACHER = (
+    "rltf/method=teacher/sd_logit",
+    "rltf/feedback=verifier",
+    "rltf.feedback.level=hint",
+    "rltf.attempt.weight=0",
+    "rltf.episode.horizon=1",
+    "rltf.teacher.kind=base",
+    "rltf.logit_distill.top_k=100",
+    "rltf.teacher.right=true",
+    "rltf.teacher.reads=demonstration",
+)
+"""As above, with the prompt of a language model."""
 VERL = (
     "--config-name=ppo_trainer",
-    "+rltf/hardware=cpu",
     "algorithm.adv_estimator=grpo",
     "data.return_raw_chat=true",
     "actor_rollout_ref.rollout.calculate_log_probs=true",
     "actor_rollout_ref.rollout.val_kwargs.do_sample=true",
     "actor_rollout_ref.rollout.val_kwargs.temperature=1.0",
-    "actor_rollout_ref.actor.ppo_mini_batch_size=24",
+    "actor_rollout_ref.actor.ppo_mini_batch_size=${data.train_batch_size}",
     f"reward.custom_reward_function.path={HERE / 'problems.py'}",
 )
+ALL_ROWS = "actor_rollout_ref.actor.entropy_coeff=1e-9"
+"""Else this package leaves rows without a gradient out of the update."""
+SD = ("--config-name=rltf_sd", "rltf.distill.weight=1.0")
+HINT = ("rltf/feedback=verifier", "rltf.feedback.level=hint")
 
 ARMS = {
-    "verl_grpo": Arm("verl: GRPO", VERL, "verl"),
-    "grpo_single": Arm("this package: GRPO, one turn", ("--config-name=rltf_grpo_single", *OURS)),
-    "grpo": Arm(
-        "this package: GRPO, two turns",
-        ("--config-name=rltf_grpo", "rltf/feedback=verifier_full", *OURS),
-    ),
-    "sd": Arm(
-        "this package: RLTF-SD",
-        (
-            "--config-name=rltf_sd",
-            "rltf/feedback=verifier_full",
-            "rltf.distill.weight=1.0",
-            *OURS,
+    "tiny": {
+        "verl_grpo": Arm("verl: GRPO", VERL, "verl"),
+        "grpo_single": Arm("this package: GRPO, one turn", ("--config-name=rltf_grpo_single",)),
+        "grpo": Arm(
+            "this package: GRPO, two turns",
+            ("--config-name=rltf_grpo", "rltf/feedback=verifier_full"),
         ),
-    ),
-    "sd_logit": Arm("this package: `sd_logit`", ("--config-name=rltf", *TEACHER, *OURS)),
-    "trl_grpo": Arm("TRL: GRPO", trl="grpo"),
-    "trl_sdpo": Arm("TRL: SDPO", trl="sdpo"),
+        "sd": Arm("this package: RLTF-SD", (*SD, "rltf/feedback=verifier_full")),
+        "sd_logit": Arm("this package: `sd_logit`", ("--config-name=rltf", *TEACHER)),
+        "trl_grpo": Arm("TRL: GRPO", trl="grpo"),
+        "trl_sdpo": Arm("TRL: SDPO", trl="sdpo"),
+    },
+    "smollm2": {
+        "verl_grpo": Arm("verl: GRPO", VERL, "verl"),
+        "grpo_all": Arm(
+            "this package: GRPO, one turn, all rows", ("--config-name=rltf_grpo_single", ALL_ROWS)
+        ),
+        "grpo_single": Arm("this package: GRPO, one turn", ("--config-name=rltf_grpo_single",)),
+        "sd": Arm("this package: RLTF-SD", (*SD, *HINT, "rltf.distill.baseline=rejection")),
+        "sd_logit": Arm("this package: `sd_logit`", ("--config-name=rltf", *LM_TEACHER)),
+        "trl_grpo": Arm("TRL: GRPO", trl="grpo"),
+        "trl_sdpo": Arm("TRL: SDPO", trl="sdpo"),
+    },
 }
+"""Task -> key -> arm."""
 
 
-def verl_overrides(arm: Arm, files: Files, steps: int, every: int, seed: int) -> list[str]:
+def verl_overrides(
+    model: str, arm: Arm, files: Files, steps: int, every: int, seed: int
+) -> list[str]:
     """Of a run of an arm of verl's trainer.
 
     Args:
+        model: the task.
         arm: which.
         files: its problems.
         steps: to train.
         every: how many steps are between two validations.
         seed: of the problems' order and of what is sampled.
     """
-    seeds = [f"data.seed={seed}", *([] if arm.files == "verl" else [f"rltf.seed={seed}"])]
+    task = TASKS[model]
+    own = (
+        [f"+rltf/hardware={task.hardware}"]
+        if arm.files == "verl"
+        else [f"rltf/hardware={task.hardware}", *task.ours, f"rltf.seed={seed}"]
+    )
     return [
         *arm.verl,
-        *SHARED,
-        *seeds,
+        *own,
+        *shared(task),
+        f"data.seed={seed}",
         f"data.train_files={files.train}",
         f"data.val_files={files.test}",
         f"trainer.total_training_steps={steps}",
@@ -115,11 +123,31 @@ def verl_overrides(arm: Arm, files: Files, steps: int, every: int, seed: int) ->
     ]
 
 
+def shared(task: Task) -> list[str]:
+    """Of all runs of verl."""
+    rollout, optim = "actor_rollout_ref.rollout", "actor_rollout_ref.actor.optim"
+    return [
+        f"actor_rollout_ref.model.path={task.policy}",
+        f"data.max_prompt_length={task.prompt_tokens}",
+        f"data.max_response_length={task.answer_tokens}",
+        f"data.train_batch_size={task.problems}",
+        f"{rollout}.n={task.answers}",
+        f"{rollout}.val_kwargs.n={task.tested}",
+        f"{optim}.lr={task.rate}",
+        f"{optim}.betas=[{task.betas[0]},{task.betas[1]}]",
+        f"{optim}.weight_decay=0.01",
+        "trainer.logger=[file]",
+        "trainer.val_before_train=false",
+        "trainer.save_freq=-1",
+        "trainer.resume_mode=disable",
+    ]
+
+
 def trl_command(
-    python: Path, arm: Arm, files: Files, steps: int, every: int, seed: int
+    python: Path, model: str, arm: Arm, files: Files, steps: int, every: int, seed: int
 ) -> list[str]:
     """Of a run of one of TRL's trainers with the interpreter that has `trl`; else as above."""
-    options = {"steps": steps, "every": every, "seed": seed}
+    options = {"model": model, "steps": steps, "every": every, "seed": seed}
     return [
         str(python),
         "-m",

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from benchmarks.peers.tasks import TASKS
 from benchmarks.peers.trl_trainers import sdpo
 from rltf_verl.algos.logit_distill import (
     DIVERGENCES,
@@ -113,6 +114,7 @@ def trainer_of(folder: str) -> Any:
     rows = ["/".join("".join(rng.choices("01", k=3)) for _ in range(3)) for _ in range(NUM_PROMPTS)]
     return sdpo(
         folder,
+        TASKS["tiny"],
         [(f"{row}?", row[::-1]) for row in rows],
         per_device_train_batch_size=NUM_PROMPTS * NUM_ANSWERS,
         num_generations=NUM_ANSWERS,

@@ -6,23 +6,22 @@ verl loads this file as its reward function (`compute_score`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.peers.tasks import TASKS, Task
 from rltf_verl.data.build import build_parquet
 from rltf_verl.data.schema import problem_from_row
+from rltf_verl.envs.base import Env
 from rltf_verl.envs.binary_matrix.env import BinaryMatrix
 from rltf_verl.types import Problem
 
-NUM_TRAIN, NUM_TEST = 2000, 100
 FORMAT_COEF = 0.1
 """As `rltf.reward.format_coef`."""
-ENV = BinaryMatrix(style="compact", n_min=3, n_max=3)
-"""3x3 matrices, as lines of digits."""
 
 
 class Files(NamedTuple):
@@ -32,40 +31,34 @@ class Files(NamedTuple):
     test: Path
 
 
-def save(folder: Path, copies: bool = True) -> dict[str, Files]:
-    """The demo's problems, each with its marks as a demonstration.
+def save(folder: Path, task: Task, copies: bool = True) -> dict[str, Files]:
+    """A task's problems, each with what a teacher reads as a demonstration.
 
     Args:
         folder: gets a folder of files per way: `verl`'s are without the column that names our agent
             loop.
+        task: whose.
         copies: with the problems whose answer is the question.
     """
     built = build_parquet(
-        "binary_matrix",
-        folder / "built",
-        seed=0,
-        num_train=NUM_TRAIN,
-        num_test=NUM_TEST,
-        n_min=3,
-        n_max=3,
-        style="compact",
+        task.env, folder / "built", task.seed, task.num_train, task.num_test, **task.options
     )
     files = {}
     for way, dropped in (("ours", []), ("verl", ["agent_name"])):
         (folder / way).mkdir(exist_ok=True)
         for path in (built.train, built.test):
-            table = _with_demonstrations(pq.read_table(path), copies)
+            table = _with_demonstrations(pq.read_table(path), task, copies)
             pq.write_table(table.drop_columns(dropped), folder / way / path.name)
         files[way] = Files(folder / way / built.train.name, folder / way / built.test.name)
     return files
 
 
-def _with_demonstrations(table: pa.Table, copies: bool) -> pa.Table:
-    rows = []
+def _with_demonstrations(table: pa.Table, task: Task, copies: bool) -> pa.Table:
+    rows, env = [], task.make_env()
     for row in table.to_pylist():
         problem = problem_from_row(row["extra_info"], row["reward_model"])
-        row["extra_info"]["demonstration"] = with_marks(problem).demonstration
-        if copies or problem.data["matrix"] != problem.data["solution"]:
+        row["extra_info"]["demonstration"] = demonstration(env, problem)
+        if copies or problem.data.get("matrix", ()) != problem.data.get("solution"):
             rows.append(row)
     return pa.Table.from_pylist(rows)
 
@@ -76,9 +69,15 @@ def read(path: Path) -> list[Problem]:
     return [problem_from_row(row["extra_info"], row["reward_model"]) for row in rows]
 
 
+@cache
+def _env_of(name: str) -> Env:
+    (env,) = (t.make_env() for t in TASKS.values() if t.make_env().name == name)
+    return env
+
+
 def score(problem: Problem, text: str) -> dict[str, float]:
     """`score` is the reward of this package's first turns, `acc` is 1 for a right answer."""
-    grade = ENV.grade(problem, text)
+    grade = _env_of(problem.env).grade(problem, text)
     return {"score": grade.correct - FORMAT_COEF * (not grade.format_ok), "acc": +grade.correct}
 
 
@@ -94,8 +93,11 @@ def scores(problems: Sequence[Problem], texts: Sequence[str]) -> list[dict[str, 
     return [score(problem, text) for problem, text in zip(problems, texts, strict=True)]
 
 
-def with_marks(problem: Problem) -> Problem:
-    """Its demonstration is what the verifier says to the right answer: each cell's digit."""
-    right = f"\\boxed{{{problem.reference}}}"
-    grade = ENV.grade(problem, right)
-    return replace(problem, demonstration=ENV.explain(problem, right, grade, "full"))
+def demonstration(env: Env, problem: Problem) -> str:
+    """What the verifier says to the right answer of a puzzle (each cell's digit), or to no answer
+    of another problem (an example of the house's rule).
+    """
+    text, level = ("", "hint")
+    if isinstance(env, BinaryMatrix):
+        text, level = f"\\boxed{{{problem.reference}}}", "full"
+    return env.explain(problem, text, env.grade(problem, text), level)

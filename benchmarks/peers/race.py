@@ -20,10 +20,10 @@ from typing import Any
 
 from benchmarks.peers.arms import ARMS, trl_command, verl_overrides
 from benchmarks.peers.problems import Files
+from benchmarks.peers.tasks import TASKS
 from benchmarks.trainer_runs import Tick, end, followed, launch, start
 
 WARM_UP = 4
-TARGETS = (0.2, 0.35)
 ACC = re.compile(r"val-core/.*/acc/mean@\d+")
 
 Metrics = Mapping[str, Any]
@@ -32,25 +32,33 @@ Costs = dict[str, list[float]]
 
 
 def run(
-    folder: Path, key: str, files: Mapping[str, Files], python: Path | None, **counts: int
+    folder: Path,
+    model: str,
+    key: str,
+    files: Mapping[str, Files],
+    python: Path | None,
+    **counts: int,
 ) -> dict[str, Any]:
     """One run of an arm, in a new folder, to its end.
 
     Args:
         folder: for this run.
+        model: the task.
         key: of the arm.
         files: by the arms' kind.
         python: the interpreter that has `trl`, for its arms.
         counts: `steps`, `every` and `seed`.
     """
-    arm = ARMS[key]
+    arm = ARMS[model][key]
     shutil.rmtree(folder, ignore_errors=True)
     began = time.monotonic()
     if arm.trl:
         assert python is not None
-        process, ray_dir = launch(folder, trl_command(python, arm, files[arm.files], **counts))
+        process, ray_dir = launch(
+            folder, trl_command(python, model, arm, files[arm.files], **counts)
+        )
     else:
-        process, ray_dir = start(folder, verl_overrides(arm, files[arm.files], **counts), "")
+        process, ray_dir = start(folder, verl_overrides(model, arm, files[arm.files], **counts), "")
     try:
         ticks = followed(process, folder / "metrics.jsonl", began)
     finally:
@@ -60,20 +68,24 @@ def run(
         raise SystemExit(f"{key} failed:\n{(folder / 'log.txt').read_text()[-3000:]}")
     lines = (folder / "metrics.jsonl").read_text().splitlines()
     steps = [json.loads(line)["data"] for line in lines]
-    return {"arm": key, **counts, **summary(ticks, steps)}
+    measured = summary(ticks, steps, TASKS[model].targets)
+    return {"model": model, "arm": key, **counts, **measured}
 
 
-def summary(ticks: Sequence[Tick], steps: Sequence[Metrics]) -> dict[str, Any]:
+def summary(
+    ticks: Sequence[Tick], steps: Sequence[Metrics], targets: Sequence[float]
+) -> dict[str, Any]:
     """A run's costs, tokens and accuracy.
 
     Args:
         ticks: the clocks at the end of each step.
         steps: the metrics of each step.
+        targets: held-out accuracies to reach.
     """
     held_out = {i: float(acc) for i, step in enumerate(steps, 1) for acc in accuracies(step)}
     costs = {
-        "wall": step_costs([wall for wall, _ in ticks], held_out),
-        "cpu": step_costs([sum(now.values()) for _, now in ticks], held_out),
+        "wall": step_costs([tick.wall for tick in ticks], held_out),
+        "cpu": step_costs([sum(tick.clocks.values()) for tick in ticks], held_out),
     }
     tokens = fmean(trained_tokens(step) for step in steps[WARM_UP:])
     means = {name: fmean(own[1 + WARM_UP :]) for name, own in costs.items()}
@@ -82,7 +94,8 @@ def summary(ticks: Sequence[Tick], steps: Sequence[Metrics]) -> dict[str, Any]:
         "start_s": {name: own[0] for name, own in costs.items()},
         "tokens": tokens,
         "token_ms": {name: 1000 * mean / tokens for name, mean in means.items()},
-        "to": {str(target): time_to(target, held_out, costs) for target in TARGETS},
+        "to": {str(target): time_to(target, held_out, costs) for target in targets},
+        "memory_gb": max(tick.memory for tick in ticks) / 2**30,
         "held_out": held_out,
     }
 
@@ -130,44 +143,48 @@ def time_to(target: float, held_out: Mapping[int, float], costs: Costs) -> dict[
     return {"steps": step, **sums, **whole}
 
 
-def table(results: Sequence[dict[str, Any]]) -> str:
+def table(results: Sequence[dict[str, Any]], model: str) -> str:
     """Markdown: a line per arm and number of steps; costs are means over its seeds."""
     titles = ["arm", "wall s per step", "CPU s per step", "tokens", "CPU ms per token"]
-    titles += ["start-up, wall s", "start-up, CPU s"]
-    titles += [f"to {target}: steps; CPU s; wall s" for target in TARGETS]
+    titles += ["start-up, wall s", "start-up, CPU s", "memory, GB"]
+    targets = TASKS[model].targets
+    titles += [f"to {target}: steps; CPU s; wall s" for target in targets]
     lines = ["| " + " | ".join(titles) + " |", "|---" + "|---:" * (len(titles) - 1) + "|"]
     by_arm = defaultdict(list)
-    for one in results:
-        by_arm[one["arm"], one["steps"]].append(one)
-    for (key, steps), runs in sorted(by_arm.items(), key=lambda of: list(ARMS).index(of[0][0])):
+    for result in results:
+        if result["model"] == model:
+            by_arm[result["arm"], result["steps"]].append(result)
+    arms = ARMS[model]
+    for (key, steps), runs in sorted(by_arm.items(), key=lambda of: list(arms).index(of[0][0])):
         cells = [
-            ARMS[key].name,
+            arms[key].name,
             f"{_mean(runs, 'step_s', 'wall'):.2f}",
             f"{_mean(runs, 'step_s', 'cpu'):.2f}",
-            f"{fmean(one['tokens'] for one in runs):.0f}",
+            f"{fmean(run['tokens'] for run in runs):.0f}",
             f"{_mean(runs, 'token_ms', 'cpu'):.2f}",
             f"{_mean(runs, 'start_s', 'wall'):.0f}",
             f"{_mean(runs, 'start_s', 'cpu'):.0f}",
-            *(reached([one["to"][str(target)] for one in runs], steps) for target in TARGETS),
+            f"{max(run['memory_gb'] for run in runs):.1f}",
+            *(reached([run["to"][str(target)] for run in runs], steps) for target in targets),
         ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
 def _mean(runs: Sequence[dict[str, Any]], of: str, name: str) -> float:
-    return fmean(one[of][name] for one in runs)
+    return fmean(run[of][name] for run in runs)
 
 
-def reached(found: Sequence[dict[str, float] | None], steps: int) -> str:
+def reached(times: Sequence[dict[str, float] | None], steps: int) -> str:
     """Steps of each seed, then the seeds' mean seconds with start-up.
 
     Args:
-        found: `time_to` of each seed.
+        times: `time_to` of each seed.
         steps: how long they trained.
     """
-    there = [to for to in found if to is not None]
+    there = [to for to in times if to is not None]
     if not there:
         return f"not in {steps} steps"
-    each = ", ".join("never" if to is None else str(to["steps"]) for to in found)
+    each = ", ".join("never" if to is None else str(to["steps"]) for to in times)
     seconds = (fmean(to[f"{name} with start-up"] for to in there) for name in ("cpu", "wall"))
     return "; ".join([each, *(f"{mean:.0f}" for mean in seconds)])

@@ -1,6 +1,6 @@
-"""TRL's trainers of the demo's policy, and a program that trains one of them as an arm of the race.
+"""TRL's trainers of a task's policy, and a program that trains one of them as an arm of the race.
 
-    python -m benchmarks.peers.trl_trainers grpo TRAIN TEST --steps 85 --every 5 --seed 1
+  python -m benchmarks.peers.trl_trainers grpo TRAIN TEST --model tiny --steps 8 --every 2 --seed 1
 
 Runs where `trl` is installed. Writes a line per step to the file that VERL_FILE_LOGGER_PATH names,
 in the form of verl's file logger.
@@ -13,61 +13,70 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import torch
 
-from benchmarks.peers.problems import ENV, read, scores
+from benchmarks.peers.problems import read, scores
+from benchmarks.peers.tasks import TASKS, Task
 from rltf_verl.types import Problem
 
-POLICY = Path(__file__).parents[2] / "recipes" / "demo" / "policy"
-PROBLEMS, ANSWERS, TESTED = 24, 2, 4
-"""Per step, per problem, and per held-out problem."""
-TOKENS = 20
-ACC = "val-core/rltf/binary_matrix/acc/mean@4"
-"""What verl calls it."""
-
-RACE = {
-    "per_device_train_batch_size": PROBLEMS * ANSWERS,
-    "num_generations": ANSWERS,
-    "max_completion_length": TOKENS,
-    "learning_rate": 5e-4,
-    "weight_decay": 0.01,
-    "max_grad_norm": 1.0,
-    "lr_scheduler_type": "constant",
-    "bf16": False,
-    "gradient_checkpointing": False,
-    "save_strategy": "no",
-    "logging_strategy": "no",
-    "disable_tqdm": True,
-}
-"""As verl's and the demo's."""
+ACC = "val-core/rltf/task/acc/mean@1"
+"""In the form of verl's name."""
 TEACHER = {
     "teacher_model_kind": "base",
-    "distillation_mode": "full_logits",
     "distillation_alpha": 0.5,
     "distillation_is_clip": None,
 }
 """As `arms.TEACHER`."""
 
 
+def race_settings(task: Task) -> dict[str, Any]:
+    """As verl's and the task's."""
+    return {
+        "per_device_train_batch_size": task.problems * task.answers,
+        "num_generations": task.answers,
+        "max_completion_length": task.answer_tokens,
+        "learning_rate": task.rate,
+        "adam_beta1": task.betas[0],
+        "adam_beta2": task.betas[1],
+        "weight_decay": 0.01,
+        "max_grad_norm": 1.0,
+        "lr_scheduler_type": "constant",
+        "bf16": False,  # no autocast: the weights have the task's type
+        "gradient_checkpointing": False,
+        "save_strategy": "no",
+        "logging_strategy": "no",
+        "disable_tqdm": True,
+    }
+
+
+def teacher_settings(task: Task) -> dict[str, Any]:
+    """What the teacher's distribution is compared by."""
+    if not task.top_k:
+        return {**TEACHER, "distillation_mode": "full_logits"}
+    top = {"distillation_topk": task.top_k, "distillation_add_tail": True}
+    return {**TEACHER, "distillation_mode": "topk_logits", **top}
+
+
 def _usual() -> dict[str, Any]:
     return {"use_cpu": True, "report_to": [], "temperature": 1.0, "seed": 0}
 
 
-def _model_and_tokenizer() -> dict[str, Any]:
+def _model_and_tokenizer(task: Task) -> dict[str, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
+    dtype = getattr(torch, task.dtype)
     return {
-        "model": AutoModelForCausalLM.from_pretrained(POLICY, dtype=torch.float32),
-        "processing_class": AutoTokenizer.from_pretrained(POLICY),
+        "model": AutoModelForCausalLM.from_pretrained(task.policy, dtype=dtype),
+        "processing_class": AutoTokenizer.from_pretrained(task.policy),
     }
 
 
-def sdpo(folder: str, problems: Sequence[tuple[str, str]], **settings: Any) -> Any:
+def sdpo(folder: str, task: Task, problems: Sequence[tuple[str, str]], **settings: Any) -> Any:
     """TRL's SDPO trainer without rewards; a problem is a question and its privileged text."""
     from datasets import Dataset
     from trl.experimental.sdpo import SDPOConfig, SDPOTrainer
@@ -87,14 +96,16 @@ def sdpo(folder: str, problems: Sequence[tuple[str, str]], **settings: Any) -> A
         train_dataset=Dataset.from_list(
             [{"prompt": _chat(question), "privileged_context": text} for question, text in problems]
         ),
-        **_model_and_tokenizer(),
+        **_model_and_tokenizer(task),
     )
 
 
-def grpo(folder: str, problems: Sequence[Problem], **settings: Any) -> Any:
+def grpo(folder: str, task: Task, problems: Sequence[Problem], **settings: Any) -> Any:
     """TRL's GRPO trainer with our environment's grade as the reward."""
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
+
+    env = task.make_env()
 
     def reward(completions: list[Any], number: list[int], **_: Any) -> list[float]:
         texts = [completion[0]["content"] for completion in completions]
@@ -104,9 +115,12 @@ def grpo(folder: str, problems: Sequence[Problem], **settings: Any) -> Any:
         reward_funcs=reward,
         args=GRPOConfig(output_dir=folder, **(_usual() | settings)),
         train_dataset=Dataset.from_list(
-            [{"prompt": _chat(ENV.prompt(p)), "number": i} for i, p in enumerate(problems)]
+            [
+                {"prompt": _chat(env.prompt(problem)), "number": i}
+                for i, problem in enumerate(problems)
+            ]
         ),
-        **_model_and_tokenizer(),
+        **_model_and_tokenizer(task),
     )
 
 
@@ -114,22 +128,25 @@ def _chat(question: str) -> list[dict[str, str]]:
     return [{"role": "user", "content": question}]
 
 
-def held_out(trainer: Any, problems: Sequence[Problem]) -> float:
-    """Share of right answers, several sampled to each problem, in batches as large as a step's."""
-    asked = [p for p in problems for _ in range(TESTED)]
-    size = PROBLEMS * ANSWERS
+def held_out(trainer: Any, task: Task, problems: Sequence[Problem]) -> float:
+    """Share of right answers, sampled in batches as large as a step's."""
+    asked = [problem for problem in problems for _ in range(task.tested)]
+    size, prompt_of = task.problems * task.answers, task.make_env().prompt
     graded = [
-        one["acc"]
+        score["acc"]
         for at in range(0, len(asked), size)
-        for one in scores(asked[at : at + size], _answers(trainer, asked[at : at + size]))
+        for score in scores(
+            asked[at : at + size],
+            _answers(trainer, [prompt_of(problem) for problem in asked[at : at + size]]),
+        )
     ]
     return fmean(graded)
 
 
-def _answers(trainer: Any, asked: Sequence[Problem]) -> list[str]:
+def _answers(trainer: Any, questions: Sequence[str]) -> list[str]:
     tokenizer = trainer.processing_class
     inputs = tokenizer.apply_chat_template(
-        [_chat(ENV.prompt(p)) for p in asked],
+        [_chat(question) for question in questions],
         add_generation_prompt=True,
         padding=True,
         return_tensors="pt",
@@ -143,7 +160,7 @@ def _answers(trainer: Any, asked: Sequence[Problem]) -> list[str]:
     return answers
 
 
-def watched(trainer: Any, test: Sequence[Problem], every: int, out: Path) -> None:
+def watched(trainer: Any, test: Callable[[], float], every: int, out: Path) -> None:
     """Let a trainer write its metrics: seconds and tokens of each step, and held-out accuracy every
     few steps.
     """
@@ -167,7 +184,7 @@ def watched(trainer: Any, test: Sequence[Problem], every: int, out: Path) -> Non
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             data = {"timing_s/step": time.monotonic() - self.start, "tokens": tokens}
             if state.global_step % every == 0:
-                data[ACC] = held_out(trainer, test)
+                data[ACC] = test()
             with out.open("a") as file:
                 file.write(json.dumps({"step": state.global_step, "data": data}) + "\n")
 
@@ -181,20 +198,23 @@ def main() -> None:
     parser.add_argument("trainer", choices=("grpo", "sdpo"))
     parser.add_argument("train", type=Path)
     parser.add_argument("test", type=Path)
+    parser.add_argument("--model", choices=tuple(TASKS), required=True)
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--every", type=int, required=True)
     parser.add_argument("--seed", type=int, required=True)
     args = parser.parse_args()
     torch.set_num_threads(1)
-    problems = read(args.train)
-    settings = RACE | {"max_steps": args.steps, "seed": args.seed}
+    task, problems, test = TASKS[args.model], read(args.train), read(args.test)
+    settings = {**race_settings(task), "max_steps": args.steps, "seed": args.seed}
     with tempfile.TemporaryDirectory() as folder:
         if args.trainer == "grpo":
-            trainer = grpo(folder, problems, **settings)
+            trainer = grpo(folder, task, problems, **settings)
         else:
-            texts = [(ENV.prompt(p), p.demonstration) for p in problems]
-            trainer = sdpo(folder, texts, **settings, **TEACHER)
-        watched(trainer, read(args.test), args.every, Path(os.environ["VERL_FILE_LOGGER_PATH"]))
+            env = task.make_env()
+            texts = [(env.prompt(p), p.demonstration) for p in problems]
+            trainer = sdpo(folder, task, texts, **settings, **teacher_settings(task))
+        out = Path(os.environ["VERL_FILE_LOGGER_PATH"])
+        watched(trainer, lambda: held_out(trainer, task, test), args.every, out)
         trainer.train()
 
 

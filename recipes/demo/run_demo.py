@@ -160,13 +160,13 @@ def watch(runs: list[Run], steps: int, console: Console) -> None:
             )
             for run in runs
         }
-        said: dict[str, int] = {}
+        shown: dict[str, int] = {}
         while True:
             for run in runs:
                 done, now = _state(run)
                 progress.update(tasks[run.method], completed=done, now=now)
-                if not console.is_terminal and done // 10 > said.get(run.method, -1):
-                    said[run.method] = done // 10
+                if not console.is_terminal and done // 10 > shown.get(run.method, -1):
+                    shown[run.method] = done // 10
                     console.print(f"{run.method:>5} step {done:3d}/{steps}  {now}")
             codes = [run.poll() for run in runs]
             if any(codes):
@@ -183,11 +183,11 @@ def _state(run: Run) -> tuple[int, str]:
     if not records:
         return 0, "starting verl (about a minute)"
     train = [r["data"] for r in records if "rltf/turn_1/acc" in r["data"]]
-    said = "".join(f"held-out first answer right: {share:.0%}" for _, share in run.held_out[-1:])
+    shown = "".join(f"held-out first answer right: {share:.0%}" for _, share in run.held_out[-1:])
     if train:
         first, second = (train[-1].get(f"rltf/turn_{k}/acc", 0.0) for k in (1, 2))
-        said += f" · training: first {first:.0%}, after feedback {second:.0%}"
-    return records[-1]["step"], said
+        shown += f" · training: first {first:.0%}, after feedback {second:.0%}"
+    return records[-1]["step"], shown
 
 
 def _failure(run: Run) -> str:

@@ -299,7 +299,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("outputs/study_lm"))
     parser.add_argument("--hours", type=float, default=1000.0, help="start no run after so long")
+    parser.add_argument("--start", type=int, metavar="HOUSE", help="only make its mixed start")
     args = parser.parse_args()
+    if args.start is not None:
+        print(Study(args.out).model("date", "mixed", args.start))
+        return
     # The rates are read from the tuning's lines: `main_runs` starts when those are there.
     play(chain(tuning_runs(), main_runs()), args.out, args.hours)
 

@@ -53,10 +53,10 @@ def reasons(probe: dict[str, Any]) -> Iterator[str]:
 
 
 def main() -> None:
-    found = list(reasons(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))))
-    for reason in found:
+    stops = list(reasons(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))))
+    for reason in stops:
         print(f"STOP: {reason}", file=sys.stderr)
-    raise SystemExit(bool(found))
+    raise SystemExit(bool(stops))
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ def table(arms: Mapping[str, Results]) -> list[tuple[str, ...]]:
     Raises:
         ValueError: they have not the same number of turns.
     """
-    turns = {name: len(found["turns"]) for name, found in arms.items()}
+    turns = {name: len(result["turns"]) for name, result in arms.items()}
     if len(set(turns.values())) > 1:
         raise ValueError(f"turns differ, evaluate all with the same --rounds: {turns}")
     last = max(turns.values())
@@ -39,11 +39,11 @@ def table(arms: Mapping[str, Results]) -> list[tuple[str, ...]]:
     return [("", *arms), *zip(names, *map(_column, arms.values()), strict=True)]
 
 
-def _column(found: Results) -> list[str]:
-    turns = [_with_names_of_today(turn) for turn in found["turns"]]
+def _column(result: Results) -> list[str]:
+    turns = [_with_names_of_today(turn) for turn in result["turns"]]
     standing = [_shown(turn["standing"]) for turn in turns]
     gain = _shown(turns[-1]["improvement"], signed=True) if len(turns) > 1 else "–"
-    rounds = found["rounds"][:1]  # all together
+    rounds = result["rounds"][:1]  # all together
     return [
         *standing,
         gain,
@@ -70,7 +70,9 @@ def main() -> None:
     }
     for source in sorted(set().union(*read.values())):
         print(source)
-        show_table(table({name: found[source] for name, found in read.items() if source in found}))
+        show_table(
+            table({name: result[source] for name, result in read.items() if source in result})
+        )
 
 
 if __name__ == "__main__":

@@ -125,7 +125,7 @@ class Outcome:
             for key, most in BEARABLE.items()
             if step.get(key, 0.0) > most
         ]
-        return ", ".join(f"{key}={found:.2f}" for key, found in over)
+        return ", ".join(f"{key}={share:.2f}" for key, share in over)
 
     def line(self, name: str) -> tuple[str, ...]:
         """For the table."""

@@ -68,7 +68,7 @@ def workspace(entity: str, project: str) -> Any:
         )
 
     sections = [
-        ws.Section(name=name, panels=[panel(*one) for one in panels], is_open=k < 2)
+        ws.Section(name=name, panels=[panel(*words) for words in panels], is_open=k < 2)
         for k, (name, panels) in enumerate(SECTIONS.items())
     ]
     return ws.Workspace(entity=entity, project=project, name="RLTF", sections=sections)

@@ -79,10 +79,10 @@ class TeacherConfig:
     `./mine.j2`; null takes the one that fits (docs/methods.md)."""
     gate: Annotated[str, or_own(GateName)] = "none"
     """What verdict and teacher make of each other: route (SRPO: right answers keep their advantage,
-    wrong ones have the teacher only), variance (SC-SDPO: the teacher weighs √(p(1 − p)) of the
-    group's share p of right answers), magnitude (RLSD: the teacher only scales the advantages, as
-    far as rltf.logit_distill.weight says), sigmoid (SDAR: it weighs σ(β gap)), or your own
-    `./mine.py:function` (see `algos.gate`)."""
+    wrong ones with a teacher have the teacher only), variance (SC-SDPO: the teacher weighs
+    √(p(1 − p)) of the group's share p of right answers), magnitude (RLSD: no teacher's loss;
+    advantages times clip(e^{sign(A) gap}, 1 ± ε), faded in by rltf.logit_distill.weight), sigmoid
+    (SDAR: it weighs σ(β gap)), or your own `./mine.py:function`. gap: log p(y_t) − log q(y_t)."""
     gate_scale: Annotated[float, Within(above=0)] | None = None
     """ε of magnitude (null: 0.2) or β of sigmoid (null: 1)."""
 

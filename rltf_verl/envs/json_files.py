@@ -29,7 +29,7 @@ def _records(path: Path) -> Iterator[tuple[str, Any]]:
     data = path.read_bytes()
     if path.suffix == ".json" and data.lstrip().startswith(b"["):
         listed = _parsed(data, str(path))
-        yield from ((f"{path}, entry {k}", one) for k, one in enumerate(listed, 1))
+        yield from ((f"{path}, entry {k}", record) for k, record in enumerate(listed, 1))
         return
     for k, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
         if line.strip():
@@ -49,4 +49,4 @@ def _parsed(data: bytes, where: str) -> Any:
 
 def _deep(value: Any, levels: int) -> bool:
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return levels == 0 or any(_deep(one, levels - 1) for one in inner)
+    return levels == 0 or any(_deep(item, levels - 1) for item in inner)

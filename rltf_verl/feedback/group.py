@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
 from rltf_verl.types import Problem
@@ -25,6 +25,37 @@ class Remark:
     """The text that each of its tokens adds."""
 
 
+class _Progress:
+    """The turns that episodes have reached, and waiting for them."""
+
+    def __init__(self) -> None:
+        self._turns: dict[Hashable, int] = {}
+        self._changed = asyncio.Event()
+
+    def advance(self, episode: Hashable, turn: int) -> None:
+        """An episode has reached a 0-based turn."""
+        self._turns[episode] = max(turn, self._turns.get(episode, -1))
+        # Wakes all that wait now; later callers wait for the next change.
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def num_at(self, turn: int) -> int:
+        """How many episodes have reached it."""
+        return sum(reached >= turn for reached in self._turns.values())
+
+    async def until(self, holds: Callable[[], bool], wait_s: float) -> None:
+        """Wait until the condition holds, at most `wait_s`."""
+        deadline = asyncio.get_running_loop().time() + wait_s
+        while not holds():
+            left = deadline - asyncio.get_running_loop().time()
+            if left <= 0:
+                return
+            try:
+                await asyncio.wait_for(self._changed.wait(), left)
+            except asyncio.TimeoutError:  # the builtin TimeoutError from Python 3.11 on
+                return
+
+
 class Cohort:
     """The groups of one call of the worker: a step's (or a validation's) problems, as far as this
     process plays them.
@@ -41,18 +72,14 @@ class Cohort:
     def __init__(self, keys: Sequence[Hashable], size: int) -> None:
         self._place = {key: i for i, key in enumerate(keys)}
         self._num = len(keys) * size
-        self._past: dict[Member, int] = {}
+        self._progress = _Progress()
         self._remarks: dict[int, dict[Member, Remark]] = {}
-        self._changed = asyncio.Event()
 
     def past(self, member: Member, turn: int, remark: Remark | None = None) -> None:
         """An episode is past a 0-based turn, with its feedback there."""
         if remark is not None:
             self._remarks.setdefault(turn, {})[member] = remark
-        self._past[member] = max(turn, self._past.get(member, -1))
-        # Wakes all that wait now; later callers wait for the next change.
-        self._changed.set()
-        self._changed = asyncio.Event()
+        self._progress.advance(member, turn)
 
     async def remarks(self, turn: int, wait_s: float) -> list[Remark]:
         """The feedback at 0-based `turn`, in the order of the data and the episodes.
@@ -60,15 +87,7 @@ class Cohort:
         Waits until all episodes are past the turn, at most `wait_s`: so the result does not depend
         on timing, and a resumed run gets the same.
         """
-        deadline = asyncio.get_running_loop().time() + wait_s
-        while sum(past >= turn for past in self._past.values()) < self._num:
-            left = deadline - asyncio.get_running_loop().time()
-            if left <= 0:
-                break
-            try:
-                await asyncio.wait_for(self._changed.wait(), left)
-            except asyncio.TimeoutError:  # the builtin TimeoutError from Python 3.11 on
-                break
+        await self._progress.until(lambda: self._progress.num_at(turn) >= self._num, wait_s)
         remarks = self._remarks.get(turn, {})
         in_order = sorted(remarks, key=lambda member: (self._place[member[0]], member[1]))
         return [remarks[member] for member in in_order]
@@ -105,9 +124,8 @@ class Group:
     cohort: Cohort | None = None
     """The groups that are played at the same time; None if unknown."""
     _inside: Cohort = field(init=False)
-    _graded: dict[int, int] = field(default_factory=dict)
+    _progress: _Progress = field(default_factory=_Progress)
     _solutions: set[Solution] = field(default_factory=set)
-    _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         self._inside = Cohort([self.key], self.size)
@@ -116,12 +134,12 @@ class Group:
         """An episode's attempt of 0-based `turn` has its grade."""
         if correct:
             self._solutions.add(Solution(turn, session_id, text))
-        self._advance(session_id, turn)
+        self._progress.advance(session_id, turn)
         self.past(session_id, turn - 1)
 
     def ended(self, session_id: int) -> None:
         """An episode plays no more, however it ended."""
-        self._advance(session_id, ENDED)
+        self._progress.advance(session_id, ENDED)
         self.past(session_id, ENDED)
 
     def past(self, session_id: int, turn: int, remark: Remark | None = None) -> None:
@@ -139,11 +157,7 @@ class Group:
         Waits until all of them are that far, at most `wait_s`: so what is found does not depend on
         who is faster, and a resumed run finds the same.
         """
-        deadline = asyncio.get_running_loop().time() + wait_s
-        while not self._all_at(turn):
-            left = deadline - asyncio.get_running_loop().time()
-            if left <= 0 or not await self._change(left):
-                break
+        await self._progress.until(lambda: self._all_at(turn), wait_s)
         right = [s for s in self._solutions if s.session_id != session_id and s.turn <= turn]
         return sorted(right, key=lambda s: (s.turn, s.session_id, s.text))
 
@@ -154,31 +168,14 @@ class Group:
         Waits as `solutions` does, but no longer than until one has. An episode that is not
         that far after `wait_s` counts as one that failed.
         """
-        deadline = asyncio.get_running_loop().time() + wait_s
-        while not self._solved_by(turn) and not self._all_at(turn):
-            left = deadline - asyncio.get_running_loop().time()
-            if left <= 0 or not await self._change(left):
-                break
+        await self._progress.until(lambda: self._solved_by(turn) or self._all_at(turn), wait_s)
         return not self._solved_by(turn)
 
     def _solved_by(self, turn: int) -> bool:
         return any(solution.turn <= turn for solution in self._solutions)
 
     def _all_at(self, turn: int) -> bool:
-        return sum(reached >= turn for reached in self._graded.values()) >= self.size
-
-    def _advance(self, session_id: int, turn: int) -> None:
-        self._graded[session_id] = max(turn, self._graded.get(session_id, -1))
-        # Wakes all that wait now; later callers wait for the next change.
-        self._changed.set()
-        self._changed = asyncio.Event()
-
-    async def _change(self, wait_s: float) -> bool:
-        try:
-            await asyncio.wait_for(self._changed.wait(), wait_s)
-        except asyncio.TimeoutError:  # the builtin TimeoutError from Python 3.11 on
-            return False
-        return True
+        return self._progress.num_at(turn) >= self.size
 
 
 class Groups:

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from rltf_verl.jsonl import PatientWriter
-from rltf_verl.runlog.files import log_files, read_files, size
+from rltf_verl.runlog.files import EPISODES, Kind, log_files, read_files, size
 from rltf_verl.runlog.record import VERSION, episode_record
 from rltf_verl.runlog.rows import read_rows
 from rltf_verl.runlog.turns import wrong
@@ -25,6 +26,7 @@ from rltf_verl.types import Episode, Grade, Message, Problem
 logger = logging.getLogger(__name__)
 
 GB = 10**9
+GRADE = [field.name for field in fields(Grade)]
 
 
 class EpisodeLog:
@@ -122,12 +124,18 @@ def is_written(uid: str, share: float) -> bool:
     return zlib.crc32(uid.encode("utf-8", "replace")) < share * 2**32
 
 
-def read_episodes(folder: Path, step: int | None = None) -> list[dict[str, Any]]:
+def read_episodes(
+    folder: Path,
+    step: int | None = None,
+    kinds: Iterable[Kind] = EPISODES,
+    *,
+    growing: bool = False,
+) -> list[dict[str, Any]]:
     """All records of a log folder, or those of one step, by step; those of training with their
-    `rows` (`runlog.rows`), where the log has them.
+    `rows` (`runlog.rows`), where the log has them. `growing`: see `files.read_files`.
     """
-    rows = read_rows(folder, step)
-    records = list(read_files(log_files(folder, step=step)))
+    rows = read_rows(folder, step, growing=growing)
+    records = list(read_files(log_files(folder, kinds, step), growing=growing))
     for record in records:
         trained = (
             rows.get((record["uid"], record["session_id"])) if record["split"] == "train" else None
@@ -135,6 +143,14 @@ def read_episodes(folder: Path, step: int | None = None) -> list[dict[str, Any]]
         if trained is not None:
             record["rows"] = trained
     return records
+
+
+def by_source(records: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """The episodes of each `data_source`, apart as verl's metrics are."""
+    apart: dict[str, list[Any]] = defaultdict(list)
+    for record in records:
+        apart[record.get("source", "")].append(record)
+    return dict(sorted(apart.items()))
 
 
 def read_wrong_attempts(folder: Path, num: int) -> list[tuple[Problem, str, str, Grade]]:
@@ -148,16 +164,11 @@ def read_wrong_attempts(folder: Path, num: int) -> list[tuple[Problem, str, str,
         turn = next(filter(wrong, record["turns"]), None)
         if turn is not None and record.get("task") is not None and len(attempts) < num:
             problem = Problem(record["env"], record["index"], record["task"], record["reference"])
-            attempts.append((problem, record["question"], turn["text"], _grade(turn["grade"])))
+            known = {name: turn["grade"][name] for name in GRADE if name in turn["grade"]}
+            attempts.append((problem, record["question"], turn["text"], Grade(**known)))
     if not attempts:
         raise ValueError(
             f"{folder}: no wrong attempt in it; the run's config names its log as"
             " rltf.episode_log.dir"
         )
     return attempts
-
-
-def _grade(record: dict[str, Any]) -> Grade:
-    return Grade(
-        **{field.name: record[field.name] for field in fields(Grade) if field.name in record}
-    )

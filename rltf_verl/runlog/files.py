@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from rltf_verl.jsonl import Line, numbered, parse
 from rltf_verl.runlog.valid import episode_trouble, rows_trouble
@@ -44,10 +44,10 @@ def log_files(
     return sorted(p for p in files if place(p)[1] in kinds and step in (None, place(p)[0]))
 
 
-def place(path: Path) -> tuple[int, str]:
+def place(path: Path) -> tuple[int, Kind]:
     """Step and kind of a file of the log."""
     step, kind, *_ = path.name.split(".")
-    return int(step), kind
+    return int(step), cast("Kind", kind)
 
 
 def packed(path: Path) -> bool:
@@ -55,15 +55,15 @@ def packed(path: Path) -> bool:
     return path.suffix == ".gz"
 
 
-def read_files(paths: Iterable[Path]) -> Iterator[dict[str, Any]]:
+def read_files(paths: Iterable[Path], *, growing: bool = False) -> Iterator[dict[str, Any]]:
     """All records of the files. A line that was packed and not yet taken away (its packer was
-    killed) is read once.
+    killed) is read once; half a line at the end of `growing` files is left until it is whole.
     """
-    by_place: dict[tuple[int, str], list[Path]] = defaultdict(list)
+    by_place: dict[tuple[int, Kind], list[Path]] = defaultdict(list)
     for path in paths:
         by_place[place(path)].append(path)
     for files in by_place.values():
-        for path, lines in _lines_once(files).items():
+        for path, lines in _lines_once(files, growing).items():
             yield from read_some(lines, path)
 
 
@@ -74,11 +74,13 @@ def read_some(lines: Sequence[Line], path: Path) -> list[dict[str, Any]]:
     return parse(lines, path, rows_trouble if place(path)[1] == "rows" else episode_trouble)
 
 
-def _lines_once(files: list[Path]) -> dict[Path, list[Line]]:
+def _lines_once(files: list[Path], growing: bool = False) -> dict[Path, list[Line]]:
     by_file: dict[Path, list[Line]] = {}
     packed_lines: set[bytes] = set()
     for path in sorted(files, key=lambda p: not packed(p)):
-        lines = [(k, line) for k, line in numbered(read_bytes(path)) if line not in packed_lines]
+        data = read_bytes(path)
+        end = data.rfind(b"\n") + 1 if growing else len(data)
+        lines = [(k, line) for k, line in numbered(data[:end]) if line not in packed_lines]
         if len(files) > 1 and packed(path):
             packed_lines.update(line for _, line in lines)
         by_file[path] = lines
@@ -131,18 +133,14 @@ def set_aside_after(folder: Path, step: int, *, validates: bool = True) -> int:
     Returns:
         How many files were moved.
     """
+    again = (step, "val") if validates or step == 0 else None
     paths = log_files(folder, ("train", "val", "rows"))
-    stale = [path for path in paths if _is_taken_back(path, step, validates)]
+    stale = [path for path in paths if place(path)[0] > step or place(path) == again]
     for path in stale:
         target = folder / "superseded"
         target.mkdir(exist_ok=True)
         path.rename(target / path.name.replace(".jsonl", f".{path.stat().st_mtime_ns}.jsonl"))
     return len(stale)
-
-
-def _is_taken_back(path: Path, step: int, validates: bool) -> bool:
-    at, kind = place(path)
-    return at > step or (at == step and kind == "val" and (validates or step == 0))
 
 
 def pack(folder: Path, before: int) -> int:
@@ -158,7 +156,7 @@ def pack(folder: Path, before: int) -> int:
     Raises:
         OSError: the disk refuses.
     """
-    by_place: dict[tuple[int, str], list[Path]] = defaultdict(list)
+    by_place: dict[tuple[int, Kind], list[Path]] = defaultdict(list)
     for path in log_files(folder, ("train", "val", "rows")):
         if place(path)[0] < before and not packed(path):
             by_place[place(path)].append(path)

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from statistics import fmean, variance
 from typing import NamedTuple
 
+from rltf_verl.findings import Rule
+
 logger = logging.getLogger(__name__)
 
 Metrics = Mapping[str, float]
@@ -82,44 +84,39 @@ class Seen:
     """Mean of those steps."""
 
 
-Bad = Callable[[Sequence[Metrics], Seen], bool | None]
+class Steps(NamedTuple):
+    """What a rule looks at."""
 
+    recent: Sequence[Metrics]
+    """The last steps, newest last."""
+    seen: Seen
+    """What was seen before them."""
 
-@dataclass(frozen=True)
-class Rule:
-    """One way in which a run degenerates."""
-
-    name: str
-    steps: int
-    """In a row, before it fires."""
-    bad: Bad
-    """(the last steps, newest last; what was seen before) -> whether it holds; None: the step does
-    not say."""
-    advice: str
-    why: str
-    """Of `steps`."""
-    asks_judge: bool = False
-    """Its line ends with the last failure of the judges."""
+    @property
+    def now(self) -> Metrics:
+        """The newest step."""
+        return self.recent[-1]
 
 
 class Change(NamedTuple):
     """A rule that fires, or is over, from a step on."""
 
-    rule: Rule
+    rule: Rule[Steps]
     step: int
     fires: bool
 
 
-def groups_dead(recent: Sequence[Metrics], seen: Seen) -> bool | None:
+def groups_dead(steps: Steps) -> bool | None:
     """No group's first answers differ in reward, not because they are all right; and no other
     objective trains, or the run had live groups before.
 
-    >>> groups_dead([{"rltf/group/dead_share": 1.0, "rltf/distill/adv_abs": 0.9}], Seen())
+    >>> dead = {"rltf/group/dead_share": 1.0}
+    >>> groups_dead(Steps([dead | {"rltf/distill/adv_abs": 0.9}], Seen()))
     False
-    >>> groups_dead([{"rltf/group/dead_share": 1.0, "rltf/distill/adv_abs": 0.0}], Seen())
+    >>> groups_dead(Steps([dead | {"rltf/distill/adv_abs": 0.0}], Seen()))
     True
     """
-    now = recent[-1]
+    now = steps.now
     dead = now.get("rltf/group/dead_share")
     if dead is None:
         return None
@@ -127,20 +124,18 @@ def groups_dead(recent: Sequence[Metrics], seen: Seen) -> bool | None:
         return False
     trained = [v for k, v in now.items() if k.startswith("rltf/") and k.endswith("/adv_abs")]
     trained.append(now.get("rltf/logit_distill/weight", 0.0))
-    return seen.live or all(value <= STILL for value in trained)
+    return steps.seen.live or all(value <= STILL for value in trained)
 
 
-def format_lost(recent: Sequence[Metrics], seen: Seen) -> bool | None:
+def format_lost(steps: Steps) -> bool | None:
     """First answers lose the form that they had."""
-    now = recent[-1].get(FORMAT)
-    if now is None:
-        return None
-    return seen.format >= FORMAT_HAD and now <= FORMAT_LOST * seen.format
+    now, best = steps.now.get(FORMAT), steps.seen.format
+    return None if now is None else best >= FORMAT_HAD and now <= FORMAT_LOST * best
 
 
-def falls_together(recent: Sequence[Metrics], seen: Seen) -> bool | None:
+def falls_together(steps: Steps) -> bool | None:
     """The policy comes closer to what teaches it and is right less often: both collapse."""
-    window = _window(recent)
+    window, seen = _window(steps.recent), steps.seen
     if window is None or not seen.accuracies:
         return None
     now, divergence = window
@@ -153,18 +148,18 @@ def falls_together(recent: Sequence[Metrics], seen: Seen) -> bool | None:
     return divergence <= DIVERGED * seen.divergence and lost >= max(least, ACC_T * error)
 
 
-def feedback_unused(recent: Sequence[Metrics], _: Seen) -> bool | None:
+def feedback_unused(steps: Steps) -> bool | None:
     """Feedback on a wrong answer never leads to a right one."""
-    now = recent[-1]
+    now = steps.now
     corrected = now.get("rltf/turn_2/corrected")
     if corrected is None or now.get(REVISIONS, 1.0) < REVISED:
         return None
     return corrected <= UNUSED and now.get(ACC, 0.0) <= TO_REVISE
 
 
-def judge_down(recent: Sequence[Metrics], _: Seen) -> bool | None:
+def judge_down(steps: Steps) -> bool | None:
     """Most feedback or most verdicts fail."""
-    now = recent[-1]
+    now = steps.now
     failed = [now.get(f"rltf/feedback/{name}_share") for name in ("failed", "fallback")]
     shares = [now[name] for name in now if name.endswith(_JUDGE)]
     if any(share is not None for share in failed):
@@ -175,100 +170,110 @@ def judge_down(recent: Sequence[Metrics], _: Seen) -> bool | None:
     return max(shares) >= DOWN if shares else None
 
 
-def at_least(bound: float, name: str) -> Bad:
-    """A share is that large; None where the step lacks it."""
+def at_least(bound: float, *names: str) -> Callable[[Steps], bool | None]:
+    """One of the shares is that large; None where the step lacks all."""
 
-    def bad(recent: Sequence[Metrics], _: Seen) -> bool | None:
-        share = recent[-1].get(name)
-        return None if share is None else share >= bound
+    def holds(steps: Steps) -> bool | None:
+        shares = [steps.now[name] for name in names if name in steps.now]
+        return max(shares) >= bound if shares else None
 
-    return bad
-
-
-def cut_off(recent: Sequence[Metrics], _: Seen) -> bool | None:
-    """Most first answers, or most revisions, end at the token limit."""
-    now = recent[-1]
-    cut = [now[name] for name in map("rltf/turn_{}/truncated".format, (1, 2)) if name in now]
-    return max(cut) >= CUT if cut else None
+    return holds
 
 
-def prompts_too_long(recent: Sequence[Metrics], _: Seen) -> bool | None:
+def prompts_too_long(steps: Steps) -> bool | None:
     """Most episodes that would have a second answer have none, because its prompt does not fit."""
-    long = recent[-1].get(TOO_LONG)
+    long = steps.now.get(TOO_LONG)
     if long is None:
         return None
-    return long >= REVISED and long >= CUT * (long + recent[-1].get(REVISIONS, 0.0))
+    return long >= REVISED and long >= CUT * (long + steps.now.get(REVISIONS, 0.0))
 
 
-RULES = (
+RULES: tuple[Rule[Steps], ...] = (
+    # 15 steps: small batches are all dead by chance: with 4 groups, each dead nine times in ten,
+    # so are 15 in a row once in 500 times
     Rule(
         "all groups dead",
-        15,
         groups_dead,
+        "",
         "first answers train nothing: easier problems, a larger rollout.n, rltf.refill_rounds",
-        "small batches are all dead by chance: with 4 groups, each dead nine times in ten, so are"
-        " 15 in a row once in 500 times",
+        "warning",
+        15,
     ),
+    # 5 steps: one step may try something; five are a habit
     Rule(
         "format lost",
-        5,
         format_lost,
+        "",
         "first answers have no readable form any more: lower the learning rate, raise"
         " rltf.reward.format_coef, resume from an earlier checkpoint",
-        "one step may try something; five are a habit",
+        "warning",
+        5,
     ),
+    # 5 steps: the windows of ten steps overlap, so five more make half a window
     Rule(
         "divergence and accuracy fall together",
-        5,
         falls_together,
-        "the policy and what teaches it collapse into one: lower the weight of distillation, resume"
-        " from an earlier checkpoint",
-        "the windows of ten steps overlap, so five more make half a window",
+        "",
+        "the policy and what teaches it collapse into one: lower the weight of distillation,"
+        " resume from an earlier checkpoint",
+        "warning",
+        5,
     ),
+    # 20 steps: a policy may have to learn the form of a revision first
     Rule(
         "feedback unused",
-        20,
         feedback_unused,
+        "",
         "revisions of wrong answers stay wrong: read them in rltf view; a higher"
         " rltf.feedback.level, another provider or rltf.episode.revise",
-        "a policy may have to learn the form of a revision first",
+        "warning",
+        20,
     ),
+    # 3 steps: an endpoint that restarts is away for a step or two; every step without it is lost
     Rule(
         "judge mostly down",
-        3,
         judge_down,
+        "",
         "read rltf/feedback/judge/failed/…, and the errors of turns in rltf view",
-        "an endpoint that restarts is away for a step or two; every step without it is lost",
-        asks_judge=True,
+        "warning",
+        3,
     ),
+    # 2 steps: this is not chance, and what is learnt from such verdicts is wrong
     Rule(
         "grader mostly fails",
-        2,
         at_least(DOWN, "rltf/grader/error_share"),
-        "answers count as wrong because the grader raises: rltf inspect names the error; fix the"
-        " grader and start again",
-        "this is not chance, and what is learnt from such verdicts is wrong",
+        "",
+        "answers count as wrong because the grader raises: rltf inspect names the error; fix"
+        " the grader and start again",
+        "warning",
+        2,
     ),
+    # 10 steps: a policy that rambles at first may learn to be short
     Rule(
         "answers mostly cut off",
-        10,
-        cut_off,
+        at_least(CUT, "rltf/turn_1/truncated", "rltf/turn_2/truncated"),
+        "",
         "raise data.max_response_length",
-        "a policy that rambles at first may learn to be short",
+        "warning",
+        10,
     ),
+    # 3 steps: short problems may come later; every step without such rows trains something else
     Rule(
         "feedback not predicted",
-        3,
         at_least(UNTRAINED, UNPREDICTED),
+        "",
         "raise data.max_prompt_length, or choose a shorter rltf.feedback_modeling.critic",
-        "short problems may come later; every step without such rows trains something else",
+        "warning",
+        3,
     ),
+    # 3 steps: feedback that is long once may be short again; every step without revisions is lost
     Rule(
         "later prompts mostly too long",
-        3,
         prompts_too_long,
+        "",
         "raise data.max_prompt_length, or have shorter feedback (rltf.feedback.style or level)",
-        "feedback that is long once may be short again; every step without revisions is lost",
+        "warning",
+        3,
     ),
     Rule(
         "agent loop held up",
@@ -279,6 +284,7 @@ RULES = (
         "the first step imports and connects",
     ),
 )
+"""The key of each is its name in the log and on the page."""
 
 
 @dataclass
@@ -293,14 +299,14 @@ class _Streak:
 class Watch:
     """The rules over the steps of one process or one history, in order."""
 
-    rules: Sequence[Rule] = RULES
+    rules: Sequence[Rule[Steps]] = RULES
     seen: Seen = field(default_factory=Seen)
     step: int | None = None
     """The last one that was looked at."""
 
     def __post_init__(self) -> None:
         self._recent: deque[Metrics] = deque(maxlen=WINDOW)
-        self._streaks = {rule.name: _Streak() for rule in self.rules}
+        self._streaks = {rule.key: _Streak() for rule in self.rules}
 
     @property
     def firing(self) -> dict[str, int]:
@@ -313,16 +319,16 @@ class Watch:
             return []
         self.step = step
         self._recent.append(dict(metrics))
-        recent = tuple(self._recent)
-        found = [self._judged(rule, rule.bad(recent, self.seen)) for rule in self.rules]
-        self.seen = seen_with(self.seen, recent)
-        return [change for change in found if change is not None]
+        steps = Steps(tuple(self._recent), self.seen)
+        changes = [self._judged(rule, rule.when(steps)) for rule in self.rules]
+        self.seen = seen_with(*steps)
+        return [change for change in changes if change is not None]
 
-    def _judged(self, rule: Rule, bad: bool | None) -> Change | None:
-        streak = self._streaks[rule.name]
-        if bad is None or self.step is None:
+    def _judged(self, rule: Rule[Steps], holds: object) -> Change | None:
+        streak = self._streaks[rule.key]
+        if holds is None or self.step is None:
             return None
-        streak.bad, streak.good = (streak.bad + 1, 0) if bad else (0, streak.good + 1)
+        streak.bad, streak.good = (streak.bad + 1, 0) if holds else (0, streak.good + 1)
         if streak.since is None and streak.bad >= rule.steps:
             streak.since = self.step
             return Change(rule, self.step, fires=True)
@@ -332,7 +338,7 @@ class Watch:
         return None
 
 
-def seen_with(seen: Seen, recent: Sequence[Metrics]) -> Seen:
+def seen_with(recent: Sequence[Metrics], seen: Seen) -> Seen:
     """What was seen before, and these last steps."""
     dead = recent[-1].get("rltf/group/dead_share")
     formats = [now[FORMAT] for now in recent[-BEST:] if FORMAT in now]
@@ -363,19 +369,19 @@ def log_changes(
         watch: has seen the steps before.
         step: its number.
         metrics: of the step.
-        judge_failures: tells the last failure of each judge; asked only where a line says it.
+        judge_failures: the last failure of each judge; called only where a line holds it.
     """
     for rule, at, fires in watch.look(step, metrics):
         if fires:
-            last = judge_failures() if rule.asks_judge else ""
+            last = judge_failures() if rule.when is judge_down else ""
             logger.warning(
                 "warning at step %d: %s for %d steps; %s%s",
                 at,
-                rule.name,
+                rule.key,
                 rule.steps,
-                rule.advice,
+                rule.fix,
                 f". Last failure: {last}" if last else "",
             )
         else:
-            logger.warning("recovered at step %d: %s", at, rule.name)
+            logger.warning("recovered at step %d: %s", at, rule.key)
     return {METRIC: float(len(watch.firing))}

@@ -85,7 +85,7 @@ class TurnFacts:
 
 
 def turn_facts(turns: Sequence[Record]) -> list[TurnFacts]:
-    """Of each turn of an episode's record."""
+    """The facts of each turn of an episode's record."""
     facts: list[TurnFacts] = []
     answers = [answer(turn) for turn in turns]
     earlier: list[frozenset[str]] = []
@@ -159,7 +159,7 @@ class EpisodeTable:
 
     @classmethod
     def of(cls, records: Sequence[Record]) -> EpisodeTable:
-        """Of an episode log's episodes."""
+        """The table of an episode log's episodes."""
         turns = [turn_facts(record["turns"]) for record in records]
         facts = list(chain.from_iterable(turns))
         return cls(
@@ -200,14 +200,14 @@ class EpisodeTable:
         }
 
     def friction(self) -> Cases:
-        """Of the episodes that began wrong and went on: wrong at the end."""
+        """The episodes that began wrong and have a revision: wrong at the end."""
         first, last = self._at(0), self._ends
         began_wrong = self._graded[first] & ~self._right[first]
         counts = self._graded[last] & began_wrong & (self.depth[last] > 0)
         return self._of_episodes(~self._right[last], counts)
 
     def share_of_episodes(self, turns: Bools) -> float:
-        """Of all episodes: those that have one of these turns ([T])."""
+        """Share of all episodes that have one of these turns ([T])."""
         return len(np.unique(self.episode[turns])) / len(self.horizon)
 
     def graders(self) -> dict[str, Cases]:
@@ -258,7 +258,7 @@ class EpisodeTable:
 
     @cached_property
     def num_turns(self) -> int:
-        """Of the longest line."""
+        """Turns of the longest line."""
         return int(self.depth.max(initial=-1)) + 1
 
     @cached_property

@@ -31,9 +31,11 @@ def write_rows(
     append(folder / f"{step:08d}.rows.trainer.jsonl", episodes)
 
 
-def read_rows(folder: Path, step: int | None = None) -> dict[tuple[str, int], Rows]:
+def read_rows(
+    folder: Path, step: int | None = None, *, growing: bool = False
+) -> dict[tuple[str, int], Rows]:
     """(uid, episode) -> its rows; `step`: those of one step."""
-    records = read_files(log_files(folder, ("rows",), step))
+    records = read_files(log_files(folder, ("rows",), step), growing=growing)
     return {(record["uid"], record["session_id"]): record["rows"] for record in records}
 
 

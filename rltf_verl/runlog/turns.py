@@ -96,7 +96,8 @@ def unsolved(turns: Sequence[Record]) -> bool:
 
 def leaked(turns: Sequence[Record]) -> bool:
     """The leak guard found something, whatever became of the text."""
-    return any(bool(text.get("leak")) for turn in turns for text in _texts(turn))
+    texts = (turn.get(kind) for turn in turns for kind in ("feedback", "withheld"))
+    return any(bool(text.get("leak")) for text in texts if text)
 
 
 def withheld(turns: Sequence[Record]) -> bool:
@@ -123,10 +124,6 @@ def failed(turns: Sequence[Record]) -> bool:
 def not_graded(turns: Sequence[Record]) -> bool:
     """A grader was out of reach."""
     return not all(map(graded, turns))
-
-
-def _texts(turn: Record) -> list[Record]:
-    return [text for text in (turn["feedback"], turn.get("withheld")) if text]
 
 
 def verdicts(turns: Sequence[Record]) -> str:

@@ -112,7 +112,7 @@ def episode_trouble(record: Mapping[str, Any]) -> str | None:
 
 
 def rows_trouble(record: Mapping[str, Any]) -> str | None:
-    """The same of a line about what an episode was trained on."""
+    """What is wrong with a line of training rows; None if it can be read."""
     return next(_rows(record), None)
 
 
@@ -160,7 +160,7 @@ def _rows(record: Mapping[str, Any]) -> Iterator[str]:
 def _faults(
     where: str, of: Mapping[str, Any], fields: Fields, too: Fields | None = None
 ) -> Iterator[str]:
-    """Of an object's fields; `too`: those that older versions do not have."""
+    """Faults of an object's fields; `too`: fields that older versions do not have."""
     for name in fields:
         if name not in of:
             yield f"{where}{name} is missing"

@@ -12,7 +12,7 @@ from itertools import islice
 
 from rltf_verl.envs.base import LEVELS, Env, GradesAsync
 from rltf_verl.feedback.guard.find import find_leaks
-from rltf_verl.types import Grade, Problem
+from rltf_verl.types import Problem
 
 NUM_PROBLEMS, NUM_HOSTILE = 50, 1000
 NONSENSE = (
@@ -156,16 +156,13 @@ def _constants(env: Env, problems: Sequence[Problem]) -> Iterator[str]:
     common = Counter(problem.reference for problem in problems).most_common(3)
     for answer in dict.fromkeys([*(reference for reference, _ in common), *GUESSES]):
         grades = [env.grade(problem, wrap(answer)) for problem in problems]
-        score = sum(_score(grade) for grade in grades) / len(grades)
+        scores = (float(g.correct) if g.score is None else g.score for g in grades)
+        score = sum(scores) / len(grades)
         if score > MOST_CONSTANT:
             yield (
                 f"{wrap(answer)[:60]!r} scores {score:.2f} on average of {len(problems)} problems:"
                 " a policy may learn it and nothing else"
             )
-
-
-def _score(grade: Grade) -> float:
-    return float(grade.correct) if grade.score is None else grade.score
 
 
 def wrapping_of(env: Env, problem: Problem) -> Callable[[str], str]:
@@ -212,7 +209,7 @@ def _hostile(env: Env, problems: Sequence[Problem], seed: int, num: int) -> Iter
 
 
 def _reread(problem: Problem) -> Problem:
-    """As a dataset gives it back."""
+    """The problem as a dataset gives it back."""
     return replace(problem, data=json.loads(json.dumps(dict(problem.data))))
 
 

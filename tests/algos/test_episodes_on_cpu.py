@@ -61,21 +61,6 @@ def test_above_a_late_branch_turns_are_compared_across_the_group():
     ]
 
 
-def test_labels_of_different_groups_and_branches_never_meet():
-    where = cohorts(
-        EpisodeBatch(
-            *(
-                torch.cat([getattr(TREES, f)] * 2)
-                for f in ("rewards", "correct", "valid", "parent")
-            ),
-            group=torch.tensor([0, 0, 0, 1, 1, 1]),
-        )
-    )
-    first, second = (where.label[:3][TREES.valid], where.label[3:][TREES.valid])
-    assert not set(first.tolist()) & set(second.tolist())
-    assert int(where.label.max()) < where.num_labels
-
-
 def test_correct_is_read_from_the_reward_unless_it_is_given():
     assert HAND.correct.tolist() == (REWARDS > 0.5).tolist()
     assert not in_line(REWARDS, VALID, GROUP, torch.zeros_like(VALID)).correct.any()

@@ -36,8 +36,8 @@ def test_a_magnitude_never_turns_an_advantage_round_whatever_the_gap():
     gap = torch.tensor([-1e4, -3.0, 0.0, 3.0, 1e4])
     for sign in (-1.0, 1.0):
         advantage = torch.full_like(gap, sign)
-        told = Evidence(gap, advantage, gap > 0, torch.full_like(gap, 0.5))
-        factor, _ = GATES["magnitude"][0](told, 0.5)
+        evidence = Evidence(gap, advantage, gap > 0, torch.full_like(gap, 0.5))
+        factor, _ = GATES["magnitude"][0](evidence, 0.5)
         assert ((factor >= 0.5) & (factor <= 1.5)).all()
         assert (factor.diff() * sign >= 0).all()
 

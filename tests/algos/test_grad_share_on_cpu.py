@@ -39,11 +39,11 @@ def settings(distill=0.25, imitate=None, weight=0.1, **attempt):
     )
 
 
-def shared(packed, config, step=0, num_steps=1, trust=None):
-    now = (step, num_steps)
-    return shared_targets(
-        packed, config, objective_weights(config, *now), objective_shares(config, *now), trust=trust
-    )
+def shared(config, step=0, num_steps=1, trust=None, packed=None):
+    """The batch, its targets, and the coefficients in them."""
+    now, packed = (step, num_steps), batch(config) if packed is None else packed
+    weights, shares = objective_weights(config, *now), objective_shares(config, *now)
+    return packed, *shared_targets(packed, config, weights, shares, trust=trust)
 
 
 def share(packed, targets, config, name, trust=None):
@@ -56,8 +56,7 @@ def test_one_share_by_hand():
     P_distill.
     """
     config = settings()
-    packed = batch(config)
-    targets, weights = shared(packed, config)
+    packed, targets, weights = shared(config)
     assert weights["distill"] == pytest.approx(
         (ATTEMPTS + 0.1 * IMITATED) / 3 / DISTILLED, rel=1e-5
     )
@@ -69,8 +68,7 @@ def test_one_share_by_hand():
 
 def test_two_shares_by_hand():
     config = settings(0.25, 0.5)
-    packed = batch(config)
-    targets, weights = shared(packed, config)
+    packed, targets, weights = shared(config)
     assert weights["distill"] == pytest.approx(ATTEMPTS / DISTILLED, rel=1e-5)
     assert weights["imitate"] == pytest.approx(2 * ATTEMPTS / IMITATED, rel=1e-5)
     assert share(packed, targets, config, "imitate") == pytest.approx(0.5, abs=1e-6)
@@ -116,8 +114,8 @@ def test_where_attempts_have_no_gradient_the_weight_itself_is_used():
     else.
     """
     config = RLTFConfig(distill=DistillConfig(weight=0.3, grad_share=0.25))
-    packed = batch(config, group=list(range(6)))
-    targets, weights = shared(packed, config)
+    alone = batch(config, group=list(range(6)))
+    packed, targets, weights = shared(config, packed=alone)
     assert weights["distill"] == 0.3
     assert torch.equal(targets.advantages, compute_targets(packed, config, weights).advantages)
 
@@ -127,8 +125,7 @@ def test_a_role_without_a_gradient_takes_no_share_from_the_others():
     config = settings(0.25, 0.5)
     packed = batch(config)
     wrong = replace(packed.episodes, correct=torch.zeros_like(packed.episodes.correct))
-    packed = replace(packed, episodes=wrong)
-    targets, weights = shared(packed, config)
+    packed, targets, weights = shared(config, packed=replace(packed, episodes=wrong))
     assert weights["imitate"] == 0.1
     assert share(packed, targets, config, "distill") == pytest.approx(0.25, abs=1e-6)
 
@@ -136,9 +133,8 @@ def test_a_role_without_a_gradient_takes_no_share_from_the_others():
 def test_a_share_ramps_on_the_objectives_schedule():
     distill = DistillConfig(weight=0.1, grad_share=(0.0, 0.4), start_step=2, ramp_steps=7)
     config = RLTFConfig(distill=distill)
-    packed = batch(config)
     for step, expected in ((0, 0.0), (1, 0.0), (2, 0.0), (4, 0.2), (6, 0.4), (50, 0.4)):
-        targets, _ = shared(packed, config, step, 100)
+        packed, targets, _ = shared(config, step, 100)
         assert share(packed, targets, config, "distill") == pytest.approx(expected, abs=1e-6)
 
 
@@ -146,7 +142,7 @@ def test_weights_of_rollout_correction_are_part_of_the_pull():
     config = settings()
     packed = batch(config)
     trust = torch.where(packed.tokens(Role.ATTEMPT), 0.5, 1.0)
-    targets, weights = shared(packed, config, trust=trust)
+    _, targets, weights = shared(config, trust=trust, packed=packed)
     assert weights["distill"] == pytest.approx(
         (ATTEMPTS / 2 + 0.1 * IMITATED) / 3 / DISTILLED, rel=1e-5
     )
@@ -155,7 +151,6 @@ def test_weights_of_rollout_correction_are_part_of_the_pull():
 
 def test_without_a_share_nothing_changes():
     config = settings(None)
-    packed = batch(config)
-    targets, weights = shared(packed, config)
+    packed, targets, weights = shared(config)
     assert weights == objective_weights(config, 0, 1)
     assert torch.equal(targets.advantages, compute_targets(packed, config, weights).advantages)

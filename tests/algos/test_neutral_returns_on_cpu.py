@@ -216,6 +216,21 @@ def known(num: int) -> torch.Tensor:
     )
 
 
+def first_turns(player, num, estimator):
+    """What an estimator climbs with the first turn's part of the policy."""
+    config = RLTFConfig(gamma=GAMMA, attempt=AttemptConfig(estimator=estimator))
+    gradients = expected_gradients(player, num, config)[Role.ATTEMPT] / num
+    return player.only(gradients, "answer", 0)
+
+
+def parts_of(whole):
+    """∇ of the two parts of J = E[r_1] + γ E[R_2], without failures."""
+    first, both = (
+        whole.only(whole.gradient(whole.objective(0, g)), "answer", 0) for g in (0.0, 1.0)
+    )
+    return first, GAMMA * (both - first)
+
+
 @pytest.mark.parametrize("estimator", ["none", *BY_COHORT, "first_turn"])
 @pytest.mark.parametrize(("game", "num"), EVERYBODY_GOES_ON)
 def test_the_first_turn_climbs_both_parts_of_its_return_the_second_more_slowly(
@@ -228,16 +243,11 @@ def test_the_first_turn_climbs_both_parts_of_its_return_the_second_more_slowly(
     the mean that makes up for the others holds the own continuation too, m being the episodes that
     go on. The *direction* of each part is that of the game without failures.
     """
-    player, whole = Player(game), Player(replace(game, drop=0.0))
-    config = RLTFConfig(gamma=GAMMA, attempt=AttemptConfig(estimator=estimator))
-    ours = player.only(expected_gradients(player, num, config)[Role.ATTEMPT] / num, "answer", 0)
-    first, later = (
-        whole.only(whole.gradient(whole.objective(0, g)), "answer", 0) for g in (0.0, 1.0)
-    )
-    later = GAMMA * (later - first)
+    first, later = parts_of(Player(replace(game, drop=0.0)))
     own = 1 - 1 / num if estimator in ("group_mean", "first_turn") else 1.0
     m = torch.arange(num).double()
     shrink = 1.0 if estimator == "none" else (known(num) * m / (m + 1)).sum().item() / (1 - 1 / num)
+    ours = first_turns(Player(game), num, estimator)
     check(ours, own * (first + (1 - DROP) * shrink * later))
 
 
@@ -250,18 +260,13 @@ def test_who_stops_early_because_it_is_right_is_not_made_to_look_better(num):
     """
     game = Game(early_stop=True, drop=DROP)
     player, whole = Player(game), Player(replace(game, drop=0.0))
-    config = RLTFConfig(gamma=GAMMA, attempt=AttemptConfig(estimator="ragged"))
-    ours = player.only(expected_gradients(player, num, config)[Role.ATTEMPT] / num, "answer", 0)
-    first, later = (
-        whole.only(whole.gradient(whole.objective(0, g)), "answer", 0) for g in (0.0, 1.0)
-    )
+    first, later = parts_of(whole)
     nobody = (1 - whole.reach(1) * (1 - DROP)) ** (num - 1)
-    naive = first + (1 - DROP) * GAMMA * (later - first)
-    exact = first + (1 - DROP * nobody) * GAMMA * (later - first)
-    plain = RLTFConfig(gamma=GAMMA, attempt=AttemptConfig(estimator="none"))
-    check(
-        player.only(expected_gradients(player, num, plain)[Role.ATTEMPT] / num, "answer", 0), exact
+    check(first_turns(player, num, "none"), first + (1 - DROP * nobody) * later)
+    ours, truth, naive = (
+        first_turns(player, num, "ragged"),
+        first + later,
+        first + (1 - DROP) * later,
     )
-    truth = first + GAMMA * (later - first)
     assert (ours * truth).sum() > 0
     assert (ours - truth).abs().max() < (naive - truth).abs().max()

@@ -180,8 +180,8 @@ def test_the_order_of_rows_does_not_matter(order):
     a, b = targets_of(plain, config()), targets_of(shuffled, config())
     for name in ("advantages", "floor_masked"):
         expected = plain.by_row(getattr(a, name))
-        found = shuffled.by_row(getattr(b, name))
-        for own, i in zip(found, order, strict=True):
+        rows = shuffled.by_row(getattr(b, name))
+        for own, i in zip(rows, order, strict=True):
             torch.testing.assert_close(own, expected[i], atol=1e-6, rtol=0)
 
 

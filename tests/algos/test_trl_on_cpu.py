@@ -24,7 +24,7 @@ STUDENT, TEACHER, OLD = (
 IDS = torch.tensor(TRL["ids"])
 
 
-def said(logits: torch.Tensor) -> torch.Tensor:
+def log_probs_of(logits: torch.Tensor) -> torch.Tensor:
     return logits.log_softmax(-1).gather(-1, IDS[:, None])[:, 0]
 
 
@@ -47,7 +47,9 @@ def test_each_divergence_is_trls(mode: str, top_k: int, divergence: str) -> None
 def test_the_clipped_gradient_of_the_tokens_said_is_trls() -> None:
     """Values differ by a factor that is a constant for the gradient."""
     logits = STUDENT.clone().requires_grad_()
-    loss = sampled_token(said(logits), said(TEACHER)) * clipped_ratio(said(logits), OLD, 2.0)
+    loss = sampled_token(log_probs_of(logits), log_probs_of(TEACHER)) * clipped_ratio(
+        log_probs_of(logits), OLD, 2.0
+    )
     (gradient,) = torch.autograd.grad(loss.sum(), logits)
     theirs = torch.tensor(TRL["sampled_token, gradient in the student's logits"]).double()
     assert theirs.abs().max() > 0.1

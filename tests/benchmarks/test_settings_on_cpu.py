@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from benchmarks.peers.arms import ARMS, verl_overrides
+from benchmarks.peers.problems import Files
 from benchmarks.soak import Soak
 from rltf_verl.adapters.startup.checks import check_config
 from tests.e2e import runs
@@ -28,6 +30,16 @@ def soak() -> list[Words]:
     return [["--config-name=rltf", *runs.words({}, words), *words]]
 
 
+def peers() -> list[Words]:
+    files = Files(*map(Path, ("train.parquet", "test.parquet")))
+    return [
+        verl_overrides(model, arm, files, steps=8, every=4, seed=3)
+        for model, arms in ARMS.items()
+        for key, arm in arms.items()
+        if not (arm.trl or key.startswith("verl"))
+    ]
+
+
 def demo() -> list[Words]:
     module = _module("recipes/demo/run_demo")
     return [
@@ -41,9 +53,9 @@ def notebook() -> list[Words]:
     (cell,) = [c for c in cells if any("words.txt <<END" in line for line in c["source"])]
     text = "".join(cell["source"]).replace("$POLICY", str(runs.POLICY)).replace("$PWD", "o")
     words = text.partition("<<END\n")[2].partition("\nEND")[0].splitlines()
-    told = "".join(chain.from_iterable(c["source"] for c in cells))
+    sources = "".join(chain.from_iterable(c["source"] for c in cells))
     own = {"rltf_grpo": [], "rltf_sd": ["rltf.distill.weight=1.0"]}
-    assert all(" ".join([f"--config-name={name}", *more]) in told for name, more in own.items())
+    assert all(" ".join([f"--config-name={name}", *more]) in sources for name, more in own.items())
     return [[f"--config-name={name}", *words, *more] for name, more in own.items()]
 
 
@@ -59,7 +71,7 @@ def _module(path: str) -> Any:
     [
         demo,
         notebook,
-        pytest.param(soak, marks=pytest.mark.nightly),
+        *(pytest.param(words, marks=pytest.mark.nightly) for words in (soak, peers)),
     ],
 )
 def test_its_settings_pass_the_checks(commands: Callable[[], list[Words]]) -> None:

@@ -6,15 +6,10 @@ import re
 
 import pytest
 
-from rltf_verl.config import ConfigError, RLTFConfig
+from rltf_verl.config import ConfigError
 from rltf_verl.config.rules import unread
 from rltf_verl.objectives import warnings_of
-
-MINIMAL = {"env": {"name": "binary_matrix"}, "feedback": {"provider": "verifier"}}
-
-
-def read(**block):
-    return RLTFConfig.from_mapping({**MINIMAL, **block})
+from tests.config.test_reading_on_cpu import read
 
 
 @pytest.mark.parametrize(
@@ -266,16 +261,7 @@ def read(**block):
             {"distill": {"log_prob_floor": 5.0}},
             "rltf.distill.log_prob_floor=5.0: must be at most 0 (a log-probability)",
         ),
-    ],
-)
-def test_a_value_that_cannot_work_names_key_value_and_fix(block, message):
-    with pytest.raises(ConfigError, match=re.escape(message)):
-        read(**block)
-
-
-@pytest.mark.parametrize(
-    ("block", "message"),
-    [
+        # values of another kind
         ({"gamma": "high"}, "rltf.gamma='high': must be a number"),
         ({"gamma": None}, "rltf.gamma=None: must be a number"),
         ({"gamma": True}, "rltf.gamma=True: must be a number"),
@@ -331,7 +317,7 @@ def test_a_value_that_cannot_work_names_key_value_and_fix(block, message):
         ({"episode": 2}, "rltf.episode=2: is a block of keys, not a value"),
     ],
 )
-def test_a_value_of_another_kind_says_what_it_must_be(block, message):
+def test_a_value_that_cannot_work_names_key_value_and_fix(block, message):
     with pytest.raises(ConfigError, match=re.escape(message)):
         read(**block)
 

@@ -110,8 +110,13 @@ def test_every_row_is_looked_at(files: tuple[Path, Path], change, message: str) 
     path = rewrite(files[0], change)
     assert [message in error for error in check_files([path]).errors] == [True]
     result = rltf("data", "check", path)
-    assert result.exit_code == 1
-    assert "fix: " in result.stdout
+    assert (result.exit_code, "fix: " in result.stdout) == (1, True)
+
+
+def test_many_bad_rows_are_counted(files: tuple[Path, Path]) -> None:
+    path = rewrite(files[0], lambda rows: [row.update(agent_name=None) for row in rows])
+    errors = check_files([path]).errors
+    assert (len(errors), errors[-1].endswith("25 more bad rows")) == (6, True)
 
 
 @pytest.mark.parametrize(
@@ -133,21 +138,20 @@ def test_values_that_pandas_makes_are_named(tmp_path: Path, key, column, values)
         assert f"row 1: {column}.{key} is" in error
 
 
-def test_a_question_with_two_answers_is_noted(tmp_path: Path) -> None:
+def test_a_question_with_two_answers_is_noted_and_a_role_that_is_null_shown(tmp_path: Path) -> None:
     rows = [
         {**VERLS, "extra_info": {"index": i}, "reward_model": {"ground_truth": answer}}
         for i, answer in enumerate(("2", "3", "2"))
     ]
-    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "x.parquet")
-    result = rltf("data", "check", tmp_path / "x.parquet")
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    result = rltf("data", "check", path)
     assert "1 question with more than one reference answer, e.g. '1 + 1?'" in result.stdout
     assert "all rows are fine" not in result.stdout
-
-
-def test_a_role_that_is_null_is_shown(tmp_path: Path) -> None:
-    row = {**VERLS, "prompt": [{"role": None, "content": "1 + 1?"}]}
-    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "x.parquet")
-    assert "1 + 1?" in rltf("data", "show", tmp_path / "x.parquet").stdout
+    pq.write_table(
+        pa.Table.from_pylist([{**VERLS, "prompt": [{"role": None, "content": "1 + 1?"}]}]), path
+    )
+    assert "1 + 1?" in rltf("data", "show", path).stdout
 
 
 def test_a_file_in_verls_form_is_checked_as_its_reward_function_takes_it(
@@ -193,16 +197,6 @@ def test_files_that_share_a_question_are_told_as_a_plan_does_it(tmp_path: Path) 
     line = f"{one} and {other} share 1 question: what is tested was trained on"
     assert check_files([one, other]).overlaps == [line]
     assert shared_questions([str(one)], [str(one), str(other)]) == [line]
-
-
-def test_many_bad_rows_are_counted(files: tuple[Path, Path]) -> None:
-    def change(rows: list) -> None:
-        for row in rows:
-            row["agent_name"] = None
-
-    errors = check_files([rewrite(files[0], change)]).errors
-    assert len(errors) == 6
-    assert errors[-1].endswith("25 more bad rows")
 
 
 def test_rows_that_were_changed_later_are_noticed(files: tuple[Path, Path]) -> None:
@@ -267,31 +261,6 @@ def test_show(files: tuple[Path, Path]) -> None:
     assert result.stdout.count("reference") == 2
     assert read_provenance(files[1])["command"] in result.stdout
     assert "incorrect" not in result.stdout
-
-
-def test_show_what_the_environment_says(files: tuple[Path, Path]) -> None:
-    result = rltf("data", "show", files[1], "-n", 1, "--env-feedback", "--attempt", "\\boxed{0 0}")
-    assert result.exit_code == 0, result.stderr
-    for level in ("verdict", "location", "hint", "full"):
-        assert f"\n{level} " in result.stdout
-
-
-def test_wrap_on_the_command_line(tmp_path: Path) -> None:
-    row = {
-        "data_source": "mine",
-        "prompt": [{"role": "user", "content": "1+1?"}],
-        "ability": "math",
-        "reward_model": {"style": "rule", "ground_truth": "2"},
-    }
-    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "a.parquet")
-    result = rltf(
-        "data", "wrap", tmp_path / "a.parquet", "--env", "math", "--out", tmp_path / "b.parquet"
-    )
-    assert result.exit_code == 0, result.stderr
-    assert rltf("data", "check", tmp_path / "b.parquet").exit_code == 0
-    assert (
-        "The answer is 2." in rltf("data", "show", tmp_path / "b.parquet", "--env-feedback").stdout
-    )
 
 
 TEXT = [{"role": "user", "content": "1+1?"}]

@@ -119,36 +119,25 @@ def test_the_template_is_that_of_an_appended_run_or_a_file(log: Path, tmp_path: 
     assert "--revise='dialog'" in result.stderr
 
 
-FORMS = [
-    ("answers", 2, "messages"),
-    ("preferences", 3, "chosen"),
-    ("turns", 19, "feedback"),
-    ("dialogues", 6, "messages"),
-]
-
-
-@pytest.mark.parametrize(("form", "num", "column"), FORMS)
-def test_the_command(log: Path, tmp_path: Path, form: str, num: int, column: str) -> None:
-    out = tmp_path / "out.parquet"
-    told = rltf("log", "export", log, "--out", out, "--as", form)
-    assert told.exit_code == 0, told.output
-    assert f"{num} {form}: " in told.stdout
-    table = pq.read_table(out)
-    assert (table.num_rows, column in table.column_names) == (num, True)
-
-
 @pytest.mark.parametrize(
-    ("form", "num"), [("answers", 1), ("preferences", 1), ("turns", 2), ("dialogues", 1)]
+    ("form", "num", "num_val", "column"),
+    [
+        ("answers", 2, 1, "messages"),
+        ("preferences", 3, 1, "chosen"),
+        ("turns", 19, 2, "feedback"),
+        ("dialogues", 6, 1, "messages"),
+    ],
 )
-def test_episodes_of_validation_when_asked_for(
-    log: Path, tmp_path: Path, form: str, num: int
+def test_the_command(
+    log: Path, tmp_path: Path, form: str, num: int, num_val: int, column: str
 ) -> None:
     out = tmp_path / "out.parquet"
-    told = rltf("log", "export", log, "--out", out, "--as", form, "--split", "val")
-    assert told.exit_code == 0, told.output
-    table = pq.read_table(out)
-    assert table.num_rows == num
-    assert b'"split": "val"' in table.schema.metadata[b"rltf"]
+    for rows, words in ((num, ()), (num_val, ("--split", "val"))):
+        result = rltf("log", "export", log, "--out", out, "--as", form, *words)
+        assert result.exit_code == 0, result.output
+        assert f"{rows} {form}: " in result.stdout
+        table = pq.read_table(out)
+        assert (table.num_rows, column in table.column_names) == (rows, True)
 
 
 def test_nothing_to_write_is_one_line(tmp_path: Path) -> None:

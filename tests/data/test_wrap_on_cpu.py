@@ -73,31 +73,33 @@ def test_the_environment_grades_wrapped_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "extra", [None, {}, {"split": "train"}, {"index": "9a9b-6eb4"}, {"index": 7, "env": None}]
+    ("given", "indices"),
+    [
+        ([None] * 3, [0, 1, 2]),
+        ([{}] * 3, [0, 1, 2]),
+        ([{"split": "train"}] * 3, [0, 1, 2]),
+        ([{"index": i, "env": None} for i in (7, 7, 8)], [7, 7, 8]),
+        ([{"index": f"9a9b-{i}"} for i in (1, 1, 2)], None),
+    ],
 )
-def test_an_index_is_added_where_there_is_none(extra: dict | None, tmp_path: Path) -> None:
-    rows = [{**gsm8k(i), "extra_info": None if extra is None else dict(extra)} for i in range(3)]
-    if extra == {}:
-        for row in rows:
-            del row["extra_info"]
-    given = (extra or {}).get("index")
-    indices = (
-        [given, given, f"{given}-2" if isinstance(given, str) else given + 1]
-        if given is not None
-        else []
-    )
-    for row, index in zip(rows, indices, strict=False):
-        row["extra_info"]["index"] = index
+def test_an_index_is_added_where_there_is_none(
+    given: list[dict | None], indices: list[int] | None, tmp_path: Path
+) -> None:
+    rows = [{**gsm8k(i), "extra_info": extra} for i, extra in enumerate(given)]
+    if given[0] == {}:
+        rows = [{key: value for key, value in row.items() if key != "extra_info"} for row in rows]
     out = tmp_path / "out.parquet"
     wrap_parquet(write(tmp_path / "x.parquet", rows), "math", out)
     wrapped = pq.read_table(out).to_pylist()
     problems = [problem_from_row(row["extra_info"], row["reward_model"]) for row in wrapped]
-    if given is None:
-        assert [p.index for p in problems] == [0, 1, 2]
+    if indices is None:
+        assert [row["extra_info"] | extra for row, extra in zip(wrapped, given, strict=True)] == [
+            row["extra_info"] for row in wrapped
+        ]
+        assert all(problem.index >= 0 for problem in problems)
     else:
-        assert [row["extra_info"]["index"] for row in wrapped] == indices
-        assert all(p.index >= 0 for p in problems)
-    assert [p.reference for p in problems] == ["1", "2", "3"]
+        assert [problem.index for problem in problems] == indices
+    assert [problem.reference for problem in problems] == ["1", "2", "3"]
 
 
 def test_what_datasets_wrote_of_a_column_stays(tmp_path: Path) -> None:
@@ -137,22 +139,25 @@ def test_refusals(change: dict, message: str, tmp_path: Path) -> None:
     assert not (tmp_path / "out.parquet").exists()
 
 
-def test_files_and_environments_that_cannot_be_used(tmp_path: Path) -> None:
-    source = write(tmp_path / "x.parquet", [gsm8k(0)])
-    with pytest.raises(
-        ValueError, match=r"--env binary_matrix: it has no method data_of, .*give a class of yours"
-    ):
-        wrap_parquet(source, "binary_matrix", tmp_path / "out.parquet")
-    with pytest.raises(ValueError, match=r"nowhere\.parquet: no such file, seen from"):
-        wrap_parquet(tmp_path / "nowhere.parquet", "math", tmp_path / "out.parquet")
-    with pytest.raises(ValueError, match="is the source itself"):
-        wrap_parquet(source, "math", source)
-    (tmp_path / "y.parquet").write_text("no parquet")
-    with pytest.raises(ValueError, match="is not a parquet file"):
-        wrap_parquet(tmp_path / "y.parquet", "math", tmp_path / "out.parquet")
-    pq.write_table(pa.Table.from_pylist([{"question": "?"}]), tmp_path / "z.parquet")
-    with pytest.raises(ValueError, match="has no column data_source, prompt, reward_model"):
-        wrap_parquet(tmp_path / "z.parquet", "math", tmp_path / "out.parquet")
+@pytest.mark.parametrize(
+    ("source", "env", "message"),
+    [
+        ("x", "binary_matrix", "--env binary_matrix: it has no method data_of, .*a class of yours"),
+        ("nowhere", "math", r"nowhere\.parquet: no such file, seen from"),
+        ("text", "math", "is not a parquet file"),
+        ("out", "math", "is the source itself"),
+        ("question", "math", "has no column data_source, prompt, reward_model"),
+    ],
+)
+def test_files_and_environments_that_cannot_be_used(
+    tmp_path: Path, source: str, env: str, message: str
+) -> None:
+    write(tmp_path / "x.parquet", [gsm8k(0)])
+    write(tmp_path / "out.parquet", [gsm8k(0)])
+    write(tmp_path / "question.parquet", [{"question": "?"}])
+    (tmp_path / "text.parquet").write_text("no parquet")
+    with pytest.raises(ValueError, match=message):
+        wrap_parquet(tmp_path / f"{source}.parquet", env, tmp_path / "out.parquet")
 
 
 @pytest.mark.parametrize("name", ["train.json", "train.jsonl"])

@@ -40,7 +40,7 @@ def test_the_readme_names_every_experiment() -> None:
     assert set(listed) == EXPERIMENTS
 
 
-@pytest.mark.parametrize("page", ["paper_index.md", "migration.md"])
+@pytest.mark.parametrize("page", ["paper_index.md", "coming_from.md"])
 def test_keys_and_groups_exist(page: str) -> None:
     text = (DOCS / page).read_text("utf-8")
     for key in set(KEY.findall(text)) - OF_OTHER_GROUPS:

@@ -13,8 +13,8 @@ from tests.support.configs import composed
 
 TEXT = (Path(__file__).parents[2] / "docs" / "scale.md").read_text("utf-8")
 COMMANDS = [
-    " ".join(found.replace("\\\n", " ").split())
-    for found in re.findall(r"```bash\n(.*?)```", TEXT, re.DOTALL)
+    " ".join(command.replace("\\\n", " ").split())
+    for command in re.findall(r"```bash\n(.*?)```", TEXT, re.DOTALL)
 ]
 
 
@@ -29,9 +29,3 @@ def config_of(command: str):
 def test_a_command_of_the_page(command: str) -> None:
     rltf = check_config(config_of(command))
     assert rltf.distill.enabled
-
-
-def test_logit_distillation_says_why_it_needs_another_engine() -> None:
-    megatron = next(command for command in COMMANDS if "megatron" in command)
-    with pytest.raises(ValueError, match=r"strategy=megatron: .* set it to fsdp or fsdp2"):
-        check_config(config_of(megatron + " rltf/method=teacher/sd_logit"))

@@ -1,11 +1,15 @@
 """Loaded into every process of a test run through VERL_USE_EXTERNAL_MODULES, as a user's own
 extension would be.
 
-Adds a trainer that saves each batch, with a teacher's columns, as the loss will see it, and a
-feedback provider that often has none, so that episodes are ragged.
+Adds each trainer once more, saving batches as the loss will see them; a feedback provider that
+often has none, so that episodes are ragged; and a rollout as slow as it must be.
+
+`trainer.v1.trainer_mode=rltf_recorded_<mode of verl>` writes all rows of a step to
+RLTF_RECORD_DIR/<step>.pt, and those of each update to <step>.<update>.pt.
 """
 
 import os
+import time
 from pathlib import Path
 
 import wrapt
@@ -24,8 +28,8 @@ COLUMNS = (
     "rm_scores",
     "advantages",
     "old_log_probs",
+    "rltf_sampler_log_probs",
 )
-SAMPLER = "rltf_sampler_log_probs"
 TEACHER = (
     "rltf_teachers",
     *(f"rltf_teacher_{name}" for name in ("ids", "log_probs", "places", "said", "weights")),
@@ -50,33 +54,59 @@ class FlakyVerifier(VerifierProvider):
 feedback._PROVIDERS["flaky"] = f"{__name__}:FlakyVerifier"
 
 
-@wrapt.when_imported("verl.trainer.ppo.v1")
-def _register(v1) -> None:
+def save(batch, name: object) -> None:
     import torch
     import transfer_queue as tq
 
-    from rltf_verl.adapters.training.trainer import RLTFTrainerSync
+    names = [*COLUMNS, *(TEACHER if "rltf_logit_weight" in batch.extra_info else ())]
+    data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=names)
+    record = {
+        "keys": list(batch.keys),
+        "tags": list(batch.tags),
+        "rows": [{c: data[c][i].clone() for c in names if c in data} for i in range(len(batch))],
+        "settings": {k: v for k, v in batch.extra_info.items() if k.startswith("rltf_")},
+    }
+    folder = Path(os.environ["RLTF_RECORD_DIR"])
+    folder.mkdir(parents=True, exist_ok=True)
+    torch.save(record, folder / f"{name}.pt")
 
-    @v1.register_trainer("rltf_recorded")
-    class RecordedTrainer(RLTFTrainerSync):
-        def _compute_advantage(self, batch, metrics):
-            batch = super()._compute_advantage(batch, metrics)
-            names = [*COLUMNS, SAMPLER]
-            if "rltf_logit_weight" in batch.extra_info:
-                names += TEACHER
-            data = tq.kv_batch_get(
-                keys=batch.keys, partition_id=batch.partition_id, select_fields=names
-            )
-            names = [name for name in names if name in data]
-            record = {
-                "keys": list(batch.keys),
-                "padding": [bool(t.get("is_padding")) for t in batch.tags],
-                "rows": [
-                    {name: data[name][i].clone() for name in names} for i in range(len(batch))
-                ],
-                "settings": {k: v for k, v in batch.extra_info.items() if k.startswith("rltf_")},
-            }
-            folder = Path(os.environ["RLTF_RECORD_DIR"])
-            folder.mkdir(parents=True, exist_ok=True)
-            torch.save(record, folder / f"{self.global_steps}.pt")
-            return batch
+
+class Recorded:
+    """Mixin of a trainer."""
+
+    def _compute_advantage(self, batch, metrics):
+        batch = super()._compute_advantage(batch, metrics)
+        save(batch, self.global_steps)
+        return batch
+
+    def _update_actor(self, batch, metrics):
+        save(batch, f"{self.global_steps}.{self.local_trigger_step}")
+        return super()._update_actor(batch, metrics)
+
+
+@wrapt.when_imported("verl.trainer.ppo.v1")
+def _register(v1) -> None:
+    from rltf_verl.adapters.training import trainer
+
+    for base in (
+        trainer.RLTFTrainerSync,
+        trainer.RLTFTrainerColocateAsync,
+        trainer.RLTFTrainerSeparateAsync,
+    ):
+        v1.register_trainer(f"rltf_recorded_{base.verl_mode}")(
+            type(f"Recorded{base.__name__}", (Recorded, base), {})
+        )
+
+
+@wrapt.when_imported("rltf_verl.adapters.cpu.rollout.generation")
+def _slow(generation) -> None:
+    """RLTF_SECONDS_PER_TOKEN: the tiny policy answers faster than a trainer can interrupt it."""
+    seconds = float(os.environ.get("RLTF_SECONDS_PER_TOKEN", 0))
+    decode = generation.BatchGenerator._decode
+
+    def slowly(self) -> None:
+        time.sleep(seconds)
+        decode(self)
+
+    if seconds:
+        generation.BatchGenerator._decode = slowly

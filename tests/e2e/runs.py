@@ -38,24 +38,36 @@ SETTINGS = [
     "trainer.max_actor_ckpt_to_keep=null",
 ]
 
-RECORDED = [
-    "trainer.v1.trainer_mode=rltf_recorded",
+MODE = "trainer.v1.trainer_mode=rltf_recorded_"
+"""Of `recorder`; a mode of verl follows."""
+
+FLAKY = [
     "rltf/feedback=correctness",
     "rltf.feedback.provider=flaky",
     "rltf.feedback.guard.action=none",
     "rltf.feedback.acknowledge_leaks=true",
+]
+"""Feedback of `recorder` that is often unavailable."""
+
+PLAIN_DESCENT = [
+    "actor_rollout_ref.actor.optim.optimizer=SGD",
+    f"actor_rollout_ref.actor.optim.lr={LEARNING_RATE}",
+    "actor_rollout_ref.actor.optim.weight_decay=0",
+    "actor_rollout_ref.actor.optim.clip_grad=1e9",
+    "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
+]
+"""Unclipped: the step of the weights *is* the gradient."""
+
+RECORDED = [
+    f"{MODE}sync",
+    *FLAKY,
     "rltf.episode.horizon=3",
     "rltf.episode.stop_when_solved_train=false",
     "rltf.distill.weight=0.5",
     "rltf.feedback_modeling.weight=0.02",
     "rltf.feedback_modeling.critic=compact",
     "rltf.imitate.weight=0.3",
-    # Plain gradient descent, unclipped: the step of the weights *is* the gradient.
-    "actor_rollout_ref.actor.optim.optimizer=SGD",
-    f"actor_rollout_ref.actor.optim.lr={LEARNING_RATE}",
-    "actor_rollout_ref.actor.optim.weight_decay=0",
-    "actor_rollout_ref.actor.optim.clip_grad=1e9",
-    "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
+    *PLAIN_DESCENT,
 ]
 
 
@@ -108,6 +120,11 @@ class Run:
             return -9
         finally:
             shutil.rmtree(self.ray_dir, ignore_errors=True)
+
+    def finished(self, timeout: float) -> Run:
+        """The run after its end, which is a good one."""
+        assert self.wait(timeout) == 0, self.log[-3000:]
+        return self
 
     def kill(self) -> None:
         """SIGKILL for the driver and every process it started, all at once."""

@@ -75,8 +75,8 @@ def test_the_script_for_one_gpu_ends_with_a_comparison(tmp_path: Path, ray_dir: 
     assert plan.returncode == 0, plan.stdout.decode()[-2000:]
     ended = subprocess.run(["bash", script, *ON_A_CPU], env=env, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr[-2000:]
-    told = json.loads((out / "compare" / "compare.json").read_text())
-    arms = told["whole"]["first_turn"]
+    compared = json.loads((out / "compare" / "compare.json").read_text())
+    arms = compared["whole"]["first_turn"]
     assert [(arm["arm"], arm["last_steps"]) for arm in arms] == [
         ("grpo", [2]),
         ("sd", [2]),

@@ -45,8 +45,10 @@ def test_a_line_a_step_a_second_run_refused_and_a_polite_end(
         before = len(run.log)
         second = runs.start(tmp_path, data, LONG, recorder="")
         assert second.wait(200) == 1
-        said = run.log[before:]
-        assert f"trainer.default_local_dir={run.checkpoints}: process {run.process.pid} on" in said
+        printed = run.log[before:]
+        assert (
+            f"trainer.default_local_dir={run.checkpoints}: process {run.process.pid} on" in printed
+        )
         run.process.send_signal(signal.SIGTERM)
         assert run.wait(120) == 128 + signal.SIGTERM
     finally:

@@ -33,8 +33,7 @@ def trained(
     """Episodes of one step on problems that are built with `options`."""
     paths = build_parquet(env, folder / "data", 0, 8, 2, **options)
     data = {"data.train_files": str(paths.train), "data.val_files": str(paths.test)}
-    run = runs.start(folder / "run", data, [*ONE_STEP, *overrides], method, env=env)
-    assert run.wait(400) == 0, run.log[-3000:]
+    run = runs.start(folder / "run", data, [*ONE_STEP, *overrides], method, env=env).finished(400)
     steps = [m["data"] for m in run.metrics() if "actor/loss" in m["data"]]
     assert len(steps) == 1
     assert (steps[0]["rltf/grader/error_share"], steps[0]["rltf/grader/ungraded_share"]) == (0, 0)
@@ -44,7 +43,7 @@ def trained(
     return episodes
 
 
-def said(episodes: list[Any]) -> set[str]:
+def feedback_of(episodes: list[Any]) -> set[str]:
     """All feedback."""
     return {
         turn["feedback"]["text"]
@@ -56,7 +55,7 @@ def said(episodes: list[Any]) -> set[str]:
 
 def test_a_puzzle(tmp_path: Path) -> None:
     episodes = trained(tmp_path, "shortest_path", {"style": "compact"}, "rltf.env.style=compact")
-    texts = said(episodes)
+    texts = feedback_of(episodes)
     assert texts
     assert all(set(text) <= set("=xXRLUDN<>?~") for text in texts), "marks of moves"
 
@@ -65,7 +64,7 @@ def test_a_task_of_reasoning_gym(tmp_path: Path) -> None:
     episodes = trained(
         tmp_path, "reasoning_gym", {"task": "chain_sum"}, "rltf.feedback.level=location"
     )
-    texts = said(episodes)
+    texts = feedback_of(episodes)
     assert texts
     assert all("incorrect" in text for text in texts)
 
@@ -79,8 +78,8 @@ def test_mathematics(tmp_path: Path) -> None:
     episodes = trained(
         tmp_path, "math", {"source": str(tmp_path / "own.jsonl")}, "rltf.feedback.level=hint"
     )
-    assert said(episodes)
-    assert not any("frac" in text for text in said(episodes)), "a hint holds no answer"
+    assert feedback_of(episodes)
+    assert not any("frac" in text for text in feedback_of(episodes)), "a hint holds no answer"
 
 
 def test_programs(tmp_path: Path) -> None:
@@ -89,7 +88,7 @@ def test_programs(tmp_path: Path) -> None:
     )
     options = {"source": "arithmetic", "sandbox": "unsafe_process"}
     episodes = trained(tmp_path, "code", options, back_end, "rltf.feedback.level=hint")
-    assert any("```python" in text or "program" in text for text in said(episodes))
+    assert any("```python" in text or "program" in text for text in feedback_of(episodes))
 
 
 def test_a_dialogue_with_a_teacher(tmp_path: Path) -> None:
@@ -106,7 +105,7 @@ def test_a_dialogue_with_a_teacher(tmp_path: Path) -> None:
             method="rl2f",
         )
     assert max(len(record["turns"]) for record in episodes) == 5
-    assert said(episodes) == {"010"}
+    assert feedback_of(episodes) == {"010"}
     assert len(max(server.bodies, key=lambda body: len(body["messages"]))["messages"]) == 7, (
         "it remembers its hints"
     )
@@ -134,8 +133,7 @@ def test_a_text_scored_by_a_judge_that_goes_down(tmp_path: Path) -> None:
         data = {"data.train_files": str(paths.train), "data.val_files": str(paths.test)}
         run = runs.start(
             tmp_path / "run", data, [*ONE_STEP, judge, "rltf.feedback.level=hint"], env="writing"
-        )
-        assert run.wait(400) == 0, run.log[-3000:]
+        ).finished(400)
     (step,) = [m["data"] for m in run.metrics() if "actor/loss" in m["data"]]
     assert 0 < step["rltf/grader/ungraded_share"] < 1
     ends = [record["turns"][-1]["stop"] for record in read_episodes(run.episodes)]

@@ -37,8 +37,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     contents = "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]"
     steps = f"trainer.total_training_steps={STEPS}"
     training = [steps, f"trainer.save_freq={STEPS}", "trainer.test_freq=-1", contents, *LEARNING]
-    trained = runs.start(root / "trained", data, training)
-    assert trained.wait(TIMEOUT) == 0, trained.log[-3000:]
+    trained = runs.start(root / "trained", data, training).finished(TIMEOUT)
     before = sorted(path.name for path in trained.episodes.rglob("*"))
     checkpoint = trained.checkpoints / f"global_step_{STEPS}"
     validating = [
@@ -50,8 +49,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         f"actor_rollout_ref.rollout.val_kwargs.n={SAMPLES}",
         steps,
     ]
-    validated = runs.start(root / "validated", data, validating)
-    assert validated.wait(TIMEOUT) == 0, validated.log[-3000:]
+    validated = runs.start(root / "validated", data, validating).finished(TIMEOUT)
     assert sorted(path.name for path in trained.episodes.rglob("*")) == before, (
         "the training run's log is as it was"
     )

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e import mode_runs, runs
+from tests.e2e import recorded, runs
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
-TIMEOUT, SAME = 300, 1e-5
+SAME = 1e-5
 LOSSES = ("actor/pg_loss", "rltf/distill/loss", "rltf/feedback_modeling/loss", "rltf/imitate/loss")
 ELSEWHERE = [
     "~ray_kwargs.ray_init.num_cpus",
@@ -40,7 +40,7 @@ def cluster(num_nodes: int, folder: Path) -> Iterator[str]:
         "OMP_NUM_THREADS": "1",
         "RLTF_RECORD_DIR": str(folder / "record"),
         "VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl"),
-        "VERL_USE_EXTERNAL_MODULES": "recorder,mode_recorder",
+        "VERL_USE_EXTERNAL_MODULES": "recorder",
         "PYTHONPATH": os.pathsep.join([str(here), str(runs.ROOT)]),
     }
     command = [sys.executable, str(here / "cluster.py"), str(num_nodes)]
@@ -57,11 +57,6 @@ def cluster(num_nodes: int, folder: Path) -> Iterator[str]:
         shutil.rmtree(ray_dir, ignore_errors=True)
 
 
-def finished(run: runs.Run) -> runs.Run:
-    assert run.wait(TIMEOUT) == 0, run.log[-3000:]
-    return run
-
-
 def losses(run: runs.Run) -> dict[str, float]:
     first, *_ = run.metrics()
     return {name: first["data"][name] for name in LOSSES}
@@ -69,16 +64,14 @@ def losses(run: runs.Run) -> dict[str, float]:
 
 def test_two_nodes_and_two_workers_take_the_step_of_one(tmp_path: Path) -> None:
     data = runs.build_data(tmp_path / "data")
-    alone = finished(mode_runs.start(tmp_path / "alone", data, "sync", 1))
-    workers = finished(
-        mode_runs.start(tmp_path / "workers", data, "sync", 1, "trainer.n_gpus_per_node=2")
-    )
+    alone = recorded.played(tmp_path / "alone", data, "sync", 1)
+    workers = recorded.played(tmp_path / "workers", data, "sync", 1, "trainer.n_gpus_per_node=2")
     folder = tmp_path / "nodes"
     with cluster(2, folder) as address:
         joined = [*ELSEWHERE, f"+ray_kwargs.ray_init.address={address}", "trainer.nnodes=2"]
-        nodes = finished(mode_runs.start(folder, data, "sync", 1, *joined))
-    first = mode_runs.step_taken(alone, 1)
+        nodes = recorded.played(folder, data, "sync", 1, *joined)
+    first = recorded.step_taken(alone, 1)
     assert max(float(g.abs().max()) for g in first.values()) > 1000 * SAME
     for run in (workers, nodes):
         assert losses(run) == pytest.approx(losses(alone), abs=SAME)
-        assert mode_runs.largest_difference(mode_runs.step_taken(run, 1), first) < SAME
+        assert recorded.largest_difference(recorded.step_taken(run, 1), first) < SAME

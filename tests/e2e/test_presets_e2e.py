@@ -138,8 +138,9 @@ def test_several_updates_per_batch(tmp_path: Path) -> None:
 
 def played(folder: Path, preset: str, *overrides: str) -> runs.Run:
     """A run of two steps, at its end."""
-    run = runs.start(folder / "run", runs.build_data(folder / "data"), [*SMALL, *overrides], preset)
-    assert run.wait(600) == 0, run.log[-3000:]
+    run = runs.start(
+        folder / "run", runs.build_data(folder / "data"), [*SMALL, *overrides], preset
+    ).finished(600)
     assert len(read_episodes(run.episodes)) == 2 * 6 * 4
     return run
 

@@ -65,8 +65,9 @@ def start(folder: Path, model: Path, *words: str) -> runs.Run:
 
 
 def test_three_steps(model: Path, tmp_path: Path) -> None:
-    run = start(tmp_path, model, "rltf/feedback=verifier", "trainer.total_training_steps=3")
-    assert run.wait(1500) == 0, run.log[-3000:]
+    run = start(
+        tmp_path, model, "rltf/feedback=verifier", "trainer.total_training_steps=3"
+    ).finished(1500)
     steps = [record["data"] for record in run.metrics() if "actor/loss" in record["data"]]
     assert len(steps) == 3
     assert all(math.isfinite(step["actor/grad_norm"]) for step in steps)
@@ -93,8 +94,7 @@ def test_a_language_model_judges(model: Path, tmp_path: Path) -> None:
             "rltf.feedback.endpoint.model=smollm2",
             f"rltf.feedback.endpoint.max_tokens={JUDGE_TOKENS}",
             "trainer.total_training_steps=2",
-        )
-        assert run.wait(1500) == 0, run.log[-3000:]
+        ).finished(1500)
     episodes = read_episodes(run.episodes)
     assert len(episodes) == 8
     wrong = [record for record in episodes if not record["turns"][0]["grade"]["correct"]]

@@ -26,11 +26,9 @@ SETTINGS = [
 
 
 def finished(folder: Path, data: dict[str, str], steps: int) -> runs.Run:
-    run = runs.start(
+    return runs.start(
         folder, data, [*SETTINGS, f"trainer.total_training_steps={steps}"], method="grpo"
-    )
-    assert run.wait(TIMEOUT) == 0, run.log[-3000:]
-    return run
+    ).finished(TIMEOUT)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +47,7 @@ def problems(run: runs.Run) -> dict[int, list[int]]:
     for record in read_episodes(run.episodes):
         if record["split"] == "train":
             played[record["step"]].add((record["uid"], record["index"]))
-    return {step: sorted(index for _, index in found) for step, found in played.items()}
+    return {step: sorted(index for _, index in pairs) for step, pairs in played.items()}
 
 
 def test_dead_groups_are_replaced_and_everything_is_counted(
@@ -92,11 +90,11 @@ def test_a_resumed_run_goes_on_with_the_next_problems(both: tuple[runs.Run, runs
 def played_by_step(run: runs.Run) -> list[set[int]]:
     """What has been played by the end of each step."""
     played, so_far = problems(run), set()
-    found = []
+    sets = []
     for step in sorted(played):
         so_far = so_far | set(played[step])
-        found.append(so_far)
-    return found
+        sets.append(so_far)
+    return sets
 
 
 def test_only_every_second_validation_gives_feedback(both: tuple[runs.Run, runs.Run]) -> None:
@@ -111,20 +109,20 @@ def test_only_every_second_validation_gives_feedback(both: tuple[runs.Run, runs.
     later = ("acc_turn_2", "/turn_2/")
     second = {
         step
-        for step, found in curves.items()
+        for step, metrics in curves.items()
         if any(
             name.startswith(("val", "rltf_val")) and any(word in name for word in later)
-            for name in found
+            for name in metrics
         )
     }
     first = {
         step
-        for step, found in curves.items()
-        if any(name.startswith("val-core/") for name in found)
+        for step, metrics in curves.items()
+        if any(name.startswith("val-core/") for name in metrics)
     }
     mixed = {
         step
-        for step, found in curves.items()
-        if any(name.endswith("reward/mean@1") for name in found)
+        for step, metrics in curves.items()
+        if any(name.endswith("reward/mean@1") for name in metrics)
     }
     assert (first, second, mixed) == ({0, 1, 2, 3, 4}, {0, 2, 4}, {0, 2, 4})

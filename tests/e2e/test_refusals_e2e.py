@@ -33,10 +33,10 @@ def refused(tmp_path: Path, *overrides: str, **env: str) -> str:
     done = subprocess.run(
         command, cwd=tmp_path, env=clean | env, capture_output=True, text=True, timeout=200
     )
-    said = done.stdout + done.stderr
-    assert done.returncode != 0, said[-2000:]
-    assert "ray init kwargs" not in said, "it got as far as Ray"
-    return said
+    printed = done.stdout + done.stderr
+    assert done.returncode != 0, printed[-2000:]
+    assert "ray init kwargs" not in printed, "it got as far as Ray"
+    return printed
 
 
 def test_a_cpu_config_without_the_cpu_platform(tmp_path: Path) -> None:

@@ -53,12 +53,10 @@ def started(
     folder: Path, data: dict[str, str], *overrides: str, env: str = "reward_function"
 ) -> runs.Run:
     steps = ["trainer.total_training_steps=1", "trainer.save_freq=-1", "trainer.test_freq=1"]
-    run = runs.start(folder, data, [*overrides, *steps], env=env)
-    assert run.wait(600) == 0, run.log[-3000:]
-    return run
+    return runs.start(folder, data, [*overrides, *steps], env=env).finished(600)
 
 
-PAGE = runs.ROOT / "docs" / "from_your_grpo_run.md"
+PAGE = runs.ROOT / "docs" / "coming_from.md"
 ON_THIS_MACHINE = [
     *(word for word in runs.SETTINGS if word.startswith("rltf")),
     "rltf/hardware=cpu",
@@ -132,7 +130,7 @@ def test_the_environment_and_the_template_of_the_docs(
     monkeypatch.chdir(tmp_path)
     text = (runs.ROOT / "docs" / "environments.md").read_text("utf-8").partition("## Your own\n")[2]
     snippets = {kind: re.search(rf"```{kind}\n(.*?)```", text, re.DOTALL) for kind in KINDS}
-    python, jinja, bash = (found.group(1) for found in snippets.values() if found)
+    python, jinja, bash = (match.group(1) for match in snippets.values() if match)
     Path("mine.py").write_text(python)
     Path("mine.j2").write_text(jinja)
     check, build, train = re.sub(r"\\\n *", "", bash).splitlines()

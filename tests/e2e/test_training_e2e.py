@@ -21,7 +21,7 @@ from rltf_verl.runlog.metrics_file import processes_of
 from rltf_verl.tools.report.audit import audit
 from rltf_verl.tools.report.history import read_history
 from rltf_verl.types import Role
-from tests.e2e import runs
+from tests.e2e import recorded, runs
 from tests.support.commands import rltf
 
 pytestmark = pytest.mark.e2e
@@ -73,16 +73,14 @@ def both(root: Path) -> tuple[runs.Run, runs.Run]:
     (root / "whole").mkdir()
     (root / "whole" / "mine.py").write_text(MINE)
     settings = [*runs.RECORDED, *OWN, GUARD, steps, "trainer.save_freq=1", record]
-    whole = runs.start(root / "whole", data, settings)
-    assert whole.wait(TIMEOUT) == 0, whole.log[-3000:]
+    whole = runs.start(root / "whole", data, settings).finished(TIMEOUT)
     replay = ["rltf/feedback=replay", f"rltf.feedback.folder={root / 'record'}", GUARD]
     settings = [*SAME, *replay, steps, f"trainer.save_freq={SAVED_AT}"]
     broken = runs.start(root / "broken", data, settings)
     runs.wait_for(lambda: any(broken.episodes.glob(f"{KILLED_IN:08d}.train.*")), broken, TIMEOUT)
     broken.kill()
     assert broken.wait(1) == -9, "it ended before it was killed"
-    resumed = runs.start(root / "broken", data, settings)
-    assert resumed.wait(TIMEOUT) == 0, resumed.log[-3000:]
+    resumed = runs.start(root / "broken", data, settings).finished(TIMEOUT)
     return whole, resumed
 
 
@@ -179,26 +177,25 @@ def test_sampler_and_actor_agree_on_attempt_rows_while_the_weights_move(
     both: tuple[runs.Run, runs.Run],
 ) -> None:
     whole, _ = both
-    moved = _weights(whole, STEPS)
-    assert max(float((moved[k] - v).abs().max()) for k, v in _weights(whole, 0).items()) > 1e-3
+    assert max(float(own.abs().max()) for own in recorded.step_taken(whole, 1).values()) > 1e-3
     for step in range(1, STEPS + 1):
-        for row in _rows(whole, step):
+        for row in recorded.rows(whole, step):
             if row["role"] == Role.ATTEMPT:
-                gap = (row[SAMPLER] - row["old_log_probs"])[row["response_mask"].bool()].abs().max()
-                assert gap < 1e-4, f"step {step}"
+                gap = (row[recorded.SAMPLER] - row["old_log_probs"])[recorded.sampled(row)]
+                assert gap.abs().max() < 1e-4, f"step {step}"
 
 
 def test_old_log_probs_are_those_of_each_rows_own_prompt(both: tuple[runs.Run, runs.Run]) -> None:
     """Also of the roles that nobody sampled under that prompt."""
     whole, _ = both
     for step in (1, STEPS):
-        model = _model(_weights(whole, step - 1))
-        rows = _rows(whole, step)
+        rows = recorded.rows(whole, step)
         assert {row["role"] for row in rows} >= {Role.ATTEMPT, Role.DISTILL, Role.FEEDBACK}
         assert step != 1 or any(row["role"] == Role.IMITATE for row in rows)
-        for row in rows:
-            with torch.no_grad():
-                assert (_log_probs(model, row) - row["old_log_probs"]).abs().max() < 1e-4
+        with torch.no_grad():
+            expected = recorded.log_probs(recorded.policy(whole.folder, step - 1), rows)
+        for row, own in zip(rows, expected, strict=True):
+            assert (own - row["old_log_probs"]).abs().max() < 1e-4
 
 
 def test_ragged_episodes_make_one_update_whose_step_is_the_reference_gradient(
@@ -212,7 +209,7 @@ def test_ragged_episodes_make_one_update_whose_step_is_the_reference_gradient(
         if "rltf/rows/updated_share" in record["data"]
     }
     for step in (1, STEPS):
-        rows = _rows(whole, step)
+        rows = recorded.rows(whole, step)
         sizes = {
             sum(row["role"] != Role.IMITATE for row in part) for part in _by_episode(rows).values()
         }
@@ -221,28 +218,24 @@ def test_ragged_episodes_make_one_update_whose_step_is_the_reference_gradient(
             4,
             6,
         }, "1, 2, 3 turns: 1, 2, 3 attempts; 0, 1, 2 feedbacks; 0, 1, 1 distilled"
-        before, after = _weights(whole, step - 1), _weights(whole, step)
-        model = _model(before)
         advantages = _plain_advantages(rows)
         live = sum(bool((own.abs() > 1e-6).any()) for own in advantages)  # not a rounded 0
         assert live < len(rows)
         assert updated[step] == pytest.approx(live / len(rows))
-        loss = sum(
-            -(adv * _log_probs(model, row)).sum() for row, adv in zip(rows, advantages, strict=True)
-        )
-        (loss / (len(_by_episode(rows)) * runs.RESPONSE_LENGTH)).backward()
-        for name, parameter in model.named_parameters():
-            taken = (before[name] - after[name]) / runs.LEARNING_RATE
-            assert (taken - parameter.grad).abs().max() < 1e-5, f"step {step}, {name}"
+        denominator = recorded.record(whole, step)["settings"]["rltf_denominator"]
+        assert denominator == len(_by_episode(rows)) * runs.RESPONSE_LENGTH
+        expected = recorded.gradient(whole, step, advantages=advantages)
+        taken = recorded.step_taken(whole, step)
+        assert recorded.largest_difference(taken, expected) < 1e-5, f"step {step}"
 
 
 def test_the_trained_policy_is_exported(both: tuple[runs.Run, runs.Run], tmp_path: Path) -> None:
     whole, _ = both
     words = ["export", str(whole.folder / "checkpoints"), str(tmp_path / "own")]
-    said = rltf(*words)
-    assert said.exit_code == 0, said.output
+    result = rltf(*words)
+    assert result.exit_code == 0, result.output
     exported = AutoModelForCausalLM.from_pretrained(tmp_path / "own").state_dict()
-    for name, weight in _weights(whole, STEPS).items():
+    for name, weight in recorded.policy(whole.folder, STEPS).named_parameters():
         assert torch.equal(exported[name], weight.bfloat16()), name
     card = (tmp_path / "own/README.md").read_text()
     assert f"trained for {STEPS} steps" in card
@@ -264,7 +257,7 @@ def _plain_advantages(rows: list[dict[str, Any]]) -> list[torch.Tensor]:
         groups[episode.rsplit("_", 1)[0]].append(episode)
 
     def of(row: dict[str, Any]) -> torch.Tensor:
-        episode, turn = row["session"], int(row["rltf_turn"][0])
+        episode, turn = row["episode"], int(row["rltf_turn"][0])
         siblings = [rewards[s] for s in groups[episode.rsplit("_", 1)[0]]]
         if row["role"] == Role.DISTILL:
             advantage = rewards[episode][-1] - sum(r[0] for r in siblings) / len(siblings)
@@ -282,48 +275,11 @@ def _plain_advantages(rows: list[dict[str, Any]]) -> list[torch.Tensor]:
     return [of(row) for row in rows]
 
 
-def _rows(run: runs.Run, step: int) -> list[dict[str, Any]]:
-    record = torch.load(run.folder / "record" / f"{step}.pt")
-    keep = zip(record["keys"], record["padding"], record["rows"], strict=True)
-    rows = [{**row, "session": key.rsplit("_", 1)[0]} for key, padding, row in keep if not padding]
-    for row in rows:
-        (row["role"],) = {Role(r) for r in row["rltf_role"].tolist()}
-    return rows
-
-
 def _by_episode(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     episodes = defaultdict(list)
     for row in rows:
-        episodes[row["session"]].append(row)
+        episodes[row["episode"]].append(row)
     return episodes
-
-
-def _weights(run: runs.Run, step: int) -> dict[str, torch.Tensor]:
-    """The weights after `step`, from the checkpoint; 0 is the policy that the run started from."""
-    folder = (
-        run.checkpoints / f"global_step_{step}" / "actor" / "huggingface" if step else runs.POLICY
-    )
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    return {name: parameter.detach() for name, parameter in model.named_parameters()}
-
-
-def _model(weights: dict[str, torch.Tensor]) -> torch.nn.Module:
-    model = AutoModelForCausalLM.from_pretrained(
-        Path(runs.POLICY), dtype=torch.float32, attn_implementation="eager"
-    )
-    model.load_state_dict({**model.state_dict(), **weights})
-    model.tie_weights()
-    return model
-
-
-def _log_probs(model: torch.nn.Module, row: dict[str, Any]) -> torch.Tensor:
-    """log π(y | x) of one row, by a forward of its own."""
-    ids = torch.cat([row["prompts"], row["responses"]]).unsqueeze(0)
-    logits = model(input_ids=ids).logits[0, len(row["prompts"]) - 1 : -1]
-    return logits.log_softmax(-1).gather(-1, row["responses"].unsqueeze(-1)).squeeze(-1)
-
-
-SAMPLER = "rltf_sampler_log_probs"
 
 
 @pytest.mark.nightly

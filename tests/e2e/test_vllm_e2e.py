@@ -14,13 +14,13 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
 
 from recipes.demo.make_policy import make_model, make_tokenizer, warm_up
 from rltf_verl.adapters.cpu import vllm
 from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.types import Role
-from tests.e2e import runs
+from tests.e2e import recorded, runs
+from tests.support.engine.plain import log_probs, of_tokens
 
 pytestmark = [
     pytest.mark.vllm,
@@ -34,15 +34,11 @@ WARM_UP = 150
 AGREE, STALE = 1e-5, 1e-2
 """Probabilities of sampler and actor differ by less than the one; with weights that miss an update,
 by more than the other."""
-SAMPLER = "rltf_sampler_log_probs"
 ENGINES = {"vllm": "cpu_vllm", "transformers": "cpu"}
 SETTINGS = [
     # Feedback that is often unavailable: episodes of one turn and of two.
-    "rltf/feedback=correctness",
-    "rltf.feedback.provider=flaky",
-    "rltf.feedback.guard.action=none",
-    "rltf.feedback.acknowledge_leaks=true",
-    "trainer.v1.trainer_mode=rltf_recorded",
+    *runs.FLAKY,
+    f"{runs.MODE}sync",
     f"trainer.total_training_steps={STEPS}",
     "trainer.save_freq=1",
     "trainer.val_before_train=true",
@@ -78,8 +74,7 @@ def played(tmp_path_factory: pytest.TempPathFactory, policy: Path) -> dict[str, 
             data,
             [*SETTINGS, f"actor_rollout_ref.model.path={policy}"],
             hardware=hardware,
-        )
-        assert run.wait(TIMEOUT) == 0, run.log[-3000:]
+        ).finished(TIMEOUT)
         finished[engine] = run
     return finished
 
@@ -101,9 +96,11 @@ def test_weights_one_update_old_would_not_agree(
     """
     run = played[engine]
     for step in range(2, STEPS + 1):
-        rows = [row for row in rows_of(run, step) if row["role"] == Role.ATTEMPT]
-        assert probability_gap(weights(run, step - 2, policy), rows) > STALE, f"step {step}"
-        assert probability_gap(weights(run, step - 1, policy), rows) < 10 * AGREE, (
+        rows = [row for row in recorded.rows(run, step) if row["role"] == Role.ATTEMPT]
+        assert probability_gap(recorded.policy(run.folder, step - 2, policy), rows) > STALE, (
+            f"step {step}"
+        )
+        assert probability_gap(recorded.policy(run.folder, step - 1, policy), rows) < 10 * AGREE, (
             f"step {step}"
         )  # one row at a time
 
@@ -164,48 +161,28 @@ def episodes(run: runs.Run, split: str) -> dict[tuple[int, int, int], list[tuple
     }
 
 
-def rows_of(run: runs.Run, step: int) -> list[dict[str, Any]]:
-    """The rows of a batch without padding, each with its role and episode."""
-    record = torch.load(run.folder / "record" / f"{step}.pt")
-    rows = zip(record["keys"], record["padding"], record["rows"], strict=True)
-    return [
-        {**row, "role": int(row["rltf_role"][0]), "session": key.rsplit("_", 1)[0]}
-        for key, pad, row in rows
-        if not pad
-    ]
-
-
 def row_shapes(run: runs.Run) -> set[tuple[int, tuple[tuple[int, int], ...]]]:
     """(turns of an episode, how many rows of each role it made)."""
-    found = set()
+    shapes = set()
     for step in range(1, STEPS + 1):
         by_episode: dict[str, list[int]] = {}
-        for row in rows_of(run, step):
-            by_episode.setdefault(row["session"], []).append(row["role"])
-        found |= {
+        for row in recorded.rows(run, step):
+            by_episode.setdefault(row["episode"], []).append(row["role"])
+        shapes |= {
             (roles.count(Role.ATTEMPT), tuple(sorted(Counter(roles).items())))
             for roles in by_episode.values()
         }
-    return found
-
-
-def weights(run: runs.Run, step: int, policy: Path) -> torch.nn.Module:
-    """The policy after `step`; 0 is the one that the run started from."""
-    folder = run.checkpoints / f"global_step_{step}" / "actor" / "huggingface" if step else policy
-    return AutoModelForCausalLM.from_pretrained(
-        folder, dtype=torch.float32, attn_implementation="eager"
-    )
+    return shapes
 
 
 @torch.no_grad()
-def probability_gap(model: torch.nn.Module, rows: list[dict[str, Any]]) -> float:
+def probability_gap(model: torch.nn.Module, rows: list[recorded.Row]) -> float:
     """The largest difference between the sampler's probability of a token and the model's."""
     largest = 0.0
     for row in rows:
-        ids = torch.cat([row["prompts"], row["responses"]]).unsqueeze(0)
-        probs = model(input_ids=ids).logits[0, len(row["prompts"]) - 1 : -1].softmax(-1)
-        own = probs.gather(-1, row["responses"].unsqueeze(-1)).squeeze(-1)
-        gap = float(((own - row[SAMPLER].exp()) * row["response_mask"]).abs().max())
+        own = of_tokens(log_probs(model, row["prompts"], row["responses"]), row["responses"])
+        sampler = row[recorded.SAMPLER]
+        gap = float(((own.exp() - sampler.exp()) * row["response_mask"]).abs().max())
         assert math.isfinite(gap)
         largest = max(largest, gap)
     return largest

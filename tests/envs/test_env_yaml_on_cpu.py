@@ -17,7 +17,9 @@ FOLDER = Path(__file__).parents[2] / "hydra_configs" / "rltf_verl" / "rltf" / "e
 NOT_IN_YAML = {"reasoning_gym": {"task", "params"}, "binary_matrix": {"n_min", "n_max"}}
 
 
-@pytest.mark.parametrize("name", ["math", "reasoning_gym", "binary_matrix", "reward_function"])
+@pytest.mark.parametrize(
+    "name", ["math", "reasoning_gym", "binary_matrix", "reward_function", "code"]
+)
 def test_options_and_defaults(name: str) -> None:
     written = yaml.safe_load((FOLDER / f"{name}.yaml").read_text("utf-8"))
     options = written.get("env", written)

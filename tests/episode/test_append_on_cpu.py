@@ -8,7 +8,6 @@ from rltf_verl.config import ConfigError, EpisodeConfig, FeedbackModelingConfig,
 from rltf_verl.episode.revise import inserted_span
 from rltf_verl.episode.rows import attempt_rows
 from rltf_verl.objectives import objectives_of
-from rltf_verl.objectives.feedback_modeling import with_feedback
 from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.types import CONTEXT, Role
 from tests.support.effort import examples
@@ -23,6 +22,7 @@ from tests.support.episode_fakes import (
     stops,
     text_of,
 )
+from tests.support.episode_rows import inline_rows
 
 APPEND = {"context": "append", "revise": "compact_append"}
 
@@ -62,10 +62,6 @@ async def test_all_turns_share_one_row_and_the_feedback_is_context():
     assert row.turn == (0,) * 12 + (1,) * 12 + (2,) * 4
     assert [r for r in row.rewards if r] == [1.0]
     assert row.rewards[-1] == 1.0
-
-
-def inline_rows(episode):
-    return [with_feedback(row, episode) for row in attempt_rows(episode)]
 
 
 async def test_inline_feedback_tokens_get_a_role_and_nothing_else_changes():

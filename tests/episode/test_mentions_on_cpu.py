@@ -93,7 +93,7 @@ async def test_a_row_of_which_nothing_is_left_is_dropped():
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "phrases"),
     [
         ("As the Feedback says", ["Feedback"]),
         ("FEEDBACK, feedback.", ["FEEDBACK", "feedback"]),
@@ -104,8 +104,10 @@ async def test_a_row_of_which_nothing_is_left_is_dropped():
         ("", []),
     ],
 )
-def test_phrases_are_found_in_any_case_and_at_word_boundaries(text, found):
-    assert [text[a:b] for a, b in mentions(text, ["feedback", "previous attempt", "a+b"])] == found
+def test_phrases_are_found_in_any_case_and_at_word_boundaries(text, phrases):
+    assert [
+        text[a:b] for a, b in mentions(text, ["feedback", "previous attempt", "a+b"])
+    ] == phrases
 
 
 def test_the_longer_phrase_wins():

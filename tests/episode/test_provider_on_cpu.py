@@ -122,18 +122,18 @@ async def test_dropped_feedback_may_be_replaced_by_the_fixed_sentence():
 
 async def test_regenerated_feedback_is_what_the_next_turn_reads():
     first, *_ = await run(config(guard={"action": "regenerate"}))
-    said = first.turns[0].feedback
-    assert said is not None
-    assert (said.text, said.original) == ("remark 2", LEAKY)
-    assert said.leak
+    given = first.turns[0].feedback
+    assert given is not None
+    assert (given.text, given.original) == ("remark 2", LEAKY)
+    assert given.leak
 
 
 def test_who_is_guarded():
     assert isinstance(build_provider(config()), GuardedProvider)
     hint = build_provider(config("verifier", level="hint"))
     assert isinstance(hint, GuardedProvider), "it may quote others who see the reference"
-    told = config("verifier", {"action": "none"}, level="full", acknowledge_leaks=True)
-    assert not isinstance(build_provider(told), GuardedProvider)
+    full = config("verifier", {"action": "none"}, level="full", acknowledge_leaks=True)
+    assert not isinstance(build_provider(full), GuardedProvider)
 
 
 def test_a_provider_that_may_tell_needs_a_guard_or_an_acknowledgement():
@@ -165,9 +165,9 @@ def test_a_provider_that_may_tell_needs_a_guard_or_an_acknowledgement():
 def test_the_answer_is_told_only_where_that_is_meant(
     provider: str, options: dict[str, Any], meant: bool, action: str
 ):
-    told = config(provider, {"action": action}, acknowledge_leaks=meant, **options)
+    settings = config(provider, {"action": action}, acknowledge_leaks=meant, **options)
     if action == "redact" or (meant and action in ("none", "warn")):
-        build_provider(told)
+        build_provider(settings)
         return
     with pytest.raises(
         ConfigError,
@@ -178,4 +178,4 @@ def test_the_answer_is_told_only_where_that_is_meant(
             " rltf/feedback=verifier_full)"
         ),
     ):
-        build_provider(told)
+        build_provider(settings)

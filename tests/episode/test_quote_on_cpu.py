@@ -49,8 +49,8 @@ def test_what_is_left_without_thoughts(text: str, answer: str) -> None:
 async def test_the_next_prompt_quotes_answers_and_the_grader_sees_all(
     quote: str, shown: bool, context: str
 ) -> None:
-    said = f"<think>{SECRET}</think>\nno"
-    policy = ScriptedPolicy([said, "yes"])
+    answer = f"<think>{SECRET}</think>\nno"
+    policy = ScriptedPolicy([answer, "yes"])
     template = "compact" if context == "fresh" else "critique"
     episode = await play(
         policy, ScriptedProvider("f"), horizon=2, quote=quote, context=context, revise=template
@@ -58,16 +58,16 @@ async def test_the_next_prompt_quotes_answers_and_the_grader_sees_all(
     behind = policy.prompts[1] if context == "fresh" else policy.prompts[1].rpartition("<user>")[2]
     assert (SECRET in behind) == shown
     assert "no" in behind
-    assert episode.turns[0].grade.parsed == said
+    assert episode.turns[0].grade.parsed == answer
 
 
 @pytest.mark.parametrize(("quote", "shown"), [("answer", False), ("all", True)])
 async def test_the_policys_own_critique_is_told_without_its_thoughts(
     quote: str, shown: bool
 ) -> None:
-    said = f"<think>{SECRET}</think>\nno"
+    answer = f"<think>{SECRET}</think>\nno"
     policy = ScriptedPolicy(
-        [said, f"<think>the answer is yes {SECRET}</think>\nLook again.", "yes"]
+        [answer, f"<think>the answer is yes {SECRET}</think>\nLook again.", "yes"]
     )
     episode = await play(policy, make_provider("policy", critic="compact"), horizon=2, quote=quote)
     feedback = episode.turns[0].feedback

@@ -75,21 +75,21 @@ async def test_a_partial_score_decays_too():
 
 
 async def test_repeated_answers_cost_their_share_at_the_end_of_the_episode():
-    told = {"repetition_coef": 0.6}
-    assert await rewards(["no", "no", "ne"], horizon=3, reward=told) == pytest.approx(
+    shaping = {"repetition_coef": 0.6}
+    assert await rewards(["no", "no", "ne"], horizon=3, reward=shaping) == pytest.approx(
         [0.0, 0.0, -0.6 * (1 - 2 / 3)]
     )
-    assert await rewards(["no", "no", "yes"], horizon=3, reward=told) == pytest.approx(
+    assert await rewards(["no", "no", "yes"], horizon=3, reward=shaping) == pytest.approx(
         [0.0, 0.0, 1 - 0.6 / 3]
     )
-    assert await rewards(["no", "no", "no"], horizon=3, reward=told) == pytest.approx(
+    assert await rewards(["no", "no", "no"], horizon=3, reward=shaping) == pytest.approx(
         [0.0, 0.0, -0.6 * 2 / 3]
     )
-    assert await rewards(["no", " no\n"], horizon=2, reward=told) == pytest.approx(
+    assert await rewards(["no", " no\n"], horizon=2, reward=shaping) == pytest.approx(
         [0.0, -0.3]
     )  # white space aside
-    assert await rewards(["no", "ne", "yes"], horizon=3, reward=told) == [0.0, 0.0, 1.0]
-    assert await rewards(["yes"], horizon=3, reward=told) == [1.0]
+    assert await rewards(["no", "ne", "yes"], horizon=3, reward=shaping) == [0.0, 0.0, 1.0]
+    assert await rewards(["yes"], horizon=3, reward=shaping) == [1.0]
 
 
 async def test_in_a_tree_each_line_pays_for_itself():
@@ -108,9 +108,9 @@ async def test_all_shapings_together():
     """Turn 2, cut off and right after the same wrong answer twice: decay and repetition
     by hand.
     """
-    told = {"turn_decay": 0.5, "repetition_coef": 0.3}
+    shaping = {"turn_decay": 0.5, "repetition_coef": 0.3}
     third = 0.5**2 * 1.0 - 0.1 - 0.3 / 3
-    assert await rewards(["no", "no", "yes"], (2,), horizon=3, reward=told) == pytest.approx(
+    assert await rewards(["no", "no", "yes"], (2,), horizon=3, reward=shaping) == pytest.approx(
         [0.0, 0.0, third]
     )
 

@@ -45,17 +45,6 @@ def test_two_turns_with_distillation_the_last_attempt_comes_last():
     assert distill.rewards == (0.0, 0.0, 1.0)
 
 
-def test_a_wrong_last_answer_is_distilled_too_and_the_middle_one_never():
-    played = episode(turn([1], [2]), turn([3], [4]), turn([5], [6, 7], -0.1))
-    rows = rows_of(played, distill=True)
-    assert [(r.role[0], r.prompt_ids, r.response_ids) for r in rows] == [
-        (A, (1,), (2,)),
-        (A, (3,), (4,)),
-        (D, (1,), (6, 7)),
-        (A, (5,), (6, 7)),
-    ]
-
-
 def distilled(played, answer="first_right"):
     """Which turns are distilled."""
     rows = distill_rows(played, answer)
@@ -132,11 +121,6 @@ def test_merging_goes_on_over_three_turns_and_stops_where_the_prefix_breaks():
     assert [r.response_ids for r in rows] == [(2, 7, 3), (4,)]
 
 
-def test_a_prompt_that_only_shares_the_first_prompt_is_not_merged():
-    rows = rows_of(episode(turn([1, 2], [3, 4]), turn([1, 2, 3], [5])))
-    assert [(r.prompt_ids, r.response_ids) for r in rows] == [((1, 2), (3, 4)), ((1, 2, 3), (5,))]
-
-
 def test_a_critique_of_the_policy_is_a_row_credited_with_the_turn_it_led_to():
     critique = attempt([1, 2, 50], [60, 61])
     played = episode(turn([1], [2], -0.1, critique=critique), turn([3], [4], 1.0))
@@ -144,12 +128,6 @@ def test_a_critique_of_the_policy_is_a_row_credited_with_the_turn_it_led_to():
     assert roles([first, row, distill, last]) == [A, C, D, A]
     assert (row.prompt_ids, row.response_ids, row.turn) == ((1, 2, 50), (60, 61), (1, 1))
     assert (row.log_probs, row.rewards) == ((-60.0, -61.0), (0.0, 1.0))
-
-
-def test_a_critique_that_led_nowhere_is_no_row():
-    """The revise prompt did not fit: there is no turn to credit it with."""
-    played = episode(replace(turn([1], [2], critique=attempt([5], [6])), stop="prompt_too_long"))
-    assert roles(rows_of(played, distill=True)) == [A]
 
 
 def test_critiques_without_a_weight_are_no_rows():
@@ -161,38 +139,6 @@ def test_critiques_without_a_weight_are_no_rows():
 def test_a_sampler_without_log_probs_gives_none_also_for_merged_rows():
     played = episode(turn([1], [2], log_probs=False), turn([1, 2, 7], [3]))
     assert [r.log_probs for r in rows_of(played, distill=True)] == [(-3.0,), None]
-
-
-def test_only_correct_last_answers_are_imitated():
-    first, imitate, last = rows_of(WRONG_RIGHT, imitate="revised")
-    assert roles([first, imitate, last]) == [A, S, A]
-    assert (imitate.prompt_ids, imitate.response_ids, imitate.turn) == (
-        (1, 2),
-        (5, 6, 7),
-        (1, 1, 1),
-    )
-    wrong = episode(turn([1], [2]), turn([3], [4], 0.0))
-    assert roles(rows_of(wrong, imitate="revised")) == [A, A]
-    forgotten = episode(turn([1], [2], 1.0), turn([3], [4], 0.0))  # right first, wrong in the end
-    assert roles(rows_of(forgotten, imitate="all")) == [A, A]
-
-
-def test_first_answers_that_were_right_at_once_are_imitated_only_when_asked_for():
-    at_once = episode(turn([1, 2], [3, 4], 1.0))
-    assert roles(rows_of(at_once, imitate="revised")) == [A]
-    imitate, _ = rows = rows_of(at_once, imitate="all")
-    assert roles(rows) == [S, A]
-    assert (imitate.prompt_ids, imitate.response_ids, imitate.turn) == ((1, 2), (3, 4), (0, 0))
-    assert roles(rows_of(episode(turn([1], [2])), imitate="all")) == [A]
-
-
-def test_right_but_cut_off_is_imitated():
-    """The verifier's verdict decides, not the reward."""
-    assert roles(rows_of(episode(turn([1], [2]), turn([3], [4], 0.9)), imitate="revised")) == [
-        A,
-        S,
-        A,
-    ]
 
 
 def test_all_roles_together_keep_their_order_and_the_last_attempt_is_last():

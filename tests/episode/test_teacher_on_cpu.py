@@ -70,7 +70,7 @@ def play(parts, answers, *, validate=False, group=None, policy=None, problem=TOL
 
 def in_rows(rows):
     """Turn -> the teacher's prompt, each for exactly the tokens of that turn's attempt."""
-    found = {}
+    prompts = {}
     for row in rows:
         ends = [0, *(span.end for span in row.teachers)]
         for span, after in zip(row.teachers, ends, strict=False):
@@ -78,8 +78,8 @@ def in_rows(rows):
             (turn,) = set(row.turn[span.start : span.end])
             places = [i for i, t in enumerate(row.turn) if t == turn and row.role[i] == 0]
             assert places == list(range(span.start, span.end)), "the whole attempt, no context"
-            found[turn] = span.prompt_ids
-    return found
+            prompts[turn] = span.prompt_ids
+    return prompts
 
 
 @pytest.mark.parametrize("answers", ANSWERS)
@@ -117,16 +117,16 @@ def test_the_teacher_of_each_place_reads_the_students_conversation_and_more(
                 and (right or not turn.grade.correct)
             )
             assert (turn.feedback is not None) == asked
-            told = {
+            fields = {
                 "feedback": turn.feedback.text if turn.feedback else "",
                 "reference": "yes",
                 "demonstration": "as in yes",
                 "sibling": "a sibling's yes",
             }
-            told = {name: text if name in sources else "" for name, text in told.items()}
-            if k in chosen and (right or not turn.grade.correct) and any(told.values()):
-                before, _, said = text_of(turn.attempt.prompt_ids).rpartition("<user>")
-                text = render(parts.config.teacher.prompt, question=said, attempt="", **told)
+            fields = {name: text if name in sources else "" for name, text in fields.items()}
+            if k in chosen and (right or not turn.grade.correct) and any(fields.values()):
+                before, _, question = text_of(turn.attempt.prompt_ids).rpartition("<user>")
+                text = render(parts.config.teacher.prompt, question=question, attempt="", **fields)
                 expected[k] = f"{before}<user>{text}"
                 assert turn.teacher.text == text
         assert {k: text_of(ids) for k, ids in in_rows(rows).items()} == expected
@@ -285,6 +285,6 @@ def test_an_own_template_shows_one_thing_where_there_is_no_other(tmp_path):
 def test_small_models_have_prompts_of_their_own():
     compact = make_env("binary_matrix", style="compact")
     parts = parts_of(reads=("feedback", "reference"), env=compact)
-    told = {"feedback": "row 2", "reference": "01", "sibling": "", "demonstration": ""}
+    fields = {"feedback": "row 2", "reference": "01", "sibling": "", "demonstration": ""}
     assert parts.config.teacher.prompt == "teacher/compact"
-    assert render("teacher/compact", question="Q", attempt="", **told) == "!01\n!row 2\nQ"
+    assert render("teacher/compact", question="Q", attempt="", **fields) == "!01\n!row 2\nQ"

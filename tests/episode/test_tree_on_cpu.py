@@ -5,11 +5,7 @@ import asyncio
 import pytest
 
 from rltf_verl.config import EpisodeConfig
-from rltf_verl.episode.rows import attempt_rows
 from rltf_verl.feedback.base import FeedbackUnavailable
-from rltf_verl.objectives.distill import distill_rows
-from rltf_verl.objectives.feedback_modeling import with_feedback
-from rltf_verl.objectives.sft import imitate_rows
 from rltf_verl.types import Role
 from tests.support.episode_fakes import (
     FIRST_PROMPT,
@@ -21,6 +17,7 @@ from tests.support.episode_fakes import (
     stops,
     text_of,
 )
+from tests.support.episode_rows import inline_rows
 
 ANSWERS = {"0": "a", "1": "b", "1.1": "yes", "1.2": "c", "2": "yes", "2.1": "never", "2.2": "d"}
 APPEND = {"context": "append", "revise": "compact_append"}
@@ -114,10 +111,6 @@ async def test_one_branch_may_fail_and_the_others_go_on():
     ]
 
 
-def inline_rows(episode):
-    return [with_feedback(row, episode) for row in attempt_rows(episode)]
-
-
 async def test_in_an_appended_context_the_shared_turn_is_trained_once():
     """The first revision continues its row; the siblings have it in their prompt."""
     episode, _, _ = await tree(**APPEND)
@@ -141,30 +134,6 @@ async def test_in_an_appended_context_the_shared_turn_is_trained_once():
         for r in rows
     ]
     assert modelled == ["not anot b", "", "not c"]  # each feedback once
-
-
-@pytest.mark.parametrize("context", [{}, APPEND])
-async def test_every_turn_stands_in_one_attempt_row_and_the_last_turn_in_the_last(context):
-    episode, _, _ = await tree(**context)
-    rows = attempt_rows(episode)
-    for k, turn in enumerate(episode.turns):
-        (row,) = [r for r in rows if (k, Role.ATTEMPT) in zip(r.turn, r.role, strict=True)]
-        places = [
-            j
-            for j, (t, r) in enumerate(zip(row.turn, row.role, strict=True))
-            if (t, r) == (k, Role.ATTEMPT)
-        ]
-        assert (*row.prompt_ids, *row.response_ids[: places[0]]) == turn.attempt.prompt_ids
-        assert tuple(row.response_ids[j] for j in places) == turn.attempt.response_ids
-        assert row.rewards[places[-1]] == turn.reward
-    assert rows[-1].turn[-1] == len(episode.turns) - 1
-
-
-async def test_every_line_has_a_last_answer_of_its_own():
-    episode, _, _ = await tree()
-    assert [row.turn[0] for row in distill_rows(episode)] == [2, 3, 5]
-    assert [row.turn[0] for row in imitate_rows(episode, first_turn_too=False)] == [2, 3]
-    assert all(text_of(row.prompt_ids) == FIRST_PROMPT for row in distill_rows(episode))
 
 
 class OneBranchFails(Remark):

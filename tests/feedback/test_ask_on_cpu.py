@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from rltf_verl.config import FeedbackConfig, RLTFConfig
 from rltf_verl.episode.run import run_episode
 from rltf_verl.feedback.group import Group
-from rltf_verl.types import Attempt, Feedback, Grade, Problem, Turn
+from rltf_verl.types import Feedback, Problem, Turn
 from tests.support.effort import examples
-from tests.support.episode_fakes import parts_with
+from tests.support.episode_fakes import LatePolicy, parts_with
+from tests.support.feedback_fakes import Sums
 
 N = 4
 
@@ -51,15 +52,6 @@ async def test_the_wait_is_bounded_and_who_is_missing_counts_as_wrong():
     assert 0.04 < time.monotonic() - start < 5
 
 
-class Digits:
-    """Right if the text is 0."""
-
-    name = "digits"
-
-    def grade(self, problem: Problem, text: str) -> Grade:
-        return Grade(text == "0", format_ok=True, parsed=text)
-
-
 class Hint:
     """Says how many attempts there were."""
 
@@ -69,41 +61,20 @@ class Hint:
         return Feedback(f"hint {len(request.turns)}", self.name)
 
 
-class Slow:
-    """Answers after a while that has nothing to do with what it answers."""
-
-    prompt_budget = 10_000
-
-    def __init__(
-        self, answers: list[int], delays: random.Random, breaks_at: int | None = None
-    ) -> None:
-        self.answers, self.delays, self.breaks_at, self.turn = answers, delays, breaks_at, 0
-
-    async def encode(self, messages) -> tuple[int, ...]:
-        return tuple(map(ord, messages[-1]["content"]))
-
-    async def sample(self, prompt_ids, seed) -> Attempt:
-        await asyncio.sleep(self.delays.random() * 0.004)
-        if self.turn == self.breaks_at:
-            raise RuntimeError("the engine died")
-        self.turn += 1
-        return Attempt(prompt_ids, (1,), None, str(self.answers[self.turn - 1]), ended=True)
-
-
 async def played(
     answers, *, breaks=None, delays=0, size=None, validate=False, wait_s=20.0, group=True, **episode
 ):
     """Every episode's turns, or the error that ended it."""
     feedback = FeedbackConfig(ask="group_failed", ask_wait_s=wait_s)
-    parts = parts_with(Digits(), Hint(), feedback, **{"horizon": 3, **episode})
+    parts = parts_with(Sums(), Hint(), feedback, **{"horizon": 3, **episode})
     together, rng = Group(size or len(answers)) if group else None, random.Random(delays)
     breaks = breaks or [None] * len(answers)
 
     def session(i: int):
         return run_episode(
             parts,
-            Slow(answers[i], rng, breaks[i]),
-            Problem("digits", 0, {}, "0"),
+            LatePolicy(list(map(str, answers[i])), delays=rng, breaks_at=breaks[i]),
+            Problem("sums", 0, {}, "0"),
             [{"role": "user", "content": "?"}],
             session_id=i,
             validate=validate,

@@ -16,9 +16,9 @@ from rltf_verl.episode.run import run_episode
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.group import Groups
-from rltf_verl.types import Attempt, Feedback, Grade
-from tests.support.episode_fakes import parts_with
-from tests.support.feedback_fakes import PROBLEM, Scripted, asked, turn
+from rltf_verl.types import Feedback
+from tests.support.episode_fakes import LatePolicy, parts_with
+from tests.support.feedback_fakes import PROBLEM, Scripted, Sums, asked, turn
 
 SIZE = 2
 QUESTION = [{"role": "user", "content": "?"}]
@@ -40,37 +40,12 @@ class About:
         return Feedback(said, self.name, sees_reference=True)
 
 
-class Env:
-    name = "env"
-
-    def grade(self, problem, text):
-        return Grade(correct=text == "right", format_ok=True)
-
-
-class Policy:
-    """Answers by (problem, episode, turn), after a wait that differs from run to run."""
-
-    prompt_budget = 10_000
-
-    def __init__(self, answers, rng):
-        self.answers, self.rng, self.turn = list(answers), rng, 0
-
-    async def encode(self, messages):
-        return tuple(ord(c) for m in messages for c in m["content"])
-
-    async def encode_answer(self, text):
-        return (*map(ord, text), 0)
+class Policy(LatePolicy):
+    """Its pieces are words with the space before them, as tokenizers have them."""
 
     def pieces(self, ids):
-        """Words with the space before them, as tokenizers have them."""
         words = "".join(chr(i) for i in ids if i).split(" ")
         return (*(w if k == 0 else f" {w}" for k, w in enumerate(words)), "")
-
-    async def sample(self, prompt_ids, seed):
-        await asyncio.sleep(self.rng.random() * 0.01)
-        text = self.answers[self.turn]
-        self.turn += 1
-        return Attempt(tuple(prompt_ids), (1,), None, text, ended=True)
 
 
 def control(name, inner=None, wait_s=20.0):
@@ -88,11 +63,11 @@ async def played(provider, sessions, seed=0, problems=None, horizon=3):
     problems = problems or [replace(PROBLEM, index=i, data={"i": i}) for i in range(len(sessions))]
     uids = [f"uid{rng.random()}" for _ in sessions]
     groups.announce(uids, SIZE)
-    parts = parts_with(Env(), provider, horizon=horizon)
+    parts = parts_with(Sums(), provider, horizon=horizon)
     runs = [
         run_episode(
             parts,
-            Policy(answers, rng),
+            Policy(answers, delays=rng),
             problem,
             QUESTION,
             session_id=s,
@@ -114,7 +89,7 @@ async def played(provider, sessions, seed=0, problems=None, horizon=3):
 
 
 WRONG = ["a", "b", "c"]
-SESSIONS = [[WRONG, WRONG], [["a", "right"], WRONG], [["right"], WRONG]]
+SESSIONS = [[WRONG, WRONG], [["a", "42"], WRONG], [["42"], WRONG]]
 
 
 async def test_every_episode_hears_of_another_problem_at_its_own_turn():
@@ -176,7 +151,7 @@ async def test_right_attempts_are_told_so():
 async def test_the_wait_is_bounded_and_an_episode_that_dies_is_not_waited_for():
     groups = Groups()
     groups.announce(["a", "b"], 1)
-    request = replace(asked("41", group=groups.of("a", 1)), policy=Policy([], None))
+    request = replace(asked("41", group=groups.of("a", 1)), policy=Policy([]))
     with pytest.raises(FeedbackUnavailable, match="shuffled: no feedback on another problem"):
         await control("shuffled", wait_s=0.02).feedback(request)
     waiting = asyncio.create_task(control("shuffled", wait_s=600.0).feedback(request))
@@ -211,7 +186,7 @@ async def test_the_leak_guard_looks_at_what_is_read(own_answers):
     groups = Groups()
     groups.announce(["a", "b"], 1)
     requests = [
-        replace(asked("41", group=groups.of(key, 1), problem=problem), policy=Policy([], None))
+        replace(asked("41", group=groups.of(key, 1), problem=problem), policy=Policy([]))
         for key, problem in (("a", PROBLEM), ("b", replace(PROBLEM, index=4, reference="43")))
     ]
     heard = await asyncio.gather(

@@ -83,16 +83,11 @@ async def test_somebody_declines(tmp_path):
         await human(tmp_path).feedback(asked())
 
 
-async def test_what_was_answered_before_is_not_asked_again(tmp_path):
-    answer(tmp_path, asked(), "old")
-    assert (await human(tmp_path).feedback(asked(seed=5))).text == "old"
-    assert pending(tmp_path) == []
-
-
-async def test_a_correction_counts(tmp_path):
+async def test_what_was_answered_before_is_not_asked_again_and_the_last_answer_counts(tmp_path):
     answer(tmp_path, asked(), "first")
-    answer(tmp_path, asked(), "second")
-    assert (await human(tmp_path).feedback(asked())).text == "second"
+    answer(tmp_path, asked(), "corrected")
+    assert (await human(tmp_path).feedback(asked(seed=5))).text == "corrected"
+    assert pending(tmp_path) == []
 
 
 async def test_half_a_line_is_waited_for_and_nonsense_skipped(tmp_path):
@@ -136,9 +131,3 @@ async def test_an_inbox_that_cannot_be_written(tmp_path):
         FeedbackUnavailable, match=r"rltf\.feedback\.inbox=.*file cannot be written"
     ):
         await human(tmp_path / "file").feedback(asked())
-
-
-@pytest.mark.parametrize("key", ["deadline_s", "poll_s"])
-def test_options(tmp_path, key):
-    with pytest.raises(ValueError, match=rf"rltf\.feedback\.{key}=0: must be positive"):
-        human(tmp_path, **{key: 0})

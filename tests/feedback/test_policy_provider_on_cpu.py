@@ -4,50 +4,29 @@ none.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
-from rltf_verl.types import Attempt, Grade, Problem, Turn
-
-QUESTION = [{"role": "system", "content": "S"}, {"role": "user", "content": "Q?"}]
-
-
-class Critic:
-    """Says what it is told, one token per character; remembers prompts and seeds."""
-
-    def __init__(self, text: str, prompt_budget: int = 10_000, ended: bool = True) -> None:
-        self.text, self.prompt_budget, self.ended = text, prompt_budget, ended
-        self.asked: list[tuple[str, int]] = []
-
-    async def encode(self, messages: list[dict[str, str]]) -> tuple[int, ...]:
-        return tuple(ord(c) for m in messages for c in f"<{m['role']}>{m['content']}")
-
-    async def sample(self, prompt_ids: tuple[int, ...], seed: int) -> Attempt:
-        self.asked.append(("".join(map(chr, prompt_ids)), seed))
-        ids = tuple(map(ord, self.text))
-        return Attempt(prompt_ids, ids, (-0.5,) * len(ids), self.text, self.ended)
+from tests.support import feedback_fakes
+from tests.support.episode_fakes import QUESTION, ScriptedPolicy
 
 
-def turn(text: str) -> Turn:
-    return Turn(Attempt((1,), (2,), None, text, ended=True), Grade(False, True), reward=0.0)
+def asked(critic: ScriptedPolicy, *attempts: str, session_id: int = 0) -> FeedbackRequest:
+    request = feedback_fakes.asked(*attempts, session_id=session_id)
+    return replace(request, messages=QUESTION, policy=critic)
 
 
-def asked(critic: Critic, *attempts: str, session_id: int = 0) -> FeedbackRequest:
-    problem = Problem("echo", 0, {}, "the reference")
-    return FeedbackRequest(
-        None, problem, QUESTION, [turn(a) for a in attempts], session_id, critic, seed=77
-    )
-
-
-async def feedback(critic: Critic, *attempts: str, template: str = "compact"):
+async def feedback(critic: ScriptedPolicy, *attempts: str, template: str = "compact"):
     return await make_provider("policy", critic=template).feedback(asked(critic, *attempts))
 
 
 async def test_the_policy_is_asked_about_its_last_attempt_with_its_own_seed():
-    critic = Critic("too short")
+    critic = ScriptedPolicy(["too short"])
     said = await feedback(critic, "first", "second")
-    assert critic.asked == [("<system>S<user>Q?\n?second\n!", 77)]
+    assert (critic.prompts, critic.seeds) == (["<system>S<user>Q?\n?second\n!"], [77])
     assert (said.text, said.provider, said.sees_reference, said.fallback) == (
         "too short",
         "policy",
@@ -55,22 +34,18 @@ async def test_the_policy_is_asked_about_its_last_attempt_with_its_own_seed():
         False,
     )
     # the tokens that were sampled, whatever was taken from their text
-    assert said.attempt == Attempt(
-        tuple(map(ord, critic.asked[0][0])),
-        tuple(map(ord, "too short")),
-        (-0.5,) * 9,
-        "too short",
-        ended=True,
-    )
+    assert said.attempt is not None
+    assert said.attempt.prompt_ids == tuple(map(ord, critic.prompts[0]))
+    assert said.attempt.response_ids == (*map(ord, "too short"), 0)
 
 
 async def test_the_prompt_holds_question_and_attempt_and_never_the_reference():
-    critic = Critic("x")
+    critic = ScriptedPolicy(["x"])
     await feedback(critic, "my answer", template="critique")
-    ((prompt, _),) = critic.asked
+    (prompt,) = critic.prompts
     assert "Q?" in prompt
     assert "my answer" in prompt
-    assert "the reference" not in prompt
+    assert "42" not in prompt
 
 
 @pytest.mark.parametrize(
@@ -85,34 +60,34 @@ async def test_the_prompt_holds_question_and_attempt_and_never_the_reference():
     ],
 )
 async def test_what_stands_behind_the_marker_is_the_critique(answer, text):
-    said = await feedback(Critic(answer), "a")
+    said = await feedback(ScriptedPolicy([answer]), "a")
     assert said.text == text
     assert said.attempt.text == answer
 
 
 async def test_a_critique_that_was_cut_off_counts_as_far_as_it_got():
     """So that the policy is credited with what came of it, and can learn to be brief."""
-    said = await feedback(Critic("Critique: the sum is wro", ended=False), "a")
+    said = await feedback(ScriptedPolicy(["Critique: the sum is wro"], cut=[0]), "a")
     assert (said.text, said.attempt.ended) == ("the sum is wro", False)
 
 
 @pytest.mark.parametrize("answer", ["", "  \n", "Critique:", "something Critique:  "])
 async def test_an_empty_critique_is_unavailable(answer):
     with pytest.raises(FeedbackUnavailable, match=r"^policy: the policy's critique is empty$"):
-        await feedback(Critic(answer), "a")
+        await feedback(ScriptedPolicy([answer]), "a")
 
 
 async def test_a_long_attempt_is_quoted_by_its_tail():
-    critic = Critic("x", prompt_budget=len("<system>S<user>Q?\n?\n!") + 4)
+    critic = ScriptedPolicy(["x"], prompt_budget=len("<system>S<user>Q?\n?\n!") + 4)
     await feedback(critic, "abcdefgh")
-    assert critic.asked[0][0] == "<system>S<user>Q?\n?…fgh\n!"
+    assert critic.prompts[0] == "<system>S<user>Q?\n?…fgh\n!"
 
 
 async def test_a_prompt_that_never_fits_is_unavailable_and_nothing_is_sampled():
-    critic = Critic("x", prompt_budget=len("<system>S<user>Q?\n?\n!"))
+    critic = ScriptedPolicy(["x"], prompt_budget=len("<system>S<user>Q?\n?\n!"))
     with pytest.raises(FeedbackUnavailable, match=r"does not fit; raise data\.max_prompt_length"):
         await feedback(critic, "abc")
-    assert critic.asked == []
+    assert critic.prompts == []
 
 
 PAIR = {"even": {"provider": "correctness"}, "odd": {"provider": "policy", "critic": "compact"}}
@@ -120,12 +95,12 @@ PAIR = {"even": {"provider": "correctness"}, "odd": {"provider": "policy", "crit
 
 @pytest.mark.parametrize("session_id", range(6))
 async def test_of_two_paired_episodes_one_hears_each_provider(session_id):
-    critic = Critic("my own")
+    critic = ScriptedPolicy(["my own"])
     said = await make_provider("paired", **PAIR).feedback(asked(critic, "a", session_id=session_id))
     if session_id % 2:
         assert (said.provider, said.text, said.attempt.text) == ("policy", "my own", "my own")
     else:
-        assert (said.provider, said.attempt, critic.asked) == ("correctness", None, [])
+        assert (said.provider, said.attempt, critic.prompts) == ("correctness", None, [])
 
 
 @pytest.mark.parametrize(("even", "sees"), [("full", True), ("hint", False)])
@@ -139,4 +114,6 @@ def test_a_pair_sees_the_reference_if_one_of_them_does(even, sees):
 
 async def test_a_failing_half_of_a_pair_says_its_own_name():
     with pytest.raises(FeedbackUnavailable, match=r"^policy: the policy's critique is empty$"):
-        await make_provider("paired", **PAIR).feedback(asked(Critic(""), "a", session_id=1))
+        await make_provider("paired", **PAIR).feedback(
+            asked(ScriptedPolicy([""]), "a", session_id=1)
+        )

@@ -2,40 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from rltf_verl.envs.base import LEVELS
 from rltf_verl.envs.binary_matrix.env import BinaryMatrix
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
-from rltf_verl.types import Attempt, Feedback, Grade, Problem, Turn
+from rltf_verl.types import Feedback, Grade, Problem, Turn
+from tests.support import feedback_fakes
 
 ENV = BinaryMatrix(style="compact")
 PROBLEM = ENV.build(0, 1, 0).train[0]
 
 
-class SilentEnv(BinaryMatrix):
-    """Has nothing to say."""
-
-    def explain(self, problem: Problem, text: str, grade: Grade, level: str) -> str:
-        return ""
-
-
-class BrokenEnv(BinaryMatrix):
-    """Fails in user code."""
-
-    def explain(self, problem: Problem, text: str, grade: Grade, level: str) -> str:
-        raise KeyError("matrix")
-
-
 def turn(text: str) -> Turn:
-    attempt = Attempt(prompt_ids=(1,), response_ids=(2,), log_probs=None, text=text, ended=True)
-    return Turn(attempt, ENV.grade(PROBLEM, text), reward=0.0)
+    return replace(feedback_fakes.turn(text), grade=ENV.grade(PROBLEM, text))
 
 
 def asked(*turns: Turn, env: BinaryMatrix = ENV) -> FeedbackRequest:
-    """A request for feedback on the last of the turns; these providers need no policy."""
-    return FeedbackRequest(env, PROBLEM, [], turns, session_id=0, policy=None, seed=0)
+    return feedback_fakes.asked(*turns, problem=PROBLEM, env=env)
+
+
+class Explaining(BinaryMatrix):
+    """Its words are an expression."""
+
+    def explain(self, problem: Problem, text: str, grade: Grade, level: str) -> str:
+        return str({"silent": ""}[text])
 
 
 RIGHT, WRONG = turn(f"\\boxed{{{PROBLEM.reference}}}"), turn("no idea")
@@ -75,15 +69,15 @@ async def test_levels_by_turn_grow_and_the_last_one_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    ("env", "cause"),
+    ("attempt", "cause"),
     [
-        (BrokenEnv(), r"explain\(\) of environment binary_matrix failed: KeyError"),
-        (SilentEnv(), "is empty at level hint"),
+        ("broken", r"explain\(\) of environment binary_matrix failed: KeyError"),
+        ("silent", "is empty at level hint"),
     ],
 )
-async def test_verifier_that_fails_is_unavailable(env: BinaryMatrix, cause: str) -> None:
+async def test_verifier_that_fails_is_unavailable(attempt: str, cause: str) -> None:
     with pytest.raises(FeedbackUnavailable, match=cause):
-        await make_provider("verifier").feedback(asked(WRONG, env=env))
+        await make_provider("verifier").feedback(asked(turn(attempt), env=Explaining()))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given
@@ -24,6 +23,7 @@ from rltf_verl.types import Feedback, Grade
 from tests.support.effort import examples
 from tests.support.episode_fakes import (
     EchoEnv,
+    LatePolicy,
     ScriptedPolicy,
     parts_with,
     play_parts,
@@ -42,17 +42,6 @@ class About:
         return Feedback(f"on {text}", self.name, sees_reference=True, completion_tokens=len(text))
 
 
-@dataclass
-class Late(ScriptedPolicy):
-    """Answers after a while that has nothing to do with what it answers."""
-
-    delays: random.Random = field(default_factory=random.Random)
-
-    async def sample(self, prompt_ids, seed):
-        await asyncio.sleep(self.delays.random() * 0.004)
-        return await super().sample(prompt_ids, seed)
-
-
 def siblings(wait_s=20.0):
     provider = make_provider("siblings", each={"provider": "verifier"}, wait_s=wait_s)
     provider.each = About()
@@ -63,7 +52,7 @@ async def played(answers, seed=0, *, n=None, wait_s=20.0, budget=10_000, **episo
     """Every episode's feedback (or error) by turn, and what it saw."""
     parts = parts_with(EchoEnv(), siblings(wait_s), horizon=3, **episode)
     group, delays = Group(len(answers) if n is None else n), random.Random(seed)
-    policies = [Late(own, budget, delays=delays) for own in answers]
+    policies = [LatePolicy(own, budget, delays=delays) for own in answers]
     runs = [
         play_parts(parts, policy, session_id=s, group=group) for s, policy in enumerate(policies)
     ]

@@ -10,7 +10,6 @@ from rltf_verl.feedback import make_provider
 from rltf_verl.findings import ConfigError
 from rltf_verl.judge.client import Fault, read_reply, retry_after
 from rltf_verl.judge.limits import Breaker, RateLimit
-from rltf_verl.judge.stats import Stats
 
 
 def starts(pace: RateLimit, arrivals: list[float], amount: float = 1.0) -> list[float]:
@@ -108,43 +107,6 @@ def test_a_reply_without_usage_counts_no_tokens() -> None:
     assert read_reply(f'{{"choices": [{{"message": {{"content": {parts}}}}}]}}').text == "in parts"
     reply = read_reply('{"choices": [{"message": {"content": "x"}, "finish_reason": "length"}]}')
     assert (reply.text, reply.complete, reply.prompt_tokens) == ("x", False, 0)
-
-
-def test_metric_names_hold_nothing_that_verl_would_reduce_in_its_own_way() -> None:
-    stats = Stats()
-    kinds = (
-        "timeout",
-        "connection",
-        "rate_limited",
-        "server_error",
-        "refused",
-        "bad_reply",
-        "empty",
-        "abandoned",
-    )
-    events = (
-        "calls",
-        "requests",
-        "retries",
-        *(f"faults/{kind}" for kind in kinds),
-        *(f"failed/{kind}" for kind in (*kinds, "deadline", "breaker_open", "with_an_equal_call")),
-        *(f"noted/{event}" for event in ("no_marker", "cut_off", "over_long", "empty")),
-    )
-    for event in events:
-        stats.count(event)
-    stats.answered(1.0, 0.5, 10, 5, 0.1)
-    names = set(stats.snapshot())
-    assert {
-        "latency_p50_s",
-        "request_p99_s",
-        "faults/timeout_share",
-        "noted/no_marker_share",
-        "queue/max",
-    } <= names
-    for name in names:
-        assert not any(
-            word in name.removesuffix("/max") for word in ("max", "min", "sum", "total")
-        ), name
 
 
 URL = {"base_url": "http://127.0.0.1:8000/v1", "model": "m"}

@@ -30,6 +30,7 @@ from rltf_verl.judge.limits import (
 )
 from rltf_verl.judge.runtime import JudgeRuntime, runtime_of
 from rltf_verl.judge.wire import JudgeUnavailable, Reply
+from rltf_verl.objectives.base import VERL_REDUCES
 from rltf_verl.redaction import Secrets
 from rltf_verl.texts import CHAT_TOKENS, clean_text
 from rltf_verl.types import Feedback
@@ -103,6 +104,9 @@ async def test_a_storm(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None
     assert counted["requests"] == counted["answered_requests"] + faults
     assert counted["failed/internal"] == 0
     assert 0 <= values["tokens_run"] < 400 * (5000 + 1024)
+    assert {"latency_p50_s", "request_p99_s", "faults/timeout_share", "queue/max"} <= set(values)
+    names = [name.removesuffix("/max") for name in values]
+    assert not [name for name in names if any(word in name for word in VERL_REDUCES)]
     written = written_in(tmp_path)
     shown = [json.dumps(answer.text) for answer in answers] + [
         "".join(traceback.format_exception(error)) + error.cause for error in failures

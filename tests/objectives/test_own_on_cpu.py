@@ -180,8 +180,8 @@ async def test_rows_that_raise_name_the_objective_and_the_line():
 )
 def test_what_fails_on_a_batch_is_found_before_the_run(name, message):
     config = read(objectives={"u": f"{HERE}:{name}"})
-    said = f"rltf.objectives.u={HERE}:{name}: {message}{MADE_UP}"
-    assert own_failures(config, 2) == [said]
+    line = f"rltf.objectives.u={HERE}:{name}: {message}{MADE_UP}"
+    assert own_failures(config, 2) == [line]
     assert own_failures(read(objectives={"u": f"{HERE}:{name}"}, u={"weight": 0}), 2) == []
 
 
@@ -218,9 +218,9 @@ def test_an_objective_that_works_is_found_to(num_episodes):
 def test_a_baseline_is_tried_before_the_run(name, message):
     config = read(distill={"weight": 1.0, "baseline": f"{HERE}:{name}"})
     (distill,) = [o for o in objectives_of(config) if o.name == "distill"]
-    said = [line for _, line in distill.refusals(lambda key: 2, None)]
-    assert len(said) == (message is not None)
-    assert all(line.startswith(f"rltf.distill.baseline={HERE}:{name}{message}") for line in said)
+    lines = [line for _, line in distill.refusals(lambda key: 2, None)]
+    assert len(lines) == (message is not None)
+    assert all(line.startswith(f"rltf.distill.baseline={HERE}:{name}{message}") for line in lines)
 
 
 USER_CODE = """

@@ -45,9 +45,9 @@ def test_one_text_of_all_failures_where_a_whole_group_failed() -> None:
     each = [
         f"Attempt {k}:\n{a}\n\nFeedback: (hint on {a})" for k, a in enumerate(("no", "nein"), 1)
     ]
-    told = "\n\n".join([INTRODUCTION, *each])
-    assert hints(episodes) == [[told], [told]]
-    assert all(told in policy.prompts[1] for policy in episodes.policies)
+    critique = "\n\n".join([INTRODUCTION, *each])
+    assert hints(episodes) == [[critique], [critique]]
+    assert all(critique in policy.prompts[1] for policy in episodes.policies)
     assert stops(episodes) == ["solved", "horizon"]
 
 

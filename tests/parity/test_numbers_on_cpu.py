@@ -266,9 +266,9 @@ def test_a_critique_row_comes_before_the_answer_that_it_led_to(tmp_path, golden)
     data = only(golden, "dual_critique")
     for rows in [value["rows"] for value in expected(data)["modes"].values()]:
         rows[3], rows[4] = rows[4], rows[3]
-    told = {d.split(": ")[1].split(" ", 1)[1] for d in run(tmp_path, data).differences}
-    assert any("row 0/1 input_ids" in line for line in told)
-    assert all("row 0/1" in line for line in told)
+    named_rows = {d.split(": ")[1].split(" ", 1)[1] for d in run(tmp_path, data).differences}
+    assert any("row 0/1 input_ids" in line for line in named_rows)
+    assert all("row 0/1" in line for line in named_rows)
 
 
 ENV_PERTURBATIONS = {

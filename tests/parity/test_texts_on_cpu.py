@@ -94,9 +94,9 @@ def test_the_texts_of_the_release_are_made_here_too(tmp_path, part):
 
 def replaced(key, old, new):
     def change(cases):
-        (found,) = [c for c in cases if c["name"] == "plain"]
-        assert old in found[key]
-        found[key] = found[key].replace(old, new, 1)
+        (plain,) = [c for c in cases if c["name"] == "plain"]
+        assert old in plain[key]
+        plain[key] = plain[key].replace(old, new, 1)
 
     return change
 

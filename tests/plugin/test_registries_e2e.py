@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.registries import OURS, WRAPPED, of_others
+from tests.support.registries import OURS, WRAPPED, of_others, python
 
 pytestmark = pytest.mark.e2e
 
@@ -33,3 +33,9 @@ def test_every_name_is_in_its_registry_and_nothing_of_verl_is_lost(registries) -
     for registry, names in OURS.items():
         assert set(with_us[registry]) == set(without_us[registry]) | names, registry
     assert with_us["wrapped"] == WRAPPED
+
+
+@pytest.mark.parametrize("module", ["rollout.agent_worker", "training.kept_weights"])
+def test_a_worker_of_ray_may_import_its_module_first(module: str) -> None:
+    """Without the fork server it has loaded nothing before."""
+    assert python(f"import rltf_verl.adapters.{module}; print('loaded')") == "loaded"

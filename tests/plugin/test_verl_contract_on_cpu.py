@@ -22,6 +22,7 @@ from rltf_verl.adapters import seams
 from rltf_verl.adapters.compat import TESTED_VERL
 from rltf_verl.adapters.seams import SEAMS, seam_findings
 from rltf_verl.adapters.startup.checks import refusals
+from rltf_verl.adapters.training.step import EVICTED_GROUPS
 from rltf_verl.adapters.training.trainer import RLTFTrainerMixin
 from tests.support.configs import composed
 
@@ -47,6 +48,11 @@ PARAMETERS = {
         "register_policy_loss": "name",
     },
     "verl.trainer.ppo.v1": {"register_trainer": "name"},
+    "verl.trainer.ppo.v1.replay_buffer": {
+        "ReplayBuffer._wait_for_next_poll": "self partition_id last_debug_time",
+        "ReplayBuffer.sample": "self global_steps partition_id batch_size",
+    },
+    "verl.trainer.ppo.v1.trainer_base": {"PPOTrainer._add_prompts_to_generate": "self num_prompts"},
     "ray._private.state": {"actors": "actor_id job_id actor_state_name"},
     "verl.utils.tracking": {"Tracking.log": "self data step backend"},
     "verl.utils.config": {"validate_config": "config use_reference_policy use_critic"},
@@ -185,23 +191,142 @@ KEYS = [
 ]
 
 
-def test_a_checkpoint_lies_where_we_put_its_stamp() -> None:
-    source = " ".join(inspect.getsource(PPOTrainer._save_checkpoint).split())
-    assert 'self.config.trainer.default_local_dir, f"global_step_{self.global_steps}"' in source
+_V1, _ENGINES = "verl.trainer.ppo.v1", "verl.workers.engine_workers:ActorRolloutRefWorker"
+_INFER = "verl.workers.engine_workers:TrainingWorker.infer_batch"
+_FSDP = "verl.workers.engine.fsdp.transformer_impl:FSDPEngineWithLMHead"
+_BUFFER = f"{_V1}.replay_buffer"
+_LOGITS = "logits_processor_func(student_logits=logits_rmpad.unsqueeze(0), data=micro_batch)"
+_CLIENT = "get_client(client_cls=FullyAsyncLLMServerClient)"
+
+# Lines of verl that we rely on, in this order: where, what.
+SOURCES = [
+    # our stamp lies in the checkpoint; a resumed run goes on with the problems after further ones
+    (
+        f"{TRAINER}._save_checkpoint",
+        'self.config.trainer.default_local_dir, f"global_step_{self.global_steps}"',
+    ),
+    (f"{TRAINER}._save_checkpoint", "self.train_dataloader.state_dict()"),
+    # rows are spread over as many ranks as we count
+    (
+        f"{TRAINER}._balance_batch",
+        "(self, batch: KVBatchMeta, metrics",
+        'role, worker_group = "actor", self.actor_rollout_wg',
+        "worker_group._dispatch_info[role] = dp_rank_mapping",
+    ),
+    (
+        f"{TRAINER}._balance_batch",
+        "dp_size = max(dp_rank_mapping) + 1",
+        "self._get_required_batch_multiple(dp_size)",
+    ),
+    # workers read the columns that a batch names
+    (
+        "verl.utils.transferqueue_utils:async_kv_batch_meta2batch_meta",
+        "fields = meta.fields",
+        "batch_meta.select_fields(fields)",
+    ),
+    (
+        f"{_V1}.agent_loop_tq:AgentLoopManagerTQ.__init__",
+        "self.agent_loop_workers_class = AgentLoopWorkerTQ",
+    ),
+    # a worker makes our loop once
+    (
+        "verl.experimental.agent_loop.agent_loop:AgentLoopWorker._run_agent_loop",
+        "agent_loop_config = _agent_loop_registry[agent_name]",
+        "hydra.utils.instantiate( config=agent_loop_config,",
+    ),
+    # torch refuses `cpu:gloo,cpu:gloo`; when this fails, drop or adapt `hooks.patch_process_group`
+    (
+        "verl.utils.distributed:initialize_global_process_group_ray",
+        'backend = backend or f"cpu:gloo,{get_device_name()}:{get_nccl_backend()}"',
+    ),
+    (
+        "verl.utils.distributed:initialize_global_process_group",
+        'backend = f"cpu:gloo,{get_device_name()}:{get_nccl_backend()}"',
+        "return local_rank, rank, world_size",
+    ),
+    # `rltf.poll_interval_s`; the watchdog polls these actors before each pause
+    (f"{_BUFFER}:ReplayBuffer", "poll_interval: float = 2.0", "time.sleep(self.poll_interval)"),
+    (f"{_BUFFER}:ReplayBuffer.sample", "self._wait_for_next_poll("),
+    (f"{_BUFFER}:ReplayBufferAsync.wait_for_sampleable", "self._wait_for_next_poll("),
+    (
+        "verl.experimental.agent_loop.agent_loop:AgentLoopManager",
+        "self.agent_loop_workers = []",
+    ),
+    ("transfer_queue.interface:close", 'key == "SimpleStorage"'),
+    # `adapters.training.live_groups` plays further problems while the replicas are awake
+    (f"{TRAINER}._step_once", "self.replay_buffer.sample(", "self.on_sample_end()"),
+    (f"{_BUFFER}:ReplayBuffer.sample", "raise RuntimeError(message)"),
+    (
+        f"{_BUFFER}:ReplayBuffer._evict_terminal_groups",
+        EVICTED_GROUPS.removeprefix("training"),
+    ),
+    (f"{TRAINER}._init_dataloader", 'self.config.data.get("gen_batch_size", None)'),
+    # the loss function gets logits, packed and padded, then the outputs that it adds to
+    (f"{_FSDP}.prepare_model_outputs", _LOGITS, _LOGITS),
+    (
+        f"{_FSDP}.forward_step",
+        "logits_processor_func=loss_function",
+        "model_output=model_output, data=micro_batch, dp_group",
+        "detach_tree(model_output)",
+    ),
+    # forward passes of the teacher
+    (_INFER, 'key="compute_loss", default=True'),
+    (_INFER, 'key="disable_auto_offload", default=False'),
+    (_INFER, 'key="no_lora_adapter", default=False'),
+    # kept weights
+    (
+        f"{_ENGINES}.init_model",
+        "self.actor = self.actor_worker_cls(config=actor_training_config)",
+    ),
+    (f"{_ENGINES}.init_model", "self.actor.reset()", "self.actor.set_loss_fn("),
+    (
+        f"{TRAINER}._init_resource_pool_mgr",
+        "self.role_worker_mapping[role] = ray.remote(ActorRolloutRefWorker)",
+    ),
+    (f"{_ENGINES}.save_checkpoint", "self.actor.save_checkpoint(local_path, hdfs_path"),
+    (f"{_ENGINES}.load_checkpoint", "self.actor.load_checkpoint(local_path, hdfs_path"),
+    # an adapter reaches the rollout after its base; with replicas of their own its config is lost
+    (
+        f"{_ENGINES}.update_weights",
+        "per_tensor_param, _ = self.actor.engine.get_per_tensor_param()",
+    ),
+    (
+        f"{_ENGINES}.update_weights",
+        "per_tensor_param_base, peft_config=_base_peft_config, base_sync_done=False",
+        "per_tensor_param, peft_config=peft_config, base_sync_done=True",
+    ),
+    # imported when it is called, after our hook
+    (
+        "verl.experimental.separation.engine_workers:DetachActorWorker._get_strategy_handlers",
+        "from verl.utils.fsdp_utils import",
+        "fsdp2_sharded_save_to_cpu",
+    ),
+    # the clients of the asynchronous modes
+    (
+        f"{_V1}.trainer_colocate_async:PPOTrainerColocateAsync.get_llm_client",
+        f"self.llm_server_manager.{_CLIENT}",
+    ),
+    (
+        f"{_V1}.trainer_separate_async:PPOTrainerSeparateAsync.get_llm_client",
+        f"self.standalone_server_manager.{_CLIENT}",
+    ),
+    (
+        "verl.workers.rollout.llm_server:FullyAsyncLLMServerClient.generate",
+        "output = await super().generate(",
+    ),
+    # metrics: opened in `fit`, and erased
+    (f"{TRAINER}.fit", "self.logger = Tracking("),
+    ("verl.utils.tracking:FileLogger.__init__", 'open(self.filepath, "wb"'),
+]
 
 
-def test_rows_are_still_spread_over_as_many_ranks_as_we_count() -> None:
-    """Before an update, by the method that verl has spread the whole batch with."""
-    assert list(inspect.signature(PPOTrainer._balance_batch).parameters)[:3] == [
-        "self",
-        "batch",
-        "metrics",
-    ]
-    source = inspect.getsource(PPOTrainer._balance_batch)
-    assert 'role, worker_group = "actor", self.actor_rollout_wg' in source
-    assert "worker_group._dispatch_info[role] = dp_rank_mapping" in source
-    assert "dp_size = max(dp_rank_mapping) + 1" in source
-    assert "self._get_required_batch_multiple(dp_size)" in source
+@pytest.mark.parametrize("row", SOURCES, ids=lambda row: f"{row[0].rpartition(':')[2]} {row[1]}")
+def test_verl_does_what_we_rely_on(row: tuple[str, ...]) -> None:
+    where, *lines = row
+    source = " ".join(inspect.getsource(inspect.unwrap(resolve(*where.split(":")))).split())
+    for line in lines:
+        assert line in source
+        source = source.partition(line)[2]
 
 
 def resolve(module: str, path: str):
@@ -260,20 +385,16 @@ def test_a_method_that_verl_renamed_refuses_the_run_before_ray(tmp_path, monkeyp
     assert str(next(refusals(composed("rltf_sd")))) == str(finding)
 
 
-def test_the_workers_still_read_the_columns_that_a_batch_names() -> None:
-    """And the queue ignores a name that no row has: a run without a reference has no column."""
+def test_the_queue_ignores_a_column_that_no_row_has() -> None:
+    """A run without a reference has none of it."""
     from transfer_queue.metadata import BatchMeta
-    from verl.utils.transferqueue_utils import async_kv_batch_meta2batch_meta
 
-    source = inspect.getsource(async_kv_batch_meta2batch_meta)
-    assert "fields = meta.fields" in source
-    assert "batch_meta.select_fields(fields)" in source
     row = BatchMeta(global_indexes=[0], partition_ids=["train"], field_schema={"a": {}, "b": {}})
     assert row.select_fields(["a", "ref_log_prob"]).field_names == ["a"]
 
 
 def test_the_worker_class_under_the_ray_decorator() -> None:
-    from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
+    from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
     from verl.workers.config.rollout import AgentLoopConfig
 
     from rltf_verl.adapters.compat import actor_class
@@ -294,9 +415,6 @@ def test_the_worker_class_under_the_ray_decorator() -> None:
     ]
     assert start == ["self", "batch"]
     assert hasattr(AgentLoopConfig, "agent_loop_manager_class")
-    assert "self.agent_loop_workers_class = AgentLoopWorkerTQ" in inspect.getsource(
-        AgentLoopManagerTQ.__init__
-    )
 
 
 def test_verl_still_reduces_metrics_by_a_substring_of_their_name() -> None:
@@ -308,110 +426,20 @@ def test_verl_still_reduces_metrics_by_a_substring_of_their_name() -> None:
     assert MetricsAggregator()._get_aggregation_type("a/assumed_ok") == "sum"
 
 
-def test_verl_still_sleeps_between_looks_at_the_replay_buffer() -> None:
-    from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
-
-    assert inspect.signature(ReplayBuffer.__init__).parameters["poll_interval"].default == 2.0
-    assert "time.sleep(self.poll_interval)" in inspect.getsource(ReplayBuffer)
-
-
-def test_what_a_run_cannot_go_on_without_is_where_it_was() -> None:
-    """`adapters.training.watchdog` polls these actors before each pause."""
-    from transfer_queue import interface
-    from verl.experimental.agent_loop.agent_loop import AgentLoopManager
-    from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer, ReplayBufferAsync
-
-    pause = inspect.signature(ReplayBuffer._wait_for_next_poll)
-    assert list(pause.parameters) == ["self", "partition_id", "last_debug_time"]
-    for sample in (ReplayBuffer.sample, ReplayBufferAsync.wait_for_sampleable):
-        assert "self._wait_for_next_poll(" in inspect.getsource(inspect.unwrap(sample))
-    assert "self.agent_loop_workers = []" in inspect.getsource(AgentLoopManager)
-    assert "_TQ_STORAGE" in vars(interface)
-    assert 'key == "SimpleStorage"' in inspect.getsource(interface.close)
-
-
-def test_verl_still_samples_and_refills_as_dynamic_sampling_calls_it() -> None:
-    """`adapters.training.live_groups` stands in the place of `replay_buffer.sample`, and plays
-    further problems as verl does.
-    """
-    from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
-
-    from rltf_verl.adapters.training.step import EVICTED_GROUPS
-
-    assert list(inspect.signature(ReplayBuffer.sample).parameters) == [
-        "self",
-        "global_steps",
-        "partition_id",
-        "batch_size",
-    ]
-    assert list(inspect.signature(PPOTrainer._add_prompts_to_generate).parameters) == [
-        "self",
-        "num_prompts",
-    ]
-    step, sample = inspect.getsource(PPOTrainer._step_once), inspect.getsource(ReplayBuffer.sample)
-    assert step.index("self.replay_buffer.sample(") < step.index("self.on_sample_end()"), (
-        "while the replicas are awake"
-    )
-    assert "raise RuntimeError(message)" in sample, "where no row came of any group"
-    dropped = inspect.getsource(ReplayBuffer._evict_terminal_groups)
-    assert EVICTED_GROUPS.removeprefix("training") in dropped
-    assert 'self.config.data.get("gen_batch_size", None)' in inspect.getsource(
-        PPOTrainer._init_dataloader
-    )
-    saved = inspect.getsource(PPOTrainer._save_checkpoint)
-    assert "self.train_dataloader.state_dict()" in saved, (
-        "a resumed run goes on with the problems after the further ones"
-    )
-
-
-def test_the_loss_function_is_still_called_with_the_logits_and_then_with_the_outputs() -> None:
-    """`adapters.training.logit_loss` reads the logits in the first call and adds to the model's
-    outputs in the second.
-    """
-    from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
-
-    outputs = inspect.getsource(FSDPEngineWithLMHead.prepare_model_outputs)
-    call = "logits_processor_func(student_logits=logits_rmpad.unsqueeze(0), data=micro_batch)"
-    assert outputs.count(call) == 2, "packed and padded"
-    step = inspect.getsource(FSDPEngineWithLMHead.forward_step)
-    in_order = (
-        "logits_processor_func=loss_function",
-        "model_output=model_output, data=micro_batch, dp_group",
-        "detach_tree(model_output)",
-    )
-    places = [step.index(text) for text in in_order]
-    assert places == sorted(places), "what the loss function adds to the outputs is returned"
-
-
 def test_a_forward_pass_takes_a_batch_that_is_not_in_the_transfer_queue() -> None:
-    """`adapters.training.teacher` hands its rows to `compute_log_prob` directly, and asks for the
-    loss function.
-    """
+    """`adapters.training.teacher` hands its rows to `compute_log_prob` directly."""
     from tensordict import TensorDict
     from verl.protocol import BatchData
-    from verl.workers.engine_workers import TrainingWorker
 
     assert TensorDict in BatchData._CHUNKABLE_TYPES
     assert TensorDict in BatchData._CONCATABLE_TYPES
-    assert 'key="compute_loss", default=True' in inspect.getsource(TrainingWorker.infer_batch)
 
 
-def test_the_actors_worker_can_be_another_class_and_swaps_weights_around_a_forward_pass() -> None:
+def test_the_actors_worker_can_be_another_class() -> None:
     """`adapters.training.kept_weights` extends it, and has its class put where verl takes it."""
     from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
     assert ActorRolloutRefWorker.actor_worker_cls is TrainingWorker
-    made = inspect.getsource(ActorRolloutRefWorker.init_model)
-    assert "self.actor = self.actor_worker_cls(config=actor_training_config)" in made
-    assert made.index("self.actor.reset()") < made.index("self.actor.set_loss_fn(")
-    roles = inspect.getsource(PPOTrainer._init_resource_pool_mgr)
-    assert "self.role_worker_mapping[role] = ray.remote(ActorRolloutRefWorker)" in roles
-    asked = inspect.getsource(TrainingWorker.infer_batch)
-    for key in ("disable_auto_offload", "no_lora_adapter"):
-        assert f'key="{key}", default=False' in asked
-    for name in ("save_checkpoint", "load_checkpoint"):
-        source = inspect.getsource(getattr(ActorRolloutRefWorker, name))
-        assert f"self.actor.{name}(local_path, hdfs_path" in source
 
 
 def test_verl_still_has_the_config_keys_that_we_read() -> None:
@@ -446,57 +474,21 @@ def test_every_mode_of_verl_has_our_mixin_in_front(mode: str) -> None:
         assert parameters_of(getattr(theirs, method)) == parameters
 
 
-@pytest.mark.parametrize(
-    ("mode", "manager"),
-    [("colocate_async", "llm_server_manager"), ("separate_async", "standalone_server_manager")],
-)
-def test_the_asynchronous_modes_still_make_their_client_where_we_make_ours(
-    mode: str, manager: str
-) -> None:
-    module, name = MODES[mode]
-    source = inspect.getsource(resolve(f"verl.trainer.ppo.v1.{module}", name).get_llm_client)
-    assert f"self.{manager}.get_client(client_cls=FullyAsyncLLMServerClient)" in source
-
-
 def test_an_interrupted_request_still_goes_on_through_super() -> None:
-    from verl.workers.rollout.llm_server import FullyAsyncLLMServerClient, LLMServerClient
+    from verl.workers.rollout.llm_server import LLMServerClient
 
     from rltf_verl.adapters.rollout.llm_client import ResumingClient
 
-    assert "output = await super().generate(" in inspect.getsource(
-        inspect.unwrap(FullyAsyncLLMServerClient.generate)
-    )
     order = [c.__name__ for c in ResumingClient.__mro__]
     assert order.index("FullyAsyncLLMServerClient") + 1 == order.index("_SeedPerAttempt")
     assert issubclass(ResumingClient, LLMServerClient)
 
 
-def test_adapters_still_reach_the_rollout_as_ours_reads_them() -> None:
-    from verl.workers.engine_workers import ActorRolloutRefWorker
-
-    source = inspect.getsource(inspect.unwrap(ActorRolloutRefWorker.update_weights))
-    assert "per_tensor_param_base, peft_config=_base_peft_config, base_sync_done=False" in source
-    assert "per_tensor_param, peft_config=peft_config, base_sync_done=True" in source
-    # Why `modes.py` refuses an adapter that is not merged with replicas of their own: its config is
-    # dropped here.
-    assert "per_tensor_param, _ = self.actor.engine.get_per_tensor_param()" in source
-
-
-def test_old_weights_are_still_saved_by_the_function_that_we_replace() -> None:
-    from verl.experimental.separation.engine_workers import DetachActorWorker
-
-    source = inspect.getsource(DetachActorWorker._get_strategy_handlers)
-    assert "from verl.utils.fsdp_utils import" in source, (
-        "imported when it is called, after our hook"
-    )
-    assert "fsdp2_sharded_save_to_cpu" in source
-
-
 @pytest.mark.parametrize(
-    "told", [{}, {"VERL_FILE_LOGGER_ROOT": "logs"}, {"VERL_FILE_LOGGER_PATH": "metrics.jsonl"}]
+    "variables", [{}, {"VERL_FILE_LOGGER_ROOT": "logs"}, {"VERL_FILE_LOGGER_PATH": "metrics.jsonl"}]
 )
 def test_what_the_file_logger_erases_is_moved_aside_in_a_resumed_run(
-    told, tmp_path, monkeypatch
+    variables, tmp_path, monkeypatch
 ) -> None:
     from verl.utils.tracking import FileLogger
 
@@ -505,7 +497,7 @@ def test_what_the_file_logger_erases_is_moved_aside_in_a_resumed_run(
     monkeypatch.chdir(tmp_path)
     for name in ("VERL_FILE_LOGGER_ROOT", "VERL_FILE_LOGGER_PATH"):
         monkeypatch.delenv(name, raising=False)
-    for name, value in told.items():
+    for name, value in variables.items():
         monkeypatch.setenv(name, value)
     config = OmegaConf.create(
         {
@@ -529,15 +521,6 @@ def test_what_the_file_logger_erases_is_moved_aside_in_a_resumed_run(
 
 
 def test_the_file_logger_still_opens_after_the_checkpoint_is_loaded() -> None:
-    from verl.utils.tracking import FileLogger
-
-    assert "self.logger = Tracking(" in inspect.getsource(PPOTrainer.fit)
-    assert "Tracking(" not in inspect.getsource(PPOTrainer.init) + inspect.getsource(
-        PPOTrainer._setup
-    )
-    assert "self._load_checkpoint()" in inspect.getsource(PPOTrainer.init) + inspect.getsource(
-        PPOTrainer._setup
-    )
-    assert 'open(self.filepath, "wb"' in inspect.getsource(
-        FileLogger.__init__
-    )  # else there is nothing to save
+    earlier = inspect.getsource(PPOTrainer.init) + inspect.getsource(PPOTrainer._setup)
+    assert "self._load_checkpoint()" in earlier
+    assert "Tracking(" not in earlier

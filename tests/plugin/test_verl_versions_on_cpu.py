@@ -36,8 +36,8 @@ def broken_seams(folder: Path) -> list[str]:
     """Names of the tests of the contract that fail with the verl in `folder`."""
     env = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{ROOT}"}
     where = [sys.executable, "-c", "import verl; print(verl.__file__)"]
-    found = subprocess.run(where, env=env, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert found.stdout.strip().startswith(str(folder))
+    imported = subprocess.run(where, env=env, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert imported.stdout.strip().startswith(str(folder))
     tests = [sys.executable, "-m", "pytest", "-q", "-rfE", "-p", "no:cacheprovider", CONTRACT]
     done = subprocess.run(tests, env=env, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode in (0, 1), done.stdout[-2000:]  # 2 and more: pytest itself

@@ -49,14 +49,14 @@ class Played:
 
     def advantages(self, role: Role) -> list[tuple[int, float]]:
         """(episode, advantage) of a role's rows; every token of such a row has the same."""
-        found = []
+        values_by_row = []
         values = self.batch.by_row(self.targets.advantages)
         owners = self.batch.by_row(self.batch.episode)
         for row, own, session in zip(self.rows, values, owners, strict=True):
             if row.role[0] == role:
                 (value,) = set(own.tolist())
-                found.append((int(session[0]), value))
-        return found
+                values_by_row.append((int(session[0]), value))
+        return values_by_row
 
 
 def play(

@@ -6,32 +6,11 @@ import pytest
 import torch
 
 from rltf_verl.algos.role_loss import distill_loss
-from rltf_verl.config import RLTFConfig
 from rltf_verl.types import Role
 from tests.recipes.composing import rltf_of
 from tests.recipes.seeds import play, token_gradient
 
-
-@pytest.fixture
-def config() -> RLTFConfig:
-    return rltf_of("critique_grpo")
-
-
 GROUP = [["yes"], ["no", "yes"], ["no", "ne"], ["ne", "no"]]
-
-
-def test_the_settings(config) -> None:
-    assert (config.attempt.estimator, config.attempt.norm_by_std, config.attempt.turns) == (
-        "joined",
-        False,
-        "first",
-    )
-    assert (config.distill.loss, config.distill.shaping, config.distill.log_prob_floor) == (
-        "shaped",
-        0.1,
-        None,
-    )
-    assert (config.distill.weight, config.attempt.weight, config.episode.horizon) == (1.0, 1.0, 2)
 
 
 def test_the_critique_is_what_the_refinement_sees_and_what_it_is_not_trained_behind(config) -> None:

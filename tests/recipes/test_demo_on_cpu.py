@@ -93,8 +93,8 @@ def test_the_language_models_runs_are_the_recipes(tmp_path, monkeypatch):
     run_lm_demo.prepare(tmp_path)
     run = run_lm_demo.start("sd", tmp_path, None, 7, tmp_path / "ray")
     assert run.process.wait(60) == 0
-    said = [line.split() for line in (tmp_path / "said").read_text().splitlines()]
-    assert [words[0] for words in said] == ["warm_up", "data", "train"]
-    assert said[2][1:3] == ["sd", "trainer.total_training_steps=7"]
-    assert said[2][-3:] == ["0", str(tmp_path), str(tmp_path / "ray")]
+    started_words = [line.split() for line in (tmp_path / "said").read_text().splitlines()]
+    assert [words[0] for words in started_words] == ["warm_up", "data", "train"]
+    assert started_words[2][1:3] == ["sd", "trainer.total_training_steps=7"]
+    assert started_words[2][-3:] == ["0", str(tmp_path), str(tmp_path / "ray")]
     assert run.folder == tmp_path / "date_sd_0"

@@ -6,25 +6,8 @@ import pytest
 import torch
 
 from rltf_verl.algos.role_loss import distill_loss
-from rltf_verl.config import RLTFConfig
 from rltf_verl.types import Role
-from tests.recipes.composing import rltf_of
 from tests.recipes.seeds import hints, play, stops, token_gradient
-
-
-@pytest.fixture
-def config() -> RLTFConfig:
-    return rltf_of("guided")
-
-
-def test_the_settings(config) -> None:
-    assert (config.feedback.ask, config.episode.horizon) == ("group_failed", 4)
-    assert config.feedback.provider.options["level"] == ["location", "hint", "full"]
-    assert (config.distill.reference, config.distill.loss, config.attempt.turns) == (
-        "sampler",
-        "ppo",
-        "first",
-    )
 
 
 def test_a_group_with_a_success_gets_no_hint_and_is_plain_grpo(config) -> None:
@@ -55,10 +38,10 @@ def test_what_a_hint_led_to_is_trained_behind_the_prompt_without_it(config) -> N
     """First attempts 0, 0 and their ends 1, 0: mean 1/4. The ratio is to the policy that saw
     the hint."""
     episodes = play(config, [["a", "yes"], ["d", "e"]], old=-3.0)
-    (_, found), (_, missed) = episodes.rows_of(Role.DISTILL)
+    (_, right), (_, missed) = episodes.rows_of(Role.DISTILL)
     first, hinted = (turn.attempt for turn in episodes.episodes[0].turns)
     assert "(location on a)" in episodes.policies[0].prompts[1]
-    assert (found.prompt_ids, found.response_ids) == (first.prompt_ids, hinted.response_ids)
+    assert (right.prompt_ids, right.response_ids) == (first.prompt_ids, hinted.response_ids)
     assert missed.prompt_ids == first.prompt_ids
     assert episodes.advantages(Role.DISTILL) == [
         (0, pytest.approx(0.75)),
@@ -68,7 +51,7 @@ def test_what_a_hint_led_to_is_trained_behind_the_prompt_without_it(config) -> N
         (0, pytest.approx(-0.25)),
         (1, pytest.approx(-0.25)),
     ]
-    n = episodes.rows.index(found)
+    n = episodes.rows.index(right)
     sampled = torch.tensor(hinted.log_probs)
     references = episodes.batch.by_row(episodes.targets.ref_log_probs)
     torch.testing.assert_close(references[n], sampled)

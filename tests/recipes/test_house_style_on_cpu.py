@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import random
 import re
-from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rltf_verl.envs.base import LEVELS
 from rltf_verl.feedback.guard import find_leaks
 from rltf_verl.tools.contract import check_env
 from rltf_verl.types import Problem
-from tests.recipes.house_style import conventions, house_style, letters, make_house
-from tests.support.effort import examples, many
+from tests.recipes.house_style import conventions, letters, make_house
+from tests.support.effort import many
 
 KINDS, share_of = conventions.KINDS, conventions.share_of
 FAMILIES = ("date", "entries", "reply")
@@ -159,39 +155,25 @@ def test_items_of_training_test_and_feedback_are_apart(family: str) -> None:
         for problem in problems:
             item = problem.data["item"]
             kinds = [item] if problem.data["noun"] != "reply" else [item["date"], item["amount"]]
-            assert {share_of(one) for one in kinds} == {share}
+            assert {share_of(item_of_part) for item_of_part in kinds} == {share}
     assert len({problem.reference for problem in splits.test}) == 20
     assert len({problem.data["house"] for problem in splits.train}) == 2
     assert env.build(2, 1, 0).train != env.build(1, 1, 0).train
 
 
-def test_wordings_vary() -> None:
-    env = make_house()
-    problems = env.build(0, 60, 0).train
-    item = conventions.DATE.plain(problems[0].data["item"])
-    questions = {
-        p.data["question"].replace(conventions.DATE.plain(p.data["item"]), item) for p in problems
-    }
-    assert len(questions) >= 5
-    told = Counter(
-        env.explain(PROBLEM, text, env.grade(PROBLEM, text), "hint") for text in map(str, range(40))
-    )
-    assert len(told) >= 30
-
-
 def test_feedback_by_level() -> None:
     env = make_house()
 
-    def said(text: str, level: str) -> str:
+    def hint(text: str, level: str) -> str:
         return env.explain(PROBLEM, text, env.grade(PROBLEM, text), level)
 
-    assert said("7.MAY.1998", "location").endswith("Look at the day.")
-    assert said("1998-MAY-07", "location").endswith("not how they make one date.")
-    assert said("1998MAY07", "location").endswith("not how they make one date.")
-    assert said("21998.MAY.07", "location").endswith("Look at the year.")
-    assert said("1998.MAY.07", "hint") == "That is how we write it."
-    assert "1998.MAY.07" in said("May 7, 1998", "full")
-    hint = said("May 7, 1998", "hint")
+    assert hint("7.MAY.1998", "location").endswith("Look at the day.")
+    assert hint("1998-MAY-07", "location").endswith("not how they make one date.")
+    assert hint("1998MAY07", "location").endswith("not how they make one date.")
+    assert hint("21998.MAY.07", "location").endswith("Look at the year.")
+    assert hint("1998.MAY.07", "hint") == "That is how we write it."
+    assert "1998.MAY.07" in hint("May 7, 1998", "full")
+    hint = hint("May 7, 1998", "hint")
     assert ".19" in hint or "19" in hint
     assert "MAY" not in hint
 
@@ -202,9 +184,9 @@ def test_no_hint_holds_the_answer_or_a_part_of_it(family: str, level: str) -> No
     env = make_house(family=family)
     for problem in env.build(3, 60, 0).train:
         for text in ("I do not know.", "x"):
-            said = env.explain(problem, text, env.grade(problem, text), level)
-            assert problem.reference not in said
-            assert find_leaks(env, problem, said, text) == []
+            hint = env.explain(problem, text, env.grade(problem, text), level)
+            assert problem.reference not in hint
+            assert find_leaks(env, problem, hint, text) == []
 
 
 def test_the_guard_finds_answers_and_parts() -> None:
@@ -262,55 +244,14 @@ def test_a_reply_scores_the_share_of_rules_that_it_keeps() -> None:
     assert env.grade(problem, opening).correct is False
 
 
-@examples(50)
-@given(st.text())
-def test_any_text_is_read(text: str) -> None:
-    entry = house_style.read_entry(text)
-    assert entry is None or (entry and "\n" not in entry)
-
-
-def test_too_many_test_items_are_refused() -> None:
-    with pytest.raises(ValueError, match="different test items"):
-        make_house().build(0, 0, 6_100)
-    with pytest.raises(ValueError, match="num_train=-1"):
-        make_house().build(0, -1, 0)
-
-
 def test_the_example_of_a_hint_shows_what_the_rule_does_to_such_a_date() -> None:
     """Only a day below ten shows whether days have two digits."""
     problems = make_house().build(0, 60, 0).train
     env = make_house()
     alike = 0
     for problem in problems:
-        said = env.explain(problem, "x", env.grade(problem, "x"), "hint")
-        _, day, year = re.search(r"(\w{3})\|(\d\d)\|(\d\d)", said).groups()
+        hint = env.explain(problem, "x", env.grade(problem, "x"), "hint")
+        _, day, year = re.search(r"(\w{3})\|(\d\d)\|(\d\d)", hint).groups()
         item = problem.data["item"]
         alike += (int(day) < 10, int(year) >= 30) == (item["day"] < 10, item["year"] < 2000)
     assert alike > 55
-
-
-def test_so_does_the_letter_of_a_hint() -> None:
-    env = make_house(family="reply")
-    alike = 0
-    for problem in env.build(0, 60, 0).train:
-        rule = problem.data["rule"]["date"]
-        said = env.explain(problem, "x", env.grade(problem, "x"), "hint")
-        written = re.search(r"purchase of (\S+) over", said)[1].split(rule["between"])
-        day = int(written[rule["order"].split(", ").index("day")])
-        alike += (day < 10) == (problem.data["item"]["date"]["day"] < 10)
-    assert alike > 55
-
-
-def test_no_house_opens_or_closes_a_letter_as_in_practice() -> None:
-    """Whoever has practised the others does not come upon a house's by chance."""
-
-    def drawn(side: conventions.Conventions) -> list[dict[str, Any]]:
-        return [letters.draw_rules(random.Random(i), side) for i in range(1000)]
-
-    houses, practice = drawn("house"), drawn("practice")
-    for key in ("opening", "closing"):
-        of_houses = {rules[key] for rules in houses}
-        practised = {rules[key] for rules in practice}
-        assert len(of_houses) > 50
-        assert len(practised) > 150
-        assert not of_houses & practised

@@ -1,27 +1,7 @@
 """RAFT with feedback: right answers, first or revised, and nothing else."""
 
-import pytest
-
-from rltf_verl.config import RLTFConfig
 from rltf_verl.types import Role
-from tests.recipes.composing import rltf_of
 from tests.recipes.seeds import play
-
-
-@pytest.fixture
-def config() -> RLTFConfig:
-    return rltf_of("raft")
-
-
-def test_the_settings(config) -> None:
-    assert (config.attempt.weight, config.imitate.weight, config.imitate.source) == (
-        0.0,
-        1.0,
-        "all",
-    )
-    assert not any(
-        o.enabled for o in (config.distill, config.feedback_modeling, config.logit_distill)
-    )
 
 
 def test_every_right_answer_is_imitated_behind_the_first_prompt_and_no_wrong_one(config) -> None:

@@ -6,45 +6,25 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.recipes.conftest import Start
+
 RECIPE = Path(__file__).parents[2] / "recipes" / "rl2f"
-SCRIPTS = sorted(RECIPE.glob("*.sh"))
-NUMBERED = [script.name for script in SCRIPTS if script.name[0].isdigit()]
-Start = Callable[..., tuple[int, list[str], str]]
 SERVER = '#!/bin/bash\necho $$ >>served.txt\necho "$*" >>served.txt\ntouch up\nexec /bin/sleep 60\n'
 
 
-@pytest.fixture
-def start(tmp_path: Path) -> Start:
-    """Script, its arguments and variables -> (exit status, lines of what it started, stderr)."""
-    programs = tmp_path / "programs"
-    programs.mkdir()
-    written = {name: f'#!/bin/bash\necho "{name} $*"\n' for name in ("python3", "rltf", "torchrun")}
-    for name, text in {
-        **written,
-        "vllm": SERVER,
-        "sleep": "#!/bin/bash\nexec /bin/sleep 0.05\n",
-        "curl": "#!/bin/bash\n[[ -e up ]] && rm up\n",
-    }.items():
+@pytest.fixture(autouse=True)
+def a_server_that_comes_up(programs: Path) -> None:
+    """`vllm` serves until it is ended; nothing waits long."""
+    up = "#!/bin/bash\n[[ -e up ]] && rm up\n"
+    short = "#!/bin/bash\nexec /bin/sleep 0.05\n"
+    for name, text in {"vllm": SERVER, "sleep": short, "curl": up}.items():
         (programs / name).write_text(text)
         (programs / name).chmod(0o755)
-    ours = ("JUDGE_", "RLTF_", "RL2F_", "STUDENT_")
-    inherited = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
-
-    def run(script: str, *arguments: str, **variables: str) -> tuple[int, list[str], str]:
-        environment = {**inherited, "PATH": f"{programs}:{os.environ['PATH']}", **variables}
-        command = ["bash", str(RECIPE / script), *arguments]
-        ended = subprocess.run(
-            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=30
-        )
-        return ended.returncode, ended.stdout.splitlines(), ended.stderr
-
-    return run
 
 
 def checkpoint(folder: Path, inner: str) -> None:
@@ -56,7 +36,12 @@ def checkpoint(folder: Path, inner: str) -> None:
 @pytest.mark.parametrize(("script", "name"), [("4_rlvr.sh", "rlvr"), ("5_rl2f.sh", "rl2f")])
 def test_training(script: str, name: str, start: Start) -> None:
     code, (line,), _ = start(
-        script, "trainer.test_freq=-1", ROLLOUT="sglang", MODEL="mine", RL2F_OUT="o", NUM_GPUS="4"
+        RECIPE / script,
+        "trainer.test_freq=-1",
+        ROLLOUT="sglang",
+        MODEL="mine",
+        RL2F_OUT="o",
+        NUM_GPUS="4",
     )
     words = line.split()
     assert code == 0
@@ -69,22 +54,22 @@ def test_training(script: str, name: str, start: Start) -> None:
         "trainer.n_gpus_per_node=4",
         f"trainer.default_local_dir=o/{name}",
     } <= set(words)
-    assert start(script, ROLLOUT="hf")[0] == 2
+    assert start(RECIPE / script, ROLLOUT="hf")[0] == 2
 
 
 def test_the_probe_serves_the_base_model_on_loopback_and_ends_it(
     start: Start, tmp_path: Path
 ) -> None:
     code, (probe, gate), _ = start(
-        "1_probe.sh", "--problems", "9", MODEL="mine", STUDENT_PORT="8123"
+        RECIPE / "1_probe.sh", "--problems", "9", MODEL="mine", STUDENT_PORT="8123"
     )
     assert code == 0
     assert probe.startswith("rltf probe data/rl2f/train.parquet --config outputs/rl2f/rl2f.yaml ")
     assert "endpoint.base_url=http://127.0.0.1:8123/v1 endpoint.model=mine" in probe
     assert probe.endswith("--out outputs/rl2f/probe --problems 9")
     assert gate.endswith("probe_gate.py outputs/rl2f/probe/probe.json")
-    pid, told = (tmp_path / "served.txt").read_text().splitlines()
-    assert told.startswith("serve mine --host 127.0.0.1 --port 8123 ")
+    pid, served = (tmp_path / "served.txt").read_text().splitlines()
+    assert served.startswith("serve mine --host 127.0.0.1 --port 8123 ")
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid), 0)
     settings = (tmp_path / "outputs" / "rl2f" / "rl2f.yaml").read_text()
@@ -92,8 +77,8 @@ def test_the_probe_serves_the_base_model_on_loopback_and_ends_it(
 
 
 def test_dialogues_from_an_endpoint_that_is_there(start: Start, tmp_path: Path) -> None:
-    told = {"STUDENT_BASE_URL": "http://h/v1", "STUDENT_MODEL": "m", "PROBLEMS": "5"}
-    code, (played, exported), _ = start("2_dialogues.sh", "seed=1", **told)
+    endpoint = {"STUDENT_BASE_URL": "http://h/v1", "STUDENT_MODEL": "m", "PROBLEMS": "5"}
+    code, (played, exported), _ = start(RECIPE / "2_dialogues.sh", "seed=1", **endpoint)
     assert code == 0
     assert "endpoint.base_url=http://h/v1 endpoint.model=m --problems 5 --log-probs 0" in played
     assert played.endswith("seed=1")
@@ -105,22 +90,22 @@ def test_dialogues_from_an_endpoint_that_is_there(start: Start, tmp_path: Path) 
 
 
 def test_sft_needs_dialogues(start: Start, tmp_path: Path) -> None:
-    code, lines, said = start("3_sft.sh")
+    code, lines, message = start(RECIPE / "3_sft.sh")
     assert (code, lines) == (2, [])
-    assert "./2_dialogues.sh writes it" in said
+    assert "./2_dialogues.sh writes it" in message
     (tmp_path / "outputs" / "rl2f").mkdir(parents=True)
     (tmp_path / "outputs" / "rl2f" / "dialogues.parquet").touch()
-    code, (line,), _ = start("3_sft.sh", "optim.lr=5e-6", NUM_GPUS="2")
+    code, (line,), _ = start(RECIPE / "3_sft.sh", "optim.lr=5e-6", NUM_GPUS="2")
     assert code == 0
     assert line.startswith(
         "torchrun --standalone --nproc_per_node=2 -m verl.trainer.sft_trainer --config-dir "
     )
     assert line.endswith("optim.lr=5e-6")
-    assert start("3_sft.sh", "optim.lr=5e-6", NUM_GPUS="2")[0] == 0, "it goes on"
+    assert start(RECIPE / "3_sft.sh", "optim.lr=5e-6", NUM_GPUS="2")[0] == 0, "it goes on"
     (tmp_path / "outputs" / "rl2f" / "dialogues.parquet").write_text("more")
-    code, lines, said = start("3_sft.sh", "optim.lr=5e-6", NUM_GPUS="2")
+    code, lines, message = start(RECIPE / "3_sft.sh", "optim.lr=5e-6", NUM_GPUS="2")
     assert (code, lines) == (2, [])
-    assert "holds a run of other dialogues" in said
+    assert "holds a run of other dialogues" in message
 
 
 def test_evaluation_of_all_with_the_same_teacher(start: Start, tmp_path: Path) -> None:
@@ -131,7 +116,7 @@ def test_evaluation_of_all_with_the_same_teacher(start: Start, tmp_path: Path) -
         ("rl2f", "actor/huggingface"),
     ):
         checkpoint(out / arm, inner)
-    code, lines, _ = start("6_evaluate.sh", "-n", "2", RL2F_OUT="o", MODEL="mine")
+    code, lines, _ = start(RECIPE / "6_evaluate.sh", "-n", "2", RL2F_OUT="o", MODEL="mine")
     assert code == 0
     *evaluated, table = lines
     served = [
@@ -148,19 +133,19 @@ def test_evaluation_of_all_with_the_same_teacher(start: Start, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("arms", "said"),
+    ("arms", "message"),
     [
         ("base rl2f", "o/rl2f: no checkpoint with weights in actor/huggingface"),
         ("rlhf", "ARMS: unknown arm rlhf"),
     ],
 )
 def test_a_checkpoint_that_is_not_there_is_said_before_anything_starts(
-    arms: str, said: str, start: Start
+    arms: str, message: str, start: Start
 ) -> None:
-    code, lines, error = start("6_evaluate.sh", ARMS=arms, RL2F_OUT="o")
+    code, lines, error = start(RECIPE / "6_evaluate.sh", ARMS=arms, RL2F_OUT="o")
     assert code != 0
     assert lines == []
-    assert said in error
+    assert message in error
 
 
 def program(name: str, *words: object) -> subprocess.CompletedProcess[str]:
@@ -180,7 +165,7 @@ def probed(first: float | None, dead: float | None = 0.3, blocks: bool = False) 
 
 
 @pytest.mark.parametrize(
-    ("probe", "said"),
+    ("probe", "message"),
     [
         (probed(0.04), "solves 4.0% at once, less than 5%; hints fix 40% of its wrong answers"),
         (probed(0.96), "solves 96.0% at once, more than 95%"),
@@ -189,12 +174,12 @@ def probed(first: float | None, dead: float | None = 0.3, blocks: bool = False) 
         (probed(None, None), "no first answer could be graded"),
     ],
 )
-def test_the_gate_stops(probe: dict[str, Any], said: str, tmp_path: Path) -> None:
+def test_the_gate_stops(probe: dict[str, Any], message: str, tmp_path: Path) -> None:
     (tmp_path / "probe.json").write_text(json.dumps(probe))
     ended = program("probe_gate.py", tmp_path / "probe.json")
     assert ended.returncode == 1
     assert ended.stderr.startswith("STOP: ")
-    assert said in ended.stderr
+    assert message in ended.stderr
 
 
 def results(
@@ -216,11 +201,11 @@ def test_the_four_metrics_side_by_side(tmp_path: Path) -> None:
         (tmp_path / f"{name}.json").write_text(json.dumps(results(accuracy)))
     earlier = results([0.25, 0.125], ("accuracy", "gain"))
     (tmp_path / "b.json").write_text(json.dumps(earlier))
-    said = program("side_by_side.py", *(f"{arm}={tmp_path / arm}.json" for arm in "ab"))
-    assert said.returncode == 0, said.stderr
+    message = program("side_by_side.py", *(f"{arm}={tmp_path / arm}.json" for arm in "ab"))
+    assert message.returncode == 0, message.stderr
     lines = [
         [cell.strip() for cell in line.split("│")[1:-1]]
-        for line in said.stdout.splitlines()
+        for line in message.stdout.splitlines()
         if "│" in line
     ]
     assert lines == [

@@ -2,18 +2,10 @@
 
 import pytest
 
-from rltf_verl.config import RLTFConfig
 from rltf_verl.envs import make_env
 from rltf_verl.envs.code.env import Code
 from rltf_verl.types import Role
-from tests.recipes.composing import rltf_of
 from tests.recipes.seeds import hints, play, rewards, stops
-
-
-@pytest.fixture
-def config() -> RLTFConfig:
-    return rltf_of("rlef")
-
 
 WRONG = "```python\nprint(31337)\n```"
 
@@ -26,20 +18,6 @@ def env() -> Code:
 @pytest.fixture(scope="module")
 def problem(env):
     return env.build(0, 1, 0).train[0]
-
-
-def test_the_settings(config) -> None:
-    assert (config.env.name, config.episode.horizon, config.episode.context) == (
-        "code",
-        3,
-        "append",
-    )
-    assert (config.feedback.provider.name, config.feedback.provider.options["level"]) == (
-        "verifier",
-        "hint",
-    )
-    assert (config.gamma, config.reward.format_coef, config.reward.intermediate) == (1.0, 0.1, True)
-    assert not config.env.options["partial"], "all private tests, or nothing"
 
 
 def test_an_episode(config, env, problem) -> None:
@@ -62,10 +40,10 @@ def test_an_episode(config, env, problem) -> None:
 
 def test_neither_the_solution_nor_a_private_test_is_told(config, env, problem) -> None:
     episodes = play(config, [[WRONG] * 3], env=env, problem=problem)
-    told = " ".join(hints(episodes)[0])
-    assert problem.data["solution"].strip().splitlines()[-1].strip() not in told
+    feedback = " ".join(hints(episodes)[0])
+    assert problem.data["solution"].strip().splitlines()[-1].strip() not in feedback
     seen = {str(test["input"]) for test in problem.data["public"]}
     hidden = {str(test["input"]) for test in problem.data["private"]} - seen
     assert hidden
-    assert not [test for test in hidden if test in told]
+    assert not [test for test in hidden if test in feedback]
     assert stops(episodes) == ["horizon"]

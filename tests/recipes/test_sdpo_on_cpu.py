@@ -2,36 +2,14 @@
 
 from dataclasses import replace
 
-import pytest
-
 from rltf_verl.adapters.startup.checks import check_config
 from rltf_verl.config import RLTFConfig
 from rltf_verl.types import Role
-from tests.recipes.composing import composed, rltf_of
 from tests.recipes.seeds import Played, play, stops
 from tests.support import configs
 from tests.support.episode_fakes import text_of
 
-
-@pytest.fixture
-def config() -> RLTFConfig:
-    return rltf_of("sdpo")
-
-
 GROUP = [["yes"], ["no"], ["ne"], ["so yes"]]
-
-
-def test_the_settings_are_those_of_its_scripts(config) -> None:
-    teacher, logit = config.teacher, config.logit_distill
-    assert (teacher.kind, teacher.policy_share, teacher.right) == ("ema", 0.05, True)
-    assert (logit.divergence, logit.top_k, logit.ratio_clip) == ("reverse_kl", 20, 2.0)
-    assert (config.updates_per_batch, config.attempt.weight, config.episode.horizon) == (32, 0.0, 1)
-    assert composed("sdpo").actor_rollout_ref.actor.optim.lr == 1e-6
-    local = rltf_of("sdpo", "+script=local")
-    assert (local.logit_distill.divergence, local.logit_distill.beta) == ("jsd", 0.5)
-    assert (local.logit_distill.top_k, local.updates_per_batch) == (100, 1)
-    assert local.teacher == teacher
-    assert composed("sdpo", "+script=local").actor_rollout_ref.actor.optim.lr == 1e-5
 
 
 def test_no_reward_moves_anything_and_no_second_answer_is_sampled(config) -> None:
@@ -44,18 +22,18 @@ def test_no_reward_moves_anything_and_no_second_answer_is_sampled(config) -> Non
 
 def teachers(episodes: Played) -> dict[int, str]:
     """Episode -> what its teacher has read."""
-    found = {}
+    read_by = {}
     for episode, row in episodes.rows_of(Role.ATTEMPT):
         for teacher in row.teachers:
             assert (teacher.start, teacher.end) == (0, len(row.response_ids)), "the whole answer"
-            found[episode] = text_of(teacher.prompt_ids)
-    return found
+            read_by[episode] = text_of(teacher.prompt_ids)
+    return read_by
 
 
 def test_a_teacher_reads_a_siblings_solution_of_right_answers_too(config) -> None:
-    told = teachers(play(config, GROUP))
-    assert set(told) == {0, 1, 2, 3}
-    for episode, read in told.items():
+    read_by = teachers(play(config, GROUP))
+    assert set(read_by) == {0, 1, 2, 3}
+    for episode, read in read_by.items():
         assert "Q?" in read
         assert "hint" not in read
         assert "A correct solution:\n" in read
@@ -64,11 +42,11 @@ def test_a_teacher_reads_a_siblings_solution_of_right_answers_too(config) -> Non
 
 
 def test_without_a_solution_in_the_group_it_reads_what_the_tests_came_to(config) -> None:
-    told = teachers(play(config, [["nein"], ["ne"]]))
-    assert set(told) == {0, 1}
-    for episode, said in enumerate(("nein", "ne")):
-        assert f"(hint on {said})" in told[episode]
-        assert told[episode].replace(f"(hint on {said})", "").count("nein") == 0
+    read_by = teachers(play(config, [["nein"], ["ne"]]))
+    assert set(read_by) == {0, 1}
+    for episode, attempt in enumerate(("nein", "ne")):
+        assert f"(hint on {attempt})" in read_by[episode]
+        assert read_by[episode].replace(f"(hint on {attempt})", "").count("nein") == 0
 
 
 def test_alone_a_right_answer_has_no_teacher(config) -> None:
@@ -84,9 +62,9 @@ def test_srpo_teaches_wrong_answers_by_right_siblings_and_reinforces_the_others(
     config = method("teacher/srpo")
     assert (config.teacher.gate, config.attempt.weight) == ("route", 1.0)
     episodes = play(config, GROUP)
-    told = teachers(episodes)
-    assert set(told) == {1, 2}
-    assert all("yes" in read and "hint" not in read for read in told.values())
+    read_by = teachers(episodes)
+    assert set(read_by) == {1, 2}
+    assert all("yes" in read and "hint" not in read for read in read_by.values())
     assert [a for _, a in episodes.advantages(Role.ATTEMPT)] == [0.5, -0.5, -0.5, 0.5]
     assert teachers(play(config, [["no"], ["ne"]])) == {}, "they stay with GRPO"
 
@@ -102,6 +80,6 @@ def test_sc_sdpo_differs_from_sdpo_by_its_gate_alone() -> None:
 def test_rlsd_scales_every_answer_by_the_policy_that_read_the_reference() -> None:
     config = method("teacher/rlsd")
     assert not config.logit_distill.reads_logits, "every engine"
-    told = teachers(play(config, [["yes"], ["no"]]))
-    assert set(told) == {0, 1}
-    assert all("The reference solution:\nyes\n" in read for read in told.values())
+    read_by = teachers(play(config, [["yes"], ["no"]]))
+    assert set(read_by) == {0, 1}
+    assert all("The reference solution:\nyes\n" in read for read in read_by.values())

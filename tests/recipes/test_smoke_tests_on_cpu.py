@@ -1,8 +1,6 @@
 """The runner of the smoke tests: what it finds, what it counts as failed, and its judge."""
 
-import json
 import sys
-import urllib.request
 
 import pytest
 
@@ -12,11 +10,9 @@ from tests.recipes.seeds import NAMES
 
 sys.path.insert(0, str(RECIPES / "smoke"))  # programs, not a package
 
-from loopback_judge import LoopbackJudge
 from smoke_tests import HERE, Outcome, find_tests
 
 from rltf_verl.adapters.startup.checks import check_config
-from rltf_verl.envs.writing.scoring import Scale, read_score
 
 SMALL = (
     "rltf/kk_sd",
@@ -79,21 +75,3 @@ def test_it_is_the_same_experiment_made_small(name) -> None:
 )
 def test_a_run_that_did_not(failed, text) -> None:
     assert text in failed.trouble
-
-
-def test_the_judge_speaks_the_protocol_and_scores_only_where_it_is_asked_to() -> None:
-    prompts = ("Criticise.", "Criticise.\nScore: from 1 to 10", "Help.\n\nHint: what you write")
-    with LoopbackJudge() as judge:
-        plain, scored, hint = (ask(judge.url, prompt) for prompt in prompts)
-    assert plain.endswith("Critique: 010")
-    assert hint.endswith("Hint: 010")
-    assert read_score(scored, Scale(1, 10)) is not None
-    assert read_score(plain, Scale(1, 10)) is None
-
-
-def ask(url: str, prompt: str) -> str:
-    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": prompt}]}).encode()
-    with urllib.request.urlopen(
-        urllib.request.Request(f"{url}/chat/completions", body), timeout=10
-    ) as response:
-        return json.load(response)["choices"][0]["message"]["content"]

@@ -2,22 +2,8 @@
 
 import pytest
 
-from rltf_verl.config import RLTFConfig
 from rltf_verl.types import Role
-from tests.recipes.composing import rltf_of
 from tests.recipes.seeds import play, rewards
-
-
-@pytest.fixture
-def config() -> RLTFConfig:
-    return rltf_of("ufo")
-
-
-def test_the_settings(config) -> None:
-    assert (config.episode.horizon, config.episode.context, config.gamma) == (5, "append", 1.0)
-    assert (config.reward.turn_decay, config.reward.repetition_coef) == (0.5, 0.1)
-    assert (config.feedback.provider.name, config.attempt.weight) == ("try_again", 1.0)
-    assert not any(o.enabled for o in (config.distill, config.imitate, config.feedback_modeling))
 
 
 def test_the_observation_is_the_question_all_attempts_and_the_sentence_after_each(config) -> None:
@@ -36,11 +22,11 @@ def test_decay_and_penalty_by_hand(config) -> None:
         config,
         [["yes"], ["a", "yes"], ["a", "b", "yes"], ["a", "a", "yes"], ["a", "a", "b", "b", "a"]],
     )
-    told = rewards(episodes)
-    assert [own[-1] for own in told] == pytest.approx(
+    by_turn = rewards(episodes)
+    assert [own[-1] for own in by_turn] == pytest.approx(
         [1.0, 0.5, 0.25, 0.25 - 0.1 / 3, -0.1 * 3 / 5]
     )
-    assert all(reward == 0.0 for own in told for reward in own[:-1])
+    assert all(reward == 0.0 for own in by_turn for reward in own[:-1])
 
 
 def test_who_is_right_sooner_has_the_higher_advantage_from_the_first_turn_on(config) -> None:

@@ -30,7 +30,9 @@ def test_every_panel_is_of_a_metric_that_is_explained(script: ModuleType) -> Non
     docs = (ROOT / "docs" / "metrics.md").read_text("utf-8") + (
         ROOT / "docs" / "feedback.md"
     ).read_text("utf-8")
-    patterns = [p for panels in script.SECTIONS.values() for _, found in panels for p in found]
+    patterns = [
+        p for panels in script.SECTIONS.values() for _, patterns_of in panels for p in patterns_of
+    ]
     assert len(patterns) > 25
     for pattern in set(patterns) - VERLS:
         name = re.sub(r"/mean@.*|\.\*$", "", pattern)

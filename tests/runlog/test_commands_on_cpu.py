@@ -9,7 +9,7 @@ from rltf_verl.runlog.files import set_aside_after
 from rltf_verl.runlog.tail import Tail
 from rltf_verl.runlog.turns import compiled, grep
 from rltf_verl.tools.report.terminal.console import show_hit
-from tests.support.commands import rltf
+from tests.support.commands import ran, refused, rltf
 from tests.support.log_records import LEAKY, line, records, turn, write
 
 
@@ -20,8 +20,7 @@ def test_tail_prints_the_newest_one_line_each(tmp_path):
         [line("\x1b[31m4\n2 [bold]"), (turn("1"), turn("42", parent=0), turn("2", parent=0))],
         step=12,
     )
-    result = rltf("log", "tail", tmp_path, "-n", 3)
-    assert result.exit_code == 0, result.stderr
+    result = ran("log", "tail", tmp_path, "-n", 3)
     assert [re.sub(r" +", " ", shown) for shown in result.stdout.splitlines()] == [
         "step 1 train sums 1/0 ✗ horizon 3",
         "step 12 train sums 0/0 ✗ horizon \N{REPLACEMENT CHARACTER}[31m4 2 [bold]",
@@ -38,10 +37,11 @@ def test_tail_goes_on_with_what_is_new_and_whole(tmp_path):
     write(tmp_path, [line("3")], step=2)
     path = tmp_path / "00000002.train.w.jsonl"
     whole = path.read_bytes()
-    path.write_bytes(whole + whole[:40])
+    later = whole.replace(b'"so 3"', b'"so 4"')
+    path.write_bytes(whole + later[:40])
     assert [r["turns"][0]["grade"]["parsed"] for r in tail.new()] == ["2", "3"]
     assert tail.new() == []
-    path.write_bytes(whole + whole)
+    path.write_bytes(whole + later)
     assert len(tail.new()) == 1
 
 
@@ -60,10 +60,10 @@ def test_grep_finds_attempts_feedback_and_what_was_withheld(tmp_path):
         line("1", "42"),
         (turn("7", None, withheld=LEAKY, stop="feedback_unavailable", text="a\nit is\u2028x"),),
     ]
-    found = records(tmp_path, episodes)
+    logged = records(tmp_path, episodes)
     hits = [
         (h.record["index"], h.turn, h.where, h.line, h.spans)
-        for h in grep(found, compiled("it is|row"))
+        for h in grep(logged, compiled("it is|row"))
     ]
     assert hits == [
         (0, 1, "feedback", "look at row two", ((8, 11),)),
@@ -91,23 +91,21 @@ def test_grep_command(tmp_path):
     result = rltf("log", "grep", "so 4", tmp_path)
     assert (result.exit_code, result.stdout) == (0, "step 3 train sums 0/0 attempt 2: so 42\n")
     assert rltf("log", "grep", "nowhere", tmp_path).exit_code == 1
-    bad = rltf("log", "grep", "(", tmp_path)
-    assert bad.exit_code == 1
-    assert "a regular expression of Python is needed" in bad.stderr
-    assert bad.stderr.count("\n") == 1
+    bad = refused("log", "grep", "(", tmp_path)
+    assert "a regular expression of Python is needed" in bad
 
 
 def test_stats_command(tmp_path):
     for step in range(1, 31):
         write(tmp_path, [line("1", "42"), line("1", "2")], step=step)
     write(tmp_path, [line("42", stop="solved")], step=30, validate=True)
-    told = json.loads(rltf("log", "stats", tmp_path, "--json").stdout)
-    assert [(s["split"], s["first_step"], s["last_step"]) for s in told] == [
+    ranges = json.loads(rltf("log", "stats", tmp_path, "--json").stdout)
+    assert [(s["split"], s["first_step"], s["last_step"]) for s in ranges] == [
         *(("train", first, first + 2) for first in range(1, 31, 3)),
         ("val", 30, 30),
     ]
-    assert told[0]["turns"][1]["revisions"]["fixed"] == 0.5
-    assert told[-1]["feedback"]["words"] is None
+    assert ranges[0]["turns"][1]["revisions"]["fixed"] == 0.5
+    assert ranges[-1]["feedback"]["words"] is None
     shown = rltf("log", "stats", tmp_path, "--every", 30).stdout
     assert "…" not in rltf("log", "stats", tmp_path, columns=100).stdout
     for part in ("train 1–30", "50.0 %", "friction", "horizon 60", "–", "solved 1"):

@@ -64,16 +64,6 @@ def test_steps_that_are_over_become_one_small_file_each(tmp_path):
         ]
 
 
-def test_an_episode_that_comes_late_is_added(tmp_path):
-    play(tmp_path, (1,), "a")
-    pack(tmp_path, 2)
-    play(tmp_path, (1,), "b")
-    assert uids(tmp_path) == ["a-1-0", "a-1-1", "a-1-2", "b-1-0", "b-1-1", "b-1-2"]
-    pack(tmp_path, 2)
-    assert uids(tmp_path) == ["a-1-0", "a-1-1", "a-1-2", "b-1-0", "b-1-1", "b-1-2"]
-    assert len(log_files(tmp_path)) == 1
-
-
 def test_a_packer_that_is_killed_halfway_costs_nothing(tmp_path):
     play(tmp_path, (1,))
     shutil.copy(tmp_path / "00000001.train.w.jsonl", tmp_path / "kept")

@@ -8,7 +8,7 @@ import pytest
 from rltf_verl.runlog import health
 from rltf_verl.runlog.health import RULES, TOO_LONG, Watch, log_changes
 
-RULE = {rule.name: rule for rule in RULES}
+RULE = {rule.key: rule for rule in RULES}
 HEALTHY = {
     "rltf/turn_1/acc": 0.4,
     "rltf/turn_1/format": 0.95,
@@ -40,7 +40,7 @@ def played(*steps, watch=None):
     """[(step, rule, fires)] of steps from 1 on."""
     watch = watch or Watch()
     changes = [change for step, now in enumerate(steps, 1) for change in watch.look(step, now)]
-    return [(change.step, change.rule.name, change.fires) for change in changes]
+    return [(change.step, change.rule.key, change.fires) for change in changes]
 
 
 @pytest.mark.parametrize(
@@ -169,24 +169,18 @@ def test_a_healthy_run_from_cold_to_solved_is_quiet():
 
 
 def test_the_log_has_one_line_when_a_rule_fires_and_one_when_it_is_over(caplog):
-    watch, bad = Watch(), HEALTHY | {"rltf/feedback/fallback_share": 0.8}
-    with caplog.at_level(logging.WARNING, logger=health.__name__):
-        numbers = [log_changes(watch, k, bad if k < 9 else HEALTHY) for k in range(1, 20)]
-    assert [n["rltf/warnings"] for n in numbers] == [0.0] * 2 + [1.0] * 8 + [0.0] * 9
-    fires, over = caplog.messages
-    assert fires.startswith("warning at step 3: judge mostly down for 3 steps; ")
-    assert over == "recovered at step 11: judge mostly down"
-
-
-def test_the_line_of_a_judge_that_is_down_ends_with_its_last_failure(caplog):
     watch, asked = Watch(), []
 
     def last():
         asked.append(1)
         return "http://judge/v1: refused: HTTP 401"
 
-    for k in range(1, 12):
-        log_changes(watch, k, HEALTHY | {"rltf/feedback/failed_share": 0.8}, last)
-        log_changes(watch, k, HEALTHY, last)
-    assert caplog.messages[0].endswith(". Last failure: http://judge/v1: refused: HTTP 401")
+    bad = HEALTHY | {"rltf/feedback/fallback_share": 0.8}
+    with caplog.at_level(logging.WARNING, logger=health.__name__):
+        numbers = [log_changes(watch, k, bad if k < 9 else HEALTHY, last) for k in range(1, 20)]
+    assert [n["rltf/warnings"] for n in numbers] == [0.0] * 2 + [1.0] * 8 + [0.0] * 9
+    fires, over = caplog.messages
+    assert fires.startswith("warning at step 3: judge mostly down for 3 steps; ")
+    assert fires.endswith(". Last failure: http://judge/v1: refused: HTTP 401")
+    assert over == "recovered at step 11: judge mostly down"
     assert len(asked) == 1, "only when the line is written"

@@ -9,7 +9,7 @@ import pytest
 
 from rltf_verl.runlog.about import read_about, write_about, write_missing
 from rltf_verl.runlog.files import log_folder
-from tests.support.commands import rltf
+from tests.support.commands import ran, rltf
 from tests.support.log_records import line, write
 
 BLOCKS = {
@@ -63,8 +63,7 @@ def test_two_logs_a_file_and_nothing(run: Path, tmp_path: Path) -> None:
 )
 def test_commands_take_it(run: Path, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
     monkeypatch.chdir(run.parent)
-    result = rltf(*words.split(), run)
-    assert result.exit_code == 0, result.output
+    ran(*words.split(), run)
 
 
 def test_a_probe_reads_the_first_training_step_and_the_runs_own_limits(run: Path) -> None:
@@ -74,10 +73,10 @@ def test_a_probe_reads_the_first_training_step_and_the_runs_own_limits(run: Path
     write_about(run / "episodes", BLOCKS, SIZES, ["the hint"])
     known = rltf("probe", "--log", run, "--json")
     assert known.stderr == ""
-    found = json.loads(known.stdout)
-    assert found["measured"]["sessions"] == 2
-    assert list(found["run"].values()) == list(SIZES.values())
-    assert (found["feedback"]["provider"], found["feedback"]["revise"]) == ("try_again", "critique")
+    probe = json.loads(known.stdout)
+    assert probe["measured"]["sessions"] == 2
+    assert list(probe["run"].values()) == list(SIZES.values())
+    assert (probe["feedback"]["provider"], probe["feedback"]["revise"]) == ("try_again", "critique")
 
 
 def test_no_secret_is_written_about_a_run(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

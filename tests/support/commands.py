@@ -17,5 +17,24 @@ most of them run.
 
 def rltf(*words: object, columns: int = 160) -> Result:
     """What `rltf` does with these words, on a terminal so wide."""
-    told, width = [str(word) for word in words], {"COLUMNS": str(columns)}
-    return testing.CliRunner().invoke(app, told, env=width, catch_exceptions=False)
+    texts, width = [str(word) for word in words], {"COLUMNS": str(columns)}
+    return testing.CliRunner().invoke(app, texts, env=width, catch_exceptions=False)
+
+
+def ran(*words: object, columns: int = 160) -> Result:
+    """The same of a command that ends well."""
+    result = rltf(*words, columns=columns)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def refused(*words: object) -> str:
+    """The line on stderr of a command that a user has to fix."""
+    return refusal_of(rltf(*words))
+
+
+def refusal_of(result: Result) -> str:
+    """One line on stderr, and exit status 1."""
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1), result.output
+    assert result.stderr.startswith("rltf: ")
+    return result.stderr

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -79,6 +81,21 @@ class ScriptedPolicy:
             text,
             ended=turn not in self.cut,
         )
+
+
+@dataclass
+class LatePolicy(ScriptedPolicy):
+    """Answers after a while that has nothing to do with what it answers."""
+
+    delays: random.Random = field(default_factory=random.Random)
+    breaks_at: int | None = None
+    """Turn at which sampling raises."""
+
+    async def sample(self, prompt_ids: tuple[int, ...], seed: int) -> Attempt:
+        await asyncio.sleep(self.delays.random() * 0.004)
+        if len(self.prompts) == self.breaks_at:
+            raise RuntimeError("the engine died")
+        return await super().sample(prompt_ids, seed)
 
 
 def text_of(ids: Sequence[int]) -> str:

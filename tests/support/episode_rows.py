@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from rltf_verl.config import AttemptConfig, CritiqueConfig, DistillConfig, ImitateConfig, RLTFConfig
+from rltf_verl.episode.rows import attempt_rows
+from rltf_verl.objectives.feedback_modeling import with_feedback
 from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
 
@@ -42,3 +44,8 @@ def rows_of(played, *, distill=False, critique=True, imitate=None, turns="all"):
         imitate=ImitateConfig(weight=0.1, source=imitate) if imitate else ImitateConfig(),
     )
     return asyncio.run(episode_rows(None, [], played, config))
+
+
+def inline_rows(played):
+    """Attempt rows in which the feedback between two attempts is predicted."""
+    return [with_feedback(row, played) for row in attempt_rows(played)]

@@ -25,7 +25,7 @@ from rltf_verl.adapters.startup.checks import check_config
 from rltf_verl.adapters.startup.files import resolve_files
 from rltf_verl.config import FeedbackConfig, NamedOptions, RLTFConfig
 from rltf_verl.judge.settings import Endpoint, Limits, Price
-from rltf_verl.kinds import PROSE, Form, Url, Within, hints_of
+from rltf_verl.kinds import Url, hints_of, trouble
 from rltf_verl.registry import load
 from tests.support import configs
 
@@ -133,52 +133,6 @@ class Key:
 
     def __str__(self) -> str:
         return "rltf." + ".".join(self.path)
-
-
-def lies_outside(value: Any, hint: Any) -> bool:  # noqa: C901  a case per kind of hint
-    """Whether the declared kind excludes the value; written apart from `kinds.trouble`, which it
-    tests.
-    """
-    origin, args = get_origin(hint), get_args(hint)
-    if origin in (Union, UnionType):
-        return all(lies_outside(value, kind) for kind in args)
-    if origin is Annotated:
-        if PROSE in args:
-            return not isinstance(value, str) or not value.strip()
-        return lies_outside(value, args[0]) or any(_breaks(value, mark) for mark in args[1:])
-    if origin is Literal:
-        return not (isinstance(value, str) and value in args)
-    if hint is bool:
-        return value is not True and value is not False
-    if hint is int:
-        return type(value) is not int or abs(value) >= 2**63
-    if hint is float:
-        return type(value) not in (int, float) or not abs(value) < 2**63
-    if hint is str:
-        return not isinstance(value, str) or not value.strip() or any(ord(c) < 32 for c in value)
-    if hint is type(None):
-        return value is not None
-    if isinstance(origin, type) and issubclass(origin, Mapping):
-        return not isinstance(value, Mapping)
-    if origin is not None:
-        if not isinstance(value, (list, tuple)):
-            return True
-        if origin is tuple and Ellipsis not in args and len(value) != len(args):
-            return True
-        return any(lies_outside(item, args[0]) for item in value)
-    return False
-
-
-def _breaks(value: Any, mark: Any) -> bool:
-    if isinstance(mark, Within):
-        low, high = (mark.above, mark.least), (mark.below, mark.most)
-        return bool(
-            (low[0] is not None and value <= low[0])
-            or (low[1] is not None and value < low[1])
-            or (high[0] is not None and value >= high[0])
-            or (high[1] is not None and value > high[1])
-        )
-    return isinstance(mark, Form) and value in URLS
 
 
 @cache
@@ -299,7 +253,7 @@ def fuzz(config: DictConfig, num: int, seed: int) -> tuple[list[str], int]:
     rng, keys, faults, num_nonsense = random.Random(seed), all_keys(), [], 0
     base: Any = OmegaConf.to_container(config.rltf, resolve=True)
     for i in range(num):
-        block, named, nonsense, said = base, [], False, []
+        block, named, nonsense, shown = base, [], False, []
         for _ in range(rng.choice([1, 1, 1, 2, 3])):
             key = keys[i % len(keys)] if not named else rng.choice(keys)
             wrong_name = rng.random() < 0.1
@@ -312,14 +266,14 @@ def fuzz(config: DictConfig, num: int, seed: int) -> tuple[list[str], int]:
             except AttributeError:  # below a value that is no block
                 continue
             named.append("rltf." + ".".join((*key.path[:-1], name)))
-            said.append(f"{'.'.join((*key.path[:-1], name))}={value!r}"[:200])
-            nonsense |= lies_outside(value, key.hint) or wrong_name
+            shown.append(f"{'.'.join((*key.path[:-1], name))}={value!r}"[:200])
+            nonsense |= wrong_name or trouble(value, key.hint) is not None
         num_nonsense += nonsense
         # what stands beside a value may be refused before it: then that key is named
         keys_named = named if len(named) == 1 and nonsense else ["rltf."]
         fault = fault_of(config, block, keys_named, nonsense)
         if fault is not None:
-            faults.append(f"{'; '.join(said)} -> {fault}")
+            faults.append(f"{'; '.join(shown)} -> {fault}")
     return faults, num_nonsense
 
 
@@ -339,11 +293,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("num", type=int)
     parser.add_argument("--seed", type=int, default=0)
-    told = parser.parse_args()
-    faults, num_nonsense = fuzz(composed(), told.num, told.seed)
+    options = parser.parse_args()
+    faults, num_nonsense = fuzz(composed(), options.num, options.seed)
     print(
         json.dumps(
-            {"configs": told.num, "nonsense": num_nonsense, "faults": faults},
+            {"configs": options.num, "nonsense": num_nonsense, "faults": faults},
             indent=1,
             ensure_ascii=True,
         )

@@ -31,8 +31,8 @@ class Doubles:
         return f"What is twice {problem.data['n']}?"
 
     def grade(self, problem: Problem, text: str) -> Grade:
-        said = text.rpartition("\\boxed{")[2].partition("}")[0]
-        return Grade(said == problem.reference, bool(said), said)
+        answer = text.rpartition("\\boxed{")[2].partition("}")[0]
+        return Grade(answer == problem.reference, bool(answer), answer)
 
     def explain(self, problem: Problem, text: str, grade: Grade, level: str) -> str:
         return f"The answer is {problem.reference}." if level == "full" else "Wrong."

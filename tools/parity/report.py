@@ -69,9 +69,9 @@ class Report:
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             self.skip(f"{what}: of another shape than known here ({type(error).__name__}: {error})")
 
-    def skip_unknown(self, where: str, found: Json, known: set[str]) -> None:
+    def skip_unknown(self, where: str, part: Json, known: set[str]) -> None:
         """Name the keys that nothing here looks at."""
-        for key in found:
+        for key in part:
             if key not in known:
                 self.skip(f"{where} `{key}`: not a part of the schema that is known here")
 

@@ -12,18 +12,14 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from importlib.metadata import PackageNotFoundError, entry_points, version
+from operator import methodcaller
 from typing import Any, Literal
 
 from rltf_verl.adapters.compat import TESTED_VERL, verl_is_tested
 from rltf_verl.adapters.cpu import ROLLOUT_NAME, on_cpu_platform
 
 PLUGIN = "rltf_verl.plugin"
-
-
-def _policy_loss(name: str, module: Any) -> Any:
-    return module.get_policy_loss_fn(name)
 
 
 PACKAGES = (
@@ -108,7 +104,7 @@ PROBES = (
         Probe(
             f"policy loss {name}",
             "verl.trainer.ppo.core_algos",
-            partial(_policy_loss, name),
+            methodcaller("get_policy_loss_fn", name),
         )
         for name in ("importance_sampling", "rltf_ppo", "rltf_cispo")
     ),

@@ -20,9 +20,8 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
-from rltf_verl.config import ConfigError
 from rltf_verl.config.methods import method_titles
-from rltf_verl.findings import Finding
+from rltf_verl.findings import ConfigError, Finding
 
 MAIN = "verl.trainer.main_ppo"
 OURS = "rltf"

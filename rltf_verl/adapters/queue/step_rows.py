@@ -72,7 +72,8 @@ class StepRows:
         lengths = token_counts(columns[ROLE])
         # Workers in bfloat16 send bfloat16, in which sums over many tokens are wrong, and which
         # numpy does not know.
-        column = {name: _in_single(tokens(values)) for name, values in columns.items()}
+        flat = {name: tokens(values) for name, values in columns.items()}
+        column = {k: v.float() if v.is_floating_point() else v for k, v in flat.items()}
         sampler = column["rollout_log_probs"]
         batch = RowBatch(
             role=column[ROLE],
@@ -163,10 +164,6 @@ def tokens(column: torch.Tensor) -> torch.Tensor:
     """[L, …] values of a column, one row after the other."""
     values: torch.Tensor = column.values() if column.is_nested else column.flatten(0, 1)
     return values
-
-
-def _in_single(values: torch.Tensor) -> torch.Tensor:
-    return values.float() if values.is_floating_point() else values
 
 
 def token_counts(column: Any) -> torch.Tensor:

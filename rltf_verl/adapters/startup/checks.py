@@ -34,7 +34,7 @@ from rltf_verl.adapters.startup.model import (
     is_elsewhere,
     load_model,
 )
-from rltf_verl.adapters.startup.rules import N, rule_findings
+from rltf_verl.adapters.startup.rules import N, rltf_of, rule_findings
 from rltf_verl.adapters.startup.stamp import check_resume
 from rltf_verl.adapters.startup.user_code import check_own_rows, fatal_code
 from rltf_verl.adapters.startup.values import wrong_values
@@ -165,17 +165,6 @@ def checked_parts(config: DictConfig) -> Parts:
 def parts_of(config: DictConfig) -> Parts:
     """The components of the `rltf:` block. Raises ValueError, ConfigError."""
     return Parts.of(rltf_of(config))
-
-
-def rltf_of(config: DictConfig) -> RLTFConfig:
-    """The `rltf:` block as it is written. Raises ConfigError."""
-    if config.get("rltf") is None:
-        raise ConfigError(
-            "no `rltf:` block in the config: start from a config of this package, e.g."
-            " --config-name=rltf_sd"
-        )
-    block: Any = OmegaConf.to_container(config.rltf, resolve=True)
-    return RLTFConfig.from_mapping(block)
 
 
 def check_combinations(config: DictConfig, parts: Parts) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 
-from rltf_verl.config import ConfigError
-from rltf_verl.findings import Finding
+from rltf_verl.findings import ConfigError, Finding
 from rltf_verl.judge.client import TRANSIENT, first_answers, require_packages
 from rltf_verl.judge.failure_log import fix_of
 from rltf_verl.judge.gateway import Judge

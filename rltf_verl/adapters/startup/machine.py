@@ -13,9 +13,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.cpu import ROLLOUT_NAME, bf16
 from rltf_verl.adapters.cpu.vllm import trouble_of
-from rltf_verl.config import ConfigError
 from rltf_verl.envs.base import Env, NeedsMachine
-from rltf_verl.findings import Finding
+from rltf_verl.findings import ConfigError, Finding
 
 ENGINES = ("vllm", "sglang")
 """Rollout engines of verl that are packages of the same name."""

@@ -19,8 +19,7 @@ from verl.utils.tokenizer import hf_tokenizer
 from rltf_verl.adapters.cpu import ROLLOUT_NAME
 from rltf_verl.adapters.cpu.actor import attention
 from rltf_verl.adapters.cpu.rollout.server import context_of
-from rltf_verl.config import ConfigError
-from rltf_verl.findings import Finding
+from rltf_verl.findings import ConfigError, Finding
 
 T = TypeVar("T")
 MODEL = "actor_rollout_ref.model"
@@ -63,7 +62,8 @@ def load_model(config: DictConfig) -> Model:
         )
     template = model.get("custom_chat_template")
     places = [str(model.get(key) or path) for key in ("hf_config_path", "tokenizer_path")]
-    return _loaded(str(path), *places, None if template is None else str(template), _trust(model))
+    trust = bool(model.get("trust_remote_code", False))
+    return _loaded(str(path), *places, None if template is None else str(template), trust)
 
 
 def check_context(config: DictConfig, model: Model) -> None:
@@ -135,7 +135,9 @@ def _loaded(
             )
         )
     text = config.get_text_config()
-    return Model(path, tokenizer, str(config.model_type), _context(text), text)
+    unbounded = os.environ.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN") == "1"
+    context = None if unbounded else context_of(text)
+    return Model(path, tokenizer, str(config.model_type), context, text)
 
 
 def _folder_trouble(path: str) -> tuple[str, str] | None:
@@ -193,14 +195,6 @@ def _trouble(path: str, error: Exception) -> tuple[str, str]:
 
 def _short(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:CAUSE]
-
-
-def _context(text: Any) -> int | None:
-    return None if os.environ.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN") == "1" else context_of(text)
-
-
-def _trust(model: DictConfig) -> bool:
-    return bool(model.get("trust_remote_code", False))
 
 
 def _hub_is_there() -> bool:

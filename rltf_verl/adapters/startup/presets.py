@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 import verl  # noqa: F401  # registers our search path with Hydra
 from hydra import compose, initialize_config_module
-from omegaconf import DictConfig, OmegaConf, open_dict
+from omegaconf import DictConfig, open_dict
 
+from rltf_verl.adapters.startup.rules import rltf_of
 from rltf_verl.config import RLTFConfig, Scheduled, TeacherConfig
 from rltf_verl.config.methods import method_titles
 from rltf_verl.objectives import objectives_of
@@ -38,8 +40,7 @@ def _load(name: str, title: str) -> Preset:
     config = compose("rltf", [f"rltf/method={name}"])
     with open_dict(config):
         config.actor_rollout_ref.model.path = "unset"
-    block: Any = OmegaConf.to_container(config.rltf, resolve=True)
-    return Preset(name, title, config, RLTFConfig.from_mapping(block))
+    return Preset(name, title, config, rltf_of(config))
 
 
 def preset_table(presets: Sequence[Preset]) -> list[tuple[str, ...]]:
@@ -76,8 +77,9 @@ def _line(preset: Preset, objectives: Sequence[str]) -> tuple[str, ...]:
 def _cell(objective: Scheduled, teacher: TeacherConfig | None) -> str:
     """The weight, and what differs from the objective's defaults, and its teacher's."""
     own = [f"{name}={value}" for name, value in _differs(objective) if name != "weight"]
-    told = [f"teacher.{name}={value}" for name, value in _differs(teacher)] if teacher else []
-    return ", ".join([f"{objective.weight}", *own, *told])
+    of_teacher = _differs(teacher) if teacher else ()
+    taught = [f"teacher.{name}={value}" for name, value in of_teacher]
+    return ", ".join([f"{objective.weight}", *own, *taught])
 
 
 def _differs(block: Scheduled | TeacherConfig) -> Iterator[tuple[str, Any]]:
@@ -86,18 +88,26 @@ def _differs(block: Scheduled | TeacherConfig) -> Iterator[tuple[str, Any]]:
 
 
 def markdown(table: Sequence[Sequence[str]]) -> str:
-    """The table as `docs/methods.md` holds it: the objectives beside `attempt` in one column."""
+    """The table of `docs/methods.md`: weights only, without the released code's variants."""
     header, *lines = table
-    told = [
-        (
-            *line[:4],
-            "; ".join(
-                f"{name}: {cell}" for name, cell in zip(header[4:], line[4:], strict=True) if cell
-            ),
-        )
+    shorter = [
+        (*line[:3], _loss_cell(line[3]), "; ".join(_weights(header[4:], line[4:])))
         for line in lines
+        if not line[0].startswith("release/")
     ]
     titles = (*header[:4], "other objectives")
     return "\n".join(
-        "| " + " | ".join(line) + " |" for line in [titles, ["---"] * len(titles), *told]
+        "| " + " | ".join(line) + " |" for line in [titles, ["---"] * len(titles), *shorter]
     )
+
+
+def _loss_cell(loss: str) -> str:
+    """Empty for the default."""
+    return {"rltf_ppo": "", "": "off"}.get(loss, loss)
+
+
+def _weights(objectives: Sequence[str], cells: Sequence[str]) -> Iterator[str]:
+    for name, cell in zip(objectives, cells, strict=True):
+        if cell:
+            weight, *_ = re.split(r", (?=[\w.]+=)", cell)  # a ramp [0, 0.1] has a comma too
+            yield f"{name} {weight}"

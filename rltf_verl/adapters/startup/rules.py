@@ -11,8 +11,9 @@ from verl.trainer.ppo import core_algos
 
 from rltf_verl.adapters.compat import ENGINES_WITH_SEEDS
 from rltf_verl.adapters.training.registered import POLICY_LOSSES
+from rltf_verl.config import RLTFConfig
 from rltf_verl.feedback import has_trait
-from rltf_verl.findings import Finding, Rule, findings
+from rltf_verl.findings import ConfigError, Finding, Rule, findings
 from rltf_verl.objectives.teacher import uses_lora
 
 Setting = Callable[[str], Any]
@@ -234,13 +235,13 @@ VERL: tuple[Rule[Setting], ...] = (
         f"{ROLLOUT}.prompt_length",
         lambda get: get(f"{ROLLOUT}.prompt_length") != get("data.max_prompt_length"),
         "differs from data.max_prompt_length",
-        "set it to {data.max_prompt_length}, which is the default",
+        "set it to {data.max_prompt_length}",
     ),
     Rule(
         f"{ROLLOUT}.response_length",
         lambda get: get(f"{ROLLOUT}.response_length") != get("data.max_response_length"),
         "differs from data.max_response_length",
-        "set it to {data.max_response_length}, which is the default",
+        "set it to {data.max_response_length}",
     ),
     Rule(
         f"{ROLLOUT}.max_model_len",
@@ -248,7 +249,7 @@ VERL: tuple[Rule[Setting], ...] = (
         "shorter than data.max_prompt_length={data.max_prompt_length} +"
         " data.max_response_length={data.max_response_length}, so answers would be cut before their"
         " limit",
-        "set it to at least their sum (sglang: one more), or null",
+        "set it to null, or at least to prompt plus response length (sglang: one more)",
     ),
     Rule(
         f"{ROLLOUT}.nnodes",
@@ -379,3 +380,14 @@ def rule_findings(
     """The rows of a level that hold of a config."""
     setting: Setting = partial(OmegaConf.select, config)
     return findings((rule for rule in rules if rule.level == level), setting, config)
+
+
+def rltf_of(config: DictConfig) -> RLTFConfig:
+    """The `rltf:` block as it is written. Raises ConfigError."""
+    if config.get("rltf") is None:
+        raise ConfigError(
+            "no `rltf:` block in the config: start from a config of this package, e.g."
+            " --config-name=rltf_sd"
+        )
+    block: Any = OmegaConf.to_container(config.rltf, resolve=True)
+    return RLTFConfig.from_mapping(block)

@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 from rltf_verl.adapters.startup.budget import first_prompt
 from rltf_verl.adapters.startup.files import user_code
 from rltf_verl.adapters.startup.model import Model
-from rltf_verl.config import RLTFConfig
+from rltf_verl.adapters.startup.rules import rltf_of
 from rltf_verl.data.schema import files_of, first_rows, problem_of
 from rltf_verl.envs.dry_run import DryRun, OutOfTimeError
 from rltf_verl.episode.parts import Parts
@@ -67,8 +67,7 @@ def fatal_code(config: DictConfig, dry_run: DryRun) -> Finding | None:
 
 def _call(config: DictConfig) -> None:
     """Grade an answer, and let the objectives try themselves."""
-    block: Any = OmegaConf.to_container(config.rltf, resolve=True)
-    parts = Parts.of(RLTFConfig.from_mapping(block))
+    parts = Parts.of(rltf_of(config))
     for objective in objectives_of(parts.config):
         objective.refusals(partial(OmegaConf.select, config), parts.provider)
     own_failures(parts.config, int(config.actor_rollout_ref.rollout.n))

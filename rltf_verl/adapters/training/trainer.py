@@ -222,7 +222,7 @@ class RLTFTrainerMixin(_Trainer):
         self.may_reuse, self.reuses_log_probs = False, is_exact(rows.batch)
         if not self.reuses_log_probs:
             logger.warning(
-                "log-probs of sampler and actor differ by more than %g: each step computes the actor's",
+                "log-probs of sampler and actor differ by more than %g: each step computes them",
                 EXACT,
             )
 

@@ -132,8 +132,8 @@ class BinaryMatrix:
         if level == "verdict":
             return CORRECT if grade.correct else INCORRECT
         cells, solution = self._read(problem, text), problem.data["solution"]
-        told = diagnosis(cells, solution, level, self._compact)
-        return told if self._compact else f"{INCORRECT} {told}"
+        text = diagnosis(cells, solution, level, self._compact)
+        return text if self._compact else f"{INCORRECT} {text}"
 
     def candidates(self, problem: Problem, text: str, attempt: str) -> Sequence[Candidate]:
         """Matrices, rows, columns and cells of the answer that a text states, for the leak

@@ -23,13 +23,13 @@ def diagnosis(
         level: above `verdict`.
         compact: a sign per cell, no words.
     """
-    n, told = len(solution), _marks if compact else _sentences
+    n, describe = len(solution), _marks if compact else _sentences
     if cells is not None and is_square(cells, n):
-        return told(cells, solution, level)
+        return describe(cells, solution, level)
     trouble = NO_ANSWER if cells is None else f"The answer is not a {n} by {n} matrix."
     if level != "full":
         return trouble
-    unread = told([[None] * n] * n, solution, level)
+    unread = describe([[None] * n] * n, solution, level)
     return unread if compact else f"{trouble} {unread}"
 
 

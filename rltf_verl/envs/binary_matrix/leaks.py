@@ -8,17 +8,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 
 from rltf_verl.envs.base import Candidate
 from rltf_verl.envs.text.plain_text import BACKWARDS, MAX_TEXT, cue_before
 
 Matrix = list[list[int]]
+_Numbers = list[tuple[int, int, int]]
+"""(start, end, value) of each."""
 
 MAX_NUMBERS = 1200
 """Numbers of a text that are looked at."""
 MAX_GAP = 60
 """Characters between two numbers of one grid."""
+LINE_GAP = 8
+"""The same for one row or column."""
 
 _QUOTES = re.compile(
     r"\b(?:you|your|yours|input|given|question|original|problem|starting|attempt)\b", re.IGNORECASE
@@ -28,6 +31,7 @@ _TELLS = re.compile(
     re.IGNORECASE,
 )
 _COLUMNS = re.compile(r"\bcolumns?\b|\btranspos|\bvertical|\btop to bottom\b", re.IGNORECASE)
+_LINE = re.compile(r"\b(?:row|line|col(?:umn)?)\b", re.IGNORECASE)
 _LABEL = re.compile(
     r"\b(?:rows?|lines?|cols?|columns?|r|c|step)[\s#]{0,3}\d{1,2}\b|\d(?:st|nd|rd|th)\b"
     r"|^[ \t]{0,4}\d{1,2}[.):](?=\s)",
@@ -39,14 +43,13 @@ _NUMBER = re.compile(r"(?<![\w.])\d{1,25}(?!\w|\.[1-9])", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class _Stated:
-    """`text[start:end]` gives these cells a value."""
+    """`text[start:end]` gives a cell, counted from 0, this value."""
 
     start: int
     end: int
-    cells: tuple[tuple[int, int, int], ...]
-    """(row, column, value), from 0."""
-    cue: str
-    """The words of the sentence that introduce them."""
+    row: int
+    column: int
+    value: int
 
 
 def distance_candidates(
@@ -61,29 +64,31 @@ def distance_candidates(
         attempt: the answer that it is about, if it is a grid of this size.
     """
     text = text[:MAX_TEXT]
-    whole = [
-        Candidate(start, end, _answer(solution))
-        for start, end in _grids(matrix, solution, text, attempt)
+    return [
+        *(Candidate(*span, _answer(solution)) for span in _grids(matrix, solution, text, attempt)),
+        *(
+            Candidate(*span, _answer(solution), part=True)
+            for span in _lines(matrix, solution, text, attempt)
+        ),
+        *(
+            Candidate(cell.start, cell.end, _answer(solution, cell), part=True)
+            for cell in _cells(text, matrix)
+            if attempt is None or not _agrees(cell, attempt)
+        ),
     ]
-    parts = (
-        part
-        for part in (*_lines(text, matrix), *_cells(text, matrix))
-        if attempt is None or not _agrees(part, attempt)
-    )
-    return [*whole, *(Candidate(p.start, p.end, _answer(solution, p), part=True) for p in parts)]
 
 
-def _answer(solution: Matrix, part: _Stated | None = None) -> str:
-    """The solution, with the stated cells put in."""
+def _answer(solution: Matrix, cell: _Stated | None = None) -> str:
+    """The solution, with the stated cell put in."""
     grid = [list(row) for row in solution]
-    for row, column, value in part.cells if part else ():
-        grid[row][column] = value
+    if cell is not None:
+        grid[cell.row][cell.column] = cell.value
     rows = "\n".join(" ".join(map(str, row)) for row in grid)
     return f"\\boxed{{{rows}}}"
 
 
-def _agrees(part: _Stated, grid: Matrix) -> bool:
-    return all(grid[row][column] == value for row, column, value in part.cells)
+def _agrees(cell: _Stated, grid: Matrix) -> bool:
+    return grid[cell.row][cell.column] == cell.value
 
 
 def _grids(
@@ -95,24 +100,43 @@ def _grids(
         orders += [[row[::-1] for row in solution], [row[::-1] for row in solution[::-1]]]
     if _COLUMNS.search(text):
         orders.append([list(column) for column in zip(*solution, strict=True)])
+    lists = list(_number_lists(text, MAX_GAP))
     for order in orders:
         quoted = order == matrix
         if order == attempt or (quoted and order != solution):
             continue
-        wanted = [value for row in order for value in row]
-        for values in _number_lists(text):
-            for i in range(len(values) - len(wanted) + 1):
-                window = values[i : i + len(wanted)]
-                if [value for _, _, value in window] != wanted:
-                    continue
-                cue = cue_before(text, window[0][0])
-                if not quoted or _TELLS.search(cue) or not _QUOTES.search(cue):
-                    yield window[0][0], window[-1][1]
+        for start, end in _places([value for row in order for value in row], lists):
+            cue = cue_before(text, start)
+            if not quoted or _TELLS.search(cue) or not _QUOTES.search(cue):
+                yield start, end
 
 
-def _number_lists(text: str) -> Iterator[list[tuple[int, int, int]]]:
-    """(start, end, value) of numbers that stand close together, without labels: each list once as
-    numbers and once as digits.
+def _lines(
+    matrix: Matrix, solution: Matrix, text: str, attempt: Matrix | None
+) -> Iterator[tuple[int, int]]:
+    """Where the numbers of a row or column follow that word."""
+    lists = list(_number_lists(text, LINE_GAP))
+    rows = [grid for grid in (solution, matrix, attempt) if grid is not None]
+    columns = [[list(column) for column in zip(*grid, strict=True)] for grid in rows]
+    for grids in (rows, columns):
+        for line, *shown in zip(*grids, strict=True):
+            for start, end in _places(line, lists) if line not in shown else ():
+                if _LINE.search(cue_before(text, start)):
+                    yield start, end
+
+
+def _places(wanted: list[int], lists: list[_Numbers]) -> Iterator[tuple[int, int]]:
+    """Where these numbers stand, one after the other."""
+    for values in lists:
+        for i in range(len(values) - len(wanted) + 1):
+            window = values[i : i + len(wanted)]
+            if [value for _, _, value in window] == wanted:
+                yield window[0][0], window[-1][1]
+
+
+def _number_lists(text: str, most_gap: int) -> Iterator[_Numbers]:
+    """Numbers that stand close together, without labels: each list once as numbers and once as
+    digits.
     """
     shown = _LABEL.sub(lambda label: " " * len(label[0]), text)
     run: list[re.Match[str]] = []
@@ -120,51 +144,16 @@ def _number_lists(text: str) -> Iterator[list[tuple[int, int, int]]]:
         if num == MAX_NUMBERS:
             break
         gap = shown[run[-1].end() : number.start()] if run else ""
-        if len(gap) > MAX_GAP or "\n\n" in gap:
+        if len(gap) > most_gap or "\n\n" in gap:
             yield from _as_values(run)
             run = []
         run.append(number)
     yield from _as_values(run)
 
 
-def _as_values(run: list[re.Match[str]]) -> Iterator[list[tuple[int, int, int]]]:
+def _as_values(run: list[re.Match[str]]) -> Iterator[_Numbers]:
     yield [(*number.span(), int(number[0])) for number in run]
     yield [(*number.span(), int(digit)) for number in run for digit in number[0]]
-
-
-_ENDS = {"top": 0, "upper": 0, "leftmost": 0, "last": -1, "bottom": -1, "rightmost": -1}
-_LINE_NAME = (
-    rf"\b(?:(?P<kind>row|col(?:umn)?)\s+(?:number\s+)?\#?(?P<nth>\d{{1,2}})"
-    rf"|(?:(?<!\d)(?P<th>\d{{1,2}})(?:st|nd|rd|th)|(?P<end>{'|'.join(_ENDS)}))"
-    r"\s+(?P<kind2>row|line|col(?:umn)?))\b"
-)
-_BETWEEN = r"(?:[ \t,;|&/→>-]{1,6}(?:(?:and|then|followed by)[ \t]+(?:an?[ \t]+)?)?)"
-
-
-@lru_cache
-def _line_pattern(n: int) -> re.Pattern[str]:
-    """A line's name and its n numbers: `the 2nd row is 0 1 2`, `row 2: 012`."""
-    spaced = rf"\d{{1,2}}(?:{_BETWEEN}\d{{1,2}}){{{n - 1}}}"
-    values = rf"(?<![\d.])(?P<values>{spaced}|\d{{{n}}})(?![\w]|\.\d|{_BETWEEN}\d)"
-    return re.compile(rf"{_LINE_NAME}(?P<cue>[^.\n\d]{{0,40}}?){values}", re.IGNORECASE | re.ASCII)
-
-
-def _lines(text: str, matrix: Matrix) -> Iterator[_Stated]:
-    """Rows and columns that the text names and spells."""
-    n = len(matrix)
-    for line in _line_pattern(n).finditer(text):
-        digits = line["nth"] or line["th"]
-        index = int(digits) - 1 if digits else _ENDS[line["end"].lower()] % n
-        if not 0 <= index < n:
-            continue
-        numbers = re.findall(r"\d+", line["values"])
-        values = map(int, numbers if len(numbers) == n else line["values"])
-        is_row = (line["kind"] or line["kind2"]).lower() in ("row", "line")
-        cells = tuple((index, k, v) if is_row else (k, index, v) for k, v in enumerate(values))
-        stated = _Stated(*line.span(), cells, cue_before(text, line.start()) + line["cue"])
-        quoted = _agrees(stated, matrix) or _QUOTES.search(stated.cue)
-        if _TELLS.search(stated.cue) or not quoted:
-            yield stated
 
 
 _INDEX = r"(?<!\d)\d{1,2}"
@@ -201,8 +190,6 @@ _SURE = (
     rf"{_NOT_YOU}(?:set|change|make|replace|correct|fix|update|turn)"
     rf"\s[^.\n;]{{0,40}}?{_PLACE}[^.\n;]{{0,25}}?(?:to|with|by|as|into|be|=)\s+{_VALUE}",
     rf"{_NOT_YOU}(?:put|write|use|enter|place)\s+{_VALUE}\s+(?:at|in|into|for|on)\s[^.\n;]{{0,25}}?{_PLACE}",
-    rf"(?:correct|right|true|actual|proper|expected)\s+(?:value|distance|entry|number|answer)\s+(?:at|of|for|in)\s"
-    rf"[^.\n;]{{0,25}}?{_PLACE}\s*(?:is|:|=|equals)\s*{_VALUE}",
 )
 _BARE = rf"{_PLACE}[\s\w,]{{0,25}}?(?:=|:|->|→|\bis\b|\bequals\b|\bhas\s+distance\b)\s*{_VALUE}"
 _CLAIMS = [
@@ -229,9 +216,9 @@ def _cells(text: str, matrix: Matrix) -> Iterator[_Stated]:
             row, column = places[encoded.index("\ue000", claim.start())]
             if row >= n or column >= n:
                 continue
-            cell = (row, column, int(claim["value"]))
-            stated = _Stated(*claim.span(), (cell,), cue_before(text, claim.start()))
-            news = not _agrees(stated, matrix) and not _QUOTES.search(stated.cue)
+            cell = _Stated(*claim.span(), row, column, int(claim["value"]))
+            quoted = _QUOTES.search(cue_before(text, claim.start()))
+            news = not _agrees(cell, matrix) and not quoted
             # A 0 of the question is a 0 of the answer: the policy can see it.
             if news or (sure and matrix[row][column] != 0):
-                yield stated
+                yield cell

@@ -157,9 +157,10 @@ class Code:
 
     def candidates(self, problem: Problem, text: str, attempt: str) -> Sequence[Candidate]:
         """Programs in a text, for the leak guard."""
-        found = list(blocks(text))[-MOST_CANDIDATES:]
+        fenced_blocks = list(blocks(text))[-MOST_CANDIDATES:]
         programs = [
-            Candidate(block.start, block.end, text[block.start : block.end]) for block in found
+            Candidate(block.start, block.end, text[block.start : block.end])
+            for block in fenced_blocks
         ]
         solution = str(problem.data["solution"])
         if text and repeated_share(text[:MAX_TEXT], solution, attempt) >= SHARE:
@@ -174,16 +175,16 @@ class Code:
         self, run: Run, tests: Sequence[Test], entry: str | None, stop: bool
     ) -> list[dict[str, Any]]:
         """What the tests that are run came to; with `stop` up to the first that fails."""
-        found: list[dict[str, Any]] = []
+        results: list[dict[str, Any]] = []
         for test in tests:
             outcome = run.call(test["input"])
             passed = outcome.ending == "ok" and self._passes(outcome, test, entry)
             words = {"output": outcome.output.strip("\n"), "message": outcome.message}
             kept = {key: shorten(text, feedback.SHOWN) for key, text in words.items()}
-            found.append({**asdict(outcome), **kept, "passed": passed})
+            results.append({**asdict(outcome), **kept, "passed": passed})
             if outcome.ending in FINAL or (stop and not passed):
                 break
-        return found
+        return results
 
     def _passes(self, outcome: Outcome, test: Test, entry: str | None) -> bool:
         if entry is None:

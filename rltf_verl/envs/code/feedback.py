@@ -37,14 +37,14 @@ def explain(
     if level == "verdict":
         return INCORRECT
     if not grade.format_ok:
-        told = NO_PROGRAM
+        text = NO_PROGRAM
     elif grade.error is not None:
-        told = NOT_RUN
+        text = NOT_RUN
     else:
-        told = _diagnosis(data, grade, level, limits)
+        text = _diagnosis(data, grade, level, limits)
     if level == "full" and data["solution"]:
-        told = f"{told}\nA correct program is:\n{fenced(shorten(data['solution'], SOLUTION_SHOWN))}"
-    return f"{INCORRECT} {told}"
+        text = f"{text}\nA correct program is:\n{fenced(shorten(data['solution'], SOLUTION_SHOWN))}"
+    return f"{INCORRECT} {text}"
 
 
 def _diagnosis(
@@ -68,8 +68,8 @@ def _diagnosis(
     if level == "location":
         return where
     most = MOST_TESTS if level == "full" and not data["solution"] else 1
-    told = [_test(data["public"][k], public[k], data["entry"], limits) for k in failing[:most]]
-    return "\n".join([where, *told])
+    lines = [_test(data["public"][k], public[k], data["entry"], limits) for k in failing[:most]]
+    return "\n".join([where, *lines])
 
 
 def _does_not_parse(seen: Mapping[str, Any], source: str, level: FeedbackLevel) -> str:
@@ -86,13 +86,13 @@ def _test(
     test: Mapping[str, Any], seen: Mapping[str, Any], entry: str | None, limits: Mapping[str, int]
 ) -> str:
     given, wanted = _written(test["input"], entry), _written(test["accept"][-1], entry)
-    told = f"Input:\n{shorten(given, SHOWN)}\nExpected:\n{shorten(wanted, SHOWN)}\n"
+    text = f"Input:\n{shorten(given, SHOWN)}\nExpected:\n{shorten(wanted, SHOWN)}\n"
     if seen["ending"] == "ok":
-        return f"{told}Got:\n{seen['output'] or '(nothing)'}"
+        return f"{text}Got:\n{seen['output'] or '(nothing)'}"
     if seen["ending"] in ENDINGS:
-        return told + ENDINGS[seen["ending"]].format(**limits)
+        return text + ENDINGS[seen["ending"]].format(**limits)
     where = "" if seen["line"] is None else f" in line {seen['line']}"
-    return f"{told}It failed{where}: {seen['message']}"
+    return f"{text}It failed{where}: {seen['message']}"
 
 
 def _written(value: Any, entry: str | None) -> str:

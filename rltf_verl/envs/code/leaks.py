@@ -24,14 +24,14 @@ def repeated_share(text: str, solution: str, attempt: str) -> float:
     >>> repeated_share("You want max(a,b) + 1.", reference, "print(a)")
     1.0
     """
-    said, had = _joined(text), _joined(attempt)
+    words, known = _joined(text), _joined(attempt)
     cores = {
         _core(line) for line in solution.splitlines() if not _READS_OR_OPENS.search(line.strip())
     }
     sizes = {core: core.count("\0") - 1 for core in map(_joined, cores)}
-    news = {core: size for core, size in sizes.items() if size >= MIN_TOKENS and core not in had}
+    news = {core: size for core, size in sizes.items() if size >= MIN_TOKENS and core not in known}
     return (
-        sum(size for core, size in news.items() if core in said) / sum(news.values())
+        sum(size for core, size in news.items() if core in words) / sum(news.values())
         if news
         else 0.0
     )

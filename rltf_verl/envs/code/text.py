@@ -59,9 +59,9 @@ def _fences(text: str) -> Iterator[_Fence]:
     """
     start = 0
     for line in text.split("\n"):
-        found = _FENCE.match(line)
-        if found is not None and "`" not in line[found.end() :]:
-            yield _Fence(start, start + len(line), found[1], found[2])
+        match = _FENCE.match(line)
+        if match is not None and "`" not in line[match.end() :]:
+            yield _Fence(start, start + len(line), match[1], match[2])
         start += len(line) + 1
 
 

@@ -146,8 +146,8 @@ class KnightsKnaves:
         `full` is the answer.
         """
         if grade.correct or level == "verdict":
-            told = CORRECT if grade.correct else INCORRECT
-            return "=" if grade.correct and self._compact and level != "verdict" else told
+            verdict = CORRECT if grade.correct else INCORRECT
+            return "=" if grade.correct and self._compact and level != "verdict" else verdict
         roles, statements, hint = (
             self._read(problem, text),
             problem.data["statements"],
@@ -211,7 +211,8 @@ def _in_letters(puzzle: Puzzle) -> dict[str, Any]:
         "solution": puzzle.solution,
         "solution_text": letters(puzzle.solution),
         "quiz": "\n".join(
-            f"{name}:{formula(said)}" for name, said in zip(names, puzzle.statements, strict=True)
+            f"{name}:{formula(statement)}"
+            for name, statement in zip(names, puzzle.statements, strict=True)
         ),
     }
 
@@ -244,9 +245,9 @@ def _in_letters_candidates(problem: Problem, text: str) -> list[Candidate]:
     """`AbC`, also with something else than letters and digits in between."""
     num = len(problem.data["names"])
     coded = re.compile(rf"(?<![^\W_])(?=([A-Za-z](?:[\W_]{{0,3}}[A-Za-z]){{{num - 1}}})(?![^\W_]))")
-    found = (match.span(1) for match in coded.finditer(text))
+    spans = (match.span(1) for match in coded.finditer(text))
     return [
         Candidate(*span, text[slice(*span)])
-        for span in found
+        for span in spans
         if read_letters(text[slice(*span)], num) is not None
     ]

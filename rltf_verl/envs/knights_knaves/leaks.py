@@ -54,16 +54,7 @@ _TELLS = re.compile(
     r"therefore|thus|since|because)\b",
     re.IGNORECASE,
 )
-_ONLY = re.compile(r"\b(?:only|alone|nobody else|no[ -]?one else)\b", re.IGNORECASE)
-_EXCEPT = re.compile(
-    r"\b(?:every(?:one|body)|all(?:\s+\w+){0,4})\s+(?:except|but|apart\s+from)\s+(?:for\s+)?$", re.I
-)
 _NOT = re.compile(r"\b(?:not|never|cannot|no|isn|aren|neither|nor)\b|n['’]t\b", re.IGNORECASE)
-_IMPOSSIBLE = re.compile(
-    r"\b(?:impossible|not\s+possible|rules?\s+out|excluded|(?:not|n['’]t)\s+(?:true|the\s+case|right|so)|"
-    r"false|untrue|wrong)\s+(?:for|that)\s+$",
-    re.IGNORECASE,
-)
 _NAME = rf"[\ue000-\ue0ff]{FILL}*"
 _ROLE = rf"(?P<role>[\ue100-\ue102]){FILL}*"
 _REST = r"\b(?:(?:all\s+)?(?:the\s+)?(?:others?|rest)|every(?:one|body)\s+else)\b"
@@ -90,14 +81,6 @@ _LETTERED = re.compile(
     re.IGNORECASE,
 )
 """`Emma: T`, `| Emma | yes |`, `Emma,no`, `what Emma says is true`."""
-_TRUST = re.compile(rf"\byou\s+can\s+(?:trust|believe)\s+{_SOME}", re.IGNORECASE)
-_ALL_BUT = re.compile(
-    rf"\b(?:every(?:one|body)|all|(?P<nobody>nobody|no[ -]?one|none))\b"
-    rf"[^.;!?\n\ue000-\ue0ff]{{0,30}}?{_ROLE}"
-    rf"[\s,]{{1,3}}(?:except|but|apart\s+from|other\s+than)\s+(?:for\s+)?{_SOME}",
-    re.IGNORECASE,
-)
-"""`everyone lies except Emma`."""
 _IN_ORDER = re.compile(
     rf"(?:{_ROLE.replace('?P<role>', '?:')}(?:[\s,;/|.-]{{1,4}}(?:and\s+)?(?:an?\s+)?)?)+"
     r"|(?<![\w.])(?:[01](?:[\s,]{0,2}[01]){1,9}|[TF](?:[\s,]{0,2}[TF]){1,9}|[TL](?:[\s,]{0,2}[TL]){1,9})(?!\w|\.\d)"
@@ -173,12 +156,6 @@ def _claims(names: Sequence[str], text: str, attempt: Roles) -> Iterator[_Claim]
         if not _SUPPOSED.search(before) and not _REPORTED.search(before):
             named = _named(names, claim[0])
             yield _Claim(*claim.span(), dict.fromkeys(named, bool(claim["yes"] or claim["true"])))
-    for claim in _TRUST.finditer(text):
-        yield _Claim(*claim.span(), dict.fromkeys(_named(names, claim["names"]), True))
-    for claim in _ALL_BUT.finditer(text):
-        role = (claim["role"] == TRUTHFUL) != bool(claim["nobody"])
-        exceptions = _named(names, claim["names"])
-        yield _Claim(*claim.span(), {name: (name in exceptions) != role for name in names})
     for claim in _CALLED_WRONG.finditer(text):
         if _SUPPOSED.search(cue_before(text, claim.start())) or _ASKED.match(text, claim.end()):
             continue
@@ -197,14 +174,10 @@ def _claimed(names: Sequence[str], text: str, claim: re.Match[str]) -> dict[str,
         return {}
     if claim["role"] != LIES and not _LINK.search(link):
         return {}
-    negated = bool(_NOT.search(link)) != bool(_IMPOSSIBLE.search(before))
-    role = (claim["role"] == TRUTHFUL) != negated
+    role = (claim["role"] == TRUTHFUL) != bool(_NOT.search(link))
     named = _named(names, claim["names"]) or _unnamed(names, before)
-    if _EXCEPT.search(before):
-        return {name: (name in named) != role for name in names}
     counted = re.search(r"(\d) $", before)  # "the 2 knights are Emma and Noah"
-    all_of_them = counted is not None and int(counted[1]) == len(named)
-    if all_of_them or _ONLY.search(cue):
+    if counted is not None and int(counted[1]) == len(named):
         return {name: (name in named) == role for name in names}
     return dict.fromkeys(named, role)
 

@@ -126,10 +126,10 @@ def _draw(
             statements = tuple(
                 _statement(rng, person, shape.depth, shape) for person in range(shape.n_people)
             )
-            found = next(_with_one_solution(iter([statements])), None)
-            if found is None:
+            drawn = next(_with_one_solution(iter([statements])), None)
+            if drawn is None:
                 continue
-            puzzle = found
+            puzzle = drawn
         if sum(puzzle.solution) != num_truthful:
             waiting[sum(puzzle.solution)].append(puzzle)
         elif same_puzzle_key(puzzle.statements) not in taken:
@@ -162,10 +162,10 @@ def _reordered(rng: random.Random, puzzle: Puzzle, solution: Sequence[bool]) -> 
     rng.shuffle(places)
     free = {role: [place for place in places if solution[place] == role] for role in (True, False)}
     place_of = [free[role].pop() for role in puzzle.solution]
-    said = {
+    moved = {
         place_of[i]: _renamed(statement, place_of) for i, statement in enumerate(puzzle.statements)
     }
-    return Puzzle(tuple(said[place] for place in range(len(solution))), tuple(solution))
+    return Puzzle(tuple(moved[place] for place in range(len(solution))), tuple(solution))
 
 
 def _renamed(statement: Statement, place_of: Sequence[int]) -> Statement:
@@ -183,14 +183,14 @@ def _with_one_solution(drawn: Iterator[tuple[Statement, ...]]) -> Iterator[Puzzl
 
 def _in_words(gym: Any, seed: int, puzzle: Puzzle) -> dict[str, Any]:
     problem = {"statements": puzzle.statements, "solution": puzzle.solution}
-    told = gym.KKProblemFormatter(seed, problem).format_problem()
+    worded = gym.KKProblemFormatter(seed, problem).format_problem()
     return {
-        "names": [str(name) for name in told["names"]],
-        "roles": [str(told["knight_knave"][key]) for key in ("a_knight", "a_knave")],
+        "names": [str(name) for name in worded["names"]],
+        "roles": [str(worded["knight_knave"][key]) for key in ("a_knight", "a_knave")],
         "statements": puzzle.statements,
         "solution": list(puzzle.solution),
-        "solution_text": told["solution_text"],
-        "quiz": told["quiz"],
+        "solution_text": worded["solution_text"],
+        "quiz": worded["quiz"],
     }
 
 

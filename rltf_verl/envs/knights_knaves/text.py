@@ -108,12 +108,12 @@ def read_roles(cast: Cast, text: str) -> Roles | None:
     whole = _assigned(cast.tokens(text))
     if whole is not None:
         return whole or None
-    found: Roles = {}
+    roles: Roles = {}
     for clause in _CLAUSE_END.split(text):
         part = _assigned(cast.tokens(clause))
-        if part is None or not _merge(found, part.items()):
+        if part is None or not _merge(roles, part.items()):
             return None
-    return found or None
+    return roles or None
 
 
 def find_roles(cast: Cast, text: str) -> Roles | None:
@@ -160,7 +160,7 @@ def _assigned(tokens: Sequence[tuple[str, bool | None]]) -> Roles | None:
     if any(name == "!" for name, _ in tokens):
         return None
     role_first = next((name for name, _ in tokens if name != "."), ".") == ""
-    found: Roles = {}
+    roles: Roles = {}
     waiting: list[str] = []
     for name, role in reversed(tokens) if role_first else tokens:
         if name == ".":
@@ -168,13 +168,15 @@ def _assigned(tokens: Sequence[tuple[str, bool | None]]) -> Roles | None:
                 return None
         elif name:
             waiting.append(name)
-        elif not waiting or not _merge(found, ((one, role) for one in waiting if one != "-")):
+        elif not waiting or not _merge(
+            roles, ((person, role) for person in waiting if person != "-")
+        ):
             return None
         else:
             waiting = []
-    return None if waiting else found
+    return None if waiting else roles
 
 
-def _merge(found: Roles, more: Iterable[tuple[str, bool | None]]) -> bool:
+def _merge(roles: Roles, more: Iterable[tuple[str, bool | None]]) -> bool:
     """Add roles; False if someone has another one already."""
-    return all(found.setdefault(name, role) == role for name, role in more)
+    return all(roles.setdefault(name, role) == role for name, role in more)

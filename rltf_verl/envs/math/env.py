@@ -115,14 +115,14 @@ class Math:
             return Grade(correct, format_ok=True, parsed=answer, details={"read": answer, **kinds})
         pool = shared_pool("rltf_verl.envs.math.worker", self._num_workers)
         try:
-            found = pool.call(
+            verdict = pool.call(
                 "compare", answer, problem.reference, self._official, deadline_s=self._timeout_s
             )
         except CallFailed as error:
             return Grade(
                 correct=False, format_ok=True, parsed=answer, error=f"comparing answers: {error}"
             )
-        return Grade(found.pop("correct"), format_ok=True, parsed=answer, details=found)
+        return Grade(verdict.pop("correct"), format_ok=True, parsed=answer, details=verdict)
 
     def explain(self, problem: Problem, text: str, grade: Grade, level: FeedbackLevel) -> str:
         """Say how the answer was read (`location`), what kind of thing it should be (`hint`), or
@@ -135,12 +135,12 @@ class Math:
             return CORRECT
         if level == "verdict":
             return INCORRECT
-        told = [INCORRECT, reading(self._answer(problem, text), grade, place(problem))]
+        sentences = [INCORRECT, reading(self._answer(problem, text), grade, place(problem))]
         if level == "hint":
-            told.append(hint(grade))
+            sentences.append(hint(grade))
         if level == "full":
-            told.append(f"The answer is {problem.reference}.")
-        return " ".join(filter(None, told))
+            sentences.append(f"The answer is {problem.reference}.")
+        return " ".join(filter(None, sentences))
 
     def trouble(self) -> str | None:
         """What a comparison of equal answers fails with: math-verify may be installed and broken,
@@ -148,11 +148,11 @@ class Math:
         """
         pool = shared_pool("rltf_verl.envs.math.worker", self._num_workers)
         try:
-            found = pool.call("compare", "1/2", "0.5", self._official, deadline_s=TRIAL_S)
+            verdict = pool.call("compare", "1/2", "0.5", self._official, deadline_s=TRIAL_S)
         except CallFailed as error:
             cause = str(error)
         else:
-            cause = "" if found["correct"] else "it takes 1/2 and 0.5 for different"
+            cause = "" if verdict["correct"] else "it takes 1/2 and 0.5 for different"
         if not cause:
             return None
         return (

@@ -50,13 +50,13 @@ def message(name: str) -> Field:
     """The first message of a column that holds a chat, or the column itself if it is text."""
 
     def read(row: Row) -> str | None:
-        said = row.get(name)
+        chat = row.get(name)
         return (
-            str(said[0]["content"])
-            if isinstance(said, list) and said
+            str(chat[0]["content"])
+            if isinstance(chat, list) and chat
             else None
-            if said is None
-            else str(said)
+            if chat is None
+            else str(chat)
         )
 
     return read
@@ -79,8 +79,8 @@ def behind_marks(name: str) -> Field:
 
 def ground_truth(row: Row) -> str | None:
     """verl's own column of the reference answer."""
-    said = (row.get("reward_model") or {}).get("ground_truth")
-    return None if said is None else str(said)
+    answer = (row.get("reward_model") or {}).get("ground_truth")
+    return None if answer is None else str(answer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,14 +231,14 @@ def read_items(
         rows = _kept(key, name, rows, source.keep)
     if seed is not None:
         rows = rows.shuffle(seed=seed)
-    found = False
+    has_items = False
     for row in rows:
         question, answer = source.question(row), source.answer(row)
         if question and answer and answer.strip():
-            found = True
+            has_items = True
             solution = (source.solution(row) if source.solution else None) or ""
             yield Item(question, _unboxed(answer.strip()), solution)
-    if len(rows) and not found:
+    if len(rows) and not has_items:
         raise ValueError(
             f"{key}={name}: no row has a question and an answer; columns:"
             f" {', '.join(rows.column_names)}. For a file of your own name them with"

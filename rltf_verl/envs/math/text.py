@@ -21,8 +21,10 @@ def said_answer(text: str) -> str | None:
     box = last_box(text)
     if box is not None:
         return box.strip()
-    told = _TOLD.findall(text)
-    return told[-1].strip().strip("*_ ").removesuffix(".").strip() or None if told else None
+    announced = _TOLD.findall(text)
+    return (
+        announced[-1].strip().strip("*_ ").removesuffix(".").strip() or None if announced else None
+    )
 
 
 def plainly_equal(answer: str, reference: str) -> bool | None:
@@ -38,5 +40,5 @@ def plainly_equal(answer: str, reference: str) -> bool | None:
 
 
 def _whole(text: str) -> int | None:
-    found = _WHOLE.fullmatch(text.strip().strip("$").strip())
-    return int(re.sub(r"[^0-9+-]", "", found[0])) if found else None
+    match = _WHOLE.fullmatch(text.strip().strip("$").strip())
+    return int(re.sub(r"[^0-9+-]", "", match[0])) if match else None

@@ -64,36 +64,36 @@ def _kind(parsed: list[Any], text: str) -> str | None:
     """What a parsed answer is, without a word about its value; None if it could not be parsed."""
     if _WORDS.fullmatch(text.strip()):  # math-verify reads a product of letters
         return "a word"
-    found = next((x for x in parsed if not isinstance(x, str)), None)
-    if isinstance(found, MatrixBase):
-        return f"a {found.rows}×{found.cols} matrix"
-    if not isinstance(found, Basic):
+    value = next((x for x in parsed if not isinstance(x, str)), None)
+    if isinstance(value, MatrixBase):
+        return f"a {value.rows}×{value.cols} matrix"
+    if not isinstance(value, Basic):
         return None
-    return _kind_of_set(found) or _kind_of_expression(found)
+    return _kind_of_set(value) or _kind_of_expression(value)
 
 
-def _kind_of_set(found: Basic) -> str | None:
-    if isinstance(found, Interval):
+def _kind_of_set(value: Basic) -> str | None:
+    if isinstance(value, Interval):
         # (1, 2) is read as an open interval, whatever was meant
         return (
-            "a pair or an open interval" if found.left_open and found.right_open else "an interval"
+            "a pair or an open interval" if value.left_open and value.right_open else "an interval"
         )
-    if isinstance(found, Union):
+    if isinstance(value, Union):
         return "a union of intervals or sets"
-    if isinstance(found, (FiniteSet, Tuple)):
-        word = "set" if isinstance(found, FiniteSet) else "tuple"
-        return f"a {word} of {len(found.args)} value{'s' if len(found.args) != 1 else ''}"
-    return "a set" if isinstance(found, Set) else None
+    if isinstance(value, (FiniteSet, Tuple)):
+        word = "set" if isinstance(value, FiniteSet) else "tuple"
+        return f"a {word} of {len(value.args)} value{'s' if len(value.args) != 1 else ''}"
+    return "a set" if isinstance(value, Set) else None
 
 
-def _kind_of_expression(found: Basic) -> str:
-    if isinstance(found, Relational):
-        return "an equation" if isinstance(found, Equality) else "an inequality"
-    if isinstance(found, Symbol):
+def _kind_of_expression(value: Basic) -> str:
+    if isinstance(value, Relational):
+        return "an equation" if isinstance(value, Equality) else "an inequality"
+    if isinstance(value, Symbol):
         return "a letter"
-    if isinstance(found, (Rational, Float)):
-        whole = isinstance(found, Integer) or found == int(found)
+    if isinstance(value, (Rational, Float)):
+        whole = isinstance(value, Integer) or value == int(value)
         return "a whole number" if whole else "a number that is not whole"
-    if not found.free_symbols:
+    if not value.free_symbols:
         return "an expression of numbers"
     return "an expression with letters"  # which ones would spell `June 20`, or the B of `(B) 5`

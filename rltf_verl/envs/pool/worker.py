@@ -84,11 +84,11 @@ def _serve(connection: Connection, module: ModuleType) -> None:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, deadline_s + GRACE_S)
     try:
-        value, told = getattr(module, function)(*arguments), None
+        value, failure = getattr(module, function)(*arguments), None
     except BaseException as error:  # also MemoryError, RecursionError and the exit() of a library
-        value, told = None, _told(error)
+        value, failure = None, _told(error)
     signal.setitimer(signal.ITIMER_REAL, 0)
-    _send(connection, value, told)
+    _send(connection, value, failure)
 
 
 def _send(connection: Connection, value: Any, error: str | None) -> None:

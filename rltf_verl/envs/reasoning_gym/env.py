@@ -171,12 +171,12 @@ class ReasoningGym:
             return CORRECT
         if level == "verdict":
             return INCORRECT
-        told = [INCORRECT, reading(grade)]
+        sentences = [INCORRECT, reading(grade)]
         if level == "hint":
-            told.append(f"A right answer is {shape(problem.reference)}.")
+            sentences.append(f"A right answer is {shape(problem.reference)}.")
         if level == "full":
-            told.append(f"A right answer is:\n{problem.reference}")
-        return " ".join(told)
+            sentences.append(f"A right answer is:\n{problem.reference}")
+        return " ".join(sentences)
 
     def subset(self, problem: Problem) -> str:
         """The task."""

@@ -20,8 +20,8 @@ def reading(grade: Grade) -> str:
     if grade.error is not None:
         return "Your answer could not be scored."
     shown = grade.parsed if len(grade.parsed) <= SHOWN else f"{grade.parsed[:SHOWN]}…"
-    told = f"Your answer was read as {shown!r} and scores {grade.score or 0.0:.2g} of 1."
-    return told if grade.format_ok else f"Put the final answer in \\boxed{{}}. {told}"
+    score = f"Your answer was read as {shown!r} and scores {grade.score or 0.0:.2g} of 1."
+    return score if grade.format_ok else f"Put the final answer in \\boxed{{}}. {score}"
 
 
 def shape(answer: str) -> str:

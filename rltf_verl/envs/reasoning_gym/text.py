@@ -26,10 +26,10 @@ def said_answer(text: str) -> tuple[str, bool]:
 def _last_tagged(text: str) -> str | None:
     """What stands in the last `<answer>…</answer>`; None if no such tag is closed."""
     start: int | None = None
-    found: slice | None = None
+    inside: slice | None = None
     for tag in _TAG.finditer(text):
         if not tag[1] and start is None:
             start = tag.end()
         elif tag[1] and start is not None:
-            start, found = None, slice(start, tag.start())
-    return None if found is None else text[found]
+            start, inside = None, slice(start, tag.start())
+    return None if inside is None else text[inside]

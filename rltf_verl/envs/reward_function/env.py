@@ -61,13 +61,13 @@ class RewardFunction:
         timeout_s: Annotated[float, Within(above=0, most=3600)] = 60.0,
     ) -> None:
         try:
-            found = load("rltf.env.function", function)
+            loaded = load("rltf.env.function", function)
         except ValueError as error:
             raise ValueError(f"{error} {SET_BY}") from error
-        if not callable(found) or isinstance(found, type):
-            kind = type(found).__name__
+        if not callable(loaded) or isinstance(loaded, type):
+            kind = type(loaded).__name__
             raise ValueError(f"rltf.env.function={function}: is a {kind}; name a function")
-        self._function: Callable[..., Any] = found
+        self._function: Callable[..., Any] = loaded
         self._named, self._own = function, function != VERL_SCORER
         self._kwargs = dict(kwargs or {})
         self._correct_from, self._feedback_key = correct_from, feedback_key
@@ -103,8 +103,8 @@ class RewardFunction:
         text.
         """
         info = problem.data["extra_info"]
-        found = next((info[key] for key in ("solution", "answer") if info.get(key)), "")
-        return found if isinstance(found, str) else ""
+        solution = next((info[key] for key in ("solution", "answer") if info.get(key)), "")
+        return solution if isinstance(solution, str) else ""
 
     def grade(self, problem: Problem, text: str) -> Grade:
         """The function's verdict. Must not be called where an event loop runs, see `agrade`."""
@@ -172,16 +172,16 @@ class RewardFunction:
 
     def _grade(self, returned: Any) -> Grade:
         """Raises ValueError: it is no score."""
-        said = returned if isinstance(returned, Mapping) else {"score": returned}
-        if "score" not in said:
-            raise ValueError(f"returned a dict without `score`: {sorted(map(str, said))}")
-        score = _number("score", said["score"])
+        fields = returned if isinstance(returned, Mapping) else {"score": returned}
+        if "score" not in fields:
+            raise ValueError(f"returned a dict without `score`: {sorted(map(str, fields))}")
+        score = _number("score", fields["score"])
         least, verdict = self._correct_from, score
-        if said.get("acc") is not None:
-            least, verdict = 1.0, _number("acc", said["acc"])
-        pred = said.get("pred")
-        unread = "pred" in said and (pred is None or (isinstance(pred, str) and not pred))
-        feedback = said.get(self._feedback_key)
+        if fields.get("acc") is not None:
+            least, verdict = 1.0, _number("acc", fields["acc"])
+        pred = fields.get("pred")
+        unread = "pred" in fields and (pred is None or (isinstance(pred, str) and not pred))
+        feedback = fields.get(self._feedback_key)
         if not (feedback is None or isinstance(feedback, str)):
             raise ValueError(
                 f"returned the {self._feedback_key} {_shown(feedback)}; return one text"

@@ -60,8 +60,8 @@ class BubblewrapSandbox(LocalSandbox):
             return NO_FILTER.format(machine=platform.machine())
         if shutil.which("bwrap") is None:
             return MISSING
-        found = super().trouble()
-        return None if found is None else f"rltf.env.sandbox=bubblewrap: {found}"
+        cause = super().trouble()
+        return None if cause is None else f"rltf.env.sandbox=bubblewrap: {cause}"
 
     @contextmanager
     def _started(self) -> Iterator[Started]:
@@ -182,13 +182,13 @@ def _bounds_folders() -> bool:
 def _system_folders(python: str) -> tuple[str, ...]:
     """What a program may read: the system's libraries, and the folders of the interpreter."""
     try:
-        told = subprocess.run(
+        printed = subprocess.run(
             [python, "-c", _PREFIXES], capture_output=True, text=True, check=True
         ).stdout
     except (OSError, subprocess.CalledProcessError) as error:
         raise SandboxError(f"rltf.env.python={python!r} does not run: {error}") from error
     folders = {
-        str(p) for prefix in {*json.loads(told)} for p in (Path(prefix), Path(prefix).resolve())
+        str(p) for prefix in {*json.loads(printed)} for p in (Path(prefix), Path(prefix).resolve())
     }
     folders -= {"/", "/usr", "/usr/local"}
     return ("/usr", "/etc/ld.so.cache", "/etc/alternatives", "/etc/localtime", *sorted(folders))
@@ -218,16 +218,16 @@ def _own_uid() -> int:
 
 
 def _first_process(info_fd: int) -> int | None:
-    told, deadline = b"", time.monotonic() + START_S
+    data, deadline = b"", time.monotonic() + START_S
     os.set_blocking(info_fd, False)
-    while b"}" not in told:
+    while b"}" not in data:
         if not _readable(info_fd, deadline - time.monotonic()):
             return None
         chunk = os.read(info_fd, 4096)
         if not chunk:
             return None
-        told += chunk
-    info: dict[str, Any] = json.loads(told)
+        data += chunk
+    info: dict[str, Any] = json.loads(data)
     with suppress(ProcessLookupError):
         return os.pidfd_open(int(info["child-pid"]))
     return None

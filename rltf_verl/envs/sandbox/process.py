@@ -60,11 +60,11 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     """
     quiet = 0
     for _ in range(SWEEPS):
-        found = _descendants(process.pid)
-        quiet = 0 if found else quiet + 1
+        alive = _descendants(process.pid)
+        quiet = 0 if alive else quiet + 1
         if quiet == QUIET:
             break
-        for pid in found:
+        for pid in alive:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
     with suppress(ProcessLookupError):
@@ -73,11 +73,11 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 def _descendants(root: int) -> list[int]:
     """Living processes below `root`."""
-    found, frontier = [], [root]
+    alive, frontier = [], [root]
     while frontier:
         frontier = [child for pid in frontier for child in _children(pid)]
-        found += [pid for pid in frontier if _lives(pid)]
-    return found
+        alive += [pid for pid in frontier if _lives(pid)]
+    return alive
 
 
 def _children(pid: int) -> list[int]:

@@ -49,7 +49,7 @@ If a path exists, return it as a sequence of moves (e.g., "right, down, right").
 If no path exists, return "infeasible". Let's think step by step and output the final answer \
 within \\boxed{{}}."""
 
-NONE_SAID = "N"
+NO_PATH_LETTER = "N"
 """How the compact style says that there is no path."""
 MAX_DRAWS = 100_000
 """Mazes that are thrown away in search of one problem."""
@@ -145,8 +145,8 @@ class ShortestPath:
         path's moves behind `!`. `full` is the answer.
         """
         if grade.correct or level == "verdict":
-            told = CORRECT if grade.correct else INCORRECT
-            return "=" if grade.correct and self._compact and level != "verdict" else told
+            verdict = CORRECT if grade.correct else INCORRECT
+            return "=" if grade.correct and self._compact and level != "verdict" else verdict
         path, best = self._read(text), _best(problem)
         length, hint = _length(best), level != "location"
         if self._compact:
@@ -167,7 +167,7 @@ class ShortestPath:
             box = released_box(text)
             return None if box is None else read_release_path(box)
         box = last_box(text)
-        if self._compact and (last_line(text) if box is None else box).strip() == NONE_SAID:
+        if self._compact and (last_line(text) if box is None else box).strip() == NO_PATH_LETTER:
             return NO_PATH
         return find_path(text) if box is None else read_path(box)
 
@@ -175,7 +175,7 @@ class ShortestPath:
         if not self._compact:
             return spell(path)
         if path == NO_PATH:
-            return NONE_SAID
+            return NO_PATH_LETTER
         return (" " if self._official else "").join(path)  # the release reads no RRDD
 
     def _problems(self, mazes: list[Maze]) -> tuple[Problem, ...]:

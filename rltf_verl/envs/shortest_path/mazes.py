@@ -52,9 +52,9 @@ def walk(maze: Maze, moves: str) -> Walk:
     row, column = maze.start
     for i, move in enumerate(moves):
         down, right = STEPS[move]
-        found = maze.get(row + down, column + right)
-        if found is None or found == "X":
-            return Walk((row, column), i, "edge" if found is None else "obstacle")
+        cell = maze.get(row + down, column + right)
+        if cell is None or cell == "X":
+            return Walk((row, column), i, "edge" if cell is None else "obstacle")
         row, column = row + down, column + right
     return Walk((row, column))
 
@@ -67,16 +67,16 @@ def is_path(maze: Maze, moves: str) -> bool:
 
 def shortest_path(maze: Maze) -> str | None:
     """The moves of a shortest path, empty if both ends are one; None if there is no path."""
-    found: dict[Cell, str] = {maze.start: ""}
+    paths: dict[Cell, str] = {maze.start: ""}
     waiting = deque([maze.start])
     while waiting:
         row, column = waiting.popleft()
         if (row, column) == maze.dest:
-            return found[maze.dest]
+            return paths[maze.dest]
         for move, (down, right) in STEPS.items():
             cell = row + down, column + right
-            if cell not in found and maze.get(*cell) in ("O", "#"):
-                found[cell] = found[row, column] + move
+            if cell not in paths and maze.get(*cell) in ("O", "#"):
+                paths[cell] = paths[row, column] + move
                 waiting.append(cell)
     return None
 

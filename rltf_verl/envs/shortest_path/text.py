@@ -137,8 +137,8 @@ def read_path(text: str) -> str | None:
     """What all of `text` says: moves, NO_PATH, or None if it is not an answer."""
     plain = _LABEL.sub(" ", _MARKUP.sub(" ", text.lower().replace("’", "'")))
     tokens = []
-    for found in _TOKEN.finditer(plain):
-        token = found[0]
+    for match in _TOKEN.finditer(plain):
+        token = match[0]
         if token not in _NONE_FILLERS and token not in _ARROWS and not _as_moves(token):
             return None  # most texts end here, and soon
         tokens.append(token)
@@ -161,8 +161,8 @@ def find_path(text: str) -> str | None:
     """
     last = last_line(text)
     tail = _TAIL.match(last)
-    found = (read_path(part) for part in (text, last, last[tail.end() :] if tail else last))
-    return next((path for path in found if path is not None), None)
+    paths = (read_path(part) for part in (text, last, last[tail.end() :] if tail else last))
+    return next((path for path in paths if path is not None), None)
 
 
 def last_line(text: str) -> str:
@@ -175,7 +175,7 @@ def read_release_path(boxed: str) -> str:
     without one, NO_PATH.
     """
     text = boxed.lower()
-    if any(said in text for said in ("infeasible", "impossible", "no path")):
+    if any(words in text for words in ("infeasible", "impossible", "no path")):
         return NO_PATH
     words = re.split(r"[\s,.;]|and", text)
     return "".join(_MOVES.get(word.strip(_PUNCTUATION), "") for word in words) or NO_PATH

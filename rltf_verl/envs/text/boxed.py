@@ -23,7 +23,7 @@ def extract_boxed(text: str) -> str:
     'a{b}c'
     """
     opened: list[int] = []
-    found: slice | None = None  # cut out at the end: boxes in boxes are long
+    inside: slice | None = None  # cut out at the end: boxes in boxes are long
     for brace in _BRACE.finditer(text):
         if brace[0] == "{":
             opened.append(brace.start())
@@ -32,9 +32,9 @@ def extract_boxed(text: str) -> str:
             raise ValueError(f"unmatched }} at character {brace.start()}")
         start = opened.pop()
         if text.endswith("\\boxed", 0, start):
-            found = slice(start + 1, brace.start())
-    if found is not None:
-        return text[found]
+            inside = slice(start + 1, brace.start())
+    if inside is not None:
+        return text[inside]
     bare = _BARE.search(text)
     if bare is None:
         raise ValueError("no \\boxed{} in the text")
@@ -97,7 +97,9 @@ def last_hashed(text: str) -> str | None:
     >>> last_hashed("9 * 7 = 63\\n#### **63**.")
     '63'
     """
-    found = _HASHED.findall(text)
+    answers = _HASHED.findall(text)
     return (
-        (found[-1].strip().strip("*_ ").removesuffix(".").strip("*_ ") or None) if found else None
+        (answers[-1].strip().strip("*_ ").removesuffix(".").strip("*_ ") or None)
+        if answers
+        else None
     )

@@ -5,17 +5,13 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-
-def _words(text: str) -> list[str]:
-    return text.split()
-
-
-_SMALL = _words(
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen"
-    " sixteen seventeen eighteen nineteen"
-)
-_TENS = _words("twenty thirty forty fifty sixty seventy eighty ninety")
-_ORDINALS = _words("first second third fourth fifth sixth seventh eighth ninth")
+_SMALL = [
+    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
+    *("eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen"),
+    "nineteen",
+]
+_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+_ORDINALS = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth"]
 _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 _VALUE = {word: i for i, word in enumerate(_SMALL)} | {
     word: 10 * i for i, word in enumerate(_TENS, start=2)

@@ -85,35 +85,26 @@ _BLANKED = re.compile(
     r"|\\(?:text|math|boxed|emph|left|right|quad|qquad|displaystyle|big|operatorname)"
     r"(?:bf|rm|it|tt|sf|normal)?(?![a-zA-Z])\*?"  # wrappers and spacing; `\rightarrow` stays
     r"|\\[,;:! ]"
-    r"|</?(?!(?:tr|br|p|li|div|td|th)\b)[a-zA-Z][\w-]{0,15}(?:\s[^<>]{0,80})?>"
+    r"|</?[a-zA-Z][\w-]{0,15}(?:\s[^<>]{0,80})?>"
     r"|^[ \t|:+=-]{3,}$"  # the rule of a table
     r"|\*\*|__|~~|`+|[${}]"
     r"|(?<![\w*])\*(?=\w)|(?<=\w)\*(?![\w*])|(?<![^\W_])_(?=\w)|(?<=\w)_(?![^\W_])",
     re.MULTILINE,
 )
-_ROW_END = re.compile(r"</?(?:tr|br|p|li|div)\b[^<>]{0,80}>|\\\\", re.IGNORECASE)
-_CELL_END = re.compile(r"</?(?:td|th)\b[^<>]{0,80}>", re.IGNORECASE)
-_ARROWS = {"right": "→", "left": "←", "up": "↑", "down": "↓", "to": "→"}
-_ARROW = re.compile(r"\\(?:long)?(?:(right|left|up|down)arrow|(to)(?![a-zA-Z]))")
-_FRACTION = re.compile(r"\\[dt]?frac\s?\{([^{}]{1,40})\}\s?\{([^{}]{1,40})\}")
+"""LaTeX wrappers, emphasis, tags and table rules."""
 
 
 def readings(text: str) -> tuple[View, ...]:
     """The different readings of a text."""
-    plain = characters(View(text, tuple(range(len(text))), tuple(range(1, len(text) + 1))))
-    bare = without_markup(plain).sub(NUMBER_WORDS, in_digits)
+    written = View(text, tuple(range(len(text))), tuple(range(1, len(text) + 1)))
+    plain = written.sub(_NOT_ASCII, lambda match: _plain(match[0]))
+    bare = plain.sub(_BLANKED, lambda match: " " * len(match[0])).sub(NUMBER_WORDS, in_digits)
     return (plain,) if bare.text == plain.text else (plain, bare)
-
-
-def characters(view: View) -> View:
-    """The same characters in their plain form: digits of every script, no marks, no invisible
-    ones.
-    """
-    return view.sub(_NOT_ASCII, lambda match: _plain(match[0]))
 
 
 @lru_cache(maxsize=4096)
 def _plain(character: str) -> str:
+    """The character as ASCII where it has such a form; nothing for a mark or an invisible one."""
     if character in _KEPT:
         return character
     if unicodedata.category(character) in ("Cf", "Mn", "Me", "Cs", "Co"):
@@ -121,15 +112,6 @@ def _plain(character: str) -> str:
     digit = unicodedata.digit(character, None)
     folded = unicodedata.normalize("NFKC", character) if digit is None else str(digit)
     return "".join(_SIGNS.get(c, c) for c in folded)
-
-
-def without_markup(view: View) -> View:
-    """The view with blanks in place of LaTeX wrappers, emphasis, tags and table rules."""
-    view = view.sub(_FRACTION, lambda match: f"{match[1]}/{match[2]}")
-    view = view.sub(_ROW_END, lambda match: "\n".ljust(len(match[0])))
-    view = view.sub(_CELL_END, lambda match: "|".ljust(len(match[0])))
-    view = view.sub(_ARROW, lambda match: _ARROWS[match[1] or match[2]].center(len(match[0])))
-    return view.sub(_BLANKED, lambda match: " " * len(match[0]))
 
 
 def cue_before(text: str, start: int) -> str:

@@ -152,10 +152,10 @@ class Writing:
         return ()
 
     def _grade(self, scored: Sequence[Scored]) -> Grade:
-        mean = fmean(one.score for one in scored)
+        mean = fmean(judged.score for judged in scored)
         details = {
-            "scores": [one.score for one in scored],
-            "critiques": [one.critique for one in scored],
+            "scores": [judged.score for judged in scored],
+            "critiques": [judged.critique for judged in scored],
         }
         share = self._scale.share(mean)
         return Grade(

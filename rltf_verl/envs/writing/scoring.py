@@ -52,11 +52,11 @@ def read_score(reply: str, scale: Scale) -> float | None:
 
     `8/10` and `8 out of 10` are read if 10 is the scale's end.
     """
-    found = list(_SCORE.finditer(reply))
-    if not found:
+    matches = list(_SCORE.finditer(reply))
+    if not matches:
         return None
-    end = found[-1][2] or found[-1][3]
-    score = float(found[-1][1])
+    end = matches[-1][2] or matches[-1][3]
+    score = float(matches[-1][1])
     fits = scale.low <= score <= scale.high and (end is None or float(end) == scale.high)
     return score if fits else None
 
@@ -89,10 +89,10 @@ class ScoringJudge:
                 reply = await self.judge.complete(Call(messages, seed + again))
             except JudgeUnavailable as error:
                 raise GradeUnavailable(error.cause) from None
-            said = without_thoughts(reply.text)
-            score = read_score(said, self._scale)
+            answer = without_thoughts(reply.text)
+            score = read_score(answer, self._scale)
             if score is not None:
-                before = said[: list(_SCORE.finditer(said))[-1].start()]
+                before = answer[: list(_SCORE.finditer(answer))[-1].start()]
                 return Scored(
                     score, parse_reply(before, marker="Critique:", words=WORDS, complete=True).text
                 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -17,12 +16,6 @@ LeakKind = Literal["answer", "part", "solution", "judged", "unreadable"]
 """The answer; a part of it; a copy of the worked solution; what only the additional check saw; a
 text that is too long to be read."""
 
-COMMON = re.compile(
-    r"\s*(?:true|false|yes|no|none|left|right|up|down|north|south|east|west|even|odd|both|neither"
-    r"|all)\s*",
-    re.IGNORECASE,
-)
-"""Answers that a text mentions for many reasons: they count only where an answer stands."""
 MIN_GRADED = 20
 """Characters of an answer, beside four times those of the reference: longer passages are prose."""
 SHOWN = 80
@@ -124,7 +117,7 @@ def _answers(
         ):
             yield Leak("answer", start, end)
     # Without the question no number is known to be new.
-    if question and not COMMON.fullmatch(reference):
+    if question:
         for span in reference_spans(question, reference, text):
             yield Leak("answer", *span)
     copied = find_reference(text, reference)

@@ -40,35 +40,29 @@ class JudgedLeak:
             FeedbackUnavailable: no verdict can be had, twice. What nobody has checked is not passed
                 on.
         """
-        said = ""
+        verdict = ""
         for seed in (request.seed, request.seed + 1):
             try:
                 reply = await self.judge.complete(Call(leak_messages(request, text), seed))
             except JudgeUnavailable as error:
                 raise FeedbackUnavailable("guard", error.cause) from None
-            said = parse_reply(
+            verdict = parse_reply(
                 reply.text, marker="Verdict:", words=20, complete=reply.complete
             ).text
-            if verdict := re.match(r"\W*(yes|no)\b", said, re.IGNORECASE):
-                return verdict[1].lower() == "yes"
+            if word := re.match(r"\W*(yes|no)\b", verdict, re.IGNORECASE):
+                return word[1].lower() == "yes"
             self.judge.note("no_verdict")
         raise FeedbackUnavailable(
-            "guard", f"{BLOCK}: no verdict in the reply, twice: {said[:80]!r}"
+            "guard", f"{BLOCK}: no verdict in the reply, twice: {verdict[:80]!r}"
         )
 
 
 def leak_messages(request: FeedbackRequest, text: str) -> tuple[dict[str, str], ...]:
     """What the model is sent."""
-    question, reference = (
-        defused(as_text(request.messages)),
-        defused(request.problem.reference),
-    )
-    text = defused(text)
-    prompt = render(
-        "guard/leak",
-        question=question,
-        reference=reference,
-        text=text,
-        fence=fence_around([question, reference, text]),
-    )
+    shown = {
+        "question": defused(as_text(request.messages)),
+        "reference": defused(request.problem.reference),
+        "text": defused(text),
+    }
+    prompt = render("guard/leak", **shown, fence=fence_around([*shown.values()]))
     return ({"role": "user", "content": prompt},)

@@ -65,27 +65,27 @@ class GuardedProvider:
         """The inner provider's feedback, with a verdict. Raises FeedbackUnavailable, also for what
         is dropped.
         """
-        said = await ask(self.inner, request)
-        if not self._must_look(request, said):
-            return said
-        leaks = await self._leaks(request, said.text)
+        feedback = await ask(self.inner, request)
+        if not self._must_look(request, feedback):
+            return feedback
+        leaks = await self._leaks(request, feedback.text)
         if not leaks:
-            return replace(said, leak="")
-        first = _marked(said, leaks)
+            return replace(feedback, leak="")
+        first = _marked(feedback, leaks)
         if self._action == "warn":
             return self._warned_of(first)
         if self._action == "redact":
             return await self._redacted(request, first, leaks)
         for k in range(self._regenerations):
-            said = await self._again(request, first, k)
-            if not await self._leaks(request, said.text):
-                return replace(said, leak=first.leak, original=first.text)
+            feedback = await self._again(request, first, k)
+            if not await self._leaks(request, feedback.text):
+                return replace(feedback, leak=first.leak, original=first.text)
         raise self._dropped(first)
 
-    def _must_look(self, request: FeedbackRequest, said: Feedback) -> bool:
-        seen = self.sees_reference or said.sees_reference
+    def _must_look(self, request: FeedbackRequest, feedback: Feedback) -> bool:
+        seen = self.sees_reference or feedback.sees_reference
         return not request.turns[-1].grade.correct and (
-            self._check_all or (seen and said.attempt is None)
+            self._check_all or (seen and feedback.attempt is None)
         )
 
     async def _leaks(self, request: FeedbackRequest, text: str) -> list[Leak]:
@@ -104,30 +104,29 @@ class GuardedProvider:
             raise FeedbackUnavailable(error.provider, error.cause, withheld=first) from error
 
     async def _redacted(
-        self, request: FeedbackRequest, said: Feedback, leaks: Sequence[Leak]
+        self, request: FeedbackRequest, feedback: Feedback, leaks: Sequence[Leak]
     ) -> Feedback:
-        cut = redacted(said.text, leaks)
+        cut = redacted(feedback.text, leaks)
         if not any(c.isalnum() for c in cut) or await self._leaks(request, cut):
-            raise self._dropped(said)
+            raise self._dropped(feedback)
         # The tokens of a critique are those of the words that are gone.
-        return replace(said, text=cut, original=said.text, attempt=None)
+        return replace(feedback, text=cut, original=feedback.text, attempt=None)
 
-    def _dropped(self, said: Feedback) -> FeedbackUnavailable:
-        cause = (
-            f"the leak guard dropped it ({said.leak}); rltf.feedback.guard.action={self._action}"
-        )
-        return FeedbackUnavailable(said.provider, cause, withheld=said)
+    def _dropped(self, feedback: Feedback) -> FeedbackUnavailable:
+        why = f"the leak guard dropped it ({feedback.leak})"
+        cause = f"{why}; rltf.feedback.guard.action={self._action}"
+        return FeedbackUnavailable(feedback.provider, cause, withheld=feedback)
 
-    def _warned_of(self, said: Feedback) -> Feedback:
+    def _warned_of(self, feedback: Feedback) -> Feedback:
         if not self._warned:
             self._warned = True
             logger.warning(
                 "feedback of %s gives the answer away (%s); later ones are only counted,"
                 " rltf/feedback/leak_share",
-                said.provider,
-                said.leak,
+                feedback.provider,
+                feedback.leak,
             )
-        return said
+        return feedback
 
 
 def redacted(text: str, leaks: Sequence[Leak]) -> str:
@@ -140,13 +139,11 @@ def redacted(text: str, leaks: Sequence[Leak]) -> str:
     return "".join([*out, text[at:]])
 
 
-def _marked(said: Feedback, leaks: Sequence[Leak]) -> Feedback:
-    return replace(said, leak=leaks[0].verdict(said.text))
+def _marked(feedback: Feedback, leaks: Sequence[Leak]) -> Feedback:
+    return replace(feedback, leak=leaks[0].verdict(feedback.text))
 
 
 def _next_seed(seed: int, k: int) -> int:
     # 63 bits, as `episode.seeds.sampling_seed`: a seed fits a signed 64-bit number.
-    return (
-        int.from_bytes(hashlib.blake2b(f"{seed}/again/{k}".encode(), digest_size=8).digest(), "big")
-        >> 1
-    )
+    digest = hashlib.blake2b(f"{seed}/again/{k}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1

@@ -169,7 +169,12 @@ class _Reader:
         if self.launch is not None:
             raise _OtherForm("a second training")
         line = [(self._expanded(parts, splits=True), parts) for parts in words]
-        kept = [word for word, parts in line if word.text or not _vanishes(parts)]
+        # bash leaves an empty word out, unless a part of it is quoted
+        kept = [
+            word
+            for word, parts in line
+            if word.text or any(kind not in ("plain", "variable") for kind, _ in parts)
+        ]
         if len(assigned) > 1 and any("$" in _source(value) for value in assigned.values()):
             raise _OtherForm("a variable that may be set and used in one command")
         exports = {name: word for name, word in self._values.items() if name in self._exported}
@@ -244,11 +249,6 @@ def _assignment(word: Parts) -> tuple[str, Parts] | None:
 def _source(word: Parts) -> str:
     """The word as it is written."""
     return "".join(text for _, text in word)
-
-
-def _vanishes(word: Parts) -> bool:
-    """Whether bash leaves the word out if it is empty."""
-    return all(kind in ("plain", "variable") for kind, _ in word)
 
 
 def _require_no_files(prefix: str) -> None:

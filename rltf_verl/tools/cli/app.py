@@ -13,7 +13,7 @@ import sys
 import textwrap
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -43,7 +43,9 @@ class _OneLineErrors(TyperGroup):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(1) from None
         except (ValueError, OSError) as error:
-            _fail(str(error), 1)
+            line = f"rltf: {' '.join(str(error).split())}"
+            typer.secho(line, fg=typer.colors.RED, err=True)
+            raise typer.Exit(1) from None
 
 
 app = typer.Typer(
@@ -168,11 +170,6 @@ def inspect(
     for record in episodes[:num]:
         show_episode(record)
     typer.echo(f"{min(num, len(episodes))} of {len(episodes)} episodes")
-
-
-def _fail(message: str, code: int) -> NoReturn:
-    typer.secho(f"rltf: {' '.join(message.split())}", fg=typer.colors.RED, err=True)
-    raise typer.Exit(code)
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ def compare(
         ),
     ],
     out: Annotated[
-        Path, typer.Option(help="Folder for compare.json, compare.csv and the pictures.")
+        Path, typer.Option(help="Folder for compare.json, compare.md and the pictures.")
     ],
     x: Annotated[str, typer.Option("--x", help="Axes, joined by commas.")] = AXES,
     metric: Annotated[

@@ -64,6 +64,7 @@ def evaluate(
     endpoint.model=Qwen/Qwen3-4B-Instruct-2507 feedback.provider=policy -n 4 --rounds 3
     --out outputs/eval
     """
+    from rltf_verl.runlog.episodes import by_source
     from rltf_verl.tools.evaluate.play import Folder
     from rltf_verl.tools.evaluate.settings import evaluation, questions_of
 
@@ -77,7 +78,7 @@ def evaluate(
     episodes = folder.episodes()
     if episodes:
         facts = {"evaluation": settings.facts(), "samples": samples}
-        _report(folder.by_source(episodes), facts, out, bootstrap_seed)
+        _report(by_source(episodes), facts, out, bootstrap_seed)
     folder.require_results(episodes)
 
 
@@ -92,31 +93,29 @@ def results(
     bootstrap_seed: BootstrapSeed = 0,
 ) -> None:
     """Print and draw the numbers of `rltf eval` for a validation of a training run."""
+    from rltf_verl.runlog.episodes import by_source
+
     held_out = [record for record in episodes_of(log, step) if record["split"] == "val"]
     if not held_out:
         raise ValueError(
             f"{log}: no validation episodes{'' if step is None else f' of step {step}'} in it"
         )
     last = max(record["step"] for record in held_out)
-    by_source: dict[str, list[Any]] = {}
-    for record in held_out:
-        if record["step"] == last:
-            by_source.setdefault(record.get("source", ""), []).append(record)
-    several = len(by_source) > 1
+    apart = by_source(record for record in held_out if record["step"] == last)
     named = {
-        f"step {last}, {source}" if several else f"step {last}": episodes
-        for source, episodes in sorted(by_source.items())
+        f"step {last}, {source}" if len(apart) > 1 else f"step {last}": episodes
+        for source, episodes in apart.items()
     }
     _report(named, {"log": log.name, "step": last}, out, bootstrap_seed)
 
 
-def _report(by_source: dict[str, list[Any]], facts: dict[str, Any], out: Path, seed: int) -> None:
+def _report(apart: dict[str, list[Any]], facts: dict[str, Any], out: Path, seed: int) -> None:
     """Tables on the terminal, results.json and results.png in the folder."""
     from rltf_verl.tools.report.evaluation.results import evaluate as evaluated
     from rltf_verl.tools.report.evaluation.show import notes, plot, tables
     from rltf_verl.tools.report.terminal.console import show_table
 
-    results = {name: evaluated(episodes, seed) for name, episodes in by_source.items()}
+    results = {name: evaluated(episodes, seed) for name, episodes in apart.items()}
     for name, result in results.items():
         typer.echo(f"{name}: {'. '.join(notes(result))}")
         for lines in tables(result):

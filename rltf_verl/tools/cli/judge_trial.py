@@ -32,7 +32,7 @@ class Trial:
     """What the leak guard finds in the feedback; empty if nothing."""
     seconds: float = 0.0
     tokens: tuple[int, int] = (0, 0)
-    """Of the prompt and of the reply."""
+    """Tokens of the prompt and of the reply."""
     cost: float = 0.0
     error: str | None = None
 

@@ -20,11 +20,6 @@ log = typer.Typer(
 )
 
 
-@log.callback()
-def _group() -> None:
-    """Episode logs."""
-
-
 class Form(str, Enum):
     """What `rltf log export` writes."""
 

@@ -12,7 +12,7 @@ from rltf_verl.tools.cli.common import ConfigDir, ConfigPath, quiet
 
 MAIN = "verl.trainer.main_ppo"
 PASSED_ON = {"ignore_unknown_options": True}
-"""Of typer: a command line that was pasted whole has options of Python's."""
+"""Setting of typer: a pasted command line has options of Python's."""
 
 
 def plan(
@@ -48,13 +48,13 @@ def plan(
         if MAIN in overrides:  # a pasted command
             overrides = overrides[overrides.index(MAIN) + 1 :]
         config = compose_run(config_name, overrides, config_path, config_dir)
-        found = make_plan(
+        made = make_plan(
             inspect_run(config, DryRun(tell=partial(typer.echo, err=True))), problems, attempt
         )
     if as_json:
-        typer.echo(json.dumps(found, indent=1, ensure_ascii=False, default=str))
+        typer.echo(json.dumps(made, indent=1, ensure_ascii=False, default=str))
     else:
         from rltf_verl.tools.report.terminal.plan import show_plan
 
-        show_plan(found, whole=whole)
-    raise typer.Exit(int(bool(found["refusals"])))
+        show_plan(made, whole=whole)
+    raise typer.Exit(int(bool(made["refusals"])))

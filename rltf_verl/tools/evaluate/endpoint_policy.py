@@ -1,6 +1,6 @@
 """A policy behind a chat-completions endpoint.
 
-The endpoint speaks messages and episodes speak ids. An id here is one character (its code point): a
+The endpoint takes messages, episodes have ids. An id here is one character (its code point): a
 prompt is the JSON text of its messages, an answer is its text. So ids say everything, nothing has
 to be remembered between calls, and whatever counts ids (the prompt budget, the place of the
 feedback) counts characters.
@@ -23,7 +23,7 @@ NO_BUDGET = 1 << 62
 
 @dataclass(frozen=True)
 class PolicyEndpoint(Endpoint):
-    """What is evaluated; samples as verl's validation does unless told otherwise."""
+    """What is evaluated; samples as verl's validation does by default."""
 
     may_say_nothing: ClassVar[bool] = True
     whose: ClassVar[str] = "policy"

@@ -2,7 +2,7 @@
 `prompt_logprobs`.
 
 vLLM has it in chat completions: the answer is sent as a last message that is to be continued, and
-what comes back beside one new token are the log-probs of the whole prompt. Where the answer begins
+what comes back with one new token are the log-probs of the whole prompt. Where the answer begins
 in it is found by its text.
 """
 
@@ -92,33 +92,17 @@ async def _answer(
     """The last answer, and the prompt that it was sampled from, made again."""
     conversation, prompt = question, question
     for before in line[:-1]:
-        conversation, prompt = await _next(policy, config, conversation, question, before)
+        attempt = Attempt((), (), None, before["text"], ended=before["ended"])
+        turn = Turn(attempt, Grade(correct=False, format_ok=True), 0.0)
+        given = Feedback(before["feedback"]["text"], before["feedback"]["provider"])
+        revision = await revise(policy, config, conversation, question, turn, given)
+        if revision.ids is None:  # it was played, so it did fit
+            raise NotKnownError(
+                "a later prompt does not fit any more; is --max-prompt-chars another one?"
+            )
+        conversation = revision.messages
+        prompt = tuple(json.loads("".join(policy.pieces(revision.ids))))
     return _Answer(episode, line[-1]["text"], question, prompt)
-
-
-async def _next(
-    policy: EndpointPolicy,
-    config: EpisodeConfig,
-    conversation: tuple[Message, ...],
-    question: tuple[Message, ...],
-    before: Record,
-) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
-    feedback = before["feedback"]
-    attempt = Attempt((), (), None, before["text"], ended=before["ended"])
-    turn = Turn(attempt, Grade(correct=False, format_ok=True), 0.0)
-    revision = await revise(
-        policy,
-        config,
-        conversation,
-        question,
-        turn,
-        Feedback(feedback["text"], feedback["provider"]),
-    )
-    if revision.ids is None:  # it was played, so it did fit
-        raise NotKnownError(
-            "a later prompt does not fit any more; is --max-prompt-chars another one?"
-        )
-    return revision.messages, tuple(json.loads("".join(policy.pieces(revision.ids))))
 
 
 async def _scored(runtime: JudgeRuntime, answer: _Answer) -> Scored | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -98,13 +97,6 @@ class Folder:
         """Those with a result, by row and episode, whatever order they ended in."""
         records = self.records()
         return [records[place] for place in sorted(records, key=lambda p: (int(p[0]), p[1]))]
-
-    def by_source(self, episodes: Sequence[Record]) -> dict[str, list[Record]]:
-        """The episodes, apart by `data_source` as verl's metrics are."""
-        apart: dict[str, list[Record]] = defaultdict(list)
-        for record in episodes:
-            apart[self._questions[int(record["uid"])].source].append(record)
-        return dict(sorted(apart.items()))
 
     def play(self) -> None:
         """Play what is missing, with a bar on stderr; from here on the folder is of this

@@ -64,7 +64,7 @@ class Plan:
     limits_known: bool = True
     """False: the lengths of `run` are those of the presets."""
     limits: Limits = field(init=False)
-    """Of the provider's endpoint."""
+    """Limits of the provider's endpoint."""
     price: Price = field(init=False)
 
     def __post_init__(self) -> None:
@@ -79,8 +79,9 @@ class Plan:
         feedback, episode = self.rltf.feedback, self.rltf.episode
         options = feedback.provider.options
         asks = "endpoint" in options
+        reader = Reader(self._tells, lambda text: bool(mentions(text, self.phrases)))
         return Probe(
-            measure(episodes, self.run, Reader(self._tells, self._mentions), seed),
+            measure(episodes, self.run, reader, seed),
             self.run,
             Setting(
                 feedback.provider.name,
@@ -94,9 +95,6 @@ class Plan:
             gap,
             no_gap,
         )
-
-    def _mentions(self, text: str) -> bool:
-        return bool(mentions(text, self.phrases))
 
     def _tells(self, episode: Record, feedback: str, attempt: str) -> bool | None:
         """By the guard's rules, whatever the guard did. None for an episode of another environment,
@@ -196,8 +194,8 @@ def _plan_to_play(
 def plan_of_log(
     overrides: Mapping[str, Any], log: Path, records: Sequence[Record], config: Path | None
 ) -> Plan:
-    """Of episodes that were played: from the log, the files of an evaluation or probe next to it,
-    a config and the command line.
+    """The plan of episodes that were played: from the log, the files of an evaluation or probe next
+    to it, a config and the command line.
 
     Raises:
         ValueError: a bad key or value; names it and the fix.

@@ -25,7 +25,7 @@ SHOWN = {
 }
 """Row of the card's table -> the key."""
 MOST_CHARS = 2000
-"""Of a value."""
+"""Longest value that is shown."""
 
 _KEY = re.compile(r"[\w.\[\]-]+")
 _HUB = re.compile(r"[\w-][\w.-]*/[\w.-]+")

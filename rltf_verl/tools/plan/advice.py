@@ -15,7 +15,6 @@ from rltf_verl.findings import Finding, Rule, findings
 from rltf_verl.tools.plan.inputs import Inputs
 from rltf_verl.tools.plan.play import NO_IDEA, Lengths, Played, Tried, forms_asked
 from rltf_verl.tools.plan.sizes import epochs_end_first
-from rltf_verl.types import Turn
 
 PLACEHOLDERS = (JUDGED, CRITIQUE, *LATER.values())
 SHOWN = 80
@@ -163,7 +162,8 @@ def _feedback(parts: Parts, plays: Sequence[Played]) -> Iterator[str]:
     num = len(firsts)
     telling = [play for play in plays if _tells(parts, play)]
     dropped = [turn.error for turn in firsts if turn.withheld is not None]
-    failed = [turn.error for turn in firsts if turn.withheld is None and _failed(turn)]
+    ends = ("feedback_unavailable", "horizon")
+    failed = [t.error for t in firsts if t.withheld is None and t.error and t.stop in ends]
     if telling and config.episode.horizon > 1:
         meant = ", as acknowledge_leaks=true says" if config.feedback.acknowledge_leaks else ""
         yield (
@@ -191,10 +191,6 @@ def _feedback(parts: Parts, plays: Sequence[Played]) -> Iterator[str]:
                 f"{what} feedback at {len(causes)} of {num} problems ({causes[0]}): those episodes"
                 f" {less}"
             )
-
-
-def _failed(turn: Turn) -> bool:
-    return turn.error is not None and turn.stop in ("feedback_unavailable", "horizon")
 
 
 def _teachers(config: RLTFConfig, plays: Sequence[Played]) -> Iterator[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rltf_verl.config import RLTFConfig
+from rltf_verl.data.schema import files_of
 from rltf_verl.envs.base import GradeUnavailable
 from rltf_verl.envs.dry_run import OutOfTimeError
 from rltf_verl.episode.placeholders import ahead
@@ -110,9 +111,9 @@ def _run(inputs: Inputs, config: RLTFConfig | None) -> dict[str, Any]:
         "model": get("actor_rollout_ref.model.path"),
         "devices": f"{get('trainer.nnodes')} x {get('trainer.n_gpus_per_node')}"
         f" {get('trainer.device')}, {get('actor_rollout_ref.rollout.name')}",
-        "train_files": get("data.train_files"),
+        "train_files": files_of(get("data.train_files") or []),
         "train_rows": inputs.num_train,
-        "val_files": get("data.val_files"),
+        "val_files": files_of(get("data.val_files") or []),
         "val_rows": inputs.num_val,
         "max_prompt_length": get("data.max_prompt_length"),
         "max_response_length": get("data.max_response_length"),
@@ -186,7 +187,7 @@ def _problem(inputs: Inputs, play: Played) -> dict[str, Any]:
 
 
 def _critic_prompts(play: Played) -> list[tuple[int, ...]]:
-    """Of rows that predict the feedback at a prompt of its own."""
+    """Prompts of the rows that predict the feedback at a prompt of its own."""
     answered = {turn.attempt.prompt_ids for turn in play.episode.turns}
     return [row.prompt_ids for row in play.rows if row.prompt_ids not in answered]
 

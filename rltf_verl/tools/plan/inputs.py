@@ -110,7 +110,9 @@ def inspect_run(config: DictConfig, dry_run: DryRun | None = None) -> Inputs:
     refused = [*refusals(config, warnings.append, dry_run=dry_run), *refused_by_verl(config)]
     parts = policy = None
     with contextlib.suppress(ValueError):
-        parts = None if _refuses_code(refused, config) else _unrecorded(config)
+        # code of the user's that was refused is not called again
+        if user_code(config).keys().isdisjoint(finding.key for finding in refused):
+            parts = _unrecorded(config)
     if parts is not None:
         warnings += warnings_of(config, parts.config)
     try:
@@ -138,11 +140,6 @@ def inspect_run(config: DictConfig, dry_run: DryRun | None = None) -> Inputs:
         resumes=None if resumes is None else str(resumes),
         dry_run=dry_run,
     )
-
-
-def _refuses_code(refused: Sequence[Finding], config: DictConfig) -> bool:
-    """Whether code of the user's was refused, which is then not called again."""
-    return not user_code(config).keys().isdisjoint(finding.key for finding in refused)
 
 
 def _unrecorded(config: DictConfig) -> Parts:

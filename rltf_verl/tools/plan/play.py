@@ -168,7 +168,7 @@ async def played(
     Args:
         parts: as of `ahead`.
         asked: the judges among them.
-        policy: says what it is told.
+        policy: gives the answers that it is given.
         case: the problem.
         others: those whose answers are tried as wrong ones.
         attempt: the first answer; None: a wrong one.

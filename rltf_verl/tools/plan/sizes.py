@@ -16,8 +16,8 @@ ROLLOUT = "actor_rollout_ref.rollout"
 def step_sizes(
     inputs: Inputs, config: RLTFConfig, plays: Sequence[Played]
 ) -> dict[str, int | float | None]:
-    """Of one training step; `most_…` are bounds: every episode has all its turns, every answer all
-    its tokens. None: not known, nothing could be played.
+    """The sizes of one training step; `most_…` are bounds: every episode has all its turns, every
+    answer all its tokens. None: not known, nothing could be played.
     """
     get = inputs.setting
     answer = int(get("data.max_response_length"))

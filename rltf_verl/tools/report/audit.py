@@ -33,18 +33,18 @@ class Audit:
     provider: str
     num: int
     leaks: float | None
-    """Of the texts that the guard looked at: those that gave the answer away."""
+    """Share of the checked texts that gave the answer away."""
     withheld: float
     words: float
     """Median."""
     no_op: float
     """Texts that hold no more than right or wrong."""
     changed: float | None
-    """Of the attempts that followed: those with another answer."""
+    """Share of the attempts that followed with another answer."""
     better: float | None
-    """Of those that followed a wrong attempt: right ones."""
+    """Share of right ones among those that followed a wrong attempt."""
     worse: float | None
-    """Of those that followed a right attempt: wrong ones."""
+    """Share of wrong ones among those that followed a right attempt."""
     latency_s: float
 
 

@@ -24,19 +24,11 @@ def read_history(paths: Sequence[Path]) -> History:
     return merged([process for path in paths for process in processes(read_records(path))])
 
 
-def from_scratch(path: Path) -> bool:
-    """Whether a file begins where a run begins: with the validation at step 0 or the training of
-    step 1.
-    """
-    step, metrics = next(iter(read_records(path)), (None, {}))
-    return step == 0 or (step == 1 and TRAINED in metrics)
-
-
 def read_records(path: Path) -> list[tuple[int, Metrics]]:
     """(step, its numbers), in the order of the file. What is no finite number is left out.
 
     Raises:
-        ValueError: the file cannot be read as what its name says.
+        ValueError: the file cannot be read in the format of its suffix.
     """
     return records_of(_rows(path))
 
@@ -77,14 +69,14 @@ def merged(processes: Iterable[History]) -> History:
 
 def processes(records: Iterable[tuple[int, Metrics]]) -> list[History]:
     """The processes in a file: one that was put together of several has steps that go back."""
-    found: list[History] = []
+    histories: list[History] = []
     before = math.inf
     for step, metrics in records:
         if step < before:
-            found.append({})
-        found[-1][step] = found[-1].get(step, {}) | metrics
+            histories.append({})
+        histories[-1][step] = histories[-1].get(step, {}) | metrics
         before = step
-    return found
+    return histories
 
 
 def _rows(path: Path) -> Iterable[Mapping[str, Any]]:

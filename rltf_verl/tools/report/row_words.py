@@ -50,7 +50,7 @@ def title(row: Mapping[str, Any], turns: Sequence[Record]) -> str:
 
 
 def names(turns: Sequence[Record]) -> list[str]:
-    """Of each turn; in a tree with the branches that lead to it.
+    """The name of each turn; in a tree with the branches that lead to it.
 
     >>> names([{"parent": None}, {"parent": 0}, {"parent": 0}, {"parent": 2}])
     ['attempt 1', 'attempt 2, branch 1 of 2', 'attempt 2, branch 2 of 2', 'attempt 3 on branch 2']
@@ -96,7 +96,7 @@ def _parent(turns: Sequence[Record], turn: int) -> int | None:
 
 
 def _name(turns: Sequence[Record], turn: int | None) -> str:
-    """A row of an episode that was logged only in part may speak of turns that nobody knows."""
+    """A row of an episode that was logged in part may name a turn that the log lacks."""
     return (
         names(turns)[turn]
         if turn is not None and turn < len(turns)

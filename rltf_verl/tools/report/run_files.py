@@ -10,7 +10,6 @@ from pathlib import Path
 
 from rltf_verl.runlog.files import folders_of, log_files
 from rltf_verl.runlog.metrics_file import processes_of, stem_of
-from rltf_verl.tools.report.history import from_scratch
 
 Place = tuple[Path, ...]
 """Where one run lies: a folder or a file, or several parts of it, the earliest process first."""
@@ -33,11 +32,13 @@ class RunFiles:
 
 def run_files(place: Place) -> RunFiles:
     """Raises ValueError: a part is not there, holds nothing to compare, or more than one run."""
-    found = [_part(path) for path in place]
-    logs = [one.log for one in found if one.log is not None]
+    parts = [_part(path) for path in place]
+    logs = [part.log for part in parts if part.log is not None]
     if len(logs) > 1:
         raise ValueError(f"{logs[0]} and {logs[1]}: two episode logs; a run has one")
-    return RunFiles(tuple(path for one in found for path in one.metrics), logs[0] if logs else None)
+    return RunFiles(
+        tuple(path for part in parts for path in part.metrics), logs[0] if logs else None
+    )
 
 
 def run_name(path: Path) -> str:
@@ -112,21 +113,15 @@ def _beside(folder: Path) -> list[Path]:
 
 
 def _one_run(top: Path, files: Sequence[Path]) -> tuple[Path, ...]:
-    """Files of one name are processes in the order of their numbers; of several names, in the order
-    of writing.
-    """
-    groups: dict[tuple[Path, str], list[Path]] = {}
-    for path in files:
-        groups.setdefault((path.parent, stem_of(path) + path.suffix), []).append(path)
-    begun = [paths[0] for paths in groups.values() if any(map(from_scratch, paths))]
-    if len(begun) > 1 or len({folder for folder, _ in groups}) > 1:
-        first, second, *_ = begun if len(begun) > 1 else [paths[0] for paths in groups.values()]
+    """Files of one name are processes of one run, in the order of their numbers."""
+    by_name = {(path.parent, stem_of(path) + path.suffix): path for path in files}
+    if len(by_name) > 1:
+        first, second, *_ = (path.relative_to(top) for path in by_name.values())
         raise ValueError(
-            f"{top}: holds several runs, or one of them twice ({first.relative_to(top)} and "
-            f"{second.relative_to(top)}); name the files"
+            f"{top}: holds several runs, or parts of one ({first} and {second}); name the files,"
+            " those of one run joined by commas"
         )
-    in_order = sorted(groups.values(), key=lambda paths: max(p.stat().st_mtime_ns for p in paths))
-    return tuple(path for paths in in_order for path in processes_of(paths[0]))
+    return tuple(processes_of(files[0])) if files else ()
 
 
 def _holds_metrics(path: Path) -> bool:

@@ -42,36 +42,36 @@ class TurnStats:
     num: int
     """Attempts that were graded."""
     acc: float | None
-    """Of the attempts: right."""
+    """Share of the attempts that are right."""
     format: float | None
-    """Of the attempts: an answer was found and the policy ended the text itself."""
+    """Share of the attempts with an answer whose text the policy ended itself."""
     revisions: Revisions
     solved: float | None
-    """Of the episodes that may reach this turn: a right attempt by it, whatever followed it."""
+    """Share of the episodes that may reach this turn with a right attempt by it."""
     standing: float | None
-    """Of the episodes that may reach this turn: the last answer by it is right (verl's
+    """Share of the episodes that may reach this turn whose last answer by it is right (verl's
     `acc_turn_k`).
     """
 
 
 @dataclass(frozen=True)
 class FeedbackStats:
-    """What the policy was told, and what it was not."""
+    """Feedback that the policy read, and that it did not."""
 
     num: int
     """Texts that were given."""
     words: float | None
     """Mean, of the given ones."""
     no_op: float | None
-    """Of the given ones: say no more than right or wrong."""
+    """Share of the given ones that hold no more than right or wrong."""
     failed_share: float | None
-    """Of the requests: no feedback, the episode ended there."""
+    """Share of the requests without feedback; the episode ended there."""
     fallback_share: float | None
-    """Of the requests: the fixed sentence, because the provider failed."""
+    """Share of the requests answered by the fixed sentence, because the provider failed."""
     withheld_share: float | None
-    """Of what providers wrote: kept back by the leak guard."""
+    """Share of the providers' texts that the leak guard kept back."""
     leak_share: float | None
-    """Of what providers wrote and the guard looked at: gave the answer away."""
+    """Share of the checked texts that gave the answer away."""
 
 
 @dataclass(frozen=True)
@@ -84,18 +84,16 @@ class Stats:
     sessions: int
     turns: tuple[TurnStats, ...]
     revisions: Revisions
-    """Of all turns."""
+    """Revisions of all turns."""
     friction: float | None
-    """Of the episodes that began wrong and got a revision: wrong at the end."""
+    """Share of the episodes that began wrong and have a revision: wrong at the end."""
     feedback: FeedbackStats
     stops: Mapping[str, int]
     """How often each reason ended a line."""
 
 
 def stats(records: Sequence[Record], split: str) -> Stats:
-    """Of the episodes of `split` among the records of an episode log; all None and 0 if there are
-    none.
-    """
+    """The numbers of the episodes of `split`; all None and 0 without episodes."""
     records = [record for record in records if record["split"] == split]
     steps = [record["step"] for record in records]
     table = EpisodeTable.of(records)

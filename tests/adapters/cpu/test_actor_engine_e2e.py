@@ -7,6 +7,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from tests.adapters.training.test_logit_engine_e2e import ACTOR, POLICY, run
+from tests.support.engine import plain
 from tests.support.engine.engine_rank import NUM_EPISODES, TEMPERATURE
 
 pytestmark = pytest.mark.e2e
@@ -20,16 +21,8 @@ LAYOUTS = {
 }
 
 
-def plain(model, row):
-    ids = torch.cat([row["x0"], row["y"]])
-    logits = model(ids[None]).logits[0, len(row["x0"]) - 1 : -1].float()
-    log_probs = (logits / TEMPERATURE).log_softmax(-1)
-    entropy = -(log_probs.exp() * log_probs).sum(-1)
-    return log_probs.gather(-1, row["y"][:, None]).squeeze(-1), entropy
-
-
 EVERY_RUN = "bf16"
-"""The trainer takes the steps of the others in test_sd_logit_e2e.py and, nightly, in
+"""The trainer takes the steps of the others in test_teacher_e2e.py and, nightly, in
 test_modes_e2e.py."""
 
 
@@ -47,15 +40,16 @@ def test_log_probs_and_gradient_equal_plain_pytorch(tmp_path, layout):
     model = AutoModelForCausalLM.from_pretrained(POLICY, dtype=torch.float32)
     # Random tokens under a peaked policy: their log-probs lie around -20, 0.3 is 1.5 % of that.
     loss, far = torch.zeros(()), 0.3 if layout == "bf16" else 1e-5
-    found = {
+    given = {
         name: [row for rank in record["outputs"] for row in rank[name]]
         for name in ("log_probs", "entropy")
     }
     for i, row in enumerate(record["rows"]):
-        log_probs, entropy = plain(model, row)
+        outputs = plain.log_probs(model, row["x0"], row["y"], TEMPERATURE)
+        log_probs, entropy = plain.of_tokens(outputs, row["y"]), -(outputs.exp() * outputs).sum(-1)
         start, end = len(row["x0"]) - 1, len(row["x0"]) + len(row["y"]) - 1
-        assert (found["log_probs"][i][start:end] - log_probs).abs().max() < far
-        assert (found["entropy"][i][start:end] - entropy).abs().max() < far
+        assert (given["log_probs"][i][start:end] - log_probs).abs().max() < far
+        assert (given["entropy"][i][start:end] - entropy).abs().max() < far
         loss = loss - (row["advantage"] * (log_probs + 1).exp()).sum()  # old log-probs are -1
     (loss / NUM_EPISODES).backward()
     scale = max(parameter.grad.abs().max() for parameter in model.parameters())

@@ -126,9 +126,9 @@ def test_attention_with_grouped_heads_is_torchs(monkeypatch, dtype, wide):
     ).transpose(1, 2)
     added = torch.zeros(mask.shape).masked_fill(~mask, -torch.inf)
     for given in (mask, added):
-        found, _ = attention.attend(torch.nn.Module(), query, key, value, given)
-        assert found.dtype == dtype
-        assert (found.float() - expected).abs().max() < (1e-5 if dtype == torch.float32 else 2e-2)
+        output, _ = attention.attend(torch.nn.Module(), query, key, value, given)
+        assert output.dtype == dtype
+        assert (output.float() - expected).abs().max() < (1e-5 if dtype == torch.float32 else 2e-2)
 
 
 @pytest.mark.parametrize(

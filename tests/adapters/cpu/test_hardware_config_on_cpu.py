@@ -65,6 +65,6 @@ async def test_weights_are_sent_in_buckets(limit, sizes):
     from rltf_verl.adapters.cpu.checkpoint_engine import buckets
 
     weights = [(str(i), torch.zeros(2)) for i in range(3)]
-    found = [bucket async for bucket in buckets(weights, limit)]
-    assert [len(bucket) for bucket in found] == sizes
-    assert [name for bucket in found for name, _ in bucket] == ["0", "1", "2"]
+    made = [bucket async for bucket in buckets(weights, limit)]
+    assert [len(bucket) for bucket in made] == sizes
+    assert [name for bucket in made for name, _ in bucket] == ["0", "1", "2"]

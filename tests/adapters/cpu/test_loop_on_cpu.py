@@ -42,14 +42,6 @@ def test_abort_returns_begun_requests_and_later_ones_wait_for_resume(loop):
     assert late.result(SECONDS).stop_reason == "completed"
 
 
-def test_weights_are_swapped_between_steps(loop, other_model):
-    before = loop.submit(request("a")).result(SECONDS)
-    loop.call(lambda generator: generator.load(other_model.state_dict().items(), 4)).result(SECONDS)
-    after = loop.submit(request("a")).result(SECONDS)
-    assert (before.version, after.version) == (None, 4)
-    assert before.token_ids != after.token_ids
-
-
 def test_errors_reach_the_caller_and_the_thread_lives_on(loop):
     with pytest.raises(KeyError, match="no weight"):
         loop.call(lambda generator: generator.load([("x", None)])).result(SECONDS)

@@ -82,12 +82,12 @@ sys.exit(7)
 """
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "users_module.py").touch()
-    found = run(
+    ended = run(
         command, tmp_path, text, MINE="yes", OMP_NUM_THREADS="3", PYTHONPATH=str(tmp_path / "own")
     )
-    assert found.stdout == f"__main__ a b {tmp_path} yes True 3\nTrue\n"
-    assert found.stderr.endswith("an error\n")
-    assert found.returncode == 7
+    assert ended.stdout == f"__main__ a b {tmp_path} yes True 3\nTrue\n"
+    assert ended.stderr.endswith("an error\n")
+    assert ended.returncode == 7
 
 
 def test_forks_draw_different_numbers_and_ids_and_run_what_is_left_for_the_end(command, tmp_path):
@@ -112,14 +112,14 @@ ray.UniqueID.from_random()
 server._draw_apart.cache_clear()
 print(apart, server._draw_apart())
 """
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
-    assert found.stdout == "True False\n", found.stderr
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert ended.stdout == "True False\n", ended.stderr
 
 
 def test_a_fork_that_fails_says_why(command, tmp_path):
-    found = run(command, tmp_path, "raise KeyError('this one')")
-    assert found.returncode == 1
-    assert "KeyError: 'this one'" in found.stderr
+    ended = run(command, tmp_path, "raise KeyError('this one')")
+    assert ended.returncode == 1
+    assert "KeyError: 'this one'" in ended.stderr
 
 
 def test_another_job_s_worker_is_no_fork(command, tmp_path):
@@ -151,8 +151,8 @@ def test_a_fork_ends_with_the_process_that_ray_knows(command, tmp_path):
 
 def test_without_a_server_a_worker_starts_as_ever(tmp_path):
     command = [sys.executable, "-I", "-S", str(WORKER), "rltf-there-is-none"]
-    found = run(command, tmp_path, "import sys; print(sys.argv[1]); sys.exit(3)")
-    assert (found.stdout, found.returncode) == ("a b\n", 3)
+    ended = run(command, tmp_path, "import sys; print(sys.argv[1]); sys.exit(3)")
+    assert (ended.stdout, ended.returncode) == ("a b\n", 3)
 
 
 def test_all_ends_with_the_driver():

@@ -441,8 +441,8 @@ def test_how_old_answers_are():
         (4, [False, True]),
         (5, [False] * 2),
     ):
-        found = stale_turns(facts, 10, limit)
-        assert found.tolist() == [[*expected, False], [False] * 3], limit
+        stale = stale_turns(facts, 10, limit)
+        assert stale.tolist() == [[*expected, False], [False] * 3], limit
 
 
 def test_stale_tokens_are_counted():

@@ -5,13 +5,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-import transfer_queue as tq
 from hypothesis import given
 from hypothesis import strategies as st
 from transfer_queue import KVBatchMeta
 
 from rltf_verl.adapters.metrics.row_log import RowLog
-from rltf_verl.adapters.queue.columns import EPISODE_FACTS, ragged
+from rltf_verl.adapters.queue.columns import EPISODE_FACTS
 from rltf_verl.adapters.queue.step_rows import StepRows
 from rltf_verl.adapters.queue.token_texts import token_texts
 from rltf_verl.algos.episodes import in_line
@@ -21,6 +20,7 @@ from rltf_verl.runlog.episodes import EpisodeLog, is_written, read_episodes
 from rltf_verl.runlog.files import log_files, read_files
 from rltf_verl.runlog.rows import read_rows, roles
 from rltf_verl.types import CONTEXT, Attempt, Episode, Grade, Problem, Role, Turn
+from tests.support.step_queue import StepQueue
 
 ATTEMPT, DISTILL = int(Role.ATTEMPT), int(Role.DISTILL)
 
@@ -58,13 +58,10 @@ def step(batch):
 
 @pytest.fixture
 def batch(monkeypatch):
-    def get(keys, partition_id, select_fields):
-        assert select_fields == ["responses"]
-        return {"responses": ragged([torch.tensor(IDS[key]) for key in keys])}
-
-    monkeypatch.setattr(tq, "kv_batch_get", get)
     tags = [{"is_padding": key.startswith("pad")} for key in KEYS]
-    return KVBatchMeta(KEYS, tags, "train")
+    meta = KVBatchMeta(KEYS, tags, "train")
+    StepQueue(monkeypatch, meta, {"responses": [IDS.get(key) for key in KEYS]})
+    return meta
 
 
 def write(folder, step, number=4, **settings):
@@ -75,9 +72,9 @@ def write(folder, step, number=4, **settings):
 
 
 def test_every_row_in_its_order_with_what_it_trains(tmp_path, step):
-    found = write(tmp_path, step, token_sessions=0)
-    assert set(found) == {("a", 0), ("b", 0), ("b", 1)}
-    attempts, distilled = found["a", 0]
+    rows = write(tmp_path, step, token_sessions=0)
+    assert set(rows) == {("a", 0), ("b", 0), ("b", 1)}
+    attempts, distilled = rows["a", 0]
     assert attempts == {
         "parts": [
             {
@@ -113,7 +110,7 @@ def test_every_row_in_its_order_with_what_it_trains(tmp_path, step):
             }
         ]
     }
-    assert roles({"rows": found["a", 0]}) == {"attempt", "distill"}
+    assert roles({"rows": rows["a", 0]}) == {"attempt", "distill"}
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
@@ -123,15 +120,15 @@ def test_the_rows_are_written_whatever_the_workers_compute_in(tmp_path, step, dt
         name: getattr(rows.batch, name).to(dtype) for name in ("old_log_probs", "sampler_log_probs")
     }
     targets = replace(targets, advantages=targets.advantages.to(dtype))
-    found = write(tmp_path, (replace(rows, batch=replace(rows.batch, **floats)), targets))
-    assert set(found) == {("a", 0), ("b", 0), ("b", 1)}
-    assert found["a", 0][0]["tokens"]["log_prob"] == pytest.approx(OLD[1], rel=4e-3)
-    assert found["a", 0][1]["parts"][0]["gap"] == 3.0
+    written = write(tmp_path, (replace(rows, batch=replace(rows.batch, **floats)), targets))
+    assert set(written) == {("a", 0), ("b", 0), ("b", 1)}
+    assert written["a", 0][0]["tokens"]["log_prob"] == pytest.approx(OLD[1], rel=4e-3)
+    assert written["a", 0][1]["parts"][0]["gap"] == 3.0
 
 
 def test_tokens_of_the_first_episodes_with_their_text(tmp_path, step):
-    found = write(tmp_path, step, token_sessions=1)
-    attempts, distilled = (row["tokens"] for row in found["a", 0])
+    rows = write(tmp_path, step, token_sessions=1)
+    attempts, distilled = (row["tokens"] for row in rows["a", 0])
     assert attempts == {
         "text": ["a", "b", "", "é"],
         "role": [0, 0, CONTEXT, 0],
@@ -146,7 +143,7 @@ def test_tokens_of_the_first_episodes_with_their_text(tmp_path, step):
         [0, 1],
         [0.5, 5.5],
     )
-    assert not any("tokens" in row for key in (("b", 0), ("b", 1)) for row in found[key])
+    assert not any("tokens" in row for key in (("b", 0), ("b", 1)) for row in rows[key])
 
 
 def test_only_of_the_problems_whose_episodes_are_written_too(tmp_path, step):
@@ -154,9 +151,9 @@ def test_only_of_the_problems_whose_episodes_are_written_too(tmp_path, step):
         s / 100 for s in range(100) if is_written("a", s / 100) != is_written("b", s / 100)
     )
     written = {uid for uid in "ab" if is_written(uid, share)}
-    found = write(tmp_path, step, share=share, token_sessions=5)
-    assert {uid for uid, _ in found} == written
-    assert all("tokens" in row for rows in found.values() for row in rows)
+    episodes = write(tmp_path, step, share=share, token_sessions=5)
+    assert {uid for uid, _ in episodes} == written
+    assert all("tokens" in row for rows in episodes.values() for row in rows)
 
 
 def test_steps_before_are_packed_and_the_rows_join_their_episodes(tmp_path, step):
@@ -208,11 +205,11 @@ def test_token_texts_join_to_the_text(text):
     def decode(own):
         return bytes(own).decode("utf-8", "replace")
 
-    found = token_texts(decode, ids)
-    assert len(found) == len(ids)
-    assert "".join(found) == decode(ids)
+    texts = token_texts(decode, ids)
+    assert len(texts) == len(ids)
+    assert "".join(texts) == decode(ids)
     for at in range(len(ids) + 1):  # a character belongs to the token that ends it
         assert (
-            "".join(found[:at]) == decode(ids[:at]).rstrip("\N{REPLACEMENT CHARACTER}")
+            "".join(texts[:at]) == decode(ids[:at]).rstrip("\N{REPLACEMENT CHARACTER}")
             or "\ufffd" in text
         )

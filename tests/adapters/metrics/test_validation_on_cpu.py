@@ -28,17 +28,21 @@ TEXTS = ("Your answer is wrong.", "look at row two", "wrong, it is not 1")
 
 @st.composite
 def turns(draw, parent, *, last):
-    said, ungraded = draw(st.sampled_from(ANSWERS)), last and draw(st.integers(0, 5)) == 0
-    grade = Grade(False, True) if ungraded else Grade(said == "42", bool(said), parsed=said or None)
+    answer, ungraded = draw(st.sampled_from(ANSWERS)), last and draw(st.integers(0, 5)) == 0
+    grade = (
+        Grade(False, True)
+        if ungraded
+        else Grade(answer == "42", bool(answer), parsed=answer or None)
+    )
     leak = draw(st.sampled_from([None, "", "answer: 42"]))
     feedback = (
         None if last else Feedback(draw(st.sampled_from(TEXTS)), "judge", latency_s=1.0, leak=leak)
     )
     stop = ("ungraded" if ungraded else "horizon") if last else None
     attempt = Attempt(
-        (1,), (2,) * draw(st.integers(1, 4)), None, f"so {said}", ended=draw(st.booleans())
+        (1,), (2,) * draw(st.integers(1, 4)), None, f"so {answer}", ended=draw(st.booleans())
     )
-    return Turn(attempt, grade, float(said == "42"), feedback, parent, stop)
+    return Turn(attempt, grade, float(answer == "42"), feedback, parent, stop)
 
 
 @st.composite
@@ -73,9 +77,9 @@ def records_of(episodes):
 def test_the_queue_and_the_log_give_the_same_numbers(episodes):
     """Of a tensor padded to the run's number of turns, and of records."""
     metrics = metrics_of(episodes)
-    (found,) = by_steps(records_of(episodes), 1)
-    of_log = {name.removeprefix("log/train/"): value for name, value in flat(found).items()}
-    for k in range(1, len(found.turns) + 1):
+    (stats,) = by_steps(records_of(episodes), 1)
+    of_log = {name.removeprefix("log/train/"): value for name, value in flat(stats).items()}
+    for k in range(1, len(stats.turns) + 1):
         for name in ("acc", "format"):
             assert metrics.get(f"rltf/turn_{k}/{name}") == of_log.get(f"turn_{k}/{name}")
         for name in ("fixed", "spoiled", "repeated"):
@@ -90,19 +94,22 @@ def test_the_queue_and_the_log_give_the_same_numbers(episodes):
 
 
 def test_sources_are_kept_apart_and_other_loops_left_out():
-    def facts(said):
+    def facts(answer):
         turn = Turn(
-            Attempt((1,), (2,), None, "", True), Grade(said == "42", True, said), 0.0, stop="solved"
+            Attempt((1,), (2,), None, "", True),
+            Grade(answer == "42", True, answer),
+            0.0,
+            stop="solved",
         )
         return unaveraged_info(Episode(Problem("sums", 0, {}, "42"), 0, (turn,)), 2, None)[
             "rltf_facts"
         ]
 
-    found = validation_metrics(
+    values = validation_metrics(
         ["a", "b", "b", "c"], [facts("42"), facts("42"), facts("1"), None], 2
     )
-    assert (found["rltf_val/a/turn_1/acc"], found["rltf_val/b/turn_1/acc"]) == (1.0, 0.5)
-    assert not any("/c/" in name for name in found)
+    assert (values["rltf_val/a/turn_1/acc"], values["rltf_val/b/turn_1/acc"]) == (1.0, 0.5)
+    assert not any("/c/" in name for name in values)
 
 
 @given(st.lists(lines(), min_size=1, max_size=6))
@@ -148,10 +155,10 @@ def test_episodes_that_never_came_back_are_counted():
 
 
 def test_the_table_shows_whole_episodes_and_the_same_problems_every_time():
-    def told(k, said):
+    def row(k, answer):
         first = Turn(
-            Attempt((1,), (2,), None, f"I say {said}", True),
-            Grade(False, True, said),
+            Attempt((1,), (2,), None, f"I say {answer}", True),
+            Grade(False, True, answer),
             0.0,
             Feedback("look again", "judge"),
         )
@@ -167,8 +174,8 @@ def test_the_table_shows_whole_episodes_and_the_same_problems_every_time():
             Episode(Problem("sums", k, {}, "42"), 0, (first, last)), 2, f"question {k}"
         )["rltf_session"]
 
-    def infos(said):
-        return {"rltf_session": [*(told(k, said) for k in range(9)), None], "acc": [0.0] * 10}
+    def infos(answer):
+        return {"rltf_session": [*(row(k, answer) for k in range(9)), None], "acc": [0.0] * 10}
 
     rows = sampled_episodes(infos("1"), 3)
     assert len(rows) == 3

@@ -22,69 +22,54 @@ class Queue(SimpleNamespace):
         self.stored |= dict(zip(keys, tags, strict=True))
 
 
-def together(work: Any) -> Queue:
-    """Run what the episodes do at the same time."""
-    queue = Queue()
-
-    async def all_of_them() -> None:
-        await work(BatchedPuts(queue, list))  # type: ignore[arg-type]
-
-    asyncio.run(all_of_them())
-    return queue
+@pytest.fixture
+def queue() -> Queue:
+    return Queue()
 
 
-def test_what_comes_together_is_put_together():
-    async def work(puts: BatchedPuts) -> None:
-        rows = [
-            puts.async_kv_batch_put(
-                [f"a_{i}_0", f"a_{i}_1"], "train", [{"x": 1}, {"x": 2}], [{}, {}]
-            )
-            for i in range(3)
-        ]
-        await asyncio.gather(puts.async_kv_put("a", "train", {"status": "running"}), *rows)
+@pytest.fixture
+def puts(queue: Queue) -> BatchedPuts:
+    return BatchedPuts(queue, list)  # type: ignore[arg-type]
 
+
+async def test_what_comes_together_is_put_together(queue: Queue, puts: BatchedPuts) -> None:
+    rows = [
+        puts.async_kv_batch_put([f"a_{i}_0", f"a_{i}_1"], "train", [{"x": 1}, {"x": 2}], [{}, {}])
+        for i in range(3)
+    ]
+    await asyncio.gather(puts.async_kv_put("a", "train", {"status": "running"}), *rows)
     keys = [f"a_{i}_{k}" for i in range(3) for k in range(2)]
-    assert together(work).puts == [("train", ["a"]), ("train", keys)]
+    assert queue.puts == [("train", ["a"]), ("train", keys)]
 
 
-def test_partitions_and_kinds_of_rows_stay_apart():
-    async def work(puts: BatchedPuts) -> None:
-        await asyncio.gather(
-            puts.async_kv_batch_put(["a"], "train", [{"x": 1}], [{}]),
-            puts.async_kv_batch_put(["b"], "val", [{"x": 1}], [{}]),
-            puts.async_kv_batch_put(["c"], "train", [{"x": 1, "y": 2}], [{}]),
-        )
-
-    assert together(work).puts == [("train", ["a"]), ("val", ["b"]), ("train", ["c"])]
+async def test_partitions_and_kinds_of_rows_stay_apart(queue: Queue, puts: BatchedPuts) -> None:
+    await asyncio.gather(
+        puts.async_kv_batch_put(["a"], "train", [{"x": 1}], [{}]),
+        puts.async_kv_batch_put(["b"], "val", [{"x": 1}], [{}]),
+        puts.async_kv_batch_put(["c"], "train", [{"x": 1, "y": 2}], [{}]),
+    )
+    assert queue.puts == [("train", ["a"]), ("val", ["b"]), ("train", ["c"])]
 
 
-def test_a_put_returns_when_its_entry_is_stored():
-    async def work(puts: BatchedPuts) -> None:
-        await puts.async_kv_put("a", "train", {"status": "running"})
-        assert puts.stored == {"a": {"status": "running"}}
-        await puts.async_kv_put("a", "train", {"status": "finished"})
-
-    assert together(work).stored == {"a": {"status": "finished"}}
+async def test_a_put_returns_when_its_entry_is_stored(queue: Queue, puts: BatchedPuts) -> None:
+    for status in ("running", "finished"):
+        await puts.async_kv_put("a", "train", {"status": status})
+        assert queue.stored == {"a": {"status": status}}
 
 
-def test_an_entry_fails_by_its_own_fault_only():
-    async def work(puts: BatchedPuts) -> None:
-        good = asyncio.create_task(
-            puts.async_kv_batch_put(["a"], "train", [{"bad": False}], [{"n": 1}])
-        )
-        with pytest.raises(ValueError, match="a bad row"):
-            await puts.async_kv_batch_put(["b"], "train", [{"bad": True}], [{"n": 2}])
-        await good
-
-    assert together(work).stored == {"a": {"n": 1}}
+async def test_an_entry_fails_by_its_own_fault_only(queue: Queue, puts: BatchedPuts) -> None:
+    good = puts.async_kv_batch_put(["a"], "train", [{"bad": False}], [{"n": 1}])
+    bad = puts.async_kv_batch_put(["b"], "train", [{"bad": True}], [{"n": 2}])
+    stored, error = await asyncio.gather(good, bad, return_exceptions=True)
+    assert (stored, str(error)) == (None, "a bad row")
+    assert queue.stored == {"a": {"n": 1}}
 
 
-def test_an_episode_that_is_cancelled_keeps_no_other_from_being_stored():
-    async def work(puts: BatchedPuts) -> None:
-        one = asyncio.create_task(puts.async_kv_put("a", "train", {}))
-        other = asyncio.create_task(puts.async_kv_put("b", "train", {}))
-        await asyncio.sleep(0)
-        one.cancel()
-        await other
-
-    assert "b" in together(work).stored
+async def test_an_episode_that_is_cancelled_keeps_no_other_from_being_stored(
+    queue: Queue, puts: BatchedPuts
+) -> None:
+    one, other = (asyncio.create_task(puts.async_kv_put(key, "train", {})) for key in "ab")
+    await asyncio.sleep(0)
+    one.cancel()
+    await other
+    assert "b" in queue.stored

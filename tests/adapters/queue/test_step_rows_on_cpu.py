@@ -7,13 +7,12 @@ from dataclasses import replace
 
 import pytest
 import torch
-import transfer_queue as tq
 from hypothesis import given
 from hypothesis import strategies as st
 from transfer_queue import KVBatchMeta
 
 from rltf_verl.adapters.metrics.roles import role_metrics, sampling_metrics
-from rltf_verl.adapters.queue.columns import EPISODE_FACTS, FACTS, ROLE, TURN, ragged
+from rltf_verl.adapters.queue.columns import FACTS, ROLE, TURN
 from rltf_verl.adapters.queue.step_rows import StepRows, episode_numbers
 from rltf_verl.adapters.training.step import (
     LIVE,
@@ -28,6 +27,7 @@ from rltf_verl.config import DistillConfig, RLTFConfig
 from rltf_verl.objectives import objective_weights, token_objectives
 from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.types import CONTEXT, Role
+from tests.support.step_queue import StepQueue, facts_of
 
 ATTEMPT, DISTILL = int(Role.ATTEMPT), int(Role.DISTILL)
 
@@ -48,48 +48,23 @@ REWARDS = {"a_0": [0.0, 1.0], "a_1": [0.5], "b_0": [1.0]}
 CONFIG = RLTFConfig(distill=DistillConfig(weight=0.5))
 
 
-def facts_of(episode):
-    facts = torch.full((2, len(EPISODE_FACTS)), float("nan"))
-    for k, reward in enumerate(REWARDS[episode]):
-        facts[k] = 0.0
-        for name, value in (("parent", k - 1), ("reward", reward), ("graded", reward)):
-            facts[k, EPISODE_FACTS.index(name)] = value
-    return facts
-
-
 @pytest.fixture
 def queue(monkeypatch):
-    """A batch of verl, and what gets written to it."""
     tags = [
         {"response_len": len(r), "is_padding": k.startswith("pad")}
         for k, r in zip(KEYS, ROLES, strict=True)
     ]
     tags[1]["response_len"] = 1
-    rows = {
+    episodes = [key.rpartition("_")[0].replace("pad", "a") for key in KEYS]
+    columns = {
         ROLE: ROLES,
         TURN: TURNS,
         "old_log_probs": OLD,
         "entropy": [[-x for x in row] for row in OLD],
         "rollout_log_probs": [[x - 0.5 for x in row] for row in OLD],
-        FACTS: [facts_of(key.rpartition("_")[0].replace("pad", "a")) for key in KEYS],
+        FACTS: [facts_of(REWARDS[episode]) for episode in episodes],
     }
-    written, dtypes = {}, {}
-
-    def get(keys, partition_id, select_fields):
-        at = [KEYS.index(key) for key in keys]
-        return {
-            f: ragged([torch.as_tensor(rows[f][i]).to(dtypes.get(f)) for i in at])
-            for f in select_fields
-        }
-
-    batch = KVBatchMeta(KEYS, tags, "train")
-    monkeypatch.setattr(tq, "kv_batch_get", get)
-    monkeypatch.setattr(
-        tq,
-        "kv_batch_put",
-        lambda keys, partition_id, fields: written.update(fields.items()) or batch,
-    )
-    return batch, written, dtypes
+    return StepQueue(monkeypatch, KVBatchMeta(KEYS, tags, "train"), columns)
 
 
 OWNERS = token_objectives(CONFIG)
@@ -102,8 +77,7 @@ def test_episodes_and_groups_are_numbered_in_order_of_appearance():
 
 
 def test_rows_are_read_one_after_the_other_without_padding_rows(queue):
-    batch, *_ = queue
-    step = StepRows.read(batch)
+    step = StepRows.read(queue.batch)
     assert step.keys == [key for key in KEYS if not key.startswith("pad")]
     assert step.batch.episodes.rewards.tolist() == [[0.0, 1.0], [0.5, 0.0], [1.0, 0.0]]
     assert step.batch.episodes.group.tolist() == [0, 0, 1]
@@ -115,10 +89,10 @@ def test_rows_are_read_one_after_the_other_without_padding_rows(queue):
 
 def test_columns_in_bfloat16_become_float32_before_any_sum(queue):
     """What a GPU run in bfloat16 sends, by the functions that the trainer calls."""
-    batch, written, dtypes = queue
-    exact = StepRows.read(batch)
-    dtypes.update(dict.fromkeys(("old_log_probs", "rollout_log_probs", "entropy"), torch.bfloat16))
-    step, weights = StepRows.read(batch), objective_weights(CONFIG, step=0, num_steps=1)
+    exact = StepRows.read(queue.batch)
+    for name in ("old_log_probs", "rollout_log_probs", "entropy"):
+        queue.dtypes[name] = torch.bfloat16
+    step, weights = StepRows.read(queue.batch), objective_weights(CONFIG, step=0, num_steps=1)
     assert step.batch.old_log_probs.dtype == step.entropy.dtype == torch.float32
     torch.testing.assert_close(
         step.batch.old_log_probs, exact.batch.old_log_probs, rtol=4e-3, atol=0
@@ -128,12 +102,11 @@ def test_columns_in_bfloat16_become_float32_before_any_sum(queue):
     metrics |= sampling_metrics(step.batch, step.entropy)
     assert all(math.isfinite(value) for value in metrics.values())
     step.write({"advantages": targets.advantages})
-    assert written["advantages"].dtype == torch.float32
+    assert queue.written[0]["advantages"].dtype == torch.float32
 
 
 def test_metrics_of_sampling_leave_out_what_nobody_sampled(queue):
-    batch, *_ = queue
-    step = StepRows.read(batch)
+    step = StepRows.read(queue.batch)
     metrics = sampling_metrics(step.batch, step.entropy)
     sampled = torch.tensor([x for n in (0, 2, 4, 5) for x in OLD[n]])
     assert metrics["actor/entropy"] == pytest.approx(float(-sampled.mean()))
@@ -163,22 +136,21 @@ def test_log_probs_are_exact_up_to_rounding(queue):
 
 
 def test_what_is_written_stands_where_it_was_read_and_padding_rows_get_zeros(queue):
-    batch, written, _ = queue
-    step = StepRows.read(batch)
+    step = StepRows.read(queue.batch)
     step.write({"advantages": step.batch.old_log_probs})
-    found = [row.tolist() for row in written["advantages"].unbind()]
-    assert found == [pytest.approx(row) for row in [OLD[0], [0.0], *OLD[2:]]]
+    values = [row.tolist() for row in queue.written[0]["advantages"].unbind()]
+    assert values == [pytest.approx(row) for row in [OLD[0], [0.0], *OLD[2:]]]
 
 
 def test_without_padding_rows_nothing_is_moved(queue):
-    batch, written, _ = queue
-    kept = KVBatchMeta([KEYS[0], KEYS[2]], [batch.tags[0], batch.tags[2]], "train")
+    tags = queue.batch.tags
+    kept = KVBatchMeta([KEYS[0], KEYS[2]], [tags[0], tags[2]], "train")
     StepRows.read(kept).write({"x": torch.tensor([1.0, 2.0, 3.0])})
-    assert [row.tolist() for row in written["x"].unbind()] == [[1.0, 2.0], [3.0]]
+    assert [row.tolist() for row in queue.written[0]["x"].unbind()] == [[1.0, 2.0], [3.0]]
 
 
 def test_the_update_needs_rows_with_an_advantage_or_a_teacher(queue):
-    step = StepRows.read(queue[0])
+    step = StepRows.read(queue.batch)
     rows = step.batch.by_row(torch.zeros_like(step.batch.old_log_probs))
     rows[2][-1] = -0.5
     zeros = torch.zeros_like(step.batch.old_log_probs)

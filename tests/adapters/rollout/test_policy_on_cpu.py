@@ -4,27 +4,20 @@ is absent.
 
 import asyncio
 from collections import Counter
-from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from omegaconf import OmegaConf
 from transformers import AutoTokenizer
-from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 from verl.workers.rollout.llm_server import LLMServerClient
 
-from rltf_verl.adapters.rollout.agent_loop import VerlPolicy, _first_prompt, _special_tokens
+from rltf_verl.adapters.rollout.agent_loop import _first_prompt, _special_tokens
 from rltf_verl.config import ConfigError, EpisodeConfig
 from rltf_verl.episode.revise import revise
 from rltf_verl.prompts.fit import fitted_prompt
 from rltf_verl.prompts.quote import defused
 from rltf_verl.types import Attempt, Feedback, Grade, Turn
+from tests.support.verl_policy import POLICY, verl_policy
 
-POLICY = Path(__file__).parents[3] / "recipes" / "demo" / "policy"
-MODEL = OmegaConf.create(
-    {"actor_rollout_ref": {"model": {"path": str(POLICY), "hf_config_path": None}}}
-)
 QUESTION = [{"role": "user", "content": "0 1\n1 0"}]
 
 
@@ -43,68 +36,26 @@ class Engine:
         )
 
 
-def policy_of(
-    loop,
-    tokenizer,
-    response_length=30,
-    engine=None,
-    full_determinism=False,
-    send_seeds=True,
-    params=None,
-    model=MODEL,
-    prompt_length=64,
-):
-    config = SimpleNamespace(
-        prompt_length=prompt_length,
-        response_length=response_length,
-        name="transformers",
-        full_determinism=full_determinism,
-    )
-    builder = create_continuous_token_builder(tokenizer=tokenizer, processor=None)
-    return VerlPolicy(
-        SimpleNamespace(
-            loop=loop,
-            tokenizer=tokenizer,
-            rollout_config=config,
-            config=model,
-            continuous_token_builder=builder,
-            server_manager=engine,
-        ),
-        {"temperature": 1.0, **(params or {})},
-        "uid_3",
-        send_seeds=send_seeds,
-    )
-
-
 @pytest.fixture
 def tokenizer():
     return AutoTokenizer.from_pretrained(POLICY)
 
 
-def run(work, tokenizer, **settings):
-    async def main():
-        return await work(policy_of(asyncio.get_running_loop(), tokenizer, **settings))
-
-    return asyncio.run(main())
-
-
-def asked_of_engine(tokenizer, **settings):
+async def asked_of_engine(tokenizer, **settings):
     engine = Engine([5])
-
-    async def work(policy):
-        await asyncio.gather(*(policy.sample((1, 2), seed) for seed in (11, 12)))
-
-    run(work, tokenizer, engine=engine, **settings)
+    policy = verl_policy(tokenizer, engine=engine, **settings)
+    await asyncio.gather(*(policy.sample((1, 2), seed) for seed in (11, 12)))
     return engine.asked
 
 
-def test_all_requests_of_an_episode_go_to_the_replica_that_has_its_prefix(tokenizer):
+async def test_all_requests_of_an_episode_go_to_the_replica_that_has_its_prefix(tokenizer):
     """verl routes by request id, and gives the engine's own requests ids of their own, but with
     full determinism.
     """
-    assert [request_id for request_id, _ in asked_of_engine(tokenizer)] == ["uid_3", "uid_3"]
-    asked = [request_id for request_id, _ in asked_of_engine(tokenizer, full_determinism=True)]
-    assert asked == [
+    asked = await asked_of_engine(tokenizer)
+    assert [request_id for request_id, _ in asked] == ["uid_3", "uid_3"]
+    asked = await asked_of_engine(tokenizer, full_determinism=True)
+    assert [request_id for request_id, _ in asked] == [
         "000000000000000b",
         "000000000000000c",
     ], "unique in flight and the same in every run"
@@ -120,59 +71,51 @@ def test_verl_still_gives_every_engine_request_an_id_of_its_own():
     assert client._vllm_request_id("uid_3") == "uid_3"
 
 
-def test_seeds_are_sent_unless_the_run_has_none(tokenizer):
-    assert [params for _, params in asked_of_engine(tokenizer)] == [
+async def test_seeds_are_sent_unless_the_run_has_none(tokenizer):
+    assert [params for _, params in await asked_of_engine(tokenizer)] == [
         {"temperature": 1.0, "seed": 11},
         {"temperature": 1.0, "seed": 12},
     ]
-    assert [params for _, params in asked_of_engine(tokenizer, send_seeds=False)] == [
-        {"temperature": 1.0}
-    ] * 2
+    unseeded = await asked_of_engine(tokenizer, send_seeds=False)
+    assert [params for _, params in unseeded] == [{"temperature": 1.0}] * 2
 
 
-def test_an_appended_conversation_is_what_the_chat_template_makes_of_all_its_messages(tokenizer):
-    async def work(policy):
-        ids = await policy.encode(QUESTION)
-        answer = await policy.encode_answer("no")
-        said = [*QUESTION, {"role": "assistant", "content": "no"}]
-        message = {"role": "user", "content": "!wrong"}
-        extended = await policy.extend(ids + answer, said, message)
-        assert extended[: len(ids + answer)] == ids + answer
-        assert tokenizer.decode(extended) == tokenizer.apply_chat_template(
-            [*said, message], add_generation_prompt=True, tokenize=False
-        )
-
-    run(work, tokenizer)
-
-
-def test_an_answer_ends_with_the_end_token_and_takes_special_tokens_as_text(tokenizer):
-    async def work(policy):
-        ids = await policy.encode_answer("a<end>b")
-        assert ids[-1] == tokenizer.eos_token_id
-        assert ids.count(tokenizer.eos_token_id) == 1, "the one in the text is five characters"
-        assert tokenizer.decode(ids[:-1]) == "a<end>b"
-        assert len(await policy.encode_answer("x" * 100)) == 30
-
-    run(work, tokenizer)
+async def test_an_appended_conversation_is_what_the_chat_template_makes_of_all_its_messages(
+    tokenizer,
+):
+    policy = verl_policy(tokenizer)
+    before = await policy.encode(QUESTION) + await policy.encode_answer("no")
+    conversation = [*QUESTION, {"role": "assistant", "content": "no"}]
+    message = {"role": "user", "content": "!wrong"}
+    extended = await policy.extend(before, conversation, message)
+    assert extended[: len(before)] == before
+    assert tokenizer.decode(extended) == tokenizer.apply_chat_template(
+        [*conversation, message], add_generation_prompt=True, tokenize=False
+    )
 
 
-def test_episodes_encode_at_the_same_time(tokenizer):
+async def test_an_answer_ends_with_the_end_token_and_takes_special_tokens_as_text(tokenizer):
+    policy = verl_policy(tokenizer)
+    ids = await policy.encode_answer("a<end>b")
+    assert ids[-1] == tokenizer.eos_token_id
+    assert ids.count(tokenizer.eos_token_id) == 1, "the one in the text is five characters"
+    assert tokenizer.decode(ids[:-1]) == "a<end>b"
+    assert len(await policy.encode_answer("x" * 100)) == 30
+
+
+async def test_episodes_encode_at_the_same_time(tokenizer):
     """A tokenizer that changes its settings under another thread's feet raises "Already
     borrowed".
     """
-    long = [{"role": "user", "content": "0 1 2\n" * 400}]
+    policy, long = verl_policy(tokenizer), [{"role": "user", "content": "0 1 2\n" * 400}]
 
-    async def work(policy):
-        async def answer():
-            for _ in range(20):
-                await policy.encode_answer("<2>1=0" * 50)
-                await asyncio.sleep(0)
+    async def answer():
+        for _ in range(20):
+            await policy.encode_answer("<2>1=0" * 50)
+            await asyncio.sleep(0)
 
-        await asyncio.gather(
-            *(policy.encode(long) for _ in range(60)), *(answer() for _ in range(10))
-        )
-
-    run(work, tokenizer)
+    prompts = (policy.encode(long) for _ in range(60))
+    await asyncio.gather(*prompts, *(answer() for _ in range(10)))
 
 
 END = 3
@@ -187,44 +130,30 @@ END = 3
         ([5] * 30, {}, False),
     ],
 )
-def test_an_answer_has_ended_if_its_last_token_is_one_that_engines_stop_at(
+async def test_an_answer_has_ended_if_its_last_token_is_one_that_engines_stop_at(
     tokenizer, answer, params, ended
 ):
-    async def work(policy):
-        return await policy.sample((1, 2), seed=0)
-
-    assert run(work, tokenizer, engine=Engine(answer), params=params).ended is ended
+    policy = verl_policy(tokenizer, engine=Engine(answer), params=params)
+    assert (await policy.sample((1, 2), seed=0)).ended is ended
 
 
-def test_the_generation_config_may_name_more_end_tokens(tokenizer, tmp_path):
+@pytest.mark.parametrize(("last", "ended"), [(END, True), (9, True), (8, True), (7, False)])
+async def test_the_generation_config_may_name_more_end_tokens(tokenizer, tmp_path, last, ended):
     (tmp_path / "generation_config.json").write_text('{"eos_token_id": [9, 8]}')
-    model = OmegaConf.create({"actor_rollout_ref": {"model": {"path": str(tmp_path)}}})
-
-    async def work(policy):
-        return (await policy.sample((1, 2), seed=0)).ended
-
-    ended = {
-        last: run(work, tokenizer, engine=Engine([5, last]), model=model) for last in (END, 9, 8, 7)
-    }
-    assert ended == {END: True, 9: True, 8: True, 7: False}
+    policy = verl_policy(tokenizer, engine=Engine([5, last]), model=tmp_path)
+    assert (await policy.sample((1, 2), seed=0)).ended is ended
 
 
-def test_an_end_token_that_ends_no_turn_is_followed_by_the_one_that_does(tokenizer, tmp_path):
+async def test_an_end_token_that_ends_no_turn_is_followed_by_the_one_that_does(tokenizer, tmp_path):
     """Qwen answers may end with `<|endoftext|>`; a chat goes on after `<|im_end|>` only."""
     (tmp_path / "generation_config.json").write_text('{"eos_token_id": [9]}')
-    model = OmegaConf.create({"actor_rollout_ref": {"model": {"path": str(tmp_path)}}})
-    said = [*QUESTION, {"role": "assistant", "content": "no"}]
-
-    async def work(policy):
-        ids = await policy.encode(QUESTION)
-        return [
-            (await policy.extend((*ids, 5, *end), said, {"role": "user", "content": "!"}))[
-                len(ids) + 1 :
-            ][:2]
-            for end in ((9,), (END,), ())
-        ]
-
-    other, usual, cut = run(work, tokenizer, model=model)
+    policy = verl_policy(tokenizer, model=tmp_path)
+    conversation = [*QUESTION, {"role": "assistant", "content": "no"}]
+    ids, message = await policy.encode(QUESTION), {"role": "user", "content": "!"}
+    other, usual, cut = [
+        (await policy.extend((*ids, 5, *end), conversation, message))[len(ids) + 1 :][:2]
+        for end in ((9,), (END,), ())
+    ]
     assert (other, usual[0], cut[0]) == ((9, END), END, END)
     assert usual[1] != END
 
@@ -254,46 +183,34 @@ HOSTILE = (
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_what_is_quoted_never_is_a_special_token_and_can_always_be_encoded(tokenizer, text):
-    """Whoever says it, by whatever prompt it is quoted: as many special tokens as with harmless
-    text.
-    """
+async def test_what_is_quoted_never_is_a_special_token_and_can_always_be_encoded(tokenizer, text):
+    """By whatever prompt it is quoted: as many special tokens as with harmless text."""
+    # not <unk>, which the demo's tokenizer makes of letters that it does not know
     special = {
-        tokenizer.convert_tokens_to_ids(token)
-        for token in ("<pad>", "<unk>", "<bos>", "<end>", "<user>")
+        tokenizer.convert_tokens_to_ids(token) for token in ("<pad>", "<bos>", "<end>", "<user>")
     }
-    unknown = tokenizer.convert_tokens_to_ids(
-        "<unk>"
-    )  # what the demo's tokenizer makes of letters it does not know
+    policy = verl_policy(tokenizer, response_length=1000)
+    policy.prompt_budget = 10_000
+    prompt, answer = await policy.encode(QUESTION), await policy.encode_answer("0 1")
 
-    def count(ids):
-        return Counter(i for i in ids if i in special and i != unknown)
-
-    async def prompts(policy, said):
-        policy.prompt_budget = 10_000
-        turn = Turn(await attempt(policy), Grade(False, True), 0.0)
-        quoting = replace(turn, attempt=replace(turn.attempt, text=said))
-        feedback = Feedback(said, "own")
+    async def counts(quoted):
+        attempt = Attempt(prompt, answer, None, quoted, ended=True)
+        turn, feedback = Turn(attempt, Grade(False, True), 0.0), Feedback(quoted, "own")
+        made = [await policy.encode_answer(feedback.text)]
         for context, template in (
             ("fresh", "compact"),
             ("fresh", "critique"),
             ("append", "compact_append"),
         ):
             config = EpisodeConfig(context=context, revise=template)
-            yield (await revise(policy, config, QUESTION, QUESTION, quoting, feedback)).ids
-        for template in ("critic/compact", "critic/critique"):
-            yield (await fitted_prompt(policy, QUESTION, template, attempt=said)).ids
-        yield await policy.encode_answer(feedback.text)
+            made.append((await revise(policy, config, QUESTION, QUESTION, turn, feedback)).ids)
+        made += [
+            (await fitted_prompt(policy, QUESTION, template, attempt=quoted)).ids
+            for template in ("critic/compact", "critic/critique")
+        ]
+        return [Counter(i for i in ids if i in special) for ids in made]
 
-    async def attempt(policy):
-        prompt = await policy.encode(QUESTION)
-        return Attempt(prompt, await policy.encode_answer("0 1"), None, "0 1", ended=True)
-
-    async def work(policy):
-        hostile = [count(ids) async for ids in prompts(policy, text)]
-        assert hostile == [count(ids) async for ids in prompts(policy, "0 1")]
-
-    run(work, tokenizer, response_length=1000)
+    assert await counts(text) == await counts("0 1")
 
 
 def test_innocent_text_is_quoted_as_it_is(tokenizer):

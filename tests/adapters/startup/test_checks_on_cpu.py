@@ -5,6 +5,7 @@ configuration.
 import logging
 import math
 import re
+from functools import partial
 
 import pytest
 import torch
@@ -17,6 +18,9 @@ from rltf_verl.adapters.startup.rules import TOKEN_SUM_LOSSES
 from rltf_verl.config import ConfigError
 from rltf_verl.data.schema import row_of
 from rltf_verl.envs import make_env
+from rltf_verl.envs.sandbox import bubblewrap
+from tests.support.configs import composed
+from tests.support.plan_runs import pretend
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 
@@ -126,16 +130,8 @@ def test_an_untested_verl_is_a_warning_that_names_both_versions(verl_config, mon
 @pytest.fixture
 def platform(monkeypatch):
     """Pretend to be on another machine."""
-
-    def pretend(name, available=True):
-        class Device:
-            is_available = staticmethod(lambda: available)
-
-        monkeypatch.setattr("verl.utils.device.get_device_name", lambda: name)
-        monkeypatch.setattr("verl.utils.device.get_torch_device", lambda: Device)
-        monkeypatch.delenv("RAY_ADDRESS", raising=False)
-
-    return pretend
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    return partial(pretend, monkeypatch)
 
 
 def key_of(check, config):
@@ -146,13 +142,13 @@ def key_of(check, config):
 
 def test_hardware_and_platform_must_fit(verl_config, platform, monkeypatch):
     monkeypatch.delenv("VERL_PLATFORM", raising=False)
-    platform("cuda")
+    platform("cuda", 1)
     assert key_of(machine.check_platform, verl_config()) == "rltf/hardware"
     machine.check_platform(verl_config(hardware="gpu"))
-    platform("cpu", available=False)
+    platform("cpu")
     assert key_of(machine.check_platform, verl_config(hardware="gpu")) == "trainer.device"
     machine.check_platform(verl_config())
-    platform("cuda", available=False)
+    platform("cuda")
     assert key_of(machine.check_platform, verl_config(hardware="gpu")) == "VERL_PLATFORM"
     monkeypatch.setenv("RAY_ADDRESS", "auto")  # the driver of a cluster needs no GPU of its own
     machine.check_platform(verl_config(hardware="gpu"))
@@ -220,6 +216,16 @@ def test_verls_own_validation_refuses_for_us_and_leaves_others_alone(verl_config
         verl_utils.validate_config(verl_config("trainer.v1.trainer_mode=sync"), False, False)
 
 
+def test_a_machine_without_the_sandbox_is_refused_before_anything_starts(monkeypatch):
+    config = composed("rltf_sd", "rltf/hardware=cpu", "rltf/env=code")
+    env = checks.checked_parts(config).env
+    monkeypatch.setattr(bubblewrap.shutil, "which", lambda name: None)
+    with pytest.raises(ConfigError, match="apt-get install bubblewrap"):
+        machine.check_machine(env)
+    machine.check_machine(make_env("code", sandbox="unsafe_process"))
+    machine.check_machine(make_env("binary_matrix"))
+
+
 class CharTokenizer:
     """One token per character."""
 
@@ -250,12 +256,18 @@ COMPACT = [
 ]
 
 
+def measured(config, rows, tokenizer=None):
+    """The warnings about the rows' prompts."""
+    warnings = []
+    parts = checks.checked_parts(config)
+    budget.check_prompt_budget(config, parts, rows, tokenizer or CharTokenizer(), warnings.append)
+    return warnings
+
+
 def test_a_prompt_budget_too_small_for_the_revise_prompt_says_what_is_needed(verl_config, probes):
     def check(tokens, *overrides, num=40):
         config = verl_config(*COMPACT, *TELLS, f"data.max_prompt_length={tokens}", *overrides)
-        budget.check_prompt_budget(
-            config, checks.checked_parts(config), probes[:num], CharTokenizer()
-        )
+        measured(config, probes[:num])
 
     with pytest.raises(ConfigError) as refused:
         check(20)
@@ -278,26 +290,23 @@ def test_a_prompt_budget_too_small_for_the_revise_prompt_says_what_is_needed(ver
 
 
 def test_a_prompt_that_is_too_long_only_with_much_of_a_judge_is_a_warning(verl_config, probes):
-    def told(tokens, style="hint", max_tokens=1024):
+    def warnings(tokens, style="hint", max_tokens=1024):
         config = verl_config(*COMPACT, f"data.max_prompt_length={tokens}")
         endpoint = {"base_url": "http://127.0.0.1:9/v1", "model": "m", "max_tokens": max_tokens}
         config.rltf.feedback = {"provider": "judge", "style": style, "endpoint": endpoint}
-        lines = []
-        parts = checks.checked_parts(config)
-        budget.check_prompt_budget(config, parts, probes, CharTokenizer(), lines.append)
-        return lines
+        return measured(config, probes)
 
-    (finding,) = told(300)
+    (finding,) = warnings(300)
     assert (finding.key, finding.level) == ("data.max_prompt_length", "warning")
     assert "200 words" in finding.why
     assert "32 of 32 problems" in finding.why
     needed = int(re.search(r"at least (\d+) plus", finding.fix)[1])
-    assert told(needed) == []
-    assert len(told(needed - 1)) == 1
-    assert told(needed - 1, style="short") == []
-    assert told(needed - 1, max_tokens=100) == []  # some 75 words
+    assert warnings(needed) == []
+    assert len(warnings(needed - 1)) == 1
+    assert warnings(needed - 1, style="short") == []
+    assert warnings(needed - 1, max_tokens=100) == []  # some 75 words
     with pytest.raises(ConfigError, match=r"max_prompt_length=11: the revise prompt .* needs"):
-        told(11)
+        warnings(11)
 
 
 def test_feedback_modelling_without_a_single_row_is_refused(verl_config, probes, tmp_path):
@@ -308,10 +317,7 @@ def test_feedback_modelling_without_a_single_row_is_refused(verl_config, probes,
     def warnings(tokens, *overrides):
         modelled = [f"rltf.feedback_modeling.critic={critic}", "rltf.feedback_modeling.weight=0.1"]
         settings = [*COMPACT, *modelled, f"data.max_prompt_length={tokens}"]
-        config, lines = verl_config(*settings, *overrides), []
-        parts = checks.checked_parts(config)
-        budget.check_prompt_budget(config, parts, rows, CharTokenizer(), lines.append)
-        return lines
+        return measured(verl_config(*settings, *overrides), rows)
 
     rows = probes[:4]
     with pytest.raises(ConfigError, match=r"max_prompt_length=100: .*critic=") as refused:
@@ -341,4 +347,4 @@ def test_the_chat_templates_settings_count_for_the_prompts_length(verl_config, p
         ConfigError,
         match=r"data.max_prompt_length=500: the first prompt of problem \d+ has 501 tokens",
     ):
-        budget.check_prompt_budget(config, checks.checked_parts(config), probes, Thinking())
+        measured(config, probes, Thinking())

@@ -44,13 +44,15 @@ def composed(name: str, words: list[str], folder: Path | None = None) -> DictCon
 
 def all_of(node: Any) -> Any:
     """A config with its types and flags, as far as OmegaConf knows them."""
-    told = {key: value for key, value in vars(node._metadata).items() if key != "resolver_cache"}
+    metadata = {
+        key: value for key, value in vars(node._metadata).items() if key != "resolver_cache"
+    }
     value = node._value()
     if isinstance(node, DictConfig) and isinstance(value, dict):
         value = [(key, all_of(inner)) for key, inner in value.items()]
     elif isinstance(node, ListConfig) and isinstance(value, list):
         value = [all_of(inner) for inner in value]
-    return type(node), told, value
+    return type(node), metadata, value
 
 
 def of_hydra_alone(name: str, words: list[str], folder: Path | None = None) -> DictConfig:

@@ -60,15 +60,15 @@ def test_what_waiting_cannot_fix_refuses_the_run(answer: str, word: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"), [("500", "server_error: HTTP 500"), ("429", "rate_limited: HTTP 429")]
+    ("fault", "cause"), [("500", "server_error: HTTP 500"), ("429", "rate_limited: HTTP 429")]
 )
-def test_what_may_pass_is_one_warning(fault: str, told: str, caplog) -> None:
+def test_what_may_pass_is_one_warning(fault: str, cause: str, caplog) -> None:
     with caplog.at_level(logging.WARNING), InThread(JudgeServer(script=[fault])) as thread:
         check_endpoints([judge(thread.server.url)])
         assert len(thread.server.bodies) == 1, "it is not tried again"
     (line,) = caplog.messages
     assert line.startswith(f"rltf.feedback.endpoint.base_url={thread.server.url}: gives no answer")
-    assert told in line
+    assert cause in line
 
 
 def test_an_endpoint_that_nobody_listens_at_or_that_hangs_is_one_warning(

@@ -78,18 +78,18 @@ def question_of(name: str) -> str:
 
 
 def shown(name: str, folder: str, template: str) -> str:
-    told = render(
+    text = render(
         template_of(folder, template),
         question=question_of(name),
         attempt=ATTEMPT,
         feedback=FEEDBACK,
     )
-    return f"--- {name}, {folder}/{template}\n{told}"
+    return f"--- {name}, {folder}/{template}\n{text}"
 
 
 def shown_to_teacher(name: str, source: str, template: str = "privileged") -> str:
-    told = {field: f"THE {field.upper()}" if field == source else "" for field in SOURCES}
-    text = render(f"teacher/{template}", question=question_of(name), attempt=ATTEMPT, **told)
+    fields = {field: f"THE {field.upper()}" if field == source else "" for field in SOURCES}
+    text = render(f"teacher/{template}", question=question_of(name), attempt=ATTEMPT, **fields)
     return f"--- {name}, teacher/{template}, {source}\n{text}"
 
 
@@ -107,18 +107,18 @@ def of_presets() -> tuple[list[str], dict[tuple[str, str, str], None]]:
         feedback = replace(preset.rltf.feedback, provider=NamedOptions(provider.name, options))
         env = preset.rltf.env.name
         config = resolved(replace(preset.rltf, feedback=feedback), env_of(env))
-        said = [f"{preset.name}: {env}, {provider.name}"]
+        parts = [f"{preset.name}: {env}, {provider.name}"]
         if config.episode.horizon > 1:
             prompts[env, "revise", str(config.episode.revise)] = None
-            said.append(f"{config.episode.context} revise/{config.episode.revise}")
+            parts.append(f"{config.episode.context} revise/{config.episode.revise}")
         if config.feedback_modeling.enabled and config.feedback_modeling.form == "rows":
             prompts[env, "critic", config.feedback_modeling.critic] = None
-            said.append(f"critic/{config.feedback_modeling.critic}")
+            parts.append(f"critic/{config.feedback_modeling.critic}")
         if config.teaches:
-            said.append(
+            parts.append(
                 f"{config.teacher.prompt}, teacher reads {', '.join(config.teacher.sources)}"
             )
-        lines.append(", ".join(said))
+        lines.append(", ".join(parts))
     return lines, prompts
 
 
@@ -132,14 +132,16 @@ def of_environments() -> tuple[list[str], dict[tuple[str, str, str], None]]:
     for name, style in places:
         for about, (provider, options) in FEEDBACKS.items():
             feedback = FeedbackConfig(NamedOptions(provider, options))
-            found = []
+            templates = []
             for context in ("fresh", "append"):
                 config = RLTFConfig(feedback=feedback)
                 config = replace(config, episode=replace(config.episode, context=context))
-                found.append(str(resolved(config, env_of(name, style)).episode.revise))
+                templates.append(str(resolved(config, env_of(name, style)).episode.revise))
                 if about == "verifier, hint" and style is None:
-                    prompts[name, "revise", found[-1]] = None
-            lines.append(f"{name}{' compact' if style else ''}, {about}: {', append '.join(found)}")
+                    prompts[name, "revise", templates[-1]] = None
+            lines.append(
+                f"{name}{' compact' if style else ''}, {about}: {', append '.join(templates)}"
+            )
     return lines, prompts
 
 
@@ -191,16 +193,16 @@ def test_a_second_prompt_asks_for_the_form_that_the_first_one_asks_for() -> None
             "dialogue_append",
             "plain_append",
         ):
-            told = render(
+            text = render(
                 f"revise/{template}", question=question_of(name), attempt=ATTEMPT, feedback=FEEDBACK
             )
-            behind = told.rpartition(FEEDBACK)[2]
+            behind = text.rpartition(FEEDBACK)[2]
             assert ("\\boxed" in behind) == (boxed and template != "plain_append"), (name, template)
     for asks in ('output the final answer after "####".', "In \\boxed{} or after ####."):
-        told = render(
+        text = render(
             "revise/critique", question=f"7 * 9? {asks}", attempt=ATTEMPT, feedback=FEEDBACK
         )
-        assert "\\boxed" not in told.rpartition(FEEDBACK)[2]
+        assert "\\boxed" not in text.rpartition(FEEDBACK)[2]
 
 
 @pytest.fixture(scope="module")

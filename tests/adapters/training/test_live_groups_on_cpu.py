@@ -13,7 +13,7 @@ import transfer_queue as tq
 from transfer_queue import KVBatchMeta
 from verl.utils import tensordict_utils as tu
 
-from rltf_verl.adapters.queue.columns import DRAW, EPISODE_FACTS, FACTS, ROLE, TURN, ragged
+from rltf_verl.adapters.queue.columns import DRAW, FACTS, ROLE, TURN, ragged
 from rltf_verl.adapters.training.live_groups import Draws, LiveGroups
 from rltf_verl.config import (
     AttemptConfig,
@@ -27,6 +27,7 @@ from rltf_verl.config import (
 from rltf_verl.objectives import objective_weights
 from rltf_verl.objectives.targets import live_groups
 from rltf_verl.types import Role
+from tests.support.step_queue import facts_of
 
 GRPO = RLTFConfig(gamma=1.0)
 WITH_TEACHER = replace(GRPO, logit_distill=LogitDistillConfig(weight=0.5))
@@ -34,22 +35,11 @@ PER_EPISODE = 2
 """Tokens of an attempt."""
 
 
-def facts_of(rewards):
-    facts = torch.full((2, len(EPISODE_FACTS)), float("nan"))
-    for k, reward in enumerate(rewards):
-        facts[k] = 0.0
-        values = {
-            "parent": k - 1,
-            "reward": reward,
-            "graded": reward,
-            "correct": reward == 1,
-            "response_tokens": PER_EPISODE,
-            "feedback": k + 1 < len(rewards),
-            "has_teacher": k + 1 < len(rewards),
-        }
-        for name, value in values.items():
-            facts[k, EPISODE_FACTS.index(name)] = float(value)
-    return facts
+def played(rewards):
+    """Facts of an episode whose attempts have feedback and a teacher, but for the last one."""
+    went_on = [True] * (len(rewards) - 1) + [False]
+    tokens = [PER_EPISODE] * len(rewards)
+    return facts_of(rewards, response_tokens=tokens, feedback=went_on, has_teacher=went_on)
 
 
 class Queue:
@@ -78,7 +68,7 @@ class Queue:
                 for i, (role, turn) in enumerate(self.roles):
                     if turn < len(rewards):
                         keys.append(f"p{number}_{s}_{i}")
-                        self.rows[keys[-1]] = (role, turn, facts_of(rewards))
+                        self.rows[keys[-1]] = (role, turn, played(rewards))
         if not keys:
             raise RuntimeError(
                 "Sync replay buffer selected terminal groups with no materializable trajectories."

@@ -5,13 +5,14 @@ import os
 import socket
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from tests.support.engine import engine_rank, kept_rank
+from tests.support.engine import engine_rank, kept_rank, plain
 
 pytestmark = pytest.mark.e2e
 ROOT = Path(__file__).parents[3]
@@ -78,15 +79,19 @@ def run(folder, world, overrides, script=engine_rank):
     return torch.load(folder / "out.pt")
 
 
-def log_probs(model, prompt, response):
-    logits = model(torch.cat([prompt, response]).unsqueeze(0)).logits[0, len(prompt) - 1 : -1]
-    return (logits / engine_rank.TEMPERATURE).log_softmax(-1)
+log_probs = partial(plain.log_probs, temperature=engine_rank.TEMPERATURE)
 
 
-def outcomes(values, ids):
-    """Probabilities of the tokens and of all others, in double precision."""
-    p = values.double().exp()
-    return torch.cat([p.gather(-1, ids), p.scatter(-1, ids, 0.0).sum(-1, keepdim=True)], dim=-1)
+def policy():
+    return AutoModelForCausalLM.from_pretrained(
+        POLICY, dtype=torch.float32, attn_implementation="eager"
+    )
+
+
+def require_gradient(record, model, loss):
+    (loss / engine_rank.NUM_EPISODES).backward()
+    for name, parameter in model.named_parameters():
+        assert (record["grads"][name] - parameter.grad).abs().max() < 1e-5, name
 
 
 def weight_of(i):
@@ -94,17 +99,16 @@ def weight_of(i):
     return 1 + i % 2
 
 
-@pytest.mark.nightly  # in the trainer, on two ranks: tests/e2e/teacher/test_sd_logit_e2e.py
+@pytest.mark.nightly  # in the trainer, on two ranks: tests/e2e/teacher/test_teacher_e2e.py
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_outcomes_and_gradient_equal_plain_pytorch(tmp_path, layout):
     record = run(tmp_path, *LAYOUTS[layout])
-    model = AutoModelForCausalLM.from_pretrained(
-        POLICY, dtype=torch.float32, attn_implementation="eager"
-    )
-    loss, divergence, tokens = torch.zeros(()).double(), 0.0, 0
-    for i, (row, (ids, said)) in enumerate(zip(record["rows"], record["said"], strict=True)):
+    model, loss, divergence, tokens = policy(), torch.zeros(()).double(), 0.0, 0
+    for i, (row, (ids, reported_log_probs)) in enumerate(
+        zip(record["rows"], record["said"], strict=True)
+    ):
         student = log_probs(model, row["x0"], row["y"])
-        own = student.gather(-1, row["y"].unsqueeze(-1)).double()
+        own = plain.of_tokens(student, row["y"]).double()
         loss = (
             loss - (row["advantage"] * (own + 1).exp()).sum()
         )  # the old log-prob is -1 everywhere
@@ -114,18 +118,14 @@ def test_outcomes_and_gradient_equal_plain_pytorch(tmp_path, layout):
         with torch.no_grad():
             teacher = log_probs(model, row["x1"], row["y"])
         assert (ids.long() == teacher.topk(TOP_K).indices).all()
-        p, q = outcomes(teacher, ids.long()), outcomes(student, ids.long())
-        assert (p.log() - said).abs().max() < 1e-4
-        m = BETA * p + (1 - BETA) * q
-        jsd = (BETA * p * (p / m).log() + (1 - BETA) * q * (q / m).log()).sum()
+        assert (plain.outcomes(teacher, ids.long()).log() - reported_log_probs).abs().max() < 1e-4
+        jsd = plain.jsd(student, teacher, TOP_K, BETA)
         loss, divergence, tokens = (
             loss + engine_rank.LOGIT_WEIGHT * weight_of(i) * jsd,
             divergence + jsd.item(),
             tokens + len(ids),
         )
-    (loss / engine_rank.NUM_EPISODES).backward()
-    for name, parameter in model.named_parameters():
-        assert (record["grads"][name] - parameter.grad).abs().max() < 1e-5, name
+    require_gradient(record, model, loss)
     reported = sum(torch.tensor(v).sum().item() for v in record["divergence"]) / len(
         record["divergence"]
     )
@@ -155,25 +155,21 @@ def test_sampled_tokens_need_log_probs_only(tmp_path, layout):
     ]
     record = run(tmp_path, world, settings)
     assert record["shared"] == ("shared" in layout)
-    model = AutoModelForCausalLM.from_pretrained(POLICY, dtype=torch.float32)
-    loss, gaps, tokens = torch.zeros(()).double(), 0.0, 0
-    for i, (row, (said,)) in enumerate(zip(record["rows"], record["said"], strict=True)):
-        at = row["y"].unsqueeze(-1)
-        own = log_probs(model, row["x0"], row["y"]).gather(-1, at).squeeze(-1).double()
+    model, loss, gaps, tokens = policy(), torch.zeros(()).double(), 0.0, 0
+    for i, (row, (answer,)) in enumerate(zip(record["rows"], record["said"], strict=True)):
+        own = plain.of_tokens(log_probs(model, row["x0"], row["y"]), row["y"]).double()
         loss = loss - (row["advantage"] * (own + 1).exp()).sum()
-        assert len(said) == (len(row["y"]) if len(row["x1"]) else 0)
-        if not len(said):
+        assert len(answer) == (len(row["y"]) if len(row["x1"]) else 0)
+        if not len(answer):
             continue
         with torch.no_grad():
-            teacher = log_probs(model, row["x1"], row["y"]).gather(-1, at).squeeze(-1)
-        assert (teacher - said).abs().max() < 1e-4
+            teacher = plain.of_tokens(log_probs(model, row["x1"], row["y"]), row["y"])
+        assert (teacher - answer).abs().max() < 1e-4
         gap, ratio = own.detach() - teacher, (own.detach() + 1).exp().clamp(max=CLIP)
         weight = engine_rank.LOGIT_WEIGHT * weight_of(i)
         loss = loss + weight * (ratio * gap * own).sum()
-        gaps, tokens = gaps + gap.sum().item(), tokens + len(said)
-    (loss / engine_rank.NUM_EPISODES).backward()
-    for name, parameter in model.named_parameters():
-        assert (record["grads"][name] - parameter.grad).abs().max() < 1e-5, name
+        gaps, tokens = gaps + gap.sum().item(), tokens + len(answer)
+    require_gradient(record, model, loss)
     reported = sum(torch.tensor(v).sum().item() for v in record["divergence"]) / world
     assert reported == pytest.approx(gaps / tokens, rel=1e-4)
 
@@ -192,20 +188,20 @@ KEPT = {
 
 def said_by(weights, rows):
     """[T] log-probs of the teacher's rows by a plain forward of these weights."""
-    model = AutoModelForCausalLM.from_pretrained(POLICY, dtype=torch.float32)
+    model = policy()
     model.load_state_dict(weights, strict=False)
     with torch.no_grad():
         return [
-            log_probs(model, row["x1"], row["y"]).gather(-1, row["y"].unsqueeze(-1)).squeeze(-1)
+            plain.of_tokens(log_probs(model, row["x1"], row["y"]), row["y"])
             for row in rows
             if len(row["x1"])
         ]
 
 
-def assert_said(answers, expected):
-    given = [said for (said,) in answers if len(said)]
-    for said, own in zip(given, expected, strict=True):
-        assert (said - own).abs().max() < 1e-4
+def assert_answers(answers, expected):
+    given = [answer for (answer,) in answers if len(answer)]
+    for answer, own in zip(given, expected, strict=True):
+        assert (answer - own).abs().max() < 1e-4
 
 
 @pytest.mark.nightly
@@ -219,13 +215,13 @@ def test_a_teacher_speaks_with_its_own_weights_after_updates_and_after_a_resume(
     kept = {name: (1 - share) * first[name] + share * moved[name] for name in first}
     of_kept, of_policy = said_by(kept, rows), said_by(moved, rows)
     assert max((a - b).abs().max() for a, b in zip(of_kept, of_policy, strict=True)) > 1e-2
-    assert_said(record["kept at first"], said_by(first, rows))
+    assert_answers(record["kept at first"], said_by(first, rows))
     for name in ("kept", "kept after resume"):
-        assert_said(record[name], of_kept)
+        assert_answers(record[name], of_kept)
     for name in ("policy", "policy after resume"):
-        assert_said(record[name], of_policy)
+        assert_answers(record[name], of_policy)
     if share:
-        later = [said for (said,) in record["later"] if len(said)]
+        later = [answer for (answer,) in record["later"] if len(answer)]
         assert max((a - b).abs().max() for a, b in zip(later, of_kept, strict=True)) > 1e-3
 
 
@@ -235,7 +231,7 @@ def test_with_lora_the_average_is_of_the_adapter_and_the_base_is_without_it(tmp_
     record = run(tmp_path, 1, [*MOVED, "rltf.teacher.kind=ema", *lora], kept_rank)
     plain = said_by({}, record["rows"])
     for name in ("kept at first", "without adapter"):  # an adapter begins as nothing
-        assert_said(record[name], plain)
+        assert_answers(record[name], plain)
     first, moved, share = record["first"], record["moved"], kept_rank.SHARE
     kept = {}
     for name in (name for name in moved if "lora_A" in name):
@@ -250,4 +246,4 @@ def test_with_lora_the_average_is_of_the_adapter_and_the_base_is_without_it(tmp_
     of_kept = said_by(kept, record["rows"])
     assert max((a - b).abs().max() for a, b in zip(of_kept, plain, strict=True)) > 1e-3
     for name in ("kept", "kept after resume"):
-        assert_said(record[name], of_kept)
+        assert_answers(record[name], of_kept)

@@ -186,11 +186,11 @@ def test_a_trust_region_is_a_mixture_of_probabilities_on_the_policys_outcomes():
     def call(ids, settings):
         own = logits[KEPT_WEIGHTS in settings]
         chosen = top_k_ids(own, 4) if ids is None else ids[0]
-        said = torch.nn.functional.pad(
+        of_tokens = torch.nn.functional.pad(
             own.log_softmax(-1).gather(-1, inputs[0].response[:, None])[:, 0], (1, 1)
         )
         names = {TEACHER_IDS: chosen, TEACHER_LOG_PROBS: outcome_log_probs(own, chosen)}
-        return TensorDict({k: ragged([v]) for k, v in {**names, "log_probs": said}.items()}, 1)
+        return TensorDict({k: ragged([v]) for k, v in {**names, "log_probs": of_tokens}.items()}, 1)
 
     output = ask_teacher(
         inputs, mixture_of(TeacherConfig(kind="trust_region", policy_share=0.3), lora=False), call

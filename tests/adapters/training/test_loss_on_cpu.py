@@ -320,20 +320,6 @@ def test_rows_without_advantages_have_no_gradient_wherever_the_update_leaves_the
         assert not skips_idle_rows(actor(*words))
 
 
-def test_entropy_and_kl_act_on_what_the_policy_sampled_only(actor):
-    config, batch = actor(*EXTRAS), Batch(ROWS)
-    grads = batch.grads(batch.loss(config, CURRENT)[0])
-    for i, (prompt, roles) in enumerate(ROWS):
-        on_tokens = torch.zeros_like(grads[len(ROWS) + i])
-        on_tokens[prompt - 1 : -1] = (
-            torch.tensor([float(r in (A, C)) for r in roles]) * -0.02 * DP / DEN
-        )
-        close([grads[len(ROWS) + i]], [on_tokens])
-        if not {A, C} & set(roles):  # no KL term either: -A and nothing else
-            own = batch.fields["advantages"][i] * torch.tensor([float(r != N) for r in roles])
-            close([grads[i][prompt - 1 : -1]], [-own * DP / DEN])
-
-
 def test_importance_weights_of_rollout_correction_scale_what_the_policy_sampled(actor):
     config, batch = actor(), Batch(ROWS)
     plain = batch.grads(batch.loss(config, CURRENT)[0])

@@ -6,13 +6,11 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-import transfer_queue as tq
 from omegaconf import OmegaConf
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 
 from rltf_verl.adapters.queue.columns import (
-    EPISODE_FACTS,
     FACTS,
     ROLE,
     TEACHERS,
@@ -26,21 +24,13 @@ from rltf_verl.adapters.training.teacher import Teacher
 from rltf_verl.config import AttemptConfig, LogitDistillConfig, RLTFConfig, TeacherConfig
 from rltf_verl.objectives.base import Now
 from rltf_verl.types import Role, TeacherSpan
+from tests.support.step_queue import StepQueue, facts_of
 
 KEYS = ["a_0_0", "pad_0_0", "a_1_0", "b_0_0"]
 SAID = {"a_0_0": [5, 6, 7], "pad_0_0": [5], "a_1_0": [8, 9], "b_0_0": [5, 5]}
 RIGHT = {"a_0": False, "a_1": True, "b_0": False}
 SPANS = {"a_0_0": (TeacherSpan(1, 3, (2, 3)),), "a_1_0": (TeacherSpan(0, 2, (4,)),)}
 OLD = -1.0
-
-
-def facts_of(key):
-    facts = torch.full((1, len(EPISODE_FACTS)), float("nan"))
-    facts[0] = 0.0
-    right = float(RIGHT[key.rpartition("_")[0].replace("pad", "a")])
-    for name, value in (("parent", -1), ("reward", right), ("graded", right), ("correct", right)):
-        facts[0, EPISODE_FACTS.index(name)] = value
-    return facts
 
 
 def answer(batch):
@@ -56,28 +46,24 @@ def answer(batch):
 @pytest.fixture
 def step(monkeypatch):
     """Compute and write a step; returns the batch, the written columns, the metrics."""
-    rows = {
-        ROLE: {k: [int(Role.ATTEMPT)] * len(v) for k, v in SAID.items()},
-        TURN: {k: [0] * len(v) for k, v in SAID.items()},
-        "old_log_probs": {k: [OLD] * len(v) for k, v in SAID.items()},
-        "rollout_log_probs": {k: [OLD] * len(v) for k, v in SAID.items()},
-        "entropy": {k: [1.0] * len(v) for k, v in SAID.items()},
-        "responses": SAID,
-        FACTS: {k: facts_of(k) for k in KEYS},
-        TEACHERS: {k: teacher_column(SPANS.get(k, ())) for k in KEYS},
+    responses = [SAID[key] for key in KEYS]
+    right = [float(RIGHT[key.rpartition("_")[0].replace("pad", "a")]) for key in KEYS]
+    columns = {
+        ROLE: [[int(Role.ATTEMPT)] * len(ids) for ids in responses],
+        TURN: [[0] * len(ids) for ids in responses],
+        "old_log_probs": [[OLD] * len(ids) for ids in responses],
+        "rollout_log_probs": [[OLD] * len(ids) for ids in responses],
+        "entropy": [[1.0] * len(ids) for ids in responses],
+        "responses": responses,
+        FACTS: [facts_of([reward], size=1) for reward in right],
+        TEACHERS: [teacher_column(SPANS.get(key, ())) for key in KEYS],
     }
 
-    def get(keys, partition_id, select_fields):
-        return {f: ragged([torch.as_tensor(rows[f][k]) for k in keys]) for f in select_fields}
-
     def run(config, loss="rltf_ppo", **before):
-        written = []
         tags = [{"response_len": len(SAID[k]), "is_padding": k.startswith("pad")} for k in KEYS]
         batch = KVBatchMeta(KEYS, tags, "train")
         batch.extra_info = {}
-        monkeypatch.setattr(tq, "kv_batch_get", get)
-        put = lambda keys, partition_id, fields: written.append(fields) or batch  # noqa: E731
-        monkeypatch.setattr(tq, "kv_batch_put", put)
+        queue = StepQueue(monkeypatch, batch, columns)
         actor = {
             "use_dynamic_bsz": True,
             "policy_loss": {"loss_mode": loss},
@@ -93,8 +79,8 @@ def step(monkeypatch):
         before = {f"training/{name}": value for name, value in before.items()}
         result = compute_step(step, StepSettings(config, verl, Now(0, 10)), teacher, before)
         batch = result.write(step)
-        (columns,) = written  # one entry: each costs more than the computation
-        lists = {k: [row.tolist() for row in v.unbind()] for k, v in columns.items()}
+        (written,) = queue.written  # one entry: each costs more than the computation
+        lists = {k: [row.tolist() for row in v.unbind()] for k, v in written.items()}
         return batch, lists, result.metrics
 
     return run
@@ -112,8 +98,8 @@ def test_each_token_with_a_teacher_has_its_teachers_log_prob(step):
     batch, written, metrics = step(config())
     # token + tokens before it: (6 + 2, 7 + 3) behind x_T = (2, 3), (8 + 1, 9 + 2) behind (4,)
     assert written["rltf_teacher_places"] == [[1, 2], [], [0, 1], []]
-    said = [[-0.8, -1.0], [], [-0.9, -1.1], []]
-    assert written["rltf_teacher_said"] == [pytest.approx(row) for row in said]
+    log_probs = [[-0.8, -1.0], [], [-0.9, -1.1], []]
+    assert written["rltf_teacher_said"] == [pytest.approx(row) for row in log_probs]
     assert written["rltf_teacher_weights"] == [[1, 1], [], [1, 1], []]
     assert "rltf_teacher_ids" not in written
     assert batch.extra_info["rltf_logit_weight"] == 0.5

@@ -1,8 +1,11 @@
-"""Teachers in the real trainer, on two data-parallel workers, without a second answer and of each
-attempt of an appended conversation: what they read and say, and the step taken."""
+"""Teachers in the real trainer, on two data-parallel workers: of the first of two answers, without
+a second answer, and of each attempt of an appended conversation. What they read and say, and the
+step taken.
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,29 +13,35 @@ import torch
 from transformers import AutoTokenizer
 
 from rltf_verl.adapters.queue.columns import teacher_spans
+from rltf_verl.objectives.base import VERL_REDUCES
 from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.types import Role
-from tests.e2e import runs
-from tests.e2e.teacher.test_sd_logit_e2e import (
-    SETTINGS,
-    STEPS,
-    TIMEOUT,
-    TOP_K,
-    WEIGHT,
-    _jsd,
-    _log_probs,
-    _model,
-    _outcomes,
-    _record,
-    _require_step,
-)
+from tests.e2e import recorded, runs
+from tests.support.engine import plain
 
-pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
-ROUNDING = 5e-4
-"""Nats. In conversations of several turns float32 costs this policy more: of a float64 forward the
-run was 1.9e-4 away, a float32 forward of its own 1.0e-4, both together 1.8e-4.
-"""
+pytestmark = pytest.mark.e2e
+STEPS, TIMEOUT, TOP_K, BETA, WEIGHT, TEMPERATURE = 2, 600, 8, 0.3, 2.0, 0.8
+SETTINGS = [
+    f"{runs.MODE}sync",
+    *runs.FLAKY,
+    # so that the policy gradient is not 0 where all episodes fare alike
+    "rltf.attempt.estimator=none",
+    f"trainer.total_training_steps={STEPS}",
+    "trainer.save_freq=1",
+    "trainer.n_gpus_per_node=2",
+    f"actor_rollout_ref.rollout.temperature={TEMPERATURE}",
+    f"rltf.logit_distill.top_k={TOP_K}",
+    f"rltf.logit_distill.beta={BETA}",
+    f"rltf.logit_distill.weight={WEIGHT}",
+    *runs.PLAIN_DESCENT,
+    # Micro-batches of 8 rows, so that rows and the teacher's rows are padded.
+    "actor_rollout_ref.actor.use_dynamic_bsz=false",
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=8",
+    "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=8",
+]
+LATE = "rltf.logit_distill.start_step=1"
 PLACES = {
+    "two answers": [LATE],
     "no second answer": [
         "rltf.episode.horizon=1",
         "rltf.teacher.reads=[feedback,reference]",
@@ -47,105 +56,142 @@ PLACES = {
         "data.max_prompt_length=200",
     ],
 }
+EVERY_RUN = "two answers"
+ROUNDING = 5e-4
+"""Nats. In conversations of several turns float32 costs this policy more: of a float64 forward the
+run was 1.9e-4 away, a float32 forward of its own 1.0e-4, both together 1.8e-4.
+"""
+log_probs = partial(plain.log_probs, temperature=TEMPERATURE)
+jsd = partial(plain.jsd, top_k=TOP_K, beta=BETA)
 
 
-@pytest.fixture(scope="module", params=PLACES)
-def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> runs.Run:
-    root = tmp_path_factory.mktemp("teacher")
-    own = [*SETTINGS, *PLACES[request.param], "rltf.logit_distill.start_step=0"]
-    run = runs.start(
-        root / "run",
-        runs.build_data(root / "data"),
-        own,
-        "teacher/sd_logit",
-    )
-    assert run.wait(TIMEOUT) == 0, run.log[-3000:]
-    return run
+@pytest.fixture(
+    scope="module",
+    params=[p if p == EVERY_RUN else pytest.param(p, marks=pytest.mark.nightly) for p in PLACES],
+)
+def place(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
-def rows_of(run: runs.Run, step: int) -> list[dict[str, Any]]:
-    record = _record(run, step)
-    return [r for r, pad in zip(record["rows"], record["padding"], strict=True) if not pad]
+@pytest.fixture(scope="module")
+def run(place: str, tmp_path_factory: pytest.TempPathFactory) -> runs.Run:
+    root, settings = tmp_path_factory.mktemp("teacher"), [*SETTINGS, *PLACES[place]]
+    data = runs.build_data(root / "data")
+    return runs.start(root / "run", data, settings, "teacher/sd_logit").finished(TIMEOUT)
 
 
-@pytest.mark.parametrize("step", range(1, STEPS + 1))
+@pytest.fixture
+def taught(place: str) -> range:
+    """The steps that have a teacher."""
+    return range(2 if LATE in PLACES[place] else 1, STEPS + 1)
+
+
+def spans_of(row: recorded.Row) -> list[tuple[slice, torch.Tensor]]:
+    """The tokens of each attempt that has a teacher, and the teacher's prompt."""
+    spans = teacher_spans(row["rltf_teachers"]) if "rltf_teachers" in row else []
+    return [(slice(span.start, span.end), torch.tensor(span.prompt_ids)) for span in spans]
+
+
+def teacher_inputs(run: runs.Run, step: int) -> list[tuple[torch.Tensor, recorded.Row]]:
+    """(the teacher's prompt, row) of each row of one attempt that has a teacher."""
+    return [(x, row) for row in recorded.rows(run, step) for _, x in spans_of(row)]
+
+
 def test_each_teacher_reads_what_the_log_says_and_says_what_the_policy_says_there(
-    run: runs.Run, step: int
+    place: str, run: runs.Run, taught: range
 ) -> None:
-    model, tokenizer = _model(run, step - 1), AutoTokenizer.from_pretrained(runs.POLICY)
-    texts, records = [], read_episodes(run.episodes)
-    single = max(len(record["turns"]) for record in records) == 1
-    for row in rows_of(run, step):
-        spans = teacher_spans(row["rltf_teachers"])
-        places = [i for span in spans for i in range(span.start, span.end)]
-        assert row["rltf_teacher_places"].tolist() == places
-        assert (row["rltf_role"][places] == Role.ATTEMPT).all()
-        first = 0
-        for span in spans:
-            turns = row["rltf_turn"][span.start : span.end].unique()
-            assert len(turns) == 1, "of one attempt"
-            x = torch.tensor(span.prompt_ids)
-            texts.append(tokenizer.decode(x))
-            with torch.no_grad():
-                teacher = _log_probs(model, x, row["responses"][span.start : span.end])
-            ids = row["rltf_teacher_ids"].long()[first : first + len(teacher)]
-            said = row["rltf_teacher_log_probs"][first : first + len(teacher)]
-            first += len(teacher)
-            assert (teacher.gather(-1, ids) - teacher.topk(TOP_K).values).abs().max() < 1e-4
-            assert (teacher.gather(-1, ids) - said[:, :-1]).abs().max() < ROUNDING
-            assert (_outcomes(teacher, ids) - said.double().exp()).abs().max() < 1e-4
-    logged = [
-        (_expected(record, turn, with_reference=single), turn["teacher"]["prompt"])
-        for record in records
-        if record["step"] == step
-        for turn in record["turns"]
-        if "teacher" in turn
-    ]
-    assert len(logged) == len(texts) > 0
-    for text, prompt in logged:
-        assert prompt == text
-        assert any(text in read for read in texts), text
+    tokenizer, records = AutoTokenizer.from_pretrained(runs.POLICY), read_episodes(run.episodes)
+    rounding = 1e-4 if place == EVERY_RUN else ROUNDING
+    for step in taught:
+        model, texts = recorded.policy(run.folder, step - 1), []
+        assert any(tag.get("is_padding") for tag in recorded.record(run, step)["tags"])
+        for row in recorded.rows(run, step):
+            spans, first = spans_of(row), 0
+            places = [i for here, _ in spans for i in range(here.start, here.stop)]
+            assert row["rltf_teacher_places"].tolist() == places
+            assert row["rltf_teacher_ids"].shape == (len(places), TOP_K)
+            assert (row["rltf_role"][places] == Role.ATTEMPT).all()
+            for here, x in spans:
+                assert len(row["rltf_turn"][here].unique()) == 1, "of one attempt"
+                texts.append(tokenizer.decode(x))
+                with torch.no_grad():
+                    teacher = log_probs(model, x, row["responses"][here])
+                ids = row["rltf_teacher_ids"].long()[first : first + len(teacher)]
+                reported = row["rltf_teacher_log_probs"][first : first + len(teacher)]
+                first += len(teacher)
+                assert (teacher.gather(-1, ids) - teacher.topk(TOP_K).values).abs().max() < 1e-4
+                assert (teacher.gather(-1, ids) - reported[:, :-1]).abs().max() < rounding
+                assert (plain.outcomes(teacher, ids) - reported.double().exp()).abs().max() < 1e-4
+        logged = [
+            (prompt_of(record, turn, place), turn["teacher"]["prompt"])
+            for record in records
+            if record["step"] == step
+            for turn in record["turns"]
+            if "teacher" in turn
+        ]
+        assert len(logged) == len(texts) > 0
+        for text, prompt in logged:
+            assert prompt == text
+            assert any(text in read for read in texts), text
 
 
-def _expected(record: dict[str, Any], turn: dict[str, Any], *, with_reference: bool) -> str:
+def prompt_of(record: dict[str, Any], turn: dict[str, Any], place: str) -> str:
     """What the teacher of a turn is to read."""
-    told = [record["reference"]] if with_reference else []
-    told += [turn["feedback"]["text"]] if turn["feedback"] else []
-    return "\n".join([*(f"!{text}" for text in told), turn["prompt"] or record["question"]])
+    shown = [record["reference"]] if place == "no second answer" else []
+    shown += [turn["feedback"]["text"]] if turn["feedback"] else []
+    return "\n".join([*(f"!{text}" for text in shown), turn["prompt"] or record["question"]])
 
 
 @pytest.mark.parametrize("step", range(1, STEPS + 1))
 def test_the_step_of_the_weights_is_the_gradient_of_the_written_out_loss(
-    run: runs.Run, step: int
+    run: runs.Run, taught: range, step: int
 ) -> None:
-    record, before, after = _record(run, step), _model(run, step - 1), _model(run, step)
-    loss = torch.zeros((), dtype=torch.float64)
-    for row in rows_of(run, step):
-        student = _log_probs(before, row["prompts"], row["responses"])
-        own = student.gather(-1, row["responses"].unsqueeze(-1)).squeeze(-1)
-        loss = loss - (row["advantages"] * own).sum()
-        for span in teacher_spans(row["rltf_teachers"]):
-            here = slice(span.start, span.end)
+    pulls = [(row, here, x) for row in recorded.rows(run, step) for here, x in spans_of(row)]
+    assert bool(pulls) == (step in taught)
+    divergences = []
+
+    def pull(model: torch.nn.Module) -> torch.Tensor:
+        for row, here, x in pulls:
+            student = log_probs(model, row["prompts"], row["responses"])[here]
             with torch.no_grad():
-                teacher = _log_probs(before, torch.tensor(span.prompt_ids), row["responses"][here])
-            loss = loss + WEIGHT * _jsd(student[here], teacher)
-    (loss / record["settings"]["rltf_denominator"]).backward()
-    _require_step(before, after)
+                teacher = log_probs(model, x, row["responses"][here])
+            divergences.append(jsd(student, teacher))
+        return WEIGHT * sum(divergences, torch.zeros(()).double())
+
+    expected = recorded.gradient(run, step, TEMPERATURE, pull)
+    assert any(grad.any() for grad in expected.values())
+    assert recorded.largest_difference(recorded.step_taken(run, step), expected) < 1e-5
+    if pulls:
+        num_tokens = recorded.record(run, step)["settings"]["rltf_logit_tokens"]
+        assert num_tokens == sum(here.stop - here.start for _, here, _ in pulls)
+        reported = run.metrics()[step - 1]["data"]["rltf/logit_distill/divergence"]
+        assert reported == pytest.approx(float(sum(divergences)) / num_tokens, rel=1e-3)
 
 
-def test_turns_and_metrics(run: runs.Run) -> None:
+def test_turns_and_metrics(place: str, run: runs.Run, taught: range) -> None:
+    records = read_episodes(run.episodes)
     for step, line in enumerate(run.metrics(), start=1):
-        metrics, records = line["data"], read_episodes(run.episodes)
-        played = [r["turns"] for r in records if r["step"] == step]
-        taught = [turns for turns in played if any("teacher" in turn for turn in turns)]
-        assert metrics["rltf/logit_distill/session_share"] == len(taught) / len(played)
+        prefix = "rltf/logit_distill/"
+        ours = {k.removeprefix(prefix): v for k, v in line["data"].items() if k.startswith(prefix)}
+        if step not in taught:
+            assert not ours, "it starts later"
+            continue
+        assert set(ours) == {
+            *("weight", "session_share", "token_share", "teacher_s", "teacher_tail"),
+            *("teacher_gap", "teacher_gap_abs", "loss", "divergence"),
+        }
+        assert not any(word in name for name in ours for word in VERL_REDUCES)
+        assert ours["weight"] == WEIGHT
+        assert 0 < ours["teacher_tail"] < 1
+        played = [record["turns"] for record in records if record["step"] == step]
+        with_teacher = [turns for turns in played if any("teacher" in turn for turn in turns)]
+        assert ours["session_share"] == len(with_teacher) / len(played)
         asked = [t for turns in played for t in turns if t["feedback"] or t["error"]]
         failed = sum(turn["error"] is not None for turn in asked)
-        assert metrics["rltf/feedback/failed_share"] == pytest.approx(failed / len(asked))
-        wrong = [turns for turns in played if not turns[0]["grade"]["correct"]]
-        if max(map(len, played)) == 1:
-            assert len(taught) == len(wrong), "the reference is always there"
-            assert metrics["rltf/session/turns"] == 1
-        else:
-            several = [turns for turns in taught if sum("teacher" in t for t in turns) > 1]
-            assert several, "several teachers in a row"
+        assert line["data"]["rltf/feedback/failed_share"] == pytest.approx(failed / len(asked))
+        most = max(sum("teacher" in turn for turn in turns) for turns in played)
+        assert (most > 1) == (place == "appended"), "several teachers in a row"
+        if place == "no second answer":
+            wrong = [turns for turns in played if not turns[0]["grade"]["correct"]]
+            assert len(with_teacher) == len(wrong), "the reference is always there"
+            assert line["data"]["rltf/session/turns"] == 1

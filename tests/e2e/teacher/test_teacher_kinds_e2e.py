@@ -4,23 +4,16 @@ after updates and in a resumed run; the gates act on the targets; one worker tak
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 
 import pytest
 import torch
 
 from tests.e2e import runs
-from tests.e2e.mode_runs import largest_difference, step_taken
-from tests.e2e.teacher.test_sd_logit_e2e import (
-    SETTINGS,
-    TEMPERATURE,
-    TOP_K,
-    _model,
-    _record,
-    _teacher_inputs,
-)
-from tests.e2e.teacher.test_sd_logit_e2e import _log_probs as log_probs
-from tests.e2e.teacher.test_sd_logit_e2e import _outcomes as outcomes
+from tests.e2e.recorded import largest_difference, policy, step_taken
+from tests.e2e.teacher.test_teacher_e2e import SETTINGS, TOP_K, log_probs, teacher_inputs
+from tests.support.engine.plain import of_tokens, outcomes
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
 STEPS, TIMEOUT, SHARE, SAME = 3, 900, 0.25, 1e-5
@@ -51,7 +44,6 @@ def run(
 def played(root: Path, kind: str, steps: int, *overrides: str) -> runs.Run:
     settings = [
         *SETTINGS,
-        "rltf.logit_distill.start_step=0",
         f"rltf.teacher.kind={kind}",
         f"rltf.teacher.policy_share={SHARE}",
         *KINDS[kind],
@@ -59,28 +51,23 @@ def played(root: Path, kind: str, steps: int, *overrides: str) -> runs.Run:
         *overrides,
     ]
     data = runs.build_data(root / "data")
-    run = runs.start(root / "run", data, settings, "teacher/sd_logit")
-    assert run.wait(TIMEOUT) == 0, run.log[-3000:]
-    return run
-
-
-def weights_of(run: runs.Run, step: int) -> dict[str, torch.Tensor]:
-    return _model(run, step).state_dict()
+    return runs.start(root / "run", data, settings, "teacher/sd_logit").finished(TIMEOUT)
 
 
 def teacher(run: runs.Run, kind: str, step: int, x1: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """[T, V] log-probs of the teacher that `step` asks, from the checkpoints."""
-    model = _model(run, step - 1)
+    model = policy(run.folder, step - 1)
     if kind == "ema":
-        average = weights_of(run, 0)
+        model = copy.deepcopy(model)
+        average = policy(run.folder, 0).state_dict()
         for s in range(1, step):
-            now = weights_of(run, s)
+            now = policy(run.folder, s).state_dict()
             average = {k: (1 - SHARE) * v + SHARE * now[k] for k, v in average.items()}
         model.load_state_dict(average)
     with torch.no_grad():
         if kind in ("ema", "policy"):
             return log_probs(model, x1, y)
-        first = log_probs(_model(run, 0), x1, y)
+        first = log_probs(policy(run.folder, 0), x1, y)
         if kind == "base":
             return first
         return (SHARE * log_probs(model, x1, y).exp() + (1 - SHARE) * first.exp()).log()
@@ -89,34 +76,33 @@ def teacher(run: runs.Run, kind: str, step: int, x1: torch.Tensor, y: torch.Tens
 def test_it_speaks_with_its_own_weights_at_the_teachers_prompt(run: tuple[str, runs.Run]) -> None:
     kind, made = run
     for step in range(2, STEPS + 1):
-        record = _record(made, step)
-        inputs = _teacher_inputs(made, step, record)
+        inputs = teacher_inputs(made, step)
         assert inputs
         for x1, row in inputs[:6]:
             expected = teacher(made, kind, step, x1, row["responses"])
             live = teacher(made, "policy", step, x1, row["responses"])
             assert (expected - live).abs().max() > 1e-3, "the weights have moved"
             if kind == "base":
-                said = expected.gather(-1, row["responses"][:, None])[:, 0]
-                assert (said - row["rltf_teacher_said"]).abs().max() < 1e-4
+                of_sampled = of_tokens(expected, row["responses"])
+                assert (of_sampled - row["rltf_teacher_said"]).abs().max() < 1e-4
                 continue
-            ids, told = row["rltf_teacher_ids"].long(), row["rltf_teacher_log_probs"]
+            ids, log_probs_of_ids = row["rltf_teacher_ids"].long(), row["rltf_teacher_log_probs"]
             likeliest = live if kind == "trust_region" else expected
             same = likeliest.gather(-1, ids) - likeliest.topk(TOP_K).values
             assert same.abs().max() < 1e-4
-            assert (outcomes(expected, ids).log() - told).abs().max() < 1e-4
+            assert (outcomes(expected, ids).log() - log_probs_of_ids).abs().max() < 1e-4
 
 
 def test_gate_and_brakes_weigh_the_tokens(run: tuple[str, runs.Run]) -> None:
     kind, made = run
     for step in range(2, STEPS + 1):
-        inputs = _teacher_inputs(made, step)
+        inputs = teacher_inputs(made, step)
         weights = torch.cat([row["rltf_teacher_weights"] for _, row in inputs])
         if kind == "ema":
             assert torch.equal(weights, torch.ones_like(weights))
             continue
-        told = made.metrics()[step - 1]["data"]
-        assert told["rltf/logit_distill/token_weight"] == pytest.approx(float(weights.mean()))
+        metrics = made.metrics()[step - 1]["data"]
+        assert metrics["rltf/logit_distill/token_weight"] == pytest.approx(float(weights.mean()))
         if kind == "base":  # the provider tells wrong answers, and some right ones, of it
             taught = [row for _, row in inputs if row["rltf_teacher_weights"].any()]
             assert taught
@@ -124,9 +110,8 @@ def test_gate_and_brakes_weigh_the_tokens(run: tuple[str, runs.Run]) -> None:
         else:
             gaps = []
             for x1, row in inputs:
-                at = row["responses"][:, None]
-                said = teacher(made, kind, step, x1, row["responses"]).gather(-1, at)[:, 0]
-                gaps.append(said - row["old_log_probs"])
+                its_own = teacher(made, kind, step, x1, row["responses"])
+                gaps.append(of_tokens(its_own, row["responses"]) - row["old_log_probs"])
             entropy = torch.cat([_entropy(made, step, *one) for one in inputs])
             sure = (-entropy).exp()
             expected = torch.cat(gaps).sigmoid() * sure / sure.mean()
@@ -151,9 +136,8 @@ def test_one_worker_takes_the_steps_of_two(
 def _entropy(run: runs.Run, step: int, x1: torch.Tensor, row: dict) -> torch.Tensor:
     """[T] mean of the two parts of the mixture, each divided by the temperature as verl does."""
     parts = []
-    for model in (_model(run, step - 1), _model(run, 0)):
+    for own in (policy(run.folder, step - 1), policy(run.folder, 0)):
         with torch.no_grad():
-            values = log_probs(model, x1, row["responses"])
+            values = log_probs(own, x1, row["responses"])
         parts.append(-(values.exp() * values).sum(-1))
-    assert TEMPERATURE
     return SHARE * parts[0] + (1 - SHARE) * parts[1]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rltf_verl.envs import env_names, make_env
+from rltf_verl.envs import make_env
 from rltf_verl.envs.base import LEVELS
 from rltf_verl.envs.binary_matrix.env import BinaryMatrix
 from rltf_verl.types import Problem
@@ -76,12 +76,6 @@ def test_official_items_are_the_release_s() -> None:
     assert fingerprint(splits.train[:500]) == FIRST_500_SHA256
     assert fingerprint(splits.train) == GOLDEN["fingerprint"]["train_sha256"]
     assert fingerprint(splits.test) == GOLDEN["fingerprint"]["test_sha256"]
-
-
-def test_official_smaller_build_is_a_prefix_of_the_same_sequence() -> None:
-    env = BinaryMatrix(mode="official")
-    longer, shorter = env.build(0, 30, 0).train, env.build(0, 20, 10)
-    assert [p.data for p in longer] == [p.data for p in (*shorter.train, *shorter.test)]
 
 
 @pytest.mark.parametrize("case", GOLDEN["grade"], ids=lambda case: case["boxed"])
@@ -245,20 +239,6 @@ def test_a_full_explanation_of_no_answer_holds_every_cell(mode: str, text: str) 
     ]
 
 
-@given(seed=st.integers(0, 2**32), n_max=st.integers(2, 5))
-@examples(20)
-def test_strict_splits_are_disjoint_and_repeatable(seed: int, n_max: int) -> None:
-    env = BinaryMatrix(n_min=2, n_max=n_max)
-    splits = env.build(seed, 100, 5)
-    test = {str(p.data["matrix"]) for p in splits.test}
-    assert len(test) == 5
-    assert test.isdisjoint(str(p.data["matrix"]) for p in splits.train)
-    assert splits == env.build(seed, 100, 5)
-    assert splits.test == env.build(seed, 7, 5).test, (
-        "the test split does not depend on the size of the other"
-    )
-
-
 def test_strict_keeps_small_sizes_for_training() -> None:
     env = BinaryMatrix(n_min=3, n_max=3)
     assert len(env.build(0, 50, 255).test) == 255
@@ -277,42 +257,3 @@ def test_prompts() -> None:
     assert question.endswith(
         "below:\n0 1\n1 1 Let's think step by step and output the final answer within \\boxed{}."
     )
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        (
-            "binary_matrx",
-            {},
-            r"rltf\.env\.name='binary_matrx'.*binary_matrix.*Did you mean 'binary_matrix'",
-        ),
-        (
-            "binary_matrix",
-            {"nmax": 4},
-            r"rltf\.env\.nmax=4: binary_matrix has no option 'nmax'; .*mean 'n_max'",
-        ),
-        ("binary_matrix", {"mode": "strikt"}, r"rltf\.env\.mode='strikt'.*Did you mean 'strict'"),
-        ("binary_matrix", {"style": 3}, r"rltf\.env\.style=3.*compact"),
-        (
-            "binary_matrix",
-            {"style": "compact", "mode": "official"},
-            r"rltf\.env\.style=compact.*mode=strict",
-        ),
-        ("binary_matrix", {"n_min": 1}, r"rltf\.env\.n_min=1: must be in \[2, 100\]"),
-        (
-            "binary_matrix",
-            {"n_min": 4, "n_max": 3},
-            r"rltf\.env\.n_max=3: must be at least rltf\.env\.n_min=4",
-        ),
-        ("binary_matrix", {"n_max": "5"}, r"rltf\.env\.n_max='5': must be a whole number"),
-    ],
-)
-def test_bad_options_name_the_config_key(name: str, options: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make_env(name, **options)
-
-
-def test_registry() -> None:
-    assert "binary_matrix" in env_names()
-    assert all(make_env(name).name == name for name in env_names())

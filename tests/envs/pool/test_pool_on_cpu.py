@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rltf_verl.envs.pool.pool import CallFailed, Pool, shared_pool
+from rltf_verl.envs.pool.pool import CallFailed, Pool
 
 TASKS = "tests.support.pool_tasks"
 PARENT = """
@@ -125,11 +125,6 @@ def test_many_threads_and_few_workers_mix_nothing_up(pool: Pool) -> None:
 
     with ThreadPoolExecutor(16) as threads:
         assert list(threads.map(ask, range(100))) == [[k] for k in range(100)]
-
-
-def test_environments_share_a_pool() -> None:
-    assert shared_pool(TASKS, 1) is shared_pool(TASKS, 1)
-    assert shared_pool(TASKS, 1) is not shared_pool(TASKS, 2)
 
 
 @pytest.mark.parametrize(

@@ -44,17 +44,23 @@ def test_no_constant_scores_more_than_the_answers_explain():
     } == FEW_ANSWERS
 
 
-def test_the_right_number_is_still_right():
+@pytest.mark.parametrize(
+    ("task", "answer", "right"),
+    [
+        ("puzzle24", "4*10 - 7 - 9", True),
+        ("puzzle24", "(4*10 - 7 - 9) + 0", False),
+        ("puzzle24", "9 + 7 + 10 - 4", False),
+        ("puzzle24", "4*9 - 10 - 7/4", False),
+        ("coin_flip", "1/32", True),
+        ("coin_flip", "0.0312", True),
+        ("coin_flip", "0.03", False),
+        ("complex_arithmetic", "3 - 2i", True),
+        ("complex_arithmetic", "3 + NaNj", False),
+    ],
+)
+def test_the_right_number_is_still_right(task: str, answer: str, right: bool) -> None:
     entry = {"metadata": {"numbers": [9, 7, 10, 4]}, "answer": "0.03125"}
-    assert worker.holds("puzzle24", entry, "4*10 - 7 - 9")
-    assert not worker.holds("puzzle24", entry, "(4*10 - 7 - 9) + 0")
-    assert not worker.holds("puzzle24", entry, "9 + 7 + 10 - 4")
-    assert not worker.holds("puzzle24", entry, "4*9 - 10 - 7/4")
-    assert worker.holds("coin_flip", entry, "1/32")
-    assert worker.holds("coin_flip", entry, "0.0312")
-    assert not worker.holds("coin_flip", entry, "0.03")
-    assert worker.holds("complex_arithmetic", entry, "3 - 2i")
-    assert not worker.holds("complex_arithmetic", entry, "3 + NaNj")
+    assert worker.holds(task, entry, answer) == right
 
 
 def test_a_task_whose_items_hold_fractions_is_kept():

@@ -99,22 +99,27 @@ def test_programs_and_functions(url):
     )
 
 
-def test_what_goes_wrong_is_told_as_by_the_local_back_ends(url):
+@pytest.mark.parametrize(
+    ("source", "ending"),
+    [
+        ("while True: pass", "timeout"),
+        ("print('x' * 20_000)", "output"),
+        ("import os\nos._exit(3)", "crash"),
+        ("import os\nos._exit(0)", "ok"),
+        (
+            "import os, sys\nprint('MemoryError', file=sys.stderr, flush=True)\nos._exit(1)",
+            "memory",
+        ),
+    ],
+)
+def test_what_goes_wrong_is_told_as_by_the_local_back_ends(url, source, ending):
+    assert once(url, source, limits=replace(LIMITS, time_s=0.5)).ending == ending
+
+
+def test_errors_have_their_line(url):
     assert once(url, "x = 1\nx +") == Outcome("syntax", "", "SyntaxError: invalid syntax", 2)
     assert once(url, "\n1 / 0") == Outcome("error", "", "ZeroDivisionError: division by zero", 2)
-    short = replace(LIMITS, time_s=0.5)
-    assert once(url, "while True: pass", limits=short).ending == "timeout"
-    assert once(url, "print('x' * 20_000)").ending == "output"
-    assert once(url, "import os\nos._exit(3)").ending == "crash"
-    assert once(url, "import os\nos._exit(0)").ending == "ok"
     assert once(url, "import os\ndef f(): os._exit(0)", [], "f").ending == "crash"
-    assert (
-        once(
-            url,
-            "import os, sys\nsys.stderr.write('MemoryError\\n')\nsys.stderr.flush()\nos._exit(1)",
-        ).ending
-        == "memory"
-    )
 
 
 def test_a_service_that_stumbles_is_asked_again(url):

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rltf_verl.envs import make_env
 from rltf_verl.envs.sandbox import BACKENDS, bubblewrap, make_sandbox
 from rltf_verl.envs.sandbox.base import Limits, Outcome, Program, SandboxError
 from rltf_verl.envs.sandbox.channel import Channel, ChannelClosed, ChannelFull
@@ -228,18 +227,6 @@ def test_bad_options_name_the_key(options, message):
     with pytest.raises(ValueError, match=message):
         make_sandbox(limits=LIMITS, **options)
     assert "none" not in BACKENDS
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"sandbox": "docker"}, "rltf.env.sandbox='docker'.*one of bubblewrap"),
-        ({"max_parallel": 0}, "rltf.env.max_parallel=0: must be"),
-    ],
-)
-def test_bad_options_of_the_environment_name_the_key(options, message):
-    with pytest.raises(ValueError, match=message):
-        make_env("code", **options)
 
 
 @given(

@@ -141,22 +141,6 @@ def test_assignments_come_from_a_file_and_no_test_one_is_trained_on(tmp_path: Pa
         env.build(0, 6, 3)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"low": 5, "high": 5}, r"rltf\.env\.high=5 must be above"),
-        ({"threshold": 11}, r"rltf\.env\.threshold=11"),
-        (
-            {"judges": [{"endpoint": {"base_url": "x", "model": "m"}}]},
-            r"rltf\.env\.judges\[0\]\.endpoint\.base_url='x'",
-        ),
-    ],
-)
-def test_refusals(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make_env("writing", **options)
-
-
 def test_a_build_needs_a_file(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"rltf\.env\.path=null"):
         make_env("writing").build(0, 1, 1)

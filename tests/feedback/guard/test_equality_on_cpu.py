@@ -26,7 +26,6 @@ from tests.support.feedback_fakes import Sums, asked
         "the answer is 42, not 41",
         "Answer: 42",
         "It is \\boxed{42}",
-        "so \\boxed 42",
         "You should have got **42** here",
         'Write "42".',
         "Use $42$ instead",
@@ -64,28 +63,26 @@ def test_innocent_texts_pass(text):
 
 
 @pytest.mark.parametrize(
-    ("passage", "reference"),
+    ("passage", "reference", "same"),
     [
-        ("1,000", "1000"),
-        ("50%", "0.5"),
-        ("\\frac{1}{2}", "0.5"),
-        ("$-3.50$", "-3.5"),
-        ("two hundred and six", "206"),
-        ("Zoey is a KNIGHT", "zoey is a knight"),
-        ("(a, b)", "[a; b]"),
-        ("+7", "7"),
-        (".5", "1/2"),
+        ("1,000", "1000", True),
+        ("50%", "0.5", True),
+        ("\\frac{1}{2}", "0.5", True),
+        ("$-3.50$", "-3.5", True),
+        ("two hundred and six", "206", True),
+        ("Zoey is a KNIGHT", "zoey is a knight", True),
+        ("(a, b)", "[a; b]", True),
+        ("+7", "7", True),
+        (".5", "1/2", True),
+        ("4 2", "42", False),
+        ("x=3", "3", False),
+        ("-3", "3", False),
+        ("", "", False),
+        ("b, a", "a, b", False),
     ],
 )
-def test_the_same_in_another_spelling(passage, reference):
-    assert same_answer(passage, reference)
-
-
-@pytest.mark.parametrize(
-    ("passage", "reference"), [("4 2", "42"), ("x=3", "3"), ("-3", "3"), ("", ""), ("b, a", "a, b")]
-)
-def test_not_the_same(passage, reference):
-    assert not same_answer(passage, reference)
+def test_the_same_in_another_spelling(passage: str, reference: str, same: bool):
+    assert same_answer(passage, reference) == same
 
 
 @given(st.fractions(max_denominator=1000))

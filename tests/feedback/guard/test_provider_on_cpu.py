@@ -196,12 +196,3 @@ def test_redaction_keeps_every_other_character_and_no_leaking_one(text, spans):
     assert re.sub(re.escape(GAP), "", redacted(text, leaks)) == "".join(
         c for i, c in enumerate(text) if i not in hidden
     )
-
-
-async def test_a_provider_that_returns_a_plain_text_is_told_what_it_returned():
-    class Plain(Scripted):
-        async def feedback(self, request):
-            return LEAKY
-
-    error = await refusal(GuardedProvider(Plain(LEAKY)), asked())
-    assert error.cause == "it returned str, not a Feedback"

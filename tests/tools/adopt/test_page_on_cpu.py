@@ -1,4 +1,4 @@
-"""docs/from_your_grpo_run.md: its function grades, and its first commands do what it says."""
+"""docs/coming_from.md: its function grades, and its first commands do what it says."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import pytest
 
 from rltf_verl.registry import load
 from tests.e2e import runs
-from tests.support.commands import rltf
+from tests.support.commands import ran, rltf
 from tests.support.plan_runs import pretend
 from tests.tools.adopt.bash import started
 
-PAGE = (runs.ROOT / "docs" / "from_your_grpo_run.md").read_text("utf-8")
+PAGE = (runs.ROOT / "docs" / "coming_from.md").read_text("utf-8")
 RUN = """set -x
 export CACHE="a b"
 python3 -m verl.trainer.main_ppo \\
@@ -76,8 +76,7 @@ def test_its_commands_adopt_and_plan(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert exports == ["CACHE"], "and nothing that importing torch and Ray sets"
     monkeypatch.setenv("VERL_PLATFORM", "cpu")
     pretend(monkeypatch, "cpu")
-    planned = rltf("plan", *words[2:])
-    assert planned.exit_code == 0, planned.output
+    planned = ran("plan", *words[2:])
     assert "Check each step of your calculation." in " ".join(planned.stdout.split())
     for line in "\n".join(look).splitlines():
         name = shlex.split(line)[1:2] if "log" not in line else shlex.split(line)[1:3]

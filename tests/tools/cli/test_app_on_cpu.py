@@ -12,15 +12,14 @@ import pytest
 from typer.testing import CliRunner
 
 from rltf_verl.data.provenance import read_provenance
-from rltf_verl.runlog.episodes import EpisodeLog
 from rltf_verl.tools.cli.app import app
 from rltf_verl.tools.cli.common import parse_options
-from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
-from tests.support.commands import rltf
+from tests.support.commands import ran, refused, rltf
+from tests.support.log_records import turn, write
 
 
 def test_a_dataset_is_rebuilt_by_the_command_in_its_provenance(tmp_path: Path) -> None:
-    built = rltf(
+    ran(
         "data",
         "build",
         "binary_matrix",
@@ -35,7 +34,6 @@ def test_a_dataset_is_rebuilt_by_the_command_in_its_provenance(tmp_path: Path) -
         "style=compact",
         "n_max=4",
     )
-    assert built.exit_code == 0, built.stderr
     command = shlex.split(read_provenance(tmp_path / "a" / "train.parquet")["command"])
     assert command[0] == "rltf"
     assert rltf(*command[1:], "--out", tmp_path / "b").exit_code == 0
@@ -44,7 +42,7 @@ def test_a_dataset_is_rebuilt_by_the_command_in_its_provenance(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "part"),
     [
         (["data", "build", "binary_matri"], "Did you mean 'binary_matrix'?"),
         (["data", "build", "binary_matrix", "n_mx=3"], "Did you mean 'n_max'?"),
@@ -53,12 +51,9 @@ def test_a_dataset_is_rebuilt_by_the_command_in_its_provenance(tmp_path: Path) -
         (["inspect", "no/such/folder"], "no such folder"),
     ],
 )
-def test_what_a_user_can_mend_is_one_line(words: list[str], told: str) -> None:
-    result = rltf(*words)
-    assert result.exit_code == 1
-    assert result.stderr.startswith("rltf: ")
-    assert told in result.stderr
-    assert result.stderr.count("\n") == 1
+def test_what_a_user_can_fix_is_one_line(words: list[str], part: str) -> None:
+    result = refused(*words)
+    assert part in result
 
 
 def test_option_values() -> None:
@@ -87,38 +82,20 @@ def test_option_values() -> None:
     assert parse_options(words) == values
 
 
-def episode(index: int, text: str) -> Episode:
-    attempt = Attempt((1,), (2, 3), (-0.1, -0.2), text=text, ended=True)
-    wrong = Turn(
-        attempt, Grade(correct=False, format_ok=True), 0.0, Feedback("cell 1 is wrong", "verifier")
-    )
-    right = Turn(
-        Attempt((1,), (2,), None, text="42", ended=True), Grade(correct=True, format_ok=True), 1.0
-    )
-    return Episode(Problem("binary_matrix", index, {}, "42"), 0, (wrong, right))
-
-
 def test_inspect(tmp_path: Path) -> None:
-    log = EpisodeLog(tmp_path, "w")
+    odd = turn("1", text="[bold]not markup[/bold] [/nonsense] \x1b[2J")
     for step in (1, 2):
-        log.append(
-            episode(step, "[bold]not markup[/bold] [/nonsense] \x1b[2J"),
-            question="q",
-            step=step,
-            validate=False,
-            uid="u",
-        )
-    result = rltf("inspect", tmp_path, "--step", 2)
-    assert result.exit_code == 0, result.stderr
-    for told in (
+        write(tmp_path, [(odd, turn("42", parent=0, stop="solved"))], step=step)
+    result = ran("inspect", tmp_path, "--step", 2)
+    for part in (
         "step 2 train",
         "[bold]not markup[/bold] [/nonsense]",
-        "cell 1 is wrong",
-        "[verifier]",
+        "look at row two",
+        "[judge]",
         "right",
         "42",
     ):
-        assert told in result.stdout
+        assert part in result.stdout
     assert "\x1b[2J" not in result.stdout
     assert "step 1" not in result.stdout
     assert "1 of 2 episodes" in rltf("inspect", tmp_path, "--num", 1).stdout
@@ -156,12 +133,10 @@ def test_adopt_prints_a_script_or_one_line(tmp_path):
     launch = "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo"
     words = [*launch.split(), "actor_rollout_ref.rollout.name=vllm"]
     out = tmp_path / "new.sh"
-    result = rltf("adopt", "--method", "grpo", "-o", out, *words)
-    assert result.exit_code == 0, result.output
+    result = ran("adopt", "--method", "grpo", "-o", out, *words)
     assert "rltf/method=grpo" in out.read_text()
     assert "exists" in rltf("adopt", "-o", out, *words).stderr
     (tmp_path / "run.sh").write_text("python3 train.py\n")
-    result = rltf("adopt", tmp_path / "run.sh")
-    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-    assert "run.sh, line 1: `python3`" in result.stderr
+    result = refused("adopt", tmp_path / "run.sh")
+    assert "run.sh, line 1: `python3`" in result
     assert "s3cret" not in rltf("adopt", *words, "+env.MY_KEY=[s3cret").stderr

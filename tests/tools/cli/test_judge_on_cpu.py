@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,16 +9,10 @@ import pytest
 from rltf_verl.runlog.episodes import EpisodeLog
 from rltf_verl.tools.cli.common import nested
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Turn
-from tests.support.commands import rltf
-from tests.support.judge.server import InThread, JudgeServer
+from tests.support.commands import ran, refused, rltf
+from tests.support.judge.server import JudgeServer
 
 DATA = {"matrix": [[0, 1], [1, 1]], "solution": [[0, 1], [1, 2]], "n": 2}
-
-
-@pytest.fixture
-def server() -> Iterator[JudgeServer]:
-    with InThread(JudgeServer()) as thread:
-        yield thread.server
 
 
 def endpoint(server: JudgeServer) -> list[str]:
@@ -27,7 +20,7 @@ def endpoint(server: JudgeServer) -> list[str]:
 
 
 def test_try_shows_prompt_reply_feedback_time_and_cost(server: JudgeServer) -> None:
-    result = rltf(
+    result = ran(
         "judge",
         "try",
         *endpoint(server),
@@ -37,15 +30,14 @@ def test_try_shows_prompt_reply_feedback_time_and_cost(server: JudgeServer) -> N
         "--num",
         2,
     )
-    assert result.exit_code == 0, result.output
     assert len(server.bodies) == 2
-    for told in (
+    for part in (
         "The question:",
         "Guide: what you write",
         "noted: no_marker",
         "100 + 20 tokens · cost 0.000100",
     ):
-        assert told in result.stdout
+        assert part in result.stdout
     assert "no leak found" in result.stdout
 
 
@@ -59,8 +51,7 @@ def test_try_with_real_attempts_from_an_episode_log(server: JudgeServer, tmp_pat
         validate=False,
         uid="u",
     )
-    result = rltf("judge", "try", *endpoint(server), "--log", tmp_path)
-    assert result.exit_code == 0, result.output
+    result = ran("judge", "try", *endpoint(server), "--log", tmp_path)
     assert "my wrong answer" in result.stdout
     assert "GIVES THE ANSWER AWAY (answer: 0 1 / 1 2" in result.stdout
     other = rltf("judge", "try", *endpoint(server), "--log", tmp_path, "--env", "no_such")
@@ -82,15 +73,14 @@ def test_try_with_an_endpoint_that_refuses_says_why(server: JudgeServer) -> None
 
 
 def test_bench_counts_and_measures(server: JudgeServer) -> None:
-    result = rltf("judge", "bench", *endpoint(server), "--num", 40, "limits.max_concurrency=8")
-    assert result.exit_code == 0, result.output
+    result = ran("judge", "bench", *endpoint(server), "--num", 40, "limits.max_concurrency=8")
     assert server.peak <= 8
-    for told in ("calls_per_s", "latency_p99_s", "failed_share"):
-        assert told in result.stdout
+    for part in ("calls_per_s", "latency_p99_s", "failed_share"):
+        assert part in result.stdout
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "part"),
     [
         (["try", "style=hint"], "rltf.feedback.endpoint.base_url=None: it needs it"),
         (["try", "endpoint.modle=m"], "Did you mean 'model'?"),
@@ -100,19 +90,18 @@ def test_bench_counts_and_measures(server: JudgeServer) -> None:
         ),
     ],
 )
-def test_what_a_user_can_mend_is_one_line(words: list[str], told: str) -> None:
-    result = rltf("judge", *words)
-    assert (result.exit_code, result.stderr.count("\n")) == (1, 1), result.output
-    assert told in result.stderr
+def test_what_a_user_can_fix_is_one_line(words: list[str], part: str) -> None:
+    result = refused("judge", *words)
+    assert part in result
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "part"),
     [
         ({"a": 1, "a.b": 2}, "a.b=2: a has the value 1 already"),
         ({"a.b": 2, "a": 1}, "a=1: a has keys of its own already"),
     ],
 )
-def test_a_key_is_a_value_or_a_block(options: dict[str, int], told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_a_key_is_a_value_or_a_block(options: dict[str, int], part: str) -> None:
+    with pytest.raises(ValueError, match=part):
         nested(options)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,8 @@ from rltf_verl.data.questions import Question, read_questions
 from rltf_verl.episode.seeds import place_of, sampling_seed
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Turn
-from tests.support.commands import rltf
-from tests.support.judge.server import InThread, JudgeServer
+from tests.support.commands import refusal_of, rltf
+from tests.support.judge.server import JudgeServer
 
 Body = dict[str, Any]
 NUM = 4
@@ -30,12 +30,6 @@ CRITIQUE = "Thinking: hm.\n\nCritique: all of it"
 def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first test below has one."""
     monkeypatch.setattr("rltf_verl.tools.report.evaluation.show.plot", lambda results, path: None)
-
-
-@pytest.fixture
-def server() -> Iterator[JudgeServer]:
-    with InThread(JudgeServer()) as thread:
-        yield thread.server
 
 
 @pytest.fixture(scope="module")
@@ -85,19 +79,19 @@ def knows(questions: list[Question], right: Callable[[int, Body], bool]) -> Call
 
 def row_of(questions: list[Question], body: Body) -> int:
     first = body["messages"][0]["content"]
-    found = [k for k, q in enumerate(questions) if q.messages[0]["content"] in first]
-    return max(found, key=lambda k: len(questions[k].messages[0]["content"]))
+    rows = [k for k, q in enumerate(questions) if q.messages[0]["content"] in first]
+    return max(rows, key=lambda k: len(questions[k].messages[0]["content"]))
 
 
-def told(out: Path, source: str = "rltf/binary_matrix") -> Any:
+def results_of(out: Path, source: str = "rltf/binary_matrix") -> Any:
     return json.loads((out / "results.json").read_text())["results"][source]
 
 
 def texts(out: Path) -> dict[tuple[str, int], list[str]]:
     records = read_episodes(out / "episodes")
-    found = {(r["uid"], r["session_id"]): [t["text"] for t in r["turns"]] for r in records}
-    assert len(found) == len(records), "no session stands twice"
-    return found
+    by_place = {(r["uid"], r["session_id"]): [t["text"] for t in r["turns"]] for r in records}
+    assert len(by_place) == len(records), "no session stands twice"
+    return by_place
 
 
 def test_turns_samples_seeds_and_files(
@@ -114,13 +108,13 @@ def test_turns_samples_seeds_and_files(
     server.reply = knows(questions, lambda row, body: row == 0 or (row == 1 and told_why(body)))
     result = evaluated(server, data, tmp_path, "feedback.provider=verifier", "-n", 2, "--rounds", 2)
     assert result.exit_code == 0, result.output
-    found = told(tmp_path)
-    assert [t["standing"]["value"] for t in found["turns"]] == [
+    results = results_of(tmp_path)
+    assert [t["standing"]["value"] for t in results["turns"]] == [
         1 / 4,
         2 / 4,
         2 / 4,
     ], "no early stop"
-    assert [t["played"] for t in found["turns"]] == [8, 8, 8]
+    assert [t["played"] for t in results["turns"]] == [8, 8, 8]
     assert {
         tuple(b.get(k) for k in ("model", "temperature", "max_tokens")) for b in server.bodies
     } == {("m", 1.0, 2048)}
@@ -148,21 +142,21 @@ def test_turns_samples_seeds_and_files(
 
 def test_self_feedback_rounds(server: JudgeServer, data: Path, tmp_path: Path, questions) -> None:
     def reply(body: Body) -> str:
-        said = body["messages"][-1]["content"]
-        if "critique" in said.lower() and "all of it" not in said:
+        last = body["messages"][-1]["content"]
+        if "critique" in last.lower() and "all of it" not in last:
             return CRITIQUE
-        return questions[row_of(questions, body)].problem.reference if "all of it" in said else "x"
+        return questions[row_of(questions, body)].problem.reference if "all of it" in last else "x"
 
     server.reply = reply
     result = evaluated(
         server, data, tmp_path, "feedback.provider=policy", "episode.revise=critique", "--rounds", 1
     )
     assert result.exit_code == 0, result.output
-    assert [t["standing"]["value"] for t in told(tmp_path)["turns"]] == [0, 1]
-    said = {
+    assert [t["standing"]["value"] for t in results_of(tmp_path)["turns"]] == [0, 1]
+    feedback = {
         t["feedback"]["text"] for r in read_episodes(tmp_path / "episodes") for t in r["turns"][:1]
     }
-    assert said == {"all of it"}
+    assert feedback == {"all of it"}
 
 
 def test_a_killed_run_goes_on(server: JudgeServer, data: Path, tmp_path: Path) -> None:
@@ -178,7 +172,7 @@ def test_a_killed_run_goes_on(server: JudgeServer, data: Path, tmp_path: Path) -
     assert len(server.bodies) == 2 * (NUM * 3 - 5)
     assert texts(tmp_path / "broken") == texts(tmp_path / "whole")
     for name in ("whole", "broken"):
-        assert told(tmp_path / name) == told(tmp_path / "whole")
+        assert results_of(tmp_path / name) == results_of(tmp_path / "whole")
     server.bodies.clear()
     assert evaluated(server, data, tmp_path / "broken", "-n", 4).exit_code == 0
     assert len(server.bodies) == 2 * NUM, "more samples are added"
@@ -193,7 +187,7 @@ def test_a_folder_is_of_one_evaluation(server: JudgeServer, data: Path, tmp_path
     assert moved.exit_code == 0, (
         "limits are no part of what is evaluated, nor is the number of problems"
     )
-    assert told(tmp_path)["problems"] == NUM
+    assert results_of(tmp_path)["problems"] == NUM
     rows = build_parquet("binary_matrix", tmp_path / "d", 5, 1, NUM, n_max=4, style="compact").test
     assert "another dataset" in evaluated(server, rows, tmp_path).stderr
 
@@ -207,9 +201,9 @@ def test_an_endpoint_that_is_silent_is_no_wrong_answer(
     assert "no result of 2 episodes, e.g. because http" in first.stderr
     assert "rltf.feedback" not in first.stderr
     assert caplog.messages[0].startswith(f"policy: {server.url}: server_error: HTTP 500")
-    assert told(tmp_path)["sessions"] == NUM - 2
+    assert results_of(tmp_path)["sessions"] == NUM - 2
     assert evaluated(server, data, tmp_path).exit_code == 0
-    assert told(tmp_path)["sessions"] == NUM
+    assert results_of(tmp_path)["sessions"] == NUM
 
 
 def test_silence_in_a_self_critique_is_no_missing_feedback(
@@ -237,7 +231,7 @@ def test_an_episode_without_feedback_has_no_result_if_that_is_asked_for(
     ]
     server.script = ["ok", "500"]
     assert evaluated(server, data, tmp_path / "lenient", *judge).exit_code == 0
-    assert told(tmp_path / "lenient")["stops"] == {"feedback_unavailable": 1}
+    assert results_of(tmp_path / "lenient")["stops"] == {"feedback_unavailable": 1}
     server.script = ["ok", "500"]
     strict = evaluated(server, data, tmp_path / "strict", *judge, "feedback.on_error=raise")
     assert (strict.exit_code, "no result of 1 episode, e.g." in strict.stderr) == (
@@ -248,7 +242,7 @@ def test_an_episode_without_feedback_has_no_result_if_that_is_asked_for(
         evaluated(server, data, tmp_path / "strict", *judge, "feedback.on_error=raise").exit_code
         == 0
     )
-    assert told(tmp_path / "strict")["stops"] == {"horizon": 1}
+    assert results_of(tmp_path / "strict")["stops"] == {"horizon": 1}
 
 
 def test_an_empty_answer_is_an_answer(server: JudgeServer, data: Path, tmp_path: Path) -> None:
@@ -264,7 +258,7 @@ def test_cut_off_answers_are_told_apart(server: JudgeServer, data: Path, tmp_pat
     server.reply = lambda body: ("0", "length" if body["seed"] % 2 else "stop")
     assert evaluated(server, data, tmp_path, "--rounds", 0, "-n", 4).exit_code == 0
     cut = [body["seed"] % 2 for body in server.bodies]
-    assert told(tmp_path)["truncated"] == sum(cut)
+    assert results_of(tmp_path)["truncated"] == sum(cut)
     assert 0 < sum(cut) < len(cut)
 
 
@@ -364,53 +358,42 @@ def test_the_config_of_a_run(server: JudgeServer, data: Path, tmp_path: Path) ->
         (["--config", "hydra_configs/rltf_verl/rltf/env/math.yaml"], "no `rltf:` block"),
     ],
 )
-def test_what_a_user_can_mend_is_one_line(
+def test_what_a_user_can_fix_is_one_line(
     server: JudgeServer, data: Path, tmp_path: Path, words, fix
 ) -> None:
     result = evaluated(server, data, tmp_path, *words)
-    assert result.exit_code == 1, result.output
-    assert fix in result.stderr
-    assert len(result.stderr.strip().splitlines()) == 1, result.stderr
+    assert fix in refusal_of(result)
     assert not server.bodies
     assert not tmp_path.joinpath("evaluation.json").exists(), (
         "the mended command may use the folder"
     )
 
 
-def test_results_of_a_runs_last_validation(tmp_path: Path) -> None:
-    log = EpisodeLog(tmp_path / "log", "w")
-    for step, validate, correct in [
-        (0, True, False),
-        (2, True, True),
-        (2, False, False),
-        (4, False, False),
-    ]:
-        turn = Turn(Attempt((1,), (2,), None, "t", True), Grade(correct, True), 0.0, stop="horizon")
-        problem = Problem("sums", 0, {}, "42")
-        log.append(
-            Episode(problem, 0, (turn,)), question="q", step=step, validate=validate, uid="u"
-        )
-    assert rltf("results", tmp_path / "log", "--out", tmp_path / "a").exit_code == 0
-    assert told(tmp_path / "a", "step 2")["turns"][0]["standing"]["value"] == 1
-    assert rltf("results", tmp_path / "log", "--out", tmp_path / "b", "--step", 0).exit_code == 0
-    assert told(tmp_path / "b", "step 0")["turns"][0]["standing"]["value"] == 0
-    none = rltf("results", tmp_path / "log", "--out", tmp_path / "c", "--step", 4)
-    assert re.search("no validation episodes of step 4", none.stderr)
-
-
-def test_results_of_several_data_sources_are_apart(tmp_path: Path) -> None:
+def test_results_of_a_runs_last_validation_by_data_source(tmp_path: Path) -> None:
     """By the source alone, not by the environment's fields."""
     log = EpisodeLog(tmp_path / "log", "w")
-    for k, (subset, correct) in enumerate([("math500", True), ("math500", True), ("aime", False)]):
+    for k, (step, validate, source, correct) in enumerate(
+        [
+            (0, True, "", False),
+            (2, True, "rltf/math500", True),
+            (2, True, "rltf/math500", True),
+            (2, True, "rltf/aime", False),
+            (2, False, "", False),
+            (4, False, "", False),
+        ]
+    ):
         turn = Turn(Attempt((1,), (2,), None, "t", True), Grade(correct, True), 0.0, stop="horizon")
         played = Episode(Problem("math", k, {"task": f"problem {k}"}, "42"), 0, (turn,))
-        log.append(
-            played, question=f"q{k}", step=8, validate=True, uid=str(k), source=f"rltf/{subset}"
-        )
+        place = {"step": step, "validate": validate, "uid": str(k), "source": source}
+        log.append(played, question=f"q{k}", **place)
     assert rltf("results", tmp_path / "log", "--out", tmp_path / "a").exit_code == 0
-    (right,) = told(tmp_path / "a", "step 8, rltf/math500")["turns"]
-    (wrong,) = told(tmp_path / "a", "step 8, rltf/aime")["turns"]
+    (right,) = results_of(tmp_path / "a", "step 2, rltf/math500")["turns"]
+    (wrong,) = results_of(tmp_path / "a", "step 2, rltf/aime")["turns"]
     assert (right["standing"]["value"], right["played"], wrong["standing"]["value"]) == (1, 2, 0)
+    assert rltf("results", tmp_path / "log", "--out", tmp_path / "b", "--step", 0).exit_code == 0
+    assert results_of(tmp_path / "b", "step 0")["turns"][0]["standing"]["value"] == 0
+    none = rltf("results", tmp_path / "log", "--out", tmp_path / "c", "--step", 4)
+    assert re.search("no validation episodes of step 4", none.stderr)
 
 
 def test_a_dataset_and_a_reward_function_of_verl(server: JudgeServer, tmp_path: Path) -> None:
@@ -440,16 +423,6 @@ def test_a_dataset_and_a_reward_function_of_verl(server: JudgeServer, tmp_path: 
     assert about["reward"]["format_coef"] == 0.0, "as rltf/env=reward_function of a training run"
 
 
-def test_a_bad_row_is_named(data: Path, tmp_path: Path) -> None:
-    table = pq.read_table(data)
-    rows = table.to_pylist()
-    rows[1]["prompt"] = []
-    pq.write_table(pa.Table.from_pylist(rows, table.schema), tmp_path / "bad.parquet")
-    with pytest.raises(ValueError, match=r"bad\.parquet, row 1: the prompt is empty"):
-        read_questions(tmp_path / "bad.parquet")
-    assert len(read_questions(tmp_path / "bad.parquet", 1)) == 1
-
-
 @pytest.mark.parametrize("fails", ["True", "solution_str == 'x'"])
 def test_a_grader_that_fails_is_no_clean_result(
     server: JudgeServer, data: Path, tmp_path: Path, questions, fails: str
@@ -470,13 +443,13 @@ def test_a_grader_that_fails_is_no_clean_result(
     result = evaluated(server, path, out, "feedback.provider=verifier", *words)
     every = fails == "True"
     cause = "rltf.env.function: ZeroDivisionError: division by zero (reward.py:2)"
-    said = f"{NUM if every else NUM - 1} of {NUM} answers were not graded, and count as wrong"
-    assert f"{said}: {cause}" in result.stdout
-    (turn,) = told(out, "rltf/binary_matrix")["turns"]
+    trouble = f"{NUM if every else NUM - 1} of {NUM} answers were not graded, and count as wrong"
+    assert f"{trouble}: {cause}" in result.stdout
+    (turn,) = results_of(out, "rltf/binary_matrix")["turns"]
     assert turn["format"]["value"] == (None if every else 1.0)
     assert turn["standing"]["value"] == (0.0 if every else 1 / NUM)
     assert result.exit_code == int(every), result.output
-    assert (said in result.stderr) == every
+    assert (trouble in result.stderr) == every
     keys = [f"endpoint.base_url={server.url}", "endpoint.model=m", "feedback.provider=verifier"]
     sizes = ["actor_rollout_ref.rollout.n=2", "--log-probs", 0]
     probe = rltf("probe", path, *keys, *words[:2], "episode.revise=note", *sizes)

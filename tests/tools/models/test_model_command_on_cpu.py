@@ -33,7 +33,7 @@ def refusal(*words: object) -> str:
     """The one line of a command that ends with 1."""
     result = run(*words)
     assert result.exit_code == 1, result.output
-    (line,) = [one for one in result.stderr.splitlines() if one.startswith("rltf: ")]
+    (line,) = [line for line in result.stderr.splitlines() if line.startswith("rltf: ")]
     assert "Traceback" not in result.stderr
     return line
 

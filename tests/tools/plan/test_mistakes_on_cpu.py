@@ -353,14 +353,14 @@ def test_a_machine_that_lacks_something(
     assert (first(gpu).key, first().key) == ("VERL_PLATFORM", "rltf/hardware")
     pretend(monkeypatch, "cuda", num=1)
     assert first(gpu).key == "trainer.n_gpus_per_node"
-    one = (gpu, "trainer.n_gpus_per_node=1")
-    assert "pip install sglang" in first(*one, f"{ROLLOUT}.name=sglang").fix
+    one_gpu = (gpu, "trainer.n_gpus_per_node=1")
+    assert "pip install sglang" in first(*one_gpu, f"{ROLLOUT}.name=sglang").fix
     monkeypatch.setattr(machine, "ENGINES", ())
-    assert first(*one).key == first(*one, f"+{key}=flash_attention_2").key == key
+    assert first(*one_gpu).key == first(*one_gpu, f"+{key}=flash_attention_2").key == key
     monkeypatch.setattr(machine, "FLASH", ("json",))
-    assert key not in {finding.key for finding in refusals(run(*one))}
+    assert key not in {finding.key for finding in refusals(run(*one_gpu))}
     monkeypatch.setattr(machine, "FLASH", ())
-    assert key not in {finding.key for finding in refusals(run(*one, f"+{key}=sdpa"))}
+    assert key not in {finding.key for finding in refusals(run(*one_gpu, f"+{key}=sdpa"))}
 
 
 def test_a_math_verify_that_is_broken(
@@ -464,13 +464,13 @@ def test_a_slow_reward_function_is_asked_for_a_bounded_time(
         "    return {'score': 0.0, 'feedback': 'The unit is wrong.'}\n"
     )
     monkeypatch.setattr("rltf_verl.envs.dry_run.EARLY_S", 0.05)
-    told: list[str] = []
+    waited: list[str] = []
     path, name = f"custom_reward_function.path={tmp_path}/slow.py", "custom_reward_function.name"
-    found = make_plan(inspect_run(run(path, f"{name}=compute_score"), DryRun(1.2, told.append)), 3)
+    plan = make_plan(inspect_run(run(path, f"{name}=compute_score"), DryRun(1.2, waited.append)), 3)
     assert 4 <= len((tmp_path / "calls").read_text()) <= 20, "of more than 60"
-    assert [line.startswith("waiting for ") for line in told] == [True]
-    assert not found["refusals"]
-    (line,) = [line for line in found["warnings"] if "left out" in line]
+    assert [line.startswith("waiting for ") for line in waited] == [True]
+    assert not plan["refusals"]
+    (line,) = [line for line in plan["warnings"] if "left out" in line]
     assert "the checks before the run have 1.2 s for it" in line
     assert "feedback on 11 of 12 problems, whose later prompts were measured with" in line
     assert "with 0 tokens" not in line

@@ -96,8 +96,8 @@ def test_a_judge_is_not_asked_and_what_it_would_be_sent_is_shown(run: Run) -> No
     assert "(what the judge writes about this attempt)" in problem["turns"][1]["prompt"]
     shown = Console(file=io.StringIO(), width=160)
     show_plan(plan, shown)
-    told = "], a placeholder: a plan asks no one; the judge may write up to 200 words:"
-    assert told in shown.file.getvalue()
+    label = "], a placeholder: a plan asks no one; the judge may write up to 200 words:"
+    assert label in shown.file.getvalue()
     (critic,) = problem["critic_prompts"]
     assert "A student's solution:\n#### 2" in critic
     step = plan["step"]

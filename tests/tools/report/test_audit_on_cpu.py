@@ -7,59 +7,37 @@ from pathlib import Path
 
 import pytest
 
-from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
+from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.tools.report.audit import Audit, audit, says_nothing
-from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
-from tests.support.commands import rltf
-from tests.support.log_records import line as made_line
-from tests.support.log_records import records
-
-
-def turn(
-    answer: str,
-    feedback: Feedback | None = None,
-    withheld: Feedback | None = None,
-    parent: int | None = None,
-):
-    grade = Grade(correct=answer == "42", format_ok=True, parsed=answer)
-    return Turn(
-        Attempt((1,), (2,), None, f"so {answer}", ended=True),
-        grade,
-        0.0,
-        feedback,
-        parent,
-        withheld=withheld,
-    )
-
+from rltf_verl.types import Feedback
+from tests.support.commands import ran, rltf
+from tests.support.log_records import line, records, turn, write
 
 JUDGE = Feedback("carry the one please", "judge", latency_s=2.0, leak="")
 LEAKY = replace(JUDGE, text="it is 42", leak="answer: 42", latency_s=4.0)
 FIXED = Feedback("Your previous attempt was incorrect.", "correctness")
 EPISODES = [
-    (turn("41", JUDGE), turn("42", parent=0)),  # better
-    (turn("41", JUDGE), turn("41 ", parent=0)),  # unchanged
-    (turn("42", JUDGE), turn("40", parent=0)),  # worse
+    (turn("41", JUDGE), turn("42", None, parent=0)),  # better
+    (turn("41", JUDGE), turn("41 ", None, parent=0)),  # unchanged
+    (turn("42", JUDGE), turn("40", None, parent=0)),  # worse
     (
         turn("41", replace(JUDGE, text="other words", leak="answer: 42", original="it is 42")),
-        turn("42", parent=0),
+        turn("42", None, parent=0),
     ),
-    (turn("41", withheld=LEAKY),),  # dropped, the episode ended
+    (turn("41", None, withheld=LEAKY),),  # dropped, the episode ended
     (
         turn("41", replace(FIXED, fallback=True), withheld=LEAKY),
-        turn("40", parent=0),
+        turn("40", None, parent=0),
     ),  # dropped and replaced
-    (turn("41", replace(FIXED, fallback=True)), turn("40", parent=0)),  # the judge was down
-    (turn("41", FIXED), turn("42", parent=0), turn("41", parent=0)),  # two revisions
+    (turn("41", replace(FIXED, fallback=True)), turn("40", None, parent=0)),  # the judge was down
+    (turn("41", FIXED), turn("42", None, parent=0), turn("41", None, parent=0)),  # two revisions
 ]
 
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    writer = EpisodeLog(tmp_path, "w")
-    for i, turns in enumerate(EPISODES):
-        episode = Episode(Problem("sums", i, {}, "42"), 0, turns)
-        writer.append(episode, question="q", step=1 + i // 4, validate=False, uid=str(i))
-    return tmp_path
+    write(tmp_path, EPISODES[:4], step=1)
+    return write(tmp_path, EPISODES[4:], step=2)
 
 
 def test_known_numbers(log: Path) -> None:
@@ -91,17 +69,16 @@ def test_known_numbers(log: Path) -> None:
 
 
 def test_the_command(log: Path) -> None:
-    result = rltf("judge", "audit", log)
-    assert result.exit_code == 0, result.stderr
-    for told in ("judge", "correctness (fall-back)", "50.0 %", "66.7 %", "–", "no-op"):
-        assert told in result.stdout
+    result = ran("judge", "audit", log)
+    for part in ("judge", "correctness (fall-back)", "50.0 %", "66.7 %", "–", "no-op"):
+        assert part in result.stdout
     first = rltf("judge", "audit", log, "--step", "1")
     assert "correctness" not in first.stdout
 
 
 def test_an_ungraded_attempt_is_neither_better_nor_worse(tmp_path: Path) -> None:
-    (told,) = audit(records(tmp_path, [made_line("41", "?", stop="ungraded")]))
-    assert (told.num, told.changed, told.better, told.worse) == (1, None, None, None)
+    (part,) = audit(records(tmp_path, [line("41", "?", stop="ungraded")]))
+    assert (part.num, part.changed, part.better, part.worse) == (1, None, None, None)
 
 
 EMPTY = [

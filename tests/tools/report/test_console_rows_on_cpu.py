@@ -23,9 +23,9 @@ def shown(record, terminal):
 
 def test_a_line_for_each_part(tmp_path):
     (record,) = records(tmp_path, [line("1", "42")])
-    one = row("attempt", 0, -0.5, "so", " 1")
-    one["parts"].append(one["parts"][0] | {"turn": 1, "advantage": 0.75, "masked": 0.125})
-    with_rows(record, one, {"parts": row("distill", 1, 0.25, "so", " 42")["parts"]})
+    both = row("attempt", 0, -0.5, "so", " 1")
+    both["parts"].append(both["parts"][0] | {"turn": 1, "advantage": 0.75, "masked": 0.125})
+    with_rows(record, both, {"parts": row("distill", 1, 0.25, "so", " 42")["parts"]})
     lines = shown(record, terminal=False).splitlines()
     at = lines.index("row 1: first prompt → attempt 1 → attempt 2")
     assert lines[at + 1 :] == [
@@ -51,8 +51,8 @@ def test_rows_of_an_objective_of_ones_own_are_read_and_shown(tmp_path):
     own["parts"][0]["role"], own["tokens"]["role"] = "gain", [5, 5]
     write_rows(tmp_path, 1, [{**record, "rows": [own]}])
     record["rows"] = read_rows(tmp_path)[record["uid"], record["session_id"]]
-    told = shown(record, terminal=False)
-    assert "row 1: first prompt → attempt 2\n  gain     attempt 2 · 2 tokens" in told
+    text = shown(record, terminal=False)
+    assert "row 1: first prompt → attempt 2\n  gain     attempt 2 · 2 tokens" in text
 
 
 def test_what_a_teacher_reads_is_shown(tmp_path):
@@ -80,8 +80,8 @@ def test_what_a_model_wrote_does_not_act(tmp_path):
     odd["tokens"]["advantage"] = [float("nan")] * 2
     odd["parts"][0] |= {"gap": float("nan")}
     with_rows(record, odd)
-    told = shown(record, terminal=True)
-    assert "[bold]x[/bold]" in told
-    assert "\x1b[2J" not in told
-    assert "\u202e" not in told
-    assert "gap +nan" in told
+    text = shown(record, terminal=True)
+    assert "[bold]x[/bold]" in text
+    assert "\x1b[2J" not in text
+    assert "\u202e" not in text
+    assert "gap +nan" in text

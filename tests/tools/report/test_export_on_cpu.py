@@ -87,8 +87,8 @@ def test_a_lora_checkpoint_becomes_one_model_that_answers_as_it_did(
     monkeypatch.setenv("JUDGE_API_KEY", "sk-Zu7pQ92mVx41")
     policy = lora_policy()
     place, out = saved(tmp_path / "run", policy.state_dict(), lora_alpha=8), tmp_path / "models/own"
-    said = run(place, out)
-    assert f"MiB, step 3; how to use it: {out}/README.md" in said
+    printed = run(place, out)
+    assert f"MiB, step 3; how to use it: {out}/README.md" in printed
 
     exported = AutoModelForCausalLM.from_pretrained(out, dtype=torch.float32).eval()
     tokens = AutoTokenizer.from_pretrained(out)("0110", return_tensors="pt").input_ids
@@ -130,16 +130,6 @@ def test_a_shard_that_runs_code_is_loaded_only_if_it_is_trusted(tmp_path: Path) 
     with pytest.raises(AttributeError):  # of the merger, which wants tensors
         run(place, tmp_path / "out", "--trust-pickle")
     assert (tmp_path / "ran").exists()
-
-
-def test_a_folder_of_a_similar_name_is_kept(tmp_path: Path) -> None:
-    mine = tmp_path / "out.unfinished/notes"
-    mine.parent.mkdir()
-    mine.touch()
-    assert "holds more than tensors" in run(
-        saved(tmp_path / "run", {"x": Malicious(tmp_path)}, lora_alpha=8), tmp_path / "out"
-    )
-    assert mine.exists()
 
 
 def test_the_card_shows_text_and_no_password(tmp_path: Path) -> None:
@@ -210,10 +200,10 @@ def test_what_is_no_checkpoint_is_refused(tmp_path: Path, name: str, message: st
 
 
 def test_a_folder_above_one_run_will_do_and_of_several_they_are_listed(tmp_path: Path) -> None:
-    one = saved(tmp_path / "checkpoints/units/one", {}, lora_alpha=8)
-    assert find_checkpoint(tmp_path).folder == one / "global_step_3"
+    run_folder = saved(tmp_path / "checkpoints/units/one", {}, lora_alpha=8)
+    assert find_checkpoint(tmp_path).folder == run_folder / "global_step_3"
     other = saved(tmp_path / "checkpoints/units/other", {}, lora_alpha=8)
-    assert find_checkpoint(one).folder == one / "global_step_3"
+    assert find_checkpoint(run_folder).folder == run_folder / "global_step_3"
     with pytest.raises(ValueError, match="the checkpoints of 2 runs; name one: ") as refused:
         find_checkpoint(tmp_path / "checkpoints")
-    assert str(refused.value).endswith(f"{one}, {other}")
+    assert str(refused.value).endswith(f"{run_folder}, {other}")

@@ -152,8 +152,8 @@ def test_ranges_of_steps(tmp_path):
     for step in (3, 4, 5, 9):
         write(tmp_path, [line("1", "42")], step=step)
     write(tmp_path, [line("42", stop="horizon")], step=4, validate=True)
-    found = by_steps(read_episodes(tmp_path), 2)
-    assert [(s.split, s.first_step, s.last_step, s.sessions) for s in found] == [
+    ranges = by_steps(read_episodes(tmp_path), 2)
+    assert [(s.split, s.first_step, s.last_step, s.sessions) for s in ranges] == [
         ("train", 3, 4, 2),
         ("train", 5, 5, 1),
         ("train", 9, 9, 1),
@@ -169,7 +169,7 @@ ANSWERS = st.lists(
 @examples(40)
 @given(ANSWERS)
 def test_what_holds_of_any_episodes(tmp_path_factory, answers):
-    s = of(tmp_path_factory.mktemp("log"), *(line(*said) for said in answers))
+    s = of(tmp_path_factory.mktemp("log"), *(line(*answers_of_line) for answers_of_line in answers))
     solved = [t.solved for t in s.turns]
     assert solved == sorted(solved)
     assert sum(t.num for t in s.turns) == sum(map(len, answers))

@@ -2,7 +2,7 @@
 
 Sums need every step: where the first ones are gone (verl erases its file when a run is resumed),
 there is no sum. A few steps inside, which a killed process left without a line, count as much as
-those beside them.
+their neighbours.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from rltf_verl.tools.report.compare.run import Arm, Run, Series
+from rltf_verl.tools.report.compare.run import SESSIONS, TOKENS, Arm, Run, Series
 
 _COST = re.compile(r"rltf/feedback/judge(_\d+)?/cost")
 _HOUR = 3600.0
@@ -52,25 +52,17 @@ class Axis:
     """Steps without a number -> what stands for them."""
 
 
-def _steps(run: Run) -> Series:
-    return {step: float(step) for step in sorted({*run.metrics, *run.log})}
-
-
-def _episodes(run: Run) -> Series:
-    return _of_log(run, {step: in_log.episodes for step, in_log in run.log.items()})
-
-
 def _generated(run: Run) -> Series:
-    tokens = {step: in_log.tokens for step, in_log in run.log.items()}
-    if None in tokens.values():
+    tokens = run.series(TOKENS)
+    if tokens.keys() != run.log.keys():
         raise NotKnownError(
             "the policy writes its own feedback, and the episode log does not count those tokens"
         )
-    return _of_log(run, {step: number for step, number in tokens.items() if number is not None})
+    return _of_log(run, tokens)
 
 
 def _of_log(run: Run, amounts: Series) -> Series:
-    trained = [step for step, in_log in run.log.items() if in_log.episodes]
+    trained = list(run.series(SESSIONS))
     if not trained:
         raise NotKnownError(
             "no episode log with training episodes; name the folder of the run's checkpoints"
@@ -84,7 +76,10 @@ def _summed(label: str, metric: str, unit: float = 1.0) -> Measure:
     """The sum of a metric over the steps, in units of so many."""
 
     def of(run: Run) -> Series:
-        amounts = _of_every_step(run, metric)
+        amounts = run.series(metric)
+        if not amounts:
+            raise NotKnownError(f"no {metric}")
+        amounts = _filled(amounts, metric)
         return _sums({step: amount / unit for step, amount in amounts.items()})
 
     return Measure(label, of, metric)
@@ -107,7 +102,7 @@ def _cost(run: Run) -> Series:
     }
     if not any(costs.values()):
         raise NotKnownError("no rltf/feedback/judge/cost; it asks no judge, or has no metrics")
-    # A step without the metric: the judge was too busy to tell, and tells with the next step.
+    # A step without the metric: the judge was too busy to report; the next step reports both.
     sums = _sums(
         _filled({step: sum(values_of_step) for step, values_of_step in costs.items()}, LINES)
     )
@@ -116,16 +111,9 @@ def _cost(run: Run) -> Series:
     return sums
 
 
-def _of_every_step(run: Run, name: str) -> Series:
-    amounts = run.series(name)
-    if not amounts:
-        raise NotKnownError(f"no {name}")
-    return _filled(amounts, name)
-
-
 def _filled(amounts: Series, what: str) -> Series:
-    """With the mean of the steps beside it for a step that is not there. Raises NotKnownError: too
-    many are not, or the first ones.
+    """With the mean of its neighbours for a missing step. Raises NotKnownError: too many are
+    missing, or the first ones.
     """
     gone = _gone(amounts)
     if not gone:
@@ -135,11 +123,11 @@ def _filled(amounts: Series, what: str) -> Series:
         which = f"steps {gone[0]} to {gone[-1]}" if len(gone) > 1 else f"step {gone[0]}"
         among = f"{len(gone)} steps among " if 1 < len(gone) <= gone[-1] - gone[0] else ""
         raise NotKnownError(f"no {what} of {among}{which}")
-    beside = {
+    neighbours = {
         step: (max(s for s in trained if s < step), min(s for s in trained if s > step))
         for step in gone
     }
-    means = {step: (amounts[a] + amounts[b]) / 2 for step, (a, b) in beside.items()}
+    means = {step: (amounts[a] + amounts[b]) / 2 for step, (a, b) in neighbours.items()}
     return dict(sorted({**amounts, **means}.items()))
 
 
@@ -155,10 +143,18 @@ def _sums(amounts: Series) -> Series:
 
 
 MEASURES: dict[str, list[Measure]] = {
-    "step": [Measure("training step", _steps)],
+    "step": [
+        Measure(
+            "training step",
+            lambda run: {step: float(step) for step in sorted({*run.metrics, *run.log})},
+        )
+    ],
     "rollouts": [
         _summed("training episodes", "rltf/session/total"),
-        Measure("training episodes in the episode log", _episodes),
+        Measure(
+            "training episodes in the episode log",
+            lambda run: _of_log(run, {k: log.get(SESSIONS, 0.0) for k, log in run.log.items()}),
+        ),
     ],
     "tokens": [
         _summed("tokens generated in training episodes", "rltf/session/tokens/total"),
@@ -195,11 +191,11 @@ def _taken(name: str, measure: Measure, arms: Sequence[Arm]) -> Axis:
             axis.without[arm.name] = taken
         else:
             axis.of.update(taken)
-            axis.filled.update(pair for run in arm.runs for pair in _told(name, measure, run))
+            axis.filled.update(pair for run in arm.runs for pair in _filled_in(name, measure, run))
     return axis
 
 
-def _told(name: str, measure: Measure, run: Run) -> Iterator[tuple[str, str]]:
+def _filled_in(name: str, measure: Measure, run: Run) -> Iterator[tuple[str, str]]:
     """The steps of a run that were filled in."""
     if measure.source is None:
         return
@@ -207,7 +203,7 @@ def _told(name: str, measure: Measure, run: Run) -> Iterator[tuple[str, str]]:
     if gone:
         yield (
             f"step {', '.join(map(str, gone))} of {run.name} in --x {name}",
-            f"the run logged no {measure.source} there; the mean of the steps beside it is taken",
+            f"the run logged no {measure.source} there; the mean of its neighbours is taken",
         )
 
 

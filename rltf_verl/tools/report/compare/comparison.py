@@ -94,7 +94,7 @@ def _apart_in_steps(drawn: Panel) -> dict[str, str]:
 
 
 def file_names(drawn: Sequence[Panel]) -> list[str]:
-    """Of their pictures, without suffix; no two are equal."""
+    """The pictures' names, without suffix; no two are equal."""
     names = [re.sub(r"[^\w@.]+", "_", panel.quantity) + f".{panel.axis}" for panel in drawn]
     times = [names[:k].count(name) for k, name in enumerate(names)]
     return [f"{name}.{k + 1}" if k else name for name, k in zip(names, times, strict=True)]

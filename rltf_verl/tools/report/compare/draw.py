@@ -35,6 +35,8 @@ STYLE: dict[Any, Any] = {
     "text.parse_math": False,
     "legend.fontsize": 8,
 }
+COUNTS = ("rollouts", "tokens")
+"""Axes whose large numbers have a unit: 20 k, 3 M."""
 MOST_MARKERS = 24
 MOST_INSIDE = 4
 """Arms whose legend has room within the axes."""
@@ -53,16 +55,18 @@ def draw(panel: Panel, path: Path) -> None:
     except ImportError:
         raise ValueError("pictures need matplotlib; pip install 'rltf-verl[plot]'") from None
     from matplotlib.figure import Figure
+    from matplotlib.ticker import EngFormatter
 
     with mpl.rc_context(STYLE):
         crowded = len(panel.arms) > MOST_INSIDE
         figure = Figure(figsize=(6.9 if crowded else 5.2, 3.5), dpi=300, layout="constrained")
         axes = figure.subplots()
-        factor, label = _unit(panel)
         for curve in panel.arms:
-            _arm(axes, curve, factor)
-        _budget(axes, panel, factor)
-        axes.set(xlabel=label, ylabel=panel.label)
+            _arm(axes, curve)
+        _budget(axes, panel)
+        axes.set(xlabel=panel.axis_label, ylabel=panel.label)
+        if panel.axis in COUNTS:
+            axes.xaxis.set_major_formatter(EngFormatter())
         axes.grid(alpha=0.25, linewidth=0.5)
         if crowded:
             figure.legend(loc="outside right upper", **_legend(panel))
@@ -72,15 +76,7 @@ def draw(panel: Panel, path: Path) -> None:
         figure.savefig(path.with_name(f"{path.name}.svg"), metadata={"Date": None})
 
 
-def _unit(panel: Panel) -> tuple[float, str]:
-    most = max(point.x for curve in panel.arms for seed in curve.seeds for point in seed)
-    for factor, word in ((1e9, "billions"), (1e6, "millions"), (1e3, "thousands")):
-        if most >= 10 * factor and panel.axis != "step":
-            return factor, f"{panel.axis_label}, {word}"
-    return 1.0, panel.axis_label
-
-
-def _arm(axes: Any, curve: ArmCurve, factor: float) -> None:
+def _arm(axes: Any, curve: ArmCurve) -> None:
     """Thin: seeds. Thick: their mean, in pieces of as many seeds; hollow where some seed has
     ended.
     """
@@ -90,7 +86,7 @@ def _arm(axes: Any, curve: ArmCurve, factor: float) -> None:
     if len(curve.seeds) > 1 and not dense:
         for seed in curve.seeds:
             axes.plot(
-                [p.x / factor for p in seed],
+                [p.x for p in seed],
                 [p.y for p in seed],
                 color=look["color"],
                 linewidth=0.6,
@@ -105,7 +101,6 @@ def _arm(axes: Any, curve: ArmCurve, factor: float) -> None:
             piece,
             look,
             MARKERS[i % len(MARKERS)],
-            factor,
             None if labelled else _name(curve),
             whole,
         )
@@ -119,11 +114,10 @@ def _piece(
     piece: Sequence[MeanPoint],
     look: dict[str, Any],
     marker: str,
-    factor: float,
     label: str | None,
     whole: bool,
 ) -> None:
-    x = [point.x / factor for point in piece]
+    x = [point.x for point in piece]
     axes.plot(
         x,
         [point.mean for point in piece],
@@ -154,16 +148,14 @@ def _name(curve: ArmCurve) -> str:
     return f"{curve.arm} ({len(curve.seeds)} seed{'s' * (len(curve.seeds) > 1)})"
 
 
-def _budget(axes: Any, panel: Panel, factor: float) -> None:
+def _budget(axes: Any, panel: Panel) -> None:
     """A line where all arms had spent the same, if some went on."""
     ends = {seed[-1].x for curve in panel.arms for seed in curve.seeds}
     if len(panel.arms) > 1 and len(ends) > 1:
-        axes.axvline(
-            panel.budget / factor, color="0.35", linewidth=0.8, linestyle=(0, (1, 2)), zorder=1
-        )
+        axes.axvline(panel.budget, color="0.35", linewidth=0.8, linestyle=(0, (1, 2)), zorder=1)
         axes.annotate(
             "equal budget",
-            (panel.budget / factor, 1),
+            (panel.budget, 1),
             xycoords=("data", "axes fraction"),
             xytext=(0, 2),
             textcoords="offset points",

@@ -171,7 +171,7 @@ def mean_until(seed: Seed, start: float, budget: float) -> float | None:
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Of one seed or more."""
+    """The spread over one seed or more."""
     return Spread(
         fmean(values),
         min(values),

@@ -24,22 +24,12 @@ Series = Mapping[int, float]
 
 LOG = "log/"
 """Begins the names of numbers of an episode log."""
+SESSIONS, TOKENS = "log/train/sessions", "log/train/tokens"
+"""Training episodes; tokens of their attempts, unless the policy wrote feedback too."""
 OWN_FEEDBACK = "policy"
 """Feedback that the policy wrote: the log does not count its tokens."""
 
 _SEED = re.compile(r"[-_.]*seed[-_=]?\d+$")
-
-
-@dataclass(frozen=True)
-class LogStep:
-    """The episodes of one step."""
-
-    values: Mapping[str, float]
-    """`log/<split>/…`, see `flat`."""
-    episodes: int
-    """Training episodes."""
-    tokens: int | None
-    """Tokens of the attempts in training episodes; None if the policy wrote feedback too."""
 
 
 @dataclass(frozen=True)
@@ -49,19 +39,18 @@ class Run:
     name: str
     """As the user wrote it."""
     metrics: Mapping[int, Metrics]
-    log: Mapping[int, LogStep]
+    log: Mapping[int, Metrics]
+    """`log/<split>/…` of each step, see `flat`, and `TOKENS`."""
 
     def series(self, name: str) -> Series:
         """A metric, of the episode log if its name begins with `log/`; empty without it."""
-        steps: Mapping[int, Mapping[str, float]] = self.metrics
-        if name.startswith(LOG):
-            steps = {step: in_log.values for step, in_log in self.log.items()}
+        steps = self.log if name.startswith(LOG) else self.metrics
         return {step: values[name] for step, values in steps.items() if name in values}
 
     def names(self) -> set[str]:
-        """Of all metrics."""
-        logged = (name for in_log in self.log.values() for name in in_log.values)
-        return {name for values in self.metrics.values() for name in values}.union(logged)
+        """The names of all metrics."""
+        steps = (*self.metrics.values(), *self.log.values())
+        return {name for values in steps for name in values}
 
 
 @dataclass(frozen=True)
@@ -146,7 +135,7 @@ def _default_names(places: Sequence[Place]) -> dict[Place, str]:
     return {p: _SEED.sub("", name) or name for p, name in unique.items()}
 
 
-def read_log(folder: Path) -> dict[int, LogStep]:
+def read_log(folder: Path) -> dict[int, Metrics]:
     """Step -> its episodes."""
     files: dict[int, list[Path]] = defaultdict(list)
     for path in log_files(folder):
@@ -177,21 +166,11 @@ def _numbers(block: object, prefix: str) -> Iterator[tuple[str, float]]:
             yield prefix + field.name, float(value)
 
 
-def _step(records: Sequence[Record]) -> LogStep:
-    trained = [record for record in records if record["split"] == "train"]
+def _step(records: Sequence[Record]) -> Metrics:
     splits = [s for s in (stats(records, split) for split in ("train", "val")) if s.sessions]
     values = {name: value for s in splits for name, value in flat(s).items()}
-    return LogStep(values, len(trained), _tokens(trained))
-
-
-def _tokens(trained: Sequence[Record]) -> int | None:
-    turns = [turn for record in trained for turn in record["turns"]]
-    texts = [
-        feedback
-        for turn in turns
-        for feedback in (turn["feedback"], turn.get("withheld"))
-        if feedback
-    ]
-    if any(feedback["provider"] == OWN_FEEDBACK for feedback in texts):
-        return None
-    return sum(turn.get("num_tokens") or 0 for turn in turns)
+    turns = [turn for record in records if record["split"] == "train" for turn in record["turns"]]
+    texts = [turn.get(kind) for turn in turns for kind in ("feedback", "withheld")]
+    if not any(text and text["provider"] == OWN_FEEDBACK for text in texts):
+        values[TOKENS] = float(sum(turn.get("num_tokens") or 0 for turn in turns))
+    return values

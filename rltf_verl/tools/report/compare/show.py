@@ -4,7 +4,6 @@ results of lm-evaluation-harness (`results_….json`) and logs of Inspect (`--lo
 
 from __future__ import annotations
 
-import csv
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +19,6 @@ MEANING = (
     "change: against the first model of the task, ± standard error as if the two were independent"
 )
 BELOW = "difference: to the first arm of the axis; * the seeds of the two do not overlap"
-COLUMNS = ("quantity", "axis", "budget", "number", "arm", "seeds", "mean", "min", "max", "std")
 
 
 @dataclass(frozen=True)
@@ -97,12 +95,12 @@ def span(values: Sequence[float]) -> str:
 
 
 def number(value: float) -> str:
-    """Of a quantity."""
+    """A quantity's number."""
     return f"{value:.3f}" if abs(value) < 1000 else f"{value:.4g}"
 
 
 def amount(value: float) -> str:
-    """Of an axis: whole, or three digits."""
+    """A number of an axis: whole, or three digits."""
     return f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else f"{value:.3g}"
 
 
@@ -120,13 +118,10 @@ def sections(
 
 
 def write(out: Path, comparison: Comparison, scores: Sequence[Score] = ()) -> None:
-    """compare.json with every point of every seed, compare.csv with the numbers of the tables,
-    compare.md with the tables.
-    """
-    wholes, panels = comparison.wholes, comparison.panels
+    """compare.json with every point of every seed, compare.md with the tables."""
     facts = {
-        "whole": {name: [asdict(w) for w in lines] for name, lines in wholes.items()},
-        "panels": [asdict(p) for p in panels],
+        "whole": {name: [asdict(w) for w in lines] for name, lines in comparison.wholes.items()},
+        "panels": [asdict(p) for p in comparison.panels],
         "left_out": comparison.left_out,
         "filled_in": comparison.filled,
         "elsewhere": [asdict(score) for score in scores],
@@ -134,8 +129,6 @@ def write(out: Path, comparison: Comparison, scores: Sequence[Score] = ()) -> No
     (out / "compare.json").write_text(
         json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
     )
-    with (out / "compare.csv").open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows([COLUMNS, *_rows(wholes, panels)])
     parts = [
         part
         for title, tables, below in sections(comparison, scores)
@@ -152,28 +145,8 @@ def _markdown(lines: Table) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in [cells[0], rule, *cells[1:]])
 
 
-def _rows(
-    wholes: Mapping[str, Sequence[Whole]], panels: Sequence[Panel]
-) -> Iterator[tuple[object, ...]]:
-    for name, lines in wholes.items():
-        for w in lines:
-            for what, s in (("start", w.start), ("highest", w.highest), ("end", w.end)):
-                yield name, "", "", what, w.arm, *_numbers(s)
-    for panel in panels:
-        for curve in panel.arms:
-            place = (panel.quantity, panel.axis, panel.budget)
-            if curve.at_budget is not None:
-                yield *place, "at_budget", curve.arm, *_numbers(curve.at_budget.value)
-                if curve.at_budget.until is not None:
-                    yield *place, "mean_until_budget", curve.arm, *_numbers(curve.at_budget.until)
-
-
-def _numbers(s: Spread) -> tuple[object, ...]:
-    return len(s.seeds), s.mean, s.low, s.high, "" if s.std is None else s.std
-
-
 def read_scores(arguments: Sequence[str]) -> list[Score]:
-    """Of `NAME=FILE` arguments; the first NAME is the model before training.
+    """The scores in `NAME=FILE` arguments; the first NAME is the model before training.
 
     Raises:
         ValueError: a file is neither a result of lm-evaluation-harness nor a log of Inspect, or

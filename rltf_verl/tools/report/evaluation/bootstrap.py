@@ -52,7 +52,7 @@ def mean_over_problems(values: Array, problem: NDArray[np.int64], num_problems: 
 
 
 def share(values: Array, problem: NDArray[np.int64], num_problems: int) -> Ratio:
-    """Of all cases together ([C], with the problem of each): problems with more cases count
+    """The share of all cases ([C], with the problem of each): problems with more cases count
     more.
     """
     over = np.bincount(problem, values, num_problems).astype(np.float64)

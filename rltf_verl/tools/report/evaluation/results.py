@@ -8,7 +8,7 @@ them; they are reported. Definitions with their denominators: docs/evaluation.md
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,8 +25,6 @@ from rltf_verl.tools.report.evaluation.table import (
     turn_ratios,
 )
 
-Found = Mapping[tuple[str, int], Estimate]
-
 
 @dataclass(frozen=True)
 class TurnResult:
@@ -34,13 +32,13 @@ class TurnResult:
 
     turn: int
     standing: Estimate
-    """Of the answer that stands: an episode that ended earlier keeps its last one."""
+    """Accuracy of the last answer so far: an episode that ended earlier keeps its last one."""
     solved: Estimate
     """Some answer so far was right."""
     improvement: Estimate
     """`standing` minus that of the first answer, in the same episodes."""
     format: Estimate
-    """Of the answers given in this turn: one could be extracted, and the policy ended it itself."""
+    """Share of this turn's answers that could be extracted and that the policy ended itself."""
     played: int
     """Episodes that gave and graded an answer in this turn."""
 
@@ -54,17 +52,17 @@ class RoundResult:
     round: int | None
     """From 1; None: all together."""
     plasticity: Estimate
-    """Of all pairs: another answer."""
+    """Pairs with another second answer."""
     corrected: Estimate
-    """Of pairs whose first answer was wrong: the second was right."""
+    """Share of the pairs with a wrong first answer whose second is right."""
     spoiled: Estimate
-    """Of pairs whose first answer was right: the second was wrong."""
+    """Share of the pairs with a right first answer whose second is wrong."""
     pairs: int
 
 
 @dataclass(frozen=True)
 class Results:
-    """Of one set of episodes."""
+    """The numbers of one set of episodes."""
 
     problems: int
     sessions: int
@@ -73,7 +71,7 @@ class Results:
     ungraded: int
     """Answers without a verdict, because the grader was out of reach."""
     grader_trouble: str | None
-    """Of answers whose grader failed, which count as wrong."""
+    """One line on answers whose grader failed, which count as wrong."""
     truncated: int
     """Answers cut off at the token limit."""
     stops: dict[str, int]
@@ -111,6 +109,23 @@ def evaluate(records: Sequence[Record], seed: int = 0) -> Results:
     ratios |= pass_ratios(table.answers(0)["acc"], problem)
     estimated = dict(zip(ratios, estimates(list(ratios.values()), seed), strict=True))
     per_problem = np.bincount(problem)
+    turns = (
+        TurnResult(
+            turn=k + 1,
+            played=len(table.answers(k)["acc"].values),
+            **{name: estimated[name, k] for name in OF_TURNS},
+        )
+        for k in range(table.num_turns)
+    )
+    # all together, then one by one
+    rounds = (
+        RoundResult(
+            round=k or None,
+            pairs=len(table.revisions(k or None)["gain"].values),
+            **{name: estimated[name, k] for name in OF_ROUNDS},
+        )
+        for k in range(table.num_turns)
+    )
     return Results(
         problems=len(per_problem),
         sessions=len(records),
@@ -119,31 +134,7 @@ def evaluate(records: Sequence[Record], seed: int = 0) -> Results:
         grader_trouble=grader_trouble(records)[0],
         truncated=sum(not turn["ended"] for record in records for turn in record["turns"]),
         stops=dict(sorted(Counter(str(record["turns"][-1]["stop"]) for record in records).items())),
-        turns=_turns(table, estimated),
-        rounds=_rounds(table, estimated),
+        turns=tuple(turns),
+        rounds=tuple(each for each in rounds if each.pairs),
         pass_at={int(key[1]): value for key, value in estimated.items() if key[0] == "pass"},
     )
-
-
-def _turns(table: EpisodeTable, estimated: Found) -> tuple[TurnResult, ...]:
-    return tuple(
-        TurnResult(
-            turn=k + 1,
-            played=len(table.answers(k)["acc"].values),
-            **{name: estimated[name, k] for name in OF_TURNS},
-        )
-        for k in range(table.num_turns)
-    )
-
-
-def _rounds(table: EpisodeTable, estimated: Found) -> tuple[RoundResult, ...]:
-    """All together, then those that were played."""
-    results = (
-        RoundResult(
-            round=k or None,
-            pairs=len(table.revisions(k or None)["gain"].values),
-            **{name: estimated[name, k] for name in OF_ROUNDS},
-        )
-        for k in range(table.num_turns)
-    )
-    return tuple(result for result in results if result.pairs)

@@ -13,13 +13,13 @@ from rltf_verl.tools.report.probe.measures import TrainingRun
 
 @dataclass(frozen=True)
 class JudgeLoad:
-    """Of the texts that a judge gave. Calls that brought none are in `calls_per_episode` only."""
+    """The cost of a judge's texts. Calls without one are in `calls_per_episode` only."""
 
     texts: int
     calls_per_session: float
     calls_per_step: float
     latency_p50_s: float | None
-    """Of texts that were not paid for earlier: queue, requests, waits and the guard's look."""
+    """Median over texts that no cache held, with queue, requests, waits and the guard."""
     latency_p90_s: float | None
     latency_p99_s: float | None
     prompt_tokens: float
@@ -45,7 +45,12 @@ def judge_load(
         for s in (turn["feedback"], turn.get("withheld"))
         if s and not s["fallback"]
     ]
-    failed = sum(_without_text(turn) for turn in turns)
+    failed = sum(
+        turn["stop"] == "feedback_unavailable"
+        or bool(turn["feedback"] and turn["feedback"]["fallback"])
+        for turn in turns
+        if not turn.get("withheld")
+    )
     if not texts and not failed:
         return None
     calls = (len(texts) + failed) / len(records)
@@ -71,11 +76,6 @@ def judge_load(
         seconds_per_step=seconds,
         bound_by=bound_by,
     )
-
-
-def _without_text(turn: Record) -> bool:
-    fell_back = bool(turn["feedback"]) and bool(turn["feedback"]["fallback"])
-    return not turn.get("withheld") and (fell_back or turn["stop"] == "feedback_unavailable")
 
 
 def _cost(prompt: float, completion: float, calls: float, price: Price) -> float | None:

@@ -43,7 +43,7 @@ class Gap:
 
 
 def gap_of(scored: Sequence[Scored], asked: int, seed: int = 0) -> Gap:
-    """Of at least one answer, of those that were asked about."""
+    """The gap of the scored answers (at least one); `asked`: how many were asked about."""
     number: dict[tuple[str, ...], int] = {}
     problem = np.array([number.setdefault(s.problem, len(number)) for s in scored])
     tokens = np.bincount(problem, [len(s.under_first) for s in scored], len(number)).astype(

@@ -83,9 +83,9 @@ class Reader:
     """What only other layers can see in a text."""
 
     tells: Callable[[Record, str, str], bool | None]
-    """(episode, feedback, the wrong attempt) -> it holds the answer; None: cannot be said."""
+    """(episode, feedback, the wrong attempt) -> it holds the answer; None: not known."""
     mentions: Callable[[str], bool]
-    """An answer speaks of the feedback."""
+    """An answer mentions the feedback."""
 
 
 @dataclass(frozen=True)
@@ -252,7 +252,7 @@ def _feedback(record: Record, turn: Record, reader: Reader) -> Iterator[Case]:
 
 
 def _group_cases(episodes: Sequence[Record], num: int) -> Iterator[Case]:
-    """Of a group of `num`: the chances that all its first answers are alike."""
+    """The chances that all first answers of a group of `num` are alike."""
     first = [record["turns"][0] for record in episodes if graded(record["turns"][0])]
     if len(first) >= num:
         # an answer that does not count differs from all others

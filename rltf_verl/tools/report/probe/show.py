@@ -10,7 +10,7 @@ from rich.console import Console
 from rltf_verl.texts import counted
 from rltf_verl.tools.report.evaluation.show import shown as in_per_cent
 from rltf_verl.tools.report.probe.judge import JudgeLoad
-from rltf_verl.tools.report.probe.measures import LABELS, Measure, Spread
+from rltf_verl.tools.report.probe.measures import LABELS, Measure
 from rltf_verl.tools.report.probe.rules import Probe, advise, bounds
 from rltf_verl.tools.report.terminal.console import Table, say, show_table, table
 
@@ -41,14 +41,17 @@ def _value(name: str, measure: Measure) -> str:
 def length_table(probe: Probe) -> Table:
     """A line per kind of text."""
     lines = (
-        (name.replace("_", " "), *(("not known", "", "", None) if s is None else _spread(s)))
+        (
+            name.replace("_", " "),
+            *(
+                ("not known", "", "", None)
+                if s is None
+                else (f"{s.median:g}", f"{s.p90:g}", f"{s.longest:g}", s.cases)
+            ),
+        )
         for name, s in probe.measured.lengths.items()
     )
     return table(("length", "median", "90 %", "longest", "of"), lines)
-
-
-def _spread(s: Spread) -> tuple[object, ...]:
-    return f"{s.median:g}", f"{s.p90:g}", f"{s.longest:g}", s.cases
 
 
 def judge_table(load: JudgeLoad) -> Table:

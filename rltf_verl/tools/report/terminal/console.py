@@ -69,7 +69,7 @@ def show_table(table: Sequence[Sequence[str]], console: Console | None = None) -
 
 
 def _width(cells: Sequence[Sequence[str]]) -> int:
-    """Of a table of these lines, borders included."""
+    """Columns that a table of these lines needs, borders included."""
     return sum(max(map(len, column)) + 3 for column in zip(*cells, strict=True)) + 1
 
 

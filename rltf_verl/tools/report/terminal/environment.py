@@ -1,4 +1,4 @@
-"""What the policy sees of an environment: a problem, a wrong answer, and what is said about it at
+"""What the policy sees of an environment: a problem, a wrong answer, and the feedback on it at
 every level.
 """
 

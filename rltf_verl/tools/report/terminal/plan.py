@@ -12,7 +12,7 @@ from rich.text import Text
 
 from rltf_verl.texts import counted, printable
 from rltf_verl.tools.report.row_words import TRAINS
-from rltf_verl.tools.report.terminal.console import ENDS
+from rltf_verl.tools.report.terminal.console import ENDS, say
 
 Json = Mapping[str, Any]
 HEAD, TAIL = 14, 8
@@ -76,7 +76,7 @@ def _teacher(teacher: Json) -> str:
     which = {"first": "first answers", "last": "last answers", "all": "answers"}[teacher["turns"]]
     only = "" if teacher["right"] else " that are wrong"
     reads = ", ".join(teacher["reads"])
-    return _one(f"of {which}{only}; reads {reads}, by template {teacher['template']}")
+    return _one_line(f"of {which}{only}; reads {reads}, by template {teacher['template']}")
 
 
 def _problem(out: Console, problem: Json, run: Json, whole: bool, *, brief: bool) -> None:
@@ -97,7 +97,7 @@ def _problem(out: Console, problem: Json, run: Json, whole: bool, *, brief: bool
             instead = _placeholder(run) if turn["placeholder"] else ""
             _block(out, f"{what} [{turn['provider']}]{instead}", turn["feedback"], "cyan", whole)
         if turn["leak"]:
-            _line(out, "  tells the answer: ", turn["leak"], "red")
+            say(out, "  tells the answer: ", turn["leak"], "red")
         if turn["teacher"] is not None:
             label = f"what the teacher of answer {k} reads ({turn['teacher_tokens']} tokens)"
             _block(out, label, turn["teacher"], "magenta", whole)
@@ -116,14 +116,14 @@ def _placeholder(run: Json) -> str:
 
 
 def _grade(out: Console, turn: Json) -> None:
-    read = "" if turn["parsed"] is None else f", read as {_one(turn['parsed'])}"
+    read = "" if turn["parsed"] is None else f", read as {_one_line(turn['parsed'])}"
     verdict = ("right" if turn["correct"] else "wrong") + read
     if turn["stop"] == "ungraded":
         verdict = "not graded"
     broken = f"; the grader failed: {turn['grader_error']}" if turn["grader_error"] else ""
     end = f"; ends here: {ENDS.get(turn['stop'], turn['stop'])}" if turn["stop"] else ""
     style = "green" if turn["correct"] else "red"
-    _line(out, "  grade ", f"{verdict}, reward {turn['reward']:g}{broken}{end}", style)
+    say(out, "  grade ", f"{verdict}, reward {turn['reward']:g}{broken}{end}", style)
 
 
 def _rows(out: Console, problem: Json) -> None:
@@ -175,7 +175,7 @@ def _schedule(out: Console, schedule: Json) -> None:
         else "not known",
         "validates": _validates(schedule),
         "saves": f"{saved} {schedule['folder']}",
-        "resumes": resumes and Text(f"from {_one(resumes)}", "yellow"),
+        "resumes": resumes and Text(f"from {_one_line(resumes)}", "yellow"),
         "logs": f"metrics to {', '.join(schedule['logger'])}{file}",
         "": schedule["episode_log"] and f"episodes to {schedule['episode_log']}",
     }
@@ -198,24 +198,14 @@ def _every(steps: int) -> str:
 
 def _verdict(out: Console, refusals: Sequence[str], warnings: Sequence[str]) -> None:
     _rule(out, "what to change")
-    for line in refusals:
-        _point(out, "refused", line, "red")
-    for line in warnings:
-        _point(out, "warning", line, "yellow")
+    _pairs(out, [("refused", Text(printable(line), "red")) for line in refusals])
+    _pairs(out, [("warning", Text(printable(line), "yellow")) for line in warnings])
     count = counted(len(warnings), "warning")
     if refusals:
         things = counted(len(refusals), "thing")
         out.print(Text(f"this run would be refused for {things}; {count}", "red"))
     else:
         out.print(Text(f"this run can start; {count}", "green"))
-
-
-def _point(out: Console, mark: str, line: str, style: str) -> None:
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
-    grid.add_row(Text(mark, style), Text(printable(line)))
-    out.print(grid)
 
 
 def _block(out: Console, label: str, text: str, style: str, whole: bool) -> None:
@@ -226,10 +216,6 @@ def _block(out: Console, label: str, text: str, style: str, whole: bool) -> None
         left = len(lines) - HEAD - TAIL
         lines = [*lines[:HEAD], f"… {left} lines; --whole shows them …", *lines[-TAIL:]]
     out.print(Padding(Text("\n".join(lines), style), (0, 0, 0, 2)))
-
-
-def _line(out: Console, label: str, text: str, style: str) -> None:
-    out.print(Text.assemble((label, "dim"), (printable(text), style)))
 
 
 def _rule(out: Console, title: str) -> None:
@@ -244,21 +230,18 @@ def _pairs(out: Console, rows: Iterable[tuple[str, object]]) -> None:
     grid.add_column(overflow="fold")
     for label, value in rows:
         if value:
-            grid.add_row(label, value if isinstance(value, Text) else _one(value))
+            grid.add_row(label, value if isinstance(value, Text) else _one_line(value))
     out.print(grid)
 
 
-def _one(value: object) -> str:
+def _one_line(value: object) -> str:
     return printable(" ".join(str(value).split()))
 
 
-def _data(files: object, rows: int) -> str:
-    return _one(f"{_files(files)}, {f'{_n(rows)} problems' if rows else 'nothing to be read'}")
-
-
-def _files(value: object) -> str:
-    names = [value] if isinstance(value, str) or value is None else list(value)  # type: ignore[call-overload]
-    return ", ".join(map(str, names))
+def _data(files: Sequence[str], rows: int) -> str:
+    return _one_line(
+        f"{', '.join(files)}, {f'{_n(rows)} problems' if rows else 'nothing to be read'}"
+    )
 
 
 def _n(number: float) -> str:

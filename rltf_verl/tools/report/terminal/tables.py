@@ -52,7 +52,13 @@ def stats_tables(ranges: Sequence[Stats]) -> list[Table]:
         ),
         table(
             ("steps", "episodes", "friction", "ended"),
-            ((_steps(s), s.sessions, s.friction, _ends(s)) for s in ranges),
+            (
+                (
+                    *(_steps(s), s.sessions, s.friction),
+                    ", ".join(f"{stop} {num}" for stop, num in sorted(s.stops.items())),
+                )
+                for s in ranges
+            ),
         ),
         table(
             ("steps", "feedback", "words", "no-op", "fall-back", "withheld", "leaks"),
@@ -63,10 +69,6 @@ def stats_tables(ranges: Sequence[Stats]) -> list[Table]:
 
 def _steps(s: Stats) -> str:
     return f"{s.split} {s.first_step}" + (f"–{s.last_step}" if s.last_step != s.first_step else "")
-
-
-def _ends(s: Stats) -> str:
-    return ", ".join(f"{stop} {num}" for stop, num in sorted(s.stops.items()))
 
 
 def _feedback(s: Stats) -> tuple[object, ...]:

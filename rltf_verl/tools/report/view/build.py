@@ -2,8 +2,8 @@
 
 A model's text reaches the page as data (base64 of gzipped JSON) and is shown as text nodes only;
 the content policy of the page runs no other script than its own. The index holds the list and the
-charts. The conversations are in blocks and the tokens of each episode are apart; the page unpacks
-them when it needs them.
+charts. The conversations of each step are a block, and the tokens of each episode are apart; the
+page unpacks them when it needs them.
 """
 
 from __future__ import annotations
@@ -21,12 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from rltf_verl.tools.report.view.episodes import conversation, has_tokens, tokens
-from rltf_verl.tools.report.view.run import Run, page_index
+from rltf_verl.tools.report.view.run import Run, StepOfSplit, page_index, tokens_name
 
 PAGE = Path(str(files("rltf_verl.tools.report"))) / "page"
 IMPORTS = re.compile(r"^import [^;]*;\n|^export (?=async |function |const )", re.M)
-BLOCK = 2_000_000
-"""Characters of JSON in a block, at least."""
 
 Part = tuple[str, str]
 """Name and JSON of a part of the page's data."""
@@ -34,13 +32,13 @@ Part = tuple[str, str]
 
 def page(runs: Sequence[Run], title: str) -> str:
     """The page of runs that are read (`Run.refresh`)."""
-    indexes: list[dict[str, Any]] = []
-    parts: list[Part] = []
-    for k, run in enumerate(runs):
-        starts, run_parts = _parts(run)
-        blocks = [name for name, _ in run_parts if name.startswith("block/")]
-        indexes.append(run.index() | {"starts": starts, "blocks": blocks})
-        parts += [(f"{k}/{name}", text) for name, text in run_parts]
+    indexes = [run.index() for run in runs]
+    parts = [
+        (f"{k}/{name}", text)
+        for k, (run, index) in enumerate(zip(runs, indexes, strict=True))
+        for at, block in zip(run.listed(), index["blocks"], strict=True)
+        for name, text in _parts(run, at, block)
+    ]
     return shell(title, [("index", as_json(page_index(indexes, title))), *parts])
 
 
@@ -76,26 +74,11 @@ def as_json(value: Any) -> str:
         return json.dumps(_finite(value), separators=(",", ":"))
 
 
-def _parts(run: Run) -> tuple[list[int], list[Part]]:
-    """The position of the first episode of each block; the run's blocks and tokens."""
-    records = [record for at in run.listed() for record in run.records(at)]
-    blocks = list(_blocks(as_json(conversation(r, f"tokens/{k}")) for k, r in enumerate(records)))
-    parts = [(f"block/{start}", text) for start, text in blocks]
-    parts += [(f"tokens/{k}", as_json(tokens(r))) for k, r in enumerate(records) if has_tokens(r)]
-    return [start for start, _ in blocks], parts
-
-
-def _blocks(texts: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """(position of its first episode, JSON list) of each block."""
-    start, block, size = 0, [], 0
-    for text in texts:
-        block.append(text)
-        size += len(text)
-        if size >= BLOCK:
-            yield start, f"[{','.join(block)}]"
-            start, block, size = start + len(block), [], 0
-    if block:
-        yield start, f"[{','.join(block)}]"
+def _parts(run: Run, at: StepOfSplit, block: str) -> Iterator[Part]:
+    """The conversations of a step, and the tokens of each."""
+    records = run.records(at)
+    yield block, as_json([conversation(r, tokens_name(at, r)) for r in records])
+    yield from ((tokens_name(at, r), as_json(tokens(r))) for r in records if has_tokens(r))
 
 
 def _finite(value: Any) -> Any:

@@ -40,15 +40,16 @@ def answers_curves(num_turns: int, cut: Container[int | None]) -> Iterator[Curve
         num_turns: of the longest episode.
         cut: steps whose validation was of first answers only.
     """
-    yield Curve("Answers", "First answer right", "Attempts at turn 1.", True, of=_first)
+    yield Curve(
+        "Answers",
+        "First answer right",
+        "Attempts at turn 1.",
+        True,
+        of=lambda s: (s.turns[0].acc, s.turns[0].num) if s.turns else (None, None),
+    )
     for k in range(1, num_turns):
         label, of = f"Right after turn {k + 1}", _standing(k, cut)
         yield Curve("Answers", label, "The last answer by this turn.", True, of=of)
-
-
-def _friction(s: Stats) -> Number:
-    """With two turns it is the complement of Corrected."""
-    return s.friction if len(s.turns) > 2 else None, s.sessions
 
 
 def _revisions(name: str) -> Callable[[Stats], Number]:
@@ -66,7 +67,8 @@ CURVES = (
         "Of the episodes that began wrong and have a revision: wrong at the end.",
         True,
         (),
-        _friction,
+        # with two turns it is the complement of Corrected
+        lambda s: (s.friction if len(s.turns) > 2 else None, s.sessions),
     ),
     Curve(
         "Answers",
@@ -250,9 +252,9 @@ def warnings(history: History) -> list[dict[str, Any]]:
     for step, metrics in history.items():
         for rule, at, fires in watch.look(step, metrics):
             if fires:
-                fired.append({"name": rule.name, "advice": rule.advice, "from": at, "to": None})
+                fired.append({"name": rule.key, "advice": rule.fix, "from": at, "to": None})
             else:
-                next(w for w in fired if w["name"] == rule.name and w["to"] is None)["to"] = at
+                next(w for w in fired if w["name"] == rule.key and w["to"] is None)["to"] = at
     return fired
 
 
@@ -273,12 +275,10 @@ def _same(points: Points, earlier: Points) -> bool:
     return bool(pairs) and all(abs(a - b) < SAME for a, b in pairs)
 
 
-def _first(s: Stats) -> Number:
-    return (s.turns[0].acc, s.turns[0].num) if s.turns else (None, None)
-
-
 def _standing(k: int, cut: Container[int | None]) -> Callable[[Stats], Number]:
-    """Of a step whose episodes end before turn k: what stands at their last turn."""
+    """The last answer by turn k is right; by the last turn where all episodes of a step end
+    earlier.
+    """
 
     def value(s: Stats) -> Number:
         if not s.turns or (s.split == "val" and s.first_step in cut):

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 from zlib import crc32
 
-from rltf_verl.jsonl import numbered
-from rltf_verl.runlog.files import EPISODES, log_files, log_folder, place, read_bytes, read_some
+from rltf_verl.runlog.episodes import read_episodes
+from rltf_verl.runlog.files import EPISODES, Kind, log_files, log_folder, place
 from rltf_verl.runlog.turns import Record
 from rltf_verl.tools.report.history import History, read_history
 from rltf_verl.tools.report.row_words import TRAINS
@@ -29,7 +30,7 @@ steps that hold so many."""
 STILL_S = 60.0
 """A step whose files have not changed for so long is over, though no later one has begun."""
 
-StepOfSplit = tuple[int, str]
+StepOfSplit = tuple[int, Kind]
 Signature = tuple[tuple[str, int, int], ...]
 """Name, size and time of each file."""
 
@@ -106,7 +107,11 @@ class Run:
             "warnings": warnings(self.history),
             "splits": [_totals(name, over) for name in sorted({step.stats.split for step in over})],
             "starts": [0, *ends][:-1],
-            "blocks": [f"{block_name(at)}?{_version(step)}" for at, step in listed.items()],
+            # the address of a block changes with the step's files
+            "blocks": [
+                f"{block_name(at)}?{crc32(repr(step.signature).encode()):08x}"
+                for at, step in listed.items()
+            ],
             "older": len(self.steps) - len(listed),
         }
 
@@ -116,7 +121,7 @@ class Run:
 
     def records(self, at: StepOfSplit) -> list[Record]:
         """The episodes of a step, with what they trained."""
-        return self.steps[at].records or _records(self._log, *at)
+        return self.steps[at].records or self._read(at)
 
     def state(self) -> dict[str, Any]:
         """Where a run that is followed stands."""
@@ -148,7 +153,7 @@ class Run:
         return num_read == len(stale)
 
     def _read_step(self, at: StepOfSplit, signature: Signature) -> Step:
-        records = _records(self._log, *at)
+        records = self._read(at)
         return Step(
             signature,
             stats(records, at[1]),
@@ -156,6 +161,10 @@ class Run:
             [line_of(record) for record in records],
             [] if self.followed else records,
         )
+
+    def _read(self, at: StepOfSplit) -> list[Record]:
+        step, split = at
+        return [*read_episodes(self._log, step, (split,), growing=True)]
 
     def _read_metrics(self) -> None:
         """A run may begin to write metrics at any time, and a resumed one begins another file."""
@@ -207,13 +216,13 @@ def page_index(indexes: Sequence[Mapping[str, Any]], title: str) -> dict[str, An
 
 
 def block_name(at: StepOfSplit) -> str:
-    """Name of a step's conversations on a page that follows the run."""
+    """Name of a step's conversations on the page."""
     return f"block/{at[0]}.{at[1]}"
 
 
-def _version(step: Step) -> str:
-    """Changes with the step's files."""
-    return f"{crc32(repr(step.signature).encode()):08x}"
+def tokens_name(at: StepOfSplit, record: Record) -> str:
+    """Name of an episode's tokens on the page."""
+    return f"tokens/{at[0]}.{at[1]}/{quote(record['uid'], safe='')}/{record['session_id']}"
 
 
 def _totals(split: str, steps: Sequence[Step]) -> dict[str, Any]:
@@ -241,31 +250,6 @@ def _signature(paths: Sequence[Path]) -> Signature:
             status = path.stat()
             signature.append((path.name, status.st_size, status.st_mtime_ns))
     return tuple(signature)
-
-
-def _records(folder: Path, step: int, split: str) -> list[Record]:
-    """The episodes of a step; those of training with their rows, where these are logged."""
-    records = _read(folder, step, split)
-    trained = _read(folder, step, "rows") if split == "train" else []
-    rows = {(row["uid"], row["session_id"]): {"rows": row["rows"]} for row in trained}
-    return [record | rows.get((record["uid"], record["session_id"]), {}) for record in records]
-
-
-def _read(folder: Path, step: int, kind: str) -> list[dict[str, Any]]:
-    """Half a line at the end is left until it is whole; a line whose packer was killed before it
-    deleted the other file is read once.
-    """
-    records: list[dict[str, Any]] = []
-    read: set[bytes] = set()
-    paths = [
-        path for path in log_files(folder, (*EPISODES, "rows"), step) if place(path)[1] == kind
-    ]
-    for path in paths:
-        data = read_bytes(path)
-        lines = [line for line in numbered(data[: data.rfind(b"\n") + 1]) if line[1] not in read]
-        read.update(line for _, line in lines)
-        records += read_some(lines, path)
-    return records
 
 
 def _forget_old(steps: Mapping[StepOfSplit, Step]) -> None:

@@ -23,10 +23,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NoReturn
 from urllib.parse import quote, unquote, urlsplit
 
-from rltf_verl.runlog.turns import Record
 from rltf_verl.tools.report.view.build import as_json, shell
 from rltf_verl.tools.report.view.episodes import conversation, has_tokens, tokens
-from rltf_verl.tools.report.view.run import Run, block_name, page_index
+from rltf_verl.tools.report.view.run import Run, block_name, page_index, tokens_name
 
 LOOK_S = 1.0
 """Between two looks at the disk, at least."""
@@ -88,11 +87,9 @@ class LivePage:
             return None
         records = run.records(at)
         if kind == "block" and len(path) == 3:
-            return as_json(
-                [conversation(record, _tokens_name(path[2], record)) for record in records]
-            )
+            return as_json([conversation(record, tokens_name(at, record)) for record in records])
         name = "/".join([kind, path[2], *(quote(part, safe="") for part in path[3:])])
-        same = (r for r in records if has_tokens(r) and _tokens_name(path[2], r) == name)
+        same = (r for r in records if has_tokens(r) and tokens_name(at, r) == name)
         return next((as_json(tokens(record)) for record in same), None)
 
     def index(self, version: str) -> str:
@@ -104,10 +101,6 @@ class LivePage:
         if self._index[0] != now:
             self._index = (now, as_json(page_index([run.index() for run in self.runs], self.title)))
         return f'{json.dumps(state)[:-1]}, "index": {self._index[1]}}}'
-
-
-def _tokens_name(block: str, record: Record) -> str:
-    return f"tokens/{block}/{quote(record['uid'], safe='')}/{record['session_id']}"
 
 
 class _Server(ThreadingHTTPServer):

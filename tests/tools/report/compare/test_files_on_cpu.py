@@ -2,7 +2,6 @@
 
 import csv
 import json
-import os
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,15 +17,15 @@ from tests.support.log_records import EMPTY, LEAKY, line, turn, write
 from tests.support.run_files import ACC, evaluated, run, step, write_metrics
 
 
-def one(*arguments):
+def only_run(*arguments):
     """The only run."""
     (arm,) = read_arms([str(a) for a in arguments])
-    (found,) = arm.runs
-    return found
+    (read,) = arm.runs
+    return read
 
 
 def accuracies(*arguments):
-    return dict(one(*arguments).series(ACC))
+    return dict(only_run(*arguments).series(ACC))
 
 
 def test_the_folder_of_a_run(tmp_path):
@@ -36,9 +35,9 @@ def test_the_folder_of_a_run(tmp_path):
     (tmp_path / "sd" / "checkpoints" / "global_step_1").mkdir()
     run(tmp_path / "sd" / "checkpoints" / "global_step_1" / "old.jsonl", [0.9, 0.9])
     (tmp_path / "sd" / "notes.jsonl").write_text('{"step": 3, "input": "x"}\n')
-    found = one(tmp_path / "sd")
-    assert found.series(ACC) == {0: 0.1, 1: 0.2}
-    assert found.log[1].episodes == 1
+    read = only_run(tmp_path / "sd")
+    assert read.series(ACC) == {0: 0.1, 1: 0.2}
+    assert read.log[1]["log/train/sessions"] == 1
 
 
 def test_verls_own_places(tmp_path, monkeypatch):
@@ -46,9 +45,9 @@ def test_verls_own_places(tmp_path, monkeypatch):
     run(tmp_path / "sums" / "grpo.jsonl", [0.7, 0.8])
     write(tmp_path / "checkpoints" / "sums" / "sd" / "episodes", [line("42")])
     monkeypatch.chdir(tmp_path)
-    found = one("checkpoints/sums/sd")
-    assert found.series(ACC) == {0: 0.1, 1: 0.2}
-    assert len(found.log) == 1
+    read = only_run("checkpoints/sums/sd")
+    assert read.series(ACC) == {0: 0.1, 1: 0.2}
+    assert len(read.log) == 1
 
 
 def test_an_episode_log_alone(tmp_path):
@@ -74,11 +73,11 @@ def test_numbers_of_an_episode_log_are_those_of_log_stats(tmp_path):
         write(
             tmp_path, [tree, line("42", stop="solved", feedback=EMPTY)], step=number, validate=True
         )
-    found = one(tmp_path)
+    read = only_run(tmp_path)
     expected = by_steps(read_episodes(tmp_path), 1)
     assert len(expected) == 6
     for s in expected:
-        values = found.log[s.first_step].values
+        values = read.log[s.first_step]
         assert flat(s).items() <= values.items()
         assert values[f"log/{s.split}/sessions"] == s.sessions
         assert values[f"log/{s.split}/turn_1/acc"] == s.turns[0].acc
@@ -114,9 +113,9 @@ def write_export(path, rows):
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 def test_wandb_exports(tmp_path, kind):
-    found = one(write_export(tmp_path / f"sd.{kind}", wandb_rows()))
-    assert found.series(ACC) == {0: 0.1, 2: 0.3}
-    assert found.series("timing_s/step") == {1: 1800.0, 2: 1800.0}
+    read = only_run(write_export(tmp_path / f"sd.{kind}", wandb_rows()))
+    assert read.series(ACC) == {0: 0.1, 2: 0.3}
+    assert read.series("timing_s/step") == {1: 1800.0, 2: 1800.0}
     (panel,) = compare(read_arms([str(tmp_path)]), ["hours"], ["first_turn"]).panels
     assert [p.x for p in panel.arms[0].seeds[0]] == [0.0, 1.0]
 
@@ -131,43 +130,24 @@ def test_hours_are_wandbs_for_all_where_one_run_has_no_times_of_steps(tmp_path):
     assert [[p.x for p in curve.seeds[0]] for curve in panel.arms] == [[0.025, 2.0], [0.025, 2.0]]
 
 
-def test_a_resume_without_a_first_validation_begins_after_its_step(tmp_path):
-    first = [
-        (0, evaluated(0.1)),
-        (1, step()),
-        (2, step() | evaluated(0.2)),
-        (3, step() | evaluated(0.9)),
-    ]
-    write_metrics(tmp_path / "a.jsonl", first)
-    write_metrics(tmp_path / "b.jsonl", [(3, step()), (4, step() | evaluated(0.4))])
-    assert accuracies(f"a={tmp_path / 'a.jsonl'},{tmp_path / 'b.jsonl'}") == {
-        0: 0.1,
-        2: 0.2,
-        4: 0.4,
-    }
+ONE = [(0, evaluated(0.1)), (1, step() | evaluated(0.2)), (2, step() | evaluated(0.3))]
+PROCESSES = {
+    "a start from scratch": ([(0, evaluated(0.5)), (1, step() | evaluated(0.6))], {0: 0.5, 1: 0.6}),
+    "resumed after step 1, without a validation": (
+        [(2, step()), (3, step() | evaluated(0.4))],
+        {0: 0.1, 1: 0.2, 3: 0.4},
+    ),
+    "only validated": ([(1, evaluated(0.9))], {0: 0.1, 1: 0.2, 2: 0.3}),
+}
 
 
-def test_a_start_from_scratch_replaces_everything(tmp_path):
-    run(tmp_path / "m.process_1.jsonl", [0.5, 0.6, 0.7])
-    run(tmp_path / "m.jsonl", [0.1, 0.2])
-    assert accuracies(tmp_path) == {0: 0.1, 1: 0.2}
-    assert accuracies(tmp_path / "m.jsonl") == {0: 0.1, 1: 0.2}
-
-
-def test_a_process_that_only_validated_takes_nothing_back(tmp_path):
-    run(tmp_path / "m.process_1.jsonl", [0.1, 0.2, 0.3, 0.4])
-    write_metrics(tmp_path / "m.jsonl", [(1, evaluated(0.9))])
-    assert accuracies(tmp_path) == {0: 0.1, 1: 0.2, 2: 0.3, 3: 0.4}
-
-
-def test_files_of_several_launches_are_read_in_the_order_of_writing(tmp_path):
-    first = run(tmp_path / "z_first.jsonl", [0.1, 0.2, 0.3])
-    later = write_metrics(
-        tmp_path / "a_later.jsonl", [(1, evaluated(0.25)), (2, step() | evaluated(0.35))]
-    )
-    os.utime(first, (1, 1))
-    assert accuracies(tmp_path) == {0: 0.1, 1: 0.25, 2: 0.35}
-    assert accuracies(f"a={first},{later}") == {0: 0.1, 1: 0.25, 2: 0.35}
+@pytest.mark.parametrize("case", PROCESSES)
+def test_what_a_later_process_takes_back(tmp_path, case):
+    records, expected = PROCESSES[case]
+    first = write_metrics(tmp_path / "m.process_1.jsonl", ONE)
+    later = write_metrics(tmp_path / "m.jsonl", records)
+    for place in (tmp_path, later, f"a={first},{later}"):
+        assert accuracies(place) == expected
 
 
 def test_processes_in_one_file(tmp_path):
@@ -184,9 +164,9 @@ def test_what_is_no_number_is_no_point(tmp_path):
         tmp_path / "a.jsonl",
         [(0, {ACC: None}), (1, {ACC: 0.2, "flag": True, "note": "x"}), (2, {ACC: 0.3})],
     )
-    found = one(tmp_path / "a.jsonl")
-    assert found.series(ACC) == {1: 0.2, 2: 0.3}
-    assert found.names() == {ACC}
+    read = only_run(tmp_path / "a.jsonl")
+    assert read.series(ACC) == {1: 0.2, 2: 0.3}
+    assert read.names() == {ACC}
 
 
 def test_files_that_are_set_aside_are_numbered_and_read_in_order(tmp_path):

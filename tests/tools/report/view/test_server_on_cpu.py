@@ -21,7 +21,7 @@ from rltf_verl.tools.report.view import run as run_module
 from rltf_verl.tools.report.view import server
 from rltf_verl.tools.report.view.run import Run, runs_at
 from rltf_verl.tools.report.view.server import LivePage, serving
-from tests.support.commands import rltf
+from tests.support.commands import refused
 from tests.support.log_records import HOSTILE, line, row, write
 from tests.support.run_files import step as trained
 from tests.support.run_files import write_metrics
@@ -130,8 +130,6 @@ def test_metrics_grow_over_the_processes_of_a_run(tmp_path):
     set_aside(path)  # resumed at step 1
     write_metrics(path, [(2, trained() | {"actor/loss": 20.0})])
     assert points(run, "Loss") == {1: 1.0, 2: 20.0}
-    write_metrics(tmp_path / "then.jsonl", [(3, trained() | {"actor/loss": 3.0})])
-    assert points(followed(tmp_path), "Loss") == {1: 1.0, 2: 20.0, 3: 3.0}
 
 
 def test_a_run_whose_folder_comes_later(tmp_path):
@@ -264,10 +262,8 @@ def test_beyond_loopback_only_if_asked(tmp_path):
 
 @pytest.mark.parametrize(("port", "fix"), [(None, "--port"), (70000, "65535")])
 def test_a_port_that_cannot_be_bound_is_one_line(served, tmp_path, port, fix):
-    result = rltf("view", tmp_path, "--follow", "--port", port or served[0])
-    assert result.exit_code == 1
-    assert fix in result.stderr
-    assert result.stderr.count("\n") == 1
+    result = refused("view", tmp_path, "--follow", "--port", port or served[0])
+    assert fix in result
 
 
 def test_ctrl_c_ends_it_cleanly(tmp_path):

@@ -1,0 +1,55 @@
+"""The recipe of a test file, and its scripts with programs in place of those that they start."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rltf_verl.config import RLTFConfig
+from tests.recipes.composing import rltf_of
+
+OURS = (
+    *("JUDGE_", "RLTF_", "RL2F_", "STUDENT_", "WRITING_", "PROGRAM", "STEPS", "SEEDS", "HOURS"),
+    *("MODEL", "ROLLOUT", "OUT", "NUM_GPUS", "TUNE"),
+)
+"""Beginnings of the variables that the scripts read."""
+
+
+@pytest.fixture
+def config(request: pytest.FixtureRequest) -> RLTFConfig:
+    """Of the recipe that the file's name has: `test_raft_on_cpu.py`."""
+    return rltf_of(request.path.stem.removeprefix("test_").removesuffix("_on_cpu"))
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Path:
+    """Folder of programs that print their names and words."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    for name in ("python3", "rltf", "torchrun", "vllm"):
+        (folder / name).write_text(f'#!/bin/bash\necho "{name} $*"\n')
+        (folder / name).chmod(0o755)
+    return folder
+
+
+Start = Callable[..., tuple[int, list[str], str]]
+
+
+@pytest.fixture
+def start(tmp_path: Path, programs: Path) -> Start:
+    """Script, its arguments and variables -> (exit status, lines of what it started, stderr)."""
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(OURS)}
+
+    def run(script: Path, *arguments: str, **variables: str) -> tuple[int, list[str], str]:
+        environment = {**inherited, "PATH": f"{programs}:{os.environ['PATH']}", **variables}
+        command = ["bash", str(script), *arguments]
+        ended = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=30
+        )
+        return ended.returncode, ended.stdout.splitlines(), ended.stderr
+
+    return run

@@ -1,0 +1,114 @@
+"""The script of the first hour on a GPU: its order, its stops, and on the CPU all that a CPU can
+run.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rltf_verl.data.build import build_parquet
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / "recipes" / "rltf" / "first_hour.py"
+POLICY = ROOT / "recipes" / "demo" / "policy"
+SMOKE = ROOT / "recipes" / "smoke" / "config"
+
+
+@pytest.fixture(scope="module")
+def hour():
+    spec = importlib.util.spec_from_file_location("first_hour", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+def step(**numbers) -> dict:
+    return {"step": 1, "data": {"timing_s/step": 2.0, **numbers}}
+
+
+@pytest.mark.parametrize(
+    ("records", "surprise"),
+    [
+        ([step(), step()], ""),
+        ([{"step": 0, "data": {"val-core/x/acc/mean@1": 0.1}}, step(), step()], ""),
+        ([step()], "1 training steps instead of 2"),
+        ([], "0 training steps instead of 2"),
+        ([step(), step(**{"actor/loss": float("nan")})], "step 2: actor/loss is nan"),
+        (
+            [step(**{"training/rollout_actor_probs_pearson_corr": 0.4}), step()],
+            "step 1: sampler and actor agree to 0.400 only",
+        ),
+    ],
+)
+def test_the_first_surprise_in_a_runs_metrics(tmp_path, hour, records, surprise) -> None:
+    metrics = tmp_path / "metrics.jsonl"
+    if records:
+        metrics.write_text("".join(json.dumps(record) + "\n" for record in records))
+    assert hour.look(metrics, 2)[0] == surprise
+
+
+@pytest.mark.parametrize("broken", [None, "sglang_2_steps"])
+def test_stages_come_cheapest_first_and_stop_at_a_surprise(tmp_path, hour, broken) -> None:
+    played = []
+
+    def play(stage, out):
+        played.append(stage)
+        (out / stage.name).mkdir(exist_ok=True)
+        (out / stage.name / "log.txt").write_text("no kernel image\n")
+        return hour.Outcome(stage, 60.0, "it ended with 1" if stage.name == broken else "")
+
+    words = ["--engines", "vllm", "sglang", "--out", str(tmp_path), "--", "data.seed=3"]
+    assert hour.main(words, play) == (1 if broken else 0)
+    names = ["doctor", "data", "plan", "vllm_2_steps", "sglang_2_steps", "vllm_30_steps"]
+    assert [stage.name for stage in played] == (names[:5] if broken else names)
+    assert all("data.seed=3" in stage.command for stage in played[2:])
+    text = (tmp_path / "report.md").read_text()
+    assert ("no kernel image" in text) == bool(broken)
+    assert f"| {played[-1].name} | 1.0 | {'it ended with 1' if broken else 'ok'} |" in text
+
+
+@pytest.mark.nightly
+@pytest.mark.e2e
+def test_on_a_cpu_all_stages_pass(tmp_path) -> None:
+    """The CPU's engine in the place of vLLM, a tiny policy, few problems; two engines of one
+    kind.
+    """
+    compact = {"style": "compact", "n_people": 3, "depth": 2, "width": 2}
+    build_parquet("knights_knaves", tmp_path / "data" / "kk", 0, 64, 4, **compact)
+    search = f"['pkg://verl.trainer.config','pkg://hydra_configs.rltf_verl','file://{SMOKE}']"
+    words = [
+        f"hydra.searchpath={search}",
+        "+smoke=knights_knaves",
+        "rltf.episode.revise=compact_guide",
+        "data.max_prompt_length=480",
+        "data.max_response_length=20",
+        "data.train_batch_size=4",
+        "actor_rollout_ref.actor.ppo_mini_batch_size=4",
+        "actor_rollout_ref.rollout.n=2",
+        "actor_rollout_ref.rollout.name=transformers",
+        "trainer.default_local_dir=${oc.env:OUT}",
+    ]
+    command = [sys.executable, str(SCRIPT), "--engines", "vllm", "--tune", "full"]
+    command += ["--model", str(POLICY), "--out", str(tmp_path), "--", *words]
+    variables = {
+        **os.environ,
+        "VERL_PLATFORM": "cpu",
+        "OMP_NUM_THREADS": "1",
+        "RLTF_TINY_POLICY": str(POLICY),
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+    ended = subprocess.run(command, env=variables, capture_output=True, text=True, cwd=tmp_path)
+    report = (tmp_path / "report.md").read_text()
+    assert ended.returncode == 0, report
+    assert "vllm_30_steps" in report
+    assert "held out" in report
+    assert (tmp_path / "page.html").stat().st_size > 10_000
