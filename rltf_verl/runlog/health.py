@@ -277,11 +277,12 @@ RULES: tuple[Rule[Steps], ...] = (
     ),
     Rule(
         "agent loop held up",
-        3,
         at_least(LAGS, "rltf/worker/loop_lag_p99_s"),
+        "",
         "raise actor_rollout_ref.rollout.agent.num_workers; an environment whose grader computes"
         " for long needs blocking = True",
-        "the first step imports and connects",
+        "warning",
+        3,
     ),
 )
 """The key of each is its name in the log and on the page."""
