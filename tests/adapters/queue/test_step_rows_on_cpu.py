@@ -116,8 +116,7 @@ def test_metrics_of_sampling_leave_out_what_nobody_sampled(queue):
 
 
 def test_without_the_actors_pass_the_samplers_log_probs_are_the_old_ones(queue):
-    batch, *_ = queue
-    scored, step = StepRows.read(batch), StepRows.read(batch, scored=False)
+    scored, step = StepRows.read(queue.batch), StepRows.read(queue.batch, scored=False)
     weights = objective_weights(CONFIG, step=0, num_steps=1)
     columns = target_columns(step.batch, compute_targets(step.batch, CONFIG, weights))
     assert columns["old_log_probs"].tolist() == scored.batch.sampler_log_probs.tolist()
@@ -129,7 +128,7 @@ def test_without_the_actors_pass_the_samplers_log_probs_are_the_old_ones(queue):
 
 
 def test_log_probs_are_exact_up_to_rounding(queue):
-    scored = StepRows.read(queue[0]).batch
+    scored = StepRows.read(queue.batch).batch
     assert not is_exact(scored)
     for gap, exact in ((1e-5, True), (1e-3, False), (float("nan"), False)):
         assert is_exact(replace(scored, sampler_log_probs=scored.old_log_probs + gap)) is exact
