@@ -18,12 +18,14 @@ SMALL = {
     "cpu_rollout": "--requests 4 --hidden 16 --layers 1 --repeats 1",
     "targets": "--sessions 64 --repeats 1 --out {out}",
     "judge": "--latency 0.01 --cap 4 --num 8 --runs 1",
+    "reach": "--episodes 16 --tokens 16 --latency 0.01",
 }
 """Options with which a benchmark takes seconds."""
 SHOWN = {
     "cpu_rollout": r"^ +4( +\d+){4,5}$",
     "targets": r"largest difference of any advantage: \d\.\de-\d\d",
     "judge": r"answers/s of 400\.0 ideal",
+    "reach": r"^ +16( +\d+\.\d+)+$",
 }
 WITH_TRAINER = ("controller",)
 ELSEWHERE = {"leak_guard": "test_leak_guard_on_cpu.py"}
