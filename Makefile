@@ -47,7 +47,7 @@ lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/shellcheck .ci/run recipes/*.sh recipes/*/*.sh
+	$(BIN)/shellcheck .ci/run recipes/*.sh recipes/*/*.sh upstream/*/*/*.sh
 	$(BIN)/hadolint docker/*.Dockerfile
 
 # Source archive and wheel, in dist/; CONTRIBUTING.md says how a release is made.
