@@ -3,6 +3,7 @@ from.
 """
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,7 +14,13 @@ from transfer_queue import KVBatchMeta
 from rltf_verl.adapters.metrics.roles import role_metrics, sampling_metrics
 from rltf_verl.adapters.queue.columns import FACTS, ROLE, TURN
 from rltf_verl.adapters.queue.step_rows import StepRows, episode_numbers
-from rltf_verl.adapters.training.step import LIVE, live_rows, rows_of_update
+from rltf_verl.adapters.training.step import (
+    LIVE,
+    is_exact,
+    live_rows,
+    rows_of_update,
+    target_columns,
+)
 from rltf_verl.adapters.training.teacher import TeacherInput, TeacherOutput
 from rltf_verl.algos.targets import RowTargets
 from rltf_verl.config import DistillConfig, RLTFConfig
@@ -106,6 +113,25 @@ def test_metrics_of_sampling_leave_out_what_nobody_sampled(queue):
     difference = sampled.exp() - (sampled - 0.5).exp()
     assert metrics["training/rollout_probs_diff_max"] == pytest.approx(float(difference.max()))
     assert metrics["training/rollout_probs_diff_mean"] == pytest.approx(float(difference.mean()))
+
+
+def test_without_the_actors_pass_the_samplers_log_probs_are_the_old_ones(queue):
+    scored, step = StepRows.read(queue.batch), StepRows.read(queue.batch, scored=False)
+    weights = objective_weights(CONFIG, step=0, num_steps=1)
+    columns = target_columns(step.batch, compute_targets(step.batch, CONFIG, weights))
+    assert columns["old_log_probs"].tolist() == scored.batch.sampler_log_probs.tolist()
+    assert sampling_metrics(step.batch, step.entropy) == {
+        "actor/entropy": pytest.approx(
+            sampling_metrics(scored.batch, scored.entropy)["actor/entropy"] + 0.5
+        )
+    }
+
+
+def test_log_probs_are_exact_up_to_rounding(queue):
+    scored = StepRows.read(queue.batch).batch
+    assert not is_exact(scored)
+    for gap, exact in ((1e-5, True), (1e-3, False), (float("nan"), False)):
+        assert is_exact(replace(scored, sampler_log_probs=scored.old_log_probs + gap)) is exact
 
 
 def test_what_is_written_stands_where_it_was_read_and_padding_rows_get_zeros(queue):
