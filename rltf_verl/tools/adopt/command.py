@@ -17,20 +17,6 @@ MODULE = "verl.trainer.main_ppo"
 MAINS = (MODULE, "recipe.dapo.main_dapo")
 """Modules that take the config of `main_ppo`."""
 
-CONFIGS = {
-    MODULE: ("verl.trainer.config", "ppo_trainer"),
-    "recipe.dapo.main_dapo": ("verl.trainer.config", "ppo_trainer"),
-    "verl.experimental.fully_async_policy.fully_async_main": (
-        "verl.experimental.fully_async_policy.config",
-        "fully_async_ppo_trainer",
-    ),
-    "verl.experimental.one_step_off_policy.main_ppo": (
-        "verl.experimental.one_step_off_policy.config",
-        "one_step_off_ppo_trainer",
-    ),
-}
-"""Module that is started -> the package of its configs, and its default config."""
-
 FLAGS = {
     "--config-name": "name",
     "-cn": "name",
@@ -51,7 +37,6 @@ OF_THE_SHELL = {"_", "SHLVL", "PWD", "OLDPWD", "RUN", "LINES", "COLUMNS"}
 class Launch:
     """What starts the training."""
 
-    module: str
     package: str
     """Python package of its configs; empty if they are in `folder`."""
     config_name: str
@@ -146,17 +131,18 @@ def _launch(words: Sequence[Word], exports: Mapping[str, Word]) -> Launch:
     module, rest = MODULE, list(words)
     if MAIN.fullmatch(" ".join(word.text for word in rest[:3])):
         module, rest = rest[2].text, rest[3:]
-    if module not in CONFIGS:
-        raise ConfigError(f"{module}: this module is unknown; use one of {', '.join(CONFIGS)}")
-    package, name = CONFIGS[module]
+    if module not in MAINS:
+        raise ConfigError(
+            f"{module}: cannot be adopted; start {MODULE}, asynchronously with"
+            " trainer.v1.trainer_mode=separate_async"
+        )
     given, overrides = _flags(rest)
-    folder, path = given.get("dir", ""), given.get("path", "")
+    package, folder, path = VERL, given.get("dir", ""), given.get("path", "")
     if path and not (Path(path) == Path("config") or path.startswith("pkg://")):
         folder, package = str(Path(path).resolve()), ""
     return Launch(
-        module,
         package,
-        given.get("name", name).removesuffix(".yaml"),
+        given.get("name", STOCK).removesuffix(".yaml"),
         folder,
         {word.text: word.shell for word in overrides},
         exports,

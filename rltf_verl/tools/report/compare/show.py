@@ -98,4 +98,3 @@ def _markdown(lines: Table) -> str:
     cells = [[" ".join(cell.replace("|", "\\|").split()) for cell in line] for line in lines]
     rule = ["---", *["---:"] * (len(cells[0]) - 1)]
     return "\n".join(f"| {' | '.join(line)} |" for line in [cells[0], rule, *cells[1:]])
-
