@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from rltf_verl.adapters.plan.overrides import STOCK, VERL
 from rltf_verl.config import ConfigError
 from rltf_verl.redaction import URL_LOGIN, Secrets, looks_secret, secrets_here
 from rltf_verl.tools.adopt.script import MAIN, Word, literal, read_script
