@@ -56,8 +56,9 @@ def packed(path: Path) -> bool:
 
 
 def read_files(paths: Iterable[Path], *, growing: bool = False) -> Iterator[dict[str, Any]]:
-    """All records of the files. A line that was packed and not yet taken away (its packer was
-    killed) is read once; a line that is not as it was written is skipped with a warning; half a line at the end of `growing` files is left until it is whole.
+    """All records of the files; a line that is not as it was written is skipped with a warning. A
+    line that was packed and not yet taken away (its packer was killed) is read once; half a line at
+    the end of `growing` files is left out.
     """
     by_place: dict[tuple[int, Kind], list[Path]] = defaultdict(list)
     for path in paths:
