@@ -118,12 +118,12 @@ def test_the_newest_episodes_of_steps_that_are_packed_and_not(tmp_path):
     play(tmp_path, (1, 2))
     pack(tmp_path, 2)
     play(tmp_path, (2,), "late")
-    assert [r["uid"] for r in newest(tmp_path, 2)] == ["late-2-1", "late-2-2"]
-    shown = [r["uid"] for r in newest(tmp_path, 4)]
-    assert shown == ["w-2-2", "late-2-0", "late-2-1", "late-2-2"]
-    (growing,) = tmp_path.glob("*.late.jsonl")
+    assert [r["uid"] for r in newest(tmp_path, 2)] == ["w-2-1", "w-2-2"]
+    shown = [r["uid"] for r in newest(tmp_path, 7)]
+    assert shown == ["w-1-2", *(f"{name}-2-{k}" for name in ("late", "w") for k in range(3))]
+    *_, growing = log_files(tmp_path)
     growing.write_bytes(growing.read_bytes()[:-9])  # half a line
-    assert [r["uid"] for r in newest(tmp_path, 1)] == ["late-2-1"]
+    assert [r["uid"] for r in newest(tmp_path, 1)] == ["w-2-1"]
     assert len(newest(tmp_path, 99)) == 8
 
 

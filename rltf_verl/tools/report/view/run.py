@@ -83,7 +83,7 @@ def _steps_in(log: Path) -> list[StepOfSplit]:
 
 def _read_step(log: Path, at: StepOfSplit) -> Step:
     step, split = at
-    records = list(read_episodes(log, step, (split,), growing=True))
+    records: list[Record] = [*read_episodes(log, step, (split,), growing=True)]
     return Step(
         stats(records, split),
         split == "val" and any(record.get("horizon") for record in records),
