@@ -14,7 +14,6 @@ from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.plan.overrides import (
     STOCK,
-    VERL,
     Setting,
     Settings,
     composed,
@@ -114,9 +113,9 @@ def settings_of(launch: Launch) -> Settings:
         ConfigError: its config cannot be read.
     """
     settings = parsed([word for word in launch.overrides if not _is_ours(word)])
-    if launch.package == VERL and launch.config_name == STOCK and not launch.folder:
+    if launch.config_name == STOCK and not launch.folder:
         return settings
-    config, engine = own_config(launch.config_name, launch.package, launch.folder)
+    config, engine = own_config(launch.config_name, launch.folder)
     if engine != "dp" and not any(word.startswith("model_engine=") for word in settings.groups):
         settings.groups.append(f"model_engine={engine}")
     stock = composed(STOCK, [g for g in settings.groups if g.startswith("model_engine=")])

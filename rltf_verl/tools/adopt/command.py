@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from rltf_verl.adapters.plan.overrides import STOCK, VERL
+from rltf_verl.adapters.plan.overrides import STOCK
 from rltf_verl.config import ConfigError
 from rltf_verl.redaction import URL_LOGIN, Secrets, looks_secret, secrets_here
 from rltf_verl.tools.adopt.script import MAIN, Word, literal, read_script
@@ -38,8 +38,6 @@ OF_THE_SHELL = {"_", "SHLVL", "PWD", "OLDPWD", "RUN", "LINES", "COLUMNS"}
 class Launch:
     """What starts the training."""
 
-    package: str
-    """Python package of its configs; empty if they are in `folder`."""
     config_name: str
     folder: str
     """Folder of `--config-path` or `--config-dir`; empty if neither is given."""
@@ -138,11 +136,10 @@ def _launch(words: Sequence[Word], exports: Mapping[str, Word]) -> Launch:
             " trainer.v1.trainer_mode=separate_async"
         )
     given, overrides = _flags(rest)
-    package, folder, path = VERL, given.get("dir", ""), given.get("path", "")
+    folder, path = given.get("dir", ""), given.get("path", "")
     if path and not (Path(path) == Path("config") or path.startswith("pkg://")):
-        folder, package = str(Path(path).resolve()), ""
+        folder = str(Path(path).resolve())
     return Launch(
-        package,
         given.get("name", STOCK).removesuffix(".yaml"),
         folder,
         {word.text: word.shell for word in overrides},
