@@ -61,10 +61,7 @@ ROWS[ODD][0]["tokens"] |= {"role": [5], "gap": [NAN], "log_prob": [-float("inf")
 
 
 def written(path: Path, *folders: Path) -> str:
-    runs = runs_at(folders)
-    for run in runs:
-        run.refresh()
-    path.write_text(page(runs, "a run"), encoding="utf-8")
+    path.write_text(page(runs_at(folders), "a run"), encoding="utf-8")
     return path.as_uri()
 
 
