@@ -105,25 +105,20 @@ async def test_dropped_feedback_ends_the_episode_and_stays_in_it():
     first, *_ = await run(config())
     (turn,) = first.turns
     assert (turn.stop, turn.feedback) == ("feedback_unavailable", None)
-    assert turn.error is not None
     assert turn.error.startswith("judge_of_tests: the leak guard dropped it (answer: ")
-    assert turn.withheld is not None
     assert (turn.withheld.text, turn.withheld.provider) == (LEAKY, "judge_of_tests")
 
 
 async def test_dropped_feedback_may_be_replaced_by_the_fixed_sentence():
     first, *_ = await run(config(on_error="correctness"))
     turn = first.turns[0]
-    assert turn.feedback is not None
     assert (turn.feedback.fallback, turn.feedback.leak) == (True, None)
-    assert turn.withheld is not None
-    assert (turn.withheld.leak or "").startswith("answer: ")
+    assert turn.withheld.leak.startswith("answer: ")
 
 
 async def test_regenerated_feedback_is_what_the_next_turn_reads():
     first, *_ = await run(config(guard={"action": "regenerate"}))
     given = first.turns[0].feedback
-    assert given is not None
     assert (given.text, given.original) == ("remark 2", LEAKY)
     assert given.leak
 

@@ -130,17 +130,13 @@ def test_a_critique_of_the_policy_is_a_row_credited_with_the_turn_it_led_to():
     assert (row.log_probs, row.rewards) == ((-60.0, -61.0), (0.0, 1.0))
 
 
-def test_critiques_without_a_weight_are_no_rows():
+def test_roles_with_a_weight_have_rows_in_their_order_and_the_last_attempt_is_last():
     played = episode(turn([1], [2], critique=attempt([5], [6])), turn([3], [4], 1.0))
     assert roles(rows_of(played)) == [A, C, A]
     assert roles(rows_of(played, critique=False)) == [A, A]
+    assert roles(rows_of(played, distill=True, imitate="all")) == [A, C, D, S, A]
 
 
 def test_a_sampler_without_log_probs_gives_none_also_for_merged_rows():
     played = episode(turn([1], [2], log_probs=False), turn([1, 2, 7], [3]))
     assert [r.log_probs for r in rows_of(played, distill=True)] == [(-3.0,), None]
-
-
-def test_all_roles_together_keep_their_order_and_the_last_attempt_is_last():
-    played = episode(turn([1], [2], critique=attempt([5], [6])), turn([3], [4], 1.0))
-    assert roles(rows_of(played, distill=True, imitate="all")) == [A, C, D, S, A]
