@@ -47,8 +47,6 @@ def cluster(num_nodes: int, folder: Path) -> Iterator[str]:
     process = subprocess.Popen(
         command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    assert process.stdin is not None
-    assert process.stdout is not None
     try:
         yield process.stdout.readline().strip()
     finally:
