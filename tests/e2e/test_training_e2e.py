@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
@@ -280,25 +278,3 @@ def _by_episode(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     for row in rows:
         episodes[row["episode"]].append(row)
     return episodes
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("name", ["RLTFAgentLoopWorker", "SimpleStorageUnit"])
-def test_a_run_that_would_wait_without_end_ends_with_the_reason(root: Path, name: str) -> None:
-    """A process is killed of which verl would not notice that it is gone."""
-    long = ["trainer.total_training_steps=500", "trainer.total_epochs=1000"]
-    run = runs.start(root / name, runs.build_data(root / f"{name}_data"), long)
-    try:
-        log = run.folder / "metrics.jsonl"
-        runs.wait_for(lambda: log.exists() and len(run.metrics()) >= 2, run, timeout=300)
-        environment = {"RLTF_RECORD_DIR": str(run.folder / "record")}
-        for process in psutil.process_iter():
-            with suppress(psutil.Error):
-                own = environment.items() <= process.environ().items()
-                if own and f"ray::{name}" in " ".join(process.cmdline()):
-                    process.kill()
-        assert run.wait(120) == 1
-        assert "has died, and verl would wait without end" in run.log
-    finally:
-        if run.process.poll() is None:
-            run.kill()

@@ -3,6 +3,7 @@ is absent.
 """
 
 import asyncio
+import json
 from collections import Counter
 from types import SimpleNamespace
 
@@ -122,25 +123,22 @@ END = 3
 
 
 @pytest.mark.parametrize(
-    ("answer", "params", "ended"),
+    ("answer", "named", "ended"),
     [
-        ([5, 6, END], {}, True),
-        ([5, 6], {}, False),  # shorter than response_length: the engine's context was full
-        ([5] * 29 + [END], {}, True),
-        ([5] * 30, {}, False),
+        ([5, 6, END], None, True),
+        ([5, 6], None, False),  # shorter than response_length: the engine's context was full
+        ([5] * 29 + [END], None, True),
+        ([5] * 30, None, False),
+        *(([5, last], [9, 8], last != 7) for last in (END, 9, 8, 7)),
     ],
 )
 async def test_an_answer_has_ended_if_its_last_token_is_one_that_engines_stop_at(
-    tokenizer, answer, params, ended
+    tokenizer, tmp_path, answer, named, ended
 ):
-    policy = verl_policy(tokenizer, engine=Engine(answer), params=params)
-    assert (await policy.sample((1, 2), seed=0)).ended is ended
-
-
-@pytest.mark.parametrize(("last", "ended"), [(END, True), (9, True), (8, True), (7, False)])
-async def test_the_generation_config_may_name_more_end_tokens(tokenizer, tmp_path, last, ended):
-    (tmp_path / "generation_config.json").write_text('{"eos_token_id": [9, 8]}')
-    policy = verl_policy(tokenizer, engine=Engine([5, last]), model=tmp_path)
+    """`named`: more end tokens, by the generation config."""
+    (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": named}))
+    model = POLICY if named is None else tmp_path
+    policy = verl_policy(tokenizer, engine=Engine(answer), model=model)
     assert (await policy.sample((1, 2), seed=0)).ended is ended
 
 
