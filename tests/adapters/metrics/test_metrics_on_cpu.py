@@ -180,22 +180,30 @@ def test_leak_share_is_over_what_the_guard_looked_at():
     assert not any("leak" in name for name in metrics_of(SESSIONS, 2))
 
 
-def test_validation_reports_the_first_turn_and_the_answer_that_stands():
-    right_then_wrong = session(turn(True), turn(False))
-    assert averaged_info(right_then_wrong, 2) == {"acc": 1.0, "format_ok": 1.0, "acc_turn_2": 0.0}
-    assert averaged_info(session(turn(False, ended=False), turn(True)), 2) == {
-        "acc": 0.0,
-        "format_ok": 0.0,
-        "acc_turn_2": 1.0,
-    }
-    early = session(turn(True))  # keeps its last answer
-    assert averaged_info(early, 3) == {
-        "acc": 1.0,
-        "format_ok": 1.0,
-        "acc_turn_2": 1.0,
-        "acc_turn_3": 1.0,
-    }
-    assert averaged_info(early, 1) == {"acc": 1.0, "format_ok": 1.0}
+@pytest.mark.parametrize(
+    ("episode", "horizon", "expected"),
+    [
+        (
+            session(turn(True), turn(False)),
+            2,
+            {"acc": 1.0, "format_ok": 1.0, "acc_turn_2": 0.0},
+        ),
+        (
+            session(turn(False, ended=False), turn(True)),
+            2,
+            {"acc": 0.0, "format_ok": 0.0, "acc_turn_2": 1.0},
+        ),
+        # one that ended early keeps its last answer
+        (
+            session(turn(True)),
+            3,
+            {"acc": 1.0, "format_ok": 1.0, "acc_turn_2": 1.0, "acc_turn_3": 1.0},
+        ),
+        (session(turn(True)), 1, {"acc": 1.0, "format_ok": 1.0}),
+    ],
+)
+def test_validation_reports_the_first_turn_and_the_answer_that_stands(episode, horizon, expected):
+    assert averaged_info(episode, horizon) == expected
 
 
 OWNERS = token_objectives(RLTFConfig())
