@@ -23,7 +23,6 @@ from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Role, Tu
 from tests.support.effort import examples
 from tests.support.golden_batch import GROUP, batch, config, of_role
 
-
 WHOLE = {"weight": 1.0, "log_prob_floor": None}
 
 

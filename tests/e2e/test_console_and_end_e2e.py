@@ -24,11 +24,6 @@ LONG = [
 ]
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    return runs.build_data(tmp_path_factory.mktemp("data"))
-
-
 def started(folder: Path, data: dict[str, str]) -> runs.Run:
     """A run that has trained two steps and saved one."""
     run = runs.start(folder, data, LONG, recorder="")

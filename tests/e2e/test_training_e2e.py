@@ -20,7 +20,7 @@ from rltf_verl.tools.report.audit import audit
 from rltf_verl.tools.report.history import read_history
 from rltf_verl.types import Role
 from tests.e2e import recorded, runs
-from tests.support.commands import rltf
+from tests.support.commands import ran
 
 pytestmark = pytest.mark.e2e
 STEPS, KILLED_IN, SAVED_AT, TIMEOUT = 4, 3, 2, 900
@@ -62,11 +62,11 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def both(root: Path) -> tuple[runs.Run, runs.Run]:
+def both(root: Path, data: dict[str, str]) -> tuple[runs.Run, runs.Run]:
     """(uninterrupted run, run that replays its feedback, was killed in step 3 and resumed from the
     checkpoint of step 2).
     """
-    data, steps = runs.build_data(root / "data"), f"trainer.total_training_steps={STEPS}"
+    steps = f"trainer.total_training_steps={STEPS}"
     record = f"rltf.feedback.record_dir={root / 'record'}"
     (root / "whole").mkdir()
     (root / "whole" / "mine.py").write_text(MINE)
@@ -228,9 +228,7 @@ def test_ragged_episodes_make_one_update_whose_step_is_the_reference_gradient(
 
 def test_the_trained_policy_is_exported(both: tuple[runs.Run, runs.Run], tmp_path: Path) -> None:
     whole, _ = both
-    words = ["export", str(whole.folder / "checkpoints"), str(tmp_path / "own")]
-    result = rltf(*words)
-    assert result.exit_code == 0, result.output
+    ran("export", whole.folder / "checkpoints", tmp_path / "own")
     exported = AutoModelForCausalLM.from_pretrained(tmp_path / "own").state_dict()
     for name, weight in recorded.policy(whole.folder, STEPS).named_parameters():
         assert torch.equal(exported[name], weight.bfloat16()), name

@@ -31,17 +31,6 @@ def test_every_provider_has_one() -> None:
     assert groups == ours <= set(provider_names())
 
 
-@pytest.mark.parametrize("name", NEW)
-def test_it_names_every_option_with_its_default(name: str) -> None:
-    module, _, attribute = feedback._PROVIDERS[name].partition(":")
-    factory = getattr(__import__(module, fromlist=[attribute]), attribute)
-    options, block = inspect.signature(factory).parameters, yaml.safe_load(text_of(name))
-    assert set(block) - OURS == set(options)
-    assert block["provider"] == name
-    for key, option in options.items():
-        assert option.default in (inspect.Parameter.empty, block[key]), key
-
-
 @pytest.fixture(scope="module")
 def record(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("record")
@@ -53,7 +42,16 @@ def record(tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize("name", NEW)
-def test_start_up_accepts_it(name: str, record: Path) -> None:
+def test_it_names_every_option_with_its_default_and_start_up_accepts_it(
+    name: str, record: Path
+) -> None:
+    module, _, attribute = feedback._PROVIDERS[name].partition(":")
+    factory = getattr(__import__(module, fromlist=[attribute]), attribute)
+    options, block = inspect.signature(factory).parameters, yaml.safe_load(text_of(name))
+    assert set(block) - OURS == set(options)
+    assert block["provider"] == name
+    for key, option in options.items():
+        assert option.default in (inspect.Parameter.empty, block[key]), key
     overrides = [
         f"rltf/feedback={name}",
         "rltf/hardware=cpu",
