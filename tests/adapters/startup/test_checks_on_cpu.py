@@ -52,9 +52,7 @@ def test_what_cannot_work_is_refused_with_key_and_fix(verl_config, case):
     assert word in refused.value.finding.fix
 
 
-def test_a_feedback_that_states_the_answer_must_be_acknowledged(verl_config):
-    with pytest.raises(ValueError, match="states the answer on purpose"):
-        checks.check_config(verl_config("rltf.feedback.level=full"))
+def test_a_provider_that_says_the_same_to_all_is_not_modelled(verl_config):
     with pytest.raises(ValueError, match=r"feedback_modeling\.weight=0\.1: provider verifier"):
         checks.check_config(
             verl_config("rltf.feedback_modeling.weight=0.1", "rltf.feedback.level=verdict")
