@@ -160,18 +160,12 @@ def test_normalised_advantages_by_cohort():
 
 
 def test_joined_is_divided_by_the_deviation_of_all_that_is_compared():
+    root = math.sqrt(3)
     episodes = line([[1.0, 4.0], [1.0]])  # mean 2, unbiased variance (1 + 4 + 1) / 2
-    close(
-        advantages(episodes, "joined", norm_by_std=True),
-        [[-1 / math.sqrt(3), 2 / math.sqrt(3)], [-1 / math.sqrt(3), 0]],
-    )
-    with_middle = line(
-        [[1.0, 100.0, 4.0], [1.0]]
-    )  # neither first nor last: it moves neither mean nor deviation
-    close(
-        advantages(with_middle, "joined", norm_by_std=True)[0, [0, 2]],
-        [-1 / math.sqrt(3), 2 / math.sqrt(3)],
-    )
+    close(advantages(episodes, "joined", norm_by_std=True), [[-1 / root, 2 / root], [-1 / root, 0]])
+    # neither first nor last: it moves neither mean nor deviation
+    with_middle = advantages(line([[1.0, 100.0, 4.0], [1.0]]), "joined", norm_by_std=True)
+    close(with_middle[0, [0, 2]], [-1 / root, 2 / root])
 
 
 @pytest.mark.parametrize("estimator", [*ESTIMATORS, "joined"])

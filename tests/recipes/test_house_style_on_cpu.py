@@ -251,10 +251,8 @@ def test_a_reply_scores_the_share_of_rules_that_it_keeps() -> None:
 
 def test_the_example_of_a_hint_shows_what_the_rule_does_to_such_a_date() -> None:
     """Only a day below ten shows whether days have two digits."""
-    problems = make_house().build(0, 60, 0).train
-    env = make_house()
-    alike = 0
-    for problem in problems:
+    env, alike = make_house(), 0
+    for problem in env.build(0, 60, 0).train:
         hint = env.explain(problem, "x", env.grade(problem, "x"), "hint")
         _, day, year = re.search(r"(\w{3})\|(\d\d)\|(\d\d)", hint).groups()
         item = problem.data["item"]

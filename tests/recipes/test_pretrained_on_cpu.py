@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 from tests.recipes import house_style
 from tests.recipes.composing import RECIPES, composed, program, rltf_of
 from tests.support.log_records import line, write
+from tests.support.run_files import write_metrics
 
 FOLDER = RECIPES / "pretrained"
 SCRIPT = FOLDER / "pretrained.sh"
@@ -105,14 +106,7 @@ def test_the_picture_has_the_curve_and_both_conversations(tmp_path) -> None:
     for step, answers in ((0, ("5",)), (4, ("42", "6"))):
         write(log, [line(*answers)], step=step, validate=True)
     key = "val-core/rltf/house_style/acc/mean@1"
-    records = [
-        {"step": 0, "data": {key: 0.0}},
-        {"step": 2, "data": {"x": 1}},
-        {"step": 4, "data": {key: 0.5}},
-    ]
-    (tmp_path / "metrics.jsonl").write_text(
-        "".join(json.dumps(record) + "\n" for record in records)
-    )
+    write_metrics(tmp_path / "metrics.jsonl", [(0, {key: 0.0}), (2, {"x": 1}), (4, {key: 0.5})])
     assert module.held_out(tmp_path) == [(0, 0.0), (4, 0.5)]
     found = module.conversations(tmp_path)
     assert [who for who, *_ in found["Held out, without feedback"]][1:] == ["step 0", "step 4"]

@@ -21,10 +21,6 @@ SETTINGS = ("teacher", "execution", "escalating", "verifier_full")
 NEW = ("marginal", "replay", "shuffled", "siblings", "try_again")
 
 
-def text_of(name: str) -> str:
-    return (FOLDER / f"{name}.yaml").read_text("utf-8")
-
-
 def test_every_provider_has_one() -> None:
     ours = {name for name, where in feedback._PROVIDERS.items() if where.startswith("rltf_verl.")}
     groups = {path.stem for path in FOLDER.glob("*.yaml")} - {"own", *SETTINGS}
@@ -47,7 +43,10 @@ def test_it_names_every_option_with_its_default_and_start_up_accepts_it(
 ) -> None:
     module, _, attribute = feedback._PROVIDERS[name].partition(":")
     factory = getattr(__import__(module, fromlist=[attribute]), attribute)
-    options, block = inspect.signature(factory).parameters, yaml.safe_load(text_of(name))
+    options, block = (
+        inspect.signature(factory).parameters,
+        yaml.safe_load((FOLDER / f"{name}.yaml").read_text("utf-8")),
+    )
     assert set(block) - OURS == set(options)
     assert block["provider"] == name
     for key, option in options.items():
