@@ -43,10 +43,8 @@ def test_it_names_every_option_with_its_default_and_start_up_accepts_it(
 ) -> None:
     module, _, attribute = feedback._PROVIDERS[name].partition(":")
     factory = getattr(__import__(module, fromlist=[attribute]), attribute)
-    options, block = (
-        inspect.signature(factory).parameters,
-        yaml.safe_load((FOLDER / f"{name}.yaml").read_text("utf-8")),
-    )
+    options = inspect.signature(factory).parameters
+    block = yaml.safe_load((FOLDER / f"{name}.yaml").read_text("utf-8"))
     assert set(block) - OURS == set(options)
     assert block["provider"] == name
     for key, option in options.items():
