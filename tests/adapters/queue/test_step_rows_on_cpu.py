@@ -139,13 +139,10 @@ def test_what_is_written_stands_where_it_was_read_and_padding_rows_get_zeros(que
     step.write({"advantages": step.batch.old_log_probs})
     values = [row.tolist() for row in queue.written[0]["advantages"].unbind()]
     assert values == [pytest.approx(row) for row in [OLD[0], [0.0], *OLD[2:]]]
-
-
-def test_without_padding_rows_nothing_is_moved(queue):
     tags = queue.batch.tags
-    kept = KVBatchMeta([KEYS[0], KEYS[2]], [tags[0], tags[2]], "train")
+    kept = KVBatchMeta([KEYS[0], KEYS[2]], [tags[0], tags[2]], "train")  # without padding rows
     StepRows.read(kept).write({"x": torch.tensor([1.0, 2.0, 3.0])})
-    assert [row.tolist() for row in queue.written[0]["x"].unbind()] == [[1.0, 2.0], [3.0]]
+    assert [row.tolist() for row in queue.written[1]["x"].unbind()] == [[1.0, 2.0], [3.0]]
 
 
 def test_the_update_needs_rows_with_an_advantage_or_a_teacher(queue):
