@@ -100,6 +100,7 @@ benchmarks: install
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/targets.py
 	$(BIN)/python benchmarks/controller.py
 	$(BIN)/python benchmarks/judge.py
+	$(BIN)/python benchmarks/reach.py
 	$(BIN)/python benchmarks/leak_guard.py
 
 clean:

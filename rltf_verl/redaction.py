@@ -90,10 +90,17 @@ def _secrets(values: tuple[str, ...]) -> Secrets:
 
 def _of_environment(environment: Mapping[str, str]) -> Iterator[str]:
     for name, value in environment.items():
-        if _SECRET_NAME.search(name) and _RANDOM.fullmatch(value):
-            yield value
-        elif name.lower().endswith("_proxy"):  # urlsplit raises on some values
-            yield value.rpartition("@")[0].rpartition("//")[2].partition(":")[2]
+        if (secret := _of_variable(name, value)) is not None:
+            yield secret
+
+
+@lru_cache(maxsize=4096)  # every line of a log asks
+def _of_variable(name: str, value: str) -> str | None:
+    if _SECRET_NAME.search(name) and _RANDOM.fullmatch(value):
+        return value
+    if name.lower().endswith("_proxy"):  # urlsplit raises on some values
+        return value.rpartition("@")[0].rpartition("//")[2].partition(":")[2]
+    return None
 
 
 @lru_cache(maxsize=8)

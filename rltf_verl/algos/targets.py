@@ -47,6 +47,11 @@ class RowBatch:
             sampler_log_probs=(self.sampler_log_probs, shape),
         )
 
+    @property
+    def scored(self) -> bool:
+        """Whether π_old has scored the rows; else the sampler's log-probs stand for its own."""
+        return self.old_log_probs is not self.sampler_log_probs
+
     def tokens(self, *roles: int) -> torch.Tensor:
         """[L] bool: tokens of these roles."""
         return has_role(self.role, *roles)

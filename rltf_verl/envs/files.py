@@ -1,4 +1,4 @@
-"""Rows of a user's own file, by `datasets`."""
+"""Rows of local files, by `datasets`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,26 @@ from typing import Any
 from rltf_verl.envs.json_files import check_json
 
 BUILDERS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv"}
+
+
+def load_file(path: Path) -> Any:
+    """The rows of a local file as a `datasets.Dataset`.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: another ending than `BUILDERS`, or a line that is no JSON object. `datasets`
+            raises further errors about a file that it cannot read.
+    """
+    import datasets
+
+    if not path.is_file():
+        raise FileNotFoundError(f"no such file, seen from {Path.cwd()}")
+    builder = BUILDERS.get(path.suffix)
+    if builder is None:
+        raise ValueError(f"must end in {', '.join(BUILDERS)}")
+    if builder == "json":
+        check_json(path)
+    return datasets.load_dataset(builder, data_files=str(path), split="train")
 
 
 def read_rows(key: str, path: str, seed: int | None = None) -> Iterator[Mapping[str, Any]]:
@@ -22,18 +42,8 @@ def read_rows(key: str, path: str, seed: int | None = None) -> Iterator[Mapping[
     Raises:
         ValueError: no such file, or none that can be read.
     """
-    import datasets
-
-    file = Path(path)
-    if not file.is_file():
-        raise ValueError(f"{key}={path}: no such file, seen from {Path.cwd()}")
-    builder = BUILDERS.get(file.suffix)
-    if builder is None:
-        raise ValueError(f"{key}={path}: must end in {', '.join(BUILDERS)}")
     try:
-        if builder == "json":
-            check_json(file)
-        rows = datasets.load_dataset(builder, data_files=str(file), split="train")
+        rows = load_file(Path(path))
     except Exception as error:  # whatever datasets raises about a file that is none
         cause = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         raise ValueError(f"{key}={path}: cannot be read ({cause})") from error

@@ -11,7 +11,8 @@ import json
 import logging
 import ssl
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -87,7 +88,6 @@ class JudgeClient:
 
     def __init__(self, endpoint: Endpoint, timeout_s: float, reply_bytes: int) -> None:
         require_packages()
-        import httpx
 
         key = endpoint.api_key()
         self._secrets = secrets_here([key])
@@ -101,19 +101,14 @@ class JudgeClient:
         self._reply_bytes = reply_bytes
         # Not asked for compressed: what a reply saves by it is little, and what it may unpack to is
         # not known before.
-        headers = {
+        self._headers = {
             "Authorization": f"Bearer {key}",
             "Content-Type": "application/json",
             "Accept-Encoding": "identity",
         }
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=100)
-        self._client = httpx.AsyncClient(
-            headers=headers,
-            timeout=timeout_s,
-            limits=limits,
-            verify=_certificates(),
-            follow_redirects=False,
-        )
+        self._timeout_s = timeout_s
+        self._clients: list[httpx.AsyncClient] = []
+        self._idle: list[httpx.AsyncClient] = []
 
     async def request(self, body: Mapping[str, Any]) -> Reply:
         """One request. Raises Fault, which holds on to nothing of the request."""
@@ -124,7 +119,33 @@ class JudgeClient:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._client.aclose()
+        for client in self._clients:
+            await client.aclose()
+
+    @contextmanager
+    def _connection(self) -> Iterator[httpx.AsyncClient]:
+        """A client that sends one request at a time, the one used last.
+
+        One client for all requests looks at every connection for every request, and for every idle
+        one at all of them again (httpcore 1.0): with 64 at once that is most of the CPU time.
+        """
+        client = self._idle.pop() if self._idle else self._new_client()
+        try:
+            yield client
+        finally:
+            self._idle.append(client)
+
+    def _new_client(self) -> httpx.AsyncClient:
+        import httpx
+
+        client = httpx.AsyncClient(
+            headers=self._headers,
+            timeout=self._timeout_s,
+            verify=_certificates(),
+            follow_redirects=False,
+        )
+        self._clients.append(client)
+        return client
 
     async def _outcome(self, content: bytes) -> Reply | Fault:
         """A fault is returned: raised in here, it would carry the request with its headers as its
@@ -133,12 +154,12 @@ class JudgeClient:
         import httpx
 
         try:
-            async with self._client.stream("POST", self._url, content=content) as response:
-                if 300 <= response.status_code < 400:
-                    return self._redirected(
-                        response.status_code, response.headers.get("location", "")
-                    )
-                text = await read_body(response, self._reply_bytes)
+            with self._connection() as client:
+                async with client.stream("POST", self._url, content=content) as response:
+                    if 300 <= response.status_code < 400:
+                        location = response.headers.get("location", "")
+                        return self._redirected(response.status_code, location)
+                    text = await read_body(response, self._reply_bytes)
         except httpx.TimeoutException:
             return Fault("timeout", "no answer in time")
         except BodyError as error:

@@ -15,7 +15,7 @@ import os
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -56,22 +56,16 @@ def packed(path: Path) -> bool:
 
 
 def read_files(paths: Iterable[Path], *, growing: bool = False) -> Iterator[dict[str, Any]]:
-    """All records of the files. A line that was packed and not yet taken away (its packer was
-    killed) is read once; half a line at the end of `growing` files is left until it is whole.
+    """All records of the files; a line that is not as it was written is skipped with a warning. A
+    line that was packed and not yet taken away (its packer was killed) is read once; half a line at
+    the end of `growing` files is left out.
     """
     by_place: dict[tuple[int, Kind], list[Path]] = defaultdict(list)
     for path in paths:
         by_place[place(path)].append(path)
-    for files in by_place.values():
+    for (_, kind), files in by_place.items():
         for path, lines in _lines_once(files, growing).items():
-            yield from read_some(lines, path)
-
-
-def read_some(lines: Sequence[Line], path: Path) -> list[dict[str, Any]]:
-    """The records of some lines of a file of the log; what is not as it was written is skipped with
-    a warning.
-    """
-    return parse(lines, path, rows_trouble if place(path)[1] == "rows" else episode_trouble)
+            yield from parse(lines, path, rows_trouble if kind == "rows" else episode_trouble)
 
 
 def _lines_once(files: list[Path], growing: bool = False) -> dict[Path, list[Line]]:

@@ -51,6 +51,9 @@ DOWN = 0.5
 CUT = 0.5
 """Of the answers of one turn: cut off. Below, most answers are still graded as the policy meant
 them; docs/metrics.md calls 0.05 bad, which is no degeneration."""
+LAGS = 0.5
+"""Seconds that an agent-loop worker's event loop is late at 1 % of the time: as long as many
+requests."""
 UNTRAINED = 0.9
 """Of the revised attempts: their feedback trains no token. Half of them do not where the policy
 writes half of the feedback."""
@@ -316,6 +319,15 @@ RULES: tuple[Rule[Steps], ...] = (
             ("words of doubt repeated", EPISTEMIC, 2.0),
             ("words of doubt lost", EPISTEMIC, 0.5),
         )
+    ),
+    Rule(
+        "agent loop held up",
+        at_least(LAGS, "rltf/worker/loop_lag_p99_s"),
+        "",
+        "raise actor_rollout_ref.rollout.agent.num_workers; an environment whose grader computes"
+        " for long needs blocking = True",
+        "warning",
+        3,
     ),
 )
 """The key of each is its name in the log and on the page."""

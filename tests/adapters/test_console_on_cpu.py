@@ -31,31 +31,49 @@ def shown(*steps: tuple[int, dict[str, float]], num_samples: int = 1) -> list[st
     return [line for step, data in steps for line in lines.lines(data, step)]
 
 
-def test_a_step_is_one_line_compared_with_the_steps_before() -> None:
-    before = [(k, STEP | {"rltf/turn_1/acc": 0.38}) for k in range(2, 12)]
-    assert shown((1, STEP | {"rltf/turn_1/acc": 1.0}), *before, (12, STEP))[-1] == (
-        "step 12/62 · first 0.41 (+0.03) · second 0.55 · reward 0.38 · 8.2 s · 7 min left"
-    )
+ONE_TURN = {k: v for k, v in STEP.items() if "turn_2" not in k}
+LATER = STEP | VALIDATION | {"rltf_val/rltf/b/turn_1/acc": 0.3}
 
 
-def test_one_turn_no_change_yet_and_no_time_left_leave_their_part_out() -> None:
-    one_turn = {k: v for k, v in STEP.items() if "turn_2" not in k}
-    assert shown((62, one_turn)) == ["step 62/62 · first 0.41 · reward 0.38 · 8.2 s"]
-    foreign = {"timing_s/step": 1.0, "critic/score/mean": 0.5}
-    assert shown((61, foreign)) == ["step 61/62 · reward 0.50 · 1.0 s · 1 s left"]
-
-
-def test_time_left_is_not_of_one_slow_step() -> None:
-    steps = [(k, {"timing_s/step": 600.0 if k == 1 else 2.0}) for k in range(1, 5)]
-    assert shown(*steps)[-1].endswith("2.0 s · 2 min left")
-
-
-def test_a_validation_is_one_line_over_all_sources_after_its_step() -> None:
-    later = STEP | VALIDATION | {"rltf_val/rltf/b/turn_1/acc": 0.3}
-    assert shown((0, VALIDATION), (10, later), num_samples=2)[::2] == [
-        "validation at step 0 · first 0.40 · 64 problems",
-        "validation at step 10 · first 0.40 → 0.45 · 64 problems",
-    ]
+@pytest.mark.parametrize(
+    ("steps", "num_samples", "end"),
+    [
+        # compared with the steps before
+        (
+            [
+                (1, STEP | {"rltf/turn_1/acc": 1.0}),
+                *((k, STEP | {"rltf/turn_1/acc": 0.38}) for k in range(2, 12)),
+                (12, STEP),
+            ],
+            1,
+            "step 12/62 · first 0.41 (+0.03) · second 0.55 · reward 0.38 · 8.2 s · 7 min left",
+        ),
+        # one turn, no change yet and no time left leave their part out
+        ([(62, ONE_TURN)], 1, "step 62/62 · first 0.41 · reward 0.38 · 8.2 s"),
+        (
+            [(61, {"timing_s/step": 1.0, "critic/score/mean": 0.5})],
+            1,
+            "step 61/62 · reward 0.50 · 1.0 s · 1 s left",
+        ),
+        # the time left is not of one slow step
+        (
+            [(k, {"timing_s/step": 600.0 if k == 1 else 2.0}) for k in range(1, 5)],
+            1,
+            "2.0 s · 2 min left",
+        ),
+        # a validation is one line over all sources, after its step
+        ([(0, VALIDATION)], 2, "validation at step 0 · first 0.40 · 64 problems"),
+        (
+            [(0, VALIDATION), (10, LATER)],
+            2,
+            "validation at step 10 · first 0.40 → 0.45 · 64 problems",
+        ),
+    ],
+)
+def test_the_last_line_of_a_run(
+    steps: list[tuple[int, dict[str, float]]], num_samples: int, end: str
+) -> None:
+    assert shown(*steps, num_samples=num_samples)[-1].endswith(end)
 
 
 class Terminal(io.StringIO):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -68,4 +67,3 @@ def test_an_error_ends_in_one_line(monkeypatch):
     assert failed == "failed: ValueError: broke"
     monkeypatch.setattr(driver, "dead_processes", lambda: ["WorkerDict (pid 7)"])
     assert driver.cause_of(RuntimeError("empty batch")).startswith("died: WorkerDict (pid 7);")
-    assert os.linesep not in failed

@@ -30,33 +30,35 @@ def advantages(episodes, estimator="group_mean", **kwargs):
     )
 
 
-def test_discounted_returns_of_the_hand_worked_case():
-    close(
-        discounted_returns(HAND, 0.1),
-        [[1.0, 0.0], [0.1, 1.0], [-0.1, 0.0], [0.1, 1.0], [0.1, 1.0], [-0.01, 0.9]],
-    )
+THREE_TURNS = line([[1.0, 2.0, 4.0], [1.0, 2.0], [1.0]])
 
 
-def test_discounted_returns_over_three_turns_skip_what_was_not_played():
-    episodes = line([[1.0, 2.0, 4.0], [1.0, 2.0], [1.0]])
-    close(discounted_returns(episodes, 0.5), [[3.0, 4.0, 4.0], [2.0, 2.0, 0.0], [1.0, 0.0, 0.0]])
-    close(discounted_returns(episodes, 0.0)[:, 0], [1.0, 1.0, 1.0])
-    close(discounted_returns(episodes, 1.0)[:, 0], [7.0, 3.0, 1.0])
-
-
-def test_an_attempts_return_holds_the_mean_of_its_revisions():
-    """Episode 0: leaf 1.0 under 0.0 gives 0.5; beside it 0.5; their mean 0.5, halved, is the
-    root's.
-    """
-    close(
-        discounted_returns(TREES, 0.5),
-        [
-            [0.25, 0.5, 1.0, 0.5, 0.0],
-            [0.2 + 0.5 * 0.5, 1.0, 0.0, 0.0, 0.0],
-            [1.0, 0.0, 0.0, 0.0, 0.0],
-        ],
-    )
-    close(discounted_returns(TREES, 1.0)[:, 0], [0.75, 0.7, 1.0])
+@pytest.mark.parametrize(
+    ("episodes", "gamma", "expected"),
+    [
+        (HAND, 0.1, [[1.0, 0.0], [0.1, 1.0], [-0.1, 0.0], [0.1, 1.0], [0.1, 1.0], [-0.01, 0.9]]),
+        # what was not played is skipped
+        (THREE_TURNS, 0.5, [[3.0, 4.0, 4.0], [2.0, 2.0, 0.0], [1.0, 0.0, 0.0]]),
+        (THREE_TURNS, 0.0, [1.0, 1.0, 1.0]),
+        (THREE_TURNS, 1.0, [7.0, 3.0, 1.0]),
+        # an attempt's return holds the mean of its revisions. Episode 0: leaf 1.0 under 0.0 gives
+        # 0.5; beside it 0.5; their mean 0.5, halved, is the root's
+        (
+            TREES,
+            0.5,
+            [
+                [0.25, 0.5, 1.0, 0.5, 0.0],
+                [0.2 + 0.5 * 0.5, 1.0, 0.0, 0.0, 0.0],
+                [1.0, 0.0, 0.0, 0.0, 0.0],
+            ],
+        ),
+        (TREES, 1.0, [0.75, 0.7, 1.0]),
+    ],
+)
+def test_discounted_returns(episodes, gamma, expected):
+    """`expected`: of all turns, or of the first ones."""
+    returns = discounted_returns(episodes, gamma)
+    close(returns if isinstance(expected[0], list) else returns[:, 0], expected)
 
 
 def test_advantages_of_the_hand_worked_case():
@@ -158,18 +160,12 @@ def test_normalised_advantages_by_cohort():
 
 
 def test_joined_is_divided_by_the_deviation_of_all_that_is_compared():
+    root = math.sqrt(3)
     episodes = line([[1.0, 4.0], [1.0]])  # mean 2, unbiased variance (1 + 4 + 1) / 2
-    close(
-        advantages(episodes, "joined", norm_by_std=True),
-        [[-1 / math.sqrt(3), 2 / math.sqrt(3)], [-1 / math.sqrt(3), 0]],
-    )
-    with_middle = line(
-        [[1.0, 100.0, 4.0], [1.0]]
-    )  # neither first nor last: it moves neither mean nor deviation
-    close(
-        advantages(with_middle, "joined", norm_by_std=True)[0, [0, 2]],
-        [-1 / math.sqrt(3), 2 / math.sqrt(3)],
-    )
+    close(advantages(episodes, "joined", norm_by_std=True), [[-1 / root, 2 / root], [-1 / root, 0]])
+    # neither first nor last: it moves neither mean nor deviation
+    with_middle = advantages(line([[1.0, 100.0, 4.0], [1.0]]), "joined", norm_by_std=True)
+    close(with_middle[0, [0, 2]], [-1 / root, 2 / root])
 
 
 @pytest.mark.parametrize("estimator", [*ESTIMATORS, "joined"])

@@ -85,12 +85,12 @@ def test_in_a_tree_every_line_has_an_answer_to_distil():
     """First rewards 0, 0.2 and 1 have the mean 0.4; leaves are turns 2 and 3 of episode 0, 1 and 2
     of episode 1.
     """
-    table = distill_advantages(discounted_returns(TREES, 0.1), TREES, "first_turn")
-    close(table[0, [2, 3]], [0.6, 0.1])
-    close(table[1, [1, 2]], [0.6, -0.4])
-    table = distill_advantages(discounted_returns(TREES, 0.1), TREES, "leave_one_out")
-    close(table[0, [2, 3]], [1.0 - 0.6, 0.5 - 0.6])
-    close(table[1, [1, 2]], [1.0 - 0.5, -0.5])
+    leaves = [0, 0, 1, 1], [2, 3, 1, 2]
+    for baseline, expected in (
+        ("first_turn", [0.6, 0.1, 0.6, -0.4]),
+        ("leave_one_out", [1.0 - 0.6, 0.5 - 0.6, 1.0 - 0.5, -0.5]),
+    ):
+        close(distill_advantages(discounted_returns(TREES, 0.1), TREES, baseline)[leaves], expected)
 
 
 def test_rejection_asks_the_verifier_and_not_the_reward():

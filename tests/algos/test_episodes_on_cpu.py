@@ -1,5 +1,6 @@
 """Lines and trees of turns: depths, revisions, and who is compared with whom."""
 
+import pytest
 import torch
 
 from rltf_verl.algos.episodes import EpisodeBatch, cohorts, depth, in_line, num_revisions
@@ -14,15 +15,24 @@ def compared(episodes):
     return sorted(members.values(), key=sorted)
 
 
-def test_a_line_counts_its_turns():
-    episodes = line([[0, 0, 0], [0], [0, 0]])
-    assert depth(episodes).tolist() == [[0, 1, 2], [0, 0, 0], [0, 1, 0]]
-    assert num_revisions(episodes).tolist() == [[1, 1, 0], [0, 0, 0], [1, 0, 0]]
-
-
-def test_a_tree_counts_from_the_root_to_each_attempt():
-    assert depth(TREES).tolist() == [[0, 1, 2, 1, 0], [0, 1, 1, 0, 0], [0, 0, 0, 0, 0]]
-    assert num_revisions(TREES).tolist() == [[2, 1, 0, 0, 0], [2, 0, 0, 0, 0], [0, 0, 0, 0, 0]]
+@pytest.mark.parametrize(
+    ("episodes", "depths", "revisions"),
+    [
+        (
+            line([[0, 0, 0], [0], [0, 0]]),
+            [[0, 1, 2], [0, 0, 0], [0, 1, 0]],
+            [[1, 1, 0], [0, 0, 0], [1, 0, 0]],
+        ),
+        (
+            TREES,
+            [[0, 1, 2, 1, 0], [0, 1, 1, 0, 0], [0, 0, 0, 0, 0]],
+            [[2, 1, 0, 0, 0], [2, 0, 0, 0, 0], [0, 0, 0, 0, 0]],
+        ),
+    ],
+    ids=["lines", "trees"],
+)
+def test_turns_are_counted_from_the_root(episodes, depths, revisions):
+    assert (depth(episodes).tolist(), num_revisions(episodes).tolist()) == (depths, revisions)
 
 
 def test_in_lines_a_turn_is_compared_with_the_groups_turns_of_the_same_number():

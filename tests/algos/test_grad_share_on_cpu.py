@@ -51,27 +51,44 @@ def share(packed, targets, config, name, trust=None):
     return pulls[name] / sum(pulls.values())
 
 
-def test_one_share_by_hand():
-    """Imitation keeps its weight of 0.1, so w = 0.25 / 0.75 · (P_attempt + 0.1 · 10) /
-    P_distill.
-    """
-    config = settings()
-    packed, targets, weights = shared(config)
-    assert weights["distill"] == pytest.approx(
-        (ATTEMPTS + 0.1 * IMITATED) / 3 / DISTILLED, rel=1e-5
-    )
-    assert (weights["attempt"], weights["imitate"]) == (1.0, 0.1)
-    assert share(packed, targets, config, "distill") == pytest.approx(0.25, abs=1e-6)
+@pytest.mark.parametrize(
+    ("config", "trust", "expected", "shares"),
+    [
+        # imitation keeps its weight of 0.1, so w = 0.25 / 0.75 · (P_attempt + 0.1 · 10) / P_distill
+        (
+            settings(),
+            1.0,
+            {
+                "distill": (ATTEMPTS + 0.1 * IMITATED) / 3 / DISTILLED,
+                "attempt": 1.0,
+                "imitate": 0.1,
+            },
+            {"distill": 0.25},
+        ),
+        (
+            settings(0.25, 0.5),
+            1.0,
+            {"distill": ATTEMPTS / DISTILLED, "imitate": 2 * ATTEMPTS / IMITATED},
+            {"imitate": 0.5},
+        ),
+        # weights of rollout correction are part of the pull
+        (
+            settings(),
+            0.5,
+            {"distill": (ATTEMPTS / 2 + 0.1 * IMITATED) / 3 / DISTILLED},
+            {"distill": 0.25},
+        ),
+    ],
+)
+def test_shares_by_hand(config, trust, expected, shares):
+    packed = batch(config)
+    trust = torch.where(packed.tokens(Role.ATTEMPT), trust, 1.0)
+    _, targets, weights = shared(config, trust=trust, packed=packed)
+    assert {name: weights[name] for name in expected} == pytest.approx(expected, rel=1e-5)
+    for name, value in shares.items():
+        assert share(packed, targets, config, name, trust) == pytest.approx(value, abs=1e-6)
     same = compute_targets(packed, config, weights)
     torch.testing.assert_close(targets.advantages, same.advantages)
-
-
-def test_two_shares_by_hand():
-    config = settings(0.25, 0.5)
-    packed, targets, weights = shared(config)
-    assert weights["distill"] == pytest.approx(ATTEMPTS / DISTILLED, rel=1e-5)
-    assert weights["imitate"] == pytest.approx(2 * ATTEMPTS / IMITATED, rel=1e-5)
-    assert share(packed, targets, config, "imitate") == pytest.approx(0.5, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -136,17 +153,6 @@ def test_a_share_ramps_on_the_objectives_schedule():
     for step, expected in ((0, 0.0), (1, 0.0), (2, 0.0), (4, 0.2), (6, 0.4), (50, 0.4)):
         packed, targets, _ = shared(config, step, 100)
         assert share(packed, targets, config, "distill") == pytest.approx(expected, abs=1e-6)
-
-
-def test_weights_of_rollout_correction_are_part_of_the_pull():
-    config = settings()
-    packed = batch(config)
-    trust = torch.where(packed.tokens(Role.ATTEMPT), 0.5, 1.0)
-    _, targets, weights = shared(config, trust=trust, packed=packed)
-    assert weights["distill"] == pytest.approx(
-        (ATTEMPTS / 2 + 0.1 * IMITATED) / 3 / DISTILLED, rel=1e-5
-    )
-    assert share(packed, targets, config, "distill", trust) == pytest.approx(0.25, abs=1e-6)
 
 
 def test_without_a_share_nothing_changes():

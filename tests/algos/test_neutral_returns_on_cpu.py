@@ -87,23 +87,6 @@ def test_an_episode_that_ended_as_it_should_has_no_continuation_to_make_up_for(s
     close(table[:, 0], [0.025, 0.025, 0.025, -0.075])
 
 
-def test_the_continuation_is_that_of_siblings_that_went_on_not_of_those_right_at_once():
-    """Returns 1, 0.1 and, like its equal, 0.1; the own reward still counts: 0.05 less for the
-    format.
-    """
-    right = broken("solved", 1.0)
-    for reward in (0.0, -0.05):
-        sessions = pack_episodes([right, MENDED, broken("feedback_unavailable", reward)], [0] * 3)
-        close(discounted_returns(sessions, 0.1)[:, 0], [1.0, 0.1, reward + 0.1])
-
-
-def test_without_a_verdict_the_whole_return_is_the_siblings_mean():
-    right = broken("solved", 1.0)
-    sessions = pack_episodes([right, MENDED, broken("ungraded")], [0] * 3)
-    close(discounted_returns(sessions, 0.1)[:, 0], [1.0, 0.1, 0.55])
-    close(turn_advantages(discounted_returns(sessions, 0.1), sessions)[:, 0], [0.45, -0.45, 0.0])
-
-
 UNGRADED = episode((0.0, None, None), (0.0, 0, "ungraded"))
 FAILED = episode((0.0, None, None), (0.0, 0, "horizon"))
 
@@ -136,33 +119,6 @@ def test_the_share_of_right_answers_is_of_a_place_in_the_line_and_of_verdicts():
     close(share, [[0, 1 / 3, 1 / 3, 1 / 2], [0, 1 / 3, 1 / 2, 1 / 3]])
 
 
-def test_nobody_went_on():
-    """There is nothing to learn about the continuation, so it is 0 for everybody who has none."""
-    sessions = pack_episodes(
-        [broken("prompt_too_long"), broken("feedback_unavailable", 0.2)], [0, 0]
-    )
-    close(discounted_returns(sessions, 1.0)[:, 0], [0.0, 0.2])
-    alone = pack_episodes([broken("ungraded")], [0])
-    close(discounted_returns(alone, 1.0), [[0.0]])
-
-
-def test_an_answer_that_nobody_could_grade_is_a_missing_continuation_too():
-    """Second answers right, right and ungraded; the third of an episode whose siblings' first
-    returns are 0.5.
-    """
-    half = episode((0.0, None, None), (0.0, 0, "ungraded"))
-    sessions = pack_episodes([MENDED, MENDED, half], [0] * 3)
-    close(discounted_returns(sessions, 0.5), [[0.5, 1.0], [0.5, 1.0], [0.5, 1.0]])
-
-
-def test_a_group_is_made_up_for_by_its_own_siblings_only():
-    failed = episode((0.0, None, None), (0.0, 0, "horizon"))
-    sessions = pack_episodes(
-        [MENDED, broken("ungraded"), failed, broken("feedback_unavailable")], [0, 0, 1, 1]
-    )
-    close(discounted_returns(sessions, 1.0)[:, 0], [1.0, 1.0, 0.0, 0.0])
-
-
 def test_in_a_tree_a_revision_takes_its_siblings_below_the_branch():
     """Episode 0: two revisions of 0, one cut off at 0.2, one that went on to 1; episode 1 gained
     0.5 by going on.
@@ -180,20 +136,62 @@ def test_in_a_tree_a_revision_takes_its_siblings_below_the_branch():
     close(returns[:, 0], [first, 0.25, (first + 0.25) / 2])
 
 
-def test_in_a_tree_ungraded_revisions_do_not_count_in_the_attempt_that_they_revise():
-    one = episode((0.0, None, None), (1.0, 0, "horizon"), (0.0, 0, "ungraded"))
-    none = episode((0.0, None, None), (0.0, 0, "ungraded"), (0.0, 0, "ungraded"))
-    returns = discounted_returns(pack_episodes([one, none], [0, 0]), 0.5)
-    close(returns[:, 0], [0.5, 0.5])
-    close(returns[0, 1:], [1.0, 1.0])
+RIGHT = broken("solved", 1.0)
+FAILED_FIRST = episode((0.0, None, None), (0.0, 0, "feedback_unavailable"))
+THREE_TURNS = episode((0.0, None, None), (0.0, 0, None), (1.0, 1, "horizon"))
+HALF_UNGRADED = episode((0.0, None, None), (1.0, 0, "horizon"), (0.0, 0, "ungraded"))
+ALL_UNGRADED = episode((0.0, None, None), (0.0, 0, "ungraded"), (0.0, 0, "ungraded"))
 
 
-def test_over_three_turns_what_is_made_up_for_is_handed_on():
-    """Episode 0 went 0, 0, 1; episode 1 lost its third turn, episode 2 its second and third."""
-    whole = episode((0.0, None, None), (0.0, 0, None), (1.0, 1, "horizon"))
-    lost = episode((0.0, None, None), (0.0, 0, "feedback_unavailable"))
-    sessions = pack_episodes([whole, lost, broken("feedback_unavailable")], [0] * 3)
-    close(discounted_returns(sessions, 0.5)[:, 0], [0.25] * 3)
+@pytest.mark.parametrize(
+    ("episodes", "group", "gamma", "expected"),
+    [
+        # the continuation is that of siblings that went on, not of those right at once: 0.1 like
+        # that of the equal; the own reward still counts, 0.05 less for the format
+        ([RIGHT, MENDED, broken("feedback_unavailable")], None, 0.1, [1.0, 0.1, 0.1]),
+        ([RIGHT, MENDED, broken("feedback_unavailable", -0.05)], None, 0.1, [1.0, 0.1, 0.05]),
+        # without a verdict the whole return is the siblings' mean
+        ([RIGHT, MENDED, broken("ungraded")], None, 0.1, [1.0, 0.1, 0.55]),
+        # nobody went on: there is nothing to learn about the continuation, so it is 0 for everybody
+        (
+            [broken("prompt_too_long"), broken("feedback_unavailable", 0.2)],
+            None,
+            1.0,
+            [0.0, 0.2],
+        ),
+        ([broken("ungraded")], None, 1.0, [0.0]),
+        # an answer that nobody could grade is a missing continuation too
+        ([MENDED, MENDED, UNGRADED], None, 0.5, [[0.5, 1.0]] * 3),
+        # a group is made up for by its own siblings only
+        (
+            [MENDED, broken("ungraded"), FAILED, broken("feedback_unavailable")],
+            [0, 0, 1, 1],
+            1.0,
+            [1.0, 1.0, 0.0, 0.0],
+        ),
+        # in a tree ungraded revisions do not count in the attempt that they revise
+        ([HALF_UNGRADED, ALL_UNGRADED], None, 0.5, [[0.5, 1.0, 1.0], [0.5]]),
+        # episode 0 went 0, 0, 1; 1 lost its third turn, 2 its second and third: it is handed on
+        (
+            [THREE_TURNS, FAILED_FIRST, broken("feedback_unavailable")],
+            None,
+            0.5,
+            [0.25] * 3,
+        ),
+    ],
+)
+def test_returns_where_something_is_missing(episodes, group, gamma, expected):
+    """`expected`: of the first turns, or of all turns of an episode."""
+    sessions = pack_episodes(episodes, group or [0] * len(episodes))
+    for own, values in zip(discounted_returns(sessions, gamma), expected, strict=True):
+        values = values if isinstance(values, list) else [values]
+        close(own[: len(values)], values)
+
+
+def test_without_a_verdict_nothing_is_compared():
+    close(
+        advantages([RIGHT, MENDED, broken("ungraded")], "group_mean", 0.1)[:, 0], [0.45, -0.45, 0.0]
+    )
 
 
 # --- every group of a small game, with feedback that fails whatever the answer

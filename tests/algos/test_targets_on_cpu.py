@@ -23,6 +23,8 @@ from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Role, Tu
 from tests.support.effort import examples
 from tests.support.golden_batch import GROUP, batch, config, of_role
 
+WHOLE = {"weight": 1.0, "log_prob_floor": None}
+
 
 def targets_of(packed, settings):
     return compute_targets(packed, settings, objective_weights(settings, step=0, num_steps=1))
@@ -58,47 +60,42 @@ def test_attempt_rows_of_the_golden_case():
 
 
 @pytest.mark.parametrize(
-    ("baseline", "floor", "weight", "expected"),
+    ("distill", "expected"),
     [
         (
-            "first_turn",
-            -5.0,
-            0.1,
+            {},
             [[0.07, 0, 0.07, 0.07], [-0.03, 0], [0.31 / 3, 0.31 / 3, 0], [0], [0.28 / 3, 0.28 / 3]],
         ),
-        ("first_turn", None, 1.0, [[0.7] * 4, [-0.3] * 2, [3.1 / 3] * 3, [3.1 / 3], [2.8 / 3] * 2]),
+        (WHOLE, [[0.7] * 4, [-0.3] * 2, [3.1 / 3] * 3, [3.1 / 3], [2.8 / 3] * 2]),
         (
-            "second_turn",
-            -5.0,
-            0.1,
+            {"baseline": "second_turn"},
             [[0.05, 0, 0.05, 0.05], [-0.05, 0], [0.01 / 3, 0.01 / 3, 0], [0], [-0.02 / 3] * 2],
         ),
-        ("rejection", -5.0, 0.1, [[0.1, 0, 0.1, 0.1], [0, 0], [0.1, 0.1, 0], [0], [0.1, 0.1]]),
-        ("none", None, 1.0, [[1.0] * 4, [0.0] * 2, [1.0] * 3, [1.0], [0.9] * 2]),
+        ({"baseline": "rejection"}, [[0.1, 0, 0.1, 0.1], [0, 0], [0.1, 0.1, 0], [0], [0.1, 0.1]]),
+        ({**WHOLE, "baseline": "none"}, [[1.0] * 4, [0.0] * 2, [1.0] * 3, [1.0], [0.9] * 2]),
+        # tokens at −6, −5.5, −5.001, −7 below the floor of −5 keep e^-1, e^-0.5, e^-0.001, e^-2
+        (
+            {"floor": "soft"},
+            [
+                [0.07, 0.07 * 0.3678794, 0.07, 0.07],
+                [-0.03, -0.03 * 0.6065307],
+                [0.31 / 3, 0.31 / 3, 0.31 / 3 * 0.9990005],
+                [0.31 / 3 * 0.1353353],
+                [0.28 / 3, 0.28 / 3],
+            ],
+        ),
     ],
 )
-def test_distillation_rows_of_the_golden_case(baseline, floor, weight, expected):
+def test_distillation_rows_of_the_golden_case(distill, expected):
     packed = batch()
-    targets = targets_of(packed, config(weight=weight, baseline=baseline, log_prob_floor=floor))
+    targets = targets_of(packed, config(**distill))
     for a, e in zip(of_role(packed, targets.advantages, Role.DISTILL), expected, strict=True):
         assert a == pytest.approx(e, abs=1e-6)
 
 
-def test_distillation_rows_of_the_golden_case_with_a_soft_floor():
-    """Tokens at −6, −5.5, −5.001, −7 below the floor of −5 keep e^-1, e^-0.5, e^-0.001, e^-2 of
-    their advantage.
-    """
+def test_a_soft_floor_masks_nothing_else():
     packed = batch()
     soft, hard = targets_of(packed, config(floor="soft")), targets_of(packed, config())
-    expected = [
-        [0.07, 0.07 * 0.3678794, 0.07, 0.07],
-        [-0.03, -0.03 * 0.6065307],
-        [0.31 / 3, 0.31 / 3, 0.31 / 3 * 0.9990005],
-        [0.31 / 3 * 0.1353353],
-        [0.28 / 3, 0.28 / 3],
-    ]
-    for a, e in zip(of_role(packed, soft.advantages, Role.DISTILL), expected, strict=True):
-        assert a == pytest.approx(e, abs=1e-6)
     assert torch.equal(soft.floor_masked, hard.floor_masked)
     kept = ~hard.floor_masked
     assert torch.equal(soft.advantages[kept], hard.advantages[kept])
@@ -156,9 +153,8 @@ def test_the_on_policy_loss_of_the_golden_case():
     assert total(RLTFConfig()) == pytest.approx(-0.73, abs=1e-5)
     assert total(config()) == pytest.approx(-1.30333, abs=1e-5)
     assert total(config(baseline="second_turn")) == pytest.approx(-0.82333, abs=1e-5)
-    whole = {"weight": 1.0, "log_prob_floor": None}
-    assert total(config(**whole)) == pytest.approx(-8.93, abs=1e-5)
-    assert total(config(**whole, baseline="second_turn")) == pytest.approx(-1.73, abs=1e-5)
+    assert total(config(**WHOLE)) == pytest.approx(-8.93, abs=1e-5)
+    assert total(config(**WHOLE, baseline="second_turn")) == pytest.approx(-1.73, abs=1e-5)
 
 
 def test_the_reference_of_distillation_rows():

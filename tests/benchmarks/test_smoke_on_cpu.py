@@ -18,6 +18,7 @@ SMALL = {
     "judge": "--latency 0.01 --cap 4 --num 8 --runs 1",
     "controller": "--repeats 1 --steps 3 --warm-up 1 --problems 2 --sessions 2 --tokens 16"
     " --hidden 32 --layers 1 --out {out}",
+    "reach": "--episodes 16 --tokens 16 --latency 0.01",
 }
 """Options with which a benchmark takes seconds."""
 SHOWN = {
@@ -25,6 +26,7 @@ SHOWN = {
     "targets": r"largest difference of any advantage: \d\.\de-\d\d",
     "judge": r"answers/s of 400\.0 ideal",
     "controller": r"^ours: \d+ steps of \d+ rows",
+    "reach": r"^ +16( +\d+\.\d+)+$",
 }
 ELSEWHERE = {"leak_guard": "test_leak_guard_on_cpu.py"}
 

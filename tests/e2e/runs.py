@@ -109,6 +109,12 @@ class Run:
         lines = (self.folder / "metrics.jsonl").read_text().splitlines()
         return [json.loads(line) for line in lines]
 
+    def training_steps(self, num: int) -> list[dict[str, Any]]:
+        """Metrics of its training steps, `num` of them."""
+        steps = [m["data"] for m in self.metrics() if "actor/loss" in m["data"]]
+        assert len(steps) == num
+        return steps
+
     def wait(self, timeout: float) -> int:
         """Exit status. Kills a run that takes longer, so that a hang is a failure and not a
         hang.

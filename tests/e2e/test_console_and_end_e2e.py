@@ -24,11 +24,6 @@ LONG = [
 ]
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    return runs.build_data(tmp_path_factory.mktemp("data"))
-
-
 def started(folder: Path, data: dict[str, str]) -> runs.Run:
     """A run that has trained two steps and saved one."""
     run = runs.start(folder, data, LONG, recorder="")
@@ -65,10 +60,24 @@ def test_a_line_a_step_a_second_run_refused_and_a_polite_end(
     assert not (run.checkpoints / NAME).exists()
 
 
+DIED = r"rltf: died: {} \(pid \d+\); .* resume from step \d+$"
+GONE = "has died, and verl would wait without end"
+"""Of a process of which verl would not notice that it is gone."""
+
+
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", ["TaskRunnerV1", "WorkerDict", "TransformersServer"])
-def test_the_last_line_names_the_process_that_died(
-    tmp_path: Path, data: dict[str, str], name: str
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [
+        *(
+            (name, DIED.format(name))
+            for name in ("TaskRunnerV1", "WorkerDict", "TransformersServer")
+        ),
+        *((name, GONE) for name in ("RLTFAgentLoopWorker", "SimpleStorageUnit")),
+    ],
+)
+def test_the_log_ends_with_the_process_that_died(
+    tmp_path: Path, data: dict[str, str], name: str, end: str
 ) -> None:
     run = started(tmp_path, data)
     try:
@@ -81,5 +90,5 @@ def test_the_last_line_names_the_process_that_died(
     finally:
         if run.process.poll() is None:
             run.kill()
-    last = run.log.rstrip().splitlines()[-1]
-    assert re.match(rf"rltf: died: {name} \(pid \d+\); .* resume from step \d+$", last), last
+    shown = run.log if end == GONE else run.log.rstrip().splitlines()[-1]
+    assert re.search(end, shown), shown[-3000:]

@@ -5,6 +5,7 @@ policy.
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +35,8 @@ def trained(
     paths = build_parquet(env, folder / "data", 0, 8, 2, **options)
     data = {"data.train_files": str(paths.train), "data.val_files": str(paths.test)}
     run = runs.start(folder / "run", data, [*ONE_STEP, *overrides], method, env=env).finished(400)
-    steps = [m["data"] for m in run.metrics() if "actor/loss" in m["data"]]
-    assert len(steps) == 1
-    assert (steps[0]["rltf/grader/error_share"], steps[0]["rltf/grader/ungraded_share"]) == (0, 0)
+    (step,) = run.training_steps(1)
+    assert (step["rltf/grader/error_share"], step["rltf/grader/ungraded_share"]) == (0, 0)
     episodes = read_episodes(run.episodes)
     assert len(episodes) == GROUP * BATCH
     assert {record["env"] for record in episodes} == {env}
@@ -53,20 +53,20 @@ def feedback_of(episodes: list[Any]) -> set[str]:
     }
 
 
-def test_a_puzzle(tmp_path: Path) -> None:
-    episodes = trained(tmp_path, "shortest_path", {"style": "compact"}, "rltf.env.style=compact")
-    texts = feedback_of(episodes)
+@pytest.mark.parametrize(
+    ("env", "options", "override", "feedback"),
+    [
+        ("shortest_path", {"style": "compact"}, "rltf.env.style=compact", r"[=xXRLUDN<>?~]*"),
+        ("reasoning_gym", {"task": "chain_sum"}, "rltf.feedback.level=location", ".*incorrect.*"),
+    ],
+    ids=["marks of moves", "a verdict"],
+)
+def test_a_puzzle(
+    tmp_path: Path, env: str, options: dict[str, str], override: str, feedback: str
+) -> None:
+    texts = feedback_of(trained(tmp_path, env, options, override))
     assert texts
-    assert all(set(text) <= set("=xXRLUDN<>?~") for text in texts), "marks of moves"
-
-
-def test_a_task_of_reasoning_gym(tmp_path: Path) -> None:
-    episodes = trained(
-        tmp_path, "reasoning_gym", {"task": "chain_sum"}, "rltf.feedback.level=location"
-    )
-    texts = feedback_of(episodes)
-    assert texts
-    assert all("incorrect" in text for text in texts)
+    assert all(re.fullmatch(feedback, text, re.DOTALL) for text in texts)
 
 
 def test_mathematics(tmp_path: Path) -> None:
@@ -134,7 +134,7 @@ def test_a_text_scored_by_a_judge_that_goes_down(tmp_path: Path) -> None:
         run = runs.start(
             tmp_path / "run", data, [*ONE_STEP, judge, "rltf.feedback.level=hint"], env="writing"
         ).finished(400)
-    (step,) = [m["data"] for m in run.metrics() if "actor/loss" in m["data"]]
+    (step,) = run.training_steps(1)
     assert 0 < step["rltf/grader/ungraded_share"] < 1
     ends = [record["turns"][-1]["stop"] for record in read_episodes(run.episodes)]
     assert "ungraded" in ends

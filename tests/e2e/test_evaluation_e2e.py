@@ -13,7 +13,7 @@ import pytest
 from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.tools.report.evaluation.results import evaluate
 from tests.e2e import runs
-from tests.support.commands import rltf
+from tests.support.commands import ran
 from tests.support.judge.policy_server import ServedPolicy
 from tests.support.judge.server import InThread, JudgeServer
 
@@ -86,7 +86,7 @@ def test_our_numbers_are_verls(played: dict[str, Any]) -> None:
 def test_the_endpoint_gives_what_the_trainer_gave(played: dict[str, Any], tmp_path: Path) -> None:
     server = JudgeServer(reply=ServedPolicy(played["weights"], runs.POLICY))
     with InThread(server):
-        result = rltf(
+        ran(
             "eval",
             str(played["data"]),
             f"endpoint.base_url={server.url}",
@@ -106,7 +106,6 @@ def test_the_endpoint_gives_what_the_trainer_gave(played: dict[str, Any], tmp_pa
             "--out",
             tmp_path,
         )
-    assert result.exit_code == 0, result.output
     theirs, ours = (_texts(folder) for folder in (played["run"].episodes, tmp_path / "episodes"))
     assert ours.keys() == theirs.keys()
     # What is sampled together differs, so sums are in another order, and a token on the border may

@@ -41,11 +41,6 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    return runs.build_data(tmp_path_factory.mktemp("data"))
-
-
 STEPS = 4
 
 

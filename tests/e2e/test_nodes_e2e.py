@@ -47,8 +47,6 @@ def cluster(num_nodes: int, folder: Path) -> Iterator[str]:
     process = subprocess.Popen(
         command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    assert process.stdin is not None
-    assert process.stdout is not None
     try:
         yield process.stdout.readline().strip()
     finally:
@@ -62,8 +60,9 @@ def losses(run: runs.Run) -> dict[str, float]:
     return {name: first["data"][name] for name in LOSSES}
 
 
-def test_two_nodes_and_two_workers_take_the_step_of_one(tmp_path: Path) -> None:
-    data = runs.build_data(tmp_path / "data")
+def test_two_nodes_and_two_workers_take_the_step_of_one(
+    tmp_path: Path, data: dict[str, str]
+) -> None:
     alone = recorded.played(tmp_path / "alone", data, "sync", 1)
     workers = recorded.played(tmp_path / "workers", data, "sync", 1, "trainer.n_gpus_per_node=2")
     folder = tmp_path / "nodes"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from omegaconf import OmegaConf
@@ -104,7 +103,7 @@ def expected_objectives(preset: str) -> set[str]:
 def test_two_steps(preset: str, tmp_path: Path) -> None:
     mixed = MIXED if preset in COLLAPSING else []
     run = played(tmp_path, preset, *mixed, *SPECIAL.get(preset, []))
-    steps = training_steps(run)
+    steps = run.training_steps(2)
     seen = {name.split("/")[1] for step in steps for name in step if name.endswith("/token_share")}
     assert seen == expected_objectives(preset)
     assert all(step["rltf/attempt/sampler_log_prob_diff/max"] < 1e-3 for step in steps)
@@ -115,7 +114,7 @@ def test_two_steps(preset: str, tmp_path: Path) -> None:
 
 def test_a_tree_of_revisions(tmp_path: Path) -> None:
     run = played(tmp_path, "sd_fm", "rltf.episode.branch_turn=1", "rltf.episode.branch_width=3")
-    assert all(step["actor/grad_norm"] > 0 for step in training_steps(run))
+    assert all(step["actor/grad_norm"] > 0 for step in run.training_steps(2))
     trees = [[turn["parent"] for turn in r["turns"]] for r in read_episodes(run.episodes)]
     assert [None, 0, 0, 0] in trees
     assert all(tree in ([None], [None, 0, 0, 0]) for tree in trees), (
@@ -130,7 +129,7 @@ def test_several_updates_per_batch(tmp_path: Path) -> None:
         "rltf.updates_per_batch=3",
         "actor_rollout_ref.actor.policy_loss.loss_mode=rltf_ppo",
     )
-    steps = training_steps(run)
+    steps = run.training_steps(2)
     assert all(step["actor/grad_norm"] > 0 for step in steps)
     assert all(step["rltf/attempt/sampler_log_prob_diff/max"] < 1e-3 for step in steps), (
         "old log-probs are the batch's"
@@ -144,10 +143,3 @@ def played(folder: Path, preset: str, *overrides: str) -> runs.Run:
     ).finished(600)
     assert len(read_episodes(run.episodes)) == 2 * 6 * 4
     return run
-
-
-def training_steps(run: runs.Run) -> list[dict[str, Any]]:
-    """Metrics of its two steps."""
-    steps = [m["data"] for m in run.metrics() if "actor/loss" in m["data"]]
-    assert len(steps) == 2
-    return steps

@@ -68,8 +68,7 @@ def test_three_steps(model: Path, tmp_path: Path) -> None:
     run = start(
         tmp_path, model, "rltf/feedback=verifier", "trainer.total_training_steps=3"
     ).finished(1500)
-    steps = [record["data"] for record in run.metrics() if "actor/loss" in record["data"]]
-    assert len(steps) == 3
+    steps = run.training_steps(3)
     assert all(math.isfinite(step["actor/grad_norm"]) for step in steps)
     assert max(step["rltf/attempt/sampler_log_prob_diff/max"] for step in steps) < 1e-4
     episodes = read_episodes(run.episodes)

@@ -32,10 +32,11 @@ def finished(folder: Path, data: dict[str, str], steps: int) -> runs.Run:
 
 
 @pytest.fixture(scope="module")
-def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[runs.Run, runs.Run]:
+def both(
+    tmp_path_factory: pytest.TempPathFactory, data: dict[str, str]
+) -> tuple[runs.Run, runs.Run]:
     """(run in one piece, run that ended at the checkpoint and went on from it)."""
     root = tmp_path_factory.mktemp("refill")
-    data = runs.build_data(root / "data")
     whole = finished(root / "whole", data, STEPS)
     finished(root / "pieces", data, SAVED_AT)
     return whole, finished(root / "pieces", data, STEPS)

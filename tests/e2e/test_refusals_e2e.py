@@ -16,28 +16,14 @@ from tests.e2e import runs
 pytestmark = pytest.mark.e2e
 
 
-def refused(tmp_path: Path, *overrides: str, **env: str) -> str:
-    """Run the driver; returns what it printed. Fails if it did not refuse, or only after starting
-    Ray.
-    """
-    data = runs.build_data(tmp_path / "data")
-    command = [
-        sys.executable,
-        "-m",
-        "verl.trainer.main_ppo",
-        "--config-name=rltf_sd",
-        *runs.SETTINGS,
-    ]
-    command += ["rltf/hardware=cpu", *(f"{k}={v}" for k, v in data.items()), *overrides]
+def test_a_cpu_config_without_the_cpu_platform(tmp_path: Path, data: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "verl.trainer.main_ppo", "--config-name=rltf_sd"]
+    command += [*runs.SETTINGS, "rltf/hardware=cpu", *(f"{k}={v}" for k, v in data.items())]
     clean = {k: v for k, v in os.environ.items() if k not in ("VERL_PLATFORM", "RAY_ADDRESS")}
     done = subprocess.run(
-        command, cwd=tmp_path, env=clean | env, capture_output=True, text=True, timeout=200
+        command, cwd=tmp_path, env=clean, capture_output=True, text=True, timeout=200
     )
     printed = done.stdout + done.stderr
     assert done.returncode != 0, printed[-2000:]
     assert "ray init kwargs" not in printed, "it got as far as Ray"
-    return printed
-
-
-def test_a_cpu_config_without_the_cpu_platform(tmp_path: Path) -> None:
-    assert "start with VERL_PLATFORM=cpu in the environment" in refused(tmp_path)
+    assert "start with VERL_PLATFORM=cpu in the environment" in printed

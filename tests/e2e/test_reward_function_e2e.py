@@ -18,7 +18,7 @@ import pytest
 
 from rltf_verl.runlog.episodes import read_episodes
 from tests.e2e import runs
-from tests.support.commands import rltf
+from tests.support.commands import ran
 
 pytestmark = pytest.mark.e2e
 
@@ -134,10 +134,10 @@ def test_the_environment_and_the_template_of_the_docs(
     Path("mine.py").write_text(python)
     Path("mine.j2").write_text(jinja)
     check, build, train = re.sub(r"\\\n *", "", bash).splitlines()
-    shown = command(*check.partition("#")[0].split()[1:])
+    shown = ran(*check.partition("#")[0].split()[1:]).stdout
     assert "1 times" not in shown
     assert "Try again." in shown
-    command(*build.split()[1:], "--num-train", "16", "--num-test", "2")
+    ran(*build.split()[1:], "--num-train", "16", "--num-test", "2")
     words = [word for word in train.split() if word.startswith(("rltf.", "+rltf", "data."))]
     run = started(
         tmp_path,
@@ -155,18 +155,11 @@ def test_the_environment_and_the_template_of_the_docs(
     for prompt in seconds:
         assert re.fullmatch(pattern, prompt, re.S)
     log = str(run.checkpoints)
-    probed = json.loads(command("probe", "--log", log, "--json"))
+    probed = json.loads(ran("probe", "--log", log, "--json").stdout)
     assert (probed["run"]["answer_tokens"], probed["run"]["sessions"]) == (runs.RESPONSE_LENGTH, 3)
     assert probed["feedback"]["revise"].endswith("mine.j2")
     for words in (["inspect", log], ["log", "tail", log], ["view", log, "-o", os.devnull]):
-        assert "3 times" in command(*words) or words[0] != "inspect"
-
-
-def command(*words: str) -> str:
-    """What it prints."""
-    result = rltf(*words)
-    assert result.exit_code == 0, result.output
-    return result.stdout
+        assert "3 times" in ran(*words).stdout or words[0] != "inspect"
 
 
 @pytest.mark.nightly

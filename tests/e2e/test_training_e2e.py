@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 import torch
 from transformers import AutoModelForCausalLM
@@ -22,7 +20,7 @@ from rltf_verl.tools.report.audit import audit
 from rltf_verl.tools.report.history import read_history
 from rltf_verl.types import Role
 from tests.e2e import recorded, runs
-from tests.support.commands import rltf
+from tests.support.commands import ran
 
 pytestmark = pytest.mark.e2e
 STEPS, KILLED_IN, SAVED_AT, TIMEOUT = 4, 3, 2, 900
@@ -64,11 +62,11 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def both(root: Path) -> tuple[runs.Run, runs.Run]:
+def both(root: Path, data: dict[str, str]) -> tuple[runs.Run, runs.Run]:
     """(uninterrupted run, run that replays its feedback, was killed in step 3 and resumed from the
     checkpoint of step 2).
     """
-    data, steps = runs.build_data(root / "data"), f"trainer.total_training_steps={STEPS}"
+    steps = f"trainer.total_training_steps={STEPS}"
     record = f"rltf.feedback.record_dir={root / 'record'}"
     (root / "whole").mkdir()
     (root / "whole" / "mine.py").write_text(MINE)
@@ -121,7 +119,6 @@ def test_an_own_file_s_feedback_and_what_the_guard_found_are_in_metrics_and_log(
         assert step["rltf/feedback/leak_share/other"] == step["rltf/feedback/leak_share"]
     (mine,) = audit(read_episodes(whole.episodes))
     assert mine.provider == "mine"
-    assert mine.leaks is not None
     assert mine.leaks > 0.9
 
 
@@ -231,9 +228,7 @@ def test_ragged_episodes_make_one_update_whose_step_is_the_reference_gradient(
 
 def test_the_trained_policy_is_exported(both: tuple[runs.Run, runs.Run], tmp_path: Path) -> None:
     whole, _ = both
-    words = ["export", str(whole.folder / "checkpoints"), str(tmp_path / "own")]
-    result = rltf(*words)
-    assert result.exit_code == 0, result.output
+    ran("export", whole.folder / "checkpoints", tmp_path / "own")
     exported = AutoModelForCausalLM.from_pretrained(tmp_path / "own").state_dict()
     for name, weight in recorded.policy(whole.folder, STEPS).named_parameters():
         assert torch.equal(exported[name], weight.bfloat16()), name
@@ -280,25 +275,3 @@ def _by_episode(rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
     for row in rows:
         episodes[row["episode"]].append(row)
     return episodes
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("name", ["RLTFAgentLoopWorker", "SimpleStorageUnit"])
-def test_a_run_that_would_wait_without_end_ends_with_the_reason(root: Path, name: str) -> None:
-    """A process is killed of which verl would not notice that it is gone."""
-    long = ["trainer.total_training_steps=500", "trainer.total_epochs=1000"]
-    run = runs.start(root / name, runs.build_data(root / f"{name}_data"), long)
-    try:
-        log = run.folder / "metrics.jsonl"
-        runs.wait_for(lambda: log.exists() and len(run.metrics()) >= 2, run, timeout=300)
-        environment = {"RLTF_RECORD_DIR": str(run.folder / "record")}
-        for process in psutil.process_iter():
-            with suppress(psutil.Error):
-                own = environment.items() <= process.environ().items()
-                if own and f"ray::{name}" in " ".join(process.cmdline()):
-                    process.kill()
-        assert run.wait(120) == 1
-        assert "has died, and verl would wait without end" in run.log
-    finally:
-        if run.process.poll() is None:
-            run.kill()

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -81,7 +80,7 @@ def played(tmp_path_factory: pytest.TempPathFactory, policy: Path) -> dict[str, 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_sampler_and_actor_agree_in_every_step(engine: str, played: dict[str, runs.Run]) -> None:
-    steps = training_steps(played[engine])
+    steps = played[engine].training_steps(STEPS)
     gaps = [step["training/rollout_probs_diff_max"] for step in steps]
     assert all(0 < gap < AGREE for gap in gaps), gaps
     assert all(step["actor/grad_norm"] > 0 for step in steps)
@@ -141,13 +140,6 @@ def test_a_seed_is_an_episode(played: dict[str, runs.Run]) -> None:
         for (step, problem, _), turns in episodes(run, "train").items():
             answers.setdefault((step, problem), set()).add(turns[0][1])
         assert max(map(len, answers.values())) == EPISODES
-
-
-def training_steps(run: runs.Run) -> list[dict[str, Any]]:
-    """Metrics of the training steps."""
-    steps = [m["data"] for m in run.metrics() if "actor/loss" in m["data"]]
-    assert len(steps) == STEPS
-    return steps
 
 
 def episodes(run: runs.Run, split: str) -> dict[tuple[int, int, int], list[tuple[str | None, str]]]:

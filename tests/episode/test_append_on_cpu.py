@@ -27,41 +27,27 @@ from tests.support.episode_rows import inline_rows
 APPEND = {"context": "append", "revise": "compact_append"}
 
 
-async def test_each_prompt_goes_on_from_the_sampled_ids_of_the_turn_before():
-    policy = ScriptedPolicy(["one", "two", "yes"])
-    episode = await play(policy, ScriptedProvider("f1", "f2"), horizon=3, **APPEND)
+async def test_each_prompt_goes_on_from_the_sampled_ids_and_all_turns_share_one_row():
+    policy = ScriptedPolicy(["no", "ne", "yes"])
+    episode = await play(policy, ScriptedProvider("f1", "!!"), horizon=3, **APPEND)
     assert policy.prompts == [
         FIRST_PROMPT,
-        f"{FIRST_PROMPT}one\0<user>!f1",
-        f"{FIRST_PROMPT}one\0<user>!f1two\0<user>!f2",
+        f"{FIRST_PROMPT}no\0<user>!f1",
+        f"{FIRST_PROMPT}no\0<user>!f1ne\0<user>!!!",
     ]
     for turn, following in zip(episode.turns, episode.turns[1:], strict=False):
         before = turn.attempt.prompt_ids + turn.attempt.response_ids
         assert following.attempt.prompt_ids[: len(before)] == before
-
-
-async def test_the_span_of_the_feedback_holds_its_tokens():
-    episode = await play(
-        ScriptedPolicy(["one", "two", "yes"]), ScriptedProvider("f1", "!!"), horizon=3, **APPEND
-    )
-    for turn, following in zip(episode.turns, episode.turns[1:], strict=False):
         start, end = turn.feedback.span
         assert text_of(following.attempt.prompt_ids[start:end]) == turn.feedback.text
     assert episode.turns[-1].feedback is None
-
-
-async def test_all_turns_share_one_row_and_the_feedback_is_context():
-    episode = await play(
-        ScriptedPolicy(["no", "ne", "yes"]), ScriptedProvider("f1", "f2"), horizon=3, **APPEND
-    )
     (row,) = attempt_rows(episode)
     assert text_of(row.prompt_ids) == FIRST_PROMPT
-    assert text_of(row.response_ids) == "no\0<user>!f1ne\0<user>!f2yes\0"
+    assert text_of(row.response_ids) == "no\0<user>!f1ne\0<user>!!!yes\0"
     a, c = int(Role.ATTEMPT), CONTEXT
     assert row.role == (a,) * 3 + (c,) * 9 + (a,) * 3 + (c,) * 9 + (a,) * 4
     assert row.turn == (0,) * 12 + (1,) * 12 + (2,) * 4
-    assert [r for r in row.rewards if r] == [1.0]
-    assert row.rewards[-1] == 1.0
+    assert row.rewards == (0.0,) * 27 + (1.0,)
 
 
 async def test_inline_feedback_tokens_get_a_role_and_nothing_else_changes():

@@ -124,18 +124,6 @@ async def test_in_a_tree_each_feedback_is_one_row_however_many_revisions_it_led_
     ]
 
 
-async def test_inline_there_are_no_extra_rows():
-    append = {"context": "append", "revise": "compact_append"}
-    block = {"episode": append, "feedback_modeling": {"weight": 0.1, "form": "inline"}}
-    config = RLTFConfig.from_mapping(
-        {"env": {"name": "echo"}, "feedback": {"provider": "verifier"}, **block}
-    )
-    policy = ScriptedPolicy(["no", "yes"])
-    episode = await play(policy, ScriptedProvider("f"), horizon=2, **append)
-    (row,) = await episode_rows(policy, QUESTION, episode, config)
-    assert {Role.ATTEMPT, Role.FEEDBACK} < set(row.role)
-
-
 @given(st.text(max_size=20))
 async def test_any_text_can_be_modelled(text):
     (row,) = await feedback_rows(ScriptedPolicy(["no", "yes"]), ScriptedProvider(text), horizon=2)

@@ -47,17 +47,14 @@ async def test_keep_keeps_everything():
     ]
 
 
-async def test_mask_takes_the_phrase_out_of_the_rows_behind_the_first_prompt_only():
+async def test_mask_and_drop_change_the_rows_behind_the_first_prompt_only():
     made, plain = await rows(["no", SPOKEN], "mask"), await rows(["no", SPOKEN], "keep")
     assert [trained(r) for r in made] == ["no\0", "by : yes\0", "by : yes\0", f"{SPOKEN}\0"]
     for row, unmasked in zip(made, plain, strict=True):
         for name in ("prompt_ids", "response_ids", "turn", "log_probs", "rewards"):
             assert getattr(row, name) == getattr(unmasked, name)
-
-
-async def test_drop_leaves_the_attempts():
-    made = await rows(["no", SPOKEN], "drop")
-    assert [r.role[0] for r in made] == [Role.ATTEMPT, Role.ATTEMPT]
+    dropped = await rows(["no", SPOKEN], "drop")
+    assert [r.role[0] for r in dropped] == [Role.ATTEMPT, Role.ATTEMPT]
 
 
 @pytest.mark.parametrize("action", ["mask", "drop"])
@@ -92,34 +89,29 @@ async def test_a_row_of_which_nothing_is_left_is_dropped():
     assert [row.role[0] for row in made] == [Role.ATTEMPT, Role.ATTEMPT]
 
 
+PHRASES = ["feedback", "previous attempt", "a+b"]
+
+
 @pytest.mark.parametrize(
-    ("text", "phrases"),
+    ("text", "phrases", "marked"),
     [
-        ("As the Feedback says", ["Feedback"]),
-        ("FEEDBACK, feedback.", ["FEEDBACK", "feedback"]),
-        ("feedbacks and prefeedback", []),
-        ("the previous attempt's answer", ["previous attempt"]),
-        ("the previous attempts", []),
-        ("a.b", []),
-        ("", []),
+        # in any case and at word boundaries
+        ("As the Feedback says", PHRASES, ["Feedback"]),
+        ("FEEDBACK, feedback.", PHRASES, ["FEEDBACK", "feedback"]),
+        ("feedbacks and prefeedback", PHRASES, []),
+        ("the previous attempt's answer", PHRASES, ["previous attempt"]),
+        ("the previous attempts", PHRASES, []),
+        ("a.b", PHRASES, []),
+        ("", PHRASES, []),
+        # the longer phrase wins
+        ("the revised solution here", ["revised", "revised solution"], ["revised solution"]),
+        # phrases are texts and not patterns
+        ("a+b", ["a+b"], ["a+b"]),
+        ("aab", ["a+b"], []),
     ],
 )
-def test_phrases_are_found_in_any_case_and_at_word_boundaries(text, phrases):
-    assert [
-        text[a:b] for a, b in mentions(text, ["feedback", "previous attempt", "a+b"])
-    ] == phrases
-
-
-def test_the_longer_phrase_wins():
-    text = "the revised solution here"
-    assert [text[a:b] for a, b in mentions(text, ["revised", "revised solution"])] == [
-        "revised solution"
-    ]
-
-
-def test_phrases_are_texts_and_not_patterns():
-    assert mentions("a+b", ["a+b"]) == [(0, 3)]
-    assert mentions("aab", ["a+b"]) == []
+def test_what_mentions_a_phrase(text, phrases, marked):
+    assert [text[a:b] for a, b in mentions(text, phrases)] == marked
 
 
 @given(st.lists(st.sampled_from(["the", " feed", "back", "", " ", "x", "Feedback"]), max_size=8))

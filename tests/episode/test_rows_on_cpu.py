@@ -98,17 +98,7 @@ def test_attempt_rows_of_the_first_turn_only():
     ), "the row ends before the second turn"
 
 
-def test_a_continuing_prompt_shares_the_row_and_the_gap_is_masked():
-    played = episode(turn([1, 2], [3, 4], -0.1), turn([1, 2, 3, 4, 8, 9], [5], 1.0))
-    (row,) = rows_of(played)
-    assert (row.prompt_ids, row.response_ids) == ((1, 2), (3, 4, 8, 9, 5))
-    assert row.role == (A, A, CONTEXT, CONTEXT, A)
-    assert row.turn == (0, 0, 0, 0, 1)  # what stands between is about the turn before
-    assert row.rewards == (0.0, -0.1, 0.0, 0.0, 1.0)
-    assert row.log_probs == (-3.0, -4.0, 0.0, 0.0, -5.0)
-
-
-def test_merging_goes_on_over_three_turns_and_stops_where_the_prefix_breaks():
+def test_a_continuing_prompt_shares_the_row_with_a_masked_gap_until_the_prefix_breaks():
     first, second = turn([1], [2]), turn([1, 2, 7], [3], 0.5)
     (row,) = rows_of(episode(first, second, turn([1, 2, 7, 3, 7], [4], 1.0)))
     assert (row.response_ids, trained(row), row.turn) == (
@@ -116,7 +106,9 @@ def test_merging_goes_on_over_three_turns_and_stops_where_the_prefix_breaks():
         (1, 0, 1, 0, 1),
         (0, 0, 1, 1, 2),
     )
+    assert row.prompt_ids == (1,)
     assert row.rewards == (0.0, 0.0, 0.5, 0.0, 1.0)
+    assert row.log_probs == (-2.0, 0.0, -3.0, 0.0, -4.0)
     rows = rows_of(episode(first, second, turn([1, 2, 7, 9], [4], 1.0)))
     assert [r.response_ids for r in rows] == [(2, 7, 3), (4,)]
 
@@ -130,17 +122,13 @@ def test_a_critique_of_the_policy_is_a_row_credited_with_the_turn_it_led_to():
     assert (row.log_probs, row.rewards) == ((-60.0, -61.0), (0.0, 1.0))
 
 
-def test_critiques_without_a_weight_are_no_rows():
+def test_roles_with_a_weight_have_rows_in_their_order_and_the_last_attempt_is_last():
     played = episode(turn([1], [2], critique=attempt([5], [6])), turn([3], [4], 1.0))
     assert roles(rows_of(played)) == [A, C, A]
     assert roles(rows_of(played, critique=False)) == [A, A]
+    assert roles(rows_of(played, distill=True, imitate="all")) == [A, C, D, S, A]
 
 
 def test_a_sampler_without_log_probs_gives_none_also_for_merged_rows():
     played = episode(turn([1], [2], log_probs=False), turn([1, 2, 7], [3]))
     assert [r.log_probs for r in rows_of(played, distill=True)] == [(-3.0,), None]
-
-
-def test_all_roles_together_keep_their_order_and_the_last_attempt_is_last():
-    played = episode(turn([1], [2], critique=attempt([5], [6])), turn([3], [4], 1.0))
-    assert roles(rows_of(played, distill=True, imitate="all")) == [A, C, D, S, A]

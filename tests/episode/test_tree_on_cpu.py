@@ -14,7 +14,6 @@ from tests.support.episode_fakes import (
     ScriptedProvider,
     play,
     seed_of_place,
-    stops,
     text_of,
 )
 from tests.support.episode_rows import inline_rows
@@ -29,8 +28,8 @@ async def tree(**kwargs):
     return await play(policy, provider, **settings), policy, provider
 
 
-async def test_an_attempt_gets_several_revisions_and_each_goes_on_alone():
-    episode, _, _ = await tree()
+async def test_each_revision_of_an_attempt_goes_on_alone_with_its_own_seed():
+    episode, policy, provider = await tree()
     assert [(t.attempt.text, t.parent, t.stop) for t in episode.turns] == [
         ("a", None, None),
         ("b", 0, None),
@@ -42,22 +41,11 @@ async def test_an_attempt_gets_several_revisions_and_each_goes_on_alone():
     assert (
         len(episode.turns) < EpisodeConfig(horizon=3, branch_turn=1, branch_width=3).num_nodes == 7
     )
-
-
-async def test_feedback_is_asked_for_once_per_branched_attempt():
-    _, policy, provider = await tree()
-    assert sorted(r.turns[-1].attempt.text for r in provider.requests) == ["a", "b", "c"]
-    assert [len(r.turns) for r in provider.requests] == [
-        1,
-        2,
-        2,
-    ]  # the line that led there, without its siblings
+    # feedback is asked for once per attempt, with the line that led there, without its siblings
+    asked = sorted((r.turns[-1].attempt.text, len(r.turns)) for r in provider.requests)
+    assert asked == [("a", 1), ("b", 2), ("c", 2)]
     assert policy.prompts.count(f"{FIRST_PROMPT}\n?a\n!not a") == 3
     assert policy.prompts.count(FIRST_PROMPT) == 1
-
-
-async def test_every_sample_of_a_tree_has_its_own_seed():
-    _, policy, provider = await tree()
     seeds = policy.seeds + [r.seed for r in provider.requests]
     assert len(set(seeds)) == len(seeds) == 9
     assert {seed_of_place(p) for p in ("1", "1.1", "1.2")} <= set(policy.seeds)
@@ -74,41 +62,46 @@ async def test_the_first_branch_is_the_line_that_would_have_been_played_without_
     assert [t.attempt for t in line.turns] == [t.attempt for t in branched.turns[:3]]
 
 
-async def test_validation_never_branches():
-    episode, _, _ = await tree(validate=True)
-    assert [(t.attempt.text, t.parent) for t in episode.turns] == [
-        ("a", None),
-        ("b", 0),
-        ("yes", 1),
-    ]
+LATE = {"0": "a", "1": "b", "2": "yes", "2.1": "no", "3": "never", "3.1": "d"}
 
 
-async def test_a_right_attempt_has_no_revisions():
-    policy = ScriptedPolicy({"0": "yes"})
-    assert stops(await play(policy, Remark(), horizon=2, branch_turn=1)) == ["solved"]
-
-
-async def test_the_branch_may_come_later():
-    answers = {"0": "a", "1": "b", "2": "yes", "2.1": "no", "3": "never", "3.1": "d"}
-    episode = await play(ScriptedPolicy(answers), Remark(), horizon=4, branch_turn=2)
-    assert [(t.attempt.text, t.parent) for t in episode.turns] == [
-        ("a", None),
-        ("b", 0),
-        ("yes", 1),
-        ("no", 1),
-        ("d", 3),
-    ]
-
-
-async def test_one_branch_may_fail_and_the_others_go_on():
-    episode = await play(
-        ScriptedPolicy(ANSWERS), ScriptedProvider("f", None), horizon=3, branch_turn=1
-    )
-    assert [(t.attempt.text, t.stop) for t in episode.turns] == [
-        ("a", None),
-        ("b", "feedback_unavailable"),
-        ("yes", "solved"),
-    ]
+@pytest.mark.parametrize(
+    ("answers", "provider", "settings", "turns"),
+    [
+        # validation never branches
+        (
+            ANSWERS,
+            Remark(),
+            {"validate": True, "horizon": 3},
+            [("a", None, None), ("b", 0, None), ("yes", 1, "horizon")],
+        ),
+        # a right attempt has no revisions
+        ({"0": "yes"}, Remark(), {"horizon": 2}, [("yes", None, "solved")]),
+        # the branch may come later
+        (
+            LATE,
+            Remark(),
+            {"horizon": 4, "branch_turn": 2},
+            [
+                ("a", None, None),
+                ("b", 0, None),
+                ("yes", 1, "solved"),
+                ("no", 1, None),
+                ("d", 3, "horizon"),
+            ],
+        ),
+        # one branch may fail, and the others go on
+        (
+            ANSWERS,
+            ScriptedProvider("f", None),
+            {"horizon": 3},
+            [("a", None, None), ("b", 0, "feedback_unavailable"), ("yes", 0, "solved")],
+        ),
+    ],
+)
+async def test_where_a_tree_branches(answers, provider, settings, turns):
+    episode = await play(ScriptedPolicy(answers), provider, **{"branch_turn": 1, **settings})
+    assert [(t.attempt.text, t.parent, t.stop) for t in episode.turns] == turns
 
 
 async def test_in_an_appended_context_the_shared_turn_is_trained_once():

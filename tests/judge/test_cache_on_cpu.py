@@ -17,6 +17,9 @@ def test_a_reply_comes_back_as_it_was(tmp_path: Path) -> None:
     for reader in (cache, ReplyCache(tmp_path)):
         assert reader.get("k") == Reply(TEXT, False, 3, 4, cached=True)
         assert reader.get("other") is None
+    for file in tmp_path.glob("*"):
+        file.unlink()
+    assert cache.get("k") is None, "a cleared folder is a miss"
 
 
 def test_equal_bodies_have_equal_keys_and_others_do_not() -> None:
@@ -59,14 +62,6 @@ def test_other_files_and_nonsense_are_skipped(tmp_path: Path) -> None:
     )
     (tmp_path / "notes.txt").write_text("not ours")
     assert ReplyCache(tmp_path).get("k") == Reply("good", cached=True)
-
-
-def test_a_cleared_folder_is_a_miss(tmp_path: Path) -> None:
-    cache = ReplyCache(tmp_path)
-    cache.put("k", Reply("x"))
-    for file in tmp_path.glob("*"):
-        file.unlink()
-    assert cache.get("k") is None
 
 
 def test_a_disk_that_refuses_is_one_warning(tmp_path: Path, monkeypatch, caplog) -> None:

@@ -47,12 +47,6 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
-def test_a_finished_reply(case: str) -> None:
-    reply, parsed = CASES[case]
-    assert parse_reply(reply, marker="Critique:", words=10, complete=True) == parsed
-
-
 CUT = {
     "in the thinking": (
         "Thinking: the answer is 42, because",
@@ -67,10 +61,12 @@ CUT = {
 }
 
 
-@pytest.mark.parametrize("case", CUT)
-def test_a_reply_that_was_cut_off(case: str) -> None:
-    reply, parsed = CUT[case]
-    assert parse_reply(reply, marker="Critique:", words=10, complete=False) == parsed
+@pytest.mark.parametrize("case", [*CASES, *CUT])
+def test_a_reply(case: str) -> None:
+    """Finished, or cut off."""
+    reply, parsed = CASES[case] if case in CASES else CUT[case]
+    complete = case in CASES
+    assert parse_reply(reply, marker="Critique:", words=10, complete=complete) == parsed
 
 
 def test_the_marker_of_guides() -> None:

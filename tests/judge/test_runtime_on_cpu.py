@@ -31,7 +31,8 @@ def counted(runtime: JudgeRuntime, prefix: str) -> int:
     return sum(n for name, n in runtime.stats.since_start.items() if name.startswith(prefix))
 
 
-async def test_a_reply_with_what_it_cost() -> None:
+async def test_a_reply_with_what_it_cost_and_no_line_of_the_http_library(caplog) -> None:
+    caplog.set_level(logging.INFO)
     async with JudgeServer() as server:
         runtime = JudgeRuntime(
             JudgeSettings(settings(server.url).endpoint, price=Price(prompt=2.0, completion=10.0))
@@ -50,6 +51,7 @@ async def test_a_reply_with_what_it_cost() -> None:
         assert (values["calls"], values["failed_share"], values["breaker"]) == (1.0, 0.0, 0.0)
         assert runtime.snapshot()["calls"] == 0, "the next look begins anew"
         assert runtime.snapshot()["cost_run"] == values["cost"]
+        assert caplog.messages == []
         await runtime.aclose()
 
 
@@ -76,13 +78,6 @@ async def test_a_refusal_is_not_tried_again_and_shows_no_key(monkeypatch, caplog
     assert not [r for r in caplog.records if "sk-mine" in r.getMessage()]
     assert "sk-mine" not in repr(runtime.settings)
     assert len(server.bodies) == 1
-
-
-async def test_the_http_library_logs_no_line_per_request(caplog) -> None:
-    caplog.set_level(logging.INFO)
-    async with serving(JudgeServer()) as runtime:
-        await runtime.complete(call())
-    assert caplog.messages == []
 
 
 async def test_retry_after_is_honoured_by_all_calls() -> None:

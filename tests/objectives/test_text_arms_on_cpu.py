@@ -4,26 +4,18 @@
 
 import pytest
 
-from rltf_verl.adapters.startup.checks import check_config
 from rltf_verl.feedback.siblings import INTRODUCTION
 from rltf_verl.types import CONTEXT, Role
+from tests.recipes.composing import method_of
 from tests.recipes.seeds import hints, play, stops
-from tests.support.configs import composed
 from tests.support.episode_fakes import FIRST_PROMPT, text_of
-
-MODEL = ("rltf/hardware=cpu", "actor_rollout_ref.model.path=/nowhere")
-
-
-def method(name: str, *overrides: str):
-    return check_config(composed("rltf", f"rltf/method={name}", *MODEL, *overrides))
-
 
 INSIGHT = "Insight: say yes.\nyes"
 
 
 def test_the_insight_stands_in_front_of_the_answer_behind_the_first_prompt() -> None:
     """Both are the ids that were sampled; λ = 0.5 on each of them where the answer is right."""
-    config = method("insight")
+    config = method_of("insight")
     episodes = play(config, [["no", INSIGHT], ["no", "Insight: say ne.\nne"], ["yes"]])
     assert 'begins with "Insight:"' in episodes.policies[0].prompts[1]
     ((episode, row),) = episodes.rows_of(Role.IMITATE)
@@ -39,8 +31,11 @@ def test_the_insight_stands_in_front_of_the_answer_behind_the_first_prompt() -> 
 GROUP = ("rltf/feedback=siblings",)
 
 
-def test_one_text_of_all_failures_where_a_whole_group_failed() -> None:
-    config = method("group_critique", *GROUP)
+def test_a_whole_group_failed_and_reads_one_text_of_all_failures() -> None:
+    """GOLF: right refinements are first answers, by the shaped probability behind the first prompt;
+    wrong ones are nothing; behind their own prompt they are a group."""
+    config = method_of("group_critique", *GROUP)
+    assert (config.distill.loss, config.distill.shaping) == ("shaped", 0.1)
     episodes = play(config, [["no", "yes"], ["nein", "ne"]])
     each = [
         f"Attempt {k}:\n{a}\n\nFeedback: (hint on {a})" for k, a in enumerate(("no", "nein"), 1)
@@ -49,13 +44,6 @@ def test_one_text_of_all_failures_where_a_whole_group_failed() -> None:
     assert hints(episodes) == [[critique], [critique]]
     assert all(critique in policy.prompts[1] for policy in episodes.policies)
     assert stops(episodes) == ["solved", "horizon"]
-
-
-def test_right_refinements_are_first_answers_and_wrong_ones_nothing() -> None:
-    """GOLF: the shaped probability behind the first prompt; behind their own prompt a group."""
-    config = method("group_critique", *GROUP)
-    assert (config.distill.loss, config.distill.shaping) == ("shaped", 0.1)
-    episodes = play(config, [["no", "yes"], ["nein", "ne"]])
     assert [text_of(row.prompt_ids) for _, row in episodes.rows_of(Role.DISTILL)] == [
         FIRST_PROMPT
     ] * 2
@@ -64,14 +52,14 @@ def test_right_refinements_are_first_answers_and_wrong_ones_nothing() -> None:
 
 
 def test_a_group_with_a_right_answer_is_plain_grpo() -> None:
-    episodes = play(method("group_critique", *GROUP), [["no", "yes"], ["yes"]])
+    episodes = play(method_of("group_critique", *GROUP), [["no", "yes"], ["yes"]])
     assert (hints(episodes), stops(episodes)) == ([[], []], ["not_asked", "solved"])
     assert episodes.rows_of(Role.DISTILL) == []
     assert episodes.advantages(Role.ATTEMPT) == [(0, -0.5), (1, 0.5)]
 
 
 def test_what_the_environment_answers_is_predicted_at_every_turn() -> None:
-    config = method("echo", "rltf.episode.horizon=3", "rltf.episode.revise=compact_append")
+    config = method_of("echo", "rltf.episode.horizon=3", "rltf.episode.revise=compact_append")
     episodes = play(config, [["no", "ne", "yes"], ["yes"]])
     row = episodes.rows[0]
     assert text_of(row.response_ids) == "no\0<user>!(hint on no)ne\0<user>!(hint on ne)yes\0"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from omegaconf import DictConfig
 
@@ -30,3 +33,20 @@ def composed(name: str, *overrides: str) -> DictConfig:
 def rltf_of(name: str, *overrides: str) -> RLTFConfig:
     """Its `rltf:` block, after the checks at start."""
     return check_config(composed(name, *overrides))
+
+
+@cache
+def method_of(name: str, *overrides: str) -> RLTFConfig:
+    """The `rltf:` block of one of our methods on a CPU, after the checks at start."""
+    model = ("rltf/hardware=cpu", "actor_rollout_ref.model.path=/nowhere")
+    return check_config(configs.composed("rltf", f"rltf/method={name}", *model, *overrides))
+
+
+@cache
+def program(path: str) -> Any:
+    """The module of a recipe's program, by its path in `recipes`."""
+    spec: Any = importlib.util.spec_from_file_location(Path(path).stem, RECIPES / path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module

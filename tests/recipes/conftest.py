@@ -14,7 +14,7 @@ from tests.recipes.composing import rltf_of
 
 OURS = (
     *("JUDGE_", "RLTF_", "RL2F_", "STUDENT_", "WRITING_", "PROGRAM", "STEPS", "SEEDS", "HOURS"),
-    *("MODEL", "ROLLOUT", "OUT", "NUM_GPUS", "TUNE"),
+    *("MODEL", "ROLLOUT", "OUT", "NUM_GPUS", "TUNE", "FAMILY", "SEED"),
 )
 """Beginnings of the variables that the scripts read."""
 

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import RLTFConfig
@@ -129,8 +127,3 @@ def hints(played: Played) -> list[list[str]]:
         [turn.feedback.text for turn in episode.turns if turn.feedback]
         for episode in played.episodes
     ]
-
-
-def token_gradient(loss: torch.Tensor, log_prob: torch.Tensor) -> torch.Tensor:
-    """∂L/∂ log π of every token."""
-    return torch.autograd.grad(loss, log_prob)[0]

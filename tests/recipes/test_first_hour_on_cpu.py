@@ -4,7 +4,6 @@ run.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from rltf_verl.data.build import build_parquet
+from tests.recipes.composing import program
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "recipes" / "rltf" / "first_hour.py"
@@ -21,13 +21,7 @@ POLICY = ROOT / "recipes" / "demo" / "policy"
 SMOKE = ROOT / "recipes" / "smoke" / "config"
 
 
-@pytest.fixture(scope="module")
-def hour():
-    spec = importlib.util.spec_from_file_location("first_hour", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+HOUR = program("rltf/first_hour.py")
 
 
 def step(**numbers) -> dict:
@@ -48,25 +42,25 @@ def step(**numbers) -> dict:
         ),
     ],
 )
-def test_the_first_surprise_in_a_runs_metrics(tmp_path, hour, records, surprise) -> None:
+def test_the_first_surprise_in_a_runs_metrics(tmp_path, records, surprise) -> None:
     metrics = tmp_path / "metrics.jsonl"
     if records:
         metrics.write_text("".join(json.dumps(record) + "\n" for record in records))
-    assert hour.look(metrics, 2)[0] == surprise
+    assert HOUR.look(metrics, 2)[0] == surprise
 
 
 @pytest.mark.parametrize("broken", [None, "sglang_2_steps"])
-def test_stages_come_cheapest_first_and_stop_at_a_surprise(tmp_path, hour, broken) -> None:
+def test_stages_come_cheapest_first_and_stop_at_a_surprise(tmp_path, broken) -> None:
     played = []
 
     def play(stage, out):
         played.append(stage)
         (out / stage.name).mkdir(exist_ok=True)
         (out / stage.name / "log.txt").write_text("no kernel image\n")
-        return hour.Outcome(stage, 60.0, "it ended with 1" if stage.name == broken else "")
+        return HOUR.Outcome(stage, 60.0, "it ended with 1" if stage.name == broken else "")
 
     words = ["--engines", "vllm", "sglang", "--out", str(tmp_path), "--", "data.seed=3"]
-    assert hour.main(words, play) == (1 if broken else 0)
+    assert HOUR.main(words, play) == (1 if broken else 0)
     names = ["doctor", "data", "plan", "vllm_2_steps", "sglang_2_steps", "vllm_30_steps"]
     assert [stage.name for stage in played] == (names[:5] if broken else names)
     assert all("data.seed=3" in stage.command for stage in played[2:])
@@ -82,7 +76,7 @@ def test_on_a_cpu_all_stages_pass(tmp_path) -> None:
     kind.
     """
     compact = {"style": "compact", "n_people": 3, "depth": 2, "width": 2}
-    build_parquet("knights_knaves", tmp_path / "data" / "kk", 0, 64, 4, **compact)
+    build_parquet("knights_knaves", tmp_path / "data" / "kk", 0, 128, 4, **compact)
     search = f"['pkg://verl.trainer.config','pkg://hydra_configs.rltf_verl','file://{SMOKE}']"
     words = [
         f"hydra.searchpath={search}",

@@ -7,7 +7,7 @@ import torch
 
 from rltf_verl.algos.role_loss import distill_loss
 from rltf_verl.types import Role
-from tests.recipes.seeds import hints, play, stops, token_gradient
+from tests.recipes.seeds import hints, play, stops
 
 
 def test_a_group_with_a_success_gets_no_hint_and_is_plain_grpo(config) -> None:
@@ -69,7 +69,7 @@ def test_the_ratio_scales_the_lesson_and_is_clipped(config) -> None:
         loss = distill_loss(
             log_prob, targets.ref_log_probs, targets.advantages, mask, config.distill
         )
-        gradient = token_gradient(loss, log_prob)
+        (gradient,) = torch.autograd.grad(loss, log_prob)
         right = mask & (targets.advantages > 0)
         assert right.any()
         torch.testing.assert_close(gradient[right], -pull * targets.advantages[right])

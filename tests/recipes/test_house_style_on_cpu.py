@@ -161,21 +161,22 @@ def test_items_of_training_test_and_feedback_are_apart(family: str) -> None:
     assert env.build(2, 1, 0).train != env.build(1, 1, 0).train
 
 
-def test_feedback_by_level() -> None:
+@pytest.mark.parametrize(
+    ("text", "level", "pattern"),
+    [
+        ("7.MAY.1998", "location", r".*Look at the day\."),
+        ("1998-MAY-07", "location", r".*not how they make one date\."),
+        ("1998MAY07", "location", r".*not how they make one date\."),
+        ("21998.MAY.07", "location", r".*Look at the year\."),
+        ("1998.MAY.07", "hint", r"That is how we write it\."),
+        ("May 7, 1998", "full", r".*1998\.MAY\.07.*"),
+        ("May 7, 1998", "hint", r"(?!.*MAY).*19.*"),
+    ],
+)
+def test_feedback_by_level(text: str, level: str, pattern: str) -> None:
     env = make_house()
-
-    def hint(text: str, level: str) -> str:
-        return env.explain(PROBLEM, text, env.grade(PROBLEM, text), level)
-
-    assert hint("7.MAY.1998", "location").endswith("Look at the day.")
-    assert hint("1998-MAY-07", "location").endswith("not how they make one date.")
-    assert hint("1998MAY07", "location").endswith("not how they make one date.")
-    assert hint("21998.MAY.07", "location").endswith("Look at the year.")
-    assert hint("1998.MAY.07", "hint") == "That is how we write it."
-    assert "1998.MAY.07" in hint("May 7, 1998", "full")
-    hint = hint("May 7, 1998", "hint")
-    assert ".19" in hint or "19" in hint
-    assert "MAY" not in hint
+    hint = env.explain(PROBLEM, text, env.grade(PROBLEM, text), level)
+    assert re.fullmatch(pattern, hint, re.DOTALL)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -189,25 +190,29 @@ def test_no_hint_holds_the_answer_or_a_part_of_it(family: str, level: str) -> No
             assert find_leaks(env, problem, hint, text) == []
 
 
-def test_the_guard_finds_answers_and_parts() -> None:
-    env = make_house()
+LETTER_TO_DANA = Problem(
+    "house_style",
+    0,
+    {"house": "Brandt & Sons", "noun": "reply", "item": ABOUT, "rule": LETTER, "question": "?"},
+    REPLY,
+)
 
-    def kinds(text: str) -> list[str]:
-        return [leak.kind for leak in find_leaks(env, PROBLEM, text, "7 May 1998")]
 
-    assert "answer" in kinds("Write 1998.MAY.07, please.")
-    assert "answer" in kinds("It is 1998 . MAY . 07")
-    assert kinds("The month should be MAY.") == ["part"]
-    assert kinds("We write June 2, 2001 as 2001.JUN.02.") == []
-    assert kinds("You were asked about May 7, 1998.") == []
-    reply = Problem(
-        "house_style",
-        0,
-        {"house": "Brandt & Sons", "noun": "reply", "item": ABOUT, "rule": LETTER, "question": "?"},
-        REPLY,
-    )
-    leaks = find_leaks(env, reply, "Begin with: To Dana Lang:", "")
-    assert [leak.kind for leak in leaks] == ["part"]
+@pytest.mark.parametrize(
+    ("problem", "text", "kinds"),
+    [
+        (PROBLEM, "Write 1998.MAY.07, please.", {"answer"}),
+        (PROBLEM, "It is 1998 . MAY . 07", {"answer"}),
+        (PROBLEM, "The month should be MAY.", {"part"}),
+        (PROBLEM, "We write June 2, 2001 as 2001.JUN.02.", set()),
+        (PROBLEM, "You were asked about May 7, 1998.", set()),
+        (LETTER_TO_DANA, "Begin with: To Dana Lang:", {"part"}),
+    ],
+)
+def test_the_guard_finds_answers_and_parts(problem: Problem, text: str, kinds: set[str]) -> None:
+    leaks = {leak.kind for leak in find_leaks(make_house(), problem, text, "7 May 1998")}
+    assert leaks >= kinds
+    assert bool(leaks) == bool(kinds)
 
 
 @pytest.mark.parametrize(
@@ -246,10 +251,8 @@ def test_a_reply_scores_the_share_of_rules_that_it_keeps() -> None:
 
 def test_the_example_of_a_hint_shows_what_the_rule_does_to_such_a_date() -> None:
     """Only a day below ten shows whether days have two digits."""
-    problems = make_house().build(0, 60, 0).train
-    env = make_house()
-    alike = 0
-    for problem in problems:
+    env, alike = make_house(), 0
+    for problem in env.build(0, 60, 0).train:
         hint = env.explain(problem, "x", env.grade(problem, "x"), "hint")
         _, day, year = re.search(r"(\w{3})\|(\d\d)\|(\d\d)", hint).groups()
         item = problem.data["item"]

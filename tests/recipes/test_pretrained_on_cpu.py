@@ -2,39 +2,26 @@
 is shell.
 """
 
-import importlib.util
 import json
 import os
-import subprocess
-import sys
 
 import pytest
 from omegaconf import OmegaConf
 
 from tests.recipes import house_style
-from tests.recipes.composing import RECIPES, composed, rltf_of
+from tests.recipes.composing import RECIPES, composed, program, rltf_of
 from tests.support.log_records import line, write
+from tests.support.run_files import write_metrics
 
 FOLDER = RECIPES / "pretrained"
 SCRIPT = FOLDER / "pretrained.sh"
 RATE = "actor_rollout_ref.actor.optim.lr=2e-5"
 
 
-def loaded(name: str):
-    spec = importlib.util.spec_from_file_location(f"pretrained_{name}", FOLDER / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-def dialogues_of(family: str, num: int) -> list[list[dict[str, str]]]:
-    return [row["messages"] for row in loaded("dialogues").dialogues(family, num, 0)]
-
-
 @pytest.mark.parametrize("family", ["date", "entries", "reply"])
 def test_dialogues_teach_to_follow_an_example_and_no_houses_rule(family) -> None:
-    dialogues = dialogues_of(family, 60)
+    rows = program("pretrained/dialogues.py").dialogues(family, 60, 0)
+    dialogues = [row["messages"] for row in rows]
     assert [[m["role"] for m in messages] for messages in dialogues] == [["user", "assistant"]] * 60
     corrected = [
         messages for messages in dialogues if "Your earlier answer: " in messages[0]["content"]
@@ -73,47 +60,31 @@ def test_a_method_composes_and_passes_the_checks(method) -> None:
 
 
 def test_each_arm_of_the_study_composes_and_passes_the_checks() -> None:
-    study = loaded("study")
+    study = program("pretrained/study.py")
     for arm, overrides in study.ARMS.items():
         rltf = rltf_of("pretrained", *overrides, *study.SHARED)
         assert rltf.distill.enabled == arm.startswith("sd "), arm
     assert set(study.LATER_ARMS) < set(study.ARMS)
 
 
-def test_the_script_runs_what_it_says(tmp_path) -> None:
-    for name in ("python3", "rltf", "torchrun"):
-        (tmp_path / name).write_text(f'#!/bin/bash\necho "{name} $*"\n')
-        (tmp_path / name).chmod(0o755)
-    other = ("MODEL", "OUT", "FAMILY", "SEED")
-    kept = {key: value for key, value in os.environ.items() if key not in other}
-    variables = {
-        **kept,
-        "PATH": f"{tmp_path}:{os.environ['PATH']}",
-        "OUT": str(tmp_path / "o"),
-        "SEED": "3",
-    }
-
+def test_the_script_runs_what_it_says(start, tmp_path) -> None:
     def started(*words: str) -> tuple[int, str]:
-        ended = subprocess.run(
-            ["bash", str(SCRIPT), *words], env=variables, capture_output=True, text=True
-        )
-        return ended.returncode, ended.stdout + ended.stderr
+        code, lines, _ = start(SCRIPT, *words, OUT=str(tmp_path / "o"), SEED="3")
+        return code, "\n".join(lines)
 
-    assert started("model") == (0, f"rltf model smollm2 {tmp_path}/o/smollm2\n")
+    assert started("model") == (0, f"rltf model smollm2 {tmp_path}/o/smollm2")
     assert f"--out {tmp_path}/o/data_date_3 --seed 3" in started("data")[1]
     assert f"rltf data build {FOLDER}/house_style.py:HouseStyle --out" in started("data")[1]
-    code, said = started("train", "grpo", "data.seed=1")
+    code, line_of_training = started("train", "grpo", "data.seed=1")
     assert code == 0
-    assert f"rltf.seed=3 rltf.env.name={FOLDER}/house_style.py:HouseStyle" in said
-    assert f"rltf/method=grpo data.max_response_length=48 {RATE} data.seed=1" in said
-    assert "distill.weight" not in said
+    assert f"rltf.seed=3 rltf.env.name={FOLDER}/house_style.py:HouseStyle" in line_of_training
+    assert f"rltf/method=grpo data.max_response_length=48 {RATE} data.seed=1" in line_of_training
+    assert "distill.weight" not in line_of_training
+    assert line_of_training.endswith("data.seed=1")
     assert "rltf.distill.weight=1.0" in started("train", "sd")[1]
-    assert said.endswith("data.seed=1\n")
     assert started("train")[0] == started()[0] == 2
-    assert (
-        f"merge.py {tmp_path}/o/smollm2 {FOLDER}/adapter_date {tmp_path}/o/warm_date"
-        in started("warm_up")[1]
-    )
+    merged = f"merge.py {tmp_path}/o/smollm2 {FOLDER}/adapter_date {tmp_path}/o/warm_date"
+    assert merged in started("warm_up")[1]
     assert os.access(SCRIPT, os.X_OK)
 
 
@@ -128,21 +99,14 @@ def test_the_adapter_is_small_and_of_the_warm_ups_config(family) -> None:
 
 
 def test_the_picture_has_the_curve_and_both_conversations(tmp_path) -> None:
-    module = loaded("picture")
+    module = program("pretrained/picture.py")
     log = tmp_path / "checkpoints/episodes"
     write(log, [line("1", "2")], step=1)
     write(log, [line("3", "42")], step=2)
     for step, answers in ((0, ("5",)), (4, ("42", "6"))):
         write(log, [line(*answers)], step=step, validate=True)
     key = "val-core/rltf/house_style/acc/mean@1"
-    records = [
-        {"step": 0, "data": {key: 0.0}},
-        {"step": 2, "data": {"x": 1}},
-        {"step": 4, "data": {key: 0.5}},
-    ]
-    (tmp_path / "metrics.jsonl").write_text(
-        "".join(json.dumps(record) + "\n" for record in records)
-    )
+    write_metrics(tmp_path / "metrics.jsonl", [(0, {key: 0.0}), (2, {"x": 1}), (4, {key: 0.5})])
     assert module.held_out(tmp_path) == [(0, 0.0), (4, 0.5)]
     found = module.conversations(tmp_path)
     assert [who for who, *_ in found["Held out, without feedback"]][1:] == ["step 0", "step 4"]

@@ -2,6 +2,7 @@
 their arguments."""
 
 import re
+from functools import partial
 
 import pytest
 
@@ -91,33 +92,35 @@ def test_data(start) -> None:
     ]
     assert all("mode=official" in line and "--seed 0" in line for line in lines)
     assert "--num-train 19800 --num-test 200" in lines[0]
-
-
-def test_strict_data_and_assignments(start) -> None:
-    words = ("strict", "n_max=4")
     code, lines, _ = start(
-        RECIPE / "prepare_data.sh", *words, TASKS="bm writing", WRITING_FILE="a b"
+        RECIPE / "prepare_data.sh", "strict", "n_max=4", TASKS="bm writing", WRITING_FILE="a b"
     )
     assert code == 0
     assert lines[0].endswith("mode=strict n_max=4")
     assert "path=a b question_field=prompt" in lines[1]
 
 
-def test_one_gpu_plans_each_method_and_trains_each_seed(start, tmp_path) -> None:
+@pytest.fixture
+def reproduce(start, tmp_path):
+    """`reproduce_1gpu.sh` where data and a comparison are there already."""
+    (tmp_path / "data" / "strict" / "kk").mkdir(parents=True)
+    (tmp_path / "data" / "strict" / "kk" / "train.parquet").touch()
+    (tmp_path / "o" / "compare").mkdir(parents=True)
+    (tmp_path / "o" / "compare" / "compare.md").write_text("| a |\n")
+    return partial(start, RECIPE / "reproduce_1gpu.sh", OUT="o")
+
+
+def test_one_gpu_plans_each_method_and_trains_each_seed(start, reproduce) -> None:
     """The words of the plan are those of the training, and pass the checks at start."""
     code, (data, *lines), error = start(
-        RECIPE / "reproduce_1gpu.sh", "plan", "a=b", ROLLOUT="sglang"
+        RECIPE / "reproduce_1gpu.sh", "plan", "a=b", RLTF_DATA="d", OUT="o", ROLLOUT="sglang"
     )
     assert code == 0, error
-    assert data.startswith("rltf data build knights_knaves --out data/strict/kk ")
+    assert data.startswith("rltf data build knights_knaves --out d/kk ")
     plans = [line.split()[4:] for line in lines if line.startswith("rltf plan --problems 1 ")]
     assert [line for line in lines if line.startswith("==")] == ["== grpo", "== sd", "== fm"]
     assert len(plans) == 3
-    (tmp_path / "data" / "strict" / "kk").mkdir(parents=True)
-    (tmp_path / "data" / "strict" / "kk" / "train.parquet").touch()
-    (tmp_path / "outputs/reproduce_1gpu/compare").mkdir(parents=True)
-    (tmp_path / "outputs/reproduce_1gpu/compare/compare.md").write_text("| a |\n")
-    code, (line, *end), error = start(RECIPE / "reproduce_1gpu.sh", "a=b")
+    code, (line, *end), error = reproduce("a=b")
     assert (code, end) == (0, ["", "| a |"]), error
     words = line.split(" -- ")[1].split()
     assert words[-1] == "a=b"
@@ -133,13 +136,9 @@ def test_one_gpu_plans_each_method_and_trains_each_seed(start, tmp_path) -> None
         }[method]
 
 
-def test_one_gpu_resumes_what_failed_once_more(start, tmp_path) -> None:
-    (tmp_path / "data" / "strict" / "kk").mkdir(parents=True)
-    (tmp_path / "data" / "strict" / "kk" / "train.parquet").touch()
-    (tmp_path / "o" / "compare").mkdir(parents=True)
-    (tmp_path / "o" / "compare" / "compare.md").write_text("| a |\n")
-    (tmp_path / "programs" / "rltf").write_text('#!/bin/bash\necho "rltf $*"\nexit 7\n')
-    code, lines, _ = start(RECIPE / "reproduce_1gpu.sh", OUT="o", SEEDS="4", HOURS="2")
+def test_one_gpu_resumes_what_failed_once_more(reproduce, programs) -> None:
+    (programs / "rltf").write_text('#!/bin/bash\necho "rltf $*"\nexit 7\n')
+    code, lines, _ = reproduce(SEEDS="4", HOURS="2")
     trained = [line.split() for line in lines if line.startswith("rltf seeds --seeds 4 --out o ")]
     first, again = (float(words[words.index("--hours") + 1]) for words in trained)
     assert first == 2

@@ -28,7 +28,14 @@ def test_every_task_and_method_is_an_experiment() -> None:
     assert {parts(name)[1] for name in EXPERIMENTS} == METHODS
 
 
-def check_experiment(name: str) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in COMPOSED else pytest.mark.nightly)
+        for name in sorted(EXPERIMENTS)
+    ],
+)
+def test_it_is_what_its_name_says(name: str) -> None:
     """It passes the start-up checks, and has what every released script has."""
     config, rltf = composed(f"rltf/{name}"), rltf_of(f"rltf/{name}")
     task, method = parts(name)
@@ -61,17 +68,6 @@ def leaves(block: Any, prefix: str = "") -> dict[str, Any]:
         for key, inner in block.items()
         for k, v in leaves(inner, f"{prefix}.{key}".lstrip(".")).items()
     }
-
-
-@pytest.mark.parametrize("name", sorted(COMPOSED))
-def test_it_is_what_its_name_says(name: str) -> None:
-    check_experiment(name)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("name", sorted(EXPERIMENTS - COMPOSED))
-def test_the_others_too(name: str) -> None:
-    check_experiment(name)
 
 
 @pytest.mark.parametrize(

@@ -27,12 +27,6 @@ def a_server_that_comes_up(programs: Path) -> None:
         (programs / name).chmod(0o755)
 
 
-def checkpoint(folder: Path, inner: str) -> None:
-    (folder / "global_step_7" / inner).mkdir(parents=True)
-    (folder / "global_step_7" / inner / "model.safetensors").touch()
-    (folder / "latest_checkpointed_iteration.txt").write_text("7")
-
-
 @pytest.mark.parametrize(("script", "name"), [("4_rlvr.sh", "rlvr"), ("5_rl2f.sh", "rl2f")])
 def test_training(script: str, name: str, start: Start) -> None:
     code, (line,), _ = start(
@@ -115,7 +109,10 @@ def test_evaluation_of_all_with_the_same_teacher(start: Start, tmp_path: Path) -
         ("rlvr", "actor/huggingface"),
         ("rl2f", "actor/huggingface"),
     ):
-        checkpoint(out / arm, inner)
+        weights = out / arm / "global_step_7" / inner / "model.safetensors"
+        weights.parent.mkdir(parents=True)
+        weights.touch()
+        (out / arm / "latest_checkpointed_iteration.txt").write_text("7")
     code, lines, _ = start(RECIPE / "6_evaluate.sh", "-n", "2", RL2F_OUT="o", MODEL="mine")
     assert code == 0
     *evaluated, table = lines
@@ -124,9 +121,9 @@ def test_evaluation_of_all_with_the_same_teacher(start: Start, tmp_path: Path) -
         "o/sft/global_step_7/huggingface",
         *(f"o/{a}/global_step_7/actor/huggingface" for a in ("rlvr", "rl2f")),
     ]
-    for line, weights, arm in zip(evaluated, served, ("base", "sft", "rlvr", "rl2f"), strict=True):
+    for line, path, arm in zip(evaluated, served, ("base", "sft", "rlvr", "rl2f"), strict=True):
         assert "--config o/rl2f.yaml" in line
-        assert f"endpoint.model={weights} " in line
+        assert f"endpoint.model={path} " in line
         assert f"--rounds 4 --out o/eval/{arm} -n 2" in line
     assert table.split("side_by_side.py ")[1].split()[0] == "base=o/eval/base/results.json"
     assert len((tmp_path / "served.txt").read_text().splitlines()) == 8

@@ -2,11 +2,9 @@
 
 from dataclasses import replace
 
-from rltf_verl.adapters.startup.checks import check_config
-from rltf_verl.config import RLTFConfig
 from rltf_verl.types import Role
+from tests.recipes.composing import method_of
 from tests.recipes.seeds import Played, play, stops
-from tests.support import configs
 from tests.support.episode_fakes import text_of
 
 GROUP = [["yes"], ["no"], ["ne"], ["so yes"]]
@@ -53,13 +51,8 @@ def test_alone_a_right_answer_has_no_teacher(config) -> None:
     assert set(teachers(play(config, [["yes"], ["no"]]))) == {1}
 
 
-def method(name: str) -> RLTFConfig:
-    model = ("rltf/hardware=cpu", "actor_rollout_ref.model.path=/nowhere")
-    return check_config(configs.composed("rltf", f"rltf/method={name}", *model))
-
-
 def test_srpo_teaches_wrong_answers_by_right_siblings_and_reinforces_the_others() -> None:
-    config = method("teacher/srpo")
+    config = method_of("teacher/srpo")
     assert (config.teacher.gate, config.attempt.weight) == ("route", 1.0)
     episodes = play(config, GROUP)
     read_by = teachers(episodes)
@@ -70,15 +63,15 @@ def test_srpo_teaches_wrong_answers_by_right_siblings_and_reinforces_the_others(
 
 
 def test_sc_sdpo_differs_from_sdpo_by_its_gate_alone() -> None:
-    weighted = method("teacher/sc_sdpo")
+    weighted = method_of("teacher/sc_sdpo")
     assert weighted.teacher.gate == "variance"
-    sdpo = method("teacher/sdpo")
+    sdpo = method_of("teacher/sdpo")
     assert replace(weighted, teacher=replace(weighted.teacher, gate="none")) == sdpo
     assert (sdpo.logit_distill.divergence, sdpo.logit_distill.top_k) == ("jsd", 100)
 
 
 def test_rlsd_scales_every_answer_by_the_policy_that_read_the_reference() -> None:
-    config = method("teacher/rlsd")
+    config = method_of("teacher/rlsd")
     assert not config.logit_distill.reads_logits, "every engine"
     read_by = teachers(play(config, [["yes"], ["no"]]))
     assert set(read_by) == {0, 1}

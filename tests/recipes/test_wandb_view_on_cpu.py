@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 from pathlib import Path
-from types import ModuleType
 
 import pytest
+
+from tests.recipes.composing import program
 
 ROOT = Path(__file__).parents[2]
 VERLS = {"actor/entropy", "actor/grad_norm", "timing_s/step"}
 
 
-@pytest.fixture(scope="module")
-def script() -> ModuleType:
-    spec = importlib.util.spec_from_file_location(
-        "workspace", ROOT / "recipes" / "wandb" / "workspace.py"
-    )
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+SCRIPT = program("wandb/workspace.py")
 
 
-def test_every_panel_is_of_a_metric_that_is_explained(script: ModuleType) -> None:
+def test_every_panel_is_of_a_metric_that_is_explained() -> None:
     docs = (ROOT / "docs" / "metrics.md").read_text("utf-8") + (
         ROOT / "docs" / "feedback.md"
     ).read_text("utf-8")
     patterns = [
-        p for panels in script.SECTIONS.values() for _, patterns_of in panels for p in patterns_of
+        p for panels in SCRIPT.SECTIONS.values() for _, patterns_of in panels for p in patterns_of
     ]
     assert len(patterns) > 25
     for pattern in set(patterns) - VERLS:
@@ -40,8 +31,8 @@ def test_every_panel_is_of_a_metric_that_is_explained(script: ModuleType) -> Non
         assert re.search(rf"`[^`]*{re.escape(last.split('k_s')[0])}[^`]*`", docs), pattern
 
 
-def test_the_view_has_them_all(script: ModuleType) -> None:
+def test_the_view_has_them_all() -> None:
     pytest.importorskip("wandb_workspaces")
-    made = json.loads(script.workspace("me", "project")._to_model().model_dump_json())
+    made = json.loads(SCRIPT.workspace("me", "project")._to_model().model_dump_json())
     sections = made["spec"]["section"]["panel_bank_config"]["sections"]
-    assert [section["name"] for section in sections] == list(script.SECTIONS)
+    assert [section["name"] for section in sections] == list(SCRIPT.SECTIONS)

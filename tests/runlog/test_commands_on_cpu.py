@@ -5,8 +5,6 @@ import re
 
 from rich.console import Console
 
-from rltf_verl.runlog.files import set_aside_after
-from rltf_verl.runlog.tail import Tail
 from rltf_verl.runlog.turns import compiled, grep
 from rltf_verl.tools.report.terminal.console import show_hit
 from tests.support.commands import ran, refused, rltf
@@ -26,33 +24,6 @@ def test_tail_prints_the_newest_one_line_each(tmp_path):
         "step 12 train sums 0/0 ✗ horizon \N{REPLACEMENT CHARACTER}[31m4 2 [bold]",
         "step 12 train sums 1/0 ✗(✓|✗) 2",
     ]
-
-
-def test_tail_goes_on_with_what_is_new_and_whole(tmp_path):
-    write(tmp_path, [line("1")], step=1)
-    tail = Tail(tmp_path)
-    assert [r["step"] for r in tail.last(5)] == [1]
-    assert tail.new() == []
-    write(tmp_path, [line("2")], step=1)
-    write(tmp_path, [line("3")], step=2)
-    path = tmp_path / "00000002.train.w.jsonl"
-    whole = path.read_bytes()
-    later = whole.replace(b'"so 3"', b'"so 4"')
-    path.write_bytes(whole + later[:40])
-    assert [r["turns"][0]["grade"]["parsed"] for r in tail.new()] == ["2", "3"]
-    assert tail.new() == []
-    path.write_bytes(whole + later)
-    assert len(tail.new()) == 1
-
-
-def test_tail_outlives_a_resumed_run(tmp_path):
-    write(tmp_path, [line("1"), line("1")], step=2)
-    tail = Tail(tmp_path)
-    tail.last(1)
-    set_aside_after(tmp_path, 1)
-    assert tail.new() == []
-    write(tmp_path, [line("2")], step=2)  # the same file name, shorter
-    assert [r["turns"][0]["grade"]["parsed"] for r in tail.new()] == ["2"]
 
 
 def test_grep_finds_attempts_feedback_and_what_was_withheld(tmp_path):

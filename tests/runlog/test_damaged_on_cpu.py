@@ -11,7 +11,6 @@ import pytest
 
 from rltf_verl.jsonl import append_lines
 from rltf_verl.runlog.episodes import read_episodes
-from rltf_verl.runlog.tail import Tail
 from rltf_verl.runlog.valid import MOST_DEPTH, episode_trouble
 from rltf_verl.tools.report.compare.run import read_log
 from tests.support.commands import rltf
@@ -183,15 +182,6 @@ def test_a_packed_file_that_is_cut_off_gives_what_it_has(tmp_path, caplog):
     (folder / "00000001.train.jsonl.gz").write_bytes(whole[: len(whole) // 2])
     assert 10 < len(read_episodes(folder)) < 200
     assert "00000001.train.jsonl.gz: damaged after line" in caplog.text
-
-
-def test_lines_of_a_growing_file_keep_their_numbers(tmp_path, caplog):
-    folder, records, _ = valid(tmp_path)
-    tail = Tail(folder)
-    assert len(tail.last(9)) == 3
-    append_lines(next(folder.glob("*.train.*")), [records[0] | {"uid": "late"}, {"step": 1}])
-    assert len(tail.new()) == 1
-    assert "(line 5: split is missing)" in caplog.text
 
 
 def test_an_episode_without_an_end_is_refused(tmp_path):

@@ -26,6 +26,7 @@ HEALTHY = {
     "rltf/grader/error_share": 0.0,
     "rltf/grader/ungraded_share": 0.0,
     "rltf/feedback_modeling/untrained_share": 0.5,
+    "rltf/worker/loop_lag_p99_s": 0.01,
 }
 COLD = HEALTHY | {
     "rltf/turn_1/acc": 0.0,
@@ -63,6 +64,7 @@ def played(*steps, watch=None):
         ("feedback not predicted", HEALTHY | {"rltf/feedback_modeling/untrained_share": 1.0}),
         ("later prompts mostly too long", HEALTHY | {TOO_LONG: 1.0, "rltf/turn_2/share": 0.0}),
         ("later prompts mostly too long", HEALTHY | {TOO_LONG: 0.3, "rltf/turn_2/share": 0.2}),
+        ("agent loop held up", HEALTHY | {"rltf/worker/loop_lag_p99_s": 0.6}),
     ],
 )
 def test_a_rule_fires_after_its_steps_in_a_row_and_is_over_after_three(name, bad):

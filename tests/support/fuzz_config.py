@@ -1,18 +1,15 @@
 """A fuzzer of the `rltf:` block: nonsense is refused in one line with its key, and nothing else
 ever raises.
 
-`python -m tests.support.fuzz_config 20000 --seed 7` for a long run; the short one is
-`tests/config/test_fuzz_on_cpu.py`. What is nonsense follows from the declared kind of a key
-(`rltf_verl.kinds`), not from what the checks say of a value.
+What is nonsense follows from the declared kind of a key (`rltf_verl.kinds`), not from what the
+checks say of a value. The test is `tests/config/test_fuzz_on_cpu.py`.
 """
 
 from __future__ import annotations
 
-import argparse
 import copy
 import dataclasses
 import inspect
-import json
 import random
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -286,24 +283,3 @@ def composed() -> DictConfig:
     )
     OmegaConf.set_struct(config, False)
     return config
-
-
-def main() -> None:
-    """Fuzz from the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("num", type=int)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    faults, num_nonsense = fuzz(composed(), options.num, options.seed)
-    print(
-        json.dumps(
-            {"configs": options.num, "nonsense": num_nonsense, "faults": faults},
-            indent=1,
-            ensure_ascii=True,
-        )
-    )
-    raise SystemExit(bool(faults))
-
-
-if __name__ == "__main__":
-    main()

@@ -60,13 +60,15 @@ def rows(asks: str = SAYS, role: str = "user", first: int = 0) -> list[dict[str,
 
 def fill(folder: Path) -> Path:
     """Data, models, a reward function."""
-    pq.write_table(pa.Table.from_pylist(rows()), folder / "train.parquet")
-    pq.write_table(pa.Table.from_pylist(rows(first=100)), folder / "test.parquet")
-    pq.write_table(pa.Table.from_pylist(rows()[:6]), folder / "half.parquet")
-    boxed = rows("Put the answer in \\boxed{}.")
-    pq.write_table(pa.Table.from_pylist(boxed), folder / "boxed.parquet")
-    odd = rows(role="judge")
-    pq.write_table(pa.Table.from_pylist(odd), folder / "odd.parquet")
+    tables = {
+        "train": rows(),
+        "test": rows(first=100),
+        "half": rows()[:6],
+        "boxed": rows("Put the answer in \\boxed{}."),
+        "odd": rows(role="judge"),
+    }
+    for name, table in tables.items():
+        pq.write_table(pa.Table.from_pylist(table), folder / f"{name}.parquet")
     pq.write_table(pa.Table.from_pylist(rows())[:0], folder / "empty.parquet")
     (folder / "train.csv").write_text("question,answer\n")
     (folder / "reward.py").write_text(SCORER)

@@ -28,6 +28,9 @@ def sampling_metrics(batch: RowBatch, entropy: torch.Tensor) -> dict[str, float]
     that prompt; and its entropy is a sum where the loss is one.
     """
     sampled = sampled_tokens(batch.role)
+    mean_entropy = {"actor/entropy": _mean(entropy[sampled])}
+    if not batch.scored:
+        return mean_entropy
     columns: dict[str, Any] = {
         "rollout_log_probs": batch.sampler_log_probs,
         "old_log_probs": batch.old_log_probs,
@@ -37,7 +40,7 @@ def sampling_metrics(batch: RowBatch, entropy: torch.Tensor) -> dict[str, float]
     # To verl, every token is a row.
     columns = {name: values.unsqueeze(1) for name, values in columns.items()}
     compared: dict[str, float] = calculate_debug_metrics(DataProto.from_single_dict(columns))
-    return compared | {"actor/entropy": _mean(entropy[sampled])}
+    return compared | mean_entropy
 
 
 def role_metrics(

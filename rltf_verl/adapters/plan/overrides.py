@@ -119,19 +119,18 @@ def composed(name: str, overrides: Sequence[str]) -> DictConfig:
         raise ConfigError(f"--config-name={name}: {_first_line(error)}") from error
 
 
-def own_config(name: str, package: str, folder: str) -> tuple[DictConfig, str]:
+def own_config(name: str, folder: str) -> tuple[DictConfig, str]:
     """A run's primary config without overrides, and its `model_engine`.
 
     Args:
         name: `--config-name`.
-        package: where verl keeps it; empty if it is in `folder`.
-        folder: `--config-path` or `--config-dir`; may be empty.
+        folder: `--config-path` or `--config-dir`; empty for verl's own configs.
 
     Raises:
         ConfigError: it cannot be read, or has a block `rltf`.
     """
-    folder = folder or str(Path(str(verl.__file__)).parents[1].joinpath(*package.split(".")))
-    path = [f"hydra.searchpath=[pkg://{VERL}]"] if package != VERL else []
+    path = [f"hydra.searchpath=[pkg://{VERL}]"] if folder else []
+    folder = folder or str(Path(str(verl.__file__)).parents[1].joinpath(*VERL.split(".")))
     try:
         with initialize_config_dir(folder, version_base=None):
             config = compose(name, path, return_hydra_config=True)

@@ -48,7 +48,8 @@ class StepRows:
     facts: torch.Tensor
     """[S, M, F] facts of the episodes."""
     entropy: torch.Tensor
-    """[L] of the policy at each token, nats; 0 before the actor has scored the rows."""
+    """[L] of the policy at each token, nats. Before the actor has scored the rows −log π of the
+    sampler, whose mean is the entropy's estimate."""
 
     @classmethod
     def read(cls, meta: KVBatchMeta, *, scored: bool = True) -> StepRows:
@@ -83,7 +84,7 @@ class StepRows:
             old_log_probs=column.get("old_log_probs", sampler),
             sampler_log_probs=sampler,
         )
-        return cls(meta, at, batch, facts, column.get("entropy", torch.zeros_like(sampler)))
+        return cls(meta, at, batch, facts, column.get("entropy", -sampler))
 
     @cached_property
     def keys(self) -> list[str]:

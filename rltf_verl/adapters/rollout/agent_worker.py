@@ -4,13 +4,12 @@ validate.
 
 from __future__ import annotations
 
-import logging
-from contextlib import suppress
-from pathlib import Path
+import asyncio
+import gc
+from functools import partial
 from typing import Any
 
 import ray
-from ray.exceptions import RayError
 from tensordict import TensorDict
 from verl.experimental.agent_loop import agent_loop
 from verl.trainer.ppo.v1 import agent_loop_tq
@@ -21,19 +20,13 @@ from rltf_verl.adapters.queue.columns import DRAW, RowOutput
 from rltf_verl.adapters.queue.puts import BatchedPuts
 from rltf_verl.adapters.rollout.agent_loop import WorkerContext
 from rltf_verl.adapters.rollout.judge_actor import JobGateway
+from rltf_verl.adapters.rollout.loop_lag import Lags, watch_lag
 from rltf_verl.episode.failure_log import log_once
-from rltf_verl.runlog.about import write_missing
-from rltf_verl.texts import counted
-
-logger = logging.getLogger(__name__)
-
-LAST_WRITE_S = 60.0
-"""For the workers' last try at a disk that refused."""
 
 FOR_THE_LOOP = ("rltf_validate", "rltf_shared", DRAW)
 """What we add to the dataset row on its way to a loop."""
 
-READ_BY_NO_ONE = ("extra_info", "index", "agent_name", "ability", "tools_kwargs")
+READ_BY_NO_ONE = ("extra_info", "index", "agent_name", "ability", "tools_kwargs", "raw_prompt")
 """Columns of the dataset that neither verl's trainer nor ours reads from the queue."""
 
 
@@ -81,14 +74,28 @@ class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
         super().__init__(*args, **kwargs)
         share_the_work()
         self.rltf_shared = WorkerContext(self.config, JobGateway)
+        self._lags = Lags()
+        self._watch: asyncio.Task[None] | None = None
+        self._start = asyncio.Lock()
+        # Else each full collection looks at all that the imports made, for 0.3 s.
+        gc.freeze()
 
     async def generate_sequences(self, batch: TensorDict) -> None:
         """Announce the problems of the call as one cohort, then start the episodes as verl does."""
+        if self._watch is None:
+            busy = partial(bool, self.background_tasks)
+            self._watch = asyncio.create_task(watch_lag(self._lags, busy))
         rollout = self.config.actor_rollout_ref.rollout
         validate = bool(batch["validate"]) if "validate" in batch else False
         size = rollout.val_kwargs.n if validate else rollout.n
         self.rltf_shared.groups.announce([str(uid) for uid in batch["uid"]], int(size))
         await super().generate_sequences(batch)
+
+    async def loop_lag(self) -> Lags:
+        """How late the event loop was since the last call, while episodes ran."""
+        lags = self._lags.copy()
+        self._lags.clear()
+        return lags
 
     async def missing_episodes(self) -> int:
         """At the end of the run: episodes that the log lacks."""
@@ -108,6 +115,8 @@ class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
                 "rltf_validate": bool(trajectory["validate"]),
                 "rltf_shared": self.rltf_shared,
             }
+        async with self._start:
+            await asyncio.sleep(0)  # thousands of starts in one turn of the loop hold up the others
         try:
             return await super()._run_agent_loop(
                 sampling_params, trajectory, agent_name=agent_name, **kwargs
@@ -133,22 +142,3 @@ class RLTFAgentLoopManager(AgentLoopManagerTQ):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.agent_loop_workers_class = ray.remote(RLTFAgentLoopWorker)
-
-
-def warn_of_missing_episodes(manager: Any, folder: str | None) -> None:
-    """At the end of a run, however it ends: name how many episodes the log lacks, and note it in
-    the log.
-    """
-    if folder is None:
-        return
-    with suppress(RayError):  # a worker that died
-        asked = [worker.missing_episodes.remote() for worker in manager.agent_loop_workers]
-        num = sum(ray.get(asked, timeout=LAST_WRITE_S))
-        if num:
-            write_missing(Path(folder), num)
-            logger.warning(
-                "rltf.episode_log.dir=%s: %s missing in the log, because the disk was full or"
-                " refused them, or the log had reached max_gb; free space before the next run",
-                folder,
-                counted(num, "episode is", "episodes are"),
-            )

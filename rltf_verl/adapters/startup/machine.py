@@ -1,13 +1,9 @@
-"""What a run needs of this machine: devices, packages, logins, an environment's programs."""
+"""What a run needs of this machine: devices, packages, an environment's programs."""
 
 from __future__ import annotations
 
 import importlib.util
-import netrc
 import os
-from collections.abc import Iterable
-from pathlib import Path
-from urllib.parse import urlsplit
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -31,8 +27,6 @@ PACKAGES = {
     "tensorboard": "tensorboard",
 }
 """Logger -> the package that it needs."""
-NO_LOGIN = ("offline", "disabled", "dryrun")
-"""Values of WANDB_MODE that need no login."""
 
 
 def is_here(config: DictConfig) -> bool:
@@ -152,12 +146,12 @@ def loggers_of(config: DictConfig) -> list[str]:
 
 
 def check_loggers(config: DictConfig, *, here: bool) -> None:
-    """Raise ConfigError if a logger is unknown, not installed, or not logged in: verl opens them
-    in Ray, after the model is loaded.
+    """Raise ConfigError if a logger is unknown or not installed: verl opens them in Ray, after the
+    model is loaded.
 
     Args:
         config: the whole config.
-        here: the run's processes are this machine's; else packages and logins are not looked for.
+        here: the run's processes are this machine's; else packages are not looked for.
     """
     from verl.utils.tracking import Tracking
 
@@ -181,32 +175,3 @@ def check_loggers(config: DictConfig, *, here: bool) -> None:
                     f"pip install {package}, or {other}",
                 )
             )
-    if here and {"wandb", "tracking"} & set(names) and not _wandb_is_ready():
-        raise ConfigError(
-            Finding(
-                LOGGER,
-                value,
-                "no wandb login on this machine",
-                f"run `wandb login`, set WANDB_MODE=offline in the environment, or {other}",
-            )
-        )
-
-
-def _wandb_is_ready() -> bool:
-    env = os.environ
-    if env.get("WANDB_API_KEY") or env.get("WANDB_IDENTITY_TOKEN_FILE"):
-        return True
-    if env.get("WANDB_MODE", "").lower() in NO_LOGIN:
-        return True
-    server = urlsplit(env.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname or ""
-    places = (env.get("NETRC"), "~/.netrc", "~/_netrc")
-    hosts = [host for place in places if place for host in _hosts(Path(place).expanduser())]
-    return any(host == server or "wandb" in host for host in hosts)
-
-
-def _hosts(path: Path) -> Iterable[str]:
-    """The servers that a netrc file has a password for."""
-    try:
-        return netrc.netrc(str(path)).hosts
-    except (OSError, netrc.NetrcParseError):
-        return ()

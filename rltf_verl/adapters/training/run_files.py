@@ -6,21 +6,27 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import ray
 from omegaconf import DictConfig, OmegaConf
+from ray.exceptions import RayError
 
 from rltf_verl.adapters.metrics.row_log import RowLog
 from rltf_verl.config import RLTFConfig
 from rltf_verl.objectives import role_names
-from rltf_verl.runlog.about import SIZES, write_about
+from rltf_verl.runlog.about import SIZES, write_about, write_missing
 from rltf_verl.runlog.files import set_aside_after
 from rltf_verl.runlog.metrics_file import set_aside
 from rltf_verl.texts import counted
 
 logger = logging.getLogger(__name__)
+
+LAST_WRITE_S = 60.0
+"""For the workers' last try at a disk that refused."""
 
 
 def open_row_log(config: DictConfig, rltf: RLTFConfig, tokenizer: Any) -> RowLog:
@@ -82,3 +88,22 @@ def keep_earlier_metrics(config: DictConfig) -> None:
         return
     if kept is not None:
         logger.info("metrics of the earlier process: %s", kept)
+
+
+def warn_of_missing_episodes(manager: Any, folder: str | None) -> None:
+    """At the end of a run, however it ends: name how many episodes the log lacks, and note it in
+    the log.
+    """
+    if folder is None:
+        return
+    with suppress(RayError):  # a worker that died
+        asked = [worker.missing_episodes.remote() for worker in manager.agent_loop_workers]
+        num = sum(ray.get(asked, timeout=LAST_WRITE_S))
+        if num:
+            write_missing(Path(folder), num)
+            logger.warning(
+                "rltf.episode_log.dir=%s: %s missing in the log, because the disk was full or"
+                " refused them, or the log had reached max_gb; free space before the next run",
+                folder,
+                counted(num, "episode is", "episodes are"),
+            )

@@ -16,6 +16,7 @@ from verl.protocol import DataProto
 from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_and_add_to_batch
 from verl.workers.config import ActorConfig
 
+from rltf_verl.adapters.cpu import ROLLOUT_NAME
 from rltf_verl.adapters.metrics.episodes import SPENT, episode_metrics, lost_share
 from rltf_verl.adapters.metrics.roles import role_metrics, sampling_metrics, stale_metrics
 from rltf_verl.adapters.queue.columns import SAMPLER_LOG_PROBS, stale_turns
@@ -43,6 +44,9 @@ BEYOND_ADVANTAGES = {"dro", "clip_cov", "kl_cov"}
 """Policy losses of verl that pull at tokens without advantage, or choose tokens by what all others
 have.
 """
+
+EXACT = 1e-4
+"""Nats by which the log-probs of sampler and actor may differ where one stands for the other."""
 
 EVICTED_GROUPS = "training/rollout_failure/evicted_samples"
 """verl's count of groups that it drops because an episode raised, and replaces."""
@@ -175,6 +179,33 @@ def _episode_metrics(
     return metrics | {"rltf/session/lost_share": share}
 
 
+def may_reuse_log_probs(config: DictConfig, rltf: RLTFConfig) -> bool:
+    """Whether the sampler's log-probs may be the old ones, so that no pass of the actor is needed.
+
+    One update of the weights that sampled, all trained tokens sampled under their row's prompt, and
+    an engine that computes as the actor does: in fp32 on the CPU. `is_exact` measures it.
+    """
+    actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
+    correction = config.algorithm.get("rollout_correction") or {}
+    return (
+        rollout.name == ROLLOUT_NAME
+        and rollout.dtype == "float32"
+        and actor.fsdp_config.mixed_precision.param_dtype == "fp32"
+        and rollout.calculate_log_probs
+        and (rollout.top_p, rollout.top_k) == (1.0, -1)
+        and rltf.updates_per_batch * actor.ppo_epochs == 1
+        and all(own.sampled for own in token_objectives(rltf) if own.enabled)
+        and not rltf.teaches
+        and not (correction.get("rollout_is") or correction.get("rollout_rs"))
+    )
+
+
+def is_exact(batch: RowBatch) -> bool:
+    """Whether the actor's log-probs of what was sampled are the sampler's."""
+    gap = (batch.old_log_probs - batch.sampler_log_probs)[sampled_tokens(batch.role)].abs()
+    return bool((gap <= EXACT).all())
+
+
 def live_rows(
     batch: RowBatch,
     targets: RowTargets,
@@ -258,7 +289,7 @@ def target_columns(
             sampled_tokens(batch.role), batch.sampler_log_probs, batch.old_log_probs
         ),
     }
-    if targets.ref_log_probs is not batch.old_log_probs:
+    if targets.ref_log_probs is not batch.old_log_probs or not batch.scored:
         columns["old_log_probs"] = targets.ref_log_probs
     if trust is not None:
         columns["rollout_is_weights"] = trust

@@ -7,7 +7,7 @@ overrides methods of verl (`adapters.seams`); what a step computes is in `traini
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -37,9 +37,9 @@ from rltf_verl.adapters.metrics.validation import (
 )
 from rltf_verl.adapters.queue.columns import FACTS, FOR_FORWARD
 from rltf_verl.adapters.queue.step_rows import StepRows
-from rltf_verl.adapters.rollout import agent_worker  # may be half loaded: it loads verl, and us
 from rltf_verl.adapters.rollout.judge_actor import JudgeOfTheJob
 from rltf_verl.adapters.rollout.llm_client import OnlyServerClient, ResumingClient
+from rltf_verl.adapters.rollout.loop_lag import ask_lags, lag_metrics
 from rltf_verl.adapters.startup.budget import check_prompt_budget
 from rltf_verl.adapters.startup.checks import checked_parts
 from rltf_verl.adapters.startup.stamp import check_resume, whole_checkpoint, write_stamp
@@ -47,10 +47,17 @@ from rltf_verl.adapters.training.kept_weights import keep_weights
 from rltf_verl.adapters.training.live_groups import Draws, LiveGroups
 from rltf_verl.adapters.training.logit_loss import WEIGHT, loss_with_logits
 from rltf_verl.adapters.training.loss import FOR_UPDATE, rltf_loss
-from rltf_verl.adapters.training.run_files import open_row_log, set_aside_later
+from rltf_verl.adapters.training.run_files import (
+    open_row_log,
+    set_aside_later,
+    warn_of_missing_episodes,
+)
 from rltf_verl.adapters.training.step import (
+    EXACT,
     StepSettings,
     compute_step,
+    is_exact,
+    may_reuse_log_probs,
     rows_of_update,
     skips_idle_rows,
     update_settings,
@@ -81,6 +88,9 @@ class RLTFTrainerMixin(_Trainer):
 
     resumed_at = 0
     """Steps that an earlier process has trained."""
+    agent_workers: Sequence[Any] = ()
+    reuses_log_probs = False
+    """The sampler's log-probs are the old ones (`may_reuse_log_probs`)."""
     verl_mode: str
     """verl's own mode that this trainer extends; verl looks its settings up by that name."""
 
@@ -130,6 +140,8 @@ class RLTFTrainerMixin(_Trainer):
         self.row_log = open_row_log(self.config, self.rltf, self.tokenizer)
         self.objectives = objectives_of(self.rltf)
         self.watch = Watch()
+        in_turns = self.verl_mode == "sync"  # else some rows have other weights' log-probs
+        self.may_reuse = in_turns and may_reuse_log_probs(self.config, self.rltf)
         self.teacher = Teacher(self.config, self.rltf, self.actor_rollout_wg)
         actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
         loss: Any = partial(rltf_loss, actor, self.rltf)
@@ -151,13 +163,14 @@ class RLTFTrainerMixin(_Trainer):
     def fit(self, agent_loop_manager: AgentLoopManager) -> None:
         """verl's training, which ends when an actor dies without which it would hang."""
         quiet_verl(trainer_base, self.config)
+        self.agent_workers = agent_loop_manager.agent_loop_workers
         buffer: Any = self.replay_buffer
         watchdog = ActorWatchdog(actors_of_episodes(agent_loop_manager))
         buffer._wait_for_next_poll = watchdog.guard(buffer._wait_for_next_poll)
         try:
             super().fit(agent_loop_manager)
         finally:
-            agent_worker.warn_of_missing_episodes(agent_loop_manager, self.rltf.episode_log.dir)
+            warn_of_missing_episodes(agent_loop_manager, self.rltf.episode_log.dir)
 
     def on_validate_begin(self) -> None:
         """verl's hook; the first after it has made its loggers, in most runs."""
@@ -181,6 +194,8 @@ class RLTFTrainerMixin(_Trainer):
     # of their time on copies of each row's objects (texts, messages, tasks).
 
     def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
+        if self.reuses_log_probs:
+            return batch
         batch.fields = list(FOR_FORWARD)
         return super()._compute_old_log_prob(batch, metrics)
 
@@ -190,7 +205,10 @@ class RLTFTrainerMixin(_Trainer):
 
     def _compute_advantage(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         """One read of the queue and one write, as in verl: each costs more than the computation."""
-        rows, settings = StepRows.read(batch), self._settings()
+        settings = self._settings()
+        rows = StepRows.read(batch, scored=not self.reuses_log_probs)
+        if self.may_reuse:
+            self._try_the_samplers(rows)
         teacher = self.teacher.ask(rows) if settings.weights["logit_distill"] else None
         result = compute_step(rows, settings, teacher, metrics)
         metrics.update({**result.metrics, **self.judge.metrics()})
@@ -198,6 +216,15 @@ class RLTFTrainerMixin(_Trainer):
             objective.look(metrics)
         self.row_log.write(rows, result.targets, self.global_steps)
         return result.write(rows)
+
+    def _try_the_samplers(self, rows: StepRows) -> None:
+        """At the first step: whether the actor's pass over the rows only repeats the sampler's."""
+        self.may_reuse, self.reuses_log_probs = False, is_exact(rows.batch)
+        if not self.reuses_log_probs:
+            logger.warning(
+                "log-probs of sampler and actor differ by more than %g: each step computes them",
+                EXACT,
+            )
 
     def _settings(self) -> StepSettings:
         now = Now(self.global_steps - 1, self.total_training_steps, self.resumed_at)
@@ -211,9 +238,10 @@ class RLTFTrainerMixin(_Trainer):
         num_rows = len(rows) // self.rltf.updates_per_batch
         rows.fields = list(FOR_UPDATE)
         rows.extra_info.update(update_settings(config, num_rows, reads_logits=logits))
+        lags = ask_lags(self.agent_workers)
         output = self.actor_rollout_wg.update_actor(rows)["metrics"]
         metrics["rltf/rows/updated_share"] = len(rows) / len(batch)
-        metrics.update(_metrics_of_update(output))
+        metrics.update({**_metrics_of_update(output), **lag_metrics(lags)})
         last_failures = self.judge.last_failures
         metrics.update(log_changes(self.watch, self.global_steps, metrics, last_failures))
         return batch

@@ -18,14 +18,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
-from rltf_verl.envs.json_files import check_json
+from rltf_verl.envs.files import BUILDERS, load_file
 
 Test = dict[str, Any]
 """`input`: standard input, or the list of arguments. `accept`: the outputs that pass, the one to
 show last.
 """
-
-FILES = {".json": "json", ".jsonl": "json", ".parquet": "parquet"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +59,10 @@ def load_rows(key: str, where: str) -> Iterator[Mapping[str, Any]]:
     from datasets import load_dataset
 
     try:
-        if kind := FILES.get(PurePath(where).suffix):
-            if kind == "json" and Path(where).is_file():
-                check_json(Path(where))
-            yield from load_dataset(kind, data_files=where, split="train")
+        if Path(where).is_file():
+            yield from load_file(Path(where))
+        elif builder := BUILDERS.get(PurePath(where).suffix):
+            yield from load_dataset(builder, data_files=where, split="train")
         else:
             name, _, split = where.partition("@")
             yield from load_dataset(name, split=split or "train")

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rltf_verl.envs.files import BUILDERS
-from rltf_verl.envs.json_files import check_json
+from rltf_verl.envs.files import BUILDERS, load_file
 from rltf_verl.envs.text.boxed import last_box
 from rltf_verl.registry import unknown
 
@@ -318,15 +317,8 @@ def _load_part(where: str, config: str | None, split: str, *, local: bool) -> An
     if not local:
         return datasets.load_dataset(where, config, split=split)
     path = Path(where)
-    if not path.exists():
-        raise FileNotFoundError(f"no such file or folder, seen from {Path.cwd()}")
-    if path.is_file():
-        builder = BUILDERS.get(path.suffix)
-        if builder is None:
-            raise ValueError(f"known endings: {', '.join(BUILDERS)}")
-        if builder == "json":
-            check_json(path)
-        return datasets.load_dataset(builder, data_files=str(path), split="train")
+    if not path.is_dir():
+        return load_file(path)
     if config is not None and config not in datasets.get_dataset_config_names(where):
         # A plain folder with one subfolder per config, without the card that declares them.
         subfolder = config if (path / config).is_dir() else None

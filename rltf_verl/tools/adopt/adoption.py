@@ -2,7 +2,7 @@
 
 What cannot stay is what the start-up checks refuse or warn of: their words are the reasons. The
 result has composed and passed those of them that need no device; where the run's files are here,
-also those of its rows and of the lengths of its prompts.
+also those of its rows. `rltf plan` measures its prompts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.plan.overrides import (
     STOCK,
-    VERL,
     Setting,
     Settings,
     composed,
@@ -34,11 +33,10 @@ from rltf_verl.tools.adopt.checked import (
     checked_config,
     grading_notes,
     logger_notes,
-    make_room,
     rows_exist,
     settle,
 )
-from rltf_verl.tools.adopt.command import MAINS, Adopted, Launch
+from rltf_verl.tools.adopt.command import Adopted, Launch
 
 ENV, HARDWARE = "rltf/env", "rltf/hardware="
 OWN_GROUP = f"{ENV}={OWN}"
@@ -75,8 +73,6 @@ def adopt(
     """
     settings = settings_of(launch)
     keys, notes = [setting.key for setting in settings.values], list(launch.notes)
-    if launch.module not in MAINS:
-        _from_async_main(settings)
     settings.drop_unknown()
     theirs = composed(STOCK, settings.overrides)
     _refuse_another_run(theirs)
@@ -92,8 +88,6 @@ def adopt(
     config = checked_config(settings, extra)
     notes += grading_notes(config)
     checked = ["settings", *(["rows"] if rows_exist(config) else [])]
-    if make_room(settings, theirs, extra, config, notes):
-        config, checked = checked_config(settings, extra), [*checked, "prompt lengths"]
     groups = [word for word in (*settings.groups, *extra.groups) if word not in hardware]
     set_keys = {*keys, *(setting.key for setting in (*settings.values, *extra.values))}
     chosen = tuple(f"{sign}{setting.key}=" for setting in extra.values for sign in ("", "+"))
@@ -119,14 +113,13 @@ def settings_of(launch: Launch) -> Settings:
         ConfigError: its config cannot be read.
     """
     settings = parsed([word for word in launch.overrides if not _is_ours(word)])
-    if launch.package == VERL and launch.config_name == STOCK and not launch.folder:
+    if launch.config_name == STOCK and not launch.folder:
         return settings
-    config, engine = own_config(launch.config_name, launch.package, launch.folder)
+    config, engine = own_config(launch.config_name, launch.folder)
     if engine != "dp" and not any(word.startswith("model_engine=") for word in settings.groups):
         settings.groups.append(f"model_engine={engine}")
-    if launch.module in MAINS:  # another main's config has keys for that main
-        stock = composed(STOCK, [g for g in settings.groups if g.startswith("model_engine=")])
-        settings.values = [*differences(stock, config), *settings.values]
+    stock = composed(STOCK, [g for g in settings.groups if g.startswith("model_engine=")])
+    settings.values = [*differences(stock, config), *settings.values]
     return settings
 
 
@@ -167,35 +160,6 @@ def _leave_to_hardware(settings: Settings, hardware: Sequence[str], extra: Setti
     preset = differences(composed("rltf", []), composed("rltf", hardware)) if hardware else []
     keys = [setting.key for setting in preset if extra.get(setting.key) is None]
     settings.drop(keys, f"{' '.join(hardware)} sets it")
-
-
-def _from_async_main(settings: Settings) -> None:
-    """verl's other mains have their own keys for what `main_ppo` has in its mode
-    `separate_async`.
-    """
-    for name in ("nnodes", "n_gpus_per_node"):
-        setting = settings.get(f"rollout.{name}")
-        settings.drop([f"rollout.{name}"], f"main_ppo's key is {ROLLOUT}.{name}")
-        settings.values.append(Setting("", f"{ROLLOUT}.{name}", setting or "1"))
-    trigger = settings.get("async_training.trigger_parameter_sync_step")
-    require = settings.get("async_training.require_batches")
-    size = settings.get(f"{ACTOR}.ppo_mini_batch_size")
-    batch = settings.get("data.train_batch_size")
-    num_problems = int(size or 256)
-    syncs = int(trigger) * int(require or 1) if trigger else int(batch or 0) // num_problems or 1
-    settings.values.append(Setting("", "trainer.v1.trainer_mode", "separate_async"))
-    settings.change("trainer.v1.separate_async.parameter_sync_step", syncs, "updates between syncs")
-    settings.change("data.train_batch_size", syncs * num_problems, "the problems of these updates")
-    settings.change(f"{ROLLOUT}.checkpoint_engine.backend", "nccl", "reaches the devices that play")
-    if size is None:
-        settings.change(f"{ACTOR}.ppo_mini_batch_size", num_problems, "verl's default")
-    settings.drop(["data.gen_batch_size"], "trainer.v1 asks for single problems")
-    total = settings.get("rollout.total_rollout_steps")
-    if total:
-        steps = max(1, int(total) // (syncs * num_problems))
-        settings.change("trainer.total_training_steps", steps, f"{total} problems in all")
-    settings.drop(["async_training", "rollout"], "not a key of main_ppo")
-    settings.drop(["actor_rollout_ref.hybrid_engine"], "trainer.v1 sets what it needs")
 
 
 def _refuse_another_run(theirs: DictConfig) -> None:

@@ -4,8 +4,7 @@ they cannot see on this machine is noted.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
@@ -23,7 +22,6 @@ from rltf_verl.adapters.startup.rules import VERL, rule_findings
 from rltf_verl.adapters.startup.values import too_few_devices
 from rltf_verl.config import ConfigError
 from rltf_verl.data.schema import files_of
-from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.tools.adopt.command import REFUSED
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
@@ -41,7 +39,6 @@ TOKEN_LIMITS = (
     "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu",
 )
 PROMPT = "data.max_prompt_length"
-TOO_LONG = re.compile(r"\w+\.max_prompt_length=\d+: (.*?); set it to at least (\d+) plus [^;]*(.*)")
 
 
 def checked_config(settings: Settings, extra: Settings) -> DictConfig:
@@ -150,45 +147,6 @@ def _widen(settings: Settings, theirs: DictConfig, needed: int) -> None:
         if limit is not None and int(limit) * ranks < needed:
             why = "a row must fit: data.max_prompt_length + data.max_response_length"
             settings.change(key, -(-needed // ranks), why)
-
-
-def make_room(
-    settings: Settings, theirs: DictConfig, extra: Settings, config: DictConfig, notes: list[str]
-) -> bool:
-    """Measure the prompts of the first problems where rows and model are here, and raise the limit
-    to the longest prompt plus a whole attempt, if the model reads that much. Returns whether
-    prompts were measured.
-    """
-    path = str(OmegaConf.select(config, "actor_rollout_ref.model.path"))
-    if not Path(path).is_dir():
-        notes.append(f"actor_rollout_ref.model.path={path}: no folder here, prompts not measured")
-        return False
-    if not rows_exist(config):
-        return False
-    seen, answer = checkable(config), int(config.data.max_response_length)
-    parts, dry_run = checks.parts_of(seen), DryRun()
-    messages = [*map(str, checks.refused_model(seen, parts, dry_run))]
-    while extra.get(PROMPT) is None and (too_long := _too_long(messages)) is not None:
-        needed = int(too_long[2]) + answer
-        OmegaConf.update(seen, PROMPT, needed)
-        for key in TOKEN_LIMITS:
-            if (limit := OmegaConf.select(seen, key)) is not None:
-                OmegaConf.update(seen, key, max(int(limit), needed + answer))
-        before = messages
-        messages = [*map(str, checks.refused_model(seen, parts, dry_run))]
-        if messages and _too_long(messages) is None:  # the model cannot read that much
-            messages = [*before, *(f"that limit is refused too: {message}" for message in messages)]
-            break
-        why = f"{too_long[1]}, and the attempt up to {answer}{too_long[3]}"
-        settings.change(PROMPT, needed, why)
-        _widen(settings, theirs, needed + answer)
-    notes += [f"{REFUSED}: {message}" for message in messages]
-    notes += map(str, dry_run.findings())
-    return True
-
-
-def _too_long(messages: Sequence[str]) -> re.Match[str] | None:
-    return next(filter(None, map(TOO_LONG.match, messages)), None)
 
 
 def _data_files(config: DictConfig) -> list[tuple[str, Path]]:

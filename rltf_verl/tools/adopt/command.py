@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from rltf_verl.adapters.plan.overrides import STOCK
 from rltf_verl.config import ConfigError
 from rltf_verl.redaction import URL_LOGIN, Secrets, looks_secret, secrets_here
 from rltf_verl.tools.adopt.script import MAIN, Word, literal, read_script
@@ -16,20 +17,6 @@ from rltf_verl.tools.adopt.script import MAIN, Word, literal, read_script
 MODULE = "verl.trainer.main_ppo"
 MAINS = (MODULE, "recipe.dapo.main_dapo")
 """Modules that take the config of `main_ppo`."""
-
-CONFIGS = {
-    MODULE: ("verl.trainer.config", "ppo_trainer"),
-    "recipe.dapo.main_dapo": ("verl.trainer.config", "ppo_trainer"),
-    "verl.experimental.fully_async_policy.fully_async_main": (
-        "verl.experimental.fully_async_policy.config",
-        "fully_async_ppo_trainer",
-    ),
-    "verl.experimental.one_step_off_policy.main_ppo": (
-        "verl.experimental.one_step_off_policy.config",
-        "one_step_off_ppo_trainer",
-    ),
-}
-"""Module that is started -> the package of its configs, and its default config."""
 
 FLAGS = {
     "--config-name": "name",
@@ -51,9 +38,6 @@ OF_THE_SHELL = {"_", "SHLVL", "PWD", "OLDPWD", "RUN", "LINES", "COLUMNS"}
 class Launch:
     """What starts the training."""
 
-    module: str
-    package: str
-    """Python package of its configs; empty if they are in `folder`."""
     config_name: str
     folder: str
     """Folder of `--config-path` or `--config-dir`; empty if neither is given."""
@@ -146,17 +130,17 @@ def _launch(words: Sequence[Word], exports: Mapping[str, Word]) -> Launch:
     module, rest = MODULE, list(words)
     if MAIN.fullmatch(" ".join(word.text for word in rest[:3])):
         module, rest = rest[2].text, rest[3:]
-    if module not in CONFIGS:
-        raise ConfigError(f"{module}: this module is unknown; use one of {', '.join(CONFIGS)}")
-    package, name = CONFIGS[module]
+    if module not in MAINS:
+        raise ConfigError(
+            f"{module}: cannot be adopted; start {MODULE}, asynchronously with"
+            " trainer.v1.trainer_mode=separate_async"
+        )
     given, overrides = _flags(rest)
     folder, path = given.get("dir", ""), given.get("path", "")
     if path and not (Path(path) == Path("config") or path.startswith("pkg://")):
-        folder, package = str(Path(path).resolve()), ""
+        folder = str(Path(path).resolve())
     return Launch(
-        module,
-        package,
-        given.get("name", name).removesuffix(".yaml"),
+        given.get("name", STOCK).removesuffix(".yaml"),
         folder,
         {word.text: word.shell for word in overrides},
         exports,

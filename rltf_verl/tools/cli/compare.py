@@ -39,17 +39,6 @@ def compare(
             )
         ),
     ] = None,
-    elsewhere: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=FILE",
-            help=(
-                "Scores on tasks outside training: a results_….json of lm-evaluation-harness or a"
-                " json log of Inspect. The first NAME is the model before training. Can be"
-                " repeated."
-            ),
-        ),
-    ] = None,
 ) -> None:
     """Compare runs: tables, pictures of mean and range over seeds, numbers at equal budgets.
 
@@ -60,20 +49,20 @@ def compare(
     from rltf_verl.tools.report.compare.comparison import file_names
     from rltf_verl.tools.report.compare.draw import draw
     from rltf_verl.tools.report.compare.run import read_arms
-    from rltf_verl.tools.report.compare.show import read_scores, sections, write
+    from rltf_verl.tools.report.compare.show import sections, write
     from rltf_verl.tools.report.terminal.console import show_table
 
-    scores, axes = read_scores(elsewhere or []), [axis.strip() for axis in x.split(",")]
+    axes = [axis.strip() for axis in x.split(",")]
     comparison = compared(read_arms(runs), axes, metric or ["first_turn"])
     out.mkdir(parents=True, exist_ok=True)
-    for title, tables, below in sections(comparison, scores):
+    for title, tables, below in sections(comparison):
         typer.echo(f"\n{title}")
         for lines in tables:
             show_table(lines)
         typer.echo(below)
     for line in comparison.remarks:
         typer.echo(line)
-    write(out, comparison, scores)
+    write(out, comparison)
     for panel, name in zip(comparison.panels, file_names(comparison.panels), strict=True):
         draw(panel, out / name)
     typer.echo(f"written to {out}")

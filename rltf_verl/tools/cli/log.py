@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import asdict
 from enum import Enum
 from pathlib import Path
@@ -16,7 +15,7 @@ from rltf_verl.tools.cli.common import episodes_of
 Log = Annotated[Path, typer.Argument(metavar="LOG", help="Folder of a run, or its episode log.")]
 
 log = typer.Typer(
-    no_args_is_help=True, help="Export, follow, search and count the episodes of a run."
+    no_args_is_help=True, help="Export, show, search and count the episodes of a run."
 )
 
 
@@ -111,25 +110,15 @@ def _template_of(folder: Path) -> str:
 @log.command("tail")
 def tail(
     folder: Log,
-    num: Annotated[int, typer.Option("-n", "--num", min=1, help="Episodes to begin with.")] = 10,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="Continue with new ones until interrupted.")
-    ] = False,
+    num: Annotated[int, typer.Option("-n", "--num", min=1, help="Episodes.")] = 10,
 ) -> None:
     """Print the newest episodes of a run, one line each."""
+    from rltf_verl.runlog.episodes import newest
     from rltf_verl.runlog.files import log_folder
-    from rltf_verl.runlog.tail import Tail
     from rltf_verl.tools.report.terminal.console import show_line
 
-    log_tail = Tail(log_folder(folder))
-    records = log_tail.last(num)
-    while True:
-        for record in records:
-            show_line(record)
-        if not follow:
-            return
-        time.sleep(1.0)
-        records = log_tail.new()
+    for record in newest(log_folder(folder), num):
+        show_line(record)
 
 
 @log.command("grep")

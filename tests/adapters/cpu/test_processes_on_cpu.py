@@ -42,7 +42,6 @@ def started() -> tuple[subprocess.Popen[str], list[str]]:
         text=True,
         env={**os.environ, "RAY_JOB_ID": "01", "PYTHONPATH": str(ROOT)},
     )
-    assert driver.stdout is not None
     return driver, shlex.split(driver.stdout.readline())
 
 
@@ -138,7 +137,6 @@ def test_a_fork_ends_with_the_process_that_ray_knows(command, tmp_path):
         text=True,
         env={**os.environ, "RAY_JOB_ID": "01"},
     )
-    assert asked.stdout is not None
     pid = int(asked.stdout.readline())
     assert pid != asked.pid
     asked.kill()

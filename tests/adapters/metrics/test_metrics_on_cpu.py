@@ -184,22 +184,30 @@ def test_leak_share_is_over_what_the_guard_looked_at():
     assert not any("leak" in name for name in metrics_of(SESSIONS, 2))
 
 
-def test_validation_reports_the_first_turn_and_the_answer_that_stands():
-    right_then_wrong = session(turn(True), turn(False))
-    assert averaged_info(right_then_wrong, 2) == {"acc": 1.0, "format_ok": 1.0, "acc_turn_2": 0.0}
-    assert averaged_info(session(turn(False, ended=False), turn(True)), 2) == {
-        "acc": 0.0,
-        "format_ok": 0.0,
-        "acc_turn_2": 1.0,
-    }
-    early = session(turn(True))  # keeps its last answer
-    assert averaged_info(early, 3) == {
-        "acc": 1.0,
-        "format_ok": 1.0,
-        "acc_turn_2": 1.0,
-        "acc_turn_3": 1.0,
-    }
-    assert averaged_info(early, 1) == {"acc": 1.0, "format_ok": 1.0}
+@pytest.mark.parametrize(
+    ("episode", "horizon", "expected"),
+    [
+        (
+            session(turn(True), turn(False)),
+            2,
+            {"acc": 1.0, "format_ok": 1.0, "acc_turn_2": 0.0},
+        ),
+        (
+            session(turn(False, ended=False), turn(True)),
+            2,
+            {"acc": 0.0, "format_ok": 0.0, "acc_turn_2": 1.0},
+        ),
+        # one that ended early keeps its last answer
+        (
+            session(turn(True)),
+            3,
+            {"acc": 1.0, "format_ok": 1.0, "acc_turn_2": 1.0, "acc_turn_3": 1.0},
+        ),
+        (session(turn(True)), 1, {"acc": 1.0, "format_ok": 1.0}),
+    ],
+)
+def test_validation_reports_the_first_turn_and_the_answer_that_stands(episode, horizon, expected):
+    assert averaged_info(episode, horizon) == expected
 
 
 OWNERS = token_objectives(RLTFConfig())
@@ -257,13 +265,6 @@ def test_role_metrics_with_known_answers():
         },
         abs=1e-6,
     )
-
-
-def test_dead_groups_are_those_with_equal_first_turn_rewards():
-    wrong, right = session(turn(False), turn(True, k=1)), session(turn(True))
-    batch = packed([wrong, wrong, wrong, right, right, right], [0, 0, 1, 1, 2, 2])
-    metrics = metrics_of_roles(batch)
-    assert metrics["rltf/group/dead_share"] == pytest.approx(2 / 3)
 
 
 def test_no_metric_name_makes_verl_reduce_it_by_something_else_than_the_mean():
@@ -346,18 +347,6 @@ def test_a_padding_row_trains_nothing_although_it_copies_the_roles_of_the_first_
     assert only_padding.tolist() == [[-1]]
 
 
-def test_effective_sample_size_of_distilled_tokens():
-    """Half of the tokens ten times likelier under the first prompt than the others: weights 1 and
-    10.
-    """
-    batch = packed([session(turn(False), turn(True, k=1, tokens=4))], [0])
-    old = batch.old_log_probs.clone()
-    distilled = batch.tokens(Role.DISTILL)
-    old[distilled] = torch.tensor([-1.0, -1.0, -1.0 + math.log(10), -1.0 + math.log(10)])
-    metrics = metrics_of_roles(replace(batch, old_log_probs=old))
-    assert metrics["rltf/distill/ess"] == pytest.approx((2 * 11) ** 2 / (4 * 2 * 101))
-
-
 def test_gradient_shares():
     assert with_grad_shares(
         {"rltf/attempt/grad": 3.0, "rltf/distill/grad": 1.0, "actor/pg_loss": 5.0}
@@ -365,32 +354,48 @@ def test_gradient_shares():
     assert with_grad_shares({"rltf/attempt/grad": 0.0}) == {}
 
 
-def test_the_floor_in_tokens_of_right_answers():
-    """Two episodes: of the right answer's four distilled tokens one is below the floor, of the
-    wrong one's two both.
-    """
-    batch = packed(
-        [
-            session(turn(False), turn(True, k=1, tokens=4)),
-            session(turn(False), turn(False, k=1, tokens=2)),
-        ],
-        [0, 0],
-    )
-    old = batch.old_log_probs.clone()
-    old[batch.tokens(Role.DISTILL)] = torch.tensor([-1.0, -6.0, -1.0, -1.0, -7.0, -7.0])
-    metrics = metrics_of_roles(replace(batch, old_log_probs=old))
-    assert metrics["rltf/distill/floor_masked"] == pytest.approx(0.5)
-    assert metrics["rltf/distill/floor_masked_right"] == pytest.approx(0.25)
+WRONG_RIGHT = session(turn(False), turn(True, k=1, tokens=4))
+BAD = session(turn(False), turn(True, k=1))
+GOOD = session(turn(True))
+ODDS = -1.0 + math.log(10)
 
 
-def test_the_weight_of_wrong_answers_that_have_a_reward():
-    """Four tokens of the right answer weigh 1 each, two of the wrong one 0.6."""
-    graded = replace(turn(False, k=1), reward=0.6)
-    batch = packed(
-        [session(turn(False), turn(True, k=1, tokens=4)), session(turn(False), graded)], [0, 0]
-    )
-    metrics = metrics_of_roles(batch)
-    assert metrics["rltf/distill/wrong_share"] == pytest.approx(1.2 / 5.2)
+@pytest.mark.parametrize(
+    ("sessions", "group", "old", "expected"),
+    [
+        # first-turn rewards are equal in two groups of three
+        ([BAD] * 3 + [GOOD] * 3, [0, 0, 1, 1, 2, 2], None, {"group/dead_share": 2 / 3}),
+        # half of the tokens are ten times likelier under the first prompt: weights 1 and 10
+        (
+            [WRONG_RIGHT],
+            [0],
+            [-1.0, -1.0, ODDS, ODDS],
+            {"distill/ess": (2 * 11) ** 2 / (4 * 2 * 101)},
+        ),
+        # of the right answer's four tokens one is below the floor, of the wrong one's two both
+        (
+            [WRONG_RIGHT, session(turn(False), turn(False, k=1))],
+            [0, 0],
+            [-1.0, -6.0, -1.0, -1.0, -7.0, -7.0],
+            {"distill/floor_masked": 0.5, "distill/floor_masked_right": 0.25},
+        ),
+        # four tokens of the right answer weigh 1 each, two of a wrong one that has a reward 0.6
+        (
+            [WRONG_RIGHT, session(turn(False), replace(turn(False, k=1), reward=0.6))],
+            [0, 0],
+            None,
+            {"distill/wrong_share": 1.2 / 5.2},
+        ),
+    ],
+)
+def test_single_role_metrics(sessions, group, old, expected):
+    """`old`: log-probs of the distilled tokens under the first prompt."""
+    batch = packed(sessions, group)
+    values = batch.old_log_probs.clone()
+    if old is not None:
+        values[batch.tokens(Role.DISTILL)] = torch.tensor(old)
+    metrics = metrics_of_roles(replace(batch, old_log_probs=values))
+    assert {name: metrics[f"rltf/{name}"] for name in expected} == pytest.approx(expected)
 
 
 BLOCKED = {"rltf/distill/floor_masked_right": 0.2, "rltf/turn_1/acc": 0.0}

@@ -20,6 +20,7 @@ from rltf_verl.runlog.record import episode_record
 from rltf_verl.tools.report.compare.run import flat
 from rltf_verl.tools.report.stats import by_steps
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
+from tests.support.log_records import line
 
 NODES, HORIZON = 7, 4
 ANSWERS = ("42", "1", "2", "")
@@ -93,21 +94,13 @@ def test_the_queue_and_the_log_give_the_same_numbers(episodes):
         assert metrics.get(f"rltf/feedback/{name}") == of_log.get(f"feedback/{name}")
 
 
-def test_sources_are_kept_apart_and_other_loops_left_out():
-    def facts(answer):
-        turn = Turn(
-            Attempt((1,), (2,), None, "", True),
-            Grade(answer == "42", True, answer),
-            0.0,
-            stop="solved",
-        )
-        return unaveraged_info(Episode(Problem("sums", 0, {}, "42"), 0, (turn,)), 2, None)[
-            "rltf_facts"
-        ]
+def played(*answers, index=0):
+    return Episode(Problem("sums", index, {}, "42"), 0, line(*answers, stop="solved"))
 
-    values = validation_metrics(
-        ["a", "b", "b", "c"], [facts("42"), facts("42"), facts("1"), None], 2
-    )
+
+def test_sources_are_kept_apart_and_other_loops_left_out():
+    right, wrong = (unaveraged_info(played(a), 2, None)["rltf_facts"] for a in ("42", "1"))
+    values = validation_metrics(["a", "b", "b", "c"], [right, right, wrong, None], 2)
     assert (values["rltf_val/a/turn_1/acc"], values["rltf_val/b/turn_1/acc"]) == (1.0, 0.5)
     assert not any("/c/" in name for name in values)
 
@@ -156,23 +149,7 @@ def test_episodes_that_never_came_back_are_counted():
 
 def test_the_table_shows_whole_episodes_and_the_same_problems_every_time():
     def row(k, answer):
-        first = Turn(
-            Attempt((1,), (2,), None, f"I say {answer}", True),
-            Grade(False, True, answer),
-            0.0,
-            Feedback("look again", "judge"),
-        )
-        last = Turn(
-            Attempt((1,), (2,), None, "then 42", True),
-            Grade(True, True, "42"),
-            1.0,
-            None,
-            0,
-            "solved",
-        )
-        return unaveraged_info(
-            Episode(Problem("sums", k, {}, "42"), 0, (first, last)), 2, f"question {k}"
-        )["rltf_session"]
+        return unaveraged_info(played(answer, "42", index=k), 2, f"question {k}")["rltf_session"]
 
     def infos(answer):
         return {"rltf_session": [*(row(k, answer) for k in range(9)), None], "acc": [0.0] * 10}
@@ -183,7 +160,7 @@ def test_the_table_shows_whole_episodes_and_the_same_problems_every_time():
         assert question.startswith("question ")
         assert (
             session
-            == "[attempt 1 ✗]\nI say 1\n\n[feedback of judge]\nlook again\n\n[attempt 2 ✓]\nthen 42"
+            == "[attempt 1 ✗]\nso 1\n\n[feedback of judge]\nlook at row two\n\n[attempt 2 ✓]\nso 42"
         )
         assert score == 0.0
     assert [row[0] for row in sampled_episodes(infos("7"), 3)] == [row[0] for row in rows]

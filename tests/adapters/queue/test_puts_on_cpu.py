@@ -15,10 +15,7 @@ class Queue(SimpleNamespace):
     def __init__(self) -> None:
         super().__init__(puts=[], stored={})
 
-    async def async_kv_batch_put(
-        self, keys: Any, partition_id: Any, fields: Any, tags: Any
-    ) -> None:
-        await asyncio.sleep(0)
+    def kv_batch_put(self, keys: Any, partition_id: Any, fields: Any, tags: Any) -> None:
         if fields and any(row.get("bad") for row in fields):
             raise ValueError("a bad row")
         self.puts.append((partition_id, list(keys)))

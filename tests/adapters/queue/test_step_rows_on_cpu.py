@@ -3,6 +3,7 @@ from.
 """
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,7 +14,13 @@ from transfer_queue import KVBatchMeta
 from rltf_verl.adapters.metrics.roles import role_metrics, sampling_metrics
 from rltf_verl.adapters.queue.columns import FACTS, ROLE, TURN
 from rltf_verl.adapters.queue.step_rows import StepRows, episode_numbers
-from rltf_verl.adapters.training.step import LIVE, live_rows, rows_of_update
+from rltf_verl.adapters.training.step import (
+    LIVE,
+    is_exact,
+    live_rows,
+    rows_of_update,
+    target_columns,
+)
 from rltf_verl.adapters.training.teacher import TeacherInput, TeacherOutput
 from rltf_verl.algos.targets import RowTargets
 from rltf_verl.config import DistillConfig, RLTFConfig
@@ -108,18 +115,34 @@ def test_metrics_of_sampling_leave_out_what_nobody_sampled(queue):
     assert metrics["training/rollout_probs_diff_mean"] == pytest.approx(float(difference.mean()))
 
 
+def test_without_the_actors_pass_the_samplers_log_probs_are_the_old_ones(queue):
+    scored, step = StepRows.read(queue.batch), StepRows.read(queue.batch, scored=False)
+    weights = objective_weights(CONFIG, step=0, num_steps=1)
+    columns = target_columns(step.batch, compute_targets(step.batch, CONFIG, weights))
+    assert columns["old_log_probs"].tolist() == scored.batch.sampler_log_probs.tolist()
+    assert sampling_metrics(step.batch, step.entropy) == {
+        "actor/entropy": pytest.approx(
+            sampling_metrics(scored.batch, scored.entropy)["actor/entropy"] + 0.5
+        )
+    }
+
+
+def test_log_probs_are_exact_up_to_rounding(queue):
+    scored = StepRows.read(queue.batch).batch
+    assert not is_exact(scored)
+    for gap, exact in ((1e-5, True), (1e-3, False), (float("nan"), False)):
+        assert is_exact(replace(scored, sampler_log_probs=scored.old_log_probs + gap)) is exact
+
+
 def test_what_is_written_stands_where_it_was_read_and_padding_rows_get_zeros(queue):
     step = StepRows.read(queue.batch)
     step.write({"advantages": step.batch.old_log_probs})
     values = [row.tolist() for row in queue.written[0]["advantages"].unbind()]
     assert values == [pytest.approx(row) for row in [OLD[0], [0.0], *OLD[2:]]]
-
-
-def test_without_padding_rows_nothing_is_moved(queue):
     tags = queue.batch.tags
-    kept = KVBatchMeta([KEYS[0], KEYS[2]], [tags[0], tags[2]], "train")
+    kept = KVBatchMeta([KEYS[0], KEYS[2]], [tags[0], tags[2]], "train")  # without padding rows
     StepRows.read(kept).write({"x": torch.tensor([1.0, 2.0, 3.0])})
-    assert [row.tolist() for row in queue.written[0]["x"].unbind()] == [[1.0, 2.0], [3.0]]
+    assert [row.tolist() for row in queue.written[1]["x"].unbind()] == [[1.0, 2.0], [3.0]]
 
 
 def test_the_update_needs_rows_with_an_advantage_or_a_teacher(queue):

@@ -13,6 +13,7 @@ from verl.utils import tensordict_utils as tu
 
 from rltf_verl.adapters.compat import actor_class
 from rltf_verl.adapters.rollout.agent_worker import OneLoop, RLTFAgentLoopWorker
+from rltf_verl.adapters.rollout.loop_lag import Lags
 from rltf_verl.episode import failure_log
 from rltf_verl.feedback.group import Groups
 
@@ -30,6 +31,8 @@ def worker(monkeypatch):
     monkeypatch.setattr(failure_log, "_logged", set())
     worker = RLTFAgentLoopWorker.__new__(RLTFAgentLoopWorker)
     worker.rltf_shared = SimpleNamespace(groups=Groups())
+    worker.background_tasks = set()
+    worker._lags, worker._watch, worker._start = Lags(), None, asyncio.Lock()
     return worker
 
 

@@ -56,6 +56,11 @@ class Engine:
         )
 
 
+def config_of(engine):
+    rollout = {"name": engine, "response_length": 8}
+    return OmegaConf.create({"actor_rollout_ref": {"rollout": rollout}})
+
+
 @pytest.fixture
 def no_pause(monkeypatch):
     sleep = asyncio.sleep
@@ -70,9 +75,8 @@ def no_pause(monkeypatch):
     ],
 )
 async def test_each_part_of_an_answer_has_its_own_random_numbers(no_pause, engine, seeds):
-    rollout = {"name": engine, "response_length": 8}
     server = Engine()
-    client = ResumingClient(OmegaConf.create({"actor_rollout_ref": {"rollout": rollout}}), server)
+    client = ResumingClient(config_of(engine), server)
     params = {"seed": SEED, "temperature": 1.0}
     output = await client.generate("r", prompt_ids=PROMPT, sampling_params=params)
     assert (output.token_ids, output.log_probs) == ([10, 11, 12], [-1.0] * 3)
@@ -88,9 +92,8 @@ async def test_each_part_of_an_answer_has_its_own_random_numbers(no_pause, engin
 
 
 async def test_one_server_is_asked_for_once_and_left_once():
-    rollout = {"name": "transformers", "response_length": 8}
     server = Engine()
-    client = OnlyServerClient(OmegaConf.create({"actor_rollout_ref": {"rollout": rollout}}), server)
+    client = OnlyServerClient(config_of("transformers"), server)
     for i in range(3):
         await client.generate(f"r{i}", prompt_ids=PROMPT, sampling_params={"seed": SEED})
     assert len(server.asked) == 3

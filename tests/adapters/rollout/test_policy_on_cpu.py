@@ -3,6 +3,7 @@ is absent.
 """
 
 import asyncio
+import json
 from collections import Counter
 from types import SimpleNamespace
 
@@ -41,24 +42,30 @@ def tokenizer():
     return AutoTokenizer.from_pretrained(POLICY)
 
 
-async def asked_of_engine(tokenizer, **settings):
+@pytest.mark.parametrize(
+    ("settings", "ids", "seeds"),
+    [
+        ({}, ["uid_3", "uid_3"], [{"seed": 11}, {"seed": 12}]),
+        ({"send_seeds": False}, ["uid_3", "uid_3"], [{}, {}]),
+        # unique in flight and the same in every run
+        (
+            {"full_determinism": True},
+            ["000000000000000b", "000000000000000c"],
+            [{"seed": 11}, {"seed": 12}],
+        ),
+    ],
+)
+async def test_requests_of_an_episode_go_to_the_replica_that_has_its_prefix_with_their_seeds(
+    tokenizer, settings, ids, seeds
+):
+    """verl routes by request id, and gives the engine's own requests ids of their own, but with
+    full determinism. Seeds are sent unless the run has none.
+    """
     engine = Engine([5])
     policy = verl_policy(tokenizer, engine=engine, **settings)
     await asyncio.gather(*(policy.sample((1, 2), seed) for seed in (11, 12)))
-    return engine.asked
-
-
-async def test_all_requests_of_an_episode_go_to_the_replica_that_has_its_prefix(tokenizer):
-    """verl routes by request id, and gives the engine's own requests ids of their own, but with
-    full determinism.
-    """
-    asked = await asked_of_engine(tokenizer)
-    assert [request_id for request_id, _ in asked] == ["uid_3", "uid_3"]
-    asked = await asked_of_engine(tokenizer, full_determinism=True)
-    assert [request_id for request_id, _ in asked] == [
-        "000000000000000b",
-        "000000000000000c",
-    ], "unique in flight and the same in every run"
+    params = [{"temperature": 1.0, **seed} for seed in seeds]
+    assert engine.asked == list(zip(ids, params, strict=True))
 
 
 def test_verl_still_gives_every_engine_request_an_id_of_its_own():
@@ -69,15 +76,6 @@ def test_verl_still_gives_every_engine_request_an_id_of_its_own():
     assert client._vllm_request_id("uid_3") != client._vllm_request_id("uid_3")
     config.actor_rollout_ref.rollout.full_determinism = True
     assert client._vllm_request_id("uid_3") == "uid_3"
-
-
-async def test_seeds_are_sent_unless_the_run_has_none(tokenizer):
-    assert [params for _, params in await asked_of_engine(tokenizer)] == [
-        {"temperature": 1.0, "seed": 11},
-        {"temperature": 1.0, "seed": 12},
-    ]
-    unseeded = await asked_of_engine(tokenizer, send_seeds=False)
-    assert [params for _, params in unseeded] == [{"temperature": 1.0}] * 2
 
 
 async def test_an_appended_conversation_is_what_the_chat_template_makes_of_all_its_messages(
@@ -122,25 +120,22 @@ END = 3
 
 
 @pytest.mark.parametrize(
-    ("answer", "params", "ended"),
+    ("answer", "named", "ended"),
     [
-        ([5, 6, END], {}, True),
-        ([5, 6], {}, False),  # shorter than response_length: the engine's context was full
-        ([5] * 29 + [END], {}, True),
-        ([5] * 30, {}, False),
+        ([5, 6, END], None, True),
+        ([5, 6], None, False),  # shorter than response_length: the engine's context was full
+        ([5] * 29 + [END], None, True),
+        ([5] * 30, None, False),
+        *(([5, last], [9, 8], last != 7) for last in (END, 9, 8, 7)),
     ],
 )
 async def test_an_answer_has_ended_if_its_last_token_is_one_that_engines_stop_at(
-    tokenizer, answer, params, ended
+    tokenizer, tmp_path, answer, named, ended
 ):
-    policy = verl_policy(tokenizer, engine=Engine(answer), params=params)
-    assert (await policy.sample((1, 2), seed=0)).ended is ended
-
-
-@pytest.mark.parametrize(("last", "ended"), [(END, True), (9, True), (8, True), (7, False)])
-async def test_the_generation_config_may_name_more_end_tokens(tokenizer, tmp_path, last, ended):
-    (tmp_path / "generation_config.json").write_text('{"eos_token_id": [9, 8]}')
-    policy = verl_policy(tokenizer, engine=Engine([5, last]), model=tmp_path)
+    """`named`: more end tokens, by the generation config."""
+    (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": named}))
+    model = POLICY if named is None else tmp_path
+    policy = verl_policy(tokenizer, engine=Engine(answer), model=model)
     assert (await policy.sample((1, 2), seed=0)).ended is ended
 
 

@@ -52,9 +52,7 @@ def test_what_cannot_work_is_refused_with_key_and_fix(verl_config, case):
     assert word in refused.value.finding.fix
 
 
-def test_a_feedback_that_states_the_answer_must_be_acknowledged(verl_config):
-    with pytest.raises(ValueError, match="states the answer on purpose"):
-        checks.check_config(verl_config("rltf.feedback.level=full"))
+def test_a_provider_that_says_the_same_to_all_is_not_modelled(verl_config):
     with pytest.raises(ValueError, match=r"feedback_modeling\.weight=0\.1: provider verifier"):
         checks.check_config(
             verl_config("rltf.feedback_modeling.weight=0.1", "rltf.feedback.level=verdict")
@@ -193,27 +191,21 @@ def test_a_folder_that_cannot_be_made_is_refused(verl_config, tmp_path, case):
     assert not good.parent.exists(), "whoever writes first makes it"
 
 
-def test_a_run_that_hydra_started_ends_with_one_line(verl_config, platform, monkeypatch):
-    """In a process of its own a refusal stays a ConfigError, see below."""
-    from verl.utils import config as verl_utils
-
-    platform("cpu")
-    monkeypatch.setattr("rltf_verl.adapters.startup.hook.HydraConfig.initialized", lambda: True)
-    with pytest.raises(SystemExit) as ended:
-        verl_utils.validate_config(
-            verl_config("rltf.gamma=2", "trainer.experiment_name=x"), False, False
-        )
-    assert (
-        ended.value.code == "rltf: rltf.gamma=2: must be in [0, 1]"
-    )  # printed to stderr; the exit code is 1
-
-
-def test_verls_own_validation_refuses_for_us_and_leaves_others_alone(verl_config, platform):
+def test_verls_own_validation_refuses_for_us_and_in_a_run_of_hydra_with_one_line(
+    verl_config, platform, monkeypatch
+):
     from verl.utils import config as verl_utils
 
     platform("cpu")
     with pytest.raises(ConfigError, match="set it to one of rltf_sync"):
         verl_utils.validate_config(verl_config("trainer.v1.trainer_mode=sync"), False, False)
+    monkeypatch.setattr("rltf_verl.adapters.startup.hook.HydraConfig.initialized", lambda: True)
+    with pytest.raises(SystemExit) as ended:
+        verl_utils.validate_config(
+            verl_config("rltf.gamma=2", "trainer.experiment_name=x"), False, False
+        )
+    # printed to stderr; the exit code is 1
+    assert ended.value.code == "rltf: rltf.gamma=2: must be in [0, 1]"
 
 
 def test_a_machine_without_the_sandbox_is_refused_before_anything_starts(monkeypatch):

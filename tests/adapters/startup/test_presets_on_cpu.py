@@ -210,13 +210,17 @@ def presets():
     return configs.presets()
 
 
-def test_each_is_accepted_by_the_start_up_checks(presets):
+def test_each_is_accepted_and_can_be_looked_at_and_resumed_without_further_words(presets):
+    """verl's own defaults log to wandb, never validate again and never save."""
     for preset in presets:
         if "endpoint" in preset.config.rltf.feedback:
             preset.config.rltf.feedback.endpoint.update(
                 base_url="http://127.0.0.1:8000/v1", model="m"
             )
         check_config(preset.config)
+        trainer = preset.config.trainer
+        assert list(trainer.logger) == ["file"]
+        assert min(trainer.test_freq, trainer.save_freq, trainer.max_actor_ckpt_to_keep) > 0
 
 
 def test_the_table_in_the_docs_is_what_the_configs_say(presets):
@@ -252,12 +256,3 @@ def test_the_releases_presets_have_its_adam(presets):
             * config.data.max_response_length
         )
         assert eps == pytest.approx(1e-8, rel=1e-3)
-
-
-def test_a_run_without_further_words_can_be_looked_at_and_resumed(presets):
-    """verl's own defaults log to wandb, never validate again and never save."""
-    for trainer in (preset.config.trainer for preset in presets):
-        assert list(trainer.logger) == ["file"]
-        assert trainer.test_freq > 0
-        assert trainer.save_freq > 0
-        assert trainer.max_actor_ckpt_to_keep >= 1

@@ -52,11 +52,6 @@ def resume(config):
     stamp.check_resume(config, check_config(config))
 
 
-def test_a_validation_alone_may_ask_more_turns_of_a_checkpoint(run):
-    saved(run("rltf_sd"))
-    resume(run("rltf_sd", "trainer.val_only=true", "rltf.episode.horizon=3"))
-
-
 def test_another_method_in_the_same_folder_is_refused_in_one_line(run):
     folder = saved(run("rltf_grpo"))
     resume(run("rltf_grpo"))
@@ -88,9 +83,13 @@ MAY_CHANGE = [
 ]
 
 
-def test_what_may_change_does_not_make_another_experiment(run):
+@pytest.mark.parametrize(
+    "overrides", [MAY_CHANGE, ["trainer.val_only=true", "rltf.episode.horizon=3"]]
+)
+def test_what_may_change_does_not_make_another_experiment(run, overrides):
+    """A validation alone may ask more turns of a checkpoint."""
     saved(run("rltf_sd"))
-    resume(run("rltf_sd", *MAY_CHANGE))
+    resume(run("rltf_sd", *overrides))
 
 
 def test_a_learning_rate_that_the_checkpoint_would_override_is_refused(run):

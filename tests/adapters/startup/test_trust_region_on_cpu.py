@@ -17,47 +17,45 @@ SEPARATE = (
 UNCLIPPED = f"{ACTOR}.policy_loss.loss_mode=importance_sampling"
 
 
-@pytest.fixture
-def logged(verl_config, caplog):
-    def of(*overrides):
-        caplog.clear()
-        checks.check_config(verl_config(*overrides))
-        texts = [record.getMessage() for record in caplog.records]
-        return [
-            text.partition(": ")[0] for text in texts if "update" in text or "epochs" in text
-        ], " ".join(texts)
-
-    return of
+EPOCHS = f"{ACTOR}.ppo_epochs=2"
+DISTILL = "rltf.distill.reference=current"
+TWO_UPDATES = "rltf.updates_per_batch=2"
 
 
 @pytest.mark.parametrize(
-    ("updates", "named"),
+    ("overrides", "key", "words"),
     [
-        (("rltf.updates_per_batch=2",), "(rltf.updates_per_batch=2)"),
-        ((f"{ACTOR}.ppo_epochs=3", "rltf.distill.weight=0"), f"({ACTOR}.ppo_epochs=3)"),
-        (SEPARATE, "(trainer.v1.separate_async.parameter_sync_step=4)"),
+        ((TWO_UPDATES, UNCLIPPED), UNCLIPPED, "(rltf.updates_per_batch=2)"),
+        (
+            (f"{ACTOR}.ppo_epochs=3", "rltf.distill.weight=0", UNCLIPPED),
+            UNCLIPPED,
+            f"({ACTOR}.ppo_epochs=3)",
+        ),
+        (
+            (*SEPARATE, UNCLIPPED),
+            UNCLIPPED,
+            "(trainer.v1.separate_async.parameter_sync_step=4)",
+        ),
+        ((TWO_UPDATES, UNCLIPPED), UNCLIPPED, "choose rltf_ppo"),
+        # the default clips
+        ((TWO_UPDATES,), None, ""),
+        ((f"{ACTOR}.ppo_epochs=3", "rltf.distill.weight=0"), None, ""),
+        (SEPARATE, None, ""),
+        # one update needs no trust region
+        ((UNCLIPPED,), None, ""),
+        ((SEPARATE[1], UNCLIPPED), None, ""),  # of a mode that is not the chosen one
+        ((TWO_UPDATES, UNCLIPPED, "rltf.attempt.weight=0"), None, ""),
+        # rows without a ratio
+        ((EPOCHS,), DISTILL, "set it to old with rltf.distill.loss=ppo"),
+        ((EPOCHS, "rltf.distill.reference=old", "rltf.distill.loss=ppo"), None, ""),
+        ((EPOCHS, "rltf.distill.weight=0"), None, ""),
     ],
 )
-def test_a_loss_that_clips_nothing_is_warned_about_where_the_ratio_moves(logged, updates, named):
-    keys, text = logged(*updates, UNCLIPPED)
-    assert keys == [UNCLIPPED]
-    assert named in text
-    assert "choose rltf_ppo" in text
-    assert logged(*updates)[0] == [], "the default clips"
-
-
-def test_one_update_needs_no_trust_region(logged):
-    assert logged(UNCLIPPED)[0] == []
-    assert logged(*SEPARATE[1:2], UNCLIPPED)[0] == [], "of a mode that is not the chosen one"
-    assert logged("rltf.updates_per_batch=2", UNCLIPPED, "rltf.attempt.weight=0")[0] == []
-
-
-def test_rows_without_a_ratio_are_warned_about_over_several_epochs(logged):
-    keys, text = logged(f"{ACTOR}.ppo_epochs=2")
-    assert keys == ["rltf.distill.reference=current"]
-    assert "set it to old with rltf.distill.loss=ppo" in text
-    for clipped in (
-        ("rltf.distill.reference=old", "rltf.distill.loss=ppo"),
-        ("rltf.distill.weight=0",),
-    ):
-        assert logged(f"{ACTOR}.ppo_epochs=2", *clipped)[0] == []
+def test_a_loss_that_clips_nothing_is_warned_about_where_the_ratio_moves(
+    verl_config, caplog, overrides, key, words
+):
+    checks.check_config(verl_config(*overrides))
+    texts = [record.getMessage() for record in caplog.records]
+    keys = [text.partition(": ")[0] for text in texts if "update" in text or "epochs" in text]
+    assert keys == ([key] if key else [])
+    assert words in " ".join(texts)

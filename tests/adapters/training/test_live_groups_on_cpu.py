@@ -120,29 +120,81 @@ def sampled(monkeypatch):
 WRONG, RIGHT, MIXED = [[0.0], [0.0]], [[1.0], [1.0]], [[0.0], [1.0]]
 
 
-def test_a_live_batch_is_left_alone(sampled):
-    groups, metrics, queue, _ = sampled([MIXED, MIXED, MIXED])
-    assert (groups, queue.played) == (["p0", "p1"], [0, 1])
-    assert metrics == {
-        "evicted_samples": 1,
-        "group/refilled": 0,
-        "group/refill_rounds": 0,
-        "group/left_dead": 0,
-        "session/total": 0,
-        "session/tokens/total": 0,
-    }
+SAMPLED = {  # problems and settings; groups of the batch, problems played, metrics, the warning
+    "a live batch is left alone": (
+        [MIXED, MIXED, MIXED],
+        {},
+        {"p0", "p1"},
+        2,
+        {
+            "evicted_samples": 1,
+            "group/refilled": 0,
+            "group/refill_rounds": 0,
+            "group/left_dead": 0,
+            "session/total": 0,
+            "session/tokens/total": 0,
+        },
+        "",
+    ),
+    # p0 and p2 make room for p3 and p4, p3 for p5; what verl counts is of all rounds
+    "dead groups make room until all are live": (
+        [WRONG, MIXED, RIGHT, WRONG, MIXED, MIXED],
+        {"size": 3},
+        {"p1", "p4", "p5"},
+        6,
+        {
+            "group/refilled": 3,
+            "group/refill_rounds": 2,
+            "group/left_dead": 0,
+            "evicted_samples": 3,
+        },
+        "",
+    ),
+    "the bound leaves dead groups and the batch its size": (
+        [MIXED] + [WRONG] * 9,
+        {"size": 3, "rounds": 2},
+        {"p0", "p5", "p6"},
+        7,
+        {"group/left_dead": 2, "group/refill_rounds": 2},
+        "rltf.refill_rounds=2",
+    ),
+    "lost groups end the rounds, and the dead group stays": (
+        [MIXED, WRONG, None, MIXED],
+        {},
+        {"p0", "p1"},
+        3,
+        {"group/refilled": 0, "group/left_dead": 1},
+        "1 further groups were lost",
+    ),
+    "one lost group of several leaves a dead one in its place": (
+        [WRONG, WRONG, None, MIXED],
+        {"rounds": 1},
+        {"p1", "p3"},
+        4,
+        {"group/refilled": 1, "group/left_dead": 1},
+        "1 of 2 groups train nothing",
+    ),
+    "validation is never refilled": (
+        [WRONG, WRONG, MIXED],
+        {"partition": "val"},
+        {"p0", "p1"},
+        2,
+        {"evicted_samples": 1},
+        "",
+    ),
+}
 
 
-def test_dead_groups_make_room_for_the_next_problems_until_all_are_live(sampled):
-    groups, metrics, queue, _ = sampled([WRONG, MIXED, RIGHT, WRONG, MIXED, MIXED], size=3)
-    assert set(groups) == {"p1", "p4", "p5"}, "p0 and p2 made room for p3 and p4, p3 for p5"
-    assert queue.played == [0, 1, 2, 3, 4, 5], "each problem once, in the data's order"
-    assert (
-        metrics["group/refilled"],
-        metrics["group/refill_rounds"],
-        metrics["group/left_dead"],
-    ) == (3, 2, 0)
-    assert metrics["evicted_samples"] == 3, "what verl counts, of all rounds"
+@pytest.mark.parametrize("case", SAMPLED)
+def test_which_groups_a_batch_has_and_what_is_counted(sampled, caplog, case):
+    problems, settings, expected, num_played, counted, warning = SAMPLED[case]
+    with caplog.at_level(logging.WARNING):
+        groups, metrics, queue, _ = sampled(problems, **settings)
+    assert (set(groups), queue.prompts) == (expected, {})
+    assert queue.played == list(range(num_played)), "each problem once, in the data's order"
+    assert counted.items() <= metrics.items()
+    assert warning in caplog.text
+    assert bool(warning) == bool(caplog.text)
 
 
 def test_what_is_dropped_leaves_the_queue_and_is_counted_as_spent(sampled):
@@ -151,37 +203,7 @@ def test_what_is_dropped_leaves_the_queue_and_is_counted_as_spent(sampled):
         set(queue.rows) == set(batch.keys) == {f"{g}_{s}_0" for g in ("p1", "p3") for s in (0, 1)}
     )
     assert len(batch.keys) == len(batch.tags)
-    assert queue.prompts == {}
     assert (metrics["session/total"], metrics["session/tokens/total"]) == (4, 4 * PER_EPISODE)
-
-
-def test_the_bound_leaves_dead_groups_in_the_batch_and_says_so(sampled, caplog):
-    with caplog.at_level(logging.WARNING):
-        groups, metrics, queue, _ = sampled([MIXED] + [WRONG] * 9, size=3, rounds=2)
-    assert len(groups) == 3, "the batch keeps its size"
-    assert "p0" in groups
-    assert queue.played == list(range(7))
-    assert (metrics["group/left_dead"], metrics["group/refill_rounds"]) == (2, 2)
-    assert "rltf.refill_rounds=2" in caplog.text
-
-
-def test_further_groups_that_are_lost_end_the_rounds_and_not_the_run(sampled, caplog):
-    groups, metrics, queue, _ = sampled([MIXED, WRONG, None, MIXED])
-    assert groups == ["p0", "p1"], "the dead group stays where nothing came in its place"
-    assert (queue.prompts, queue.played) == ({}, [0, 1, 2])
-    assert (metrics["group/refilled"], metrics["group/left_dead"]) == (0, 1)
-    assert "1 further groups were lost" in caplog.text
-
-
-def test_one_lost_group_of_several_leaves_a_dead_one_in_its_place(sampled):
-    groups, metrics, _, _ = sampled([WRONG, WRONG, None, MIXED], rounds=1)
-    assert groups == ["p1", "p3"]
-    assert (metrics["group/refilled"], metrics["group/left_dead"]) == (1, 1)
-
-
-def test_validation_is_never_refilled(sampled):
-    groups, metrics, queue, _ = sampled([WRONG, WRONG, MIXED], partition="val")
-    assert (groups, queue.played, metrics) == (["p0", "p1"], [0, 1], {"evicted_samples": 1})
 
 
 DISTILLS = ((Role.ATTEMPT, 0), (Role.ATTEMPT, 1), (Role.DISTILL, 1))

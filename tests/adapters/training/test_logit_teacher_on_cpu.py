@@ -130,19 +130,24 @@ def test_what_cannot_work_is_refused_with_key_value_and_fix(case):
         checks.check_config(logit(*overrides))
 
 
-@pytest.mark.parametrize("case", ["megatron", "veomni", "fused", "sequence parallel"])
-def test_a_sampled_token_needs_no_logits(case):
-    checks.check_config(logit(*REFUSED[case][0], SAMPLED))
+ENGINES = ("megatron", "veomni", "fused", "sequence parallel")
+LORA = "actor_rollout_ref.model.lora.rank=8"
+WORKS = [
+    # a sampled token needs no logits
+    *([*REFUSED[case][0], SAMPLED] for case in ENGINES),
+    # with LoRA the base is on every engine
+    ["model_engine=megatron", LORA, SAMPLED, "rltf.teacher.kind=base"],
+    # without the objective it is not refused
+    *(
+        [*REFUSED[case][0], "rltf.logit_distill.weight=0"]
+        for case in ("megatron", "fused", "sequence parallel", "static shapes")
+    ),
+]
 
 
-def test_with_lora_the_base_is_on_every_engine():
-    lora = "actor_rollout_ref.model.lora.rank=8"
-    checks.check_config(logit("model_engine=megatron", lora, SAMPLED, "rltf.teacher.kind=base"))
-
-
-@pytest.mark.parametrize("case", ["megatron", "fused", "sequence parallel", "static shapes"])
-def test_without_the_objective_it_is_not_refused(case):
-    checks.check_config(logit(*REFUSED[case][0], "rltf.logit_distill.weight=0"))
+@pytest.mark.parametrize("overrides", WORKS)
+def test_what_works_is_not_refused(overrides):
+    checks.check_config(logit(*overrides))
 
 
 def test_what_is_said_of_several_attempts_of_a_row_stands_in_one_line_of_the_column():

@@ -36,7 +36,6 @@ PADDING = (6, [N])
 """As verl makes them: a response of one token that is masked. It copies the first row's roles."""
 TOKEN_FIELDS = ("old_log_probs", "advantages", "ref_log_prob")
 DP, DEN = 2, 12.0
-CURRENT = DistillConfig(weight=0.1)
 
 
 def objectives(distill):
@@ -46,6 +45,9 @@ def objectives(distill):
         feedback_modeling=FeedbackModelingConfig(weight=0.1),
         imitate=ImitateConfig(weight=0.1),
     )
+
+
+CURRENT = objectives(DistillConfig(weight=0.1))
 
 
 class Batch:
@@ -79,7 +81,7 @@ class Batch:
         assign_non_tensor(data, **{"dp_size": DP, DENOMINATOR: DEN})
         return data
 
-    def loss(self, config, distill, pick=None):
+    def loss(self, config, rltf, pick=None):
         pick = range(len(self.rows)) if pick is None else pick
         output = {
             "log_probs": torch.nested.as_nested_tensor(
@@ -89,7 +91,7 @@ class Batch:
                 [self.entropies[i] for i in pick], layout=torch.jagged
             ),
         }
-        return rltf_loss(config, objectives(distill), output, self.data(pick))
+        return rltf_loss(config, rltf, output, self.data(pick))
 
     def grads(self, loss):
         leaves = [*self.log_probs, *self.entropies]
@@ -161,7 +163,7 @@ def close(actual, expected):
 def test_loss_and_gradient_equal_plain_pytorch(actor, mode, token_loss, reference, extras):
     config, batch = actor(f"policy_loss.loss_mode={mode}", *extras), Batch(ROWS)
     distill = DistillConfig(weight=0.1, reference=reference)
-    loss, _ = batch.loss(config, distill)
+    loss, _ = batch.loss(config, objectives(distill))
     expected = batch.reference(config, distill, token_loss)
     close([loss], [expected])
     close(batch.grads(loss), batch.grads(expected))
@@ -245,12 +247,7 @@ def test_the_reported_share_of_the_gradient_is_the_one_that_was_asked_for(actor,
     batch.fields["old_log_probs"] = rows.by_row(targets.ref_log_probs.double())
     config, metrics = actor(f"policy_loss.loss_mode={mode}"), {}
     for pick in ([0, 1], [2, 3], [4, 5, 6]):
-        output = {
-            "log_probs": torch.nested.as_nested_tensor(
-                [batch.log_probs[i] for i in pick], layout=torch.jagged
-            )
-        }
-        for name, value in rltf_loss(config, rltf, output, batch.data(pick))[1].items():
+        for name, value in batch.loss(config, rltf, pick)[1].items():
             if name.endswith("/grad"):
                 metrics[name] = metrics.get(name, 0.0) + float(value.aggregate())
     reported = with_grad_shares(metrics)

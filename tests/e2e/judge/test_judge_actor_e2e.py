@@ -11,7 +11,6 @@ import ray
 
 from rltf_verl.adapters.rollout.judge_actor import JobGateway, JudgeOfTheJob
 from rltf_verl.judge.gateway import Judge
-from rltf_verl.judge.settings import JudgeSettings
 from rltf_verl.judge.wire import JudgeUnavailable
 from tests.e2e.runs import ROOT
 from tests.support.judge.calls import call, settings
@@ -37,7 +36,7 @@ def _cluster():
 async def test_an_actor_that_is_killed_costs_calls_and_comes_back() -> None:
     with InThread(JudgeServer(faults=["hang"], script=["hang"])) as thread:
         wanted = settings(thread.server.url)
-        judge = JudgeOfTheJob([judge_with(wanted)])
+        judge = JudgeOfTheJob([Judge(asdict(wanted), "rltf.feedback")])
         gateway = JobGateway(wanted)
         asked = asyncio.create_task(gateway.complete(call()))
         await until(lambda: thread.server.counts["hang"])
@@ -54,10 +53,6 @@ async def test_an_actor_that_is_killed_costs_calls_and_comes_back() -> None:
         else:
             pytest.fail("it did not come back")
         assert judge.metrics()
-
-
-def judge_with(settings: JudgeSettings) -> Judge:
-    return Judge(asdict(settings), "rltf.feedback")
 
 
 async def until(condition) -> None:

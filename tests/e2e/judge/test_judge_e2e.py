@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -46,12 +45,6 @@ def start(folder: Path, url: str, *overrides: str) -> runs.Run:
     )
 
 
-def steps_of(run: runs.Run) -> list[dict[str, Any]]:
-    steps = [line["data"] for line in run.metrics() if f"{JUDGE}/calls" in line["data"]]
-    assert len(steps) == STEPS
-    return steps
-
-
 def played(run: runs.Run, step: int) -> bool:
     return any(run.episodes.glob(f"{step:08d}.train.*"))
 
@@ -70,7 +63,7 @@ def test_a_judge_that_dies_and_comes_back(tmp_path: Path) -> None:
         runs.wait_for(lambda: played(run, BACK_IN), run, TIMEOUT)
         thread.run(server.start())
         assert run.wait(TIMEOUT) == 0, run.log[-3000:]
-    steps = steps_of(run)
+    steps = run.training_steps(STEPS)
     failed = [step[f"{JUDGE}/failed_share"] for step in steps]
     assert failed[0] == 0
     assert max(failed[DOWN_IN - 1 : BACK_IN]) > 0, "the outage is in the metrics"
@@ -98,7 +91,7 @@ def test_a_judge_that_stays_away(tmp_path: Path) -> None:
         thread.run(server.stop())
         down = time.monotonic()
         assert run.wait(TIMEOUT) == 0, run.log[-3000:]
-    steps = steps_of(run)
+    steps = run.training_steps(STEPS)
     assert [s["rltf/feedback/fallback_share"] for s in steps[3:]] == [1.0] * (STEPS - 3)
     assert all(s["rltf/turn_2/share"] > 0 for s in steps[3:]), (
         "sessions went on with the fixed sentence"

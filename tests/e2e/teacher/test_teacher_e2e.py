@@ -74,9 +74,8 @@ def place(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="module")
-def run(place: str, tmp_path_factory: pytest.TempPathFactory) -> runs.Run:
+def run(place: str, tmp_path_factory: pytest.TempPathFactory, data: dict[str, str]) -> runs.Run:
     root, settings = tmp_path_factory.mktemp("teacher"), [*SETTINGS, *PLACES[place]]
-    data = runs.build_data(root / "data")
     return runs.start(root / "run", data, settings, "teacher/sd_logit").finished(TIMEOUT)
 
 

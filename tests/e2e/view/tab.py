@@ -1,6 +1,7 @@
 """A page of the viewer in a browser tab."""
 
 import time
+from typing import Self
 
 SIZES = {"desktop": {"width": 1280, "height": 860}, "phone": {"width": 390, "height": 844}}
 
@@ -33,15 +34,16 @@ class Tab:
             assert time.monotonic() < end, expression
             time.sleep(0.02)
 
-    def show(self, place: str | int) -> None:
+    def show(self, place: str | int) -> Self:
         """`overview`, `list`, or an episode by its position."""
         if isinstance(place, str):
             self.page.evaluate("place => { location.hash = place }", place)
-            return
+            return self
         self.page.evaluate(f"openSession({place})")
         self.until(f"state.shown === addressOf({place})")
         tokens = "document.querySelector('.trains .scale') !== null"
         self.until(f"(state.index.trains[{place}] & 1) === 0 || {tokens}")
+        return self
 
     def filter(self, name: str, value: str) -> None:
         field = self.page.locator(f"#filters [name={name}]")

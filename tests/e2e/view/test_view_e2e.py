@@ -61,10 +61,7 @@ ROWS[ODD][0]["tokens"] |= {"role": [5], "gap": [NAN], "log_prob": [-float("inf")
 
 
 def written(path: Path, *folders: Path) -> str:
-    runs = runs_at(folders)
-    for run in runs:
-        run.refresh()
-    path.write_text(page(runs, "a run"), encoding="utf-8")
+    path.write_text(page(runs_at(folders), "a run"), encoding="utf-8")
     return path.as_uri()
 
 
@@ -126,8 +123,7 @@ def test_hostile_text_shows_as_text(tab) -> None:
 
 
 def test_the_middle_of_a_long_answer_is_folded(tab) -> None:
-    view = tab()
-    view.show(FOLDED)
+    view = tab().show(FOLDED)
     for pre, text in ((2, LONG), (5, f"{LONG} end")):
         box = view.page.locator("#episode pre").nth(pre)
         assert len(box.text_content()) < 2100
@@ -165,8 +161,7 @@ def test_the_keyboard(tab) -> None:
 
 
 def test_order_and_filters_of_the_list(tab) -> None:
-    view = tab()
-    view.show("list")
+    view = tab().show("list")
     labels = "[...document.querySelectorAll('.row')].map(row => row.getAttribute('aria-label'))"
     for order, first in (("most turns", "wrong, branches:"), ("newest first", "right; step 2")):
         view.filter("sort", order)
@@ -179,8 +174,7 @@ def test_order_and_filters_of_the_list(tab) -> None:
 
 
 def test_attempts_are_side_by_side_with_the_difference_marked(tab) -> None:
-    view = tab()
-    view.show(TREE)
+    view = tab().show(TREE)
     assert view.texts("#episode h3")[:3] == [
         "Attempt 1",
         "Attempt 2, branch 1 of 2",
@@ -278,8 +272,7 @@ def test_the_word_difference_is_right_and_shortest(tab) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", SIZES)
 def test_rows_and_the_text_of_their_tokens(tab, scheme: str, size: str) -> None:
-    view = tab(scheme, size)
-    view.show(TWO_ROWS)
+    view = tab(scheme, size).show(TWO_ROWS)
     assert view.texts(".trained h4") == [
         "Row 1: first prompt → attempt 1",
         "Row 2: first prompt → attempt 2",
@@ -305,8 +298,7 @@ def test_rows_and_the_text_of_their_tokens(tab, scheme: str, size: str) -> None:
 
 
 def test_colours_follow_the_chosen_number_and_have_a_legend(tab) -> None:
-    view = tab()
-    view.show(TWO_ROWS)
+    view = tab().show(TWO_ROWS)
     levels = """[...document.querySelectorAll('.tokens')].map(box =>
         [...box.querySelectorAll('.t')].map(token => token.className))"""
     first, second = view.page.evaluate(levels)
@@ -328,8 +320,7 @@ def test_colours_follow_the_chosen_number_and_have_a_legend(tab) -> None:
 
 
 def test_the_keyboard_among_tokens_speaks(tab) -> None:
-    view = tab()
-    view.show(CONTEXT)
+    view = tab().show(CONTEXT)
     readout = view.page.locator(".readout")
     assert readout.get_attribute("role") == "status"
     view.page.locator("input[value=advantage]").focus()
@@ -347,8 +338,7 @@ def test_the_keyboard_among_tokens_speaks(tab) -> None:
 
 
 def test_hostile_tokens_show_as_text(tab) -> None:
-    view = tab()
-    view.show(HOSTILE_TEXT)
+    view = tab().show(HOSTILE_TEXT)
     assert view.texts(".tokens .t") == [as_shown(text) for text in HOSTILE_TOKENS]
     view.page.locator(".tokens").focus()
     for _ in HOSTILE_TOKENS:
@@ -359,8 +349,7 @@ def test_hostile_tokens_show_as_text(tab) -> None:
 
 
 def test_rows_without_tokens_episodes_without_rows_and_odd_numbers(tab) -> None:
-    view = tab()
-    view.show(MEANS)
+    view = tab().show(MEANS)
     assert view.texts(".role") == ["attempt", "imitate"]
     assert "only means" in view.page.locator(".trains").inner_text()
     assert "◆ no change" in view.texts(".numbers")[0]
@@ -376,8 +365,7 @@ def test_rows_without_tokens_episodes_without_rows_and_odd_numbers(tab) -> None:
 
 
 def test_a_long_row_without_its_middle(tab) -> None:
-    view = tab()
-    view.show(TOO_LONG)
+    view = tab().show(TOO_LONG)
     readout, tokens = view.page.locator(".readout"), view.page.locator(".tokens .t")
     assert tokens.count() == MOST_TOKENS
     (note,) = view.texts(".tokens .left-out")

@@ -242,7 +242,7 @@ def test_the_file_knows_where_it_comes_from(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
-        (None, {}, "rltf.env.source=polaris: cannot load .*no such file or folder"),
+        (None, {}, "rltf.env.source=polaris: cannot load .*no such file"),
         (
             [{"x": 1}],
             {},

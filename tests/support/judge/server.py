@@ -35,11 +35,6 @@ FAULTS = (
 SAID = "Thinking: it is wrong.\n\nCritique: Look at\nthe second line again."
 
 
-def critique(body: dict[str, Any]) -> str:
-    """The same words for everybody."""
-    return SAID
-
-
 @dataclass
 class JudgeServer:
     """Serves until `stop`.
@@ -53,7 +48,7 @@ class JudgeServer:
     faults: Sequence[str] = FAULTS
     script: list[str] = field(default_factory=list)
     """What to do with the first requests, in order: a fault or `ok`."""
-    reply: Callable[[dict[str, Any]], str | tuple[str, str]] = critique
+    reply: Callable[[dict[str, Any]], str | tuple[str, str]] = lambda body: SAID
     """Body -> text, or text and finish reason."""
     retry_after: str = "retry-after-ms: 30"
     key: str | None = None

@@ -147,35 +147,6 @@ python3 -m verl.trainer.main_ppo {COMMON}    algorithm.adv_estimator=grpo \
             "multi_turn.tool_config_path=//tools.yaml dropped: ",
         ),
     ),
-    "fully asynchronous": Script(
-        rf"""NGPUS=${{NGPUS:-8}}
-n_rollout=4
-n_train=$((NGPUS - n_rollout))
-python -m verl.experimental.fully_async_policy.fully_async_main {COMMON} \
-    data.train_batch_size=0 data.gen_batch_size=1 \
-    algorithm.adv_estimator=grpo \
-    actor_rollout_ref.hybrid_engine=False \
-    actor_rollout_ref.actor.ppo_mini_batch_size=32 \
-    actor_rollout_ref.actor.loss_agg_mode=token-mean \
-    actor_rollout_ref.rollout.n=16 \
-    trainer.n_gpus_per_node=$n_train \
-    rollout.n_gpus_per_node="${{n_rollout}}" rollout.nnodes=1 \
-    rollout.total_rollout_steps=$(((128*100))) \
-    async_training.trigger_parameter_sync_step=4 async_training.require_batches=1 \
-    async_training.staleness_threshold=0.1
-""",
-        (
-            "trainer.v1.trainer_mode=rltf_separate_async",
-            "trainer.v1.separate_async.parameter_sync_step=4",
-            "data.train_batch_size=128",
-            "actor_rollout_ref.rollout.n_gpus_per_node=4",
-            "trainer.total_training_steps=100",
-        ),
-        (
-            "async_training.staleness_threshold=0.1",
-            "loss_agg_mode=token-mean dropped: every role is a token sum",
-        ),
-    ),
     "one step off, in main_ppo's own mode": Script(
         rf"""python3 -m verl.trainer.main_ppo {COMMON}    algorithm.adv_estimator=grpo \
     trainer.v1.trainer_mode=separate_async \

@@ -243,7 +243,6 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
         "data.max_prompt_length",
         "template",
     ),
-    "wandb without login": (["trainer.logger=[console,wandb]"], "trainer.logger", "machine"),
     "logger that is not installed": (["trainer.logger=[swanlab]"], "trainer.logger", "installed"),
     "logger misspelt": (["trainer.logger=[wandbb]"], "trainer.logger", "verl"),
     "folder that cannot be written": (

@@ -1,16 +1,10 @@
-// The parts of the page's data: unpacked from the page, or asked of the server of a live page.
+// The parts of the page's data, unpacked.
 
 import { state } from "./state.js";
 
 const MOST_OPEN = 3; // blocks
 
-export const isLive = document.getElementById("live") !== null;
-
-export function part(name) {
-  return isLive ? asked(name) : unpacked(name);
-}
-
-async function unpacked(name) {
+export async function part(name) {
   const bytes = Uint8Array.from(atob(document.getElementById(name).textContent), (c) =>
     c.charCodeAt(0),
   );
@@ -18,15 +12,6 @@ async function unpacked(name) {
   return new Response(stream).json();
 }
 
-const GONE = "it is not in the log any more";
-
-async function asked(name) {
-  const response = await fetch(name);
-  if (response.ok) return response.json();
-  throw new Error(response.status === 404 ? GONE : "no answer");
-}
-
-// The name of a live block changes when its step has grown.
 export function blockName(number) {
   return `${state.run}/${state.index.blocks[number]}`;
 }
@@ -41,7 +26,7 @@ export async function sessionOf(id) {
   const number = starts.findLastIndex((start) => start <= id);
   const found = (await sessionsOf(blockName(number))).find(isIt);
   if (found) return found;
-  throw new Error(GONE);
+  throw new Error("it is not on the page");
 }
 
 async function sessionsOf(name) {

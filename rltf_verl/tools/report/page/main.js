@@ -1,20 +1,11 @@
 // Starts the page; the keys that work everywhere.
 
-import { isLive } from "./data.js";
+import { part } from "./data.js";
 import { visible } from "./elements.js";
-import { fillFilters, filter, filterByStep, filterInPlace, form } from "./list/filters.js";
+import { fillFilters, filter, filterByStep, form } from "./list/filters.js";
 import { activate, draw, legendOfMarks, listBox, onListKey } from "./list/list.js";
-import { follow, newIndex } from "./live.js";
 import { drawOverview } from "./overview/overview.js";
-import {
-  addressOf,
-  chooseRunOfAddress,
-  idAt,
-  readAddress,
-  showList,
-  showOverview,
-  stepSession,
-} from "./places.js";
+import { chooseRunOfAddress, readAddress, showList, showOverview, stepSession } from "./places.js";
 import { forgetTexts, readTexts } from "./list/search.js";
 import { showSession } from "./session/session.js";
 import { chooseRun, state } from "./state.js";
@@ -70,7 +61,7 @@ function onRun() {
 }
 
 async function start() {
-  chooseRun(await newIndex(), 0);
+  chooseRun(await part("index"), 0);
   document.getElementById("marks").append(legendOfMarks());
   const { runs } = state.page;
   runChoice.append(...runs.map(({ name }, k) => new Option(visible(name), k)));
@@ -90,21 +81,7 @@ async function start() {
   addEventListener("hashchange", followAddress);
   addEventListener("resize", draw);
   performance.measure("load");
-  // So that a search finds them read; a live page asks for them at its first search.
-  if (!isLive) setTimeout(readTexts);
-  follow(renew);
-}
-
-// The reader stays where he is, though the sessions of a newer index have other numbers.
-function renew(page) {
-  const { active, listed } = state;
-  const chosen = active in listed ? addressOf(listed[active]) : "";
-  chooseRun(page, state.run);
-  state.current = idAt(location.hash);
-  forgetTexts();
-  fillFilters();
-  drawOverview(onStep);
-  filterInPlace(idAt(chosen));
+  setTimeout(readTexts); // so that a search finds them read
 }
 
 start().catch((error) => {

@@ -1,5 +1,5 @@
 // Where the reader is: #overview, #list or #episode/<run>/<step>.<split>/<uid>/<number> in the
-// address. It stays right when a live page has more sessions, and when the page is loaded again.
+// address. It stays right when the page is written again and loaded again.
 
 import { chooseRun, state } from "./state.js";
 

@@ -2,7 +2,6 @@
 
 export const state = {
   page: null, // flags, roles and the runs, as report/view/run.py writes them
-  version: "", // of the index that a live page has
   run: 0, // number of the run whose sessions are listed
   index: null, // of this run, with the page's flags and roles
   openBlocks: new Map(), // name of a block -> its sessions; the least recently used one first
@@ -20,7 +19,7 @@ export const state = {
   measure: "advantage", // the number that colours the tokens
 };
 
-// `page` may be a newer one; `run` is a number of its runs.
+// `run` is a number of the page's runs.
 export function chooseRun(page, run) {
   state.page = page;
   state.run = run;

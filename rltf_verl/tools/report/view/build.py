@@ -31,26 +31,24 @@ Part = tuple[str, str]
 
 
 def page(runs: Sequence[Run], title: str) -> str:
-    """The page of runs that are read (`Run.refresh`)."""
+    """The page of runs."""
     indexes = [run.index() for run in runs]
     parts = [
         (f"{k}/{name}", text)
         for k, (run, index) in enumerate(zip(runs, indexes, strict=True))
-        for at, block in zip(run.listed(), index["blocks"], strict=True)
+        for at, block in zip(run.steps, index["blocks"], strict=True)
         for name, text in _parts(run, at, block)
     ]
     return shell(title, [("index", as_json(page_index(indexes, title))), *parts])
 
 
-def shell(title: str, parts: Iterable[Part], *, live: bool = False) -> str:
-    """The page around its data; `live`: the page asks its server for the data."""
-    parts = [("live", ""), *parts] if live else parts
+def shell(title: str, parts: Iterable[Part]) -> str:
+    """The page around its data."""
     script = "\n".join(['"use strict";', *(IMPORTS.sub("", text) for text in _texts("js"))])
     style = "\n".join(_texts("css"))
     words = {
         "title": html.escape(title),
-        "policy": f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'"
-        + ("; connect-src 'self'" if live else ""),
+        "policy": f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'",
         "style": f"<style>{style}</style>",
         "script": f"<script>{script}</script>",
         "data": "\n".join(
@@ -76,7 +74,7 @@ def as_json(value: Any) -> str:
 
 def _parts(run: Run, at: StepOfSplit, block: str) -> Iterator[Part]:
     """The conversations of a step, and the tokens of each."""
-    records = run.records(at)
+    records = run.steps[at].records
     yield block, as_json([conversation(r, tokens_name(at, r)) for r in records])
     yield from ((tokens_name(at, r), as_json(tokens(r))) for r in records if has_tokens(r))
 

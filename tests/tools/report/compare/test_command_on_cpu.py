@@ -1,7 +1,6 @@
 """`rltf compare`: what it prints, writes and refuses."""
 
 import json
-import re
 
 import pytest
 
@@ -55,40 +54,6 @@ def test_tables_files_and_pictures(tmp_path):
     assert "| sd | 2 | 0.100±0.000 | 0.650±0.071 | 0.650±0.071 | 4 |" in page
     assert page.count("| --- | ---: | ---: | ---: | ---: | ---: |") == 2
     assert {line.count("|") for line in page if line.startswith("|")} == {7}
-
-
-LM_EVAL = {
-    "results": {
-        "sums": {"alias": "sums", "sample_len": 12, "acc,none": 0.58, "acc_stderr,none": 0.03},
-        "prose": {"alias": "prose", "bleu,none": 2.0, "bleu_stderr,none": "N/A"},
-    }
-}
-INSPECT = {
-    "eval": {"task": "sums", "model": "hf/local"},
-    "results": {
-        "scores": [
-            {
-                "name": "match",
-                "metrics": {"acc": {"name": "acc", "value": 0.5}, "stderr": {"value": 0.04}},
-            }
-        ]
-    },
-}
-
-
-def test_scores_on_tasks_outside_training(tmp_path):
-    """As lm-evaluation-harness 0.4 and Inspect 0.3 write them."""
-    run(tmp_path / "sd.jsonl", [0.1, 0.6])
-    (tmp_path / "before.json").write_text(json.dumps(LM_EVAL))
-    (tmp_path / "after.json").write_text(json.dumps(INSPECT))
-    words = [f"--elsewhere={name}={tmp_path / name}.json" for name in ("before", "after")]
-    result = ran("compare", tmp_path / "sd.jsonl", "--x", "step", *words, "--out", tmp_path / "out")
-    lines = [re.sub(r"[^\w.+–±-]+", " ", text).split() for text in result.stdout.splitlines()]
-    assert ["sums", "acc", "before", "0.580", "–"] in lines
-    assert ["sums", "acc", "after", "0.500", "-0.080", "±", "0.050"] in lines
-    assert ["prose", "bleu", "before", "2.000", "–"] in lines
-    written = json.loads((tmp_path / "out/compare.json").read_text())["elsewhere"]
-    assert [score["value"] for score in written] == [0.58, 2.0, 0.5]
 
 
 def test_other_metrics_by_name(tmp_path):
@@ -167,9 +132,6 @@ def runs_that_cannot_be_compared(tmp_path_factory):
         ),
         (["good.jsonl", "--metric", "acc"], f"names like it: {ACC}"),
         (["good.jsonl", "--metric", "zzz"], "none with a name like it"),
-        (["good.jsonl", "--elsewhere", "good.jsonl"], "write NAME=FILE"),
-        (["good.jsonl", "--elsewhere", "a=good.jsonl"], "neither a results_….json of lm-eval"),
-        (["good.jsonl", "--elsewhere", "a=nowhere.json"], "No such file"),
     ],
 )
 def test_what_a_user_can_fix_is_one_line(runs_that_cannot_be_compared, monkeypatch, words, cause):

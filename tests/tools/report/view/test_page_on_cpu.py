@@ -30,6 +30,8 @@ from tests.support.log_records import (
     with_rows,
     write,
 )
+from tests.support.run_files import step as trained
+from tests.support.run_files import write_metrics
 
 ASSETS = Path(str(files("rltf_verl.tools.report") / "page"))
 FALLBACK = type(EMPTY)(EMPTY.text, "correctness", fallback=True)
@@ -37,10 +39,7 @@ TREE = (turn("1"), turn("42", parent=0, stop="solved"), turn("2", parent=0, stop
 
 
 def written(*folders: Path, title: str = "t") -> str:
-    runs = runs_at(folders)
-    for run in runs:
-        run.refresh()
-    return page(runs, title)
+    return page(runs_at(folders), title)
 
 
 def unpacked(text: str) -> tuple[dict, dict]:
@@ -274,6 +273,15 @@ def test_a_mistake_of_the_command_is_one_line(tmp_path, monkeypatch, words, caus
     write(tmp_path / "log", [line("1")])
     (tmp_path / "empty").mkdir()
     assert cause in refused("view", *words)
+
+
+def test_a_run_that_degenerates_has_a_warning(tmp_path):
+    cut_off = {"rltf/turn_1/truncated": 1.0, "rltf/turn_1/acc": 0.0}
+    write_metrics(tmp_path / "metrics.jsonl", [(k, trained() | cut_off) for k in range(1, 13)])
+    log = write(tmp_path / "checkpoints" / "episodes", [line("1")], step=12)
+    for folder in (tmp_path, log):
+        index = run_index(folder)
+        assert (index["name"], index["warnings"][0]["from"]) == (tmp_path.name, 10)
 
 
 def test_the_texts_of_an_episode_are_bounded(tmp_path):

@@ -1,6 +1,5 @@
 // What passes into the list, and in which order.
 
-import { isLive } from "../data.js";
 import { visible } from "../elements.js";
 import { draw, drawFromActive, listBox } from "./list.js";
 import { readTexts } from "./search.js";
@@ -46,10 +45,9 @@ export function fillFilters() {
     envs.map((name) => [name, visible(name)]),
   );
   if (!form.elements.sort.length) {
-    const usual = isLive ? "newest first" : "as logged"; // also after "Clear"
     const orders = Object.keys(ORDERS);
     form.elements.sort.append(
-      ...orders.map((name) => new Option(name, name, name === usual, name === usual)),
+      ...orders.map((name) => new Option(name, name)),
     );
   }
   form.elements.env.hidden = envs.length < 2;
@@ -79,7 +77,8 @@ export function filter() {
   refreshSession();
 }
 
-// The same where the list may have grown: it stays where it is scrolled to, and at session `chosen`.
+// The same after more texts were read: the list stays where it is scrolled to, and at session
+// `chosen`.
 export function filterInPlace(chosen) {
   const { scrollTop } = listBox;
   filter();
@@ -118,12 +117,7 @@ function showCount(stillReading) {
   const number = state.listed.length;
   document.getElementById("count").textContent = stillReading
     ? `Reading the texts … ${number} found so far`
-    : `${number} of ${state.index.step.length} episodes${older()}`;
-}
-
-// A live page lists the sessions of the newest steps.
-function older() {
-  return state.index.older ? `; ${state.index.older} older steps are not listed` : "";
+    : `${number} of ${state.index.step.length} episodes`;
 }
 
 function waitForTexts() {
@@ -134,7 +128,7 @@ function waitForTexts() {
     if (form.elements.text.value) filterInPlace(active ? listed[active] : null);
   };
   const failed = (error) => {
-    if (state.reading !== reading) return; // there is a newer index
+    if (state.reading !== reading) return; // another run was chosen
     state.reading = state.waiting = null; // the next search asks again
     document.getElementById("count").textContent = `The texts cannot be read: ${error.message}`;
   };

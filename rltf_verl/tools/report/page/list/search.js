@@ -9,7 +9,7 @@ export function readTexts() {
   return state.reading;
 }
 
-// After the index changed. What is read of blocks that are in it still is kept; the texts of the
+// After another run was chosen. What is read of blocks that are in it still is kept; the texts of the
 // first ones can be searched at once.
 export function forgetTexts() {
   const { index, readBlocks } = state;
@@ -25,7 +25,7 @@ async function readAll() {
   for (let block = 0; block < index.blocks.length; block++) {
     if (state.texts.length > index.starts[block]) continue;
     const name = blockName(block);
-    // Kept at once: on a live page a new index may come before all blocks are read.
+    // Kept at once: another run may be chosen before all blocks are read.
     if (!readBlocks.has(name)) readBlocks.set(name, (await part(name)).map(searchedText));
     if (index !== state.index) return;
     take(block);
@@ -39,8 +39,7 @@ function take(block) {
   const { starts, step } = state.index;
   const texts = state.readBlocks.get(blockName(block));
   const number = (starts[block + 1] ?? step.length) - starts[block];
-  // A step of a live page may have grown meanwhile.
-  for (let i = 0; i < number; i++) state.texts.push(texts[i] ?? "");
+  for (let i = 0; i < number; i++) state.texts.push(texts[i]);
 }
 
 function searchedText(record) {

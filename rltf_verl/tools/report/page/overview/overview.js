@@ -9,13 +9,12 @@ const SPLITS = { train: "training", val: "validation" };
 const COLOURS = 4; // of runs, as in overview.css
 const LEADS = /^First answer right$|^Right after turn 2$/; // read first, so they are larger
 
-// `onStep` is called with the step that is chosen in a chart. A live page draws all of it again.
+// `onStep` is called with the step that is chosen in a chart.
 export function drawOverview(onStep) {
   const { runs } = state.page;
   const charts = chartsOf(runs);
   const groups = [...new Set(charts.map(({ group }) => group))];
   const section = document.getElementById("overview");
-  const open = Boolean(section.querySelector("details")?.open);
   section.replaceChildren(
     document.getElementById("overview-title"),
     ...runs.flatMap((run) => warningLines(run, runs.length > 1)),
@@ -25,7 +24,7 @@ export function drawOverview(onStep) {
     ...(groups.includes("Optimisation")
       ? []
       : [note("Add file to trainer.logger for loss and speed.")]),
-    ...(charts.length ? [chartsTable(charts, open)] : []),
+    ...(charts.length ? [chartsTable(charts)] : []),
   );
 }
 
@@ -123,7 +122,7 @@ function legend(charts) {
 }
 
 // Filled when it is opened.
-function chartsTable(charts, open) {
+function chartsTable(charts) {
   const details = el("details", {}, el("summary", {}, "The charts as a table"));
   const fill = () => {
     if (!details.open || details.children.length > 1) return;
@@ -141,7 +140,6 @@ function chartsTable(charts, open) {
     }
   };
   details.addEventListener("toggle", fill);
-  details.open = open;
   return details;
 }
 

@@ -41,17 +41,11 @@ function drawSession(record, id) {
   title.focus({ preventScroll: true });
 }
 
-// After the index of a live page changed: what other sessions are there.
+// After the list was filtered: the place in it.
 export function refreshSession() {
   const { current, shown } = state;
-  const strip = document.getElementById("problem");
-  if (current === null || addressOf(current) !== shown || !strip) return;
-  const focused = document.activeElement;
+  if (current === null || addressOf(current) !== shown) return;
   document.querySelector("#episode .bar").replaceWith(stepBar(current));
-  if (strip.contains(focused)) return;
-  const fresh = problemOverSteps(current);
-  fresh.open = strip.open;
-  strip.replaceWith(fresh);
 }
 
 function stepBar(id) {

@@ -1,0 +1,68 @@
+"""How late a worker's event loop is: what one episode computes holds up all others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import accumulate
+from typing import Any
+
+import ray
+from ray.exceptions import GetTimeoutError, RayError
+
+TICK_S = 0.02
+PATIENCE_S = 5.0
+"""How long the trainer waits for the workers' numbers."""
+
+Lags = Counter[int]
+"""Whole milliseconds of lag -> ticks."""
+
+
+async def watch_lag(lags: Lags, busy: Callable[[], bool]) -> None:
+    """Count how late each tick is.
+
+    Args:
+        lags: counts them.
+        busy: whether episodes run; other ticks do not count.
+    """
+    loop = asyncio.get_running_loop()
+    while True:
+        due = loop.time() + TICK_S
+        await asyncio.sleep(TICK_S)
+        late = loop.time() - due
+        while busy() and late >= 0:  # and the ticks that this one held up
+            lags[int(1000 * late)] += 1
+            late -= TICK_S
+
+
+def quantile(lags: Lags, share: float) -> float:
+    """Seconds of lag that this share of the ticks does not exceed."""
+    reached = accumulate(lags[lag] for lag in sorted(lags))
+    least = share * lags.total()
+    return (
+        next(lag for lag, ticks in zip(sorted(lags), reached, strict=True) if ticks >= least) / 1000
+    )
+
+
+def ask_lags(workers: Sequence[Any]) -> list[Any]:
+    """References to the lags of agent-loop workers since the last call."""
+    return [worker.loop_lag.remote() for worker in workers]
+
+
+def lag_metrics(asked: Sequence[Any]) -> dict[str, float]:
+    """`rltf/worker/…` of all workers together; nothing while no episode ran or no worker answers.
+
+    Args:
+        asked: what `ask_lags` returned.
+    """
+    lags = Lags()
+    with suppress(GetTimeoutError, RayError):
+        lags = sum(ray.get(asked, timeout=PATIENCE_S), lags)
+    if not lags:
+        return {}
+    return {
+        "rltf/worker/loop_lag_p99_s": quantile(lags, 0.99),
+        "rltf/worker/loop_lag_s/max": quantile(lags, 1.0),
+    }
