@@ -102,23 +102,28 @@ def _settings(root: Path) -> tuple[dict[str, str], list[str]]:
 
 
 @pytest.fixture(scope="module")
-def both(root: Path) -> tuple[runs.Run, runs.Run]:
-    """(uninterrupted run, run of two workers that was killed in step 2 and resumed)."""
+def whole(root: Path) -> runs.Run:
+    """A run that nothing interrupted."""
     data, settings = _settings(root)
-    whole = runs.start(root / "whole", data, settings, env="own").finished(TIMEOUT)
+    return runs.start(root / "whole", data, settings, env="own").finished(TIMEOUT)
+
+
+@pytest.fixture(scope="module")
+def resumed(root: Path) -> runs.Run:
+    """A run of two workers that was killed in step 2 and resumed."""
+    data, settings = _settings(root)
     settings.append("actor_rollout_ref.rollout.agent.num_workers=2")
     broken = runs.start(root / "broken", data, settings, env="own")
     runs.wait_for(lambda: any(broken.episodes.glob("00000002.train.*")), broken, TIMEOUT)
     broken.kill()
-    return whole, runs.start(root / "broken", data, settings, env="own").finished(TIMEOUT)
+    return runs.start(root / "broken", data, settings, env="own").finished(TIMEOUT)
 
 
-def test_rows_hold_whole_trajectories_and_train_what_was_sampled(
-    both: tuple[runs.Run, runs.Run],
-) -> None:
-    assert max(len(turn["steps"]) for turn in _check_rows(both[0], STEPS)) > 1
+def test_rows_hold_whole_trajectories_and_train_what_was_sampled(whole: runs.Run) -> None:
+    assert max(len(turn["steps"]) for turn in _check_rows(whole, STEPS)) > 1
 
 
+@pytest.mark.nightly
 def test_a_retry_from_a_step_is_distilled_behind_the_steps_before_it(root: Path) -> None:
     data, settings = _settings(root)
     steps = "trainer.total_training_steps=1"
@@ -153,17 +158,17 @@ def _num_before(turn: Any) -> int:
     return sum(step["end"] == 0 for step in turn["steps"])
 
 
-def test_a_teacher_scores_no_observation(both: tuple[runs.Run, runs.Run]) -> None:
+def test_a_teacher_scores_no_observation(whole: runs.Run) -> None:
     places = 0
-    for row in recorded.rows(both[0], STEPS):
+    for row in recorded.rows(whole, STEPS):
         scored = row["rltf_teacher_places"].long()
         places += len(scored)
         assert (row["rltf_role"][scored] == Role.ATTEMPT).all()
     assert places > 0
 
 
-def test_steps_have_metrics(both: tuple[runs.Run, runs.Run]) -> None:
-    for line in both[0].metrics():
+def test_steps_have_metrics(whole: runs.Run) -> None:
+    for line in whole.metrics():
         metrics = line["data"]
         if "rltf/steps/mean" in metrics:
             assert metrics["rltf/steps/drift"] == 0
@@ -172,10 +177,11 @@ def test_steps_have_metrics(both: tuple[runs.Run, runs.Run]) -> None:
             assert sum(shares) == pytest.approx(1)
 
 
-def test_two_workers_killed_and_resumed_play_the_same(both: tuple[runs.Run, runs.Run]) -> None:
-    whole, resumed = (_played(run) for run in both)
-    assert whole.keys() == resumed.keys()
-    differing = [key for key, turns in whole.items() if resumed[key] != turns]
+@pytest.mark.nightly
+def test_two_workers_killed_and_resumed_play_the_same(whole: runs.Run, resumed: runs.Run) -> None:
+    expected, played = _played(whole), _played(resumed)
+    assert expected.keys() == played.keys()
+    differing = [key for key, turns in expected.items() if played[key] != turns]
     assert [key for key in differing if key[0] == 1] == []
     assert len([key for key in differing if key[0] == 2]) <= 1, "rounding may flip a token"
 
