@@ -33,30 +33,24 @@ STARTS = ("zero", "mixed")
 FAMILIES = ("date", "entries", "reply")
 HOUSES, SEEDS = (11, 12, 13), (1, 2)
 TUNING_HOUSE, RATES = 20, (2e-5, 1e-4)
-GRPO_ONE = ("rltf/method=grpo_single", "trainer.total_training_steps=16")
+GRPO_ONE = ("rltf/method=grpo_single", "trainer.total_training_steps=12")
 TWO_TURNS = ("data.train_batch_size=16", "actor_rollout_ref.rollout.n=2")
-LONG = (*TWO_TURNS, "trainer.total_training_steps=24")
+LONG = (*TWO_TURNS, "trainer.total_training_steps=16")
 SD = ("rltf/method=sd", "rltf.distill.baseline=first_turn", "rltf.distill.log_prob_floor=-5")
 
 ARMS: dict[str, tuple[str, ...]] = {
-    "grpo 1 turn n=2": (
-        *GRPO_ONE,
-        "data.train_batch_size=32",
-        "actor_rollout_ref.rollout.n=2",
-    ),
     "grpo 1 turn n=8": (*GRPO_ONE, "data.train_batch_size=8", "actor_rollout_ref.rollout.n=8"),
     "grpo n=2": ("rltf/method=grpo", *LONG),
     "grpo n=8": (
         "rltf/method=grpo",
         "data.train_batch_size=4",
         "actor_rollout_ref.rollout.n=8",
-        "trainer.total_training_steps=24",
+        "trainer.total_training_steps=16",
     ),
     "sft": ("rltf/method=sft", "rltf.imitate.weight=1.0", *LONG),
     "raft": ("rltf/method=raft", *LONG),
     "sd paper": (*SD, *LONG),
     "sd soft floor": (*SD, "rltf.distill.floor=soft", *LONG),
-    "sd soft floor w=1": (*SD, "rltf.distill.floor=soft", "rltf.distill.weight=1.0", *LONG),
     "sd rejection w=1": ("rltf/method=sd", "rltf.distill.weight=1.0", *LONG),
     "fm": ("rltf/method=fm", *LONG),
     "fm, feedback shuffled": ("rltf/method=fm", "rltf/feedback=shuffled", *LONG),
@@ -70,7 +64,7 @@ ARMS: dict[str, tuple[str, ...]] = {
         "rltf/method=teacher/sdpo",
         "data.train_batch_size=32",
         "actor_rollout_ref.rollout.n=2",
-        "trainer.total_training_steps=16",
+        "trainer.total_training_steps=12",
     ),
 }
 """Arm -> overrides of the recipe's config. 64 answers per step, or 32 to 64 with two turns."""

@@ -23,7 +23,7 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 PICTURE = Path(__file__).resolve().parents[2] / "docs" / "pictures" / "study_lm.png"
-BUDGETS = (256, 512, 1024)
+BUDGETS = (256, 512, 768)
 """Answers sampled in training."""
 RESAMPLES = 10_000
 Line = Mapping[str, Any]
