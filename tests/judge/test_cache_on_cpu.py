@@ -17,9 +17,6 @@ def test_a_reply_comes_back_as_it_was(tmp_path: Path) -> None:
     for reader in (cache, ReplyCache(tmp_path)):
         assert reader.get("k") == Reply(TEXT, False, 3, 4, cached=True)
         assert reader.get("other") is None
-    for file in tmp_path.glob("*"):
-        file.unlink()
-    assert cache.get("k") is None, "a cleared folder is a miss"
 
 
 def test_equal_bodies_have_equal_keys_and_others_do_not() -> None:
@@ -53,7 +50,6 @@ def test_lines_of_others_are_found_later_and_read_once(tmp_path: Path, monkeypat
     assert mine.get("k") is None
     theirs.put("k", Reply("x"))
     assert mine.get("k") == Reply("x", cached=True)
-    assert len(mine) == 1
 
 
 def test_other_files_and_nonsense_are_skipped(tmp_path: Path) -> None:
@@ -65,13 +61,14 @@ def test_other_files_and_nonsense_are_skipped(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_refuses_is_one_warning(tmp_path: Path, monkeypatch, caplog) -> None:
-    def full(*_: object) -> int:
+    def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     cache = ReplyCache(tmp_path)
-    monkeypatch.setattr(cache_module, "_append", full)
+    monkeypatch.setattr(cache_module, "append_line", full)
     cache.put("a", Reply("x"))
     cache.put("b", Reply("x"))
     assert [r.getMessage() for r in caplog.records] == [
-        f"judge cache: no more replies are kept in {tmp_path}: No space left on device"
+        f"judge cache: no more replies are kept in {tmp_path}: [Errno 28] No space left on device"
     ]
+    assert cache.get("b") == Reply("x", cached=True)
