@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import os
 import time
 import uuid
@@ -16,10 +15,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from rltf_verl.jsonl import append_line, numbered, parse
+from rltf_verl.jsonl import PatientWriter, numbered, parse
 from rltf_verl.judge.wire import Reply
-
-logger = logging.getLogger(__name__)
 
 LOOK_AGAIN_S = 30.0
 """Seconds between looks for what other jobs have written since."""
@@ -35,8 +32,6 @@ def key_of(body: Mapping[str, Any]) -> str:
 class ReplyCache:
     """Key -> reply.
 
-    A disk that refuses ends the writing with one warning, not the run.
-
     Args:
         folder: created when missing.
     """
@@ -50,7 +45,7 @@ class ReplyCache:
         self._kept: dict[str, Reply] = {}
         self._read_up_to: dict[Path, int] = {}
         self._looked_at = float("-inf")
-        self._broken = False
+        self._writer = PatientWriter(f"judge cache in {folder}")
 
     def get(self, key: str) -> Reply | None:
         """The reply, if anybody has had it; one from another job is found after at most
@@ -63,13 +58,8 @@ class ReplyCache:
     def put(self, key: str, reply: Reply) -> None:
         """Keep a reply."""
         self._kept[key] = replace(reply, cached=True)
-        if self._broken:
-            return
-        try:
-            append_line(self._own, {"key": key, "time": round(time.time(), 3), **asdict(reply)})
-        except OSError as error:
-            self._broken = True
-            logger.warning("judge cache: no more replies are kept in %s: %s", self._folder, error)
+        record = {"key": key, "time": round(time.time(), 3), **asdict(reply)}
+        self._writer.append(self._own, [record])
 
     def _look(self) -> None:
         """Read on, in every file of another job, from where the last look ended."""
