@@ -80,5 +80,10 @@ def _trouble(record: Mapping[str, Any]) -> str | None:
 
 
 def _reply(record: Mapping[str, Any]) -> Reply:
-    tokens = (record.get(name, 0) for name in ("prompt_tokens", "completion_tokens"))
-    return Reply(record["text"], bool(record.get("complete", True)), *tokens, cached=True)
+    return Reply(
+        record["text"],
+        bool(record.get("complete", True)),
+        record.get("prompt_tokens", 0),
+        record.get("completion_tokens", 0),
+        cached=True,
+    )

@@ -92,9 +92,8 @@ def micro_batches(bins: Sequence[Bin], max_nodes: int, at_least: int = 1) -> lis
             parts.append([])
         parts[-1].append(one)
     while len(parts) < at_least:
-        parts += _halves(
-            parts.pop(max(range(len(parts)), key=lambda i: sum(len(one.rows) for one in parts[i])))
-        )
+        num_rows = [sum(len(one.rows) for one in part) for part in parts]
+        parts += _halves(parts.pop(num_rows.index(max(num_rows))))
     return parts
 
 
