@@ -21,8 +21,8 @@ BY_RETURN = ("joined", "second_turn", "second_turn_padded")
 CLIPPED = ("ppo", "cispo")
 
 
-def _needs_second_turn(name: str) -> Rule[RLTFConfig]:
-    enabled = attrgetter(f"{name}.enabled")
+def _needs_second_turn(name: str, needs: str = "enabled") -> Rule[RLTFConfig]:
+    enabled = attrgetter(f"{name}.{needs}")
     return Rule(
         "rltf.episode.horizon",
         lambda c: bool(enabled(c)) and c.episode.horizon == 1,
@@ -32,7 +32,7 @@ def _needs_second_turn(name: str) -> Rule[RLTFConfig]:
 
 
 def _inline(c: RLTFConfig) -> bool:
-    return c.feedback_modeling.enabled and c.feedback_modeling.form == "inline"
+    return c.feedback_modeling.predicts_feedback and c.feedback_modeling.form == "inline"
 
 
 REFUSED: tuple[Rule[RLTFConfig], ...] = (
@@ -96,7 +96,7 @@ REFUSED: tuple[Rule[RLTFConfig], ...] = (
         "set answer to last, or baseline to first_turn, leave_one_out, none or rejection",
     ),
     _needs_second_turn("distill"),
-    _needs_second_turn("feedback_modeling"),
+    _needs_second_turn("feedback_modeling", "predicts_feedback"),
     Rule(
         "rltf.imitate.source",
         lambda c: c.imitate.enabled and c.imitate.source == "revised" and c.episode.horizon == 1,
