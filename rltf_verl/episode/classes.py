@@ -50,7 +50,8 @@ def _observed(policy: Policy, ids: tuple[int, ...], results: Sequence[Step]) -> 
     pieces = policy.pieces(ids)
     text, spans, end = "".join(pieces), [], 0
     for result in results:
-        told = quoted(policy, result.observation).strip()
+        told = result.observation.strip()  # as it is, in what another loop has played
+        told = told if told in text else quoted(policy, told)
         start = text.find(told, end)
         if told and start >= 0:
             end = start + len(told)

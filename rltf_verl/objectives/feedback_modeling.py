@@ -44,7 +44,7 @@ class FeedbackModeling(Objective[FeedbackModelingConfig]):
         self, policy: Policy, messages: Sequence[Message], episode: Episode
     ) -> list[Row]:
         """(critic prompt with y_k, f_k) for every feedback that led to another turn (paper section
-        4); none in the form `inline`.
+        4), or on the only one; none in the form `inline`.
 
         Left out: what the policy wrote itself, which it need not learn to predict, and the fixed
         sentence of `on_error`.
@@ -53,7 +53,8 @@ class FeedbackModeling(Objective[FeedbackModelingConfig]):
             return []
         rows, template = [], template_of("critic", self.settings.critic)
         for k, turn in enumerate(episode.turns):
-            if turn.stop is not None or turn.feedback is None or not _is_modelled(turn.feedback):
+            leads_on = turn.stop is None or self.config.episode.horizon == 1
+            if not leads_on or turn.feedback is None or not _is_modelled(turn.feedback):
                 continue
             attempt = shown_of(turn.attempt.text, self.config.episode.quote)
             prompt = await fitted_prompt(

@@ -7,6 +7,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -153,6 +155,32 @@ def _check_rows(run: runs.Run, num_steps: int) -> list[Any]:
                 gap = (row[recorded.SAMPLER] - row["old_log_probs"])[sampled]
                 assert gap.abs().max() < 1e-4
     return [turn for record in records for turn in record["turns"]]
+
+
+@pytest.mark.nightly
+def test_rows_over_verls_own_tool_loop(tmp_path: Path) -> None:
+    data = runs.build_data(tmp_path / "data")
+    for path in data.values():
+        rows = [{**row, "agent_name": "rltf_tools"} for row in pq.read_table(path).to_pylist()]
+        pq.write_table(pa.Table.from_pylist(rows, pq.read_schema(path)), path)
+    settings = [
+        f"{runs.MODE}sync",
+        "rltf.episode.horizon=1",
+        "rltf.feedback_modeling.weight=0.1",
+        "rltf.feedback_modeling.critic=compact",
+        "trainer.total_training_steps=1",
+    ]
+    modules = "recorder,foreign_loop"
+    run = runs.start(tmp_path, data, settings, method="grpo", recorder=modules).finished(TIMEOUT)
+    rows = recorded.rows(run, 1)
+    for row in rows:
+        gap = (row[recorded.SAMPLER] - row["old_log_probs"])[row["rltf_role"] == Role.ATTEMPT]
+        assert (gap.abs() < 1e-4).all()
+    roles = [row["role"] for row in rows]
+    assert roles.count(Role.ATTEMPT) == 36
+    (step,) = run.training_steps(1)
+    wrong = round((1 - step["rltf/turn_1/acc"]) * 36)
+    assert roles.count(Role.FEEDBACK) == wrong > 0
 
 
 def _num_before(turn: Any) -> int:

@@ -77,6 +77,14 @@ def test_what_the_environment_answers_is_predicted_at_every_turn() -> None:
     assert all(w == 0 for w, r in zip(weights, row.role, strict=True) if r == CONTEXT)
 
 
+def test_feedback_on_the_only_attempt_is_predicted() -> None:
+    episodes = play(method_of("fm", "rltf.episode.horizon=1"), [["no"], ["yes"]])
+    assert (hints(episodes), stops(episodes)) == ([["(hint on no)"], []], ["horizon", "solved"])
+    assert [
+        (episode, text_of(row.response_ids)) for episode, row in episodes.rows_of(Role.FEEDBACK)
+    ] == [(0, "(hint on no)\0")]
+
+
 ALONE = ("rltf.episode.horizon=1", "rltf.feedback_modeling.classes=observation")
 FILTER = """
 def words(text):
