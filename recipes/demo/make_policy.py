@@ -15,6 +15,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
@@ -75,7 +76,11 @@ def make_model(vocab_size: int, seed: int, num_heads: int = 4) -> LlamaForCausal
     )
 
 
-def examples(seed: int) -> Iterator[tuple[list[dict[str, str]], str]]:
+Example: TypeAlias = tuple[list[dict[str, str]], str]
+"""Messages, and the answer to them."""
+
+
+def examples(seed: int) -> Iterator[Example]:
     """Endless (messages, answer) pairs: a random first answer, or feedback applied to an answer."""
     rng, env = random.Random(seed), BinaryMatrix(style="compact", n_min=N, n_max=N)
     pool = env.build(seed, num_train=2000, num_test=0).train
@@ -87,9 +92,7 @@ def examples(seed: int) -> Iterator[tuple[list[dict[str, str]], str]]:
             yield _revision(rng, env, problem)
 
 
-def _revision(
-    rng: random.Random, env: BinaryMatrix, problem: Problem
-) -> tuple[list[dict[str, str]], str]:
+def _revision(rng: random.Random, env: BinaryMatrix, problem: Problem) -> Example:
     """Feedback towards a *random* target, so that nothing of the task is in it."""
     target, given = _random_grid(rng), _random_grid(rng)
     keep = rng.random()
@@ -117,16 +120,15 @@ def _answer(grid: list[list[int]]) -> str:
 def warm_up(
     model: LlamaForCausalLM,
     tokenizer: PreTrainedTokenizerFast,
+    stream: Iterator[Example],
     steps: int,
     batch_size: int,
-    seed: int,
 ) -> None:
     """Next-token training on the answers."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.98), weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, max_lr=1e-3, total_steps=steps, pct_start=0.1
     )
-    stream = examples(seed)
     for step in range(steps):
         ids, labels = _collate([next(stream) for _ in range(batch_size)], tokenizer)
         loss = model(
@@ -142,7 +144,7 @@ def warm_up(
 
 
 def _collate(
-    batch: list[tuple[list[dict[str, str]], str]], tokenizer: PreTrainedTokenizerFast
+    batch: list[Example], tokenizer: PreTrainedTokenizerFast
 ) -> tuple[torch.Tensor, torch.Tensor]:
     ids, labels = [], []
     for messages, answer in batch:
@@ -168,7 +170,7 @@ def main() -> None:
     tokenizer = make_tokenizer()
     model = make_model(len(tokenizer), args.seed)
     print(f"{sum(p.numel() for p in model.parameters()):,} parameters")
-    warm_up(model, tokenizer, args.steps, args.batch_size, args.seed)
+    warm_up(model, tokenizer, examples(args.seed), args.steps, args.batch_size)
     model.save_pretrained(args.out_dir)
     tokenizer.save_pretrained(args.out_dir)
 

@@ -1,8 +1,7 @@
 """Every private or undocumented name of verl that this package depends on, checked before Ray
 starts.
 
-Nothing of verl is edited on disk. The contract test resolves the same table and compares it with
-docs/architecture.md.
+Nothing of verl is edited on disk. The contract test resolves the same table.
 """
 
 from __future__ import annotations

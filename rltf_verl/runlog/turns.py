@@ -22,6 +22,11 @@ _EMPTY_TALK = re.compile(
 Record = Mapping[str, Any]
 
 
+def group_of(record: Record) -> tuple[str, str]:
+    """What makes two records episodes of one group: the step, and the row or its visit."""
+    return str(record["step"]), str(record["uid"])
+
+
 def graded(turn: Record) -> bool:
     """False where the grader was out of reach: such an attempt is neither right nor wrong."""
     return bool(turn.get("stop") != "ungraded")

@@ -31,7 +31,7 @@ def rows(text: str) -> list[list[str]]:
 
 def test_the_index_names_the_values_that_the_config_has() -> None:
     config = composed("rltf/kk_sd")
-    index = (DOCS / "paper_index.md").read_text("utf-8")
+    index = (DOCS.parent / "recipes" / "rltf" / "SOURCES.md").read_text("utf-8")
     section = index.partition("## What all experiments share")[2].partition("\n## ")[0]
     table = [row for row in rows(section) if row[0].startswith("`")]
     assert len(table) > 15
@@ -47,9 +47,9 @@ def test_the_readme_names_every_experiment() -> None:
     assert set(listed) == EXPERIMENTS
 
 
-@pytest.mark.parametrize("page", ["paper_index.md", "coming_from.md"])
+@pytest.mark.parametrize("page", ["recipes/rltf/SOURCES.md", "docs/coming_from.md"])
 def test_keys_and_groups_exist(page: str) -> None:
-    text = (DOCS / page).read_text("utf-8")
+    text = (DOCS.parent / page).read_text("utf-8")
     for key in set(KEY.findall(text)) - OF_OTHER_GROUPS:
         parent, _, last = key.rpartition(".")
         assert last in OmegaConf.select(composed("rltf/kk_sd"), parent), key

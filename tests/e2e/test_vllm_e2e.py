@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from recipes.demo.make_policy import make_model, make_tokenizer, warm_up
+from recipes.demo.make_policy import examples, make_model, make_tokenizer, warm_up
 from rltf_verl.adapters.cpu import vllm
 from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.types import Role
@@ -56,7 +56,7 @@ def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The demo's policy with wider heads and less training: it follows feedback now and then."""
     folder, tokenizer = tmp_path_factory.mktemp("policy"), make_tokenizer()
     model = make_model(len(tokenizer), seed=0, num_heads=HEADS)
-    warm_up(model, tokenizer, WARM_UP, batch_size=32, seed=0)
+    warm_up(model, tokenizer, examples(0), WARM_UP, batch_size=32)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder

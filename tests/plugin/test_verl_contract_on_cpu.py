@@ -344,15 +344,8 @@ def test_functions_that_we_call_or_replace_have_their_parameters(module: str) ->
         assert parameters is None or parameters_of(there) == parameters, path
 
 
-def test_every_seam_is_there_and_the_documentation_lists_them_all() -> None:
+def test_every_seam_is_there() -> None:
     assert list(seam_findings()) == []
-    rows = [
-        f"| `{s.place}`: {', '.join(f'`{name}`' for name in s.names)} | `{s.where}` |"
-        for s in SEAMS
-    ]
-    page = (Path(__file__).parents[2] / "docs" / "architecture.md").read_text("utf-8")
-    section = page.partition("| private seam |")[2].partition("\n\n")[0]
-    assert section.splitlines()[2:] == rows
     assert all((ADAPTERS / seam.where).is_file() for seam in SEAMS)
 
 

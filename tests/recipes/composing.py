@@ -35,11 +35,16 @@ def rltf_of(name: str, *overrides: str) -> RLTFConfig:
     return check_config(composed(name, *overrides))
 
 
-@cache
 def method_of(name: str, *overrides: str) -> RLTFConfig:
     """The `rltf:` block of one of our methods on a CPU, after the checks at start."""
+    return rltf_of_words(f"rltf/method={name}", *overrides)
+
+
+@cache
+def rltf_of_words(*overrides: str) -> RLTFConfig:
+    """As `method_of`, of any overrides."""
     model = ("rltf/hardware=cpu", "actor_rollout_ref.model.path=/nowhere")
-    return check_config(configs.composed("rltf", f"rltf/method={name}", *model, *overrides))
+    return check_config(configs.composed("rltf", *overrides, *model))
 
 
 @cache

@@ -22,7 +22,7 @@ from rltf_verl.feedback.guard.find import GuardSettings, find_leaks
 from rltf_verl.judge.settings import Limits, Price
 from rltf_verl.registry import build_block, require_choice
 from rltf_verl.runlog.about import read_about
-from rltf_verl.runlog.turns import Record
+from rltf_verl.runlog.turns import Record, group_of
 from rltf_verl.tools.evaluate.log_probs import NotKnownError, scored_answers
 from rltf_verl.tools.evaluate.play import Folder
 from rltf_verl.tools.evaluate.settings import (
@@ -37,7 +37,7 @@ from rltf_verl.tools.evaluate.settings import (
 )
 from rltf_verl.tools.report.probe.judge import judge_load
 from rltf_verl.tools.report.probe.log_probs import Gap, gap_of
-from rltf_verl.tools.report.probe.measures import Reader, TrainingRun, group_of, measure
+from rltf_verl.tools.report.probe.measures import Reader, TrainingRun, measure
 from rltf_verl.tools.report.probe.rules import Probe, Setting
 from rltf_verl.types import Problem
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from statistics import fmean
 
+from rltf_verl.runlog.aim import Aim, aims_of
 from rltf_verl.runlog.numbers import Cases, EpisodeTable
 from rltf_verl.runlog.turns import Record, lines
 
@@ -72,6 +74,10 @@ class FeedbackStats:
     """Share of the providers' texts that the leak guard kept back."""
     leak_share: float | None
     """Share of the checked texts that gave the answer away."""
+    aim: float | None
+    """Mean share of a text's words that its wrong first answer has and the question lacks, minus
+    the same with a sibling's answer (`runlog.aim`).
+    """
 
 
 @dataclass(frozen=True)
@@ -106,7 +112,7 @@ def stats(records: Sequence[Record], split: str) -> Stats:
         turns=tuple(_turn(table, k) for k in range(table.num_turns)),
         revisions=_revisions(table.revisions()),
         friction=table.friction().mean(),
-        feedback=_feedback(table.feedback()),
+        feedback=_feedback(table.feedback(), aims_of(records)),
         stops=dict(Counter(filter(None, ends))),
     )
 
@@ -134,7 +140,8 @@ def _revisions(numbers: Mapping[str, Cases]) -> Revisions:
     return Revisions(num=len(numbers["gain"].values), **means)
 
 
-def _feedback(numbers: Mapping[str, Cases]) -> FeedbackStats:
-    names = [field.name for field in fields(FeedbackStats) if field.name != "num"]
+def _feedback(numbers: Mapping[str, Cases], aims: Sequence[Aim]) -> FeedbackStats:
+    names = [field.name for field in fields(FeedbackStats) if field.name not in ("num", "aim")]
     means = {name: numbers[name].mean() for name in names}
-    return FeedbackStats(num=len(numbers["words"].values), **means)
+    aim = fmean(aim.own - aim.sibling for aim in aims) if aims else None
+    return FeedbackStats(num=len(numbers["words"].values), aim=aim, **means)

@@ -11,8 +11,18 @@ from math import ceil, comb
 
 import numpy as np
 
+from rltf_verl.runlog.aim import aims
 from rltf_verl.runlog.numbers import Cases, EpisodeTable
-from rltf_verl.runlog.turns import Record, answer, graded, pairs, right, says_nothing, wrong
+from rltf_verl.runlog.turns import (
+    Record,
+    answer,
+    graded,
+    group_of,
+    pairs,
+    right,
+    says_nothing,
+    wrong,
+)
 from rltf_verl.tools.report.evaluation.bootstrap import (
     Estimate,
     estimates,
@@ -53,6 +63,9 @@ LABELS = {
     "guard_found": "leaks, of what the guard looked at",
     "withheld": "feedback that the guard kept back",
     "says_nothing": "feedback that holds no more than right or wrong",
+    "aim_own": "words of feedback that its attempt has",
+    "aim_sibling": "words of feedback that a sibling's attempt has",
+    "names_step": "feedback that names a step",
     "failed": "feedback asked for that did not come",
     "mentions": "second answers that mention the feedback",
     "truncated": "answers cut off at {answer_tokens} tokens",
@@ -170,11 +183,6 @@ def _shares(
     }
 
 
-def group_of(record: Record) -> tuple[str, str]:
-    """What makes two records episodes of one group: the step, and the row or its visit."""
-    return str(record["step"]), str(record["uid"])
-
-
 def chance_all_equal(values: Sequence[float], num: int) -> float:
     """Probability that `num` of the values, drawn without return, are equal: Σ_v C(c_v, num) / C(m,
     num). Unbiased for a group of `num` episodes, whatever number m ≥ num was played.
@@ -252,7 +260,11 @@ def _feedback(record: Record, turn: Record, reader: Reader) -> Iterator[Case]:
 
 
 def _group_cases(episodes: Sequence[Record], num: int) -> Iterator[Case]:
-    """The chances that all first answers of a group of `num` are alike."""
+    """Aim of the feedback; the chances that all first answers of a group of `num` are alike."""
+    for aim in aims(episodes):
+        yield "aim_own", aim.own
+        yield "aim_sibling", aim.sibling
+        yield "names_step", aim.names_step
     first = [record["turns"][0] for record in episodes if graded(record["turns"][0])]
     if len(first) >= num:
         # an answer that does not count differs from all others

@@ -61,7 +61,7 @@ def stats_tables(ranges: Sequence[Stats]) -> list[Table]:
             ),
         ),
         table(
-            ("steps", "feedback", "words", "no-op", "fall-back", "withheld", "leaks"),
+            ("steps", "feedback", "words", "no-op", "fall-back", "withheld", "leaks", "aim"),
             ((_steps(s), *_feedback(s)) for s in ranges),
         ),
     ]
@@ -74,7 +74,7 @@ def _steps(s: Stats) -> str:
 def _feedback(s: Stats) -> tuple[object, ...]:
     f = s.feedback
     words = None if f.words is None else f"{f.words:.1f}"
-    return f.num, words, f.no_op, f.fallback_share, f.withheld_share, f.leak_share
+    return f.num, words, f.no_op, f.fallback_share, f.withheld_share, f.leak_share, f.aim
 
 
 def show_check(

@@ -133,6 +133,14 @@ CURVES = (
         (),
         _feedback("leak_share"),
     ),
+    Curve(
+        "Feedback",
+        "Aim",
+        "Words that a text shares with its wrong first answer, less those it shares with another.",
+        True,
+        (),
+        _feedback("aim"),
+    ),
     Curve("Feedback", "Feedback failed", "Of the requests.", True, ("rltf/feedback/failed_share",)),
     Curve(
         "Feedback",
