@@ -139,6 +139,7 @@ def _reply(record: Mapping[str, Any]) -> Reply:
         complete=bool(record.get("complete", True)),
         prompt_tokens=_count(record.get("prompt_tokens")),
         completion_tokens=_count(record.get("completion_tokens")),
+        calls=record.get("calls") or (),
     )
 
 
