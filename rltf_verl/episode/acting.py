@@ -413,6 +413,7 @@ class _Trajectory:
         """The attempt, ended for this reason."""
         trajectory = Trajectory(tuple(self.steps), end)
         num_sampled = sum(step.end - step.start for step in self.steps)
+        counts = [info["num_tokens"] for info in self.infos if "num_tokens" in info]
         return Attempt(
             self.prompt_ids,
             self.ids,
@@ -422,7 +423,7 @@ class _Trajectory:
             info={
                 **_merged(self.infos),
                 "num_drifts": self.num_drifts,
-                "num_tokens": num_sampled,
+                "num_tokens": sum(counts) or num_sampled,  # an endpoint's ids are no tokens
             },
             trajectory=trajectory,
             prefix_ids=self.prefix_ids,
