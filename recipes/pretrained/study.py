@@ -235,7 +235,13 @@ class Study:
         if code:
             raise SystemExit(f"{run} ended with {code}: see {folder / 'log.txt'}")
         seconds = round(time.monotonic() - began)
-        return {**asdict(run), "seconds": seconds, "commit": commit(), "curve": curve(folder)}
+        return {
+            **asdict(run),
+            "seconds": seconds,
+            "commit": commit(),
+            "right_before_and_after_feedback": first_step(folder),
+            "curve": curve(folder),
+        }
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -249,6 +255,16 @@ def commit() -> str:
     """The version of the code that made a line."""
     asked = ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"]
     return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def first_step(folder: Path) -> list[float | None]:
+    """Shares of answers that are right in the first training step: the first ones, and those that
+    stand after feedback; None with one turn.
+    """
+    lines = (folder / "metrics.jsonl").read_text("utf-8").splitlines()
+    trained = (json.loads(line)["data"] for line in lines)
+    data = next(data for data in trained if "rltf/turn_1/acc" in data)
+    return [data["rltf/turn_1/acc"], data.get("rltf/turn_2/standing")]
 
 
 def curve(folder: Path) -> list[dict[str, Any]]:

@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# A pretrained language model learns a house's rule while it works with tools, on the CPU. In this order:
+#
+#   recipes/agents/agents.sh model                            # fetch and convert SmolLM2-135M-Instruct; a template with tools
+#   recipes/agents/agents.sh adapter                          # supervised steps in houses with other rules
+#   recipes/agents/agents.sh warm_up                          # adds that adapter, or the one that is here
+#   recipes/agents/agents.sh data                             # the house's problems
+#   recipes/agents/agents.sh train METHOD [hydra overrides …] # grpo, sd, fork, by_step, …
+#
+# HOUSE (0): of the rule and the problems. SEED (0): of the run. OUT (outputs/agents): the folder.
+set -euo pipefail
+
+here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+pretrained="$here/../pretrained"
+house="${HOUSE:-0}"
+seed="${SEED:-0}"
+root="${OUT:-outputs/agents}"
+mkdir -p "$root"
+root="$(cd "$root" && pwd)"
+export VERL_PLATFORM=cpu OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO=0
+command="${1:-}"
+shift || true
+
+# A method's own words: right second attempts only, at GRPO's weight; by_step: a teacher that reads the notes on each step; fork: a
+# second attempt that starts at the step which feedback criticises.
+words_of() {
+    case "$1" in
+        sd) echo "rltf/method=sd rltf.distill.weight=1.0 rltf.distill.baseline=rejection rltf.distill.log_prob_floor=null" ;;
+        fork) echo "$(words_of sd) rltf.episode.retry=fork" ;;
+        by_step) echo "rltf/method=teacher/sdpo rltf.teacher.kind=policy rltf.teacher.reads=feedback rltf.teacher.right=false rltf.teacher.prompt=null rltf.teacher.notes=by_step" ;;
+        *) echo "rltf/method=$1" ;;
+    esac
+}
+
+case "$command" in
+    model)
+        rltf model smollm2 "$root/smollm2"
+        cp "$here/chat_template.jinja" "$root/smollm2/chat_template.jinja"
+        ;;
+    adapter)
+        last=null
+        for round in 0 1; do
+            work="$root/adapter/$round"
+            python3 "$here/dialogues.py" "$work/dialogues.parquet" --seed "$round"
+            MODEL="$root/smollm2" OUT="$work" VERL_FILE_LOGGER_PATH="$work/metrics.jsonl" \
+                torchrun --standalone --nproc_per_node=1 -m verl.trainer.sft_trainer \
+                --config-dir "$pretrained/config" --config-name warm_up model.lora_adapter_path="$last" \
+                data.max_length=1200 data.max_token_len_per_gpu=2048 \
+                trainer.default_local_dir="$work/sft" hydra.run.dir="$work/hydra" "$@"
+            python3 -m verl.model_merger merge --backend fsdp --target_dir "$work/merged" \
+                --local_dir "$(find "$work/sft" -maxdepth 1 -name 'global_step_*' | sort -V | tail -n 1)"
+            last="$work/merged/lora_adapter"
+        done
+        ;;
+    warm_up)
+        adapter="$root/adapter/1/merged/lora_adapter"
+        [[ -d "$adapter" ]] || adapter="$here/adapter"
+        python3 "$pretrained/merge.py" "$root/smollm2" "$adapter" "$root/warm"
+        ;;
+    data)
+        rltf data build workspace --out "$root/data_$house" --seed "$house" --num-train 256 --num-test 64 house="$house"
+        ;;
+    train)
+        method="${1:-}"
+        [[ -n "$method" ]] || { echo "usage: $(basename "$0") train METHOD [hydra overrides …]" >&2; exit 2; }
+        shift
+        run="$root/${method//\//_}_${house}_$seed"
+        mkdir -p "$run"
+        # shellcheck disable=SC2046  # words
+        set -- $(words_of "$method") "$@"
+        MODEL="${MODEL:-$root/warm}" VERL_FILE_LOGGER_PATH="$run/metrics.jsonl" \
+            python3 -m verl.trainer.main_ppo --config-dir "$here/config" --config-name agents \
+            rltf.seed="$seed" data.seed="$seed" rltf.env.house="$house" \
+            data.train_files="$root/data_$house/train.parquet" data.val_files="$root/data_$house/test.parquet" \
+            trainer.experiment_name="${method//\//_}_${house}_$seed" \
+            trainer.default_local_dir="$run/checkpoints" hydra.run.dir="$run/hydra" \
+            "$@"
+        ;;
+    *)
+        sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
+        exit 2
+        ;;
+esac
