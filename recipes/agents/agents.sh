@@ -39,7 +39,7 @@ case "$command" in
         ;;
     adapter)
         last=null
-        for round in 0 1; do
+        for round in 0; do
             work="$root/adapter/$round"
             python3 "$here/dialogues.py" "$work/dialogues.parquet" --seed "$round"
             MODEL="$root/smollm2" OUT="$work" VERL_FILE_LOGGER_PATH="$work/metrics.jsonl" \
@@ -53,7 +53,7 @@ case "$command" in
         done
         ;;
     warm_up)
-        adapter="$root/adapter/1/merged/lora_adapter"
+        adapter="$root/adapter/0/merged/lora_adapter"
         [[ -d "$adapter" ]] || adapter="$here/adapter"
         python3 "$pretrained/merge.py" "$root/smollm2" "$adapter" "$root/warm"
         ;;
