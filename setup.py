@@ -54,6 +54,8 @@ setup(
         *("loss weight per session", "failed episodes in the validation"),
     ],
     license="Apache-2.0",
+    keywords="verl, reinforcement learning, text feedback, environment feedback, multi-turn, "
+    "agents, self-distillation, hindsight hints, GRPO, SDPO, OPSD, SDFT, RLCSD",
     python_requires=">=3.10,<3.13",
     packages=find_namespace_packages(
         include=["rltf_verl", "rltf_verl.*", "hydra_configs.rltf_verl"]

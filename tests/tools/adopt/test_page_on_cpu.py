@@ -9,7 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
+from datasets import Dataset
 
 from rltf_verl.registry import load
 from tests.e2e import runs
@@ -43,6 +45,25 @@ def test_the_reward_function_says_what_is_wrong(tmp_path: Path) -> None:
     assert score("mine", "1 + 11 = 12\n#### 12", "12")["feedback"] == ""
     wrong = score("mine", "#### 13", "12")
     assert (wrong["score"], wrong["acc"], "'13'" in wrong["feedback"]) == (0.0, False, True)
+
+
+def test_the_functions_for_other_projects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    interaction, _, trl = blocks("py")
+    Path("gsm8k.py").write_text(interaction, "utf-8")
+    score = load("the page", "./gsm8k.py:compute_score")
+    assert (score("mine", "4", "4")["feedback"], score("mine", "3", "4")["acc"]) == ("", 0)
+    example = {"prompt": [{"role": "user", "content": "2+2"}], "solution": "4"}
+    names = {
+        "reward_func": lambda answers, solution: [float(answers[0][0]["content"] == solution[0])],
+        "dataset": Dataset.from_list([{**example, "privileged_context": "Add."}]),
+    }
+    exec(trl, names)  # noqa: S102
+    (row,) = pq.read_table("train.parquet").to_pylist()
+    assert row["prompt"] == example["prompt"]
+    truth = row["reward_model"]["ground_truth"]
+    graded = [names["compute_score"]("mine", text, truth, row["extra_info"]) for text in "45"]
+    assert [(one["acc"], one["feedback"]) for one in graded] == [(1.0, "Add."), (0.0, "Add.")]
 
 
 def test_its_commands_adopt_and_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
