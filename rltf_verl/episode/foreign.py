@@ -76,10 +76,13 @@ def attempt_of(
         results = (Step(after),) if following > end else ()
         steps.append(PlayedStep(text, (), results, start, end, (start, end)))
     trajectory = Trajectory(tuple(steps), "answered" if ended else "length")
+    of_sampled = None
+    if log_probs is not None:
+        of_sampled = tuple(p if m else 0.0 for p, m in zip(log_probs, mask, strict=True))
     return Attempt(
         tuple(prompt_ids),
         ids,
-        log_probs and tuple(p if m else 0.0 for p, m in zip(log_probs, mask, strict=True)),
+        of_sampled,
         shown(trajectory),
         ended,
         info={**info, "num_tokens": sum(map(bool, mask))},

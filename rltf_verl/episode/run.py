@@ -279,7 +279,7 @@ class _Tree:
         start = time.monotonic()
         goes_on = len(before) + 1 < self.horizon
         try:
-            given = self.played and self.played.feedback
+            given = None if self.played is None else self.played.feedback
             if given is not None:
                 feedback = Feedback(given, "given")
             else:

@@ -85,5 +85,6 @@ def _reply(record: Mapping[str, Any]) -> Reply:
         bool(record.get("complete", True)),
         record.get("prompt_tokens", 0),
         record.get("completion_tokens", 0),
-        cached=True,
+        True,
+        record.get("calls") or (),
     )
