@@ -53,7 +53,7 @@ class OnlyServerClient(LLMServerClient):
     """verl's client where one server plays the whole run: it asks the load balancer once.
 
     verl 0.9.1 asks before every request and reports after it, which is two of a request's three
-    calls of other processes (docs/upstream.md).
+    calls of other processes (upstream/README.md).
     """
 
     _only: tuple[str, Any] | None = None
