@@ -43,7 +43,7 @@ setup(
     long_description_content_type="text/markdown",
     license="Apache-2.0",
     keywords="verl, reinforcement learning, text feedback, environment feedback, multi-turn, "
-    "agents, self-distillation, hindsight hints, GRPO, SDPO, OPSD, SDFT, RLCSD",
+    "interactions, agents, self-distillation, hindsight hints, GRPO, SDPO, OPSD, SDFT, RLCSD",
     python_requires=">=3.10,<3.13",
     packages=find_namespace_packages(
         include=["rltf_verl", "rltf_verl.*", "hydra_configs.rltf_verl"]
