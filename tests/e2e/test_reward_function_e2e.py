@@ -56,7 +56,11 @@ def started(
     return runs.start(folder, data, [*overrides, *steps], env=env).finished(600)
 
 
-PAGE = (runs.ROOT / "docs" / "coming_from.md").read_text("utf-8").partition("\n## verl's tools")[0]
+PAGE = (
+    (runs.ROOT / "docs" / "coming_from.md")
+    .read_text("utf-8")
+    .partition("\n## verl's interactions")[0]
+)
 ON_THIS_MACHINE = [
     *(word for word in runs.SETTINGS if word.startswith("rltf")),
     "rltf/hardware=cpu",

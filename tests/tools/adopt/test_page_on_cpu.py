@@ -20,7 +20,9 @@ from tests.support.plan_runs import pretend
 from tests.support.verl_rows import verl_row, write_rows
 from tests.tools.adopt.bash import started
 
-PAGE = (runs.ROOT / "docs" / "coming_from.md").read_text("utf-8").partition("\n## verl's tools")[0]
+PAGE, _, OTHERS = (
+    (runs.ROOT / "docs" / "coming_from.md").read_text("utf-8").partition("\n## verl's interactions")
+)
 RUN = """set -x
 export CACHE="a b"
 python3 -m verl.trainer.main_ppo \\
@@ -49,7 +51,7 @@ def test_the_reward_function_says_what_is_wrong(tmp_path: Path) -> None:
 
 def test_the_functions_for_other_projects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    interaction, _, trl = blocks("py")
+    interaction, _, trl = re.findall(r"```py\n(.*?)```", OTHERS, re.S)
     Path("gsm8k.py").write_text(interaction, "utf-8")
     score = load("the page", "./gsm8k.py:compute_score")
     assert (score("mine", "4", "4")["feedback"], score("mine", "3", "4")["acc"]) == ("", 0)
