@@ -1,6 +1,6 @@
 """The pictures of docs/gallery.md, from the log lines in docs/gallery.
 
-    pip install -e ".[browser]"; python tools/gallery.py [FOLDER]
+    pip install -e ".[browser]" && python tools/gallery.py
 
 Needs a Chromium on the PATH.
 """
@@ -8,7 +8,6 @@ Needs a Chromium on the PATH.
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,39 +18,41 @@ from rltf_verl.tools.report.view.build import page
 from rltf_verl.tools.report.view.run import runs_at
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-WIDTH, AIR = 800, 12
+SIZE = {"width": 800, "height": 900}
+BESIDES = "#episode > .bar, #episode > details, #overview > :not(.warning, .charts)"
+"""What a picture leaves out. Of the charts, it keeps those of the whole run: the others are of the
+kept episodes."""
+REMOVE = """besides => {
+  for (const one of document.querySelectorAll(besides)) one.remove();
+  for (const one of document.querySelectorAll("figure"))
+    if (!/^(Format|Tokens of first answers)/.test(one.textContent)) one.remove();
+}"""
 
 
-def shoot(tab: Any, kept: Path, html: Path, picture: Path) -> None:
-    """The run's warning and charts if it warns, else its episode, as far as the last text."""
-    html.write_text(page(runs_at([kept]), kept.name), encoding="utf-8")
+def draw(tab: Any, run: Path, html: Path) -> None:
+    """The picture of a run: its warning, or else its episode."""
+    html.write_text(page(runs_at([run]), run.name), encoding="utf-8")
     tab.goto(html.as_uri())
-    warns = tab.locator("#overview .warning").count() > 0
-    first, last = "#episode-title", "#episode > :last-child"
-    if warns:
-        first, last = "#overview .warning", "#overview .charts"
-    else:
+    tab.wait_for_selector("#loading", state="hidden")
+    shown = "#overview"
+    if not tab.locator("#overview .warning").count():
+        shown = "#episode"
         tab.evaluate("openSession(0)")
-        tab.wait_for_selector(first)
-        tab.evaluate("document.querySelector('#episode > details').remove()")
-    top, end = (tab.locator(place).first.bounding_box() for place in (first, last))
-    height = end["y"] + end["height"] - top["y"] + 2 * AIR
-    tab.screenshot(
-        path=picture,
-        clip={"x": 0, "y": top["y"] - AIR, "width": WIDTH, "height": height},
-    )
+        tab.wait_for_selector("#episode-title")
+    tab.evaluate(REMOVE, BESIDES)
+    tab.locator(shown).screenshot(path=DOCS / "pictures" / f"gallery_{run.name}.png")
 
 
-def main(folder: Path) -> None:
-    with TemporaryDirectory() as work, sync_playwright() as playwright:
-        path = shutil.which("chromium")
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
-        size = {"width": WIDTH, "height": 3000}
-        tab = browser.new_page(viewport=size, device_scale_factor=2, color_scheme="light")
-        for kept in sorted((DOCS / "gallery").iterdir()):
-            shoot(tab, kept, Path(work) / "page.html", folder / f"gallery_{kept.name}.png")
+def main() -> None:
+    with TemporaryDirectory() as folder, sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
+        tab = browser.new_page(viewport=SIZE, device_scale_factor=2)
+        for run in sorted((DOCS / "gallery").iterdir()):
+            draw(tab, run, Path(folder) / "page.html")
         browser.close()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if sys.argv[1:] else DOCS / "pictures")
+    main()
