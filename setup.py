@@ -41,6 +41,18 @@ setup(
     description="Reinforcement Learning from Text Feedback (RLTF) as a plugin for unmodified verl",
     long_description=(HERE / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
+    keywords=[
+        *(
+            "verl",
+            "text feedback",
+            "environment feedback",
+            "multi-turn",
+            "interactions",
+            "uni-agent",
+        ),
+        *("hindsight hints", "self-distillation", "SDPO", "OPSD", "SDFT", "RLCSD", "GRPO"),
+        *("loss weight per session", "failed episodes in the validation"),
+    ],
     license="Apache-2.0",
     python_requires=">=3.10,<3.13",
     packages=find_namespace_packages(

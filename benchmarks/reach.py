@@ -4,7 +4,8 @@ A worker as in training, in a Ray actor: verl's worker with our episodes, a real
 environment, a judge over loopback behind the job's one runtime, the episode log and TransferQueue.
 Only the sampler is scripted: an actor that answers after as long as an engine needs that makes
 `--engine` tokens per second for all episodes together. An episode has two answers and a critique by
-the judge between them. Per number of episodes at once, each in a fresh worker:
+the judge between them, with `--steps` two trajectories of the workspace and its verifier's notes.
+Per number of episodes at once, each in a fresh worker:
 
 CPU     ms of the worker's process per answer, its threads included
 lag     of its event loop (`rltf/worker/loop_lag…`), seconds
@@ -49,28 +50,38 @@ from rltf_verl.data.build import build_parquet
 
 GROUP, POLL_S = 8, 0.1
 SHARES = {"p50": 0.5, "p99": 0.99, "max": 1.0}
+CALL = '<tool_call>{"name": "add_note", "arguments": {"ticket": "T1", "text": "a"}}</tool_call>'
 SENTENCES = ("Row two has three ones.", "So the next cell must be 0.", "Check the last line again.")
 
 
 @ray.remote
 class Sampler:
-    """Answers of a log-normal length, the last line a wrong matrix, at the engine's pace."""
+    """Answers of a log-normal length, the last line a wrong matrix or a tool call, at the engine's
+    pace.
+    """
 
-    def __init__(self, model: str, tokens: int, tokens_per_s: float) -> None:
+    def __init__(self, model: str, tokens: int, tokens_per_s: float, steps: float | None) -> None:
         self.draw = random.Random(0)
         tokenizer = AutoTokenizer.from_pretrained(model)
         text = " ".join(self.draw.choices(SENTENCES, k=4 * tokens))
         self.ids = tokenizer(text, add_special_tokens=False)["input_ids"][: 4 * tokens]
-        end = "\n\\boxed{000\n000\n000}"
-        self.end = tokenizer(end, add_special_tokens=False)["input_ids"]
-        self.end.append(tokenizer.eos_token_id)
+        self.ends = [
+            [*tokenizer(end, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
+            for end in ("\n\\boxed{000\n000\n000}", CALL)
+        ]
         self.tokens, self.tokens_per_s = tokens, tokens_per_s
-        self.running = 0
+        self.calls = 0.0 if steps is None else 1 - 1 / steps
+        self.running = self.num = 0
+
+    async def answers(self) -> int:
+        """How many there were."""
+        return self.num
 
     async def generate(self, prompt_ids: list[int], **_: Any) -> TokenOutput:
         """A token takes as long as there are requests."""
         length = min(len(self.ids), int(self.draw.lognormvariate(0.0, 0.5) * self.tokens))
-        ids = self.ids[:length] + self.end
+        ids = self.ids[:length] + self.ends[self.draw.random() < self.calls]
+        self.num += 1
         self.running += 1
         await asyncio.sleep(len(ids) * max(self.running / self.tokens_per_s, 0.01))
         self.running -= 1
@@ -95,7 +106,7 @@ class Worker(RLTFAgentLoopWorker):
 
     async def measured(self, batch: TensorDict) -> dict[str, float]:
         """Play a batch of problems to the end."""
-        process, turns = psutil.Process(), 2 * GROUP * len(batch)
+        process = psutil.Process()
         before, sizes = process.memory_info().rss, []
         start, cpu = time.perf_counter(), time.process_time()
         await self.generate_sequences(batch)
@@ -106,21 +117,24 @@ class Worker(RLTFAgentLoopWorker):
         lag = await self.loop_lag()
         return {
             "seconds": seconds,
-            "cpu_ms": 1000 * cpu / turns,
+            "cpu_ms": 1000 * cpu,
             **{name: quantile(lag, share) for name, share in SHARES.items()},
-            "kb": (max(sizes) - before) / 1024 / (turns / 2),
+            "kb": (max(sizes) - before) / 1024 / (GROUP * len(batch)),
         }
 
 
 def config_of(args: argparse.Namespace, judge: str, folder: str) -> DictConfig:
     """A run's configuration: RLTF-SD with the judge's critiques."""
-    words = [
-        "rltf/hardware=cpu",
+    judged = [
         "rltf/feedback=judge",
         f"rltf.feedback.endpoint.base_url={judge}",
         "rltf.feedback.endpoint.model=m",
         f"rltf.feedback.limits.max_concurrency={args.judge_calls}",
         "rltf.env.style=compact",
+    ]
+    words = [
+        "rltf/hardware=cpu",
+        *(["rltf/env=workspace"] if args.steps else judged),
         f"rltf.episode_log.dir={folder}",
         f"actor_rollout_ref.model.path={args.model}",
         f"actor_rollout_ref.rollout.n={GROUP}",
@@ -134,9 +148,11 @@ def config_of(args: argparse.Namespace, judge: str, folder: str) -> DictConfig:
     return config
 
 
-def batch_of(folder: Path, number: int) -> TensorDict:
+def batch_of(folder: Path, number: int, steps: float | None) -> TensorDict:
     """Problems as verl's dataset hands them out."""
-    built = build_parquet("binary_matrix", folder, 0, number, 8, n_min=3, n_max=3, style="compact")
+    small = {"n_min": 3, "n_max": 3, "style": "compact"}
+    env, options = ("workspace", {}) if steps else ("binary_matrix", small)
+    built = build_parquet(env, folder, 0, number, 8, **options)
     rows = pq.read_table(built.train).to_pylist()
     columns = {key: [row[key] for row in rows] for key in rows[0]}
     columns["raw_prompt"] = columns.pop("prompt")
@@ -157,12 +173,14 @@ def measure(args: argparse.Namespace, judge: str, episodes: int) -> dict[str, fl
         ray.init(num_cpus=8, include_dashboard=False, log_to_driver=False)
         tq.init(config.transfer_queue)
         options = {"max_concurrency": 100_000, "num_cpus": 0}
-        sampler = Sampler.options(**options).remote(str(args.model), args.tokens, args.engine)
+        pace = args.tokens, args.engine, args.steps
+        sampler = Sampler.options(**options).remote(str(args.model), *pace)
         client = Client(config, sampler)
         worker = Worker.options(**options).remote(config, client, None, None)
         ray.get(worker.missing_episodes.remote())  # it is there
-        batch = batch_of(Path(folder) / "data", episodes // GROUP)
+        batch = batch_of(Path(folder) / "data", episodes // GROUP, args.steps)
         result: dict[str, float] = ray.get(worker.measured.remote(batch))
+        result["cpu_ms"] /= ray.get(sampler.answers.remote())
         keys = tq.kv_list()["train"]
         result["rows"] = sum("response_len" in tag for tag in keys.values())
         missing = ray.get(worker.missing_episodes.remote())
@@ -182,6 +200,7 @@ def main() -> None:
     parser.add_argument("--model", type=Path, default=TOKENIZER, help="its tokenizer is used")
     parser.add_argument("--tokens", type=int, default=256, help="of a usual answer")
     parser.add_argument("--engine", type=float, default=40_000, help="tokens per second")
+    parser.add_argument("--steps", type=float, help="mean answers of a trajectory")
     parser.add_argument("--latency", type=float, default=1.0, help="seconds of the judge")
     parser.add_argument("--judge-calls", type=int, default=512, help="at once")
     parser.add_argument("overrides", nargs="*", help="settings of the run")

@@ -17,20 +17,21 @@ PAGE = ROOT / "docs" / "troubleshooting.md"
 
 def with_tables(text: str) -> str:
     """The page with its tables from the rules."""
-    keys: dict[str, list[str]] = {}
-    for rule in VERL:
-        if rule.level == "error" and not ONE_VALUE.fullmatch(rule.fix):
-            keys.setdefault(rule.fix, []).append(f"`{rule.key}`")
-    settings = [(", ".join(group), fix) for fix, group in keys.items()]
+    refused = [rule for rule in VERL if rule.level == "error" and not ONE_VALUE.fullmatch(rule.fix)]
+    settings = [(f"`{rule.key}`", rule.fix) for rule in refused]
     health = [(rule.key, f"{rule.steps}", rule.fix) for rule in RULES]
     text = _between(text, "rules", ("key", "what to do"), settings)
     return _between(text, "warnings", ("warning", "after steps", "what to do"), health)
 
 
 def _between(text: str, name: str, head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    """The text with a table between the marks of a name."""
+    """The text with a table between the marks of a name; rows that differ only at first are one."""
     start, end = f"<!-- {name}: python tools/refresh.py -->\n", f"<!-- end of {name} -->"
-    lines = [head, ("---",) * len(head), *rows]
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for key, *cells in rows:
+        groups.setdefault(tuple(cells), []).append(key)
+    merged = [(", ".join(keys), *cells) for cells, keys in groups.items()]
+    lines = [head, ("---",) * len(head), *merged]
     table = "\n".join(f"| {' | '.join(map(cell, line))} |" for line in lines)
     before, _, rest = text.partition(start)
     return f"{before}{start}\n{table}\n\n{end}{rest.partition(end)[2]}"

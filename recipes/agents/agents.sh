@@ -27,7 +27,7 @@ words_of() {
     case "$1" in
         sd) echo "rltf/method=sd rltf.distill.weight=1.0 rltf.distill.baseline=rejection rltf.distill.log_prob_floor=null" ;;
         fork) echo "$(words_of sd) rltf.episode.retry=fork" ;;
-        by_step) echo "rltf/method=teacher/sdpo rltf.teacher.kind=policy rltf.teacher.reads=feedback rltf.teacher.notes=by_step" ;;
+        by_step) echo "rltf/method=teacher/sdpo rltf.teacher.kind=policy rltf.teacher.reads=feedback rltf.teacher.right=false rltf.teacher.prompt=null rltf.teacher.notes=by_step" ;;
         *) echo "rltf/method=$1" ;;
     esac
 }
@@ -38,22 +38,18 @@ case "$command" in
         cp "$here/chat_template.jinja" "$root/smollm2/chat_template.jinja"
         ;;
     adapter)
-        last=null
-        for round in 0 1; do
-            work="$root/adapter/$round"
-            python3 "$here/dialogues.py" "$work/dialogues.parquet" --seed "$round"
-            MODEL="$root/smollm2" OUT="$work" VERL_FILE_LOGGER_PATH="$work/metrics.jsonl" \
-                torchrun --standalone --nproc_per_node=1 -m verl.trainer.sft_trainer \
-                --config-dir "$pretrained/config" --config-name warm_up model.lora_adapter_path="$last" \
-                data.max_length=1200 data.max_token_len_per_gpu=2048 \
-                trainer.default_local_dir="$work/sft" hydra.run.dir="$work/hydra" "$@"
-            python3 -m verl.model_merger merge --backend fsdp --target_dir "$work/merged" \
-                --local_dir "$(find "$work/sft" -maxdepth 1 -name 'global_step_*' | sort -V | tail -n 1)"
-            last="$work/merged/lora_adapter"
-        done
+        work="$root/adapter"
+        python3 "$here/dialogues.py" "$work/dialogues.parquet"
+        MODEL="$root/smollm2" OUT="$work" VERL_FILE_LOGGER_PATH="$work/metrics.jsonl" \
+            torchrun --standalone --nproc_per_node=1 -m verl.trainer.sft_trainer \
+            --config-dir "$pretrained/config" --config-name warm_up \
+            data.max_length=1200 data.max_token_len_per_gpu=2048 \
+            trainer.default_local_dir="$work/sft" hydra.run.dir="$work/hydra" "$@"
+        python3 -m verl.model_merger merge --backend fsdp --target_dir "$work/merged" \
+            --local_dir "$(find "$work/sft" -maxdepth 1 -name 'global_step_*')"
         ;;
     warm_up)
-        adapter="$root/adapter/1/merged/lora_adapter"
+        adapter="$root/adapter/merged/lora_adapter"
         [[ -d "$adapter" ]] || adapter="$here/adapter"
         python3 "$pretrained/merge.py" "$root/smollm2" "$adapter" "$root/warm"
         ;;

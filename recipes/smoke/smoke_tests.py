@@ -44,8 +44,8 @@ from rltf_verl.tools.report.terminal.console import show_table
 HERE = Path(__file__).resolve().parent
 RECIPES = HERE.parent
 POLICY = RECIPES / "demo" / "policy"
-WITH_ITS_MODEL = RECIPES / "pretrained"
-"""Needs a pretrained model: `tests/e2e/test_pretrained_e2e.py`."""
+WITH_THEIR_MODEL = (RECIPES / "pretrained", RECIPES / "agents")
+"""Need a pretrained model: `tests/e2e/test_pretrained_e2e.py`."""
 SEARCH_PATH = "[pkg://verl.trainer.config,pkg://hydra_configs.rltf_verl,"
 SEARCH_PATH += f"'file://{HERE / 'config'}']"
 NUM_TRAIN, NUM_TEST = 8, 2
@@ -140,7 +140,7 @@ def find_tests(recipes: Path) -> list[SmokeTest]:
     return [
         test
         for config in sorted(recipes.glob("*/config"))
-        if config.parent not in (HERE, WITH_ITS_MODEL)
+        if config.parent not in (HERE, *WITH_THEIR_MODEL)
         for test in _tests_of(config.parent)
     ]
 

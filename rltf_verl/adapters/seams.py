@@ -162,6 +162,13 @@ SEAMS = (
         "one loop per worker; the name `rltf`",
     ),
     Seam(
+        "verl.experimental.agent_loop.tool_parser:ToolParser",
+        ("_registry",),
+        "used",
+        "startup/values.py",
+        "names of tool parsers",
+    ),
+    Seam(
         f"{_LOOPS}:AgentLoopOutput",
         ("as_dict",),
         "overridden",

@@ -237,10 +237,14 @@ class RLTFConfig:
         return self.logit_distill.enabled
 
     @property
-    def asks_for_teacher(self) -> bool:
-        """Whether feedback on a last turn is asked for, which only the teacher reads."""
-        at_end = self.teacher.turns != "first" or self.episode.horizon == 1
-        return self.teaches and "feedback" in self.teacher.sources and at_end
+    def asks_at_end(self) -> bool:
+        """Whether feedback on a last turn is asked for: the teacher reads it, or the turn is the
+        only one and its feedback is predicted.
+        """
+        alone = self.episode.horizon == 1
+        taught = self.teaches and "feedback" in self.teacher.sources
+        at_end = alone or self.teacher.turns != "first"
+        return (taught and at_end) or (alone and self.feedback_modeling.makes_rows)
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any]) -> RLTFConfig:

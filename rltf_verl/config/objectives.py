@@ -53,6 +53,8 @@ the update, both given the first prompt, or the sampler given the prompt with th
 
 
 TokenClass = Literal["think", "action", "format"]
+ReadClass = Literal["feedback", "observation"]
+"""Of tokens that the policy did not sample."""
 
 
 @dataclass(frozen=True)
@@ -173,6 +175,9 @@ class DistillConfig(ByClass, Shareable):
 class FeedbackModelingConfig(Shareable):
     """RLTF-FM: the policy learns to predict the feedback."""
 
+    classes: ReadClass | tuple[ReadClass, ...] = "feedback"
+    """What is predicted, one or a list: `feedback`, `observation` (ECHO: what an environment with
+    steps answered, where it stands in the attempt)."""
     form: Literal["rows", "inline"] = "rows"
     """`rows`: one more row (critic prompt, feedback) per feedback (paper). `inline`: cross-entropy
     on the feedback's tokens where they stand in an appended conversation, without another forward
@@ -182,13 +187,18 @@ class FeedbackModelingConfig(Shareable):
     `rows`.
     """
     filter: Annotated[str, OWN_FUNCTION] | None = None
-    """Which parts of a feedback are predicted: your own `./mine.py:function`, which is given its
-    text and returns the (start, end) of each part; null: all of it."""
+    """Which parts of a feedback or observation are predicted: your own `./mine.py:function`, which
+    is given its text and returns the (start, end) of each part; null: all of it."""
+
+    @property
+    def predicts_feedback(self) -> bool:
+        """Whether feedback is predicted, in whichever form."""
+        return self.enabled and "feedback" in self.classes
 
     @property
     def makes_rows(self) -> bool:
         """Whether each feedback is a separate row, after the critic prompt."""
-        return self.enabled and self.form == "rows"
+        return self.predicts_feedback and self.form == "rows"
 
 
 @dataclass(frozen=True)

@@ -21,18 +21,8 @@ BY_RETURN = ("joined", "second_turn", "second_turn_padded")
 CLIPPED = ("ppo", "cispo")
 
 
-def _needs_second_turn(name: str) -> Rule[RLTFConfig]:
-    enabled = attrgetter(f"{name}.enabled")
-    return Rule(
-        "rltf.episode.horizon",
-        lambda c: bool(enabled(c)) and c.episode.horizon == 1,
-        f"{name} needs a second turn",
-        f"set it to 2 or more, or rltf.{name}.weight=0",
-    )
-
-
 def _inline(c: RLTFConfig) -> bool:
-    return c.feedback_modeling.enabled and c.feedback_modeling.form == "inline"
+    return c.feedback_modeling.predicts_feedback and c.feedback_modeling.form == "inline"
 
 
 REFUSED: tuple[Rule[RLTFConfig], ...] = (
@@ -95,8 +85,18 @@ REFUSED: tuple[Rule[RLTFConfig], ...] = (
         " which holds what came after it",
         "set answer to last, or baseline to first_turn, leave_one_out, none or rejection",
     ),
-    _needs_second_turn("distill"),
-    _needs_second_turn("feedback_modeling"),
+    Rule(
+        "rltf.episode.horizon",
+        lambda c: c.distill.enabled and c.episode.horizon == 1,
+        "distill needs a second turn",
+        "set it to 2 or more, or rltf.distill.weight=0",
+    ),
+    Rule(
+        "rltf.episode.horizon",
+        lambda c: _inline(c) and c.episode.horizon == 1,
+        "rltf.feedback_modeling.form=inline needs a second turn",
+        "set it to 2 or more, or form to rows",
+    ),
     Rule(
         "rltf.imitate.source",
         lambda c: c.imitate.enabled and c.imitate.source == "revised" and c.episode.horizon == 1,
@@ -373,7 +373,7 @@ def unread(config: RLTFConfig) -> Iterator[Finding]:
 
 def _unused_levels(config: RLTFConfig) -> Iterator[Finding]:
     horizon = config.episode.horizon
-    num = horizon - 1 + config.asks_for_teacher
+    num = horizon - 1 + config.asks_at_end
     for key, levels in config.feedback.level_lists():
         if 0 < num < len(levels):
             why = (

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import json
-import os
 import platform
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -63,8 +61,7 @@ def finished(table: pa.Table, path: Path, provenance: Mapping[str, Any]) -> Iter
     """The table in a whole file next to `path`, gone at the end if it was not moved there."""
     facts = {**provenance, "content_sha256": content_sha256(table)}
     metadata = {**(table.schema.metadata or {}), KEY: json.dumps(facts, sort_keys=True).encode()}
-    _remove_leftovers(path)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    unfinished = path.with_name(f".{path.name}.part")  # the next try takes it after a kill
     try:
         pq.write_table(table.replace_schema_metadata(metadata), unfinished)
         yield unfinished
@@ -91,23 +88,6 @@ def versions(packages: Sequence[str] = ()) -> dict[str, str]:
         "pyarrow": pa.__version__,
     }
     return {**ours, **{name: version(name) for name in packages}}
-
-
-def _remove_leftovers(path: Path) -> None:
-    """Remove what killed processes had begun to write."""
-    for begun in path.parent.glob(f".{glob.escape(path.name)}.*"):
-        if (writer := begun.suffix[1:]).isdecimal() and not _is_running(int(writer)):
-            begun.unlink(missing_ok=True)
-
-
-def _is_running(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _as_json(value: object) -> str:

@@ -8,7 +8,7 @@ missing, `index`. Rows keep their order, columns their content and type, whateve
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +98,9 @@ def _wrapped(table: pa.Table, env: TakesRows, env_name: str, where: str) -> pa.T
     )
     if "agent_name" not in table.column_names:
         table = table.append_column("agent_name", pa.array([AGENT_NAME] * table.num_rows))
-    return table.replace_schema_metadata(_metadata(table.schema.metadata, list(added)))
+    kept = dict(table.schema.metadata or {})
+    kept.pop(b"huggingface", None)  # what `datasets` wrote would contradict the new columns
+    return table.replace_schema_metadata(kept)
 
 
 def _check_columns(table: pa.Table, where: str) -> None:
@@ -160,22 +162,3 @@ def _with_fields(table: pa.Table, added: Mapping[str, pa.Array], where: str) -> 
         )
     fields.update(added)
     return pa.StructArray.from_arrays(list(fields.values()), names=list(fields))
-
-
-def _metadata(metadata: Mapping[bytes, bytes] | None, added: Sequence[str]) -> dict[bytes, bytes]:
-    """With the new columns in what `datasets` has written about the old ones (which of them are
-    images, say).
-    """
-    kept = dict(metadata or {})
-    if b"huggingface" not in kept:
-        return kept
-    facts = json.loads(kept[b"huggingface"])
-    features = facts.get("info", {}).get("features")
-    if not isinstance(features, dict) or "_type" in features.get("extra_info", {}):
-        del kept[b"huggingface"]  # it would contradict the columns
-        return kept
-    info = features.setdefault("extra_info", {})
-    info.update({name: {"dtype": "string", "_type": "Value"} for name in added})
-    info.setdefault("index", {"dtype": "int64", "_type": "Value"})
-    features["agent_name"] = {"dtype": "string", "_type": "Value"}
-    return {**kept, b"huggingface": json.dumps(facts).encode()}

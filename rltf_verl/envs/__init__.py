@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-from pathlib import Path
 from typing import Any, cast
 
 from rltf_verl.envs.base import Env
@@ -42,9 +40,7 @@ def make_env(name: str, /, **options: Any) -> Env:
             key.
     """
     if name.endswith(".py"):
-        raise ValueError(
-            f"rltf.env.name={name}: name the class in it too, e.g. {name}:{_class_in(name)}"
-        )
+        raise ValueError(f"rltf.env.name={name}: name the class in it too, e.g. {name}:Mine")
     try:
         return cast(Env, construct("rltf.env", "name", _ENVS, name, options))
     except UnknownOptionError as error:
@@ -53,18 +49,3 @@ def make_env(name: str, /, **options: Any) -> Env:
         raise ValueError(
             f"{error} Add rltf/env=own, which leaves out the options of the presets' environment."
         ) from None
-
-
-def _class_in(path: str) -> str:
-    """The first class of a file that has a `grade`; `Mine` if there is none that can be read."""
-    try:
-        tree = ast.parse(Path(path).expanduser().read_text("utf-8"))
-    except (OSError, ValueError, SyntaxError):
-        return "Mine"
-    graders = [
-        node.name
-        for node in tree.body
-        if isinstance(node, ast.ClassDef)
-        and any(getattr(part, "name", None) in ("grade", "agrade") for part in node.body)
-    ]
-    return graders[0] if graders else "Mine"

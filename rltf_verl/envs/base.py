@@ -152,6 +152,15 @@ class ActingEnv(Protocol):
         ...
 
 
+@runtime_checkable
+class HasSolution(Protocol):
+    """An acting environment that knows actions which are graded correct. Optional."""
+
+    def solution(self, problem: Problem) -> Sequence[Action]:
+        """The actions, in order."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A passage of a text that may state the answer, `text[start:end]`."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
-
-from rltf_verl.envs.json_files import check_json
 
 BUILDERS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv"}
 
@@ -48,3 +47,32 @@ def read_rows(key: str, path: str, seed: int | None = None) -> Iterator[Mapping[
         cause = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         raise ValueError(f"{key}={path}: cannot be read ({cause})") from error
     yield from rows if seed is None else rows.shuffle(seed=seed)
+
+
+def check_json(path: Path) -> None:
+    """Check a file of objects, one a line or all in one list.
+
+    Raises:
+        ValueError: it cannot be read; names the line (of a list: the entry) and what is wrong.
+    """
+    for where, record in _records(path):
+        if not isinstance(record, dict):
+            raise ValueError(f"{where} is no JSON object")
+
+
+def _records(path: Path) -> Iterator[tuple[str, Any]]:
+    data = path.read_bytes()
+    if path.suffix == ".json" and data.lstrip().startswith(b"["):
+        listed = _parsed(data, str(path))
+        yield from ((f"{path}, entry {k}", record) for k, record in enumerate(listed, 1))
+        return
+    for k, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
+        if line.strip():
+            yield f"{path}, line {k}", _parsed(line, f"{path}, line {k}")
+
+
+def _parsed(data: bytes, where: str) -> Any:
+    try:
+        return json.loads(data.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{where} is not JSON ({error})") from error

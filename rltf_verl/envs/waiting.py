@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, ParamSpec, TypeVar, cast
 
 from rltf_verl.envs.base import ActingEnv, Env, FeedbackLevel, GradesAsync
@@ -25,6 +27,33 @@ async def call_env(env: Env, call: Callable[P, T], *args: P.args, **kwargs: P.kw
     if getattr(env, "blocking", False):
         return await asyncio.to_thread(call, *args, **kwargs)
     return call(*args, **kwargs)
+
+
+def started(
+    call: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> asyncio.Future[tuple[T | None, BaseException | None]]:
+    """What the call returns and raises, in a daemon thread of its own. The pool of
+    `asyncio.to_thread` has few threads, and a loop waits for them when it closes: calls that never
+    end would hold up all others, and exit.
+    """
+    loop = asyncio.get_running_loop()
+    result: asyncio.Future[tuple[T | None, BaseException | None]] = loop.create_future()
+
+    def settle(value: T | None, error: BaseException | None) -> None:
+        if not result.done():
+            result.set_result((value, error))
+
+    def run() -> None:
+        value, failure = None, None
+        try:
+            value = call(*args, **kwargs)
+        except BaseException as error:  # user code; a future takes no StopIteration
+            failure = error
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle, value, failure)
+
+    threading.Thread(target=run, daemon=True, name="environment").start()
+    return result
 
 
 def graded_part(text: str) -> str:

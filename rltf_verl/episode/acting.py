@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -22,7 +21,7 @@ from weakref import WeakKeyDictionary
 
 from rltf_verl.config import EndsConfig
 from rltf_verl.envs.base import ActingEnv, GradeUnavailable
-from rltf_verl.envs.waiting import notes_text
+from rltf_verl.envs.waiting import notes_text, started
 from rltf_verl.episode.failure_log import log_once
 from rltf_verl.episode.revise import inserted_span
 from rltf_verl.policy import ActingPolicy, Calls
@@ -106,7 +105,7 @@ class Stage:
         opening = None
         try:
             async with _slot():
-                opening = _started(make, *args, **kwargs)
+                opening = started(make, *args, **kwargs)
                 self._state = await _result(opening, self.env.limits.attempt_s)
             self._is_open = True
         except Exception as error:
@@ -118,7 +117,7 @@ class Stage:
 
     def _close_late(self, opening: asyncio.Future[tuple[Any, BaseException | None]]) -> None:
         if not opening.cancelled() and opening.result()[1] is None:
-            _started(self.env.close, opening.result()[0])
+            started(self.env.close, opening.result()[0])
 
     async def fork(self) -> Stage:
         """A copy of the state, which lives by itself and has used as many seconds."""
@@ -180,7 +179,7 @@ class Stage:
         """Close the state, whatever became of it."""
         if self._is_open:
             self._is_open = False
-            closing = _started(self.env.close, self._state)
+            closing = started(self.env.close, self._state)
             try:
                 await _result(closing, self.env.limits.step_s)
             except Exception as error:
@@ -195,44 +194,18 @@ class Stage:
 async def _in_thread(seconds: float, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """`call(...)` in a thread. Raises OutOfTimeError, and what it raises."""
     async with _slot():
-        return await _result(_started(call, *args, **kwargs), seconds)
+        return await _result(started(call, *args, **kwargs), seconds)
 
 
 def _slot() -> asyncio.Semaphore:
     return _slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(MOST_THREADS))
 
 
-def _started(
-    call: Callable[P, T], *args: P.args, **kwargs: P.kwargs
-) -> asyncio.Future[tuple[T | None, BaseException | None]]:
-    """The call in a daemon thread, which no exit of the process waits for."""
-    loop = asyncio.get_running_loop()
-    result: asyncio.Future[tuple[T | None, BaseException | None]] = loop.create_future()
-
-    def settle(value: T | None, error: BaseException | None) -> None:
-        if not result.done():
-            result.set_result((value, error))
-
-    def run() -> None:
-        value, failure = None, None
-        try:
-            value = call(*args, **kwargs)
-        except BaseException as error:
-            failure = error
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(settle, value, failure)
-
-    threading.Thread(target=run, daemon=True, name="environment").start()
-    return result
-
-
-async def _result(
-    started: asyncio.Future[tuple[T | None, BaseException | None]], seconds: float
-) -> T:
-    await asyncio.wait({started}, timeout=max(seconds, 0.0))
-    if not started.done():
+async def _result(call: asyncio.Future[tuple[T | None, BaseException | None]], seconds: float) -> T:
+    await asyncio.wait({call}, timeout=max(seconds, 0.0))
+    if not call.done():
         raise OutOfTimeError(f"no answer within {seconds:g} s")
-    value, error = started.result()
+    value, error = call.result()
     if error is None:
         return cast(T, value)
     if isinstance(error, Exception):
@@ -440,6 +413,7 @@ class _Trajectory:
         """The attempt, ended for this reason."""
         trajectory = Trajectory(tuple(self.steps), end)
         num_sampled = sum(step.end - step.start for step in self.steps)
+        counts = [info["num_tokens"] for info in self.infos if "num_tokens" in info]
         return Attempt(
             self.prompt_ids,
             self.ids,
@@ -449,7 +423,7 @@ class _Trajectory:
             info={
                 **_merged(self.infos),
                 "num_drifts": self.num_drifts,
-                "num_tokens": num_sampled,
+                "num_tokens": sum(counts) or num_sampled,  # an endpoint's ids are no tokens
             },
             trajectory=trajectory,
             prefix_ids=self.prefix_ids,

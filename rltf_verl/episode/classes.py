@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
-from rltf_verl.config.objectives import TokenClass
+from rltf_verl.config.objectives import ReadClass, TokenClass
 from rltf_verl.episode.mentions import touching
 from rltf_verl.policy import Policy
+from rltf_verl.prompts.quote import quoted
 from rltf_verl.texts import THOUGHTS, THOUGHTS_END
-from rltf_verl.types import CONTEXT, Attempt, Episode, Row
+from rltf_verl.types import CONTEXT, Attempt, Episode, Row, Step
 
 
-def token_classes(policy: Policy, attempt: Attempt) -> list[TokenClass | None]:
+def token_classes(policy: Policy, attempt: Attempt) -> list[TokenClass | ReadClass | None]:
     """Per token: `think` up to the end of an answer's thoughts, `action` in its calls (in the whole
-    answer where there are none), `format` between them; None: an observation.
+    answer where there are none), `format` between them, `observation` in what the environment
+    answered; None: what the chat template writes around that.
     """
-    classes: list[TokenClass | None] = [None] * len(attempt.response_ids)
+    classes: list[TokenClass | ReadClass | None] = [None] * len(attempt.response_ids)
     steps = attempt.trajectory.steps if attempt.trajectory is not None else ()
     acted = [step.acted for step in steps] or [(0, len(attempt.response_ids))]
     for (start, end), (first, last) in zip(attempt.spans, acted, strict=True):
@@ -24,6 +27,10 @@ def token_classes(policy: Policy, attempt: Attempt) -> list[TokenClass | None]:
         for i in range(start, end):
             called: TokenClass = "action" if first <= i < last else "format"
             classes[i] = "think" if thoughts[i - start] else called
+    for step, following in pairwise(steps):
+        between = attempt.response_ids[step.end : following.start]
+        for i, told in enumerate(_observed(policy, between, step.results), start=step.end):
+            classes[i] = "observation" if told else None
     return classes
 
 
@@ -36,13 +43,35 @@ def _thoughts(policy: Policy, ids: tuple[int, ...]) -> list[bool]:
     return touching(pieces, [(0, end), (end, len(text))] if THOUGHTS in after else [(0, end)])
 
 
+def _observed(policy: Policy, ids: tuple[int, ...], results: Sequence[Step]) -> list[bool]:
+    """Per token between two answers whether it holds an observation; none that the template has
+    changed does.
+    """
+    pieces = policy.pieces(ids)
+    text, spans, end = "".join(pieces), [], 0
+    for result in results:
+        told = result.observation.strip()  # as it is, in what another loop has played
+        told = told if told in text else quoted(policy, told)
+        start = text.find(told, end)
+        if told and start >= 0:
+            end = start + len(told)
+            spans.append((start, end))
+    return touching(pieces, spans)
+
+
+def classes_of(policy: Policy, row: Row, episode: Episode) -> list[TokenClass | ReadClass | None]:
+    """`token_classes` of a row of an episode's answers; None between two attempts."""
+    classes: list[TokenClass | ReadClass | None] = [None] * len(row.role)
+    for turn in set(row.turn):
+        of_turn = token_classes(policy, episode.turns[turn].attempt)
+        for i, kind in enumerate(of_turn, start=row.turn.index(turn)):
+            if i < len(classes) and row.turn[i] == turn:
+                classes[i] = kind
+    return classes
+
+
 def with_classes(policy: Policy, row: Row, episode: Episode, chosen: Collection[TokenClass]) -> Row:
     """The row of an episode's answers, whose tokens of other classes are context."""
-    role = list(row.role)
-    for turn in set(row.turn):
-        begin = row.turn.index(turn)
-        classes = token_classes(policy, episode.turns[turn].attempt)
-        for i, kind in zip(range(begin, len(role)), classes, strict=False):
-            if row.turn[i] == turn and kind not in chosen:
-                role[i] = CONTEXT
+    classes = classes_of(policy, row, episode)
+    role = (r if kind in chosen else CONTEXT for r, kind in zip(row.role, classes, strict=True))
     return replace(row, role=tuple(role))

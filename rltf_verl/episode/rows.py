@@ -71,18 +71,18 @@ def whole_row(
     )
 
 
-def attempt_spans(row: Row) -> dict[int, list[tuple[int, int]]]:
-    """Turn -> [start, end) of each stretch of its tokens in an attempt row.
+def spans_of(row: Row, wanted: Role = Role.ATTEMPT) -> dict[int, list[tuple[int, int]]]:
+    """Turn -> [start, end) of each stretch of its tokens of a role.
 
     Example:
-        >>> attempt_spans(Row((1,), (2, 3, 4, 5), (0, -1, 0, 0), (0, 0, 0, 1), None, (0.0,) * 4))
+        >>> spans_of(Row((1,), (2, 3, 4, 5), (0, -1, 0, 0), (0, 0, 0, 1), None, (0.0,) * 4))
         {0: [(0, 1), (2, 3)], 1: [(3, 4)]}
     """
     spans: dict[int, list[tuple[int, int]]] = {}
     start = 0
     for (role, turn), tokens in groupby(zip(row.role, row.turn, strict=True)):
         end = start + sum(1 for _ in tokens)
-        if role == Role.ATTEMPT:
+        if role == wanted:
             spans.setdefault(turn, []).append((start, end))
         start = end
     return spans

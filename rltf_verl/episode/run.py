@@ -16,6 +16,7 @@ from rltf_verl.envs.waiting import acting_env, notes_of
 from rltf_verl.envs.waiting import grade as grade_of
 from rltf_verl.episode.acting import Retry, Stage, play, retry_at
 from rltf_verl.episode.failure_log import log_once
+from rltf_verl.episode.foreign import Played
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.revise import Revision, revise, with_span
 from rltf_verl.episode.reward import graded_reward, shaped
@@ -25,7 +26,17 @@ from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, ask
 from rltf_verl.feedback.group import Group
 from rltf_verl.feedback.sentences import CorrectnessProvider
 from rltf_verl.policy import ActingPolicy, Policy
-from rltf_verl.types import Attempt, Episode, Feedback, Grade, Message, Problem, StopReason, Turn
+from rltf_verl.types import (
+    Attempt,
+    Episode,
+    Feedback,
+    Grade,
+    Message,
+    Problem,
+    StopReason,
+    Trajectory,
+    Turn,
+)
 
 _FALLBACK = CorrectnessProvider()
 """Answers where `rltf.feedback.on_error=correctness` and the provider fails."""
@@ -42,6 +53,7 @@ async def run_episode(  # noqa: PLR0913  each is known to another caller
     seed_of: Callable[[str], int],
     group: Group | None = None,
     horizon: int | None = None,
+    played: Played | None = None,
 ) -> Episode:
     """Play one episode.
 
@@ -57,6 +69,7 @@ async def run_episode(  # noqa: PLR0913  each is known to another caller
         group: the other episodes of this problem, informed of this one's progress; None if it
             plays alone.
         horizon: most answer turns, where that is fewer than `EpisodeConfig.horizon`.
+        played: the only attempt, which another loop has played.
 
     Returns:
         The episode, with at least one turn.
@@ -75,7 +88,8 @@ async def run_episode(  # noqa: PLR0913  each is known to another caller
         validate=validate,
         seed_of=seed_of,
         group=group,
-        horizon=horizon or max_turns,
+        horizon=1 if played else horizon or max_turns,
+        played=played,
     )
     try:
         first = await policy.encode(messages)
@@ -116,6 +130,7 @@ class _Tree:
     seed_of: Callable[[str], int]
     group: Group | None
     horizon: int
+    played: Played | None = None
     num_shortened: int = 0
     snapshots: dict[str, dict[int, Stage]] = field(default_factory=dict)
     """Place of an attempt -> step -> copy of the state before it."""
@@ -145,7 +160,7 @@ class _Tree:
             return _Node(replace(turn, stop="solved"))
         last = len(before) + 1 == self.horizon
         ends: StopReason = "horizon" if last else "not_asked"
-        if last and not self._teacher_asks(turn):
+        if last and not self._asks_at_end(turn):
             return _Node(replace(turn, stop=ends))
         if not await self._is_asked(turn, len(before)):
             return _Node(replace(turn, stop=ends))
@@ -188,11 +203,16 @@ class _Tree:
         self, prompt_ids: tuple[int, ...], turn: int, branch: int, retry: Retry | None
     ) -> Turn:
         """One attempt with its grade: an answer, or a trajectory where the environment acts."""
+        if self.played is not None:
+            attempt = self.played.attempt
+            answer = cast(Trajectory, attempt.trajectory).answer
+            grading = self.played.grade or grade_of(self.parts.env, self.problem, answer)
+            return await _graded(self.parts, self.problem, attempt, grading)
         acting = acting_env(self.parts.env)
         if acting is None:
             attempt = await self.policy.sample(prompt_ids, self.seed_of(place_of(turn, branch)))
-            grading = grade_of(self.parts.env, self.problem, attempt.text)
-            return await _graded(self.parts, self.problem, attempt, grading)
+            answered = grade_of(self.parts.env, self.problem, attempt.text)
+            return await _graded(self.parts, self.problem, attempt, answered)
 
         def seed_of_step(step: int) -> int:
             return self.seed_of(place_of(turn, branch, f"step{step}" if step else ""))
@@ -213,11 +233,11 @@ class _Tree:
         episode = self.parts.config.episode
         return episode.stop_when_solved_val if self.validate else episode.stop_when_solved_train
 
-    def _teacher_asks(self, turn: Turn) -> bool:
-        """Whether feedback on a last turn is wanted, for the teacher's prompt alone."""
+    def _asks_at_end(self, turn: Turn) -> bool:
+        """Whether feedback on a last turn is wanted, though no turn follows."""
         config = self.parts.config
         wanted = config.teacher.right or not turn.grade.correct
-        return config.asks_for_teacher and wanted and not self.validate
+        return config.asks_at_end and wanted and not self.validate
 
     async def _is_asked(self, turn: Turn, depth: int) -> bool:
         """Whether feedback is wanted (`FeedbackConfig.ask`). An episode that plays alone is its own
@@ -259,7 +279,11 @@ class _Tree:
         start = time.monotonic()
         goes_on = len(before) + 1 < self.horizon
         try:
-            feedback = await ask(self.parts.provider, request)
+            given = None if self.played is None else self.played.feedback
+            if given is not None:
+                feedback = Feedback(given, "given")
+            else:
+                feedback = await ask(self.parts.provider, request)
             return await self._revised(turn, feedback, messages if goes_on else None, start)
         except FeedbackUnavailable as error:
             if self.parts.config.feedback.on_error != "correctness":
@@ -305,10 +329,10 @@ async def _gather_or_cancel(plays: Sequence[Coroutine[Any, Any, _Node]]) -> list
 
 
 async def _graded(
-    parts: Parts, problem: Problem, attempt: Attempt, grading: Awaitable[Grade]
+    parts: Parts, problem: Problem, attempt: Attempt, grading: Awaitable[Grade] | Grade
 ) -> Turn:
     try:
-        grade = await grading
+        grade = grading if isinstance(grading, Grade) else await grading
     except GradeUnavailable as error:
         return Turn(
             attempt, Grade(correct=False, format_ok=True), 0.0, stop="ungraded", error=error.cause

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import os
 import time
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable, ask
-from rltf_verl.jsonl import append_line
+from rltf_verl.jsonl import PatientWriter
 from rltf_verl.judge.gateway import judges_of
 from rltf_verl.types import Feedback
-
-logger = logging.getLogger(__name__)
 
 VERSION = 1
 FILES = "feedback.*.jsonl"
@@ -28,8 +26,8 @@ class RecordedProvider:
     """Another provider, with every answer and every failure written down.
 
     One file per process and start. A critique that the policy writes itself is not recorded: it is
-    not an answer that costs money, and its tokens belong to the weights that sampled them. A disk
-    that refuses ends the record with one warning, not the run.
+    not an answer that costs money, and its tokens belong to the weights that sampled them. What a
+    disk refuses waits in memory, with one warning.
 
     Args:
         inner: the provider.
@@ -44,7 +42,7 @@ class RecordedProvider:
         self._settings = settings_key(inner.name, options)
         self._folder = folder
         self._path: Path | None = None
-        self._broken = False
+        self._writer = PatientWriter(f"feedback record in {folder}")
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
         """The inner provider's feedback. Raises FeedbackUnavailable."""
@@ -64,8 +62,6 @@ class RecordedProvider:
         return feedback
 
     def _write(self, request: FeedbackRequest, outcome: Mapping[str, Any]) -> None:
-        if self._broken:
-            return
         called = {
             "version": VERSION,
             "key": call_key(request),
@@ -80,13 +76,7 @@ class RecordedProvider:
             "constant": self.constant,
             "provider_sees_reference": self.sees_reference,
         }
-        try:
-            append_line(self._file(), called | dict(outcome))
-        except OSError as error:
-            self._broken = True
-            logger.warning(
-                "feedback record: no more calls are written to %s: %s", self._folder, error
-            )
+        self._writer.append(self._file(), [called | dict(outcome)])
 
     def _file(self) -> Path:
         """Of this process: it is asked when there is something to write, so a process that forked
@@ -94,7 +84,8 @@ class RecordedProvider:
         """
         mark = f".{os.getpid()}."
         if self._path is None or mark not in self._path.name:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            with suppress(OSError):  # the writer says what the disk says
+                self._folder.mkdir(parents=True, exist_ok=True)
             self._path = self._folder / f"feedback{mark}{uuid.uuid4().hex[:8]}.jsonl"
         return self._path
 

@@ -47,16 +47,12 @@ class VerifierProvider:
         self.subject: Subject = "answer" if set(self.levels) == {"full"} else "attempt"
         self.constant = set(self.levels) == {"verdict"}
 
-    def level_of(self, turn: int) -> FeedbackLevel:
-        """The level for 0-based attempt `turn`."""
-        return self.levels[min(turn, len(self.levels) - 1)]
-
     async def feedback(self, request: FeedbackRequest) -> Feedback:
         """The verifier's words on the last of the turns. Raises FeedbackUnavailable if it fails or
         is empty.
         """
         env, turn = request.env, request.turns[-1]
-        level = self.level_of(len(request.turns) - 1)
+        level = self.levels[min(len(request.turns), len(self.levels)) - 1]
         acting, trajectory = acting_env(env), turn.attempt.trajectory
         notes: tuple[Note, ...] = ()
         try:

@@ -246,7 +246,14 @@ def read_reply(text: str, may_say_nothing: bool = False, secrets: Secrets | None
     try:
         data = json.loads(text)
         choice = data["choices"][0]
-        content, usage = _text_of(choice["message"]["content"]), data.get("usage") or {}
+        called = choice["message"].get("tool_calls") if may_say_nothing else None
+        functions = [call["function"] for call in called or ()]
+        calls = tuple(
+            (secrets.clean(f["name"]), secrets.clean(f["arguments"][:LONGEST_REPLY]))
+            for f in functions
+        )
+        message = {"content": None, **choice["message"]} if calls else choice["message"]
+        content, usage = _text_of(message["content"]), data.get("usage") or {}
         finish = choice.get("finish_reason")
         tokens = [_count(usage.get(f"{part}_tokens")) for part in ("prompt", "completion")]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
@@ -260,7 +267,7 @@ def read_reply(text: str, may_say_nothing: bool = False, secrets: Secrets | None
             "empty", f"the reply has no text (finish_reason {secrets.quote(str(finish), 40)})"
         )
     content = secrets.clean(content[:LONGEST_REPLY])
-    reply = (content, finish != "length", tokens[0], tokens[1])
+    reply = (content, finish != "length", tokens[0], tokens[1], False, calls)
     if data.get("prompt_logprobs"):
         return ScoredReply(*reply, prompt=_prompt_log_probs(data["prompt_logprobs"], secrets))
     return Reply(*reply)

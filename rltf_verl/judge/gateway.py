@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Protocol
 
 from rltf_verl.findings import ConfigError
@@ -57,18 +58,19 @@ class Judge:
     """
 
     def __init__(self, options: Mapping[str, Any], block: str, words: int = 0) -> None:
-        from rltf_verl.judge.runtime import RuntimeOfLoop
+        from rltf_verl.judge.runtime import runtime_of
 
         self.block = block
         with _under(block):
             self.settings = judge_settings(options)
         most = self.settings.endpoint.max_tokens
         self.words = words if most is None else min(words, round(most * WORDS_PER_TOKEN))
-        self._gateway: Gateway = RuntimeOfLoop(self.settings)
+        self._gateway: Callable[[], Gateway] = partial(runtime_of, self.settings)
 
     def open(self, opener: Opener) -> None:
         """Calls go through `opener(settings)` from now on."""
-        self._gateway = opener(self.settings)
+        gateway = opener(self.settings)
+        self._gateway = lambda: gateway
 
     async def complete(self, call: Call) -> Reply:
         """The reply.
@@ -78,7 +80,7 @@ class Judge:
             ValueError: a package or the API key is missing.
         """
         with _under(self.block):
-            return await self._gateway.complete(call)
+            return await self._gateway().complete(call)
 
     def require_key(self) -> None:
         """Raise ConfigError unless the endpoint's API key is in this process's environment."""
@@ -87,7 +89,7 @@ class Judge:
 
     def note(self, event: str) -> None:
         """Count what the reader of a reply found in it."""
-        self._gateway.note(event)
+        self._gateway().note(event)
 
 
 def judges_of(part: object) -> tuple[Judge, ...]:

@@ -341,18 +341,3 @@ def runtime_of(settings: JudgeSettings) -> JudgeRuntime:
     if settings not in runtimes:
         runtimes[settings] = JudgeRuntime(settings)
     return runtimes[settings]
-
-
-class RuntimeOfLoop:
-    """Gateway to the runtime of whichever event loop asks."""
-
-    def __init__(self, settings: JudgeSettings) -> None:
-        self._settings = settings
-
-    async def complete(self, call: Call) -> Reply:
-        """Raises JudgeUnavailable."""
-        return await runtime_of(self._settings).complete(call)
-
-    def note(self, event: str) -> None:
-        """Count what the reader of a reply found in it."""
-        runtime_of(self._settings).note(event)

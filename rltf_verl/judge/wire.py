@@ -26,10 +26,14 @@ class Reply:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached: bool = False
+    calls: tuple[tuple[str, str], ...] = ()
+    """Tool and arguments as JSON text."""
 
     def __post_init__(self) -> None:
         """Whatever comes in from an endpoint, or from a cache, can be tokenised and logged."""
         object.__setattr__(self, "text", clean_text(self.text))
+        calls = tuple((clean_text(name), clean_text(text)) for name, text in self.calls)
+        object.__setattr__(self, "calls", calls)
 
 
 @dataclass(frozen=True)

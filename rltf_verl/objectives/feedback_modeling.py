@@ -1,10 +1,13 @@
-"""RLTF-FM, the policy learns to predict the feedback: `rltf.feedback_modeling`."""
+"""RLTF-FM, the policy learns to predict the feedback, and ECHO, observations:
+`rltf.feedback_modeling`.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import torch
@@ -12,9 +15,10 @@ import torch
 from rltf_verl.algos.episodes import num_revisions
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import FeedbackModelingConfig
+from rltf_verl.episode.classes import classes_of
 from rltf_verl.episode.failure_log import log_once
 from rltf_verl.episode.mentions import touching
-from rltf_verl.episode.rows import whole_row
+from rltf_verl.episode.rows import spans_of, whole_row
 from rltf_verl.feedback.base import FeedbackProvider, innermost
 from rltf_verl.feedback.sentences import INCORRECT
 from rltf_verl.kinds import shown
@@ -30,7 +34,9 @@ FILTER = "rltf.feedback_modeling.filter"
 
 
 class FeedbackModeling(Objective[FeedbackModelingConfig]):
-    """Cross-entropy on the feedback, in separate rows or inside the attempt row."""
+    """Cross-entropy on the feedback, in separate rows or inside the attempt row, and on
+    observations.
+    """
 
     Settings, decays_with_staleness = FeedbackModelingConfig, True
 
@@ -38,16 +44,17 @@ class FeedbackModeling(Objective[FeedbackModelingConfig]):
         self, policy: Policy, messages: Sequence[Message], episode: Episode
     ) -> list[Row]:
         """(critic prompt with y_k, f_k) for every feedback that led to another turn (paper section
-        4); none in the form `inline`.
+        4), or on the only one; none in the form `inline`.
 
         Left out: what the policy wrote itself, which it need not learn to predict, and the fixed
         sentence of `on_error`.
         """
-        if self.settings.form == "inline":
+        if not self.settings.makes_rows:
             return []
         rows, template = [], template_of("critic", self.settings.critic)
         for k, turn in enumerate(episode.turns):
-            if turn.stop is not None or turn.feedback is None or not _is_modelled(turn.feedback):
+            leads_on = turn.stop is None or self.config.episode.horizon == 1
+            if not leads_on or turn.feedback is None or not _is_modelled(turn.feedback):
                 continue
             attempt = shown_of(turn.attempt.text, self.config.episode.quote)
             prompt = await fitted_prompt(
@@ -62,27 +69,25 @@ class FeedbackModeling(Objective[FeedbackModelingConfig]):
         return [row for row in rows if Role.FEEDBACK in row.role]
 
     def with_roles(self, policy: Policy, row: Row, episode: Episode) -> Row:
-        """In the form `inline`: see `with_feedback`."""
-        if self.settings.form != "inline":
-            return row
-        return self._filtered(policy, with_feedback(row, episode))
+        """See `with_feedback`, of the form `inline`, and `with_observations`."""
+        if self.settings.predicts_feedback and self.settings.form == "inline":
+            row = with_feedback(row, episode)
+        if "observation" in self.settings.classes:
+            row = with_observations(policy, row, episode)
+        return self._filtered(policy, row)
 
     def _filtered(self, policy: Policy, row: Row) -> Row:
-        """The row without the feedback tokens of which `filter` keeps no character."""
+        """The row without the predicted tokens of which `filter` keeps no character."""
         if self.settings.filter is None:
             return row
         role = list(row.role)
-        for turn in set(row.turn):
-            mine = (role[i] == Role.FEEDBACK and of == turn for i, of in enumerate(row.turn))
-            place = [i for i, is_mine in enumerate(mine) if is_mine]
-            pieces = policy.pieces(tuple(row.response_ids[i] for i in place))
-            for i, kept in zip(place, self._kept(pieces), strict=True):
+        for start, end in chain.from_iterable(spans_of(row, Role.FEEDBACK).values()):
+            pieces = policy.pieces(row.response_ids[start:end])
+            for i, kept in enumerate(self._kept(pieces), start):
                 role[i] = role[i] if kept else CONTEXT
         return replace(row, role=tuple(role))
 
     def _kept(self, pieces: Sequence[str]) -> list[bool]:
-        if not pieces:
-            return []
         text = "".join(pieces)
         try:
             return touching(pieces, self._parts(text))
@@ -113,7 +118,7 @@ class FeedbackModeling(Objective[FeedbackModelingConfig]):
         return [
             *(dry_run(lambda: self._parts(f"{INCORRECT} 1 is not 2.")) if filtered else ()),
             (
-                not (self.enabled and (provider.constant or self_written)),
+                not (self.settings.predicts_feedback and (provider.constant or self_written)),
                 f"rltf.feedback_modeling.weight={self.settings.weight}: provider {name} always says"
                 " the same or is the policy itself, there is nothing to predict; choose one that"
                 " says what is wrong, or set the weight to 0",
@@ -123,18 +128,19 @@ class FeedbackModeling(Objective[FeedbackModelingConfig]):
     def metrics(
         self, batch: RowBatch, targets: RowTargets, place: torch.Tensor
     ) -> dict[str, float]:
-        """Perplexity of the feedback under the policy."""
+        """Perplexity of what is predicted under the policy."""
         return {"perplexity": math.exp(-float(batch.old_log_probs[place].float().mean()))}
 
     def batch_metrics(self, batch: RowBatch) -> dict[str, float]:
-        """The share of revised attempts whose feedback trains no token: its row does not fit the
-        prompt length, `filter` keeps nothing, or it is the policy's own or the fixed sentence.
+        """The share of revised attempts of which nothing is predicted: the feedback's row does not
+        fit the prompt length, `filter` keeps nothing, or it is the policy's own or the fixed
+        sentence.
         """
         revised = num_revisions(batch.episodes) > 0
         tokens = batch.tokens(self.role)
         trains = torch.zeros_like(revised)
         trains[batch.episode[tokens].long(), batch.turn[tokens].long()] = True
-        if not (self.enabled and bool(revised.any())):
+        if not (self.settings.predicts_feedback and bool(revised.any())):
             return {}
         return {"untrained_share": float((~trains)[revised].float().mean())}
 
@@ -148,6 +154,13 @@ def with_feedback(row: Row, episode: Episode) -> Row:
         span = feedback.span if feedback is not None and _is_modelled(feedback) else None
         if role[i] == CONTEXT and span is not None and span[0] <= start + i < span[1]:
             role[i] = int(Role.FEEDBACK)
+    return replace(row, role=tuple(role))
+
+
+def with_observations(policy: Policy, row: Row, episode: Episode) -> Row:
+    """An attempt row whose observations train."""
+    classes = zip(row.role, classes_of(policy, row, episode), strict=True)
+    role = (int(Role.FEEDBACK) if kind == "observation" else r for r, kind in classes)
     return replace(row, role=tuple(role))
 
 

@@ -20,7 +20,7 @@ from rltf_verl.config import LogitDistillConfig, RLTFConfig
 from rltf_verl.config.objectives import is_own
 from rltf_verl.config.teacher import SCALING_GATES
 from rltf_verl.episode.classes import with_classes
-from rltf_verl.episode.rows import attempt_spans
+from rltf_verl.episode.rows import spans_of
 from rltf_verl.feedback.base import FeedbackProvider
 from rltf_verl.kinds import shown
 from rltf_verl.objectives.base import Objective
@@ -45,7 +45,7 @@ class LogitDistill(Objective[LogitDistillConfig]):
         teachers: list[TeacherSpan] = []
         chosen = self.settings.chosen_classes
         taught = row if chosen is None else with_classes(policy, row, episode, chosen)
-        for turn, spans in attempt_spans(taught).items():
+        for turn, spans in spans_of(taught).items():
             teacher, begin = episode.turns[turn].teacher, row.turn.index(turn)
             if teacher is None:
                 continue

@@ -54,6 +54,8 @@ them; docs/metrics.md calls 0.05 bad, which is no degeneration."""
 LAGS = 0.5
 """Seconds that an agent-loop worker's event loop is late at 1 % of the time: as long as many
 requests."""
+DRIFTS = 1e-6
+"""Observations per attempt before which the sampled tokens were not kept: one of a million."""
 UNTRAINED = 0.9
 """Of the revised attempts: their feedback trains no token. Half of them do not where the policy
 writes half of the feedback."""
@@ -328,6 +330,15 @@ RULES: tuple[Rule[Steps], ...] = (
         " for long needs blocking = True",
         "warning",
         3,
+    ),
+    # 1 step: none may drift
+    Rule(
+        "tokens drift",
+        at_least(DRIFTS, "rltf/steps/drift"),
+        "",
+        "the chat template rewrites earlier answers of a trajectory, so a server would show the"
+        " policy another one than it is trained on: choose another template",
+        "warning",
     ),
 )
 """The key of each is its name in the log and on the page."""

@@ -358,10 +358,13 @@ def test_ordinary_annotations_of_own_classes_take_ordinary_values(hint, value):
             "rltf.feedback_modeling.form=inline: only with rltf.episode.context=append",
         ),
         (
-            {"episode": {"horizon": 1}, "feedback_modeling": {"weight": 0.1}},
+            {
+                "episode": {"horizon": 1, "context": "append"},
+                "feedback_modeling": {"weight": 0.1, "form": "inline"},
+            },
             (
-                "rltf.episode.horizon=1: feedback_modeling needs a second turn; set it to 2 or"
-                " more, or rltf.feedback_modeling.weight=0"
+                "rltf.episode.horizon=1: rltf.feedback_modeling.form=inline needs a second turn;"
+                " set it to 2 or more, or form to rows"
             ),
         ),
         (

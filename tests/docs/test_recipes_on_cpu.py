@@ -12,6 +12,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from rltf_verl.adapters.startup.checks import check_config
+from rltf_verl.adapters.startup.files import resolve_files
 from tests.recipes.composing import RECIPES, composed
 from tests.recipes.experiments import EXPERIMENTS, RECIPE, TASKS, parts
 from tests.recipes.seeds import NAMES
@@ -20,8 +21,8 @@ from tests.support import configs
 DOCS = Path(__file__).parents[2] / "docs"
 HYDRA = DOCS.parent / "hydra_configs" / "rltf_verl"
 KEY = re.compile(r"`((?:rltf|data|trainer|actor_rollout_ref|judge)\.[a-z_.0-9]+)")
-OF_OTHER_GROUPS = {"rltf.env.source", "rltf.feedback.critic"}
-"""Keys of rltf/env=math and rltf/feedback=policy."""
+OF_OTHER_GROUPS = {"rltf.env.correct_from", "rltf.env.source", "rltf.feedback.critic"}
+"""Keys of other environments, and of rltf/feedback=policy."""
 
 
 def rows(text: str) -> list[list[str]]:
@@ -68,10 +69,11 @@ def test_a_readmes_keys_have_their_values(name: str) -> None:
         assert OmegaConf.select(composed(name), key, throw_on_missing=True) == written, key
 
 
-TEXT = (Path(__file__).parents[2] / "docs" / "scale.md").read_text("utf-8")
+TEXT = "".join((DOCS / page).read_text("utf-8") for page in ("scale.md", "coming_from.md"))
 COMMANDS = [
     " ".join(command.replace("\\\n", " ").split())
     for command in re.findall(r"```bash\n(.*?)```", TEXT, re.DOTALL)
+    if "--config-name=" in command
 ]
 
 
@@ -83,5 +85,13 @@ def config_of(command: str):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_command_of_the_page(command: str) -> None:
-    assert check_config(config_of(command)).distill.enabled
+def test_a_command_of_the_page(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    Path("reward.py").write_text(code[0], "utf-8")
+    found = config_of(command)
+    resolve_files(found)
+    config = check_config(found)
+    assert config.distill.enabled or config.teaches

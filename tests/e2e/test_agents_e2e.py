@@ -7,6 +7,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 
@@ -78,6 +80,8 @@ SETTINGS = [
     "rltf.episode.stop_when_solved_train=false",
     "rltf.episode_log.ids=true",
     "rltf.distill.weight=0.5",
+    "rltf.feedback_modeling.weight=0.05",
+    "rltf.feedback_modeling.classes=observation",
     "rltf.logit_distill.weight=0.5",
     "rltf.logit_distill.divergence=sampled_token",
     "rltf.teacher.prompt=teacher/compact",
@@ -144,13 +148,39 @@ def _check_rows(run: runs.Run, num_steps: int) -> list[Any]:
             expected = sorted(row for record in played for row in _expected(record, role))
             assert sorted(_row(row) for row in rows if _role(row) == role) == expected
         for row in rows:
-            sampled = row["rltf_role"] != CONTEXT
-            assert torch.equal(row["response_mask"].bool(), sampled)
-            assert not row["advantages"][~sampled].any()
+            trained, sampled = row["rltf_role"] != CONTEXT, _sampled(row)
+            assert torch.equal(row["response_mask"].bool(), trained)
+            assert not row["advantages"][~trained].any()
             if _role(row) == Role.ATTEMPT:
                 gap = (row[recorded.SAMPLER] - row["old_log_probs"])[sampled]
                 assert gap.abs().max() < 1e-4
     return [turn for record in records for turn in record["turns"]]
+
+
+@pytest.mark.nightly
+def test_rows_over_verls_own_tool_loop(tmp_path: Path) -> None:
+    data = runs.build_data(tmp_path / "data")
+    for path in data.values():
+        rows = [{**row, "agent_name": "rltf_tools"} for row in pq.read_table(path).to_pylist()]
+        pq.write_table(pa.Table.from_pylist(rows, pq.read_schema(path)), path)
+    settings = [
+        f"{runs.MODE}sync",
+        "rltf.episode.horizon=1",
+        "rltf.feedback_modeling.weight=0.1",
+        "rltf.feedback_modeling.critic=compact",
+        "trainer.total_training_steps=1",
+    ]
+    modules = "recorder,foreign_loop"
+    run = runs.start(tmp_path, data, settings, method="grpo", recorder=modules).finished(TIMEOUT)
+    rows = recorded.rows(run, 1)
+    for row in rows:
+        gap = (row[recorded.SAMPLER] - row["old_log_probs"])[row["rltf_role"] == Role.ATTEMPT]
+        assert (gap.abs() < 1e-4).all()
+    roles = [row["role"] for row in rows]
+    assert roles.count(Role.ATTEMPT) == 36
+    (step,) = run.training_steps(1)
+    wrong = round((1 - step["rltf/turn_1/acc"]) * 36)
+    assert roles.count(Role.FEEDBACK) == wrong > 0
 
 
 def _num_before(turn: Any) -> int:
@@ -165,6 +195,18 @@ def test_a_teacher_scores_no_observation(whole: runs.Run) -> None:
         places += len(scored)
         assert (row["rltf_role"][scored] == Role.ATTEMPT).all()
     assert places > 0
+
+
+def test_observations_are_predicted_after_each_step_but_the_last(whole: runs.Run) -> None:
+    for step, metrics in enumerate(whole.training_steps(STEPS), start=1):
+        log_probs = []
+        for row in (row for row in recorded.rows(whole, step) if _role(row) == Role.ATTEMPT):
+            told, sampled = row["rltf_role"] == Role.FEEDBACK, _sampled(row)
+            assert told.sum() == (sampled[1:] & ~sampled[:-1]).sum(), "one digit before each answer"
+            torch.testing.assert_close(row["advantages"][told], torch.full([told.sum()], 0.05))
+            log_probs.append(row["old_log_probs"][told])
+        perplexity = torch.cat(log_probs).mean().neg().exp()
+        assert metrics["rltf/feedback_modeling/perplexity"] == pytest.approx(float(perplexity))
 
 
 def test_steps_have_metrics(whole: runs.Run) -> None:
@@ -216,9 +258,14 @@ def _expected(record: Any, role: Role) -> list[tuple[Any, ...]]:
 
 
 def _row(row: dict[str, Any]) -> tuple[Any, ...]:
-    trained = (row["rltf_role"] != CONTEXT).tolist()
-    return row["prompts"].tolist(), row["responses"].tolist(), trained
+    return row["prompts"].tolist(), row["responses"].tolist(), _sampled(row).tolist()
 
 
-def _role(row: dict[str, Any]) -> int:
-    return int(row["rltf_role"].max())
+def _sampled(row: dict[str, Any]) -> torch.Tensor:
+    """Which tokens are of an attempt, and no observation."""
+    role: torch.Tensor = row["rltf_role"]
+    return (role == Role.ATTEMPT) | (role == Role.DISTILL)
+
+
+def _role(row: dict[str, Any]) -> Role:
+    return Role.DISTILL if (row["rltf_role"] == Role.DISTILL).any() else Role.ATTEMPT

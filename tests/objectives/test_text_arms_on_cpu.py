@@ -2,12 +2,17 @@
 `group_critique` and `echo`, played by scripted policies.
 """
 
+from pathlib import Path
+
 import pytest
+import torch
 
 from rltf_verl.feedback.siblings import INTRODUCTION
+from rltf_verl.objectives import objectives_of
 from rltf_verl.types import CONTEXT, Role
 from tests.recipes.composing import method_of
 from tests.recipes.seeds import hints, play, stops
+from tests.support.acting_fakes import ActorEnv, ScriptedActor, call
 from tests.support.episode_fakes import FIRST_PROMPT, text_of
 
 INSIGHT = "Insight: say yes.\nyes"
@@ -70,3 +75,41 @@ def test_what_the_environment_answers_is_predicted_at_every_turn() -> None:
         0.05
     }
     assert all(w == 0 for w, r in zip(weights, row.role, strict=True) if r == CONTEXT)
+
+
+def test_feedback_on_the_only_attempt_is_predicted() -> None:
+    episodes = play(method_of("fm", "rltf.episode.horizon=1"), [["no"], ["yes"]])
+    assert (hints(episodes), stops(episodes)) == ([["(hint on no)"], []], ["horizon", "solved"])
+    assert [
+        (episode, text_of(row.response_ids)) for episode, row in episodes.rows_of(Role.FEEDBACK)
+    ] == [(0, "(hint on no)\0")]
+
+
+ALONE = ("rltf.episode.horizon=1", "rltf.feedback_modeling.classes=observation")
+FILTER = """
+def words(text):
+    return [(0, len(text) - 1)]
+"""
+
+
+@pytest.mark.parametrize("filtered", [False, True])
+def test_what_an_environment_with_steps_answers_is_predicted(
+    tmp_path: Path, filtered: bool
+) -> None:
+    """ECHO: loss −0.05 · Σ log π of the observations alone, here with log π = −0.25."""
+    (tmp_path / "mine.py").write_text(FILTER)
+    words = f"rltf.feedback_modeling.filter={tmp_path / 'mine.py'}:words"
+    config = method_of("echo", *ALONE, *([words] if filtered else []))
+    answers = [[call("ok") + call("bad"), call("half"), call("win")]]
+    played = play(config, answers, env=ActorEnv(), policy=ScriptedActor)
+    (row,) = played.rows
+    place = [i for i, role in enumerate(row.role) if role == Role.FEEDBACK]
+    told = ["ok!", "bad!", "\N{REPLACEMENT CHARACTER} half"]
+    expected = "".join(text[:-1] for text in told) if filtered else "".join(told)
+    assert text_of(row.response_ids[i] for i in place) == expected
+    assert all(row.log_probs[i] == 0 for i in place)
+    weights = played.targets.advantages
+    objective = next(o for o in objectives_of(config) if o.name == "feedback_modeling")
+    log_prob, mask = torch.full_like(weights, -0.25), played.batch.role == Role.FEEDBACK
+    loss = objective.loss(log_prob, log_prob, weights, mask)
+    assert float(loss) == pytest.approx(0.05 * 0.25 * len(expected))

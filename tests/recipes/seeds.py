@@ -65,6 +65,7 @@ def play(
     problem: Problem = PROBLEM,
     validate: bool = False,
     old: float = -1.0,
+    policy: type[ScriptedPolicy] = ScriptedPolicy,
 ) -> Played:
     """A group whose episodes answer as scripted.
 
@@ -75,9 +76,10 @@ def play(
         problem: what they answer.
         validate: whether they are a validation's.
         old: log π_old of every token under its row's prompt.
+        policy: which answers.
     """
     parts = Parts(config, env or Explained(), build_provider(config.feedback))
-    policies = [ScriptedPolicy(own) for own in answers]
+    policies = [policy(own) for own in answers]
 
     async def episode_of(i: int, group: Group) -> tuple[Episode, list[Row]]:
         episode = await run_episode(

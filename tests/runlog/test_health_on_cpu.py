@@ -27,6 +27,7 @@ HEALTHY = {
     "rltf/grader/ungraded_share": 0.0,
     "rltf/feedback_modeling/untrained_share": 0.5,
     "rltf/worker/loop_lag_p99_s": 0.01,
+    "rltf/steps/drift": 0.0,
 }
 COLD = HEALTHY | {
     "rltf/turn_1/acc": 0.0,
@@ -65,6 +66,7 @@ def played(*steps, watch=None):
         ("later prompts mostly too long", HEALTHY | {TOO_LONG: 1.0, "rltf/turn_2/share": 0.0}),
         ("later prompts mostly too long", HEALTHY | {TOO_LONG: 0.3, "rltf/turn_2/share": 0.2}),
         ("agent loop held up", HEALTHY | {"rltf/worker/loop_lag_p99_s": 0.6}),
+        ("tokens drift", HEALTHY | {"rltf/steps/drift": 0.001}),
     ],
 )
 def test_a_rule_fires_after_its_steps_in_a_row_and_is_over_after_three(name, bad):

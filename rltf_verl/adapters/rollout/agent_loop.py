@@ -34,6 +34,7 @@ from rltf_verl.config import ConfigError, EpisodeConfig, RLTFConfig
 from rltf_verl.data.schema import problem_of, text_of
 from rltf_verl.envs.waiting import acting_env, tools_of
 from rltf_verl.episode.acting import first_messages
+from rltf_verl.episode.foreign import Played, attempt_of
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.revise import inserted_span
 from rltf_verl.episode.rows import attempt_rows
@@ -46,6 +47,9 @@ from rltf_verl.policy import Calls
 from rltf_verl.prompts.quote import control_tokens
 from rltf_verl.runlog.episodes import EpisodeLog
 from rltf_verl.types import CONTEXT, Attempt, Episode, Message, Problem, Row
+
+VERSIONS = ("min_global_steps", "max_global_steps")
+"""Fields of the engine's output: the oldest and newest parameters that sampled."""
 
 
 class WorkerContext:
@@ -163,51 +167,85 @@ class RLTFAgentLoop(AgentLoopBase):
         Returns:
             The rows, the last attempt last.
         """
-        shared: WorkerContext = kwargs["rltf_shared"]
-        start, validate = time.monotonic(), bool(kwargs["rltf_validate"])
-        horizon = self._horizon(shared.config.episode, int(kwargs["global_steps"]), validate)
-        problem = problem_of(shared.parts.env, kwargs)
-        messages = _first_prompt(kwargs["raw_prompt"], problem.index)
-        acting = acting_env(shared.parts.env)
-        if acting is not None:
-            messages = await first_messages(acting, problem, messages)
-        policy = VerlPolicy(
-            self,
-            sampling_params,
-            f"{kwargs['uid']}_{kwargs['session_id']}",
-            send_seeds=shared.config.seed is not None,
-            tools=tools_of(shared.parts.env),
-        )
-        size = self.rollout_config.val_kwargs.n if validate else self.rollout_config.n
-        episode = await run_episode(
-            shared.parts,
-            policy,
-            problem,
-            messages,
-            session_id=int(kwargs["session_id"]),
-            validate=validate,
-            seed_of=shared.seeds_of(kwargs, problem),
-            group=shared.groups.of(str(kwargs["uid"]), int(size)),
-            horizon=horizon,
-        )
-        shared.write(episode, messages, kwargs)
-        # Validation reads only the last row; an objective's rows would be generated for nothing.
-        rows = (
-            attempt_rows(episode)
-            if validate
-            else await episode_rows(policy, messages, episode, shared.config)
-        )
-        info = averaged_info(episode, horizon)
-        if validate:
-            shown = messages[-1]["content"] if self.config.trainer.log_val_generations else None
-            info |= unaveraged_info(episode, horizon, shown)
-        return _outputs(episode, rows, shared.config, info, time.monotonic() - start)
+        tools = tools_of(kwargs["rltf_shared"].parts.env)
+        return await _rows(VerlPolicy.of(self, sampling_params, kwargs, tools), kwargs)
 
-    def _horizon(self, config: EpisodeConfig, step: int, validate: bool) -> int:
-        trainer = self.config.trainer
-        if not validate or trainer.get("val_only"):
-            return config.horizon
-        return config.val_horizon(step, trainer.test_freq, trainer.total_training_steps)
+
+async def rows_over(
+    loop: AgentLoopBase, output: AgentLoopOutput, feedback: str | None = None, **kwargs: Any
+) -> list[AgentLoopOutput]:
+    """The rows of a trajectory that another agent loop of verl has played; its name in the
+    dataset's column `agent_name` begins with `rltf_`.
+
+    Args:
+        loop: that loop.
+        output: what it returned. `reward_score=None`: the environment grades the last answer.
+        feedback: a text on it; None: the provider is asked, where feedback trains anything.
+        kwargs: as of `RLTFAgentLoop.run`.
+
+    Raises:
+        ValueError: the output's lists do not fit together.
+    """
+    policy = VerlPolicy.of(loop, {}, kwargs, getattr(loop, "tool_schemas", ()))
+    sampled = [
+        i for i, mine in zip(output.response_ids, output.response_mask, strict=False) if mine
+    ]
+    attempt = attempt_of(
+        policy,
+        output.prompt_ids,
+        output.response_ids,
+        output.response_mask,
+        output.response_logprobs or None,
+        ended=bool(sampled) and policy.ends(sampled),
+        info={key: output.extra_fields.get(key) for key in VERSIONS},
+    )
+    return await _rows(policy, kwargs, Played(attempt, output.reward_score, feedback))
+
+
+async def _rows(
+    policy: VerlPolicy, row: Mapping[str, Any], played: Played | None = None
+) -> list[AgentLoopOutput]:
+    """Play the episode of a dataset row, whose attempt another loop may have `played`."""
+    shared: WorkerContext = row["rltf_shared"]
+    start, validate = time.monotonic(), bool(row["rltf_validate"])
+    config, rollout = policy.loop.config, policy.loop.rollout_config
+    horizon = _horizon(shared.config.episode, config.trainer, int(row["global_steps"]), validate)
+    problem = problem_of(shared.parts.env, row)
+    messages = _first_prompt(row["raw_prompt"], problem.index)
+    acting = acting_env(shared.parts.env)
+    if acting is not None and played is None:
+        messages = await first_messages(acting, problem, messages)
+    size = rollout.val_kwargs.n if validate else rollout.n
+    episode = await run_episode(
+        shared.parts,
+        policy,
+        problem,
+        messages,
+        session_id=int(row["session_id"]),
+        validate=validate,
+        seed_of=shared.seeds_of(row, problem),
+        group=shared.groups.of(str(row["uid"]), int(size)),
+        horizon=horizon,
+        played=played,
+    )
+    shared.write(episode, messages, row)
+    # Validation reads only the last row; an objective's rows would be generated for nothing.
+    rows = (
+        attempt_rows(episode)
+        if validate
+        else await episode_rows(policy, messages, episode, shared.config)
+    )
+    info = averaged_info(episode, horizon)
+    if validate:
+        shown = messages[-1]["content"] if config.trainer.log_val_generations else None
+        info |= unaveraged_info(episode, horizon, shown)
+    return _outputs(episode, rows, shared.config, info, time.monotonic() - start)
+
+
+def _horizon(config: EpisodeConfig, trainer: Any, step: int, validate: bool) -> int:
+    if not validate or trainer.get("val_only"):
+        return config.horizon
+    return config.val_horizon(step, trainer.test_freq, trainer.total_training_steps)
 
 
 def _outputs(
@@ -218,9 +256,7 @@ def _outputs(
     seconds: float,
 ) -> list[AgentLoopOutput]:
     facts = episode_facts(episode, config.episode.num_nodes)
-    steps = [
-        t.attempt.info[k] for t in episode.turns for k in ("min_global_steps", "max_global_steps")
-    ]
+    steps = [t.attempt.info[k] for t in episode.turns for k in VERSIONS]
     steps = [s for s in steps if s is not None]
     extra = {
         "reward_extra_info": info,
@@ -257,13 +293,13 @@ class VerlPolicy:
 
     def __init__(
         self,
-        loop: RLTFAgentLoop,
+        loop: AgentLoopBase,
         sampling_params: dict[str, Any],
         episode: str = "",
         send_seeds: bool = True,
         tools: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        self._loop = loop
+        self.loop: Any = loop
         self._tools = list(tools) or None
         self._tokenizer: Any = loop.tokenizer
         self._sampling_params = sampling_params
@@ -273,11 +309,23 @@ class VerlPolicy:
         self.response_budget = int(loop.rollout_config.response_length)
         self.special_tokens: tuple[str, ...] | None = _special_tokens(loop.tokenizer)
 
+    @classmethod
+    def of(
+        cls,
+        loop: AgentLoopBase,
+        sampling_params: dict[str, Any],
+        row: Mapping[str, Any],
+        tools: Sequence[Mapping[str, Any]],
+    ) -> VerlPolicy:
+        """The policy of a dataset row's episode."""
+        episode, seeds = f"{row['uid']}_{row['session_id']}", row["rltf_shared"].config.seed
+        return cls(loop, sampling_params, episode, send_seeds=seeds is not None, tools=tools)
+
     async def encode(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """verl's own tokenisation of a first prompt, without its truncation."""
-        builder = self._loop.continuous_token_builder
+        builder = self.loop.continuous_token_builder
         build = partial(builder.build_initial_tokens, list(messages), tools=self._tools)
-        ids = await self._loop.loop.run_in_executor(None, build)
+        ids = await self.loop.loop.run_in_executor(None, build)
         return tuple(int(i) for i in ids)
 
     async def encode_unthinking(self, messages: Sequence[Message]) -> tuple[int, ...]:
@@ -311,7 +359,7 @@ class VerlPolicy:
     async def _appended(
         self, ids: tuple[int, ...], before: list[Message], added: list[Message]
     ) -> tuple[int, ...]:
-        builder = self._loop.continuous_token_builder
+        builder = self.loop.continuous_token_builder
         end = self._chat_form.end_of_turn
         ends_turn = ids[-1] in (end[-1:] or (self._tokenizer.eos_token_id,))
         ended = [*ids, *(() if ends_turn else end)]
@@ -327,14 +375,14 @@ class VerlPolicy:
             settings = builder.chat_template_kwargs
             return (*ended, *after_answer(self._tokenizer, settings, added)[len(end) :])
 
-        return await self._loop.loop.run_in_executor(None, appended)
+        return await self.loop.loop.run_in_executor(None, appended)
 
     async def read_calls(self, ids: tuple[int, ...]) -> Calls:
         """The calls that verl's parser finds (`rollout.multi_turn.format`)."""
         tools = [OpenAIFunctionToolSchema.model_validate(tool) for tool in self._tools or ()]
         content, calls = await self._parser.extract_tool_calls(list(ids), tools)
         read = tuple((call.name, call.arguments) for call in calls)
-        return await self._loop.loop.run_in_executor(None, self._located, ids, content, read)
+        return await self.loop.loop.run_in_executor(None, self._located, ids, content, read)
 
     def _located(
         self, ids: tuple[int, ...], content: str, calls: tuple[tuple[str, str], ...]
@@ -359,7 +407,7 @@ class VerlPolicy:
         """The text, without its middle where it has more tokens."""
         if len(text.encode()) <= tokens:
             return text
-        return await self._loop.loop.run_in_executor(None, self._clipped, text, tokens)
+        return await self.loop.loop.run_in_executor(None, self._clipped, text, tokens)
 
     def _clipped(self, text: str, tokens: int) -> str:
         half = tokens // 2
@@ -374,16 +422,16 @@ class VerlPolicy:
 
     @property
     def _parser(self) -> ToolParser:
-        return _tool_parser(self._tokenizer, self._loop.rollout_config.multi_turn.format)
+        return _tool_parser(self._tokenizer, self.loop.rollout_config.multi_turn.format)
 
     @property
     def _chat_form(self) -> ChatForm:
-        builder = self._loop.continuous_token_builder
+        builder = self.loop.continuous_token_builder
         return chat_form(self._tokenizer, builder.chat_template_kwargs)
 
     @cached_property
     def _end_tokens(self) -> frozenset[int]:
-        model = self._loop.config.actor_rollout_ref.model
+        model = self.loop.config.actor_rollout_ref.model
         path = str(model.get("hf_config_path") or model.path)
         return _end_tokens_of(
             self._tokenizer,
@@ -398,7 +446,7 @@ class VerlPolicy:
         """
         tokenizer, limit = (
             _plain_text_tokenizer(self._tokenizer),
-            int(self._loop.rollout_config.response_length),
+            int(self.loop.rollout_config.response_length),
         )
         ids = tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
         end = self._chat_form.end_of_turn[-1:] or (tokenizer.eos_token_id,)
@@ -415,13 +463,11 @@ class VerlPolicy:
         params = dict(self._sampling_params)
         if max_tokens is not None:
             params["max_tokens"] = max_tokens
-        ends = self._end_tokens
-        if self._tools and (stops := self._parser.stop_token_ids):
-            ends = ends | set(stops)
+        if stops := self._stops:
             params["stop_token_ids"] = [*(params.get("stop_token_ids") or ()), *stops]
         if self._send_seeds:
             params["seed"] = seed
-        output = await self._loop.server_manager.generate(
+        output = await self.loop.server_manager.generate(
             request_id=self._request_id(seed), prompt_ids=list(prompt_ids), sampling_params=params
         )
         ids = tuple(output.token_ids)
@@ -434,9 +480,17 @@ class VerlPolicy:
             response_ids=ids,
             log_probs=tuple(output.log_probs) if output.log_probs else None,
             text=self._tokenizer.decode(ids, skip_special_tokens=True),
-            ended=ids[-1] in ends,
-            info={k: output.extra_fields.get(k) for k in ("min_global_steps", "max_global_steps")},
+            ended=self.ends(ids),
+            info={key: output.extra_fields.get(key) for key in VERSIONS},
         )
+
+    @property
+    def _stops(self) -> list[int]:
+        return self._parser.stop_token_ids if self._tools else []
+
+    def ends(self, ids: Sequence[int]) -> bool:
+        """Whether an answer has ended by itself."""
+        return ids[-1] in self._end_tokens or ids[-1] in self._stops
 
     def _request_id(self, seed: int) -> str:
         """The episode's: verl sends requests of one id to one replica, which has the prefix of
@@ -445,4 +499,4 @@ class VerlPolicy:
         With `full_determinism` the engine gets this id, which has to be unique among the requests
         in flight (revisions of one attempt) and the same in every run.
         """
-        return f"{seed:016x}" if self._loop.rollout_config.full_determinism else self._episode
+        return f"{seed:016x}" if self.loop.rollout_config.full_determinism else self._episode

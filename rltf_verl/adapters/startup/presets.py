@@ -90,8 +90,9 @@ def _differs(block: Scheduled | TeacherConfig) -> Iterator[tuple[str, Any]]:
 def markdown(table: Sequence[Sequence[str]]) -> str:
     """The table of `docs/methods.md`: weights only, without the released code's variants."""
     header, *lines = table
+    losses = {"rltf_ppo": "", "": "off"}  # the default is not named
     shorter = [
-        (*line[:3], _loss_cell(line[3]), "; ".join(_weights(header[4:], line[4:])))
+        (*line[:3], losses.get(line[3], line[3]), "; ".join(_weights(header[4:], line[4:])))
         for line in lines
         if not line[0].startswith("release/")
     ]
@@ -99,11 +100,6 @@ def markdown(table: Sequence[Sequence[str]]) -> str:
     return "\n".join(
         "| " + " | ".join(line) + " |" for line in [titles, ["---"] * len(titles), *shorter]
     )
-
-
-def _loss_cell(loss: str) -> str:
-    """Empty for the default."""
-    return {"rltf_ppo": "", "": "off"}.get(loss, loss)
 
 
 def _weights(objectives: Sequence[str], cells: Sequence[str]) -> Iterator[str]:

@@ -15,6 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from rltf_verl.adapters.rollout.chat_form import ANSWER, USER
 from rltf_verl.adapters.startup.budget import REVISE, TEACHER, first_prompt, later_prompts
 from rltf_verl.data.schema import files_of, first_rows, problem_of
+from rltf_verl.envs.waiting import acting_env, tools_of
 from rltf_verl.episode.parts import Parts
 from rltf_verl.findings import Finding, Rule, findings
 from rltf_verl.texts import THOUGHTS, THOUGHTS_END
@@ -36,6 +37,8 @@ class Thoughts:
     """Kinds of later prompts after which an answer begins elsewhere than after the question."""
     kept: bool
     """Rows of several answers keep thoughts that the template drops."""
+    steps_kept: bool
+    """So do rows of several steps."""
     quoted: bool
     """Quoted attempts hold thoughts, which the template does not put in `<think>…</think>`."""
 
@@ -76,6 +79,14 @@ RULES: tuple[Rule[Thoughts], ...] = (
         "warning",
     ),
     Rule(
+        "rltf.env.name",
+        lambda t: t.steps_kept,
+        "the chat template drops the thoughts of earlier steps, which a trajectory keeps: a server"
+        " would show the policy other conversations than it is trained on",
+        "serve the model with a template that keeps them",
+        "warning",
+    ),
+    Rule(
         "rltf.episode.quote",
         lambda t: t.quoted,
         "the chat template does not put thoughts in <think>…</think>, so quoted attempts hold them",
@@ -95,12 +106,17 @@ def thought_findings(config: DictConfig, parts: Parts, tokenizer: Any) -> Iterat
     several = episode.horizon > 1
     quotes = several or (teaches and "sibling" in parts.config.teacher.sources)
     try:
-        dropped, unmarked = _of_template(render)
+        dropped, unmarked = _of_template(render, USER)
+        tools, steps_kept = tools_of(parts.env), False
+        if acting_env(parts.env) is not None:
+            observed = {**USER, "role": "tool"} if tools else USER
+            steps_kept = _of_template(partial(render, tools=tools or None), observed)[0]
         thoughts = Thoughts(
             switch_ignored="enable_thinking" in settings
             and render([USER], enable_thinking=True) == render([USER], enable_thinking=False),
             apart=_apart(config, parts, render),
             kept=several and episode.context == "append" and dropped,
+            steps_kept=steps_kept,
             quoted=quotes and episode.quote == "answer" and unmarked,
         )
     except Exception:  # templates raise what they like
@@ -108,17 +124,17 @@ def thought_findings(config: DictConfig, parts: Parts, tokenizer: Any) -> Iterat
     yield from findings(RULES, thoughts, config)
 
 
-def _of_template(render: Callable[..., str]) -> tuple[bool, bool]:
-    """Whether a template drops the thoughts of earlier answers, and whether it marks thoughts by
-    other tokens than `<think>`: from an answer with thoughts as text, and one with thoughts in the
-    fields that templates read them from.
+def _of_template(render: Callable[..., str], after: Message) -> tuple[bool, bool]:
+    """Whether a template drops the thoughts of an answer before this message, and whether it marks
+    thoughts by other tokens than `<think>`: from an answer with thoughts as text, and one with
+    thoughts in the fields that templates read them from.
     """
     text = {"role": "assistant", "content": f"{THOUGHTS}\n{IDEA}\n{THOUGHTS_END}\n\n{ANSWER}"}
     fields = {"role": "assistant", "content": ANSWER, "reasoning_content": IDEA, "thinking": IDEA}
     last = render([USER, fields], add_generation_prompt=False)
     thinks = IDEA in last
     earlier = [text, fields] if thinks else [text]
-    kept = all(IDEA in render([USER, answer, USER]) for answer in earlier)
+    kept = all(IDEA in render([USER, answer, after]) for answer in earlier)
     return not kept, thinks and THOUGHTS_END not in last
 
 

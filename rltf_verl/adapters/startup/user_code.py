@@ -35,9 +35,7 @@ from rltf_verl.registry import load
 
 DEADLINE_S = 90.0
 """Seconds that a user's code has in the process that may die. A slow grader needs several."""
-GRACE_S = 2.0
-"""Seconds for a copy of that process, which a fork in user code left behind, to report itself."""
-STEP, DONE, COPIED, RETURNED_TWICE = b"S", b"D", b"C", b"R"
+STEP, DONE = b"S", b"D"
 
 
 class Step(NamedTuple):
@@ -49,7 +47,7 @@ class Step(NamedTuple):
 
 
 def fatal_code(config: DictConfig, dry_run: DryRun) -> Finding | None:
-    """The user's code that ends, copies or blocks its process, which no `except` can catch. What it
+    """The user's code that ends or blocks its process, which no `except` can catch. What it
     raises is left to the checks in this process.
     """
     code = user_code(config)
@@ -88,8 +86,6 @@ def _fate(steps: Sequence[Step]) -> tuple[bytes, str | None]:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(child, signal.SIGKILL)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if RETURNED_TWICE in report:
-        return report, "forks, and the new process returns too"
     if DONE in report:
         return report, None
     late = code == -signal.SIGKILL
@@ -99,17 +95,13 @@ def _fate(steps: Sequence[Step]) -> tuple[bytes, str | None]:
 def _run(steps: Sequence[Step], report: int) -> NoReturn:
     """In the new process: report each step and the end; show nothing."""
     os.setpgid(0, 0)
-    pid, nowhere = os.getpid(), os.open(os.devnull, os.O_RDWR)
+    nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
         os.dup2(nowhere, stream)
-    os.register_at_fork(after_in_parent=lambda: os.write(report, COPIED))
     for step in steps:
         os.write(report, STEP)
         with suppress(BaseException):  # checked again where it can be named
             step.call()
-        if os.getpid() != pid:
-            os.write(report, RETURNED_TWICE)
-            os._exit(0)
     os.write(report, DONE)
     os._exit(0)
 
@@ -120,10 +112,8 @@ def _read(pipe: int) -> bytes:
     while (left := end - time.monotonic()) > 0 and select.select([pipe], [], [], left)[0]:
         received = os.read(pipe, 1024)
         report += received
-        if not received or RETURNED_TWICE in report or (DONE in report and COPIED not in report):
+        if not received or DONE in report:
             break
-        if DONE in received:  # a copy may still return
-            end = min(end, time.monotonic() + GRACE_S)
     return report
 
 

@@ -122,6 +122,7 @@ def _kinds(block: str, defaults: Mapping[str, Any]) -> Iterator[tuple[str, type]
 
 def _choices() -> dict[str, set[str]]:
     """Choices of a key, those of other plugins' registrations included."""
+    from verl.experimental.agent_loop.tool_parser import ToolParser
     from verl.workers.engine import EngineRegistry
     from verl.workers.rollout.replica import RolloutReplicaRegistry
 
@@ -129,4 +130,5 @@ def _choices() -> dict[str, set[str]]:
         "trainer.resume_mode": {"auto", "disable", "resume_path"},
         f"{ACTOR}.strategy": {*EngineRegistry._engines["language_model"], *OPTIONAL_ENGINES},
         f"{ROLLOUT}.name": set(RolloutReplicaRegistry._registry),
+        f"{ROLLOUT}.multi_turn.format": set(ToolParser._registry),
     }

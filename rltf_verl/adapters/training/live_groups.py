@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -76,7 +76,7 @@ class LiveGroups:
             num_round += 1
             # Groups of `more` may have been lost: only as many dead ones leave as others came.
             num = len({_group_of(key) for key in more.keys})
-            gone = _rows_of(batch, dead[:num])
+            gone = [key for key in batch.keys if _group_of(key) in dead[:num]]
             spent.update(_spending(batch.select_keys(gone)))
             tq.kv_clear(partition_id=partition_id, keys=gone)
             kept = batch.select_keys([key for key in batch.keys if key not in set(gone)])
@@ -147,11 +147,6 @@ class Draws:
 
 def _group_of(key: str) -> str:
     return episode_of(key)[0]
-
-
-def _rows_of(batch: KVBatchMeta, groups: Collection[str]) -> list[str]:
-    """Keys of the groups' rows."""
-    return [key for key in batch.keys if _group_of(key) in groups]
 
 
 def _spending(batch: KVBatchMeta) -> dict[str, float]:

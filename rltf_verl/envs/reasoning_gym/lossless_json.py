@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 _TUPLE, _SET, _PAIRS, _FRACTION = "__tuple__", "__set__", "__pairs__", "__fraction__"
+_MAKE = {_TUPLE: tuple, _SET: set, _PAIRS: dict, _FRACTION: Fraction}
 
 
 def encode(value: Any) -> Any:
@@ -51,14 +52,8 @@ def decode(value: Any) -> Any:
         return [decode(item) for item in value]
     if not isinstance(value, dict):
         return value
-    if value.keys() == {_TUPLE}:
-        return tuple(decode(item) for item in value[_TUPLE])
-    if value.keys() == {_SET}:
-        return {decode(item) for item in value[_SET]}
-    if value.keys() == {_PAIRS}:
-        return {decode(key): decode(item) for key, item in value[_PAIRS]}
-    if value.keys() == {_FRACTION}:
-        return Fraction(value[_FRACTION])
+    if len(value) == 1 and (make := _MAKE.get(next(iter(value)))) is not None:
+        return make(decode(next(iter(value.values()))))
     return {key: decode(item) for key, item in value.items()}
 
 

@@ -13,12 +13,11 @@ import asyncio
 import inspect
 import json
 import math
-import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Annotated, Any
 
 from rltf_verl.envs.base import CORRECT, INCORRECT, FeedbackLevel, Splits
+from rltf_verl.envs.waiting import started
 from rltf_verl.kinds import Within
 from rltf_verl.registry import load, raised_by
 from rltf_verl.types import Grade, Problem
@@ -168,7 +167,7 @@ class RewardFunction:
                 return await self._function(**arguments), None
             except (Exception, SystemExit) as raised:  # user code
                 return None, raised
-        return await _in_a_thread(lambda: self._function(**arguments))
+        return await started(lambda: self._function(**arguments))
 
     def _grade(self, returned: Any) -> Grade:
         """Raises ValueError: it is no score."""
@@ -212,30 +211,6 @@ def _shown(value: Any) -> str:
 
 Ended = tuple[Any, BaseException | None]
 """What a function returned, or what it raised."""
-
-
-async def _in_a_thread(call: Callable[[], Any]) -> Ended:
-    """`call()` in a daemon thread of its own. The pool of `asyncio.to_thread` has few threads, and
-    a loop waits for them when it closes: calls that never end would hold up all others, and exit.
-    """
-    loop = asyncio.get_running_loop()
-    ended: asyncio.Future[Ended] = loop.create_future()
-
-    def work() -> None:
-        try:
-            result: Ended = call(), None
-        except BaseException as raised:  # user code; a future takes no StopIteration
-            result = None, raised
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(_settle, ended, result)
-
-    threading.Thread(target=work, daemon=True).start()
-    return await ended
-
-
-def _settle(future: asyncio.Future[Ended], result: Ended) -> None:
-    if not future.done():  # else it took too long
-        future.set_result(result)
 
 
 def _text_of(truth: Any) -> str:

@@ -67,7 +67,8 @@ class BubblewrapSandbox(LocalSandbox):
     def _started(self) -> Iterator[Started]:
         if shutil.which("bwrap") is None:
             raise SandboxError(MISSING)
-        uid = _own_uid() if _is_privileged() else None
+        # as root: a user that no other run of this machine is
+        uid = FIRST_UID + secrets.randbelow(2**30) if _is_privileged() else None
         with input_file() as stdin:
             process, first = self._launch(stdin, user_namespace=uid is None)
         try:
@@ -210,11 +211,6 @@ def _is_privileged() -> bool:
     )
     whole_map = Path("/proc/self/uid_map").read_text().split()[2] == str(2**32 - 1)
     return whole_map and bool(int(status["CapEff"], 16) >> CAP_SYS_ADMIN & 1)
-
-
-def _own_uid() -> int:
-    """A user that no other run of this machine is."""
-    return FIRST_UID + secrets.randbelow(2**30)
 
 
 def _first_process(info_fd: int) -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rltf_verl.envs.base import ActingEnv, Env
-from rltf_verl.tools.contract.acting import HasSolution, check_acting
+from rltf_verl.tools.contract.acting import check_acting
 from rltf_verl.tools.contract.answers import (
     NUM_HOSTILE,
     NUM_PROBLEMS,
@@ -13,7 +13,7 @@ from rltf_verl.tools.contract.answers import (
     wrapping_of,
 )
 
-__all__ = ["HasSolution", "Verdict", "check_env", "hostile_texts", "wrapping_of"]
+__all__ = ["Verdict", "check_env", "hostile_texts", "wrapping_of"]
 
 
 def check_env(

@@ -10,9 +10,9 @@ from concurrent.futures import Future, TimeoutError
 from contextlib import contextmanager
 from functools import partial
 from threading import Thread
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
-from rltf_verl.envs.base import LEVELS, ActingEnv
+from rltf_verl.envs.base import LEVELS, ActingEnv, HasSolution
 from rltf_verl.tools.contract.answers import (
     NONSENSE,
     Verdict,
@@ -32,15 +32,6 @@ HUGE = "a" * 1_000_000
 HALF = "\ud800"
 MIN_SECRET = 3
 """Characters of an argument from which on it is no chance that a text holds it."""
-
-
-@runtime_checkable
-class HasSolution(Protocol):
-    """An acting environment that knows actions which are graded correct. Optional."""
-
-    def solution(self, problem: Problem) -> Sequence[Action]:
-        """The actions, in order."""
-        ...
 
 
 def check_acting(env: ActingEnv, seed: int, num_problems: int, num_hostile: int) -> list[Verdict]:

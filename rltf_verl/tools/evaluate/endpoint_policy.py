@@ -1,9 +1,10 @@
 """A policy behind a chat-completions endpoint.
 
 The endpoint takes messages, episodes have ids. An id here is one character (its code point): a
-prompt is the JSON text of its messages, an answer is its text. So ids say everything, nothing has
-to be remembered between calls, and whatever counts ids (the prompt budget, the place of the
-feedback) counts characters.
+prompt is the JSON text of its messages, an answer is its text, with its tool calls behind a mark;
+another mark ends an answer that messages follow. So ids say everything, nothing has to be
+remembered between calls, and whatever counts ids (the prompt budget, the place of the feedback)
+counts characters.
 """
 
 from __future__ import annotations
@@ -16,9 +17,16 @@ from typing import Any, ClassVar
 from rltf_verl.judge.gateway import Gateway
 from rltf_verl.judge.settings import Endpoint, Temperature, Tokens
 from rltf_verl.judge.wire import Call, JudgeUnavailable
+from rltf_verl.policy import Calls
 from rltf_verl.types import Attempt, Message
 
 NO_BUDGET = 1 << 62
+CALLS, ENDED = "\x01", "\x02"
+"""Marks, which neither a text from an endpoint (`texts.clean_text`) nor JSON has."""
+CHARACTERS = 4
+"""Of a token, for the limit of an observation: only the endpoint knows its tokenizer."""
+WRITTEN_CALL = "<tool_call>"
+"""In a text: the endpoint could not read the call. Most models mark theirs so."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +48,14 @@ class PolicyEndpoint(Endpoint):
         bits of it.
         """
         body = super().body(messages, seed)
+        for message in body["messages"]:
+            if "tool_calls" in message:
+                message["tool_calls"] = json.loads(message["tool_calls"])
         return body | {"seed": seed} if "seed" in body else body
 
 
 class EndpointPolicy:
-    """`policy.Policy` of one episode.
+    """`policy.ActingPolicy` of one episode.
 
     Args:
         gateway: asks the endpoint.
@@ -53,7 +64,7 @@ class EndpointPolicy:
 
     def __init__(self, gateway: Gateway, prompt_budget: int | None = None) -> None:
         self._gateway = gateway
-        self.prompt_budget = prompt_budget or NO_BUDGET
+        self.prompt_budget = self.response_budget = prompt_budget or NO_BUDGET
         self.special_tokens: tuple[str, ...] | None = None
         self.unavailable: str | None = None
         """Why the endpoint gave no reply, if it once did not: who asked may have taken that for an
@@ -71,8 +82,28 @@ class EndpointPolicy:
     async def extend(
         self, ids: tuple[int, ...], messages: Sequence[Message], message: Message
     ) -> tuple[int, ...]:
-        """The messages say all that the ids do."""
+        """The messages say all that the ids do; a trajectory is there as its text."""
         return await self.encode([*messages, message])
+
+    async def observe(
+        self, ids: tuple[int, ...], observations: Sequence[Message]
+    ) -> tuple[int, ...]:
+        """The conversation with messages behind its answer."""
+        return (*ids, ord(ENDED), *await self.encode(observations))
+
+    async def read_calls(self, ids: tuple[int, ...]) -> Calls:
+        """The calls that the endpoint has read."""
+        text, _, calls = "".join(self.pieces(ids)).partition(CALLS)
+        read = tuple((str(name), str(arguments)) for name, arguments in json.loads(calls or "[]"))
+        return Calls(read, not read and WRITTEN_CALL in text, (len(text), len(ids)))
+
+    async def clip(self, text: str, tokens: int) -> str:
+        """The text, without its middle where it has more characters than so many tokens do."""
+        half, left_out = tokens * CHARACTERS // 2, len(text) - tokens * CHARACTERS
+        if left_out <= 0:
+            return text
+        mark = f"\n[… {left_out} characters left out …]\n"
+        return f"{text[:half]}{mark}{text[half + left_out :]}"
 
     async def encode_answer(self, text: str) -> tuple[int, ...]:
         """The characters of the text; an endpoint's answer has no end token."""
@@ -82,17 +113,58 @@ class EndpointPolicy:
         """The characters."""
         return tuple(map(chr, ids))
 
-    async def sample(self, prompt_ids: tuple[int, ...], seed: int) -> Attempt:
-        """One answer. Raises JudgeUnavailable."""
-        messages = tuple(json.loads("".join(self.pieces(prompt_ids))))
+    async def sample(
+        self, prompt_ids: tuple[int, ...], seed: int, max_tokens: int | None = None
+    ) -> Attempt:
+        """One answer, as long as the endpoint's settings allow. Raises JudgeUnavailable."""
+        messages = _conversation("".join(self.pieces(prompt_ids)))
         try:
-            reply = await self._gateway.complete(Call(messages, seed))
+            reply = await self._gateway.complete(Call(tuple(messages), seed))
         except JudgeUnavailable as error:
             self.unavailable = error.cause
             raise
-        ids = await self.encode_answer(reply.text)
+        called = f"{CALLS}{json.dumps(reply.calls)}" if reply.calls else ""
+        ids = await self.encode_answer(reply.text + called)
         counted = {
             "num_tokens": reply.completion_tokens,
             "prompt_tokens": reply.prompt_tokens or None,
         }
-        return Attempt(prompt_ids, ids, None, reply.text, reply.complete, counted)
+        text = "\n".join(filter(None, [reply.text, *map(_written, reply.calls)]))
+        return Attempt(prompt_ids, ids, None, text, reply.complete, counted)
+
+
+def _written(call: tuple[str, str]) -> str:
+    """A call as most models write it."""
+    return f'{WRITTEN_CALL}\n{{"name": "{call[0]}", "arguments": {call[1]}}}\n</tool_call>'
+
+
+def _conversation(text: str) -> list[Message]:
+    """The messages of a prompt: those that its parts begin with, and the answers between them."""
+    messages: list[Message] = []
+    ids: list[str] = []
+    *answered, last = text.split(ENDED)
+    for part in answered:
+        told, end = json.JSONDecoder().raw_decode(part)
+        messages += _answering(told, ids)
+        said, _, calls = part[end:].partition(CALLS)
+        message = {"role": "assistant", "content": said}
+        ids = [f"call_{len(messages)}_{k}" for k in range(len(json.loads(calls or "[]")))]
+        if ids:
+            functions = [{"name": name, "arguments": args} for name, args in json.loads(calls)]
+            named = zip(ids, functions, strict=True)
+            made = [{"id": i, "type": "function", "function": function} for i, function in named]
+            message["tool_calls"] = json.dumps(made)
+        messages.append(message)
+    return [*messages, *_answering(json.loads(last), ids)]
+
+
+def _answering(told: Sequence[Message], ids: list[str]) -> list[Message]:
+    """Messages after an answer. Those of tools name its calls; what answers none is the user's."""
+    made: list[Message] = []
+    for message in told:
+        if message["role"] == "tool" and ids:
+            made.append({"role": "tool", "tool_call_id": ids.pop(0), "content": message["content"]})
+        else:
+            role = "user" if message["role"] == "tool" else message["role"]
+            made.append({"role": role, "content": message["content"]})
+    return made

@@ -22,6 +22,7 @@ from rich.progress import (
 from rltf_verl.data.questions import Question
 from rltf_verl.envs.base import NeedsMachine
 from rltf_verl.envs.waiting import acting_env
+from rltf_verl.episode.acting import first_messages
 from rltf_verl.episode.run import run_episode
 from rltf_verl.episode.seeds import seeds_of_episode
 from rltf_verl.feedback.base import FeedbackUnavailable
@@ -109,11 +110,6 @@ class Folder:
         """
         env = self._evaluation.parts.env
         trouble = env.trouble() if isinstance(env, NeedsMachine) else None
-        if acting_env(env) is not None:
-            trouble = (
-                f"rltf.env.name={env.name}: an endpoint cannot play trajectories; validate with the"
-                " trainer, trainer.val_only=True"
-            )
         if trouble is not None:
             raise ValueError(trouble)
         self._log = EpisodeLog(self._path, worker="eval")
@@ -186,12 +182,15 @@ class Folder:
         async with self._slots:
             policy = EndpointPolicy(self._runtime, self._evaluation.prompt_budget)
             episode, failure = None, ""
+            messages, acting = list(question.messages), acting_env(parts.env)
+            if acting is not None:
+                messages = await first_messages(acting, question.problem, messages)
             try:
                 episode = await run_episode(
                     parts,
                     policy,
                     question.problem,
-                    question.messages,
+                    messages,
                     session_id=session_id,
                     validate=True,
                     seed_of=seed_of,
@@ -205,7 +204,7 @@ class Folder:
             self.failures.append(failure)
             ended(None)
             return
-        *context, asked = question.messages
+        *context, asked = messages
         self._log.append(
             episode,
             question=asked["content"],

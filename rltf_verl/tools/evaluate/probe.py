@@ -16,6 +16,7 @@ from omegaconf import OmegaConf
 from rltf_verl.config import MentionsConfig, RLTFConfig
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env
+from rltf_verl.envs.waiting import acting_env
 from rltf_verl.episode.mentions import mentions
 from rltf_verl.episode.parts import Parts
 from rltf_verl.feedback.guard.find import GuardSettings, find_leaks
@@ -141,6 +142,11 @@ class Played:
     ) -> None:
         self._questions, env = questions_of(file, problems, overrides, config)
         self._plan, self._evaluation = _plan_to_play(overrides, rounds, env, config, prompt_budget)
+        if acting_env(self._plan.env) is not None:
+            raise ValueError(
+                f"env.name={self._plan.env.name}: a probe predicts runs of single answers, and this"
+                " environment has steps; play its trajectories with rltf eval"
+            )
         self.folder = Folder(out, self._evaluation, self._questions, self._plan.run.sessions)
         self.folder.play()
         self.episodes = self.folder.episodes()

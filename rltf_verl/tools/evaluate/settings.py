@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from rltf_verl.config import RLTFConfig
 from rltf_verl.data.made_for import made_for, require_known, takes_rows_of
 from rltf_verl.data.questions import Question, read_questions
 from rltf_verl.data.schema import AS_IT_IS
+from rltf_verl.envs.waiting import tools_of
 from rltf_verl.episode.parts import Parts
 from rltf_verl.judge.settings import JudgeSettings, judge_settings
 from rltf_verl.registry import require_choice
@@ -86,7 +88,18 @@ def evaluation(
     for key in overrides:
         require_choice("rltf eval", key, (*ENDPOINT_BLOCKS, *EPISODE_BLOCKS))
     rltf = rltf_block(overrides, training_blocks(config), env, {**OURS, "horizon": rounds + 1})
-    return Evaluation(policy_endpoint(overrides), Parts.of(rltf), step, prompt_budget)
+    parts = Parts.of(rltf)
+    return Evaluation(
+        _with_tools(policy_endpoint(overrides), tools_of(parts.env)), parts, step, prompt_budget
+    )
+
+
+def _with_tools(settings: JudgeSettings, tools: Sequence[Mapping[str, Any]]) -> JudgeSettings:
+    """The endpoint, whose requests have the environment's tools."""
+    if not tools:
+        return settings
+    body = {"tools": list(tools), **json.loads(settings.endpoint.extra_body)}
+    return replace(settings, endpoint=replace(settings.endpoint, extra_body=body))
 
 
 def rltf_block(

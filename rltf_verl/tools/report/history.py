@@ -30,13 +30,8 @@ def read_records(path: Path) -> list[tuple[int, Metrics]]:
     Raises:
         ValueError: the file cannot be read in the format of its suffix.
     """
-    return records_of(_rows(path))
-
-
-def records_of(rows: Iterable[Mapping[str, Any]]) -> list[tuple[int, Metrics]]:
-    """(step, its numbers) of lines of verl's file logger or rows of an export."""
     records = []
-    for row in rows:
+    for row in _rows(path):
         data = row["data"] if isinstance(row.get("data"), dict) else row
         step = _number(row.get("step") if data is not row else row.get("_step"))
         if step is not None:

@@ -91,12 +91,17 @@ def call(path: str) -> str:
     return f'<tool_call>\n{{"name": "look", "arguments": {{"path": "{path}"}}}}\n</tool_call>'
 
 
-@pytest.fixture
-def tokenizer() -> PreTrainedTokenizerFast:
+def tokenizer_with_tools() -> PreTrainedTokenizerFast:
+    """Bytes, with the template of Qwen2.5."""
     made = tokenizer_of("plain")
     made.add_tokens(["<tool_call>", "</tool_call>"])
     made.chat_template = TEMPLATE
     return made
+
+
+@pytest.fixture
+def tokenizer() -> PreTrainedTokenizerFast:
+    return tokenizer_with_tools()
 
 
 def run(work, tokenizer, builder=QwenContinuousTokenBuilder, engine=None, tools=(TOOL,)):

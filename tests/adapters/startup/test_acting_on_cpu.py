@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from rltf_verl.adapters.startup import budget, checks
+from rltf_verl.adapters.startup.values import wrong_values
 from rltf_verl.config import ConfigError
 from rltf_verl.data.schema import row_of
 from rltf_verl.envs import make_env
@@ -50,3 +51,13 @@ def test_a_template_needs_tools_and_their_answers(verl_config, tokenizer, troubl
     else:
         with pytest.raises(ConfigError, match=trouble):
             check()
+
+
+FORMAT = "actor_rollout_ref.rollout.multi_turn.format"
+
+
+def test_a_tool_parser_that_verl_lacks_is_refused(verl_config):
+    assert not list(wrong_values(verl_config(f"{FORMAT}=qwen3_coder")))
+    (refused,) = wrong_values(verl_config(f"{FORMAT}=llama"))
+    assert str(refused).startswith(f"{FORMAT}=llama: not known here; choose one of deepseek_v4, ")
+    assert "hermes" in refused.fix

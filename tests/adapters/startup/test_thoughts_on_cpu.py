@@ -1,5 +1,6 @@
 """What is found in a chat template before a run, with the templates of models that think."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from transformers import PreTrainedTokenizerFast
 from rltf_verl.adapters.startup import checks
 from rltf_verl.adapters.startup.thoughts import RULES, thought_findings
 from tests.adapters.rollout.test_chat_form_on_cpu import tokenizer_of
+from tests.support.acting_fakes import TOOL, ActorEnv
 from tests.support.configs import composed
 
 TEMPLATES = Path(__file__).parents[2] / "golden" / "chat_templates"
@@ -34,7 +36,7 @@ def thinking(name: str) -> PreTrainedTokenizerFast:
 def found(tmp_path):
     """Keys of the findings."""
 
-    def keys(name, *overrides, question="1 0 / 0 1?", system=""):
+    def keys(name, *overrides, question="1 0 / 0 1?", system="", env=None):
         messages = [{"role": "system", "content": system}] if system else []
         row = {
             "data_source": "binary_matrix",
@@ -53,6 +55,7 @@ def found(tmp_path):
             *overrides,
         )
         parts = checks.parts_of(config)
+        parts = replace(parts, env=env or parts.env)
         return [f.key for f in thought_findings(config, parts, thinking(name))]
 
     return keys
@@ -78,6 +81,19 @@ def found(tmp_path):
 )
 def test_what_a_template_does_with_thoughts(found, name, overrides, expected):
     assert found(name, *overrides) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "tools", "expected"),
+    [
+        ("plain", (TOOL,), []),
+        ("qwen3", (TOOL,), []),  # it drops them behind a question, not behind a tool's answer
+        ("qwen3", (), ["rltf.env.name"]),
+        ("smollm3", (), []),
+    ],
+)
+def test_thoughts_of_earlier_steps(found, name, tools, expected):
+    assert found(name, env=ActorEnv(tools=tools)) == expected
 
 
 @pytest.mark.parametrize("name", ["plain", "qwen3", "smollm3", "deepseek_r1_distill", "gptoss"])

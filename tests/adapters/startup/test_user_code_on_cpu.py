@@ -18,7 +18,6 @@ BASELINE = "import os, sys, time, torch\ndef baseline(episodes):\n    {}\n"
 ZERO = "return torch.zeros_like(episodes.rewards)"
 FATAL = {
     "a baseline that ends its process": (BASELINE.format("os._exit(3)"), "ends its process (3)"),
-    "a baseline that forks": (BASELINE.format(f"os.fork()\n    {ZERO}"), "forks"),
     "a baseline that never returns": (BASELINE.format("time.sleep(99)"), "does not return in 1 s"),
     "a file that ends its process": ("import os\nos._exit(0)\n", "ends its process (0)"),
 }

@@ -48,8 +48,8 @@ class JudgeServer:
     faults: Sequence[str] = FAULTS
     script: list[str] = field(default_factory=list)
     """What to do with the first requests, in order: a fault or `ok`."""
-    reply: Callable[[dict[str, Any]], str | tuple[str, str]] = lambda body: SAID
-    """Body -> text, or text and finish reason."""
+    reply: Callable[[dict[str, Any]], str | tuple[Any, ...]] = lambda body: SAID
+    """Body -> text, or text, finish reason and calls of tools."""
     retry_after: str = "retry-after-ms: 30"
     key: str | None = None
     """Refuse other keys, quoting the one that was sent, as hosted endpoints do."""
@@ -195,12 +195,16 @@ class JudgeServer:
         return not cut
 
 
-def completion(text: str | None, finish: str = "stop") -> dict[str, Any]:
+def completion(text: str | None, finish: str = "stop", calls: Any = ()) -> dict[str, Any]:
     """A chat completion as the protocol has it."""
     usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
     choice = {
         "index": 0,
-        "message": {"role": "assistant", "content": text},
+        "message": {
+            "role": "assistant",
+            "content": text,
+            **({"tool_calls": [{"function": call} for call in calls]} if calls else {}),
+        },
         "finish_reason": finish,
     }
     return {

@@ -18,7 +18,7 @@ from tests.support.plan_runs import pretend
 from tests.support.verl_rows import verl_row, write_rows
 from tests.tools.adopt.bash import started
 
-PAGE = (runs.ROOT / "docs" / "coming_from.md").read_text("utf-8")
+PAGE = (runs.ROOT / "docs" / "coming_from.md").read_text("utf-8").partition("\n## verl's tools")[0]
 RUN = """set -x
 export CACHE="a b"
 python3 -m verl.trainer.main_ppo \\

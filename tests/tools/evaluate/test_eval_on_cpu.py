@@ -13,6 +13,7 @@ from typer.testing import Result
 
 from rltf_verl.data.build import build_parquet
 from rltf_verl.data.questions import Question, read_questions
+from rltf_verl.envs.workspace import Workspace
 from rltf_verl.episode.seeds import place_of, sampling_seed
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Turn
@@ -442,3 +443,44 @@ def test_a_grader_that_fails_is_no_clean_result(
     probe = rltf("probe", path, *keys, *words[:2], "episode.revise=note", *sizes)
     assert probe.exit_code == int(every), probe.output
     assert "answers were not graded, and count as wrong: " + cause in probe.stderr
+
+
+def test_trajectories_are_played_with_the_endpoints_own_calls(
+    server: JudgeServer, tmp_path: Path
+) -> None:
+    """The solution after feedback; before, a call that is none and one with broken arguments."""
+    env = Workspace()
+    data = build_parquet("workspace", tmp_path / "data", seed=0, num_train=0, num_test=2).test
+    problems = [question.problem for question in read_questions(data)]
+
+    def reply(body: Body) -> tuple[Any, ...]:
+        told = body["messages"]
+        steps = sum(message["role"] == "assistant" for message in told)
+        if "[step 1]" not in told[0]["content"]:  # of the first attempt, which a revision quotes
+            broken = {"name": "close_ticket", "arguments": "{"}
+            script: list[tuple[Any, ...]] = [("<tool_call>{", "stop"), (None, "stop", [broken])]
+        else:
+            problem = next(p for p in problems if env.prompt(p) in told[0]["content"])
+            actions = env.solution(problem)
+            calls = [{"name": a.tool, "arguments": json.dumps(a.arguments)} for a in actions]
+            script = [(None, "tool_calls", calls)]
+        return script[steps] if steps < len(script) else ("Done.", "stop")
+
+    server.reply = reply
+    words = ("episode.revise=note", "episode.quote=all", "feedback.provider=verifier")
+    result = ended_well(evaluated(server, data, tmp_path / "out", *words))
+    (results,) = json.loads((tmp_path / "out/results.json").read_text())["results"].values()
+    assert [t["standing"]["value"] for t in results["turns"]] == [0, 1]
+    assert results["ends"] == {"answered": [4, 2.5]}
+    assert "end of the attempt" in result.stdout
+    for body in server.bodies:
+        assert body["tools"] == list(env.tools)
+        called = [c["id"] for m in body["messages"] for c in m.get("tool_calls", ())]
+        answered = [m["tool_call_id"] for m in body["messages"] if m["role"] == "tool"]
+        assert called == answered
+    turns = [turn for r in read_episodes(tmp_path / "out/episodes") for turn in r["turns"]]
+    kinds = [[result["kind"] for step in t["steps"] for result in step["results"]] for t in turns]
+    assert ["format", "format"] in kinds
+    assert {t["num_tokens"] for t in turns} == {40, 60}, "as the endpoint counts"
+    refusal = refused("probe", data, f"endpoint.base_url={server.url}", "endpoint.model=m")
+    assert "env.name=workspace: a probe predicts runs of single answers" in refusal

@@ -92,7 +92,8 @@ def micro_batches(bins: Sequence[Bin], max_nodes: int, at_least: int = 1) -> lis
             parts.append([])
         parts[-1].append(one)
     while len(parts) < at_least:
-        parts += _halves(parts.pop(max(range(len(parts)), key=lambda i: _num_rows(parts[i]))))
+        num_rows = [sum(len(one.rows) for one in part) for part in parts]
+        parts += _halves(parts.pop(num_rows.index(max(num_rows))))
     return parts
 
 
@@ -140,10 +141,6 @@ def _cut(order: list[int], lengths: list[int], shared: list[int], width: int) ->
 def _cost(bins: list[Bin]) -> float:
     width = bins[0].size
     return len(bins) * width * (1 + width * ATTENTION_SHARE)
-
-
-def _num_rows(bins: list[Bin]) -> int:
-    return sum(len(one.rows) for one in bins)
 
 
 def _halves(bins: list[Bin]) -> tuple[list[Bin], list[Bin]]:

@@ -7,9 +7,10 @@ them; they are reported. Definitions with their denominators: docs/evaluation.md
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from rltf_verl.tools.report.evaluation.table import (
     round_ratios,
     turn_ratios,
 )
+from rltf_verl.types import END_REASONS
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,8 @@ class Results:
     """Answers cut off at the token limit."""
     stops: dict[str, int]
     """Why episodes ended."""
+    ends: dict[str, tuple[int, float]]
+    """Why trajectories ended -> how many, and their mean number of steps."""
     turns: tuple[TurnResult, ...]
     rounds: tuple[RoundResult, ...]
     """All together first, then one by one; empty if no answer followed another."""
@@ -134,7 +138,15 @@ def evaluate(records: Sequence[Record], seed: int = 0) -> Results:
         grader_trouble=grader_trouble(records)[0],
         truncated=sum(not turn["ended"] for record in records for turn in record["turns"]),
         stops=dict(sorted(Counter(str(record["turns"][-1]["stop"]) for record in records).items())),
+        ends=_ends(records),
         turns=tuple(turns),
         rounds=tuple(each for each in rounds if each.pairs),
         pass_at={int(key[1]): value for key, value in estimated.items() if key[0] == "pass"},
     )
+
+
+def _ends(records: Sequence[Record]) -> dict[str, tuple[int, float]]:
+    steps = defaultdict[str, list[int]](list)
+    for turn in (turn for record in records for turn in record["turns"] if "end" in turn):
+        steps[turn["end"]].append(len(turn["steps"]))
+    return {end: (len(steps[end]), fmean(steps[end])) for end in END_REASONS if end in steps}

@@ -15,7 +15,9 @@ BLUE, ORANGE = "#0072B2", "#D55E00"  # Okabe and Ito: told apart by the colour-b
 
 
 def tables(results: Results) -> list[Table]:
-    """Turns; rounds of feedback, then all together; pass@k. Without those that have no line."""
+    """Turns; rounds of feedback, then all together; ends of trajectories; pass@k. Without those
+    that have no line.
+    """
     all_rounds = [*results.rounds[1:], *results.rounds[:1]]
     made = [
         table(
@@ -35,6 +37,10 @@ def tables(results: Results) -> list[Table]:
                 (r.round or "all", *map(shown, (r.plasticity, r.corrected, r.spoiled)), r.pairs)
                 for r in all_rounds
             ),
+        ),
+        table(
+            ("end of the attempt", "attempts", "mean steps"),
+            ((end, num, f"{steps:.1f}") for end, (num, steps) in results.ends.items()),
         ),
         table(
             ("k", "pass@k, first answers", "problems"),

@@ -7,10 +7,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from rltf_verl.envs.base import LEVELS, ActingEnv, Env, GradesAsync
+from rltf_verl.envs.base import LEVELS, ActingEnv, Env, GradesAsync, HasSolution
 from rltf_verl.episode.parts import template_for
 from rltf_verl.prompts import render, template_of
-from rltf_verl.tools.contract import HasSolution, wrapping_of
+from rltf_verl.tools.contract import wrapping_of
 from rltf_verl.types import Problem
 
 NUM_TRIED = 40

@@ -46,7 +46,10 @@ class Run:
     def __init__(self, path: Path, name: str) -> None:
         self.name = name
         log = log_folder(path)
-        self.steps = {at: _read_step(log, at) for at in _steps_in(log)}
+        self.steps = {
+            at: _read_step(log, at)
+            for at in sorted({place(file) for file in log_files(log, EPISODES)})
+        }
         if not self.steps:
             raise ValueError(f"{path}: no episodes in it")
         metrics: tuple[Path, ...] = ()
@@ -72,13 +75,8 @@ class Run:
                 _totals(name, steps) for name in sorted({step.stats.split for step in steps})
             ],
             "starts": [0, *ends][:-1],
-            "blocks": [block_name(at) for at in self.steps],
+            "blocks": [f"block/{step}.{split}" for step, split in self.steps],
         }
-
-
-def _steps_in(log: Path) -> list[StepOfSplit]:
-    places = {place(path) for path in log_files(log, EPISODES)}
-    return sorted(places)
 
 
 def _read_step(log: Path, at: StepOfSplit) -> Step:
@@ -111,11 +109,6 @@ def page_index(indexes: Sequence[Mapping[str, Any]], title: str) -> dict[str, An
     """The index of a page from those of its runs."""
     words = {"flags": list(FLAGS), "trained": list(TRAINED), "roles": TRAINS}
     return {"title": title, "runs": indexes} | words
-
-
-def block_name(at: StepOfSplit) -> str:
-    """Name of a step's conversations on the page."""
-    return f"block/{at[0]}.{at[1]}"
 
 
 def tokens_name(at: StepOfSplit, record: Record) -> str:

@@ -1,0 +1,90 @@
+"""Attempts that another loop has played, from its token ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rltf_verl.episode.acting import shown
+from rltf_verl.policy import Policy
+from rltf_verl.types import Attempt, Grade, PlayedStep, Step, Trajectory
+
+LEAST_RIGHT = 1.0
+"""Least reward of a right attempt."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """What another loop has played."""
+
+    attempt: Attempt
+    reward: float | None = None
+    """None: the environment grades the last answer."""
+    feedback: str | None = None
+    """A text on it, which no guard reads; None: the run's provider is asked."""
+
+    @property
+    def grade(self) -> Grade | None:
+        """By the reward."""
+        if self.reward is None:
+            return None
+        return Grade(correct=self.reward >= LEAST_RIGHT, format_ok=True, score=self.reward)
+
+
+def attempt_of(
+    policy: Policy,
+    prompt_ids: Sequence[int],
+    response_ids: Sequence[int],
+    mask: Sequence[int],
+    log_probs: Sequence[float] | None,
+    *,
+    ended: bool,
+    info: Mapping[str, Any],
+) -> Attempt:
+    """The attempt of another loop's ids. Each stretch that the policy sampled is a step, and its
+    observation is all that follows, words of the chat template included.
+
+    Args:
+        policy: knows the text of tokens.
+        prompt_ids: the first prompt.
+        response_ids: all after it.
+        mask: of each response token, whether the policy sampled it.
+        log_probs: the sampler's, one for each response token.
+        ended: the policy ended its last answer by itself.
+        info: as of `Attempt`.
+
+    Raises:
+        ValueError: the lists do not fit together, or nothing was sampled.
+    """
+    ids, num = tuple(response_ids), len(response_ids)
+    lengths = {num, len(mask), num if log_probs is None else len(log_probs)}
+    if len(lengths) > 1 or not any(mask):
+        raise ValueError(
+            f"a foreign trajectory has {num} response tokens, a mask of {len(mask)} with"
+            f" {sum(mask)} sampled and {len(log_probs or ())} log-probs; give each token its mask"
+            " and log-prob, at least one of them sampled"
+        )
+    sampled = [0, *map(bool, mask), 0]
+    starts = [i for i in range(num) if sampled[i + 1] and not sampled[i]]
+    ends = [i for i in range(1, num + 1) if sampled[i] and not sampled[i + 1]]
+    steps = []
+    for start, end, following in zip(starts, ends, [*starts[1:], num], strict=True):
+        text, after = (
+            "".join(policy.pieces(part)) for part in (ids[start:end], ids[end:following])
+        )
+        results = (Step(after),) if following > end else ()
+        steps.append(PlayedStep(text, (), results, start, end, (start, end)))
+    trajectory = Trajectory(tuple(steps), "answered" if ended else "length")
+    of_sampled = None
+    if log_probs is not None:
+        of_sampled = tuple(p if m else 0.0 for p, m in zip(log_probs, mask, strict=True))
+    return Attempt(
+        tuple(prompt_ids),
+        ids,
+        of_sampled,
+        shown(trajectory),
+        ended,
+        info={**info, "num_tokens": sum(map(bool, mask))},
+        trajectory=trajectory,
+    )

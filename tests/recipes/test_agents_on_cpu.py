@@ -1,0 +1,80 @@
+"""recipes/agents: its dialogues follow their own rule and tell no house's, its methods pass the
+checks, its template shows tools.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import jinja2
+import pytest
+
+from rltf_verl.envs.workspace import Workspace
+from rltf_verl.envs.workspace.orders import FORMS
+from tests.recipes.composing import RECIPES, program, rltf_of
+
+FOLDER = RECIPES / "agents"
+SCRIPT = FOLDER / "agents.sh"
+
+
+def _calls(messages: list[dict[str, str]]) -> list[dict[str, Any]]:
+    texts = [m["content"] for m in messages if m["role"] == "assistant"]
+    calls = [t.removeprefix("<tool_call>").removesuffix("</tool_call>") for t in texts[:-1]]
+    return [json.loads(call) for call in calls]
+
+
+def test_dialogues_end_in_the_right_state_and_some_read_feedback() -> None:
+    dialogues = program("agents/dialogues.py")
+    num, env = 60, Workspace(conventions="practice", house=3000, num_houses=60)
+    rows = list(dialogues.dialogues(num, 3))
+    problems = env.build(3, num, 0).train
+    for row, problem in zip(rows, problems, strict=True):
+        called = [(call["name"], call["arguments"]) for call in _calls(row["messages"])]
+        assert called == [(a.tool, dict(a.arguments)) for a in env.solution(problem)]
+        assert row["messages"][-1] == {"role": "assistant", "content": dialogues.DONE}
+    first = [row["messages"][0]["content"] for row in rows]
+    assert 15 < sum("Your earlier answer:" in text for text in first) < 45
+    assert sum(row["messages"][3]["role"] == "user" for row in rows if len(row["messages"]) > 3) > 2
+
+
+def test_no_dialogue_has_a_form_of_a_house() -> None:
+    forms = {form for kind in FORMS.values() for form in kind["house"]}
+    practised = {form for kind in FORMS.values() for form in kind["practice"]}
+    assert not forms & practised
+    rules = [p.data["rule"] for p in Workspace("practice", num_houses=99).build(0, 99, 0).train]
+    assert {rule["form"] for rule in rules} <= practised
+
+
+@pytest.mark.parametrize("method", ["grpo", "sd", "fork", "by_step"])
+def test_a_method_is_what_the_script_says(method: str, start: Any, tmp_path: Any) -> None:
+    code, lines, _ = start(SCRIPT, "train", method, "a=b", OUT=str(tmp_path), HOUSE="3", SEED="2")
+    (line,) = lines
+    assert code == 0
+    assert line.endswith(" a=b")
+    assert f"rltf.env.house=3 data.train_files={tmp_path}/data_3/train.parquet" in line
+    words = [w for w in line.split() if w.startswith(("rltf/", "rltf.")) and "env.house" not in w]
+    rltf = rltf_of("agents", *words)
+    assert rltf.seed == 2
+    assert rltf.episode.retry == ("fork" if method == "fork" else "whole")
+    assert rltf.teacher.notes == ("by_step" if method == "by_step" else "joined")
+    assert bool(rltf.distill.enabled) == (method in ("sd", "fork"))
+
+
+def test_the_script_says_what_it_can(start: Any) -> None:
+    assert start(SCRIPT)[0] == start(SCRIPT, "train")[0] == 2
+    assert os.access(SCRIPT, os.X_OK)
+
+
+def test_the_template_shows_tools_and_a_message_alone_as_in_the_conversation() -> None:
+    """verl's SFT dataset renders each message by itself."""
+    template = jinja2.Template((FOLDER / "chat_template.jinja").read_text("utf-8"))
+    (row,) = program("agents/dialogues.py").dialogues(1, 0)
+    messages, tools = row["messages"], row["tools"]
+    whole = template.render(messages=messages, tools=tools)
+    alone = [template.render(messages=[m]) for m in messages[1:]]
+    assert whole == template.render(messages=messages[:1], tools=tools) + "".join(alone)
+    assert "add_note(ticket, text): Add a note to an open ticket." in whole
+    asked = template.render(messages=messages[:1], tools=tools, add_generation_prompt=True)
+    assert whole.startswith(asked)
