@@ -1,0 +1,59 @@
+"""The episodes that docs/gallery.md shows are what it says of them."""
+
+from pathlib import Path
+
+import pytest
+
+from rltf_verl.runlog.turns import Record, wrong
+from rltf_verl.tools.report.view.run import Run
+
+GALLERY = Path(__file__).parents[2] / "docs" / "gallery"
+
+
+def run_of(name: str) -> Run:
+    return Run(GALLERY / name, name)
+
+
+def episodes_of(name: str) -> list[Record]:
+    return [record for step in run_of(name).steps.values() for record in step.records]
+
+
+@pytest.mark.parametrize(("name", "wrong_after"), [("helped", False), ("ignored", True)])
+def test_second_answer_to_the_marks(name: str, wrong_after: bool) -> None:
+    ((first, second),) = [record["turns"] for record in episodes_of(name)]
+    assert wrong(first)
+    assert first["feedback"]["text"] in second["prompt"]
+    assert wrong(second) is wrong_after
+
+
+def test_the_ignored_mark_is_that_of_a_cell_that_stays() -> None:
+    (record,) = episodes_of("ignored")
+    first, second = (turn["grade"]["parsed"].split() for turn in record["turns"])
+    marks = [row[1::2] for row in record["turns"][0]["feedback"]["text"].split("/")]
+    assert marks == record["reference"].split()
+    off = [(r, c) for r in range(3) for c in range(3) if second[r][c] != marks[r][c]]
+    assert off == [(1, 2)]
+    assert second[1][2] == first[1][2]
+
+
+def test_leak_is_withheld() -> None:
+    (record,) = episodes_of("leak")
+    (turn,) = record["turns"]
+    assert turn["feedback"] is None
+    assert record["reference"] in turn["withheld"]["text"]
+    assert turn["withheld"]["leak"] in turn["error"]
+
+
+def test_judge_is_down() -> None:
+    ((turn,),) = [record["turns"] for record in episodes_of("judge_down")]
+    assert turn["feedback"] is turn["withheld"] is None
+    assert "HTTP 503" in turn["error"]
+
+
+def test_degenerating_run_warns() -> None:
+    run = run_of("degenerating")
+    (warning,) = run.index()["warnings"]
+    assert warning["name"] == "format lost"
+    assert warning["from"] == 10
+    forms = [record["turns"][0]["grade"]["format_ok"] for record in episodes_of(run.name)]
+    assert forms == [True, False]
