@@ -71,7 +71,8 @@ def metrics_of(episodes, nodes=NODES):
 
 
 def records_of(episodes):
-    return [{"step": 1, "split": "train"} | episode_record(episode) for episode in episodes]
+    place = {"step": 1, "split": "train", "uid": "a", "question": "?"}
+    return [place | episode_record(episode) for episode in episodes]
 
 
 @given(st.lists(st.one_of(lines(), trees()), min_size=1, max_size=6))
