@@ -147,7 +147,8 @@ PLUGIN = {
 }
 
 
-@pytest.mark.parametrize("how", ["discovered", pytest.param("named", marks=pytest.mark.nightly)])
+@pytest.mark.nightly  # from their own folders: tests/recipes
+@pytest.mark.parametrize("how", list(PLUGIN))
 def test_every_recipe_composes_from_a_copied_folder(
     installed: Path, tmp_path: Path, how: str
 ) -> None:
