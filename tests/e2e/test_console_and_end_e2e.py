@@ -32,7 +32,6 @@ def started(folder: Path, data: dict[str, str]) -> runs.Run:
     return run
 
 
-@pytest.mark.nightly  # in parts: tests of the console, the lock and the watchdog
 def test_a_line_a_step_a_second_run_refused_and_a_polite_end(
     tmp_path: Path, data: dict[str, str]
 ) -> None:

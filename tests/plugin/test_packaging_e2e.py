@@ -147,8 +147,7 @@ PLUGIN = {
 }
 
 
-@pytest.mark.nightly  # from their own folders: tests/recipes
-@pytest.mark.parametrize("how", list(PLUGIN))
+@pytest.mark.parametrize("how", ["discovered", pytest.param("named", marks=pytest.mark.nightly)])
 def test_every_recipe_composes_from_a_copied_folder(
     installed: Path, tmp_path: Path, how: str
 ) -> None:
