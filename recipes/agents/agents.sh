@@ -3,7 +3,7 @@
 #
 #   recipes/agents/agents.sh model                            # fetch and convert SmolLM2-135M-Instruct; a template with tools
 #   recipes/agents/agents.sh adapter                          # supervised steps in houses with other rules
-#   recipes/agents/agents.sh warm_up                          # adds that adapter, or the one that is here
+#   recipes/agents/agents.sh warm_up                          # adds that adapter
 #   recipes/agents/agents.sh data                             # the house's problems
 #   recipes/agents/agents.sh train METHOD [hydra overrides …] # grpo, sd, fork, by_step, …
 #
@@ -49,9 +49,7 @@ case "$command" in
             --local_dir "$(find "$work/sft" -maxdepth 1 -name 'global_step_*')"
         ;;
     warm_up)
-        adapter="$root/adapter/merged/lora_adapter"
-        [[ -d "$adapter" ]] || adapter="$here/adapter"
-        python3 "$pretrained/merge.py" "$root/smollm2" "$adapter" "$root/warm"
+        python3 "$pretrained/merge.py" "$root/smollm2" "$root/adapter/merged/lora_adapter" "$root/warm"
         ;;
     data)
         rltf data build workspace --out "$root/data_$house" --seed "$house" --num-train 256 --num-test 64 house="$house"
