@@ -61,9 +61,9 @@ dist: install
 unit: install
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not e2e and not vllm and not nightly' --ignore-glob='*_e2e.py' -n 2 --dist loadfile --no-loadscope-reorder --durations 5
 
-# Real Ray, real trainer, real kill -9: minutes.
+# Real Ray, real trainer, real kill -9: minutes, half of them waiting, so three at once on two cores.
 e2e: install
-	$(BIN)/pytest -m 'e2e and not nightly' -n 2 --dist loadfile --no-loadscope-reorder --durations 0
+	$(BIN)/pytest -m 'e2e and not nightly' -n 3 --dist loadfile --no-loadscope-reorder --durations 0
 
 # What is too long for every run: all examples and benchmarks; each preset and environment in the real trainer, all of verl's
 # modes; about an hour.
