@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import shutil
 import statistics
 import sys
@@ -122,7 +123,8 @@ def train(setting: Setting, out: Path) -> dict[str, Any]:
         SystemExit: it failed; names its log.
     """
     data = build_parquet("knights_knaves", out / "data", 0, 2000, 200, **SHAPE)
-    folder = out / f"{setting.arm}_{setting.seed}_{setting.rate}".replace(" ", "_").replace(",", "")
+    # Hydra reads the folder's name, where an apostrophe opens a string
+    folder = out / re.sub(r"[^\w.]+", "_", f"{setting.arm}_{setting.seed}_{setting.rate}")
     shutil.rmtree(folder, ignore_errors=True)
     command = [
         *(sys.executable, "-m", "verl.trainer.main_ppo", "--config-name=rltf"),
