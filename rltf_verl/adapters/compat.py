@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import secrets
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -37,6 +39,20 @@ def actor_class(remote_class: Any) -> type:
         base
         for base in plain.__mro__
         if base.__name__ == name and base.__module__ == plain.__module__
+    )
+
+
+def meet_at_free_ports(trainer_base: Any) -> None:
+    """Ranks meet at a port that no other process takes before they bind it.
+
+    verl 0.9.1 (single_controller/ray/base.py) asks the kernel for a free port, closes it, and rank
+    0 binds it when its process is up, seconds later; any process may have it by then. The kernel
+    gives none below 32768, Ray's workers end at 19999. The start is drawn, not seeded: verl takes
+    the first free port, and two runs with one seed may start together.
+    """
+    start = 20_000 + secrets.randbelow(12_000)
+    trainer_base.RayWorkerGroup = partial(
+        trainer_base.RayWorkerGroup, master_port_range=[start, start + 700]
     )
 
 

@@ -92,6 +92,13 @@ SEAMS = (
         "no dict of metrics and no progress bar; `trainer.logger` without `console`",
     ),
     Seam(
+        f"{_V1}.trainer_base",
+        ("RayWorkerGroup",),
+        "patched",
+        "compat.py",
+        "a port for the ranks' meeting that no other process takes before they bind it",
+    ),
+    Seam(
         "ray._private.state",
         ("actors",),
         "used",

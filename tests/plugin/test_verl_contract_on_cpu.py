@@ -5,6 +5,7 @@ changed.
 import importlib
 import inspect
 import json
+import socket
 from functools import reduce
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -15,11 +16,12 @@ from types import SimpleNamespace
 import pytest
 import verl.trainer.ppo.v1  # noqa: F401  # imports our trainers when it is done
 from omegaconf import OmegaConf
+from verl.single_controller.ray.base import RayWorkerGroup, get_master_addr_port
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from rltf_verl.adapters import seams
-from rltf_verl.adapters.compat import TESTED_VERL
+from rltf_verl.adapters.compat import TESTED_VERL, meet_at_free_ports
 from rltf_verl.adapters.seams import SEAMS, seam_findings
 from rltf_verl.adapters.startup.checks import refusals
 from rltf_verl.adapters.training.step import EVICTED_GROUPS
@@ -433,6 +435,17 @@ def test_the_actors_worker_can_be_another_class() -> None:
     from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
 
     assert ActorRolloutRefWorker.actor_worker_cls is TrainingWorker
+
+
+def test_ranks_meet_at_a_port_that_the_kernel_gives_to_nobody() -> None:
+    module = SimpleNamespace(RayWorkerGroup=RayWorkerGroup)
+    meet_at_free_ports(module)
+    ports = module.RayWorkerGroup(worker_names=[], worker_handles=[])._ray_master_port_range
+    look = get_master_addr_port._function
+    with socket.socket() as taken:
+        taken.bind(("", ports[0]))
+        _, port = look(ports)
+    assert 20_000 <= ports[0] < int(port) < ports[1] < 32_768
 
 
 def test_verl_still_has_the_config_keys_that_we_read() -> None:

@@ -25,7 +25,7 @@ from verl.utils.metric import reduce_metrics
 from verl.utils.py_functional import rename_dict
 from verl.workers.rollout.llm_server import LLMServerClient
 
-from rltf_verl.adapters.compat import required_batch_multiple
+from rltf_verl.adapters.compat import meet_at_free_ports, required_batch_multiple
 from rltf_verl.adapters.console import quiet_verl, show_steps
 from rltf_verl.adapters.metrics.roles import with_grad_shares
 from rltf_verl.adapters.metrics.validation import (
@@ -136,6 +136,7 @@ class RLTFTrainerMixin(_Trainer):
             keep_weights(self.role_worker_mapping, share)
 
     def _setup(self) -> None:
+        meet_at_free_ports(trainer_base)
         super()._setup()
         self.row_log = open_row_log(self.config, self.rltf, self.tokenizer)
         self.objectives = objectives_of(self.rltf)
