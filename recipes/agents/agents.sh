@@ -2,7 +2,7 @@
 # A pretrained language model learns a house's rule while it works with tools, on the CPU. In this order:
 #
 #   recipes/agents/agents.sh model                            # fetch and convert SmolLM2-135M-Instruct; a template with tools
-#   recipes/agents/agents.sh adapter                          # supervised steps in houses with other rules
+#   recipes/agents/agents.sh adapter                          # supervised steps in houses with other rules, in three rounds
 #   recipes/agents/agents.sh warm_up                          # adds that adapter
 #   recipes/agents/agents.sh data                             # the house's problems
 #   recipes/agents/agents.sh train METHOD [hydra overrides …] # grpo, sd, fork, by_step, …
@@ -38,18 +38,24 @@ case "$command" in
         cp "$here/chat_template.jinja" "$root/smollm2/chat_template.jinja"
         ;;
     adapter)
-        work="$root/adapter"
-        python3 "$here/dialogues.py" "$work/dialogues.parquet"
-        MODEL="$root/smollm2" OUT="$work" VERL_FILE_LOGGER_PATH="$work/metrics.jsonl" \
-            torchrun --standalone --nproc_per_node=1 -m verl.trainer.sft_trainer \
-            --config-dir "$pretrained/config" --config-name warm_up \
-            data.max_length=1200 data.max_token_len_per_gpu=2048 \
-            trainer.default_local_dir="$work/sft" hydra.run.dir="$work/hydra" "$@"
-        python3 -m verl.model_merger merge --backend fsdp --target_dir "$work/merged" \
-            --local_dir "$(find "$work/sft" -maxdepth 1 -name 'global_step_*')"
+        last=null
+        for round in 0 1 2; do
+            work="$root/adapter/$round"
+            if [[ ! -d "$work/merged" ]]; then
+                python3 "$here/dialogues.py" "$work/dialogues.parquet" --seed "$round"
+                MODEL="$root/smollm2" OUT="$work" VERL_FILE_LOGGER_PATH="$work/metrics.jsonl" \
+                    torchrun --standalone --nproc_per_node=1 -m verl.trainer.sft_trainer \
+                    --config-dir "$pretrained/config" --config-name warm_up model.lora_adapter_path="$last" \
+                    data.max_length=1200 data.max_token_len_per_gpu=2048 \
+                    trainer.default_local_dir="$work/sft" hydra.run.dir="$work/hydra" "$@"
+                python3 -m verl.model_merger merge --backend fsdp --target_dir "$work/merged" \
+                    --local_dir "$(find "$work/sft" -maxdepth 1 -name 'global_step_*')"
+            fi
+            last="$work/merged/lora_adapter"
+        done
         ;;
     warm_up)
-        python3 "$pretrained/merge.py" "$root/smollm2" "$root/adapter/merged/lora_adapter" "$root/warm"
+        python3 "$pretrained/merge.py" "$root/smollm2" "$(find "$root"/adapter/*/merged/lora_adapter -maxdepth 0 | tail -n 1)" "$root/warm"
         ;;
     data)
         rltf data build workspace --out "$root/data_$house" --seed "$house" --num-train 256 --num-test 64 house="$house"

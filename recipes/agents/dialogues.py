@@ -1,6 +1,6 @@
 """The warm-up's dialogues: work in houses whose rules no trained house has.
 
-    python recipes/agents/dialogues.py OUT.parquet [--num 1280] [--seed 0]
+    python recipes/agents/dialogues.py OUT.parquet [--num 1280] [--seed ROUND]
 
 Every dialogue has a rule of its own. Some are a first attempt, in a rule that the prompt does not
 tell: the policy learns to call tools. The others follow feedback on a wrong attempt, behind all of
@@ -28,8 +28,10 @@ from rltf_verl.episode.acting import shown
 from rltf_verl.prompts import render
 from rltf_verl.types import Action, PlayedStep, Problem, Trajectory
 
-FIRST_ATTEMPTS, RETRIES = 0.4, 0.2
-"""Shares of the dialogues without feedback, and with feedback in the middle."""
+FIRST_ATTEMPTS = (0.4, 0.1)
+"""Share of the dialogues without feedback in the first round, and in the later ones."""
+RETRIES = 0.2
+"""Share of the dialogues with feedback in the middle."""
 DONE = "Done."
 Message = dict[str, str]
 
@@ -40,19 +42,20 @@ def dialogues(num: int, seed: int) -> Iterator[dict[str, Any]]:
     env = Workspace(conventions="practice", house=1000 * seed, num_houses=num)
     problems = env.build(seed, num, 0).train
     tools = json.loads(json.dumps(env.tools))
+    first = FIRST_ATTEMPTS[min(seed, 1)]
     for problem in problems:
-        yield {"messages": _dialogue(rng, env, problem), "tools": tools}
+        yield {"messages": _dialogue(rng, env, problem, first), "tools": tools}
 
 
-def _dialogue(rng: random.Random, env: Workspace, problem: Problem) -> list[Message]:
+def _dialogue(rng: random.Random, env: Workspace, problem: Problem, first: float) -> list[Message]:
     question, kind = env.prompt(problem), rng.random()
     right = played(env, problem, env.solution(problem))
-    if kind < FIRST_ATTEMPTS:
+    if kind < first:
         return [_user(question), *_messages(right.steps)]
     wrong = played(env, problem, _wrong(rng, env, problem))
     notes = env.explain(problem, wrong, env.grade(problem, wrong), "hint")
     criticised = min((note.step for note in notes if note.step is not None), default=0)
-    if kind < FIRST_ATTEMPTS + RETRIES and criticised > 0 and _same(wrong, right, criticised):
+    if kind < first + RETRIES and criticised > 0 and _same(wrong, right, criticised):
         text = notes_text([note for note in notes if note.step in (None, criticised)])
         before = [*_messages(right.steps[:criticised]), _user(text)]
         return [_user(question), *before, *_messages(right.steps[criticised:])]
