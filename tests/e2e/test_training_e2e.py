@@ -23,7 +23,7 @@ from tests.e2e import recorded, runs
 from tests.support.commands import ran
 
 pytestmark = pytest.mark.e2e
-STEPS, KILLED_IN, SAVED_AT, TIMEOUT = 4, 3, 2, 900
+STEPS, KILLED_IN, SAVED_AT, TIMEOUT = 3, 3, 2, 900
 GAMMA, FLOOR = 0.1, -5.0
 DISTILL, FEEDBACK, IMITATE = 0.5, 0.02, 0.3
 """Weights of the objectives, as in `runs.RECORDED`."""
