@@ -23,7 +23,7 @@ import pyarrow as pa
 from rltf_verl.data.provenance import write_table
 from rltf_verl.envs.waiting import notes_text
 from rltf_verl.envs.workspace import Workspace
-from rltf_verl.envs.workspace.orders import rules, written
+from rltf_verl.envs.workspace.orders import EXAMPLE, practice_form, written
 from rltf_verl.episode.acting import shown
 from rltf_verl.prompts import render
 from rltf_verl.types import Action, PlayedStep, Problem, Trajectory
@@ -39,11 +39,13 @@ Message = dict[str, str]
 def dialogues(num: int, seed: int) -> Iterator[dict[str, Any]]:
     """Rows as verl's SFT trainer reads them."""
     rng = random.Random(seed)
-    env = Workspace(conventions="practice", house=1000 * seed, num_houses=num)
-    problems = env.build(seed, num, 0).train
+    env = Workspace(conventions="practice", house=10_000 * seed, num_houses=3 * num)
+    problems = env.build(seed, 3 * num, 0).train
+    if seed:  # the rule is what is left to learn: two of three dialogues are about nothing else
+        problems = [p for p in problems if len(p.data["orders"]) == 1 or rng.random() < 0.25]
     tools = json.loads(json.dumps(env.tools))
     first = FIRST_ATTEMPTS[min(seed, 1)]
-    for problem in problems:
+    for problem in problems[:num]:
         yield {"messages": _dialogue(rng, env, problem, first), "tools": tools}
 
 
@@ -118,9 +120,8 @@ def _broken(
     way = rng.random()
     if way < 0.3:
         return [_with(ruled, key, given)] if given else list(rest)
-    same_kind = [other for other in rules("practice") if other["kind"] == rule["kind"]]
-    other = rng.choice(same_kind)
-    changed = {**rule, "form": other["form"]} if way < 0.65 else {**rule, "field": other["field"]}
+    form = practice_form(rng, rule["kind"])
+    changed = rule | ({"form": form} if way < 0.65 else {"field": rng.choice(list(EXAMPLE))})
     record = problem.data["records"][read.arguments["name"]]
     return [read, _with(ruled, key, written(changed, record, given)), *rest]
 

@@ -26,43 +26,14 @@ FILES = ("plan", "report", "offer", "list", "draft", "memo", "bill", "form")
 EXAMPLE = {"customer": "Rome", "owner": "Kim", "month": "1999-01", "reference": "AB100"}
 """Fields of a record that no workspace holds: hints show it."""
 
-FORMS: Mapping[str, Mapping[Conventions, tuple[str, ...]]] = {
-    "close": {
-        "house": ("[{value}]", "{value} settled", "cc {value}", "{value} + end"),
-        "practice": (
-            "ref {value}",
-            "ok {value}",
-            "{value} done",
-            "seen: {value}",
-            "({value})",
-            "checked {value}",
-            "{value}",
-        ),
-    },
-    "archive": {
-        "house": ("shelf/{value}", "{value}+{given}", "{given}={value}", "vault-{value}"),
-        "practice": (
-            "{given}/{value}",
-            "{value}/{given}",
-            "{given}-{value}",
-            "old/{value}",
-            "{given}/{value}/old",
-            "done_{value}",
-            "{value}",
-        ),
-    },
-    "book": {
-        "house": ("{given} @ {value}", "{value} > {given}", "[{value}] {given}", "{given}*{value}"),
-        "practice": (
-            "{given} {value}",
-            "{value}: {given}",
-            "{given} ({value})",
-            "{given} / {value}",
-            "{value} {given}",
-            "{given}, {value}",
-        ),
-    },
+FORMS: Mapping[str, tuple[str, ...]] = {
+    "close": ("[{value}]", "{value} settled", "cc {value}", "{value} + end"),
+    "archive": ("shelf/{value}", "{value}+{given}", "{given}={value}", "vault-{value}"),
+    "book": ("{given} @ {value}", "{value} > {given}", "[{value}] {given}", "{given}*{value}"),
 }
+"""What houses want."""
+_MARKS = (" ", "-", "_", "/", ": ", ", ", "; ", " | ", "#", "~", "&", "%", " / ", " - ", "..", "!")
+_WORDS = ("ok", "done", "seen", "ref", "old", "checked", "box", "mine", "late", "north", "blue")
 _HINTS = {
     "close": 'before you close a ticket, add a note with its {field}, like "{example}"',
     "archive": 'the folder that a file moves to has the file\'s {field}, like "{example}"',
@@ -71,20 +42,20 @@ _HINTS = {
 _GIVEN = {"close": "", "archive": "archive", "book": "talk"}
 
 
-def rules(conventions: Conventions) -> list[Rule]:
-    """Every rule of one side, in a fixed order."""
-    return [
-        {"kind": kind, "field": name, "form": form}
-        for kind, forms in FORMS.items()
-        for name in EXAMPLE
-        for form in forms[conventions]
-    ]
+def practice_form(rng: random.Random, kind: str) -> str:
+    """One of hundreds, so that practice teaches to copy a form and not to know it."""
+    other = "{given}" if kind != "close" and rng.random() < 0.7 else rng.choice(_WORDS)
+    parts = ["{value}", other] if rng.random() < 0.5 else [other, "{value}"]
+    return rng.choice(_MARKS).join(parts) if rng.random() < 0.9 else f"({parts[0]}) {parts[1]}"
 
 
 def house_of(number: int, conventions: Conventions) -> tuple[str, Rule]:
     """Name and rule of a house."""
     name = HOUSES[number % len(HOUSES)]
-    rule = random.Random(f"{conventions} {number}").choice(rules(conventions))
+    rng = random.Random(f"{conventions} {number}")
+    kind, field = rng.choice(list(FORMS)), rng.choice(list(EXAMPLE))
+    form = rng.choice(FORMS[kind]) if conventions == "house" else practice_form(rng, kind)
+    rule = {"kind": kind, "field": field, "form": form}
     return (name if number < len(HOUSES) else f"{name} {number}"), rule
 
 

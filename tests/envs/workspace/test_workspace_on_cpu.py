@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
+import random
 from typing import Any
 
 import pytest
 
 from rltf_verl.envs.base import LEVELS
 from rltf_verl.envs.workspace import Workspace
-from rltf_verl.envs.workspace.orders import FORMS, house_of
+from rltf_verl.envs.workspace.orders import FORMS, house_of, practice_form
 from rltf_verl.types import Action, Problem
 from tests.support.acting import call, played
 
@@ -95,8 +96,10 @@ def test_the_rule_decides_in_every_house(conventions: Any) -> None:
 
 
 def test_a_warm_up_practises_no_form_of_a_house() -> None:
-    for forms in FORMS.values():
-        assert not set(forms["house"]) & set(forms["practice"])
+    for kind, forms in FORMS.items():
+        practised = {practice_form(random.Random(k), kind) for k in range(2000)}
+        assert len(practised) > 50
+        assert not set(forms) & practised
     assert house_of(7, "house") == house_of(7, "house")
     assert len({str(house_of(k, "house")) for k in range(50)}) == 50
 
