@@ -58,7 +58,7 @@ case "$command" in
         python3 "$pretrained/merge.py" "$root/smollm2" "$(find "$root"/adapter/*/merged/lora_adapter -maxdepth 0 | tail -n 1)" "$root/warm"
         ;;
     data)
-        rltf data build workspace --out "$root/data_$house" --seed "$house" --num-train 256 --num-test 64 house="$house"
+        rltf data build workspace --out "$root/data_$house" --seed "$house" --num-train 256 --num-test 64 house="$house" max_orders=1
         ;;
     train)
         method="${1:-}"

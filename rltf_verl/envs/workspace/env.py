@@ -29,6 +29,7 @@ class Workspace:
         conventions: `house`, or `practice`: rules that no house has, for a warm-up.
         house: number of the first house; name and rule are drawn from it.
         num_houses: houses of a dataset; each problem is about one of them.
+        max_orders: most orders of a problem.
 
     Raises:
         ValueError: an option has a value it cannot have; names the config key.
@@ -46,8 +47,10 @@ class Workspace:
         conventions: Conventions = "house",
         house: Annotated[int, Within(0, 1_000_000)] = 0,
         num_houses: Annotated[int, Within(1, 1_000_000)] = 1,
+        max_orders: Annotated[int, Within(1, 3)] = 3,
     ) -> None:
         self._conventions, self._houses = conventions, range(house, house + num_houses)
+        self._max_orders = max_orders
 
     def build(self, seed: int, num_train: int, num_test: int) -> Splits:
         """Distinct test problems, and training problems that are none of them.
@@ -139,7 +142,7 @@ class Workspace:
 
     def _draw(self, rng: random.Random, index: int) -> Problem:
         house, rule = house_of(rng.choice(self._houses), self._conventions)
-        records, orders = draw(rng, rule)
+        records, orders = draw(rng, rule, self._max_orders)
         data = {"house": house, "rule": rule, "records": records, "orders": orders}
         calls = [call for order in orders for call in order["calls"]]
         reference = "\n".join(

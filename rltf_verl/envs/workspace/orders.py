@@ -70,12 +70,12 @@ def written(rule: Rule, record: Mapping[str, str], given: str = "") -> str:
     return rule["form"].format(value=record[rule["field"]], given=given)
 
 
-def draw(rng: random.Random, rule: Rule) -> tuple[Records, list[dict[str, Any]]]:
-    """Records, two of them about nothing that is ordered, and one to three orders: `text`, `calls`
-    that do it, and whether the rule is about it (`ruled`).
+def draw(rng: random.Random, rule: Rule, max_orders: int) -> tuple[Records, list[dict[str, Any]]]:
+    """Records, two of them about nothing that is ordered, and one to `max_orders` orders: `text`,
+    `calls` that do it, and whether the rule is about it (`ruled`).
     """
     kinds = [kind for kind in _ORDERS if kind != rule["kind"]]
-    asked = [rule["kind"], *rng.sample(kinds, rng.randint(0, 2))]
+    asked = [rule["kind"], *rng.sample(kinds, rng.randint(0, max_orders - 1))]
     rng.shuffle(asked)
     records: Records = {}
     orders = []

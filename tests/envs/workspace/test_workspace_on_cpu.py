@@ -236,3 +236,9 @@ def test_a_fork_repairs_what_its_state_cannot() -> None:
     fork = copy.deepcopy(state)
     assert not ENV.grade(made, played(ENV, made, [close, note], state)).correct
     assert ENV.grade(made, played(ENV, made, [note, close], fork)).correct
+
+
+def test_problems_have_no_more_orders_than_asked() -> None:
+    for most in (1, 2, 3):
+        problems = Workspace(max_orders=most).build(0, 50, 0).train
+        assert {len(problem.data["orders"]) for problem in problems} == set(range(1, most + 1))
