@@ -22,8 +22,11 @@ BACKENDS = ("fsdp", "fsdp2")
 
 
 def register_platform(platform_manager: ModuleType) -> None:
-    """Add the platform `cpu`."""
-    from rltf_verl.adapters.cpu.platform import NAME, CPUPlatform
+    """Add the platform `cpu`; on it, a process keeps the memory that it has freed."""
+    from rltf_verl.adapters.cpu.platform import NAME, CPUPlatform, keep_freed
+
+    if on_cpu_platform():
+        keep_freed()
 
     if platform_manager.PlatformRegistry.get(NAME) is None:
         platform_manager.PlatformRegistry.register(platform=NAME)(CPUPlatform)

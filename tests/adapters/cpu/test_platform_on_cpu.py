@@ -1,6 +1,7 @@
 """The CPU platform is opt-in, and each patch still has its reason."""
 
 import platform
+import resource
 from types import SimpleNamespace
 
 import psutil
@@ -8,7 +9,7 @@ import pytest
 import torch
 
 from rltf_verl.adapters.cpu import hooks
-from rltf_verl.adapters.cpu.platform import give_back
+from rltf_verl.adapters.cpu.platform import give_back, keep_freed
 
 
 @pytest.mark.parametrize(
@@ -66,3 +67,15 @@ def test_freed_memory_goes_back_to_the_system():
     give_back()
     assert psutil.Process().memory_info().rss < before - 50e6
     assert len(pieces) == 1000
+
+
+def test_large_tensors_take_the_memory_that_was_freed():
+    def cleared_pages():
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        torch.ones(25_000_000)  # 100 MB, 24 000 pages
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    keep_freed()
+    assert min(cleared_pages() for _ in range(5)) < 1000
+    give_back()
+    assert cleared_pages() > 10_000
