@@ -18,20 +18,24 @@ from torch.distributed.tensor import DTensor
 from verl.checkpoint_engine.base import CheckpointEngine, CheckpointEngineRegistry
 from verl.workers.rollout.utils import ensure_async_iterator
 
+from rltf_verl.adapters.cpu.rollout.weights import Bucket, Wire, packed, unpacked
+
 NAME = "cpu"
 
-Bucket = list[tuple[str, torch.Tensor]]
 Weights = Iterable[tuple[str, torch.Tensor]] | AsyncIterator[tuple[str, torch.Tensor]]
 
 
-async def buckets(weights: Weights, limit_bytes: int) -> AsyncIterator[Bucket]:
-    """Group named tensors into lists of about `limit_bytes`. Every rank must come here: shards are
-    gathered.
+async def buckets(
+    weights: Weights, limit_bytes: int, dtype: torch.dtype | None = None
+) -> AsyncIterator[Bucket]:
+    """Group named tensors, as `dtype`, into lists of about `limit_bytes`. Every rank must come
+    here: shards are gathered.
     """
     bucket: Bucket = []
     size = 0
     async for name, tensor in ensure_async_iterator(weights):
         full = (tensor.full_tensor() if isinstance(tensor, DTensor) else tensor).detach()
+        full = full.to(dtype) if dtype and full.is_floating_point() else full
         if bucket and size + full.nbytes > limit_bytes:
             yield bucket
             bucket, size = [], 0
@@ -82,7 +86,7 @@ class CPUCheckpointEngine(CheckpointEngine):
         sends.
         """
         async for bucket in buckets(weights, self.bucket_size):
-            await self._send(bucket)
+            await self._send(packed(bucket))
         await self._send(None)
 
     async def receive_weights(  # type: ignore[override]  # verl iterates over it too
@@ -93,15 +97,15 @@ class CPUCheckpointEngine(CheckpointEngine):
             for item in bucket:
                 yield item
 
-    def deliver(self, bucket: Bucket | None) -> None:
+    def deliver(self, wire: Wire | None) -> None:
         """Take a bucket from the sender; None is the end."""
-        self._received.put_nowait(bucket)
+        self._received.put_nowait(None if wire is None else unpacked(wire))
 
-    async def _send(self, bucket: Bucket | None) -> None:
+    async def _send(self, wire: Wire | None) -> None:
         if self.is_master:
             # Not `__ray_call__`: on an async actor that runs outside of the event loop, which would
             # not wake up.
-            shared = ray.put(bucket)
+            shared = ray.put(wire)
             await asyncio.gather(
                 *(r.execute_checkpoint_engine.remote("deliver", shared) for r in self._receivers)
             )

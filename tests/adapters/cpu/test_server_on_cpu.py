@@ -9,6 +9,7 @@ from tokenizers.models import WordLevel
 from transformers import PreTrainedTokenizerFast
 
 from rltf_verl.adapters.cpu.rollout.server import TransformersServer
+from rltf_verl.adapters.cpu.rollout.weights import packed
 
 ROLLOUT = {
     "_target_": "verl.workers.config.RolloutConfig",
@@ -37,7 +38,7 @@ def server(tmp_path, model, monkeypatch):
 async def test_a_server_follows_its_weights_and_pauses_and_resumes(server, model):
     with pytest.raises(RuntimeError, match="no weights yet"):
         await server.generate(**CALL, request_id="0")
-    await server.update_weights(list(model.state_dict().items()), last=True, global_steps=5)
+    await server.update_weights(packed(list(model.state_dict().items())), last=True, global_steps=5)
     outputs = await asyncio.gather(*[server.generate(**CALL, request_id=str(i)) for i in range(8)])
     first = outputs[0]
     assert all(output.token_ids == first.token_ids for output in outputs)

@@ -1,13 +1,14 @@
 """Weights and adapters by the names under which verl's trainer sends them."""
 
 import copy
+import pickle
 
 import pytest
 import torch
 from peft import LoraConfig, get_peft_model
 from peft.utils.save_and_load import get_peft_model_state_dict
 
-from rltf_verl.adapters.cpu.rollout.weights import load_adapter, load_weights
+from rltf_verl.adapters.cpu.rollout.weights import load_adapter, load_weights, packed, unpacked
 
 IDS = torch.arange(12).reshape(2, 6)
 
@@ -72,3 +73,12 @@ def test_unknown_names_are_refused(model):
     config = LoraConfig(r=4, target_modules="all-linear").to_dict()
     with pytest.raises(KeyError, match="no adapter weight called"):
         load_adapter(model, [("base_model.model.x.lora_A.weight", torch.zeros(4, 32))], config)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.int64])
+def test_what_is_packed_comes_out_as_it_was(dtype):
+    bucket = [("a", torch.arange(6).reshape(2, 3).T.to(dtype)), ("b", torch.tensor(3).to(dtype))]
+    wire = pickle.loads(pickle.dumps(packed(bucket)))
+    for (name, tensor), (same_name, same) in zip(bucket, unpacked(wire), strict=True):
+        assert (name, tensor.dtype, tensor.shape) == (same_name, same.dtype, same.shape)
+        assert torch.equal(tensor, same)

@@ -11,12 +11,14 @@ import ray
 import torch
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from torch.distributed.device_mesh import DeviceMesh
+from verl.utils.torch_dtypes import PrecisionType
 from verl.workers.config import HFModelConfig, RolloutConfig
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica
 
-from rltf_verl.adapters.cpu.checkpoint_engine import Bucket, Weights, buckets
+from rltf_verl.adapters.cpu.checkpoint_engine import Weights, buckets
 from rltf_verl.adapters.cpu.rollout.server import TransformersServer
+from rltf_verl.adapters.cpu.rollout.weights import Wire, packed
 
 
 def server_name(rollout_name: str, replica_rank: int, kind: str = "", suffix: str = "") -> str:
@@ -110,11 +112,12 @@ class TransformersAdapter(BaseRollout):
             )
         adapter = peft_config if base_sync_done else None
         limit = self.config.checkpoint_engine.update_weights_bucket_megabytes << 20
-        waiting: Bucket = []
-        async for bucket in buckets(weights, limit):
+        dtype = None if adapter else PrecisionType.to_dtype(self.config.dtype)
+        waiting: Wire = []
+        async for bucket in buckets(weights, limit, dtype):
             if waiting:
                 await self.server.update_weights.remote(waiting, last=False)
-            waiting = bucket
+            waiting = packed(bucket)
         await self.server.update_weights.remote(
             waiting, last=True, global_steps=global_steps, peft_config=adapter
         )

@@ -13,7 +13,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from omegaconf import DictConfig
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from verl.utils.config import omega_conf_to_dataclass
@@ -25,6 +24,7 @@ from rltf_verl.adapters.cpu.platform import give_back
 from rltf_verl.adapters.cpu.rollout.generation import ABORTED, BatchGenerator, Request
 from rltf_verl.adapters.cpu.rollout.loop import GenerationLoop
 from rltf_verl.adapters.cpu.rollout.sampling import SamplingParams
+from rltf_verl.adapters.cpu.rollout.weights import Bucket, Wire, unpacked
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class TransformersServer:
         )
         self._ready = self.config.load_format != "dummy"
         self._rejecting = False
-        self._staged: list[tuple[str, torch.Tensor]] = []
+        self._staged: Bucket = []
 
     async def generate(
         self,
@@ -86,7 +86,7 @@ class TransformersServer:
 
     async def update_weights(
         self,
-        named_tensors: list[tuple[str, torch.Tensor]],
+        wire: Wire,
         last: bool,
         global_steps: int | None = None,
         peft_config: dict[str, Any] | None = None,
@@ -96,8 +96,7 @@ class TransformersServer:
 
         With `peft_config` they are those of a LoRA adapter.
         """
-        # Ray hands out read-only views of its shared memory, which are freed with the object.
-        self._staged += [(name, tensor.clone()) for name, tensor in named_tensors]
+        self._staged += unpacked(wire)
         if not last:
             return
         staged, self._staged = self._staged, []

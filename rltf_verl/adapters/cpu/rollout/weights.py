@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import PreTrainedModel
 
 NamedTensors = Iterable[tuple[str, torch.Tensor]]
+Bucket = list[tuple[str, torch.Tensor]]
+Wire = list[tuple[str, np.ndarray, torch.dtype, torch.Size]]
+"""A bucket as bytes: Ray copies an array once, and pickles a tensor byte by byte."""
 
 WRAPPED = ".base_layer"
 """What peft puts into the name of a weight that has an adapter; verl adds and drops it as vLLM
@@ -17,6 +21,27 @@ wants it.
 
 PEFT_PREFIX = "base_model.model."
 """What verl's adapter names begin with: they come from a `PeftModel` around the model."""
+
+
+def packed(bucket: Bucket) -> Wire:
+    """The bytes of each tensor."""
+    return [
+        (
+            name,
+            tensor.contiguous().reshape(-1).view(torch.uint8).numpy(),
+            tensor.dtype,
+            tensor.shape,
+        )
+        for name, tensor in bucket
+    ]
+
+
+def unpacked(wire: Wire) -> Bucket:
+    """Tensors of their own: Ray hands out read-only views of its shared memory."""
+    return [
+        (name, torch.from_numpy(array.copy()).view(dtype).reshape(shape))
+        for name, array, dtype, shape in wire
+    ]
 
 
 @torch.no_grad()
