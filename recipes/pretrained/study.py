@@ -4,13 +4,15 @@
     python recipes/pretrained/study_report.py         # table and picture of what is there
 
 Finished runs are lines of results.jsonl beside this file and are not run again; a run that was cut
-short starts anew. Seeds and houses are outermost, so that a study that is not whole has all arms.
+short starts anew. A second process with the same folder takes the runs that the first one has not
+begun. Seeds and houses are outermost, so that a study that is not whole has all arms.
 Dates first, from both starts; then entries and letters, with the arms that sample second answers.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
 import re
@@ -188,12 +190,15 @@ class Study:
     def _call(self, command: list[str], **variables: str) -> None:
         subprocess.run(command, env={**self.environment, **variables}, check=True)
 
+    def folder(self, run: Run) -> Path:
+        """Of a run."""
+        return self.out / "runs" / re.sub(r"\W+", "_", "_".join(map(str, asdict(run).values())))
+
     def train(self, run: Run) -> dict[str, Any]:
         """One run, and its line of results.jsonl."""
         model = self.model(run.family, run.start, run.house)
         data = self.data(run.family, run.house)
-        name = re.sub(r"\W+", "_", "_".join(map(str, asdict(run).values())))
-        folder = self.out / "runs" / name
+        folder = self.folder(run)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         command = [
@@ -291,18 +296,23 @@ def curve(folder: Path) -> list[dict[str, Any]]:
 def play(runs: Iterator[Run], out: Path, hours: float) -> None:
     """All runs that have no line yet, until the hours are over."""
     study, end = Study(out), time.monotonic() + 3600 * hours
+    (study.out / "runs").mkdir(parents=True, exist_ok=True)
     names = [field.name for field in fields(Run)]
-    there = {tuple(line[name] for name in names) for line in finished()}
     for run in runs:
-        if astuple(run) in there:
-            continue
-        if time.monotonic() > end:
-            return
-        line = study.train(run)
-        with RESULTS.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
-        last = line["curve"][-1]
-        print(f"{run}: {last['accuracy']:.2f} after {last['answers']} answers", flush=True)
+        with study.folder(run).with_suffix(".lock").open("w") as claim:
+            try:
+                fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                continue  # another process of the study makes it
+            if astuple(run) in {tuple(line[name] for name in names) for line in finished()}:
+                continue
+            if time.monotonic() > end:
+                return
+            line = study.train(run)
+            with RESULTS.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+            last = line["curve"][-1]
+            print(f"{run}: {last['accuracy']:.2f} after {last['answers']} answers", flush=True)
 
 
 def main() -> None:
