@@ -97,6 +97,7 @@ $(VLLM_VENV)/installed: setup.py pyproject.toml
 # What the numbers mean: docs/benchmarks.md.
 benchmarks: install
 	$(BIN)/python benchmarks/cpu_rollout.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/freed_memory.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/targets.py
 	$(BIN)/python benchmarks/controller.py
 	$(BIN)/python benchmarks/judge.py

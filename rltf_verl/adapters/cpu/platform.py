@@ -41,7 +41,7 @@ def _nothing(*_args: Any, **_kwargs: Any) -> None:
 def keep_freed() -> None:
     """Have this process use again what it has freed, for large tensors too.
 
-    glibc maps each of them anew, and the system clears every page: a fifth to a third of the time
+    glibc maps each of them anew, and the system clears every page: a tenth to a third of the time
     of a forward and backward pass of a model with 135 M parameters. The threads that exist later
     share one heap, or each would keep its own.
     """
