@@ -2,8 +2,8 @@
 # A pretrained language model learns a house's rule while it works with tools, on the CPU. In this order:
 #
 #   recipes/agents/agents.sh model                            # fetch and convert SmolLM2-135M-Instruct; a template with tools
-#   recipes/agents/agents.sh adapter                          # supervised steps in houses with other rules, in three rounds
-#   recipes/agents/agents.sh warm_up                          # adds that adapter
+#   recipes/agents/agents.sh adapter                          # makes again what is in adapter/: hours on one core
+#   recipes/agents/agents.sh warm_up                          # adds it: seconds
 #   recipes/agents/agents.sh data                             # the house's problems
 #   recipes/agents/agents.sh train METHOD [hydra overrides …] # grpo, sd, fork, by_step, …
 #
@@ -39,7 +39,7 @@ case "$command" in
         ;;
     adapter)
         last=null
-        for round in 0 1 2; do
+        for round in 0 1; do
             work="$root/adapter/$round"
             if [[ ! -d "$work/merged" ]]; then
                 python3 "$here/dialogues.py" "$work/dialogues.parquet" --seed "$round"
@@ -55,7 +55,9 @@ case "$command" in
         done
         ;;
     warm_up)
-        python3 "$pretrained/merge.py" "$root/smollm2" "$(find "$root"/adapter/*/merged/lora_adapter -maxdepth 0 | tail -n 1)" "$root/warm"
+        adapter="$root/adapter/1/merged/lora_adapter"
+        [[ -d "$adapter" ]] || adapter="$here/adapter"
+        python3 "$pretrained/merge.py" "$root/smollm2" "$adapter" "$root/warm"
         ;;
     data)
         rltf data build workspace --out "$root/data_$house" --seed "$house" --num-train 256 --num-test 64 house="$house" max_orders=1

@@ -1,6 +1,6 @@
 """The warm-up's dialogues: work in houses whose rules no trained house has.
 
-    python recipes/agents/dialogues.py OUT.parquet [--num 1280] [--seed ROUND]
+    python recipes/agents/dialogues.py OUT.parquet [--num 1024] [--seed ROUND]
 
 Every dialogue has a rule of its own. Some are a first attempt, in a rule that the prompt does not
 tell: the policy learns to call tools. The others follow feedback on a wrong attempt, behind all of
@@ -133,7 +133,7 @@ def _with(call: Action, key: str, value: str) -> Action:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("out", type=Path)
-    parser.add_argument("--num", type=int, default=1280)
+    parser.add_argument("--num", type=int, default=1024)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
     rows = list(dialogues(args.num, args.seed))
