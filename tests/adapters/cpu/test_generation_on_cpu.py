@@ -225,3 +225,36 @@ def test_a_model_with_a_sliding_window_is_refused_by_name():
     config.layer_types = ["sliding_attention"] * config.num_hidden_layers
     with pytest.raises(ValueError, match=r"take another model, or rltf/hardware=cpu_vllm$"):
         BatchGenerator(MistralForCausalLM(config))
+
+
+def test_a_trajectory_computes_only_what_is_new(model, other_model):
+    """Its next prompt is the last one, the answer and an observation; another one begins alike."""
+    widths = []
+    model.model.embed_tokens.register_forward_pre_hook(
+        lambda _, inputs: widths.append(inputs[0].shape[1])
+    )
+    generator = BatchGenerator(model)
+    first = request(0, 150)
+    answer = run(generator, [first])["0"].token_ids
+    longer = [*first.prompt_ids, *answer, *prompt(9, 20)]
+    for prompts in ([longer] * 3, [longer[:160] + prompt(5, 8), prompt(3, 30)]):
+        widths.clear()
+        asked = [Request(str(i), p, SamplingParams(5, seed=i)) for i, p in enumerate(prompts)]
+        results = run(generator, asked)
+        assert 1 < max(widths) < 32
+        for item in asked:
+            result = results[item.request_id]
+            expected = log_probs_of(model, item.prompt_ids, result.token_ids, 1.0)
+            torch.testing.assert_close(torch.tensor(result.log_probs), expected, atol=1e-5, rtol=0)
+
+    generator.load(other_model.state_dict().items())
+    after = run(generator, [Request("0", longer, SamplingParams(5, seed=0))])["0"]
+    expected = log_probs_of(other_model, longer, after.token_ids, 1.0)
+    torch.testing.assert_close(torch.tensor(after.log_probs), expected, atol=1e-5, rtol=0)
+
+
+def test_what_is_kept_of_ended_sequences_is_bounded(model):
+    generator = BatchGenerator(model, max_kept_tokens=400)
+    run(generator, [request(i, 150 + i) for i in range(5)])
+    kept = [len(ids) for ids, _ in generator._prefixes._kept]
+    assert 0 < sum(kept) <= 400

@@ -2,9 +2,9 @@
 Ray, no verl.
 
 Every `step` admits waiting requests, runs the model once over all running ones and returns those
-that ended. All but the last token of a prompt are prefilled (equal prompts once); the last one is
-the first decode step's input, so that every sampled token comes from the same code. A finished
-row's place is taken by the last row.
+that ended. All but the last token of a prompt are prefilled (equal prompts once, and what an ended
+sequence began with not again); the last one is the first decode step's input, so that every sampled
+token comes from the same code. A finished row's place is taken by the last row.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from transformers import DynamicCache, PreTrainedModel
 
 from rltf_verl.adapters.cpu.actor import attention
 from rltf_verl.adapters.cpu.bf16 import pack
+from rltf_verl.adapters.cpu.rollout.prefixes import Prefixes
 from rltf_verl.adapters.cpu.rollout.sampling import SamplingParams, draw_uniforms, sample
 from rltf_verl.adapters.cpu.rollout.slot_cache import SlotCache
 from rltf_verl.adapters.cpu.rollout.weights import NamedTensors, load_adapter, load_weights
@@ -96,6 +97,7 @@ class BatchGenerator:
         max_rows: int = 256,
         max_prefill_tokens: int = 8192,
         seed: int = 0,
+        max_kept_tokens: int = 8192,
     ) -> None:
         """Wrap `model`.
 
@@ -105,6 +107,7 @@ class BatchGenerator:
             max_rows: requests that run at the same time; the others wait.
             max_prefill_tokens: prompt tokens, padding included, in one forward.
             seed: where the seeds of requests without one come from.
+            max_kept_tokens: of ended sequences, whose keys and values later prompts may use.
         """
         trouble = attention.trouble_of(model.config.get_text_config())
         if trouble is not None:
@@ -119,6 +122,7 @@ class BatchGenerator:
         self._waiting: deque[Request] = deque()
         self._rows: list[_Row] = []
         self._seen: Counter[int] = Counter()
+        self._prefixes = Prefixes(max_kept_tokens)
         self._cache = self._empty_cache()
 
     def add(self, request: Request) -> None:
@@ -166,6 +170,7 @@ class BatchGenerator:
         else:
             load_adapter(self.model, named_tensors, peft_config)
         pack(self.model)
+        self._prefixes.clear()
         self.set_version(self.version if version is None else version)
 
     def set_version(self, version: int | None) -> None:
@@ -213,17 +218,33 @@ class BatchGenerator:
 
     def _prefill(self, first: int) -> None:
         """Of the rows from `first` on."""
-        prompts = [tuple(row.request.prompt_ids[:-1]) for row in self._rows[first:]]
-        distinct = {prompt: index for index, prompt in enumerate(dict.fromkeys(prompts))}
-        width = max(map(len, distinct))
+        slots: dict[tuple[int, ...], list[int]] = {}
+        for slot, row in enumerate(self._rows[first:], first):
+            slots.setdefault(tuple(row.request.prompt_ids[:-1]), []).append(slot)
+        new = []
+        for prompt in slots:
+            cache = self._prefixes.cache_for(prompt)
+            if cache is None:
+                new.append(prompt)
+                continue
+            if rest := prompt[cache.get_seq_length() :]:
+                self._forward([rest], cache)
+            self._cache.insert(slots[prompt], cache, [0] * len(slots[prompt]))
+        width = max(map(len, new), default=0)
         if width == 0:
             return
         # Padded on the right with token 0: no earlier position can see it, and no later step reads
         # its cache.
-        input_ids = torch.tensor([[*prompt, *[0] * (width - len(prompt))] for prompt in distinct])
         cache = DynamicCache()
-        self.model(input_ids=input_ids, past_key_values=cache, use_cache=True, logits_to_keep=1)
-        self._cache.insert(first, cache, torch.tensor([distinct[prompt] for prompt in prompts]))
+        self._forward([[*prompt, *[0] * (width - len(prompt))] for prompt in new], cache)
+        places = [(slot, row) for row, prompt in enumerate(new) for slot in slots[prompt]]
+        self._cache.insert([slot for slot, _ in places], cache, [row for _, row in places])
+
+    def _forward(self, ids: Sequence[Sequence[int]], cache: DynamicCache) -> None:
+        """Extend a cache."""
+        self.model(
+            input_ids=torch.tensor(ids), past_key_values=cache, use_cache=True, logits_to_keep=1
+        )
 
     def _decode(self) -> None:
         rows = self._rows
@@ -249,8 +270,11 @@ class BatchGenerator:
         finished = []
         # From the end: the last row, which fills the gap, has been looked at already.
         for slot in reversed(range(len(self._rows))):
-            if self._rows[slot].done:
-                finished.append(self._rows[slot].result(COMPLETED, self.version))
+            row = self._rows[slot]
+            if row.done:
+                finished.append(row.result(COMPLETED, self.version))
+                ids = [*row.request.prompt_ids, *row.token_ids][: row.length]
+                self._prefixes.keep(ids, self._cache.states(slot, row.length))
                 last = self._rows.pop()
                 if slot < len(self._rows):
                     self._rows[slot] = last

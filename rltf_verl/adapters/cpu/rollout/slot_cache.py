@@ -4,6 +4,8 @@ and leave freely.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
 
@@ -92,15 +94,22 @@ class SlotCache(Cache):
         self.width = int(lengths.max()) + 1
         return (torch.arange(self.width) <= lengths[:, None])[:, None, None]
 
-    def insert(self, first: int, prefilled: DynamicCache, rows: torch.Tensor) -> None:
-        """Copy row `rows[i]` of a prefilled cache to slot `first + i`."""
+    def insert(self, slots: Sequence[int], prefilled: DynamicCache, rows: Sequence[int]) -> None:
+        """Copy row `rows[i]` of a prefilled cache to slot `slots[i]`."""
         for layer, source in zip(self.layers, prefilled.layers, strict=True):
             if not layer.is_initialized:
                 layer.lazy_initialization(source.keys, source.values)
             columns = source.keys.shape[2]
-            layer.reserve(first + len(rows), columns)
-            layer.keys[first : first + len(rows), :, :columns] = source.keys[rows]
-            layer.values[first : first + len(rows), :, :columns] = source.values[rows]
+            layer.reserve(max(slots) + 1, columns)
+            layer.keys[slots, :, :columns] = source.keys[rows]
+            layer.values[slots, :, :columns] = source.values[rows]
+
+    def states(self, slot: int, length: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+        """A copy of the first `length` columns of a slot: keys and values of each layer, as one
+        row.
+        """
+        own = slice(slot, slot + 1), slice(None), slice(length)
+        return [(layer.keys[own].clone(), layer.values[own].clone()) for layer in self.layers]
 
     def move(self, source: int, target: int) -> None:
         """Copy slot `source` over slot `target`."""
