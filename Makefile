@@ -41,7 +41,9 @@ study-lm: install
 	$(BIN)/python recipes/pretrained/study.py
 	$(BIN)/python recipes/pretrained/study_report.py
 
-test: lint unit e2e
+# The end-to-end tests mostly wait, so the linters run beside them.
+test: unit
+	$(MAKE) --jobs 2 --output-sync=line lint e2e
 
 lint: install
 	$(BIN)/ruff check .

@@ -155,40 +155,34 @@ def divergence_named(name: str) -> Divergence:
 
 def logit_divergence(
     logits: torch.Tensor,
-    rows: torch.Tensor,
     ids: torch.Tensor,
     teacher: torch.Tensor,
     divergence: str,
     beta: float,
     clip: float | None = None,
 ) -> torch.Tensor:
-    """D_t between teacher and student at M of N positions; the others are not looked at and get
-    exactly no gradient.
+    """D_t between teacher and student.
 
     Args:
         logits: [N, V] of the student.
-        rows: [M] int64, distinct positions that have a teacher.
-        ids: [M, k] the teacher's tokens there.
-        teacher: [M, k + 1] the teacher's `outcome_log_probs` of them; a constant.
+        ids: [N, k] the teacher's tokens.
+        teacher: [N, k + 1] the teacher's `outcome_log_probs` of them; a constant.
         divergence: key of `DIVERGENCES`, or a user's `./mine.py:function`.
         beta: see `jsd`.
         clip: see `clipped_sum`.
 
     Returns:
-        [N] nats, 0 (with a graph) at the other positions.
+        [N] nats.
 
     Example:
         >>> even = torch.zeros(1, 1)  # the student has one token, so it cannot differ
-        >>> row, kept, sure = torch.tensor([0]), torch.tensor([[0]]), torch.tensor([[0.0, -1e30]])
-        >>> logit_divergence(even, row, kept, sure, "jsd", 0.5)
+        >>> kept, sure = torch.tensor([[0]]), torch.tensor([[0.0, -1e30]])
+        >>> logit_divergence(even, kept, sure, "jsd", 0.5)
         tensor([0.])
     """
-    require_shape(rows=(rows, (ids.shape[0],)), teacher=(teacher, (ids.shape[0], ids.shape[1] + 1)))
-    # Indexing copies: what follows stays right when the caller's own backward reuses the memory of
-    # the logits.
-    student = outcome_log_probs(logits[rows], ids)
-    values = divergence_named(divergence)(student, teacher.detach().to(student.dtype), beta, clip)
-    return torch.zeros_like(logits[:, 0], dtype=values.dtype).index_put((rows,), values)
+    require_shape(teacher=(teacher, (ids.shape[0], ids.shape[1] + 1)))
+    student = outcome_log_probs(logits, ids)
+    return divergence_named(divergence)(student, teacher.detach().to(student.dtype), beta, clip)
 
 
 def sampled_token(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:

@@ -53,6 +53,11 @@ has over all ranks.
 DIVERGENCE = "rltf_logit_divergence"
 """Model output: one divergence per token, 0 where there is no teacher."""
 
+LOGIT_ROWS = "rltf_logit_rows"
+"""Nested [N, L] int64 of a micro-batch: the logits of each token, where an engine has those of the
+responses only and equal ones once (`adapters/cpu/actor`).
+"""
+
 LossOutput = tuple[torch.Tensor, dict[str, Any]]
 
 
@@ -72,7 +77,8 @@ def loss_with_logits(
         model_output: outputs of the model, in the second call.
         data: the micro-batch.
         dp_group: handed on.
-        student_logits: [1, Σ L, V] of the packed micro-batch, in the first call.
+        student_logits: [1, Σ L, V] of the packed micro-batch, in the first call; or [1, n, V] with
+            `LOGIT_ROWS`.
 
     Returns:
         First call: [1, Σ L] outputs by name. Second call: scalar loss and metrics.
@@ -104,6 +110,14 @@ def logit_positions(data: TensorDict, places: Any) -> torch.Tensor:
     return torch.repeat_interleave(starts, places.offsets().diff()) + places.values()
 
 
+def logits_at(logits: torch.Tensor, data: TensorDict, positions: torch.Tensor) -> torch.Tensor:
+    """[Σ M, V] logits at positions of the packed micro-batch; a copy, so that it stays right when
+    verl's cross-entropy kernel writes its gradient over them.
+    """
+    rows: Any = data.get(LOGIT_ROWS, None)
+    return logits[0, positions if rows is None else rows.values()[positions]]
+
+
 def whole_responses(data: TensorDict) -> torch.Tensor:
     """Nested [N, T]: 0, 1, … T − 1."""
     responses = data["responses"]
@@ -118,7 +132,7 @@ def keep_outcomes(logits: torch.Tensor, data: TensorDict, top_k: int) -> dict[st
 
     verl itself carries only one number per token, so there is nothing to return.
     """
-    here = logits[0, logit_positions(data, whole_responses(data))]
+    here = logits_at(logits, data, logit_positions(data, whole_responses(data)))
     offsets, given = data["responses"].offsets(), TEACHER_IDS in data.keys()  # noqa: SIM118
     ids = data[TEACHER_IDS].values().long() if given else top_k_ids(here, top_k)
     data[TEACHER_IDS] = torch.nested.nested_tensor_from_jagged(ids.int(), offsets)
@@ -138,16 +152,19 @@ def divergence(
     logits: torch.Tensor, data: TensorDict, config: LogitDistillConfig
 ) -> dict[str, torch.Tensor]:
     """First call in the update: [1, Σ L] divergences from the teacher's columns, with a graph."""
+    positions = logit_positions(data, data[TEACHER_PLACES])
     values = logit_divergence(
-        logits[0],
-        logit_positions(data, data[TEACHER_PLACES]),
+        logits_at(logits, data, positions),
         data[TEACHER_IDS].values().long(),
         data[TEACHER_LOG_PROBS].values(),
         config.divergence,
         config.beta,
         config.term_clip,
     )
-    return {DIVERGENCE: values.unsqueeze(0)}
+    rows: Any = data.get(LOGIT_ROWS, None)
+    size = logits.shape[1] if rows is None else len(rows.values())
+    whole = values.new_zeros(size).index_put((positions,), values)
+    return {DIVERGENCE: whole.unsqueeze(0)}
 
 
 def teacher_loss(

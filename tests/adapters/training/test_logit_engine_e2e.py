@@ -103,6 +103,7 @@ def weight_of(i):
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_outcomes_and_gradient_equal_plain_pytorch(tmp_path, layout):
     record = run(tmp_path, *LAYOUTS[layout])
+    assert record["shared"] == ("one row" not in layout)
     model, loss, divergence, tokens = policy(), torch.zeros(()).double(), 0.0, 0
     for i, (row, (ids, reported_log_probs)) in enumerate(
         zip(record["rows"], record["said"], strict=True)

@@ -22,9 +22,13 @@ from rltf_verl.adapters.queue.step_rows import StepRows
 from rltf_verl.adapters.startup import checks
 from rltf_verl.adapters.training.kept_weights import KEPT_WEIGHTS
 from rltf_verl.adapters.training.logit_loss import (
+    DIVERGENCE,
+    LOGIT_ROWS,
     TEACHER_CALL,
     TEACHER_IDS,
     TEACHER_LOG_PROBS,
+    TEACHER_PLACES,
+    divergence,
 )
 from rltf_verl.adapters.training.teacher import (
     TeacherInput,
@@ -38,7 +42,7 @@ from rltf_verl.adapters.training.teacher import (
     token_places,
     with_contrast,
 )
-from rltf_verl.algos.logit_distill import outcome_log_probs, top_k_ids
+from rltf_verl.algos.logit_distill import logit_divergence, outcome_log_probs, top_k_ids
 from rltf_verl.config import ConfigError, LogitDistillConfig, TeacherConfig
 from tests.episode.test_teacher_on_cpu import parts_of, play
 from tests.support.configs import composed
@@ -318,3 +322,34 @@ def test_teacher_inputs_of_an_appended_conversation_are_the_attempts_as_they_wer
         assert tuple(one.response.tolist()) == turn.attempt.response_ids
         assert tuple(one.prompt.tolist()) == turn.teacher.ids
         assert one.log_probs.tolist() == pytest.approx(turn.attempt.log_probs)
+
+
+@pytest.mark.parametrize("layout", ["every token", "each state once"])
+def test_tokens_without_a_teacher_get_exactly_nothing(layout):
+    """Rows of 2 + 3 and 1 + 2 tokens; the second row's answer is the beginning of the first's, so
+    an engine that shares prefixes may have one row of logits for both.
+    """
+    generator, config = torch.Generator().manual_seed(0), LogitDistillConfig(weight=1.0, top_k=2)
+    states = torch.randn(5, 7, generator=generator)
+    states[3:] = torch.nan  # not even looked at
+    rows = torch.tensor([3, 0, 1, 2, 4, 0, 1, 4])  # the state of each token of the batch
+    whole = torch.randn(4, 7, generator=generator)
+    ids = top_k_ids(whole, 2)
+    lengths = {"input_ids": (5, 3), "responses": (3, 2)}
+    columns = {name: ragged([torch.zeros(n) for n in sizes]) for name, sizes in lengths.items()}
+    columns[TEACHER_PLACES] = ragged([torch.tensor([0, 2]), torch.tensor([0, 1])])
+    columns[TEACHER_IDS] = ragged([ids[:2], ids[2:]])
+    columns[TEACHER_LOG_PROBS] = ragged([*outcome_log_probs(whole, ids).split(2)])
+    logits = (states if layout == "each state once" else states[rows]).requires_grad_()
+    if layout == "each state once":
+        columns[LOGIT_ROWS] = ragged([rows[:5], rows[5:]])
+    (value,) = divergence(logits.unsqueeze(0), TensorDict(columns, 2), config)[DIVERGENCE]
+    taught = torch.tensor([1, 3, 5, 6])
+    student = states.detach()[rows[taught]].requires_grad_()
+    expected = logit_divergence(student, ids, outcome_log_probs(whole, ids), "jsd", 0.5)
+    torch.testing.assert_close(value[taught], expected)
+    assert not value[[0, 2, 4, 7]].any()
+    (of_student,) = torch.autograd.grad(expected.sum(), student)
+    (grad,) = torch.autograd.grad(value.sum(), logits)
+    at = taught if layout == "every token" else rows[taught]
+    torch.testing.assert_close(grad, torch.zeros_like(grad).index_add(0, at, of_student))

@@ -1,8 +1,9 @@
-"""verl's FSDP engine for the CPU: rows share their prefixes and no logits are kept.
+"""verl's FSDP engine for the CPU: rows share their prefixes, and no logits of prompts are made.
 
 `ppo_max_token_len_per_gpu` bounds the nodes of a micro-batch, padding included; a row longer than
-that is computed alone. What needs whole logits (`rltf.logit_distill`), a temperature per row, and
-models whose rows cannot share (sliding windows, dropout, changed logits) take verl's own path.
+that is computed alone. For `rltf.logit_distill` the logits of response tokens are made. A
+temperature per row, and models whose rows cannot share (sliding windows, dropout, changed logits),
+take verl's own path.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from verl.workers.engine.utils import detach_tree, postprocess_batch_func
 from rltf_verl.adapters.cpu.actor import attention
 from rltf_verl.adapters.cpu.actor.forest import Bin, lay_out, micro_batches, pack
 from rltf_verl.adapters.cpu.actor.head import LogProbHead, Question, can_answer
+from rltf_verl.adapters.training.logit_loss import LOGIT_ROWS, TEACHER_CALL, TEACHER_PLACES
 
 LossFunction = Callable[..., Any]
 
@@ -58,11 +60,14 @@ class CPUEngine(FSDPEngineWithLMHead):
             return self._shared_batch(data, loss_function, forward_only)
 
     def _fits(self, data: TensorDict) -> bool:
-        """Whether the batch asks for nothing but log-probs and entropies."""
-        whole = ("distillation_use_topk", "calculate_sum_pi_squared")
+        """Whether the batch asks for log-probs, entropies and what our loss reads of the logits."""
         return (
             self._head is not None
-            and not any(tu.get_non_tensor_data(data, key, False) for key in whole)
+            and not tu.get_non_tensor_data(data, "calculate_sum_pi_squared", False)
+            and (
+                not _reads_logits(data)
+                or not {TEACHER_CALL, TEACHER_PLACES}.isdisjoint(data.keys())
+            )
             and bool(tu.get_non_tensor_data(data, "use_dynamic_bsz", True))
             and not isinstance(data["temperature"], torch.Tensor)
             and not _holds_images(data)
@@ -124,11 +129,20 @@ class CPUEngine(FSDPEngineWithLMHead):
             data["input_ids"].values()[positions + 1],
             float(data["temperature"]),
             bool(tu.get_non_tensor_data(data, "calculate_entropy", False)),
+            _reads_logits(data),
         )
         answer = self._ask(forest, question)
-        output = {"log_probs": self._nested(data, positions, answer[: len(positions)])}
+        log_probs, entropy = question.read(answer)
+        output = {"log_probs": _nested(data, positions, log_probs)}
         if question.with_entropy:
-            output["entropy"] = self._nested(data, positions, answer[len(positions) :])
+            output["entropy"] = _nested(data, positions, entropy)
+        if question.whole:
+            assert loss_function is not None
+            data[LOGIT_ROWS] = _nested(data, positions, question.states[1])
+            read = loss_function(student_logits=answer.unsqueeze(0), data=data)
+            offsets = data["input_ids"].offsets()
+            for name, values in read.items():
+                output[name] = torch.nested.nested_tensor_from_jagged(values.squeeze(0), offsets)
         loss, metrics = torch.ones(()), dict[str, Any]()
         if loss_function is not None:
             loss, metrics = loss_function(
@@ -159,12 +173,16 @@ class CPUEngine(FSDPEngineWithLMHead):
             )
         return answer
 
-    @staticmethod
-    def _nested(data: TensorDict, positions: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
-        """Values at their positions, 0 elsewhere, in the rows' lengths."""
-        ids = data["input_ids"]
-        whole = torch.zeros(len(ids.values())).index_put((positions,), values)
-        return torch.nested.nested_tensor_from_jagged(whole, ids.offsets())
+
+def _nested(data: TensorDict, positions: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """Values at their positions, 0 elsewhere, in the rows' lengths."""
+    ids = data["input_ids"]
+    whole = values.new_zeros(len(ids.values())).index_put((positions,), values)
+    return torch.nested.nested_tensor_from_jagged(whole, ids.offsets())
+
+
+def _reads_logits(data: TensorDict) -> bool:
+    return bool(tu.get_non_tensor_data(data, "distillation_use_topk", False))
 
 
 def _holds_images(data: TensorDict) -> bool:

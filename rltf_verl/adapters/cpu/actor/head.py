@@ -1,4 +1,4 @@
-"""Log-probs of given tokens without the logits of a whole batch.
+"""Log-probs of given tokens without the logits of a whole batch, or all logits of those tokens.
 
 For a vocabulary of V the logits of T tokens are T·V numbers, 1.6 GB for 8 192 tokens and 49 152
 words, several times over in a backward pass. Here the vocabulary is cut into tiles: a tile's logits
@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
+from torch.nn.functional import linear
 from transformers import PreTrainedConfig
 
 CHANGES = ("logits_scaling", "logit_scale", "final_logit_softcapping")
@@ -137,6 +139,25 @@ class Question:
     "[P] int64, the tokens that follow"
     temperature: float
     with_entropy: bool
+    whole: bool = False
+    "whether the answer is the logits themselves"
+
+    @cached_property
+    def states(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """[n] distinct nodes, and [P] the place of each label's among them."""
+        nodes, where = self.nodes.unique(return_inverse=True)
+        return nodes, where
+
+    def read(self, answer: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """[P] log-probs, and [P] entropies or, if those are not asked for, nothing."""
+        if not self.whole:
+            return answer[: len(self.labels)], answer[len(self.labels) :]
+        _, where = self.states
+        lse = answer.logsumexp(-1)
+        log_probs = answer[where, self.labels] - lse[where]
+        if not self.with_entropy:
+            return log_probs, log_probs[:0]
+        return log_probs, (lse - (answer.softmax(-1) * answer).sum(-1))[where]
 
 
 class LogProbHead:
@@ -151,20 +172,23 @@ class LogProbHead:
         layer.forward = self  # type: ignore[method-assign,assignment]
 
     def __call__(self, states: torch.Tensor) -> torch.Tensor:
-        """Log-probs [P], then entropies [P], as one tensor; logits while nothing is asked."""
+        """Log-probs [P], then entropies [P] if asked for; or the logits [n, V] of the distinct
+        nodes, after the temperature. One tensor: FSDP's hooks sit on what a layer returns. Plain
+        logits while nothing is asked.
+        """
         asked = self.question
         if asked is None:
             return self.plain(states)
-        nodes, where = asked.nodes.unique(return_inverse=True)
-        log_probs, entropy = LabelLogProbs.apply(
-            states.flatten(0, -2)[nodes],
-            self.layer.weight,
-            where,
-            asked.labels,
-            asked.temperature,
-            asked.with_entropy,
-        )
-        self.answer = torch.cat([log_probs, entropy[where]])
+        nodes, where = asked.states
+        read, weight = states.flatten(0, -2)[nodes], self.layer.weight
+        if asked.whole:
+            self.answer = linear(read.float(), weight.float()) / asked.temperature
+        else:
+            settings = asked.labels, asked.temperature, asked.with_entropy
+            log_probs, entropy = LabelLogProbs.apply(read, weight, where, *settings)
+            self.answer = torch.cat(
+                [log_probs, entropy[where]] if asked.with_entropy else [log_probs]
+            )
         return self.answer
 
 
