@@ -6,6 +6,7 @@
 #   recipes/agents/agents.sh warm_up                          # adds it: seconds
 #   recipes/agents/agents.sh data                             # the house's problems
 #   recipes/agents/agents.sh train METHOD [hydra overrides …] # grpo, sd, fork, by_step, …
+#   recipes/agents/agents.sh study                            # those four, three seeds; the table; goes on where it ended
 #
 # HOUSE (0): of the rule and the problems. SEED (0): of the run. OUT (outputs/agents): the folder.
 set -euo pipefail
@@ -22,12 +23,12 @@ command="${1:-}"
 shift || true
 
 # A method's own words: right second attempts only, at GRPO's weight; by_step: a teacher that reads the notes on each step; fork: a
-# second attempt that starts at the step which feedback criticises.
+# second attempt that starts at the step which feedback criticises. by_step has one attempt an episode, so twice the episodes.
 words_of() {
     case "$1" in
         sd) echo "rltf/method=sd rltf.distill.weight=1.0 rltf.distill.baseline=rejection rltf.distill.log_prob_floor=null" ;;
         fork) echo "$(words_of sd) rltf.episode.retry=fork" ;;
-        by_step) echo "rltf/method=teacher/sdpo rltf.teacher.kind=policy rltf.teacher.reads=feedback rltf.teacher.right=false rltf.teacher.prompt=null rltf.teacher.notes=by_step" ;;
+        by_step) echo "rltf/method=teacher/sdpo rltf.teacher.kind=policy rltf.teacher.reads=feedback rltf.teacher.right=false rltf.teacher.prompt=null rltf.teacher.notes=by_step data.train_batch_size=16" ;;
         *) echo "rltf/method=$1" ;;
     esac
 }
@@ -78,8 +79,20 @@ case "$command" in
             trainer.default_local_dir="$run/checkpoints" hydra.run.dir="$run/hydra" \
             "$@"
         ;;
+    study)
+        for seed in 1 2 3; do
+            for method in grpo sd fork by_step; do
+                done="$root/${method}_${house}_$seed.done"
+                [[ -e "$done" ]] && continue
+                rm -rf "$root/${method}_${house}_$seed"
+                SEED="$seed" HOUSE="$house" OUT="$root" "$0" train "$method" trainer.total_training_steps=8
+                touch "$done"
+            done
+        done
+        python3 "$here/results.py" "$root"
+        ;;
     *)
-        sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
+        sed -n '2,12s/^# \{0,1\}//p' "$0" >&2
         exit 2
         ;;
 esac
