@@ -72,7 +72,7 @@ def _model_and_tokenizer(task: Task) -> dict[str, Any]:
     dtype = getattr(torch, task.dtype)
     return {
         "model": AutoModelForCausalLM.from_pretrained(task.policy, dtype=dtype),
-        "processing_class": AutoTokenizer.from_pretrained(task.policy),
+        "processing_class": AutoTokenizer.from_pretrained(task.policy, padding_side="left"),
     }
 
 
