@@ -55,7 +55,7 @@ THIRD_PARTY = {
         *("numpy", "reasoning_gym", "datasets", "math_verify", "sympy", "textarena", "transformers")
     },
     "prompts": {"jinja2"},
-    "judge": {"httpx", "tenacity"},
+    "judge": {"aiohttp", "certifi", "tenacity"},
     "runlog": {"numpy"},
     "data": {"pyarrow", "rich", "transformers"},
     "tools.models": {"torch", "transformers"},

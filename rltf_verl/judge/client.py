@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import ssl
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from rltf_verl.findings import ConfigError
 from rltf_verl.judge.settings import Endpoint, Limits
@@ -24,7 +25,7 @@ from rltf_verl.judge.wire import Reply, ScoredReply
 from rltf_verl.redaction import Secrets, clean_log, secrets_here
 
 if TYPE_CHECKING:
-    import httpx
+    from aiohttp import ClientResponse, ClientSession
 
 TRANSIENT = ("rate_limited", "server_error", "timeout", "connection", "bad_reply", "empty")
 """Kinds of faults that another try may not meet; `refused` it will."""
@@ -41,14 +42,7 @@ MOST_TOKENS = 10**9
 PATIENCE_S = 10.0
 QUESTION = {"role": "user", "content": "Reply with the word ok, and nothing else."}
 
-LOGGERS = (
-    "httpx",
-    "httpcore.connection",
-    "httpcore.http11",
-    "httpcore.http2",
-    "httpcore.proxy",
-    "httpcore.socks",
-)
+LOGGERS = ("aiohttp.client", "aiohttp.internal")
 """Those of the HTTP library: they log addresses and headers."""
 
 
@@ -69,9 +63,10 @@ class Fault(Exception):
 @cache
 def _certificates() -> ssl.SSLContext:
     """Which endpoints are believed. Read once: it takes longer than a request."""
-    import httpx
+    import certifi
 
-    return httpx.create_ssl_context()
+    file = os.environ.get("SSL_CERT_FILE") or certifi.where()
+    return ssl.create_default_context(cafile=file, capath=os.environ.get("SSL_CERT_DIR") or None)
 
 
 class JudgeClient:
@@ -106,9 +101,8 @@ class JudgeClient:
             "Content-Type": "application/json",
             "Accept-Encoding": "identity",
         }
-        self._timeout_s = timeout_s
-        self._clients: list[httpx.AsyncClient] = []
-        self._idle: list[httpx.AsyncClient] = []
+        self._timeout_s, self._proxy = timeout_s, proxy_of(endpoint.base_url)
+        self._session: ClientSession | None = None
 
     async def request(self, body: Mapping[str, Any]) -> Reply:
         """One request. Raises Fault, which holds on to nothing of the request."""
@@ -119,56 +113,47 @@ class JudgeClient:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        for client in self._clients:
-            await client.aclose()
+        if self._session is not None:
+            await self._session.close()
 
-    @contextmanager
-    def _connection(self) -> Iterator[httpx.AsyncClient]:
-        """A client that sends one request at a time, the one used last.
+    def _connections(self) -> ClientSession:
+        if self._session is None:
+            import aiohttp
 
-        One client for all requests looks at every connection for every request, and for every idle
-        one at all of them again (httpcore 1.0): with 64 at once that is most of the CPU time.
-        """
-        client = self._idle.pop() if self._idle else self._new_client()
-        try:
-            yield client
-        finally:
-            self._idle.append(client)
-
-    def _new_client(self) -> httpx.AsyncClient:
-        import httpx
-
-        client = httpx.AsyncClient(
-            headers=self._headers,
-            timeout=self._timeout_s,
-            verify=_certificates(),
-            follow_redirects=False,
-        )
-        self._clients.append(client)
-        return client
+            # Cookies and netrc are not for a judge, and the runtime bounds how many ask at once.
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, ssl=_certificates()),
+                headers=self._headers,
+                timeout=aiohttp.ClientTimeout(
+                    total=None, sock_connect=self._timeout_s, sock_read=self._timeout_s
+                ),
+                auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                proxy=self._proxy,
+            )
+        return self._session
 
     async def _outcome(self, content: bytes) -> Reply | Fault:
         """A fault is returned: raised in here, it would carry the request with its headers as its
         context.
         """
-        import httpx
+        import aiohttp
 
+        asked = self._connections().post(self._url, data=content, allow_redirects=False)
         try:
-            with self._connection() as client:
-                async with client.stream("POST", self._url, content=content) as response:
-                    if 300 <= response.status_code < 400:
-                        location = response.headers.get("location", "")
-                        return self._redirected(response.status_code, location)
-                    text = await read_body(response, self._reply_bytes)
-        except httpx.TimeoutException:
+            async with asked as response:
+                if 300 <= response.status < 400:
+                    return self._redirected(response.status, response.headers.get("location", ""))
+                text = await read_body(response, self._reply_bytes)
+        except asyncio.TimeoutError:  # not the builtin before Python 3.11
             return Fault("timeout", "no answer in time")
         except BodyError as error:
             return Fault("bad_reply", self._secrets.quote(str(error)))
-        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError) as error:
+        except (aiohttp.ClientError, OSError, ValueError) as error:
             what = f"{type(error).__name__}: {error}".rstrip(": ")
             return Fault("connection", self._secrets.quote(what))
-        if response.status_code >= 400:
-            return self._status_fault(response.status_code, response.headers, text)
+        if response.status >= 400:
+            return self._status_fault(response.status, response.headers, text)
         return self._read(text)
 
     def _read(self, text: str) -> Reply | Fault:
@@ -200,12 +185,19 @@ class JudgeClient:
 def require_packages() -> None:
     """Raise ValueError unless the packages of the extra `judge` are there."""
     try:
-        import httpx  # noqa: F401
+        import aiohttp  # noqa: F401
         import tenacity  # noqa: F401
     except ImportError as error:
         raise ConfigError(
             f"asking an endpoint: the package {error.name} is missing; pip install rltf-verl[judge]"
         ) from None
+
+
+def proxy_of(url: str) -> str | None:
+    """The proxy that the environment names for a URL (`HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`)."""
+    parts, proxies = urlsplit(url), getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    return proxy if proxy and not proxy_bypass(parts.hostname or "") else None
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -304,7 +296,7 @@ class BodyError(Exception):
     """A body that is not read to its end; the message has the cause."""
 
 
-async def read_body(response: httpx.Response, longest: int) -> str:
+async def read_body(response: ClientResponse, longest: int) -> str:
     """The text of a response that is being streamed; its connection is closed if it is too long.
 
     Args:
@@ -313,12 +305,12 @@ async def read_body(response: httpx.Response, longest: int) -> str:
 
     Raises:
         BodyError: it is longer, or packed, which nobody asked for.
-        httpx.HTTPError: the connection broke.
+        aiohttp.ClientError: the connection broke.
     """
     if response.headers.get("content-encoding", "identity").strip().lower() not in ("identity", ""):
         raise BodyError("the body is packed, which was not asked for (Content-Encoding)")
     body = bytearray()
-    async for chunk in response.aiter_raw():
+    async for chunk in response.content.iter_any():
         body += chunk
         if len(body) > longest:
             raise BodyError(f"the body has more than {longest} bytes (limits.max_reply_bytes)")

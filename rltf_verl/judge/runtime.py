@@ -341,3 +341,9 @@ def runtime_of(settings: JudgeSettings) -> JudgeRuntime:
     if settings not in runtimes:
         runtimes[settings] = JudgeRuntime(settings)
     return runtimes[settings]
+
+
+async def close_runtimes() -> None:
+    """Let go of the connections of all runtimes of the running event loop, before it ends."""
+    for runtime in _runtimes.pop(asyncio.get_running_loop(), {}).values():
+        await runtime.aclose()

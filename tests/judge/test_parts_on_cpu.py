@@ -176,6 +176,6 @@ async def test_a_missing_key_or_package_says_so(monkeypatch) -> None:
 
 
 def test_providers_can_be_listed_and_checked_without_the_extra(monkeypatch) -> None:
-    for package in ("httpx", "tenacity"):
+    for package in ("aiohttp", "tenacity"):
         monkeypatch.setitem(sys.modules, package, None)
     assert make_provider("judge", endpoint=URL).sees_reference

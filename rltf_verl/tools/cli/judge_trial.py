@@ -13,7 +13,7 @@ from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
 from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.feedback.judge_prompt import as_text
 from rltf_verl.feedback.judge_provider import JudgeProvider
-from rltf_verl.judge.runtime import runtime_of
+from rltf_verl.judge.runtime import close_runtimes, runtime_of
 from rltf_verl.policy import NoPolicy
 from rltf_verl.types import Attempt, Grade, Problem, Turn
 
@@ -63,7 +63,7 @@ async def try_judge(provider: JudgeProvider, requests: Sequence[FeedbackRequest]
     try:
         return list(await asyncio.gather(*(_try(provider, request) for request in requests)))
     finally:
-        await runtime_of(provider.settings).aclose()
+        await close_runtimes()
 
 
 async def _try(provider: JudgeProvider, request: FeedbackRequest) -> Trial:
@@ -123,5 +123,5 @@ async def bench_judge(
         "reply_tokens_per_s": written / seconds,
     }
     metrics = runtime.snapshot()
-    await runtime.aclose()
+    await close_runtimes()
     return rates | metrics
