@@ -30,6 +30,10 @@ READ_BY_NO_ONE = ("extra_info", "index", "agent_name", "ability", "tools_kwargs"
 """Columns of the dataset that neither verl's trainer nor ours reads from the queue."""
 
 
+STARTED_AT_ONCE = 16
+"""Problems in one turn of the event loop."""
+
+
 class OneLoop:
     """`hydra` for verl's module of agent loops, which makes our loop once and not per episode.
 
@@ -89,7 +93,10 @@ class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
         validate = bool(batch["validate"]) if "validate" in batch else False
         size = rollout.val_kwargs.n if validate else rollout.n
         self.rltf_shared.groups.announce([str(uid) for uid in batch["uid"]], int(size))
-        await super().generate_sequences(batch)
+        # Thousands of starts in one turn of the loop hold up what is already running.
+        for part in batch.split(STARTED_AT_ONCE):
+            await super().generate_sequences(part)
+            await asyncio.sleep(0)
 
     async def loop_lag(self) -> Lags:
         """How late the event loop was since the last call, while episodes ran."""
@@ -116,7 +123,7 @@ class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
                 "rltf_shared": self.rltf_shared,
             }
         async with self._start:
-            await asyncio.sleep(0)  # thousands of starts in one turn of the loop hold up the others
+            await asyncio.sleep(0)  # as above
         try:
             return await super()._run_agent_loop(
                 sampling_params, trajectory, agent_name=agent_name, **kwargs

@@ -12,6 +12,7 @@ from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
 from verl.utils import tensordict_utils as tu
 
 from rltf_verl.adapters.compat import actor_class
+from rltf_verl.adapters.rollout import agent_worker
 from rltf_verl.adapters.rollout.agent_worker import OneLoop, RLTFAgentLoopWorker
 from rltf_verl.adapters.rollout.loop_lag import Lags
 from rltf_verl.episode import failure_log
@@ -51,12 +52,13 @@ async def test_a_lost_episode_is_named_once_and_verl_hears_of_all_of_them(worker
 
 
 def test_the_problems_of_a_call_are_a_cohort_before_any_episode_starts(worker, monkeypatch):
-    """As verl sends them: one tensordict, `validate` only in validations."""
+    """As verl sends them: one tensordict, `validate` only in validations. They start in parts."""
     announced, started = [], []
 
     async def started_by_verl(self, batch):
-        started.append(list(announced))
+        started.append((list(announced), list(batch["uid"]), "validate" in batch))
 
+    monkeypatch.setattr(agent_worker, "STARTED_AT_ONCE", 2)
     monkeypatch.setattr(actor_class(AgentLoopWorkerTQ), "generate_sequences", started_by_verl)
     monkeypatch.setattr(
         worker.rltf_shared.groups, "announce", lambda uids, size: announced.append((uids, size))
@@ -65,10 +67,15 @@ def test_the_problems_of_a_call_are_a_cohort_before_any_episode_starts(worker, m
         {"actor_rollout_ref": {"rollout": {"n": 4, "val_kwargs": {"n": 2}}}}
     )
     for settings in ({}, {"validate": True}):
-        batch = tu.get_tensordict({"uid": np.array(["a", "b"], dtype=object)}, settings)
+        batch = tu.get_tensordict({"uid": np.array(["a", "b", "c"], dtype=object)}, settings)
         asyncio.run(worker.generate_sequences(batch.chunk(1)[0]))
-    assert announced == [(["a", "b"], 4), (["a", "b"], 2)]
-    assert started == [announced[:1], announced]
+    assert announced == [(["a", "b", "c"], 4), (["a", "b", "c"], 2)]
+    trained, validated = [(announced[:1], False), (announced, True)]
+    assert started == [
+        (seen, uids, validates)
+        for seen, validates in (trained, validated)
+        for uids in (["a", "b"], ["c"])
+    ]
 
 
 def test_a_loop_gets_what_its_worker_shares_and_verl_s_queue_does_not(worker, monkeypatch):
