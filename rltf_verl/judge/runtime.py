@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from rltf_verl.judge.cache import ReplyCache, key_of
@@ -38,6 +38,7 @@ LIFTED_S = 1.0
 """Rest of a pause when another request is answered: the endpoint is not closed."""
 
 _random = random.Random()
+T = TypeVar("T")
 
 
 class JudgeRuntime:
@@ -343,7 +344,14 @@ def runtime_of(settings: JudgeSettings) -> JudgeRuntime:
     return runtimes[settings]
 
 
-async def close_runtimes() -> None:
-    """Let go of the connections of all runtimes of the running event loop, before it ends."""
-    for runtime in _runtimes.pop(asyncio.get_running_loop(), {}).values():
-        await runtime.aclose()
+def run_to_end(main: Coroutine[Any, Any, T]) -> T:
+    """`asyncio.run`, and at its end the connections of all runtimes of its loop are closed."""
+
+    async def whole() -> T:
+        try:
+            return await main
+        finally:
+            for runtime in _runtimes.pop(asyncio.get_running_loop(), {}).values():
+                await runtime.aclose()
+
+    return asyncio.run(whole())

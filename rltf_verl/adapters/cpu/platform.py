@@ -29,8 +29,8 @@ VLLM_VARIABLES = {
     ),  # OMP_NUM_THREADS threads; bound ones leave a core to vLLM's scheduler
     "TORCHDYNAMO_DISABLE": "1",  # compiling for 12 to 30 s at the first generation
 }
-MALLOC_OPTIONS = {-8: 1, -4: 0, -1: -1}
-"""M_ARENA_MAX: one; M_MMAP_MAX: none; M_TRIM_THRESHOLD: never (malloc.h)."""
+MALLOC_OPTIONS = {-8: 1, -3: 2**25, -1: -1}
+"""M_ARENA_MAX: one; M_MMAP_THRESHOLD: the largest there is; M_TRIM_THRESHOLD: never (malloc.h)."""
 ZEROS = ("memory_allocated", "memory_reserved", "max_memory_allocated", "max_memory_reserved")
 
 
@@ -39,11 +39,12 @@ def _nothing(*_args: Any, **_kwargs: Any) -> None:
 
 
 def keep_freed() -> None:
-    """Have this process use again what it has freed, for large tensors too.
+    """Have this process use again what it has freed, up to tensors of 32 MB.
 
     glibc maps each of them anew, and the system clears every page: a tenth to a third of the time
-    of a forward and backward pass of a model with 135 M parameters. The threads that exist later
-    share one heap, or each would keep its own.
+    of a forward and backward pass of a model with 135 M parameters. Larger ones, the logits of a
+    vocabulary, go back at once: between smaller ones they would leave holes that nothing else fits.
+    The threads that exist later share one heap, or each would keep its own.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc's own
     if mallopt is not None:

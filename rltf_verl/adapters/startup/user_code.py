@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import select
 import signal
@@ -27,6 +26,7 @@ from rltf_verl.episode.placeholders import CRITIQUE, ahead
 from rltf_verl.episode.run import run_episode
 from rltf_verl.episode.seeds import place_of
 from rltf_verl.findings import Finding
+from rltf_verl.judge.runtime import run_to_end
 from rltf_verl.objectives import objectives_of, own_objectives
 from rltf_verl.objectives.dry_run import own_failures
 from rltf_verl.objectives.own import OwnCodeError
@@ -130,7 +130,7 @@ def check_own_rows(config: DictConfig, parts: Parts, model: Model, dry_run: DryR
         return
     try:
         with dry_run.timed():
-            asyncio.run(_make_rows(config, parts, model))
+            run_to_end(_make_rows(config, parts, model))
     except OwnCodeError:
         raise
     except OutOfTimeError:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 from rltf_verl.envs.base import Candidate, FeedbackLevel, Splits
 from rltf_verl.envs.files import read_rows
 from rltf_verl.envs.writing.scoring import Scale, Scored, ScoringJudge
-from rltf_verl.judge.runtime import close_runtimes
+from rltf_verl.judge.runtime import run_to_end
 from rltf_verl.kinds import Prose
 from rltf_verl.texts import without_thoughts
 from rltf_verl.types import Grade, Problem
@@ -110,13 +110,7 @@ class Writing:
 
     def grade(self, problem: Problem, text: str) -> Grade:
         """As `agrade`, for callers without an event loop. Raises GradeUnavailable."""
-        return asyncio.run(self._grade_alone(problem, text)) if text.strip() else EMPTY
-
-    async def _grade_alone(self, problem: Problem, text: str) -> Grade:
-        try:
-            return await self.agrade(problem, text)
-        finally:
-            await close_runtimes()
+        return run_to_end(self.agrade(problem, text)) if text.strip() else EMPTY
 
     async def agrade(self, problem: Problem, text: str) -> Grade:
         """Ask all judges at the same time; `Grade.score` is their mean as a share of the scale.

@@ -53,13 +53,12 @@ def judge_try(
     E.g. rltf judge try style=hint endpoint.base_url=http://127.0.0.1:8000/v1
     endpoint.model=Qwen/Qwen3-4B-Instruct-2507
     """
-    import asyncio
-
+    from rltf_verl.judge.runtime import run_to_end
     from rltf_verl.tools.cli.judge_trial import try_judge
     from rltf_verl.tools.report.terminal.tables import show_trials
 
     provider, requests = _judge_and_requests(options, env, log, num, seed)
-    trials = [asdict(trial) for trial in asyncio.run(try_judge(provider, requests))]
+    trials = [asdict(trial) for trial in run_to_end(try_judge(provider, requests))]
     show_trials(trials)
     raise typer.Exit(int(any(trial["error"] for trial in trials)))
 
@@ -74,13 +73,12 @@ def judge_bench(
     seed: Annotated[int, typer.Option(help="Seed of the problems.")] = 0,
 ) -> None:
     """Measure the throughput of an endpoint under limits.max_concurrency and the other limits."""
-    import asyncio
-
+    from rltf_verl.judge.runtime import run_to_end
     from rltf_verl.tools.cli.judge_trial import bench_judge
     from rltf_verl.tools.report.terminal.console import show_table, table
 
     provider, requests = _judge_and_requests(options, env, None, min(num, 32), seed)
-    metrics = asyncio.run(bench_judge(provider, requests, num))
+    metrics = run_to_end(bench_judge(provider, requests, num))
     show_table(table(("metric", "value"), ((name, f"{v:.4g}") for name, v in metrics.items())))
 
 

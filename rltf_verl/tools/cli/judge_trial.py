@@ -13,7 +13,7 @@ from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
 from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.feedback.judge_prompt import as_text
 from rltf_verl.feedback.judge_provider import JudgeProvider
-from rltf_verl.judge.runtime import close_runtimes, runtime_of
+from rltf_verl.judge.runtime import runtime_of
 from rltf_verl.policy import NoPolicy
 from rltf_verl.types import Attempt, Grade, Problem, Turn
 
@@ -60,10 +60,7 @@ def request_about(
 
 async def try_judge(provider: JudgeProvider, requests: Sequence[FeedbackRequest]) -> list[Trial]:
     """Ask about each request once, all at the same time."""
-    try:
-        return list(await asyncio.gather(*(_try(provider, request) for request in requests)))
-    finally:
-        await close_runtimes()
+    return list(await asyncio.gather(*(_try(provider, request) for request in requests)))
 
 
 async def _try(provider: JudgeProvider, request: FeedbackRequest) -> Trial:
@@ -122,6 +119,4 @@ async def bench_judge(
         "calls_per_s": (num - failed) / seconds,
         "reply_tokens_per_s": written / seconds,
     }
-    metrics = runtime.snapshot()
-    await close_runtimes()
-    return rates | metrics
+    return rates | runtime.snapshot()

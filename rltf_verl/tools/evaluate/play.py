@@ -27,7 +27,7 @@ from rltf_verl.episode.run import run_episode
 from rltf_verl.episode.seeds import seeds_of_episode
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.group import Group
-from rltf_verl.judge.runtime import JudgeRuntime, close_runtimes
+from rltf_verl.judge.runtime import JudgeRuntime, run_to_end
 from rltf_verl.judge.wire import JudgeUnavailable
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.runlog.turns import Record, grader_trouble
@@ -138,7 +138,7 @@ class Folder:
             progress.update(task, advance=1, right=right)
 
         with progress:
-            asyncio.run(self._play(records, ended))
+            run_to_end(self._play(records, ended))
 
     async def _play(self, records: Mapping[Place, Record], ended: Ended) -> None:
         """All episodes but those of the records, as many at once as the endpoint's limit allows."""
@@ -156,7 +156,6 @@ class Folder:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._runtime.aclose()
-            await close_runtimes()
 
     def _group(self, row: int, records: Mapping[Place, Record]) -> Group:
         """The episodes of a row; those of an earlier call as far as they got."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import asdict
@@ -15,6 +14,7 @@ from rltf_verl.envs.base import GradeUnavailable
 from rltf_verl.envs.dry_run import OutOfTimeError
 from rltf_verl.episode.placeholders import ahead
 from rltf_verl.findings import Finding
+from rltf_verl.judge.runtime import run_to_end
 from rltf_verl.objectives import objectives_of
 from rltf_verl.objectives.own import OwnCodeError
 from rltf_verl.tools.plan.advice import PLACEHOLDERS, advice
@@ -45,7 +45,7 @@ def make_plan(inputs: Inputs, num_problems: int, attempt: str | None = None) -> 
         num_problems: how many to play.
         attempt: the first answer of each; None: a wrong one that is made up.
     """
-    plays, no_idea, measured, trouble = asyncio.run(_play(inputs, num_problems, attempt))
+    plays, no_idea, measured, trouble = run_to_end(_play(inputs, num_problems, attempt))
     warnings = [*inputs.warnings, *inputs.dry_run.findings(), *trouble]
     warnings += advice(inputs, plays, no_idea, measured)
     config = None if inputs.parts is None else inputs.parts.config
