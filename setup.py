@@ -12,7 +12,7 @@ VERSION = re.search(
     r'__version__ = "(.+?)"', (HERE / "rltf_verl" / "__init__.py").read_text()
 ).group(1)
 
-JUDGE = ["aiohttp>=3.11", "certifi", "tenacity>=9"]
+JUDGE = ["aiohttp>=3.9", "certifi", "tenacity>=9"]
 MATH = ["math-verify[antlr4-9-3]>=0.9"]
 DATA = ["reasoning-gym>=0.1.25"]
 TEXTARENA = ["textarena>=0.7.4"]

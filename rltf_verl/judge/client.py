@@ -129,7 +129,6 @@ class JudgeClient:
                 ),
                 auto_decompress=False,
                 cookie_jar=aiohttp.DummyCookieJar(),
-                proxy=self._proxy,
             )
         return self._session
 
@@ -139,9 +138,10 @@ class JudgeClient:
         """
         import aiohttp
 
-        asked = self._connections().post(self._url, data=content, allow_redirects=False)
         try:
-            async with asked as response:
+            async with self._connections().post(
+                self._url, data=content, allow_redirects=False, proxy=self._proxy
+            ) as response:
                 if 300 <= response.status < 400:
                     return self._redirected(response.status, response.headers.get("location", ""))
                 text = await read_body(response, self._reply_bytes)
