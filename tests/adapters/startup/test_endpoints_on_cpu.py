@@ -78,6 +78,6 @@ def test_an_endpoint_that_nobody_listens_at_or_that_hangs_is_one_warning(
     with InThread(JudgeServer(script=["hang"])) as thread:
         check_endpoints([judge("http://127.0.0.1:9/v1"), judge(thread.server.url)])
     gone, hangs = sorted(caplog.messages, key=lambda line: "timeout" in line)
-    assert "127.0.0.1:9/v1: gives no answer now (connection: ConnectError" in gone
+    assert "127.0.0.1:9/v1: gives no answer now (connection: ClientConnectorError" in gone
     assert "start the endpoint or correct endpoint.base_url" in gone
     assert "(timeout: no answer in 0.3 s)" in hangs
