@@ -33,19 +33,16 @@ def curve(metrics: Path) -> list[dict[str, Any]]:
 
 
 def collected(out: Path) -> list[dict[str, Any]]:
-    """The lines of results.jsonl, and those of whole runs in the folder that have none yet."""
-    lines = [json.loads(line) for line in RESULTS.open()] if RESULTS.exists() else []
-    known = {(line["method"], line["house"], line["seed"]) for line in lines}
+    """The lines of results.jsonl; a whole run in the folder takes the place of its line."""
+    old = [json.loads(line) for line in RESULTS.open()] if RESULTS.exists() else []
+    lines = {(line["method"], line["house"], line["seed"]): line for line in old}
     for metrics in sorted(out.glob("*/metrics.jsonl")):
         match = RUN.fullmatch(metrics.parent.name)
         points = curve(metrics) if match else []
         if match and points and points[-1]["step"] >= STEPS:
-            method, house, seed = match.groups()
-            if (method, int(house), int(seed)) not in known:
-                lines.append(
-                    {"method": method, "house": int(house), "seed": int(seed), "curve": points}
-                )
-    return sorted(lines, key=lambda line: (line["method"], line["house"], line["seed"]))
+            key = method, house, seed = match[1], int(match[2]), int(match[3])
+            lines[key] = {"method": method, "house": house, "seed": seed, "curve": points}
+    return [lines[key] for key in sorted(lines)]
 
 
 def main() -> None:
