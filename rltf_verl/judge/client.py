@@ -186,6 +186,7 @@ def require_packages() -> None:
     """Raise ValueError unless the packages of the extra `judge` are there."""
     try:
         import aiohttp  # noqa: F401
+        import certifi  # noqa: F401
         import tenacity  # noqa: F401
     except ImportError as error:
         raise ConfigError(
@@ -197,7 +198,7 @@ def proxy_of(url: str) -> str | None:
     """The proxy that the environment names for a URL (`HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`)."""
     parts, proxies = urlsplit(url), getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
-    return proxy if proxy and not proxy_bypass(parts.hostname or "") else None
+    return proxy if proxy and not proxy_bypass(parts.netloc.rpartition("@")[2]) else None
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

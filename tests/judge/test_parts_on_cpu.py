@@ -191,3 +191,6 @@ def test_a_proxy_is_the_one_of_the_environment(monkeypatch) -> None:
     assert proxy_of("https://judge.example/v1") == "http://proxy.example:3128"
     assert proxy_of("http://judge.example/v1") is None
     assert proxy_of("https://127.0.0.1:8000/v1") is None
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1:9000")
+    assert proxy_of("https://127.0.0.1:9000/v1") is None
+    assert proxy_of("https://127.0.0.1:8000/v1") == "http://proxy.example:3128"

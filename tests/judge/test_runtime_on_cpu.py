@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import time
 from collections.abc import AsyncIterator
@@ -12,11 +13,11 @@ from typing import Any
 import pytest
 
 from rltf_verl.judge.client import LOGGERS
-from rltf_verl.judge.runtime import JudgeRuntime
+from rltf_verl.judge.runtime import JudgeRuntime, run_to_end, runtime_of
 from rltf_verl.judge.settings import JudgeSettings, Price
 from rltf_verl.judge.wire import JudgeUnavailable, Reply
 from tests.support.judge.calls import call, settings
-from tests.support.judge.server import FAULTS, SAID, JudgeServer
+from tests.support.judge.server import FAULTS, SAID, InThread, JudgeServer
 
 
 @asynccontextmanager
@@ -251,3 +252,31 @@ async def test_a_late_call_names_what_came_instead(fault: str, fix: str) -> None
 def ten_minutes_later(runtime: JudgeRuntime) -> None:
     """For the breaker: the next probe is due."""
     runtime.breaker._next_probe -= 600
+
+
+def test_a_loop_that_ends_leaves_no_connection_and_no_line(caplog) -> None:
+    async def ask(url: str) -> tuple[Reply, JudgeRuntime]:
+        runtime = runtime_of(settings(url))
+        return await runtime.complete(call()), runtime
+
+    with InThread(JudgeServer()) as thread:
+        reply, runtime = run_to_end(ask(thread.server.url))
+        assert reply.text == SAID
+        session = runtime._client._session
+        assert session is not None
+        assert session.closed
+    del session, runtime
+    gc.collect()
+    assert caplog.messages == []
+
+
+async def test_a_proxy_of_the_environment_is_asked(monkeypatch) -> None:
+    """Nobody listens at the judge's own address."""
+    async with JudgeServer() as proxy:
+        monkeypatch.setenv("http_proxy", proxy.url.removesuffix("/v1"))
+        monkeypatch.delenv("no_proxy", raising=False)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        runtime = JudgeRuntime(settings("http://judge.invalid/v1"))
+        reply = await runtime.complete(call())
+        await runtime.aclose()
+    assert reply.text == SAID

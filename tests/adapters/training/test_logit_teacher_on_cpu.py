@@ -353,3 +353,36 @@ def test_tokens_without_a_teacher_get_exactly_nothing(layout):
     (grad,) = torch.autograd.grad(value.sum(), logits)
     at = taught if layout == "every token" else rows[taught]
     torch.testing.assert_close(grad, torch.zeros_like(grad).index_add(0, at, of_student))
+
+
+def of_one_row(logits, places):
+    """Divergences of one row of a token and an answer of three, where verl has logits of all."""
+    teacher = torch.randn(len(places), 7, generator=torch.Generator().manual_seed(1))
+    ids = top_k_ids(teacher, 3)
+    columns = {
+        "input_ids": ragged([torch.zeros(4)]),
+        "responses": ragged([torch.zeros(3)]),
+        TEACHER_PLACES: ragged([torch.tensor(places, dtype=torch.int64)]),
+        TEACHER_IDS: ragged([ids]),
+        TEACHER_LOG_PROBS: ragged([outcome_log_probs(teacher, ids)]),
+    }
+    config = LogitDistillConfig(weight=1.0, top_k=3)
+    return divergence(logits.unsqueeze(0), TensorDict(columns, 1), config)[DIVERGENCE].sum()
+
+
+def test_no_token_with_a_teacher_is_zero_with_a_graph():
+    logits = torch.randn(4, 7, requires_grad=True)
+    (grad,) = torch.autograd.grad(of_one_row(logits, []), logits)
+    assert not grad.any()
+
+
+def test_a_backward_that_reuses_the_logits_memory_does_not_change_the_gradient():
+    """verl's cross-entropy kernel writes its gradient over the logits."""
+    leaf = torch.randn(4, 7, requires_grad=True)
+    logits = leaf * 1.0
+    value = of_one_row(logits, [0, 2])
+    logits.untyped_storage().copy_(torch.zeros_like(logits).untyped_storage())
+    (grad,) = torch.autograd.grad(value, leaf)
+    (expected,) = torch.autograd.grad(of_one_row(leaf, [0, 2]), leaf)
+    assert expected.any()
+    torch.testing.assert_close(grad, expected)
