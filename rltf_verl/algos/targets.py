@@ -36,6 +36,10 @@ class RowBatch:
     """[L] log π_old of the tokens under their *row's* prompt."""
     sampler_log_probs: torch.Tensor
     """[L] the sampler's log-probs under the prompt that the tokens were sampled from."""
+    scored: torch.Tensor | None = None
+    """[L] bool: tokens whose log π_old the actor has computed; the sampler's log-probs stand for it
+    elsewhere. None: all.
+    """
 
     def __post_init__(self) -> None:
         shape = (int(self.lengths.sum()),)
@@ -45,12 +49,8 @@ class RowBatch:
             episode=(self.episode, shape),
             old_log_probs=(self.old_log_probs, shape),
             sampler_log_probs=(self.sampler_log_probs, shape),
+            **({} if self.scored is None else {"scored": (self.scored, shape)}),
         )
-
-    @property
-    def scored(self) -> bool:
-        """Whether π_old has scored the rows; else the sampler's log-probs stand for its own."""
-        return self.old_log_probs is not self.sampler_log_probs
 
     def tokens(self, *roles: int) -> torch.Tensor:
         """[L] bool: tokens of these roles."""

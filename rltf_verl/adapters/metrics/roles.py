@@ -29,8 +29,10 @@ def sampling_metrics(batch: RowBatch, entropy: torch.Tensor) -> dict[str, float]
     """
     sampled = sampled_tokens(batch.role)
     mean_entropy = {"actor/entropy": _mean(entropy[sampled])}
-    if not batch.scored:
-        return mean_entropy
+    if batch.scored is not None:
+        sampled &= batch.scored
+        if not bool(sampled.any()):
+            return mean_entropy
     columns: dict[str, Any] = {
         "rollout_log_probs": batch.sampler_log_probs,
         "old_log_probs": batch.old_log_probs,

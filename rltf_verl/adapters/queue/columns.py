@@ -39,6 +39,9 @@ ROLE, TURN, FACTS, TEACHERS, SAMPLER_LOG_PROBS = (
     "rltf_sampler_log_probs",
 )
 
+SCORED = "rltf_scored"
+"""Tag of a row, where there is one: whether the actor computes the old log-probs of its tokens."""
+
 FOR_FORWARD = ("prompts", "responses", "response_mask", "input_ids", "position_ids", "loss_mask")
 """What verl's workers read of a row of text; the queue ignores a name that no row has."""
 

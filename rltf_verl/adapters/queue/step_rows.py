@@ -26,11 +26,15 @@ from rltf_verl.adapters.queue.columns import (
     EPISODE_FACTS,
     FACTS,
     ROLE,
+    SCORED,
     TURN,
     episode_batch,
     real_rows,
 )
 from rltf_verl.algos.targets import RowBatch
+
+SAMPLED_COLUMNS = (ROLE, TURN, FACTS, "rollout_log_probs")
+ACTOR_COLUMNS = ("old_log_probs", "entropy")
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,7 @@ class StepRows:
     facts: torch.Tensor
     """[S, M, F] facts of the episodes."""
     entropy: torch.Tensor
-    """[L] of the policy at each token, nats. Before the actor has scored the rows −log π of the
+    """[L] of the policy at each token, nats. At tokens that the actor has not scored −log π of the
     sampler, whose mean is the entropy's estimate."""
 
     @classmethod
@@ -57,12 +61,13 @@ class StepRows:
 
         Args:
             meta: all rows, padding rows too.
-            scored: the actor has scored them. Before that the sampler's log-probs stand for its
-                own.
+            scored: the actor has scored them, but for those whose tag `SCORED` says no. Otherwise
+                the sampler's log-probs stand for its own.
         """
         at = real_rows(meta)
-        of_actor = ["old_log_probs", "entropy"] if scored else []
-        columns = read_columns(meta, at, [ROLE, TURN, FACTS, "rollout_log_probs", *of_actor])
+        of_actor = [i for i in at if scored and meta.tags[i].get(SCORED, True)]
+        known, whole = SAMPLED_COLUMNS, len(of_actor) == len(at)
+        columns = read_columns(meta, at, [*known, *ACTOR_COLUMNS] if whole else known)
         episode, group = episode_numbers([meta.keys[i] for i in at])
         # Every row of an episode has its facts: take those of the first, the smallest row number.
         first_row = torch.full_like(group, len(at)).scatter_reduce_(
@@ -75,16 +80,25 @@ class StepRows:
         flat = {name: tokens(values) for name, values in columns.items()}
         column = {k: v.float() if v.is_floating_point() else v for k, v in flat.items()}
         sampler = column["rollout_log_probs"]
+        mask = None
+        if not whole:
+            rows = torch.zeros(len(meta), dtype=torch.bool)
+            rows[of_actor] = True
+            mask = rows[at].repeat_interleave(lengths)
+            column |= {"old_log_probs": sampler.clone(), "entropy": -sampler}
+            for name, values in read_columns(meta, of_actor, ACTOR_COLUMNS).items():
+                column[name][mask] = tokens(values).float()
         batch = RowBatch(
             role=column[ROLE],
             turn=column[TURN],
             episode=torch.from_numpy(np.repeat(episode.int().numpy(), lengths.numpy())),
             lengths=lengths,
             episodes=episode_batch(facts, group),
-            old_log_probs=column.get("old_log_probs", sampler),
+            old_log_probs=column["old_log_probs"],
             sampler_log_probs=sampler,
+            scored=mask,
         )
-        return cls(meta, at, batch, facts, column.get("entropy", -sampler))
+        return cls(meta, at, batch, facts, column["entropy"])
 
     @cached_property
     def keys(self) -> list[str]:
@@ -127,7 +141,9 @@ class StepRows:
 def read_columns(
     batch: KVBatchMeta, rows: Sequence[int], fields: Sequence[str]
 ) -> dict[str, torch.Tensor]:
-    """Fetch columns of the given rows, ragged."""
+    """Fetch columns of the given rows, ragged; none of no rows."""
+    if not rows:
+        return {}
     keys = [batch.keys[i] for i in rows]
     data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id, select_fields=list(fields))
     missing = [f for f in fields if f not in data]

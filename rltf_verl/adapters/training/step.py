@@ -34,7 +34,7 @@ from rltf_verl.algos.targets import RowBatch, RowTargets, sampled_tokens
 from rltf_verl.config import RLTFConfig
 from rltf_verl.objectives import objective_shares, objective_weights, token_objectives
 from rltf_verl.objectives.base import Now
-from rltf_verl.objectives.targets import shared_targets
+from rltf_verl.objectives.targets import compute_targets, shared_targets
 from rltf_verl.objectives.teacher import weigh_teacher_tokens
 
 LIVE = "rltf_live"
@@ -186,18 +186,46 @@ def may_reuse_log_probs(config: DictConfig, rltf: RLTFConfig) -> bool:
     an engine that computes as the actor does: in fp32 on the CPU. `is_exact` measures it.
     """
     actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
-    correction = config.algorithm.get("rollout_correction") or {}
     return (
         rollout.name == ROLLOUT_NAME
         and rollout.dtype == "float32"
         and actor.fsdp_config.mixed_precision.param_dtype == "fp32"
-        and rollout.calculate_log_probs
-        and (rollout.top_p, rollout.top_k) == (1.0, -1)
         and rltf.updates_per_batch * actor.ppo_epochs == 1
         and all(own.sampled for own in token_objectives(rltf) if own.enabled)
+        and _sampler_stands_in(config, rltf)
+    )
+
+
+def may_leave_unscored(config: DictConfig, rltf: RLTFConfig) -> bool:
+    """Whether a row that trains nothing needs no pass of the actor: the sampler, which has its
+    weights, says how likely the tokens are (`needs_scoring`).
+    """
+    return skips_idle_rows(config.actor_rollout_ref.actor) and _sampler_stands_in(config, rltf)
+
+
+def _sampler_stands_in(config: DictConfig, rltf: RLTFConfig) -> bool:
+    """Whether log-probs of the sampler are there, of the whole distribution, and no one asks by how
+    much those of the actor differ.
+    """
+    rollout = config.actor_rollout_ref.rollout
+    correction = config.algorithm.get("rollout_correction") or {}
+    return (
+        rollout.calculate_log_probs
+        and (rollout.top_p, rollout.top_k) == (1.0, -1)
         and not rltf.teaches
         and not (correction.get("rollout_is") or correction.get("rollout_rs"))
     )
+
+
+def needs_scoring(batch: RowBatch, settings: StepSettings) -> torch.Tensor:
+    """[N] bool: rows with a token that has an advantage, or that was not sampled under the row's
+    prompt, so that only the actor can say how likely it is. It is asked before the actor's pass.
+    """
+    shares = objective_shares(settings.rltf, *settings.now)
+    weights = {**settings.weights, **dict.fromkeys(shares, 1.0)}
+    advantages = compute_targets(batch, settings.rltf, weights, scored=False).advantages
+    foreign = (batch.role >= 0) & ~sampled_tokens(batch.role)
+    return _rows_with(batch, (advantages != 0) | foreign)
 
 
 def is_exact(batch: RowBatch) -> bool:
@@ -213,15 +241,20 @@ def live_rows(
     token_weights: torch.Tensor,
 ) -> torch.Tensor:
     """[N] bool: rows with a token that has an advantage, or a weight in the teacher's loss."""
-    num_rows = len(batch.lengths)
-    row = torch.arange(num_rows).repeat_interleave(batch.lengths)
-    live = torch.zeros(num_rows, dtype=torch.bool)
-    live[row[targets.advantages != 0]] = True
+    live = _rows_with(batch, targets.advantages != 0)
     if teacher is not None:
         by_input = token_weights.split([len(x.response) for x in teacher.inputs])
         for x, weights in zip(teacher.inputs, by_input, strict=True):
             live[x.row] |= bool(weights.any())
     return live
+
+
+def _rows_with(batch: RowBatch, tokens: torch.Tensor) -> torch.Tensor:
+    """[N] bool: rows that have one of the [L] tokens."""
+    row = torch.arange(len(batch.lengths)).repeat_interleave(batch.lengths)
+    found = torch.zeros(len(batch.lengths), dtype=torch.bool)
+    found[row[tokens]] = True
+    return found
 
 
 def skips_idle_rows(actor: ActorConfig) -> bool:
@@ -233,15 +266,16 @@ def skips_idle_rows(actor: ActorConfig) -> bool:
     return by_advantage and actor.entropy_coeff == 0 and not actor.use_kl_loss
 
 
-def rows_of_update(rows: KVBatchMeta, multiple: int) -> KVBatchMeta:
-    """The rows with the tag `LIVE`, and the shortest of the others up to a number that the workers
-    can split.
+def rows_with_tag(tag: str, rows: KVBatchMeta, multiple: int) -> KVBatchMeta:
+    """The rows with the tag, and the shortest of the others up to a number that the workers can
+    split.
 
     Args:
+        tag: `LIVE` or `SCORED`.
         rows: all rows of the batch, a multiple of them.
         multiple: what the number must be divisible by.
     """
-    live = [i for i, tag in enumerate(rows.tags) if tag.get(LIVE)]
+    live = [i for i, tags in enumerate(rows.tags) if tags.get(tag)]
     idle = sorted(set(range(len(rows))) - set(live), key=lambda i: rows.tags[i]["seq_len"])
     num_fill = -len(live) % multiple if live else multiple
     return rows.select_keys([rows.keys[i] for i in sorted(live + idle[:num_fill])])
@@ -289,7 +323,7 @@ def target_columns(
             sampled_tokens(batch.role), batch.sampler_log_probs, batch.old_log_probs
         ),
     }
-    if targets.ref_log_probs is not batch.old_log_probs or not batch.scored:
+    if targets.ref_log_probs is not batch.old_log_probs or batch.scored is not None:
         columns["old_log_probs"] = targets.ref_log_probs
     if trust is not None:
         columns["rollout_is_weights"] = trust

@@ -35,7 +35,7 @@ from rltf_verl.adapters.metrics.validation import (
     validation_lost_shares,
     validation_metrics,
 )
-from rltf_verl.adapters.queue.columns import FACTS, FOR_FORWARD
+from rltf_verl.adapters.queue.columns import FACTS, FOR_FORWARD, SCORED
 from rltf_verl.adapters.queue.step_rows import StepRows
 from rltf_verl.adapters.rollout.judge_actor import JudgeOfTheJob
 from rltf_verl.adapters.rollout.llm_client import OnlyServerClient, ResumingClient
@@ -54,11 +54,14 @@ from rltf_verl.adapters.training.run_files import (
 )
 from rltf_verl.adapters.training.step import (
     EXACT,
+    LIVE,
     StepSettings,
     compute_step,
     is_exact,
+    may_leave_unscored,
     may_reuse_log_probs,
-    rows_of_update,
+    needs_scoring,
+    rows_with_tag,
     skips_idle_rows,
     update_settings,
 )
@@ -143,6 +146,7 @@ class RLTFTrainerMixin(_Trainer):
         self.watch = Watch()
         in_turns = self.verl_mode == "sync"  # else some rows have other weights' log-probs
         self.may_reuse = in_turns and may_reuse_log_probs(self.config, self.rltf)
+        self.skips_scoring = in_turns and may_leave_unscored(self.config, self.rltf)
         self.teacher = Teacher(self.config, self.rltf, self.actor_rollout_wg)
         actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
         loss: Any = partial(rltf_loss, actor, self.rltf)
@@ -197,8 +201,19 @@ class RLTFTrainerMixin(_Trainer):
     def _compute_old_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         if self.reuses_log_probs:
             return batch
-        batch.fields = list(FOR_FORWARD)
-        return super()._compute_old_log_prob(batch, metrics)
+        skips = self.skips_scoring and not self.may_reuse
+        rows = self._rows_to_score(batch) if skips else batch
+        rows.fields = list(FOR_FORWARD)
+        scored = super()._compute_old_log_prob(rows, metrics)
+        return batch if skips else scored
+
+    def _rows_to_score(self, batch: KVBatchMeta) -> KVBatchMeta:
+        """Those that `needs_scoring` names; the others get the tag that says so."""
+        rows = StepRows.read(batch, scored=False)
+        needed = needs_scoring(rows.batch, self._settings())
+        for i, needs in zip(rows.at, needed.tolist(), strict=True):
+            batch.tags[i][SCORED] = needs
+        return self._with_tag(SCORED, batch)
 
     def _compute_ref_log_prob(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         batch.fields = list(FOR_FORWARD)
@@ -234,7 +249,7 @@ class RLTFTrainerMixin(_Trainer):
     def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         """`rltf.updates_per_batch` optimiser updates over the rows that have a gradient."""
         config = self.config.actor_rollout_ref
-        rows = self._rows_of_update(batch) if skips_idle_rows(config.actor) else batch
+        rows = self._with_tag(LIVE, batch) if skips_idle_rows(config.actor) else batch
         logits = WEIGHT in batch.extra_info and self.rltf.logit_distill.reads_logits
         num_rows = len(rows) // self.rltf.updates_per_batch
         rows.fields = list(FOR_UPDATE)
@@ -247,11 +262,11 @@ class RLTFTrainerMixin(_Trainer):
         metrics.update(log_changes(self.watch, self.global_steps, metrics, last_failures))
         return batch
 
-    def _rows_of_update(self, batch: KVBatchMeta) -> KVBatchMeta:
-        """Those without a gradient left out, the others spread over the ranks again."""
+    def _with_tag(self, tag: str, batch: KVBatchMeta) -> KVBatchMeta:
+        """Those without the tag left out, the others spread over the ranks again."""
         dp_size = max(self.actor_rollout_wg._dispatch_info["actor"]) + 1
         multiple = self._get_required_batch_multiple(dp_size)
-        return self._balance_batch(rows_of_update(batch, multiple), {})
+        return self._balance_batch(rows_with_tag(tag, batch, multiple), {})
 
     def _maybe_log_val_generations(self, **_: Any) -> None:  # type: ignore[override]  # by name
         """Replaced by `_log_episodes`: verl would show an episode's last row only."""

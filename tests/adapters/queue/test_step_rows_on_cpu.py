@@ -9,22 +9,26 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from omegaconf import OmegaConf
 from transfer_queue import KVBatchMeta
 
 from rltf_verl.adapters.metrics.roles import role_metrics, sampling_metrics
-from rltf_verl.adapters.queue.columns import FACTS, ROLE, TURN
+from rltf_verl.adapters.queue.columns import FACTS, ROLE, SCORED, TURN
 from rltf_verl.adapters.queue.step_rows import StepRows, episode_numbers
 from rltf_verl.adapters.training.step import (
     LIVE,
+    StepSettings,
     is_exact,
     live_rows,
-    rows_of_update,
+    needs_scoring,
+    rows_with_tag,
     target_columns,
 )
 from rltf_verl.adapters.training.teacher import TeacherInput, TeacherOutput
 from rltf_verl.algos.targets import RowTargets
-from rltf_verl.config import DistillConfig, RLTFConfig
+from rltf_verl.config import AttemptConfig, DistillConfig, RLTFConfig
 from rltf_verl.objectives import objective_weights, token_objectives
+from rltf_verl.objectives.base import Now
 from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.types import CONTEXT, Role
 from tests.support.step_queue import StepQueue, facts_of
@@ -127,6 +131,42 @@ def test_without_the_actors_pass_the_samplers_log_probs_are_the_old_ones(queue):
     }
 
 
+def test_rows_that_the_actor_has_not_scored_have_the_samplers_log_probs(queue):
+    whole = StepRows.read(queue.batch)
+    for i in (0, 4):
+        queue.batch.tags[i][SCORED] = False
+        for name in ("old_log_probs", "entropy"):  # nothing reads them
+            queue.columns[name] = [
+                x if n != i else x[:0] for n, x in enumerate(queue.columns[name])
+            ]
+    step = StepRows.read(queue.batch)
+    known = torch.tensor([False] * 2 + [True] * 4 + [False] * 2 + [True] * 3)
+    old = torch.where(known, whole.batch.old_log_probs, whole.batch.sampler_log_probs)
+    assert step.batch.old_log_probs.tolist() == old.tolist()
+    assert step.entropy.tolist() == (-old).tolist()
+    metrics = sampling_metrics(step.batch, step.entropy)
+    sampled = torch.tensor([x for n in (2, 5) for x in OLD[n]])
+    difference = sampled.exp() - (sampled - 0.5).exp()
+    assert metrics["training/rollout_probs_diff_mean"] == pytest.approx(float(difference.mean()))
+    targets = compute_targets(step.batch, CONFIG, objective_weights(CONFIG, 0, 1))
+    assert target_columns(step.batch, targets)["old_log_probs"].tolist() == old.tolist()
+
+
+@pytest.mark.parametrize(
+    ("attempt", "needed"),
+    [
+        ({}, [True, True, True, False, False]),  # alone in its group and turn: no advantage
+        ({"weight": 0.0}, [False, False, True, False, False]),  # the distilled answer's row
+    ],
+)
+def test_the_actor_scores_what_has_an_advantage_or_was_not_sampled_there(queue, attempt, needed):
+    config = replace(CONFIG, attempt=AttemptConfig(**attempt))
+    settings = StepSettings(config, OmegaConf.create(), Now(0, 1))
+    assert (
+        needs_scoring(StepRows.read(queue.batch, scored=False).batch, settings).tolist() == needed
+    )
+
+
 def test_log_probs_are_exact_up_to_rounding(queue):
     scored = StepRows.read(queue.batch).batch
     assert not is_exact(scored)
@@ -170,7 +210,7 @@ def test_the_update_needs_rows_with_an_advantage_or_a_teacher(queue):
 def test_an_update_has_all_live_rows_and_the_shortest_others_that_fill_it_up(rows, multiple):
     tags = [{LIVE: live, "seq_len": length} for live, length in rows] * multiple
     batch = KVBatchMeta([str(i) for i in range(len(tags))], tags, "train", extra_info={"a": 1})
-    chosen = rows_of_update(batch, multiple)
+    chosen = rows_with_tag(LIVE, batch, multiple)
     live = [key for key, tag in zip(batch.keys, tags, strict=True) if tag[LIVE]]
     fill = [tag["seq_len"] for tag in chosen.tags if not tag[LIVE]]
     left_out = [tags[int(key)]["seq_len"] for key in batch.keys if key not in chosen.keys]
