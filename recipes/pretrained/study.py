@@ -35,13 +35,19 @@ STARTS = ("zero", "mixed")
 FAMILIES = ("date", "entries", "reply")
 HOUSES, SEEDS = (11, 12, 13), (1, 2)
 TUNING_HOUSE, RATES = 20, (2e-5, 1e-4)
-GRPO_ONE = ("rltf/method=grpo_single", "trainer.total_training_steps=12")
+TEACHERS, CONTROL = ("sdpo", "opsd", "srpo", "rlsd", "rlcsd"), ", another problem's text"
+GRPO = "grpo 1 turn n=8"
+ONE = (
+    "data.train_batch_size=8",
+    "actor_rollout_ref.rollout.n=8",
+    "trainer.total_training_steps=12",
+)
 TWO_TURNS = ("data.train_batch_size=16", "actor_rollout_ref.rollout.n=2")
 LONG = (*TWO_TURNS, "trainer.total_training_steps=16")
 SD = ("rltf/method=sd", "rltf.distill.baseline=first_turn", "rltf.distill.log_prob_floor=-5")
 
 ARMS: dict[str, tuple[str, ...]] = {
-    "grpo 1 turn n=8": (*GRPO_ONE, "data.train_batch_size=8", "actor_rollout_ref.rollout.n=8"),
+    GRPO: ("rltf/method=grpo_single", *ONE),
     "grpo n=2": ("rltf/method=grpo", *LONG),
     "grpo n=8": (
         "rltf/method=grpo",
@@ -62,14 +68,18 @@ ARMS: dict[str, tuple[str, ...]] = {
         "rltf.distill.floor=soft",
         *LONG,
     ),
-    "sdpo": (
-        "rltf/method=teacher/sdpo",
-        "data.train_batch_size=32",
-        "actor_rollout_ref.rollout.n=2",
-        "trainer.total_training_steps=12",
-    ),
 }
 """Arm -> overrides of the recipe's config. 64 answers per step, or 32 to 64 with two turns."""
+for _name in TEACHERS:
+    ARMS[_name] = (
+        f"rltf/method=teacher/{_name}",
+        f"rltf.teacher.prompt={HERE / 'teacher.j2'}",
+        *ONE,
+    )
+CONTROLS = {name + CONTROL: (*ARMS[name], "rltf.teacher.shuffled=true") for name in TEACHERS} | {
+    "rlcsd" + CONTROL: (*ARMS["rlcsd"], "rltf.teacher.against=other_problem")
+}
+"""Each with a teacher that reads what was meant for another problem, at its method's rate."""
 
 LATER_ARMS = ("grpo n=2", "sft", "sd soft floor", "fm", "sd soft floor + fm")
 """Of entries and letters, from the start with no right first answer."""
@@ -108,10 +118,15 @@ def tuning_runs() -> Iterator[Run]:
 
 
 def main_runs() -> Iterator[Run]:
-    """Each arm at its own best rate, which was chosen on dates."""
+    """Each arm at its own best rate, which was chosen on dates: teachers and their controls in
+    three houses, then all but those in all.
+    """
     rates = best_rates()
+    for house, arm in product(HOUSES, (GRPO, *TEACHERS, *CONTROLS)):
+        yield Run("date", arm, "mixed", house, SEEDS[0], rates[arm.removesuffix(CONTROL)])
+    ours = [arm for arm in ARMS if arm not in TEACHERS[1:]]
     for family in FAMILIES:
-        starts, arms = (STARTS, ARMS) if family == "date" else (STARTS[:1], LATER_ARMS)
+        starts, arms = (STARTS, ours) if family == "date" else (STARTS[:1], LATER_ARMS)
         for seed, house, start, arm in product(SEEDS, HOUSES, starts, arms):
             yield Run(family, arm, start, house, seed, rates[arm])
 
@@ -204,7 +219,7 @@ class Study:
         command = [
             *(sys.executable, "-m", "verl.trainer.main_ppo"),
             *("--config-dir", str(HERE / "config"), "--config-name", "pretrained"),
-            *ARMS[run.arm],
+            *(ARMS | CONTROLS)[run.arm],
             *SHARED,
             f"data.max_response_length={96 if run.family == 'reply' else 48}",
             f"actor_rollout_ref.actor.optim.lr={run.rate}",

@@ -61,7 +61,7 @@ def test_a_method_composes_and_passes_the_checks(method) -> None:
 
 def test_each_arm_of_the_study_composes_and_passes_the_checks() -> None:
     study = program("pretrained/study.py")
-    for arm, overrides in study.ARMS.items():
+    for arm, overrides in (study.ARMS | study.CONTROLS).items():
         rltf = rltf_of("pretrained", *overrides, *study.SHARED)
         assert rltf.distill.enabled == arm.startswith("sd "), arm
     assert set(study.LATER_ARMS) < set(study.ARMS)
