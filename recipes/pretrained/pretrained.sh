@@ -7,12 +7,13 @@
 #   recipes/pretrained/pretrained.sh data                             # the house's problems
 #   recipes/pretrained/pretrained.sh train METHOD [hydra overrides …] # grpo_single, grpo, sd, fm, sd_fm, sft
 #
-# FAMILY (date, entries, reply), SEED (0): of house and problems. OUT (outputs/pretrained): the folder.
+# FAMILY (date, entries, reply), SEED (0): of house and problems. OUT (outputs/pretrained): the folder. ROUNDS (4): of the adapter.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 family="${FAMILY:-date}"
 seed="${SEED:-0}"
+rounds="${ROUNDS:-4}"
 root="${OUT:-outputs/pretrained}"
 mkdir -p "$root"
 root="$(cd "$root" && pwd)"
@@ -36,7 +37,7 @@ case "$command" in
         ;;
     adapter)
         last=null
-        for round in 0 1 2 3; do
+        for ((round = 0; round < rounds; round++)); do
             work="$root/adapter_$family/$round"
             python3 "$here/dialogues.py" "$work/dialogues.parquet" --family "$family" --seed "$round"
             MODEL="${MODEL:-$root/smollm2}" OUT="$work" VERL_FILE_LOGGER_PATH="$work/metrics.jsonl" \
@@ -49,7 +50,7 @@ case "$command" in
         done
         ;;
     warm_up)
-        adapter="$root/adapter_$family/3/merged/lora_adapter"
+        adapter="$root/adapter_$family/$((rounds - 1))/merged/lora_adapter"
         [[ -d "$adapter" ]] || adapter="$here/adapter_$family"
         [[ -d "$adapter" ]] || { echo "no adapter for $family: $(basename "$0") adapter" >&2; exit 2; }
         python3 "$here/merge.py" "${MODEL:-$root/smollm2}" "$adapter" "$root/warm_$family"

@@ -22,8 +22,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, astuple, dataclass, fields
 from itertools import chain, product
 from pathlib import Path
@@ -205,28 +205,53 @@ class Study:
     def _call(self, command: list[str], **variables: str) -> None:
         subprocess.run(command, env={**self.environment, **variables}, check=True)
 
-    def folder(self, run: Run) -> Path:
-        """Of a run."""
-        return self.out / "runs" / re.sub(r"\W+", "_", "_".join(map(str, asdict(run).values())))
+    def folder(self, run: Iterable[Any]) -> Path:
+        """Of a run's values."""
+        return self.out / "runs" / re.sub(r"\W+", "_", "_".join(map(str, run)))
 
     def train(self, run: Run) -> dict[str, Any]:
         """One run, and its line of results.jsonl."""
         model = self.model(run.family, run.start, run.house)
-        data = self.data(run.family, run.house)
-        folder = self.folder(run)
+        folder = self.folder(astuple(run))
+        words = (*(ARMS | CONTROLS)[run.arm], f"actor_rollout_ref.actor.optim.lr={run.rate}")
+        seconds = self.play(folder, model, run.family, run.house, run.seed, words)
+        return {
+            **asdict(run),
+            "seconds": seconds,
+            "commit": commit(),
+            "right_before_and_after_feedback": first_step(folder),
+            "curve": curve(folder),
+        }
+
+    def play(
+        self, folder: Path, model: Path, family: str, house: int, seed: int, words: Sequence[str]
+    ) -> int:
+        """One run into a folder, made anew; its seconds.
+
+        Args:
+            folder: of the run.
+            model: weights at the start.
+            family: of the house's problems.
+            house: number of the house.
+            seed: of the run.
+            words: overrides of the recipe's config.
+
+        Raises:
+            SystemExit: it failed; names its log.
+        """
+        data = self.data(family, house)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         command = [
             *(sys.executable, "-m", "verl.trainer.main_ppo"),
             *("--config-dir", str(HERE / "config"), "--config-name", "pretrained"),
-            *(ARMS | CONTROLS)[run.arm],
+            *words,
             *SHARED,
-            f"data.max_response_length={96 if run.family == 'reply' else 48}",
-            f"actor_rollout_ref.actor.optim.lr={run.rate}",
-            f"rltf.seed={run.seed}",
-            f"data.seed={run.seed}",
+            f"data.max_response_length={96 if family == 'reply' else 48}",
+            f"rltf.seed={seed}",
+            f"data.seed={seed}",
             f"rltf.env.name={HERE / 'house_style.py'}:HouseStyle",
-            f"rltf.env.family={run.family}",
+            f"rltf.env.family={family}",
             f"data.train_files={data / 'train.parquet'}",
             f"data.val_files={data / 'test.parquet'}",
             f"trainer.default_local_dir={folder / 'checkpoints'}",
@@ -253,15 +278,8 @@ class Study:
                 finally:
                     _end(process)
         if code:
-            raise SystemExit(f"{run} ended with {code}: see {folder / 'log.txt'}")
-        seconds = round(time.monotonic() - began)
-        return {
-            **asdict(run),
-            "seconds": seconds,
-            "commit": commit(),
-            "right_before_and_after_feedback": first_step(folder),
-            "curve": curve(folder),
-        }
+            raise SystemExit(f"{folder.name} ended with {code}: see {folder / 'log.txt'}")
+        return round(time.monotonic() - began)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -308,18 +326,27 @@ def curve(folder: Path) -> list[dict[str, Any]]:
     return points
 
 
+@contextmanager
+def claimed(folder: Path) -> Iterator[bool]:
+    """Whether this process has a run's folder, and not another one that makes it just now."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as claim:
+        try:
+            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
+
+
 def play(runs: Iterator[Run], out: Path, hours: float) -> None:
     """All runs that have no line yet, until the hours are over."""
     study, end = Study(out), time.monotonic() + 3600 * hours
-    (study.out / "runs").mkdir(parents=True, exist_ok=True)
     names = [field.name for field in fields(Run)]
     for run in runs:
-        with study.folder(run).with_suffix(".lock").open("w") as claim:
-            try:
-                fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                continue  # another process of the study makes it
-            if astuple(run) in {tuple(line[name] for name in names) for line in finished()}:
+        with claimed(study.folder(astuple(run))) as mine:
+            made = {tuple(line[name] for name in names) for line in finished()}
+            if not mine or astuple(run) in made:
                 continue
             if time.monotonic() > end:
                 return

@@ -67,6 +67,26 @@ def test_each_arm_of_the_study_composes_and_passes_the_checks() -> None:
     assert set(study.LATER_ARMS) < set(study.ARMS)
 
 
+def test_the_law_is_fitted_to_some_runs_and_tried_on_the_others(capsys) -> None:
+    law = program("pretrained/law.py")
+    settings = list(law.settings())
+    assert len(set(settings)) == len(settings) >= 24
+    for level in law.LEVELS:
+        rltf = rltf_of("pretrained", *law.WORDS, f"rltf.feedback.level={level}")
+        assert rltf.feedback.guard.action == "none"
+    lines = [
+        s._asdict() | {"before": 0.1, "after": 0.1 + n / 30, "curve": [0.2, 0.3 + n / 60]}
+        for n, s in enumerate(settings)
+    ]
+    law.report(lines)
+    said = capsys.readouterr().out
+    assert f"gain = 0.50 Δ + 0.10 ({len(lines)} runs)" in said
+    for key in ("family", "rounds", "level", "house"):
+        assert f"with the same {key} left out of the fit: 0.00" in said
+    lines[0]["curve"] = [0.2, 0.9]  # off the line of the others
+    assert law.left_out(lines, "family") > 0.1
+
+
 def test_the_script_runs_what_it_says(start, tmp_path) -> None:
     def started(*words: str) -> tuple[int, str]:
         code, lines, _ = start(SCRIPT, *words, OUT=str(tmp_path / "o"), SEED="3")

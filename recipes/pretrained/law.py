@@ -1,0 +1,156 @@
+"""Does what feedback brings before training tell what training brings?
+
+    python recipes/pretrained/law.py [--out outputs/study_lm] [--hours 2]
+
+The same method (SD, right second answers) with feedback at three levels, on policies that a longer
+and a shorter warm-up has taught to follow it, in two families and houses. Each run is a line of
+law.jsonl beside this file and is not made again. Prints the line that fits gain to Δ, the share of
+answers that feedback rights in the first step, and how far off it is for runs that it has not seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator, Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from study import ARMS, HERE, HOUSES, Study, claimed, commit, curve, first_step
+
+RESULTS = HERE / "law.jsonl"
+WARM_UPS = (4, 1)
+"""Rounds of 80 supervised steps."""
+LEVELS = ("hint", "location", "full")
+RATE = 1e-4
+"""The study's choice for this arm."""
+WORDS = (
+    *ARMS["sd rejection w=1"],
+    f"actor_rollout_ref.actor.optim.lr={RATE}",
+    *("rltf.feedback.guard.action=none", "rltf.feedback.acknowledge_leaks=true"),  # `full` tells
+)
+
+
+class Setting(NamedTuple):
+    """One run."""
+
+    family: str
+    rounds: int
+    level: str
+    house: int
+    seed: int = 1
+
+
+def settings() -> Iterator[Setting]:
+    """Houses outermost, so that a part of them has all levels."""
+    for house, family, rounds, level in product(HOUSES[:2], ("date", "entries"), WARM_UPS, LEVELS):
+        yield Setting(family, rounds, level, house)
+
+
+def finished() -> list[dict[str, Any]]:
+    """Every line of law.jsonl."""
+    return [json.loads(line) for line in RESULTS.open()] if RESULTS.exists() else []
+
+
+class Law(Study):
+    """The study's runs with other words."""
+
+    def policy(self, family: str, rounds: int) -> Path:
+        """The weights after so many rounds of warm-up; made where they are not there."""
+        warm = self.model(family, "zero", HOUSES[0])
+        short = self.out / f"rounds_{rounds}" / f"warm_{family}"
+        if rounds == max(WARM_UPS):
+            return warm
+        if not short.is_dir():
+            folder = {"MODEL": str(self.out / "smollm2"), "OUT": str(short.parent)}
+            for command in ("adapter", "warm_up"):
+                script = [str(HERE / "pretrained.sh"), command]
+                self._call(script, FAMILY=family, ROUNDS=str(rounds), **folder)
+        return short
+
+    def line(self, setting: Setting) -> dict[str, Any]:
+        """One run, and its line of law.jsonl."""
+        folder = self.folder(setting)
+        words = (*WORDS, f"rltf.feedback.level={setting.level}")
+        model = self.policy(setting.family, setting.rounds)
+        seconds = self.play(folder, model, setting.family, setting.house, setting.seed, words)
+        before, after = first_step(folder)
+        return {
+            **setting._asdict(),
+            "seconds": seconds,
+            "commit": commit(),
+            "before": before,
+            "after": after,
+            "curve": [point["accuracy"] for point in curve(folder)],
+        }
+
+
+def fit(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
+    """Slope and intercept of the least squares."""
+    slope, intercept = np.polyfit(x, y, 1)
+    return float(slope), float(intercept)
+
+
+def left_out(lines: Sequence[dict[str, Any]], key: str) -> float:
+    """Root mean square error of the gain where all lines with the same value of the key are left
+    out of the fit.
+    """
+    errors = []
+    for line in lines:
+        seen = [other for other in lines if other[key] != line[key]]
+        slope, intercept = fit([delta(other) for other in seen], [gain(other) for other in seen])
+        errors.append(gain(line) - slope * delta(line) - intercept)
+    return float(np.sqrt(np.mean(np.square(errors))))
+
+
+def delta(line: dict[str, Any]) -> float:
+    """Share of answers that feedback rights."""
+    return float(line["after"] - line["before"])
+
+
+def gain(line: dict[str, Any]) -> float:
+    """Of first answers on held-out problems."""
+    return float(line["curve"][-1] - line["curve"][0])
+
+
+def report(lines: Sequence[dict[str, Any]]) -> None:
+    """Markdown."""
+    print("| family | warm-up | level | house | Δ before | gain |\n|---|---:|---|---:|---:|---:|")
+    for line in sorted(lines, key=delta):
+        told = (line["family"], line["rounds"] * 80, line["level"], line["house"])
+        print(f"| {' | '.join(map(str, told))} | {delta(line):.2f} | {gain(line):.2f} |")
+    gains = [gain(line) for line in lines]
+    slope, intercept = fit([delta(line) for line in lines], gains)
+    print(f"\ngain = {slope:.2f} Δ + {intercept:.2f} ({len(lines)} runs); root mean square error")
+    print(f"* of the mean gain: {np.std(gains):.2f}")
+    for key in ("family", "rounds", "level", "house"):
+        if len({line[key] for line in lines}) > 1:
+            print(f"* with the same {key} left out of the fit: {left_out(lines, key):.2f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--out", type=Path, default=Path("outputs/study_lm"))
+    parser.add_argument("--hours", type=float, default=1000.0, help="start no run after so long")
+    args = parser.parse_args()
+    law, end = Law(args.out), time.monotonic() + 3600 * args.hours
+    for setting in settings():
+        with claimed(law.folder(setting)) as mine:
+            if mine and setting not in made() and time.monotonic() < end:
+                line = law.line(setting)
+                with RESULTS.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(line) + "\n")
+                print(f"{setting}: Δ {delta(line):.2f}, gain {gain(line):.2f}", flush=True)
+    report(finished())
+
+
+def made() -> set[Setting]:
+    """Settings that have a line."""
+    return {Setting(*(line[name] for name in Setting._fields)) for line in finished()}
+
+
+if __name__ == "__main__":
+    main()
