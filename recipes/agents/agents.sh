@@ -28,7 +28,7 @@ words_of() {
     case "$1" in
         sd) echo "rltf/method=sd rltf.distill.weight=1.0 rltf.distill.baseline=rejection rltf.distill.log_prob_floor=null" ;;
         fork) echo "$(words_of sd) rltf.episode.retry=fork" ;;
-        by_step) echo "rltf/method=teacher/sdpo rltf.teacher.kind=base rltf.teacher.reads=feedback rltf.teacher.right=false rltf.teacher.prompt=teacher/privileged rltf.teacher.notes=by_step data.train_batch_size=16 actor_rollout_ref.actor.optim.lr=1e-5" ;;
+        by_step) echo "rltf/method=teacher/sdpo rltf.teacher.kind=base rltf.teacher.reads=feedback rltf.teacher.right=false rltf.teacher.prompt=revise/note rltf.teacher.notes=by_step rltf.logit_distill.divergence=forward_kl data.train_batch_size=16 actor_rollout_ref.actor.optim.lr=2e-5" ;;
         *) echo "rltf/method=$1" ;;
     esac
 }
