@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-from study import ARMS, FAMILIES, HOUSES, STARTS, finished
+from study import ARMS, CONTROLS, FAMILIES, HOUSES, RATES, STARTS, TUNING_HOUSE, finished
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
@@ -60,9 +60,9 @@ def interval(lines: ByHouse, value: Callable[[Line], float]) -> str:
 
 
 def by_arm(family: str, start: str) -> dict[str, dict[int, list[Line]]]:
-    """Arm -> house -> its runs from this start, in the order of `ARMS`."""
+    """Arm -> house -> its runs from this start, in the order of `ARMS`, controls last."""
     arms: dict[str, dict[int, list[Line]]] = {}
-    for arm in ARMS:
+    for arm in ARMS | CONTROLS:
         houses: dict[int, list[Line]] = defaultdict(list)
         for line in finished():
             asked = (line["family"], line["arm"], line["start"]) == (family, arm, start)
@@ -91,20 +91,35 @@ def table(family: str, start: str) -> str:
     return "\n".join(lines)
 
 
+def rates_table() -> str:
+    """Markdown: each arm's tuning runs, a column per rate."""
+    found = {
+        (line["arm"], line["rate"]): line for line in finished() if line["house"] == TUNING_HOUSE
+    }
+    lines = [f"| arm | {' | '.join(map(str, RATES))} |", f"|---|{'---:|' * len(RATES)}"]
+    for arm in ARMS:
+        curves = [found[arm, rate]["curve"] for rate in RATES if (arm, rate) in found]
+        cells = [f"{c[-1]['accuracy']:.2f} after {c[-1]['answers']}" for c in curves]
+        lines.append(f"| {arm} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def draw() -> None:
     """Dates: first answers over answers sampled and over seconds of training, a row per start."""
     figure, axes = plt.subplots(2, 2, figsize=(12, 8), dpi=110, sharey=True)
     colors = plt.get_cmap("tab20")
     for row, start in zip(axes, STARTS, strict=True):
-        for arm, houses in by_arm("date", start).items():
-            color = colors(list(ARMS).index(arm))
+        arms = by_arm("date", start)
+        for arm in (arm for arm in arms if arm in ARMS):
+            houses, color = arms[arm], colors(list(ARMS).index(arm))
             runs = [line for of_house in houses.values() for line in of_house]
             for panel, axis in zip(row, ("answers", "seconds"), strict=True):
                 plot_mean(panel, runs, axis, color, arm)
         for panel, axis in zip(row, ("answers sampled", "seconds of training"), strict=True):
             panel.set(xlabel=axis, ylabel="first answers right, held out", title=f"start: {start}")
             panel.grid(alpha=0.3)
-    axes[0][0].legend(frameon=False, fontsize=7, ncol=2)
+        if arms:
+            row[0].legend(frameon=False, fontsize=7, ncol=2)
     figure.tight_layout()
     figure.savefig(PICTURE)
 
@@ -121,6 +136,7 @@ def plot_mean(panel: Any, runs: Iterable[Line], axis: str, color: Any, label: st
 
 
 def main() -> None:
+    print(f"Rates, house {TUNING_HOUSE}\n\n{rates_table()}\n")
     for family, start in product(FAMILIES, STARTS):
         if by_arm(family, start):
             print(f"{family}, start {start}\n\n{table(family, start)}\n")

@@ -67,6 +67,19 @@ def test_each_arm_of_the_study_composes_and_passes_the_checks() -> None:
     assert set(study.LATER_ARMS) < set(study.ARMS)
 
 
+def test_the_report_has_each_arms_rates_and_means_over_houses(monkeypatch) -> None:
+    report = program("pretrained/study_report.py")
+    points = [{"step": n, "answers": 400 * n, "accuracy": n / 10} for n in range(3)]
+    line = {"family": "date", "start": "mixed", "rate": 1e-4, "seconds": 60, "curve": points}
+    runs = [(20, "sft"), (11, "sft"), (12, "sft"), (11, "opsd, another problem's text")]
+    lines = [line | {"house": house, "arm": arm} for house, arm in runs]
+    monkeypatch.setattr(report, "finished", lambda: lines)
+    assert "| sft | 0.20 after 800 |" in report.rates_table()
+    table = report.table("date", "mixed")
+    assert "| sft | 0.0001 | 2 | 0.00 | 0.06 [0.06, 0.06] | 0.13 " in table
+    assert "| opsd, another problem's text | 0.0001 | 1 | 0.00 | 0.06 | 0.13 | 0.19 | 1.0 |" in table
+
+
 def test_the_law_is_fitted_to_some_runs_and_tried_on_the_others(capsys) -> None:
     law = program("pretrained/law.py")
     settings = list(law.settings())
