@@ -77,7 +77,8 @@ def test_the_report_has_each_arms_rates_and_means_over_houses(monkeypatch) -> No
     assert "| sft | 0.20 after 800 |" in report.rates_table()
     table = report.table("date", "mixed")
     assert "| sft | 0.0001 | 2 | 0.00 | 0.06 [0.06, 0.06] | 0.13 " in table
-    assert "| opsd, another problem's text | 0.0001 | 1 | 0.00 | 0.06 | 0.13 | 0.19 | 1.0 |" in table
+    control = "| opsd, another problem's text | 0.0001 | 1 | 0.00 | 0.06 | 0.13 | 0.19 | 1.0 |"
+    assert control in table
 
 
 def test_the_law_is_fitted_to_some_runs_and_tried_on_the_others(capsys) -> None:
