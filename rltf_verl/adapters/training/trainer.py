@@ -208,7 +208,7 @@ class RLTFTrainerMixin(_Trainer):
         return batch if skips else scored
 
     def _rows_to_score(self, batch: KVBatchMeta) -> KVBatchMeta:
-        """Those that `needs_scoring` names; the others get the tag that says so."""
+        """Those that `needs_scoring` names; each row's tag `SCORED` says whether it is one."""
         rows = StepRows.read(batch, scored=False)
         needed = needs_scoring(rows.batch, self._settings())
         for i, needs in zip(rows.at, needed.tolist(), strict=True):
