@@ -7,7 +7,8 @@
 #   recipes/pretrained/pretrained.sh data                             # the house's problems
 #   recipes/pretrained/pretrained.sh train METHOD [hydra overrides …] # grpo_single, grpo, sd, fm, sd_fm, sft
 #
-# FAMILY (date, entries, reply), SEED (0): of house and problems. OUT (outputs/pretrained): the folder. ROUNDS (4): of the adapter.
+# FAMILY (date, entries, reply), SEED (0): of house and problems. HOUSES (1) in the data.
+# OUT (outputs/pretrained): the folder. ROUNDS (4): of the adapter.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -57,7 +58,7 @@ case "$command" in
         ;;
     data)
         rltf data build "$env" --out "$root/data_${family}_$seed" --seed "$seed" \
-            --num-train 512 --num-test 64 family="$family"
+            --num-train 512 --num-test 64 family="$family" num_houses="${HOUSES:-1}"
         ;;
     train)
         method="${1:-}"

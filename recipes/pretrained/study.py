@@ -6,7 +6,9 @@
 Finished runs are lines of results.jsonl beside this file and are not run again; a run that was cut
 short starts anew. A second process with the same folder takes the runs that the first one has not
 begun. Seeds and houses are outermost, so that a study that is not whole has all arms.
-Dates first, from both starts; then entries and letters, with the arms that sample second answers.
+Dates first, from both starts; then the dates of four houses at once, where another problem's text
+mostly tells another house's rule; then entries and letters, with the arms that sample second
+answers.
 """
 
 from __future__ import annotations
@@ -32,11 +34,12 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results.jsonl"
 STARTS = ("zero", "mixed")
-FAMILIES = ("date", "entries", "reply")
+FOUR_HOUSES = "date, 4 houses"
+FAMILIES = ("date", FOUR_HOUSES, "entries", "reply")
 HOUSES, SEEDS = (11, 12, 13), (1, 2)
 TUNING_HOUSE, RATES = 20, (2e-5, 1e-4)
 TEACHERS, CONTROL = ("sdpo", "opsd", "srpo", "rlsd", "rlcsd"), ", another problem's text"
-GRPO = "grpo 1 turn n=8"
+GRPO, SHUFFLED = "grpo 1 turn n=8", "fm, feedback shuffled"
 ONE = (
     "data.train_batch_size=8",
     "actor_rollout_ref.rollout.n=8",
@@ -61,7 +64,7 @@ ARMS: dict[str, tuple[str, ...]] = {
     "sd soft floor": (*SD, "rltf.distill.floor=soft", *LONG),
     "sd rejection w=1": ("rltf/method=sd", "rltf.distill.weight=1.0", *LONG),
     "fm": ("rltf/method=fm", *LONG),
-    "fm, feedback shuffled": ("rltf/method=fm", "rltf/feedback=shuffled", *LONG),
+    SHUFFLED: ("rltf/method=fm", "rltf/feedback=shuffled", *LONG),
     "sd soft floor + fm": (
         "rltf/method=sd_fm",
         *SD[1:],
@@ -81,6 +84,21 @@ CONTROLS = {name + CONTROL: (*ARMS[name], "rltf.teacher.shuffled=true") for name
 }
 """Each with a teacher that reads what was meant for another problem, at its method's rate."""
 
+FM_WEIGHTS = {
+    f"fm, weight {weight}": ("rltf/method=fm", f"rltf.feedback_modeling.weight={weight}", *LONG)
+    for weight in ("0.02", "0.1", "0.5", "[0.5,0.02]")
+}
+"""Tried on the tuning house from the start with no right first answer, at 1e-4; the last one falls
+line by line, so that the policy learns the words first. `fm` is the best of them.
+"""
+CONTROLLED = (
+    "sft",
+    "sd soft floor",
+    "fm",
+    SHUFFLED,
+    *(name + what for name in ("sdpo", "opsd") for what in ("", CONTROL)),
+)
+"""Of four houses, from the start with no right first answer."""
 LATER_ARMS = ("grpo n=2", "sft", "sd soft floor", "fm", "sd soft floor + fm")
 """Of entries and letters, from the start with no right first answer."""
 
@@ -115,6 +133,8 @@ def tuning_runs() -> Iterator[Run]:
     for rate in RATES:
         for arm in ARMS:
             yield Run("date", arm, "mixed", TUNING_HOUSE, 0, rate)
+    for arm in FM_WEIGHTS:
+        yield Run("date", arm, "zero", TUNING_HOUSE, 0, RATES[-1])
 
 
 def main_runs() -> Iterator[Run]:
@@ -122,12 +142,18 @@ def main_runs() -> Iterator[Run]:
     three houses, then all but those in all.
     """
     rates = best_rates()
+    rates |= {control: rates[control.removesuffix(CONTROL)] for control in CONTROLS}
     for house, arm in product(HOUSES, (GRPO, *TEACHERS, *CONTROLS)):
-        yield Run("date", arm, "mixed", house, SEEDS[0], rates[arm.removesuffix(CONTROL)])
+        yield Run("date", arm, "mixed", house, SEEDS[0], rates[arm])
     ours = [arm for arm in ARMS if arm not in TEACHERS[1:]]
-    for family in FAMILIES:
-        starts, arms = (STARTS, ours) if family == "date" else (STARTS[:1], LATER_ARMS)
-        for seed, house, start, arm in product(SEEDS, HOUSES, starts, arms):
+    for family, starts, arms, seeds in (
+        ("date", STARTS, ours, SEEDS[:1]),
+        (FOUR_HOUSES, STARTS[:1], CONTROLLED, SEEDS[:1]),
+        ("entries", STARTS[:1], LATER_ARMS, SEEDS),
+        ("reply", STARTS[:1], LATER_ARMS, SEEDS),
+        ("date", STARTS, ours, SEEDS[1:]),
+    ):
+        for seed, house, start, arm in product(seeds, HOUSES, starts, arms):
             yield Run(family, arm, start, house, seed, rates[arm])
 
 
@@ -135,7 +161,7 @@ def best_rates() -> dict[str, float]:
     """Arm -> the rate with the best mean accuracy over the tuning run's validations."""
     scores: dict[str, dict[float, float]] = {}
     for line in finished():
-        if line["house"] == TUNING_HOUSE:
+        if (line["house"], line["start"]) == (TUNING_HOUSE, "mixed"):
             accuracies = [point["accuracy"] for point in line["curve"][1:]]
             mean = sum(accuracies) / len(accuracies)
             scores.setdefault(line["arm"], {})[line["rate"]] = mean
@@ -161,6 +187,7 @@ class Study:
 
     def model(self, family: str, start: str, house: int) -> Path:
         """The folder of a start's weights; made where it is not there."""
+        family = family.partition(",")[0]
         warm = self.out / f"warm_{family}"
         for command, folder in (("model", self.out / "smollm2"), ("warm_up", warm)):
             if not folder.is_dir():
@@ -197,9 +224,13 @@ class Study:
 
     def data(self, family: str, house: int) -> Path:
         """The folder of a house's problems."""
-        folder = self.out / f"data_{family}_{house}"
+        base, _, many = family.partition(", ")
+        place = {"FAMILY": base, "SEED": str(house)}
+        if many:
+            place |= {"HOUSES": "4", "OUT": str(self.out / "four_houses")}
+        folder = Path(place.get("OUT", self.out)) / f"data_{base}_{house}"
         if not folder.is_dir():
-            self._call([str(HERE / "pretrained.sh"), "data"], FAMILY=family, SEED=str(house))
+            self._call([str(HERE / "pretrained.sh"), "data"], **place)
         return folder
 
     def _call(self, command: list[str], **variables: str) -> None:
@@ -213,7 +244,10 @@ class Study:
         """One run, and its line of results.jsonl."""
         model = self.model(run.family, run.start, run.house)
         folder = self.folder(astuple(run))
-        words = (*(ARMS | CONTROLS)[run.arm], f"actor_rollout_ref.actor.optim.lr={run.rate}")
+        words = (
+            *(ARMS | CONTROLS | FM_WEIGHTS)[run.arm],
+            f"actor_rollout_ref.actor.optim.lr={run.rate}",
+        )
         seconds = self.play(folder, model, run.family, run.house, run.seed, words)
         return {
             **asdict(run),
@@ -251,7 +285,7 @@ class Study:
             f"rltf.seed={seed}",
             f"data.seed={seed}",
             f"rltf.env.name={HERE / 'house_style.py'}:HouseStyle",
-            f"rltf.env.family={family}",
+            f"rltf.env.family={family.partition(', ')[0]}",
             f"data.train_files={data / 'train.parquet'}",
             f"data.val_files={data / 'test.parquet'}",
             f"trainer.default_local_dir={folder / 'checkpoints'}",
