@@ -46,7 +46,7 @@ def race_settings(task: Task) -> dict[str, Any]:
         "weight_decay": 0.01,
         "max_grad_norm": 1.0,
         "lr_scheduler_type": "constant",
-        "bf16": False,  # no autocast: the weights have the task's type
+        "bf16": task.dtype == "bfloat16",  # by autocast over fp32 weights, as verl's FSDP has it
         "gradient_checkpointing": False,
         "save_strategy": "no",
         "logging_strategy": "no",
@@ -69,9 +69,8 @@ def _usual() -> dict[str, Any]:
 def _model_and_tokenizer(task: Task) -> dict[str, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    dtype = getattr(torch, task.dtype)
     return {
-        "model": AutoModelForCausalLM.from_pretrained(task.policy, dtype=dtype),
+        "model": AutoModelForCausalLM.from_pretrained(task.policy, dtype=torch.float32),
         "processing_class": AutoTokenizer.from_pretrained(task.policy, padding_side="left"),
     }
 
