@@ -29,6 +29,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, astuple, dataclass, fields
 from itertools import chain, product
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
@@ -254,6 +255,7 @@ class Study:
             "seconds": seconds,
             "commit": commit(),
             "right_before_and_after_feedback": first_step(folder),
+            "entropy_and_corrected_at_the_end": last_steps(folder),
             "curve": curve(folder),
         }
 
@@ -329,14 +331,29 @@ def commit() -> str:
     return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
 
 
+def training_steps(folder: Path) -> list[dict[str, Any]]:
+    """The metrics of each."""
+    lines = (folder / "metrics.jsonl").read_text("utf-8").splitlines()
+    trained = (json.loads(line)["data"] for line in lines)
+    return [data for data in trained if "rltf/turn_1/acc" in data]
+
+
 def first_step(folder: Path) -> list[float | None]:
     """Shares of answers that are right in the first training step: the first ones, and those that
     stand after feedback; None with one turn.
     """
-    lines = (folder / "metrics.jsonl").read_text("utf-8").splitlines()
-    trained = (json.loads(line)["data"] for line in lines)
-    data = next(data for data in trained if "rltf/turn_1/acc" in data)
+    data = training_steps(folder)[0]
     return [data["rltf/turn_1/acc"], data.get("rltf/turn_2/standing")]
+
+
+def last_steps(folder: Path) -> list[float | None]:
+    """Nats per token, and the share of wrong first answers that feedback rights; means over the
+    last quarter of the steps, None where no step has it.
+    """
+    steps = training_steps(folder)
+    late = steps[-(len(steps) // 4) :]
+    found = ([d[k] for d in late if k in d] for k in ("actor/entropy", "rltf/turn_2/corrected"))
+    return [round(fmean(values), 4) if values else None for values in found]
 
 
 def curve(folder: Path) -> list[dict[str, Any]]:

@@ -76,7 +76,8 @@ def by_arm(family: str, start: str) -> dict[str, dict[int, list[Line]]]:
 def table(family: str, start: str) -> str:
     """Markdown: an arm a line."""
     header = ["arm", "rate", "runs", "at the start", *(f"{b} answers" for b in BUDGETS), "minutes"]
-    lines = [f"| {' | '.join(header)} |", "|---|---:|---:|---:|---:|---:|---:|---:|"]
+    header += ["entropy at the end", "wrong ones corrected at the end"]
+    lines = [f"| {' | '.join(header)} |", "|---" + "|---:" * (len(header) - 1) + "|"]
     for arm, houses in by_arm(family, start).items():
         runs = [line for of_house in houses.values() for line in of_house]
         cells = [
@@ -86,9 +87,17 @@ def table(family: str, start: str) -> str:
             f"{statistics.mean(line['curve'][0]['accuracy'] for line in runs):.2f}",
             *(interval(houses, partial(accuracy_at, amount=budget)) for budget in BUDGETS),
             f"{statistics.mean(line['seconds'] for line in runs) / 60:.1f}",
+            *(mean_at_the_end(runs, place) for place in (0, 1)),
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def mean_at_the_end(runs: Sequence[Line], place: int) -> str:
+    """Of entropy (0) or of wrong answers that feedback corrects (1)."""
+    ends = [line["entropy_and_corrected_at_the_end"][place] for line in runs]
+    known = [end for end in ends if end is not None]
+    return f"{statistics.mean(known):.2f}" if known else ""
 
 
 def rates_table() -> str:

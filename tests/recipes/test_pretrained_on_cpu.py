@@ -61,7 +61,7 @@ def test_a_method_composes_and_passes_the_checks(method) -> None:
 
 def test_each_arm_of_the_study_composes_and_passes_the_checks() -> None:
     study = program("pretrained/study.py")
-    for arm, overrides in (study.ARMS | study.CONTROLS).items():
+    for arm, overrides in (study.ARMS | study.CONTROLS | study.FM_WEIGHTS).items():
         rltf = rltf_of("pretrained", *overrides, *study.SHARED)
         assert rltf.distill.enabled == arm.startswith("sd "), arm
     assert set(study.LATER_ARMS) < set(study.ARMS)
@@ -71,6 +71,7 @@ def test_the_report_has_each_arms_rates_and_means_over_houses(monkeypatch) -> No
     report = program("pretrained/study_report.py")
     points = [{"step": n, "answers": 400 * n, "accuracy": n / 10} for n in range(3)]
     line = {"family": "date", "start": "mixed", "rate": 1e-4, "seconds": 60, "curve": points}
+    line["entropy_and_corrected_at_the_end"] = [0.1, None]
     runs = [(20, "sft"), (11, "sft"), (12, "sft"), (11, "opsd, another problem's text")]
     lines = [line | {"house": house, "arm": arm} for house, arm in runs]
     monkeypatch.setattr(report, "finished", lambda: lines)
