@@ -6,7 +6,7 @@
 Finished runs are lines of results.jsonl beside this file and are not run again; a run that was cut
 short starts anew. A second process with the same folder takes the runs that the first one has not
 begun. Seeds and houses are outermost, so that a study that is not whole has all arms.
-Dates first, from both starts; then the dates of four houses at once, where another problem's text
+Dates first, from both starts (a second seed comes last); then the dates of four houses at once, where another problem's text
 mostly tells another house's rule; then entries and letters, with the arms that sample second
 answers.
 """
@@ -139,19 +139,19 @@ def tuning_runs() -> Iterator[Run]:
 
 
 def main_runs() -> Iterator[Run]:
-    """Each arm at its own best rate, which was chosen on dates: teachers and their controls in
-    three houses, then all but those in all.
+    """Each arm at its own best rate, which was chosen on dates. Teachers and their controls first,
+    then the others; dates have two seeds.
     """
     rates = best_rates()
     rates |= {control: rates[control.removesuffix(CONTROL)] for control in CONTROLS}
     for house, arm in product(HOUSES, (GRPO, *TEACHERS, *CONTROLS)):
         yield Run("date", arm, "mixed", house, SEEDS[0], rates[arm])
-    ours = [arm for arm in ARMS if arm not in TEACHERS[1:]]
+    ours = [arm for arm in ARMS if arm not in (*TEACHERS[1:], SHUFFLED)]
     for family, starts, arms, seeds in (
         ("date", STARTS, ours, SEEDS[:1]),
         (FOUR_HOUSES, STARTS[:1], CONTROLLED, SEEDS[:1]),
-        ("entries", STARTS[:1], LATER_ARMS, SEEDS),
-        ("reply", STARTS[:1], LATER_ARMS, SEEDS),
+        ("entries", STARTS[:1], LATER_ARMS, SEEDS[:1]),
+        ("reply", STARTS[:1], LATER_ARMS, SEEDS[:1]),
         ("date", STARTS, ours, SEEDS[1:]),
     ):
         for seed, house, start, arm in product(seeds, HOUSES, starts, arms):
