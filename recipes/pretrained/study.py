@@ -6,9 +6,9 @@
 Finished runs are lines of results.jsonl beside this file and are not run again; a run that was cut
 short starts anew. A second process with the same folder takes the runs that the first one has not
 begun. Seeds and houses are outermost, so that a study that is not whole has all arms.
-Dates first, from both starts (a second seed comes last); then the dates of four houses at once, where another problem's text
-mostly tells another house's rule; then entries and letters, with the arms that sample second
-answers.
+Dates first, from both starts (a second seed comes last); then the dates of four houses at once,
+where another problem's text mostly tells another house's rule; then entries and letters, with the
+arms that sample second answers.
 """
 
 from __future__ import annotations
