@@ -2,10 +2,11 @@
 
     python recipes/pretrained/law.py [--out outputs/study_lm] [--hours 2]
 
-The same method (SD, right second answers) with feedback at three levels, on policies that a longer
-and a shorter warm-up has taught to follow it, in two families and houses. Each run is a line of
-law.jsonl beside this file and is not made again. Prints the line that fits gain to Δ, the share of
-answers that feedback rights in the first step, and how far off it is for runs that it has not seen.
+The same method (SD, right second answers) with feedback that helps more or less often, on policies
+that a longer and a shorter warm-up has taught to follow it, in two families and houses. Each run is
+a line of law.jsonl beside this file and is not made again. Prints the line that fits gain to Δ, the
+share of answers that feedback rights in the first step, and how far off it is for runs that it has
+not seen.
 """
 
 from __future__ import annotations
@@ -24,7 +25,20 @@ from study import ARMS, HERE, HOUSES, Study, claimed, commit, curve, first_step
 RESULTS = HERE / "law.jsonl"
 WARM_UPS = (4, 1)
 """Rounds of 80 supervised steps."""
-LEVELS = ("hint", "location", "full")
+LEVELS = {
+    "location": ("rltf.feedback.level=location",),
+    **{
+        f"hint to {share:.0%}": (
+            "rltf/feedback=own",
+            f"rltf.feedback.provider={HERE / 'seldom.py'}:Seldom",
+            f"+rltf.feedback.share={share}",
+        )
+        for share in (0.1, 0.3)
+    },
+    "hint": ("rltf.feedback.level=hint",),
+    "full": ("rltf.feedback.level=full",),
+}
+"""Feedback -> overrides of the recipe's config."""
 RATE = 1e-4
 """The study's choice for this arm."""
 WORDS = (
@@ -45,9 +59,15 @@ class Setting(NamedTuple):
 
 
 def settings() -> Iterator[Setting]:
-    """Houses outermost, so that a part of them has all levels."""
-    for house, family, rounds, level in product(HOUSES[:2], ("date", "entries"), WARM_UPS, LEVELS):
-        yield Setting(family, rounds, level, house)
+    """Both warm-ups in one house, the longer one in another; `full` tells answers, and is there for
+    the dates of one house only.
+    """
+    levels = [level for level in LEVELS if level != "full"]
+    for rounds in WARM_UPS:
+        yield Setting("date", rounds, "full", HOUSES[0])
+    for house, family, rounds, level in product(HOUSES[:2], ("date", "entries"), WARM_UPS, levels):
+        if house == HOUSES[0] or rounds == max(WARM_UPS):
+            yield Setting(family, rounds, level, house)
 
 
 def finished() -> list[dict[str, Any]]:
@@ -74,7 +94,7 @@ class Law(Study):
     def line(self, setting: Setting) -> dict[str, Any]:
         """One run, and its line of law.jsonl."""
         folder = self.folder(setting)
-        words = (*WORDS, f"rltf.feedback.level={setting.level}")
+        words = (*LEVELS[setting.level], *WORDS)
         model = self.policy(setting.family, setting.rounds)
         seconds = self.play(folder, model, setting.family, setting.house, setting.seed, words)
         before, after = first_step(folder)

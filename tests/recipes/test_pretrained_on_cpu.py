@@ -86,8 +86,8 @@ def test_the_law_is_fitted_to_some_runs_and_tried_on_the_others(capsys) -> None:
     law = program("pretrained/law.py")
     settings = list(law.settings())
     assert len(set(settings)) == len(settings) >= 24
-    for level in law.LEVELS:
-        rltf = rltf_of("pretrained", *law.WORDS, f"rltf.feedback.level={level}")
+    for words in law.LEVELS.values():
+        rltf = rltf_of("pretrained", *words, *law.WORDS)
         assert rltf.feedback.guard.action == "none"
     lines = [
         s._asdict() | {"before": 0.1, "after": 0.1 + n / 30, "curve": [0.2, 0.3 + n / 60]}
