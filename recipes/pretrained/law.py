@@ -4,9 +4,9 @@
 
 The same method (SD, right second answers) with feedback that helps more or less often, on policies
 that a longer and a shorter warm-up has taught to follow it, in two families and houses. Each run is
-a line of law.jsonl beside this file and is not made again. Prints the line that fits gain to Δ, the
-share of answers that feedback rights in the first step, and how far off it is for runs that it has
-not seen.
+a line of law.jsonl beside this file and is not made again. Prints the curve that fits gain to Δ,
+the share of answers that feedback rights in the first step, and how far off it is for runs that it
+has not seen.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ import numpy as np
 from study import ARMS, HERE, HOUSES, Study, claimed, commit, curve, first_step
 
 RESULTS = HERE / "law.jsonl"
+Line = Mapping[str, Any]
 WARM_UPS = (4, 1)
 """Rounds of 80 supervised steps."""
 LEVELS = {
@@ -108,44 +109,59 @@ class Law(Study):
         }
 
 
-def fit(x: Sequence[float], y: Sequence[float]) -> tuple[float, float]:
-    """Slope and intercept of the least squares."""
-    slope, intercept = np.polyfit(x, y, 1)
-    return float(slope), float(intercept)
+def fit(lines: Sequence[Line]) -> tuple[float, float]:
+    """(a, b) of gain = a (1 − exp(−Δ / b)) by least squares, b out of a grid: once feedback rights
+    some answers, training repeats what it learns from them.
+    """
+    x, y = np.array([delta(line) for line in lines]), np.array([gain(line) for line in lines])
+    found = []
+    for b in np.geomspace(0.01, 10.0, 400):
+        shape = 1 - np.exp(-x / b)
+        a = float(shape @ y / (shape @ shape))
+        found.append((float(np.square(y - a * shape).sum()), a, float(b)))
+    _, a, b = min(found)
+    return a, b
 
 
-def left_out(lines: Sequence[dict[str, Any]], key: str) -> float:
+def expected(law: tuple[float, float], line: Line) -> float:
+    """The gain of a run by (a, b)."""
+    a, b = law
+    return float(a * (1 - np.exp(-delta(line) / b)))
+
+
+def left_out(lines: Sequence[Line], key: str) -> float:
     """Root mean square error of the gain where all lines with the same value of the key are left
     out of the fit.
     """
     errors = []
     for line in lines:
-        seen = [other for other in lines if other[key] != line[key]]
-        slope, intercept = fit([delta(other) for other in seen], [gain(other) for other in seen])
-        errors.append(gain(line) - slope * delta(line) - intercept)
+        law = fit([other for other in lines if other[key] != line[key]])
+        errors.append(gain(line) - expected(law, line))
     return float(np.sqrt(np.mean(np.square(errors))))
 
 
-def delta(line: dict[str, Any]) -> float:
-    """Share of answers that feedback rights."""
-    return float(line["after"] - line["before"])
+def delta(line: Line) -> float:
+    """Share of wrong first answers that feedback rights in the first step."""
+    return float((line["after"] - line["before"]) / (1 - line["before"]))
 
 
-def gain(line: dict[str, Any]) -> float:
-    """Of first answers on held-out problems."""
-    return float(line["curve"][-1] - line["curve"][0])
+def gain(line: Line) -> float:
+    """Share of the wrong first answers on held-out problems that training rights."""
+    first, *_, last = line["curve"]
+    return float((last - first) / (1 - first))
 
 
-def report(lines: Sequence[dict[str, Any]]) -> None:
+def report(lines: Sequence[Line]) -> None:
     """Markdown."""
     print("| family | warm-up | level | house | Δ before | gain |\n|---|---:|---|---:|---:|---:|")
     for line in sorted(lines, key=delta):
         told = (line["family"], line["rounds"] * 80, line["level"], line["house"])
         print(f"| {' | '.join(map(str, told))} | {delta(line):.2f} | {gain(line):.2f} |")
-    gains = [gain(line) for line in lines]
-    slope, intercept = fit([delta(line) for line in lines], gains)
-    print(f"\ngain = {slope:.2f} Δ + {intercept:.2f} ({len(lines)} runs); root mean square error")
-    print(f"* of the mean gain: {np.std(gains):.2f}")
+    a, b = law = fit(lines)
+    error = np.sqrt(np.mean([(gain(line) - expected(law, line)) ** 2 for line in lines]))
+    print(f"\ngain = {a:.2f} (1 − exp(−Δ / {b:.3f})), {len(lines)} runs; root mean square error")
+    print(f"* of the mean gain: {np.std([gain(line) for line in lines]):.2f}")
+    print(f"* of the fit: {error:.2f}")
     for key in ("family", "rounds", "level", "house"):
         if len({line[key] for line in lines}) > 1:
             print(f"* with the same {key} left out of the fit: {left_out(lines, key):.2f}")

@@ -18,6 +18,7 @@ from rltf_verl.config import RLTFConfig
 from rltf_verl.feedback.judge_prompt import STYLES
 from rltf_verl.judge.settings import Limits, Price
 from rltf_verl.tools.report.evaluation.bootstrap import Estimate
+from rltf_verl.tools.report.probe.expected import expected, expected_line
 from rltf_verl.tools.report.probe.judge import JudgeLoad, judge_load
 from rltf_verl.tools.report.probe.log_probs import Gap, Scored, gap_of
 from rltf_verl.tools.report.probe.measures import (
@@ -268,6 +269,21 @@ def test_copies_recommend_nothing_and_a_policy_cannot_leak() -> None:
     assert advise(probe(setting=meant, **telling))[0] == "go"
     policy = probe(setting=replace(JUDGE, provider="policy"), **telling)
     assert "feedback_tells" not in rules(policy, "error") + rules(policy, "note")
+
+
+def test_an_expected_gain_rises_with_what_feedback_rights_and_is_of_no_copies() -> None:
+    few, many = (expected(probe(corrected=share)) for share in (0.1, 0.9))
+    assert few is not None
+    assert many is not None
+    assert 0.4 < few.value < many.value < 1, "0.4 of the first answers were right before"
+    assert 0.4 <= few.low < few.value < few.high
+    assert many.high <= 1
+    none = expected(probe(corrected=0.0, first_right=0.2))
+    assert none is not None
+    assert none.value == 0.2, "what feedback does not right, training does not"
+    for unknown in (probe(tells=0.9, reaches=0.9), probe(tells=None), probe(corrected=None)):
+        assert expected(unknown) is None
+        assert "no prediction" in expected_line(unknown)
 
 
 def test_open_questions() -> None:

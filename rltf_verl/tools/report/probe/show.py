@@ -9,6 +9,7 @@ from rich.console import Console
 
 from rltf_verl.texts import counted
 from rltf_verl.tools.report.evaluation.show import shown as in_per_cent
+from rltf_verl.tools.report.probe.expected import expected, expected_line
 from rltf_verl.tools.report.probe.judge import JudgeLoad
 from rltf_verl.tools.report.probe.measures import LABELS, Measure
 from rltf_verl.tools.report.probe.rules import Probe, advise, bounds
@@ -103,6 +104,7 @@ def show(probe: Probe, console: Console | None = None) -> None:
     if probe.judge is not None:
         show_table(judge_table(probe.judge), out)
     say(out, "", distance_line(probe), "")
+    say(out, "", expected_line(probe), "")
     verdict, findings, inconclusive = advise(probe)
     for finding in findings:
         blocks = finding.level == "error"
@@ -115,6 +117,7 @@ def show(probe: Probe, console: Console | None = None) -> None:
 def as_json(probe: Probe) -> dict[str, Any]:
     """Everything, with the names of the code."""
     verdict, findings, inconclusive = advise(probe)
+    gain = expected(probe)
     return {
         "verdict": verdict,
         "findings": [asdict(finding) for finding in findings],
@@ -122,6 +125,7 @@ def as_json(probe: Probe) -> dict[str, Any]:
         "run": asdict(probe.run),
         "feedback": asdict(probe.setting),
         "measured": asdict(probe.measured),
+        "expected": None if gain is None else asdict(gain),
         "judge": None if probe.judge is None else asdict(probe.judge),
         "log_probs": {"not_known": probe.no_gap} if probe.gap is None else asdict(probe.gap),
     }
