@@ -271,19 +271,22 @@ def test_copies_recommend_nothing_and_a_policy_cannot_leak() -> None:
     assert "feedback_tells" not in rules(policy, "error") + rules(policy, "note")
 
 
-def test_an_expected_gain_rises_with_what_feedback_rights_and_is_of_no_copies() -> None:
-    few, many = (expected(probe(corrected=share)) for share in (0.1, 0.9))
+def test_a_gain_is_expected_where_feedback_on_other_problems_rights_answers() -> None:
+    others = replace(JUDGE, provider="shuffled")
+
+    def of(setting: Setting = others, **shares: float | None) -> Estimate | None:
+        return expected(probe(setting=setting, **shares))
+
+    few, many = of(corrected=0.1), of(corrected=0.9)
     assert few is not None
     assert many is not None
     assert 0.4 < few.value < many.value < 1, "0.4 of the first answers were right before"
     assert 0.4 <= few.low < few.value < few.high
     assert many.high <= 1
-    none = expected(probe(corrected=0.0, first_right=0.2))
-    assert none is not None
-    assert none.value == 0.2, "what feedback does not right, training does not"
-    for unknown in (probe(tells=0.9, reaches=0.9), probe(tells=None), probe(corrected=None)):
-        assert expected(unknown) is None
-        assert "no prediction" in expected_line(unknown)
+    assert of(corrected=0.02) is of(corrected=None) is of(first_right=None) is None
+    assert of(JUDGE) is None, "feedback on the same problem may help with no other"
+    assert "rights none" in expected_line(probe(setting=others, corrected=0.02))
+    assert "rltf/feedback=shuffled" in expected_line(probe())
 
 
 def test_open_questions() -> None:
