@@ -17,7 +17,17 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-from study import ARMS, CONTROLS, FAMILIES, HOUSES, RATES, STARTS, TUNING_HOUSE, finished
+from study import (
+    ARMS,
+    CONTROLS,
+    FAMILIES,
+    FM_WEIGHTS,
+    HOUSES,
+    RATES,
+    STARTS,
+    TUNING_HOUSE,
+    finished,
+)
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
@@ -106,9 +116,9 @@ def rates_table() -> str:
         (line["arm"], line["rate"]): line for line in finished() if line["house"] == TUNING_HOUSE
     }
     lines = [f"| arm | {' | '.join(map(str, RATES))} |", f"|---|{'---:|' * len(RATES)}"]
-    for arm in ARMS:
-        curves = [found[arm, rate]["curve"] for rate in RATES if (arm, rate) in found]
-        cells = [f"{c[-1]['accuracy']:.2f} after {c[-1]['answers']}" for c in curves]
+    for arm in ARMS | FM_WEIGHTS:
+        curves = [found[arm, rate]["curve"] if (arm, rate) in found else [] for rate in RATES]
+        cells = [f"{c[-1]['accuracy']:.2f} after {c[-1]['answers']}" if c else "" for c in curves]
         lines.append(f"| {arm} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -76,7 +76,7 @@ def test_the_report_has_each_arms_rates_and_means_over_houses(monkeypatch) -> No
     runs = [(20, "sft"), (11, "sft"), (12, "sft"), (11, "opsd, another problem's text")]
     lines = [line | {"house": house, "arm": arm} for house, arm in runs]
     monkeypatch.setattr(report, "finished", lambda: lines)
-    assert "| sft | 0.20 after 800 |" in report.rates_table()
+    assert "| sft |  | 0.20 after 800 |" in report.rates_table()
     table = report.table("date", "mixed")
     assert "| sft | 0.0001 | 2 | 0.00 | 0.06 [0.06, 0.06] | 0.13 " in table
     control = "| opsd, another problem's text | 0.0001 | 1 | 0.00 | 0.06 | 0.13 | 0.19 | 1.0 |"
