@@ -4,9 +4,9 @@
 
 The same method (SD, right second answers) with feedback that helps more or less often, on policies
 that a longer and a shorter warm-up has taught to follow it, in two families and houses. Each run is
-a line of law.jsonl beside this file and is not made again. Prints the curve that fits gain to Δ,
-the share of answers that feedback rights in the first step, and how far off it is for runs that it
-has not seen.
+a line of law.jsonl beside this file and is not made again. Δ is the share of wrong answers that
+feedback rights in the first step. Prints what the runs with a Δ of at least ENOUGH gained, how far
+off their mean is for runs that it leaves out, and what the others gained.
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
+from math import sqrt
 from pathlib import Path
+from statistics import mean
 from typing import Any, NamedTuple
 
-import numpy as np
 from study import ARMS, HERE, HOUSES, Study, claimed, commit, curve, first_step
 
 RESULTS = HERE / "law.jsonl"
 Line = Mapping[str, Any]
+ENOUGH = 0.3
+"""Chosen on house 11."""
 WARM_UPS = (4, 1)
 """Rounds of 80 supervised steps."""
 LEVELS = {
@@ -109,35 +112,15 @@ class Law(Study):
         }
 
 
-def fit(lines: Sequence[Line]) -> tuple[float, float]:
-    """(a, b) of gain = a (1 − exp(−Δ / b)) by least squares, b out of a grid: once feedback rights
-    some answers, training repeats what it learns from them.
-    """
-    x, y = np.array([delta(line) for line in lines]), np.array([gain(line) for line in lines])
-    found = []
-    for b in np.geomspace(0.01, 10.0, 400):
-        shape = 1 - np.exp(-x / b)
-        a = float(shape @ y / (shape @ shape))
-        found.append((float(np.square(y - a * shape).sum()), a, float(b)))
-    _, a, b = min(found)
-    return a, b
-
-
-def expected(law: tuple[float, float], line: Line) -> float:
-    """The gain of a run by (a, b)."""
-    a, b = law
-    return float(a * (1 - np.exp(-delta(line) / b)))
-
-
 def left_out(lines: Sequence[Line], key: str) -> float:
-    """Root mean square error of the gain where all lines with the same value of the key are left
-    out of the fit.
+    """Root mean square difference of gains from the mean of the lines with another value of the
+    key.
     """
-    errors = []
-    for line in lines:
-        law = fit([other for other in lines if other[key] != line[key]])
-        errors.append(gain(line) - expected(law, line))
-    return float(np.sqrt(np.mean(np.square(errors))))
+    errors = [
+        gain(line) - mean(gain(other) for other in lines if other[key] != line[key])
+        for line in lines
+    ]
+    return sqrt(mean(error**2 for error in errors))
 
 
 def delta(line: Line) -> float:
@@ -157,14 +140,24 @@ def report(lines: Sequence[Line]) -> None:
     for line in sorted(lines, key=delta):
         told = (line["family"], line["rounds"] * 80, line["level"], line["house"])
         print(f"| {' | '.join(map(str, told))} | {delta(line):.2f} | {gain(line):.2f} |")
-    a, b = law = fit(lines)
-    error = np.sqrt(np.mean([(gain(line) - expected(law, line)) ** 2 for line in lines]))
-    print(f"\ngain = {a:.2f} (1 − exp(−Δ / {b:.3f})), {len(lines)} runs; root mean square error")
-    print(f"* of the mean gain: {np.std([gain(line) for line in lines]):.2f}")
-    print(f"* of the fit: {error:.2f}")
+    at_least = [line for line in lines if delta(line) >= ENOUGH]
+    gains = [gain(line) for line in at_least]
+    print(
+        f"\nΔ of at least {ENOUGH}: gain {mean(gains):.2f}, {span(gains)}; root mean square error"
+    )
     for key in ("family", "rounds", "level", "house"):
-        if len({line[key] for line in lines}) > 1:
-            print(f"* with the same {key} left out of the fit: {left_out(lines, key):.2f}")
+        if len({line[key] for line in at_least}) > 1:
+            print(f"* with the same {key} left out of the mean: {left_out(at_least, key):.2f}")
+    for name, gains in (
+        ("Δ below that", [gain(line) for line in lines if 0 < delta(line) < ENOUGH]),
+        ("no Δ", [gain(line) for line in lines if delta(line) == 0]),
+    ):
+        print(f"\n{name}: {span(gains)}")
+
+
+def span(gains: Sequence[float]) -> str:
+    """The smallest and the largest."""
+    return f"{min(gains):.2f} to {max(gains):.2f} in {len(gains)} runs"
 
 
 def main() -> None:

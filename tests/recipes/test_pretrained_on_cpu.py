@@ -3,7 +3,6 @@ is shell.
 """
 
 import json
-import math
 import os
 
 import pytest
@@ -88,23 +87,23 @@ def test_the_law_is_fitted_to_some_runs_and_tried_on_the_others(capsys) -> None:
     settings = list(law.settings())
     assert len(set(settings)) == len(settings) >= 24
 
-    def got(share: float) -> float:
-        return 0.8 * (1 - math.exp(-share / 0.2))
-
     for words in law.LEVELS.values():
         rltf = rltf_of("pretrained", *words, *law.WORDS)
         assert rltf.feedback.guard.action == "none"
     shares = [n / len(settings) for n in range(len(settings))]
     lines = [
-        s._asdict() | {"before": 0.1, "after": 0.1 + 0.9 * x, "curve": [0.2, 0.2 + 0.8 * got(x)]}
+        s._asdict()
+        | {"before": 0.1, "after": 0.1 + 0.9 * x, "curve": [0.2, 0.6 if x >= law.ENOUGH else 0.2]}
         for s, x in zip(settings, shares, strict=True)
     ]
     law.report(lines)
-    assert "gain = 0.80 (1 − exp(−Δ / 0.2" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "gain 0.50, 0.50 to 0.50 in 18 runs" in said
+    assert "no Δ: 0.00 to 0.00 in 1 runs" in said
     for key in ("family", "rounds", "level", "house"):
-        assert law.left_out(lines, key) < 0.01
-    lines[-1]["curve"] = [0.2, 0.2]  # off the curve of the others
-    assert law.left_out(lines, "family") > 0.1
+        assert f"with the same {key} left out of the mean: 0.00" in said
+    lines[-1]["curve"] = [0.2, 0.2]  # unlike the others
+    assert law.left_out(lines[8:], "family") > 0.1
 
 
 def test_the_script_runs_what_it_says(start, tmp_path) -> None:

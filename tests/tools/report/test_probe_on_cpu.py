@@ -277,15 +277,15 @@ def test_a_gain_is_expected_where_feedback_on_other_problems_rights_answers() ->
     def of(setting: Setting = others, **shares: float | None) -> Estimate | None:
         return expected(probe(setting=setting, **shares))
 
-    few, many = of(corrected=0.1), of(corrected=0.9)
-    assert few is not None
-    assert many is not None
-    assert 0.4 < few.value < many.value < 1, "0.4 of the first answers were right before"
-    assert 0.4 <= few.low < few.value < few.high
-    assert many.high <= 1
-    assert of(corrected=0.02) is of(corrected=None) is of(first_right=None) is None
+    some, all_wrong = of(corrected=0.5), of(corrected=0.9, first_right=0.0)
+    assert some is not None
+    assert all_wrong is not None
+    assert (some.value, all_wrong.value) == pytest.approx((0.4 + 0.6 * 0.82, 0.82), abs=0.05)
+    assert 0.4 < some.low < some.value < some.high <= 1
+    assert of(corrected=0.31) is None, "its interval begins below"
+    assert of(corrected=None) is of(first_right=None) is None
     assert of(JUDGE) is None, "feedback on the same problem may help with no other"
-    assert "rights none" in expected_line(probe(setting=others, corrected=0.02))
+    assert "too few" in expected_line(probe(setting=others, corrected=0.1))
     assert "rltf/feedback=shuffled" in expected_line(probe())
 
 
