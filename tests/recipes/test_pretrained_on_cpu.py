@@ -86,7 +86,6 @@ def test_the_law_is_fitted_to_some_runs_and_tried_on_the_others(capsys) -> None:
     law = program("pretrained/law.py")
     settings = list(law.settings())
     assert len(set(settings)) == len(settings) >= 24
-
     for words in law.LEVELS.values():
         rltf = rltf_of("pretrained", *words, *law.WORDS)
         assert rltf.feedback.guard.action == "none"

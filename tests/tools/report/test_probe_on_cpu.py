@@ -18,7 +18,7 @@ from rltf_verl.config import RLTFConfig
 from rltf_verl.feedback.judge_prompt import STYLES
 from rltf_verl.judge.settings import Limits, Price
 from rltf_verl.tools.report.evaluation.bootstrap import Estimate
-from rltf_verl.tools.report.probe.expected import expected, expected_line
+from rltf_verl.tools.report.probe.expected import RIGHTED, expected, expected_line
 from rltf_verl.tools.report.probe.judge import JudgeLoad, judge_load
 from rltf_verl.tools.report.probe.log_probs import Gap, Scored, gap_of
 from rltf_verl.tools.report.probe.measures import (
@@ -280,7 +280,7 @@ def test_a_gain_is_expected_where_feedback_on_other_problems_rights_answers() ->
     some, all_wrong = of(corrected=0.5), of(corrected=0.9, first_right=0.0)
     assert some is not None
     assert all_wrong is not None
-    assert (some.value, all_wrong.value) == pytest.approx((0.4 + 0.6 * 0.82, 0.82), abs=0.05)
+    assert (some.value, all_wrong.value) == pytest.approx((0.4 + 0.6 * RIGHTED, RIGHTED))
     assert 0.4 < some.low < some.value < some.high <= 1
     assert of(corrected=0.31) is None, "its interval begins below"
     assert of(corrected=None) is of(first_right=None) is None
