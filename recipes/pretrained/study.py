@@ -8,7 +8,7 @@ short starts anew. A second process with the same folder takes the runs that the
 begun. Seeds and houses are outermost, so that a study that is not whole has all arms.
 Dates first, from both starts (a second seed comes last); then the dates of four houses at once,
 where another problem's text mostly tells another house's rule; then entries and letters, with the
-arms that sample second answers.
+arms that sample second answers. An arm that had no right answer in any house is not repeated.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FAMILIES = ("date", FOUR_HOUSES, "entries", "reply")
 HOUSES, SEEDS = (11, 12, 13), (1, 2)
 TUNING_HOUSE, RATES = 20, (2e-5, 1e-4)
 TEACHERS, CONTROL = ("sdpo", "opsd", "srpo", "rlsd", "rlcsd"), ", another problem's text"
-GRPO, SHUFFLED = "grpo 1 turn n=8", "fm, feedback shuffled"
+GRPO, SHUFFLED, FORWARD_KL = "grpo 1 turn n=8", "fm, feedback shuffled", "sdpo, forward KL"
 ONE = (
     "data.train_batch_size=8",
     "actor_rollout_ref.rollout.n=8",
@@ -48,7 +48,17 @@ ONE = (
 )
 TWO_TURNS = ("data.train_batch_size=16", "actor_rollout_ref.rollout.n=2")
 LONG = (*TWO_TURNS, "trainer.total_training_steps=16")
-SD = ("rltf/method=sd", "rltf.distill.baseline=first_turn", "rltf.distill.log_prob_floor=-5")
+PAPER = (
+    "rltf.distill.weight=0.1",
+    "rltf.distill.baseline=first_turn",
+    "rltf.distill.log_prob_floor=-5",
+)
+HARD, SOFT = "rltf.distill.floor=hard", "rltf.distill.floor=soft"
+RIGHT_ONLY = (
+    "rltf.distill.weight=1.0",
+    "rltf.distill.baseline=rejection",
+    "rltf.distill.log_prob_floor=null",
+)
 
 ARMS: dict[str, tuple[str, ...]] = {
     GRPO: ("rltf/method=grpo_single", *ONE),
@@ -61,17 +71,12 @@ ARMS: dict[str, tuple[str, ...]] = {
     ),
     "sft": ("rltf/method=sft", "rltf.imitate.weight=1.0", *LONG),
     "raft": ("rltf/method=raft", *LONG),
-    "sd paper": (*SD, *LONG),
-    "sd soft floor": (*SD, "rltf.distill.floor=soft", *LONG),
-    "sd rejection w=1": ("rltf/method=sd", "rltf.distill.weight=1.0", *LONG),
+    "sd paper": ("rltf/method=sd", *PAPER, HARD, *LONG),
+    "sd soft floor": ("rltf/method=sd", *PAPER, SOFT, *LONG),
+    "sd rejection w=1": ("rltf/method=sd", *RIGHT_ONLY, *LONG),
     "fm": ("rltf/method=fm", *LONG),
     SHUFFLED: ("rltf/method=fm", "rltf/feedback=shuffled", *LONG),
-    "sd soft floor + fm": (
-        "rltf/method=sd_fm",
-        *SD[1:],
-        "rltf.distill.floor=soft",
-        *LONG,
-    ),
+    "sd soft floor + fm": ("rltf/method=sd_fm", *PAPER, SOFT, *LONG),
 }
 """Arm -> overrides of the recipe's config. 64 answers per step, or 32 to 64 with two turns."""
 for _name in TEACHERS:
@@ -80,6 +85,7 @@ for _name in TEACHERS:
         f"rltf.teacher.prompt={HERE / 'teacher.j2'}",
         *ONE,
     )
+ARMS[FORWARD_KL] = (*ARMS["sdpo"], "rltf.logit_distill.divergence=forward_kl")
 CONTROLS = {name + CONTROL: (*ARMS[name], "rltf.teacher.shuffled=true") for name in TEACHERS} | {
     "rlcsd" + CONTROL: (*ARMS["rlcsd"], "rltf.teacher.against=other_problem")
 }
@@ -100,8 +106,9 @@ CONTROLLED = (
     *(name + what for name in ("sdpo", "opsd") for what in ("", CONTROL)),
 )
 """Of four houses, from the start with no right first answer."""
-LATER_ARMS = ("grpo n=2", "sft", "sd soft floor", "fm", "sd soft floor + fm")
-"""Of entries and letters, from the start with no right first answer."""
+ENTRIES = ("grpo n=2", "sft", "sd soft floor", "fm", "sd soft floor + fm")
+LETTERS = (*ENTRIES[:3], "sd rejection w=1")
+"""From the start with no right first answer. A letter's reward is graded."""
 
 SHARED = (
     "actor_rollout_ref.actor.optim.lr_scheduler_type=constant",
@@ -150,12 +157,20 @@ def main_runs() -> Iterator[Run]:
     for family, starts, arms, seeds in (
         ("date", STARTS, ours, SEEDS[:1]),
         (FOUR_HOUSES, STARTS[:1], CONTROLLED, SEEDS[:1]),
-        ("entries", STARTS[:1], LATER_ARMS, SEEDS[:1]),
-        ("reply", STARTS[:1], LATER_ARMS, SEEDS[:1]),
+        ("entries", STARTS[:1], ENTRIES, SEEDS[:1]),
+        ("reply", STARTS[:1], LETTERS, SEEDS[:1]),
         ("date", STARTS, ours, SEEDS[1:]),
     ):
         for seed, house, start, arm in product(seeds, HOUSES, starts, arms):
-            yield Run(family, arm, start, house, seed, rates[arm])
+            if seed == SEEDS[0] or ever_right(start, arm):
+                yield Run(family, arm, start, house, seed, rates[arm])
+
+
+def ever_right(start: str, arm: str) -> bool:
+    """Whether a first answer was right at the end of any run on dates."""
+    asked = ("date", start, arm)
+    lines = [line for line in finished() if (line["family"], line["start"], line["arm"]) == asked]
+    return any(line["curve"][-1]["accuracy"] for line in lines if line["house"] in HOUSES)
 
 
 def best_rates() -> dict[str, float]:

@@ -64,7 +64,7 @@ def test_each_arm_of_the_study_composes_and_passes_the_checks() -> None:
     for arm, overrides in (study.ARMS | study.CONTROLS | study.FM_WEIGHTS).items():
         rltf = rltf_of("pretrained", *overrides, *study.SHARED)
         assert rltf.distill.enabled == arm.startswith("sd "), arm
-    assert set(study.LATER_ARMS) < set(study.ARMS)
+    assert {*study.ENTRIES, *study.LETTERS} < set(study.ARMS)
 
 
 def test_the_report_has_each_arms_rates_and_means_over_houses(monkeypatch) -> None:
