@@ -47,8 +47,9 @@ LM_TEACHER = (
     "rltf.logit_distill.top_k=100",
     "rltf.teacher.right=true",
     "rltf.teacher.reads=demonstration",
+    f"rltf.teacher.prompt={HERE / 'teacher.j2'}",
 )
-"""As above, with the prompt of a language model."""
+"""As above, with a prompt in the words of the warm-up."""
 VERL = (
     "--config-name=ppo_trainer",
     "algorithm.adv_estimator=grpo",

@@ -41,15 +41,16 @@ class Task:
     """Answers per held-out problem."""
     rate: float
     betas: tuple[float, float]
-    dtype: str
     hardware: str
-    """Preset of verl's runs."""
+    """Preset of verl's runs; TRL computes in bf16 where it does."""
     targets: tuple[float, float]
     """Held-out accuracies to reach."""
     steps: int
     every: int
     top_k: int
     """Outcomes that a teacher keeps apart; 0: TRL compares the whole vocabulary."""
+    teacher: tuple[str, str]
+    """Its prompt, and what stands in the place of `{feedback}` there."""
     ours: tuple[str, ...]
     """Overrides of this package's runs."""
 
@@ -88,12 +89,12 @@ TASKS = {
         tested=4,
         rate=5e-4,
         betas=(0.9, 0.999),
-        dtype="float32",
         hardware="cpu",
         targets=(0.2, 0.35),
         steps=85,
         every=5,
         top_k=0,
+        teacher=("{feedback}{prompt}", "!{feedback_raw}\n"),
         ours=(
             "rltf.env.style=compact",
             "rltf.episode.revise=compact_guide",
@@ -114,12 +115,12 @@ TASKS = {
         tested=1,
         rate=2e-5,
         betas=(0.5, 0.95),
-        dtype="bfloat16",
         hardware="cpu_bf16",
         targets=(0.5, 0.9),
         steps=32,
         every=4,
         top_k=100,
+        teacher=("{prompt}{feedback}\n\nAnswer the question again.", "\n\n{feedback_raw}"),
         ours=(
             "rltf/env=own",
             f"rltf.env.name={PRETRAINED / 'house_style.py'}:HouseStyle",

@@ -46,7 +46,7 @@ def race_settings(task: Task) -> dict[str, Any]:
         "weight_decay": 0.01,
         "max_grad_norm": 1.0,
         "lr_scheduler_type": "constant",
-        "bf16": task.dtype == "bfloat16",  # by autocast over fp32 weights, as verl's FSDP has it
+        "bf16": task.hardware == "cpu_bf16",  # by autocast over fp32 weights, as verl's FSDP has it
         "gradient_checkpointing": False,
         "save_strategy": "no",
         "logging_strategy": "no",
@@ -83,10 +83,11 @@ def sdpo(folder: str, task: Task, problems: Sequence[tuple[str, str]], **setting
     def reward(completions: list[Any], **_: Any) -> list[float]:
         return [0.0] * len(completions)
 
+    prompt, feedback = task.teacher
     prompts = {
         "include_environment_feedback": True,
-        "reprompt_template": "{feedback}{prompt}",
-        "feedback_template": "!{feedback_raw}\n",
+        "reprompt_template": prompt,
+        "feedback_template": feedback,
         "teacher_model_kind": "ema",
     }
     return SDPOTrainer(
