@@ -7,14 +7,15 @@ houses.
 
 from __future__ import annotations
 
+import math
 import random
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import pairwise, product
+from itertools import chain, pairwise, product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import matplotlib as mpl
 from study import (
@@ -35,9 +36,10 @@ from matplotlib import pyplot as plt
 PICTURE = Path(__file__).resolve().parents[2] / "docs" / "pictures" / "study_lm.png"
 BUDGETS = (256, 512, 768)
 """Answers sampled in training."""
+AT_THE_END = ("entropy at the end", "wrong ones corrected at the end")
 RESAMPLES = 10_000
 Line = Mapping[str, Any]
-ByHouse = Mapping[int, Sequence[Line]]
+T = TypeVar("T")
 
 
 def accuracy_at(line: Line, amount: float, axis: str = "answers") -> float:
@@ -51,17 +53,19 @@ def accuracy_at(line: Line, amount: float, axis: str = "answers") -> float:
     return float(points[-1][1])
 
 
-def interval(lines: ByHouse, value: Callable[[Line], float]) -> str:
-    """`0.84 [0.71, 0.93]`; the mean alone of one house."""
-    mean = statistics.mean(value(line) for runs in lines.values() for line in runs)
-    if len(lines) < 2:
+def interval(by_house: Mapping[int, Sequence[T]], value: Callable[[T], float]) -> str:
+    """`0.84 [0.71, 0.93]`; the mean alone of one house, nothing of none."""
+    draw, houses = random.Random(0), [[value(run) for run in of] for of in by_house.values() if of]
+    if not houses:
+        return ""
+    mean = statistics.fmean(chain.from_iterable(houses))
+    if len(houses) < 2:
         return f"{mean:.2f}"
-    draw, houses = random.Random(0), list(lines.values())
     means = sorted(
-        statistics.mean(
-            value(line)
-            for runs in draw.choices(houses, k=len(houses))
-            for line in draw.choices(runs, k=len(runs))
+        statistics.fmean(
+            number
+            for numbers in draw.choices(houses, k=len(houses))
+            for number in draw.choices(numbers, k=len(numbers))
         )
         for _ in range(RESAMPLES)
     )
@@ -86,7 +90,7 @@ def by_arm(family: str, start: str) -> dict[str, dict[int, list[Line]]]:
 def table(family: str, start: str) -> str:
     """Markdown: an arm a line."""
     header = ["arm", "rate", "runs", "at the start", *(f"{b} answers" for b in BUDGETS), "minutes"]
-    header += ["entropy at the end", "wrong ones corrected at the end"]
+    header += AT_THE_END
     lines = [f"| {' | '.join(header)} |", "|---" + "|---:" * (len(header) - 1) + "|"]
     for arm, houses in by_arm(family, start).items():
         runs = [line for of_house in houses.values() for line in of_house]
@@ -97,16 +101,47 @@ def table(family: str, start: str) -> str:
             f"{statistics.mean(line['curve'][0]['accuracy'] for line in runs):.2f}",
             *(interval(houses, partial(accuracy_at, amount=budget)) for budget in BUDGETS),
             f"{statistics.mean(line['seconds'] for line in runs) / 60:.1f}",
-            *(mean_at_the_end(runs, place) for place in (0, 1)),
+            *(mean_known(at_the_end(line, place) for line in runs) for place in (0, 1)),
         ]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
-def mean_at_the_end(runs: Sequence[Line], place: int) -> str:
-    """Of entropy (0) or of wrong answers that feedback corrects (1)."""
-    ends = [line["entropy_and_corrected_at_the_end"][place] for line in runs]
-    known = [end for end in ends if end is not None]
+def beside_sft(family: str, start: str) -> str:
+    """Markdown: by how much each form of SD is above SFT in the same house with the same seed."""
+    arms = by_arm(family, start)
+    sft = {(line["house"], line["seed"]): line for of in arms["sft"].values() for line in of}
+    values: dict[str, Callable[[Line], float]] = {
+        **{f"{budget} answers": partial(accuracy_at, amount=budget) for budget in BUDGETS},
+        **{name: partial(at_the_end, place=place) for place, name in enumerate(AT_THE_END)},
+    }
+    rows = [f"| arm | {' | '.join(values)} |", f"|---|{'---:|' * len(values)}"]
+    for arm in (arm for arm in arms if arm.startswith("sd ")):
+        both = {
+            house: [
+                (line, sft[house, line["seed"]]) for line in lines if (house, line["seed"]) in sft
+            ]
+            for house, lines in arms[arm].items()
+        }
+        cells = (interval(both, partial(apart, value=value)) for value in values.values())
+        rows.append(f"| {' | '.join([arm, *cells])} |")
+    return "\n".join(rows)
+
+
+def apart(pair: tuple[Line, Line], value: Callable[[Line], float]) -> float:
+    """The first one's value less the second one's."""
+    return value(pair[0]) - value(pair[1])
+
+
+def at_the_end(line: Line, place: int) -> float:
+    """Entropy (0), or the share of wrong answers that feedback corrects (1); NaN without any."""
+    end = line["entropy_and_corrected_at_the_end"][place]
+    return float("nan") if end is None else float(end)
+
+
+def mean_known(values: Iterable[float]) -> str:
+    """Of those that are numbers; empty without any."""
+    known = [value for value in values if not math.isnan(value)]
     return f"{statistics.mean(known):.2f}" if known else ""
 
 
@@ -157,8 +192,9 @@ def plot_mean(panel: Any, runs: Iterable[Line], axis: str, color: Any, label: st
 def main() -> None:
     print(f"Rates, house {TUNING_HOUSE}\n\n{rates_table()}\n")
     for family, start in product(FAMILIES, STARTS):
-        if by_arm(family, start):
+        if "sft" in by_arm(family, start):
             print(f"{family}, start {start}\n\n{table(family, start)}\n")
+            print(f"Above SFT\n\n{beside_sft(family, start)}\n")
     draw()
 
 
