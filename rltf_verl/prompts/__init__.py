@@ -41,6 +41,7 @@ def _environment() -> SandboxedEnvironment:
         autoescape=False,
         trim_blocks=True,
         lstrip_blocks=True,
+        auto_reload=False,  # else each render asks the disk whether the file has changed
     )
 
 
