@@ -36,6 +36,21 @@ from matplotlib import pyplot as plt
 PICTURE = Path(__file__).resolve().parents[2] / "docs" / "pictures" / "study_lm.png"
 BUDGETS = (256, 512, 768)
 """Answers sampled in training."""
+LOOKS = {
+    "grpo 1 turn n=8": ("#E69F00", "-"),
+    "grpo n=2": ("#E69F00", "--"),
+    "grpo n=8": ("#E69F00", ":"),
+    "sft": ("#009E73", "-"),
+    "raft": ("#009E73", "--"),
+    "sd paper": ("#0072B2", ":"),
+    "sd soft floor": ("#0072B2", "-"),
+    "sd rejection w=1": ("#0072B2", "--"),
+    "fm": ("#CC79A7", "-"),
+    "sd soft floor + fm": ("#CC79A7", "--"),
+    "sdpo": ("#000000", ":"),
+    "sdpo, forward KL": ("#000000", "-"),
+}
+"""Arm -> colour (Okabe and Ito) and line; the other teachers are in the table only."""
 AT_THE_END = ("entropy at the end", "wrong ones corrected at the end")
 RESAMPLES = 10_000
 Line = Mapping[str, Any]
@@ -159,34 +174,33 @@ def rates_table() -> str:
 
 
 def draw() -> None:
-    """Dates: first answers over answers sampled and over seconds of training, a row per start."""
+    """Dates: mean accuracy over answers sampled and over seconds of training, a row per start."""
     figure, axes = plt.subplots(2, 2, figsize=(12, 8), dpi=110, sharey=True)
-    colors = plt.get_cmap("tab20")
     for row, start in zip(axes, STARTS, strict=True):
         arms = by_arm("date", start)
-        for arm in (arm for arm in arms if arm in ARMS):
-            houses, color = arms[arm], colors(list(ARMS).index(arm))
-            runs = [line for of_house in houses.values() for line in of_house]
-            for panel, axis in zip(row, ("answers", "seconds"), strict=True):
-                plot_mean(panel, runs, axis, color, arm)
-        for panel, axis in zip(row, ("answers sampled", "seconds of training"), strict=True):
-            panel.set(xlabel=axis, ylabel="first answers right, held out", title=f"start: {start}")
+        for panel, axis in zip(row, ("answers", "seconds"), strict=True):
+            for arm, (color, style) in LOOKS.items():
+                if arm in arms:
+                    runs = [line for of_house in arms[arm].values() for line in of_house]
+                    panel.plot(*mean_curve(runs, axis), style, color=color, lw=2, label=arm)
             panel.grid(alpha=0.3)
-        if arms:
-            row[0].legend(frameon=False, fontsize=7, ncol=2)
-    figure.tight_layout()
+        lines = chain.from_iterable(chain.from_iterable(of.values()) for of in arms.values())
+        right = [line["curve"][0]["accuracy"] for line in lines]
+        row[0].set_title(f"right at the start: {min(right):.2f} to {max(right):.2f}", loc="left")
+        row[0].set(ylabel="first answers right, held out")
+    for panel, label in zip(axes[1], ("answers sampled", "seconds of training"), strict=True):
+        panel.set(xlabel=label)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, frameon=False, ncol=4, loc="lower center")
+    figure.tight_layout(rect=(0, 0.1, 1, 1))
     figure.savefig(PICTURE)
 
 
-def plot_mean(panel: Any, runs: Iterable[Line], axis: str, color: Any, label: str) -> None:
-    """The mean over runs at the places of the shortest run's validations; each run thin."""
-    runs = list(runs)
-    for line in runs:
-        points = [(point[axis], point["accuracy"]) for point in line["curve"]]
-        panel.plot(*zip(*points, strict=True), color=color, lw=0.5, alpha=0.3)
-    places = [point[axis] for point in min(runs, key=lambda line: line["curve"][-1][axis])["curve"]]
-    means = [statistics.mean(accuracy_at(line, x, axis) for line in runs) for x in places]
-    panel.plot(places, means, color=color, lw=2, label=label)
+def mean_curve(runs: Sequence[Line], axis: str) -> tuple[list[float], list[float]]:
+    """The mean over runs at the places of the shortest run's validations."""
+    shortest = min(runs, key=lambda line: line["curve"][-1][axis])["curve"]
+    places = [point[axis] for point in shortest]
+    return places, [statistics.fmean(accuracy_at(line, x, axis) for line in runs) for x in places]
 
 
 def main() -> None:
