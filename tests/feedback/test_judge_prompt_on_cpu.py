@@ -158,9 +158,11 @@ def test_ordinary_text_stays_as_it_is(plain: str) -> None:
 async def judging(server: JudgeServer, **options: Any) -> AsyncIterator[Any]:
     async with server:
         limits = {**QUICK, **options.pop("limits", {})}
-        yield make_provider(
+        provider = make_provider(
             "judge", endpoint={"base_url": server.url, "model": "m"}, limits=limits, **options
         )
+        yield provider
+        await runtime_of(*(judge.settings for judge in judges_of(provider))).aclose()
 
 
 def scripted(*replies: str) -> JudgeServer:
@@ -228,13 +230,14 @@ async def test_twice_nothing_is_no_feedback() -> None:
 
 async def test_an_endpoint_that_is_gone_is_no_feedback_within_the_deadline() -> None:
     options = {"limits": {"max_attempts": 2}}
-    async with judging(JudgeServer(), **options) as provider:
-        pass
-    with pytest.raises(
-        FeedbackUnavailable,
-        match=r"judge: rltf\.feedback: http.* gave no reply in 2 tries, last failure: connection",
-    ) as info:
-        await provider.feedback(request("13"))
+    gone = JudgeServer()
+    async with judging(gone, **options) as provider:
+        await gone.stop()
+        with pytest.raises(
+            FeedbackUnavailable,
+            match=r"judge: rltf\.feedback: http.* gave no reply in 2 tries, last failure: connection",
+        ) as info:
+            await provider.feedback(request("13"))
     again = pickle.loads(pickle.dumps(info.value))
     assert (str(again), again.cause) == (
         str(info.value),
