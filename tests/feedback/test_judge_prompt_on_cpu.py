@@ -235,7 +235,7 @@ async def test_an_endpoint_that_is_gone_is_no_feedback_within_the_deadline() -> 
         await gone.stop()
         with pytest.raises(
             FeedbackUnavailable,
-            match=r"judge: rltf\.feedback: http.* gave no reply in 2 tries, last failure: connection",
+            match=r"judge: rltf\.feedback: http.* no reply in 2 tries, last failure: connection",
         ) as info:
             await provider.feedback(request("13"))
     again = pickle.loads(pickle.dumps(info.value))
