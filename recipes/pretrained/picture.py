@@ -109,18 +109,19 @@ def draw(runs: Mapping[str, Sequence[Path]], out: Path) -> None:
             curves.plot(*zip(*points, strict=True), color=COLORS.get(name), **thin)
         shared = sorted(set.intersection(*({step for step, _ in points} for points in seeds)))
         means = [sum(dict(points)[step] for points in seeds) / len(seeds) for step in shared]
-        of = f", mean of {len(seeds)} houses" if len(seeds) > 1 else ""
-        label = NAMES.get(name, name) + of
-        curves.plot(shared, means, color=COLORS.get(name), marker="o", label=label)
+        color, label = COLORS.get(name), NAMES.get(name, name)
+        curves.plot(shared, means, color=color, marker="o", label=label)
+    most = max(map(len, runs.values()))
+    of = f", mean of {most} houses" if most > 1 else ""
     curves.set(
         xlabel="training step (32 episodes each)",
-        ylabel="first answers that are right, held-out dates",
+        ylabel=f"first answers right, held out{of}",
         ylim=(-0.03, 1.03),
         title="SmolLM2-135M learns how a house writes dates",
     )
     curves.xaxis.get_major_locator().set_params(integer=True)
     curves.grid(alpha=0.3)
-    curves.legend(frameon=False, loc="center right")
+    curves.legend(frameon=False, loc="upper left")
     _write(words, conversations(next(iter(runs.get("sd", [])), next(iter(runs.values()))[0])))
     figure.tight_layout()
     figure.savefig(out)

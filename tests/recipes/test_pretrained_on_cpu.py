@@ -46,7 +46,7 @@ def test_no_dialogue_answers_as_a_house_would() -> None:
         }
 
 
-@pytest.mark.parametrize("method", ["grpo_single", "grpo", "sd", "fm", "sd_fm", "sft"])
+@pytest.mark.parametrize("method", ["grpo_single", "grpo", "sd", "fm", "sd_fm", "sft", "raft"])
 def test_a_method_composes_and_passes_the_checks(method) -> None:
     rltf = rltf_of("pretrained", f"rltf/method={method}")
     config = composed("pretrained", f"rltf/method={method}")
