@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
-from study import ARMS, HERE, HOUSES, Study, claimed, commit, curve, first_step
+from study import ARMS, CONSTANT, HERE, HOUSES, Study, claimed, commit, curve, first_step
 
 RESULTS = HERE / "law.jsonl"
 Line = Mapping[str, Any]
@@ -46,6 +46,7 @@ LEVELS = {
 RATE = 1e-4
 """The study's choice for this arm."""
 WORDS = (
+    CONSTANT,
     *ARMS["sd rejection w=1"],
     f"actor_rollout_ref.actor.optim.lr={RATE}",
     *("rltf.feedback.guard.action=none", "rltf.feedback.acknowledge_leaks=true"),  # `full` tells

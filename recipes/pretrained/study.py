@@ -5,10 +5,11 @@
 
 Finished runs are lines of results.jsonl beside this file and are not run again; a run that was cut
 short starts anew. A second process with the same folder takes the runs that the first one has not
-begun. Seeds and houses are outermost, so that a study that is not whole has all arms.
-Dates first, from both starts (a second seed comes last); then the dates of four houses at once,
-where another problem's text mostly tells another house's rule; then entries and letters, with the
-arms that sample second answers. An arm that had no right answer in any house is not repeated.
+begun. Houses are outermost, so that a study that is not whole has all arms. Dates first, from both
+starts, with a constant rate, so that a budget of answers means the same in each run. Then all with
+the recipe's rate, which falls: the dates of four houses at once, where another problem's text
+mostly tells another house's rule; dates; entries and letters, with the arms that sample second
+answers. An arm that had no right answer in any house is not repeated.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ RESULTS = HERE / "results.jsonl"
 STARTS = ("zero", "mixed")
 FOUR_HOUSES = "date, 4 houses"
 FAMILIES = ("date", FOUR_HOUSES, "entries", "reply")
-HOUSES, SEEDS = (11, 12, 13), (1, 2)
+HOUSES = (11, 12, 13)
 TUNING_HOUSE, RATES = 20, (2e-5, 1e-4)
 TEACHERS, CONTROL = ("sdpo", "opsd", "srpo", "rlsd", "rlcsd"), ", another problem's text"
 GRPO, SHUFFLED, FORWARD_KL = "grpo 1 turn n=8", "fm, feedback shuffled", "sdpo, forward KL"
@@ -97,12 +98,9 @@ ENTRIES = ("grpo n=2", "sft", "sd soft floor", "fm", "sd soft floor + fm")
 LETTERS = (*ENTRIES[:3], "sd rejection w=1")
 """From the start with no right first answer. A letter's reward is graded."""
 
-SHARED = (
-    "actor_rollout_ref.actor.optim.lr_scheduler_type=constant",
-    "trainer.total_training_steps=16",
-    "trainer.logger=[file]",
-)
-"""Before an arm's own words; at a constant rate a budget of answers means the same in each run."""
+CONSTANT = "actor_rollout_ref.actor.optim.lr_scheduler_type=constant"
+SHARED = ("trainer.total_training_steps=16", "trainer.logger=[file]")
+"""Before an arm's own words."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +113,8 @@ class Run:
     house: int
     seed: int
     rate: float
+    falls: bool = False
+    """The rate, to a fifth at the last step."""
 
 
 def finished() -> list[dict[str, Any]]:
@@ -135,23 +135,23 @@ def tuning_runs() -> Iterator[Run]:
 
 def main_runs() -> Iterator[Run]:
     """Each arm at its own best rate, which was chosen on dates. Teachers and their controls first,
-    then the others; dates have two seeds.
+    then the others.
     """
     rates = best_rates()
     rates |= {control: rates[control.removesuffix(CONTROL)] for control in CONTROLS}
     for house, arm in product(HOUSES, (GRPO, *TEACHERS, *CONTROLS)):
-        yield Run("date", arm, "mixed", house, SEEDS[0], rates[arm])
+        yield Run("date", arm, "mixed", house, 1, rates[arm])
     ours = [arm for arm in ARMS if arm not in (*TEACHERS[1:], SHUFFLED)]
-    for family, starts, arms, seeds in (
-        ("date", STARTS, ours, SEEDS[:1]),
-        (FOUR_HOUSES, STARTS[:1], CONTROLLED, SEEDS[:1]),
-        ("entries", STARTS[:1], ENTRIES, SEEDS[:1]),
-        ("reply", STARTS[:1], LETTERS, SEEDS[:1]),
-        ("date", STARTS, ours, SEEDS[1:]),
+    for family, starts, arms, falls in (
+        ("date", STARTS, ours, False),
+        (FOUR_HOUSES, STARTS[:1], CONTROLLED, True),
+        ("date", STARTS, ours, True),
+        ("entries", STARTS[:1], ENTRIES, True),
+        ("reply", STARTS[:1], LETTERS, True),
     ):
-        for seed, house, start, arm in product(seeds, HOUSES, starts, arms):
-            if seed == SEEDS[0] or ever_right(start, arm):
-                yield Run(family, arm, start, house, seed, rates[arm])
+        for house, start, arm in product(HOUSES, starts, arms):
+            if family != "date" or not falls or ever_right(start, arm):
+                yield Run(family, arm, start, house, 1, rates[arm], falls)
 
 
 def ever_right(start: str, arm: str) -> bool:
@@ -249,6 +249,7 @@ class Study:
         model = self.model(run.family, run.start, run.house)
         folder = self.folder(astuple(run))
         words = (
+            *([] if run.falls else [CONSTANT]),
             *(ARMS | CONTROLS | FM_WEIGHTS)[run.arm],
             f"actor_rollout_ref.actor.optim.lr={run.rate}",
         )

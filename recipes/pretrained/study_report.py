@@ -88,26 +88,26 @@ def interval(by_house: Mapping[int, Sequence[T]], value: Callable[[T], float]) -
     return f"{mean:.2f} [{low:.2f}, {high:.2f}]"
 
 
-def by_arm(family: str, start: str) -> dict[str, dict[int, list[Line]]]:
+def by_arm(family: str, start: str, falls: bool) -> dict[str, dict[int, list[Line]]]:
     """Arm -> house -> its runs from this start, in the order of `ARMS`, controls last."""
     arms: dict[str, dict[int, list[Line]]] = {}
     for arm in ARMS | CONTROLS:
         houses: dict[int, list[Line]] = defaultdict(list)
         for line in finished():
-            asked = (line["family"], line["arm"], line["start"]) == (family, arm, start)
-            if asked and line["house"] in HOUSES:
+            which = (line["family"], line["arm"], line["start"], line["falls"])
+            if which == (family, arm, start, falls) and line["house"] in HOUSES:
                 houses[line["house"]].append(line)
         if houses:
             arms[arm] = houses
     return arms
 
 
-def table(family: str, start: str) -> str:
+def table(family: str, start: str, falls: bool = False) -> str:
     """Markdown: an arm a line."""
     header = ["arm", "rate", "runs", "at the start", *(f"{b} answers" for b in BUDGETS), "minutes"]
     header += AT_THE_END
     lines = [f"| {' | '.join(header)} |", "|---" + "|---:" * (len(header) - 1) + "|"]
-    for arm, houses in by_arm(family, start).items():
+    for arm, houses in by_arm(family, start, falls).items():
         runs = [line for of_house in houses.values() for line in of_house]
         cells = [
             arm,
@@ -122,9 +122,9 @@ def table(family: str, start: str) -> str:
     return "\n".join(lines)
 
 
-def beside_sft(family: str, start: str) -> str:
+def beside_sft(family: str, start: str, falls: bool = False) -> str:
     """Markdown: by how much each form of SD is above SFT in the same house with the same seed."""
-    arms = by_arm(family, start)
+    arms = by_arm(family, start, falls)
     sft = {(line["house"], line["seed"]): line for of in arms["sft"].values() for line in of}
     values: dict[str, Callable[[Line], float]] = {
         **{f"{budget} answers": partial(accuracy_at, amount=budget) for budget in BUDGETS},
@@ -177,7 +177,7 @@ def draw() -> None:
     """Dates: mean accuracy over answers sampled and over seconds of training, a row per start."""
     figure, axes = plt.subplots(2, 2, figsize=(12, 8), dpi=110, sharey=True)
     for row, start in zip(axes, STARTS, strict=True):
-        arms = by_arm("date", start)
+        arms = by_arm("date", start, falls=False)
         for panel, axis in zip(row, ("answers", "seconds"), strict=True):
             for arm, (color, style) in LOOKS.items():
                 if arm in arms:
@@ -205,10 +205,11 @@ def mean_curve(runs: Sequence[Line], axis: str) -> tuple[list[float], list[float
 
 def main() -> None:
     print(f"Rates, house {TUNING_HOUSE}\n\n{rates_table()}\n")
-    for family, start in product(FAMILIES, STARTS):
-        if "sft" in by_arm(family, start):
-            print(f"{family}, start {start}\n\n{table(family, start)}\n")
-            print(f"Above SFT\n\n{beside_sft(family, start)}\n")
+    for family, start, falls in product(FAMILIES, STARTS, (False, True)):
+        if "sft" in by_arm(family, start, falls):
+            rate = "a rate that falls" if falls else "a constant rate"
+            print(f"{family}, start {start}, {rate}\n\n{table(family, start, falls)}\n")
+            print(f"Above SFT\n\n{beside_sft(family, start, falls)}\n")
     draw()
 
 

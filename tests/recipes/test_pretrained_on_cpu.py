@@ -70,6 +70,7 @@ def test_the_report_has_each_arms_rates_and_means_over_houses(monkeypatch) -> No
     report = program("pretrained/study_report.py")
     points = [{"step": n, "answers": 400 * n, "accuracy": n / 10} for n in range(3)]
     line = {"family": "date", "start": "mixed", "rate": 1e-4, "seconds": 60, "curve": points}
+    line |= {"seed": 1, "falls": False}
     line["entropy_and_corrected_at_the_end"] = [0.1, None]
     runs = [(20, "sft"), (11, "sft"), (12, "sft"), (11, "opsd, another problem's text")]
     lines = [line | {"house": house, "arm": arm} for house, arm in runs]
