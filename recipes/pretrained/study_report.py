@@ -206,10 +206,11 @@ def mean_curve(runs: Sequence[Line], axis: str) -> tuple[list[float], list[float
 def main() -> None:
     print(f"Rates, house {TUNING_HOUSE}\n\n{rates_table()}\n")
     for family, start, falls in product(FAMILIES, STARTS, (False, True)):
-        if "sft" in by_arm(family, start, falls):
+        if arms := by_arm(family, start, falls):
             rate = "a rate that falls" if falls else "a constant rate"
             print(f"{family}, start {start}, {rate}\n\n{table(family, start, falls)}\n")
-            print(f"Above SFT\n\n{beside_sft(family, start, falls)}\n")
+            if "sft" in arms:
+                print(f"Above SFT\n\n{beside_sft(family, start, falls)}\n")
     draw()
 
 
