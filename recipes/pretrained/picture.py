@@ -104,12 +104,12 @@ def draw(runs: Mapping[str, Sequence[Path]], out: Path) -> None:
     figure, (curves, words) = plt.subplots(1, 2, figsize=(10, 4.2), dpi=150, width_ratios=(1.15, 1))
     for name, folders in runs.items():
         seeds = [held_out(folder) for folder in folders]
+        color, label = COLORS.get(name), NAMES.get(name, name)
         for points in seeds:
             thin = {"lw": 0.8, "alpha": 0.45} if len(seeds) > 1 else {"marker": "o"}
-            curves.plot(*zip(*points, strict=True), color=COLORS.get(name), **thin)
+            curves.plot(*zip(*points, strict=True), color=color, **thin)
         shared = sorted(set.intersection(*({step for step, _ in points} for points in seeds)))
         means = [sum(dict(points)[step] for points in seeds) / len(seeds) for step in shared]
-        color, label = COLORS.get(name), NAMES.get(name, name)
         curves.plot(shared, means, color=color, marker="o", label=label)
     most = max(map(len, runs.values()))
     of = f", mean of {most} houses" if most > 1 else ""

@@ -43,12 +43,13 @@ TEACHERS, CONTROL = ("sdpo", "opsd", "srpo", "rlsd", "rlcsd"), ", another proble
 GRPO, SHUFFLED, FORWARD_KL = "grpo 1 turn n=8", "fm, feedback shuffled", "sdpo, forward KL"
 ONE_TURN, TWO_TURNS = (f"trainer.total_training_steps={steps}" for steps in (12, 16))
 TWICE = {ONE_TURN: "trainer.total_training_steps=24", TWO_TURNS: "trainer.total_training_steps=32"}
-"""Steps of four houses: with 16, SFT had 0.30 right in one run."""
+"""Steps -> those of four houses: with 16, SFT had 0.30 right in one run."""
 ONE = ("data.train_batch_size=8", "actor_rollout_ref.rollout.n=8", ONE_TURN)
 RIGHT_ONLY = (
     "rltf.distill.weight=1.0",
     "rltf.distill.baseline=rejection",
     "rltf.distill.log_prob_floor=null",
+    "rltf.distill.floor=hard",
 )
 
 ARMS: dict[str, tuple[str, ...]] = {

@@ -1,8 +1,7 @@
 """The study's table and picture, from results.jsonl: `python recipes/pretrained/study_report.py`.
 
-Writes docs/pictures/study_lm.png and prints Markdown. Means over houses and seeds; 95 % intervals
-resample houses first and then the runs of each house, so that two seeds of one house are not two
-houses.
+Writes docs/pictures/study_lm.png and prints Markdown. Means over runs; 95 % intervals resample
+houses first and then the runs of each house, so that two seeds of one house are not two houses.
 """
 
 from __future__ import annotations

@@ -63,7 +63,25 @@ def test_each_arm_of_the_study_composes_and_passes_the_checks() -> None:
     for arm, overrides in (study.ARMS | study.CONTROLS | study.FM_WEIGHTS).items():
         rltf = rltf_of("pretrained", *study.SHARED, *overrides)
         assert rltf.distill.enabled == arm.startswith("sd "), arm
-    assert {*study.ENTRIES, *study.LETTERS} < set(study.ARMS)
+    assert {run.arm for run in study.main_runs()} < set(study.ARMS | study.CONTROLS)
+
+
+def test_four_houses_train_twice_as_long(monkeypatch, tmp_path) -> None:
+    study, started = program("pretrained/study.py"), []
+
+    class Ended:
+        pid, wait = 2**22 + 1, staticmethod(lambda: 0)
+
+        def __init__(self, command, **_) -> None:
+            started.append([word for word in command if "total_training_steps" in word][-1])
+
+    monkeypatch.setattr(study.Study, "data", lambda *_: tmp_path)
+    monkeypatch.setattr(study.subprocess, "Popen", Ended)
+    for family in ("date", study.FOUR_HOUSES):
+        for arm in ("fm", "sdpo"):
+            folder, words = tmp_path / "run", study.ARMS[arm]
+            study.Study(tmp_path).play(folder, tmp_path, family, 11, 1, words)
+    assert [word.rpartition("=")[2] for word in started] == ["16", "12", "32", "24"]
 
 
 def test_the_report_has_each_arms_rates_and_means_over_houses(monkeypatch) -> None:
@@ -80,6 +98,11 @@ def test_the_report_has_each_arms_rates_and_means_over_houses(monkeypatch) -> No
     assert "| sft | 0.0001 | 2 | 0.00 | 0.06 [0.06, 0.06] | 0.13 " in table
     control = "| opsd, another problem's text | 0.0001 | 1 | 0.00 | 0.06 | 0.13 | 0.19 | 1.0 |"
     assert control in table
+    better = [{**point, "accuracy": point["accuracy"] + 0.5} for point in points]
+    lines += [line | {"house": house, "arm": "sd paper", "curve": better} for house in (11, 12, 13)]
+    assert "| sd paper | 0.50 [0.50, 0.50] |" in report.beside_sft("date", "mixed")
+    assert not report.by_arm("date", "mixed", falls=True)
+    assert set(report.LOOKS) < set(report.ARMS)
 
 
 def test_the_law_is_fitted_to_some_runs_and_tried_on_the_others(capsys) -> None:
