@@ -5,7 +5,7 @@
 
 Finished runs are lines of results.jsonl beside this file and are not run again; a run that was cut
 short starts anew. A second process with the same folder takes the runs that the first one has not
-begun. Houses are outermost, so that a study that is not whole has all arms. Dates first, from both
+begun. Houses are outermost, so that a study that is not whole has all arms. First dates, from both
 starts, with a constant rate, so that a budget of answers means the same in each run. Then all with
 the recipe's rate, which falls: dates, with the arms that had right answers; entries and letters;
 the dates of four houses at once, where another problem's text mostly tells another house's rule.
@@ -91,16 +91,26 @@ FM_WEIGHTS = {
 """Tried on the tuning house from the start with no right first answer, at 1e-4; the last one falls
 line by line, so that the policy learns the words first. `fm` is the best of them.
 """
-FALLING = {
-    "zero": ("sft", "raft", "sd soft floor", "sd rejection w=1", "fm", FORWARD_KL),
-    "mixed": (GRPO, "grpo n=2", "sft", "raft", "sd soft floor", "sdpo"),
-}
-"""Of dates, by start: those of each kind that had right answers with a constant rate."""
-CONTROLLED = ("sd soft floor", "fm", SHUFFLED, FORWARD_KL, FORWARD_KL + CONTROL)
-"""Of four houses, from the start with no right first answer."""
-ENTRIES = ("grpo n=2", "sft", "sd soft floor", "fm")
-LETTERS = (*ENTRIES[:3], "sd rejection w=1")
-"""From the start with no right first answer. A letter's reward is graded."""
+FALLING: tuple[tuple[str, str, tuple[int, ...], tuple[str, ...]], ...] = (
+    (
+        "date",
+        "zero",
+        HOUSES,
+        ("sft", "raft", "sd soft floor", "sd rejection w=1", "fm", FORWARD_KL),
+    ),
+    ("date", "mixed", HOUSES, (GRPO, "grpo n=2", "sft", "raft", "sd soft floor", "sdpo")),
+    ("entries", "zero", HOUSES, ("grpo n=2", "sft", "sd soft floor", "fm")),
+    ("reply", "zero", HOUSES, ("grpo n=2", "sft", "sd soft floor", "sd rejection w=1")),
+    (
+        FOUR_HOUSES,
+        "zero",
+        HOUSES[:2],
+        ("sd soft floor", "fm", SHUFFLED, FORWARD_KL, FORWARD_KL + CONTROL),
+    ),
+)
+"""Family, start, houses and arms of the rate that falls. Of dates, the arms of each kind that had
+right answers with a constant rate. A letter's reward is graded.
+"""
 
 CONSTANT = "actor_rollout_ref.actor.optim.lr_scheduler_type=constant"
 SHARED = (TWO_TURNS, "trainer.logger=[file]")
@@ -148,16 +158,9 @@ def main_runs() -> Iterator[Run]:
     ours = [arm for arm in ARMS if arm not in (*TEACHERS[1:], SHUFFLED)]
     for house, start, arm in product(HOUSES, STARTS, ours):
         yield Run("date", arm, start, house, 1, rates[arm])
-    for house, (start, arms) in product(HOUSES, FALLING.items()):
-        for arm in arms:
-            yield Run("date", arm, start, house, 1, rates[arm], falls=True)
-    for family, houses, arms in (
-        ("entries", HOUSES, ENTRIES),
-        ("reply", HOUSES, LETTERS),
-        (FOUR_HOUSES, HOUSES[:2], CONTROLLED),
-    ):
-        for house, arm in product(houses, arms):
-            yield Run(family, arm, STARTS[0], house, 1, rates[arm], falls=True)
+    for house, (family, start, houses, arms) in product(HOUSES, FALLING):
+        for arm in arms if house in houses else ():
+            yield Run(family, arm, start, house, 1, rates[arm], falls=True)
 
 
 def best_rates() -> dict[str, float]:
