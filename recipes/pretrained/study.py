@@ -36,7 +36,6 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results.jsonl"
 STARTS = ("zero", "mixed")
 FOUR_HOUSES = "date, 4 houses"
-FAMILIES = ("date", FOUR_HOUSES, "entries", "reply")
 HOUSES = (11, 12, 13)
 TUNING_HOUSE, RATES = 20, (2e-5, 1e-4)
 TEACHERS, CONTROL = ("sdpo", "opsd", "srpo", "rlsd", "rlcsd"), ", another problem's text"

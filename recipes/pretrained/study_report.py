@@ -1,18 +1,20 @@
-"""The study's table and picture, from results.jsonl: `python recipes/pretrained/study_report.py`.
+"""The study's tables and picture, from results.jsonl: `python recipes/pretrained/study_report.py`.
 
-Writes docs/pictures/study_lm.png and prints Markdown. Means over runs; 95 % intervals resample
-houses first and then the runs of each house, so that two seeds of one house are not two houses.
+Writes docs/pictures/study_lm.png and the tables between the marks of README.md. Means over runs;
+95 % intervals resample houses first and then the runs of each house, so that two seeds of one house
+are not two houses.
 """
 
 from __future__ import annotations
 
 import math
 import random
+import re
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import chain, pairwise, product
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,8 +22,8 @@ import matplotlib as mpl
 from study import (
     ARMS,
     CONTROLS,
-    FAMILIES,
     FM_WEIGHTS,
+    FOUR_HOUSES,
     HOUSES,
     RATES,
     STARTS,
@@ -32,9 +34,14 @@ from study import (
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-PICTURE = Path(__file__).resolve().parents[2] / "docs" / "pictures" / "study_lm.png"
-BUDGETS = (256, 512, 768)
-"""Answers sampled in training."""
+HERE = Path(__file__).resolve().parent
+README = HERE / "README.md"
+PICTURE = HERE.parents[1] / "docs" / "pictures" / "study_lm.png"
+MARK = re.compile(
+    r"(<!-- (?P<kind>table|above SFT|rates): ?(?P<words>.*?) -->\n\n).*?(\n\n<!-- end -->)",
+    re.DOTALL,
+)
+"""`<!-- table: date; zero; constant -->`, a table, `<!-- end -->`."""
 LOOKS = {
     "grpo 1 turn n=8": ("#E69F00", "-"),
     "grpo n=2": ("#E69F00", "--"),
@@ -56,6 +63,11 @@ Line = Mapping[str, Any]
 T = TypeVar("T")
 
 
+def budgets(family: str) -> tuple[int, ...]:
+    """Answers sampled in training, up to what the arm with the fewest has."""
+    return (512, 1024, 1536) if family == FOUR_HOUSES else (256, 512, 768)
+
+
 def accuracy_at(line: Line, amount: float, axis: str = "answers") -> float:
     """Held-out accuracy of first answers at so many answers (or seconds), between two validations;
     the last one's beyond the end.
@@ -69,7 +81,8 @@ def accuracy_at(line: Line, amount: float, axis: str = "answers") -> float:
 
 def interval(by_house: Mapping[int, Sequence[T]], value: Callable[[T], float]) -> str:
     """`0.84 [0.71, 0.93]`; the mean alone of one house, nothing of none."""
-    draw, houses = random.Random(0), [[value(run) for run in of] for of in by_house.values() if of]
+    known = ([v for v in map(value, of) if not math.isnan(v)] for of in by_house.values())
+    draw, houses = random.Random(0), [of for of in known if of]
     if not houses:
         return ""
     mean = statistics.fmean(chain.from_iterable(houses))
@@ -103,17 +116,14 @@ def by_arm(family: str, start: str, falls: bool) -> dict[str, dict[int, list[Lin
 
 def table(family: str, start: str, falls: bool = False) -> str:
     """Markdown: an arm a line."""
-    header = ["arm", "rate", "runs", "at the start", *(f"{b} answers" for b in BUDGETS), "minutes"]
-    header += AT_THE_END
+    header = ["arm", "runs", *(f"{b} answers" for b in budgets(family)), "minutes", *AT_THE_END]
     lines = [f"| {' | '.join(header)} |", "|---" + "|---:" * (len(header) - 1) + "|"]
     for arm, houses in by_arm(family, start, falls).items():
         runs = [line for of_house in houses.values() for line in of_house]
         cells = [
             arm,
-            f"{runs[0]['rate']:g}",
             str(len(runs)),
-            f"{statistics.mean(line['curve'][0]['accuracy'] for line in runs):.2f}",
-            *(interval(houses, partial(accuracy_at, amount=budget)) for budget in BUDGETS),
+            *(interval(houses, partial(accuracy_at, amount=budget)) for budget in budgets(family)),
             f"{statistics.mean(line['seconds'] for line in runs) / 60:.1f}",
             *(mean_known(at_the_end(line, place) for line in runs) for place in (0, 1)),
         ]
@@ -121,16 +131,18 @@ def table(family: str, start: str, falls: bool = False) -> str:
     return "\n".join(lines)
 
 
-def beside_sft(family: str, start: str, falls: bool = False) -> str:
-    """Markdown: by how much each form of SD is above SFT in the same house with the same seed."""
+def above_sft(family: str, start: str, falls: bool = False) -> str:
+    """Markdown: by how much each arm with right answers only, or with SD, is above SFT in the same
+    house with the same seed.
+    """
     arms = by_arm(family, start, falls)
     sft = {(line["house"], line["seed"]): line for of in arms["sft"].values() for line in of}
     values: dict[str, Callable[[Line], float]] = {
-        **{f"{budget} answers": partial(accuracy_at, amount=budget) for budget in BUDGETS},
+        **{f"{budget} answers": partial(accuracy_at, amount=budget) for budget in budgets(family)},
         **{name: partial(at_the_end, place=place) for place, name in enumerate(AT_THE_END)},
     }
     rows = [f"| arm | {' | '.join(values)} |", f"|---|{'---:|' * len(values)}"]
-    for arm in (arm for arm in arms if arm.startswith("sd ")):
+    for arm in (arm for arm in arms if arm.startswith(("sd ", "raft"))):
         both = {
             house: [
                 (line, sft[house, line["seed"]]) for line in lines if (house, line["seed"]) in sft
@@ -202,14 +214,21 @@ def mean_curve(runs: Sequence[Line], axis: str) -> tuple[list[float], list[float
     return places, [statistics.fmean(accuracy_at(line, x, axis) for line in runs) for x in places]
 
 
+def filled(text: str) -> str:
+    """The page with each table made anew."""
+
+    def made(mark: re.Match[str]) -> str:
+        if mark["kind"] == "rates":
+            return f"{mark[1]}{rates_table()}{mark[4]}"
+        family, start, rate = mark["words"].split("; ")
+        make = table if mark["kind"] == "table" else above_sft
+        return f"{mark[1]}{make(family, start, rate == 'falls')}{mark[4]}"
+
+    return MARK.sub(made, text)
+
+
 def main() -> None:
-    print(f"Rates, house {TUNING_HOUSE}\n\n{rates_table()}\n")
-    for family, start, falls in product(FAMILIES, STARTS, (False, True)):
-        if arms := by_arm(family, start, falls):
-            rate = "a rate that falls" if falls else "a constant rate"
-            print(f"{family}, start {start}, {rate}\n\n{table(family, start, falls)}\n")
-            if "sft" in arms:
-                print(f"Above SFT\n\n{beside_sft(family, start, falls)}\n")
+    README.write_text(filled(README.read_text("utf-8")), "utf-8")
     draw()
 
 

@@ -95,12 +95,16 @@ def test_the_report_has_each_arms_rates_and_means_over_houses(monkeypatch) -> No
     monkeypatch.setattr(report, "finished", lambda: lines)
     assert "| sft |  | 0.20 after 800 |" in report.rates_table()
     table = report.table("date", "mixed")
-    assert "| sft | 0.0001 | 2 | 0.00 | 0.06 [0.06, 0.06] | 0.13 " in table
-    control = "| opsd, another problem's text | 0.0001 | 1 | 0.00 | 0.06 | 0.13 | 0.19 | 1.0 |"
+    assert "| sft | 2 | 0.06 [0.06, 0.06] | 0.13 " in table
+    control = "| opsd, another problem's text | 1 | 0.06 | 0.13 | 0.19 | 1.0 |"
     assert control in table
     better = [{**point, "accuracy": point["accuracy"] + 0.5} for point in points]
     lines += [line | {"house": house, "arm": "sd paper", "curve": better} for house in (11, 12, 13)]
-    assert "| sd paper | 0.50 [0.50, 0.50] |" in report.beside_sft("date", "mixed")
+    assert "| sd paper | 0.50 [0.50, 0.50] |" in report.above_sft("date", "mixed")
+    page = "a\n<!-- above SFT: date; mixed; constant -->\n\nold\n\n<!-- end -->\nb"
+    made = report.filled(page)
+    assert "| sd paper |" in made and "old" not in made
+    assert report.filled(made) == made
     assert not report.by_arm("date", "mixed", falls=True)
     assert set(report.LOOKS) < set(report.ARMS)
 
