@@ -103,7 +103,8 @@ def test_the_report_has_each_arms_rates_and_means_over_houses(monkeypatch) -> No
     assert "| sd paper | 0.50 [0.50, 0.50] |" in report.above_sft("date", "mixed")
     page = "a\n<!-- above SFT: date; mixed; constant -->\n\nold\n\n<!-- end -->\nb"
     made = report.filled(page)
-    assert "| sd paper |" in made and "old" not in made
+    assert "| sd paper |" in made
+    assert "old" not in made
     assert report.filled(made) == made
     assert not report.by_arm("date", "mixed", falls=True)
     assert set(report.LOOKS) < set(report.ARMS)
