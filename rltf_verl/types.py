@@ -54,7 +54,12 @@ MAX_SCORE = 1e6
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """The verifier's verdict on one attempt. Raises ValueError if the score is out of range."""
+    """The verifier's verdict on one attempt.
+
+    Raises:
+        ValueError: the score is out of range.
+        TypeError: `parsed` is no text.
+    """
 
     correct: bool
     format_ok: bool
@@ -73,6 +78,8 @@ class Grade:
     def __post_init__(self) -> None:
         if self.score is not None and not abs(self.score) <= MAX_SCORE:  # NaN is not either
             raise ValueError(f"score {self.score:g} must be a number from -1e6 to 1e6; scale it")
+        if not isinstance(self.parsed, str | None):
+            raise TypeError(f"parsed must be a text or None, not {type(self.parsed).__name__}")
 
 
 StepKind = Literal["ok", "format", "error", "timeout"]

@@ -83,7 +83,8 @@ def turn_advantages(
         episodes: the S episodes.
         estimator: which baseline.
         norm_by_std: divide by the unbiased standard deviation of the cohort + 1e-8 (`joined`: of
-            the group's first attempts and refined answers); a lone turn gets 0.
+            the group's first attempts and refined answers); a lone turn gets 0, and so do
+            those of a cohort with one and the same return, which has no deviation.
 
     Returns:
         [S, M] advantages, 0 where not valid.
@@ -111,5 +112,6 @@ def turn_advantages(
         deviation = torch.where(graded, values - sums / counts.clamp(min=1), 0.0)
         squares, _ = cohort_sums(deviation**2, where, members)
         std = (squares / (counts - 1).clamp(min=1)).sqrt()
-        advantages = torch.where(counts > 1, advantages / (std + 1e-8), 0.0)
+        differ = (counts > 1) & (std > 1e-8)
+        advantages = torch.where(differ, advantages / (std + 1e-8), 0.0)
     return advantages.to(returns.dtype)

@@ -4,11 +4,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from rltf_verl.types import Action, Grade, Note, Problem, Step, Trajectory
+
+T = TypeVar("T")
 
 FeedbackLevel = str
 """One of `LEVELS`: how much the verifier's own explanation gives away."""
@@ -34,6 +36,36 @@ def require_counts(num_train: int, num_test: int) -> None:
     for key, value in (("num_train", num_train), ("num_test", num_test)):
         if value < 0:
             raise ValueError(f"{key}={value} must be at least 0")
+
+
+def draw_splits(
+    draw: Callable[[int], T], key: Callable[[T], str], num_train: int, num_test: int, fix: str
+) -> tuple[list[T], list[T]]:
+    """Training problems, and distinct test problems that are none of them.
+
+    Args:
+        draw: a problem with this index.
+        key: what makes problems different.
+        num_train: of training.
+        num_test: of the test split, which is drawn first.
+        fix: what makes more problems possible.
+
+    Raises:
+        ValueError: a thousand draws in a row are all in the test split.
+    """
+    test: dict[str, T] = {}
+
+    def new(index: int) -> T:
+        for _ in range(1000):
+            if key(drawn := draw(index)) not in test:
+                return drawn
+        there = f"after {len(test)} different test problems"
+        raise ValueError(f"num_test={num_test}: no other one is found {there}; lower it, or {fix}")
+
+    while len(test) < num_test:
+        drawn = new(len(test))
+        test[key(drawn)] = drawn
+    return [new(index) for index in range(num_train)], list(test.values())
 
 
 class GradeUnavailable(Exception):

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import inspect
 import random
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
-from threading import Lock
+from threading import Condition
 from typing import Annotated, Any
 
 from rltf_verl.envs.base import CORRECT, INCORRECT, FeedbackLevel, Limits, Splits, require_counts
@@ -25,7 +26,33 @@ from rltf_verl.types import Action, Grade, Note, Problem, Step, Trajectory
 
 NO_TOOLS = ("reset", "get_reward", "close")
 """Public methods of a TRL object that are none of its tools."""
-_one_at_a_time = Lock()
+
+
+class Turns:
+    """A lock that an owner loses who keeps it for too long: his thread may never end."""
+
+    def __init__(self) -> None:
+        self._free, self._until = Condition(), 0.0
+        self._owner: object | None = None
+
+    @contextmanager
+    def turn(self, seconds: float) -> Iterator[Callable[[], bool]]:
+        """Gives whether the turn is not lost yet."""
+        me = object()
+        with self._free:
+            while self._owner is not None and (left := self._until - time.monotonic()) > 0:
+                self._free.wait(left)
+            self._owner, self._until = me, time.monotonic() + seconds
+        try:
+            yield lambda: self._owner is me
+        finally:
+            with self._free:
+                if self._owner is me:
+                    self._owner = None
+                    self._free.notify()
+
+
+_one_at_a_time = Turns()
 
 
 @dataclass
@@ -171,10 +198,14 @@ class GymText:
 
     def _opened(self, seed: int, row: Mapping[str, Any]) -> tuple[Game, str]:
         state = Game(made=None)
-        with self._own_random(state):
-            takes_row = "row" in inspect.signature(self._factory).parameters
-            state.made = self._factory(**self._kwargs, **({"row": row} if takes_row else {}))
-            return state, self._start(state.made, seed, row)
+        try:
+            with self._own_random(state, self.limits.attempt_s):
+                takes_row = "row" in inspect.signature(self._factory).parameters
+                state.made = self._factory(**self._kwargs, **({"row": row} if takes_row else {}))
+                return state, self._start(state.made, seed, row)
+        except BaseException:
+            self.close(state)
+            raise
 
     def _start(self, made: Any, seed: int, row: Mapping[str, Any]) -> str:
         """The first prompt."""
@@ -188,19 +219,20 @@ class GymText:
         return state.reward
 
     @contextmanager
-    def _own_random(self, state: Game) -> Iterator[None]:
+    def _own_random(self, state: Game, seconds: float | None = None) -> Iterator[None]:
         if not self._global_random:
             yield
             return
-        with _one_at_a_time:
+        with _one_at_a_time.turn(seconds or self.limits.step_s) as has_turn:
             ours = random.getstate()
             if state.random_state is not None:
                 random.setstate(state.random_state)
             try:
                 yield
             finally:
-                state.random_state = random.getstate()
-                random.setstate(ours)
+                if has_turn():
+                    state.random_state = random.getstate()
+                    random.setstate(ours)
 
 
 class ToolObject(GymText):
@@ -248,6 +280,7 @@ def _awaited(value: Any) -> Any:
 
 def _text(observation: Any) -> str:
     """A text, or the contents of messages."""
-    if isinstance(observation, list):
+    is_list = isinstance(observation, list) and observation
+    if is_list and all(isinstance(one, Mapping) and "content" in one for one in observation):
         return "\n".join(str(message["content"]) for message in observation)
     return "" if observation is None else str(observation)

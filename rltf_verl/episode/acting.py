@@ -170,10 +170,7 @@ class Stage:
         if counts == "zero":
             return Grade(correct=False, format_ok=True, score=0.0)
         complete = replace(trajectory, state=self._state)
-        grade = await self._called(self.env.grade, self._problem, complete)
-        if not isinstance(grade, Grade):
-            raise TypeError(f"grade() returned {type(grade).__name__}, not a Grade")
-        return grade
+        return await self._called(self.env.grade, self._problem, complete)
 
     async def close(self) -> None:
         """Close the state, whatever became of it."""

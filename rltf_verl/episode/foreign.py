@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,11 +24,10 @@ class Played:
     feedback: str | None = None
     """A text on it, which no guard reads; None: the run's provider is asked."""
 
-    @property
-    def grade(self) -> Grade | None:
-        """By the reward."""
+    async def grade(self, by_env: Callable[[], Awaitable[Grade]]) -> Grade:
+        """By the reward, else by the environment."""
         if self.reward is None:
-            return None
+            return await by_env()
         return Grade(correct=self.reward >= LEAST_RIGHT, format_ok=True, score=self.reward)
 
 

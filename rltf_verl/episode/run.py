@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from typing import Any, cast
 
@@ -22,7 +23,7 @@ from rltf_verl.episode.revise import Revision, revise, with_span
 from rltf_verl.episode.reward import graded_reward, shaped
 from rltf_verl.episode.seeds import place_of
 from rltf_verl.episode.teacher import offer_reading, with_teachers
-from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, ask
+from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, ask, is_cancelled
 from rltf_verl.feedback.group import Group
 from rltf_verl.feedback.sentences import CorrectnessProvider
 from rltf_verl.policy import ActingPolicy, Policy
@@ -206,8 +207,8 @@ class _Tree:
         if self.played is not None:
             attempt = self.played.attempt
             answer = cast(Trajectory, attempt.trajectory).answer
-            grading = self.played.grade or grade_of(self.parts.env, self.problem, answer)
-            return await _graded(self.parts, self.problem, attempt, grading)
+            by_env = partial(grade_of, self.parts.env, self.problem, answer)
+            return await _graded(self.parts, self.problem, attempt, self.played.grade(by_env))
         acting = acting_env(self.parts.env)
         if acting is None:
             attempt = await self.policy.sample(prompt_ids, self.seed_of(place_of(turn, branch)))
@@ -329,15 +330,20 @@ async def _gather_or_cancel(plays: Sequence[Coroutine[Any, Any, _Node]]) -> list
 
 
 async def _graded(
-    parts: Parts, problem: Problem, attempt: Attempt, grading: Awaitable[Grade] | Grade
+    parts: Parts, problem: Problem, attempt: Attempt, grading: Awaitable[Grade]
 ) -> Turn:
     try:
-        grade = grading if isinstance(grading, Grade) else await grading
+        grade = await grading
+        if not isinstance(grade, Grade):
+            raise TypeError(f"grade() returned {type(grade).__name__}, not a Grade")
     except GradeUnavailable as error:
         return Turn(
             attempt, Grade(correct=False, format_ok=True), 0.0, stop="ungraded", error=error.cause
         )
-    except Exception as error:  # a grader is user code; its failure must not cost the episode
+    # A grader is user code; its failure must not cost the episode.
+    except (Exception, SystemExit, asyncio.CancelledError) as error:
+        if isinstance(error, asyncio.CancelledError) and is_cancelled():
+            raise
         log_once("an answer counts as wrong", f"grading problem {problem.index}", error)
         grade = Grade(correct=False, format_ok=False, error=f"{type(error).__name__}: {error}")
     return Turn(attempt, grade, graded_reward(grade, attempt, parts.config.reward))

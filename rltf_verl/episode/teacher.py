@@ -41,8 +41,12 @@ def known_beforehand(parts: Parts, problem: Problem) -> dict[str, str]:
 
 def reference_of(env: Env, problem: Problem) -> str:
     """The worked solution where the environment has one, else the reference answer."""
-    solution = env.worked_solution(problem) if isinstance(env, HasWorkedSolution) else ""
-    return solution if solution.strip() else problem.reference
+    try:
+        solution = env.worked_solution(problem) if isinstance(env, HasWorkedSolution) else ""
+        return solution if solution.strip() else problem.reference
+    except Exception as error:  # user code must not cost the episode
+        log_once("a teacher reads the answer", f"the solution of problem {problem.index}", error)
+        return problem.reference
 
 
 def offer_reading(
@@ -234,16 +238,19 @@ async def _prompt(
 ) -> TeacherPrompt | None:
     """The student's conversation, its last message through the template; None if it is too long.
 
-    In an appended context the tokens before that message are those that the student had.
+    In an appended context the tokens before that message are those that the student had. Behind
+    the question of a retry from a step stand the steps before it.
     """
     turn, episode = turns[k], parts.config.episode
-    template = parts.config.teacher.prompt or ""
-    asked = question[-1]["content"] if turn.prompt is None else turn.prompt
+    template, steps = parts.config.teacher.prompt or "", turn.attempt.prefix_ids
+    asked = question[-1]["content"] if turn.prompt is None or steps else turn.prompt
     attempt = shown_of(turn.attempt.text, episode.quote)
-    if turn.parent is None or episode.context == "fresh":
+    if turn.parent is None or episode.context == "fresh" or steps:
         messages = [*question[:-1], {**question[-1], "content": asked}]
         fitted = await fitted_prompt(policy, messages, template, attempt=attempt, fields=texts)
-        return None if fitted.ids is None else TeacherPrompt(fitted.ids, fitted.text)
+        if fitted.ids is None or len(fitted.ids) + len(steps) > policy.prompt_budget:
+            return None
+        return TeacherPrompt(fitted.ids + steps, fitted.text)
     before = turns[turn.parent].attempt
     quotes = {name: quoted(policy, text) for name, text in texts.items()}
     text = render(template, question=asked, attempt=quoted(policy, attempt), **quotes)

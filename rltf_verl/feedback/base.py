@@ -130,7 +130,7 @@ async def ask(provider: FeedbackProvider, request: FeedbackRequest) -> Feedback:
     except FeedbackUnavailable:
         raise
     except asyncio.CancelledError as error:
-        if _is_cancelled():
+        if is_cancelled():
             raise
         failure = because(provider.name, "", error)
     except (Exception, SystemExit) as error:
@@ -138,8 +138,8 @@ async def ask(provider: FeedbackProvider, request: FeedbackRequest) -> Feedback:
     raise failure
 
 
-def _is_cancelled() -> bool:
-    """Whether this episode was cancelled, and not a task that the provider waited for."""
+def is_cancelled() -> bool:
+    """Whether this episode was cancelled, and not a task that user code waited for."""
     task = asyncio.current_task()
     return (
         task is None or not hasattr(task, "cancelling") or task.cancelling() > 0

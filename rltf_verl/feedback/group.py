@@ -214,6 +214,7 @@ class Groups:
     def announce(self, keys: Sequence[Hashable], size: int) -> None:
         """Make the groups of a cohort, before any of its episodes is played."""
         cohort = Cohort(keys, size)
+        self._capacity = max(self._capacity, 2 * len(keys))  # all of them, and the cohort before
         for key in keys:
             self._remember(key, Group(size, key, cohort))
 

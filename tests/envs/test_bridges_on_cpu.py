@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -34,6 +35,26 @@ class Guess:
         right = text == str(self.secret)
         info = {} if right else {"feedback": self.hint}
         return f"Luck: {random.random()}", float(right), right, False, info
+
+
+class Stalls(Guess):
+    def step(self, text):
+        if text == "stall":
+            self.ends.wait()
+        return "", 1.0, True, False, {}
+
+
+class Flaky(Guess):
+    resets = closed = 0
+
+    def reset(self, seed=None):
+        Flaky.resets += 1
+        if Flaky.resets > 1:
+            raise RuntimeError("try later")
+        return super().reset(seed)
+
+    def close(self):
+        Flaky.closed += 1
 
 
 class Chat:
@@ -75,6 +96,10 @@ class Counter:
     async def show(self) -> str:
         """Show the counter."""
         return str(self.value)
+
+    def files(self) -> list[str]:
+        """List two files."""
+        return ["a", "b"]
 
     def get_reward(self) -> float:
         return float(self.value == self.wanted)
@@ -137,6 +162,29 @@ def test_a_seed_of_the_whole_process_stays_with_its_attempt(games: str) -> None:
     assert not kept(careless)
 
 
+def test_an_attempt_that_stalls_holds_up_no_other_one(games: str) -> None:
+    env: Any = make_env("gym_text", factory=f"{games}:Stalls", global_random=True, step_s=0.05)
+    problem = env.build(0, 1, 0).train[0]
+    ends, stalled = Event(), env.open(problem, 0)
+    stalled.made.ends = ends
+    thread = Thread(target=env.step, args=(stalled, Action("stall")), daemon=True)
+    thread.start()
+    random.seed(1)
+    ours = random.getstate()
+    assert env.step(env.open(problem, 0), Action("go on")).done
+    ends.set()
+    thread.join()
+    assert random.getstate() == ours
+
+
+def test_an_object_that_does_not_start_is_closed(games: str) -> None:
+    env: Any = make_env("gym_text", factory=f"{games}:Flaky")
+    problem = env.build(0, 1, 0).train[0]
+    with pytest.raises(RuntimeError, match="try later"):
+        env.open(problem, 0)
+    assert env._factory.closed == 2
+
+
 def test_an_environment_in_skyrls_shape(games: str, tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"prompt": [{"role": "user", "content": "Say hi"}], "answer": "hi"}\n' * 2)
@@ -153,7 +201,7 @@ def test_an_environment_in_skyrls_shape(games: str, tmp_path: Path) -> None:
 def test_an_object_whose_methods_are_tools(games: str, tmp_path: Path) -> None:
     env: Any = make_env("tool_object", factory=f"{games}:Counter")
     functions = [tool["function"] for tool in env.tools]
-    assert [function["name"] for function in functions] == ["add", "show"]
+    assert [function["name"] for function in functions] == ["add", "files", "show"]
     assert functions[0]["parameters"]["properties"]["number"]["type"] == "integer"
     assert kept(env)
     problem = env.build(0, 1, 1).train[0]
@@ -167,7 +215,8 @@ def test_an_object_whose_methods_are_tools(games: str, tmp_path: Path) -> None:
     ]
     assert env.grade(problem, trajectory).correct
     hostile = env.step(env.open(problem, 0), call("close"))
-    assert hostile.observation == "The tools are add, show."
+    assert hostile.observation == "The tools are add, files, show."
+    assert env.step(env.open(problem, 0), call("files")).observation == "['a', 'b']"
 
     rows = tmp_path / "rows.jsonl"
     rows.write_text('{"prompt": "Count.", "wanted": 4}\n')

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from rltf_verl.config import EndsConfig, EpisodeConfig, RLTFConfig
+from rltf_verl.config import EndsConfig, EpisodeConfig, RLTFConfig, TeacherConfig
 from rltf_verl.episode.acting import first_messages
 from rltf_verl.episode.classes import with_classes
 from rltf_verl.episode.rows import attempt_rows, first_prompt_row
@@ -350,6 +350,22 @@ def test_a_retry_starts_before_the_step_that_feedback_criticises(name, tools):
         assert "do win" not in "".join(map(chr, row.response_ids))
         only = with_classes(policy, row, episode, ["think"])
         assert set(only.role) == {CONTEXT}
+
+
+def test_the_teacher_of_a_retry_from_a_step_reads_the_question_and_the_steps_before():
+    policy = ScriptedActor([call("ok"), call("lose"), call("lose")])
+    parts = parts_with(ActorEnv(), VerifierProvider(), horizon=2, retry="fork")
+    teacher = TeacherConfig(reads="reference", turns="last", prompt="teacher/compact")
+    logit = replace(parts.config.logit_distill, weight=1.0)
+    parts = replace(parts, config=replace(parts.config, teacher=teacher, logit_distill=logit))
+    turn = asyncio.run(play_parts(parts, policy)).turns[1]
+    read, steps = "".join(map(chr, turn.teacher.ids)), turn.attempt.prefix_ids
+    assert steps
+    assert turn.teacher.ids[-len(steps) :] == steps
+    assert QUESTION[-1]["content"] in read
+    assert "do win" not in read, "the feedback is for the student"
+    policy = replace(policy, seeds=[], prompts=[], prompt_budget=len(turn.teacher.ids) - 1)
+    assert asyncio.run(play_parts(parts, policy)).turns[1].teacher is None
 
 
 def test_a_judges_lines_are_notes_on_steps():

@@ -1,12 +1,17 @@
 """The multi-turn state machine with a scripted policy and a scripted provider."""
 
+import asyncio
+import sys
+
 import pytest
 
 from rltf_verl.config import EpisodeConfig, RLTFConfig
 from rltf_verl.envs.base import GradeUnavailable
+from rltf_verl.episode.foreign import Played, attempt_of
 from rltf_verl.episode.run import run_episode
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.objectives.rows import episode_rows
+from rltf_verl.types import Grade
 from tests.support.episode_fakes import (
     FIRST_PROMPT,
     PROBLEM,
@@ -111,6 +116,45 @@ async def test_a_grader_that_raises_grades_wrong_and_keeps_text_and_episode():
     assert turn.grade.error == "ZeroDivisionError: the grader broke"
     assert turn.reward == pytest.approx(-0.1)
     assert episode.turns[1].reward == 1.0
+
+
+@pytest.mark.parametrize(
+    ("failure", "said"),
+    [
+        (lambda: sys.exit("usage"), "SystemExit: usage"),
+        (lambda: None, "TypeError: grade() returned NoneType, not a Grade"),
+        (lambda: Grade(True, True, parsed=12), "TypeError: parsed must be a text or None, not int"),
+        (lambda: (_ for _ in ()).throw(asyncio.CancelledError), "CancelledError: "),
+    ],
+)
+@pytest.mark.parametrize("blocking", [True, False])
+async def test_however_a_grader_fails_the_episode_goes_on(failure, said, blocking):
+    class Fails(EchoEnv):
+        def grade(self, problem, text):
+            return failure() if text == "boom" else super().grade(problem, text)
+
+    env = Fails()
+    env.blocking = blocking
+    episode = await play(ScriptedPolicy(["boom", "yes"]), ScriptedProvider("f"), env=env, horizon=2)
+    assert [turn.grade.error for turn in episode.turns] == [said, None]
+    assert episode.turns[1].grade.correct
+
+
+@pytest.mark.parametrize("reward", [float("nan"), float("-inf"), 2e6])
+async def test_another_loops_reward_out_of_range_is_an_error_of_its_grader(reward):
+    policy = ScriptedPolicy(["yes"])
+    attempt = attempt_of(policy, (1,), (121,), (1,), (0.0,), ended=True, info={})
+    episode = await run_episode(
+        parts_with(EchoEnv(), ScriptedProvider(), horizon=1),
+        policy,
+        PROBLEM,
+        QUESTION,
+        session_id=0,
+        validate=False,
+        seed_of=seed_of_place,
+        played=Played(attempt, reward),
+    )
+    assert episode.turns[0].grade.error.endswith("must be a number from -1e6 to 1e6; scale it")
 
 
 @pytest.mark.parametrize("room", range(1, 53))

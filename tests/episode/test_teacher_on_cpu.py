@@ -18,6 +18,7 @@ from rltf_verl.data.schema import problem_from_row
 from rltf_verl.envs import make_env
 from rltf_verl.episode import failure_log
 from rltf_verl.episode.parts import Parts
+from rltf_verl.episode.teacher import reference_of
 from rltf_verl.episode.templates import with_template
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.group import Cohort, Group
@@ -218,6 +219,14 @@ def test_the_reference_is_the_worked_solution_where_there_is_one():
 
     (turn,) = play(parts_of(reads="reference", horizon=1, env=Worked()), ["no"])[0].turns
     assert "The reference solution:\nfirst this, then yes\n" in turn.teacher.text
+
+
+def test_a_solution_that_cannot_be_had_is_the_answer():
+    class Fails(EchoEnv):
+        def worked_solution(self, problem):
+            raise KeyError("solution")
+
+    assert reference_of(Fails(), TOLD) == TOLD.reference
 
 
 def test_what_is_told_is_quoted_and_never_read_as_a_template():

@@ -161,6 +161,12 @@ async def test_the_wait_is_bounded_and_an_episode_that_dies_is_not_waited_for():
         await asyncio.wait_for(waiting, 60)
 
 
+def test_a_cohort_of_any_size_is_remembered():
+    groups = Groups(capacity=2)
+    groups.announce(range(9), 1)
+    assert all(groups.of(key, 1).cohort for key in range(9))
+
+
 async def test_a_problem_that_is_played_alone_is_refused_with_the_reason():
     for group in (None, Groups().of("a", 1)):
         with pytest.raises(FeedbackUnavailable, match="marginal: this problem is played alone"):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 UNFINISHED = "\N{REPLACEMENT CHARACTER}"
+LONGEST = 64
+"""Tokens of a chunk at most: one that has no whole character by then is lone bytes."""
 
 
 def token_texts(decode: Callable[[Sequence[int]], str], ids: Sequence[int]) -> list[str]:
@@ -26,7 +28,7 @@ def token_texts(decode: Callable[[Sequence[int]], str], ids: Sequence[int]) -> l
     before, done = 0, 0  # the last chunk is ids[before:done]
     for end in range(1, len(ids) + 1):
         context, text = decode(ids[before:done]), decode(ids[before:end])
-        whole = end == len(ids) or not text.endswith(UNFINISHED)
+        whole = end - done == LONGEST or end == len(ids) or not text.endswith(UNFINISHED)
         texts.append(text[len(context) :] if whole else "")
         if whole:
             before, done = done, end

@@ -11,10 +11,10 @@ import json
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from itertools import islice
+from operator import attrgetter
 from typing import Annotated, Any, Literal
 
-from rltf_verl.envs.base import Candidate, FeedbackLevel, Splits, require_counts
+from rltf_verl.envs.base import Candidate, FeedbackLevel, Splits, draw_splits, require_counts
 from rltf_verl.envs.code import feedback
 from rltf_verl.envs.code.arithmetic import draw_task
 from rltf_verl.envs.code.compare import same_text, same_value
@@ -111,7 +111,8 @@ class Code:
         require_counts(num_train, num_test)
         rng = random.Random(seed)
         if self._source == "arithmetic":
-            train, test = _made_up(rng, num_train, num_test)
+            draw, key = (lambda _: draw_task(rng)), attrgetter("solution")
+            train, test = draw_splits(draw, key, num_train, num_test, "take rltf.env.source=apps")
         else:
             train, test = self._loaded(rng, num_train, num_test)
         return Splits(train=self._problems(train), test=self._problems(test))
@@ -245,16 +246,6 @@ def _syntax(
     # A hostile program can forge its report: words from a private test do not get out.
     hidden = not public and any(seen["ending"] == "syntax" for seen in private)
     return {"line": None, "message": ""} if hidden else None
-
-
-def _made_up(rng: random.Random, num_train: int, num_test: int) -> tuple[list[Task], list[Task]]:
-    """Test problems are distinct and none of the training problems."""
-    test: dict[str, Task] = {}
-    while len(test) < num_test:
-        task = draw_task(rng)
-        test.setdefault(task.solution, task)
-    drawn = (task for task in iter(lambda: draw_task(rng), None) if task.solution not in test)
-    return list(islice(drawn, num_train)), list(test.values())
 
 
 def _take(key: str, tasks: Sequence[Task], num: int) -> list[Task]:

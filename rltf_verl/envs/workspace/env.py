@@ -10,9 +10,18 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, ClassVar
 
-from rltf_verl.envs.base import CORRECT, INCORRECT, FeedbackLevel, Limits, Splits, require_counts
+from rltf_verl.envs.base import (
+    CORRECT,
+    INCORRECT,
+    FeedbackLevel,
+    Limits,
+    Splits,
+    draw_splits,
+    require_counts,
+)
 from rltf_verl.envs.workspace.desk import TOOLS, Call, Desk, Fact, fact_of
 from rltf_verl.envs.workspace.orders import Conventions, draw, hint, house_of
 from rltf_verl.kinds import Within
@@ -56,20 +65,13 @@ class Workspace:
         """Distinct test problems, and training problems that are none of them.
 
         Raises:
-            ValueError: a negative number.
+            ValueError: a negative number, or more than there are.
         """
         require_counts(num_train, num_test)
-        rng = random.Random(seed)
-        test: dict[str, Problem] = {}
-        while len(test) < num_test:
-            problem = self._draw(rng, len(test))
-            test.setdefault(self.prompt(problem), problem)
-        train: list[Problem] = []
-        while len(train) < num_train:
-            problem = self._draw(rng, len(train))
-            if self.prompt(problem) not in test:
-                train.append(problem)
-        return Splits(tuple(train), tuple(test.values()))
+        draw = partial(self._draw, random.Random(seed))
+        fix = "raise rltf.env.max_orders or num_houses"
+        train, test = draw_splits(draw, self.prompt, num_train, num_test, fix)
+        return Splits(tuple(train), tuple(test))
 
     def prompt(self, problem: Problem) -> str:
         """The orders, which say nothing of the rule."""

@@ -198,6 +198,17 @@ def test_no_folder_no_log_and_what_a_disk_refuses_is_written_later(tmp_path, ste
     assert f"3 episodes lack their trained rows in {tmp_path}" in caplog.text
 
 
+def test_lone_bytes_take_no_longer_than_prose():
+    read = []
+
+    def decode(own):
+        read.append(len(own))
+        return bytes(own).decode("utf-8", "replace")
+
+    assert "".join(token_texts(decode, [0xE2] * 1000)) == "\ufffd" * 1000
+    assert sum(read) < 200 * 1000
+
+
 @given(st.text(max_size=40))
 def test_token_texts_join_to_the_text(text):
     ids = list(text.encode("utf-8", "replace"))

@@ -238,6 +238,11 @@ def test_a_fork_repairs_what_its_state_cannot() -> None:
     assert ENV.grade(made, played(ENV, made, [note, close], fork)).correct
 
 
+def test_more_test_problems_than_there_are() -> None:
+    with pytest.raises(ValueError, match=r"num_test=5000: .* lower it, or raise rltf\.env"):
+        Workspace(house=2, max_orders=1).build(0, 0, 5000)
+
+
 def test_problems_have_no_more_orders_than_asked() -> None:
     for most in (1, 2, 3):
         problems = Workspace(max_orders=most).build(0, 50, 0).train
