@@ -35,8 +35,8 @@ demo: install
 demo-tiny: install
 	$(BIN)/python recipes/demo/run_demo.py
 
-# Every method on houses that no setting was chosen on: recipes/pretrained. Days on one core; a second call goes on where the
-# first ended.
+# Every method on houses that no setting was chosen on: recipes/pretrained. About 15 hours on one core; a second call goes on
+# where the first ended.
 study-lm: install
 	$(BIN)/python recipes/pretrained/study.py
 	$(BIN)/python recipes/pretrained/study_report.py

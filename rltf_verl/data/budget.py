@@ -64,6 +64,8 @@ def load_tokenizer(path: str | Path) -> Any:
         tokenizer: Any = AutoTokenizer.from_pretrained(str(path), local_files_only=True)
     except Exception as error:  # transformers raises many kinds
         cause = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+        if not Path(path).is_dir():
+            cause = "no such folder, and no such model in the hub's cache"
         raise ValueError(f"--tokenizer {path}: cannot be loaded from there ({cause})") from error
     if not tokenizer.chat_template:
         raise ValueError(

@@ -4,6 +4,7 @@ found.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -111,6 +112,16 @@ BROKEN: list[tuple[str, str, Callable[..., Any]]] = [
 @pytest.mark.parametrize(("promise", "method", "function"), BROKEN)
 def test_a_broken_promise_is_found(promise: str, method: str, function: Callable[..., Any]) -> None:
     assert promise in broken(type("Broken", (Doubles,), {method: function})())
+
+
+def test_what_raises_is_named_with_problem_and_line() -> None:
+    class Raises(Doubles):
+        def prompt(self, problem: Problem) -> str:
+            return str(1 // (problem.index - 1))
+
+    said = {verdict.promise: verdict.broken for verdict in check_env(Raises(), num_problems=8)}
+    error = r"problem 1: ZeroDivisionError: .* \(test_contract_on_cpu.py:\d+\)"
+    assert re.fullmatch(error, said["prompts are text, and the same each time"])
 
 
 def test_the_command_checks_a_file_of_ones_own(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from rltf_verl.episode.teacher import known_beforehand
 from rltf_verl.feedback.judge_prompt import longest_feedback
 from rltf_verl.findings import Finding
 from rltf_verl.prompts import render, template_of
+from rltf_verl.registry import raised_by
 from rltf_verl.types import Message, Problem
 
 NUM_BUDGET_PROBES = 32
@@ -132,7 +133,7 @@ def check_prompt_budget(
             )
     if measured.num_problems and rltf.teaches and not measured.num_taught:
         why = f"none of the first {measured.num_problems} problems of the training data has one"
-        fix = "give them one (docs/methods.md says where), or let the teacher read feedback"
+        fix = "give them one (docs/data.md says where), or let the teacher read feedback"
         reads = ", ".join(rltf.teacher.sources)
         raise ConfigError(Finding("rltf.teacher.reads", reads, why, fix))
     _check_critic(limit, rltf, measured.critic, warn)
@@ -299,9 +300,15 @@ class _Explanations:
         try:
             with self.dry_run.timed(SHARE if self.longest else 1.0):
                 grade = grade_text(env, problem, "")
+            text = max((explain_text(env, problem, "", grade, each) for each in levels), key=len)
         except OutOfTimeError:
             self.num_guessed += 1
             return self.longest
-        text = max((explain_text(env, problem, "", grade, each) for each in levels), key=len)
+        except Exception as error:  # of a user's environment
+            raised = raised_by(type(env), error)
+            why = f"an empty answer to problem {problem.index} raised {raised}"
+            fix = "grade it wrong and explain it; `rltf env check` tries other texts too"
+            name = self.parts.config.env.name
+            raise ConfigError(Finding("rltf.env.name", name, why, fix)) from error
         self.longest = max(self.longest, text, key=len)
         return text

@@ -74,7 +74,7 @@ def check_platform(config: DictConfig) -> None:
                 platform,
                 "no accelerator on this machine",
                 "to train on the CPU start with VERL_PLATFORM=cpu and rltf/hardware=cpu; to join a"
-                " running GPU cluster set RAY_ADDRESS",
+                " running GPU cluster, or to plan a run of another machine, set RAY_ADDRESS=auto",
             )
         )
 

@@ -116,6 +116,8 @@ def settle(settings: Settings, theirs: DictConfig, extra: Settings) -> None:
     """Keep the sizes that the run leaves to verl, and make room for the second prompt."""
     ours = composed("rltf", [*settings.groups, *extra.groups])
     devices = [] if ours.trainer.device == "cpu" else [f"{ROLLOUT}.tensor_model_parallel_size"]
+    if any(too_few_devices(theirs)):
+        devices = []
     for key in (*STAY, *devices):
         value = OmegaConf.select(theirs, key)
         if settings.get(key) is None and value != OmegaConf.select(ours, key):

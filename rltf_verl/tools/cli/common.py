@@ -81,7 +81,8 @@ def nested(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def settings_of(words: list[str], **named: str) -> dict[str, Any]:
-    """`key=value` words of an evaluation or a judge, with a mapping for each block.
+    """`key=value` words of an evaluation or a judge, with a mapping for each block; a run's
+    `rltf.` before a key is left out.
 
     Args:
         words: as of `parse_options`.
@@ -90,7 +91,7 @@ def settings_of(words: list[str], **named: str) -> dict[str, Any]:
     Raises:
         ValueError: a block is given as a value, as Hydra's groups are.
     """
-    options = parse_options(words)
+    options = {key.removeprefix("rltf."): value for key, value in parse_options(words).items()}
     for key, form in (BLOCKS | named).items():
         value = options.get(key)
         if value is not None and not isinstance(value, dict):

@@ -37,7 +37,10 @@ def judge_audit(
 @judge.command("try")
 def judge_try(
     options: Annotated[
-        list[str], typer.Argument(metavar="KEY=VALUE...", help="rltf.feedback.<key>, or env.<key>.")
+        list[str],
+        typer.Argument(
+            metavar="KEY=VALUE...", help="Keys of rltf.feedback (style=hint), or env.KEY."
+        ),
     ],
     env: Annotated[str, typer.Option(help="Environment of the problems.")] = "binary_matrix",
     log: Annotated[
@@ -66,7 +69,10 @@ def judge_try(
 @judge.command("bench")
 def judge_bench(
     options: Annotated[
-        list[str], typer.Argument(metavar="KEY=VALUE...", help="rltf.feedback.<key>, or env.<key>.")
+        list[str],
+        typer.Argument(
+            metavar="KEY=VALUE...", help="Keys of rltf.feedback (style=hint), or env.KEY."
+        ),
     ],
     env: Annotated[str, typer.Option(help="Environment of the problems.")] = "binary_matrix",
     num: Annotated[int, typer.Option("-n", "--num", min=1, help="Calls, all at once.")] = 256,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import random
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
+from pathlib import Path
 
 from rltf_verl.envs.base import LEVELS, ActingEnv, Env, GradesAsync
 from rltf_verl.feedback.guard.find import find_leaks
@@ -102,13 +104,25 @@ def held(promise: str, check: Callable[[], Iterator[str]]) -> Verdict:
     try:
         return Verdict(promise, next(check(), ""))
     except Exception as error:  # whatever a user's environment raises is the finding
-        return Verdict(promise, f"{type(error).__name__}: {error}")
+        return Verdict(promise, _raised(error))
+
+
+def _raised(error: Exception) -> str:
+    """The error, and the line that raised it."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"
 
 
 def over(problems: Sequence[Problem], check: Callable[[Problem], Iterator[str]]) -> Iterator[str]:
     for problem in problems:
-        for broken in check(problem):
-            yield f"problem {problem.index}: {broken}"
+        yield from (f"problem {problem.index}: {broken}" for broken in _failed(check, problem))
+
+
+def _failed(check: Callable[[Problem], Iterator[str]], problem: Problem) -> Iterator[str]:
+    try:
+        yield from check(problem)
+    except Exception as error:  # as above
+        yield _raised(error)
 
 
 def survives_json(problem: Problem) -> Iterator[str]:
@@ -196,7 +210,7 @@ def _hostile(env: Env, problems: Sequence[Problem], seed: int, num: int) -> Iter
             for level in LEVELS:
                 env.explain(problem, text, grade, level)
         except Exception as error:  # as above
-            yield f"problem {problem.index}, {text[:80]!r}: {type(error).__name__}: {error}"
+            yield f"problem {problem.index}, {text[:80]!r}: {_raised(error)}"
 
 
 def reread(problem: Problem) -> Problem:

@@ -101,7 +101,7 @@ async def wrong_answer(
     form = next(form for form in forms if form in FORMS)
     own, best = case.problem.reference, None
     like = sorted((o.problem.reference for o in others), key=lambda r: abs(len(r) - len(own)))
-    for reference in [_another_digit(own), *like[:MOST_TRIED]]:
+    for reference in [_another_digit(own, case.problem.index % 2), *like[:MOST_TRIED]]:
         if not reference.strip() or reference == own:
             continue
         answer = await tried_answer(env, case, _written(form, reference), form, dry_run)
@@ -113,19 +113,20 @@ async def wrong_answer(
     return best or await tried_answer(env, case, NO_IDEA, "no answer", dry_run)
 
 
-def _another_digit(reference: str) -> str:
-    """The reference with another last digit.
+def _another_digit(reference: str, first: int) -> str:
+    """The reference with a larger last digit, or with a smaller first one (where it can be), so
+    that not all problems are answered wrong in one way.
 
-    >>> _another_digit("x = 49")
-    'x = 48'
+    >>> _another_digit("x = 49", 0), _another_digit("x = 49", 1)
+    ('x = 48', 'x = 39')
     """
     digits = list(re.finditer(r"\d", reference))
     if not digits:
         return ""
-    place = digits[-1].start()
+    place = digits[0 if first else -1].start()
     digit = int(reference[place])
-    other = str(digit + 1 if digit < 9 else 8)
-    return reference[:place] + other + reference[place + 1 :]
+    other = digit - 1 if digit == 9 or (first and digit) else digit + 1
+    return f"{reference[:place]}{other}{reference[place + 1 :]}"
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
+from rltf_verl.adapters.startup.budget import check_budget
 from rltf_verl.adapters.startup.checks import parts_of, warnings_of
 from rltf_verl.adapters.startup.files import check_dataset, check_datasets, resolve_files
 from rltf_verl.config import ConfigError
 from rltf_verl.data.build import build_parquet
 from rltf_verl.envs import make_env
+from rltf_verl.envs.dry_run import DryRun
+from tests.adapters.rollout.test_acting_policy_on_cpu import tokenizer_with_tools
 from tests.support.configs import composed
 
 DOCS = Path(__file__).parents[3] / "docs" / "environments.md"
@@ -64,6 +67,18 @@ def test_options_that_the_data_were_made_with(mine: Path) -> None:
 def test_half_of_it_is_refused(mine: Path, overrides: list[str], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         parts_of(run(*overrides))
+
+
+def test_an_explanation_that_raises_is_one_line_with_its_place(mine: Path) -> None:
+    Path("raises.py").write_text(SNIPPETS["python"].replace("if not grade.format_ok", "if False"))
+    name = "rltf.env.name=./raises.py:Mine"
+    config = run("rltf/env=own", name, *ADDED, "rltf.feedback.level=hint", data=mine)
+    message = (
+        "rltf.env.name=.*raises.py:Mine: an empty answer to problem 0 raised ValueError: invalid"
+        r" literal for int.* \(raises.py:\d+\); grade it wrong and explain it"
+    )
+    with pytest.raises(ConfigError, match=message):
+        check_budget(config, parts_of(config), tokenizer_with_tools(), dry_run=DryRun())
 
 
 def test_its_rows_with_another_environment(mine: Path) -> None:

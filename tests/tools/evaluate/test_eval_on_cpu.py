@@ -346,7 +346,7 @@ def test_the_config_of_a_run(server: JudgeServer, data: Path, tmp_path: Path) ->
         (["limits=3"], "limits=3: is a block of keys; write limits.KEY=VALUE"),
         (["feedback=judge"], "feedback=judge: is a block of keys; write feedback.provider=judge"),
         (["episode.revise=guidee"], "Did you mean 'guide'?"),
-        (["feedback.provider=verifierr"], "rltf.feedback.provider='verifierr': is not known"),
+        (["rltf.feedback.provider=verifierr"], "rltf.feedback.provider='verifierr': is not known"),
         (["feedback.provider=judge"], "rltf.feedback.endpoint.base_url='???': must be a URL"),
         (["env.styl=compact"], "rltf.env.styl='compact'"),
         (["--config", "pyproject.toml"], "--config pyproject.toml: "),

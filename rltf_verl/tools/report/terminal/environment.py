@@ -34,7 +34,7 @@ def example(env: Env | ActingEnv, seed: int, wrong: str | None = None) -> str:
     problem = problems[0]
     parts = ["The first prompt:", fenced(env.prompt(problem))]
     if isinstance(env, GradesAsync):  # its verdicts are bought
-        return "\n\n".join(parts)
+        return "\n\n".join([*parts, "A judge grades: no wrong answer is made up."])
     answer = wrong_answer(env, problems) if wrong is None else wrong
     if answer is None:
         raise ValueError(
