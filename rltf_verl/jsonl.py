@@ -24,7 +24,12 @@ def append_line(path: Path, record: Mapping[str, Any]) -> None:
 
 
 def append_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
-    """Append records in one `write`, so that writers of the same file never mix their lines.
+    """Append records; see `append_text`."""
+    append_text(path, "".join(map(_line, records)))
+
+
+def append_text(path: Path, text: str) -> None:
+    """Append lines in one `write`, so that writers of the same file never mix their lines.
 
     A file that ends in the middle of a line (its writer was killed) is given a line end first. The
     lock is for that look, and for a file that is taken away meanwhile (`runlog.files.pack`):
@@ -33,7 +38,6 @@ def append_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
     Raises:
         OSError: the disk refuses, or takes only a part; then the file is as it was.
     """
-    text = "".join(map(_line, records))
     lines = text.encode("utf-8", "replace")
     fd = _locked_end(path)
     try:
@@ -60,25 +64,26 @@ class PatientWriter:
 
     def __init__(self, name: str, most: int = 2000) -> None:
         self._name, self._most = name, most
-        self._waiting = deque[tuple[Path, list[Mapping[str, Any]]]]()
+        self._waiting = deque[tuple[Path, list[str]]]()
         self._refused, self._lost = False, 0
 
     def append(self, path: Path, records: Iterable[Mapping[str, Any]]) -> None:
         """Append records, after those that wait."""
         if len(self._waiting) == self._most:
             self._lost += len(self._waiting.popleft()[1])
-        self._waiting.append((path, list(records)))
+        self._waiting.append((path, list(map(_line, records))))
         self._write_waiting()
 
     def close(self) -> int:
         """Try a last time; the number of records that were never written."""
         self._write_waiting()
-        return self._lost + sum(len(records) for _, records in self._waiting)
+        return self._lost + sum(len(lines) for _, lines in self._waiting)
 
     def _write_waiting(self) -> None:
         try:
             while self._waiting:
-                append_lines(*self._waiting[0])
+                path, lines = self._waiting[0]
+                append_text(path, "".join(lines))
                 self._waiting.popleft()
         except OSError as error:
             if not self._refused:
@@ -99,12 +104,24 @@ def _line(record: Mapping[str, Any]) -> str:
     as Python shows it.
     """
     secrets = secrets_here()
-    line = json.dumps(record, ensure_ascii=False, default=repr)
+    try:
+        line = json.dumps(record, ensure_ascii=False, default=repr)
+    except (TypeError, ValueError, RecursionError):
+        line = json.dumps(_plain(record), ensure_ascii=False, default=repr)
     return (
         json.dumps(cleaned(json.loads(line), secrets), ensure_ascii=False)
         if secrets.found_in(line)
         else line
     ) + "\n"
+
+
+def _plain(value: Any, depth: int = 10) -> Any:
+    """With texts as keys, and no deeper than that."""
+    if isinstance(value, Mapping | list | tuple) and not depth:
+        return f"<{type(value).__name__}>"
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one, depth - 1) for key, one in value.items()}
+    return [_plain(one, depth - 1) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _locked_end(path: Path) -> int:

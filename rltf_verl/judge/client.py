@@ -27,7 +27,7 @@ from rltf_verl.redaction import Secrets, clean_log, secrets_here
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession
 
-TRANSIENT = ("rate_limited", "server_error", "timeout", "connection", "bad_reply", "empty")
+TRANSIENT = ("rate_limited", "server_error", "timeout", "connection", "bad_reply")
 """Kinds of faults that another try may not meet; `refused` it will."""
 
 ENDPOINT_FAULTS = ("server_error", "timeout", "connection", "bad_reply")
@@ -92,7 +92,7 @@ class JudgeClient:
             if library.level == logging.NOTSET:  # a line per request is for whoever asks for it
                 library.setLevel(logging.WARNING)
         self._url = f"{endpoint.base_url.rstrip('/')}/chat/completions"
-        self._base_url, self._may_say_nothing = endpoint.base_url, endpoint.may_say_nothing
+        self._base_url = endpoint.base_url
         self._reply_bytes = reply_bytes
         # Not asked for compressed: what a reply saves by it is little, and what it may unpack to is
         # not known before.
@@ -158,7 +158,7 @@ class JudgeClient:
 
     def _read(self, text: str) -> Reply | Fault:
         try:
-            return read_reply(text, self._may_say_nothing, self._secrets)
+            return read_reply(text, self._secrets)
         except Fault as fault:
             return Fault(fault.kind, fault.what)
 
@@ -224,12 +224,12 @@ def _number(text: str | None) -> float | None:
     return number if 0 <= number < float("inf") else None
 
 
-def read_reply(text: str, may_say_nothing: bool = False, secrets: Secrets | None = None) -> Reply:
-    """The reply in a response body.
+def read_reply(text: str, secrets: Secrets | None = None) -> Reply:
+    """The reply in a response body. No text is a reply too: all its tokens may be thoughts, which
+    the endpoint keeps apart.
 
     Args:
         text: the body.
-        may_say_nothing: no text is a reply too.
         secrets: what is cut out of it.
 
     Raises:
@@ -239,27 +239,18 @@ def read_reply(text: str, may_say_nothing: bool = False, secrets: Secrets | None
     try:
         data = json.loads(text)
         choice = data["choices"][0]
-        called = choice["message"].get("tool_calls") if may_say_nothing else None
-        functions = [call["function"] for call in called or ()]
+        functions = [call["function"] for call in choice["message"].get("tool_calls") or ()]
         calls = tuple(
             (secrets.clean(f["name"]), secrets.clean(f["arguments"][:LONGEST_REPLY]))
             for f in functions
         )
         message = {"content": None, **choice["message"]} if calls else choice["message"]
-        content, usage = _text_of(message["content"]), data.get("usage") or {}
+        content, usage = _text_of(message["content"]) or "", data.get("usage") or {}
+        content = secrets.clean(content[:LONGEST_REPLY])
         finish = choice.get("finish_reason")
         tokens = [_count(usage.get(f"{part}_tokens")) for part in ("prompt", "completion")]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise Fault("bad_reply", f"not a chat completion: {secrets.quote(text, 80)}") from None
-    if (
-        may_say_nothing and content is None
-    ):  # all its tokens were thoughts, which the endpoint keeps apart
-        content = ""
-    if not isinstance(content, str) or not (may_say_nothing or content.strip()):
-        raise Fault(
-            "empty", f"the reply has no text (finish_reason {secrets.quote(str(finish), 40)})"
-        )
-    content = secrets.clean(content[:LONGEST_REPLY])
     reply = (content, finish != "length", tokens[0], tokens[1], False, calls)
     if data.get("prompt_logprobs"):
         return ScoredReply(*reply, prompt=_prompt_log_probs(data["prompt_logprobs"], secrets))

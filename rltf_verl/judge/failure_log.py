@@ -20,7 +20,6 @@ FIXES = {
     "timeout": "raise limits.request_timeout_s or lower max_concurrency",
     "server_error": "look at the endpoint's log",
     "bad_reply": "look at what answers at endpoint.base_url",
-    "empty": "raise endpoint.max_tokens, or look at the model's chat template",
 }
 """Kind of a fault -> what to change."""
 

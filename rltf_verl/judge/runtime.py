@@ -112,8 +112,10 @@ class JudgeRuntime:
         return self.stats.snapshot() | breaker
 
     async def aclose(self) -> None:
-        """Let go of connections."""
+        """Let go of connections, and write what waits for the disk."""
         await self._client.aclose()
+        if self._cache is not None:
+            self._cache.close()
 
     def _forget(self, key: str, task: asyncio.Task[Reply]) -> None:
         del self._asking[key]

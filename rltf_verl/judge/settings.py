@@ -41,9 +41,6 @@ TAKEN_FIELDS = frozenset({"messages", "model", "n", "seed", "stream", "stream_op
 class Endpoint:
     """An OpenAI-compatible chat-completions endpoint."""
 
-    may_say_nothing: ClassVar[bool] = False
-    """A reply without text is an answer, and not a fault that is asked about again."""
-
     whose: ClassVar[str] = "judge"
     """Name of the one who answers, in the log."""
 

@@ -35,8 +35,8 @@ SIZES = (
 def write_about(
     log: Path, rltf: Mapping[str, Any], sizes: Mapping[str, Any], phrases: list[str]
 ) -> None:
-    """Write the file, over that of an earlier process. A disk that refuses costs a warning, not
-    the run. Secrets of this process are removed, as from the log itself.
+    """Write the file, over that of an earlier process, whose missing episodes it keeps. A disk that
+    refuses costs a warning, not the run. Secrets of this process are removed, as from the log.
 
     Args:
         log: folder of the log, made if needed.
@@ -44,10 +44,12 @@ def write_about(
         sizes: key of `SIZES` -> value.
         phrases: `rltf.mentions.phrases`.
     """
+    missing = read_about(log).get(MISSING)
     facts = {
         "rltf": {name: rltf[name] for name in BLOCKS},
         "sizes": dict(sizes),
         "phrases": phrases,
+        **({MISSING: missing} if missing else {}),
     }
     part = log / f".{ABOUT}.part"
     try:
@@ -63,7 +65,8 @@ def write_missing(log: Path, num_episodes: int) -> None:
     """Add the number of episodes that the disk refused: in place, because it may still be full."""
     path = log / ABOUT
     with suppress(OSError), path.open("r+", encoding="utf-8") as file:
-        text = json.dumps({**read_about(log), MISSING: num_episodes}, indent=1)
+        about = read_about(log)
+        text = json.dumps({**about, MISSING: about.get(MISSING, 0) + num_episodes}, indent=1)
         file.write(text.ljust(path.stat().st_size))
 
 

@@ -132,17 +132,18 @@ def read_episodes(
     growing: bool = False,
 ) -> list[dict[str, Any]]:
     """All records of a log folder, or those of one step, by step; those of training with their
-    `rows` (`runlog.rows`), where the log has them. `growing`: see `files.read_files`.
+    `rows` (`runlog.rows`), where the log has them. Of a training episode that a resumed run played
+    anew the last record counts. `growing`: see `files.read_files`.
     """
     rows = read_rows(folder, step, growing=growing)
-    records = list(read_files(log_files(folder, kinds, step), growing=growing))
-    for record in records:
-        trained = (
-            rows.get((record["uid"], record["session_id"])) if record["split"] == "train" else None
-        )
-        if trained is not None:
-            record["rows"] = trained
-    return records
+    records: dict[Any, dict[str, Any]] = {}
+    for k, record in enumerate(read_files(log_files(folder, kinds, step), growing=growing)):
+        place = (record["uid"], record["session_id"]) if record["split"] == "train" else k
+        records.pop(place, None)
+        records[place] = record
+        if place in rows:
+            record["rows"] = rows[place]
+    return list(records.values())
 
 
 def newest(folder: Path, num: int) -> list[dict[str, Any]]:

@@ -246,7 +246,7 @@ class EpisodeTable:
         numbers = {
             "failed_share": self._cases(failed, has_text | failed),
             "fallback_share": self._cases(fact["feedback_fallback"], has_text | failed),
-            "withheld_share": self._cases(withheld, has_text | withheld),
+            "withheld_share": self._cases(withheld, has_text | failed),
             "latency_s": self._cases(fact["feedback_latency_s"], has_text),
             "words": self._cases(fact["feedback_words"], has_text),
             "no_op": self._cases(fact["no_op"], has_text),

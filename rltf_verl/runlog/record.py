@@ -43,7 +43,7 @@ def turn_record(turn: Turn) -> dict[str, Any]:
         "parent": turn.parent,
         "stop": turn.stop,
         "error": turn.error,
-        "grade": asdict(turn.grade),
+        "grade": _shallow(turn.grade),
         "feedback": _feedback_record(turn.feedback),
         "withheld": _feedback_record(turn.withheld),
         "weight_version": turn.attempt.info.get("max_global_steps"),
@@ -86,7 +86,13 @@ def _teacher_record(teacher: TeacherPrompt) -> dict[str, Any]:
 def _feedback_record(feedback: Feedback | None) -> dict[str, Any] | None:
     if feedback is None:
         return None
-    # Not asdict: it would copy the sampled tokens too, only to throw them away.
-    names = (f.name for f in fields(feedback) if f.name not in ("attempt", "span", "notes"))
     notes = {"notes": [asdict(note) for note in feedback.notes]} if feedback.notes else {}
-    return {name: getattr(feedback, name) for name in names} | notes
+    return _shallow(feedback, "attempt", "span", "notes") | notes
+
+
+def _shallow(record: Any, *without: str) -> dict[str, Any]:
+    """The fields of a dataclass. Not asdict: it would copy sampled tokens, only to throw them away,
+    and cannot copy all that a grader may put into `details`.
+    """
+    names = (field.name for field in fields(record))
+    return {name: getattr(record, name) for name in names if name not in without}

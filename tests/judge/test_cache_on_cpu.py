@@ -67,10 +67,12 @@ def test_a_disk_that_refuses_costs_no_reply(tmp_path: Path, monkeypatch, caplog)
 
     cache = ReplyCache(tmp_path)
     with monkeypatch.context() as disk:
-        disk.setattr(jsonl, "append_lines", full)
+        disk.setattr(jsonl, "append_text", full)
         cache.put("a", Reply("x"))
         cache.put("b", Reply("x"))
     assert len(caplog.records) == 1
     assert cache.get("b") == Reply("x", cached=True)
     cache.put("c", Reply("x"))
+    cache.put("d", Reply(" "))
     assert ReplyCache(tmp_path).get("a") == Reply("x", cached=True)
+    assert ReplyCache(tmp_path).get("d") is None

@@ -92,8 +92,7 @@ def test_retry_after_in_its_three_forms(headers: dict[str, str], seconds: float 
         ("null", "bad_reply"),
         ('{"choices": {}}', "bad_reply"),
         ('{"choices": [{"message": {"content": "x"}}], "usage": 3}', "bad_reply"),
-        ('{"choices": [{"message": {"content": " "}}]}', "empty"),
-        ('{"choices": [{"message": {"content": 3}}]}', "empty"),
+        ('{"choices": [{"message": {"content": 3}}]}', "bad_reply"),
     ],
 )
 def test_bodies_that_are_no_replies(body: str, kind: str) -> None:
@@ -107,6 +106,7 @@ def test_a_reply_without_usage_counts_no_tokens() -> None:
     assert read_reply(f'{{"choices": [{{"message": {{"content": {parts}}}}}]}}').text == "in parts"
     reply = read_reply('{"choices": [{"message": {"content": "x"}, "finish_reason": "length"}]}')
     assert (reply.text, reply.complete, reply.prompt_tokens) == ("x", False, 0)
+    assert read_reply('{"choices": [{"message": {"content": null}}]}').text == ""
 
 
 URL = {"base_url": "http://127.0.0.1:8000/v1", "model": "m"}

@@ -16,7 +16,7 @@ from rltf_verl.judge.runtime import JudgeRuntime, run_to_end, runtime_of
 from rltf_verl.judge.settings import JudgeSettings, Price
 from rltf_verl.judge.wire import JudgeUnavailable, Reply
 from tests.support.judge.calls import call, settings
-from tests.support.judge.server import FAULTS, SAID, InThread, JudgeServer
+from tests.support.judge.server import FAULTS, SAID, SILENT, InThread, JudgeServer
 
 
 @asynccontextmanager
@@ -55,12 +55,19 @@ async def test_a_reply_with_what_it_cost_and_no_line_of_the_http_library(caplog)
         await runtime.aclose()
 
 
-@pytest.mark.parametrize("fault", [f for f in FAULTS if f != "hang"])
+@pytest.mark.parametrize("fault", [f for f in FAULTS if f not in ("hang", *SILENT)])
 async def test_what_may_pass_is_tried_again_and_counted(fault: str) -> None:
     async with serving(JudgeServer(script=[fault, fault])) as runtime:
         assert (await runtime.complete(call())).text == SAID
         assert counted(runtime, "faults/") == 2
         assert runtime.stats.since_start["retries"] == 2
+
+
+@pytest.mark.parametrize("silence", SILENT)
+async def test_a_reply_without_text_is_paid_for_once(silence: str) -> None:
+    async with serving(JudgeServer(script=[silence, silence])) as runtime:
+        assert await runtime.complete(call()) == Reply("", True, 100, 20)
+        assert counted(runtime, "prompt_tokens") == 100
 
 
 async def test_a_refusal_is_not_tried_again_and_shows_no_key(monkeypatch, caplog) -> None:
@@ -238,7 +245,6 @@ async def test_the_log_tells_each_kind_of_failure_once_and_when_the_breaker_turn
     [
         ("html", "bad_reply: not a chat completion: <html>.*; look at what answers"),
         ("no_choices", r'bad_reply: not a chat completion: \{"choices.*; look at what answers'),
-        ("empty", "empty: the reply has no text.*; raise endpoint.max_tokens"),
     ],
 )
 async def test_a_late_call_names_what_came_instead(fault: str, fix: str) -> None:

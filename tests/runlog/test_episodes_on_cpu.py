@@ -1,7 +1,9 @@
 """The episode log: whole lines whoever writes, nothing twice after a resume, any text."""
 
 import json
+from collections import Counter, defaultdict
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -153,12 +155,29 @@ def test_what_the_disk_refuses_is_written_when_it_takes_it_again(tmp_path, caplo
 def test_what_a_grader_found_is_written_whatever_it_is(tmp_path):
     played = episode()
     turn, *rest = played.turns
-    odd = replace(turn, grade=replace(turn.grade, parsed={1, 2}))
-    EpisodeLog(tmp_path, "w").append(
-        replace(played, turns=(odd, *rest)), question="q", step=1, validate=False, uid="u"
-    )
-    (record,) = read_episodes(tmp_path)
-    assert record["turns"][0]["grade"]["parsed"] == "{1, 2}"
+    deep: list[Any] = []
+    deep.append(deep)
+    log = EpisodeLog(tmp_path, "w")
+    found = [{"set": {1, 2}}, {"count": Counter("aab")}, {(0, 1): defaultdict(int)}, {"deep": deep}]
+    for k, details in enumerate(found):
+        odd = replace(turn, grade=replace(turn.grade, details=details))
+        told = replace(played, turns=(odd, *rest))
+        log.append(told, question="q", step=1, validate=False, uid=str(k))
+    seen = [record["turns"][0]["grade"]["details"] for record in read_episodes(tmp_path)]
+    assert seen[:3] == [{"set": "{1, 2}"}, {"count": {"a": 2, "b": 1}}, {"(0, 1)": {}}]
+    assert "<list>" in json.dumps(seen[3])
+
+
+def test_an_episode_that_a_resumed_run_plays_anew_counts_once(tmp_path):
+    log = EpisodeLog(tmp_path, "w")
+    for step, text in ((3, "before"), (4, "again")):
+        log.append(episode(text), question="q", step=step, validate=False, uid="u")
+        log.append(episode(text), question="q", step=step, validate=True, uid="0")
+    assert [(r["split"], r["turns"][0]["text"]) for r in read_episodes(tmp_path)] == [
+        ("val", "before"),
+        ("train", "again"),
+        ("val", "again"),
+    ]
 
 
 HOSTILE = [

@@ -106,6 +106,9 @@ def test_episodes_that_the_disk_refused_are_counted(run: Path) -> None:
     assert (run / "episodes/run.json").stat().st_size == size
     assert "1234 more episodes are missing" in rltf("log", "stats", run).stdout
     assert read_about(run / "episodes")["sizes"] == SIZES
+    write_about(run / "episodes", BLOCKS, SIZES, [])  # a resume
+    write_missing(run / "episodes", 6)
+    assert "1240 more episodes are missing" in rltf("log", "stats", run).stdout
 
 
 def test_what_a_log_says_of_its_run_may_be_damaged(run: Path) -> None:

@@ -164,10 +164,7 @@ def _options() -> Iterator[Key]:
     judged = {"feedback": {"provider": "judge", **JUDGE}}
     for block, cls in (("endpoint", Endpoint), ("limits", Limits), ("price", Price)):
         for option, hint in get_type_hints(cls, include_extras=True).items():
-            if option != "may_say_nothing":
-                yield Key(
-                    ("feedback", block, option), Url if option == "base_url" else hint, judged
-                )
+            yield Key(("feedback", block, option), Url if option == "base_url" else hint, judged)
 
 
 def _arguments(where: str) -> Iterator[tuple[str, Any]]:

@@ -41,11 +41,12 @@ def write(
     env="sums",
     question="What is 6 times 7?",
     horizon=None,
+    session_id=0,
 ):
     """One file of episodes."""
     log = EpisodeLog(folder, "w")
     for i, turns in enumerate(episodes):
-        episode = Episode(Problem(env, i, {}, "42"), 0, tuple(turns), horizon=horizon)
+        episode = Episode(Problem(env, i, {}, "42"), session_id, tuple(turns), horizon=horizon)
         log.append(episode, question=question, step=step, validate=validate, uid=f"u{step}-{i}")
     return folder
 

@@ -33,7 +33,6 @@ WRITTEN_CALL = "<tool_call>"
 class PolicyEndpoint(Endpoint):
     """What is evaluated; samples as verl's validation does by default."""
 
-    may_say_nothing: ClassVar[bool] = True
     whose: ClassVar[str] = "policy"
 
     temperature: Temperature | None = 1.0

@@ -143,7 +143,9 @@ class Folder:
     async def _play(self, records: Mapping[Place, Record], ended: Ended) -> None:
         """All episodes but those of the records, as many at once as the endpoint's limit allows."""
         self._runtime = JudgeRuntime(self._evaluation.policy)
-        self._slots = asyncio.Semaphore(self._evaluation.policy.limits.max_concurrency)
+        # A whole row at least: its episodes may wait for each other.
+        slots = max(self._evaluation.policy.limits.max_concurrency, self._samples)
+        self._slots = asyncio.Semaphore(slots)
         tasks = []
         for row in range(len(self._questions)):
             missing = [s for s in range(self._samples) if (str(row), s) not in records]
@@ -156,6 +158,7 @@ class Folder:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._runtime.aclose()
+            self._log.close()
 
     def _group(self, row: int, records: Mapping[Place, Record]) -> Group:
         """The episodes of a row; those of an earlier call as far as they got."""

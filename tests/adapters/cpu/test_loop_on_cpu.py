@@ -55,6 +55,7 @@ def test_a_caller_that_gives_up_ends_no_other_request(loop):
     loop.abort().result(SECONDS)
     futures = [loop.submit(request(name, n)) for name, n in (("short", 2), ("long", 8))]
     futures[0].cancel()
+    assert not loop.call(lambda _: None).cancel()
     loop.resume()
     assert futures[1].result(SECONDS).stop_reason == "completed"
 

@@ -18,6 +18,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+SILENT = ("empty", "null_content")
+"""Replies without text."""
 FAULTS = (
     "429",
     "429_retry_after",
@@ -27,8 +29,7 @@ FAULTS = (
     "truncated_json",
     "html",
     "no_choices",
-    "empty",
-    "null_content",
+    *SILENT,
 )
 """Everything that it can do instead of answering."""
 

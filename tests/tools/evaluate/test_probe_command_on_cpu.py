@@ -292,8 +292,8 @@ def test_the_log_of_a_run(tmp_path: Path) -> None:
     there.
     """
     log = tmp_path / "log"
-    for _ in range(2):
-        write(log, [line("1", "42"), line("42", stop="solved")], step=1)
+    for session_id in range(2):
+        write(log, [line("1", "42"), line("42", stop="solved")], step=1, session_id=session_id)
     write(log, [line("1", "2")] * 3, step=1, validate=True)
     write(log, [line("1", "2")] * 5, step=3)
     env = ["env.name=shortest_path"]  # the log's own is not known here

@@ -44,6 +44,7 @@ class GenerationLoop:
     def call(self, function: Callable[[BatchGenerator], T]) -> Future[T]:
         """Run a function between two steps, also during a pause."""
         future: Future[T] = Future()
+        future.set_running_or_notify_cancel()  # as in `submit`
         with self._changed:
             self._calls.append((function, future))
             self._changed.notify()
