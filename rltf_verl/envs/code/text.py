@@ -24,6 +24,8 @@ class Block:
     start: int
     end: int
     source: str
+    labelled: bool
+    """It says that it is Python."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +70,15 @@ def _fences(text: str) -> Iterator[_Fence]:
 def _block(text: str, opened: _Fence, stop: int, end: int) -> Iterator[Block]:
     source = text[opened.end + 1 : stop].rstrip("\n")
     if opened.info.lower() in LANGUAGES and source.strip():
-        yield Block(opened.start, end, source)
+        yield Block(opened.start, end, source, bool(opened.info))
 
 
 def last_program(text: str) -> str | None:
-    """The source in the last fenced block that can be Python; None if there is none."""
-    source = None
-    for block in blocks(text):
-        source = block.source
-    return source
+    """The source in the last fenced block that says it is Python, else in the last one that can be;
+    None if there is none.
+    """
+    last = max(enumerate(blocks(text)), key=lambda pair: (pair[1].labelled, pair[0]), default=None)
+    return None if last is None else last[1].source
 
 
 def fenced(source: str) -> str:

@@ -6,7 +6,12 @@ import re
 
 from rltf_verl.envs.text.boxed import last_box
 
-_TOLD = re.compile(r"\banswer(?:\s+is\b(?:\s*:)?|\s*[:=])\s*([^\n]+)", re.IGNORECASE)
+_TOLD = re.compile(
+    r"\banswer[*_]{0,2}(?:\s+is\b(?:\s*:)?|\s*[:=])[\s*_`]*(?:(?:\\\[|\$\$)\s)?\s*([^\n]+)",
+    re.IGNORECASE,
+)
+"""A formula may stand on lines of its own."""
+_MATHS = re.compile(r"[\d$\\]")
 _BLANKS = re.compile(r"(?<!\w)\s+|\s+(?!\w)|(?<=\d)\s+(?=\d{3}(?!\d))")
 """Those that say nothing: at the edges of signs, and before thousands."""
 _THOUSANDS = r"(?:,(?:\\!)?|\{,\}|\\[,;: ]|~)"
@@ -22,9 +27,8 @@ def said_answer(text: str) -> str | None:
     if box is not None:
         return box.strip()
     announced = _TOLD.findall(text)
-    return (
-        announced[-1].strip().strip("*_ ").removesuffix(".").strip() or None if announced else None
-    )
+    told = next(filter(_MATHS.search, reversed(announced)), announced[-1] if announced else "")
+    return told.strip().strip("*_` ").removesuffix(".").strip("` ") or None
 
 
 def plainly_equal(answer: str, reference: str) -> bool | None:

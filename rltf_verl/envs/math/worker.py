@@ -8,6 +8,7 @@ they are off: the pool has the deadline.
 from __future__ import annotations
 
 import re
+import unicodedata
 from typing import Any
 
 from math_verify import parse, verify
@@ -30,6 +31,10 @@ _WORDS = re.compile(
     r"(?:\\?\$)?(?:\\(?:text|textbf|mathrm|mbox)\s*(?:\{\s*)?|\{?\s*)[A-Za-z]{2}[A-Za-z\s.-]*\}?\$?"
 )
 
+_RAISED, _FRACTION = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+"), re.compile("[½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞]")
+_ROOT = re.compile(r"√\s*(?:\(([^()]*)\)|\{?(\d+|[A-Za-z])\}?)")
+_SIGNS = str.maketrans({"·": r"\cdot ", "∞": r"\infty ", "–": "-", "−": "-"})
+
 
 def compare(given: str, wanted: str, official: bool) -> dict[str, Any]:
     """Whether two answers are the same, how the first was read, and what kinds of things they are.
@@ -44,7 +49,7 @@ def compare(given: str, wanted: str, official: bool) -> dict[str, Any]:
         `correct`, `read` (text, None if it could not be parsed), `kind` and `wanted_kind` (words,
         or None).
     """
-    ours, theirs = _parse(given), _parse(wanted)
+    ours, theirs = (_parse(answer, official) for answer in (given, wanted))
     pair = (ours, theirs) if official else (theirs, ours)
     return {
         "correct": bool(verify(*pair, timeout_seconds=None)),
@@ -54,10 +59,21 @@ def compare(given: str, wanted: str, official: bool) -> dict[str, Any]:
     }
 
 
-def _parse(answer: str) -> list[Any]:
+def _parse(answer: str, official: bool) -> list[Any]:
+    answer = answer if official else _in_latex(answer)
     if not answer.startswith("$") and not answer.endswith("$"):  # this `and` is the release's
         answer = f"${answer}$"
     return list(parse(answer, parsing_timeout=None))
+
+
+def _in_latex(answer: str) -> str:
+    """With LaTeX for signs at which math-verify stops to read: `2√3` would be 2."""
+    answer = _RAISED.sub(lambda m: f"^{{{unicodedata.normalize('NFKC', m[0])}}}", answer)
+    answer = _FRACTION.sub(
+        lambda m: r"\frac{{{}}}{{{}}}".format(*unicodedata.normalize("NFKC", m[0]).split("⁄")),
+        answer,
+    )
+    return _ROOT.sub(lambda m: rf"\sqrt{{{m[1] or m[2]}}}", answer).translate(_SIGNS)
 
 
 def _kind(parsed: list[Any], text: str) -> str | None:

@@ -135,7 +135,8 @@ _PUNCTUATION = ".,;()[]{}\"' "
 
 def read_path(text: str) -> str | None:
     """What all of `text` says: moves, NO_PATH, or None if it is not an answer."""
-    plain = _LABEL.sub(" ", _MARKUP.sub(" ", text.lower().replace("’", "'")))
+    text = text.lower().replace("’", "'").replace("\\\\", " ")  # first: `\\down` is two rows
+    plain = _LABEL.sub(" ", _MARKUP.sub(" ", text))
     tokens = []
     for match in _TOKEN.finditer(plain):
         token = match[0]

@@ -10,7 +10,13 @@ from rltf_verl.envs.base import Env, FindsCandidates, GradesAsync, HasWorkedSolu
 from rltf_verl.envs.text.plain_text import MAX_TEXT, readings
 from rltf_verl.envs.waiting import grade_text
 from rltf_verl.feedback.guard.equality import copied_share, find_reference, same_answer
-from rltf_verl.feedback.guard.spans import answer_spans, quotations, reference_spans, undressed
+from rltf_verl.feedback.guard.spans import (
+    answer_spans,
+    is_place,
+    quotations,
+    reference_spans,
+    undressed,
+)
 from rltf_verl.types import Problem
 
 LeakKind = Literal["answer", "part", "solution", "judged", "unreadable"]
@@ -113,6 +119,7 @@ def _answers(
             not isinstance(env, GradesAsync)
             and len(passage) <= MIN_GRADED + 4 * len(reference)
             and passage not in question
+            and not is_place(passage)
             and not any(expression in passage for expression in asked)
             and (is_correct(passage) or is_correct(f"\\boxed{{{passage}}}"))
         ):

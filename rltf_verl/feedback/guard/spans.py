@@ -41,6 +41,11 @@ def answer_spans(text: str) -> list[Span]:
     return sorted((start, end) for start, end in spans if 0 < end - start <= MAX_SPAN)[:MAX_SPANS]
 
 
+def is_place(passage: str) -> bool:
+    """Its one number says where: "Step 2: check the sign", "2. Check the sum"."""
+    return _ONLY_PLACE.fullmatch(passage) is not None
+
+
 def _boxes(text: str) -> Iterator[Span]:
     for box in _BOXED.finditer(text):
         depth = 1
@@ -91,9 +96,10 @@ _NUMBER = re.compile(
     rf"|[\s-](?P<part>{'|'.join(_PARTS)})(?:f|ves|s)?(?![\w-]))?(?![\w^]|[.,/]\d)",
     re.ASCII | re.IGNORECASE,
 )
-_PLACE = re.compile(
-    r"\b(?:step|line|part|equation|case|row|question|problem|point|item|hint|section)s?\s*\(?$",
-    re.IGNORECASE,
+_PLACES = r"\b(?:step|line|part|equation|case|row|question|problem|point|item|hint|section)s?\s*\(?"
+_PLACE = re.compile(rf"{_PLACES}$", re.IGNORECASE)
+_ONLY_PLACE = re.compile(
+    rf"\D*{_PLACES}\s*\d{{1,4}}\D*|\W*\d{{1,4}}[.):\]]+\s\D*[a-z]\D*", re.IGNORECASE
 )
 _SENTENCE = re.compile(r"[^.!?\n]+")
 _DIGIT = re.compile(r"(?<![\w.,])\d(?![\w]|[.,]\d)", re.ASCII)

@@ -19,6 +19,8 @@ class Revisions:
     """Attempts that revise another one, both graded. Shares of all of them but for two."""
 
     num: int
+    num_wrong: int
+    """Those of a wrong attempt."""
     fixed: float | None
     """Wrong before, right now."""
     broken: float | None
@@ -62,6 +64,8 @@ class FeedbackStats:
 
     num: int
     """Texts that were given."""
+    num_checked: int
+    """Texts that the leak guard looked at."""
     words: float | None
     """Mean, of the given ones."""
     no_op: float | None
@@ -71,7 +75,7 @@ class FeedbackStats:
     fallback_share: float | None
     """Share of the requests answered by the fixed sentence, because the provider failed."""
     withheld_share: float | None
-    """Share of the providers' texts that the leak guard kept back."""
+    """Share of the requests whose text the leak guard kept back."""
     leak_share: float | None
     """Share of the checked texts that gave the answer away."""
     aim: float | None
@@ -93,6 +97,8 @@ class Stats:
     """Revisions of all turns."""
     friction: float | None
     """Share of the episodes that began wrong and have a revision: wrong at the end."""
+    num_began_wrong: int
+    """Those episodes."""
     feedback: FeedbackStats
     stops: Mapping[str, int]
     """How often each reason ended a line."""
@@ -112,6 +118,7 @@ def stats(records: Sequence[Record], split: str) -> Stats:
         turns=tuple(_turn(table, k) for k in range(table.num_turns)),
         revisions=_revisions(table.revisions()),
         friction=table.friction().mean(),
+        num_began_wrong=len(table.friction().values),
         feedback=_feedback(table.feedback(), aims_of(records)),
         stops=dict(Counter(filter(None, ends))),
     )
@@ -137,11 +144,14 @@ def _turn(table: EpisodeTable, k: int) -> TurnStats:
 
 def _revisions(numbers: Mapping[str, Cases]) -> Revisions:
     means = {name: cases.mean() for name, cases in numbers.items()}
-    return Revisions(num=len(numbers["gain"].values), **means)
+    num_wrong = len(numbers["corrected"].values)
+    return Revisions(num=len(numbers["gain"].values), num_wrong=num_wrong, **means)
 
 
 def _feedback(numbers: Mapping[str, Cases], aims: Sequence[Aim]) -> FeedbackStats:
-    names = [field.name for field in fields(FeedbackStats) if field.name not in ("num", "aim")]
+    own = ("num", "num_checked", "aim")
+    names = [field.name for field in fields(FeedbackStats) if field.name not in own]
     means = {name: numbers[name].mean() for name in names}
     aim = fmean(aim.own - aim.sibling for aim in aims) if aims else None
-    return FeedbackStats(num=len(numbers["words"].values), aim=aim, **means)
+    num, num_checked = (len(numbers[name].values) for name in ("words", "leak_share"))
+    return FeedbackStats(num=num, num_checked=num_checked, aim=aim, **means)

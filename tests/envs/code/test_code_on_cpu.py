@@ -128,6 +128,7 @@ TEXTS = [
     ("~~~python\na = '''\n```\n'''\n~~~", "a = '''\n```\n'''"),
     ("````python\n```\n````", "```"),
     ("`print(1)`", None),
+    ("```python\na\n```\nInput:\n```\n3 4\n```", "a"),
 ]
 
 

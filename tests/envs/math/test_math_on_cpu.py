@@ -87,6 +87,13 @@ def test_verdicts_of_the_release(case: dict) -> None:
         ("Celia", "\\boxed{Alice}", False, True),  # a product of the same letters
         ("Alice", "\\boxed{alice}", True, True),
         ("ba", "\\boxed{ab}", True, True),
+        ("2", "\\boxed{2√3}", False, True),  # math-verify stops at the sign
+        ("2\\sqrt{3}", "\\boxed{2√3}", True, False),
+        ("32", "\\boxed{2⁵}", True, False),
+        ("\\frac{1}{2}", "\\boxed{½}", True, False),
+        ("5", "The answer is\n\\[\n5\n\\]", True, False),
+        ("5", "**Answer**: `5`", True, False),
+        ("5", "The answer is 5.\nI hope this answer is helpful.", True, False),
     ],
 )
 def test_what_a_human_would_say(reference: str, answer: str, strict: bool, official: bool) -> None:
@@ -234,6 +241,9 @@ def test_explanations(reference: str, answer: str, location: str, hint: str) -> 
         ("42", "Look at 42 again.", True),
         ("3", "Look at step 3 again, there are 3 errors.", False),
         ("3", "It should be 3.", True),
+        ("3", "**Step 3:** check the sign.", False),
+        ("3", "3. Check the sum", False),
+        ("3", "**Step 3:** it is 3", True),
         ("3", "3", True),
         ("12", "You started with 12 apples. Recount.", False),
         ("12", "You started with 12 apples, and the result is 12.", True),

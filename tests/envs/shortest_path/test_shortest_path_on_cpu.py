@@ -74,6 +74,7 @@ def test_official_reading(text: str, path: str) -> None:
         "R, R, D, D",
         "RRDD",
         "r r d d",
+        "right\\\\right\\\\down\\\\down",
         '["right", "right", "down", "down"]',
         "Right Right Down Down.",
         "1. right 2. right 3. down 4. down",

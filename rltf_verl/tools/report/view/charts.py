@@ -52,12 +52,12 @@ def answers_curves(num_turns: int, cut: Container[int | None]) -> Iterator[Curve
         yield Curve("Answers", label, "The last answer by this turn.", True, of=of)
 
 
-def _revisions(name: str) -> Callable[[Stats], Number]:
-    return lambda s: (getattr(s.revisions, name), s.revisions.num)
+def _revisions(name: str, num: str = "num") -> Callable[[Stats], Number]:
+    return lambda s: (getattr(s.revisions, name), getattr(s.revisions, num))
 
 
-def _feedback(name: str) -> Callable[[Stats], Number]:
-    return lambda s: (getattr(s.feedback, name), s.feedback.num)
+def _feedback(name: str, num: str = "num") -> Callable[[Stats], Number]:
+    return lambda s: (getattr(s.feedback, name), getattr(s.feedback, num))
 
 
 CURVES = (
@@ -68,7 +68,7 @@ CURVES = (
         True,
         (),
         # with two turns it is the complement of Corrected
-        lambda s: (s.friction if len(s.turns) > 2 else None, s.sessions),
+        lambda s: (s.friction if len(s.turns) > 2 else None, s.num_began_wrong),
     ),
     Curve(
         "Answers",
@@ -76,7 +76,7 @@ CURVES = (
         "Revisions of a wrong attempt: right.",
         True,
         (),
-        _revisions("corrected"),
+        _revisions("corrected", "num_wrong"),
     ),
     Curve(
         "Answers",
@@ -131,7 +131,7 @@ CURVES = (
         "Of the texts that the leak guard checked: give the answer away.",
         True,
         (),
-        _feedback("leak_share"),
+        _feedback("leak_share", "num_checked"),
     ),
     Curve(
         "Feedback",

@@ -148,7 +148,7 @@ def test_charts_have_the_numbers_of_stats_and_how_many_are_behind_them(tmp_path)
     assert charts["Right after turn 2"]["train"] == [[1, 0.5, 2], [2, 0.5, 2]]
     # No episode of step 1 has a third turn: its last answer stands.
     assert charts["Right after turn 3"]["train"] == [[1, 0.5, 2], [2, 1.0, 2]]
-    assert charts["Corrected"]["train"] == [[1, 1.0, 1], [2, 1.0, 3]]
+    assert charts["Corrected"]["train"] == [[1, 1.0, 1], [2, 1.0, 2]]
     assert charts["Broken"]["val"] == [[2, 0.5, 2]]
     assert charts["Leaks"]["train"] == [[1, 0.0, 1], [2, 0.0, 3]]
     assert run_index(tmp_path)["splits"] == [
