@@ -82,7 +82,6 @@ CONTROLS = {
     name + CONTROL: (*ARMS[name], "rltf.teacher.shuffled=true") for name in (*TEACHERS, FORWARD_KL)
 } | {"rlcsd" + CONTROL: (*ARMS["rlcsd"], "rltf.teacher.against=other_problem")}
 """Each with a teacher that reads what was meant for another problem, at its method's rate."""
-CONTROLLED = FORWARD_KL + CONTROL
 
 FM_WEIGHTS = {
     f"fm, weight {weight}": ("rltf/method=fm", f"rltf.feedback_modeling.weight={weight}")
@@ -93,7 +92,7 @@ line by line, so that the policy learns the words first. `fm` is the best of the
 """
 THEN: tuple[tuple[str, str, Sequence[int], tuple[str, ...], bool], ...] = (
     ("reply", "zero", (11,), ("grpo n=2", "sft", "sd soft floor", "sd rejection w=1"), True),
-    (FOUR_HOUSES, "zero", (13,), ("fm", SHUFFLED, FORWARD_KL, CONTROLLED), True),
+    (FOUR_HOUSES, "zero", (13,), ("fm", SHUFFLED, FORWARD_KL, FORWARD_KL + CONTROL), True),
     ("entries", "zero", HOUSES, ("grpo n=2", "sft", "sd soft floor"), True),
     *(("entries", "zero", (11,), ("fm",), falls) for falls in (True, False)),
     ("date", "zero", HOUSES, ("sft", "raft", "sd soft floor", "sd rejection w=1"), True),
@@ -101,9 +100,9 @@ THEN: tuple[tuple[str, str, Sequence[int], tuple[str, ...], bool], ...] = (
     ("date", "mixed", HOUSES, (GRPO, "sft", "raft", "sd soft floor"), True),
     ("date", "mixed", (11,), ("grpo n=2", "sdpo"), True),
 )
-"""Family, start, houses and arms of what follows, and whether the rate falls. Fewer houses of what
-takes longest, and of what the rate matters less to. FM begins late, and learned less with a rate
-that falls. A letter's reward is graded. How long four houses need was tried on house 11.
+"""Family, start, houses and arms of what follows, and whether the rate falls. One house of what
+takes longest, and of arms that no text compares over houses. FM begins late, and learned less with
+a rate that falls. A letter's reward is graded. How long four houses need was tried on house 11.
 """
 
 CONSTANT = "actor_rollout_ref.actor.optim.lr_scheduler_type=constant"

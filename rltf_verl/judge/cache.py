@@ -58,8 +58,8 @@ class ReplyCache:
     def put(self, key: str, reply: Reply) -> None:
         """Keep a reply. One that says nothing is asked for again by the next job."""
         self._kept[key] = replace(reply, cached=True)
-        record = {"key": key, "time": round(time.time(), 3), **asdict(reply)}
         if reply.text.strip() or reply.calls:
+            record = {"key": key, "time": round(time.time(), 3), **asdict(reply)}
             self._writer.append(self._own, [record])
 
     def close(self) -> None:

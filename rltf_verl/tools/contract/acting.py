@@ -38,7 +38,9 @@ def check_acting(env: ActingEnv, seed: int, num_problems: int, num_hostile: int)
     """As `check_env`."""
     problems: list[Problem] = []
     verdicts = [
-        held("build is deterministic", partial(builds_again, env, seed, num_problems, problems))
+        held(
+            env, "build is deterministic", partial(builds_again, env, seed, num_problems, problems)
+        )
     ]
     checks: dict[str, Callable[[Problem], Iterator[str]]] = {
         "a problem survives JSON": survives_json,
@@ -51,9 +53,11 @@ def check_acting(env: ActingEnv, seed: int, num_problems: int, num_hostile: int)
             _notes, env
         ),
     }
-    verdicts += [held(promise, partial(over, problems, check)) for promise, check in checks.items()]
+    verdicts += [
+        held(env, what, partial(over, env, problems, check)) for what, check in checks.items()
+    ]
     hostile = partial(_hostile, env, problems, seed, num_hostile)
-    return [*verdicts, held(f"{num_hostile} hostile actions neither raise nor hang", hostile)]
+    return [*verdicts, held(env, f"{num_hostile} hostile actions neither raise nor hang", hostile)]
 
 
 @contextmanager

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import random
-import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
-from pathlib import Path
 
 from rltf_verl.envs.base import LEVELS, ActingEnv, Env, GradesAsync
 from rltf_verl.feedback.guard.find import find_leaks
+from rltf_verl.registry import raised_by
 from rltf_verl.types import Problem
 
 NUM_PROBLEMS, NUM_HOSTILE = 50, 1000
@@ -56,7 +55,9 @@ def check_answering(env: Env, seed: int, num_problems: int, num_hostile: int) ->
     """As `check_env`."""
     problems: list[Problem] = []
     verdicts = [
-        held("build is deterministic", partial(builds_again, env, seed, num_problems, problems))
+        held(
+            env, "build is deterministic", partial(builds_again, env, seed, num_problems, problems)
+        )
     ]
     checks: dict[str, Callable[[Problem], Iterator[str]]] = {
         "a problem survives JSON": survives_json,
@@ -72,7 +73,9 @@ def check_answering(env: Env, seed: int, num_problems: int, num_hostile: int) ->
             ),
             "`full` says something": partial(_full, env),
         }
-    verdicts += [held(promise, partial(over, problems, check)) for promise, check in checks.items()]
+    verdicts += [
+        held(env, what, partial(over, env, problems, check)) for what, check in checks.items()
+    ]
     if isinstance(env, GradesAsync):
         return verdicts
     alike = problems[: MIN_CONSTANT if getattr(env, "blocking", False) else NUM_CONSTANT]
@@ -82,8 +85,8 @@ def check_answering(env: Env, seed: int, num_problems: int, num_hostile: int) ->
     )
     return [
         *verdicts,
-        held(constant, partial(_constants, env, alike)),
-        held(hostile, partial(_hostile, env, problems, seed, num_hostile)),
+        held(env, constant, partial(_constants, env, alike)),
+        held(env, hostile, partial(_hostile, env, problems, seed, num_hostile)),
     ]
 
 
@@ -99,30 +102,29 @@ def builds_again(
         yield f"build({seed}, …) twice made different problems"
 
 
-def held(promise: str, check: Callable[[], Iterator[str]]) -> Verdict:
+def held(env: object, promise: str, check: Callable[[], Iterator[str]]) -> Verdict:
     """The first thing that breaks it, an exception too."""
     try:
         return Verdict(promise, next(check(), ""))
     except Exception as error:  # whatever a user's environment raises is the finding
-        return Verdict(promise, _raised(error))
+        return Verdict(promise, raised_by(type(env), error))
 
 
-def _raised(error: Exception) -> str:
-    """The error, and the line that raised it."""
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"
-
-
-def over(problems: Sequence[Problem], check: Callable[[Problem], Iterator[str]]) -> Iterator[str]:
+def over(
+    env: object, problems: Sequence[Problem], check: Callable[[Problem], Iterator[str]]
+) -> Iterator[str]:
     for problem in problems:
-        yield from (f"problem {problem.index}: {broken}" for broken in _failed(check, problem))
+        for broken in _failed(env, check, problem):
+            yield f"problem {problem.index}: {broken}"
 
 
-def _failed(check: Callable[[Problem], Iterator[str]], problem: Problem) -> Iterator[str]:
+def _failed(
+    env: object, check: Callable[[Problem], Iterator[str]], problem: Problem
+) -> Iterator[str]:
     try:
         yield from check(problem)
     except Exception as error:  # as above
-        yield _raised(error)
+        yield raised_by(type(env), error)
 
 
 def survives_json(problem: Problem) -> Iterator[str]:
@@ -210,7 +212,7 @@ def _hostile(env: Env, problems: Sequence[Problem], seed: int, num: int) -> Iter
             for level in LEVELS:
                 env.explain(problem, text, grade, level)
         except Exception as error:  # as above
-            yield f"problem {problem.index}, {text[:80]!r}: {_raised(error)}"
+            yield f"problem {problem.index}, {text[:80]!r}: {raised_by(type(env), error)}"
 
 
 def reread(problem: Problem) -> Problem:

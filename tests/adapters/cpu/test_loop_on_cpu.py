@@ -2,6 +2,8 @@
 caller.
 """
 
+from threading import Event
+
 import pytest
 
 from rltf_verl.adapters.cpu.rollout.generation import BatchGenerator, Request
@@ -55,7 +57,10 @@ def test_a_caller_that_gives_up_ends_no_other_request(loop):
     loop.abort().result(SECONDS)
     futures = [loop.submit(request(name, n)) for name, n in (("short", 2), ("long", 8))]
     futures[0].cancel()
+    busy = Event()
+    loop.call(lambda _: busy.wait(SECONDS))
     assert not loop.call(lambda _: None).cancel()
+    busy.set()
     loop.resume()
     assert futures[1].result(SECONDS).stop_reason == "completed"
 
