@@ -22,7 +22,9 @@ from torch.distributed.tensor import DTensor
 from verl.trainer.ppo.utils import Role
 from verl.utils import tensordict_utils as tu
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngine
-from verl.workers.engine_workers import ActorRolloutRefWorker, TrainingWorker
+from verl.workers.engine_workers import ActorRolloutRefWorker
+
+from rltf_verl.adapters.training.proportional import ProportionalWorker
 
 KEPT_WEIGHTS = "rltf_kept_weights"
 """Key of a batch that is to be computed with the kept weights."""
@@ -104,8 +106,8 @@ def _write(module: torch.nn.Module, values: dict[str, torch.Tensor]) -> None:
         shard.copy_(values[name])
 
 
-class KeepingWorker(TrainingWorker):
-    """verl's training worker with a second set of weights."""
+class KeepingWorker(ProportionalWorker):
+    """A training worker with a second set of weights."""
 
     engine: FSDPEngine
 
@@ -151,15 +153,16 @@ class KeepingWorker(TrainingWorker):
         return Path(folder) / f"teacher_world_size_{self.world_size}_rank_{self.rank}.pt"
 
 
-def keep_weights(classes: dict[Role, Any], share: float) -> None:
-    """Let the actor's worker keep weights; in place.
+def use_our_workers(classes: dict[Role, Any], share: float | None) -> None:
+    """Give the actor our training worker; in place.
 
     Args:
         classes: verl's role -> Ray class, before the workers start.
-        share: see `KeptWeights`.
+        share: see `KeptWeights`; None keeps no weights.
     """
+    make = ProportionalWorker if share is None else partial(KeepingWorker, share=share)
     for role in (Role.Actor, Role.ActorRollout, Role.ActorRolloutRef):
         if role in classes:
             worker: type[ActorRolloutRefWorker] = classes[role].__ray_actor_class__
-            keeping = {"actor_worker_cls": staticmethod(partial(KeepingWorker, share=share))}
-            classes[role] = ray.remote(type(worker.__name__, (worker,), keeping))
+            ours = {"actor_worker_cls": staticmethod(make)}
+            classes[role] = ray.remote(type(worker.__name__, (worker,), ours))

@@ -24,12 +24,14 @@ from rltf_verl.adapters.queue.step_rows import StepRows
 from rltf_verl.adapters.startup.rules import TOKEN_SUM_LOSSES
 from rltf_verl.adapters.training.logit_loss import NUM_TOKENS, WEIGHT
 from rltf_verl.adapters.training.loss import DENOMINATOR
+from rltf_verl.adapters.training.proportional import EVIDENCE
 from rltf_verl.adapters.training.teacher import (
     TeacherOutput,
     teacher_columns,
     teacher_metrics,
     token_places,
 )
+from rltf_verl.algos.evidence import evidence
 from rltf_verl.algos.targets import RowBatch, RowTargets, sampled_tokens
 from rltf_verl.config import RLTFConfig
 from rltf_verl.objectives import objective_shares, objective_weights, token_objectives
@@ -128,6 +130,9 @@ def compute_step(
         of_teacher = teacher_columns(rows, teacher, token_weights, rltf.logit_distill)
         constants[WEIGHT] = weights["logit_distill"]
         constants[NUM_TOKENS] = _num_teacher_tokens(settings, teacher, live)
+    if rltf.evidence_scaling:
+        pulls = row_pulls(batch, targets, teacher, weights["logit_distill"] * token_weights)
+        constants[EVIDENCE] = evidence(pulls)
     owners = token_objectives(rltf)
     metrics = {
         **sampling_metrics(batch, rows.entropy),
@@ -136,6 +141,7 @@ def compute_step(
         **stale_metrics(owners, batch, stale),
         **_teacher_metrics(rows, rltf, weights["logit_distill"], teacher, token_weights),
         **_episode_metrics(rows, settings, before or {}),
+        **({"rltf/update/evidence": constants[EVIDENCE]} if EVIDENCE in constants else {}),
     }
     columns = target_columns(batch, targets, trust)
     return StepResult(targets, columns, of_teacher, constants, live, metrics)
@@ -232,6 +238,21 @@ def is_exact(batch: RowBatch) -> bool:
     """Whether the actor's log-probs of what was sampled are the sampler's."""
     gap = (batch.old_log_probs - batch.sampler_log_probs)[sampled_tokens(batch.role)].abs()
     return bool((gap <= EXACT).all())
+
+
+def row_pulls(
+    batch: RowBatch,
+    targets: RowTargets,
+    teacher: TeacherOutput | None,
+    token_weights: torch.Tensor,
+) -> torch.Tensor:
+    """[N] Σ over a row's tokens of its advantages' sizes and its weights in the teacher's loss."""
+    pulls = torch.stack([part.abs().sum() for part in batch.by_row(targets.advantages)])
+    if teacher is not None:
+        by_input = token_weights.split([len(x.response) for x in teacher.inputs])
+        for x, weights in zip(teacher.inputs, by_input, strict=True):
+            pulls[x.row] += weights.sum()
+    return pulls
 
 
 def live_rows(

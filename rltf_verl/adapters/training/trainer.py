@@ -43,7 +43,7 @@ from rltf_verl.adapters.rollout.loop_lag import ask_lags, lag_metrics
 from rltf_verl.adapters.startup.budget import check_prompt_budget
 from rltf_verl.adapters.startup.checks import checked_parts
 from rltf_verl.adapters.startup.stamp import check_resume, whole_checkpoint, write_stamp
-from rltf_verl.adapters.training.kept_weights import keep_weights
+from rltf_verl.adapters.training.kept_weights import use_our_workers
 from rltf_verl.adapters.training.live_groups import Draws, LiveGroups
 from rltf_verl.adapters.training.logit_loss import WEIGHT, loss_with_logits
 from rltf_verl.adapters.training.loss import FOR_UPDATE, rltf_loss
@@ -135,8 +135,7 @@ class RLTFTrainerMixin(_Trainer):
         super()._init_resource_pool_mgr()
         lora = uses_lora(partial(OmegaConf.select, self.config))
         share = kept_share(self.rltf.teacher, lora) if self.rltf.teaches else None
-        if share is not None:
-            keep_weights(self.role_worker_mapping, share)
+        use_our_workers(self.role_worker_mapping, share)
 
     def _setup(self) -> None:
         meet_at_free_ports(trainer_base)
