@@ -5,38 +5,63 @@ from __future__ import annotations
 from math import sqrt
 from typing import Any
 
+import torch
 from tensordict import TensorDict
+from torch.distributed.tensor import DTensor
 from verl.utils import tensordict_utils as tu
 from verl.workers.engine_workers import TrainingWorker
 
 EVIDENCE = "rltf_evidence"
-"""Key of the batch's constant; see `algos.evidence`."""
+"""Key of the batch's constant, where the rate is to follow it."""
+
+SAMPLED_PART = 32
+"""The change of a weight matrix is measured on the first 1/32 of it: a copy of all weights would
+cost the memory of a second model."""
 
 
 class ProportionalWorker(TrainingWorker):
     """verl's training worker, which multiplies the rate of an update by √evidence where the batch
-    has one.
+    has one, and reports how far the weights moved (`rltf/update/norm`).
     """
 
     def reset(self) -> None:
-        """verl's; every engine of verl has `optimizer_step`, and an optimiser with groups."""
+        """verl's; each of its engines has `optimizer_step`."""
         super().reset()
-        self._evidence = 1.0
+        self._evidence, self._moved = 1.0, 0.0
         self._step = self.engine.optimizer_step
         self.engine.optimizer_step = self._scaled_step
 
     def train_batch(self, data: TensorDict) -> Any:
         """One update."""
         self._evidence = float(tu.pop(data, key=EVIDENCE, default=1.0))
-        return super().train_batch(data)
+        output = super().train_batch(data)
+        if output is not None:
+            tu.get(output, "metrics")["rltf/update/norm"] = self._moved
+        return output
 
     def _scaled_step(self) -> float:
         groups = self.engine.optimizer.param_groups
+        weights = [weight for group in groups for weight in group["params"]]
+        before = [_part(weight).clone() for weight in weights]
         rates = [group["lr"] for group in groups]
         for group, rate in zip(groups, rates, strict=True):
             group["lr"] = rate * sqrt(self._evidence)
         try:
-            return self._step()
-        finally:  # the scheduler goes on from the rate itself
+            norm: float = self._step()
+        finally:  # the scheduler continues from the rate itself
             for group, rate in zip(groups, rates, strict=True):
                 group["lr"] = rate
+        squares = (
+            (_part(weight) - old).square().mean() * weight.numel()
+            for weight, old in zip(weights, before, strict=True)
+            if len(old)
+        )
+        self._moved = sqrt(float(sum(squares)))
+        return norm
+
+
+def _part(weight: torch.Tensor) -> torch.Tensor:
+    """The first 1/32 of this rank's shard, at least one value where it has any."""
+    data = weight.detach()
+    shard = (data.to_local() if isinstance(data, DTensor) else data).flatten()
+    return shard[: -(-len(shard) // SAMPLED_PART)]

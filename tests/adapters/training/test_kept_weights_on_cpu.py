@@ -8,7 +8,11 @@ from ray import cloudpickle
 from verl.trainer.ppo.utils import Role
 from verl.workers.engine_workers import ActorRolloutRefWorker
 
-from rltf_verl.adapters.training.kept_weights import KeepingWorker, KeptWeights, keep_weights
+from rltf_verl.adapters.training.kept_weights import (
+    KeepingWorker,
+    KeptWeights,
+    use_our_workers,
+)
 
 SHARE = 0.25
 
@@ -84,7 +88,7 @@ def test_an_average_outlives_its_process_and_a_checkpoint_without_one_is_refused
 
 def test_verls_worker_makes_an_actor_that_keeps_weights_and_travels_to_ray():
     classes = {Role.ActorRollout: ray.remote(ActorRolloutRefWorker)}
-    keep_weights(classes, SHARE)
+    use_our_workers(classes, SHARE)
     worker = classes[Role.ActorRollout].__ray_actor_class__
     arrived = cloudpickle.loads(cloudpickle.dumps(worker))
     make = object.__new__(arrived).actor_worker_cls  # as verl's `init_model` reads it
