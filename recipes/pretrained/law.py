@@ -93,7 +93,7 @@ class Law(Study):
             folder = {"MODEL": str(self.out / "smollm2"), "OUT": str(short.parent)}
             for command in ("adapter", "warm_up"):
                 script = [str(HERE / "pretrained.sh"), command]
-                self._call(script, FAMILY=family, ROUNDS=str(rounds), **folder)
+                self.call(script, FAMILY=family, ROUNDS=str(rounds), **folder)
         return short
 
     def line(self, setting: Setting) -> dict[str, Any]:

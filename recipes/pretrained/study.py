@@ -190,7 +190,7 @@ class Study:
         warm = self.out / f"warm_{family}"
         for command, folder in (("model", self.out / "smollm2"), ("warm_up", warm)):
             if not folder.is_dir():
-                self._call([str(HERE / "pretrained.sh"), command], FAMILY=family)
+                self.call([str(HERE / "pretrained.sh"), command], FAMILY=family)
         if start == "zero":
             return warm
         mixed = self.out / f"mixed_{house}"
@@ -202,7 +202,7 @@ class Study:
         """Thirty supervised steps in verl's SFT trainer on first questions of the house."""
         work = self.out / f"first_questions_{house}"
         table = work / "dialogues.parquet"
-        self._call(
+        self.call(
             [sys.executable, str(HERE / "first_questions.py"), str(table), "--house", str(house)]
         )
         settings = [
@@ -213,13 +213,13 @@ class Study:
         torchrun = ["torchrun", "--standalone", "--nproc_per_node=1"]
         variables = {"MODEL": str(warm), "OUT": str(work)}
         variables["VERL_FILE_LOGGER_PATH"] = str(work / "metrics.jsonl")
-        self._call([*torchrun, "-m", "verl.trainer.sft_trainer", *settings], **variables)
+        self.call([*torchrun, "-m", "verl.trainer.sft_trainer", *settings], **variables)
         (checkpoint,) = (work / "sft").glob("global_step_*")
         merge = ["verl.model_merger", "merge", "--backend", "fsdp"]
         folders = ["--local_dir", str(checkpoint), "--target_dir", str(work / "merged")]
-        self._call([sys.executable, "-m", *merge, *folders])
+        self.call([sys.executable, "-m", *merge, *folders])
         adapter = str(work / "merged" / "lora_adapter")
-        self._call([sys.executable, str(HERE / "merge.py"), str(warm), adapter, str(mixed)])
+        self.call([sys.executable, str(HERE / "merge.py"), str(warm), adapter, str(mixed)])
 
     def data(self, family: str, house: int) -> Path:
         """The folder of a house's problems."""
@@ -229,10 +229,11 @@ class Study:
             place |= {"HOUSES": "4", "OUT": str(self.out / "four_houses")}
         folder = Path(place.get("OUT", self.out)) / f"data_{base}_{house}"
         if not folder.is_dir():
-            self._call([str(HERE / "pretrained.sh"), "data"], **place)
+            self.call([str(HERE / "pretrained.sh"), "data"], **place)
         return folder
 
-    def _call(self, command: list[str], **variables: str) -> None:
+    def call(self, command: list[str], **variables: str) -> None:
+        """Run one of the recipe's commands. Raises CalledProcessError."""
         subprocess.run(command, env={**self.environment, **variables}, check=True)
 
     def folder(self, run: Iterable[Any]) -> Path:
@@ -275,15 +276,10 @@ class Study:
             SystemExit: it failed; names its log.
         """
         data = self.data(family, house)
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
         words = [*SHARED, *words]
         if family == FOUR_HOUSES:
             words = [TWICE.get(word, word) for word in words]
-        command = [
-            *(sys.executable, "-m", "verl.trainer.main_ppo"),
-            *("--config-dir", str(HERE / "config"), "--config-name", "pretrained"),
-            *words,
+        words += [
             f"data.max_response_length={96 if family == 'reply' else 48}",
             f"rltf.seed={seed}",
             f"data.seed={seed}",
@@ -292,6 +288,21 @@ class Study:
             f"rltf.env.num_houses={4 if family == FOUR_HOUSES else 1}",
             f"data.train_files={data / 'train.parquet'}",
             f"data.val_files={data / 'test.parquet'}",
+        ]
+        return self.train_with(folder, model, words)
+
+    def train_with(self, folder: Path, model: Path, words: Sequence[str]) -> int:
+        """One run of the recipe's config with these overrides, made anew; its seconds.
+
+        Raises:
+            SystemExit: it failed; names its log.
+        """
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        command = [
+            *(sys.executable, "-m", "verl.trainer.main_ppo"),
+            *("--config-dir", str(HERE / "config"), "--config-name", "pretrained"),
+            *words,
             f"trainer.default_local_dir={folder / 'checkpoints'}",
             f"hydra.run.dir={folder / 'hydra'}",
         ]
