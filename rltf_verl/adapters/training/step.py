@@ -130,9 +130,9 @@ def compute_step(
         of_teacher = teacher_columns(rows, teacher, token_weights, rltf.logit_distill)
         constants[WEIGHT] = weights["logit_distill"]
         constants[NUM_TOKENS] = _num_teacher_tokens(settings, teacher, live)
+    share = evidence(row_pulls(batch, targets, teacher, weights["logit_distill"] * token_weights))
     if rltf.evidence_scaling:
-        pulls = row_pulls(batch, targets, teacher, weights["logit_distill"] * token_weights)
-        constants[EVIDENCE] = evidence(pulls)
+        constants[EVIDENCE] = share
     owners = token_objectives(rltf)
     metrics = {
         **sampling_metrics(batch, rows.entropy),
@@ -141,7 +141,8 @@ def compute_step(
         **stale_metrics(owners, batch, stale),
         **_teacher_metrics(rows, rltf, weights["logit_distill"], teacher, token_weights),
         **_episode_metrics(rows, settings, before or {}),
-        **({"rltf/update/evidence": constants[EVIDENCE]} if EVIDENCE in constants else {}),
+        "rltf/update/evidence": share,
+        "rltf/update/live_tokens": float((targets.advantages != 0).float().mean()),
     }
     columns = target_columns(batch, targets, trust)
     return StepResult(targets, columns, of_teacher, constants, live, metrics)
