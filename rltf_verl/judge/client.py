@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 import os
+import re
 import ssl
 import time
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from rltf_verl.findings import ConfigError
+from rltf_verl.findings import ConfigError, Finding
 from rltf_verl.judge.settings import Endpoint, Limits
 from rltf_verl.judge.wire import Reply, ScoredReply
 from rltf_verl.redaction import Secrets, clean_log, secrets_here
@@ -61,12 +62,11 @@ class Fault(Exception):
 
 
 @cache
-def _certificates() -> ssl.SSLContext:
-    """Which endpoints are believed. Read once: it takes longer than a request."""
+def _certificates(file: str | None, folder: str | None) -> ssl.SSLContext:
+    """The trusted ones. Cached: reading them takes longer than a request. Raises OSError."""
     import certifi
 
-    file = os.environ.get("SSL_CERT_FILE") or certifi.where()
-    return ssl.create_default_context(cafile=file, capath=os.environ.get("SSL_CERT_DIR") or None)
+    return ssl.create_default_context(cafile=file or certifi.where(), capath=folder or None)
 
 
 class JudgeClient:
@@ -78,13 +78,15 @@ class JudgeClient:
         reply_bytes: longest body that is read.
 
     Raises:
-        ValueError: a package is missing, or the API key, or it cannot be sent.
+        ConfigError: a package, the API key or the certificates are missing, or a proxy is in the
+            way.
     """
 
     def __init__(self, endpoint: Endpoint, timeout_s: float, reply_bytes: int) -> None:
         require_packages()
 
         key = endpoint.api_key()
+        self._proxy, self._tls = _proxy_for(endpoint), _tls_for(endpoint)
         self._secrets = secrets_here([key])
         for name in LOGGERS:
             library = logging.getLogger(name)
@@ -101,7 +103,7 @@ class JudgeClient:
             "Content-Type": "application/json",
             "Accept-Encoding": "identity",
         }
-        self._timeout_s, self._proxy = timeout_s, proxy_of(endpoint.base_url)
+        self._timeout_s = timeout_s
         self._session: ClientSession | None = None
 
     async def request(self, body: Mapping[str, Any]) -> Reply:
@@ -121,9 +123,9 @@ class JudgeClient:
             import aiohttp
 
             # Cookies and netrc are not for a judge, and the runtime bounds how many ask at once.
+            # No headers: aiohttp sends a session's to the proxy as well.
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, ssl=_certificates()),
-                headers=self._headers,
+                connector=aiohttp.TCPConnector(limit=0, ssl=self._tls),
                 timeout=aiohttp.ClientTimeout(
                     total=None, sock_connect=self._timeout_s, sock_read=self._timeout_s
                 ),
@@ -140,7 +142,11 @@ class JudgeClient:
 
         try:
             async with self._connections().post(
-                self._url, data=content, allow_redirects=False, proxy=self._proxy
+                self._url,
+                data=content,
+                headers=self._headers,
+                allow_redirects=False,
+                proxy=self._proxy,
             ) as response:
                 if 300 <= response.status < 400:
                     return self._redirected(response.status, response.headers.get("location", ""))
@@ -194,11 +200,56 @@ def require_packages() -> None:
         ) from None
 
 
+_PROXY = re.compile(
+    r"https?://(?:[^/\s]*@)?(?:\w[\w.-]*|\[[0-9a-f:.]+\])(?::\d+)?/?", re.IGNORECASE
+)
+
+
 def proxy_of(url: str) -> str | None:
-    """The proxy that the environment names for a URL (`HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`)."""
+    """The proxy that the environment names for a URL (`HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`).
+    Without a scheme it is an http proxy, as for curl.
+    """
     parts, proxies = urlsplit(url), getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")
-    return proxy if proxy and not proxy_bypass(parts.netloc.rpartition("@")[2]) else None
+    if not proxy or proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _proxy_for(endpoint: Endpoint) -> str | None:
+    """The endpoint's proxy. Raises ConfigError if it cannot be used, or would read the API key."""
+    url = endpoint.base_url
+    proxy = proxy_of(url)
+    if proxy is None:
+        return None
+    key, host = "endpoint.base_url", urlsplit(url).hostname
+    fix = f"or add {host} to NO_PROXY"
+    if not _PROXY.fullmatch(proxy):
+        why = f"its proxy {proxy} in the environment is no http:// or https:// URL"
+        raise ConfigError(
+            Finding(key, url, why, f"correct HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, {fix}")
+        )
+    if endpoint.api_key_env is not None and not _is_https(endpoint):
+        why = f"the proxy {proxy} of the environment would read the API key"
+        raise ConfigError(Finding(key, url, why, f"use an https URL, {fix}"))
+    return proxy
+
+
+def _tls_for(endpoint: Endpoint) -> ssl.SSLContext | bool:
+    """For the connector: trusted certificates. Raises ConfigError if they cannot be read."""
+    if not _is_https(endpoint):
+        return True
+    file = os.environ.get("SSL_CERT_FILE")
+    try:
+        return _certificates(file, os.environ.get("SSL_CERT_DIR"))
+    except OSError as error:
+        why = f"no certificate can be read from SSL_CERT_FILE={file}: {error}"
+        fix = "correct or unset that variable"
+        raise ConfigError(Finding("endpoint.base_url", endpoint.base_url, why, fix)) from None
+
+
+def _is_https(endpoint: Endpoint) -> bool:
+    return urlsplit(endpoint.base_url).scheme == "https"
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

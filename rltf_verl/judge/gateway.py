@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from rltf_verl.findings import ConfigError
+from rltf_verl.judge.client import PATIENCE_S, JudgeClient
 from rltf_verl.judge.settings import JudgeSettings, judge_settings
 from rltf_verl.judge.wire import Call, JudgeUnavailable, Reply
 
@@ -82,10 +83,12 @@ class Judge:
         with _under(self.block):
             return await self._gateway().complete(call)
 
-    def require_key(self) -> None:
-        """Raise ConfigError unless the endpoint's API key is in this process's environment."""
+    def require_client(self) -> None:
+        """Raise ConfigError unless this process can send requests: packages, API key, proxy,
+        certificates.
+        """
         with _under(self.block):
-            self.settings.endpoint.api_key()
+            JudgeClient(self.settings.endpoint, PATIENCE_S, self.settings.limits.max_reply_bytes)
 
     def note(self, event: str) -> None:
         """Count what the reader of a reply found in it."""

@@ -22,7 +22,6 @@ from rltf_verl.judge.client import (
     TRANSIENT,
     Fault,
     JudgeClient,
-    require_packages,
 )
 from rltf_verl.judge.failure_log import FailureLog, fix_of
 from rltf_verl.judge.limits import LEVEL, Breaker, RateLimit, guessed_tokens, possible
@@ -52,7 +51,6 @@ class JudgeRuntime:
     """
 
     def __init__(self, settings: JudgeSettings) -> None:
-        require_packages()
         limits = settings.limits
         self.settings = settings
         self.stats = Stats()
