@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeVar
 
-from rltf_verl.kinds import clean, plain, shown
+from rltf_verl.kinds import plain, shown
+from rltf_verl.redaction import hide
 
 Level = Literal["error", "warning", "note"]
 Subject = TypeVar("Subject")
@@ -30,7 +31,7 @@ class Finding:
         value = shown(self.value, self.key) if self.quoted else plain(self.value, self.key)
         head = f"{self.key}={value}: " if self.key else ""
         text = "; ".join(part for part in (self.why, self.fix) if part)
-        return clean(" ".join(f"{head}{text}".split()))
+        return hide(" ".join(f"{head}{text}".split()))
 
     def under(self, block: str) -> Finding:
         """The same, with the key seen from outside of `block`."""
@@ -45,7 +46,7 @@ class ConfigError(ValueError):
     """
 
     def __init__(self, finding: Finding | str) -> None:
-        super().__init__(str(finding))
+        super().__init__(hide(str(finding)))
         self.finding = finding if isinstance(finding, Finding) else Finding("", None, finding, "")
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -23,6 +23,7 @@ from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.data.provenance import read_provenance
 from rltf_verl.data.schema import files_of
 from rltf_verl.findings import Finding
+from rltf_verl.redaction import cleaned, hidden, secrets_here
 from rltf_verl.runlog.files import STAMP
 
 logger = logging.getLogger(__name__)
@@ -74,12 +75,14 @@ NUM_SHOWN = 5
 
 
 def experiment_stamp(config: DictConfig, rltf: RLTFConfig) -> dict[str, Any]:
-    """Dotted key -> value, as JSON knows it, of everything that decides what the run trains."""
+    """Dotted key -> value, as JSON knows it, of everything that decides what the run trains;
+    without secrets.
+    """
     stamp = dict(_flat("rltf", dataclasses.asdict(rltf)))
     stamp |= {key: OmegaConf.select(config, key) for key in (*VERL_KEYS, *OPTIMISER)}
     stamp["data.train_files"] = [_content(Path(path)) for path in files_of(config.data.train_files)]
-    plain: dict[str, Any] = json.loads(json.dumps(stamp, default=str))
-    return plain
+    plain = hidden(json.loads(json.dumps(stamp, default=str)))
+    return dict(cleaned(plain, secrets_here()))
 
 
 def check_resume(config: DictConfig, rltf: RLTFConfig) -> None:
