@@ -133,9 +133,7 @@ def secrets_here(more: Iterable[str] = ()) -> Secrets:
     return _secrets(tuple(sorted({*filter(None, found), *more})))
 
 
-@lru_cache(maxsize=8)
-def _secrets(values: tuple[str, ...]) -> Secrets:
-    return Secrets(values)
+_secrets = lru_cache(maxsize=8)(Secrets)
 
 
 @lru_cache(maxsize=4096)  # every line of a log asks
@@ -147,25 +145,19 @@ def _of_variable(name: str, value: str) -> str | None:
     return None
 
 
-@lru_cache(maxsize=8)
-def clean_log(secrets: Secrets) -> CleanLog:
-    """One filter for the same secrets: a logger does not take the same one twice."""
-    return CleanLog(secrets)
-
-
 def cleaned(record: Any, secrets: Secrets) -> Any:
     """A JSON value with all its texts clean."""
     return mapped(record, lambda text, _: secrets.clean(text))
 
 
-class CleanLog(logging.Filter):
-    """Cleans a library's log records. Add it to each of its loggers: children inherit no filter."""
+@lru_cache(maxsize=8)  # a logger does not take the same filter twice
+def clean_log(secrets: Secrets) -> Callable[[logging.LogRecord], bool]:
+    """A filter that cleans a library's log records. Add it to each of its loggers: children inherit
+    no filter.
+    """
 
-    def __init__(self, secrets: Secrets) -> None:
-        super().__init__()
-        self._secrets = secrets
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Always True; the record then holds clean text."""
-        record.msg, record.args = self._secrets.clean(record.getMessage()), ()
+    def clean(record: logging.LogRecord) -> bool:
+        record.msg, record.args = secrets.clean(record.getMessage()), ()
         return True
+
+    return clean

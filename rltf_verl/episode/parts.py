@@ -15,6 +15,7 @@ from rltf_verl.feedback.guard import GuardedProvider, GuardSettings
 from rltf_verl.feedback.guard.judged import JudgedLeak
 from rltf_verl.feedback.record import RecordedProvider
 from rltf_verl.feedback.siblings import SiblingsProvider
+from rltf_verl.findings import Finding
 from rltf_verl.judge.gateway import Judge, Opener, judges_of
 
 
@@ -36,7 +37,14 @@ class Parts:
         """
         env = make_env(config.env.name, **config.env.options)
         provider = build_provider(config.feedback)
-        return cls(with_template(config, env, provider), env, provider)
+        parts = cls(with_template(config, env, provider), env, provider)
+        if config.feedback.on_error == "wait":
+            if not parts.judges:
+                why, fix = "the run asks no judge", "choose stop_session, correctness or raise"
+                raise ConfigError(Finding("rltf.feedback.on_error", "wait", why, fix))
+            for judge in parts.judges:
+                judge.wait()
+        return parts
 
     @property
     def judges(self) -> tuple[Judge, ...]:

@@ -83,8 +83,13 @@ class JudgeClient:
     """
 
     def __init__(self, endpoint: Endpoint, timeout_s: float, reply_bytes: int) -> None:
-        require_packages()
-
+        try:
+            import aiohttp  # noqa: F401
+            import certifi  # noqa: F401
+            import tenacity  # noqa: F401
+        except ImportError as error:
+            fix = f"the package {error.name} is missing; pip install rltf-verl[judge]"
+            raise ConfigError(f"asking an endpoint: {fix}") from None
         key = endpoint.api_key()
         self._proxy, self._tls = _proxy_for(endpoint), _tls_for(endpoint)
         self._secrets = secrets_here([key])
@@ -188,18 +193,6 @@ class JudgeClient:
         return Fault("refused", what)
 
 
-def require_packages() -> None:
-    """Raise ValueError unless the packages of the extra `judge` are there."""
-    try:
-        import aiohttp  # noqa: F401
-        import certifi  # noqa: F401
-        import tenacity  # noqa: F401
-    except ImportError as error:
-        raise ConfigError(
-            f"asking an endpoint: the package {error.name} is missing; pip install rltf-verl[judge]"
-        ) from None
-
-
 _PROXY = re.compile(
     r"https?://(?:[^/\s]*@)?(?:\w[\w.-]*|\[[0-9a-f:.]+\])(?::\d+)?/?", re.IGNORECASE
 )
@@ -222,14 +215,14 @@ def _proxy_for(endpoint: Endpoint) -> str | None:
     proxy = proxy_of(url)
     if proxy is None:
         return None
-    key, host = "endpoint.base_url", urlsplit(url).hostname
-    fix = f"or add {host} to NO_PROXY"
+    key, parts = "endpoint.base_url", urlsplit(url)
+    fix = f"or add {parts.hostname} to NO_PROXY"
     if not _PROXY.fullmatch(proxy):
         why = f"its proxy {proxy} in the environment is no http:// or https:// URL"
         raise ConfigError(
             Finding(key, url, why, f"correct HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, {fix}")
         )
-    if endpoint.api_key_env is not None and not _is_https(endpoint):
+    if endpoint.api_key_env is not None and parts.scheme == "http":
         why = f"the proxy {proxy} of the environment would read the API key"
         raise ConfigError(Finding(key, url, why, f"use an https URL, {fix}"))
     return proxy
@@ -237,7 +230,7 @@ def _proxy_for(endpoint: Endpoint) -> str | None:
 
 def _tls_for(endpoint: Endpoint) -> ssl.SSLContext | bool:
     """For the connector: trusted certificates. Raises ConfigError if they cannot be read."""
-    if not _is_https(endpoint):
+    if urlsplit(endpoint.base_url).scheme == "http":
         return True
     file = os.environ.get("SSL_CERT_FILE")
     try:
@@ -246,10 +239,6 @@ def _tls_for(endpoint: Endpoint) -> ssl.SSLContext | bool:
         why = f"no certificate can be read from SSL_CERT_FILE={file}: {error}"
         fix = "correct or unset that variable"
         raise ConfigError(Finding("endpoint.base_url", endpoint.base_url, why, fix)) from None
-
-
-def _is_https(endpoint: Endpoint) -> bool:
-    return urlsplit(endpoint.base_url).scheme == "https"
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

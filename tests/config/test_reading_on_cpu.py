@@ -400,7 +400,7 @@ def test_ordinary_annotations_of_own_classes_take_ordinary_values(hint, value):
         ({"feedback": {"level": "full"}}, "rltf.feedback.provider=None: must name one"),
         (
             {"feedback": {"provider": "verifier", "on_error": "ignore"}},
-            "rltf.feedback.on_error=ignore: must be one of stop_session, correctness, raise",
+            "rltf.feedback.on_error=ignore: must be one of stop_session, correctness, raise, wait",
         ),
         (
             {"distill": {"baseline": "third_turn"}},

@@ -61,6 +61,7 @@ MAY_CHANGE = frozenset(
         "price",
         "python",
         "record_dir",
+        "stop_after",
         "stop_when_solved_val",
         "timeout_s",
         "url",

@@ -68,11 +68,13 @@ from rltf_verl.adapters.training.step import (
 from rltf_verl.adapters.training.teacher import Teacher, kept_share
 from rltf_verl.adapters.training.watchdog import ActorWatchdog, actors_of_episodes
 from rltf_verl.envs.dry_run import DryRun
+from rltf_verl.feedback.base import FeedbackUnavailable
+from rltf_verl.findings import Rule
 from rltf_verl.objectives import objectives_of
 from rltf_verl.objectives.base import Now
 from rltf_verl.objectives.targets import live_groups
 from rltf_verl.objectives.teacher import uses_lora
-from rltf_verl.runlog.health import Watch, log_changes
+from rltf_verl.runlog.health import Watch, judge_down, log_changes
 
 logger = logging.getLogger(__name__)
 
@@ -144,6 +146,8 @@ class RLTFTrainerMixin(_Trainer):
         self.row_log = open_row_log(self.config, self.rltf, self.tokenizer)
         self.objectives = objectives_of(self.rltf)
         self.watch = Watch()
+        steps = self.rltf.feedback.ends_after
+        self.without_feedback = Watch([Rule("", judge_down, "", "", steps=steps)] if steps else [])
         in_turns = self.verl_mode == "sync"  # else some rows have other weights' log-probs
         self.may_reuse = in_turns and may_reuse_log_probs(self.config, self.rltf)
         self.skips_scoring = in_turns and may_leave_unscored(self.config, self.rltf)
@@ -176,6 +180,11 @@ class RLTFTrainerMixin(_Trainer):
             super().fit(agent_loop_manager)
         finally:
             warn_of_missing_episodes(agent_loop_manager, self.rltf.episode_log.dir)
+        if self.without_feedback.firing:
+            cause = (
+                f"the run ends without it (rltf.feedback.stop_after); {self.judge.last_failures()}"
+            )
+            raise FeedbackUnavailable(self.parts.provider.name, cause)
 
     def on_validate_begin(self) -> None:
         """verl's hook; the first after it has made its loggers, in most runs."""
@@ -260,6 +269,10 @@ class RLTFTrainerMixin(_Trainer):
         metrics.update({**_metrics_of_update(output), **lag_metrics(lags)})
         last_failures = self.judge.last_failures
         metrics.update(log_changes(self.watch, self.global_steps, metrics, last_failures))
+        unfinished = self.global_steps < self.total_training_steps
+        if unfinished and self.without_feedback.look(self.global_steps, metrics):
+            # verl saves this step, then its loop ends
+            self.config.trainer.save_freq, self.total_training_steps = 1, self.global_steps
         return batch
 
     def _with_tag(self, tag: str, batch: KVBatchMeta) -> KVBatchMeta:
