@@ -35,7 +35,7 @@ class Finding:
 
     def under(self, block: str) -> Finding:
         """The same, with the key seen from outside of `block`."""
-        return replace(self, key=f"{block}.{self.key}")
+        return replace(self, key=f"{block}.{self.key}" if self.key else "")
 
 
 class ConfigError(ValueError):

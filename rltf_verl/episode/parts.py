@@ -15,7 +15,6 @@ from rltf_verl.feedback.guard import GuardedProvider, GuardSettings
 from rltf_verl.feedback.guard.judged import JudgedLeak
 from rltf_verl.feedback.record import RecordedProvider
 from rltf_verl.feedback.siblings import SiblingsProvider
-from rltf_verl.findings import Finding
 from rltf_verl.judge.gateway import Judge, Opener, judges_of
 
 
@@ -40,8 +39,9 @@ class Parts:
         parts = cls(with_template(config, env, provider), env, provider)
         if config.feedback.on_error == "wait":
             if not parts.judges:
-                why, fix = "the run asks no judge", "choose stop_session, correctness or raise"
-                raise ConfigError(Finding("rltf.feedback.on_error", "wait", why, fix))
+                raise ConfigError(
+                    "rltf.feedback.on_error=wait: no judge is asked; set stop_session"
+                )
             for judge in parts.judges:
                 judge.wait()
         return parts

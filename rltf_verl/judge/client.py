@@ -63,10 +63,14 @@ class Fault(Exception):
 
 @cache
 def _certificates(file: str | None, folder: str | None) -> ssl.SSLContext:
-    """The trusted ones. Cached: reading them takes longer than a request. Raises OSError."""
+    """The trusted ones. Cached: reading them takes longer than a request. Raises ConfigError."""
     import certifi
 
-    return ssl.create_default_context(cafile=file or certifi.where(), capath=folder or None)
+    try:
+        return ssl.create_default_context(cafile=file or certifi.where(), capath=folder or None)
+    except OSError as error:
+        why = f"no certificate can be read from it ({error})"
+        raise ConfigError(f"SSL_CERT_FILE={file}: {why}; correct or unset it") from None
 
 
 class JudgeClient:
@@ -91,7 +95,10 @@ class JudgeClient:
             fix = f"the package {error.name} is missing; pip install rltf-verl[judge]"
             raise ConfigError(f"asking an endpoint: {fix}") from None
         key = endpoint.api_key()
-        self._proxy, self._tls = _proxy_for(endpoint), _tls_for(endpoint)
+        self._proxy = _proxy_for(endpoint)
+        self._tls = urlsplit(endpoint.base_url).scheme == "http" or _certificates(
+            os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
+        )
         self._secrets = secrets_here([key])
         for name in LOGGERS:
             library = logging.getLogger(name)
@@ -110,13 +117,6 @@ class JudgeClient:
         }
         self._timeout_s = timeout_s
         self._session: ClientSession | None = None
-
-    async def request(self, body: Mapping[str, Any]) -> Reply:
-        """One request. Raises Fault, which holds on to nothing of the request."""
-        outcome = await self._outcome(json.dumps(body).encode())
-        if isinstance(outcome, Fault):
-            raise outcome
-        return outcome
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -139,16 +139,16 @@ class JudgeClient:
             )
         return self._session
 
-    async def _outcome(self, content: bytes) -> Reply | Fault:
-        """A fault is returned: raised in here, it would carry the request with its headers as its
-        context.
+    async def request(self, body: Mapping[str, Any]) -> Reply | Fault:
+        """One request. A fault is returned: raised in here, it would carry the request with its
+        headers as its context.
         """
         import aiohttp
 
         try:
             async with self._connections().post(
                 self._url,
-                data=content,
+                data=json.dumps(body).encode(),
                 headers=self._headers,
                 allow_redirects=False,
                 proxy=self._proxy,
@@ -174,15 +174,9 @@ class JudgeClient:
             return Fault(fault.kind, fault.what)
 
     def _redirected(self, status: int, location: str) -> Fault:
-        try:
-            host = urlsplit(location).hostname or "another path of the same host"
-        except ValueError:
-            host = "a place that is no URL"
-        what = (
-            f"HTTP {status}: it redirects to {self._secrets.quote(host, 80)}, which is not"
-            " followed; set "
-        )
-        return Fault("refused", f"{what}base_url={self._base_url} to where the endpoint itself is")
+        place = self._secrets.quote("/".join(location.split("/")[:3]), 80)  # scheme and host
+        what = f"HTTP {status}: it redirects to {place}, which is not followed"
+        return Fault("refused", f"{what}; set base_url={self._base_url} to where the endpoint is")
 
     def _status_fault(self, status: int, headers: Mapping[str, str], text: str) -> Fault:
         what = f"HTTP {status}: {self._secrets.quote(text) or 'no details'}"
@@ -211,34 +205,14 @@ def proxy_of(url: str) -> str | None:
 
 def _proxy_for(endpoint: Endpoint) -> str | None:
     """The endpoint's proxy. Raises ConfigError if it cannot be used, or would read the API key."""
-    url = endpoint.base_url
-    proxy = proxy_of(url)
-    if proxy is None:
-        return None
-    key, parts = "endpoint.base_url", urlsplit(url)
-    fix = f"or add {parts.hostname} to NO_PROXY"
-    if not _PROXY.fullmatch(proxy):
-        why = f"its proxy {proxy} in the environment is no http:// or https:// URL"
-        raise ConfigError(
-            Finding(key, url, why, f"correct HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, {fix}")
-        )
-    if endpoint.api_key_env is not None and parts.scheme == "http":
-        why = f"the proxy {proxy} of the environment would read the API key"
-        raise ConfigError(Finding(key, url, why, f"use an https URL, {fix}"))
-    return proxy
-
-
-def _tls_for(endpoint: Endpoint) -> ssl.SSLContext | bool:
-    """For the connector: trusted certificates. Raises ConfigError if they cannot be read."""
-    if urlsplit(endpoint.base_url).scheme == "http":
-        return True
-    file = os.environ.get("SSL_CERT_FILE")
-    try:
-        return _certificates(file, os.environ.get("SSL_CERT_DIR"))
-    except OSError as error:
-        why = f"no certificate can be read from SSL_CERT_FILE={file}: {error}"
-        fix = "correct or unset that variable"
-        raise ConfigError(Finding("endpoint.base_url", endpoint.base_url, why, fix)) from None
+    proxy, url = proxy_of(endpoint.base_url), urlsplit(endpoint.base_url)
+    reads_key = endpoint.api_key_env is not None and url.scheme == "http"
+    if proxy is None or (_PROXY.fullmatch(proxy) and not reads_key):
+        return proxy
+    trouble = "would read the API key" if reads_key else "is no http:// or https:// URL"
+    fix = f"use an https URL, correct HTTPS_PROXY or ALL_PROXY, or add {url.hostname} to NO_PROXY"
+    why = f"the proxy {proxy} of the environment {trouble}"
+    raise ConfigError(Finding("endpoint.base_url", endpoint.base_url, why, fix))
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -368,11 +342,10 @@ def first_answers(endpoints: Sequence[Endpoint]) -> list[Fault | None]:
 async def _first_answer(endpoint: Endpoint) -> Fault | None:
     client = JudgeClient(endpoint, PATIENCE_S, Limits.max_reply_bytes)
     try:
-        await asyncio.wait_for(client.request(endpoint.body([QUESTION], seed=0)), PATIENCE_S)
+        asked = client.request(endpoint.body([QUESTION], seed=0))
+        outcome = await asyncio.wait_for(asked, PATIENCE_S)
     except asyncio.TimeoutError:  # not the builtin before Python 3.11
         return Fault("timeout", f"no answer in {PATIENCE_S:g} s")
-    except Fault as fault:
-        return fault
     finally:
         await client.aclose()
-    return None
+    return outcome if isinstance(outcome, Fault) else None

@@ -169,10 +169,9 @@ class JudgeRuntime:
 
     def _down(self) -> str:
         url, seconds = self.settings.endpoint.base_url, self.breaker.down_for(time.monotonic())
-        longest = self.settings.limits.outage_s if self.settings.waits else 0.0
-        calls = "fail at once until a probe succeeds"
-        if seconds < longest:
-            calls = f"wait for it, at most {longest:g} s"
+        most = self.settings.limits.outage_s * self.settings.waits
+        until = f"wait for it, at most {most:g} s"
+        calls = until if seconds < most else "fail at once until a probe succeeds"
         return f"{url} has not answered for {seconds:.0f} s; calls {calls}. Start it again"
 
     def _after_all(self, fault: Fault, num_requests: int) -> str:
@@ -223,8 +222,6 @@ class JudgeRuntime:
             outcome: Reply | Fault = await asyncio.wait_for(self._client.request(body), limit)
         except asyncio.TimeoutError:  # not the builtin before Python 3.11
             outcome = Fault("timeout", f"no answer in {limit:g} s")
-        except Fault as fault:
-            outcome = fault
         except asyncio.CancelledError:
             self.stats.count("faults/abandoned")
             raise

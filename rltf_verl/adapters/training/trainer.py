@@ -269,8 +269,8 @@ class RLTFTrainerMixin(_Trainer):
         metrics.update({**_metrics_of_update(output), **lag_metrics(lags)})
         last_failures = self.judge.last_failures
         metrics.update(log_changes(self.watch, self.global_steps, metrics, last_failures))
-        unfinished = self.global_steps < self.total_training_steps
-        if unfinished and self.without_feedback.look(self.global_steps, metrics):
+        is_last = self.global_steps >= self.total_training_steps
+        if not is_last and self.without_feedback.look(self.global_steps, metrics):
             # verl saves this step, then its loop ends
             self.config.trainer.save_freq, self.total_training_steps = 1, self.global_steps
         return batch
