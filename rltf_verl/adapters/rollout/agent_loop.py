@@ -184,7 +184,7 @@ async def rows_over(
         kwargs: as of `RLTFAgentLoop.run`.
 
     Raises:
-        ValueError: the output's lists do not fit together.
+        ValueError: as of `attempt_of`.
     """
     policy = VerlPolicy.of(loop, {}, kwargs, getattr(loop, "tool_schemas", ()))
     sampled = [
@@ -196,6 +196,7 @@ async def rows_over(
         output.response_ids,
         output.response_mask,
         output.response_logprobs or None,
+        vocabulary=len(loop.tokenizer),
         ended=bool(sampled) and policy.ends(sampled),
         info={key: output.extra_fields.get(key) for key in VERSIONS},
     )
