@@ -106,9 +106,9 @@ def line_of(record: Mapping[str, Any]) -> str:
     """
     secrets = secrets_here()
     try:
-        line = json.dumps(record, ensure_ascii=False, allow_nan=False, default=_shown)
-    except (TypeError, ValueError, RecursionError):
-        line = json.dumps(_plain(record), ensure_ascii=False, default=_shown)
+        line = json.dumps(record, ensure_ascii=False, allow_nan=False, default=repr)
+    except Exception:  # user code
+        line = json.dumps(_plain(record), ensure_ascii=False, default=_kind)
     return (
         json.dumps(cleaned(json.loads(line), secrets), ensure_ascii=False)
         if secrets.found_in(line)
@@ -116,24 +116,18 @@ def line_of(record: Mapping[str, Any]) -> str:
     ) + "\n"
 
 
-def _shown(value: object) -> str:
-    try:
-        return repr(value)
-    except BaseException:  # user code
-        return f"<{type(value).__name__}>"
+def _kind(value: object) -> str:
+    return f"<{type(value).__name__}>"
 
 
 def _plain(value: Any, depth: int = 10) -> Any:
     """With texts as keys, numbers that are finite, and no deeper than that."""
     if isinstance(value, Mapping | list | tuple) and not depth:
-        return f"<{type(value).__name__}>"
+        return _kind(value)
     if isinstance(value, float) and not isfinite(value):
         return str(value)
     if isinstance(value, Mapping):
-        return {
-            key if isinstance(key, str) else _shown(key): _plain(one, depth - 1)
-            for key, one in value.items()
-        }
+        return {str(key): _plain(one, depth - 1) for key, one in value.items()}
     return [_plain(one, depth - 1) for one in value] if isinstance(value, list | tuple) else value
 
 

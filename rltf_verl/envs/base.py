@@ -70,10 +70,6 @@ def draw_splits(
     return [new(index) for index in range(num_train)], list(test.values())
 
 
-HAS_OWN_DEADLINES_S = 3600.0
-"""`deadline_s` of environments that bound their calls themselves: the largest `timeout_s`."""
-
-
 class GradeUnavailable(UserCodeError):
     """No verdict on this answer could be had, through no fault of the answer: a judge that is down,
     say.
@@ -95,11 +91,10 @@ class Env(Protocol):
 
     Instances are cheap, stateless and safe to share between threads; options are constructor
     arguments with defaults, so that `rltf.env.<option>` of the config is `Env(<option>=…)`. A run
-    makes each call in a thread of its own. It waits `deadline_s` seconds for it, a class attribute
-    (300 without it); an answer without a verdict in that time is wrong. An environment that asks
-    judges declares them as `judges` (`judge.gateway.judges_of`). One whose hints are somebody
-    else's words, who knows the reference, has `quotes_others = True`: the leak guard then reads
-    them.
+    makes each call in a thread of its own and waits ten minutes for it at most; an answer without a
+    verdict in that time is wrong. An environment that asks judges declares them as `judges`
+    (`judge.gateway.judges_of`). One whose hints are somebody else's words, who knows the reference,
+    has `quotes_others = True`: the leak guard then reads them.
     """
 
     name: str

@@ -27,8 +27,10 @@ T = TypeVar("T")
 Outcome = tuple[Any, Exception | None]
 """What a call returned, and what it raised."""
 
-DEADLINE_S = 300.0
-"""Seconds of a call, where the environment has neither `limits` nor `deadline_s`."""
+DEADLINE_S = 600.0
+"""Seconds of a call, where the environment has no `limits`."""
+JUDGES_S = 3600.0
+"""Seconds of `agrade`: it waits for judges, which have their own deadlines."""
 MOST_CALLS = 32
 """Calls that start at a time in one event loop; more would only share the interpreter."""
 COMPUTES_S = 1.0
@@ -38,9 +40,9 @@ _slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKe
 
 
 def deadline_of(env: Any) -> float:
-    """Seconds of a call: `limits.step_s` where attempts are trajectories, else `deadline_s`."""
+    """Seconds of a call: `limits.step_s` where attempts are trajectories."""
     acting = acting_env(env)
-    return float(getattr(env, "deadline_s", DEADLINE_S)) if acting is None else acting.limits.step_s
+    return DEADLINE_S if acting is None else acting.limits.step_s
 
 
 async def call_env(
@@ -62,11 +64,11 @@ async def call_env(
         GradeUnavailable: raised by the environment.
         UserCodeError: anything else that was raised.
     """
-    running: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-    is_over = False
+    loop, is_over = asyncio.get_running_loop(), False
+    running: asyncio.Future[Outcome] = loop.create_future()
     try:
-        async with _slots.setdefault(running.get_loop(), asyncio.Semaphore(MOST_CALLS)):
-            _start(partial(_settle, running), call, *args)
+        async with _slots.setdefault(loop, asyncio.Semaphore(MOST_CALLS)):
+            _start(partial(loop.call_soon_threadsafe, running.set_result), call, *args)
             await asyncio.wait({running}, timeout=min(seconds, COMPUTES_S))
         await asyncio.wait({running}, timeout=max(seconds - COMPUTES_S, 0.0))
         is_over = running.done()
@@ -74,7 +76,7 @@ async def call_env(
         if unwanted is not None and not is_over:
             running.add_done_callback(partial(_hand_over, unwanted))
     if not is_over:
-        raise _late(call, seconds)
+        raise _late(getattr(call, "__name__", "the call"), seconds)
     return cast(T, _value(running.result()))
 
 
@@ -83,7 +85,7 @@ async def await_env(seconds: float, call: Callable[..., Awaitable[T]], *args: An
     try:
         return await asyncio.wait_for(_awaited(call, *args), seconds)
     except asyncio.TimeoutError:
-        raise _late(call, seconds) from None
+        raise _late(getattr(call, "__name__", "the call"), seconds) from None
 
 
 async def _awaited(call: Callable[..., Awaitable[T]], *args: Any) -> T:
@@ -117,7 +119,7 @@ def bounded(env: Any) -> Any:
             with suppress(Empty):
                 return _value(outcomes.get(timeout=seconds))
             late.add(name)
-        raise _late(call, seconds)
+        raise _late(name, seconds)
 
     public = {"fork": fork} | {name: getattr(env, name) for name in dir(env) if name[0] != "_"}
     own = {n: partial(method, n, v) for n, v in public.items() if callable(v) and n != "build"}
@@ -143,7 +145,8 @@ def _start(settle: Callable[[Outcome], object], call: Callable[..., Any], *args:
             outcome: Outcome = call(*args), None
         except BaseException as error:  # user code
             outcome = None, _failure(error)
-        settle(outcome)
+        with suppress(RuntimeError):  # the loop is closed
+            settle(outcome)
 
     threading.Thread(target=run, daemon=True, name="environment").start()
 
@@ -153,14 +156,8 @@ def _failure(error: BaseException) -> Exception:
     return kind(described(error)).with_traceback(error.__traceback__)
 
 
-def _late(call: Callable[..., object], seconds: float) -> Exception:
-    name = getattr(call, "__name__", "the call").strip("_")
-    return UserCodeTimeoutError(f"{name} does not return within {seconds:g} s")
-
-
-def _settle(running: asyncio.Future[Outcome], outcome: Outcome) -> None:
-    with suppress(RuntimeError):  # the loop is closed
-        running.get_loop().call_soon_threadsafe(running.set_result, outcome)
+def _late(name: str, seconds: float) -> Exception:
+    return UserCodeTimeoutError(f"{name.strip('_')} does not return within {seconds:g} s")
 
 
 def _hand_over(unwanted: Callable[[T], object], running: asyncio.Future[Outcome]) -> None:
@@ -185,10 +182,10 @@ def graded_part(text: str) -> str:
 
 async def grade(env: Env, problem: Problem, text: str) -> Grade:
     """The environment's verdict, in whichever way it is had. Raises as `call_env`."""
-    text, seconds = graded_part(text), deadline_of(env)
+    text = graded_part(text)
     if isinstance(env, GradesAsync):
-        return await await_env(seconds, env.agrade, problem, text)
-    return await call_env(seconds, grade_text, env, problem, text)
+        return await await_env(JUDGES_S, env.agrade, problem, text)
+    return await call_env(deadline_of(env), grade_text, env, problem, text)
 
 
 def acting_env(env: Any) -> ActingEnv | None:

@@ -70,17 +70,17 @@ def attempt_of(
             f" {sum(mask)} sampled and {len(log_probs or ())} log-probs; give each token its mask"
             " and log-prob, at least one of them sampled"
         )
-    if num > policy.response_budget:
-        raise ValueError(
-            f"a foreign trajectory has {num} response tokens, more than the"
-            f" {policy.response_budget} of data.max_response_length"
-        )
-    if not all(0 <= i < vocabulary for i in (*prompt_ids, *ids)):
-        raise ValueError(f"a foreign trajectory has an id outside of the {vocabulary} tokens")
-    if log_probs is not None and not all(
-        -inf < p <= ROUNDING for p, m in zip(log_probs, mask, strict=True) if m
-    ):
-        raise ValueError("a foreign trajectory has a log-prob that is no number of at most 0")
+    own = [p for p, mine in zip(log_probs or (), mask, strict=False) if mine]
+    troubles = {
+        f"more than {policy.response_budget} response tokens": num > policy.response_budget,
+        f"an id that is none of {vocabulary}": not all(
+            0 <= i < vocabulary for i in (*prompt_ids, *ids)
+        ),
+        "a log-prob that is not finite and at most 0": not all(-inf < p <= ROUNDING for p in own),
+    }
+    for trouble, is_so in troubles.items():
+        if is_so:
+            raise ValueError(f"a foreign trajectory has {trouble}")
     sampled = [0, *map(bool, mask), 0]
     starts = [i for i in range(num) if sampled[i + 1] and not sampled[i]]
     ends = [i for i in range(1, num + 1) if sampled[i] and not sampled[i + 1]]

@@ -77,5 +77,6 @@ def _explained(
     if acting is None or trajectory is None:
         attempt = graded_part(turn.attempt.text)
         return clean_text(env.explain(problem, attempt, turn.grade, level)), ()
-    notes = tuple(acting.explain(problem, trajectory, turn.grade, level))
+    given = acting.explain(problem, trajectory, turn.grade, level)
+    notes = tuple(Note(note.text, note.step) for note in given)
     return clean_text(notes_text(notes)), notes

@@ -15,7 +15,6 @@ from operator import attrgetter
 from typing import Annotated, Any, Literal
 
 from rltf_verl.envs.base import (
-    HAS_OWN_DEADLINES_S,
     Candidate,
     FeedbackLevel,
     Splits,
@@ -77,7 +76,6 @@ class Code:
     """
 
     name = "code"
-    deadline_s = HAS_OWN_DEADLINES_S
 
     def __init__(
         self,

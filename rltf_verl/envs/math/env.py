@@ -18,7 +18,7 @@ import importlib.util
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from rltf_verl.envs.base import CORRECT, HAS_OWN_DEADLINES_S, INCORRECT, FeedbackLevel, Splits
+from rltf_verl.envs.base import CORRECT, INCORRECT, FeedbackLevel, Splits
 from rltf_verl.envs.math.build import MathData
 from rltf_verl.envs.math.feedback import hint, place, reading
 from rltf_verl.envs.math.text import plainly_equal, said_answer
@@ -57,7 +57,6 @@ class Math:
     """
 
     name = "math"
-    deadline_s = HAS_OWN_DEADLINES_S
     packages = ("math-verify", "sympy", "datasets")
 
     def __init__(

@@ -19,7 +19,6 @@ from typing import Annotated, Any
 
 from rltf_verl.envs.base import (
     CORRECT,
-    HAS_OWN_DEADLINES_S,
     INCORRECT,
     FeedbackLevel,
     Splits,
@@ -70,7 +69,6 @@ class ReasoningGym:
     """
 
     name = "reasoning_gym"
-    deadline_s = HAS_OWN_DEADLINES_S
     packages = ("reasoning-gym", "sympy")
 
     def __init__(

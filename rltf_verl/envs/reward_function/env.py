@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated, Any
 
-from rltf_verl.envs.base import CORRECT, HAS_OWN_DEADLINES_S, INCORRECT, FeedbackLevel, Splits
+from rltf_verl.envs.base import CORRECT, INCORRECT, FeedbackLevel, Splits
 from rltf_verl.envs.waiting import await_env, call_env
 from rltf_verl.kinds import Within
 from rltf_verl.registry import UserCodeTimeoutError, load, raised_by
@@ -49,7 +49,6 @@ class RewardFunction:
     """
 
     name = "reward_function"
-    deadline_s = HAS_OWN_DEADLINES_S
     quotes_others = True
 
     def __init__(

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any, ClassVar
 
-from rltf_verl.envs.base import HAS_OWN_DEADLINES_S, Candidate, FeedbackLevel, Splits
+from rltf_verl.envs.base import Candidate, FeedbackLevel, Splits
 from rltf_verl.envs.files import read_rows
 from rltf_verl.envs.writing.scoring import Scale, Scored, ScoringJudge
 from rltf_verl.judge.runtime import run_to_end
@@ -49,7 +49,6 @@ class Writing:
     """
 
     name = "writing"
-    deadline_s = HAS_OWN_DEADLINES_S
     revise_templates: ClassVar = {
         "attempt": "text",
         "question": "text",
