@@ -26,7 +26,7 @@ from tests.support.episode_fakes import PROBLEM, QUESTION, parts_with, play_part
 METHODS = ("open", "look", "step", "fork", "grade", "explain", "close")
 
 
-class Mute(Exception):
+class MuteError(Exception):
     """An exception without a text."""
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ RAISED: tuple[Callable[[], BaseException], ...] = (
     TimeoutError,
     RecursionError,
     MemoryError,
-    Mute,
+    MuteError,
     lambda: GradeUnavailable("own"),
     lambda: GradeUnavailable(Grumpy()),  # type: ignore[arg-type]
     lambda: UnicodeEncodeError("utf-8", "\ud800", 0, 1, "half"),
@@ -99,7 +99,7 @@ RETURNED: tuple[Callable[[], Any], ...] = (
     lambda: b"\xff",
     lambda: nested(3000),
     lambda: np.array([1, 2]),
-    lambda: {},
+    dict,
     lambda: object,
     Grumpy,
     never_done,
@@ -141,12 +141,12 @@ class Misbehaves(ActorEnv):
         setattr(self, method, misbehaves)
 
     def _misbehave(self) -> Any:
-        if self._kind is STALLS:
-            assert self._release.wait(300), "the loop goes on"
-        elif self._kind in RAISED:
+        if self._kind in RAISED:
             raise self._kind()
-        else:
+        if self._kind is not STALLS:
             return self._kind()
+        assert self._release.wait(300), "the loop goes on"
+        return None
 
 
 class Repeats(ScriptedActor):

@@ -176,7 +176,7 @@ def test_a_broken_promise_is_noticed(env: type[Any], promise: str) -> None:
 METHODS = ("open", "look", "step", "fork", "grade", "explain", "close", "solution")
 
 
-class Mute(Exception):
+class MuteError(Exception):
     def __str__(self) -> str:
         raise KeyboardInterrupt
 
@@ -209,7 +209,7 @@ def raises(error: BaseException) -> Callable[[], Any]:
 @pytest.mark.parametrize("at", [1, 2])
 @pytest.mark.parametrize("method", METHODS)
 def test_whatever_a_method_raises_is_reported(method: str, at: int) -> None:
-    for error in (ZeroDivisionError(), SystemExit(3), KeyboardInterrupt(), Mute()):
+    for error in (ZeroDivisionError(), SystemExit(3), KeyboardInterrupt(), MuteError()):
         name = type(error).__name__
         found = findings(misbehaving(method, raises(error), at, step_s=300.0))
         assert any(name in broken for broken in found), name
