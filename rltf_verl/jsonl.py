@@ -117,6 +117,7 @@ def line_of(record: Mapping[str, Any]) -> str:
 
 
 def _kind(value: object) -> str:
+    """What is shown of a value that has no text."""
     return f"<{type(value).__name__}>"
 
 

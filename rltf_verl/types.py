@@ -107,7 +107,7 @@ class Grade:
             self,
             correct=_flag("correct", self.correct),
             format_ok=_flag("format_ok", self.format_ok),
-            parsed=None if self.parsed is None else clean_text(self.parsed, MOST_READ),
+            parsed=self.parsed and self.parsed[:MOST_READ],
             error=None if self.error is None else one_line(self.error, MAX_ERROR),
             score=score,
             details=dict(self.details or {}),
@@ -296,10 +296,10 @@ class Feedback:
         Raises:
             TypeError: the text is not a string.
         """
-        _set(self, text=clean_text(self.text))
-        for name in ("leak", "original"):
-            value = getattr(self, name)
-            _set(self, **{name: value if value is None else clean_text(value)})
+        leak, original = self.leak and clean_text(self.leak), self.original
+        _set(
+            self, text=clean_text(self.text), leak=leak, original=original and clean_text(original)
+        )
 
 
 @dataclass(frozen=True, slots=True)

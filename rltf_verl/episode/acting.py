@@ -78,7 +78,8 @@ class Stage:
     def __init__(self, env: ActingEnv, problem: Problem) -> None:
         self.env, self._problem = env, problem
         self._state: Any = None
-        self._is_open = False
+        self.is_open = False
+        """It has a state."""
         self._failure: UserCodeError | None = None
         self._used_s = 0.0
 
@@ -92,7 +93,7 @@ class Stage:
     async def _take(self, seconds: float, name: str, make: Callable[..., Any], *args: Any) -> None:
         try:
             self._state = await call_env(seconds, make, *args, unwanted=self.env.close)
-            self._is_open = True
+            self.is_open = True
         except UserCodeError as error:
             log_once("a trajectory ended", f"{name}() of problem {self._problem.index}", error)
             self._failure = error
@@ -104,11 +105,6 @@ class Stage:
         make = getattr(self.env, "fork", fork)
         await copy._take(self.env.limits.step_s, "fork", make, self._state)
         return copy
-
-    @property
-    def is_open(self) -> bool:
-        """It has a state."""
-        return self._is_open
 
     async def look(self) -> str | None:
         """What the policy reads before its first action; None: nothing."""
@@ -146,8 +142,8 @@ class Stage:
 
     async def close(self) -> None:
         """Close the state, whatever became of it."""
-        if self._is_open:
-            self._is_open = False
+        if self.is_open:
+            self.is_open = False
             try:
                 await call_env(self.env.limits.step_s, self.env.close, self._state)
             except UserCodeError as error:

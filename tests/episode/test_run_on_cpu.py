@@ -148,9 +148,7 @@ async def test_however_a_grader_fails_the_episode_goes_on(failure, said, is_asyn
 @pytest.mark.parametrize("reward", [float("nan"), float("-inf"), 2e6])
 async def test_another_loops_reward_out_of_range_is_an_error_of_its_grader(reward):
     policy = ScriptedActor(["yes"])
-    attempt = attempt_of(
-        policy, (1,), (121,), (1,), (0.0,), vocabulary=128, ended=True, info={}
-    )
+    attempt = attempt_of(policy, (1,), (121,), (1,), (0.0,), vocabulary=128, ended=True, info={})
     episode = await run_episode(
         parts_with(EchoEnv(), ScriptedProvider(), horizon=1),
         policy,
@@ -185,8 +183,8 @@ def test_another_loops_tokens_out_of_range_are_refused(ids, log_probs, named):
 
 def test_another_loops_observations_need_no_log_prob():
     policy = ScriptedActor([])
-    log_probs = (-1.0, float("nan"))
-    kept = attempt_of(policy, (1,), (121, 5), (1, 0), log_probs, vocabulary=128, ended=True, info={})
+    given = (1,), (121, 5), (1, 0), (-1.0, float("nan"))
+    kept = attempt_of(policy, *given, vocabulary=128, ended=True, info={})
     assert kept.log_probs == (-1.0, 0.0)
 
 

@@ -116,17 +116,11 @@ def over(
     env: object, problems: Sequence[Problem], check: Callable[[Problem], Iterator[str]]
 ) -> Iterator[str]:
     for problem in problems:
-        for broken in _failed(env, check, problem):
-            yield f"problem {problem.index}: {broken}"
-
-
-def _failed(
-    env: object, check: Callable[[Problem], Iterator[str]], problem: Problem
-) -> Iterator[str]:
-    try:
-        yield from check(problem)
-    except Exception as error:  # as above
-        yield raised_by(type(env), error)
+        try:
+            for broken in check(problem):
+                yield f"problem {problem.index}: {broken}"
+        except Exception as error:  # as above
+            yield f"problem {problem.index}: {raised_by(type(env), error)}"
 
 
 def survives_json(problem: Problem) -> Iterator[str]:
