@@ -68,7 +68,7 @@ async def call_env(
     running: asyncio.Future[Outcome] = loop.create_future()
     try:
         async with _slots.setdefault(loop, asyncio.Semaphore(MOST_CALLS)):
-            _start(partial(loop.call_soon_threadsafe, running.set_result), call, *args)
+            _start(lambda o: loop.call_soon_threadsafe(running.set_result, o), call, *args)
             await asyncio.wait({running}, timeout=min(seconds, COMPUTES_S))
         await asyncio.wait({running}, timeout=max(seconds - COMPUTES_S, 0.0))
         is_over = running.done()

@@ -108,7 +108,7 @@ def held(env: object, promise: str, check: Callable[[], Iterator[str]]) -> Verdi
     """The first thing that breaks it, an exception too."""
     try:
         return Verdict(promise, next(check(), ""))
-    except Exception as error:  # whatever a user's environment raises is the finding
+    except (Exception, SystemExit) as error:  # what a user's environment raises is the finding
         return Verdict(promise, raised_by(type(env), error))
 
 
@@ -116,11 +116,17 @@ def over(
     env: object, problems: Sequence[Problem], check: Callable[[Problem], Iterator[str]]
 ) -> Iterator[str]:
     for problem in problems:
-        try:
-            for broken in check(problem):
-                yield f"problem {problem.index}: {broken}"
-        except Exception as error:  # as above
-            yield f"problem {problem.index}: {raised_by(type(env), error)}"
+        for broken in _failed(env, check, problem):
+            yield f"problem {problem.index}: {broken}"
+
+
+def _failed(
+    env: object, check: Callable[[Problem], Iterator[str]], problem: Problem
+) -> Iterator[str]:
+    try:
+        yield from check(problem)
+    except Exception as error:  # as above
+        yield raised_by(type(env), error)
 
 
 def survives_json(problem: Problem) -> Iterator[str]:
