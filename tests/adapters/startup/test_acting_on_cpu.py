@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
 import pyarrow as pa
@@ -70,6 +71,22 @@ def test_an_environment_that_never_opens_is_refused(verl_config, tmp_path, cause
     parts = replace(checks.checked_parts(config), env=env)
     with pytest.raises(ConfigError, match=type(cause).__name__):
         budget.check_budget(config, parts, Tokenizer(shows_tools=True), dry_run=DryRun())
+
+
+def test_a_slow_explanation_is_a_line(verl_config, monkeypatch):
+    told = []
+    monkeypatch.setattr("rltf_verl.envs.dry_run.EARLY_S", 0.01)
+
+    class Slow(type(make_env("docs/examples/lookup.py:Lookup"))):
+        def explain(self, problem, trajectory, grade, level):
+            while not told:
+                time.sleep(0.01)
+            return super().explain(problem, trajectory, grade, level)
+
+    parts = replace(checks.checked_parts(verl_config()), env=Slow())
+    problem = parts.env.build(0, 1, 0).train[0]
+    assert budget._Explanations(parts, DryRun(tell=told.append)).of(problem)
+    assert told
 
 
 @pytest.mark.parametrize("tool", [{}, "look", {"function": {"name": "look"}}, None])
