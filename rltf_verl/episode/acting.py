@@ -295,9 +295,7 @@ class _Trajectory:
     async def _act(self, action: Action) -> tuple[Step, EndReason | None]:
         try:
             step = await self.stage.step(action)
-        except (
-            UserCodeTimeoutError
-        ) as error:  # its thread still has the state, so nothing can follow
+        except UserCodeTimeoutError as error:  # its thread still has the state: nothing can follow
             return Step(str(error), kind="timeout"), "deadline"
         except UserCodeError as error:
             log_once("a trajectory ended", f"environment {self.stage.env.name}", error)
