@@ -326,8 +326,8 @@ RULES: tuple[Rule[Steps], ...] = (
         "agent loop held up",
         at_least(LAGS, "rltf/worker/loop_lag_p99_s"),
         "",
-        "raise actor_rollout_ref.rollout.agent.num_workers; an environment whose grader computes"
-        " for long needs blocking = True",
+        "raise actor_rollout_ref.rollout.agent.num_workers; let a grader that computes for long do"
+        " so in another process",
         "warning",
         3,
     ),

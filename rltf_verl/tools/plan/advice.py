@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from rltf_verl.config import RLTFConfig
 from rltf_verl.data.schema import files_of
-from rltf_verl.envs.waiting import acting_env
+from rltf_verl.envs.waiting import acting_env, bounded
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.placeholders import CRITIQUE, LATER
 from rltf_verl.feedback.guard.find import find_leaks
@@ -19,6 +19,8 @@ from rltf_verl.tools.plan.sizes import epochs_end_first
 
 PLACEHOLDERS = (JUDGED, CRITIQUE, *LATER.values())
 SHOWN = 80
+LARGE = 100.0
+"""Size of a reward that is worth a line."""
 N, TEMPERATURE = (f"actor_rollout_ref.rollout.{name}" for name in ("n", "temperature"))
 PROMPT, ANSWER = "data.max_prompt_length", "data.max_response_length"
 
@@ -109,6 +111,7 @@ def advice(
         texts = acting_env(inputs.parts.env) is None  # a trajectory is no text that can be tried
         for line in (
             *_failures(inputs, plays),
+            *_scores(plays),
             *(_answers(plays, no_idea) if texts else ()),
             *_feedback(inputs.parts, plays),
             *_teachers(inputs.parts.config, plays),
@@ -124,6 +127,15 @@ def _failures(inputs: Inputs, plays: Sequence[Played]) -> Iterator[str]:
     for cause, num in causes.items():
         if not any(cause.partition(": ")[2] in str(refusal) for refusal in inputs.refusals):
             yield f"the grader failed at {num} of {len(plays)} problems ({cause})"
+
+
+def _scores(plays: Sequence[Played]) -> Iterator[str]:
+    largest = max((abs(t.reward) for play in plays for t in play.episode.turns), default=0.0)
+    if largest > LARGE:
+        yield (
+            f"rewards reach {largest:g}, and gradients grow with them: let the environment's scores"
+            " be about 1"
+        )
 
 
 def _error(played: Played) -> str | None:
@@ -218,7 +230,7 @@ def _tells(parts: Parts, play: Played) -> bool:
     foreign = ":" in env or env == "reward_function"
     if not (foreign or feedback.sees_reference):
         return False
-    return bool(find_leaks(parts.env, play.case.problem, feedback.text, turn.attempt.text))
+    return bool(find_leaks(bounded(parts.env), play.case.problem, feedback.text, turn.attempt.text))
 
 
 def _lengths(inputs: Inputs, measured: Lengths) -> Iterator[Finding]:

@@ -409,6 +409,7 @@ WARNED: dict[str, tuple[list[str], str, str]] = {
         "data.max_prompt_length",
         "second",
     ),
+    "rewards of a million": (["custom_reward_function.name=huge"], "", "gradients"),
     "every answer right": (["custom_reward_function.name=generous"], "", "rewarded"),
     "feedback that tells the answer": (["rltf/feedback=verifier_full"], "", "acknowledge_leaks"),
     "feedback that says nothing": (["rltf.feedback.level=location"], "", "incorrect."),
