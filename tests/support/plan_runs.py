@@ -26,6 +26,10 @@ def compute_score(data_source, solution_str, ground_truth, extra_info, **kwargs)
 def generous(data_source, solution_str, ground_truth, extra_info, **kwargs):
     return 1.0
 
+def graded(data_source, solution_str, ground_truth, extra_info, **kwargs):
+    right = compute_score(data_source, solution_str, ground_truth, extra_info)
+    return right if right["score"] else {**right, "score": 0.4}
+
 def broken(data_source, solution_str, ground_truth, extra_info, **kwargs):
     raise KeyError("answer_type")
 """
