@@ -19,6 +19,8 @@ from typing import Any, TextIO
 
 from omegaconf import DictConfig
 
+from rltf_verl.texts import counted
+
 RECENT = 10
 """Steps that a step is compared with, and that the time left is estimated from."""
 MARK = "rltf: "
@@ -79,6 +81,9 @@ class StepLines:
         left = (self._num_steps - step) * median(self._seconds)
         if left > 0:
             yield f"{_duration(left)} left"
+        warnings = int(data.get("rltf/warnings", 0))
+        if warnings:
+            yield counted(warnings, "warning")
 
     def _validation(self, data: Mapping[str, Any], first: float, num: float) -> Iterator[str]:
         before = "" if self._validated is None else f"{self._validated:.2f} → "

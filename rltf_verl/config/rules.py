@@ -165,6 +165,12 @@ REFUSED: tuple[Rule[RLTFConfig], ...] = (
         "set rltf.teacher.turns=first, or against to other_problem",
     ),
     Rule(
+        "rltf.teacher.notes",
+        lambda c: c.teacher.notes == "by_step" and c.teacher.against is not None,
+        "only one of the two prompts would have a step's own notes, and their lengths would differ",
+        "set it to joined, or rltf.teacher.against to null",
+    ),
+    Rule(
         "rltf.teacher.shuffled",
         lambda c: c.teacher.shuffled and c.teacher.against is not None,
         "the control of a contrast is rltf.teacher.against=other_problem",
@@ -287,11 +293,6 @@ UNREAD: tuple[Rule[RLTFConfig], ...] = (
             "set rltf.distill.loss to ppo or cispo, or leave it out",
         )
         for key in ("clip_low", "clip_high")
-    ),
-    _unread(
-        "distill.floor",
-        lambda c: c.distill.enabled and c.distill.log_prob_floor is None,
-        "set rltf.distill.log_prob_floor to a number, or leave it out",
     ),
 )
 """What works and does nothing; logged when a run starts."""

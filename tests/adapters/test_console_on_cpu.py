@@ -55,6 +55,9 @@ LATER = STEP | VALIDATION | {"rltf_val/rltf/b/turn_1/acc": 0.3}
             1,
             "step 61/62 · reward 0.50 · 1.0 s · 1 s left",
         ),
+        # what fires is on the line of each step
+        ([(61, ONE_TURN | {"rltf/warnings": 2.0})], 1, "8.2 s · 8 s left · 2 warnings"),
+        ([(61, ONE_TURN | {"rltf/warnings": 0.0})], 1, "8.2 s · 8 s left"),
         # the time left is not of one slow step
         (
             [(k, {"timing_s/step": 600.0 if k == 1 else 2.0}) for k in range(1, 5)],

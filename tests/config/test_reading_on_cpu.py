@@ -417,6 +417,13 @@ def test_ordinary_annotations_of_own_classes_take_ordinary_values(hint, value):
             {"distill": {"loss": "mse"}},
             "rltf.distill.loss=mse: must be one of importance_sampling, ppo, cispo, shaped",
         ),
+        (
+            {
+                "logit_distill": {"weight": 1.0, "divergence": "sampled_token"},
+                "teacher": {"against": "other_problem", "notes": "by_step"},
+            },
+            "rltf.teacher.notes=by_step: ",
+        ),
         ({"distill": {"loss": "shaped", "shaping": 0}}, "rltf.distill.shaping=0: must be positive"),
         (
             {"distill": {"loss": "shaped", "reference": "sampler"}},

@@ -182,6 +182,19 @@ def resumed_folder(config: DictConfig) -> Path | None:
     return None if latest is None else Path(latest)
 
 
+def how_to_go_back(config: DictConfig, step: int) -> str:
+    """To the last checkpoint up to a step, for a warning: the settings, or what is missing."""
+    folder = Path(config.trainer.default_local_dir).absolute()
+    steps = [int(place.name.rpartition("_")[2]) for place in folder.glob("global_step_[0-9]*")]
+    last = max((kept for kept in steps if kept <= step), default=None)
+    if last is None:
+        return "start again, with trainer.save_freq: no checkpoint is that old"
+    return (
+        f"resume from step {last} (trainer.resume_mode=resume_path"
+        f" trainer.resume_from_path={folder}/global_step_{last})"
+    )
+
+
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """The differences. A key that only one version of this package has does not count, except an
     option.

@@ -42,7 +42,12 @@ from rltf_verl.adapters.rollout.llm_client import OnlyServerClient, ResumingClie
 from rltf_verl.adapters.rollout.loop_lag import ask_lags, lag_metrics
 from rltf_verl.adapters.startup.budget import check_prompt_budget
 from rltf_verl.adapters.startup.checks import checked_parts
-from rltf_verl.adapters.startup.stamp import check_resume, whole_checkpoint, write_stamp
+from rltf_verl.adapters.startup.stamp import (
+    check_resume,
+    how_to_go_back,
+    whole_checkpoint,
+    write_stamp,
+)
 from rltf_verl.adapters.training.kept_weights import keep_weights
 from rltf_verl.adapters.training.live_groups import Draws, LiveGroups
 from rltf_verl.adapters.training.logit_loss import WEIGHT, loss_with_logits
@@ -243,7 +248,7 @@ class RLTFTrainerMixin(_Trainer):
         return result.write(rows)
 
     def _try_the_samplers(self, rows: StepRows) -> None:
-        """At the first step: whether the actor's pass over the rows only repeats the sampler's."""
+        """At the first step only: whether the actor's pass over the rows repeats the sampler's."""
         self.may_reuse, self.reuses_log_probs = False, is_exact(rows.batch)
         if not self.reuses_log_probs:
             logger.warning(
@@ -267,8 +272,8 @@ class RLTFTrainerMixin(_Trainer):
         output = self.actor_rollout_wg.update_actor(rows)["metrics"]
         metrics["rltf/rows/updated_share"] = len(rows) / len(batch)
         metrics.update({**_metrics_of_update(output), **lag_metrics(lags)})
-        last_failures = self.judge.last_failures
-        metrics.update(log_changes(self.watch, self.global_steps, metrics, last_failures))
+        advice = self.judge.last_failures, partial(how_to_go_back, self.config)
+        metrics.update(log_changes(self.watch, self.global_steps, metrics, *advice))
         is_last = self.global_steps >= self.total_training_steps
         if not is_last and self.without_feedback.look(self.global_steps, metrics):
             # verl saves this step, then its loop ends

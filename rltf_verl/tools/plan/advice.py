@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from rltf_verl.config import RLTFConfig
+from rltf_verl.config import DistillConfig, RLTFConfig
 from rltf_verl.data.schema import files_of
 from rltf_verl.envs.waiting import acting_env, bounded
 from rltf_verl.episode.parts import Parts
@@ -117,6 +117,7 @@ def advice(
             *_teachers(inputs.parts.config, plays),
         ):
             yield Finding("", None, line, "", "warning")
+        yield from _graded(inputs.parts.config.distill, plays)
     if measured is not None:
         yield from _lengths(inputs, measured)
 
@@ -214,6 +215,21 @@ def _teachers(config: RLTFConfig, plays: Sequence[Played]) -> Iterator[str]:
         yield (
             f"at {len(alone)} of {len(plays)} problems no attempt has a teacher: there is nothing"
             f" to read (rltf.teacher.reads={reads}), or it does not fit data.max_prompt_length"
+        )
+
+
+def _graded(distill: DistillConfig, plays: Sequence[Played]) -> Iterator[Finding]:
+    """Grades in parts, and a baseline below most second answers."""
+    scores = [turn.grade.score or 0.0 for play in plays for turn in play.episode.turns]
+    below = distill.enabled and distill.baseline in ("first_turn", "leave_one_out", "none")
+    if below and any(0 < score < 1 for score in scores):
+        yield Finding(
+            "rltf.distill.baseline",
+            distill.baseline,
+            "grades lie between 0 and 1, so nearly every second answer is above it and is imitated,"
+            " whatever its grade",
+            "set it to second_turn or rejection",
+            "warning",
         )
 
 

@@ -159,6 +159,18 @@ def test_a_checkpoint_that_cannot_be_written_names_its_folder(run, tmp_path):
         raise OSError(28, "No space left on device")
 
 
+def test_the_way_back_is_to_the_last_checkpoint_before_it_went_wrong(run, tmp_path):
+    config = run("rltf_sd")
+    assert "trainer.save_freq" in stamp.how_to_go_back(config, 8)
+    for step in (4, 8, 12):
+        (tmp_path / f"global_step_{step}").mkdir()
+    for step, kept in ((8, 8), (11, 8), (30, 12)):
+        assert f"trainer.resume_from_path={tmp_path}/global_step_{kept})" in stamp.how_to_go_back(
+            config, step
+        )
+    assert "trainer.save_freq" in stamp.how_to_go_back(config, 3)
+
+
 def test_a_key_that_the_older_version_did_not_have_is_no_difference(run):
     folder = saved(run("rltf_sd"))
     old = json.loads((folder / stamp.STAMP).read_text())
