@@ -48,7 +48,7 @@ def turn_record(turn: Turn) -> dict[str, Any]:
         "withheld": _feedback_record(turn.withheld),
         "weight_version": turn.attempt.info.get("max_global_steps"),
         **({} if turn.teacher is None else {"teacher": _teacher_record(turn.teacher)}),
-        **_trajectory_record(turn.attempt),
+        **trajectory_record(turn.attempt),
     }
 
 
@@ -59,7 +59,8 @@ def _task(problem: Problem) -> dict[str, Any] | None:
     return dict(problem.data) if len(json.dumps(dict(problem.data))) <= MAX_TASK else None
 
 
-def _trajectory_record(attempt: Attempt) -> dict[str, Any]:
+def trajectory_record(attempt: Attempt) -> dict[str, Any]:
+    """The steps of an attempt and why it ended; empty where it is one answer."""
     if attempt.trajectory is None:
         return {}
     steps = [asdict(step) for step in attempt.trajectory.steps]

@@ -127,7 +127,8 @@ def _failures(inputs: Inputs, plays: Sequence[Played]) -> Iterator[str]:
 
 
 def _error(played: Played) -> str | None:
-    return next((t.grade.error for t in played.tried if t.grade.error), None)
+    graded = (*played.tried, *played.episode.turns)
+    return next((one.grade.error for one in graded if one.grade.error), None)
 
 
 def _answers(plays: Sequence[Played], no_idea: Sequence[Tried]) -> Iterator[str]:
