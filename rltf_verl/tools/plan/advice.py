@@ -127,8 +127,8 @@ def _failures(inputs: Inputs, plays: Sequence[Played]) -> Iterator[str]:
 
 
 def _error(played: Played) -> str | None:
-    graded = (*played.tried, *played.episode.turns)
-    return next((one.grade.error for one in graded if one.grade.error), None)
+    grades = [one.grade for one in played.tried] + [turn.grade for turn in played.episode.turns]
+    return next((grade.error for grade in grades if grade.error), None)
 
 
 def _answers(plays: Sequence[Played], no_idea: Sequence[Tried]) -> Iterator[str]:

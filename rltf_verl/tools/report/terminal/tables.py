@@ -12,6 +12,7 @@ from rltf_verl.texts import printable
 from rltf_verl.tools.report.audit import Audit
 from rltf_verl.tools.report.stats import Stats
 from rltf_verl.tools.report.terminal.console import Table, say, show_table, table
+from rltf_verl.types import END_REASONS
 
 if TYPE_CHECKING:
     from rltf_verl.data.budget import Lengths
@@ -35,8 +36,16 @@ def audit_table(audits: Sequence[Audit]) -> Table:
 
 
 def stats_tables(ranges: Sequence[Stats]) -> list[Table]:
-    """Answers and revisions, one line per range and turn; episodes and feedback, one per range."""
+    """Answers and revisions, one line per range and turn; episodes, trajectories and feedback, one
+    per range.
+    """
     turns = [(_steps(s), t) for s in ranges for t in s.turns]
+    acted = [(_steps(s), s.trajectories) for s in ranges if s.trajectories]
+    ends = [end for end in END_REASONS if any(f"ends/{end}" in of for _, of in acted)]
+    trajectories = table(
+        ("steps", "steps of a trajectory", *ends),
+        ((w, f"{of['mean']:.1f}", *(of.get(f"ends/{end}") for end in ends)) for w, of in acted),
+    )
     return [
         table(
             ("steps", "turn", "attempts", "right", "format", "solved", "standing"),
@@ -60,6 +69,7 @@ def stats_tables(ranges: Sequence[Stats]) -> list[Table]:
                 for s in ranges
             ),
         ),
+        *([trajectories] if acted else []),
         table(
             ("steps", "feedback", "words", "no-op", "fall-back", "withheld", "leaks", "aim"),
             ((_steps(s), *_feedback(s)) for s in ranges),
