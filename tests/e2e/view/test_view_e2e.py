@@ -282,6 +282,31 @@ def test_charts_of_several_runs(tab) -> None:
     assert view.count() == 2
 
 
+def test_an_evaluation_is_a_table(open_tab, tmp_path: Path) -> None:
+    episodes = [line("1", "42"), line("42", stop="solved"), line("1", "1")]
+    once = write(tmp_path / "once", episodes, step=0, validate=True)
+    acting = write(tmp_path / "acting", [(acted("1", acts("No."), stop="horizon"),)], step=0)
+    view = open_tab(written(tmp_path / "page.html", once, acting))
+    assert view.page.locator("figure").count() == 0
+    lines = [one.inner_text().split("\t") for one in view.page.locator("#overview tr").all()]
+    assert lines[:3] == [
+        ["", "once val", "acting train", ""],
+        ["Episodes", "3", "1", ""],
+        ["First answer right", "33.3 % of 3", "0.0 % of 1", "Attempts at turn 1."],
+    ]
+    assert ["Steps of an attempt", "–", "1 of 1", "Mean."] in lines
+    assert view.fits()
+
+
+def test_all_columns_of_the_summary_are_seen(open_tab, tmp_path: Path) -> None:
+    for step in (1, 2):
+        write(tmp_path / "log", [line("1", "42", "1"), line("42", "1", "42")], step=step)
+    view = open_tab(written(tmp_path / "page.html", tmp_path / "log"))
+    is_cut = "box => box.scrollWidth > box.clientWidth"
+    assert not view.page.get_by_label("Summary").evaluate(is_cut)
+    assert view.page.locator("[aria-label=Summary] th").count() > 9
+
+
 def lcs(a: str, b: str) -> int:
     row = [0] * (len(b) + 1)
     for x in a:
