@@ -20,9 +20,11 @@ class _Loop:
     server_manager = None
 
     def __init__(self, config: DictConfig, model: Model) -> None:
-        written = {"multi_turn": {"format": "hermes"}}  # a plan's calls, whatever the run's are
-        self.config = config
-        self.rollout_config = OmegaConf.merge(config.actor_rollout_ref.rollout, written)
+        # A plan writes calls as most models do, whatever the run's model does.
+        called = OmegaConf.merge(
+            config.actor_rollout_ref.rollout, {"multi_turn": {"format": "hermes"}}
+        )
+        self.config, self.rollout_config = config, called
         self.tokenizer = model.tokenizer
         self.continuous_token_builder = create_continuous_token_builder(
             model.tokenizer,

@@ -147,9 +147,8 @@ def actions_of(env: ActingEnv, problem: Problem) -> tuple[list[str], list[str]]:
 
 
 def _said(action: Action) -> str:
-    if action.tool is None:
-        return action.text
-    return written_call((action.tool, json.dumps(dict(action.arguments), ensure_ascii=False)))
+    arguments = json.dumps(dict(action.arguments), ensure_ascii=False)
+    return action.text if action.tool is None else written_call((action.tool, arguments))
 
 
 def _example(function: Mapping[str, Any]) -> Action:
@@ -216,13 +215,11 @@ async def played(
         OutOfTimeError: the grader is slow.
     """
     acting, messages = acting_env(parts.env), list(case.messages)
-    right: Tried | None = None
-    tried: list[Tried] = []
+    right, tried = (None, []) if acting else await right_answer(parts.env, case, dry_run)
     if acting is not None:
         messages = await first_messages(acting, case.problem, messages)
         first, last = actions_of(acting, case.problem)
     else:
-        right, tried = await right_answer(parts.env, case, dry_run)
         wrong = None if attempt else await wrong_answer(parts.env, case, others, right, dry_run)
         first, last = [wrong.text] if wrong else [], [right.text] if right else []
     first = first if attempt is None else [attempt, DONE]
@@ -241,8 +238,8 @@ async def played(
         group=_sibling(parts.config, SIBLING if right is None else right.text),
     )
     rows = await episode_rows(policy, messages, episode, parts.config)
-    told = [seed for place, seed in seeds.items() if place.endswith("/feedback")]
-    critics = [policy.asked[seed] for seed in told if seed in policy.asked]
+    asked_at = ((place, policy.asked[s]) for place, s in seeds.items() if s in policy.asked)
+    critics = [prompt for place, prompt in asked_at if place.endswith("/feedback")]
     copies = [Asked(judge.settings, list(judge.calls)) for judge in asked]
     return Played(case, right, tried, episode, rows, critics, copies)
 

@@ -39,14 +39,12 @@ ENDS = {
 }
 """Why an episode ends at a turn (`stop`), and why a trajectory ended (`end`)."""
 
-WRITTEN_CALL = re.compile(r"<tool_call>.*?</tool_call>", re.DOTALL)
-"""A call as most models write it."""
-
 
 def said(step: Record) -> str:
     """What a step's answer says apart from its calls, if all of them were read; else all of it."""
     unread = any(result["kind"] == "format" for result in step["results"])
-    return str(step["text"]) if unread else WRITTEN_CALL.sub("", step["text"]).strip()
+    call = r"(?s)<tool_call>.*?</tool_call>"  # as most models write it
+    return str(step["text"]) if unread else re.sub(call, "", step["text"]).strip()
 
 
 def call_in_words(action: Mapping[str, Any]) -> str:

@@ -12,7 +12,6 @@ from rltf_verl.texts import printable
 from rltf_verl.tools.report.audit import Audit
 from rltf_verl.tools.report.stats import Stats
 from rltf_verl.tools.report.terminal.console import Table, say, show_table, table
-from rltf_verl.types import END_REASONS
 
 if TYPE_CHECKING:
     from rltf_verl.data.budget import Lengths
@@ -40,13 +39,7 @@ def stats_tables(ranges: Sequence[Stats]) -> list[Table]:
     per range.
     """
     turns = [(_steps(s), t) for s in ranges for t in s.turns]
-    acted = [(_steps(s), s.trajectories) for s in ranges if s.trajectories]
-    ends = [end for end in END_REASONS if any(f"ends/{end}" in of for _, of in acted)]
-    trajectories = table(
-        ("steps", "steps of a trajectory", *ends),
-        ((w, f"{of['mean']:.1f}", *(of.get(f"ends/{end}") for end in ends)) for w, of in acted),
-    )
-    return [
+    tables = [
         table(
             ("steps", "turn", "attempts", "right", "format", "solved", "standing"),
             ((w, t.turn, t.num, t.acc, t.format, t.solved, t.standing) for w, t in turns),
@@ -69,16 +62,29 @@ def stats_tables(ranges: Sequence[Stats]) -> list[Table]:
                 for s in ranges
             ),
         ),
-        *([trajectories] if acted else []),
+        table(
+            ("steps", "steps of a trajectory", "trajectories ended"),
+            (
+                (_steps(s), f"{s.trajectories['mean']:.1f}", _shares(s.trajectories))
+                for s in ranges
+                if s.trajectories
+            ),
+        ),
         table(
             ("steps", "feedback", "words", "no-op", "fall-back", "withheld", "leaks", "aim"),
             ((_steps(s), *_feedback(s)) for s in ranges),
         ),
     ]
+    return [table for table in tables if len(table) > 1]
 
 
 def _steps(s: Stats) -> str:
     return f"{s.split} {s.first_step}" + (f"–{s.last_step}" if s.last_step != s.first_step else "")
+
+
+def _shares(means: Mapping[str, float]) -> str:
+    ends = ((name.partition("ends/")[2], share) for name, share in means.items())
+    return ", ".join(f"{end} {100 * share:.1f} %" for end, share in ends if end)
 
 
 def _feedback(s: Stats) -> tuple[object, ...]:
