@@ -128,11 +128,11 @@ class EndpointPolicy:
             "num_tokens": reply.completion_tokens,
             "prompt_tokens": reply.prompt_tokens or None,
         }
-        text = "\n".join(filter(None, [reply.text, *map(written_call, reply.calls)]))
+        text = "\n".join(filter(None, [reply.text, *map(_written, reply.calls)]))
         return Attempt(prompt_ids, ids, None, text, reply.complete, counted)
 
 
-def written_call(call: tuple[str, str]) -> str:
+def _written(call: tuple[str, str]) -> str:
     """A call as most models write it."""
     return f'{WRITTEN_CALL}\n{{"name": "{call[0]}", "arguments": {call[1]}}}\n</tool_call>'
 

@@ -24,7 +24,6 @@ from rltf_verl.feedback.judge_prompt import JUDGED, longest_feedback
 from rltf_verl.judge.settings import JudgeSettings
 from rltf_verl.objectives import role_names
 from rltf_verl.objectives.rows import episode_rows
-from rltf_verl.tools.evaluate.endpoint_policy import written_call
 from rltf_verl.tools.plan.inputs import Case, Teller
 from rltf_verl.types import CONTEXT, Action, Episode, Grade, Problem, Row
 
@@ -147,8 +146,10 @@ def actions_of(env: ActingEnv, problem: Problem) -> tuple[list[str], list[str]]:
 
 
 def _said(action: Action) -> str:
-    arguments = json.dumps(dict(action.arguments), ensure_ascii=False)
-    return action.text if action.tool is None else written_call((action.tool, arguments))
+    call = json.dumps(
+        {"name": action.tool, "arguments": dict(action.arguments)}, ensure_ascii=False
+    )
+    return action.text if action.tool is None else f"<tool_call>\n{call}\n</tool_call>"
 
 
 def _example(function: Mapping[str, Any]) -> Action:
