@@ -49,7 +49,7 @@ def turn_record(turn: Turn) -> dict[str, Any]:
         "withheld": _feedback_record(turn.withheld),
         "weight_version": turn.attempt.info.get("max_global_steps"),
         **({} if turn.teacher is None else {"teacher": _teacher_record(turn.teacher)}),
-        **_trajectory_record(turn.attempt),
+        **trajectory_record(turn.attempt),
     }
 
 
@@ -60,7 +60,8 @@ def _own(fields: Mapping[str, Any]) -> dict[str, Any] | None:
     return dict(fields) if len(line_of(fields)) <= MAX_OWN else None
 
 
-def _trajectory_record(attempt: Attempt) -> dict[str, Any]:
+def trajectory_record(attempt: Attempt) -> dict[str, Any]:
+    """The steps of an attempt and why it ended; empty where it is one answer."""
     if attempt.trajectory is None:
         return {}
     steps = [asdict(step) for step in attempt.trajectory.steps]

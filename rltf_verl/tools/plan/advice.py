@@ -140,7 +140,8 @@ def _scores(plays: Sequence[Played]) -> Iterator[str]:
 
 
 def _error(played: Played) -> str | None:
-    return next((t.grade.error for t in played.tried if t.grade.error), None)
+    grades = [one.grade for one in played.tried] + [turn.grade for turn in played.episode.turns]
+    return next((grade.error for grade in grades if grade.error), None)
 
 
 def _answers(plays: Sequence[Played], no_idea: Sequence[Tried]) -> Iterator[str]:
