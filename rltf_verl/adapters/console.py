@@ -30,6 +30,13 @@ _BY_RAY = re.compile(r"\((?:\S+ )?pid=\d+(?:, ip=\S+)?\) ")
 _OURS = re.compile(rf"{MARK}|step \d+/\d+ · |validation at step \d+ · ")
 _WARNING = re.compile(r"\bwarn(?:ing)?\b|Warning: ", re.IGNORECASE)
 _ERROR = re.compile(r"error|exception|traceback|critical|fatal|died|killed", re.IGNORECASE)
+_INFO = re.compile(
+    r"(?:\(\S+ pid=\d+\) )?(?:\[?\d{4}-\d\d-\d\d[ T][\d:,.]+[]\s-]+)?\[?(?:INFO|DEBUG)\b"
+    r"|.*\d\d:\d\d(?:<\S+)?, .*(?:/s|s/it)"
+)
+"""A log record below a warning, or a progress bar of tqdm."""
+_CONFIG = "{'actor_rollout_ref': "
+"""Begins the whole config, which verl prints over a thousand lines."""
 _CHANGES = re.compile(r"\d{4}-\d\d-\d\d[ T][\d:,.]+|\s*\[repeated \d+x across cluster\].*")
 """Parts in which two equal warnings differ: the time, and Ray's count of them."""
 
@@ -124,7 +131,8 @@ def _duration(seconds: float) -> str:
 
 class QuietStream:
     """A standard stream of the driver. Shows each foreign warning once, and every error; our lines
-    without Ray's beginning; no escape sequences where it is not a terminal.
+    without Ray's beginning; no records below a warning, no progress of others and not the config;
+    no escape sequences where it is not a terminal. Ray's files hold what the workers wrote.
 
     Args:
         stream: what it writes to.
@@ -134,6 +142,7 @@ class QuietStream:
     def __init__(self, stream: TextIO, seen: set[str]) -> None:
         self._stream, self._seen = stream, seen
         self._rest, self._lock = "", threading.RLock()
+        self._in_config = dict[str, bool]()
 
     def __getattr__(self, name: str) -> Any:
         """Everything else as it is."""
@@ -167,7 +176,13 @@ class QuietStream:
         content = _BY_RAY.sub("", text, count=1)
         if _OURS.match(content):
             return content
-        if _WARNING.search(content) and not _ERROR.search(content):
+        process = text.removesuffix(content)
+        going_on = self._in_config.get(process) and content.startswith((" ", "'", "{"))
+        self._in_config[process] = going_on or content.startswith(_CONFIG)
+        error = _ERROR.search(content)
+        if self._in_config[process] or (_INFO.match(content) and not error):
+            return None
+        if _WARNING.search(content) and not error:
             warning = _CHANGES.sub("", content)
             if warning in self._seen:
                 return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,6 @@ from omegaconf import OmegaConf
 
 from rltf_verl.adapters import driver
 from rltf_verl.config import ConfigError
-from rltf_verl.runlog.folder_lock import NAME
 
 
 @pytest.fixture
@@ -24,8 +22,11 @@ def config(tmp_path):
 
 
 def of_another_host(folder: Path) -> None:
+    """Its lock, with another bound on silence: nothing waits."""
     folder.mkdir(parents=True)
-    (folder / NAME).write_text(json.dumps({"host": "node7", "pid": 12}))
+    (folder / driver.LOCK).write_text(
+        "filelock/2\npid=12\nhost=node7\nmode=lease\ntoken=0\nduration=1.0\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -41,7 +42,7 @@ def test_a_folder_in_use_is_refused_by_its_key(config, tmp_path, key, at):
 
 def test_a_log_inside_the_checkpoints_needs_no_lock_and_none_may_be_off(config, tmp_path):
     driver.lock_folders(config)
-    assert [p.name for p in (tmp_path / "run").rglob("*")] == [NAME]
+    assert [p.name for p in (tmp_path / "run").rglob("*")] == [driver.LOCK]
     config.trainer.default_local_dir, config.rltf.episode_log.dir = str(tmp_path / "b"), None
     driver.lock_folders(config)
 

@@ -10,8 +10,11 @@ import hashlib
 import io
 import json
 import logging
+import shlex
 import shutil
+import sys
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,7 @@ from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.data.provenance import read_provenance
 from rltf_verl.data.schema import files_of
 from rltf_verl.findings import Finding
+from rltf_verl.redaction import secrets_here
 from rltf_verl.runlog.files import STAMP
 
 logger = logging.getLogger(__name__)
@@ -53,6 +57,7 @@ MAY_CHANGE = frozenset(
         "base_url",
         "cache_dir",
         "episode_log",
+        "keep_best",
         "limits",
         "max_parallel",
         "num_workers",
@@ -71,6 +76,8 @@ trains.
 """
 
 NUM_SHOWN = 5
+LONGEST_LINE = 100_000
+"""Characters of a line of `config.yaml`."""
 
 
 def experiment_stamp(config: DictConfig, rltf: RLTFConfig) -> dict[str, Any]:
@@ -140,8 +147,11 @@ def _check_optimiser(config: DictConfig, old: Mapping[str, Any], new: Mapping[st
 
 
 def write_stamp(config: DictConfig, rltf: RLTFConfig, step: int) -> None:
-    """Into the folder of the checkpoint of `step`, which verl is about to fill."""
+    """Into the folder of the checkpoint of `step`, which verl is about to fill. An earlier process's
+    of that step goes: verl would write into its files, which the best checkpoint may share.
+    """
     folder = Path(config.trainer.default_local_dir) / f"global_step_{step}"
+    shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(experiment_stamp(config, rltf), indent=1, sort_keys=True)
     (folder / STAMP).write_text(text + "\n", "utf-8")
@@ -176,6 +186,17 @@ def resumed_folder(config: DictConfig) -> Path | None:
     with contextlib.redirect_stdout(io.StringIO()):  # verl prints, and a plan may be JSON
         latest = find_latest_ckpt_path(str(folder)) if folder.is_dir() else None
     return None if latest is None else Path(latest)
+
+
+def write_config(config: DictConfig) -> None:
+    """`config.yaml` into the folder of checkpoints: the command and the composed config, without
+    secrets.
+    """
+    command = f"# cd {shlex.quote(str(Path.cwd()))} && {shlex.join(sys.orig_argv)}"
+    lines = [command, *OmegaConf.to_yaml(config, resolve=True).splitlines()]
+    quote = partial(secrets_here().quote, longest=LONGEST_LINE)
+    text = "".join(f"{line[: -len(line.lstrip())]}{quote(line)}\n" for line in lines)
+    (Path(config.trainer.default_local_dir) / "config.yaml").write_text(text, "utf-8")
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
