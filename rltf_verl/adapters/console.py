@@ -35,8 +35,6 @@ _INFO = re.compile(
     r"|.*\d\d:\d\d(?:<\S+)?, .*(?:/s|s/it)"
 )
 """A log record below a warning, or a progress bar of tqdm."""
-_CONFIG = "{'actor_rollout_ref': "
-"""Begins the whole config, which verl prints over a thousand lines."""
 _CHANGES = re.compile(r"\d{4}-\d\d-\d\d[ T][\d:,.]+|\s*\[repeated \d+x across cluster\].*")
 """Parts in which two equal warnings differ: the time, and Ray's count of them."""
 
@@ -131,8 +129,8 @@ def _duration(seconds: float) -> str:
 
 class QuietStream:
     """A standard stream of the driver. Shows each foreign warning once, and every error; our lines
-    without Ray's beginning; no records below a warning, no progress of others and not the config;
-    no escape sequences where it is not a terminal. Ray's files hold what the workers wrote.
+    without Ray's beginning; no log records below a warning and no progress bars of workers, which
+    are in Ray's files; no escape sequences where it is not a terminal.
 
     Args:
         stream: what it writes to.
@@ -142,7 +140,6 @@ class QuietStream:
     def __init__(self, stream: TextIO, seen: set[str]) -> None:
         self._stream, self._seen = stream, seen
         self._rest, self._lock = "", threading.RLock()
-        self._in_config = dict[str, bool]()
 
     def __getattr__(self, name: str) -> Any:
         """Everything else as it is."""
@@ -176,11 +173,8 @@ class QuietStream:
         content = _BY_RAY.sub("", text, count=1)
         if _OURS.match(content):
             return content
-        process = text.removesuffix(content)
-        going_on = self._in_config.get(process) and content.startswith((" ", "'", "{"))
-        self._in_config[process] = going_on or content.startswith(_CONFIG)
         error = _ERROR.search(content)
-        if self._in_config[process] or (_INFO.match(content) and not error):
+        if _INFO.match(content) and not error:
             return None
         if _WARNING.search(content) and not error:
             warning = _CHANGES.sub("", content)

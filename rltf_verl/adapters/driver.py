@@ -15,14 +15,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
-import pyarrow.parquet as pq
 import ray
 from filelock import LeaseSettingsMismatch, SoftFileLease, Timeout
 from omegaconf import DictConfig
 
 from rltf_verl.adapters.console import MARK, quiet_streams
-from rltf_verl.adapters.startup.stamp import resumed_folder, write_config
-from rltf_verl.data.schema import files_of
+from rltf_verl.adapters.startup.stamp import finished, write_config
 from rltf_verl.findings import ConfigError, Finding
 
 logger = logging.getLogger(__name__)
@@ -48,47 +46,31 @@ def begin_run(config: DictConfig) -> None:
         ConfigError: another run uses the folder.
         SystemExit: the run is finished.
     """
-    end_if_finished(config)
+    if (done := finished(config)) is not None:
+        _show(done)
+        raise SystemExit(0)
     lock_folders(config)
     with suppress(OSError):  # the lock has warned of it
         write_config(config)
     quiet_streams()
+    main: Any = sys.modules["__main__"]
+    if hasattr(main, "TaskRunnerV1"):  # it prints the config, a thousand lines, from Ray's worker
+        main.pprint = lambda *_: None
     report_end(config)
-
-
-def end_if_finished(config: DictConfig) -> None:
-    """Raise SystemExit if verl would load a checkpoint after which no step is left."""
-    folder, trainer, files = resumed_folder(config), config.trainer, config.data.train_files
-    num_rows = sum(pq.read_metadata(path).num_rows for path in files_of(files))
-    epochs = num_rows // config.data.train_batch_size * trainer.total_epochs
-    last = trainer.total_training_steps or epochs
-    step = int(folder.name.rpartition("_")[2]) if folder is not None else -1
-    if step >= last and not trainer.val_only:
-        _show(f"done: step {step} of {last}; to go on, raise trainer.total_training_steps")
-        raise SystemExit(0)
 
 
 def lock_folders(config: DictConfig) -> None:
     """Keep other runs away from the checkpoints and the episode log."""
     checkpoints = Path(config.trainer.default_local_dir).absolute()
-    folders = {CHECKPOINTS: checkpoints}
+    _lock(CHECKPOINTS, checkpoints)
     log = config.rltf.episode_log.dir
     if log and not Path(log).absolute().is_relative_to(checkpoints):
-        folders["rltf.episode_log.dir"] = Path(log).absolute()
-    for key, folder in folders.items():
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            _lock(key, folder)
-        except OSError as error:
-            logger.warning("%s=%s: not locked against a second run (%s)", key, folder, error)
+        _lock("rltf.episode_log.dir", Path(log).absolute())
 
 
 def _lock(key: str, folder: Path) -> None:
     """Lock the folder until the process ends. A dead run's lock is taken, at once on this host.
-
-    Raises:
-        ConfigError: a live run has it.
-        OSError: the folder cannot be written.
+    Raises ConfigError if a live run has it.
     """
     path = folder / LOCK
     lock = SoftFileLease(
@@ -103,18 +85,21 @@ def _lock(key: str, folder: Path) -> None:
     if seen is not None:
         logger.info("%s: its run is dead if it is silent for %.0f s; waiting", path, LEASE_S)
     try:
+        folder.mkdir(parents=True, exist_ok=True)
         lock.acquire(LEASE_S + BEAT_S, cancel_check=lambda: _beat(path) != seen)
     except (Timeout, LeaseSettingsMismatch):
         owner = lock.owner
         who = f"process {owner.pid} on {owner.hostname.partition('?')[0]}" if owner else "a process"
         fix = f"wait for it, stop it, or set another folder; if no run is alive, delete {path}"
         raise ConfigError(Finding(key, str(folder), f"{who} trains in this folder", fix)) from None
+    except OSError as error:
+        logger.warning("%s=%s: not locked against a second run (%s)", key, folder, error)
     atexit.register(lock.release)
 
 
 def _beat(lock: Path) -> float | None:
     """The last sign of life of the run that has the lock; None without one."""
-    with suppress(FileNotFoundError):
+    with suppress(OSError):
         return lock.lstat().st_mtime
     return None
 
@@ -149,7 +134,7 @@ def report_end(config: DictConfig) -> None:
                     _show(f"stopped by {ENDING[received[0]]}; {how_to_resume(config)}")
                     raise SystemExit(128 + received[0]) from None
                 if call is start:
-                    raise SystemExit(f"{MARK}Ray did not start: {error}") from None
+                    raise SystemExit(" ".join(f"{MARK}Ray: {error}".split())) from None
                 line = f"{cause_of(error)}; {how_to_resume(config)}"
                 atexit.register(_show_last, line)  # after the traceback, which Hydra prints
                 raise

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rltf_verl.runlog.folder_lock import NAME
+from rltf_verl.adapters.driver import LOCK
 from tests.e2e import runs
 
 pytestmark = pytest.mark.e2e
@@ -57,7 +57,7 @@ def test_a_line_a_step_a_second_run_refused_and_a_polite_end(
     (end,) = [line for line in lines if line.startswith("rltf: ended by SIGTERM")]
     assert re.search(r"the same command again to resume from step \d+$", end)
     assert "SIGTERM received at" not in run.log
-    assert not (run.checkpoints / NAME).exists()
+    assert not (run.checkpoints / LOCK).exists()
 
 
 DIED = r"rltf: died: {} \(pid \d+\); .* resume from step \d+$"

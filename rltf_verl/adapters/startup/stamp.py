@@ -147,8 +147,8 @@ def _check_optimiser(config: DictConfig, old: Mapping[str, Any], new: Mapping[st
 
 
 def write_stamp(config: DictConfig, rltf: RLTFConfig, step: int) -> None:
-    """Into the folder of the checkpoint of `step`, which verl is about to fill. An earlier process's
-    of that step goes: verl would write into its files, which the best checkpoint may share.
+    """Into the folder of the checkpoint of `step`, which verl is about to fill. What an earlier
+    process left there goes: verl would write into its files, which the best checkpoint may share.
     """
     folder = Path(config.trainer.default_local_dir) / f"global_step_{step}"
     shutil.rmtree(folder, ignore_errors=True)
@@ -188,12 +188,23 @@ def resumed_folder(config: DictConfig) -> Path | None:
     return None if latest is None else Path(latest)
 
 
+def finished(config: DictConfig) -> str | None:
+    """The line of a run whose checkpoint, by verl's own rules, is of its last step; else None."""
+    folder, trainer, data = resumed_folder(config), config.trainer, config.data
+    num_rows = sum(pq.read_metadata(path).num_rows for path in files_of(data.train_files))
+    epochs = trainer.total_epochs * (num_rows // data.train_batch_size)
+    last = trainer.total_training_steps or epochs
+    step = int(folder.name.rpartition("_")[2]) if folder is not None else -1
+    done = f"done: step {step} of {last}; to go on, raise trainer.total_training_steps"
+    return done if step >= last and not trainer.val_only else None
+
+
 def write_config(config: DictConfig) -> None:
     """`config.yaml` into the folder of checkpoints: the command and the composed config, without
     secrets.
     """
-    command = f"# cd {shlex.quote(str(Path.cwd()))} && {shlex.join(sys.orig_argv)}"
-    lines = [command, *OmegaConf.to_yaml(config, resolve=True).splitlines()]
+    command = f"# cd {shlex.quote(str(Path.cwd()))} && {shlex.join(sys.orig_argv)}\n"
+    lines = (command + OmegaConf.to_yaml(config, resolve=True)).splitlines()
     quote = partial(secrets_here().quote, longest=LONGEST_LINE)
     text = "".join(f"{line[: -len(line.lstrip())]}{quote(line)}\n" for line in lines)
     (Path(config.trainer.default_local_dir) / "config.yaml").write_text(text, "utf-8")

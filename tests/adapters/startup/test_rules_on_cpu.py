@@ -17,6 +17,7 @@ SEPARATE = (
     f" {ROLLOUT}.checkpoint_engine.backend=nccl"
     f" data.train_batch_size=32 {ACTOR}.ppo_mini_batch_size=8"
 )
+BEST = "rltf.keep_best=val-core/x/acc/mean@1 trainer.test_freq=6 trainer.save_freq=3"
 TREE = "rltf.episode.horizon=3 rltf.episode.branch_turn=1"
 SWITCHES = ("enable", "enabled", "bypass_mode", "eos", "replay", "pf_ppo", "reward")
 OTHERS = {
@@ -65,6 +66,11 @@ CASES: list[tuple[str, str, str]] = [
     (f"{SEPARATE} {MODEL}.lora_rank=4", f"{MODEL}.lora.merge", "error"),
     (f"{ACTOR}.use_kl_loss=true", f"{ACTOR}.use_kl_loss", "error"),
     (f"{ACTOR}.ppo_mini_batch_size=8", f"{ACTOR}.ppo_mini_batch_size", "warning"),
+    *(
+        (f"{BEST} {words}", "rltf.keep_best", "error")
+        for words in ("trainer.save_freq=4", "trainer.test_freq=-1", "trainer.save_freq=-1")
+    ),
+    (f"{BEST} {ACTOR}.checkpoint.async_save=true", f"{ACTOR}.checkpoint.async_save", "error"),
     (f"{TREE} rltf.feedback.provider=policy", "rltf.episode.branch_turn", "error"),
     (f"{TREE} rltf.feedback.provider=siblings", "rltf.episode.branch_turn", "error"),
     (f"{COLOCATED} rltf.feedback.provider=shuffled", "trainer.v1.trainer_mode", "error"),
