@@ -134,7 +134,8 @@ def report_end(config: DictConfig) -> None:
                     _show(f"stopped by {ENDING[received[0]]}; {how_to_resume(config)}")
                     raise SystemExit(128 + received[0]) from None
                 if call is start:
-                    raise SystemExit(" ".join(f"{MARK}Ray: {error}".split())) from None
+                    cause = " ".join(str(error).split())
+                    raise SystemExit(f"{MARK}Ray did not start: {cause}") from None
                 line = f"{cause_of(error)}; {how_to_resume(config)}"
                 atexit.register(_show_last, line)  # after the traceback, which Hydra prints
                 raise
