@@ -90,8 +90,14 @@ def _lock(key: str, folder: Path) -> None:
     except (Timeout, LeaseSettingsMismatch):
         owner = lock.owner
         who = f"process {owner.pid} on {owner.hostname.partition('?')[0]}" if owner else "a process"
-        fix = f"wait for it, stop it, or set another folder; if no run is alive, delete {path}"
-        raise ConfigError(Finding(key, str(folder), f"{who} trains in this folder", fix)) from None
+        raise ConfigError(
+            Finding(
+                key,
+                str(folder),
+                f"{who} trains in this folder",
+                f"wait for it, stop it, or set another folder; if no run is alive, delete {path}",
+            )
+        ) from None
     except OSError as error:
         logger.warning("%s=%s: not locked against a second run (%s)", key, folder, error)
     atexit.register(lock.release)
@@ -134,8 +140,9 @@ def report_end(config: DictConfig) -> None:
                     _show(f"stopped by {ENDING[received[0]]}; {how_to_resume(config)}")
                     raise SystemExit(128 + received[0]) from None
                 if call is start:
-                    cause = " ".join(str(error).split())
-                    raise SystemExit(f"{MARK}Ray did not start: {cause}") from None
+                    raise SystemExit(
+                        f"{MARK}Ray did not start: {' '.join(str(error).split())}"
+                    ) from None
                 line = f"{cause_of(error)}; {how_to_resume(config)}"
                 atexit.register(_show_last, line)  # after the traceback, which Hydra prints
                 raise

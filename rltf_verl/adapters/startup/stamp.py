@@ -10,11 +10,11 @@ import hashlib
 import io
 import json
 import logging
+import re
 import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.data.provenance import read_provenance
 from rltf_verl.data.schema import files_of
 from rltf_verl.findings import Finding
-from rltf_verl.redaction import secrets_here
+from rltf_verl.redaction import cleaned, looks_secret, secrets_here
 from rltf_verl.runlog.files import STAMP
 
 logger = logging.getLogger(__name__)
@@ -76,8 +76,8 @@ trains.
 """
 
 NUM_SHOWN = 5
-LONGEST_LINE = 100_000
-"""Characters of a line of `config.yaml`."""
+LONGEST_COMMAND = 100_000
+"""Characters of the command in `config.yaml`."""
 
 
 def experiment_stamp(config: DictConfig, rltf: RLTFConfig) -> dict[str, Any]:
@@ -192,22 +192,30 @@ def finished(config: DictConfig) -> str | None:
     """The line of a run whose checkpoint, by verl's own rules, is of its last step; else None."""
     folder, trainer, data = resumed_folder(config), config.trainer, config.data
     num_rows = sum(pq.read_metadata(path).num_rows for path in files_of(data.train_files))
-    epochs = trainer.total_epochs * (num_rows // data.train_batch_size)
-    last = trainer.total_training_steps or epochs
+    num_steps = num_rows // data.train_batch_size * trainer.total_epochs
+    last = trainer.total_training_steps or num_steps
     step = int(folder.name.rpartition("_")[2]) if folder is not None else -1
-    done = f"done: step {step} of {last}; to go on, raise trainer.total_training_steps"
-    return done if step >= last and not trainer.val_only else None
+    if step < last or trainer.val_only:
+        return None
+    return f"done: step {step} of {last}; to go on, raise trainer.total_training_steps"
 
 
 def write_config(config: DictConfig) -> None:
     """`config.yaml` into the folder of checkpoints: the command and the composed config, without
     secrets.
     """
-    command = f"# cd {shlex.quote(str(Path.cwd()))} && {shlex.join(sys.orig_argv)}\n"
-    lines = (command + OmegaConf.to_yaml(config, resolve=True)).splitlines()
-    quote = partial(secrets_here().quote, longest=LONGEST_LINE)
-    text = "".join(f"{line[: -len(line.lstrip())]}{quote(line)}\n" for line in lines)
-    (Path(config.trainer.default_local_dir) / "config.yaml").write_text(text, "utf-8")
+    plain: Any = OmegaConf.to_container(config, resolve=True)
+    secrets = secrets_here(
+        value
+        for key, value in _flat("", plain)
+        if isinstance(value, str) and re.search(r"\d", value) and looks_secret(key, value)
+    )
+    command = f"cd {shlex.quote(str(Path.cwd()))} && {shlex.join(sys.orig_argv)}"
+    (Path(config.trainer.default_local_dir) / "config.yaml").write_text(
+        f"# {secrets.quote(command, LONGEST_COMMAND)}\n"
+        + OmegaConf.to_yaml(OmegaConf.create(cleaned(plain, secrets))),
+        "utf-8",
+    )
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

@@ -194,13 +194,13 @@ def test_the_folder_holds_the_command_and_the_config_without_secrets(run, monkey
     monkeypatch.setenv("WANDB_API_KEY", "0a1b2c3d4e5f6a7b")
     monkeypatch.setattr("sys.orig_argv", ["python", "-m", "x", "+key=0a1b2c3d4e5f6a7b", "a=b c"])
     secret = (
-        "+ray_kwargs.ray_init.runtime_env.env_vars={A: 0A1b2c3d4e5f6a7b, B: Bearer sk-1a2b3c4d5e}"
+        "+ray_kwargs.ray_init.runtime_env.env_vars={A_TOKEN: f00d1234beef, B: Bearer sk-1a2b3c4d5e}"
     )
     config = run("rltf_sd", secret, "rltf.feedback.level=hint")
     stamp.write_config(config)
     text = (tmp_path / "config.yaml").read_text()
-    assert text.splitlines()[0].endswith("python -m x '+key=***' 'a=b c'")
-    assert re.search("a1b2c3d4|1a2b3c4d", text, re.IGNORECASE) is None
+    assert text.splitlines()[0].endswith("python -m x +key=*** 'a=b c'")
+    assert re.search("a1b2c3d4|1a2b3c4d|f00d1234", text, re.IGNORECASE) is None
     kept, whole = (
         OmegaConf.load(tmp_path / "config.yaml"),
         OmegaConf.to_container(config, resolve=True),
