@@ -62,6 +62,7 @@ def test_a_line_a_step_a_second_run_refused_and_a_polite_end(
     assert sum("target_num_threads" in line for line in lines) <= 2, "one of each logger"
     assert not [line for line in lines if "perf/throughput" in line or "\x1b" in line]
     (end,) = [line for line in lines if line.startswith("rltf: stopped by SIGTERM")]
+    assert [line for line in lines if line.startswith("rltf: best checkpoint so far: step ")]
     latest = (run.checkpoints / LATEST).read_text()
     assert end.endswith(f"the same command again to resume from step {latest}")
     best = next(run.checkpoints.glob(f"{BEST}*/{RECORD}")).parent

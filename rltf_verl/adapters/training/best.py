@@ -5,16 +5,14 @@ checkpoints does not delete.
 from __future__ import annotations
 
 import json
-import logging
 import math
 import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from rltf_verl.adapters.console import MARK
 from rltf_verl.registry import require_choice
-
-logger = logging.getLogger(__name__)
 
 BEST = "best_global_step_"
 RECORD = "rltf_best.json"
@@ -62,10 +60,10 @@ class BestCheckpoint:
         (best / RECORD).write_text(record, "utf-8")  # last: now it is whole
         for other in set(self._folder.glob(f"{BEST}*")) - {best}:
             shutil.rmtree(other, ignore_errors=True)
-        logger.info(
-            "best checkpoint so far: step %d, %s=%.4g; to go back to it, set"
-            " trainer.resume_mode=resume_path trainer.resume_from_path=%s",
-            *(step, self._metric, self._best, best),
+        print(
+            f"{MARK}best checkpoint so far: step {step}, {self._metric}={self._best:.4g}; to go back to"
+            f" it, set trainer.resume_mode=resume_path trainer.resume_from_path={best}",
+            flush=True,
         )
 
 

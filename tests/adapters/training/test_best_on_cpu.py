@@ -35,11 +35,13 @@ def kept(folder: Path) -> list[tuple[str, str]]:
     return [(path.name, (path / "actor" / "model.pt").read_text()) for path in folders]
 
 
-def test_the_best_of_a_run_survives(tmp_path: Path) -> None:
+def test_the_best_of_a_run_survives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     best = BestCheckpoint(tmp_path, METRIC, resumed_at=0)
     best.look({METRIC: 0.9}, 0)  # before training: nothing to keep
     trained(best, tmp_path, {2: 0.25, 4: 0.5, 6: 0.5, 8: math.nan, 10: 0.25})
     assert kept(tmp_path) == [("best_global_step_4", "weights of step 4")]
+    resume = f"trainer.resume_from_path={tmp_path / 'best_global_step_4'}"
+    assert resume in capsys.readouterr().out
 
 
 def test_a_resumed_run_knows_the_earlier_best(tmp_path: Path) -> None:
