@@ -61,8 +61,8 @@ class BestCheckpoint:
         for other in set(self._folder.glob(f"{BEST}*")) - {best}:
             shutil.rmtree(other, ignore_errors=True)
         print(
-            f"{MARK}best checkpoint so far: step {step}, {self._metric}={self._best:.4g}; to go back"
-            f" to it, set trainer.resume_mode=resume_path trainer.resume_from_path={best}",
+            f"{MARK}best checkpoint so far: step {step}, {self._metric}={self._best:.4g}; to go"
+            f" back to it, set trainer.resume_mode=resume_path trainer.resume_from_path={best}",
             flush=True,
         )
 
