@@ -33,7 +33,7 @@ LOCK = "rltf.lock"
 LEASE_S, BEAT_S = 120.0, 5.0
 """Seconds of silence after which a run of another host is dead; seconds between signs of life."""
 
-ENDING = {signal.SIGTERM: "SIGTERM", signal.SIGINT: "Ctrl-C"}
+ENDING: dict[int, str] = {signal.SIGTERM: "SIGTERM", signal.SIGINT: "Ctrl-C"}
 
 _DIED = re.compile("WORKER_DIED|NODE_DIED|oom_context")
 """In Ray's cause of an actor's death: not `RAY_KILL`, `OWNER_DIED`, `REF_DELETED`."""
