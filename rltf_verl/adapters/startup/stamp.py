@@ -10,7 +10,10 @@ import hashlib
 import io
 import json
 import logging
+import re
+import shlex
 import shutil
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -54,6 +57,7 @@ MAY_CHANGE = frozenset(
         "base_url",
         "cache_dir",
         "episode_log",
+        "keep_best",
         "limits",
         "max_parallel",
         "num_workers",
@@ -73,6 +77,8 @@ trains.
 """
 
 NUM_SHOWN = 5
+LONGEST_COMMAND = 100_000
+"""Characters of the command in `config.yaml`."""
 
 
 def experiment_stamp(config: DictConfig, rltf: RLTFConfig) -> dict[str, Any]:
@@ -144,8 +150,11 @@ def _check_optimiser(config: DictConfig, old: Mapping[str, Any], new: Mapping[st
 
 
 def write_stamp(config: DictConfig, rltf: RLTFConfig, step: int) -> None:
-    """Into the folder of the checkpoint of `step`, which verl is about to fill."""
+    """Into the folder of the checkpoint of `step`, which verl is about to fill. What an earlier
+    process left there goes: verl would write into its files, which the best checkpoint may share.
+    """
     folder = Path(config.trainer.default_local_dir) / f"global_step_{step}"
+    shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(experiment_stamp(config, rltf), indent=1, sort_keys=True)
     (folder / STAMP).write_text(text + "\n", "utf-8")
@@ -192,6 +201,40 @@ def how_to_go_back(config: DictConfig, step: int) -> str:
     return (
         f"resume from step {last} (trainer.resume_mode=resume_path"
         f" trainer.resume_from_path={folder}/global_step_{last})"
+    )
+
+
+def finished(config: DictConfig) -> str | None:
+    """The line of a run whose checkpoint, by verl's own rules, is of its last step; else None."""
+    folder, trainer = resumed_folder(config), config.trainer
+    if folder is None or trainer.val_only:
+        return None
+    step = int(folder.name.rpartition("_")[2])
+    last = trainer.total_training_steps or _steps_of_data(config)
+    if last is None or step < last:
+        return None
+    return f"done: step {step} of {last}; to go on, raise trainer.total_training_steps"
+
+
+def _steps_of_data(config: DictConfig) -> int | None:
+    """Steps of all epochs, if verl leaves out no row; None if a file is no parquet."""
+    files = files_of(config.data.train_files)
+    if not all(str(file).endswith(".parquet") for file in files):
+        return None
+    num_rows = sum(pq.read_metadata(file).num_rows for file in files)
+    return int(num_rows // config.data.train_batch_size * config.trainer.total_epochs)
+
+
+def write_config(config: DictConfig) -> None:
+    """`config.yaml` into the folder of checkpoints: the command and the composed config, without
+    secrets.
+    """
+    plain: Any = OmegaConf.to_container(config, resolve=True)
+    command = f"cd {shlex.quote(str(Path.cwd()))} && {shlex.join(sys.orig_argv)}"
+    (Path(config.trainer.default_local_dir) / "config.yaml").write_text(
+        f"# {secrets_here().quote(command, LONGEST_COMMAND)}\n"
+        + OmegaConf.to_yaml(OmegaConf.create(cleaned(hidden(plain), secrets_here()))),
+        "utf-8",
     )
 
 

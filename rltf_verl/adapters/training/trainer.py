@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
@@ -48,6 +49,7 @@ from rltf_verl.adapters.startup.stamp import (
     whole_checkpoint,
     write_stamp,
 )
+from rltf_verl.adapters.training.best import BestCheckpoint
 from rltf_verl.adapters.training.kept_weights import keep_weights
 from rltf_verl.adapters.training.live_groups import Draws, LiveGroups
 from rltf_verl.adapters.training.logit_loss import WEIGHT, loss_with_logits
@@ -168,6 +170,9 @@ class RLTFTrainerMixin(_Trainer):
         super()._load_checkpoint()
         self.resumed_at = int(self.global_steps)
         set_aside_later(self.config, self.rltf.episode_log.dir, self.resumed_at)
+        self.best = BestCheckpoint(
+            Path(self.config.trainer.default_local_dir), self.rltf.keep_best, self.resumed_at
+        )
 
     def _save_checkpoint(self) -> None:
         with whole_checkpoint(self.config, self.global_steps):
@@ -309,6 +314,7 @@ class RLTFTrainerMixin(_Trainer):
         theirs: dict[str, float] = super()._val_metrics_update(
             data_sources, sample_uids, infos, sample_turns, expected_acc_counts=expected_acc_counts
         )
+        self.best.look(theirs | ours, self.global_steps)
         return theirs | ours
 
     def _log_episodes(self, infos: dict[str, list[Any]]) -> None:
