@@ -135,7 +135,7 @@ def inspect_run(
     resumes = resumed_folder(config)
     return Inputs(
         config=config,
-        refusals=list(dict.fromkeys(finding.of(chosen) for finding in refused)),
+        refusals=list({str(finding): finding.of(chosen) for finding in refused}.values()),
         warnings=warnings,
         parts=parts,
         policy=policy,
