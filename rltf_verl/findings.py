@@ -32,8 +32,9 @@ class Finding:
         text = "; ".join(part for part in (self.why, self.fix) if part)
         return clean(" ".join(f"{head}{text}".split()))
 
-    def of(self, chosen: Sequence[str]) -> Finding:
-        """The same with the key of the user's override that it names, unless its own is one.
+    def with_chosen_key(self, chosen: Sequence[str]) -> Finding:
+        """The same with the key of the user's override that it names, unless its own is one. A
+        finding without a key is a whole line and stays as it is.
 
         Args:
             chosen: Hydra's overrides; all other values came with presets.
@@ -41,7 +42,7 @@ class Finding:
         words = dict(word.lstrip("+").split("=", 1) for word in chosen if "=" in word)
         named = re.findall(r"\w+(?:\.\w+)+", f"{self.why} {self.fix}")
         key = next((key for key in named if key in words), None)
-        if self.key in words or key is None:
+        if self.key in ("", *words) or key is None:
             return self
         fix = self.fix.replace("set it to", f"set {self.key} to")
         return Finding(key, words[key], str(replace(self, fix="")), fix, self.level)

@@ -23,6 +23,7 @@ LONGEST = (
     "test_training_e2e",
     "test_packaging_e2e",
     "test_console_and_end_e2e",
+    "test_view_e2e",
     "test_judge_e2e",
     "test_reward_function_e2e",
     "test_teacher_e2e",

@@ -60,7 +60,7 @@ def check_driver(config: DictConfig) -> None:
     dry_run = DryRun()
     chosen = HydraConfig.get().overrides.task if HydraConfig.initialized() else ()
     for finding in refusals(config, _log, ask_judges=True, dry_run=dry_run):
-        raise ConfigError(finding.of(chosen))
+        raise ConfigError(finding.with_chosen_key(chosen))
     for finding in (*warnings_of(config, rltf_of(config)), *dry_run.findings()):
         _log(finding)
 

@@ -135,7 +135,9 @@ def inspect_run(
     resumes = resumed_folder(config)
     return Inputs(
         config=config,
-        refusals=list({str(finding): finding.of(chosen) for finding in refused}.values()),
+        refusals=list(
+            {str(finding): finding.with_chosen_key(chosen) for finding in refused}.values()
+        ),
         warnings=warnings,
         parts=parts,
         policy=policy,

@@ -52,7 +52,7 @@ def test_whatever_is_set_beside_a_method(method: str) -> None:
         for value in () if key.around or key.path == ("env", "name") else values_of(key):
             finding = refusal_of(block, key, value)
             if finding is not None:
-                line = str(finding.of([f"{key}={value}"]))
+                line = str(finding.with_chosen_key([f"{key}={value}"]))
                 assert line.startswith(f"{key}={value}: "), (value, str(finding))
                 others += finding.key != str(key)
     assert others, "refused for a setting of the preset"
@@ -77,9 +77,11 @@ def test_the_start_up_and_the_plan_say_it() -> None:
 
 def test_a_key_of_the_users_own_stays() -> None:
     finding = Finding("rltf.seed", None, "rltf.gamma=0 needs it", "set it to a number")
-    assert finding.of(["rltf.seed=null", "rltf.gamma=0"]) == finding
-    assert finding.of(["rltf/method=sd"]) == finding
-    assert str(finding.of(["+rltf.gamma=0"])) == (
+    assert finding.with_chosen_key(["rltf.seed=null", "rltf.gamma=0"]) == finding
+    assert finding.with_chosen_key(["rltf/method=sd"]) == finding
+    line = Finding("", None, "rltf.gamma=0: a line that names its key", "")
+    assert line.with_chosen_key(["rltf.gamma=0"]) == line
+    assert str(finding.with_chosen_key(["+rltf.gamma=0"])) == (
         "rltf.gamma=0: rltf.seed=None: rltf.gamma=0 needs it; set rltf.seed to a number"
     )
 
