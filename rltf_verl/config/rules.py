@@ -100,7 +100,7 @@ REFUSED: tuple[Rule[RLTFConfig], ...] = (
     Rule(
         "rltf.imitate.source",
         lambda c: c.imitate.enabled and c.imitate.source == "revised" and c.episode.horizon == 1,
-        "it needs a second turn, rltf.episode.horizon=1",
+        "rltf.imitate.weight={rltf.imitate.weight} needs a second turn, rltf.episode.horizon=1",
         "set it to all, or the horizon to 2 or more",
     ),
     Rule(
@@ -134,7 +134,7 @@ REFUSED: tuple[Rule[RLTFConfig], ...] = (
                 not c.teaches and get(c) != default
             ),
             "the teacher is unused",
-            f"give rltf.logit_distill a weight, or set it to {default}",
+            f"set rltf.logit_distill.weight above 0, or set it to {default}",
         )
         for key, default in (("kind", "policy"), ("gate", "none"))
     ),
@@ -358,8 +358,8 @@ def refused(config: RLTFConfig) -> Iterator[Finding]:
         or any(own.enabled for own in alone.values())
         or bool(config.objectives)
     ):
-        keys = ", ".join(f"rltf.{name}" for name in alone)
-        fix = f"give it or {keys} a weight"
+        keys = ", ".join(f"rltf.{name}.weight" for name in alone)
+        fix = f"set it or one of {keys} above 0"
         weight = config.attempt.weight
         yield Finding("rltf.attempt.weight", weight, "no objective is left", fix)
     yield from share_findings(schedules, config.attempt.weight)

@@ -70,10 +70,10 @@ def write_missing(log: Path, num_episodes: int) -> None:
         file.write(text.ljust(path.stat().st_size))
 
 
-def read_about(log: Path) -> dict[str, Any]:
+def read_about(log: Path, name: str = ABOUT) -> dict[str, Any]:
     """The content of the file; empty if it is missing or damaged."""
     try:
-        about = json.loads((log / ABOUT).read_text(encoding="utf-8"))
+        about = json.loads((log / name).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return about if isinstance(about, dict) else {}

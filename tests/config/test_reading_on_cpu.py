@@ -341,8 +341,8 @@ def test_ordinary_annotations_of_own_classes_take_ordinary_values(hint, value):
         (
             {"attempt": {"weight": 0}},
             (
-                "rltf.attempt.weight=0: no objective is left; give it or rltf.distill,"
-                " rltf.feedback_modeling, rltf.imitate, rltf.logit_distill a weight"
+                "rltf.attempt.weight=0: no objective is left; set it or one of rltf.distill.weight,"
+                " rltf.feedback_modeling.weight, rltf.imitate.weight, rltf.logit_distill.weight"
             ),
         ),
         (

@@ -142,14 +142,14 @@ def _launch(words: Sequence[Word], exports: Mapping[str, Word]) -> Launch:
     return Launch(
         given.get("name", STOCK).removesuffix(".yaml"),
         folder,
-        {word.text: word.shell for word in overrides},
+        overrides,
         exports,
     )
 
 
-def _flags(words: Sequence[Word]) -> tuple[dict[str, str], list[Word]]:
-    """Hydra's flags that name a config, and the overrides."""
-    given, overrides, rest = dict[str, str](), list[Word](), list(words)
+def _flags(words: Sequence[Word]) -> tuple[dict[str, str], dict[str, str]]:
+    """Hydra's flags that name a config, and `Launch.overrides`."""
+    given, overrides, rest = dict[str, str](), dict[str, str](), list(words)
     while rest:
         word = rest.pop(0)
         flag, separator, text = word.text.partition("=")
@@ -158,7 +158,8 @@ def _flags(words: Sequence[Word]) -> tuple[dict[str, str], list[Word]]:
         elif word.text.startswith("-"):
             raise ConfigError(f"{flag}: remove it, only overrides and --config-… can be adopted")
         elif word.text:
-            overrides.append(word)
+            overrides.pop(word.text, None)  # the last of several words for a key counts
+            overrides[word.text] = word.shell
     return given, overrides
 
 
