@@ -10,7 +10,6 @@ import hashlib
 import io
 import json
 import logging
-import re
 import shlex
 import shutil
 import sys
