@@ -66,7 +66,7 @@ def hide(text: str) -> str:
 
 def looks_secret(name: str, value: str) -> bool:
     """Whether a variable or a setting may hold a secret, by its name or by its value."""
-    return bool(value) and (_SECRET_NAME.search(name) is not None or hide(value) != value)
+    return bool(hidden(value, name) != value)
 
 
 def hidden(value: Any, name: str = "") -> Any:

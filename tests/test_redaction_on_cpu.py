@@ -203,6 +203,7 @@ def test_a_token_is_hidden_wherever_it_is_quoted(token: str, around: str) -> Non
         assert token not in shown_text
         assert "hush" not in shown_text
     assert looks_secret("OPTIONS", text)
+    assert hidden(hidden(text)) == hidden(text), "a resumed run compares hidden values"
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ class JudgeClient:
             fix = f"the package {error.name} is missing; pip install rltf-verl[judge]"
             raise ConfigError(f"asking an endpoint: {fix}") from None
         key = endpoint.api_key()
-        self._proxy = _proxy_for(endpoint)
+        self._proxy = proxy_of(endpoint)
         self._tls = urlsplit(endpoint.base_url).scheme == "http" or _certificates(
             os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
         )
@@ -192,22 +192,20 @@ _PROXY = re.compile(
 )
 
 
-def proxy_of(url: str) -> str | None:
-    """The proxy that the environment names for a URL (`HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`).
-    Without a scheme it is an http proxy, as for curl.
+def proxy_of(endpoint: Endpoint) -> str | None:
+    """The proxy that the environment names for an endpoint (`HTTPS_PROXY`, `ALL_PROXY`,
+    `NO_PROXY`). Without a scheme it is an http proxy, as for curl.
+
+    Raises:
+        ConfigError: it is no http or https proxy, or it would read the API key.
     """
-    parts, proxies = urlsplit(url), getproxies()
-    proxy = proxies.get(parts.scheme) or proxies.get("all")
-    if not proxy or proxy_bypass(parts.netloc.rpartition("@")[2]):
+    url, proxies = urlsplit(endpoint.base_url), getproxies()
+    proxy = proxies.get(url.scheme) or proxies.get("all")
+    if not proxy or proxy_bypass(url.netloc):
         return None
-    return proxy if "://" in proxy else f"http://{proxy}"
-
-
-def _proxy_for(endpoint: Endpoint) -> str | None:
-    """The endpoint's proxy. Raises ConfigError if it cannot be used, or would read the API key."""
-    proxy, url = proxy_of(endpoint.base_url), urlsplit(endpoint.base_url)
+    proxy = proxy if "://" in proxy else f"http://{proxy}"
     reads_key = endpoint.api_key_env is not None and url.scheme == "http"
-    if proxy is None or (_PROXY.fullmatch(proxy) and not reads_key):
+    if _PROXY.fullmatch(proxy) and not reads_key:
         return proxy
     trouble = "would read the API key" if reads_key else "is no http:// or https:// URL"
     fix = f"use an https URL, correct HTTPS_PROXY or ALL_PROXY, or add {url.hostname} to NO_PROXY"

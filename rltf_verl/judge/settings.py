@@ -177,8 +177,8 @@ class JudgeSettings:
     @property
     def longest_call_s(self) -> float:
         """Bound of a call; with `waits` it has an outage, the last probe and a second try."""
-        limits = self.limits
-        return limits.deadline_s + self.waits * (limits.outage_s + 2 * limits.deadline_s)
+        once = self.limits.deadline_s
+        return once + self.waits * (self.limits.outage_s + 2 * once)
 
 
 def judge_settings(

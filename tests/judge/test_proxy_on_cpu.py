@@ -12,6 +12,7 @@ from rltf_verl.findings import ConfigError
 from rltf_verl.judge.client import first_answers, proxy_of
 from rltf_verl.judge.gateway import Judge
 from rltf_verl.judge.runtime import JudgeRuntime
+from rltf_verl.judge.settings import Endpoint
 from rltf_verl.judge.wire import JudgeUnavailable
 from tests.support.judge.calls import call, settings
 from tests.support.judge.proxy import CERTIFICATE, RecordingProxy
@@ -135,12 +136,15 @@ def test_certificates_that_cannot_be_read_are_refused_by_name(environment, tmp_p
 
 
 def test_a_proxy_is_the_one_of_the_environment(environment) -> None:
-    assert proxy_of("https://judge.example/v1") is None
+    def proxy_for(url: str) -> str | None:
+        return proxy_of(Endpoint(url, "m"))
+
+    assert proxy_for("https://judge.example/v1") is None
     environment.setenv("HTTPS_PROXY", "http://proxy.example:3128")
     environment.setenv("NO_PROXY", "localhost,127.0.0.1")
-    assert proxy_of("https://judge.example/v1") == "http://proxy.example:3128"
-    assert proxy_of("http://judge.example/v1") is None
-    assert proxy_of("https://127.0.0.1:8000/v1") is None
+    assert proxy_for("https://judge.example/v1") == "http://proxy.example:3128"
+    assert proxy_for("http://judge.example/v1") is None
+    assert proxy_for("https://127.0.0.1:8000/v1") is None
     environment.setenv("NO_PROXY", "127.0.0.1:9000")
-    assert proxy_of("https://127.0.0.1:9000/v1") is None
-    assert proxy_of("https://127.0.0.1:8000/v1") == "http://proxy.example:3128"
+    assert proxy_for("https://127.0.0.1:9000/v1") is None
+    assert proxy_for("https://127.0.0.1:8000/v1") == "http://proxy.example:3128"

@@ -100,7 +100,7 @@ def check_resume(config: DictConfig, rltf: RLTFConfig) -> None:
         return
     path = folder / STAMP
     try:
-        old = json.loads(path.read_text("utf-8"))
+        old = hidden(json.loads(path.read_text("utf-8")))
         if not isinstance(old, dict):
             raise ValueError("not a JSON object")
     except FileNotFoundError:

@@ -277,13 +277,17 @@ class RLTFTrainerMixin(_Trainer):
         output = self.actor_rollout_wg.update_actor(rows)["metrics"]
         metrics["rltf/rows/updated_share"] = len(rows) / len(batch)
         metrics.update({**_metrics_of_update(output), **lag_metrics(lags)})
+        self._watch_step(metrics)
+        return batch
+
+    def _watch_step(self, metrics: dict[str, Any]) -> None:
+        """Log what a run's rules say of the step; without feedback it is the last one."""
         advice = self.judge.last_failures, partial(how_to_go_back, self.config)
         metrics.update(log_changes(self.watch, self.global_steps, metrics, *advice))
         is_last = self.global_steps >= self.total_training_steps
         if not is_last and self.without_feedback.look(self.global_steps, metrics):
             # verl saves this step, then its loop ends
             self.config.trainer.save_freq, self.total_training_steps = 1, self.global_steps
-        return batch
 
     def _with_tag(self, tag: str, batch: KVBatchMeta) -> KVBatchMeta:
         """Those without the tag left out, the others spread over the ranks again."""
