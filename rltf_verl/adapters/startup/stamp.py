@@ -196,7 +196,7 @@ def how_to_go_back(config: DictConfig, step: int) -> str:
     steps = [int(place.name.rpartition("_")[2]) for place in folder.glob("global_step_[0-9]*")]
     last = max((kept for kept in steps if kept <= step), default=None)
     if last is None:
-        return "start again, with trainer.save_freq: no checkpoint is that old"
+        return "start again with trainer.save_freq (no checkpoint is that old)"
     return (
         f"resume from step {last} (trainer.resume_mode=resume_path"
         f" trainer.resume_from_path={folder}/global_step_{last})"
