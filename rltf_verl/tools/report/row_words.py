@@ -41,10 +41,10 @@ ENDS = {
 
 
 def said(step: Record) -> str:
-    """What a step's answer says apart from its calls, if all of them were read; else all of it."""
-    unread = any(result["kind"] == "format" for result in step["results"])
+    """What a step's answer says apart from its calls; all of it if not all of them were played."""
     call = r"(?s)<tool_call>.*?</tool_call>"  # as most models write it
-    return str(step["text"]) if unread else re.sub(call, "", step["text"]).strip()
+    rest, num = re.subn(call, "", step["text"])
+    return rest.strip() if num == len(step["actions"]) else str(step["text"])
 
 
 def call_in_words(action: Mapping[str, Any]) -> str:

@@ -73,7 +73,7 @@ def test_a_trajectory_is_shown_step_by_step(tmp_path):
         "1",
         acts(call, "done!\nwith it", what="a\nb"),
         acts(unread, "No action.", "format"),
-        acts("I give up."),
+        acts("Out. <tool_call>{}</tool_call>"),  # at the token limit: not played
         feedback=Feedback("Step 1: Not this.\nToo slow.", "verifier", notes=notes),
     )
     (record,) = records(tmp_path, [(attempt, turn("42", parent=0, stop="solved"))])
@@ -87,7 +87,7 @@ def test_a_trajectory_is_shown_step_by_step(tmp_path):
         "    note     Not this.",
         "  step 2     <tool_call>{</tool_call>",
         "    format   No action.",
-        "  step 3     I give up.",
+        "  step 3     Out. <tool_call>{}</tool_call>",
         "  end        an answer without a call",
         "grade      wrong (reward 0)",
     ]

@@ -92,7 +92,7 @@ def _turn(turn: Record) -> dict[str, Any]:
     steps = [
         {
             "said": said(step),
-            "calls": [(a["tool"], a["arguments"]) for a in step["actions"] if a["tool"]],
+            "calls": [[a["tool"], a["arguments"]] for a in step["actions"] if a["tool"]],
             "results": step["results"],
         }
         for step in turn.get("steps", ())
