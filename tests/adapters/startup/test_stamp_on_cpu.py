@@ -219,3 +219,13 @@ def test_the_folder_holds_the_command_and_the_config_without_secrets(run, monkey
     )
     del kept.ray_kwargs, whole["ray_kwargs"]
     assert OmegaConf.to_container(kept) == whole
+
+
+def test_a_checkpoint_is_not_written_into_the_files_of_an_earlier_one(run, tmp_path):
+    """They may be the best checkpoint's too."""
+    folder = saved(run("rltf_sd"))
+    (folder / "model.pt").write_text("the best")
+    (tmp_path / "kept.pt").hardlink_to(folder / "model.pt")
+    again = saved(run("rltf_sd"))
+    (again / "model.pt").write_text("another")
+    assert (tmp_path / "kept.pt").read_text() == "the best"
