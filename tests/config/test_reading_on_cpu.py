@@ -369,7 +369,7 @@ def test_ordinary_annotations_of_own_classes_take_ordinary_values(hint, value):
         ),
         (
             {"episode": {"horizon": 1}, "imitate": {"weight": 0.1}},
-            "rltf.imitate.source=revised: it needs a second turn",
+            "rltf.imitate.source=revised: rltf.imitate.weight=0.1 needs a second turn",
         ),
         (
             {"episode": {"val_feedback_every": 0}},
