@@ -19,11 +19,6 @@ from rltf_verl.texts import counted
 logger = logging.getLogger(__name__)
 
 
-def append_line(path: Path, record: Mapping[str, Any]) -> None:
-    """Append one record; see `append_lines`."""
-    append_lines(path, [record])
-
-
 def append_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
     """Append records; see `append_text`."""
     append_text(path, "".join(map(line_of, records)))

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from rltf_verl.feedback.base import FeedbackUnavailable, ask
 from rltf_verl.findings import ConfigError, Finding
-from rltf_verl.jsonl import append_line, read_lines
+from rltf_verl.jsonl import append_lines, read_lines
 from rltf_verl.kinds import plain, shown
 from rltf_verl.redaction import Secrets, hidden, looks_secret, secrets_here
 from rltf_verl.types import Feedback
@@ -134,7 +134,7 @@ async def test_an_episode_that_is_ended_ends() -> None:
 def test_no_line_of_a_log_holds_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_JUDGE_TOKEN", KEY)
     path = tmp_path / "log.jsonl"
-    append_line(path, {"turns": [{"error": f"bad {KEY}", "n": 1}], "good": "x", KEY: None})
+    append_lines(path, [{"turns": [{"error": f"bad {KEY}", "n": 1}], "good": "x", KEY: None}])
     (record,) = read_lines(path)
     assert record == {"turns": [{"error": "bad ***", "n": 1}], "good": "x", "***": None}
 
