@@ -121,7 +121,10 @@ def bounded(env: Any) -> Any:
             late.add(name)
         raise _late(name, seconds)
 
-    public = {"fork": fork} | {name: getattr(env, name) for name in dir(env) if name[0] != "_"}
+    public: dict[str, Any] = {"fork": fork}
+    for name in dir(env):
+        with suppress(Exception):  # a property that raises
+            public |= {name: getattr(env, name)} if name[0] != "_" else {}
     own = {n: partial(method, n, v) for n, v in public.items() if callable(v) and n != "build"}
     return SimpleNamespace(**public | own)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from statistics import median
@@ -13,7 +14,7 @@ from typing import Any
 from rltf_verl.config import RLTFConfig
 from rltf_verl.envs.base import ActingEnv, Env, HasSolution, HasWorkedSolution
 from rltf_verl.envs.dry_run import DryRun
-from rltf_verl.envs.waiting import acting_env, grade
+from rltf_verl.envs.waiting import acting_env, bounded, grade
 from rltf_verl.episode.acting import first_messages
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.placeholders import CRITIQUE, SIBLING, Asked
@@ -140,7 +141,10 @@ def actions_of(env: ActingEnv, problem: Problem) -> tuple[list[str], list[str]]:
     """The answers of a first and of a last attempt: the environment's solution without its last
     step, or a call of the first tool; and all of the solution, empty without one.
     """
-    right = list(env.solution(problem)) if isinstance(env, HasSolution) else []
+    right = list[Action]()
+    if isinstance(env, HasSolution):
+        with suppress(Exception):  # `rltf env check` reports it
+            right = list(bounded(env).solution(problem))
     wrong = right[:-1] or [_example(tool["function"]) for tool in env.tools[:1]]
     return [*map(_said, wrong), DONE], [*map(_said, right), DONE] if right else []
 
