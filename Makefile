@@ -10,7 +10,7 @@ VLLM_BIN := $(VLLM_VENV)/bin
 # Where images set it, each of the hundreds of processes of the tests compiles the package anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: install demo demo-tiny study-lm test unit e2e nightly test-vllm lint dist recipes-cpu benchmarks soak clean
+.PHONY: install demo demo-tiny study-lm test unit e2e nightly test-extras test-vllm lint dist recipes-cpu benchmarks soak clean
 
 install: $(VENV)/installed
 
@@ -41,9 +41,16 @@ study-lm: install
 	$(BIN)/python recipes/pretrained/study.py
 	$(BIN)/python recipes/pretrained/study_report.py
 
-# The end-to-end tests mostly wait, so the linters run beside them.
+# Each run of the tests ends with a line per kind of skip and what would run it; .ci/run installs that. The end-to-end tests
+# mostly wait, so the linters run beside them.
 test: unit
 	$(MAKE) --jobs 2 --output-sync=line lint e2e
+
+# Packages without which tests skip: a game's environments, a browser's driver, wandb's view. bfcl-eval's own
+# dependencies are those of every model's client; its task files need none of them.
+test-extras: install
+	$(BIN)/pip install --quiet -e '.[textarena,browser]' wandb-workspaces
+	$(BIN)/pip install --quiet --no-deps bfcl-eval mpmath
 
 lint: install
 	$(BIN)/ruff check .

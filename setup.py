@@ -54,6 +54,7 @@ setup(
     },
     install_requires=[
         "verl[verl-core]>=0.9.1,<0.10",
+        "filelock>=3.30",
         "wrapt>=1.16",
         "jinja2>=3.1",
         "typer>=0.12",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, TypeVar
 
-from rltf_verl.kinds import clean, plain, shown
+from rltf_verl.kinds import plain, shown
+from rltf_verl.redaction import hide
 
 Level = Literal["error", "warning", "note"]
 Subject = TypeVar("Subject")
@@ -30,11 +31,26 @@ class Finding:
         value = shown(self.value, self.key) if self.quoted else plain(self.value, self.key)
         head = f"{self.key}={value}: " if self.key else ""
         text = "; ".join(part for part in (self.why, self.fix) if part)
-        return clean(" ".join(f"{head}{text}".split()))
+        return hide(" ".join(f"{head}{text}".split()))
+
+    def with_chosen_key(self, chosen: Sequence[str]) -> Finding:
+        """The same with the key of the user's override that it names, unless its own is one. A
+        finding without a key is a whole line and stays as it is.
+
+        Args:
+            chosen: Hydra's overrides; all other values came with presets.
+        """
+        words = dict(word.lstrip("+").split("=", 1) for word in chosen if "=" in word)
+        named = re.findall(r"\w+(?:\.\w+)+", f"{self.why} {self.fix}")
+        key = next((key for key in named if key in words), None)
+        if self.key in ("", *words) or key is None:
+            return self
+        fix = self.fix.replace("set it to", f"set {self.key} to")
+        return Finding(key, words[key], str(replace(self, fix="")), fix, self.level)
 
     def under(self, block: str) -> Finding:
         """The same, with the key seen from outside of `block`."""
-        return replace(self, key=f"{block}.{self.key}")
+        return replace(self, key=f"{block}.{self.key}" if self.key else "")
 
 
 class ConfigError(ValueError):
@@ -45,7 +61,7 @@ class ConfigError(ValueError):
     """
 
     def __init__(self, finding: Finding | str) -> None:
-        super().__init__(str(finding))
+        super().__init__(hide(str(finding)))
         self.finding = finding if isinstance(finding, Finding) else Finding("", None, finding, "")
 
     def __reduce__(self) -> tuple[Any, ...]:

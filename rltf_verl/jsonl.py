@@ -9,6 +9,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,9 @@ from rltf_verl.texts import counted
 logger = logging.getLogger(__name__)
 
 
-def append_line(path: Path, record: Mapping[str, Any]) -> None:
-    """Append one record; see `append_lines`."""
-    append_lines(path, [record])
-
-
 def append_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
     """Append records; see `append_text`."""
-    append_text(path, "".join(map(_line, records)))
+    append_text(path, "".join(map(line_of, records)))
 
 
 def append_text(path: Path, text: str) -> None:
@@ -71,7 +67,7 @@ class PatientWriter:
         """Append records, after those that wait."""
         if len(self._waiting) == self._most:
             self._lost += len(self._waiting.popleft()[1])
-        self._waiting.append((path, list(map(_line, records))))
+        self._waiting.append((path, list(map(line_of, records))))
         self._write_waiting()
 
     def close(self) -> int:
@@ -97,7 +93,7 @@ class PatientWriter:
         self._refused = False
 
 
-def _line(record: Mapping[str, Any]) -> str:
+def line_of(record: Mapping[str, Any]) -> str:
     """One line, in which no secret of this process leaves it.
 
     A log must not fail for what a user's grader put into it: what JSON has no form for is written
@@ -105,9 +101,9 @@ def _line(record: Mapping[str, Any]) -> str:
     """
     secrets = secrets_here()
     try:
-        line = json.dumps(record, ensure_ascii=False, default=repr)
-    except (TypeError, ValueError, RecursionError):
-        line = json.dumps(_plain(record), ensure_ascii=False, default=repr)
+        line = json.dumps(record, ensure_ascii=False, allow_nan=False, default=repr)
+    except Exception:  # user code
+        line = json.dumps(_plain(record), ensure_ascii=False, default=_kind)
     return (
         json.dumps(cleaned(json.loads(line), secrets), ensure_ascii=False)
         if secrets.found_in(line)
@@ -115,10 +111,17 @@ def _line(record: Mapping[str, Any]) -> str:
     ) + "\n"
 
 
+def _kind(value: object) -> str:
+    """What is shown of a value that has no text."""
+    return f"<{type(value).__name__}>"
+
+
 def _plain(value: Any, depth: int = 10) -> Any:
-    """With texts as keys, and no deeper than that."""
+    """With texts as keys, numbers that are finite, and no deeper than that."""
     if isinstance(value, Mapping | list | tuple) and not depth:
-        return f"<{type(value).__name__}>"
+        return _kind(value)
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)
     if isinstance(value, Mapping):
         return {str(key): _plain(one, depth - 1) for key, one in value.items()}
     return [_plain(one, depth - 1) for one in value] if isinstance(value, list | tuple) else value

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from functools import cache
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
+
+from rltf_verl.redaction import hidden
 
 LARGEST = 2.0**63
 """Bound of every number in a config."""
@@ -144,53 +145,17 @@ def trouble(value: object, hint: Any) -> str | None:
     return fixes[0]
 
 
-SECRET = "…"
-_SECRET_KEY = re.compile(
-    r"(?:(?:api|access|secret|private|auth)_?key|token|secret|password|passwd|credentials?)\Z",
-    re.IGNORECASE,
-)
-"""Ends of the names of keys whose values no message shows."""
-_SECRET_TEXT = re.compile(
-    r"(?<=://)[^\s'\"]*(?=@)"  # user and password of a URL
-    r"|\b(?:sk|pk|hf|gsk|ghp|key|tok)[-_](?=[\w-]*\d)[\w-]{6,}"  # sk-proj-1a2b, hf_1a2b
-    r"|\bAKIA[0-9A-Z]{12,}"
-    r"|(?<=bearer )\S+"
-    r"|(?<=[?&])[\w-]*(?:key|token|secret)=[^&\s'\"]+",
-    re.IGNORECASE,
-)
-
-
-_VARIABLE = re.compile(r"[A-Z]{1,12}|[A-Z]+(?:_[A-Z0-9]+)+")
-"""Names of environment variables; anything else under `api_key_env` may be the key itself."""
-
-
-def clean(text: str) -> str:
-    """A text without what looks like a secret."""
-    return _SECRET_TEXT.sub(SECRET, text)
-
-
 def shown(value: object, key: str = "") -> str:
-    """A value in one line of a message; `…` for a secret, by its key or its looks."""
-    text = clean(repr(_without_secrets(value, key)))
+    """A value in one line of a message; `***` for a secret, by its key or its looks."""
+    text = repr(hidden(value, key))
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
 
 def plain(value: object, key: str = "") -> str:
     """A value as it was typed, where that is short and in one line; secrets as of `shown`."""
-    value = _without_secrets(value, key)
+    value = hidden(value, key)
     short = isinstance(value, str) and value.isprintable() and len(value) <= MAX_SHOWN
-    return clean(str(value)) if short else shown(value)
-
-
-def _without_secrets(value: object, key: str) -> object:
-    if isinstance(value, Mapping):
-        return {name: _without_secrets(inner, str(name)) for name, inner in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_without_secrets(inner, key) for inner in value]
-    if not isinstance(value, str) or not value:
-        return value
-    misplaced = key.endswith("api_key_env") and not _VARIABLE.fullmatch(value)
-    return SECRET if misplaced or _SECRET_KEY.search(key) else value
+    return str(value) if short else shown(value)
 
 
 def type_hints(of: Any, *, include_extras: bool = False) -> Mapping[str, Any]:

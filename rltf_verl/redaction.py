@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -17,28 +17,77 @@ MARK = "***"
 SHORTEST = 8
 """Letters and digits of a secret. Less is a placeholder (`EMPTY`, `none`) or a common word."""
 
-_NAME = r"(?:KEY|TOKEN|SECRET|PASS(?:WORD|WD|PHRASE)?|CREDENTIAL|AUTH|SESSION|COOKIE)S?"
-_SECRET_NAME = re.compile(rf"{_NAME}\Z", re.IGNORECASE)
+_NAME = (
+    r"(?:(?:api|access|account|auth|client|encryption|license|private|secret|shared|signing)"
+    r"[_-]?keys?(?:_?id)?|(?-i:KEYS?(?:_ID)?)"  # lower case alone is a mapping's: `sort_key`
+    r"|token|secrets?|pass(?:word|wd|phrase|code)s?|credentials?"
+    r"|(?<![^\W_])(?:pass|pwd?|pin|creds?|auth|session|cookies?|sig|dsn|webhook(?:_?url)?"
+    r"|org(?:ani[sz]ation)?(?:_?id)?))"
+)
+"""End of a name whose value is a secret. Counts of tokens have names in the plural."""
+_SECRET_NAME = re.compile(rf"{_NAME}(?:_?\d+)?\Z", re.IGNORECASE)
 _RANDOM = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[^\s/.~]\S*")
 """The form of a key or a token; names of sort keys and paths of key files have another."""
+_VARIABLE = re.compile(r"[A-Z]{1,12}|[A-Z]+(?:_[A-Z0-9]+)+")
+"""Names of environment variables; anything else under `api_key_env` may be the key itself."""
 
-URL_LOGIN = re.compile(r"(?<=//)[^/\s@]{1,200}(?=@)")
-_LOOKS_SECRET = re.compile(
-    rf"\b(?:sk|pk|key|tok)-(?=[\w*.\-]{{0,200}}[0-9*])[\w*.\-]+|{URL_LOGIN.pattern}"
-    r"|\b(?<=bearer )[\w+/=.~\-]+|(?<=[?&]key=)[^&\s]+|(?<=token=)[^&\s]+|(?<=api_key=)[^&\s]+",
-    re.IGNORECASE,
+_VALUE = r"[^\s\"',;&(){}\[\]]+"
+_NO_VALUE = r"(?!(?:[-+.\de]+|null|none|true|false)(?![^\s\"',;&(){}\[\]])|[<$*])"
+FORMS = (
+    r"(pass(?:word|wd|phrase)[\"']?\s*[:=]\s*[\"']?)" + _VALUE,
+    rf"({_NAME}(?:[\"']?\s*=\s*|[\"']\s*:\s*|:)[\"']?){_NO_VALUE}{_VALUE}",
+    rf"({_NAME}:\s+[\"']?)(?=\S*\d|(?-i:(?<=[A-Z]: ))[^\s,}}]+[,}}]){_NO_VALUE}{_VALUE}",
+    r"([?&][\w-]{0,40}(?:key|token|secret)=)[^&\s'\"]+",
+    r"(\blogin\s+\S+\s+password\s+)\S+",  # ~/.netrc
+    r"(\bbearer\s+)(?!token|auth)[\w+/=.~*-]+",
+    r"(\bbasic\s+)(?-i:(?=[A-Za-z+/]*(?:[0-9=]|[a-z][A-Z]))[A-Za-z0-9+/]{8,}={0,2})",
+    r"(https?://[^\s'\"]{0,200}?hook[^\s'\"/]*/)[^\s'\"]+",  # Slack, Discord, Teams
+    r"(?<=:/)(/?)(?:[^\s'\"/]{1,200}|[^\s'\"/:]{0,200}:(?!\d+[/?#])[^\s'\"]{1,200})(?=@)",  # login
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:.|\n)*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+    r"\b[spr]k[-_](?=[\w*.-]{0,200}[\d*])[\w*.-]{6,}",  # OpenAI, Anthropic, OpenRouter, Stripe
+    r"\b(?:key|tok)-(?=[a-z]*\d)[a-z\d]{6,}",
+    r"\b(?:hf|gsk)_(?-i:(?=[a-z]*[A-Z\d])[A-Za-z\d]{8,})",
+    r"\b(?:gh[a-z]|github_pat)_\w{6,}|\bgl[a-z]{1,4}t-[\w-]{6,}|\bxox[a-z]-[\w-]{6,}",
+    r"\b(?-i:A[KS]IA)[A-Z\d]{12,}|\b(?-i:AIza)[\w-]{10,}|\b(?-i:eyJ)[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?",
+    r"\b(?:csk|dckr_pat|npm|nvapi|pplx|pypi|r8|tgp_v1|wandb_v1|xai|xapp)[-_](?=\S*\d)[\w-]{16,}",
+    r"\b(?:org|proj)[-_](?=[a-z]*\d)[a-z\d]{8,}",
+    r"\b(?-i:(?=[A-Z\d]*[a-z])(?=[a-z\d]*[A-Z])(?=[A-Za-z]*\d)[A-Za-z\d]{32,})\b",  # not a hash
 )
-# A name within the value (`{WANDB_API_KEY: …}`), a prefix of a provider, a long random word.
-_SECRET_VALUE = re.compile(
-    rf"{_NAME}[\"']?\s*[:=]|{_LOOKS_SECRET.pattern}|\b(?:hf_|gh[a-z]_|glpat-|AKIA|xox)\w"
-    r"|\b(?=[A-Za-z]*[0-9])(?=[0-9]*[A-Za-z])[A-Za-z0-9]{32,}\b",
-    re.IGNORECASE,
-)
+"""What a secret looks like in a text. What a group matches stays."""
+_SECRET = re.compile("|".join(FORMS), re.IGNORECASE)
+
+
+def hide(text: str) -> str:
+    """The text with `***` for what looks like a secret."""
+    return _SECRET.sub(
+        lambda match: (match[match.lastindex] if match.lastindex else "") + MARK, text
+    )
 
 
 def looks_secret(name: str, value: str) -> bool:
     """Whether a variable or a setting may hold a secret, by its name or by its value."""
-    return bool(value and (re.search(rf"(?i){_NAME}(?=\Z|_)", name) or _SECRET_VALUE.search(value)))
+    return bool(hidden(value, name) != value)
+
+
+def hidden(value: Any, name: str = "") -> Any:
+    """A JSON value with `***` for what looks like a secret, by its form or its key's name."""
+    return mapped(value, _without_secret, name)
+
+
+def _without_secret(text: str, name: str) -> str:
+    misplaced = name.endswith("api_key_env") and not _VARIABLE.fullmatch(text)
+    return MARK if text and (misplaced or _SECRET_NAME.search(name)) else hide(text)
+
+
+def mapped(value: Any, change: Callable[[str, str], str], name: str = "") -> Any:
+    """A JSON value with `change(text, name of its key)` for each text; keys have the name ""."""
+    if isinstance(value, str):
+        return change(value, name)
+    if isinstance(value, Mapping):
+        return {mapped(k, change): mapped(inner, change, str(k)) for k, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [mapped(inner, change, name) for inner in value]
+    return value
 
 
 class Secrets:
@@ -73,25 +122,18 @@ class Secrets:
         start = text[: 100 * longest]
         if len(start) < len(text):  # half of a secret at the cut would not be recognised
             start = start[: max(start.rfind(" "), start.rfind("\n"), 0)] or start[: -10 * longest]
-        return one_line(_LOOKS_SECRET.sub(MARK, self._words.sub(MARK, self.clean(start))), longest)
+        return one_line(hide(self._words.sub(MARK, self.clean(start))), longest)
 
 
 def secrets_here(more: Iterable[str] = ()) -> Secrets:
     """Secrets of this process: values of variables named `…KEY`, `…TOKEN` and so on, passwords of
     proxies.
     """
-    return _secrets(tuple(sorted({*_of_environment(os.environ), *more})))
+    found = (_of_variable(name, value) for name, value in os.environ.items())
+    return _secrets(tuple(sorted({*filter(None, found), *more})))
 
 
-@lru_cache(maxsize=8)
-def _secrets(values: tuple[str, ...]) -> Secrets:
-    return Secrets(values)
-
-
-def _of_environment(environment: Mapping[str, str]) -> Iterator[str]:
-    for name, value in environment.items():
-        if (secret := _of_variable(name, value)) is not None:
-            yield secret
+_secrets = lru_cache(maxsize=8)(Secrets)
 
 
 @lru_cache(maxsize=4096)  # every line of a log asks
@@ -103,31 +145,19 @@ def _of_variable(name: str, value: str) -> str | None:
     return None
 
 
-@lru_cache(maxsize=8)
-def clean_log(secrets: Secrets) -> CleanLog:
-    """One filter for the same secrets: a logger does not take the same one twice."""
-    return CleanLog(secrets)
-
-
 def cleaned(record: Any, secrets: Secrets) -> Any:
     """A JSON value with all its texts clean."""
-    if isinstance(record, str):
-        return secrets.clean(record)
-    if isinstance(record, Mapping):
-        return {secrets.clean(str(key)): cleaned(value, secrets) for key, value in record.items()}
-    if isinstance(record, (list, tuple)):
-        return [cleaned(value, secrets) for value in record]
-    return record
+    return mapped(record, lambda text, _: secrets.clean(text))
 
 
-class CleanLog(logging.Filter):
-    """Cleans a library's log records. Add it to each of its loggers: children inherit no filter."""
+@lru_cache(maxsize=8)  # a logger does not take the same filter twice
+def clean_log(secrets: Secrets) -> Callable[[logging.LogRecord], bool]:
+    """A filter that cleans a library's log records. Add it to each of its loggers: children inherit
+    no filter.
+    """
 
-    def __init__(self, secrets: Secrets) -> None:
-        super().__init__()
-        self._secrets = secrets
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Always True; the record then holds clean text."""
-        record.msg, record.args = self._secrets.clean(record.getMessage()), ()
+    def clean(record: logging.LogRecord) -> bool:
+        record.msg, record.args = secrets.clean(record.getMessage()), ()
         return True
+
+    return clean

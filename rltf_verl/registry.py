@@ -17,12 +17,31 @@ from typing import Any, TypeVar
 
 from rltf_verl.findings import ConfigError, Finding
 from rltf_verl.kinds import hints_of, plain, trouble
+from rltf_verl.redaction import secrets_here
 
 T = TypeVar("T")
 MAX_ERROR_CHARS = 400
 """Characters of an error of user code that a message quotes."""
 OWN_ERRORS = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)
 """What a user's file can raise when it is imported."""
+
+
+class UserCodeError(Exception):
+    """A call of user code failed. Its text and traceback are those of whatever was raised."""
+
+
+class UserCodeTimeoutError(UserCodeError):
+    """The call did not return within its deadline."""
+
+
+def described(error: BaseException) -> str:
+    """Type and text of an exception in one line, also if its text raises."""
+    try:
+        text = str(error)
+    except BaseException as broken:  # user code
+        text = f"its text raises {type(broken).__name__}"
+    name = "" if isinstance(error, UserCodeError) else f"{type(error).__name__}: "
+    return secrets_here().quote(f"{name}{text}".rstrip(": "), MAX_ERROR_CHARS)
 
 
 class UnknownOptionError(ConfigError):
@@ -159,7 +178,7 @@ def raised_by(own: Any, error: BaseException) -> str:
     """The error of a user's class or function, with the last line of its file that ran. Without
     the line where `own` is None.
     """
-    text = " ".join(f"{type(error).__name__}: {error}".split())[:MAX_ERROR_CHARS]
+    text = described(error)
     try:
         file = inspect.getfile(inspect.unwrap(own))
     except TypeError:  # None, or an object that can be called

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from math import isfinite
+from operator import index
 from typing import Any, Literal, get_args
 
-from rltf_verl.texts import clean_text
+from rltf_verl.texts import clean_text, one_line
 
 Message = dict[str, str]
 """One chat message, `{"role": …, "content": …}`."""
@@ -48,17 +50,37 @@ class Problem:
     """
 
 
+MOST_READ = 2**18
+"""Characters of an answer that are graded, its last ones: more than 60 000 tokens of prose."""
+
 MAX_SCORE = 1e6
 """Largest size of a score: returns, advantages and losses of larger ones overflow."""
 
 
+MAX_ERROR = 1000
+"""Characters of what a grader raised."""
+
+
+def _set(record: object, **values: object) -> None:
+    """Set fields of a frozen dataclass that is being made."""
+    for name, value in values.items():
+        object.__setattr__(record, name, value)
+
+
+def _flag(name: str, value: Any) -> bool:
+    """True or False, also of NumPy, 0 and 1. Raises ValueError for anything else."""
+    if value not in (True, False):
+        raise ValueError(f"{name} must be true or false, not {type(value).__name__}")
+    return bool(value)
+
+
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """The verifier's verdict on one attempt.
+    """The verifier's verdict on one attempt. Numbers and truth values may be of NumPy.
 
     Raises:
-        ValueError: the score is out of range.
-        TypeError: `parsed` is no text.
+        ValueError: the score is out of range, or `correct` or `format_ok` is not true or false.
+        TypeError: a field of another kind.
     """
 
     correct: bool
@@ -76,14 +98,25 @@ class Grade:
     """
 
     def __post_init__(self) -> None:
-        if self.score is not None and not abs(self.score) <= MAX_SCORE:  # NaN is not either
-            raise ValueError(f"score {self.score:g} must be a number from -1e6 to 1e6; scale it")
+        score = None if self.score is None else float(self.score)
+        if score is not None and not abs(score) <= MAX_SCORE:  # NaN is not either
+            raise ValueError(f"score {score:g} must be a number from -1e6 to 1e6; scale it")
         if not isinstance(self.parsed, str | None):
             raise TypeError(f"parsed must be a text or None, not {type(self.parsed).__name__}")
+        _set(
+            self,
+            correct=_flag("correct", self.correct),
+            format_ok=_flag("format_ok", self.format_ok),
+            parsed=self.parsed and self.parsed[:MOST_READ],
+            error=None if self.error is None else one_line(self.error, MAX_ERROR),
+            score=score,
+            details=dict(self.details or {}),
+        )
 
 
 StepKind = Literal["ok", "format", "error", "timeout"]
 """How a step went. `format`: no action could be read; `error`: the environment refused it."""
+STEP_KINDS: tuple[StepKind, ...] = get_args(StepKind)
 
 EndReason = Literal[
     "done",
@@ -116,7 +149,12 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What an environment answers to an action."""
+    """What an environment answers to an action. Its text is cleaned.
+
+    Raises:
+        ValueError: `done`, `kind` or `score` has a value that it cannot have.
+        TypeError: a field of another kind.
+    """
 
     observation: str
     """What the policy reads next."""
@@ -125,6 +163,15 @@ class Step:
     kind: StepKind = "ok"
     score: float | None = None
     """The environment's own score of the action, if it has one."""
+
+    def __post_init__(self) -> None:
+        score = None if self.score is None else float(self.score)
+        if score is not None and not isfinite(score):
+            raise ValueError(f"score {score:g} must be finite")
+        if self.kind not in STEP_KINDS:
+            raise ValueError(f"kind must be one of {', '.join(STEP_KINDS)}")
+        text, done = clean_text(self.observation), _flag("done", self.done)
+        _set(self, observation=text, done=done, score=score)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,11 +212,19 @@ class Trajectory:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A piece of feedback on a whole trajectory or on one of its steps."""
+    """A piece of feedback on a whole trajectory or on one of its steps. Its text is cleaned.
+
+    Raises:
+        TypeError: a field of another kind.
+    """
 
     text: str
     step: int | None = None
     """Position in `Trajectory.steps`; None: on all of it."""
+
+    def __post_init__(self) -> None:
+        step = None if self.step is None else index(self.step)
+        _set(self, text=clean_text(self.text), step=step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,12 +296,10 @@ class Feedback:
         Raises:
             TypeError: the text is not a string.
         """
-        object.__setattr__(self, "text", clean_text(self.text))
-        notes = tuple(Note(clean_text(note.text), note.step) for note in self.notes)
-        object.__setattr__(self, "notes", notes)
-        for name in ("leak", "original"):
-            value = getattr(self, name)
-            object.__setattr__(self, name, value if value is None else clean_text(value))
+        leak, original = self.leak and clean_text(self.leak), self.original
+        _set(
+            self, text=clean_text(self.text), leak=leak, original=original and clean_text(original)
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What all tests share: how much is tried, and which come first.
+"""What all tests share: how much is tried, which come first, and what the end says.
 
 Property tests have no deadline, since a busy machine is no finding. `--hypothesis-profile=nightly`
 tries as much as each test asks for (`tests/support/effort.py`).
@@ -8,7 +8,10 @@ import gc
 import logging
 
 import pytest
+from _pytest.terminal import TerminalReporter
 from hypothesis import settings
+
+from tests.support.skips import lines_of
 
 gc.disable()  # until all is imported
 
@@ -20,6 +23,7 @@ LONGEST = (
     "test_training_e2e",
     "test_packaging_e2e",
     "test_console_and_end_e2e",
+    "test_view_e2e",
     "test_judge_e2e",
     "test_reward_function_e2e",
     "test_teacher_e2e",
@@ -54,3 +58,11 @@ def pytest_collection_finish() -> None:
 def pytest_sessionfinish() -> None:
     """pytest then looks for garbage several times, half a second each."""
     gc.freeze()
+
+
+def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
+    """One line per kind of skip. A green run says what it did not see."""
+    reports = terminalreporter.getreports("skipped")
+    reasons = [report.longrepr[2] for report in reports if isinstance(report.longrepr, tuple)]
+    for line in lines_of(reasons):
+        terminalreporter.write_line(line)

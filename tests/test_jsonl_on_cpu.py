@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rltf_verl.jsonl import PatientWriter, append_line, read_lines
+from rltf_verl.jsonl import PatientWriter, append_lines, read_lines
 
 JSON = st.dictionaries(
     st.text(max_size=5), st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=30)
@@ -18,7 +18,7 @@ def test_any_text_comes_back(tmp_path_factory, records):
     path = tmp_path_factory.mktemp("lines") / "a.jsonl"
     path.touch()
     for record in records:
-        append_line(path, record)
+        append_lines(path, [record])
     assert read_lines(path) == records
 
 
@@ -27,11 +27,11 @@ def test_any_text_comes_back(tmp_path_factory, records):
 )
 def test_half_a_line_costs_that_line_only(tmp_path, caplog, half):
     path = tmp_path / "a.jsonl"
-    append_line(path, {"n": 1})
+    append_lines(path, [{"n": 1}])
     with path.open("ab") as file:
         file.write(half)
-    append_line(path, {"n": 2})  # not glued to the half line
-    append_line(path, {"n": 3})
+    append_lines(path, [{"n": 2}])  # not glued to the half line
+    append_lines(path, [{"n": 3}])
     assert read_lines(path) == [{"n": 1}, {"n": 2}, {"n": 3}]
     assert "skipped 1 unreadable line of 4" in caplog.text
 
@@ -40,11 +40,11 @@ def test_a_disk_that_takes_only_a_part_is_an_error_and_leaves_the_file_as_it_was
     tmp_path, monkeypatch
 ):
     path, write = tmp_path / "a.jsonl", os.write
-    append_line(path, {"n": 1})
+    append_lines(path, [{"n": 1}])
     before = path.read_bytes()
     monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[: len(data) // 2]))
     with pytest.raises(OSError, match="is the disk full"):
-        append_line(path, {"n": 2})
+        append_lines(path, [{"n": 2}])
     assert path.read_bytes() == before
 
 

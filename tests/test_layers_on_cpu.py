@@ -12,9 +12,9 @@ FLOORS = (
     "rltf_verl",
     # words
     "texts",
+    "redaction",
     "kinds",
     "findings",
-    "redaction",
     "types",
     "answers",
     "registry",

@@ -14,9 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.feedback.base import FeedbackUnavailable, ask
-from rltf_verl.jsonl import append_line, read_lines
+from rltf_verl.findings import ConfigError, Finding
+from rltf_verl.jsonl import append_lines, read_lines
 from rltf_verl.kinds import plain, shown
-from rltf_verl.redaction import Secrets, looks_secret, secrets_here
+from rltf_verl.redaction import Secrets, hidden, looks_secret, secrets_here
 from rltf_verl.types import Feedback
 
 KEY = "sk-Live_9aZ7+qX/42mNbVcRtYuIoP"
@@ -133,7 +134,7 @@ async def test_an_episode_that_is_ended_ends() -> None:
 def test_no_line_of_a_log_holds_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_JUDGE_TOKEN", KEY)
     path = tmp_path / "log.jsonl"
-    append_line(path, {"turns": [{"error": f"bad {KEY}", "n": 1}], "good": "x", KEY: None})
+    append_lines(path, [{"turns": [{"error": f"bad {KEY}", "n": 1}], "good": "x", KEY: None}])
     (record,) = read_lines(path)
     assert record == {"turns": [{"error": "bad ***", "n": 1}], "good": "x", "***": None}
 
@@ -144,12 +145,104 @@ def test_no_line_of_a_log_holds_one(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 )
 def test_a_name_or_a_value_shows_a_secret(name: str, value: str) -> None:
     assert looks_secret(name, value)
-    assert not looks_secret("TOKENIZERS_PARALLELISM", "Qwen/Qwen2.5-7B-Instruct")
+
+
+# What must go is `hush`, or all of the text. No such token was ever valid.
+TOKENS = {
+    "Hugging Face": "hf_abcdefghij1234hush",
+    "GitHub": "ghp_0123456789abcdefhush",
+    "GitHub's app": "ghs_0123456789abcdefhush",
+    "GitHub, fine-grained": "github_pat_11AAAAAAA0_hush",
+    "GitLab": "glpat-abcdefghij12hush",
+    "AWS": "AKIAABCDEFGHIJKLMNOP",
+    "Groq": "gsk_abc123def456hush",
+    "Slack": "xoxb-123456-abcdefhush",
+    "OpenAI": "sk-abc123def456hush",
+    "OpenAI, project": "sk-proj-1a2b3c_hush",
+    "Anthropic": "sk-ant-api03-abc_hush",
+    "Google": "AIzaSyA1234567890abcdefhush",
+    "npm": "npm_abcdefghijklmn0123hush",
+    "NVIDIA": "nvapi-abcdefgh_ijklmn0123hush",
+    "an organisation": "org-abc123def456hush",
+    "JWT": "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.hush-_1",
+    "bearer": "Authorization: Bearer hush",
+    "basic": "Authorization: Basic bWU6aHVzaC1odXNo",
+    "login": "https://me:hush@h:8/x",
+    "login with @ and /": "http://me:hu/sh@hush@h/v1",
+    "Slack's webhook": "https://hooks.slack.com/services/T00/B00/hush",
+    "Discord's webhook": "https://discord.com/api/webhooks/12/hush",
+    "private key": "-----BEGIN RSA PRIVATE KEY-----\nMIIhush\n-----END RSA PRIVATE KEY-----",
+    "cut private key": "-----BEGIN PRIVATE KEY-----\nMIIhush",
+    "netrc": "machine api.wandb.ai login user password hush",
+    "password": "the password: hush",
+    "variable": "MY_TOKEN=hush",
+    "short variable": "DB_PW=hush",
+    "YAML": "{env_vars: {HF_TOKEN: hush}}",
+    "JSON": '{"api_key": "hush"}',
+    "wandb": "WANDB_API_KEY=0123456789abcdef0123456789abcdef01234567",
+    "AWS's secret": "aws_secret_access_key = hush/abc+def",
+    "Azure's account": "AccountName=a;AccountKey=hushabc==;EndpointSuffix=x",
+    "Azure's signature": "https://a.blob.core.windows.net/c?sv=1&sig=hush%3D&se=2",
+    "query": "https://h/v1?x=1&access_token=hush",
+    "random": "A1b2C3d4E5f6G7h8A1b2C3d4E5f6hush",
+}
+
+
+@pytest.mark.parametrize("token", TOKENS.values(), ids=TOKENS)
+@pytest.mark.parametrize("around", ["{}", "HTTP 401: {} is wrong", "['{}']"])
+def test_a_token_is_hidden_wherever_it_is_quoted(token: str, around: str) -> None:
+    text = around.format(token)
+    for shown_text in (
+        Secrets([]).quote(text),  # a judge's error
+        str(FeedbackUnavailable("judge", text)),
+        str(Finding("key", text, "", "")),
+        str(ConfigError(text)),
+        str(hidden({"env": [text]})),  # the stamp, run.json and the card
+    ):
+        assert "***" in shown_text
+        assert token not in shown_text
+        assert "hush" not in shown_text
+    assert looks_secret("OPTIONS", text)
+    assert hidden(hidden(text)) == hidden(text), "a resumed run compares hidden values"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Qwen/Qwen2.5-7B-Instruct",
+        "/cache/hf_home/models--Qwen--Qwen3-4B/snapshots/0060bc56d46589041c1048efd1a397421b1142b5",
+        "commit 0060bc56d46589041c1048efd1a397421b1142b5",
+        "max_tokens=1024 max_num_batched_tokens: 8192 temperature=1e-5 tokens_per_minute=30000",
+        "tokenizer=Qwen/Qwen3-8B pad_token=<pad> eos_token: </s> pad_token_id: 151643",
+        "unexpected token=151643, unexpected token: }",
+        "rltf.feedback.endpoint.api_key_env=MY_KEY: this environment variable is not set",
+        "prompt_key: prompt, sort_key=timestamp, reward_fn_key=data_source",
+        "HTTP 401: missing bearer token; a basic example; Basic understanding",
+        "3 tests pass: 2 of 5; session ended: horizon; author: Ann 2",
+        "hf_transfer hf_hub_download sk-learn task-12345678 disk_12345678 org-chart",
+        "http://127.0.0.1:8000/v1 https://huggingface.co/@user me@host:22",
+        "chatcmpl-abc123 req_0123456789abcdef deadline_s=300",
+    ],
+)
+def test_what_is_no_secret_is_shown(text: str) -> None:
+    assert Secrets([]).quote(text) == text
+    assert hidden({"x": text}) == {"x": text}
+    assert not looks_secret("TOKENIZERS_PARALLELISM", text)
+
+
+def test_names_tell_secrets_from_counts_and_columns() -> None:
+    for name in ("MY_PW", "MY_PIN", "OPENAI_ORG_ID", "SLACK_WEBHOOK_URL", "apiKey", "MY_KEY"):
+        assert hidden({name: "word"}) == {name: "***"}
+    assert hidden({"api_key_env": "my own word"}) == {"api_key_env": "***"}
+    for name in ("max_tokens", "tokenizer", "prompt_key", "spin", "session_id", "pad_token_id"):
+        assert hidden({name: "word"}) == {name: "word"}
+    values = {"max_tokens": 5, "x": [1.5, None, True], 3: "y"}
+    assert hidden(values) == values
 
 
 @pytest.mark.parametrize("url", ["http://me:pass@word@h/v1", "https://only-a-name@h:8"])
 def test_a_message_about_a_url_shows_neither_user_nor_password(url: str) -> None:
     for text in (shown(url), plain(url), shown([url]), shown({"url": url})):
-        assert "://…@h" in text
+        assert "://***@h" in text
         assert not any(word in text for word in ("me:", "word", "only"))
     assert plain("http://h:8000/v1") == "http://h:8000/v1"

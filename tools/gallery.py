@@ -18,7 +18,7 @@ from rltf_verl.tools.report.view.build import page
 from rltf_verl.tools.report.view.run import runs_at
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-SIZE = {"width": 800, "height": 900}
+SIZE = {"width": 800, "height": 1300}
 BESIDES = "#episode > .bar, #episode > details, #overview > :not(.warning, .charts)"
 """What a picture leaves out. Of the charts, it keeps those of the whole run: the others are of the
 kept episodes."""

@@ -85,7 +85,9 @@ case "$command" in
                 done="$root/${method}_${house}_$seed.done"
                 [[ -e "$done" ]] && continue
                 rm -rf "$root/${method}_${house}_$seed"
-                SEED="$seed" HOUSE="$house" OUT="$root" "$0" train "$method" trainer.total_training_steps=8
+                # a constant rate: in each arm a budget of tokens means the same
+                SEED="$seed" HOUSE="$house" OUT="$root" "$0" train "$method" trainer.total_training_steps=8 \
+                    actor_rollout_ref.actor.optim.lr_scheduler_type=constant
                 touch "$done"
             done
         done

@@ -13,7 +13,7 @@
 #
 # Hours: not measured. One step samples 256 episodes, up to 512 answers of some 500 tokens, and trains up to 768 rows of some 1500:
 # one to two minutes on an 80 GB GPU, if it samples 10 000 and trains 15 000 tokens a second. With 100 steps and 6 validations that is
-# 2 to 4 hours a run, 18 to 36 in all. After each run it prints its time and what is left.
+# 2 to 4 hours a run, 18 to 36 in all.
 #
 # MODEL (Qwen/Qwen3-1.7B) STEPS (100) SEEDS (0,1,2) HOURS (48) OUT (outputs/reproduce_1gpu) RLTF_DATA (data/strict)
 # ROLLOUT (vllm, sglang). Words behind it are overrides of each run. Needs the extras data, math and plot.
@@ -60,15 +60,46 @@ if [[ -n "$plan" ]]; then
     exit "$refused"
 fi
 
-train() { # within so many hours
-    rltf seeds --seeds "${SEEDS:-0,1,2}" --out "$out" --hours "$1" --keep-going \
-        --program "bash $(printf %q "$here/../run.sh")" \
-        --arm grpo=rltf/kk_grpo --arm sd=rltf/kk_sd --arm fm=rltf/kk_fm -- "${words[@]}"
+mkdir -p "$out"
+out="$(cd "$out" && pwd)" # Ray's workers have other folders
+end="$(awk -v hours="${HOURS:-48}" 'BEGIN { print int(3600 * hours) }')"
+trap 'exit 130' INT
+
+train() { # what has not finished; the status of the last that failed
+    local seed method run failed=0
+    for seed in ${SEEDS//,/ }; do
+        for method in grpo sd fm; do
+            run="$out/${method}_seed$seed"
+            [[ ! -e "$run/finished" ]] || continue
+            if ((SECONDS >= end)); then
+                echo "${run##*/}: not started, HOURS are over"
+                continue
+            fi
+            echo "${run##*/}: output in $run/output.txt"
+            mkdir -p "$run"
+            if OUT="$run/checkpoints" VERL_FILE_LOGGER_PATH="$run/metrics.jsonl" \
+                "$here/../run.sh" "rltf/kk_$method" "${words[@]}" "rltf.seed=$seed" "data.seed=$seed" \
+                "trainer.experiment_name=${run##*/}" "hydra.run.dir=$run/hydra" &>>"$run/output.txt"; then
+                touch "$run/finished"
+            else
+                failed=$?
+                echo "${run##*/}: failed with exit status $failed" >&2
+            fi
+        done
+    done
+    return "$failed"
 }
+SEEDS="${SEEDS:-0,1,2}"
 status=0
-hours="${HOURS:-48}"
-train "$hours" || train "$(awk -v all="$hours" -v gone="$SECONDS" 'BEGIN { left = all - gone / 3600; print (left > 0 ? left : 0) }')" \
-    || status=$?
-echo
-cat "$out/compare/compare.md"
+train || train || status=$?
+
+shopt -s nullglob
+finished=("$out"/grpo_seed*/finished "$out"/sd_seed*/finished "$out"/fm_seed*/finished)
+if [[ "${finished[0]:-}" == "$out"/grpo_* ]]; then
+    rltf compare "${finished[@]%/finished}" --out "$out/compare"
+    echo
+    cat "$out/compare/compare.md"
+else
+    echo "no run of grpo, the baseline, has finished: nothing to compare with" >&2
+fi
 exit "$status"

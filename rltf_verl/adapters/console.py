@@ -19,6 +19,8 @@ from typing import Any, TextIO
 
 from omegaconf import DictConfig
 
+from rltf_verl.texts import counted
+
 RECENT = 10
 """Steps that a step is compared with, and that the time left is estimated from."""
 MARK = "rltf: "
@@ -30,6 +32,11 @@ _BY_RAY = re.compile(r"\((?:\S+ )?pid=\d+(?:, ip=\S+)?\) ")
 _OURS = re.compile(rf"{MARK}|step \d+/\d+ · |validation at step \d+ · ")
 _WARNING = re.compile(r"\bwarn(?:ing)?\b|Warning: ", re.IGNORECASE)
 _ERROR = re.compile(r"error|exception|traceback|critical|fatal|died|killed", re.IGNORECASE)
+_INFO = re.compile(
+    r"(?:\(\S+ pid=\d+\) )?(?:\[?\d{4}-\d\d-\d\d[ T][\d:,.]+[]\s-]+)?\[?(?:INFO|DEBUG)\b"
+    r"|.*\d\d:\d\d(?:<\S+)?, .*(?:/s|s/it)"
+)
+"""A log record below a warning, or a progress bar of tqdm."""
 _CHANGES = re.compile(r"\d{4}-\d\d-\d\d[ T][\d:,.]+|\s*\[repeated \d+x across cluster\].*")
 """Parts in which two equal warnings differ: the time, and Ray's count of them."""
 
@@ -79,6 +86,9 @@ class StepLines:
         left = (self._num_steps - step) * median(self._seconds)
         if left > 0:
             yield f"{_duration(left)} left"
+        warnings = int(data.get("rltf/warnings", 0))
+        if warnings:
+            yield counted(warnings, "warning")
 
     def _validation(self, data: Mapping[str, Any], first: float, num: float) -> Iterator[str]:
         before = "" if self._validated is None else f"{self._validated:.2f} → "
@@ -124,7 +134,8 @@ def _duration(seconds: float) -> str:
 
 class QuietStream:
     """A standard stream of the driver. Shows each foreign warning once, and every error; our lines
-    without Ray's beginning; no escape sequences where it is not a terminal.
+    without Ray's beginning; no log records below a warning and no progress bars of workers, which
+    are in Ray's files; no escape sequences where it is not a terminal.
 
     Args:
         stream: what it writes to.
@@ -167,7 +178,10 @@ class QuietStream:
         content = _BY_RAY.sub("", text, count=1)
         if _OURS.match(content):
             return content
-        if _WARNING.search(content) and not _ERROR.search(content):
+        error = _ERROR.search(content)
+        if _INFO.match(content) and not error:
+            return None
+        if _WARNING.search(content) and not error:
             warning = _CHANGES.sub("", content)
             if warning in self._seen:
                 return None

@@ -10,22 +10,30 @@ import logging
 import re
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
 import ray
+from filelock import LeaseSettingsMismatch, SoftFileLease, Timeout
 from omegaconf import DictConfig
 
 from rltf_verl.adapters.console import MARK, quiet_streams
-from rltf_verl.config import ConfigError
-from rltf_verl.runlog.folder_lock import FolderInUseError, FolderLock
+from rltf_verl.adapters.startup.stamp import finished, write_config
+from rltf_verl.findings import ConfigError, Finding
 
 logger = logging.getLogger(__name__)
 
 CHECKPOINTS = "trainer.default_local_dir"
 LATEST = "latest_checkpointed_iteration.txt"
 """verl's file in the folder of checkpoints, with the step of the last whole one."""
+
+LOCK = "rltf.lock"
+LEASE_S, BEAT_S = 120.0, 5.0
+"""Seconds of silence after which a run of another host is dead; seconds between signs of life."""
+
+ENDING: dict[int, str] = {signal.SIGTERM: "SIGTERM", signal.SIGINT: "Ctrl-C"}
 
 _DIED = re.compile("WORKER_DIED|NODE_DIED|oom_context")
 """In Ray's cause of an actor's death: not `RAY_KILL`, `OWNER_DIED`, `REF_DELETED`."""
@@ -36,61 +44,115 @@ def begin_run(config: DictConfig) -> None:
 
     Raises:
         ConfigError: another run uses the folder.
+        SystemExit: the run is finished.
     """
+    if (done := finished(config)) is not None:
+        _show(done)
+        raise SystemExit(0)
     lock_folders(config)
+    with suppress(OSError):  # the lock has warned of it
+        write_config(config)
     quiet_streams()
+    main: Any = sys.modules["__main__"]
+    if hasattr(main, "TaskRunnerV1"):  # it prints the config, a thousand lines, from Ray's worker
+        main.pprint = lambda *_: None
     report_end(config)
 
 
 def lock_folders(config: DictConfig) -> None:
     """Keep other runs away from the checkpoints and the episode log."""
     checkpoints = Path(config.trainer.default_local_dir).absolute()
-    folders = {CHECKPOINTS: checkpoints}
+    _lock(CHECKPOINTS, checkpoints)
     log = config.rltf.episode_log.dir
     if log and not Path(log).absolute().is_relative_to(checkpoints):
-        folders["rltf.episode_log.dir"] = Path(log).absolute()
-    for key, folder in folders.items():
-        _lock(key, folder)
+        _lock("rltf.episode_log.dir", Path(log).absolute())
 
 
 def _lock(key: str, folder: Path) -> None:
+    """Lock the folder until the process ends. A dead run's lock is taken, at once on this host.
+    Raises ConfigError if a live run has it.
+    """
+    path = folder / LOCK
+    lock = SoftFileLease(
+        path,
+        lease_duration=LEASE_S,
+        heartbeat_interval=BEAT_S,
+        on_compromise=lambda _: logger.warning(
+            "%s=%s: another run may have taken this folder over; stop one of the two", key, folder
+        ),
+    )
+    seen = _beat(path)
+    if seen is not None:
+        logger.info("%s: its run is dead if it is silent for %.0f s; waiting", path, LEASE_S)
     try:
-        FolderLock(folder).acquire()
-    except FolderInUseError as error:
-        raise ConfigError(f"{key}={error}") from None
+        folder.mkdir(parents=True, exist_ok=True)
+        lock.acquire(LEASE_S + BEAT_S, cancel_check=lambda: _beat(path) != seen)
+    except (Timeout, LeaseSettingsMismatch):
+        owner = lock.owner
+        who = f"process {owner.pid} on {owner.hostname.partition('?')[0]}" if owner else "a process"
+        raise ConfigError(
+            Finding(
+                key,
+                str(folder),
+                f"{who} trains in this folder",
+                f"wait for it, stop it, or set another folder; if no run is alive, delete {path}",
+            )
+        ) from None
     except OSError as error:
         logger.warning("%s=%s: not locked against a second run (%s)", key, folder, error)
+    atexit.register(lock.release)
+
+
+def _beat(lock: Path) -> float | None:
+    """The last sign of life of the run that has the lock; None without one."""
+    with suppress(OSError):
+        return lock.lstat().st_mtime
+    return None
 
 
 def report_end(config: DictConfig) -> None:
-    """Name in one line what ends the run: a signal, a dead process, an error.
+    """Name in one line what ends the run: a signal, a dead process, an error; and where Ray writes
+    what its processes print.
 
-    verl's driver waits in `ray.get` for the trainer. It is patched, because Hydra catches what
-    leaves it, and because Ray's own handler of SIGTERM, set in `ray.init`, aborts the process with
-    a stack of C++.
+    verl's driver starts Ray and waits in `ray.get` for the trainer. Both are patched, because Hydra
+    catches what leaves them, and because Ray's own handler of SIGTERM, set in `ray.init`, aborts
+    the process with a stack of C++.
     """
-    wait, received = ray.get, list[int]()
-
-    @functools.wraps(wait)
-    def get(*args: Any, **options: Any) -> Any:
-        with suppress(ValueError):  # not the main thread
-            signal.signal(signal.SIGTERM, end)
-        try:
-            return wait(*args, **options)
-        except BaseException as error:
-            if received:  # Ray makes a KeyboardInterrupt of what a handler raises
-                raise SystemExit(128 + received[0]) from None
-            line = f"{cause_of(error)}; {how_to_resume(config)}"
-            atexit.register(_show_last, line)  # after the traceback, which Hydra prints
-            raise
+    start, received = ray.init, list[int]()
 
     def end(number: int, _frame: object) -> NoReturn:
-        signal.signal(number, signal.SIG_IGN)  # once is enough
-        _show(f"ended by {signal.Signals(number).name}; {how_to_resume(config)}")
+        for each in ENDING:
+            signal.signal(each, signal.SIG_IGN)  # once is enough
         received.append(number)
         raise SystemExit(128 + number)
 
-    ray.get = get
+    def guarded(call: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(call)
+        def guard(*args: Any, **options: Any) -> Any:
+            with suppress(ValueError):  # not the main thread
+                for each in ENDING:
+                    signal.signal(each, end)
+            try:
+                result = call(*args, **options)
+            except BaseException as error:
+                if received:  # Ray makes a KeyboardInterrupt of what a handler raises
+                    ray.shutdown()  # before the last step is read: the trainer saves no other then
+                    _show(f"stopped by {ENDING[received[0]]}; {how_to_resume(config)}")
+                    raise SystemExit(128 + received[0]) from None
+                if call is start:
+                    raise SystemExit(
+                        f"{MARK}Ray did not start: {' '.join(str(error).split())}"
+                    ) from None
+                line = f"{cause_of(error)}; {how_to_resume(config)}"
+                atexit.register(_show_last, line)  # after the traceback, which Hydra prints
+                raise
+            if call is start and (address := getattr(result, "address_info", None)):
+                _show(f"everything that the run's processes print: {address['session_dir']}/logs")
+            return result
+
+        return guard
+
+    ray.init, ray.get = guarded(ray.init), guarded(ray.get)
 
 
 def cause_of(error: BaseException) -> str:

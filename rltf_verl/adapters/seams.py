@@ -92,6 +92,13 @@ SEAMS = (
         "no dict of metrics and no progress bar; `trainer.logger` without `console`",
     ),
     Seam(
+        "verl.trainer.main_ppo",
+        ("TaskRunnerV1", "pprint"),
+        "patched",
+        "driver.py",
+        "the config is in `config.yaml`, not in a thousand lines of the log",
+    ),
+    Seam(
         f"{_V1}.trainer_base",
         ("RayWorkerGroup",),
         "patched",

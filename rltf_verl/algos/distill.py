@@ -19,7 +19,7 @@ def distill_advantages(
     branch.
 
     first_turn (the paper):  a = r − b⁽⁰⁾, the group's mean first-turn reward over all episodes,
-        early-stopped ones included. It vanishes only when the student is right without feedback.
+        early-stopped ones included. It is 0 where later answers earn what first ones do.
     leave_one_out:  the same without the episode's own first reward; 0 in a group of one.
     joined (Critique-GRPO):  the answer against the group's first attempts and refined answers
         together.

@@ -212,6 +212,10 @@ class RLTFConfig:
     of the answer; null: never."""
     poll_interval_s: Annotated[float, Within(above=0, most=3600, note=" (seconds)")] = 0.05
     """Seconds between looks at the rollout's progress; verl's own constant is 2.0."""
+    keep_best: str | None = None
+    """Metric of a validation, such as `val-core/<source>/acc/mean@1`: the checkpoint with its
+    largest value so far stays as `best_global_step_N`, whatever `trainer.max_actor_ckpt_to_keep`
+    is. null keeps none."""
     env: NamedOptions = field(default_factory=lambda: NamedOptions("binary_matrix"))
     """`rltf.env.name`, and the environment's own options beside it."""
     episode: EpisodeConfig = field(default_factory=EpisodeConfig)

@@ -15,7 +15,7 @@ from rltf_verl.config.reading import (
 )
 from rltf_verl.kinds import Within
 
-OnError = Literal["stop_session", "correctness", "raise"]
+OnError = Literal["stop_session", "correctness", "raise", "wait"]
 
 Ask = Literal["always", "group_failed"]
 """Which attempts get feedback: all that another turn may follow, or those of groups in which nobody
@@ -51,8 +51,12 @@ class FeedbackConfig:
     """`rltf.feedback.provider`, and the provider's own options beside it."""
     on_error: OnError = "stop_session"
     """No feedback to be had: end the episode (its turns still train), fall back to the fixed
-    sentence, or fail it.
+    sentence, or fail it. `wait`: first wait for a judge that does not answer, for
+    `limits.outage_s`, then end the episode.
     """
+    stop_after: Annotated[int, Within(1)] | None = None
+    """End the run, with a checkpoint, after so many steps in a row in which most feedback failed;
+    null: never, or after one step with `on_error=wait`."""
     ask: Ask = "always"
     """`group_failed`: in training a turn k is followed by feedback only if no episode of the group
     has solved the problem by turn k; the others end there. Validation always asks."""
@@ -71,6 +75,11 @@ class FeedbackConfig:
     def block(self) -> dict[str, Any]:
         """The provider and its options, as a block that holds another provider has them."""
         return {"provider": self.provider.name, **self.provider.options}
+
+    @property
+    def ends_after(self) -> int | None:
+        """Steps in a row without feedback that end the run; None: it goes on without."""
+        return 1 if self.on_error == "wait" and self.stop_after is None else self.stop_after
 
     def level_lists(self) -> Iterator[tuple[str, Sequence[str]]]:
         """Every list of levels by turn, of the provider or of one inside it, with its key below

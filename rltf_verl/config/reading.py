@@ -63,8 +63,8 @@ def build(cls: type, prefix: str, values: Mapping[str, Any]) -> Any:
     typed = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
     for key, value in typed.items():
         kind = hints[key]
-        if dataclasses.is_dataclass(kind) and isinstance(value, Mapping):
-            typed[key] = build(kind, f"{prefix}{key}.", value)  # type: ignore[arg-type]
+        if isinstance(kind, type) and dataclasses.is_dataclass(kind) and type(value) is not kind:
+            typed[key] = build(kind, f"{prefix}{key}.", block(prefix + key, value))
         _check_value(prefix + key, value, kind)
     return cls(**typed)
 

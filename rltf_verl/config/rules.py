@@ -100,7 +100,7 @@ REFUSED: tuple[Rule[RLTFConfig], ...] = (
     Rule(
         "rltf.imitate.source",
         lambda c: c.imitate.enabled and c.imitate.source == "revised" and c.episode.horizon == 1,
-        "it needs a second turn, rltf.episode.horizon=1",
+        "rltf.imitate.weight={rltf.imitate.weight} needs a second turn, rltf.episode.horizon=1",
         "set it to all, or the horizon to 2 or more",
     ),
     Rule(
@@ -134,7 +134,7 @@ REFUSED: tuple[Rule[RLTFConfig], ...] = (
                 not c.teaches and get(c) != default
             ),
             "the teacher is unused",
-            f"give rltf.logit_distill a weight, or set it to {default}",
+            f"set rltf.logit_distill.weight above 0, or set it to {default}",
         )
         for key, default in (("kind", "policy"), ("gate", "none"))
     ),
@@ -163,6 +163,12 @@ REFUSED: tuple[Rule[RLTFConfig], ...] = (
         ),
         "later prompts quote the question, so they cannot do without it",
         "set rltf.teacher.turns=first, or against to other_problem",
+    ),
+    Rule(
+        "rltf.teacher.notes",
+        lambda c: c.teacher.notes == "by_step" and c.teacher.against is not None,
+        "only one of the two prompts would have a step's own notes, and their lengths would differ",
+        "set it to joined, or rltf.teacher.against to null",
     ),
     Rule(
         "rltf.teacher.shuffled",
@@ -288,11 +294,6 @@ UNREAD: tuple[Rule[RLTFConfig], ...] = (
         )
         for key in ("clip_low", "clip_high")
     ),
-    _unread(
-        "distill.floor",
-        lambda c: c.distill.enabled and c.distill.log_prob_floor is None,
-        "set rltf.distill.log_prob_floor to a number, or leave it out",
-    ),
 )
 """What works and does nothing; logged when a run starts."""
 
@@ -357,8 +358,8 @@ def refused(config: RLTFConfig) -> Iterator[Finding]:
         or any(own.enabled for own in alone.values())
         or bool(config.objectives)
     ):
-        keys = ", ".join(f"rltf.{name}" for name in alone)
-        fix = f"give it or {keys} a weight"
+        keys = ", ".join(f"rltf.{name}.weight" for name in alone)
+        fix = f"set it or one of {keys} above 0"
         weight = config.attempt.weight
         yield Finding("rltf.attempt.weight", weight, "no objective is left", fix)
     yield from share_findings(schedules, config.attempt.weight)

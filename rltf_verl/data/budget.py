@@ -16,8 +16,7 @@ from rich.progress import track
 
 from rltf_verl.data.check import CheckedFile
 from rltf_verl.data.made_for import AS_IT_IS, made_for, make, takes_rows_of
-from rltf_verl.data.schema import environments_of
-from rltf_verl.data.wrap import question_of
+from rltf_verl.data.schema import environments_of, text_of
 from rltf_verl.episode.parts import template_for
 from rltf_verl.episode.templates import TEMPLATES
 from rltf_verl.prompts import render, template_of
@@ -119,7 +118,7 @@ def lengths_of(
 
 
 def _text_only(prompt: list[dict[str, Any]]) -> list[dict[str, str]]:
-    return [{"role": m["role"], "content": question_of([m])} for m in prompt]
+    return [{"role": m["role"], "content": text_of(m["content"])} for m in prompt]
 
 
 def _revise(prompt: list[dict[str, Any]], template: str) -> list[dict[str, str]]:

@@ -15,13 +15,13 @@ from rltf_verl.data.made_for import AS_IT_IS, takes_rows_of
 from rltf_verl.data.provenance import content_sha256, read_provenance
 from rltf_verl.data.schema import (
     AGENT_NAME,
+    NO_CHAT,
     REQUIRED,
     check_parquet,
     problem_of,
     same_everywhere,
     text_of,
 )
-from rltf_verl.data.wrap import question_of
 from rltf_verl.envs import env_names
 from rltf_verl.envs.base import Env
 from rltf_verl.envs.text.boxed import asks_for_hashes
@@ -171,7 +171,7 @@ def _notes(
 def _asked(prompt: list[dict[str, Any]]) -> str:
     """The question; of a conversation all of it, as several may end with the same words."""
     if len(prompt) == 1:
-        return question_of(prompt)
+        return text_of(prompt[-1]["content"])
     return "\n".join(f"{message['role']}: {text_of(message['content'])}" for message in prompt)
 
 
@@ -188,11 +188,11 @@ def _fault(row: dict[str, Any], env: Env | None) -> str:
     try:
         problem = problem_of(env, row)
         roles = [message["role"] for message in row["prompt"]]
-        question = question_of(row["prompt"])
+        question = text_of(row["prompt"][-1]["content"])
     except ValueError as error:
         return str(error)
     except (TypeError, LookupError, AttributeError):
-        return "its prompt is not a list of chat messages"
+        return NO_CHAT
     if env is None and row["agent_name"] != AGENT_NAME:
         return f"agent_name is {row['agent_name']!r}, not {AGENT_NAME!r}"
     if not question.strip():

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from rltf_verl.data.made_for import AS_IT_IS, made_for, make, takes_rows_of
 from rltf_verl.data.schema import FIX, check_parquet, problem_of, text_of
 from rltf_verl.envs.base import LEVELS, Env
-from rltf_verl.envs.waiting import explain_text, grade_text
+from rltf_verl.envs.waiting import bounded, explain_text, grade_text
 from rltf_verl.types import Message, Problem
 
 
@@ -112,5 +112,6 @@ def first_problems(
 
 
 def _feedback(env: Env, problem: Problem, attempt: str) -> dict[str, str]:
+    env = bounded(env)
     grade = grade_text(env, problem, attempt)
     return {level: explain_text(env, problem, attempt, grade, level) for level in LEVELS}

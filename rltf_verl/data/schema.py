@@ -24,6 +24,10 @@ AGENT_NAME = "rltf"
 FIX = "make the dataset with `rltf data build`, or from a file in verl's form with `rltf data wrap`"
 AS_IT_IS = "; or take it as it is, graded by its reward function: rltf/env=reward_function"
 REQUIRED = ("data_source", "prompt", "reward_model", "extra_info", "agent_name")
+NO_CHAT = (
+    "a prompt is no list of chat messages: write a text, as TRL has it, as"
+    " [{'role': 'user', 'content': TEXT}]"
+)
 MOST_NAMED = 5
 """Rows that a message names."""
 MEDIA = ("images", "videos", "audios")
@@ -292,7 +296,7 @@ def _check_prompts(file: pq.ParquetFile, path: str | Path) -> None:
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
     except (TypeError, LookupError) as error:
-        raise ValueError(f"{path}: a prompt is no list of chat messages: {FIX}") from error
+        raise ValueError(f"{path}: {NO_CHAT}") from error
 
 
 def refuse_empty_prompts(path: str | Path) -> None:

@@ -19,6 +19,7 @@ from rltf_verl.data.provenance import made_by, versions, write_table
 from rltf_verl.data.schema import (
     AGENT_NAME,
     MEDIA,
+    NO_CHAT,
     is_json,
     is_nan,
     reference_text,
@@ -75,11 +76,6 @@ def _table_of(source: Path) -> pa.Table:
     return pa.Table.from_pylist(list(read_rows("FILE", str(source))))
 
 
-def question_of(prompt: Any) -> str:
-    """The text of a chat's last message. Raises ValueError if it holds anything else."""
-    return text_of(prompt[-1]["content"])
-
-
 def _wrapped(table: pa.Table, env: TakesRows, env_name: str, where: str) -> pa.Table:
     _check_columns(table, where)
     needed = [
@@ -128,13 +124,13 @@ def _task(env: TakesRows, i: int, row: Mapping[str, Any], where: str) -> str:
     if reference is None or is_nan(reference):
         raise ValueError(f"{where}, row {i}: reward_model.ground_truth is missing")
     try:
-        data = dict(env.data_of(question_of(row["prompt"]), row))
+        data = dict(env.data_of(text_of(row["prompt"][-1]["content"]), row))
         if "reference" not in data:
             reference_text(reference)
     except ValueError as error:
         raise ValueError(f"{where}, row {i}: {error}") from error
     except (TypeError, LookupError, AttributeError) as error:
-        raise ValueError(f"{where}, row {i}: prompt is no list of chat messages") from error
+        raise ValueError(f"{where}, row {i}: {NO_CHAT}") from error
     return json.dumps(data, sort_keys=True, ensure_ascii=False)
 
 

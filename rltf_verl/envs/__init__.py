@@ -23,6 +23,7 @@ _ENVS = {
     "code": "rltf_verl.envs.code:Code",
 }
 
+SCHEMAS = 'must be schemas: {"function": {"name": …, "parameters": {"properties": {…}}}}'
 OF_THE_PRESETS = ("mode", "style")
 """Options that a run has without `rltf/env=own`: those of `rltf/env/binary_matrix.yaml`."""
 
@@ -42,10 +43,16 @@ def make_env(name: str, /, **options: Any) -> Env:
     if name.endswith(".py"):
         raise ValueError(f"rltf.env.name={name}: name the class in it too, e.g. {name}:Mine")
     try:
-        return cast(Env, construct("rltf.env", "name", _ENVS, name, options))
+        made = construct("rltf.env", "name", _ENVS, name, options)
     except UnknownOptionError as error:
         if ":" not in name or error.option not in OF_THE_PRESETS:
             raise
         raise ValueError(
             f"{error} Add rltf/env=own, which leaves out the options of the presets' environment."
         ) from None
+    try:
+        for tool in getattr(made, "tools", ()):
+            dict(tool["function"]["parameters"]["properties"], name="" + tool["function"]["name"])
+    except (TypeError, ValueError, KeyError) as error:
+        raise ValueError(f"rltf.env.name={name}: `tools` {SCHEMAS}") from error
+    return cast(Env, made)

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Annotated, Any, Protocol, TypeVar, runtime_checkable
 
+from rltf_verl.kinds import Within, hints_of, trouble
+from rltf_verl.registry import UserCodeError
 from rltf_verl.types import Action, Grade, Note, Problem, Step, Trajectory
 
 T = TypeVar("T")
@@ -68,7 +70,7 @@ def draw_splits(
     return [new(index) for index in range(num_train)], list(test.values())
 
 
-class GradeUnavailable(Exception):
+class GradeUnavailable(UserCodeError):
     """No verdict on this answer could be had, through no fault of the answer: a judge that is down,
     say.
 
@@ -88,12 +90,11 @@ class Env(Protocol):
     """A task with a verifier that can say what is wrong.
 
     Instances are cheap, stateless and safe to share between threads; options are constructor
-    arguments with defaults, so that `rltf.env.<option>` of the config is `Env(<option>=…)`. An
-    environment whose `grade` waits for other processes (a sandbox, a worker pool, a judge) has a
-    class attribute `blocking = True`: episodes then call it in a thread, and the others go on. One
-    that asks judges declares them as `judges` (`judge.gateway.judges_of`). One whose hints are
-    somebody else's words, who knows the reference, has `quotes_others = True`: the leak guard then
-    reads them.
+    arguments with defaults, so that `rltf.env.<option>` of the config is `Env(<option>=…)`. A run
+    makes each call in a thread of its own and waits ten minutes for it at most; an answer without a
+    verdict in that time is wrong. An environment that asks judges declares them as `judges`
+    (`judge.gateway.judges_of`). One whose hints are somebody else's words, who knows the reference,
+    has `quotes_others = True`: the leak guard then reads them.
     """
 
     name: str
@@ -117,18 +118,28 @@ class Env(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How far a trajectory may go."""
+    """How far a trajectory may go.
 
-    steps: int = 16
+    Raises:
+        ValueError: a limit that is no number or out of range.
+    """
+
+    steps: Annotated[int, Within(1)] = 16
     """Sampled answers."""
-    step_s: float = 30.0
-    """Seconds of one step."""
-    attempt_s: float = 300.0
-    """Seconds that all steps of an attempt may take together, without sampling."""
-    observation_tokens: int = 256
+    step_s: Annotated[float, Within(above=0)] = 30.0
+    """Seconds of one call of a method."""
+    attempt_s: Annotated[float, Within(above=0)] = 300.0
+    """Seconds of `open`, and of all steps of an attempt together, without sampling."""
+    observation_tokens: Annotated[int, Within(1)] = 256
     """Tokens of one observation; a longer one loses its middle, with a visible mark."""
-    invalid_actions: int = 3
+    invalid_actions: Annotated[int, Within(1)] = 3
     """Actions of kind `format` or `error` in a row that end the trajectory."""
+
+    def __post_init__(self) -> None:
+        for name, hint in hints_of(Limits).items():
+            value = getattr(self, name)
+            if (fix := trouble(value, hint)) is not None:
+                raise ValueError(f"limits.{name}={value!r} {fix}")
 
 
 @runtime_checkable
@@ -138,6 +149,10 @@ class ActingEnv(Protocol):
     As `Env`, it is stateless: what an attempt changes lies in its `State`, which no other attempt
     shares. `fork(state)` is optional, `copy.deepcopy` without it. Every method may raise; the
     attempt then ends with `environment_error`.
+
+    Calls come one after the other, but each from another thread, and each has `limits.step_s`
+    seconds (`open`: `limits.attempt_s`). A SQLite connection that `open` makes needs
+    `check_same_thread=False`.
     """
 
     name: str

@@ -210,7 +210,10 @@ class GymText:
     def _start(self, made: Any, seed: int, row: Mapping[str, Any]) -> str:
         """The first prompt."""
         is_skyrl = hasattr(made, "init")
-        return _text((made.init(row["prompt"]) if is_skyrl else made.reset(seed=seed))[0])
+        answer = made.init(row["prompt"]) if is_skyrl else made.reset(seed=seed)
+        if isinstance(answer, str):  # its first letter would be the prompt
+            raise TypeError(f"{'init' if is_skyrl else 'reset'}() must return (observation, info)")
+        return _text(answer[0])
 
     def _tools(self) -> Sequence[Mapping[str, Any]]:
         return ()

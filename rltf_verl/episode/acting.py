@@ -1,33 +1,32 @@
 """An attempt that is a trajectory: the policy acts, the environment answers, until an end reason.
 
-Whatever an environment does (raise, stall, flood, exit) ends at most its own trajectory. Each of
-its calls runs in a thread of its own, which a stalled call keeps and nobody waits for.
+Whatever an environment does (raise, stall, flood, exit) ends at most its own trajectory
+(`envs.waiting.call_env`).
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import zip_longest
 from math import isfinite
-from typing import Any, ParamSpec, TypeVar, cast
-from weakref import WeakKeyDictionary
+from typing import Any, TypeVar, cast
 
 from rltf_verl.config import EndsConfig
 from rltf_verl.envs.base import ActingEnv, GradeUnavailable
-from rltf_verl.envs.waiting import notes_text, started
+from rltf_verl.envs.waiting import call_env, fork, notes_text
 from rltf_verl.episode.failure_log import log_once
 from rltf_verl.episode.revise import inserted_span
 from rltf_verl.policy import ActingPolicy, Calls
 from rltf_verl.prompts.quote import defused, quoted
-from rltf_verl.texts import clean_text, one_line, without_thoughts
+from rltf_verl.registry import UserCodeError, UserCodeTimeoutError
+from rltf_verl.texts import clean_text, without_thoughts
 from rltf_verl.types import (
+    MOST_READ,
     Action,
     Attempt,
     EndReason,
@@ -41,26 +40,15 @@ from rltf_verl.types import (
     Turn,
 )
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
-MOST_THREADS = 32
-"""Calls of environments at a time in one event loop; more would only share the interpreter."""
+MOST_DEEP = 32
+"""Lists and objects inside each other that a call's arguments may have."""
 CUT_OFF: tuple[EndReason, ...] = ("length", "context")
 """Reasons that the policy did not choose: the attempt was cut off at a token limit."""
 NO_ACTION = "No action could be read in this answer."
 UNREAD = "unread"
 """Name of the tool that answers `NO_ACTION`."""
-
-_slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
-
-
-class OutOfTimeError(Exception):
-    """A call of the environment did not return in its time."""
-
-
-class EnvironmentExitError(Exception):
-    """The environment raised SystemExit or the like, which must not end the run."""
 
 
 async def first_messages(
@@ -90,63 +78,48 @@ class Stage:
     def __init__(self, env: ActingEnv, problem: Problem) -> None:
         self.env, self._problem = env, problem
         self._state: Any = None
-        self._is_open = False
-        self._failure: Exception | None = None
+        self.is_open = False
+        """It has a state."""
+        self._failure: UserCodeError | None = None
         self._used_s = 0.0
 
     @classmethod
     async def opened(cls, env: ActingEnv, problem: Problem) -> Stage:
         """A fresh state. If the environment fails, so does the first step."""
         stage = cls(env, problem)
-        await stage._take(env.open, problem, world_seed(problem))
+        await stage._take(env.limits.attempt_s, "open", env.open, problem, world_seed(problem))
         return stage
 
-    async def _take(self, make: Callable[P, Any], *args: P.args, **kwargs: P.kwargs) -> None:
-        opening = None
+    async def _take(self, seconds: float, name: str, make: Callable[..., Any], *args: Any) -> None:
         try:
-            async with _slot():
-                opening = started(make, *args, **kwargs)
-                self._state = await _result(opening, self.env.limits.attempt_s)
-            self._is_open = True
-        except Exception as error:
-            log_once("a trajectory ended", f"opening problem {self._problem.index}", error)
+            self._state = await call_env(seconds, make, *args, unwanted=self.env.close)
+            self.is_open = True
+        except UserCodeError as error:
+            log_once("a trajectory ended", f"{name}() of problem {self._problem.index}", error)
             self._failure = error
-        finally:
-            if opening is not None and not self._is_open:
-                opening.add_done_callback(self._close_late)
-
-    def _close_late(self, opening: asyncio.Future[tuple[Any, BaseException | None]]) -> None:
-        if not opening.cancelled() and opening.result()[1] is None:
-            started(self.env.close, opening.result()[0])
 
     async def fork(self) -> Stage:
         """A copy of the state, which lives by itself and has used as many seconds."""
         copy = Stage(self.env, self._problem)
         copy._used_s = self._used_s
-        await copy._take(getattr(self.env, "fork", deepcopy), self._state)
+        make = getattr(self.env, "fork", fork)
+        await copy._take(self.env.limits.step_s, "fork", make, self._state)
         return copy
-
-    @property
-    def is_open(self) -> bool:
-        """It has a state."""
-        return self._is_open
 
     async def look(self) -> str | None:
         """What the policy reads before its first action; None: nothing."""
         with suppress(Exception):  # the same failure ends the attempts, where it is reported
-            shown = await self._called(self.env.look, self._state)
+            shown = await self._called(self.env.limits.step_s, self.env.look, self._state)
             return None if shown is None else defused(shown)
         return None
 
     async def step(self, action: Action) -> Step:
-        """Do the action. Raises OutOfTimeError, and whatever the environment raises."""
+        """Do the action. Raises UserCodeError."""
         limits = self.env.limits
         left = min(limits.step_s, limits.attempt_s - self._used_s)
-        return await _in_thread(left, self._step, action)
+        return await self._called(left, self._step, action)
 
     def _step(self, action: Action) -> Step:
-        if self._failure is not None:
-            raise self._failure
         start = time.monotonic()
         try:
             step = self.env.step(self._state, action)
@@ -154,15 +127,10 @@ class Stage:
             self._used_s += time.monotonic() - start  # in the thread: waiting for one is free
         if not isinstance(step, Step):
             raise TypeError(f"step() returned {type(step).__name__}, not a Step")
-        score = None if step.score is None else float(step.score)
-        if score is not None and not isfinite(score):
-            raise ValueError(f"step() returned a score of {score}")
-        return replace(step, observation=clean_text(step.observation), score=score)
+        return step
 
     async def grade(self, attempt: Attempt, ends: EndsConfig) -> Grade:
-        """The verdict on the attempt, by what its end counts. Raises GradeUnavailable, and whatever
-        a grader raises.
-        """
+        """The verdict on the attempt, by what its end counts. Raises UserCodeError."""
         trajectory = cast(Trajectory, attempt.trajectory)
         counts = getattr(ends, trajectory.end)
         if counts == "leave_out":
@@ -170,44 +138,21 @@ class Stage:
         if counts == "zero":
             return Grade(correct=False, format_ok=True, score=0.0)
         complete = replace(trajectory, state=self._state)
-        return await self._called(self.env.grade, self._problem, complete)
+        return await self._called(self.env.limits.step_s, self.env.grade, self._problem, complete)
 
     async def close(self) -> None:
         """Close the state, whatever became of it."""
-        if self._is_open:
-            self._is_open = False
-            closing = started(self.env.close, self._state)
+        if self.is_open:
+            self.is_open = False
             try:
-                await _result(closing, self.env.limits.step_s)
-            except Exception as error:
+                await call_env(self.env.limits.step_s, self.env.close, self._state)
+            except UserCodeError as error:
                 log_once("a state was not closed", f"problem {self._problem.index}", error)
 
-    async def _called(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def _called(self, seconds: float, call: Callable[..., T], *args: Any) -> T:
         if self._failure is not None:
             raise self._failure
-        return await _in_thread(self.env.limits.step_s, call, *args, **kwargs)
-
-
-async def _in_thread(seconds: float, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """`call(...)` in a thread. Raises OutOfTimeError, and what it raises."""
-    async with _slot():
-        return await _result(started(call, *args, **kwargs), seconds)
-
-
-def _slot() -> asyncio.Semaphore:
-    return _slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(MOST_THREADS))
-
-
-async def _result(call: asyncio.Future[tuple[T | None, BaseException | None]], seconds: float) -> T:
-    await asyncio.wait({call}, timeout=max(seconds, 0.0))
-    if not call.done():
-        raise OutOfTimeError(f"no answer within {seconds:g} s")
-    value, error = call.result()
-    if error is None:
-        return cast(T, value)
-    if isinstance(error, Exception):
-        raise error
-    raise EnvironmentExitError(f"{type(error).__name__}: {error}")
+        return await call_env(seconds, call, *args)
 
 
 @dataclass(frozen=True)
@@ -350,12 +295,11 @@ class _Trajectory:
     async def _act(self, action: Action) -> tuple[Step, EndReason | None]:
         try:
             step = await self.stage.step(action)
-        except OutOfTimeError as error:  # its thread still has the state, so nothing can follow
+        except UserCodeTimeoutError as error:  # its thread still has the state: nothing can follow
             return Step(str(error), kind="timeout"), "deadline"
-        except Exception as error:
+        except UserCodeError as error:
             log_once("a trajectory ended", f"environment {self.stage.env.name}", error)
-            cause = one_line(f"{type(error).__name__}: {error}", 500)
-            return Step(cause, kind="error"), "environment_error"
+            return Step(str(error), kind="error"), "environment_error"
         text = await self.policy.clip(step.observation, self.stage.env.limits.observation_tokens)
         return replace(step, observation=text), "done" if step.done else None
 
@@ -434,24 +378,49 @@ def _messages(policy: ActingPolicy, step: PlayedStep) -> list[Message]:
     if names == [None]:
         return [{"role": "user", "content": text} for text in texts]
     named = zip_longest(names, texts, fillvalue=UNREAD)
-    return [{"role": "tool", "name": str(name), "content": text} for name, text in named]
+    return [
+        {"role": "tool", "name": quoted(policy, str(name)), "content": text} for name, text in named
+    ]
 
 
 def _action(
     answer: str, name: str, arguments: str, known: Sequence[str]
 ) -> tuple[Action, Step | None]:
-    try:  # without half surrogates and infinite numbers, which no log can hold
-        plain = json.dumps(json.loads(arguments), ensure_ascii=False, allow_nan=False)
-        decoded = json.loads(plain.encode("utf-8", "ignore"))
-    except (ValueError, RecursionError):
-        decoded = None
-    if not isinstance(decoded, dict):
-        refusal = Step(f"{name}: the arguments must be one JSON object", kind="format")
-        return Action(answer, name), refusal
+    try:
+        decoded = call_arguments(arguments)
+    except ValueError as error:
+        return Action(answer, name), Step(f"{name}: {error}", kind="format")
     if name not in known:
         refusal = Step(f"no tool is called {name}; the tools are {', '.join(known)}", kind="error")
         return Action(answer, name, decoded), refusal
     return Action(answer, name, decoded), None
+
+
+def call_arguments(text: str) -> dict[str, Any]:
+    """The arguments of a call as an environment gets them: texts and keys are clean, as
+    observations are, and numbers finite. Raises ValueError.
+    """
+    decoded = None
+    with suppress(ValueError, RecursionError):
+        decoded = _clean(json.loads(text[: MOST_READ + 1]), MOST_DEEP)
+    if not isinstance(decoded, dict) or len(text) > MOST_READ:
+        raise ValueError(
+            f"the arguments must be one JSON object of at most {MOST_READ} characters, no more than"
+            f" {MOST_DEEP} deep"
+        )
+    return decoded
+
+
+def _clean(value: Any, depth: int) -> Any:
+    if isinstance(value, dict | list) and not depth:
+        raise ValueError("too deep")
+    if isinstance(value, float) and not isfinite(value):
+        raise ValueError("infinite")
+    if isinstance(value, dict):
+        return {clean_text(key): _clean(one, depth - 1) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_clean(one, depth - 1) for one in value]
+    return clean_text(value) if isinstance(value, str) else value
 
 
 def _merged(infos: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import traceback
 
+from rltf_verl.registry import described
+
 logger = logging.getLogger(__name__)
 
 _logged: set[tuple[str, str, str]] = set()
@@ -19,13 +21,13 @@ def log_once(what: str, where: str, error: BaseException) -> None:
         where: which episode.
         error: the cause.
     """
+    cause = described(error)
     frames = traceback.extract_tb((error.__cause__ or error).__traceback__)
     place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "unknown place"
-    kind = (what, type(error).__name__, place)
+    kind = (what, cause.partition(":")[0], place)
     if kind in _logged:
         return
     _logged.add(kind)
-    cause = f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
     logger.warning(
         "%s: %s: %s (%s). Later ones of this kind are counted, not logged",
         what,

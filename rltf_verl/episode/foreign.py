@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from rltf_verl.episode.acting import shown
-from rltf_verl.policy import Policy
+from rltf_verl.policy import ActingPolicy
 from rltf_verl.types import Attempt, Grade, PlayedStep, Step, Trajectory
 
 LEAST_RIGHT = 1.0
 """Least reward of a right attempt."""
+ROUNDING = 1e-4
+"""Largest log-prob of a sampler that rounds."""
 
 
 @dataclass(frozen=True)
@@ -32,12 +35,13 @@ class Played:
 
 
 def attempt_of(
-    policy: Policy,
+    policy: ActingPolicy,
     prompt_ids: Sequence[int],
     response_ids: Sequence[int],
     mask: Sequence[int],
     log_probs: Sequence[float] | None,
     *,
+    vocabulary: int,
     ended: bool,
     info: Mapping[str, Any],
 ) -> Attempt:
@@ -45,16 +49,18 @@ def attempt_of(
     observation is all that follows, words of the chat template included.
 
     Args:
-        policy: knows the text of tokens.
+        policy: knows the text of tokens, and how many a response can have.
         prompt_ids: the first prompt.
         response_ids: all after it.
         mask: of each response token, whether the policy sampled it.
         log_probs: the sampler's, one for each response token.
+        vocabulary: number of tokens that there are.
         ended: the policy ended its last answer by itself.
         info: as of `Attempt`.
 
     Raises:
-        ValueError: the lists do not fit together, or nothing was sampled.
+        ValueError: the lists do not fit together, nothing was sampled, or ids, log-probs or the
+            length are out of range.
     """
     ids, num = tuple(response_ids), len(response_ids)
     lengths = {num, len(mask), num if log_probs is None else len(log_probs)}
@@ -64,6 +70,17 @@ def attempt_of(
             f" {sum(mask)} sampled and {len(log_probs or ())} log-probs; give each token its mask"
             " and log-prob, at least one of them sampled"
         )
+    own = [p for p, mine in zip(log_probs or (), mask, strict=False) if mine]
+    troubles = {
+        f"more than {policy.response_budget} response tokens": num > policy.response_budget,
+        f"an id that is none of {vocabulary}": not all(
+            0 <= i < vocabulary for i in (*prompt_ids, *ids)
+        ),
+        "a log-prob that is not finite and at most 0": not all(-inf < p <= ROUNDING for p in own),
+    }
+    for trouble, is_so in troubles.items():
+        if is_so:
+            raise ValueError(f"a foreign trajectory has {trouble}")
     sampled = [0, *map(bool, mask), 0]
     starts = [i for i in range(num) if sampled[i + 1] and not sampled[i]]
     ends = [i for i in range(1, num + 1) if sampled[i] and not sampled[i + 1]]

@@ -36,7 +36,15 @@ class Parts:
         """
         env = make_env(config.env.name, **config.env.options)
         provider = build_provider(config.feedback)
-        return cls(with_template(config, env, provider), env, provider)
+        parts = cls(with_template(config, env, provider), env, provider)
+        if config.feedback.on_error == "wait":
+            if not parts.judges:
+                raise ConfigError(
+                    "rltf.feedback.on_error=wait: no judge is asked; set stop_session"
+                )
+            for judge in parts.judges:
+                judge.wait()
+        return parts
 
     @property
     def judges(self) -> tuple[Judge, ...]:

@@ -23,10 +23,11 @@ from rltf_verl.episode.revise import Revision, revise, with_span
 from rltf_verl.episode.reward import graded_reward, shaped
 from rltf_verl.episode.seeds import place_of
 from rltf_verl.episode.teacher import offer_reading, with_teachers
-from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, ask, is_cancelled
+from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, ask
 from rltf_verl.feedback.group import Group
 from rltf_verl.feedback.sentences import CorrectnessProvider
 from rltf_verl.policy import ActingPolicy, Policy
+from rltf_verl.registry import described
 from rltf_verl.types import (
     Attempt,
     Episode,
@@ -314,7 +315,7 @@ class _Tree:
             where = f"episode {self.session_id} of problem {self.problem.index}"
             log_once("no prompt could be made of feedback", where, error)
             raise FeedbackUnavailable(
-                feedback.provider, f"no prompt could be made of it: {type(error).__name__}: {error}"
+                feedback.provider, f"no prompt could be made of it: {described(error)}"
             ) from error
         return replace(turn, feedback=with_span(feedback, revision)), revision
 
@@ -340,12 +341,9 @@ async def _graded(
         return Turn(
             attempt, Grade(correct=False, format_ok=True), 0.0, stop="ungraded", error=error.cause
         )
-    # A grader is user code; its failure must not cost the episode.
-    except (Exception, SystemExit, asyncio.CancelledError) as error:
-        if isinstance(error, asyncio.CancelledError) and is_cancelled():
-            raise
+    except Exception as error:  # a grader is user code; its failure must not cost the episode
         log_once("an answer counts as wrong", f"grading problem {problem.index}", error)
-        grade = Grade(correct=False, format_ok=False, error=f"{type(error).__name__}: {error}")
+        grade = Grade(correct=False, format_ok=False, error=described(error))
     return Turn(attempt, grade, graded_reward(grade, attempt, parts.config.reward))
 
 

@@ -14,7 +14,7 @@ from functools import partial
 
 from rltf_verl.config import SOURCES, TeacherConfig
 from rltf_verl.envs.base import Env, HasWorkedSolution
-from rltf_verl.envs.waiting import notes_text
+from rltf_verl.envs.waiting import bounded, notes_text
 from rltf_verl.episode.failure_log import log_once
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.rows import last_turns
@@ -42,7 +42,8 @@ def known_beforehand(parts: Parts, problem: Problem) -> dict[str, str]:
 def reference_of(env: Env, problem: Problem) -> str:
     """The worked solution where the environment has one, else the reference answer."""
     try:
-        solution = env.worked_solution(problem) if isinstance(env, HasWorkedSolution) else ""
+        has_one = isinstance(env, HasWorkedSolution)
+        solution = bounded(env).worked_solution(problem) if has_one else ""
         return solution if solution.strip() else problem.reference
     except Exception as error:  # user code must not cost the episode
         log_once("a teacher reads the answer", f"the solution of problem {problem.index}", error)

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.envs.base import Env
+from rltf_verl.envs.waiting import acting_env
 from rltf_verl.feedback.base import FeedbackProvider, subject_of
 from rltf_verl.prompts import FIELDS, fields_shown, require_template, template_of
 
@@ -26,6 +27,20 @@ TEMPLATES: Mapping[str, str] = {
 its prompt quotes (SDPO). `append`: for an appended conversation, whatever it is about; `sentence`:
 the same where the feedback is one fixed sentence. An environment may have others
 (`envs.base.HasReviseTemplates`)."""
+
+ACTING: Mapping[str, str] = {
+    "attempt": "act",
+    "question": "act_guide",
+    "answer": "act",
+    "group": "act_guide",
+    "logits": "act_guide",
+    "append": "act_append",
+}
+"""In place of these where the policy acts: its state is fresh, and it has steps to do again."""
+
+
+def _own_templates(env: Env) -> Mapping[str, str]:
+    return getattr(env, "revise_templates", ACTING if acting_env(env) else {})
 
 
 def with_template(config: RLTFConfig, env: Env, provider: FeedbackProvider) -> RLTFConfig:
@@ -50,7 +65,7 @@ def with_template(config: RLTFConfig, env: Env, provider: FeedbackProvider) -> R
 
 def teacher_template(config: RLTFConfig, env: Env) -> str:
     """The template that `rltf.teacher.prompt=null` stands for."""
-    teacher, templates = config.teacher, getattr(env, "revise_templates", {})
+    teacher, templates = config.teacher, _own_templates(env)
     feedback_alone = teacher.sources == ("feedback",) and teacher.turns == "first"
     if feedback_alone and config.episode.context == "fresh":
         return template_of("revise", templates.get("logits", TEMPLATES["logits"]))
@@ -71,7 +86,7 @@ def _require_sources_shown(config: RLTFConfig, template: str) -> None:
 
 def fitting_template(config: RLTFConfig, env: Env, provider: FeedbackProvider) -> str:
     """What `rltf.episode.revise=null` means for this environment and provider."""
-    templates: Mapping[str, str] = getattr(env, "revise_templates", {})
+    templates = _own_templates(env)
     if config.episode.context == "append":
         return templates.get("append") or TEMPLATES["sentence" if provider.constant else "append"]
     about: str = "question" if config.episode.quote == "none" else subject_of(provider) or "attempt"

@@ -14,7 +14,6 @@ from rltf_verl.registry import construct, load
 
 _PROVIDERS = {
     "correctness": "rltf_verl.feedback.sentences:CorrectnessProvider",
-    "human": "rltf_verl.feedback.human:HumanProvider",
     "judge": "rltf_verl.feedback.judge_provider:JudgeProvider",
     "marginal": "rltf_verl.feedback.controls:MarginalProvider",
     "paired": "rltf_verl.feedback.policy:PairedProvider",

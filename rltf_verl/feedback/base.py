@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from rltf_verl.envs.base import Env
+from rltf_verl.envs.waiting import is_cancelled
 from rltf_verl.feedback.group import Group
 from rltf_verl.policy import Policy
 from rltf_verl.redaction import secrets_here
+from rltf_verl.registry import described
 from rltf_verl.texts import one_line
 from rltf_verl.types import Feedback, Message, Problem, Turn
 
@@ -138,14 +140,6 @@ async def ask(provider: FeedbackProvider, request: FeedbackRequest) -> Feedback:
     raise failure
 
 
-def is_cancelled() -> bool:
-    """Whether this episode was cancelled, and not a task that user code waited for."""
-    task = asyncio.current_task()
-    return (
-        task is None or not hasattr(task, "cancelling") or task.cancelling() > 0
-    )  # Python 3.10 does not say
-
-
 def because(provider: str, what: str, error: BaseException) -> FeedbackUnavailable:
     """No feedback because of an exception, which is kept as the cause unless its traceback would
     tell a secret.
@@ -157,7 +151,7 @@ def because(provider: str, what: str, error: BaseException) -> FeedbackUnavailab
         what: what failed, as the beginning of a sentence; may be empty.
         error: what was raised.
     """
-    failure = FeedbackUnavailable(provider, f"{what}{type(error).__name__}: {error}")
+    failure = FeedbackUnavailable(provider, f"{what}{described(error)}")
     if not secrets_here().found_in("".join(traceback.format_exception(error))):
         failure.__cause__ = error
     return failure

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rltf_verl.envs.base import LEVELS, FeedbackLevel
-from rltf_verl.envs.waiting import acting_env, graded_part, notes_text
+from rltf_verl.envs.base import LEVELS, Env, FeedbackLevel
+from rltf_verl.envs.waiting import acting_env, call_env, deadline_of, graded_part, notes_text
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, Subject, because
-from rltf_verl.registry import require_choice
+from rltf_verl.registry import UserCodeError, require_choice
 from rltf_verl.texts import clean_text
-from rltf_verl.types import Feedback, Note
+from rltf_verl.types import Feedback, Note, Problem, Turn
 
 
 class VerifierProvider:
@@ -53,18 +53,11 @@ class VerifierProvider:
         """
         env, turn = request.env, request.turns[-1]
         level = self.levels[min(len(request.turns), len(self.levels)) - 1]
-        acting, trajectory = acting_env(env), turn.attempt.trajectory
-        notes: tuple[Note, ...] = ()
         try:
-            if acting is not None and trajectory is not None:
-                notes = tuple(acting.explain(request.problem, trajectory, turn.grade, level))
-                text = clean_text(notes_text(notes))
-            else:
-                attempt = graded_part(turn.attempt.text)
-                text = clean_text(env.explain(request.problem, attempt, turn.grade, level))
-        except (
-            Exception
-        ) as error:  # environments are user code; their failure must not cost the episode
+            text, notes = await call_env(
+                deadline_of(env), _explained, env, request.problem, turn, level
+            )
+        except UserCodeError as error:
             failure = because(self.name, f"explain() of environment {env.name} failed: ", error)
         else:
             if text.strip():
@@ -74,3 +67,16 @@ class VerifierProvider:
             cause = f"explain() of environment {env.name} is empty at level {level}"
             failure = FeedbackUnavailable(self.name, cause)
         raise failure
+
+
+def _explained(
+    env: Env, problem: Problem, turn: Turn, level: FeedbackLevel
+) -> tuple[str, tuple[Note, ...]]:
+    """The whole text, and its notes on a trajectory."""
+    acting, trajectory = acting_env(env), turn.attempt.trajectory
+    if acting is None or trajectory is None:
+        attempt = graded_part(turn.attempt.text)
+        return clean_text(env.explain(problem, attempt, turn.grade, level)), ()
+    given = acting.explain(problem, trajectory, turn.grade, level)
+    notes = tuple(Note(note.text, note.step) for note in given)
+    return clean_text(notes_text(notes)), notes

@@ -10,6 +10,7 @@ import asyncio
 import json
 import logging
 import os
+import re
 import ssl
 import time
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-from rltf_verl.findings import ConfigError
+from rltf_verl.findings import ConfigError, Finding
 from rltf_verl.judge.settings import Endpoint, Limits
 from rltf_verl.judge.wire import Reply, ScoredReply
 from rltf_verl.redaction import Secrets, clean_log, secrets_here
@@ -61,12 +62,15 @@ class Fault(Exception):
 
 
 @cache
-def _certificates() -> ssl.SSLContext:
-    """Which endpoints are believed. Read once: it takes longer than a request."""
+def _certificates(file: str | None, folder: str | None) -> ssl.SSLContext:
+    """The trusted ones. Cached: reading them takes longer than a request. Raises ConfigError."""
     import certifi
 
-    file = os.environ.get("SSL_CERT_FILE") or certifi.where()
-    return ssl.create_default_context(cafile=file, capath=os.environ.get("SSL_CERT_DIR") or None)
+    try:
+        return ssl.create_default_context(cafile=file or certifi.where(), capath=folder or None)
+    except OSError as error:
+        why = f"no certificate can be read from it ({error})"
+        raise ConfigError(f"SSL_CERT_FILE={file}: {why}; correct or unset it") from None
 
 
 class JudgeClient:
@@ -78,13 +82,23 @@ class JudgeClient:
         reply_bytes: longest body that is read.
 
     Raises:
-        ValueError: a package is missing, or the API key, or it cannot be sent.
+        ConfigError: a package, the API key or the certificates are missing, or a proxy is in the
+            way.
     """
 
     def __init__(self, endpoint: Endpoint, timeout_s: float, reply_bytes: int) -> None:
-        require_packages()
-
+        try:
+            import aiohttp  # noqa: F401
+            import certifi  # noqa: F401
+            import tenacity  # noqa: F401
+        except ImportError as error:
+            fix = f"the package {error.name} is missing; pip install rltf-verl[judge]"
+            raise ConfigError(f"asking an endpoint: {fix}") from None
         key = endpoint.api_key()
+        self._proxy = proxy_of(endpoint)
+        self._tls = urlsplit(endpoint.base_url).scheme == "http" or _certificates(
+            os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR")
+        )
         self._secrets = secrets_here([key])
         for name in LOGGERS:
             library = logging.getLogger(name)
@@ -101,15 +115,8 @@ class JudgeClient:
             "Content-Type": "application/json",
             "Accept-Encoding": "identity",
         }
-        self._timeout_s, self._proxy = timeout_s, proxy_of(endpoint.base_url)
+        self._timeout_s = timeout_s
         self._session: ClientSession | None = None
-
-    async def request(self, body: Mapping[str, Any]) -> Reply:
-        """One request. Raises Fault, which holds on to nothing of the request."""
-        outcome = await self._outcome(json.dumps(body).encode())
-        if isinstance(outcome, Fault):
-            raise outcome
-        return outcome
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -121,9 +128,9 @@ class JudgeClient:
             import aiohttp
 
             # Cookies and netrc are not for a judge, and the runtime bounds how many ask at once.
+            # No headers: aiohttp sends a session's to the proxy as well.
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, ssl=_certificates()),
-                headers=self._headers,
+                connector=aiohttp.TCPConnector(limit=0, ssl=self._tls),
                 timeout=aiohttp.ClientTimeout(
                     total=None, sock_connect=self._timeout_s, sock_read=self._timeout_s
                 ),
@@ -132,15 +139,19 @@ class JudgeClient:
             )
         return self._session
 
-    async def _outcome(self, content: bytes) -> Reply | Fault:
-        """A fault is returned: raised in here, it would carry the request with its headers as its
-        context.
+    async def request(self, body: Mapping[str, Any]) -> Reply | Fault:
+        """One request. A fault is returned: raised in here, it would carry the request with its
+        headers as its context.
         """
         import aiohttp
 
         try:
             async with self._connections().post(
-                self._url, data=content, allow_redirects=False, proxy=self._proxy
+                self._url,
+                data=json.dumps(body).encode(),
+                headers=self._headers,
+                allow_redirects=False,
+                proxy=self._proxy,
             ) as response:
                 if 300 <= response.status < 400:
                     return self._redirected(response.status, response.headers.get("location", ""))
@@ -163,15 +174,9 @@ class JudgeClient:
             return Fault(fault.kind, fault.what)
 
     def _redirected(self, status: int, location: str) -> Fault:
-        try:
-            host = urlsplit(location).hostname or "another path of the same host"
-        except ValueError:
-            host = "a place that is no URL"
-        what = (
-            f"HTTP {status}: it redirects to {self._secrets.quote(host, 80)}, which is not"
-            " followed; set "
-        )
-        return Fault("refused", f"{what}base_url={self._base_url} to where the endpoint itself is")
+        place = self._secrets.quote("/".join(location.split("/")[:3]), 80)  # scheme and host
+        what = f"HTTP {status}: it redirects to {place}, which is not followed"
+        return Fault("refused", f"{what}; set base_url={self._base_url} to where the endpoint is")
 
     def _status_fault(self, status: int, headers: Mapping[str, str], text: str) -> Fault:
         what = f"HTTP {status}: {self._secrets.quote(text) or 'no details'}"
@@ -182,23 +187,30 @@ class JudgeClient:
         return Fault("refused", what)
 
 
-def require_packages() -> None:
-    """Raise ValueError unless the packages of the extra `judge` are there."""
-    try:
-        import aiohttp  # noqa: F401
-        import certifi  # noqa: F401
-        import tenacity  # noqa: F401
-    except ImportError as error:
-        raise ConfigError(
-            f"asking an endpoint: the package {error.name} is missing; pip install rltf-verl[judge]"
-        ) from None
+_PROXY = re.compile(
+    r"https?://(?:[^/\s]*@)?(?:\w[\w.-]*|\[[0-9a-f:.]+\])(?::\d+)?/?", re.IGNORECASE
+)
 
 
-def proxy_of(url: str) -> str | None:
-    """The proxy that the environment names for a URL (`HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`)."""
-    parts, proxies = urlsplit(url), getproxies()
-    proxy = proxies.get(parts.scheme) or proxies.get("all")
-    return proxy if proxy and not proxy_bypass(parts.netloc.rpartition("@")[2]) else None
+def proxy_of(endpoint: Endpoint) -> str | None:
+    """The proxy that the environment names for an endpoint (`HTTPS_PROXY`, `ALL_PROXY`,
+    `NO_PROXY`). Without a scheme it is an http proxy, as for curl.
+
+    Raises:
+        ConfigError: it is no http or https proxy, or it would read the API key.
+    """
+    url, proxies = urlsplit(endpoint.base_url), getproxies()
+    proxy = proxies.get(url.scheme) or proxies.get("all")
+    if not proxy or proxy_bypass(url.netloc):
+        return None
+    proxy = proxy if "://" in proxy else f"http://{proxy}"
+    reads_key = endpoint.api_key_env is not None and url.scheme == "http"
+    if _PROXY.fullmatch(proxy) and not reads_key:
+        return proxy
+    trouble = "would read the API key" if reads_key else "is no http:// or https:// URL"
+    fix = f"use an https URL, correct HTTPS_PROXY or ALL_PROXY, or add {url.hostname} to NO_PROXY"
+    why = f"the proxy {proxy} of the environment {trouble}"
+    raise ConfigError(Finding("endpoint.base_url", endpoint.base_url, why, fix))
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -328,11 +340,10 @@ def first_answers(endpoints: Sequence[Endpoint]) -> list[Fault | None]:
 async def _first_answer(endpoint: Endpoint) -> Fault | None:
     client = JudgeClient(endpoint, PATIENCE_S, Limits.max_reply_bytes)
     try:
-        await asyncio.wait_for(client.request(endpoint.body([QUESTION], seed=0)), PATIENCE_S)
+        asked = client.request(endpoint.body([QUESTION], seed=0))
+        outcome = await asyncio.wait_for(asked, PATIENCE_S)
     except asyncio.TimeoutError:  # not the builtin before Python 3.11
         return Fault("timeout", f"no answer in {PATIENCE_S:g} s")
-    except Fault as fault:
-        return fault
     finally:
         await client.aclose()
-    return None
+    return outcome if isinstance(outcome, Fault) else None

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import logging
+import time
 
 from rltf_verl.judge.client import Fault
 from rltf_verl.judge.settings import Endpoint
-from rltf_verl.redaction import secrets_here
 
 logger = logging.getLogger(__name__)
+
+LINE_S = 60.0
+"""Seconds between two lines about one outage."""
 
 MOST_KINDS = 12
 """Kinds of failures that are logged of one endpoint: a broken one may send any status."""
@@ -50,28 +53,30 @@ class FailureLog:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._whose, self._url = endpoint.whose, endpoint.base_url
-        self._secrets = secrets_here([endpoint.api_key()])
         self._logged: set[str] = set()
         self.last = ""
         """The last failure, one line; empty if there was none."""
+        self._next_line = 0.0
 
     def failed(self, fault: Fault) -> None:
         """A request brought no reply. Logged once for each status or class of error."""
-        self.last = self._secrets.clean(f"{self._url}: {fault}; {fix_of(fault)}")
+        self.last = f"{self._url}: {fault}; {fix_of(fault)}"
         self._once(f"{fault.kind} {fault.what.partition(':')[0].partition(' (')[0]}", self.last)
 
     def gave_up(self, kind: str, cause: str) -> None:
         """A call ended without a reply for a reason that no request has named."""
-        self.last = self._secrets.clean(cause)
+        self.last = cause
         self._once(f"call {kind}", self.last)
 
-    def went_away(self, cause: str) -> None:
-        """The breaker opened."""
-        cause = self._secrets.clean(cause)
-        logger.warning("%s: %s (last failure: %s)", self._whose, cause, self.last)
+    def away(self, cause: str) -> None:
+        """The breaker opened, or a call waits for it to close. Logged once a minute."""
+        if time.monotonic() >= self._next_line:
+            self._next_line = time.monotonic() + LINE_S
+            logger.warning("%s: %s (last failure: %s)", self._whose, cause, self.last)
 
     def came_back(self, seconds: float) -> None:
         """The breaker closed."""
+        self._next_line = 0.0
         logger.warning("%s: %s answers again, after %.0f s", self._whose, self._url, seconds)
 
     def _once(self, kind: str, line: str) -> None:

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import replace
 from typing import Any, Protocol
 
 from rltf_verl.findings import ConfigError
+from rltf_verl.judge.client import PATIENCE_S, JudgeClient
 from rltf_verl.judge.settings import JudgeSettings, judge_settings
 from rltf_verl.judge.wire import Call, JudgeUnavailable, Reply
 
@@ -18,7 +19,7 @@ class Gateway(Protocol):
     """Answers calls within one budget."""
 
     async def complete(self, call: Call) -> Reply:
-        """Raises JudgeUnavailable, within `limits.deadline_s` and a little."""
+        """Raises JudgeUnavailable, within `JudgeSettings.longest_call_s` and a little."""
         ...
 
     def note(self, event: str) -> None:
@@ -65,12 +66,16 @@ class Judge:
             self.settings = judge_settings(options)
         most = self.settings.endpoint.max_tokens
         self.words = words if most is None else min(words, round(most * WORDS_PER_TOKEN))
-        self._gateway: Callable[[], Gateway] = partial(runtime_of, self.settings)
+        self._gateway: Callable[[], Gateway] = lambda: runtime_of(self.settings)
 
     def open(self, opener: Opener) -> None:
         """Calls go through `opener(settings)` from now on."""
         gateway = opener(self.settings)
         self._gateway = lambda: gateway
+
+    def wait(self) -> None:
+        """Calls wait for an endpoint that does not answer. To be called before `open`."""
+        self.settings = replace(self.settings, waits=True)
 
     async def complete(self, call: Call) -> Reply:
         """The reply.
@@ -82,10 +87,12 @@ class Judge:
         with _under(self.block):
             return await self._gateway().complete(call)
 
-    def require_key(self) -> None:
-        """Raise ConfigError unless the endpoint's API key is in this process's environment."""
+    def require_client(self) -> None:
+        """Raise ConfigError unless this process can send requests: packages, API key, proxy,
+        certificates.
+        """
         with _under(self.block):
-            self.settings.endpoint.api_key()
+            JudgeClient(self.settings.endpoint, PATIENCE_S, self.settings.limits.max_reply_bytes)
 
     def note(self, event: str) -> None:
         """Count what the reader of a reply found in it."""

@@ -12,6 +12,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -19,10 +20,10 @@ from weakref import WeakKeyDictionary
 from rltf_verl.judge.cache import ReplyCache, key_of
 from rltf_verl.judge.client import (
     ENDPOINT_FAULTS,
+    QUESTION,
     TRANSIENT,
     Fault,
     JudgeClient,
-    require_packages,
 )
 from rltf_verl.judge.failure_log import FailureLog, fix_of
 from rltf_verl.judge.limits import LEVEL, Breaker, RateLimit, guessed_tokens, possible
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 LIFTED_S = 1.0
 """Rest of a pause when another request is answered: the endpoint is not closed."""
+
+HELD_S = 1.0
+"""Pause of a call that waits for the endpoint."""
 
 _random = random.Random()
 T = TypeVar("T")
@@ -52,7 +56,6 @@ class JudgeRuntime:
     """
 
     def __init__(self, settings: JudgeSettings) -> None:
-        require_packages()
         limits = settings.limits
         self.settings = settings
         self.stats = Stats()
@@ -123,37 +126,53 @@ class JudgeRuntime:
             task.exception()  # seen: whoever asked may have gone
 
     async def _ask(self, key: str, body: dict[str, Any]) -> Reply:
-        """A call that nobody has asked before."""
+        """A call that is neither cached nor in flight. It ends with a reply or as JudgeUnavailable,
+        whatever breaks in here.
+        """
+        outcome = await self._outcome(body)
+        if isinstance(outcome, Fault) and self.settings.waits and await self._comes_back():
+            outcome = await self._outcome(body)
+        if isinstance(outcome, Fault):
+            self.stats.count(f"failed/{outcome.kind}")
+            raise JudgeUnavailable(outcome.what)
+        if self._cache is not None:
+            self._cache.put(key, outcome)
+        return outcome
+
+    async def _outcome(self, body: dict[str, Any]) -> Reply | Fault:
         if not self.breaker.admit(time.monotonic()):
-            raise self._gives_up("breaker_open", self._down())
+            return Fault("breaker_open", self._down())
         tries = _Tries(self, body)
         try:
-            reply = await asyncio.wait_for(tries.until_answered(), self.settings.limits.deadline_s)
+            return await asyncio.wait_for(tries.until_answered(), self.settings.limits.deadline_s)
         except asyncio.TimeoutError:  # not the builtin before Python 3.11
             self.failures.gave_up("late" if tries.num_requests else "queue", tries.why_late())
-            raise self._gives_up("deadline", tries.why_late()) from None
+            return Fault("deadline", tries.why_late())
         except Fault as fault:
-            raise self._gives_up(fault.kind, self._after_all(fault, tries.num_requests)) from None
-        except (
-            Exception
-        ) as error:  # a call ends with a reply or as JudgeUnavailable, whatever breaks in here
-            raise self._gives_up(
-                "internal", f"{type(error).__name__} in the endpoint's runtime"
-            ) from None
-        if self._cache is not None:
-            self._cache.put(key, reply)
-        return reply
+            return Fault(fault.kind, self._after_all(fault, tries.num_requests))
+        except Exception as error:
+            return Fault("internal", f"{type(error).__name__} in the endpoint's runtime")
 
-    def _gives_up(self, kind: str, cause: str) -> JudgeUnavailable:
-        self.stats.count(f"failed/{kind}")
-        return JudgeUnavailable(cause)
+    async def _comes_back(self) -> bool:
+        """Hold a call while the endpoint answers no request, at most until `outage_s` after the
+        first that failed. False if it stays away, or was there all along.
+        """
+        was_away = self.breaker.down_for(time.monotonic()) > 0
+        while 0 < self.breaker.down_for(time.monotonic()) < self.settings.limits.outage_s:
+            self.failures.away(self._down())
+            await asyncio.sleep(HELD_S)
+            if self.breaker.admit(time.monotonic()):
+                # Not the call itself: the endpoint may fail at this one only.
+                with suppress(Fault):
+                    await self.send(self.settings.endpoint.body([QUESTION], seed=0))
+        return was_away and self.breaker.state == "closed"
 
     def _down(self) -> str:
         url, seconds = self.settings.endpoint.base_url, self.breaker.down_for(time.monotonic())
-        return (
-            f"{url} has not answered for {seconds:.0f} s; calls fail at once until a probe"
-            " succeeds. Start it again"
-        )
+        most = self.settings.limits.outage_s * self.settings.waits
+        until = f"wait for it, at most {most:g} s"
+        calls = until if seconds < most else "fail at once until a probe succeeds"
+        return f"{url} has not answered for {seconds:.0f} s; calls {calls}. Start it again"
 
     def _after_all(self, fault: Fault, num_requests: int) -> str:
         return (
@@ -203,8 +222,6 @@ class JudgeRuntime:
             outcome: Reply | Fault = await asyncio.wait_for(self._client.request(body), limit)
         except asyncio.TimeoutError:  # not the builtin before Python 3.11
             outcome = Fault("timeout", f"no answer in {limit:g} s")
-        except Fault as fault:
-            outcome = fault
         except asyncio.CancelledError:
             self.stats.count("faults/abandoned")
             raise
@@ -236,7 +253,7 @@ class JudgeRuntime:
             num_opened = self.breaker.num_opened
             self.breaker.failed(now)
             if self.breaker.num_opened > num_opened:
-                self.failures.went_away(self._down())
+                self.failures.away(self._down())
         else:
             self._is_there()
         if fault.retry_after_s:

@@ -143,6 +143,9 @@ class Limits:
     """
     breaker_probe_s: Seconds = 15.0
     """An open breaker lets one call through that often, to see whether the endpoint is back."""
+    outage_s: Seconds = 3600.0
+    """With `rltf.feedback.on_error=wait`: how long calls wait for an endpoint that does not answer,
+    from its first failed request. Then they fail at once."""
 
 
 @dataclass(frozen=True)
@@ -168,6 +171,14 @@ class JudgeSettings:
     price: Price = field(default_factory=Price)
     cache_dir: str | None = None
     """Folder of paid replies; null keeps none. Jobs may share it."""
+    waits: bool = False
+    """Calls wait for an endpoint that does not answer, for `limits.outage_s`."""
+
+    @property
+    def longest_call_s(self) -> float:
+        """Bound of a call; with `waits` it has an outage, the last probe and a second try."""
+        once = self.limits.deadline_s
+        return once + self.waits * (self.limits.outage_s + 2 * once)
 
 
 def judge_settings(

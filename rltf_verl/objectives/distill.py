@@ -116,7 +116,7 @@ class Distill(Objective[DistillConfig]):
         self, batch: RowBatch, targets: RowTargets, place: torch.Tensor
     ) -> dict[str, float]:
         """What the floor keeps out, how far the answers are from the first prompt's policy, and how
-        much of what is taught is wrong.
+        much of what is taught is wrong, or graded between 0 and 1.
         """
         gap = batch.sampler_log_probs[place] - batch.old_log_probs[place]
         below = targets.floor_masked[place].float()
@@ -124,11 +124,14 @@ class Distill(Objective[DistillConfig]):
         kept_out = {"floor_masked_right": float(below[right].mean())} if bool(right.any()) else {}
         pulls = targets.advantages[place].clamp(min=0).double()
         whole = float(pulls.sum())
-        wrong = {"wrong_share": float(pulls[~right].sum()) / whole} if whole > 0 else {}
+        graded = of_turns(batch, batch.episodes.graded)[place]
+        cut_off = right & torch.isclose(graded, torch.tensor(1.0 - self.config.reward.format_coef))
+        partly = (graded > 0) & (graded < 1) & ~cut_off
+        shares = {"wrong_share": ~right} | ({"partial_share": partly} if bool(partly.any()) else {})
         return {
             "floor_masked": float(below.mean()),
             **kept_out,
-            **wrong,
+            **{name: float(pulls[at].sum()) / whole for name, at in shares.items() if whole > 0},
             "log_prob_gap": float(gap.float().mean()),
             "ess": _effective_share(-gap),
         }

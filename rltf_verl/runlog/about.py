@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from rltf_verl.redaction import cleaned, secrets_here
+from rltf_verl.redaction import cleaned, hidden, secrets_here
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ def write_about(
     log: Path, rltf: Mapping[str, Any], sizes: Mapping[str, Any], phrases: list[str]
 ) -> None:
     """Write the file, over that of an earlier process, whose missing episodes it keeps. A disk that
-    refuses costs a warning, not the run. Secrets of this process are removed, as from the log.
+    refuses costs a warning, not the run. It holds no secret.
 
     Args:
         log: folder of the log, made if needed.
@@ -54,7 +54,7 @@ def write_about(
     part = log / f".{ABOUT}.part"
     try:
         log.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(cleaned(facts, secrets_here()), indent=1, default=str)
+        text = json.dumps(cleaned(hidden(facts), secrets_here()), indent=1, default=str)
         part.write_text(text + " " * ROOM + "\n", encoding="utf-8")
         part.replace(log / ABOUT)
     except OSError as error:
@@ -70,10 +70,10 @@ def write_missing(log: Path, num_episodes: int) -> None:
         file.write(text.ljust(path.stat().st_size))
 
 
-def read_about(log: Path) -> dict[str, Any]:
+def read_about(log: Path, name: str = ABOUT) -> dict[str, Any]:
     """The content of the file; empty if it is missing or damaged."""
     try:
-        about = json.loads((log / ABOUT).read_text(encoding="utf-8"))
+        about = json.loads((log / name).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return about if isinstance(about, dict) else {}

@@ -141,7 +141,7 @@ def pack(folder: Path, before: int) -> int:
     """Put the files of each step below `before` into one compressed file per kind.
 
     Writers that are still at such a step wait, and continue in a new file
-    (`jsonl.append_line`), which the next call adds. Killed in between, nothing is lost and nothing
+    (`jsonl.append_lines`), which the next call adds. Killed in between, nothing is lost and nothing
     is read twice.
 
     Returns:

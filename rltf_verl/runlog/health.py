@@ -8,6 +8,7 @@ which it does not. A step that lacks a rule's metrics counts neither way.
 from __future__ import annotations
 
 import logging
+import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,8 +35,6 @@ STILL = 1e-6
 FORMAT_LOST = 0.5
 """Of the best five steps' format: half of it is gone. A share of the run's own best, because a base
 model may begin near 0."""
-FORMAT_HAD = 0.2
-"""A best format below this was never learned, so it is not lost."""
 DIVERGED = 0.8
 """Of the divergence when accuracy was best: it fell by a fifth."""
 ACC_LOST, ACC_LEAST, ACC_T = 0.5, 0.1, 5.0
@@ -43,6 +42,8 @@ ACC_LOST, ACC_LEAST, ACC_T = 0.5, 0.1, 5.0
 of many noisy windows is always above the present one."""
 UNUSED = 0.02
 """Revisions of wrong answers that are right: with 1 in 50 there is nothing to distil."""
+BETTER = 0.1
+"""Of reward: what an answer gains by its form alone (`rltf.reward.format_coef`)."""
 REVISED, TO_REVISE = 0.05, 0.9
 """At least this share of episodes has a revision, and at most this share of first answers is right:
 else too few wrong answers were revised to tell."""
@@ -61,12 +62,20 @@ UNTRAINED = 0.9
 writes half of the feedback."""
 THINKS = 0.2
 """Thoughts' share of the first answers: below, the model does not think."""
+LOST, HAD, LOST_T = 1 / 3, 0.2, 4.0
+"""Below a third of the best step, which was at least 0.2, by four standard errors of a step: the
+best of many noisy steps is always above the present one."""
+OUT_OF_SCALE = 10.0
+"""Mean |advantage|: scores in [0, 1] give at most 1, standardised ones hardly more."""
+LEAN = 0.5
+"""Of the pulls towards second answers: on those that are not right. Of mean |advantage|, the mean
+advantage: pulls are three times the pushes; against siblings of the same turn it is near 0."""
 CLEAR = 3
 """Steps in a row after which a rule that fired is over."""
 WINDOW, BEST = 10, 5
 """Steps of a mean of accuracy, and of format."""
 
-ACC, FORMAT = "rltf/turn_1/acc", "rltf/turn_1/format"
+ACC, FORMAT, SECOND = "rltf/turn_1/acc", "rltf/turn_1/format", "rltf/turn_2/standing"
 TOKENS, THOUGHTS, EPISTEMIC = (
     "rltf/turn_1/tokens",
     "rltf/turn_1/thoughts",
@@ -77,6 +86,8 @@ DIVERGENCES = ("rltf/logit_distill/divergence", "rltf/distill/log_prob_gap")
 TOO_LONG, REVISIONS = "rltf/session/prompt_too_long_share", "rltf/turn_2/share"
 UNPREDICTED = "rltf/feedback_modeling/untrained_share"
 _JUDGE = "judge/failed_share"
+RESUME = "resume from an earlier checkpoint"
+"""What `log_changes` replaces by the checkpoint's step."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +102,8 @@ class Seen:
     """The best `WINDOW` steps in a row."""
     divergence: float | None = None
     """Mean of those steps."""
+    best: Mapping[str, float] = field(default_factory=dict)
+    """The best step of `FORMAT` and `SECOND`."""
     first: Mapping[str, float] = field(default_factory=dict)
     """Means of the first `WINDOW` steps in a row."""
 
@@ -141,7 +154,7 @@ def groups_dead(steps: Steps) -> bool | None:
 def format_lost(steps: Steps) -> bool | None:
     """First answers lose the form that they had."""
     now, best = steps.now.get(FORMAT), steps.seen.format
-    return None if now is None else best >= FORMAT_HAD and now <= FORMAT_LOST * best
+    return None if now is None else best >= HAD and now <= FORMAT_LOST * best
 
 
 def falls_together(steps: Steps) -> bool | None:
@@ -160,12 +173,13 @@ def falls_together(steps: Steps) -> bool | None:
 
 
 def feedback_unused(steps: Steps) -> bool | None:
-    """Feedback on a wrong answer never leads to a right one."""
+    """Feedback on a wrong answer leads neither to a right one nor to a better grade."""
     now = steps.now
     corrected = now.get("rltf/turn_2/corrected")
     if corrected is None or now.get(REVISIONS, 1.0) < REVISED:
         return None
-    return corrected <= UNUSED and now.get(ACC, 0.0) <= TO_REVISE
+    gain = now.get("rltf/turn_2/reward", 0.0) - now.get("rltf/turn_1/reward", 0.0)
+    return corrected <= UNUSED and gain <= BETTER and now.get(ACC, 0.0) <= TO_REVISE
 
 
 def judge_down(steps: Steps) -> bool | None:
@@ -189,6 +203,26 @@ def at_least(bound: float, *names: str) -> Callable[[Steps], bool | None]:
         return max(shares) >= bound if shares else None
 
     return holds
+
+
+def lost(name: str) -> Callable[[Steps], bool | None]:
+    """The share falls below `LOST` of its best step."""
+
+    def holds(steps: Steps) -> bool | None:
+        now, best = steps.now.get(name), steps.seen.best.get(name, 0.0)
+        if now is None:
+            return None
+        error = math.sqrt(0.25 / steps.now.get("rltf/session/total", math.inf))
+        return best > max(HAD, now / LOST, now + LOST_T * error)
+
+    return holds
+
+
+def imitates_all(steps: Steps) -> bool | None:
+    """Distillation pulls towards second answers whatever their grade, most of them not right."""
+    mean, size = (steps.now.get(f"rltf/distill/adv_{name}", 0.0) for name in ("mean", "abs"))
+    not_right = at_least(LEAN, "rltf/distill/wrong_share", "rltf/distill/partial_share")
+    return mean > LEAN * size and not_right(steps)
 
 
 def drifted(name: str, factor: float) -> Callable[[Steps], bool | None]:
@@ -216,15 +250,32 @@ def prompts_too_long(steps: Steps) -> bool | None:
 
 
 RULES: tuple[Rule[Steps], ...] = (
-    # 15 steps: small batches are all dead by chance: with 4 groups, each dead nine times in ten,
-    # so are 15 in a row once in 500 times
+    # 8 steps: a run of 16 must be able to end with it. With 4 groups, each dead nine times in ten,
+    # 8 in a row are dead by chance once in 30 times, and still trained nothing
     Rule(
         "all groups dead",
         groups_dead,
         "",
         "first answers train nothing: easier problems, a larger rollout.n, rltf.refill_rounds",
         "warning",
-        15,
+        8,
+    ),
+    # 3 steps: one bad step may be undone by the next, three seldom are
+    Rule(
+        "second answers lost",
+        lost(SECOND),
+        "",
+        f"answers after feedback were right and no longer are: lower the learning rate, {RESUME}",
+        "warning",
+        3,
+    ),
+    Rule(
+        "policy lost",
+        lost(FORMAT),
+        "",
+        f"first answers had a readable form and no longer do: lower the learning rate, {RESUME}",
+        "warning",
+        3,
     ),
     # 5 steps: one step may try something; five are a habit
     Rule(
@@ -232,7 +283,7 @@ RULES: tuple[Rule[Steps], ...] = (
         format_lost,
         "",
         "first answers have no readable form any more: lower the learning rate, raise"
-        " rltf.reward.format_coef, resume from an earlier checkpoint",
+        f" rltf.reward.format_coef, {RESUME}",
         "warning",
         5,
     ),
@@ -242,11 +293,11 @@ RULES: tuple[Rule[Steps], ...] = (
         falls_together,
         "",
         "the policy and what teaches it collapse into one: lower the weight of distillation,"
-        " resume from an earlier checkpoint",
+        f" {RESUME}",
         "warning",
         5,
     ),
-    # 20 steps: a policy may have to learn the form of a revision first
+    # 12 steps: a policy may have to learn the form of a revision first, in a run of 16
     Rule(
         "feedback unused",
         feedback_unused,
@@ -254,7 +305,25 @@ RULES: tuple[Rule[Steps], ...] = (
         "revisions of wrong answers stay wrong: read them in rltf view; a higher"
         " rltf.feedback.level, another provider or rltf.episode.revise",
         "warning",
-        20,
+        12,
+    ),
+    # 5 steps: a policy that has no format yet learns it from wrong answers
+    Rule(
+        "second answers imitated whatever their grade",
+        imitates_all,
+        "",
+        "nearly all are distilled, most of them not right: set rltf.distill.baseline to second_turn"
+        " or rejection",
+        "warning",
+        5,
+    ),
+    # 1 step: it may be enough to lose a policy
+    Rule(
+        "advantages out of scale",
+        at_least(OUT_OF_SCALE, "rltf/attempt/adv_abs", "rltf/distill/adv_abs"),
+        "",
+        "let the grader's scores lie in [0, 1]",
+        "warning",
     ),
     # 3 steps: an endpoint that restarts is away for a step or two; every step without it is lost
     Rule(
@@ -309,8 +378,7 @@ RULES: tuple[Rule[Steps], ...] = (
             drifted(name, factor),
             "",
             "the policy thinks otherwise and not better: contrast the teacher"
-            " (rltf.teacher.against), lower the weight of distillation, resume from an earlier"
-            " checkpoint",
+            f" (rltf.teacher.against), lower the weight of distillation, {RESUME}",
             "warning",
             10,
         )
@@ -326,8 +394,8 @@ RULES: tuple[Rule[Steps], ...] = (
         "agent loop held up",
         at_least(LAGS, "rltf/worker/loop_lag_p99_s"),
         "",
-        "raise actor_rollout_ref.rollout.agent.num_workers; an environment whose grader computes"
-        " for long needs blocking = True",
+        "raise actor_rollout_ref.rollout.agent.num_workers; let a grader that computes for long do"
+        " so in another process",
         "warning",
         3,
     ),
@@ -408,7 +476,10 @@ def seen_with(recent: Sequence[Metrics], seen: Seen) -> Seen:
     means = {name: _mean(recent, name) for name in (ACC, TOKENS, THOUGHTS, EPISTEMIC)}
     whole = {name: mean for name, mean in means.items() if mean is not None}
     first = seen.first or (whole if len(whole) == len(means) else {})
-    return Seen(live, best, accuracies, divergence, first)
+    peak = {
+        n: max(now, seen.best.get(n, 0.0)) for n, now in recent[-1].items() if n in (FORMAT, SECOND)
+    }
+    return Seen(live, best, accuracies, divergence, {**seen.best, **peak}, first)
 
 
 def _mean(recent: Sequence[Metrics], name: str) -> float | None:
@@ -428,7 +499,11 @@ def _window(recent: Sequence[Metrics]) -> tuple[tuple[float, ...], float | None]
 
 
 def log_changes(
-    watch: Watch, step: int, metrics: Metrics, judge_failures: Callable[[], str] = str
+    watch: Watch,
+    step: int,
+    metrics: Metrics,
+    judge_failures: Callable[[], str] = str,
+    resume: Callable[[int], str] = lambda _: RESUME,
 ) -> dict[str, float]:
     """Look at a step of a training, log a line for each change, and return `rltf/warnings`.
 
@@ -437,6 +512,7 @@ def log_changes(
         step: its number.
         metrics: of the step.
         judge_failures: the last failure of each judge; called only where a line holds it.
+        resume: how to resume from the last checkpoint up to a step, the last before a rule held.
     """
     for rule, at, fires in watch.look(step, metrics):
         if fires:
@@ -446,7 +522,7 @@ def log_changes(
                 at,
                 rule.key,
                 rule.steps,
-                rule.fix,
+                rule.fix.replace(RESUME, resume(at - rule.steps)),
                 f". Last failure: {last}" if last else "",
             )
         else:

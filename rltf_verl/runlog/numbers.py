@@ -191,7 +191,7 @@ class EpisodeTable:
         return {
             "acc": self._cases(self._right, graded),
             "format": self._cases(fact["format_ok"], graded & (fact["grader_error"] == 0)),
-            "reward": self._cases(fact["reward"], here),
+            "reward": self._cases(fact["reward"], graded),
             "tokens": self._cases(fact["response_tokens"], here),
             "truncated": self._cases(1 - fact["ended"], here),
             "thoughts": self._cases(fact["thoughts"], here),

@@ -4,15 +4,16 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
-from rltf_verl.types import Attempt, Episode, Feedback, Problem, TeacherPrompt, Turn
+from rltf_verl.jsonl import line_of
+from rltf_verl.types import Attempt, Episode, Feedback, TeacherPrompt, Turn
 
 VERSION = 5
-MAX_TASK = 20_000
-"""Characters of an environment's fields that a record may hold."""
+MAX_OWN = 20_000
+"""Characters of a problem's fields, and of a grade's details, that a record may hold."""
 
 
 def episode_record(episode: Episode, *, ids: bool = False) -> dict[str, Any]:
@@ -22,7 +23,7 @@ def episode_record(episode: Episode, *, ids: bool = False) -> dict[str, Any]:
         "index": episode.problem.index,
         "session_id": episode.session_id,
         "reference": episode.problem.reference,
-        "task": _task(episode.problem),
+        "task": _own(episode.problem.data),
         "num_shortened": episode.num_shortened,
         "turns": [
             turn_record(turn) | (_ids(turn.attempt) if ids else {}) for turn in episode.turns
@@ -43,23 +44,24 @@ def turn_record(turn: Turn) -> dict[str, Any]:
         "parent": turn.parent,
         "stop": turn.stop,
         "error": turn.error,
-        "grade": _shallow(turn.grade),
+        "grade": _shallow(turn.grade) | {"details": _own(turn.grade.details) or {}},
         "feedback": _feedback_record(turn.feedback),
         "withheld": _feedback_record(turn.withheld),
         "weight_version": turn.attempt.info.get("max_global_steps"),
         **({} if turn.teacher is None else {"teacher": _teacher_record(turn.teacher)}),
-        **_trajectory_record(turn.attempt),
+        **trajectory_record(turn.attempt),
     }
 
 
-def _task(problem: Problem) -> dict[str, Any] | None:
+def _own(fields: Mapping[str, Any]) -> dict[str, Any] | None:
     """The environment's fields; None where they would be most of the log (a program's tests,
     say).
     """
-    return dict(problem.data) if len(json.dumps(dict(problem.data))) <= MAX_TASK else None
+    return dict(fields) if len(line_of(fields)) <= MAX_OWN else None
 
 
-def _trajectory_record(attempt: Attempt) -> dict[str, Any]:
+def trajectory_record(attempt: Attempt) -> dict[str, Any]:
+    """The steps of an attempt and why it ended; empty where it is one answer."""
     if attempt.trajectory is None:
         return {}
     steps = [asdict(step) for step in attempt.trajectory.steps]

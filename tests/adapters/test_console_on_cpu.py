@@ -55,6 +55,9 @@ LATER = STEP | VALIDATION | {"rltf_val/rltf/b/turn_1/acc": 0.3}
             1,
             "step 61/62 · reward 0.50 · 1.0 s · 1 s left",
         ),
+        # what fires is on the line of each step
+        ([(61, ONE_TURN | {"rltf/warnings": 2.0})], 1, "8.2 s · 8 s left · 2 warnings"),
+        ([(61, ONE_TURN | {"rltf/warnings": 0.0})], 1, "8.2 s · 8 s left"),
         # the time left is not of one slow step
         (
             [(k, {"timing_s/step": 600.0 if k == 1 else 2.0}) for k in range(1, 5)],
@@ -114,6 +117,32 @@ def test_a_foreign_warning_is_shown_once_whenever_and_whoever_repeats_it() -> No
 )
 def test_what_is_no_warning_or_names_an_error_is_always_shown(line: str) -> None:
     assert printed(*[f"(A pid=1) {line}"] * 3) == [f"(A pid=1) {line}"] * 3
+
+
+def test_what_a_user_prints_and_a_traceback_stay_whole() -> None:
+    own = ["Traceback (most recent call last):", '  File "m.py", line 3', "{'a': 1,", " 'b': 2}"]
+    assert printed(*(RAY + line for line in own)) == [
+        "(TaskRunnerV1 pid=29638, ip=10.0.0.2) " + x for x in own
+    ]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        "INFO:2026-11-25 21:47:14,495:Total training steps: 6",
+        "2026-11-25 21:46:56,361\tINFO worker.py:2038 -- Started a local Ray instance.",
+        "2026-11-25 21:47:18,966 - DEBUG - transfer_queue.utils - put",
+        "(EngineCore_DP0 pid=12) INFO 11-25 21:47:10 [core.py:58] Initializing",
+        "[2026-11-25 21:47:10] INFO server.py:5: up",
+        "Loading weights:  24%|██▍       | 66/272 [00:00<00:01, 146.25it/s]",
+        "Generating train split: 0 examples [00:00, ? examples/s]",
+    ],
+)
+def test_records_below_a_warning_and_progress_are_left_out_unless_they_name_an_error(
+    record: str,
+) -> None:
+    assert printed(RAY + record) == []
+    assert len(printed(RAY + record + " (an exception)")) == 1
 
 
 def test_escape_sequences_are_for_terminals() -> None:

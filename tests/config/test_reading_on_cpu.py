@@ -341,8 +341,8 @@ def test_ordinary_annotations_of_own_classes_take_ordinary_values(hint, value):
         (
             {"attempt": {"weight": 0}},
             (
-                "rltf.attempt.weight=0: no objective is left; give it or rltf.distill,"
-                " rltf.feedback_modeling, rltf.imitate, rltf.logit_distill a weight"
+                "rltf.attempt.weight=0: no objective is left; set it or one of rltf.distill.weight,"
+                " rltf.feedback_modeling.weight, rltf.imitate.weight, rltf.logit_distill.weight"
             ),
         ),
         (
@@ -369,7 +369,7 @@ def test_ordinary_annotations_of_own_classes_take_ordinary_values(hint, value):
         ),
         (
             {"episode": {"horizon": 1}, "imitate": {"weight": 0.1}},
-            "rltf.imitate.source=revised: it needs a second turn",
+            "rltf.imitate.source=revised: rltf.imitate.weight=0.1 needs a second turn",
         ),
         (
             {"episode": {"val_feedback_every": 0}},
@@ -400,7 +400,7 @@ def test_ordinary_annotations_of_own_classes_take_ordinary_values(hint, value):
         ({"feedback": {"level": "full"}}, "rltf.feedback.provider=None: must name one"),
         (
             {"feedback": {"provider": "verifier", "on_error": "ignore"}},
-            "rltf.feedback.on_error=ignore: must be one of stop_session, correctness, raise",
+            "rltf.feedback.on_error=ignore: must be one of stop_session, correctness, raise, wait",
         ),
         (
             {"distill": {"baseline": "third_turn"}},
@@ -416,6 +416,13 @@ def test_ordinary_annotations_of_own_classes_take_ordinary_values(hint, value):
         (
             {"distill": {"loss": "mse"}},
             "rltf.distill.loss=mse: must be one of importance_sampling, ppo, cispo, shaped",
+        ),
+        (
+            {
+                "logit_distill": {"weight": 1.0, "divergence": "sampled_token"},
+                "teacher": {"against": "other_problem", "notes": "by_step"},
+            },
+            "rltf.teacher.notes=by_step: ",
         ),
         ({"distill": {"loss": "shaped", "shaping": 0}}, "rltf.distill.shaping=0: must be positive"),
         (

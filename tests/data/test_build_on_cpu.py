@@ -219,7 +219,7 @@ def test_what_datasets_wrote_of_columns_does_not_hide_the_new_ones(tmp_path: Pat
             {"reward_model": {"style": "rule", "ground_truth": None}},
             "row 0: reward_model.ground_truth is missing",
         ),
-        ({"prompt": "text"}, "row 0: prompt is no list of chat messages"),
+        ({"prompt": "text"}, "row 0: a prompt is no list of .*'role': 'user', 'content': TEXT"),
     ],
 )
 def test_refusals(change: dict, message: str, tmp_path: Path) -> None:

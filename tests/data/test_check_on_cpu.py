@@ -82,7 +82,7 @@ def test_repeated_rows_are_counted_and_shared_ones_must_be_mended(tmp_path: Path
     ("change", "message"),
     [
         (lambda rows: rows[3]["extra_info"].update(task="{"), "row 3: extra_info.task is not JSON"),
-        (lambda rows: rows[3].update(prompt=[]), "row 3: its prompt is not a list"),
+        (lambda rows: rows[3].update(prompt=[]), "row 3: a prompt is no list"),
         (lambda rows: rows[3]["prompt"][0].update(content=" "), "row 3: its prompt has no text"),
         (lambda rows: rows[3].update(agent_name="x"), "row 3: agent_name is 'x'"),
         (

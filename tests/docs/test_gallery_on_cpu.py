@@ -50,10 +50,20 @@ def test_judge_is_down() -> None:
     assert "HTTP 503" in turn["error"]
 
 
+def test_the_agent_follows_the_note_on_its_step() -> None:
+    ((first, second),) = [record["turns"] for record in episodes_of("agent")]
+    (step,) = [note["step"] for note in first["feedback"]["notes"] if note["step"] is not None]
+    assert wrong(first)
+    assert not wrong(second)
+    kept = [
+        a["actions"] == b["actions"] for a, b in zip(first["steps"], second["steps"], strict=True)
+    ]
+    assert [k for k, same in enumerate(kept) if not same] == [step]
+
+
 def test_degenerating_run_warns() -> None:
     run = run_of("degenerating")
-    (warning,) = run.index()["warnings"]
-    assert warning["name"] == "format lost"
-    assert warning["from"] == 10
+    since = {warning["name"]: warning["from"] for warning in run.index()["warnings"]}
+    assert since == {"policy lost": 6, "format lost": 10, "feedback unused": 13}
     forms = [record["turns"][0]["grade"]["format_ok"] for record in episodes_of(run.name)]
     assert forms == [True, False]

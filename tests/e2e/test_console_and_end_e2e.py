@@ -11,8 +11,11 @@ from pathlib import Path
 
 import psutil
 import pytest
+from omegaconf import OmegaConf
 
-from rltf_verl.runlog.folder_lock import NAME
+from rltf_verl.adapters.driver import LATEST, LOCK
+from rltf_verl.adapters.training.best import BEST, RECORD
+from rltf_verl.runlog.files import STAMP
 from tests.e2e import runs
 
 pytestmark = pytest.mark.e2e
@@ -21,6 +24,9 @@ LONG = [
     "trainer.total_epochs=1000",
     "trainer.save_freq=1",
     "trainer.val_before_train=true",
+    "trainer.test_freq=1",
+    "trainer.max_actor_ckpt_to_keep=1",
+    "rltf.keep_best=val-core/rltf/binary_matrix/acc/mean@1",
 ]
 
 
@@ -38,6 +44,7 @@ def test_a_line_a_step_a_second_run_refused_and_a_polite_end(
     run = started(tmp_path, data)
     try:
         before = len(run.log)
+        assert len(run.log.splitlines()) < 60, run.log
         second = runs.start(tmp_path, data, LONG, recorder="")
         assert second.wait(200) == 1
         printed = run.log[before:]
@@ -54,10 +61,15 @@ def test_a_line_a_step_a_second_run_refused_and_a_polite_end(
     assert any(re.match(r"validation at step 0 · first [\d.]+ · ", line) for line in lines)
     assert sum("target_num_threads" in line for line in lines) <= 2, "one of each logger"
     assert not [line for line in lines if "perf/throughput" in line or "\x1b" in line]
-    (end,) = [line for line in lines if line.startswith("rltf: ended by SIGTERM")]
-    assert re.search(r"the same command again to resume from step \d+$", end)
+    (end,) = [line for line in lines if line.startswith("rltf: stopped by SIGTERM")]
+    assert [line for line in lines if line.startswith("rltf: best checkpoint so far: step ")]
+    latest = (run.checkpoints / LATEST).read_text()
+    assert end.endswith(f"the same command again to resume from step {latest}")
+    best = next(run.checkpoints.glob(f"{BEST}*/{RECORD}")).parent
+    assert {path.name for path in best.iterdir()} >= {STAMP, "actor", "data.pt"}
+    assert OmegaConf.load(run.checkpoints / "config.yaml").trainer.total_training_steps == 500
     assert "SIGTERM received at" not in run.log
-    assert not (run.checkpoints / NAME).exists()
+    assert not (run.checkpoints / LOCK).exists()
 
 
 DIED = r"rltf: died: {} \(pid \d+\); .* resume from step \d+$"

@@ -177,6 +177,14 @@ def test_an_attempt_that_stalls_holds_up_no_other_one(games: str) -> None:
     assert random.getstate() == ours
 
 
+def test_a_reset_that_returns_a_text_is_refused(games: str, tmp_path: Path) -> None:
+    bare = tmp_path / "bare.py"
+    bare.write_text("class Bare:\n    def reset(self, seed=None):\n        return 'Guess'\n")
+    env: Any = make_env("gym_text", factory=f"{bare}:Bare")
+    with pytest.raises(TypeError, match="reset"):
+        env.build(0, 1, 0)
+
+
 def test_an_object_that_does_not_start_is_closed(games: str) -> None:
     env: Any = make_env("gym_text", factory=f"{games}:Flaky")
     problem = env.build(0, 1, 0).train[0]

@@ -3,13 +3,14 @@
 import asyncio
 import json
 import random
+import threading
 import time
 from dataclasses import replace
 
 import pytest
 
 from rltf_verl.config import EndsConfig, EpisodeConfig, RLTFConfig, TeacherConfig
-from rltf_verl.episode.acting import first_messages
+from rltf_verl.episode.acting import call_arguments, first_messages
 from rltf_verl.episode.classes import with_classes
 from rltf_verl.episode.rows import attempt_rows, first_prompt_row
 from rltf_verl.feedback.verifier import VerifierProvider
@@ -54,7 +55,7 @@ ENDS = {
     "an unknown tool": ([call("win", "dig"), call("win")], {}, "done", True),
     "one readable call of two": ([call("ok") + "<call>{</call>", call("win")], {}, "done", True),
     "stall": ([call("stall")], {}, "deadline", False),
-    "attempt's seconds": ([call("slow")] * 2, {"attempt_s": 0.1}, "deadline", False),
+    "attempt's seconds": ([call("slow")] * 2, {"attempt_s": 0.6, "step_s": 5.0}, "deadline", False),
     "raise": ([call("raise")], {}, "environment_error", False),
     "exit": ([call("exit")], {}, "environment_error", False),
     "no step": ([call("nothing")], {}, "environment_error", False),
@@ -134,6 +135,8 @@ BROKEN = {
     "not a number": ('{"what": NaN}', "format"),
     "an infinite number": ('{"what": 1e999}', "format"),
     "too deep": ("[" * 100_000, "format"),
+    "as deep as a decoder reads": ('{"what": ' + "[" * 600 + "]" * 600 + "}", "format"),
+    "too long": ('{"what": "' + "x" * 300_000 + '"}', "format"),
     "a list": ("[1]", "format"),
     "no JSON": ("{", "format"),
     "a name that is no tool": ('{"what": "win"}', "error"),
@@ -153,6 +156,47 @@ def test_arguments_are_what_a_log_can_hold(name):
     first = turn.attempt.trajectory.steps[0]
     assert first.results[0].kind == kind
     json.dumps(turn_record(turn), allow_nan=False, ensure_ascii=False).encode()
+
+
+def test_arguments_are_as_clean_as_observations():
+    read = call_arguments('{"a\\ud800": [{"b\\u0000c": "\\ud83d\\r\\n"}], "n": [1, null, true]}')
+    assert read == {"a\ufffd": [{"bc": "\ufffd\n"}], "n": [1, None, True]}
+
+
+def test_a_tools_name_with_control_tokens_is_quoted():
+    class Told(ScriptedActor):
+        async def observe(self, ids, observations):
+            self.names = [message["name"] for message in observations]
+            return await super().observe(ids, observations)
+
+    policy = Told([call("ok", "<|im_end|>"), "no"])
+    only_turn(None, policy=policy)
+    assert policy.names == ["< |im_end|>"]
+
+
+def test_stalled_calls_do_not_hold_up_others():
+    """Many states that never open, and one healthy episode, which ends long before they do."""
+    release = threading.Event()
+
+    class Stuck(ActorEnv):
+        def open(self, problem, seed):
+            release.wait(300)
+            return super().open(problem, seed)
+
+    async def play():
+        env, healthy = Stuck(attempt_s=300.0), ActorEnv(step_s=300.0)
+        stuck = [asyncio.ensure_future(first_messages(env, PROBLEM, QUESTION)) for _ in range(80)]
+        await asyncio.sleep(0)
+        parts = parts_with(healthy, ScriptedProvider(), horizon=1)
+        episode = await play_parts(parts, ScriptedActor(WON))
+        num_stuck = sum(not task.done() for task in stuck)
+        release.set()
+        await asyncio.gather(*stuck)
+        return episode, num_stuck
+
+    episode, num_stuck = asyncio.run(play())
+    assert episode.turns[0].grade.correct
+    assert num_stuck == 80
 
 
 @pytest.mark.parametrize("score", [float("nan"), float("inf"), "high"])

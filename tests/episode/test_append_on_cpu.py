@@ -73,6 +73,13 @@ async def test_inline_feedback_tokens_get_a_role_and_nothing_else_changes():
         assert getattr(inline, name) == getattr(plain, name)
 
 
+async def test_the_user_turn_can_be_the_feedback_verbatim():
+    """As in verl's interactions, where it was what `generate_response` returned."""
+    policy = ScriptedPolicy(["no", "yes"])
+    await play(policy, ScriptedProvider("f1 {{ x }}\n"), context="append", revise="verbatim_append")
+    assert policy.prompts[1] == f"{FIRST_PROMPT}no\0<user>f1 {{{{ x }}}}\n"
+
+
 async def test_fixed_sentences_are_not_modelled_inline():
     provider = ScriptedProvider("real", None)
     episode = await play(

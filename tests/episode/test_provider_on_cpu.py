@@ -11,7 +11,7 @@ import pytest
 
 from rltf_verl import feedback
 from rltf_verl.config import ConfigError, FeedbackConfig, RLTFConfig
-from rltf_verl.episode.parts import build_provider
+from rltf_verl.episode.parts import Parts, build_provider
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
 from rltf_verl.feedback.guard import GuardedProvider
 from rltf_verl.types import Episode, Feedback
@@ -169,3 +169,17 @@ def test_the_answer_is_told_only_where_that_is_meant(
         ),
     ):
         build_provider(settings)
+
+
+def test_waiting_is_of_every_judge_and_needs_one() -> None:
+    endpoint = {"endpoint": {"base_url": "http://h/v1", "model": "m"}}
+    judged = {"feedback": {"provider": "judge", "style": "short", **endpoint, "on_error": "wait"}}
+    parts = Parts.of(RLTFConfig.from_mapping({"env": {"name": "binary_matrix"}, **judged}))
+    assert [judge.settings.waits for judge in parts.judges] == [True]
+    assert parts.config.feedback.ends_after == 1
+    none = {
+        "env": {"name": "binary_matrix"},
+        "feedback": {"provider": "try_again", "on_error": "wait"},
+    }
+    with pytest.raises(ConfigError, match=r"rltf\.feedback\.on_error=wait: .*no judge"):
+        Parts.of(RLTFConfig.from_mapping(none))

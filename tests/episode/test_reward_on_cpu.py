@@ -3,8 +3,10 @@
 import threading
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from rltf_verl.envs.base import Limits
 from rltf_verl.types import Grade
 from tests.support.episode_fakes import EchoEnv, Remark, ScriptedPolicy, ScriptedProvider, play
 
@@ -15,9 +17,7 @@ async def rewards(answers, cut=(), **kwargs):
 
 
 class PartlyRight(EchoEnv):
-    """Gives a third for a wrong word, and is slow about it."""
-
-    blocking = True
+    """Gives a third for a wrong word."""
 
     def grade(self, problem, text):
         self.thread = threading.get_ident()
@@ -117,9 +117,45 @@ async def test_a_score_out_of_range_is_an_error_of_the_grader(score, caplog):
     assert await rewards(["-1e6"], horizon=1, env=OutOfRange()) == [-1e6]
 
 
-async def test_only_an_environment_that_waits_is_called_in_a_thread():
-    slow, quick = PartlyRight(), PartlyRight()
-    quick.blocking = False
-    await rewards(["no"], horizon=1, env=slow)
-    await rewards(["no"], horizon=1, env=quick)
-    assert slow.thread != threading.get_ident() == quick.thread
+async def test_a_grader_is_called_in_a_thread():
+    env = PartlyRight()
+    await rewards(["no"], horizon=1, env=env)
+    assert env.thread != threading.get_ident()
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "kept"),
+    [
+        ("correct", np.bool_(True), True),
+        ("correct", 0, False),
+        ("format_ok", np.float32(1.0), True),
+        ("score", np.float32(0.5), 0.5),
+        ("details", None, {}),
+        ("parsed", "x" * 5_000_000, "x" * 2**18),
+        ("error", "a\nb", "a b"),
+    ],
+)
+def test_a_grade_converts_what_it_is_given(field, value, kept):
+    grade = Grade(**{"correct": False, "format_ok": True, field: value})
+    assert getattr(grade, field) == kept
+    assert type(getattr(grade, field)) is type(kept)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"correct": None}, {"correct": "yes"}, {"correct": np.array([1, 0])}, {"format_ok": 2},
+     {"error": ValueError("x")}, {"details": 5}],
+)  # fmt: skip
+def test_a_grade_refuses_what_it_cannot_convert(fields):
+    with pytest.raises((TypeError, ValueError)):
+        Grade(**{"correct": False, "format_ok": True, **fields})
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [{"steps": "5"}, {"step_s": float("nan")}, {"attempt_s": 0}, {"observation_tokens": 1.5},
+     {"invalid_actions": True}],
+)  # fmt: skip
+def test_limits_refuse_what_cannot_bound(limits):
+    with pytest.raises(ValueError, match=next(iter(limits))):
+        Limits(**limits)

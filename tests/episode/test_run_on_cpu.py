@@ -12,6 +12,7 @@ from rltf_verl.episode.run import run_episode
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.types import Grade
+from tests.support.acting_fakes import ScriptedActor
 from tests.support.episode_fakes import (
     FIRST_PROMPT,
     PROBLEM,
@@ -124,17 +125,21 @@ async def test_a_grader_that_raises_grades_wrong_and_keeps_text_and_episode():
         (lambda: sys.exit("usage"), "SystemExit: usage"),
         (lambda: None, "TypeError: grade() returned NoneType, not a Grade"),
         (lambda: Grade(True, True, parsed=12), "TypeError: parsed must be a text or None, not int"),
-        (lambda: (_ for _ in ()).throw(asyncio.CancelledError), "CancelledError: "),
+        (lambda: (_ for _ in ()).throw(asyncio.CancelledError), "CancelledError"),
+        (lambda: (_ for _ in ()).throw(KeyboardInterrupt), "KeyboardInterrupt"),
     ],
 )
-@pytest.mark.parametrize("blocking", [True, False])
-async def test_however_a_grader_fails_the_episode_goes_on(failure, said, blocking):
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_however_a_grader_fails_the_episode_goes_on(failure, said, is_async):
     class Fails(EchoEnv):
         def grade(self, problem, text):
             return failure() if text == "boom" else super().grade(problem, text)
 
-    env = Fails()
-    env.blocking = blocking
+    class FailsLater(Fails):
+        async def agrade(self, problem, text):
+            return super().grade(problem, text)
+
+    env = FailsLater() if is_async else Fails()
     episode = await play(ScriptedPolicy(["boom", "yes"]), ScriptedProvider("f"), env=env, horizon=2)
     assert [turn.grade.error for turn in episode.turns] == [said, None]
     assert episode.turns[1].grade.correct
@@ -142,8 +147,8 @@ async def test_however_a_grader_fails_the_episode_goes_on(failure, said, blockin
 
 @pytest.mark.parametrize("reward", [float("nan"), float("-inf"), 2e6])
 async def test_another_loops_reward_out_of_range_is_an_error_of_its_grader(reward):
-    policy = ScriptedPolicy(["yes"])
-    attempt = attempt_of(policy, (1,), (121,), (1,), (0.0,), ended=True, info={})
+    policy = ScriptedActor(["yes"])
+    attempt = attempt_of(policy, (1,), (121,), (1,), (0.0,), vocabulary=128, ended=True, info={})
     episode = await run_episode(
         parts_with(EchoEnv(), ScriptedProvider(), horizon=1),
         policy,
@@ -155,6 +160,32 @@ async def test_another_loops_reward_out_of_range_is_an_error_of_its_grader(rewar
         played=Played(attempt, reward),
     )
     assert episode.turns[0].grade.error.endswith("must be a number from -1e6 to 1e6; scale it")
+
+
+@pytest.mark.parametrize(
+    ("ids", "log_probs", "named"),
+    [
+        ((121, 128), (-1.0, -1.0), "128"),
+        ((121, -1), (-1.0, -1.0), "128"),
+        ((121, 5), (-1.0, float("nan")), "log-prob"),
+        ((121, 5), (-1.0, float("-inf")), "log-prob"),
+        ((121, 5), (0.5, -1.0), "log-prob"),
+        ((121,) * 9, (-1.0,) * 9, "8 response tokens"),
+    ],
+)
+def test_another_loops_tokens_out_of_range_are_refused(ids, log_probs, named):
+    policy = ScriptedActor([], response_budget=8)
+    with pytest.raises(ValueError, match=named):
+        attempt_of(
+            policy, (1,), ids, (1,) * len(ids), log_probs, vocabulary=128, ended=True, info={}
+        )
+
+
+def test_another_loops_observations_need_no_log_prob():
+    policy = ScriptedActor([])
+    given = (1,), (121, 5), (1, 0), (-1.0, float("nan"))
+    kept = attempt_of(policy, *given, vocabulary=128, ended=True, info={})
+    assert kept.log_probs == (-1.0, 0.0)
 
 
 @pytest.mark.parametrize("room", range(1, 53))

@@ -63,6 +63,7 @@ def resolved(env: Any, feedback: dict[str, Any], logits: float = 0.0, **episode:
 BM, KK, SP = ("binary_matrix", {}), ("knights_knaves", {}), ("shortest_path", {})
 WRITING, MATH = ("writing", {}), ("math", {})
 HOUSE = (house_style.NAME, {})
+LOOKUP = ("docs/examples/lookup.py:Lookup", {})
 COMPACT = {"style": "compact"}
 
 
@@ -83,6 +84,9 @@ COMPACT = {"style": "compact"}
             for name in ("binary_matrix", "shortest_path")
         ),
         *((env, SIBLINGS, "attempts", "append") for env in (BM, KK, MATH, Own())),
+        *((LOOKUP, about, "act", "act_append") for about in (HINT, FULL, POLICY)),
+        *((LOOKUP, about, "act_guide", "act_append") for about in (GUIDE, SIBLINGS)),
+        (("workspace", {}), HINT, "note", "plain_append"),
         (("binary_matrix", COMPACT), SIBLINGS, "compact_guide", "compact_append"),
         (("knights_knaves", COMPACT), FULL, "compact", "compact_append"),
         *(((env[0], COMPACT), HINT, "compact", "compact_append") for env in (BM, KK, SP)),
@@ -103,6 +107,16 @@ def test_only_the_teacher_of_logits_does_not_read_the_attempt() -> None:
         env = make_env(BM[0], **style)
         chosen = with_template(config, env, build_provider(config.feedback))
         assert (chosen.episode.revise, chosen.teacher.prompt) == (second, f"revise/{teacher}")
+
+
+def test_who_acts_does_the_task_again_and_gives_no_answer() -> None:
+    said = {"question": "Close T1.", "attempt": "[step 1] read", "feedback": "Not so."}
+    for name in ("act", "act_guide", "act_append"):
+        text = render(f"revise/{name}", **said)
+        assert "Not so." in text
+        assert "the whole task" in text
+        assert "answer" not in text
+    assert "[step 1] read" in render("revise/act", **said)
 
 
 def test_nothing_is_quoted_only_where_that_is_said() -> None:

@@ -18,7 +18,9 @@ from tests.support.feedback_fakes import asked, turn
 
 def human(folder: Path, **options):
     return make_provider(
-        "human", inbox=str(folder), **{"deadline_s": 20.0, "poll_s": 0.02, **options}
+        "docs/examples/human.py:HumanProvider",
+        inbox=str(folder),
+        **{"deadline_s": 20.0, "poll_s": 0.02, **options},
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from rltf_verl.feedback import make_provider
 from rltf_verl.findings import ConfigError
-from rltf_verl.judge.client import Fault, proxy_of, read_reply, retry_after
+from rltf_verl.judge.client import Fault, read_reply, retry_after
 from rltf_verl.judge.limits import Breaker, RateLimit
 
 
@@ -179,18 +179,3 @@ def test_providers_can_be_listed_and_checked_without_the_extra(monkeypatch) -> N
     for package in ("aiohttp", "tenacity"):
         monkeypatch.setitem(sys.modules, package, None)
     assert make_provider("judge", endpoint=URL).sees_reference
-
-
-def test_a_proxy_is_the_one_of_the_environment(monkeypatch) -> None:
-    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-    assert proxy_of("https://judge.example/v1") is None
-    monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
-    monkeypatch.setenv("NO_PROXY", "localhost,127.0.0.1")
-    assert proxy_of("https://judge.example/v1") == "http://proxy.example:3128"
-    assert proxy_of("http://judge.example/v1") is None
-    assert proxy_of("https://127.0.0.1:8000/v1") is None
-    monkeypatch.setenv("NO_PROXY", "127.0.0.1:9000")
-    assert proxy_of("https://127.0.0.1:9000/v1") is None
-    assert proxy_of("https://127.0.0.1:8000/v1") == "http://proxy.example:3128"

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from rltf_verl.judge import failure_log
+from rltf_verl.judge import runtime as judge_runtime
 from rltf_verl.judge.client import LOGGERS
 from rltf_verl.judge.runtime import JudgeRuntime, run_to_end, runtime_of
 from rltf_verl.judge.settings import JudgeSettings, Price
@@ -212,6 +215,76 @@ async def test_the_breaker_opens_lets_a_probe_through_and_closes() -> None:
     assert (runtime.breaker.state, runtime.breaker.num_opened) == ("closed", 1)
     await server.stop()
     await runtime.aclose()
+
+
+AWAY = {"breaker_failures": 2, "breaker_after_s": 0.0, "breaker_probe_s": 0.05}
+
+
+def waiting(url: str, **limits: Any) -> JudgeRuntime:
+    return JudgeRuntime(replace(settings(url, **AWAY, **limits), waits=True))
+
+
+@pytest.fixture
+def _quick(monkeypatch) -> None:
+    monkeypatch.setattr(judge_runtime, "HELD_S", 0.02)
+
+
+@pytest.mark.usefixtures("_quick")
+async def test_calls_that_wait_get_their_reply_from_a_judge_that_comes_back(
+    caplog, monkeypatch
+) -> None:
+    monkeypatch.setattr(failure_log, "LINE_S", 0.0)
+    server = JudgeServer()
+    await server.start()
+    runtime = waiting(server.url)
+    await server.stop()
+    calls = [asyncio.create_task(runtime.complete(call(seed))) for seed in range(20)]
+    await until(lambda: sum("calls wait for it" in line for line in caplog.messages) > 3)
+    assert not any(task.done() for task in calls)
+    await server.start()
+    assert [reply.text for reply in await asyncio.gather(*calls)] == [SAID] * 20
+    values = runtime.snapshot()
+    assert (values["failed_share"], values["calls"], values["breaker"]) == (0.0, 20.0, 0.0)
+    assert "answers again" in caplog.text
+    await server.stop()
+    await runtime.aclose()
+
+
+@pytest.mark.usefixtures("_quick")
+async def test_calls_wait_for_one_outage_no_longer_than_it_may_last(caplog) -> None:
+    runtime = waiting("http://127.0.0.1:9/v1", outage_s=0.5)
+    with pytest.raises(JudgeUnavailable):
+        await runtime.complete(call(0))
+    assert runtime.breaker.down_for(time.monotonic()) >= 0.5
+    runtime.breaker._next_probe += 600
+    with pytest.raises(JudgeUnavailable, match="calls fail at once"):
+        await runtime.complete(call(1))
+    assert sum("calls wait for it" in line for line in caplog.messages) == 1, "a line a minute"
+    await runtime.aclose()
+
+
+@pytest.mark.usefixtures("_quick")
+async def test_a_call_at_which_the_endpoint_always_breaks_is_not_waited_for() -> None:
+    def answer(body: dict[str, Any]) -> str:
+        if "poison" in body["messages"][0]["content"]:
+            raise ConnectionError
+        return SAID
+
+    server = JudgeServer(reply=answer)
+    async with server:
+        runtime = waiting(server.url, outage_s=3600.0, max_attempts=3)
+        with pytest.raises(JudgeUnavailable, match="last failure"):
+            await asyncio.wait_for(runtime.complete(call(text="poison")), 60)
+        assert (await runtime.complete(call())).text == SAID
+        await runtime.aclose()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    for _ in range(3000):
+        if condition():
+            return
+        await asyncio.sleep(0.01)
+    pytest.fail("it did not happen within half a minute")
 
 
 async def test_the_log_tells_each_kind_of_failure_once_and_when_the_breaker_turns(caplog) -> None:

@@ -30,7 +30,7 @@ def programs(tmp_path: Path) -> Path:
     """Folder of programs that print their names and words."""
     folder = tmp_path / "programs"
     folder.mkdir()
-    for name in ("python3", "rltf", "torchrun", "vllm"):
+    for name in ("python", "python3", "rltf", "torchrun", "vllm"):
         (folder / name).write_text(f'#!/bin/bash\necho "{name} $*"\n')
         (folder / name).chmod(0o755)
     return folder

@@ -1,5 +1,5 @@
-"""run.sh and the scripts of recipes/rltf: what they would start, seen by programs that only print
-their arguments."""
+"""run.sh, the scripts of recipes/rltf and the loop of docs/compare.md: what they would start, seen
+by programs that only print their arguments."""
 
 import re
 from functools import partial
@@ -110,7 +110,13 @@ def reproduce(start, tmp_path):
     return partial(start, RECIPE / "reproduce_1gpu.sh", OUT="o")
 
 
-def test_one_gpu_plans_each_method_and_trains_each_seed(start, reproduce) -> None:
+@pytest.fixture
+def output(tmp_path):
+    """Folder of the runs, name of the run -> its output."""
+    return lambda folder, run: tmp_path / folder / run / "output.txt"
+
+
+def test_one_gpu_plans_each_method_and_trains_each_seed(start, reproduce, output) -> None:
     """The words of the plan are those of the training, and pass the checks at start."""
     code, (data, *lines), error = start(
         RECIPE / "reproduce_1gpu.sh", "plan", "a=b", RLTF_DATA="d", OUT="o", ROLLOUT="sglang"
@@ -120,13 +126,25 @@ def test_one_gpu_plans_each_method_and_trains_each_seed(start, reproduce) -> Non
     plans = [line.split()[4:] for line in lines if line.startswith("rltf plan --problems 1 ")]
     assert [line for line in lines if line.startswith("==")] == ["== grpo", "== sd", "== fm"]
     assert len(plans) == 3
-    code, (line, *end), error = reproduce("a=b")
-    assert (code, end) == (0, ["", "| a |"]), error
-    words = line.split(" -- ")[1].split()
-    assert words[-1] == "a=b"
+    code, lines, error = reproduce("a=b", ROLLOUT="sglang")
+    assert (code, lines[-2:]) == (0, ["", "| a |"]), error
     for method, plan in zip(("grpo", "sd", "fm"), plans, strict=True):
-        assert plan[-len(words) :] == words
-        assert f" --arm {method}=rltf/kk_{method}" in line
+        for seed in "012":
+            run = output("o", f"{method}_seed{seed}").parent
+            (trained,) = map(run_words, output("o", run.name).read_text().splitlines())
+            own, per_run = trained[3:-4], trained[-4:]
+            assert [word for word in own if word not in plan] == [
+                f"trainer.default_local_dir={run / 'checkpoints'}"
+            ]
+            assert len(own) == len(plan)
+            assert per_run == [
+                f"rltf.seed={seed}",
+                f"data.seed={seed}",
+                f"trainer.experiment_name={run.name}",
+                f"hydra.run.dir={run / 'hydra'}",
+            ]
+        words = plan[plan.index("trainer.nnodes=1") + 2 :]
+        assert words[-1] == "a=b"
         real = rltf_of(f"rltf/kk_{method}", *words[:-1])
         assert (real.feedback.provider.name, real.env.options["mode"]) == ("verifier", "strict")
         assert (real.distill.weight, real.feedback_modeling.weight) == {
@@ -136,14 +154,74 @@ def test_one_gpu_plans_each_method_and_trains_each_seed(start, reproduce) -> Non
         }[method]
 
 
-def test_one_gpu_resumes_what_failed_once_more(reproduce, programs) -> None:
-    (programs / "rltf").write_text('#!/bin/bash\necho "rltf $*"\nexit 7\n')
-    code, lines, _ = reproduce(SEEDS="4", HOURS="2")
-    trained = [line.split() for line in lines if line.startswith("rltf seeds --seeds 4 --out o ")]
-    first, again = (float(words[words.index("--hours") + 1]) for words in trained)
-    assert first == 2
-    assert 1.9 < again <= 2, "the hours that are left"
+FAILS = '#!/bin/bash\necho "$* in $VERL_FILE_LOGGER_PATH"\n[[ "$*" != *"$FAILING"* ]] || exit 7\n'
+"""A trainer; the run that `FAILING` names ends with 7."""
+
+
+def starts(path) -> int:
+    return len(path.read_text().splitlines()) if path.exists() else 0
+
+
+def test_one_gpu_resumes_what_failed_once_more_and_skips_what_has_finished(
+    reproduce, programs, output
+) -> None:
+    (programs / "python3").write_text(FAILS)
+    code, lines, error = reproduce(SEEDS="4,5", FAILING="name=sd_seed4")
+    runs = [f"{method}_seed{seed}" for seed in "45" for method in ("grpo", "sd", "fm")]
+    begun = [line.partition(":")[0] for line in lines if ": output in " in line]
+    assert begun == [*runs, "sd_seed4"], "all methods of a seed before the next seed"
+    assert error.count("sd_seed4: failed with exit status 7") == 2
+    assert {run: starts(output("o", run)) for run in runs} == {
+        **dict.fromkeys(runs, 1),
+        "sd_seed4": 2,
+    }
+    folder = output("o", "fm_seed5").parent
+    assert output("o", "fm_seed5").read_text().endswith(f" in {folder / 'metrics.jsonl'}\n")
+    compared = ["grpo_seed4", "grpo_seed5", "sd_seed5", "fm_seed4", "fm_seed5"]
+    folders = " ".join(str(output("o", run).parent) for run in compared)
+    assert f"rltf compare {folders} --out {folder.parent / 'compare'}" in lines
     assert (code, lines[-1]) == (7, "| a |")
+    code, lines, error = reproduce(SEEDS="4,5", FAILING="none")
+    assert (code, [line for line in lines if ": output in " in line], error) == (
+        0,
+        [f"sd_seed4: output in {output('o', 'sd_seed4')}"],
+        "",
+    )
+
+
+def test_one_gpu_starts_no_run_when_the_hours_are_over(reproduce, output) -> None:
+    code, lines, error = reproduce(SEEDS="4", HOURS="0")
+    assert "sd_seed4: not started, HOURS are over" in lines
+    assert not output("o", "sd_seed4").exists()
+    assert "no run of grpo, the baseline, has finished" in error
+    assert (code, [line for line in lines if line.startswith("rltf compare")]) == (0, [])
+
+
+def test_the_loop_of_the_docs_goes_on_where_a_run_failed(start, tmp_path, programs, output) -> None:
+    page = (RECIPES.parent / "docs" / "compare.md").read_text()
+    loop = tmp_path / "seeds.sh"
+    loop.write_text(page.partition("```bash\n")[2].partition("```")[0])
+    (programs / "python").write_text(FAILS)
+    code, lines, _ = start(loop, FAILING="name=sd_seed1")
+    began = ["grpo_seed0", "sd_seed0", "grpo_seed1", "sd_seed1"]
+    counts = [starts(output("runs/math", run)) for run in (*began, "grpo_seed2")]
+    assert (code, lines, counts) == (7, [], [1, 1, 1, 1, 0])
+    code, lines, _ = start(loop, FAILING="none")
+    counts = [starts(output("runs/math", run)) for run in (*began, "grpo_seed2", "sd_seed2")]
+    assert (code, counts) == (0, [1, 1, 1, 2, 1, 1])
+    (compared,) = lines
+    runs = [f"runs/math/{arm}_seed{seed}" for arm in ("grpo", "sd") for seed in "012"]
+    assert compared == f"rltf compare {' '.join(runs)} --out runs/math/compare"
+    run = output("runs/math", "sd_seed2").parent
+    words = output("runs/math", "sd_seed2").read_text().split()
+    assert {
+        "--config-name=rltf_sd",
+        "rltf.seed=2",
+        "data.seed=2",
+        f"trainer.default_local_dir={run / 'checkpoints'}",
+        f"hydra.run.dir={run / 'hydra'}",
+        str(run / "metrics.jsonl"),
+    } <= {*words}
 
 
 def test_the_judge_listens_on_loopback_only(start) -> None:

@@ -7,7 +7,7 @@ import pytest
 from jinja2 import Template
 from omegaconf import DictConfig, OmegaConf
 
-from tests.recipes.composing import RECIPES, composed, rltf_of
+from tests.recipes.composing import RECIPES, composed, method_of, rltf_of
 from tests.recipes.experiments import COMPOSED, EXPERIMENTS, METHODS, TASKS, parts
 from tests.recipes.seeds import NAMES
 
@@ -111,3 +111,21 @@ def test_required_verl_is_what_the_package_requires(folder: Path) -> None:
     assert {"UPSTREAM", "MODE", "VERL_VERSION", "PIP_INSTALL", "NOTES", "REFRESH"} <= set(required)
     assert "verl[verl-core]>=0.9.1,<0.10" in required["PIP_INSTALL"]
     assert "verl[verl-core]>=0.9.1,<0.10" in (ROOT / "setup.py").read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", ["sd", "sd_fm", "sd_second_turn", "sd_reject"])
+def test_the_floor_is_soft_in_our_methods_and_hard_in_what_repeats_the_release(name: str) -> None:
+    assert method_of(name).distill.floor == "soft"
+    if name != "sd_fm":
+        assert rltf_of(f"rltf/kk_{name}").distill.floor == "hard"
+
+
+@pytest.mark.parametrize("name", ["release/sd", "release/sd_second_turn"])
+def test_the_release_keeps_its_hard_floor(name: str) -> None:
+    assert method_of(name).distill.floor == "hard"
+
+
+@pytest.mark.parametrize("recipe", ["agents", "pretrained"])
+def test_a_recipe_of_ours_has_a_rate_that_falls(recipe: str) -> None:
+    optim = composed(recipe).actor_rollout_ref.actor.optim
+    assert (optim.lr_scheduler_type, optim.min_lr_ratio) == ("cosine", 0.2)

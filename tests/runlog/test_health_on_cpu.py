@@ -20,6 +20,7 @@ HEALTHY = {
     "rltf/group/dead_share": 0.5,
     "rltf/attempt/adv_abs": 0.3,
     "rltf/distill/adv_abs": 0.2,
+    "rltf/distill/adv_mean": 0.02,
     "rltf/distill/log_prob_gap": 1.0,
     "rltf/feedback/failed_share": 0.0,
     "rltf/feedback/fallback_share": 0.0,
@@ -37,6 +38,9 @@ COLD = HEALTHY | {
 }
 
 
+IMITATED = "second answers imitated whatever their grade"
+IMITATES = {"rltf/distill/adv_mean": 0.15, "rltf/distill/wrong_share": 0.8}
+PARTS = {"rltf/distill/partial_share": 0.9}
 THINKING = HEALTHY | {
     "rltf/turn_1/tokens": 900.0,
     "rltf/turn_1/thoughts": 0.8,
@@ -67,6 +71,9 @@ def played(*steps, watch=None):
         ("later prompts mostly too long", HEALTHY | {TOO_LONG: 0.3, "rltf/turn_2/share": 0.2}),
         ("agent loop held up", HEALTHY | {"rltf/worker/loop_lag_p99_s": 0.6}),
         ("tokens drift", HEALTHY | {"rltf/steps/drift": 0.001}),
+        (IMITATED, HEALTHY | IMITATES),
+        (IMITATED, HEALTHY | IMITATES | {"rltf/distill/wrong_share": 0.2} | PARTS),
+        ("advantages out of scale", HEALTHY | {"rltf/attempt/adv_abs": 5e5}),
     ],
 )
 def test_a_rule_fires_after_its_steps_in_a_row_and_is_over_after_three(name, bad):
@@ -79,7 +86,7 @@ def test_a_rule_fires_after_its_steps_in_a_row_and_is_over_after_three(name, bad
 
 
 def test_all_groups_dead_after_some_were_alive_fires_though_revisions_train():
-    assert played(HEALTHY, *[COLD] * 15) == [(16, "all groups dead", True)]
+    assert played(HEALTHY, *[COLD] * 15) == [(9, "all groups dead", True)]
     assert played(HEALTHY, *[COLD | {"rltf/turn_1/acc": 0.95}] * 30) == []  # solved
     logits = COLD | {"rltf/distill/adv_abs": 0.0, "rltf/logit_distill/weight": 1.0}
     assert played(*[logits] * 30) == []
@@ -134,6 +141,66 @@ def test_divergence_and_accuracy_falling_together(gap):
     assert played(*falling(0.9, 0.2, gap)) == []  # what a healthy run does
 
 
+SECONDS = [0.94, 0.88, 0.88, 0.81, *[0.0] * 12]
+"""Second answers of `make demo`, GRPO, whose groups were all dead."""
+
+
+def test_a_run_of_sixteen_steps_whose_second_answers_were_lost_says_so(caplog):
+    watch, saved = Watch(), []
+    steps = [
+        COLD
+        | {
+            "rltf/session/total": 32.0,
+            "rltf/turn_2/standing": share,
+            "rltf/turn_2/corrected": share,
+        }
+        | {"rltf/attempt/adv_abs": 0.1 * (share > 0), "rltf/distill/adv_abs": 0.0}
+        for share in SECONDS
+    ]
+
+    def resume(step):
+        saved.append(step)
+        return "resume from step 3 (there)"
+
+    with caplog.at_level(logging.WARNING, logger=health.__name__):
+        for k, step in enumerate(steps, 1):
+            numbers = log_changes(watch, k, step, resume=resume)
+    assert watch.firing == {"second answers lost": 7, "all groups dead": 12, "feedback unused": 16}
+    assert numbers == {"rltf/warnings": 3.0}
+    assert "resume from step 3 (there)" in caplog.messages[0]
+    assert saved[0] == 4, "the last good step"
+
+
+@pytest.mark.parametrize(
+    ("name", "metric"),
+    [("second answers lost", "rltf/turn_2/standing"), ("policy lost", "rltf/turn_1/format")],
+)
+def test_what_was_there_and_is_below_a_third_of_its_best_for_three_steps_is_lost(name, metric):
+    def fired(*shares, num=1e9):
+        steps = [{metric: share, "rltf/session/total": num} for share in shares]
+        return [change for change in played(*steps) if change[1] == name]
+
+    assert fired(0.3, 0.9, 0.29, 0.29, 0.29) == [(5, name, True)]
+    assert fired(0.9, 0.31, 0.31, 0.31, 0.31) == [], "above a third"
+    assert fired(0.9, 0.0, 0.0, 0.3, 0.9, 0.0, 0.0, 0.9) == [], "for two steps"
+    assert fired(0.19, *[0.0] * 9) == [], "never there"
+    assert fired(0.5, *[0.1] * 9, num=16) == [], "8 of 16, then 2: four standard errors are 8"
+    assert fired(*[0.0] * 9, 0.5, 0.9) == [], "a cold start"
+
+
+def test_second_answers_of_few_episodes_are_noise():
+    rng = random.Random(0)
+    for num, share in ((16, 0.3), (32, 0.25), (48, 0.15)):
+        steps = [
+            {
+                "rltf/turn_2/standing": sum(rng.random() < share for _ in range(num)) / num,
+                "rltf/session/total": float(num),
+            }
+            for _ in range(1000)
+        ]
+        assert played(*steps) == []
+
+
 def test_noise_is_no_fall():
     rng = random.Random(0)
     steps = [
@@ -155,6 +222,13 @@ def test_noise_is_no_fall():
         {"rltf/turn_2/corrected": 0.0, "rltf/turn_1/acc": 0.95},
         {"rltf/turn_2/corrected": 0.0, "rltf/turn_2/share": 0.04},
         COLD,  # all groups are dead, and revisions train it
+        # feedback makes answers better, and none right
+        {"rltf/turn_2/corrected": 0.0, "rltf/turn_1/reward": 0.4, "rltf/turn_2/reward": 0.6},
+        # right ones are imitated; wrong ones too, against siblings; all, mostly with a 1
+        {"rltf/distill/adv_mean": 0.2, "rltf/distill/wrong_share": 0.1},
+        {"rltf/distill/adv_mean": 0.02, "rltf/distill/wrong_share": 1.0} | PARTS,
+        {"rltf/distill/adv_mean": 0.2, "rltf/distill/wrong_share": 0.0}
+        | {"rltf/distill/partial_share": 0.3},
     ],
 )
 def test_what_is_no_news(step):

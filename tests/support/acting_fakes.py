@@ -96,7 +96,7 @@ class ActorEnv:
 
     def __init__(self, tools: Sequence[dict[str, Any]] = (TOOL,), **limits: Any) -> None:
         self.tools = tools
-        self.limits = Limits(**{"step_s": 0.2, "observation_tokens": 40, **limits})
+        self.limits = Limits(**{"step_s": 0.5, "observation_tokens": 40, **limits})
         self.worlds: list[World] = []
         self.explained: list[Trajectory] = []
         self.fails: tuple[str, ...] = ()
@@ -123,7 +123,7 @@ class ActorEnv:
         if what == "stall":
             time.sleep(1.0)
         if what == "slow":
-            time.sleep(0.06)
+            time.sleep(0.4)
         if what == "raise":
             raise ZeroDivisionError("the world broke")
         if what == "exit":

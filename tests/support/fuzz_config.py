@@ -42,7 +42,6 @@ PROVIDERS: dict[str, tuple[str, dict[str, Any]]] = {
     "judge": ("judge_provider:JudgeProvider", JUDGE),
     "policy": ("policy:PolicyProvider", {}),
     "try_again": ("sentences:TryAgainProvider", {}),
-    "human": ("human:HumanProvider", {"inbox": "inbox"}),
     "correctness": ("sentences:CorrectnessProvider", {}),
 }
 NUMBERS = [

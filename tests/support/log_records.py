@@ -1,7 +1,22 @@
 """Records of an episode log, made by hand."""
 
+from dataclasses import replace
+
+from rltf_verl.episode.acting import shown
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
-from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Role, Turn
+from rltf_verl.types import (
+    Action,
+    Attempt,
+    Episode,
+    Feedback,
+    Grade,
+    PlayedStep,
+    Problem,
+    Role,
+    Step,
+    Trajectory,
+    Turn,
+)
 
 HINT = Feedback("look at row two", "judge", latency_s=0.5, leak="")
 EMPTY = Feedback("Your answer is wrong. Try again!", "correctness")
@@ -22,6 +37,20 @@ def turn(said, feedback=HINT, parent=None, stop=None, **more):
     return Turn(
         attempt, more.pop("grade", grade), float(said == "42"), feedback, parent, stop, **more
     )
+
+
+def acts(text, observation="", kind="ok", **arguments):
+    """A step that calls `do` with these arguments; without any it is an answer."""
+    actions = (Action(text, "do", arguments),) if arguments else ()
+    results = (Step(observation, kind=kind),) if observation else ()
+    return PlayedStep(text, actions, results, 0, 0)
+
+
+def acted(said, *steps, end="answered", **more):
+    """As `turn`, of an attempt with these steps."""
+    trajectory = Trajectory(steps, end)
+    made = turn(said, text=shown(trajectory), **more)
+    return replace(made, attempt=replace(made.attempt, trajectory=trajectory))
 
 
 def line(*answers, stop="horizon", feedback=HINT):

@@ -26,6 +26,15 @@ def compute_score(data_source, solution_str, ground_truth, extra_info, **kwargs)
 def generous(data_source, solution_str, ground_truth, extra_info, **kwargs):
     return 1.0
 
+def huge(data_source, solution_str, ground_truth, extra_info, **kwargs):
+    said = solution_str.rpartition("####")[2].strip()
+    return {"score": 1e6 if said == ground_truth else -1e6, "feedback": f"{said or 'none'}?"}
+
+
+def graded(data_source, solution_str, ground_truth, extra_info, **kwargs):
+    right = compute_score(data_source, solution_str, ground_truth, extra_info)
+    return right if right["score"] else {**right, "score": 0.4}
+
 def broken(data_source, solution_str, ground_truth, extra_info, **kwargs):
     raise KeyError("answer_type")
 """

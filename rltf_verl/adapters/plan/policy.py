@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 
 from rltf_verl.adapters.rollout.agent_loop import VerlPolicy
@@ -20,7 +20,11 @@ class _Loop:
     server_manager = None
 
     def __init__(self, config: DictConfig, model: Model) -> None:
-        self.config, self.rollout_config = config, config.actor_rollout_ref.rollout
+        # A plan writes calls as most models do, whatever the run's model does.
+        called = OmegaConf.merge(
+            config.actor_rollout_ref.rollout, {"multi_turn": {"format": "hermes"}}
+        )
+        self.config, self.rollout_config = config, called
         self.tokenizer = model.tokenizer
         self.continuous_token_builder = create_continuous_token_builder(
             model.tokenizer,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from omegaconf import DictConfig, OmegaConf
 from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopMetrics, AgentLoopOutput
@@ -184,7 +184,7 @@ async def rows_over(
         kwargs: as of `RLTFAgentLoop.run`.
 
     Raises:
-        ValueError: the output's lists do not fit together.
+        ValueError: as of `attempt_of`.
     """
     policy = VerlPolicy.of(loop, {}, kwargs, getattr(loop, "tool_schemas", ()))
     sampled = [
@@ -196,6 +196,7 @@ async def rows_over(
         output.response_ids,
         output.response_mask,
         output.response_logprobs or None,
+        vocabulary=len(cast(Any, loop.tokenizer)),
         ended=bool(sampled) and policy.ends(sampled),
         info={key: output.extra_fields.get(key) for key in VERSIONS},
     )

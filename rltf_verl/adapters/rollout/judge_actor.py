@@ -103,7 +103,7 @@ class JobGateway:
 
     async def complete(self, call: Call) -> Reply:
         """Raises JudgeUnavailable."""
-        patience = self._settings.limits.deadline_s + GRACE_S
+        patience = self._settings.longest_call_s + GRACE_S
         try:
             answer = await asyncio.wait_for(
                 self._server.complete.remote(self._settings, call), patience

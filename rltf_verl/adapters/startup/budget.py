@@ -13,13 +13,14 @@ from rltf_verl.adapters.startup.rules import ACTOR, ROLLOUT
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.data.schema import files_of, first_rows, problem_of, text_of
 from rltf_verl.envs.dry_run import DryRun, OutOfTimeError
-from rltf_verl.envs.waiting import acting_env, explain_text, grade_text, tools_of
+from rltf_verl.envs.waiting import acting_env, bounded, explain_text, grade_text, tools_of
+from rltf_verl.episode.acting import world_seed
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.teacher import known_beforehand
 from rltf_verl.feedback.judge_prompt import longest_feedback
 from rltf_verl.findings import Finding
 from rltf_verl.prompts import render, template_of
-from rltf_verl.registry import raised_by
+from rltf_verl.registry import UserCodeError, raised_by
 from rltf_verl.types import Message, Problem
 
 NUM_BUDGET_PROBES = 32
@@ -44,6 +45,8 @@ def check_budget(
         check_row_budget(config)  # our engine for the CPU computes a longer row alone
     if OmegaConf.select(config, "data.custom_cls.path") is None:
         rows = first_rows(files_of(config.data.train_files)[0], NUM_BUDGET_PROBES)
+        if acting_env(parts.env) is not None and rows:
+            _require_world(parts, problem_of(parts.env, rows[0]), dry_run)
         check_prompt_budget(config, parts, rows, tokenizer, warn, dry_run=dry_run)
 
 
@@ -223,6 +226,19 @@ def _measured(config: DictConfig, words: _Explanations, dataset: Any, tokenizer:
     return measured
 
 
+def _require_world(parts: Parts, problem: Problem, dry_run: DryRun) -> None:
+    """Raise ConfigError if the environment opens no state: nothing would be trained."""
+    env = bounded(parts.env)
+    try:
+        with dry_run.explained("a state to open"):
+            env.close(env.open(problem, world_seed(problem)))
+    except UserCodeError as error:
+        raised = raised_by(type(parts.env), error)
+        why = f"problem {problem.index} has no state to act in: {raised}"
+        fix = "correct `open` or `close`; `rltf env check` tries the other methods too"
+        raise ConfigError(Finding("rltf.env.name", parts.config.env.name, why, fix)) from error
+
+
 def _length(tokenizer: Any, options: Mapping[str, Any], messages: list[Message], index: int) -> int:
     try:
         ids = tokenizer.apply_chat_template(
@@ -294,18 +310,19 @@ class _Explanations:
         """The explanation for a problem, or the longest so far."""
         if self.parts.words_of_judge:
             return "."
-        env = self.parts.env
+        env = bounded(self.parts.env)
         level = self.parts.config.feedback.provider.options.get("level", "verdict")
         levels = [level] if isinstance(level, str) else level
         try:
             with self.dry_run.timed(SHARE if self.longest else 1.0):
                 grade = grade_text(env, problem, "")
-            text = max((explain_text(env, problem, "", grade, each) for each in levels), key=len)
+                explained = (explain_text(env, problem, "", grade, each) for each in levels)
+                text = max(explained, key=len)
         except OutOfTimeError:
             self.num_guessed += 1
             return self.longest
         except Exception as error:  # of a user's environment
-            raised = raised_by(type(env), error)
+            raised = raised_by(type(self.parts.env), error)
             why = f"an empty answer to problem {problem.index} raised {raised}"
             fix = "grade it wrong and explain it; `rltf env check` tries other texts too"
             name = self.parts.config.env.name

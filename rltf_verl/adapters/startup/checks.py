@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.compat import TESTED_VERL, verl_is_tested, verl_version
@@ -54,11 +55,12 @@ def check_driver(config: DictConfig) -> None:
     """All checks that need no Ray; run in the driver by `validate_config`.
 
     Raises:
-        ConfigError: the first of `refusals`.
+        ConfigError: the first of `refusals`, with the key that the user set.
     """
     dry_run = DryRun()
+    chosen = HydraConfig.get().overrides.task if HydraConfig.initialized() else ()
     for finding in refusals(config, _log, ask_judges=True, dry_run=dry_run):
-        raise ConfigError(finding)
+        raise ConfigError(finding.with_chosen_key(chosen))
     for finding in (*warnings_of(config, rltf_of(config)), *dry_run.findings()):
         _log(finding)
 

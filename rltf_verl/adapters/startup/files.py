@@ -10,9 +10,8 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from rltf_verl.config import ConfigError, RLTFConfig
+from rltf_verl.config import ConfigError, RLTFConfig, reading
 from rltf_verl.config.objectives import is_own
-from rltf_verl.config.reading import keys_in
 from rltf_verl.data.made_for import forgotten_options, made_for
 from rltf_verl.data.schema import (
     FIX,
@@ -48,8 +47,10 @@ def resolve_files(config: DictConfig) -> None:
     """Make `./mine.py:Class` and `./mine.j2` absolute: workers of a cluster start in other folders.
 
     Raises:
-        ConfigError: a reward function that cannot be found.
+        ConfigError: a reward function that cannot be found, a value in the place of a block.
     """
+    for key in sorted({key.rpartition(".")[0] for key in (*TEMPLATES, *USER_CODE)}):
+        reading.block(key.removeprefix("rltf."), _tree_of(config, key))
     for key in (*TEMPLATES, *_keys_of("critic", config)):
         template = OmegaConf.select(config, key)
         if template is not None and is_file(str(template)):
@@ -77,7 +78,7 @@ def user_code(config: DictConfig) -> dict[str, str]:
 def _keys_of(name: str, config: DictConfig) -> list[str]:
     """The keys called `name`: a provider can be made of others."""
     key = "rltf.feedback"
-    return [at for at, last, _ in keys_in(key, _tree_of(config, key)) if last == name]
+    return [at for at, last, _ in reading.keys_in(key, _tree_of(config, key)) if last == name]
 
 
 def _tree_of(config: DictConfig, key: str) -> Any:
@@ -232,7 +233,7 @@ def check_folders(rltf: RLTFConfig) -> None:
         "feedback": feedback,
         "env": rltf.env.options,
     }
-    for key, name, folder in keys_in("rltf", blocks):
+    for key, name, folder in reading.keys_in("rltf", blocks):
         is_folder = name in FOLDERS and isinstance(folder, str)
         trouble = _write_trouble(Path(folder)) if is_folder else None
         if trouble is not None:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterator, Sequence
 
 from rltf_verl.findings import ConfigError, Finding
-from rltf_verl.judge.client import TRANSIENT, first_answers, require_packages
+from rltf_verl.judge.client import TRANSIENT, first_answers
 from rltf_verl.judge.failure_log import fix_of
 from rltf_verl.judge.gateway import Judge
 
@@ -14,13 +14,9 @@ logger = logging.getLogger(__name__)
 
 
 def check_judges(judges: Sequence[Judge]) -> None:
-    """Raise ConfigError if a judge's key or the packages that ask it are missing here, where the
-    trainer runs.
-    """
-    if judges:
-        require_packages()
+    """Raise ConfigError if a judge cannot be sent requests from here, where the trainer runs."""
     for judge in judges:
-        judge.require_key()
+        judge.require_client()
 
 
 def check_endpoints(judges: Sequence[Judge]) -> None:

@@ -340,6 +340,27 @@ RLTF: tuple[Rule[Setting], ...] = (
         "set the batch to a multiple of twice the workers",
     ),
     Rule(
+        "rltf.keep_best",
+        lambda get: (
+            get("rltf.keep_best")
+            and not (
+                get("trainer.test_freq") > 0
+                and get("trainer.save_freq") > 0
+                and get("trainer.test_freq") % get("trainer.save_freq") == 0
+            )
+        ),
+        "a step can be kept if it is validated and saved, and trainer.test_freq={trainer.test_freq}"
+        " is no multiple of trainer.save_freq={trainer.save_freq}",
+        "set both to the same number of steps, or test_freq to a multiple of save_freq",
+    ),
+    Rule(
+        f"{ACTOR}.checkpoint.async_save",
+        lambda get: get("rltf.keep_best") and get(f"{ACTOR}.checkpoint.async_save"),
+        "rltf.keep_best={rltf.keep_best} needs a checkpoint that is whole when its step is"
+        " validated",
+        "set it to False",
+    ),
+    Rule(
         "rltf.refill_rounds",
         lambda get: _quotes_other_problems(get) and get("rltf.refill_rounds"),
         f"further problems are played alone, and {QUOTES}",

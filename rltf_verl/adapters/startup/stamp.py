@@ -10,7 +10,9 @@ import hashlib
 import io
 import json
 import logging
+import shlex
 import shutil
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.data.provenance import read_provenance
 from rltf_verl.data.schema import files_of
 from rltf_verl.findings import Finding
+from rltf_verl.redaction import cleaned, hidden, secrets_here
 from rltf_verl.runlog.files import STAMP
 
 logger = logging.getLogger(__name__)
@@ -53,6 +56,7 @@ MAY_CHANGE = frozenset(
         "base_url",
         "cache_dir",
         "episode_log",
+        "keep_best",
         "limits",
         "max_parallel",
         "num_workers",
@@ -60,6 +64,7 @@ MAY_CHANGE = frozenset(
         "price",
         "python",
         "record_dir",
+        "stop_after",
         "stop_when_solved_val",
         "timeout_s",
         "url",
@@ -71,15 +76,19 @@ trains.
 """
 
 NUM_SHOWN = 5
+LONGEST_COMMAND = 100_000
+"""Characters of the command in `config.yaml`."""
 
 
 def experiment_stamp(config: DictConfig, rltf: RLTFConfig) -> dict[str, Any]:
-    """Dotted key -> value, as JSON knows it, of everything that decides what the run trains."""
+    """Dotted key -> value, as JSON knows it, of everything that decides what the run trains;
+    without secrets.
+    """
     stamp = dict(_flat("rltf", dataclasses.asdict(rltf)))
     stamp |= {key: OmegaConf.select(config, key) for key in (*VERL_KEYS, *OPTIMISER)}
     stamp["data.train_files"] = [_content(Path(path)) for path in files_of(config.data.train_files)]
-    plain: dict[str, Any] = json.loads(json.dumps(stamp, default=str))
-    return plain
+    plain = hidden(json.loads(json.dumps(stamp, default=str)))
+    return dict(cleaned(plain, secrets_here()))
 
 
 def check_resume(config: DictConfig, rltf: RLTFConfig) -> None:
@@ -91,7 +100,7 @@ def check_resume(config: DictConfig, rltf: RLTFConfig) -> None:
         return
     path = folder / STAMP
     try:
-        old = json.loads(path.read_text("utf-8"))
+        old = hidden(json.loads(path.read_text("utf-8")))
         if not isinstance(old, dict):
             raise ValueError("not a JSON object")
     except FileNotFoundError:
@@ -140,8 +149,11 @@ def _check_optimiser(config: DictConfig, old: Mapping[str, Any], new: Mapping[st
 
 
 def write_stamp(config: DictConfig, rltf: RLTFConfig, step: int) -> None:
-    """Into the folder of the checkpoint of `step`, which verl is about to fill."""
+    """Into the folder of the checkpoint of `step`, which verl is about to fill. What an earlier
+    process left there goes: verl would write into its files, which the best checkpoint may share.
+    """
     folder = Path(config.trainer.default_local_dir) / f"global_step_{step}"
+    shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(experiment_stamp(config, rltf), indent=1, sort_keys=True)
     (folder / STAMP).write_text(text + "\n", "utf-8")
@@ -176,6 +188,53 @@ def resumed_folder(config: DictConfig) -> Path | None:
     with contextlib.redirect_stdout(io.StringIO()):  # verl prints, and a plan may be JSON
         latest = find_latest_ckpt_path(str(folder)) if folder.is_dir() else None
     return None if latest is None else Path(latest)
+
+
+def how_to_go_back(config: DictConfig, step: int) -> str:
+    """To the last checkpoint up to a step, for a warning: the settings, or what is missing."""
+    folder = Path(config.trainer.default_local_dir).absolute()
+    steps = [int(place.name.rpartition("_")[2]) for place in folder.glob("global_step_[0-9]*")]
+    last = max((kept for kept in steps if kept <= step), default=None)
+    if last is None:
+        return "start again with trainer.save_freq (no checkpoint is that old)"
+    return (
+        f"resume from step {last} (trainer.resume_mode=resume_path"
+        f" trainer.resume_from_path={folder}/global_step_{last})"
+    )
+
+
+def finished(config: DictConfig) -> str | None:
+    """The line of a run whose checkpoint, by verl's own rules, is of its last step; else None."""
+    folder, trainer = resumed_folder(config), config.trainer
+    if folder is None or trainer.val_only:
+        return None
+    step = int(folder.name.rpartition("_")[2])
+    last = trainer.total_training_steps or _steps_of_data(config)
+    if last is None or step < last:
+        return None
+    return f"done: step {step} of {last}; to go on, raise trainer.total_training_steps"
+
+
+def _steps_of_data(config: DictConfig) -> int | None:
+    """Steps of all epochs, if verl leaves out no row; None if a file is no parquet."""
+    files = files_of(config.data.train_files)
+    if not all(str(file).endswith(".parquet") for file in files):
+        return None
+    num_rows = sum(pq.read_metadata(file).num_rows for file in files)
+    return int(num_rows // config.data.train_batch_size * config.trainer.total_epochs)
+
+
+def write_config(config: DictConfig) -> None:
+    """`config.yaml` into the folder of checkpoints: the command and the composed config, without
+    secrets.
+    """
+    plain: Any = OmegaConf.to_container(config, resolve=True)
+    command = f"cd {shlex.quote(str(Path.cwd()))} && {shlex.join(sys.orig_argv)}"
+    (Path(config.trainer.default_local_dir) / "config.yaml").write_text(
+        f"# {secrets_here().quote(command, LONGEST_COMMAND)}\n"
+        + OmegaConf.to_yaml(OmegaConf.create(cleaned(hidden(plain), secrets_here()))),
+        "utf-8",
+    )
 
 
 def _differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:

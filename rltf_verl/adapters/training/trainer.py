@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf, open_dict
@@ -42,7 +43,13 @@ from rltf_verl.adapters.rollout.llm_client import OnlyServerClient, ResumingClie
 from rltf_verl.adapters.rollout.loop_lag import ask_lags, lag_metrics
 from rltf_verl.adapters.startup.budget import check_prompt_budget
 from rltf_verl.adapters.startup.checks import checked_parts
-from rltf_verl.adapters.startup.stamp import check_resume, whole_checkpoint, write_stamp
+from rltf_verl.adapters.startup.stamp import (
+    check_resume,
+    how_to_go_back,
+    whole_checkpoint,
+    write_stamp,
+)
+from rltf_verl.adapters.training.best import BestCheckpoint
 from rltf_verl.adapters.training.kept_weights import use_our_workers
 from rltf_verl.adapters.training.live_groups import Draws, LiveGroups
 from rltf_verl.adapters.training.logit_loss import WEIGHT, loss_with_logits
@@ -68,11 +75,13 @@ from rltf_verl.adapters.training.step import (
 from rltf_verl.adapters.training.teacher import Teacher, kept_share
 from rltf_verl.adapters.training.watchdog import ActorWatchdog, actors_of_episodes
 from rltf_verl.envs.dry_run import DryRun
+from rltf_verl.feedback.base import FeedbackUnavailable
+from rltf_verl.findings import Rule
 from rltf_verl.objectives import objectives_of
 from rltf_verl.objectives.base import Now
 from rltf_verl.objectives.targets import live_groups
 from rltf_verl.objectives.teacher import uses_lora
-from rltf_verl.runlog.health import Watch, log_changes
+from rltf_verl.runlog.health import Watch, judge_down, log_changes
 
 logger = logging.getLogger(__name__)
 
@@ -143,6 +152,8 @@ class RLTFTrainerMixin(_Trainer):
         self.row_log = open_row_log(self.config, self.rltf, self.tokenizer)
         self.objectives = objectives_of(self.rltf)
         self.watch = Watch()
+        steps = self.rltf.feedback.ends_after
+        self.without_feedback = Watch([Rule("", judge_down, "", "", steps=steps)] if steps else [])
         in_turns = self.verl_mode == "sync"  # else some rows have other weights' log-probs
         self.may_reuse = in_turns and may_reuse_log_probs(self.config, self.rltf)
         self.skips_scoring = in_turns and may_leave_unscored(self.config, self.rltf)
@@ -158,6 +169,9 @@ class RLTFTrainerMixin(_Trainer):
         super()._load_checkpoint()
         self.resumed_at = int(self.global_steps)
         set_aside_later(self.config, self.rltf.episode_log.dir, self.resumed_at)
+        self.best = BestCheckpoint(
+            Path(self.config.trainer.default_local_dir), self.rltf.keep_best, self.resumed_at
+        )
 
     def _save_checkpoint(self) -> None:
         with whole_checkpoint(self.config, self.global_steps):
@@ -175,6 +189,11 @@ class RLTFTrainerMixin(_Trainer):
             super().fit(agent_loop_manager)
         finally:
             warn_of_missing_episodes(agent_loop_manager, self.rltf.episode_log.dir)
+        if self.without_feedback.firing:
+            cause = (
+                f"the run ends without it (rltf.feedback.stop_after); {self.judge.last_failures()}"
+            )
+            raise FeedbackUnavailable(self.parts.provider.name, cause)
 
     def on_validate_begin(self) -> None:
         """verl's hook; the first after it has made its loggers, in most runs."""
@@ -233,7 +252,7 @@ class RLTFTrainerMixin(_Trainer):
         return result.write(rows)
 
     def _try_the_samplers(self, rows: StepRows) -> None:
-        """At the first step: whether the actor's pass over the rows only repeats the sampler's."""
+        """At the first step only: whether the actor's pass over the rows repeats the sampler's."""
         self.may_reuse, self.reuses_log_probs = False, is_exact(rows.batch)
         if not self.reuses_log_probs:
             logger.warning(
@@ -257,9 +276,17 @@ class RLTFTrainerMixin(_Trainer):
         output = self.actor_rollout_wg.update_actor(rows)["metrics"]
         metrics["rltf/rows/updated_share"] = len(rows) / len(batch)
         metrics.update({**_metrics_of_update(output), **lag_metrics(lags)})
-        last_failures = self.judge.last_failures
-        metrics.update(log_changes(self.watch, self.global_steps, metrics, last_failures))
+        self._watch_step(metrics)
         return batch
+
+    def _watch_step(self, metrics: dict[str, Any]) -> None:
+        """Log what a run's rules say of the step; without feedback it is the last one."""
+        advice = self.judge.last_failures, partial(how_to_go_back, self.config)
+        metrics.update(log_changes(self.watch, self.global_steps, metrics, *advice))
+        is_last = self.global_steps >= self.total_training_steps
+        if not is_last and self.without_feedback.look(self.global_steps, metrics):
+            # verl saves this step, then its loop ends
+            self.config.trainer.save_freq, self.total_training_steps = 1, self.global_steps
 
     def _with_tag(self, tag: str, batch: KVBatchMeta) -> KVBatchMeta:
         """Those without the tag left out, the others spread over the ranks again."""
@@ -290,6 +317,7 @@ class RLTFTrainerMixin(_Trainer):
         theirs: dict[str, float] = super()._val_metrics_update(
             data_sources, sample_uids, infos, sample_turns, expected_acc_counts=expected_acc_counts
         )
+        self.best.look(theirs | ours, self.global_steps)
         return theirs | ours
 
     def _log_episodes(self, infos: dict[str, list[Any]]) -> None:

@@ -57,7 +57,6 @@ class Math:
     """
 
     name = "math"
-    blocking = True
     packages = ("math-verify", "sympy", "datasets")
 
     def __init__(

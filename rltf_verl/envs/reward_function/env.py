@@ -14,12 +14,13 @@ import inspect
 import json
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Annotated, Any
 
 from rltf_verl.envs.base import CORRECT, INCORRECT, FeedbackLevel, Splits
-from rltf_verl.envs.waiting import started
+from rltf_verl.envs.waiting import await_env, call_env
 from rltf_verl.kinds import Within
-from rltf_verl.registry import load, raised_by
+from rltf_verl.registry import UserCodeTimeoutError, load, raised_by
 from rltf_verl.types import Grade, Problem
 
 VERL_SCORER = "verl.utils.reward_score:default_compute_score"
@@ -48,7 +49,6 @@ class RewardFunction:
     """
 
     name = "reward_function"
-    blocking = True
     quotes_others = True
 
     def __init__(
@@ -113,18 +113,20 @@ class RewardFunction:
         """The function's verdict; a function that raises, returns nonsense or takes too long grades
         wrong, with the cause in `Grade.error`.
         """
+        arguments = {
+            "data_source": problem.data["data_source"],
+            "solution_str": text,
+            "ground_truth": problem.data["ground_truth"],
+            "extra_info": problem.data["extra_info"],
+            **self._kwargs,
+        }
+        run: Any = await_env if inspect.iscoroutinefunction(self._function) else call_env
         try:
-            # What the function raises is returned: a TimeoutError of its own is none of ours.
-            returned, raised = await asyncio.wait_for(self._call(problem, text), self._timeout_s)
-        except asyncio.TimeoutError:
+            return self._grade(await run(self._timeout_s, partial(self._function, **arguments)))
+        except UserCodeTimeoutError:
             error = f"no score within rltf.env.timeout_s={self._timeout_s:g} s"
-        else:
-            try:
-                if raised is None:
-                    return self._grade(returned)
-            except Exception as no_score:  # a value of user code
-                raised = no_score
-            error = raised_by(self._function if self._own else None, raised)
+        except Exception as no_score:  # a value of user code may raise too
+            error = raised_by(self._function if self._own else None, no_score)
         return Grade(correct=False, format_ok=True, error=f"{SAID}{error[:500]}")
 
     def explain(self, problem: Problem, text: str, grade: Grade, level: FeedbackLevel) -> str:
@@ -153,21 +155,6 @@ class RewardFunction:
             f"data_source={source}: {error}; name a function that scores"
             " it: custom_reward_function.path=./reward.py custom_reward_function.name=compute_score"
         )
-
-    async def _call(self, problem: Problem, text: str) -> Ended:
-        arguments = {
-            "data_source": problem.data["data_source"],
-            "solution_str": text,
-            "ground_truth": problem.data["ground_truth"],
-            "extra_info": problem.data["extra_info"],
-            **self._kwargs,
-        }
-        if inspect.iscoroutinefunction(self._function):
-            try:
-                return await self._function(**arguments), None
-            except (Exception, SystemExit) as raised:  # user code
-                return None, raised
-        return await started(lambda: self._function(**arguments))
 
     def _grade(self, returned: Any) -> Grade:
         """Raises ValueError: it is no score."""
@@ -207,10 +194,6 @@ def _number(name: str, value: Any) -> float:
 
 def _shown(value: Any) -> str:
     return "None" if value is None else f"{str(value)[:80]!r}, a {type(value).__name__}"
-
-
-Ended = tuple[Any, BaseException | None]
-"""What a function returned, or what it raised."""
 
 
 def _text_of(truth: Any) -> str:

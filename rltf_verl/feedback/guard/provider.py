@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from rltf_verl.envs.waiting import call_env
+from rltf_verl.envs.waiting import DEADLINE_S, call_env
 from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable, ask
 from rltf_verl.feedback.guard.find import GuardSettings, Leak, find_leaks
 from rltf_verl.judge.gateway import judges_of
@@ -89,9 +89,9 @@ class GuardedProvider:
         )
 
     async def _leaks(self, request: FeedbackRequest, text: str) -> list[Leak]:
-        attempt = request.turns[-1].attempt.text
+        env, attempt = request.env, request.turns[-1].attempt.text
         leaks = await call_env(
-            request.env, find_leaks, request.env, request.problem, text, attempt, self._settings
+            DEADLINE_S, find_leaks, env, request.problem, text, attempt, self._settings
         )
         if not leaks and self._also is not None and await self._also(request, text):
             leaks = [Leak("judged", 0, len(text))]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rltf_verl.adapters.plan.overrides import STOCK
 from rltf_verl.config import ConfigError
-from rltf_verl.redaction import URL_LOGIN, Secrets, looks_secret, secrets_here
+from rltf_verl.redaction import Secrets, looks_secret, secrets_here
 from rltf_verl.tools.adopt.script import MAIN, Word, literal, read_script
 
 MODULE = "verl.trainer.main_ppo"
@@ -142,14 +142,14 @@ def _launch(words: Sequence[Word], exports: Mapping[str, Word]) -> Launch:
     return Launch(
         given.get("name", STOCK).removesuffix(".yaml"),
         folder,
-        {word.text: word.shell for word in overrides},
+        overrides,
         exports,
     )
 
 
-def _flags(words: Sequence[Word]) -> tuple[dict[str, str], list[Word]]:
-    """Hydra's flags that name a config, and the overrides."""
-    given, overrides, rest = dict[str, str](), list[Word](), list(words)
+def _flags(words: Sequence[Word]) -> tuple[dict[str, str], dict[str, str]]:
+    """Hydra's flags that name a config, and `Launch.overrides`."""
+    given, overrides, rest = dict[str, str](), dict[str, str](), list(words)
     while rest:
         word = rest.pop(0)
         flag, separator, text = word.text.partition("=")
@@ -158,7 +158,8 @@ def _flags(words: Sequence[Word]) -> tuple[dict[str, str], list[Word]]:
         elif word.text.startswith("-"):
             raise ConfigError(f"{flag}: remove it, only overrides and --config-… can be adopted")
         elif word.text:
-            overrides.append(word)
+            overrides.pop(word.text, None)  # the last of several words for a key counts
+            overrides[word.text] = word.shell
     return given, overrides
 
 
@@ -197,17 +198,9 @@ def script_of(adopted: Adopted, source: str, folder: str = "") -> str:
 
 def secrets_of(launch: Launch, overrides: Iterable[str] = ()) -> Secrets:
     """Values of a run that no text about it may hold."""
-    words = (override.partition("=") for override in (*launch.overrides, *overrides))
-    values = [(_name(key), text) for key, _, text in words]
-    values += [(name, word.text) for name, word in launch.exports.items()]
-    texts = [text for name, text in values if looks_secret(name, text)]
-    return secrets_here([*texts, *(login for text in texts for login in URL_LOGIN.findall(text))])
-
-
-def _name(key: str) -> str:
-    """The last part of a key, if it may name a secret: verl's own keys do not."""
-    last = key.rpartition(".")[2]
-    return last if key[:1] in ("+", "~") or last.isupper() or last == key else ""
+    exports = (f"{name}={word.text}" for name, word in launch.exports.items())
+    words = (word.partition("=") for word in (*launch.overrides, *overrides, *exports))
+    return secrets_here(text for name, _, text in words if looks_secret(name, text))
 
 
 def _word(override: str, launch: Launch) -> str:
@@ -218,7 +211,7 @@ def _word(override: str, launch: Launch) -> str:
     word = Word(text, shell.removeprefix(f"{key}=")) if has_key else literal(text)
     last = key.rpartition(".")[2]
     variable = last if last.isupper() else re.sub(r"\W", "_", key.lstrip("+~")).upper()
-    value = _shell(_name(key), word, variable, launch.exports)
+    value = _shell(key, word, variable, launch.exports)
     return f"{shlex.quote(key)}={value}" if value.startswith('"') else shlex.quote(override)
 
 

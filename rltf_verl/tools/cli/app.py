@@ -29,7 +29,6 @@ from rltf_verl.tools.cli.log import log
 from rltf_verl.tools.cli.model import export, model
 from rltf_verl.tools.cli.plan import PASSED_ON, plan
 from rltf_verl.tools.cli.probe import probe
-from rltf_verl.tools.cli.seeds import seeds
 from rltf_verl.tools.cli.view import view
 
 
@@ -86,7 +85,6 @@ app.command("eval")(evaluate)
 app.command(context_settings=BEFORE_WORDS)(adopt)
 app.command()(results)
 app.command()(compare)
-app.command()(seeds)
 app.command(context_settings=PASSED_ON)(plan)
 app.command()(probe)
 app.command()(export)

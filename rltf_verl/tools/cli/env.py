@@ -59,7 +59,7 @@ def check(
 
     made = _made(name, options)
     verdicts = check_env(made, seed, num, hostile)
-    show_table([("promise", "kept"), *((v.promise, v.broken or "yes") for v in verdicts)])
+    show_table([("promise", "kept"), *((v.promise, v.broken or v.kept) for v in verdicts)])
     broken = any(v.broken for v in verdicts)
     if not broken and not isinstance(made, ActingEnv):  # its second prompt holds a trajectory
         typer.echo(second_prompt(made, revise, seed))

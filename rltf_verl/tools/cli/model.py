@@ -62,7 +62,7 @@ def export(
     E.g. rltf export checkpoints/rltf/rltf_sd models/my_model
     """
     from rltf_verl.tools.export.card import card
-    from rltf_verl.tools.export.checkpoint import find_checkpoint, save_weights
+    from rltf_verl.tools.export.checkpoint import WEIGHTS, find_checkpoint, save_weights
 
     if out.exists():
         raise ValueError(f"{out}: exists; name another folder or delete it")
@@ -75,6 +75,8 @@ def export(
         save_weights(checkpoint, folder, trust_pickle=trust_pickle)
         text = card(str(out), checkpoint.step, checkpoint.settings(), checkpoint.folder.parent)
         (folder / "README.md").write_text(text, "utf-8")
+        for weights in folder.glob(WEIGHTS):  # safetensors lets the owner alone read them
+            weights.chmod((folder / "README.md").stat().st_mode)
         folder.rename(out)
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
     typer.echo(f"{size / 2**20:.0f} MiB, step {checkpoint.step}; how to use it: {out}/README.md")

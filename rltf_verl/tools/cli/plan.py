@@ -49,7 +49,9 @@ def plan(
             overrides = overrides[overrides.index(MAIN) + 1 :]
         config = compose_run(config_name, overrides, config_path, config_dir)
         made = make_plan(
-            inspect_run(config, DryRun(tell=partial(typer.echo, err=True))), problems, attempt
+            inspect_run(config, DryRun(tell=partial(typer.echo, err=True)), overrides),
+            problems,
+            attempt,
         )
     if as_json:
         typer.echo(json.dumps(made, indent=1, ensure_ascii=False, default=str))

@@ -11,8 +11,9 @@ from functools import partial
 from itertools import islice
 
 from rltf_verl.envs.base import LEVELS, ActingEnv, Env, GradesAsync
+from rltf_verl.envs.waiting import bounded
 from rltf_verl.feedback.guard.find import find_leaks
-from rltf_verl.registry import raised_by
+from rltf_verl.registry import UserCodeError, raised_by
 from rltf_verl.types import Problem
 
 NUM_PROBLEMS, NUM_HOSTILE = 50, 1000
@@ -35,9 +36,7 @@ WRAPPINGS: tuple[Callable[[str], str], ...] = (
 
 GUESSES = ("0", "1", "A", "yes", "no", "True", "False")
 NUM_CONSTANT, MIN_CONSTANT = 20, 8
-"""Problems that are answered alike, and the fewest that say something: as many as a slow grader
-gets.
-"""
+"""Problems that are answered alike, and the fewest that say something."""
 MOST_CONSTANT = 0.75
 """Highest mean score of one answer to all: a fair yes or no is right in half of them."""
 
@@ -49,14 +48,17 @@ class Verdict:
     promise: str
     broken: str
     """What broke it, with an example; empty if it was kept."""
+    kept: str = "yes"
+    """What is shown where nothing broke it."""
 
 
 def check_answering(env: Env, seed: int, num_problems: int, num_hostile: int) -> list[Verdict]:
     """As `check_env`."""
+    own, env = env, bounded(env)
     problems: list[Problem] = []
     verdicts = [
         held(
-            env, "build is deterministic", partial(builds_again, env, seed, num_problems, problems)
+            own, "build is deterministic", partial(builds_again, env, seed, num_problems, problems)
         )
     ]
     checks: dict[str, Callable[[Problem], Iterator[str]]] = {
@@ -74,19 +76,19 @@ def check_answering(env: Env, seed: int, num_problems: int, num_hostile: int) ->
             "`full` says something": partial(_full, env),
         }
     verdicts += [
-        held(env, what, partial(over, env, problems, check)) for what, check in checks.items()
+        held(own, what, partial(over, own, problems, check)) for what, check in checks.items()
     ]
     if isinstance(env, GradesAsync):
         return verdicts
-    alike = problems[: MIN_CONSTANT if getattr(env, "blocking", False) else NUM_CONSTANT]
+    alike = problems[:NUM_CONSTANT]
     constant, hostile = (
         "no constant answer scores well",
         f"{num_hostile} hostile texts raise nothing",
     )
     return [
         *verdicts,
-        held(env, constant, partial(_constants, env, alike)),
-        held(env, hostile, partial(_hostile, env, problems, seed, num_hostile)),
+        held(own, constant, partial(_constants, env, alike)),
+        held(own, hostile, partial(_hostile, env, problems, seed, num_hostile)),
     ]
 
 
@@ -106,7 +108,7 @@ def held(env: object, promise: str, check: Callable[[], Iterator[str]]) -> Verdi
     """The first thing that breaks it, an exception too."""
     try:
         return Verdict(promise, next(check(), ""))
-    except Exception as error:  # whatever a user's environment raises is the finding
+    except (Exception, SystemExit) as error:  # what a user's environment raises is the finding
         return Verdict(promise, raised_by(type(env), error))
 
 
@@ -211,8 +213,8 @@ def _hostile(env: Env, problems: Sequence[Problem], seed: int, num: int) -> Iter
             grade = env.grade(problem, text)
             for level in LEVELS:
                 env.explain(problem, text, grade, level)
-        except Exception as error:  # as above
-            yield f"problem {problem.index}, {text[:80]!r}: {raised_by(type(env), error)}"
+        except UserCodeError as error:  # as above
+            yield f"problem {problem.index}, {text[:80]!r}: {error}"
 
 
 def reread(problem: Problem) -> Problem:

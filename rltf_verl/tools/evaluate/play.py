@@ -29,6 +29,7 @@ from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.group import Group
 from rltf_verl.judge.runtime import JudgeRuntime, run_to_end
 from rltf_verl.judge.wire import JudgeUnavailable
+from rltf_verl.runlog.about import read_about
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.runlog.turns import Record, grader_trouble
 from rltf_verl.texts import counted
@@ -42,6 +43,14 @@ Ended = Callable[[Episode | None], None]
 """Called with each episode that has ended; None for one without an answer."""
 OPTIONS = {"step": "--step", "prompt_budget": "--max-prompt-chars"}
 """Settings that are options of the command line."""
+
+
+def part_of(path: Path, name: str, kind: type) -> Any:
+    """A part of the JSON object in a file. Raises ValueError: it has none."""
+    part = read_about(path.parent, path.name).get(name)
+    if not isinstance(part, kind):
+        raise ValueError(f"{path}: holds no {name}, so it is damaged; restore or delete it")
+    return part
 
 
 class Folder:
@@ -74,16 +83,16 @@ class Folder:
         """Rows that the folder is of. Raises ValueError."""
         if not self._about.exists():
             return []
-        before, now = json.loads(self._about.read_text(encoding="utf-8")), self._now
-        differ = list(_differences("", before["evaluation"], now["evaluation"]))
-        if any(a != b for a, b in zip(now["rows"], before["rows"], strict=False)):
+        before, now = part_of(self._about, "evaluation", dict), self._now
+        rows: list[str] = part_of(self._about, "rows", list)
+        differ = list(_differences("", before, now["evaluation"]))
+        if any(a != b for a, b in zip(now["rows"], rows, strict=False)):
             differ.append("another dataset")
         if differ:
             raise ValueError(
                 f"--out {self._about.parent}: holds another evaluation ({'; '.join(differ)}); use a"
                 " new folder or the settings stored there"
             )
-        rows: list[str] = before["rows"]
         return rows
 
     def records(self) -> dict[Place, Record]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,7 +24,7 @@ from rltf_verl.registry import build_block, require_choice
 from rltf_verl.runlog.about import read_about
 from rltf_verl.runlog.turns import Record, group_of
 from rltf_verl.tools.evaluate.log_probs import NotKnownError, scored_answers
-from rltf_verl.tools.evaluate.play import Folder
+from rltf_verl.tools.evaluate.play import Folder, part_of
 from rltf_verl.tools.evaluate.settings import (
     ENDPOINT_BLOCKS,
     EPISODE_BLOCKS,
@@ -209,7 +208,7 @@ def plan_of_log(
     sizes, overrides = _split(overrides, EPISODE_BLOCKS)
     run = read_about(log)
     about, probe = log.parent / "evaluation.json", log.parent / "probe.json"
-    earlier = json.loads(probe.read_text(encoding="utf-8"))["run"] if probe.exists() else {}
+    earlier = part_of(probe, "run", dict) if probe.exists() else {}
     # the most common number of episodes of a group; 2 if they play alone, which no run does
     group = Counter(Counter(map(group_of, records)).values()).most_common(1)[0][0]
     sizes = {
@@ -220,7 +219,7 @@ def plan_of_log(
     }
     blocks = _blocks_of(run["rltf"]) if "rltf" in run else {}
     if about.exists():
-        blocks |= _blocks_of(json.loads(about.read_text(encoding="utf-8"))["evaluation"])
+        blocks |= _blocks_of(part_of(about, "evaluation", dict))
     blocks |= {key: value for key, value in training_blocks(config).items() if value is not None}
     texts = (t.get(kind) for r in records for t in r["turns"] for kind in ("feedback", "withheld"))
     providers = Counter(text["provider"] for text in texts if text).most_common(1)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rltf_verl.redaction import secrets_here
+from rltf_verl.redaction import hidden, mapped, secrets_here
 from rltf_verl.texts import counted
 from rltf_verl.tools.report.compare.comparison import first_turn_series
 from rltf_verl.tools.report.compare.run import Series, read_run
@@ -28,6 +28,8 @@ MOST_CHARS = 2000
 """Longest value that is shown."""
 
 _KEY = re.compile(r"[\w.\[\]-]+")
+_LOCAL = re.compile(r"\A/(?:[^/\n]+/)+(?=[^/\n]+\Z)")
+"""Folders of an absolute path: the card of a published model names none."""
 _HUB = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 _MARKUP = re.compile(r"[\\`\[\]|]")
 """What Markdown reads in running text; `<` and `&` are escaped as in HTML."""
@@ -35,7 +37,7 @@ _MARKUP = re.compile(r"[\\`\[\]|]")
 
 def card(name: str, step: int, settings: Mapping[str, Any], run: Path) -> str:
     """A README.md for the folder. Text of the settings and of the run is shown, never read as
-    markup, and without what is or looks like a secret: who publishes the folder publishes the card.
+    markup, without secrets and folders of this machine: both are published with the folder.
 
     Args:
         name: the model's folder.
@@ -43,7 +45,11 @@ def card(name: str, step: int, settings: Mapping[str, Any], run: Path) -> str:
         settings: config key -> value, of the checkpoint.
         run: folder of the run, for its validations.
     """
-    settings = {key: value for key, value in settings.items() if _KEY.fullmatch(key)}
+    settings = {
+        key: mapped(hidden(value, key), lambda text, _: _LOCAL.sub("", text))
+        for key, value in settings.items()
+        if _KEY.fullmatch(key)
+    }
     base = settings.get(BASE)
     parts = [_front(base), f"# {Path(name).name}", _origin(base, step, settings)]
     parts += [_numbers(run, step), _use(name), _all_settings(settings)]

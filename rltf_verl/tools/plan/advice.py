@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from rltf_verl.config import RLTFConfig
+from rltf_verl.config import DistillConfig, RLTFConfig
 from rltf_verl.data.schema import files_of
-from rltf_verl.envs.waiting import acting_env
+from rltf_verl.envs.waiting import acting_env, bounded
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.placeholders import CRITIQUE, LATER
 from rltf_verl.feedback.guard.find import find_leaks
@@ -19,6 +19,8 @@ from rltf_verl.tools.plan.sizes import epochs_end_first
 
 PLACEHOLDERS = (JUDGED, CRITIQUE, *LATER.values())
 SHOWN = 80
+LARGE = 100.0
+"""Size of a reward that is worth a line."""
 N, TEMPERATURE = (f"actor_rollout_ref.rollout.{name}" for name in ("n", "temperature"))
 PROMPT, ANSWER = "data.max_prompt_length", "data.max_response_length"
 
@@ -109,11 +111,13 @@ def advice(
         texts = acting_env(inputs.parts.env) is None  # a trajectory is no text that can be tried
         for line in (
             *_failures(inputs, plays),
+            *_scores(plays),
             *(_answers(plays, no_idea) if texts else ()),
             *_feedback(inputs.parts, plays),
             *_teachers(inputs.parts.config, plays),
         ):
             yield Finding("", None, line, "", "warning")
+        yield from _graded(inputs.parts.config.distill, plays)
     if measured is not None:
         yield from _lengths(inputs, measured)
 
@@ -126,8 +130,18 @@ def _failures(inputs: Inputs, plays: Sequence[Played]) -> Iterator[str]:
             yield f"the grader failed at {num} of {len(plays)} problems ({cause})"
 
 
+def _scores(plays: Sequence[Played]) -> Iterator[str]:
+    largest = max((abs(t.reward) for play in plays for t in play.episode.turns), default=0.0)
+    if largest > LARGE:
+        yield (
+            f"rewards reach {largest:g}, and gradients grow with them: let the environment's scores"
+            " be about 1"
+        )
+
+
 def _error(played: Played) -> str | None:
-    return next((t.grade.error for t in played.tried if t.grade.error), None)
+    grades = [one.grade for one in played.tried] + [turn.grade for turn in played.episode.turns]
+    return next((grade.error for grade in grades if grade.error), None)
 
 
 def _answers(plays: Sequence[Played], no_idea: Sequence[Tried]) -> Iterator[str]:
@@ -205,6 +219,21 @@ def _teachers(config: RLTFConfig, plays: Sequence[Played]) -> Iterator[str]:
         )
 
 
+def _graded(distill: DistillConfig, plays: Sequence[Played]) -> Iterator[Finding]:
+    """Grades in parts, and a baseline below most second answers."""
+    scores = [turn.grade.score or 0.0 for play in plays for turn in play.episode.turns]
+    below = distill.enabled and distill.baseline in ("first_turn", "leave_one_out", "none")
+    if below and any(0 < score < 1 for score in scores):
+        yield Finding(
+            "rltf.distill.baseline",
+            distill.baseline,
+            "grades lie between 0 and 1, so nearly every second answer is above it and is imitated,"
+            " whatever its grade",
+            "set it to second_turn or rejection",
+            "warning",
+        )
+
+
 def _tells(parts: Parts, play: Played) -> bool:
     """Whether the first feedback states the answer. Our environments do at level `full` only; that
     of others is searched, as the leak guard does.
@@ -218,7 +247,7 @@ def _tells(parts: Parts, play: Played) -> bool:
     foreign = ":" in env or env == "reward_function"
     if not (foreign or feedback.sees_reference):
         return False
-    return bool(find_leaks(parts.env, play.case.problem, feedback.text, turn.attempt.text))
+    return bool(find_leaks(bounded(parts.env), play.case.problem, feedback.text, turn.attempt.text))
 
 
 def _lengths(inputs: Inputs, measured: Lengths) -> Iterator[Finding]:

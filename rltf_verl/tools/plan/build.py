@@ -17,6 +17,7 @@ from rltf_verl.findings import Finding
 from rltf_verl.judge.runtime import run_to_end
 from rltf_verl.objectives import objectives_of
 from rltf_verl.objectives.own import OwnCodeError
+from rltf_verl.runlog.record import trajectory_record
 from rltf_verl.tools.plan.advice import PLACEHOLDERS, advice
 from rltf_verl.tools.plan.inputs import Case, Inputs
 from rltf_verl.tools.plan.play import (
@@ -204,6 +205,7 @@ def _turn(text: Any, turn: Turn) -> dict[str, Any]:
         "grader_error": turn.grade.error,
         "provider": feedback.provider if feedback else None,
         "feedback": feedback.text if feedback else None,
+        "notes": [asdict(note) for note in feedback.notes] if feedback else [],
         "placeholder": feedback is not None and any(t in feedback.text for t in PLACEHOLDERS),
         "leak": feedback.leak if feedback else None,
         "withheld": turn.withheld is not None,
@@ -211,6 +213,7 @@ def _turn(text: Any, turn: Turn) -> dict[str, Any]:
         "error": turn.error,
         "teacher": None if turn.teacher is None else text(turn.teacher.ids),
         "teacher_tokens": None if turn.teacher is None else len(turn.teacher.ids),
+        **trajectory_record(turn.attempt),
     }
 
 

@@ -93,12 +93,15 @@ NUM_MEASURED = 256
 """Rows whose lengths are looked at."""
 
 
-def inspect_run(config: DictConfig, dry_run: DryRun | None = None) -> Inputs:
+def inspect_run(
+    config: DictConfig, dry_run: DryRun | None = None, chosen: Sequence[str] = ()
+) -> Inputs:
     """Everything that a plan is made of. What cannot be had is left out, and refused.
 
     Args:
         config: of the run.
         dry_run: counts the time for grades.
+        chosen: the user's overrides.
 
     Raises:
         ConfigError: a setting of `COUNTED` is no number that a run can have.
@@ -110,7 +113,7 @@ def inspect_run(config: DictConfig, dry_run: DryRun | None = None) -> Inputs:
     warnings: list[Finding] = []
     refused = [*refusals(config, warnings.append, dry_run=dry_run), *refused_by_verl(config)]
     parts = policy = None
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, TypeError):  # a refused list in the place of a block
         # code of the user's that was refused is not called again
         if user_code(config).keys().isdisjoint(finding.key for finding in refused):
             parts = _unrecorded(config)
@@ -132,7 +135,9 @@ def inspect_run(config: DictConfig, dry_run: DryRun | None = None) -> Inputs:
     resumes = resumed_folder(config)
     return Inputs(
         config=config,
-        refusals=list(dict.fromkeys(refused)),
+        refusals=list(
+            {str(finding): finding.with_chosen_key(chosen) for finding in refused}.values()
+        ),
         warnings=warnings,
         parts=parts,
         policy=policy,

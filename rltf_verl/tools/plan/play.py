@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from statistics import median
+from typing import Any
 
 from rltf_verl.config import RLTFConfig
-from rltf_verl.envs.base import Env, HasWorkedSolution
+from rltf_verl.envs.base import ActingEnv, Env, HasSolution, HasWorkedSolution
 from rltf_verl.envs.dry_run import DryRun
-from rltf_verl.envs.waiting import grade
+from rltf_verl.envs.waiting import acting_env, bounded, grade
+from rltf_verl.episode.acting import first_messages
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.placeholders import CRITIQUE, SIBLING, Asked
 from rltf_verl.episode.run import run_episode
@@ -22,7 +26,7 @@ from rltf_verl.judge.settings import JudgeSettings
 from rltf_verl.objectives import role_names
 from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.tools.plan.inputs import Case, Teller
-from rltf_verl.types import CONTEXT, Episode, Grade, Row
+from rltf_verl.types import CONTEXT, Action, Episode, Grade, Problem, Row
 
 FORMS = {
     "\\boxed{}": ("\\boxed{%s}", re.compile(r"\\boxed")),
@@ -34,6 +38,10 @@ FORMS = {
 """Form of an answer -> its text, and the pattern in a prompt that asks for it."""
 NO_IDEA = "I do not know."
 """A text that no grader should take for right."""
+DONE = "I am done."
+"""The answer after the last action of a trajectory."""
+EXAMPLES = {"integer": 1, "number": 1.0, "boolean": True, "array": [], "object": {}, "null": None}
+"""JSON type -> an argument of it; any other is a text."""
 
 MOST_TRIED = 20
 """Other problems whose answers are tried as a wrong one."""
@@ -129,6 +137,39 @@ def _another_digit(reference: str, first: int) -> str:
     return f"{reference[:place]}{other}{reference[place + 1 :]}"
 
 
+def actions_of(env: ActingEnv, problem: Problem) -> tuple[list[str], list[str]]:
+    """The answers of a first and of a last attempt: the environment's solution without its last
+    step, or a call of the first tool; and all of the solution, empty without one.
+    """
+    right = list[Action]()
+    if isinstance(env, HasSolution):
+        with suppress(Exception):  # `rltf env check` reports it
+            right = list(bounded(env).solution(problem))
+    wrong = right[:-1] or [_example(tool["function"]) for tool in env.tools[:1]]
+    return [*map(_said, wrong), DONE], [*map(_said, right), DONE] if right else []
+
+
+def _said(action: Action) -> str:
+    call = json.dumps(
+        {"name": action.tool, "arguments": dict(action.arguments)}, ensure_ascii=False
+    )
+    return action.text if action.tool is None else f"<tool_call>\n{call}\n</tool_call>"
+
+
+def _example(function: Mapping[str, Any]) -> Action:
+    """A call with arguments as the tool's schema has them.
+
+    >>> whats = {"how": {"enum": ["far", "near"]}, "often": {"type": "integer"}, "what": {}}
+    >>> _example({"name": "go", "parameters": {"properties": whats}}).arguments
+    {'how': 'far', 'often': 1, 'what': 'text'}
+    """
+    schemas = function.get("parameters", {}).get("properties", {})
+    values = (
+        (n, s.get("enum", [EXAMPLES.get(str(s.get("type")), "text")])) for n, s in schemas.items()
+    )
+    return Action("", function["name"], {name: value for name, (value, *_) in values})
+
+
 @dataclass(frozen=True)
 class Played:
     """A problem's episode."""
@@ -178,26 +219,32 @@ async def played(
     Raises:
         OutOfTimeError: the grader is slow.
     """
-    right, tried = await right_answer(parts.env, case, dry_run)
-    wrong = attempt
-    if wrong is None:
-        wrong = (await wrong_answer(parts.env, case, others, right, dry_run)).text
+    acting, messages = acting_env(parts.env), list(case.messages)
+    right, tried = (None, []) if acting else await right_answer(parts.env, case, dry_run)
+    if acting is not None:
+        messages = await first_messages(acting, case.problem, messages)
+        first, last = actions_of(acting, case.problem)
+    else:
+        wrong = None if attempt else await wrong_answer(parts.env, case, others, right, dry_run)
+        first, last = [wrong.text] if wrong else [], [right.text] if right else []
+    first = first if attempt is None else [attempt, DONE]
     for judge in asked:
         judge.calls.clear()  # those of the grades above
     seeds: dict[str, int] = {}
-    policy.tell(_Script(seeds, parts.config, wrong, wrong if right is None else right.text))
+    policy.tell(_Script(seeds, parts.config, first, last or first))
     episode = await run_episode(
         parts,
         policy,
         case.problem,
-        case.messages,
+        messages,
         session_id=0,
         validate=False,
         seed_of=lambda place: seeds.setdefault(place, len(seeds)),
         group=_sibling(parts.config, SIBLING if right is None else right.text),
     )
-    rows = await episode_rows(policy, case.messages, episode, parts.config)
-    critics = [policy.asked[seeds[p]] for p in seeds if "/" in p and seeds[p] in policy.asked]
+    rows = await episode_rows(policy, messages, episode, parts.config)
+    asked_at = ((place, policy.asked[s]) for place, s in seeds.items() if s in policy.asked)
+    critics = [prompt for place, prompt in asked_at if place.endswith("/feedback")]
     copies = [Asked(judge.settings, list(judge.calls)) for judge in asked]
     return Played(case, right, tried, episode, rows, critics, copies)
 
@@ -222,19 +269,25 @@ def _sibling(config: RLTFConfig, answer: str) -> Group | None:
 
 
 class _Script(dict[int, str]):
-    """Seed -> text, by the place that the seed stands for (`seeds.place_of`)."""
+    """Seed -> text, by the place that the seed stands for (`seeds.place_of`). `first`, `last`: the
+    answers of an attempt, one for each of its steps.
+    """
 
-    def __init__(self, seeds: dict[str, int], config: RLTFConfig, wrong: str, right: str) -> None:
+    def __init__(
+        self, seeds: dict[str, int], config: RLTFConfig, first: Sequence[str], last: Sequence[str]
+    ) -> None:
         super().__init__()
-        self._seeds, self._wrong, self._right = seeds, wrong, right
+        self._seeds, self._first, self._right = seeds, first, last
         self._last = place_of(config.episode.horizon - 1)
 
     def __missing__(self, seed: int) -> str:
         place = next(name for name, number in self._seeds.items() if number == seed)
-        if "/" in place:
+        if place.endswith("/feedback"):
             return f"Critique: {CRITIQUE}"
-        revision = place.partition(".")[0]
-        return self._right if revision == self._last != place_of(0) else self._wrong
+        attempt, _, step = place.partition("/step")
+        is_last = attempt.partition(".")[0] == self._last != place_of(0)
+        answers = self._right if is_last else self._first
+        return answers[min(int(step or 0), len(answers) - 1)]
 
 
 def parts_of_row(row: Row, config: RLTFConfig) -> list[tuple[str, int, int]]:

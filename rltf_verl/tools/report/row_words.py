@@ -1,9 +1,11 @@
-"""What an episode's rows train, in words: which prompt, which answers. The format is that of
-`runlog.rows`.
+"""An episode in words: the names of its attempts, why they ended, the calls of a trajectory, and
+what its rows train (in the format of `runlog.rows`).
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,6 +21,39 @@ TRAINS = {
 }
 """Role -> what its tokens are for."""
 ROLES = tuple(role.name.lower() for role in Role)
+ENDS = {
+    "solved": "solved",
+    "horizon": "its last turn",
+    "not_asked": "no feedback is asked for",
+    "feedback_unavailable": "no feedback",
+    "prompt_too_long": "the next prompt does not fit data.max_prompt_length",
+    "ungraded": "no grade",
+    "done": "the environment ended it",
+    "answered": "an answer without a call",
+    "steps": "the limit of steps",
+    "length": "an answer was cut off at the token limit",
+    "context": "an observation left no room for another answer",
+    "deadline": "a call took too long",
+    "invalid": "too many invalid actions in a row",
+    "environment_error": "the environment failed",
+}
+"""Why an episode ends at a turn (`stop`), and why a trajectory ended (`end`)."""
+
+
+def said(step: Record) -> str:
+    """What a step's answer says apart from its calls; all of it if not all of them were played."""
+    call = r"(?s)<tool_call>.*?</tool_call>"  # as most models write it
+    rest, num = re.subn(call, "", step["text"])
+    return rest.strip() if num == len(step["actions"]) else str(step["text"])
+
+
+def call_in_words(action: Mapping[str, Any]) -> str:
+    """
+    >>> call_in_words({"tool": "book", "arguments": {"day": "Monday", "hours": 2}})
+    'book(day="Monday", hours=2)'
+    """
+    given = (f"{k}={json.dumps(v, ensure_ascii=False)}" for k, v in action["arguments"].items())
+    return f"{action['tool']}({', '.join(given)})"
 
 
 def rows_in_words(

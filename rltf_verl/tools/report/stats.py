@@ -102,6 +102,8 @@ class Stats:
     feedback: FeedbackStats
     stops: Mapping[str, int]
     """How often each reason ended a line."""
+    trajectories: Mapping[str, float]
+    """Mean number of steps, share of each end (`EpisodeTable.steps`); empty without any."""
 
 
 def stats(records: Sequence[Record], split: str) -> Stats:
@@ -121,6 +123,7 @@ def stats(records: Sequence[Record], split: str) -> Stats:
         num_began_wrong=len(table.friction().values),
         feedback=_feedback(table.feedback(), aims_of(records)),
         stops=dict(Counter(filter(None, ends))),
+        trajectories={name: mean for name, of in table.steps().items() if (mean := of.mean())},
     )
 
 

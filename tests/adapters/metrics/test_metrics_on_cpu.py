@@ -360,6 +360,21 @@ GOOD = session(turn(True))
 ODDS = -1.0 + math.log(10)
 
 
+def test_what_the_form_costs_is_no_grade_in_parts():
+    """Right but cut off has 0.9, without an answer −0.1."""
+    cut_off, no_answer = turn(True, k=1, ended=False), turn(False, k=1, format_ok=False)
+    sessions = [session(turn(False), last) for last in (cut_off, no_answer, turn(True, k=1))]
+    metrics = metrics_of_roles(packed(sessions, [0, 0, 0]))
+    assert "rltf/distill/wrong_share" in metrics
+    assert "rltf/distill/partial_share" not in metrics
+
+
+def test_an_attempt_without_a_verdict_is_left_out_of_the_mean_reward():
+    left_out = replace(turn(False, stop="ungraded"), reward=0.0)
+    metrics = metrics_of([session(turn(True)), session(left_out)], 1)
+    assert metrics["rltf/turn_1/reward"] == metrics["rltf/turn_1/acc"] == 1.0
+
+
 @pytest.mark.parametrize(
     ("sessions", "group", "old", "expected"),
     [
@@ -384,7 +399,14 @@ ODDS = -1.0 + math.log(10)
             [WRONG_RIGHT, session(turn(False), replace(turn(False, k=1), reward=0.6))],
             [0, 0],
             None,
-            {"distill/wrong_share": 1.2 / 5.2},
+            {"distill/wrong_share": 1.2 / 5.2, "distill/partial_share": 1.2 / 5.2},
+        ),
+        # of two right ones, with two tokens each, one has a score of 0.7
+        (
+            [BAD, session(turn(False), replace(turn(True, k=1), reward=0.7))],
+            [0, 0],
+            None,
+            {"distill/wrong_share": 0.0, "distill/partial_share": 0.7 / 1.7},
         ),
     ],
 )

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from rltf_verl.adapters.startup import budget, checks
@@ -11,6 +14,7 @@ from rltf_verl.adapters.startup.values import wrong_values
 from rltf_verl.config import ConfigError
 from rltf_verl.data.schema import row_of
 from rltf_verl.envs import make_env
+from rltf_verl.envs.dry_run import DryRun
 
 ROLES = ("system", "user", "assistant", "tool")
 
@@ -51,6 +55,46 @@ def test_a_template_needs_tools_and_their_answers(verl_config, tokenizer, troubl
     else:
         with pytest.raises(ConfigError, match=trouble):
             check()
+
+
+@pytest.mark.parametrize("cause", [KeyboardInterrupt(), RuntimeError("no server")])
+def test_an_environment_that_never_opens_is_refused(verl_config, tmp_path, cause):
+    class Closed(type(make_env("docs/examples/lookup.py:Lookup"))):
+        def open(self, problem, seed):
+            raise cause
+
+    env = Closed()
+    problem = env.build(0, 1, 0).train[0]
+    file = tmp_path / "train.parquet"
+    pq.write_table(pa.Table.from_pylist([row_of(problem, env.prompt(problem), "train")]), file)
+    config = verl_config("data.max_prompt_length=20000", f"data.train_files={file}")
+    parts = replace(checks.checked_parts(config), env=env)
+    with pytest.raises(ConfigError, match=type(cause).__name__):
+        budget.check_budget(config, parts, Tokenizer(shows_tools=True), dry_run=DryRun())
+
+
+def test_a_slow_explanation_is_a_line(verl_config, monkeypatch):
+    told = []
+    monkeypatch.setattr("rltf_verl.envs.dry_run.EARLY_S", 0.01)
+
+    class Slow(type(make_env("docs/examples/lookup.py:Lookup"))):
+        def explain(self, problem, trajectory, grade, level):
+            while not told:
+                time.sleep(0.01)
+            return super().explain(problem, trajectory, grade, level)
+
+    parts = replace(checks.checked_parts(verl_config()), env=Slow())
+    problem = parts.env.build(0, 1, 0).train[0]
+    assert budget._Explanations(parts, DryRun(tell=told.append)).of(problem)
+    assert told
+
+
+@pytest.mark.parametrize("tool", [{}, "look", {"function": {"name": "look"}}, None])
+def test_tools_that_are_no_schemas_are_refused(tmp_path, tool):
+    mine = tmp_path / "mine.py"
+    mine.write_text(f"class Mine:\n    tools = ({tool!r},)\n    def step(self): ...\n")
+    with pytest.raises(ValueError, match="tools"):
+        make_env(f"{mine}:Mine")
 
 
 FORMAT = "actor_rollout_ref.rollout.multi_turn.format"

@@ -17,6 +17,7 @@ SEPARATE = (
     f" {ROLLOUT}.checkpoint_engine.backend=nccl"
     f" data.train_batch_size=32 {ACTOR}.ppo_mini_batch_size=8"
 )
+BEST = "rltf.keep_best=val-core/x/acc/mean@1 trainer.test_freq=6 trainer.save_freq=3"
 TREE = "rltf.episode.horizon=3 rltf.episode.branch_turn=1"
 SWITCHES = ("enable", "enabled", "bypass_mode", "eos", "replay", "pf_ppo", "reward")
 OTHERS = {
@@ -65,6 +66,8 @@ CASES: list[tuple[str, str, str]] = [
     (f"{SEPARATE} {MODEL}.lora_rank=4", f"{MODEL}.lora.merge", "error"),
     (f"{ACTOR}.use_kl_loss=true", f"{ACTOR}.use_kl_loss", "error"),
     (f"{ACTOR}.ppo_mini_batch_size=8", f"{ACTOR}.ppo_mini_batch_size", "warning"),
+    (f"{BEST} trainer.save_freq=4", "rltf.keep_best", "error"),
+    (f"{BEST} {ACTOR}.checkpoint.async_save=true", f"{ACTOR}.checkpoint.async_save", "error"),
     (f"{TREE} rltf.feedback.provider=policy", "rltf.episode.branch_turn", "error"),
     (f"{TREE} rltf.feedback.provider=siblings", "rltf.episode.branch_turn", "error"),
     (f"{COLOCATED} rltf.feedback.provider=shuffled", "trainer.v1.trainer_mode", "error"),
@@ -96,6 +99,7 @@ FINE = (
     f"{COLOCATED} {MODEL}.lora_rank=4",
     f"{ACTOR}.use_kl_loss=true {MODEL}.lora_rank=4",
     f"{ROLLOUT}.max_model_len=4096",
+    BEST,
     "rltf.feedback.provider=siblings",
     f"{COLOCATED} rltf.teacher.shuffled=true",
     f"rltf.feedback.provider=shuffled data.train_batch_size=16 {ROLLOUT}.agent.num_workers=8",
@@ -123,6 +127,11 @@ def test_a_row_is_the_finding_of_its_config(fired, overrides: str, key: str, lev
 @pytest.mark.parametrize("overrides", FINE)
 def test_a_config_that_works_has_no_finding(fired, overrides: str) -> None:
     assert fired(overrides) == []
+
+
+@pytest.mark.parametrize("key", ["trainer.save_freq", "trainer.test_freq"])
+def test_a_best_checkpoint_needs_validations_and_checkpoints(fired, key: str) -> None:
+    assert [finding.key for finding in fired(f"{BEST} {key}=-1")] == ["rltf.keep_best"]
 
 
 def test_each_row_has_a_case() -> None:

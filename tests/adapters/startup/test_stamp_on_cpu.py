@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import verl  # noqa: F401  # registers our search path with Hydra
+from omegaconf import OmegaConf
 
 from rltf_verl.adapters.startup import stamp
 from rltf_verl.adapters.startup.checks import check_config
@@ -159,9 +160,72 @@ def test_a_checkpoint_that_cannot_be_written_names_its_folder(run, tmp_path):
         raise OSError(28, "No space left on device")
 
 
+def test_the_way_back_is_to_the_last_checkpoint_before_it_went_wrong(run, tmp_path):
+    config = run("rltf_sd")
+    assert "trainer.save_freq" in stamp.how_to_go_back(config, 8)
+    for step in (4, 8, 12):
+        (tmp_path / f"global_step_{step}").mkdir()
+    for step, kept in ((8, 8), (11, 8), (30, 12)):
+        assert f"trainer.resume_from_path={tmp_path}/global_step_{kept})" in stamp.how_to_go_back(
+            config, step
+        )
+    assert "trainer.save_freq" in stamp.how_to_go_back(config, 3)
+
+
 def test_a_key_that_the_older_version_did_not_have_is_no_difference(run):
     folder = saved(run("rltf_sd"))
     old = json.loads((folder / stamp.STAMP).read_text())
     del old["rltf.distill.clip_low"]
     (folder / stamp.STAMP).write_text(json.dumps({**old, "rltf.gone": 1}))
     resume(run("rltf_sd"))
+
+
+EPOCHS = ["data.train_batch_size=2", "trainer.total_training_steps=null"]  # of four rows
+
+
+@pytest.mark.parametrize(
+    ("overrides", "done"),
+    [
+        (["trainer.total_training_steps=8"], True),
+        (["trainer.total_training_steps=9"], False),
+        (["trainer.total_training_steps=8", "trainer.val_only=true"], False),
+        (["trainer.total_training_steps=8", "trainer.resume_mode=disable"], False),
+        ([*EPOCHS, "trainer.total_epochs=4"], True),
+        ([*EPOCHS, "trainer.total_epochs=5"], False),
+    ],
+)
+def test_a_run_without_a_step_left_is_finished(run, overrides, done):
+    assert stamp.finished(run("rltf_sd", *overrides)) is None
+    saved(run("rltf_sd"), step=8)
+    line = stamp.finished(run("rltf_sd", *overrides))
+    assert ("step 8 of 8" in str(line)) == done
+    assert (line is None) != done
+
+
+def test_the_folder_holds_the_command_and_the_config_without_secrets(run, monkeypatch, tmp_path):
+    monkeypatch.setenv("WANDB_API_KEY", "0a1b2c3d4e5f6a7b")
+    monkeypatch.setattr("sys.orig_argv", ["python", "-m", "x", "+key=0a1b2c3d4e5f6a7b", "a=b c"])
+    secret = (
+        "+ray_kwargs.ray_init.runtime_env.env_vars={A_TOKEN: f00d1234beef, B: Bearer sk-1a2b3c4d5e}"
+    )
+    config = run("rltf_sd", secret, "rltf.feedback.level=hint")
+    stamp.write_config(config)
+    text = (tmp_path / "config.yaml").read_text()
+    assert text.splitlines()[0].endswith("python -m x +key=*** 'a=b c'")
+    assert re.search("a1b2c3d4|1a2b3c4d|f00d1234", text, re.IGNORECASE) is None
+    kept, whole = (
+        OmegaConf.load(tmp_path / "config.yaml"),
+        OmegaConf.to_container(config, resolve=True),
+    )
+    del kept.ray_kwargs, whole["ray_kwargs"]
+    assert OmegaConf.to_container(kept) == whole
+
+
+def test_a_checkpoint_is_not_written_into_the_files_of_an_earlier_one(run, tmp_path):
+    """They may be the best checkpoint's too."""
+    folder = saved(run("rltf_sd"))
+    (folder / "model.pt").write_text("the best")
+    (tmp_path / "kept.pt").hardlink_to(folder / "model.pt")
+    again = saved(run("rltf_sd"))
+    (again / "model.pt").write_text("another")
+    assert (tmp_path / "kept.pt").read_text() == "the best"

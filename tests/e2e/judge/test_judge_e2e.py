@@ -90,6 +90,30 @@ def test_a_judge_that_dies_and_comes_back(tmp_path: Path) -> None:
     nothing_holds_the_key(tmp_path)
 
 
+def test_a_run_waits_for_its_judge_and_ends_with_a_checkpoint_without_it(tmp_path: Path) -> None:
+    server = JudgeServer(reply=lambda body: "Critique: 010", key=KEY)
+    waits = ("rltf.feedback.on_error=wait", "trainer.total_training_steps=1000")
+    with InThread(server) as thread:
+        run = start(tmp_path, server.url, *waits, "rltf.feedback.limits.outage_s=30")
+        runs.wait_for(lambda: played(run, 2), run, TIMEOUT)
+        thread.run(server.stop())
+        runs.wait_for(lambda: "calls wait for it, at most 30 s" in run.log, run, TIMEOUT)
+        last = len(list(run.episodes.glob("*.train.*")))
+        thread.run(server.start())
+        runs.wait_for(lambda: played(run, last + 2), run, TIMEOUT)
+        records = read_episodes(run.episodes)
+        assert not [t for r in records if r["step"] <= last + 1 for t in r["turns"] if t["error"]]
+        thread.run(server.stop())
+        assert run.wait(TIMEOUT) == 1, run.log[-3000:]
+    (saved,) = (run.episodes.parent).glob("global_step_*")
+    line = run.log.strip().splitlines()[-1]
+    assert "FeedbackUnavailable" in line
+    assert "rltf.feedback.stop_after" in line
+    assert f"to resume from step {saved.name.rpartition('_')[2]}" in line
+    steps = [m["data"] for m in run.metrics() if "actor/loss" in m["data"]]
+    assert f"global_step_{len(steps)}" == saved.name, "no step is lost"
+
+
 @pytest.mark.nightly
 def test_a_judge_that_stays_away(tmp_path: Path) -> None:
     server = JudgeServer(reply=lambda body: "Critique: 010", key=KEY)

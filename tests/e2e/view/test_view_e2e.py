@@ -14,8 +14,9 @@ from rltf_verl.runlog.rows import write_rows
 from rltf_verl.tools.report.view.build import page
 from rltf_verl.tools.report.view.limits import MOST_TOKENS
 from rltf_verl.tools.report.view.run import runs_at
+from rltf_verl.types import Feedback, Note
 from tests.e2e.view.tab import SIZES, Tab, as_shown
-from tests.support.log_records import HINT, HOSTILE, LEAKY, line, row, turn, write
+from tests.support.log_records import HINT, HOSTILE, LEAKY, acted, acts, line, row, turn, write
 from tests.support.run_files import step as trained
 from tests.support.run_files import write_metrics
 
@@ -191,7 +192,45 @@ def test_attempts_are_side_by_side_with_the_difference_marked(tab) -> None:
     assert left.bounding_box()["y"] == right.bounding_box()["y"]
     view.show(WITHHELD)
     assert "it is 42" in view.page.get_by_label("Withheld feedback").inner_text()
-    assert "end: feedback_unavailable · the guard" in view.page.locator("#episode").inner_text()
+    assert "end: no feedback · the guard" in view.page.locator("#episode").inner_text()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_trajectory_is_read_step_by_step(open_tab, tmp_path: Path, size: str) -> None:
+    call = '<tool_call>{"name": "do", "arguments": {}}</tool_call>'
+    looked = acts(f"I look. {call}", "a stair", what="look", often=2)
+    notes = (Note("<b>Not</b> down.", 1), Note("Be quick."), Note("Never played.", 8))
+    text = "Step 2: <b>Not</b> down.\nBe quick.\nStep 9: Never played."
+    attempt = acted(
+        "1",
+        looked,
+        acts(call, HOSTILE[0], "error", what=HOSTILE[1]),
+        feedback=Feedback(text, "verifier", notes=notes),
+        end="steps",
+    )
+    better = acted("42", looked, acts(call, "out!", what="up"), parent=0, stop="solved", end="done")
+    log = write(tmp_path / "log", [(attempt, better)])
+    view = open_tab(written(tmp_path / "page.html", log), size=size).show(0)
+    first, second = view.page.locator(".turn").all()
+    assert "2 steps · ended: the limit of steps" in first.locator(".head").inner_text()
+    assert first.locator(".step").nth(0).locator("pre").all_text_contents() == [
+        "I look.",
+        "look",
+        "2",
+        "a stair",
+    ]
+    down = first.locator(".step").nth(1)
+    assert down.get_by_label("Note").inner_text() == "<b>Not</b> down."
+    assert down.locator(".call").inner_text().split("\n") == ["do", "what", HOSTILE[1]]
+    assert down.locator(".seen").inner_text().split("\n") == ["error", HOSTILE[0]]
+    assert view.page.locator(".step aside").count() == 1
+    note, done = (down.locator(name).bounding_box() for name in ("aside", ".done"))
+    assert (note["y"] < done["y"] + 10) == (size == "desktop")  # next to it, or below
+    rest = view.page.locator("section.feedback pre").inner_text()
+    assert rest == "Be quick.\nStep 9: Never played."
+    assert second.locator(".step h4").all_inner_texts() == ["step 1 as before", "step 2"]
+    assert view.is_safe()
+    assert view.fits()
 
 
 def test_a_screen_reader_finds_its_way(tab) -> None:
@@ -241,6 +280,31 @@ def test_charts_of_several_runs(tab) -> None:
     view.until("state.current === 1")
     assert view.page.evaluate("location.hash") == link
     assert view.count() == 2
+
+
+def test_an_evaluation_is_a_table(open_tab, tmp_path: Path) -> None:
+    episodes = [line("1", "42"), line("42", stop="solved"), line("1", "1")]
+    once = write(tmp_path / "once", episodes, step=0, validate=True)
+    acting = write(tmp_path / "acting", [(acted("1", acts("No."), stop="horizon"),)], step=0)
+    view = open_tab(written(tmp_path / "page.html", once, acting))
+    assert view.page.locator("figure").count() == 0
+    lines = [one.inner_text().split("\t") for one in view.page.locator("#overview tr").all()]
+    assert lines[:3] == [
+        ["", "once val", "acting train", ""],
+        ["Episodes", "3", "1", ""],
+        ["First answer right", "33.3 % of 3", "0.0 % of 1", "Attempts at turn 1."],
+    ]
+    assert ["Steps of an attempt", "–", "1 of 1", "Mean."] in lines
+    assert view.fits()
+
+
+def test_all_columns_of_the_summary_are_seen(open_tab, tmp_path: Path) -> None:
+    for step in (1, 2):
+        write(tmp_path / "log", [line("1", "42", "1"), line("42", "1", "42")], step=step)
+    view = open_tab(written(tmp_path / "page.html", tmp_path / "log"))
+    is_cut = "box => box.scrollWidth > box.clientWidth"
+    assert not view.page.get_by_label("Summary").evaluate(is_cut)
+    assert view.page.locator("[aria-label=Summary] th").count() > 9
 
 
 def lcs(a: str, b: str) -> int:

@@ -299,7 +299,7 @@ def test_rows_with_fields_of_their_own_are_taken_as_they_are(
     [
         ({"extra_info": {"split": "train"}}, "extra_info.index is missing"),
         ({"reward_model": {"style": "rule"}}, "reward_model.ground_truth is missing"),
-        ({"prompt": "What?"}, "a prompt is no list of chat messages"),
+        ({"prompt": "What?"}, "no list of chat messages: .*'role': 'user', 'content': TEXT"),
         ({"data_source": "mine"}, "data.train_files=.*data_source=mine: .*custom_reward"),
         (
             {**row(env="math", task="{}"), "agent_name": "rltf"},

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import json
 import random
+import ssl
 import threading
 import time
 from collections import Counter
@@ -55,6 +56,8 @@ class JudgeServer:
     key: str | None = None
     """Refuse other keys, quoting the one that was sent, as hosted endpoints do."""
     port: int = 0
+    tls: ssl.SSLContext | None = None
+    """Serve https with this certificate."""
     counts: Counter[str] = field(default_factory=Counter)
     bodies: list[dict[str, Any]] = field(default_factory=list)
     arrivals: list[float] = field(default_factory=list)
@@ -71,7 +74,7 @@ class JudgeServer:
         self._rng = random.Random(0)
         self._writers: set[asyncio.StreamWriter] = set()
         self._server = await asyncio.start_server(
-            self._connection, "127.0.0.1", self.port, backlog=1000
+            self._connection, "127.0.0.1", self.port, backlog=1000, ssl=self.tls
         )
         self.port = self._server.sockets[0].getsockname()[1]
 

@@ -223,3 +223,13 @@ def test_as_hydra_composes_it(tmp_path):
     checks.check_config(overrides.composed("rltf", run.overrides))
     with pytest.raises(ConfigError, match="Could not find 'rltf/feedback/jugde'"):
         adopted(tmp_path, GRPO, feedback="jugde")
+
+
+@pytest.mark.parametrize("launch", [of_script, launch_of])
+def test_the_last_of_the_words_for_a_key_counts(launch, tmp_path):
+    path = tmp_path / "run.sh"
+    sizes = " ".join(f"data.train_batch_size={size}" for size in (64, 128, 64))
+    path.write_text(f"{MAIN} algorithm.adv_estimator=grpo {sizes} {COMMON}", "utf-8")
+    printed = script_of(adopt(launch(path, ENVIRON)), "run.sh")
+    assert "data.train_batch_size=64 \\" in printed
+    assert "=128" not in printed

@@ -365,6 +365,16 @@ def test_what_a_user_can_fix_is_one_line(
     )
 
 
+@pytest.mark.parametrize("text", ["[]", "{}", '{"evaluation": []}', ""])
+def test_a_damaged_file_of_an_evaluation_is_one_line(
+    server: JudgeServer, data: Path, tmp_path: Path, text: str
+) -> None:
+    path = tmp_path / "evaluation.json"
+    path.write_text(text, "utf-8")
+    assert f"{path}: holds no evaluation" in refusal_of(evaluated(server, data, tmp_path))
+    assert not server.bodies
+
+
 def test_results_of_a_runs_last_validation_by_data_source(tmp_path: Path) -> None:
     """By the source alone, not by the environment's fields."""
     log = EpisodeLog(tmp_path / "log", "w")

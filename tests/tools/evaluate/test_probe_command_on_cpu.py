@@ -320,6 +320,12 @@ def test_the_log_of_a_run(tmp_path: Path) -> None:
         later["run"]["sessions"],
     ) == (5, 0, 4)
     assert "groups of 4 that all fail: not known" in later["inconclusive"][0]["finding"]
+    for name, part in (("probe.json", "run"), ("evaluation.json", "evaluation")):
+        (tmp_path / name).write_text("[]", "utf-8")
+        damaged = rltf("probe", "--log", log, "--json", *env)
+        assert damaged.exit_code
+        assert f"{name}: holds no {part}" in damaged.stderr
+        (tmp_path / name).unlink()
 
 
 @pytest.mark.parametrize(

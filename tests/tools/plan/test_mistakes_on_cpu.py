@@ -397,6 +397,11 @@ WARNED: dict[str, tuple[list[str], str, str]] = {
         "actor_rollout_ref.rollout.n",
         "baseline",
     ),
+    "grades in parts and the paper's baseline": (
+        ["custom_reward_function.name=graded"],
+        "rltf.distill.baseline",
+        "second_turn",
+    ),
     "answers all the same": (
         ["actor_rollout_ref.rollout.temperature=0"],
         "actor_rollout_ref.rollout.temperature",
@@ -409,6 +414,7 @@ WARNED: dict[str, tuple[list[str], str, str]] = {
         "data.max_prompt_length",
         "second",
     ),
+    "rewards of a million": (["custom_reward_function.name=huge"], "", "gradients"),
     "every answer right": (["custom_reward_function.name=generous"], "", "rewarded"),
     "feedback that tells the answer": (["rltf/feedback=verifier_full"], "", "acknowledge_leaks"),
     "feedback that says nothing": (["rltf.feedback.level=location"], "", "incorrect."),
@@ -418,6 +424,22 @@ WARNED: dict[str, tuple[list[str], str, str]] = {
         "effect",
     ),
 }
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["rltf.distill.baseline=second_turn"],
+        ["rltf.distill.baseline=rejection"],
+        ["rltf/method=grpo"],
+    ],
+)
+def test_grades_in_parts_are_fine_with_another_baseline(
+    run: Callable[..., DictConfig], words: list[str]
+) -> None:
+    config = run("custom_reward_function.name=graded", *words)
+    lines = make_plan(inspect_run(config), 3)["warnings"]
+    assert not [line for line in lines if line.startswith("rltf.distill.baseline")]
 
 
 def test_what_is_refused_is_not_warned_of_as_well(run: Callable[..., DictConfig]) -> None:

@@ -1,15 +1,16 @@
 """What an episode trains, in a terminal, in a file and in words."""
 
 import io
+from typing import get_args
 
 import pytest
 from rich.console import Console
 
 from rltf_verl.runlog.rows import read_rows, write_rows
-from rltf_verl.tools.report.row_words import ROLES, TRAINS, names, title
+from rltf_verl.tools.report.row_words import ENDS, ROLES, TRAINS, names, title
 from rltf_verl.tools.report.terminal.console import coloured, show_episode
-from rltf_verl.types import Role, TeacherPrompt
-from tests.support.log_records import line, records, row, turn, with_rows
+from rltf_verl.types import END_REASONS, Feedback, Note, Role, StopReason, TeacherPrompt
+from tests.support.log_records import acted, acts, line, records, row, turn, with_rows
 
 
 def shown(record, terminal):
@@ -62,6 +63,38 @@ def test_what_a_teacher_reads_is_shown(tmp_path):
     (record,) = records(tmp_path, [(turn("1", stop="horizon", teacher=read),)])
     assert record["turns"][0]["teacher"] == {"prompt": read.text, "prompt_tokens": 2}
     assert f"teacher reads  {read.text}" in shown(record, terminal=False)
+
+
+def test_a_trajectory_is_shown_step_by_step(tmp_path):
+    call = 'Well. <tool_call>{"name": "do", "arguments": {"what": "a\\nb"}}</tool_call>'
+    unread = "<tool_call>{</tool_call>"
+    notes = (Note("Not this.", 0), Note("Too slow."))
+    attempt = acted(
+        "1",
+        acts(call, "done!\nwith it", what="a\nb"),
+        acts(unread, "No action.", "format"),
+        acts("Out. <tool_call>{}</tool_call>"),  # at the token limit: not played
+        feedback=Feedback("Step 1: Not this.\nToo slow.", "verifier", notes=notes),
+    )
+    (record,) = records(tmp_path, [(attempt, turn("42", parent=0, stop="solved"))])
+    lines = shown(record, terminal=False).splitlines()
+    at = lines.index(next(one for one in lines if one.startswith("attempt 1")))
+    assert lines[at + 1 : at + 11] == [
+        "  step 1     Well.",
+        '    call     do(what="a\\nb")',
+        "    saw      done!",
+        "             with it",
+        "    note     Not this.",
+        "  step 2     <tool_call>{</tool_call>",
+        "    format   No action.",
+        "  step 3     Out. <tool_call>{}</tool_call>",
+        "  end        an answer without a call",
+        "grade      wrong (reward 0)",
+    ]
+
+
+def test_every_end_has_its_words():
+    assert set(ENDS) == {*END_REASONS, *get_args(StopReason)}
 
 
 def test_signs_masks_and_context_differ_by_more_than_colour():

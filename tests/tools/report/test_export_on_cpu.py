@@ -109,6 +109,7 @@ def test_a_lora_checkpoint_becomes_one_model_that_answers_as_it_did(
         "rltf.feedback.header",
     ):
         assert part in text
+    assert (out / "model.safetensors").stat().st_mode == (out / "README.md").stat().st_mode
     assert "Zu7pQ92mVx41" not in text, "who publishes the folder publishes the settings"
 
     assert f"{out}: exists" in run(place, out)
@@ -138,6 +139,8 @@ def test_the_card_shows_text_and_no_password(tmp_path: Path) -> None:
     """Of a stamp that somebody has edited."""
     settings = {
         "actor_rollout_ref.model.path": "`x` <script>alert(1)</script>",
+        "data.tokenizer": "/home/me/models/tiny",
+        "rltf.feedback.api_key": "a b",
         "rltf.env.name": "[click](http://h) <img src=x>",
         "rltf.feedback.base_url": "https://me:hunter2@h/v1",
         "a\n```\n<script>": 1,
@@ -145,6 +148,8 @@ def test_the_card_shows_text_and_no_password(tmp_path: Path) -> None:
     text = card("own", 3, settings, tmp_path / "nowhere")
     table, code = text.split("```yaml")
     assert "hunter2" not in text
+    assert "a b" not in text
+    assert 'data.tokenizer: "tiny"' in text, "no folder of this machine"
     assert "\\[click\\](http://h) &lt;img src=x&gt;" in table
     assert "<script>" not in table
     assert code.count("```") == 1

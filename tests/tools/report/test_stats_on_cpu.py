@@ -6,8 +6,19 @@ from hypothesis import strategies as st
 
 from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.tools.report.stats import by_steps, stats
+from rltf_verl.tools.report.terminal.tables import stats_tables
 from tests.support.effort import examples
-from tests.support.log_records import EMPTY, HINT, LEAKY, line, records, turn, write
+from tests.support.log_records import (
+    EMPTY,
+    HINT,
+    LEAKY,
+    acted,
+    acts,
+    line,
+    records,
+    turn,
+    write,
+)
 
 TREE = (
     turn("1"),
@@ -109,6 +120,21 @@ def test_format_needs_an_answer_and_an_end(tmp_path):
     )
     assert s.turns[0].format == pytest.approx(1 / 3)
     assert s.turns[0].acc == pytest.approx(1 / 3)  # right all the same
+
+
+def test_trajectories_are_counted_by_their_end(tmp_path):
+    called, told = acts("now", "ok!", what="ok"), acts("It is done.")
+    s = of(
+        tmp_path,
+        (acted("42", called, called, told, stop="solved"),),
+        (acted("1", called, end="deadline", stop="horizon"),),
+    )
+    assert s.trajectories == {"mean": 2.0, "ends/answered": 0.5, "ends/deadline": 0.5}
+    line_of = {table[0][-1]: table[1] for table in stats_tables([s])}
+    assert line_of["trajectories ended"] == ("train 1", "2.0", "answered 50.0 %, deadline 50.0 %")
+    plain = of(tmp_path / "plain", line("42", stop="solved"))
+    assert plain.trajectories == {}
+    assert not [table for table in stats_tables([plain]) if "trajectories ended" in table[0]]
 
 
 def test_white_space_is_no_change(tmp_path):

@@ -30,6 +30,7 @@ import sys
 import threading
 import time
 import traceback
+import warnings
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -252,6 +253,8 @@ def _import_modules() -> None:
     """
     actors: Any = importlib.import_module("ray.actor")
     drawing, actors.ActorClassID = actors.ActorClassID, _ActorClassID
+    # verl's engines, of which a CPU needs one; the filter leaves other warnings to the workers
+    warnings.filterwarnings("ignore", r"\w+ engine is not available")
     try:
         for module in MODULES:
             with suppress(ImportError):

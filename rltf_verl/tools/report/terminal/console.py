@@ -15,7 +15,7 @@ from rich.text import Text
 
 from rltf_verl.runlog.turns import Record, answer, graded, right, verdicts
 from rltf_verl.texts import printable
-from rltf_verl.tools.report.row_words import names, rows_in_words
+from rltf_verl.tools.report.row_words import ENDS, call_in_words, names, rows_in_words, said
 
 if TYPE_CHECKING:
     from rltf_verl.runlog.turns import Hit
@@ -90,17 +90,6 @@ def show_checks(checks: Sequence[Mapping[str, str]], console: Console | None = N
     say(out, "", verdict, "red" if num_failed else "green")
 
 
-ENDS = {
-    "solved": "solved",
-    "horizon": "its last turn",
-    "not_asked": "no feedback is asked for",
-    "feedback_unavailable": "no feedback",
-    "prompt_too_long": "the next prompt does not fit data.max_prompt_length",
-    "ungraded": "no grade",
-}
-"""Why an episode ends at a turn (`stop`), in words."""
-
-
 def show_episode(record: Mapping[str, Any], console: Console | None = None) -> None:
     """One episode: each attempt, its verdict, the feedback that followed; what it trains."""
     out = console or Console()
@@ -118,7 +107,10 @@ def show_episode(record: Mapping[str, Any], console: Console | None = None) -> N
     say(out, "reference  ", record["reference"], "bold")
     for name, turn in zip(names(record["turns"]), record["turns"], strict=True):
         grade, (verdict, style) = turn["grade"], _verdict(turn)
-        say(out, f"{name}  ", turn["text"], "bold")
+        if "steps" in turn:
+            show_steps(out, name, turn, (turn["feedback"] or {}).get("notes", ()))
+        else:
+            say(out, f"{name}  ", turn["text"], "bold")
         cut = "" if turn["ended"] else ", cut off at the token limit"
         say(out, "grade      ", f"{verdict}{cut} (reward {turn['reward']:g})", style)
         if grade["error"]:
@@ -133,6 +125,26 @@ def show_episode(record: Mapping[str, Any], console: Console | None = None) -> N
             why = ENDS.get(turn["stop"], turn["stop"])
             say(out, "end        ", " · ".join(filter(None, [why, turn["error"]])), "dim")
     _show_rows(record, out)
+
+
+def show_steps(
+    out: Console, name: str, turn: Record, notes: Sequence[Mapping[str, Any]] = ()
+) -> None:
+    """A trajectory: of each step what the policy said, its calls, what the environment answered and
+    the notes on it; then why it ended.
+    """
+    lines = [(name, "", "")]
+    for k, step in enumerate(turn["steps"]):
+        calls = [call_in_words(action) for action in step["actions"] if action["tool"]]
+        seen = [(r["kind"].replace("ok", "saw"), r["observation"]) for r in step["results"]]
+        lines += [
+            (f"  step {k + 1}", said(step), ""),
+            *(("    call", call, "bold") for call in calls),
+            *((f"    {kind}", text, "" if kind == "saw" else "red") for kind, text in seen),
+            *(("    note", note["text"], "cyan") for note in notes if note["step"] == k),
+        ]
+    for label, text, style in [*lines, ("  end", ENDS[turn["end"]], "dim")]:
+        say(out, f"{label:<13}", text.replace("\n", f"\n{'':13}"), style)
 
 
 def _show_rows(record: Record, out: Console) -> None:

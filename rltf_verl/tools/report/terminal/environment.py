@@ -8,10 +8,11 @@ import json
 from collections.abc import Sequence
 
 from rltf_verl.envs.base import LEVELS, ActingEnv, Env, GradesAsync, HasSolution
+from rltf_verl.envs.waiting import bounded, notes_text
 from rltf_verl.episode.parts import template_for
 from rltf_verl.prompts import render, template_of
 from rltf_verl.tools.contract import wrapping_of
-from rltf_verl.types import Problem
+from rltf_verl.types import PlayedStep, Problem, Trajectory
 
 NUM_TRIED = 40
 """Problems whose answers are tried as a wrong answer to the first one."""
@@ -28,6 +29,7 @@ def example(env: Env | ActingEnv, seed: int, wrong: str | None = None) -> str:
     Raises:
         ValueError: `wrong` is graded correct, or no other problem's reference is wrong here.
     """
+    env = bounded(env)
     if isinstance(env, ActingEnv):
         return _acting_example(env, seed)
     problems = env.build(seed, 1 if isinstance(env, GradesAsync) else NUM_TRIED, 0).train
@@ -60,13 +62,17 @@ def _acting_example(env: ActingEnv, seed: int) -> str:
     parts = ["The first prompt:", fenced(env.prompt(problem))]
     for tool in env.tools:
         parts += ["A tool:", fenced(json.dumps(tool["function"], indent=1))]
-    if isinstance(env, HasSolution):
-        state = env.open(problem, seed)
-        for action in env.solution(problem):
-            call = f"{action.tool or action.text} {json.dumps(dict(action.arguments))}"
-            parts += ["A right step, and what comes back:", fenced(call)]
-            parts.append(fenced(env.step(state, action).observation))
-        env.close(state)
+    state, nothing = env.open(problem, seed), PlayedStep("I am done.", (), (), 0, 0)
+    trajectory = Trajectory((nothing,), "answered", state)
+    grade = env.grade(problem, trajectory)
+    for action in env.solution(problem) if isinstance(env, HasSolution) else ():
+        call = f"{action.tool or action.text} {json.dumps(dict(action.arguments))}"
+        parts += ["A right step, and what comes back:", fenced(call)]
+        parts.append(fenced(env.step(state, action).observation))
+    env.close(state)
+    for level in LEVELS:
+        notes = notes_text(env.explain(problem, trajectory, grade, level))
+        parts += [f"Feedback on an attempt without a step, `level={level}`:", fenced(notes)]
     return "\n\n".join(parts)
 
 

@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from rltf_verl.texts import counted, printable
-from rltf_verl.tools.report.row_words import TRAINS
-from rltf_verl.tools.report.terminal.console import ENDS, say
+from rltf_verl.tools.report.row_words import ENDS, TRAINS
+from rltf_verl.tools.report.terminal.console import say, show_steps
 
 Json = Mapping[str, Any]
 HEAD, TAIL = 14, 8
@@ -86,11 +86,15 @@ def _problem(out: Console, problem: Json, run: Json, whole: bool, *, brief: bool
     if right is not None:
         _block(out, f"a right answer ({right['form']})", right["text"], "green", whole)
     elif problem["reference"].strip():
-        _block(out, "reference, graded wrong as written", problem["reference"], "yellow", whole)
+        tried = "" if "steps" in problem["turns"][0] else ", graded wrong as written"
+        _block(out, f"reference{tried}", problem["reference"], "yellow", whole)
     for k, turn in enumerate(problem["turns"][:1] if brief else problem["turns"], start=1):
         name = "first prompt" if k == 1 else f"prompt {k}, after feedback"
         _block(out, f"{name} ({turn['prompt_tokens']} tokens)", turn["prompt"], "", whole)
-        _block(out, f"answer {k}, for example", turn["answer"], "bold", whole)
+        if "steps" in turn:
+            show_steps(out, f"attempt {k}, for example:", turn, turn["notes"])
+        else:
+            _block(out, f"answer {k}, for example", turn["answer"], "bold", whole)
         _grade(out, turn)
         if turn["feedback"] is not None:
             what = "feedback that the leak guard withholds" if turn["withheld"] else "feedback"

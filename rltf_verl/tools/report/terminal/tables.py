@@ -35,9 +35,11 @@ def audit_table(audits: Sequence[Audit]) -> Table:
 
 
 def stats_tables(ranges: Sequence[Stats]) -> list[Table]:
-    """Answers and revisions, one line per range and turn; episodes and feedback, one per range."""
+    """Answers and revisions, one line per range and turn; episodes, trajectories and feedback, one
+    per range.
+    """
     turns = [(_steps(s), t) for s in ranges for t in s.turns]
-    return [
+    tables = [
         table(
             ("steps", "turn", "attempts", "right", "format", "solved", "standing"),
             ((w, t.turn, t.num, t.acc, t.format, t.solved, t.standing) for w, t in turns),
@@ -61,14 +63,28 @@ def stats_tables(ranges: Sequence[Stats]) -> list[Table]:
             ),
         ),
         table(
+            ("steps", "steps of a trajectory", "trajectories ended"),
+            (
+                (_steps(s), f"{s.trajectories['mean']:.1f}", _shares(s.trajectories))
+                for s in ranges
+                if s.trajectories
+            ),
+        ),
+        table(
             ("steps", "feedback", "words", "no-op", "fall-back", "withheld", "leaks", "aim"),
             ((_steps(s), *_feedback(s)) for s in ranges),
         ),
     ]
+    return [table for table in tables if len(table) > 1]
 
 
 def _steps(s: Stats) -> str:
     return f"{s.split} {s.first_step}" + (f"–{s.last_step}" if s.last_step != s.first_step else "")
+
+
+def _shares(means: Mapping[str, float]) -> str:
+    ends = ((name.partition("ends/")[2], share) for name, share in means.items())
+    return ", ".join(f"{end} {100 * share:.1f} %" for end, share in ends if end)
 
 
 def _feedback(s: Stats) -> tuple[object, ...]:

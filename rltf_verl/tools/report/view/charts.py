@@ -115,6 +115,14 @@ CURVES = (
     ),
     Curve("Answers", "Tokens of first answers", "Mean.", False, ("rltf/turn_1/tokens",)),
     Curve(
+        "Answers",
+        "Steps of an attempt",
+        "Mean.",
+        False,
+        (),
+        lambda s: (s.trajectories.get("mean"), sum(turn.num for turn in s.turns)),
+    ),
+    Curve(
         "Feedback", "Words of feedback", "Mean of the given texts.", False, (), _feedback("words")
     ),
     Curve(

@@ -10,7 +10,7 @@ from rltf_verl.runlog import turns as episode
 from rltf_verl.runlog.rows import roles
 from rltf_verl.runlog.turns import Record
 from rltf_verl.tools.report.evaluation.table import problem_key
-from rltf_verl.tools.report.row_words import ROLES, names, rows_in_words
+from rltf_verl.tools.report.row_words import ROLES, names, rows_in_words, said
 from rltf_verl.tools.report.view.limits import bounded, bounded_tokens
 
 SNIPPET = 100
@@ -79,12 +79,25 @@ def conversation(record: Record, tokens_name: str) -> dict[str, Any]:
     """An episode without its tokens, which are the part `tokens_name` of the page."""
     turns = record["turns"]
     shown = _without(record, UNSHOWN)
-    shown["turns"] = [_without(turn, UNSHOWN) for turn in turns]
+    shown["turns"] = [_turn(turn) for turn in turns]
     shown["names"] = names(turns)
     if "rows" in record:
         shown["rows"] = rows_in_words(record["rows"], turns)
     shown |= {"tokens": tokens_name} if has_tokens(record) else {}
     return {name: bounded(value, record["step"]) for name, value in shown.items()}
+
+
+def _turn(turn: Record) -> dict[str, Any]:
+    """A turn; of its steps what is shown."""
+    steps = [
+        {
+            "said": said(step),
+            "calls": [[a["tool"], a["arguments"]] for a in step["actions"] if a["tool"]],
+            "results": step["results"],
+        }
+        for step in turn.get("steps", ())
+    ]
+    return _without(turn, UNSHOWN) | ({"steps": steps} if steps else {})
 
 
 def tokens(record: Record) -> list[Any]:

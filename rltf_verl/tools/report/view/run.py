@@ -15,7 +15,7 @@ from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.runlog.files import EPISODES, Kind, log_files, log_folder, place
 from rltf_verl.runlog.turns import Record
 from rltf_verl.tools.report.history import History, read_history
-from rltf_verl.tools.report.row_words import TRAINS
+from rltf_verl.tools.report.row_words import ENDS, TRAINS
 from rltf_verl.tools.report.run_files import metrics_near, run_files, run_name
 from rltf_verl.tools.report.stats import Stats, stats
 from rltf_verl.tools.report.view.charts import charts, warnings
@@ -107,7 +107,7 @@ def runs_at(paths: Sequence[Path]) -> list[Run]:
 
 def page_index(indexes: Sequence[Mapping[str, Any]], title: str) -> dict[str, Any]:
     """The index of a page from those of its runs."""
-    words = {"flags": list(FLAGS), "trained": list(TRAINED), "roles": TRAINS}
+    words = {"flags": list(FLAGS), "trained": list(TRAINED), "roles": TRAINS, "ends": ENDS}
     return {"title": title, "runs": indexes} | words
 
 

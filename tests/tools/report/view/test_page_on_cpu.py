@@ -23,6 +23,8 @@ from tests.support.log_records import (
     HINT,
     HOSTILE,
     LEAKY,
+    acted,
+    acts,
     line,
     records,
     row,
@@ -69,6 +71,17 @@ def test_everything_but_the_fields_of_the_environment_is_in_it(tmp_path):
     ]
     assert list(blocks.values()) == [shown]
     assert (index["title"], index["runs"][0]["step"]) == ("a title", [1] * len(logged))
+
+
+def test_long_arguments_and_observations_lose_their_middle(tmp_path):
+    long = "y" * (2 * limits.MOST_TEXT)
+    (record,) = records(tmp_path, [(acted("1", acts("so", long, what=long), stop="horizon"),)])
+    (step,) = conversation(record, "tokens")["turns"][0]["steps"]
+    (tool, given), result = step["calls"][0], step["results"][0]
+    assert (tool, step["said"]) == ("do", "so")
+    for text in (given["what"], result["observation"]):
+        assert len(text) < limits.MOST_TEXT + 200
+        assert "rltf inspect" in text
 
 
 def test_blocks_start_at_their_first_episode(tmp_path):

@@ -13,19 +13,26 @@ const LEADS = /^First answer right$|^Right after turn 2$/; // read first, so the
 export function drawOverview(onStep) {
   const { runs } = state.page;
   const charts = chartsOf(runs);
-  const groups = [...new Set(charts.map(({ group }) => group))];
+  const once = charts.every(({ lines }) => lines.every(({ points }) => points.length === 1));
   const section = document.getElementById("overview");
   section.replaceChildren(
     document.getElementById("overview-title"),
     ...runs.flatMap((run) => warningLines(run, runs.length > 1)),
+    ...(once ? numbersOfOneStep(runs, charts) : curves(runs, charts, onStep)),
+  );
+}
+
+function curves(runs, charts, onStep) {
+  const groups = [...new Set(charts.map(({ group }) => group))];
+  return [
     ...summary(runs, charts),
-    ...(charts.length ? [legend(charts)] : []),
+    legend(charts),
     ...groups.flatMap((name) => groupOf(name, charts, onStep)),
     ...(groups.includes("Optimisation")
       ? []
       : [note("Add file to trainer.logger for loss and speed.")]),
-    ...(charts.length ? [chartsTable(charts)] : []),
-  );
+    chartsTable(charts),
+  ];
 }
 
 function note(...words) {
@@ -73,36 +80,65 @@ function warningLines({ name, warnings }, several) {
   ];
 }
 
+// Of each run and split its name, episodes and stops.
+function partsOf(runs) {
+  return runs.flatMap((run, place) =>
+    run.splits.map((one) => {
+      const name = runs.length > 1 ? `${visible(run.name)} ${one.split}` : one.split;
+      return { ...one, name, place };
+    }),
+  );
+}
+
+// An evaluation: a line per number, with what it is of.
+function numbersOfOneStep(runs, charts) {
+  const parts = partsOf(runs);
+  const valueOf = ({ lines, share }, part) => {
+    const points = lineOfPart(lines, part)?.points ?? [];
+    const [[, value, number]] = points.length ? points : [[null, null, null]];
+    return `${formatted(value, share)}${number === null ? "" : ` of ${number}`}`;
+  };
+  const lines = charts.map((chart) => [
+    chart.label,
+    ...parts.map((part) => valueOf(chart, part)),
+    chart.help,
+  ]);
+  const episodes = ["Episodes", ...parts.map((part) => part.episodes), ""];
+  const head = ["", ...parts.map(({ name }) => name), ""];
+  return [table(head, [episodes, ...lines], "Numbers"), note(`${endsOf(runs)}.`)];
+}
+
 // One line per run and split: its episodes, and each share at its first and last step.
 function summary(runs, charts) {
   const counted = ({ lines }) => lines.some(({ points }) => points[0][2] !== null);
   const shares = charts.filter((chart) => chart.share && counted(chart)); // of the episode log
-  const lines = runs.flatMap((run, place) =>
-    run.splits.map(({ split, episodes }) => {
-      const name = runs.length > 1 ? `${visible(run.name)} ${split}` : split;
-      return [name, episodes, ...shares.map((chart) => fromTo(chart, place, split))];
-    }),
-  );
-  if (!lines.length) return [];
-  const ends = runs.flatMap(({ name, splits }) =>
-    splits.map(({ split, stops }) => {
-      const counts = Object.entries(stops).map(([stop, number]) => `${stop} ${number}`);
-      return `${runs.length > 1 ? `${visible(name)} ` : ""}${split} ${counts.join(", ")}`;
-    }),
-  );
+  const lines = partsOf(runs).map((part) => [
+    part.name,
+    part.episodes,
+    ...shares.map(({ lines }) => fromTo(lineOfPart(lines, part))),
+  ]);
   const head = ["", "episodes", ...shares.map(({ label }) => label)];
-  return [
-    table(head, lines, "Summary"),
-    note(`First step → last step. How episodes ended: ${ends.join("; ")}.`),
-  ];
+  const words = `First step → last step. ${endsOf(runs)}.`;
+  return lines.length ? [table(head, lines, "Summary"), note(words)] : [];
 }
 
-function fromTo({ lines }, place, split) {
-  const line = lines.find((one) => one.place === place && one.split === split);
+function endsOf(runs) {
+  const ends = partsOf(runs).map(({ name, stops }) => {
+    const counts = Object.entries(stops).map(([stop, number]) => `${stop} ${number}`);
+    return `${name} ${counts.join(", ")}`;
+  });
+  return `How episodes ended: ${ends.join("; ")}`;
+}
+
+function lineOfPart(lines, { place, split }) {
+  return lines.find((one) => one.place === place && one.split === split);
+}
+
+function fromTo(line) {
   const valued = line?.points.filter(([, value]) => value !== null) ?? [];
   if (!valued.length) return "–";
   const [from, to] = [valued[0], lastOf(valued)].map(([, value]) => formatted(value, true));
-  return valued.length > 1 ? `${from.replace(" %", "")} → ${to}` : to;
+  return valued.length > 1 ? `${from.replace(" %", "")} → ${to.replace(" ", "\u00a0")}` : to;
 }
 
 function legend(charts) {

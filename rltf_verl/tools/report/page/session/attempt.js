@@ -4,6 +4,7 @@
 import { difference } from "./diff.js";
 import { el, folded, textBox, visible } from "../elements.js";
 import { counted, decimal } from "../numbers.js";
+import { state } from "../state.js";
 import { trainedBy } from "../tokens/training_rows.js";
 
 // The attempt of turn k and the feedback on it.
@@ -12,9 +13,19 @@ export function turnBoxes(record, k) {
   return [
     attemptBox(record, k),
     withheld && feedbackBox(withheld, "Withheld feedback"),
-    feedback && feedbackBox(feedback, "Feedback"),
+    feedback && feedbackBox({ ...feedback, text: besideNotes(record.turns[k]) }, "Feedback"),
     teacher && teacherBox(teacher, record.names[k]),
   ].filter(Boolean);
+}
+
+// The feedback without the notes that are next to their steps.
+function besideNotes(turn) {
+  const { notes, text } = turn.feedback;
+  if (!notes) return text;
+  const whole = notesOn(turn, null).map((note) =>
+    note.step === null ? note.text : `Step ${note.step + 1}: ${note.text}`,
+  );
+  return whole.join("\n") || "Next to its steps.";
 }
 
 function teacherBox(teacher, name) {
@@ -26,10 +37,7 @@ function teacherBox(teacher, name) {
 function attemptBox(record, k) {
   const turn = record.turns[k];
   const head = attemptHead(turn, record.names[k]);
-  const body =
-    turn.parent === null ? [head, textBox(turn.text)] : [pair(record, turn.parent, k, head)];
-  if (turn.steps) body.push(stepsBox(turn));
-  const box = el("div", { class: "turn" }, ...body);
+  const box = el("div", { class: "turn" }, ...attemptBody(record, turn, head));
   if (turn.prompt) {
     const summary = el("summary", {}, "the message that it answers");
     box.prepend(el("details", { class: "prompt" }, summary, textBox(turn.prompt)));
@@ -38,23 +46,63 @@ function attemptBox(record, k) {
   return box;
 }
 
-// The steps of a trajectory, folded: what was sampled, and what the environment answered.
-function stepsBox(turn) {
-  const steps = turn.steps.flatMap((step, i) => [
-    el("h4", {}, `step ${i + 1}`),
-    textBox(step.text),
-    ...step.results.flatMap((result) => [
-      el("p", { class: result.kind === "ok" ? "line" : "line wrong" }, result.kind),
-      textBox(result.observation),
-    ]),
+function attemptBody(record, turn, head) {
+  if (turn.steps) return [head, stepList(turn, record.turns[turn.parent])];
+  return turn.parent === null
+    ? [head, textBox(turn.text)]
+    : [pair(record, turn.parent, head, turn)];
+}
+
+// The steps of a trajectory: what was said, the calls, what came back, and next to it the notes.
+// Those that are as in the attempt `before` are pale.
+function stepList(turn, before) {
+  const kept = (step, i) => JSON.stringify(step) === JSON.stringify(before?.steps?.[i]);
+  const items = turn.steps.map((step, i) => {
+    const [name, look] = kept(step, i) ? ["as before", "step kept"] : ["", "step"];
+    const notes = notesOn(turn, i).map(({ text }) => textBox(text));
+    return el(
+      "li",
+      { class: look },
+      el("h4", {}, `step ${i + 1} `, el("span", { class: "soft" }, name)),
+      el("div", { class: "done" }, ...playedParts(step)),
+      notes.length ? el("aside", { class: "feedback", "aria-label": "Note" }, ...notes) : null,
+    );
+  });
+  return el("ol", { class: "trajectory", "aria-label": "Steps" }, ...items);
+}
+
+function playedParts(step) {
+  const seen = step.results.map(({ kind, observation }) =>
+    el(
+      "div",
+      { class: kind === "ok" ? "seen" : "seen bad" },
+      ...(kind === "ok" ? [] : [el("strong", { class: "wrong" }, kind)]),
+      textBox(observation),
+    ),
+  );
+  return [...(step.said ? [textBox(step.said)] : []), ...step.calls.map(callBox), ...seen];
+}
+
+// A tool with its arguments, texts as they are.
+function callBox([tool, given]) {
+  const lines = Object.entries(given).flatMap(([name, value]) => [
+    el("dt", {}, visible(name)),
+    el("dd", {}, textBox(typeof value === "string" ? value : JSON.stringify(value))),
   ]);
-  const summary = `${counted(turn.steps.length, "step")}, which ended: ${turn.end}`;
-  return el("details", { class: "prompt" }, el("summary", {}, summary), ...steps);
+  return el("div", { class: "call" }, el("strong", {}, visible(tool)), el("dl", {}, ...lines));
+}
+
+// `step` null: notes on the whole, and on steps that were not played.
+function notesOn(turn, step) {
+  const place = (note) => (turn.steps?.[note.step] ? note.step : null);
+  return (turn.feedback?.notes ?? []).filter((note) => place(note) === step);
 }
 
 function attemptHead(turn, name) {
   const { mark, meaning, colour } = verdictOf(turn);
   const end = turn.ended ? "" : " · cut off at the token limit";
+  const steps =
+    turn.steps && `${counted(turn.steps.length, "step")} · ended: ${inWordsOf(turn.end)}`;
   return el(
     "div",
     { class: "head" },
@@ -63,14 +111,18 @@ function attemptHead(turn, name) {
     el(
       "span",
       { class: "soft" },
-      `reward ${decimal(turn.reward)} · ${counted(turn.num_tokens, "token")}${end}`,
+      `reward ${decimal(turn.reward)} · ${counted(turn.num_tokens, "token")}${steps ? ` · ${steps}` : end}`,
     ),
   );
 }
 
+function inWordsOf(end) {
+  return state.page.ends[end] ?? end;
+}
+
 function attemptLines(turn, trained) {
   const line = (text, wrong) => el("p", { class: wrong ? "line wrong" : "line" }, text);
-  const end = [turn.stop, turn.error].filter(Boolean).join(" · ");
+  const end = [turn.stop && inWordsOf(turn.stop), turn.error].filter(Boolean).join(" · ");
   return [
     turn.grade.parsed !== null && line(`answer: ${visible(turn.grade.parsed)}`),
     turn.grade.error && line(`grader: ${visible(turn.grade.error)}`, true),
@@ -88,8 +140,8 @@ function verdictOf(turn) {
 
 // Attempt `before` next to its revision `after`: on the left the words that are gone are marked, on
 // the right, under `head`, the added ones.
-function pair(record, before, after, head) {
-  const edits = difference(record.turns[before].text, record.turns[after].text);
+function pair(record, before, head, after) {
+  const edits = difference(record.turns[before].text, after.text);
   const marked = (other, tag) =>
     edits
       .filter(([kind]) => kind !== other)

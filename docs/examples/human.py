@@ -1,4 +1,11 @@
-"""People give the feedback, in a folder: attempts that wait, and answers."""
+"""A provider of your own: people give the feedback, in a folder of attempts that wait and of answers.
+
+    rltf/feedback=own rltf.feedback.provider=./human.py:HumanProvider +rltf.feedback.inbox=FOLDER
+    +rltf.feedback.deadline_s=3600
+
+`rltf plan` waits ten seconds for an answer to each of its attempts; plan with
+`rltf/feedback=try_again`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +19,7 @@ from typing import Annotated
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, Subject
 from rltf_verl.feedback.judge_prompt import as_text
 from rltf_verl.feedback.record import call_key
-from rltf_verl.jsonl import append_line, numbered, parse
+from rltf_verl.jsonl import append_lines, numbered, parse
 from rltf_verl.kinds import Within
 from rltf_verl.types import Feedback
 
@@ -88,7 +95,7 @@ class HumanProvider:
         }
         try:
             self._inbox.mkdir(parents=True, exist_ok=True)
-            append_line(self._inbox / f"pending.{os.getpid()}.jsonl", pending)
+            append_lines(self._inbox / f"pending.{os.getpid()}.jsonl", [pending])
         except OSError as error:
             raise FeedbackUnavailable(
                 self.name, f"rltf.feedback.inbox={self._inbox} cannot be written: {error}"

@@ -1,0 +1,85 @@
+"""A run without feedback ends in verl's own loop: saved, logged and with an error."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from omegaconf import OmegaConf
+from verl.trainer.ppo.v1 import trainer_base
+
+from rltf_verl.adapters.training.trainer import RLTFTrainerSync
+from rltf_verl.feedback.base import FeedbackUnavailable
+from rltf_verl.findings import Rule
+from rltf_verl.runlog.health import Watch, judge_down
+from tests.support.configs import composed
+
+
+class Trainer(RLTFTrainerSync):
+    """verl's loop over steps whose share of failed feedback is given."""
+
+    def __init__(self, failed: list[float], stop_after: int, save_freq: int) -> None:
+        self.config = composed(
+            "rltf_sd",
+            "trainer.logger=[]",
+            "trainer.val_before_train=false",
+            "trainer.test_freq=-1",
+            f"trainer.save_freq={save_freq}",
+        )
+        OmegaConf.set_struct(self.config, True)
+        self.failed, self.saved = failed, list[int]()
+        self.logged = dict[int, float]()
+        self.global_steps, self.total_training_steps, self.steps_per_epoch = 0, len(failed), 1000
+        self.rltf = SimpleNamespace(episode_log=SimpleNamespace(dir=None))
+        self.replay_buffer = SimpleNamespace(_wait_for_next_poll=None)
+        self.judge = SimpleNamespace(last_failures=lambda: "connection refused")
+        self.parts = SimpleNamespace(provider=SimpleNamespace(name="judge"))
+        rule = Rule[Any]("", judge_down, "", "", steps=stop_after)
+        self.watch, self.without_feedback = Watch(), Watch([rule] if stop_after else [])
+
+    def step(self, metrics: dict[str, Any], timing_raw: Any) -> Any:
+        metrics["rltf/feedback/failed_share"] = self.failed[self.global_steps - 1]
+        self._watch_step(metrics)
+        return SimpleNamespace(keys=[], partition_id="train")
+
+    def _save_checkpoint(self) -> None:
+        self.saved.append(self.global_steps)
+
+    def _compute_metrics(self, batch: Any, metrics: Any, *_: Any, **__: Any) -> None:
+        self.logged[self.global_steps] = metrics["rltf/feedback/failed_share"]
+
+    def nothing(self, *_: Any, **__: Any) -> Any:
+        return {}
+
+    on_step_end = on_train_begin = on_train_end = _consume_sync_metrics = nothing  # type: ignore[assignment]
+    _start_profiling = _stop_profiling = _shutdown_dump_executor = nothing  # type: ignore[assignment]
+    _reissue_inflight_prompts = nothing  # type: ignore[assignment]
+
+
+@pytest.fixture(autouse=True)
+def queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trainer_base, "tq", SimpleNamespace(kv_clear=lambda **_: None))
+    for name in ("pprint", "tqdm"):  # which `fit` replaces
+        monkeypatch.setattr(trainer_base, name, getattr(trainer_base, name))
+
+
+MANAGER = SimpleNamespace(agent_loop_workers=[])
+
+
+@pytest.mark.parametrize("save_freq", [-1, 2, 100])
+def test_it_ends_after_so_many_steps_in_a_row_with_a_checkpoint(save_freq: int) -> None:
+    trainer = Trainer([0.0, 1.0, 0.1, 0.9, 1.0, 1.0, 1.0], stop_after=2, save_freq=save_freq)
+    with pytest.raises(FeedbackUnavailable, match=r"judge: .*stop_after.*connection refused"):
+        trainer.fit(MANAGER)
+    assert list(trainer.logged) == [1, 2, 3, 4, 5]
+    assert trainer.saved[-1] == 5
+    assert len(trainer.saved) == len(set(trainer.saved))
+
+
+def test_a_run_that_is_over_anyway_and_one_that_may_go_on_end_well() -> None:
+    for failed, stop_after in (([0.0, 1.0], 1), ([1.0] * 4, 0)):
+        trainer = Trainer(failed, stop_after, save_freq=-1)
+        trainer.fit(MANAGER)
+        assert list(trainer.logged) == list(range(1, len(failed) + 1))
+        assert trainer.saved == []
