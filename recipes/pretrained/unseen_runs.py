@@ -5,8 +5,8 @@
 
 A finished run is a line of unseen.jsonl beside this file and is not run again. `before`: the
 settings that the recipe had until evidence set the size of its steps. A run is lost when its
-second answers, as a share of those that were asked for, fall below a third of their best for three
-steps in a row (`runlog.health`).
+share of episodes that are right after feedback falls below a third of its best for three steps in a
+row (`runlog.health`).
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def train(study: Study, task: str, method: str, settings: str, hardware: str) ->
         **{"task": task, "method": method, "settings": settings, "hardware": hardware},
         **{"seconds": seconds, "commit": commit()},
         "first": [round(data["rltf/turn_1/acc"], 4) for data in steps],
-        "second": [_rounded(data.get("rltf/turn_2/acc")) for data in steps],
+        "second": [_rounded(data.get("rltf/turn_2/standing")) for data in steps],
         "evidence": [_rounded(data.get("rltf/update/evidence")) for data in steps],
         "held_out": [point["accuracy"] for point in curve(folder)],
     }
