@@ -110,7 +110,6 @@ SHARED = (
     TWO_TURNS,
     "trainer.logger=[file]",
     "rltf.evidence_scaling=false",
-    "rltf.distill.weight=0.1",
 )
 """Before an arm's own words. The lines that are here were made before evidence set the size of a
 step."""

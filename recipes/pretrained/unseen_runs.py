@@ -25,14 +25,11 @@ HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "unseen.jsonl"
 SETS = {"choosing": CHOOSING, "final": FINAL}
 METHODS = ("sd", "grpo")
-SETTINGS: dict[str, tuple[str, ...]] = {
-    "now": (),
-    "before": (
-        "actor_rollout_ref.actor.optim.lr=1.0e-4",
-        "rltf.distill.weight=0.1",
-        "rltf.evidence_scaling=false",
-    ),
+SETTINGS: dict[str, dict[str, tuple[str, ...]]] = {
+    "now": {"sd": ("rltf.distill.weight=1.0",), "grpo": ()},
+    "before": dict.fromkeys(METHODS, ("rltf.evidence_scaling=false",)),
 }
+"""Settings -> method -> its words beside the recipe's config."""
 LOST, FOR_STEPS = 1 / 3, 3
 
 
@@ -77,7 +74,7 @@ def train(study: Study, task: str, method: str, settings: str, hardware: str) ->
         f"+rltf.env.task={task}",
         f"data.train_files={data / 'train.parquet'}",
         f"data.val_files={data / 'test.parquet'}",
-        *SETTINGS[settings],
+        *SETTINGS[settings][method],
     ]
     seconds = study.train_with(folder, study.model(family, "zero", 0), words)
     steps = training_steps(folder)
