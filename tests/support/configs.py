@@ -35,7 +35,7 @@ from hydra.plugins.config_source import ConfigResult, ConfigSource
 from omegaconf import Container, DictConfig, OmegaConf, flag_override
 from omegaconf.errors import OmegaConfBaseException
 
-from rltf_verl.adapters.startup.presets import Preset, load_presets
+from tools.methods_table import Preset, load_presets
 
 REPLACED: list[tuple[Any, str, Any]] = []
 """Hydra's own functions: where each was, and what it was."""

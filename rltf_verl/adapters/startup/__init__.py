@@ -1,1 +1,1 @@
-"""Before Ray starts: checks of the config, presets, the stamp of an experiment."""
+"""Before Ray starts: checks of the config, the stamp of an experiment."""

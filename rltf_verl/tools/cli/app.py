@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from rltf_verl.tools.cli.adopt import BEFORE_WORDS, adopt
-from rltf_verl.tools.cli.common import ConfigDir, ConfigPath, episodes_of, quiet
+from rltf_verl.tools.cli.common import ConfigDir, ConfigPath, episodes_of
 from rltf_verl.tools.cli.compare import compare
 from rltf_verl.tools.cli.data import data
 from rltf_verl.tools.cli.env import env
@@ -125,32 +125,13 @@ def doctor(
 
 
 @app.command()
-def presets(
-    wide: Annotated[
-        bool, typer.Option("--wide", help="With the objectives that each mixes; takes seconds.")
-    ] = False,
-    as_markdown: Annotated[
-        bool, typer.Option("--markdown", help="The same as docs/methods.md has it.")
-    ] = False,
-) -> None:
+def presets() -> None:
     """List the methods for rltf/method, with a line on each."""
-    if not (wide or as_markdown):
-        from rltf_verl.config.methods import method_titles
+    from rltf_verl.config.methods import method_titles
 
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
-        for name, title in method_titles().items():
-            typer.echo(textwrap.fill(f"{name:<23} {title}", width, subsequent_indent=" " * 24))
-        return
-    from rltf_verl.tools.report.terminal.console import show_table
-
-    with quiet():
-        from rltf_verl.adapters.startup.presets import load_presets, markdown, preset_table
-
-        table = preset_table(load_presets())
-    if as_markdown:
-        typer.echo(markdown(table))
-    else:
-        show_table(table)
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
+    for name, title in method_titles().items():
+        typer.echo(textwrap.fill(f"{name:<23} {title}", width, subsequent_indent=" " * 24))
 
 
 @app.command()

@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from rltf_verl.adapters.startup.checks import check_config
-from rltf_verl.adapters.startup.presets import markdown, preset_table
 from rltf_verl.config import SOURCES, FeedbackConfig, NamedOptions, RLTFConfig
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env
@@ -25,8 +24,8 @@ from rltf_verl.feedback import make_provider
 from rltf_verl.prompts import render, template_of
 from rltf_verl.types import Problem
 from tests.support import configs
+from tools.methods_table import PAGE, with_methods
 
-DOCS = Path(__file__).parents[3] / "docs" / "methods.md"
 GOLDEN = Path(__file__).parents[2] / "golden" / "prompts.txt"
 MATRIX = ((0, 1), (1, 1))
 ASKED = {
@@ -224,14 +223,12 @@ def test_each_is_accepted_and_can_be_looked_at_and_resumed_without_further_words
 
 
 def test_the_table_in_the_docs_is_what_the_configs_say(presets):
-    text = DOCS.read_text("utf-8")
-    _, _, rest = text.partition("<!-- presets: rltf presets --markdown -->\n")
-    assert rest, "the marker is gone"
-    assert rest.partition("\n<!-- end of presets -->")[0] == markdown(preset_table(presets))
+    text = PAGE.read_text("utf-8")
+    assert text == with_methods(text, presets), "write it again: python tools/refresh.py"
 
 
-def test_an_objective_that_a_method_names_has_a_column(presets):
-    where = f"{DOCS.parent / 'examples' / 'unlearn.py'}:Unlearn"
+def test_an_objective_that_a_method_names_is_in_its_line(presets):
+    where = f"{PAGE.parent / 'examples' / 'unlearn.py'}:Unlearn"
     block = {
         "env": {"name": "binary_matrix"},
         "feedback": {"provider": "verifier"},
@@ -239,9 +236,8 @@ def test_an_objective_that_a_method_names_has_a_column(presets):
         "unlearn": {"weight": 0.2},
     }
     own = replace(presets[0], rltf=RLTFConfig.from_mapping(block))
-    header, *lines = preset_table([*presets, own])
-    assert header[-1] == "unlearn"
-    assert [line[-1] for line in lines] == [*("" for _ in presets), "0.2"]
+    table = with_methods("", [*presets[:2], own])
+    assert [line for line in table.splitlines() if line.endswith("| unlearn 0.2 |")]
 
 
 def test_the_releases_presets_have_its_adam(presets):

@@ -102,7 +102,7 @@ def test_inspect(tmp_path: Path) -> None:
 
 
 def test_presets_in_a_pipe_are_one_line_each_and_compose_nothing(monkeypatch):
-    monkeypatch.setitem(sys.modules, "rltf_verl.adapters.startup.presets", None)
+    monkeypatch.setitem(sys.modules, "hydra", None)
     lines = rltf("presets").stdout.splitlines()
     assert any(re.fullmatch(r"sd +RLTF-SD: multi-turn GRPO plus .*", line) for line in lines)
     assert {"ufo", "release/sd"} <= {line.split()[0] for line in lines}
