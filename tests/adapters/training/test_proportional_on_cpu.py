@@ -51,4 +51,3 @@ def test_a_step_that_fails_leaves_the_rate():
     with pytest.raises(RuntimeError, match="in the step"):
         made.engine.optimizer_step()
     assert made.engine.optimizer.param_groups[0]["lr"] == RATE
-
