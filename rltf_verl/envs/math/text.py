@@ -10,7 +10,9 @@ _TOLD = re.compile(
     r"\banswer[*_]{0,2}(?:\s+is\b(?:\s*:)?|\s*[:=])[\s*_`]*(?:(?:\\\[|\$\$)\s+)?([^\n]+)",
     re.IGNORECASE,
 )
-"""A formula may stand on lines of its own. No two neighbours match blanks: that would be quadratic."""
+"""A formula may stand on lines of its own. No two neighbours match blanks, which would be
+quadratic.
+"""
 _MATHS = re.compile(r"[\d$\\]")
 _BLANKS = re.compile(r"(?<!\w)\s+|\s+(?!\w)|(?<=\d)\s+(?=\d{3}(?!\d))")
 """Those that say nothing: at the edges of signs, and before thousands."""
