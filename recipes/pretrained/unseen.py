@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from house_conventions import CITIES, FIRST_NAMES, LAST_NAMES, MONTHS, STREETS, WARES
+
 from rltf_verl.envs.base import FeedbackLevel, Splits, draw_splits, require_counts
 from rltf_verl.types import Grade, Problem
 

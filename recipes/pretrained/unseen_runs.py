@@ -79,8 +79,12 @@ def train(study: Study, task: str, method: str, settings: str, hardware: str) ->
     seconds = study.train_with(folder, study.model(family, "zero", 0), words)
     steps = training_steps(folder)
     return {
-        **{"task": task, "method": method, "settings": settings, "hardware": hardware},
-        **{"seconds": seconds, "commit": commit()},
+        "task": task,
+        "method": method,
+        "settings": settings,
+        "hardware": hardware,
+        "seconds": seconds,
+        "commit": commit(),
         "first": [round(data["rltf/turn_1/acc"], 4) for data in steps],
         "second": [_rounded(data.get("rltf/turn_2/standing")) for data in steps],
         "evidence": [_rounded(data.get("rltf/update/evidence")) for data in steps],
