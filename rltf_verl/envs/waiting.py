@@ -105,14 +105,18 @@ def is_cancelled() -> bool:
     )  # Python 3.10 does not say
 
 
-def bounded(env: Any) -> Any:
+def bounded(env: Any, most_s: float = DEADLINE_S) -> Any:
     """A stand-in for the environment, for code that is no coroutine: its methods raise as
     `call_env` does. A method that was once late is not called again; `build` may take its time.
+
+    Args:
+        env: the environment.
+        most_s: seconds of a call, where the environment's own deadline is not shorter.
     """
     late = set[str]()
 
     def method(name: str, call: Callable[..., Any], *args: Any) -> Any:
-        seconds = env.limits.attempt_s if name == "open" else deadline_of(env)
+        seconds = min(env.limits.attempt_s if name == "open" else deadline_of(env), most_s)
         if name not in late:
             outcomes: SimpleQueue[Outcome] = SimpleQueue()
             _start(outcomes.put, call, *args)

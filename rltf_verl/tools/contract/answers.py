@@ -37,6 +37,8 @@ WRAPPINGS: tuple[Callable[[str], str], ...] = (
 GUESSES = ("0", "1", "A", "yes", "no", "True", "False")
 NUM_CONSTANT, MIN_CONSTANT = 20, 8
 """Problems that are answered alike, and the fewest that say something."""
+CHECK_S = 60.0
+"""Seconds of a call: a run waits longer, a person at a terminal does not."""
 MOST_CONSTANT = 0.75
 """Highest mean score of one answer to all: a fair yes or no is right in half of them."""
 
@@ -54,7 +56,7 @@ class Verdict:
 
 def check_answering(env: Env, seed: int, num_problems: int, num_hostile: int) -> list[Verdict]:
     """As `check_env`."""
-    own, env = env, bounded(env)
+    own, env = env, bounded(env, CHECK_S)
     problems: list[Problem] = []
     verdicts = [
         held(
