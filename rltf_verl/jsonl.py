@@ -93,15 +93,16 @@ class PatientWriter:
         self._refused = False
 
 
-def line_of(record: Mapping[str, Any]) -> str:
-    """One line, in which no secret of this process leaves it.
+def line_of(record: Mapping[str, Any], *, finite: bool = False) -> str:
+    """One line, in which no secret of this process leaves it; with `finite`, NaN and infinity as
+    texts, so that every reader of JSON takes it.
 
     A log must not fail for what a user's grader put into it: what JSON has no form for is written
     as Python shows it.
     """
     secrets = secrets_here()
     try:
-        line = json.dumps(record, ensure_ascii=False, allow_nan=False, default=repr)
+        line = json.dumps(record, ensure_ascii=False, allow_nan=not finite, default=repr)
     except Exception:  # user code
         line = json.dumps(_plain(record), ensure_ascii=False, default=_kind)
     return (

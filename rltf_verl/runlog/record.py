@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from typing import Any
@@ -57,7 +58,8 @@ def _own(fields: Mapping[str, Any]) -> dict[str, Any] | None:
     """The environment's fields; None where they would be most of the log (a program's tests,
     say).
     """
-    return dict(fields) if len(line_of(fields)) <= MAX_OWN else None
+    line = line_of(fields, finite=True)
+    return json.loads(line) if len(line) <= MAX_OWN else None
 
 
 def trajectory_record(attempt: Attempt) -> dict[str, Any]:

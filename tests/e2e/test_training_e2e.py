@@ -256,7 +256,8 @@ def _plain_advantages(rows: list[dict[str, Any]]) -> list[torch.Tensor]:
         siblings = [rewards[s] for s in groups[episode.rsplit("_", 1)[0]]]
         if row["role"] == Role.DISTILL:
             advantage = rewards[episode][-1] - sum(r[0] for r in siblings) / len(siblings)
-            return DISTILL * advantage * (row["old_log_probs"] >= FLOOR)
+            soft = (row["old_log_probs"] - FLOOR).clamp(max=0).exp()
+            return DISTILL * advantage * soft
         if row["role"] in (Role.FEEDBACK, Role.IMITATE):
             return torch.full_like(
                 row["old_log_probs"], FEEDBACK if row["role"] == Role.FEEDBACK else IMITATE
