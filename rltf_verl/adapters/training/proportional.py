@@ -24,6 +24,8 @@ class ProportionalWorker(TrainingWorker):
     has one, and reports how far the weights moved (`rltf/update/norm`).
     """
 
+    engine: Any  # verl's base class declares no optimiser
+
     def reset(self) -> None:
         """verl's; each of its engines has `optimizer_step`."""
         super().reset()
