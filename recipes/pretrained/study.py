@@ -106,13 +106,8 @@ a rate that falls. A letter's reward is graded. How long four houses need was tr
 """
 
 CONSTANT = "actor_rollout_ref.actor.optim.lr_scheduler_type=constant"
-SHARED = (
-    TWO_TURNS,
-    "trainer.logger=[file]",
-    "rltf.evidence_scaling=false",
-)
-"""Before an arm's own words. The lines that are here were made before evidence set the size of a
-step."""
+SHARED = (TWO_TURNS, "trainer.logger=[file]")
+"""Before an arm's own words."""
 
 
 @dataclass(frozen=True)

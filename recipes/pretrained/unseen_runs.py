@@ -1,12 +1,12 @@
-"""Is a policy lost? Each task of `unseen.py`, and two houses, with SD and GRPO; resumable.
+"""Is a policy lost? Each task of `unseen.py` with SD and GRPO; resumable.
 
-    python recipes/pretrained/unseen_runs.py [--tasks final] [--settings before] [--hardware cpu]
+    python recipes/pretrained/unseen_runs.py [--tasks final] [--settings evidence] [--hardware cpu]
     python recipes/pretrained/unseen_runs.py --table
 
-A finished run is a line of unseen.jsonl beside this file and is not run again. `before`: the
-settings that the recipe had until evidence set the size of its steps. A run is lost when its
-share of episodes that are right after feedback falls below a third of its best for three steps in a
-row (`runlog.health`).
+A finished run is a line of unseen.jsonl beside this file and is not run again. `recipe`: the
+recipe's settings. `evidence`: the rate follows the evidence, and SD has weight 1. A run is lost
+when its share of episodes that are right after feedback falls below a third of its best for three
+steps in a row (`runlog.health`).
 """
 
 from __future__ import annotations
@@ -19,15 +19,18 @@ from pathlib import Path
 from typing import Any
 
 from study import Study, commit, curve, training_steps
-from unseen import CHOOSING, FINAL, TASKS
+from unseen import CHOOSING, FINAL
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "unseen.jsonl"
 SETS = {"choosing": CHOOSING, "final": FINAL}
 METHODS = ("sd", "grpo")
 SETTINGS: dict[str, dict[str, tuple[str, ...]]] = {
-    "now": {"sd": ("rltf.distill.weight=1.0",), "grpo": ()},
-    "before": dict.fromkeys(METHODS, ("rltf.evidence_scaling=false",)),
+    "recipe": {"sd": (), "grpo": ()},
+    "evidence": {
+        "sd": ("rltf.evidence_scaling=true", "rltf.distill.weight=1.0"),
+        "grpo": ("rltf.evidence_scaling=true",),
+    },
 }
 """Settings -> method -> its words beside the recipe's config."""
 LOST, FOR_STEPS = 1 / 3, 3
@@ -53,12 +56,13 @@ def lost_at(shares: Sequence[float | None]) -> int | None:
 
 def finished() -> list[dict[str, Any]]:
     """Every line of unseen.jsonl."""
-    return [json.loads(line) for line in RESULTS.read_text("utf-8").splitlines()]
+    lines = RESULTS.read_text("utf-8").splitlines() if RESULTS.exists() else []
+    return [json.loads(line) for line in lines]
 
 
 def train(study: Study, task: str, method: str, settings: str, hardware: str) -> dict[str, Any]:
     """One run, and its line."""
-    family, env = TASKS[task].family, f"{HERE / 'unseen.py'}:Unseen"
+    env = f"{HERE / 'unseen.py'}:Unseen"
     data = study.out / f"data_unseen_{task}"
     if not data.is_dir():
         sizes = ["--seed", "0", "--num-train", "512", "--num-test", "64"]
@@ -76,7 +80,7 @@ def train(study: Study, task: str, method: str, settings: str, hardware: str) ->
         f"data.val_files={data / 'test.parquet'}",
         *SETTINGS[settings][method],
     ]
-    seconds = study.train_with(folder, study.model(family, "zero", 0), words)
+    seconds = study.train_with(folder, study.model("date", "zero", 0), words)
     steps = training_steps(folder)
     return {
         "task": task,
@@ -113,7 +117,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("outputs/study_lm"))
     parser.add_argument("--tasks", choices=SETS, default="final")
-    parser.add_argument("--settings", choices=SETTINGS, default="now")
+    parser.add_argument("--settings", choices=SETTINGS, default="recipe")
     parser.add_argument("--hardware", choices=("cpu", "cpu_bf16"), default="cpu")
     parser.add_argument("--table", action="store_true", help="print the lines that are there")
     args = parser.parse_args()
