@@ -3,6 +3,7 @@
 import pytest
 
 from rltf_verl.tools.contract import check_env
+from tests.recipes import house_style  # noqa: F401  # makes the files beside it importable
 from tests.recipes.composing import program
 
 unseen, unseen_runs = program("pretrained/unseen.py"), program("pretrained/unseen_runs.py")
