@@ -47,6 +47,8 @@ def view(
     if example is bool(runs):
         raise ValueError("name the folders of runs, or --example")
     paths, said = runs or list(EXAMPLE), ""
+    if example:
+        title = title or "Recorded episodes"
     # A browser that reloads finds a whole page.
     part = out.with_name(f".{out.name}.part") if follow else out
     with suppress(KeyboardInterrupt):
