@@ -53,7 +53,7 @@ def view(
     part = out.with_name(f".{out.name}.part") if follow else out
     with suppress(KeyboardInterrupt):
         while follow:
-            start = time.monotonic()
+            start = time.process_time()
             try:
                 _write(paths, part, title, RELOAD_S)
                 part.replace(out)
@@ -63,7 +63,7 @@ def view(
             if line != said:
                 typer.echo(line)
             said = line
-            time.sleep(max(RELOAD_S, (time.monotonic() - start) / MOST_WORK))
+            time.sleep(max(RELOAD_S, (time.process_time() - start) / MOST_WORK))
     words = _write(paths, part, title, None)
     if follow:
         part.replace(out)

@@ -324,7 +324,7 @@ def test_a_followed_page_is_written_again_until_ctrl_c(tmp_path, monkeypatch):
         write(log, [line("1")], step=len(seen) + 1)
 
     monkeypatch.setattr(
-        view_command, "time", SimpleNamespace(monotonic=lambda: 0, sleep=while_it_waits)
+        view_command, "time", SimpleNamespace(process_time=lambda: 0, sleep=while_it_waits)
     )
     lines = ran("view", log, "-o", out, "--follow").stdout.splitlines()
     assert seen == [(view_command.RELOAD_S, 1), (view_command.RELOAD_S, 2)]
