@@ -10,6 +10,14 @@ VLLM_BIN := $(VLLM_VENV)/bin
 # Where images set it, each of the hundreds of processes of the tests compiles the package anew.
 export PYTHONDONTWRITEBYTECODE :=
 
+BEGAN := $(shell date +%s)
+# A line with the name of a stage and its seconds. What its command prints is shown if the command fails.
+STAGE = @stage() { \
+	printf '%s … ' "$$1"; shift; start=$$(date +%s); \
+	if printed=$$("$$@" 2>&1); then echo "$$(($$(date +%s) - start)) s"; \
+	else status=$$?; printf 'failed\n%s\n' "$$printed" >&2; return $$status; fi; \
+}; stage
+
 .PHONY: install demo demo-tiny study-lm test unit e2e nightly test-extras test-vllm lint dist recipes-cpu benchmarks soak clean
 
 install: $(VENV)/installed
@@ -18,13 +26,14 @@ install: $(VENV)/installed
 # which is then there satisfies verl's range and no other one is fetched. pip compiles with one core, compileall with all;
 # some packages bring files that do not compile.
 $(VENV)/installed: setup.py pyproject.toml
-	$(PYTHON) -c 'import sys; assert (3, 10) <= sys.version_info < (3, 13), "Python 3.10 to 3.12 is needed, this is " + sys.version'
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --no-compile torch==$(TORCH)
-	$(BIN)/pip install --quiet --no-compile -e '.[dev]'
-	$(BIN)/python -m compileall -qq -j 0 -x '/tests?/' $(VENV)/lib || true
-	touch $@
+	@$(PYTHON) -c 'import sys; assert (3, 10) <= sys.version_info < (3, 13), "Python 3.10 to 3.12 is needed, this is " + sys.version'
+	$(STAGE) 'Python environment in $(VENV)' $(PYTHON) -m venv $(VENV)
+	$(STAGE) 'pip' $(BIN)/pip install --upgrade pip
+	$(STAGE) 'torch $(TORCH)' $(BIN)/pip install --no-compile torch==$(TORCH)
+	$(STAGE) 'verl, rltf-verl and what they need' $(BIN)/pip install --no-compile -e '.[dev]'
+	$(STAGE) 'bytecode' sh -c "$(BIN)/python -m compileall -qq -j 0 -x '/tests?/' $(VENV)/lib || true"
+	@touch $@
+	@echo "installed in $$(($$(date +%s) - $(BEGAN))) s; next: $(BIN)/rltf view --example, make demo-tiny or make demo"
 
 # Trains a pretrained language model (93 MB from PyPI), corrected in sentences, with GRPO and with RLTF-SD in the real verl
 # trainer, on the CPU; writes outputs/demo.

@@ -49,7 +49,12 @@ setup(
         include=["rltf_verl", "rltf_verl.*", "hydra_configs.rltf_verl"]
     ),
     package_data={
-        "rltf_verl": ["py.typed", "prompts/**/*.j2", "tools/report/page/**/*"],
+        "rltf_verl": [
+            "py.typed",
+            "prompts/**/*.j2",
+            "tools/report/page/**/*",
+            "tools/report/example/**/*",
+        ],
         "hydra_configs.rltf_verl": ["**/*.yaml"],
     },
     install_requires=[

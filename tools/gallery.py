@@ -1,4 +1,4 @@
-"""The pictures of docs/gallery.md, from the log lines in docs/gallery.
+"""The pictures of docs/gallery.md, from the runs of `rltf view --example`.
 
     pip install -e ".[browser]" && python tools/gallery.py
 
@@ -15,9 +15,9 @@ from typing import Any
 from playwright.sync_api import sync_playwright
 
 from rltf_verl.tools.report.view.build import page
-from rltf_verl.tools.report.view.run import runs_at
+from rltf_verl.tools.report.view.run import EXAMPLE, runs_at
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 SIZE = {"width": 800, "height": 1300}
 BESIDES = "#episode > .bar, #episode > details, #overview > :not(.warning, .charts)"
 """What a picture leaves out. Of the charts, it keeps those of the whole run: the others are of the
@@ -30,17 +30,23 @@ REMOVE = """besides => {
 
 
 def draw(tab: Any, run: Path, html: Path) -> None:
-    """The picture of a run: its warning, or else its episode."""
+    """The picture of a run's warning, or else one of each of its episodes, which has a file."""
     html.write_text(page(runs_at([run]), run.name), encoding="utf-8")
     tab.goto(html.as_uri())
     tab.wait_for_selector("#loading", state="hidden")
-    shown = "#overview"
-    if not tab.locator("#overview .warning").count():
-        shown = "#episode"
-        tab.evaluate("openSession(0)")
-        tab.wait_for_selector("#episode-title")
+    if tab.locator("#overview .warning").count():
+        _take(tab, "#overview", run.name)
+        return
+    for number, file in enumerate(sorted(run.iterdir())):
+        tab.evaluate(f"openSession({number})")
+        while not tab.evaluate(f"state.shown === addressOf({number})"):
+            tab.wait_for_timeout(20)
+        _take(tab, "#episode", file.name.split(".")[2])
+
+
+def _take(tab: Any, part: str, name: str) -> None:
     tab.evaluate(REMOVE, BESIDES)
-    tab.locator(shown).screenshot(path=DOCS / "pictures" / f"gallery_{run.name}.png")
+    tab.locator(part).screenshot(path=PICTURES / f"gallery_{name}.png")
 
 
 def main() -> None:
@@ -49,7 +55,7 @@ def main() -> None:
             executable_path=shutil.which("chromium"), args=["--no-sandbox"]
         )
         tab = browser.new_page(viewport=SIZE, device_scale_factor=2)
-        for run in sorted((DOCS / "gallery").iterdir()):
+        for run in EXAMPLE:
             draw(tab, run, Path(folder) / "page.html")
         browser.close()
 

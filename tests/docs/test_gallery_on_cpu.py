@@ -1,21 +1,17 @@
 """The episodes that docs/gallery.md shows are what it says of them."""
 
-from pathlib import Path
-
 import pytest
 
+from rltf_verl.runlog.files import read_files
 from rltf_verl.runlog.turns import Record, wrong
-from rltf_verl.tools.report.view.run import Run
+from rltf_verl.tools.report.view.run import EXAMPLE, Run
 
-GALLERY = Path(__file__).parents[2] / "docs" / "gallery"
-
-
-def run_of(name: str) -> Run:
-    return Run(GALLERY / name, name)
+MOMENTS, DEGENERATING = EXAMPLE
 
 
 def episodes_of(name: str) -> list[Record]:
-    return [record for step in run_of(name).steps.values() for record in step.records]
+    (file,) = MOMENTS.glob(f"*.{name}.jsonl")
+    return list(read_files([file]))
 
 
 @pytest.mark.parametrize(("name", "wrong_after"), [("helped", False), ("ignored", True)])
@@ -62,8 +58,9 @@ def test_the_agent_follows_the_note_on_its_step() -> None:
 
 
 def test_degenerating_run_warns() -> None:
-    run = run_of("degenerating")
+    run = Run(DEGENERATING, "degenerating")
     since = {warning["name"]: warning["from"] for warning in run.index()["warnings"]}
     assert since == {"policy lost": 6, "format lost": 10, "feedback unused": 13}
-    forms = [record["turns"][0]["grade"]["format_ok"] for record in episodes_of(run.name)]
+    records = [record for step in run.steps.values() for record in step.records]
+    forms = [record["turns"][0]["grade"]["format_ok"] for record in records]
     assert forms == [True, False]

@@ -48,7 +48,9 @@ def test_the_readme_names_every_experiment() -> None:
     assert set(listed) == EXPERIMENTS
 
 
-@pytest.mark.parametrize("page", ["recipes/rltf/SOURCES.md", "docs/coming_from.md"])
+@pytest.mark.parametrize(
+    "page", ["recipes/rltf/SOURCES.md", "docs/coming_from.md", "docs/troubleshooting.md"]
+)
 def test_keys_and_groups_exist(page: str) -> None:
     text = (DOCS.parent / page).read_text("utf-8")
     for key in set(KEY.findall(text)) - OF_OTHER_GROUPS:

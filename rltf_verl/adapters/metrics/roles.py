@@ -19,6 +19,9 @@ from rltf_verl.algos.episodes import EpisodeBatch
 from rltf_verl.algos.targets import RowBatch, RowTargets, of_turns, sampled_tokens
 from rltf_verl.objectives import Objective
 
+TRL_DEAD_SHARE = "frac_reward_zero_std"
+"""TRL's name of `rltf/group/dead_share`, by which tools that read verl's logs find it."""
+
 
 def sampling_metrics(batch: RowBatch, entropy: torch.Tensor) -> dict[str, float]:
     """verl's comparison of sampler and actor, and the mean entropy, over the tokens that the policy
@@ -110,7 +113,8 @@ def _dead_groups(episodes: EpisodeBatch) -> dict[str, float]:
     worst = torch.full((episodes.num_groups,), torch.inf).scatter_reduce(
         0, episodes.group, reward, "amin"
     )
-    return {"rltf/group/dead_share": _mean((best - worst < 1e-6).float())}
+    dead = _mean((best - worst < 1e-6).float())
+    return {"rltf/group/dead_share": dead, TRL_DEAD_SHARE: dead}
 
 
 def with_grad_shares(metrics: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,34 +2,84 @@
 
 from __future__ import annotations
 
+import sys
+import time
+import webbrowser
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+RELOAD_S = 10
+"""Seconds between two looks at a run that is followed."""
+MOST_WORK = 0.1
+"""Share of a core that following may take: it reads the whole log each time."""
+
 
 def view(
     runs: Annotated[
-        list[Path], typer.Argument(metavar="RUN...", help="Folders of runs, or their episode logs.")
-    ],
+        list[Path] | None,
+        typer.Argument(metavar="RUN...", help="Folders of runs, or their episode logs."),
+    ] = None,
     out: Annotated[Path, typer.Option("-o", "--out", help="HTML file to write.")] = Path(
         "view.html"
     ),
     title: Annotated[
         str | None, typer.Option(help="Title of the page; the runs' names by default.")
     ] = None,
+    example: Annotated[
+        bool, typer.Option("--example", help="Recorded episodes that the package brings.")
+    ] = False,
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow",
+            help="Write the page again while the runs train, until Ctrl-C; it reloads itself.",
+        ),
+    ] = False,
 ) -> None:
     """Write the episodes of one or more runs as one HTML page: charts, a list to filter, the
     conversations. Needs no network.
-
-    While the runs train, write it again and reload it: watch -n 60 rltf view RUN
     """
+    from rltf_verl.tools.report.view.run import EXAMPLE, NoEpisodesError
+
+    if example is bool(runs):
+        raise ValueError("name the folders of runs, or --example")
+    paths, said = runs or list(EXAMPLE), ""
+    if example:
+        title = title or "Recorded episodes"
+    # A browser that reloads finds a whole page.
+    part = out.with_name(f".{out.name}.part") if follow else out
+    with suppress(KeyboardInterrupt):
+        while follow:
+            start = time.process_time()
+            try:
+                _write(paths, part, title, RELOAD_S)
+                part.replace(out)
+                line = f"{out.resolve().as_uri()} follows the run until Ctrl-C"
+            except NoEpisodesError as error:
+                line = f"{error} yet; waiting until Ctrl-C"
+            if line != said:
+                typer.echo(line)
+            said = line
+            time.sleep(max(RELOAD_S, (time.process_time() - start) / MOST_WORK))
+    words = _write(paths, part, title, None)
+    if follow:
+        part.replace(out)
+    typer.echo(f"{words}: {out}")
+    if example and sys.stdout.isatty():
+        webbrowser.open(out.resolve().as_uri())
+
+
+def _write(paths: list[Path], out: Path, title: str | None, reload_s: int | None) -> str:
+    """Write the page; its episodes and size in words."""
     from rltf_verl.texts import counted
     from rltf_verl.tools.report.view.build import page
     from rltf_verl.tools.report.view.run import runs_at
 
-    read = runs_at(runs)
-    text = page(read, title or ", ".join(run.name for run in read))
+    read = runs_at(paths)
+    text = page(read, title or ", ".join(run.name for run in read), reload_s)
     out.write_text(text, encoding="utf-8")
     episodes = sum(step.stats.sessions for run in read for step in run.steps.values())
-    typer.echo(f"{counted(episodes, 'episode')}, {len(text) / 1e6:.1f} MB: {out}")
+    return f"{counted(episodes, 'episode')}, {len(text) / 1e6:.1f} MB"

@@ -262,6 +262,7 @@ def test_role_metrics_with_known_answers():
             "rltf/distill/wrong_share": 0.0,
             "rltf/distill/weight": 0.5,
             "rltf/group/dead_share": 0.0,
+            "frac_reward_zero_std": 0.0,
         },
         abs=1e-6,
     )
@@ -285,6 +286,9 @@ def test_every_metric_is_explained():
         *metrics_of_roles(batch),
         "rltf/attempt/grad_share",
     }:
+        if "/" not in name:
+            assert f"`{name}`" in text, name
+            continue
         _, group, last, *_ = name.split("/")
         shown = (
             f"`{last}`"
@@ -367,6 +371,11 @@ def test_what_the_form_costs_is_no_grade_in_parts():
     metrics = metrics_of_roles(packed(sessions, [0, 0, 0]))
     assert "rltf/distill/wrong_share" in metrics
     assert "rltf/distill/partial_share" not in metrics
+
+
+def test_dead_groups_are_found_under_the_name_that_trl_gives_them():
+    metrics = metrics_of_roles(packed([BAD] * 3 + [GOOD], [0, 0, 1, 1]))
+    assert metrics["frac_reward_zero_std"] == metrics["rltf/group/dead_share"] == 0.5
 
 
 def test_an_attempt_without_a_verdict_is_left_out_of_the_mean_reward():

@@ -97,6 +97,31 @@ def test_it_fits(tab, size: str, scheme: str) -> None:
         assert view.fits(), place
 
 
+def test_a_followed_page_reloads_and_disturbs_no_reader(open_tab, tmp_path: Path) -> None:
+    log = write(tmp_path / "log", [line("1", "42")])
+    for step in range(1, 6):
+        write(log, [line("1", "42"), line("1", "2")], step=step)
+    path = tmp_path / "page.html"
+
+    def write_page(title: str, reload_s: int) -> None:
+        path.write_text(page(runs_at([log]), title, reload_s), encoding="utf-8")
+
+    expect = pytest.importorskip("playwright.sync_api").expect  # waits, also across a reload
+    write_page("one", 5)
+    tab = open_tab(path.as_uri()).page
+    tab.evaluate("document.querySelector('main').scrollTop = 120")
+    write_page("two", 1)
+    expect(tab).to_have_title("two", timeout=30_000)
+    expect(tab.locator("main")).to_have_js_property("scrollTop", 120, timeout=30_000)
+    tab.locator("#rows [role=option]").first.click()
+    expect(tab).to_have_url(re.compile("#episode/"))
+    write_page("three", 1)
+    tab.wait_for_timeout(2500)
+    assert tab.title() == "two"
+    tab.locator("nav a").first.click()
+    expect(tab).to_have_title("three", timeout=30_000)
+
+
 def test_ten_thousand_episodes(open_tab, tmp_path: Path) -> None:
     usual, needle = (line("1"), turn("42", parent=0, stop="solved", text="so 42, a Needle"))
     episodes = [usual, (usual[0], needle)] * (MANY // 2)

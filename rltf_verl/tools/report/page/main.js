@@ -60,6 +60,21 @@ function onRun() {
   location.hash = "list";
 }
 
+// The file of a run that trains is written again and again. The overview stays where it is
+// scrolled to; an open episode and a filtered list stay until the reader leaves them.
+function reloadAfter(seconds) {
+  const main = document.querySelector("main");
+  let filtered = false;
+  main.scrollTop = history.state?.scrolled ?? 0;
+  form.addEventListener("input", () => (filtered = true));
+  form.addEventListener("reset", () => (filtered = false));
+  setInterval(() => {
+    if (filtered || listBox.scrollTop || document.body.dataset.view !== "overview") return;
+    history.replaceState({ scrolled: main.scrollTop }, "");
+    location.reload();
+  }, 1000 * seconds);
+}
+
 async function start() {
   chooseRun(await part("index"), 0);
   document.getElementById("marks").append(legendOfMarks());
@@ -80,6 +95,7 @@ async function start() {
   addEventListener("keydown", onKey);
   addEventListener("hashchange", followAddress);
   addEventListener("resize", draw);
+  if (state.page.reload_s !== null) reloadAfter(state.page.reload_s);
   performance.measure("load");
   setTimeout(readTexts); // so that a search finds them read
 }

@@ -30,8 +30,14 @@ Part = tuple[str, str]
 """Name and JSON of a part of the page's data."""
 
 
-def page(runs: Sequence[Run], title: str) -> str:
-    """The page of runs."""
+def page(runs: Sequence[Run], title: str, reload_s: int | None = None) -> str:
+    """The page of runs.
+
+    Args:
+        runs: in the page's order.
+        title: of the page.
+        reload_s: seconds after which the page reloads itself; None: it stays.
+    """
     indexes = [run.index() for run in runs]
     parts = [
         (f"{k}/{name}", text)
@@ -39,7 +45,7 @@ def page(runs: Sequence[Run], title: str) -> str:
         for at, block in zip(run.steps, index["blocks"], strict=True)
         for name, text in _parts(run, at, block)
     ]
-    return shell(title, [("index", as_json(page_index(indexes, title))), *parts])
+    return shell(title, [("index", as_json(page_index(indexes, title, reload_s))), *parts])
 
 
 def shell(title: str, parts: Iterable[Part]) -> str:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.resources import files
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,14 @@ from rltf_verl.tools.report.view.charts import charts, warnings
 from rltf_verl.tools.report.view.episodes import FLAGS, TRAINED, Line, line_of
 
 StepOfSplit = tuple[int, Kind]
+
+_EXAMPLE = Path(str(files("rltf_verl.tools.report"))) / "example"
+EXAMPLE = (_EXAMPLE / "moments", _EXAMPLE / "degenerating")
+"""Recorded runs for `rltf view --example` and docs/gallery.md."""
+
+
+class NoEpisodesError(ValueError):
+    """A run's folder has no episodes, or none yet."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +49,8 @@ class Run:
     """A run's folder, or its episode log.
 
     Raises:
-        ValueError: it holds no episodes, or cannot be read.
+        NoEpisodesError: it holds none.
+        ValueError: it cannot be read.
     """
 
     def __init__(self, path: Path, name: str) -> None:
@@ -51,7 +61,7 @@ class Run:
             for at in sorted({place(file) for file in log_files(log, EPISODES)})
         }
         if not self.steps:
-            raise ValueError(f"{path}: no episodes in it")
+            raise NoEpisodesError(f"{path}: no episodes in it")
         metrics: tuple[Path, ...] = ()
         with suppress(ValueError):  # the page needs none: e.g. the metrics of several runs
             metrics = run_files((path,)).metrics or metrics_near(log)
@@ -105,10 +115,12 @@ def runs_at(paths: Sequence[Path]) -> list[Run]:
     ]
 
 
-def page_index(indexes: Sequence[Mapping[str, Any]], title: str) -> dict[str, Any]:
-    """The index of a page from those of its runs."""
+def page_index(
+    indexes: Sequence[Mapping[str, Any]], title: str, reload_s: int | None
+) -> dict[str, Any]:
+    """The index of a page from those of its runs; `reload_s` as of `build.page`."""
     words = {"flags": list(FLAGS), "trained": list(TRAINED), "roles": TRAINS, "ends": ENDS}
-    return {"title": title, "runs": indexes} | words
+    return {"title": title, "runs": indexes, "reload_s": reload_s} | words
 
 
 def tokens_name(at: StepOfSplit, record: Record) -> str:

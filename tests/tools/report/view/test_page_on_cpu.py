@@ -5,9 +5,13 @@ import gzip
 import hashlib
 import json
 import re
+import subprocess
+import sys
+from importlib import import_module
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -35,6 +39,7 @@ from tests.support.log_records import (
 from tests.support.run_files import step as trained
 from tests.support.run_files import write_metrics
 
+view_command = import_module("rltf_verl.tools.cli.view")  # `cli.app` has the function's name
 ASSETS = Path(str(files("rltf_verl.tools.report") / "page"))
 FALLBACK = type(EMPTY)(EMPTY.text, "correctness", fallback=True)
 TREE = (turn("1"), turn("42", parent=0, stop="solved"), turn("2", parent=0, stop="horizon"))
@@ -279,6 +284,8 @@ def test_the_command_writes_several_runs_into_one_page(tmp_path):
         (("log", "-o", "no/p.html"), "No such file"),
         (("empty", "-o", "p.html"), "no episodes"),
         (("log", "./log", "-o", "p.html"), "twice"),
+        ((), "--example"),
+        (("log", "--example"), "--example"),
     ],
 )
 def test_a_mistake_of_the_command_is_one_line(tmp_path, monkeypatch, words, cause):
@@ -286,6 +293,47 @@ def test_a_mistake_of_the_command_is_one_line(tmp_path, monkeypatch, words, caus
     write(tmp_path / "log", [line("1")])
     (tmp_path / "empty").mkdir()
     assert cause in refused("view", *words)
+
+
+def test_the_example_is_in_the_package_and_needs_no_torch(tmp_path):
+    code = (
+        "import sys; from rltf_verl.tools.cli.app import app;"
+        "app(['view', '--example'], standalone_mode=False);"
+        "assert not {'torch', 'verl', 'ray'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+    index, parts = unpacked((tmp_path / "view.html").read_text("utf-8"))
+    moments, degenerating = index["runs"]
+    assert len(moments["step"]) == 5
+    assert len({c["group"] for c in degenerating["charts"]}) > 1
+    assert degenerating["warnings"]
+    assert {record["env"] for record in parts["0/block/1.train"]} == {"workspace", "binary_matrix"}
+
+
+def test_a_followed_page_is_written_again_until_ctrl_c(tmp_path, monkeypatch):
+    log, out, seen = tmp_path / "log", tmp_path / "p.html", []
+    log.mkdir()
+
+    def while_it_waits(seconds):
+        assert seconds >= view_command.RELOAD_S
+        if out.exists():
+            index, _ = unpacked(out.read_text("utf-8"))
+            seen.append((index["reload_s"], len(index["runs"][0]["step"])))
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        write(log, [line("1")], step=len(seen) + 1)
+
+    monkeypatch.setattr(
+        view_command, "time", SimpleNamespace(process_time=lambda: 0, sleep=while_it_waits)
+    )
+    lines = ran("view", log, "-o", out, "--follow").stdout.splitlines()
+    assert seen == [(view_command.RELOAD_S, 1), (view_command.RELOAD_S, 2)]
+    index, _ = unpacked(out.read_text("utf-8"))
+    assert index["reload_s"] is None
+    assert len(lines) == 3
+    assert "waiting" in lines[0]
+    assert out.as_uri() in lines[1]
+    assert sorted(tmp_path.iterdir()) == [log, out]
 
 
 def test_a_run_that_degenerates_has_a_warning(tmp_path):
