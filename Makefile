@@ -116,6 +116,7 @@ $(VLLM_VENV)/installed: setup.py pyproject.toml
 benchmarks: install
 	$(BIN)/python benchmarks/cpu_rollout.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/freed_memory.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/logit_memory.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/targets.py
 	$(BIN)/python benchmarks/controller.py
 	$(BIN)/python benchmarks/judge.py

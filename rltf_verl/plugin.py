@@ -40,7 +40,7 @@ HOOKS: dict[str, str | Callable[[ModuleType], None]] = {
     "verl.workers.rollout.base": f"{CPU}:register_adapter",
     "verl.checkpoint_engine": f"{CPU}:register_checkpoint_engine",
     "verl.utils.distributed": f"{CPU}:patch_process_group",
-    "verl.utils.fsdp_utils": f"{CPU}:patch_model_copies",
+    "verl.utils.fsdp_utils": "rltf_verl.adapters.compat:patch_model_copies",
     "verl.workers": f"{CPU}:patch_vllm_name",
     "vllm.model_executor.layers.utils": f"{CPU}:patch_vllm_weights",
     "verl.trainer": f"{CPU}:check_media",

@@ -6,8 +6,10 @@ import math
 import secrets
 from functools import partial
 from importlib.metadata import version
+from types import ModuleType
 from typing import Any
 
+import wrapt
 from omegaconf import DictConfig
 from packaging.specifiers import SpecifierSet
 
@@ -54,6 +56,35 @@ def meet_at_free_ports(trainer_base: Any) -> None:
     trainer_base.RayWorkerGroup = partial(
         trainer_base.RayWorkerGroup, master_port_range=[start, start + 700]
     )
+
+
+def patch_model_copies(fsdp_utils: ModuleType) -> None:
+    """Save FSDP2's weights by copying them, once their transfers have ended; idempotent.
+
+    verl 0.9.1 saves with `.detach().cpu()`, which of a weight on the CPU is the weight itself.
+    `separate_async` with several updates per synchronisation saves the current policy, restores
+    π_old, computes its log-probs and restores the current one. With `param_offload` the saved
+    weights become π_old too, and the update is lost; on a CPU π_old is never restored. verl's
+    function for FSDP1 copies. Offloading is asynchronous (`offload_fsdp2_model_to_cpu`), so host
+    code that reads or writes the weights waits for it first.
+    """
+
+    def save(original: Any, _: Any, args: Any, kwargs: Any) -> Any:
+        fsdp_utils.get_torch_device().synchronize()
+        shards, spec = original(*args, **kwargs)
+        weights = dict((args[0] if args else kwargs["model"]).named_parameters())
+        return {
+            name: (shard.clone() if weights[name].device.type == "cpu" else shard, layout)
+            for name, (shard, layout) in shards.items()
+        }, spec
+
+    def restore(original: Any, _: Any, args: Any, kwargs: Any) -> None:
+        fsdp_utils.get_torch_device().synchronize()
+        original(*args, **kwargs)
+
+    if not hasattr(fsdp_utils.fsdp2_sharded_save_to_cpu, "__wrapped__"):
+        wrapt.wrap_function_wrapper(fsdp_utils, "fsdp2_sharded_save_to_cpu", save)
+        wrapt.wrap_function_wrapper(fsdp_utils, "fsdp2_sharded_load_from_cpu", restore)
 
 
 def required_batch_multiple(config: DictConfig, per_update: int) -> int:

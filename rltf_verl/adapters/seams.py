@@ -253,10 +253,10 @@ SEAMS = (
     ),
     Seam(
         "verl.utils.fsdp_utils",
-        ("fsdp2_sharded_save_to_cpu",),
+        ("fsdp2_sharded_save_to_cpu", "fsdp2_sharded_load_from_cpu", "get_torch_device"),
         "patched",
-        "cpu/hooks.py",
-        "`.cpu()` makes no copy on a CPU",
+        "compat.py",
+        "`.cpu()` makes no copy of a weight on the CPU, and offloading may not have ended",
     ),
 )
 

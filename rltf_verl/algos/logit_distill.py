@@ -12,14 +12,26 @@ Legend: `N` tokens, `V` vocabulary, `k` tokens kept of the teacher. p is the tea
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
+from torch.autograd.function import once_differentiable
 
 from rltf_verl.algos.shapes import require_shape
 from rltf_verl.registry import load
 
 _LOG_ZERO = -1e30
 """log 0 as a finite number: 0 · log 0 is then 0 in the value and in the gradient, and not NaN."""
+
+_CHUNK = 2**23
+"""Logits read at a time: enough to keep a GPU busy, and small next to a micro-batch of them (16 384
+tokens of a vocabulary of 151 936 are 300 chunks).
+"""
+
+
+def rows_per_chunk(logits: torch.Tensor) -> int:
+    """Rows of logits [n, V] that are read at a time, at least one."""
+    return max(1, _CHUNK // logits.shape[-1])
 
 
 def top_k_ids(logits: torch.Tensor, k: int) -> torch.Tensor:
@@ -51,6 +63,59 @@ def outcome_log_probs(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
     rest = logits.scatter(-1, ids, _LOG_ZERO).logsumexp(dim=-1, keepdim=True)
     unnormalised = torch.cat([chosen, rest], dim=-1)
     return (unnormalised - unnormalised.logsumexp(dim=-1, keepdim=True)).clamp(min=_LOG_ZERO)
+
+
+class _OutcomesInChunks(torch.autograd.Function):
+    """`outcome_log_probs` of chosen rows. One buffer of the logits' size and type replaces all that
+    autograd would keep, 20 bytes a logit.
+
+    The buffer holds a copy of the logits, which the backward pass replaces, chunk by chunk, by
+    their gradient. The logits themselves may be gone by then: verl 0.9.1 next reads log-probs of
+    them by flash-attn's cross-entropy with `inplace_backward=True`, whose backward pass runs before
+    ours and writes its gradient over them, unseen by autograd.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, logits: torch.Tensor, rows: torch.Tensor, ids: torch.Tensor
+    ) -> torch.Tensor:
+        if ctx.needs_input_grad[0]:
+            ctx.save_for_backward(logits.clone(), rows, ids)
+        size = rows_per_chunk(logits)
+        chunks = zip(torch.split(rows, size), torch.split(ids, size), strict=True)
+        return torch.cat([outcome_log_probs(logits[row], kept) for row, kept in chunks])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        buffer, rows, ids = ctx.saved_tensors
+        size = rows_per_chunk(buffer)
+        for start in range(0, len(buffer), size):
+            # A chunk of rows, not of tokens: the gradients of tokens that share a row add up before
+            # they replace it.
+            chunk = buffer[start : start + size]
+            here = ((rows >= start) & (rows < start + size)).nonzero()[:, 0]
+            with torch.enable_grad():
+                logits = chunk.detach().requires_grad_()
+                outcomes = outcome_log_probs(logits[rows[here] - start], ids[here])
+            chunk.copy_(torch.autograd.grad(outcomes, logits, gradient[here])[0])
+        return buffer, None, None
+
+
+def outcomes_of_rows(logits: torch.Tensor, rows: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    """`outcome_log_probs(logits[rows], ids)` in chunks; at most 6 bytes a logit beyond the logits,
+    value and gradient.
+
+    Args:
+        logits: [n, V], any float type.
+        rows: [N] int64, the row of each token; tokens may share one.
+        ids: [N, k] distinct tokens.
+
+    Returns:
+        [N, k + 1]. The backward pass works once.
+    """
+    outcomes: torch.Tensor = _OutcomesInChunks.apply(logits, rows, ids)  # type: ignore[no-untyped-call]
+    return outcomes
 
 
 def forward_kl(
@@ -160,16 +225,18 @@ def logit_divergence(
     divergence: str,
     beta: float,
     clip: float | None = None,
+    rows: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """D_t between teacher and student.
 
     Args:
-        logits: [N, V] of the student.
+        logits: [N, V] of the student; [n, V] with `rows`.
         ids: [N, k] the teacher's tokens.
         teacher: [N, k + 1] the teacher's `outcome_log_probs` of them; a constant.
         divergence: key of `DIVERGENCES`, or a user's `./mine.py:function`.
         beta: see `jsd`.
         clip: see `clipped_sum`.
+        rows: see `outcomes_of_rows`; None: one row a token, and plain autograd.
 
     Returns:
         [N] nats.
@@ -181,7 +248,9 @@ def logit_divergence(
         tensor([0.])
     """
     require_shape(teacher=(teacher, (ids.shape[0], ids.shape[1] + 1)))
-    student = outcome_log_probs(logits, ids)
+    student = (
+        outcome_log_probs(logits, ids) if rows is None else outcomes_of_rows(logits, rows, ids)
+    )
     return divergence_named(divergence)(student, teacher.detach().to(student.dtype), beta, clip)
 
 

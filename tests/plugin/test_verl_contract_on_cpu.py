@@ -62,7 +62,11 @@ PARAMETERS = {
         "initialize_global_process_group": "timeout_second",
         "initialize_global_process_group_ray": "timeout_second backend",
     },
-    "verl.utils.fsdp_utils": {"fsdp2_sharded_save_to_cpu": "model"},
+    "verl.utils.fsdp_utils": {
+        "fsdp2_sharded_save_to_cpu": "model",
+        "fsdp2_sharded_load_from_cpu": "model cpu_sharded_state target_spec",
+        "get_torch_device": "",
+    },
     "verl.workers.engine.base": {"EngineRegistry.register": "model_type backend device vendor"},
     "verl.workers.engine.fsdp.transformer_impl": {
         "FSDPEngineWithLMHead._build_module": "self",
@@ -301,7 +305,18 @@ SOURCES = [
     (
         "verl.experimental.separation.engine_workers:DetachActorWorker._get_strategy_handlers",
         "from verl.utils.fsdp_utils import",
+        "fsdp2_sharded_load_from_cpu",
         "fsdp2_sharded_save_to_cpu",
+    ),
+    # offloaded weights are saved as they are, maybe before they have arrived
+    ("verl.utils.fsdp_utils:fsdp2_sharded_save_to_cpu", "local_gpu_tensor.detach().cpu()"),
+    ("verl.utils.fsdp_utils:offload_fsdp2_model_to_cpu", 'model.to("cpu", non_blocking=True)'),
+    # π_old between the updates of a cycle
+    (
+        f"{_V1}.trainer_separate_async:PPOTrainerSeparateAsync._compute_old_log_prob",
+        "save_model_to_cpu(self.local_trigger_step)",
+        "restore_model_from_cpu(0)",
+        "restore_model_from_cpu(self.local_trigger_step)",
     ),
     # the clients of the asynchronous modes
     (

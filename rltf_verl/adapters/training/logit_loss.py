@@ -22,7 +22,8 @@ from verl.workers.utils.padding import no_padding_2_padding
 from rltf_verl.algos.logit_distill import (
     clipped_ratio,
     logit_divergence,
-    outcome_log_probs,
+    outcomes_of_rows,
+    rows_per_chunk,
     sampled_token,
     top_k_ids,
 )
@@ -110,12 +111,10 @@ def logit_positions(data: TensorDict, places: Any) -> torch.Tensor:
     return torch.repeat_interleave(starts, places.offsets().diff()) + places.values()
 
 
-def logits_at(logits: torch.Tensor, data: TensorDict, positions: torch.Tensor) -> torch.Tensor:
-    """[Σ M, V] logits at positions of the packed micro-batch; a copy, so that it stays right when
-    verl's cross-entropy kernel writes its gradient over them.
-    """
+def rows_at(data: TensorDict, positions: torch.Tensor) -> torch.Tensor:
+    """[Σ M] int64 rows of the logits at positions of the packed micro-batch."""
     rows: Any = data.get(LOGIT_ROWS, None)
-    return logits[0, positions if rows is None else rows.values()[positions]]
+    return positions if rows is None else rows.values()[positions]
 
 
 def whole_responses(data: TensorDict) -> torch.Tensor:
@@ -132,12 +131,16 @@ def keep_outcomes(logits: torch.Tensor, data: TensorDict, top_k: int) -> dict[st
 
     verl itself carries only one number per token, so there is nothing to return.
     """
-    here = logits_at(logits, data, logit_positions(data, whole_responses(data)))
+    rows = rows_at(data, logit_positions(data, whole_responses(data)))
     offsets, given = data["responses"].offsets(), TEACHER_IDS in data.keys()  # noqa: SIM118
-    ids = data[TEACHER_IDS].values().long() if given else top_k_ids(here, top_k)
+    if given:
+        ids = data[TEACHER_IDS].values().long()
+    else:
+        chunks = rows.split(rows_per_chunk(logits))
+        ids = torch.cat([top_k_ids(logits[0, chunk], top_k) for chunk in chunks])
     data[TEACHER_IDS] = torch.nested.nested_tensor_from_jagged(ids.int(), offsets)
     data[TEACHER_LOG_PROBS] = torch.nested.nested_tensor_from_jagged(
-        outcome_log_probs(here, ids), offsets
+        outcomes_of_rows(logits[0], rows, ids), offsets
     )
     return {}
 
@@ -154,12 +157,13 @@ def divergence(
     """First call in the update: [1, Σ L] divergences from the teacher's columns, with a graph."""
     positions = logit_positions(data, data[TEACHER_PLACES])
     values = logit_divergence(
-        logits_at(logits, data, positions),
+        logits.squeeze(0),  # `logits[0]` would copy the gradient
         data[TEACHER_IDS].values().long(),
         data[TEACHER_LOG_PROBS].values(),
         config.divergence,
         config.beta,
         config.term_clip,
+        rows_at(data, positions),
     )
     rows: Any = data.get(LOGIT_ROWS, None)
     size = logits.shape[1] if rows is None else len(rows.values())

@@ -1,0 +1,84 @@
+"""Weights that are saved on the CPU stay what they were while the model trains on."""
+
+import inspect
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import distributed
+from verl.utils import fsdp_utils
+
+from rltf_verl.adapters.compat import patch_model_copies
+
+SAVE, RESTORE = "fsdp2_sharded_save_to_cpu", "fsdp2_sharded_load_from_cpu"
+
+
+@pytest.fixture
+def sharded():
+    """A model under FSDP2, in a process group of one."""
+    from torch.distributed.fsdp import fully_shard
+
+    distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+    yield fully_shard(torch.nn.Linear(3, 2), mesh=distributed.init_device_mesh("cpu", (1,)))
+    distributed.destroy_process_group()
+
+
+def verl_functions(patched):
+    """verl's own, and how often they waited for transfers."""
+    waits = []
+    module = SimpleNamespace(
+        get_torch_device=lambda: SimpleNamespace(synchronize=lambda: waits.append(1)),
+        **{name: inspect.unwrap(getattr(fsdp_utils, name)) for name in (SAVE, RESTORE)},
+    )
+    for _ in range(2 * patched):  # idempotent
+        patch_model_copies(module)
+    return getattr(module, SAVE), getattr(module, RESTORE), waits
+
+
+def update(model, offload):
+    """Add 1 to every weight; with `offload` in other memory, as on a GPU and back."""
+    with torch.no_grad():
+        if offload:
+            model._apply(torch.clone)
+        for parameter in model.parameters():
+            parameter.add_(1)
+
+
+@pytest.mark.parametrize("offload", [True, False], ids=["param_offload", "a CPU"])
+@pytest.mark.parametrize("patched", [True, False], ids=["ours", "verl's"])
+def test_a_cycle_of_updates_keeps_all_of_them(sharded, patched, offload):
+    """Calls of `PPOTrainerSeparateAsync._compute_old_log_prob` with `parameter_sync_step=3`."""
+    save, restore, waits = verl_functions(patched)
+    start, saved, old, current = next(sharded.parameters()).full_tensor().clone(), {}, [], []
+
+    def above_start():
+        return (next(sharded.parameters()).full_tensor() - start).mean().round().item()
+
+    saved[0] = save(sharded)
+    for step in (1, 2):
+        update(sharded, offload)
+        saved[step] = save(sharded)
+        restore(sharded, *saved[0])
+        old.append(above_start())
+        restore(sharded, *saved[step])
+        current.append(above_start())
+    if patched:
+        assert (old, current) == ([0, 0], [1, 2])
+        assert len(waits) == 7
+    elif offload:  # both updates are lost
+        assert (old, current) == ([0, 0], [0, 0])
+    else:  # π_old is the current policy
+        assert (old, current) == ([1, 2], [1, 2])
+
+
+def test_verl_s_functions_are_ours_on_every_platform(monkeypatch):
+    code = (
+        "import verl\n"
+        "from verl.utils import fsdp_utils as f\n"
+        f"assert hasattr(f.{SAVE}, '__wrapped__') and hasattr(f.{RESTORE}, '__wrapped__')\n"
+        "f.get_torch_device().synchronize\n"
+    )
+    monkeypatch.delenv("VERL_PLATFORM", raising=False)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
