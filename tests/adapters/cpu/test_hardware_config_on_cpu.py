@@ -56,10 +56,6 @@ def test_bf16_without_units_is_refused_in_one_line(monkeypatch):
     assert "\n" not in trouble
 
 
-def test_gpu_changes_nothing():
-    assert stock("gpu") == stock("")
-
-
 @pytest.mark.parametrize(("limit", "sizes"), [(1, [1, 1, 1]), (16, [2, 1]), (1000, [3])])
 async def test_weights_are_sent_in_buckets(limit, sizes):
     from rltf_verl.adapters.cpu.checkpoint_engine import buckets
