@@ -76,6 +76,7 @@ WINDOW, BEST = 10, 5
 """Steps of a mean of accuracy, and of format."""
 
 ACC, FORMAT, SECOND = "rltf/turn_1/acc", "rltf/turn_1/format", "rltf/turn_2/standing"
+ATTEMPT = "rltf/attempt/adv_abs"
 TOKENS, THOUGHTS, EPISTEMIC = (
     "rltf/turn_1/tokens",
     "rltf/turn_1/thoughts",
@@ -146,7 +147,11 @@ def groups_dead(steps: Steps) -> bool | None:
         return None
     if dead < DEAD or now.get(ACC, 0.0) >= SOLVED:
         return False
-    trained = [v for k, v in now.items() if k.startswith("rltf/") and k.endswith("/adv_abs")]
+    trained = [
+        value
+        for name, value in now.items()
+        if name.startswith("rltf/") and name.endswith("/adv_abs") and name != ATTEMPT
+    ]  # attempts' own is of second answers here, or of what these add to first ones
     trained.append(now.get("rltf/logit_distill/weight", 0.0))
     return steps.seen.live or all(value <= STILL for value in trained)
 

@@ -141,6 +141,12 @@ def test_divergence_and_accuracy_falling_together(gap):
     assert played(*falling(0.9, 0.2, gap)) == []  # what a healthy run does
 
 
+def test_groups_are_dead_though_second_answers_train():
+    """Those of GRPO with two turns differ, and never move a first one."""
+    grpo = COLD | {"rltf/attempt/adv_abs": 0.02, "rltf/distill/adv_abs": 0.0}
+    assert played(*[grpo] * 9) == [(8, "all groups dead", True)]
+
+
 SECONDS = [0.94, 0.88, 0.88, 0.81, *[0.0] * 12]
 """Second answers of `make demo`, GRPO, whose groups were all dead."""
 
@@ -165,7 +171,7 @@ def test_a_run_of_sixteen_steps_whose_second_answers_were_lost_says_so(caplog):
     with caplog.at_level(logging.WARNING, logger=health.__name__):
         for k, step in enumerate(steps, 1):
             numbers = log_changes(watch, k, step, resume=resume)
-    assert watch.firing == {"second answers lost": 7, "all groups dead": 12, "feedback unused": 16}
+    assert watch.firing == {"second answers lost": 7, "all groups dead": 8, "feedback unused": 16}
     assert numbers == {"rltf/warnings": 3.0}
     assert "resume from step 3 (there)" in caplog.messages[0]
     assert saved[0] == 4, "the last good step"
