@@ -121,7 +121,8 @@ def compute_step(
         targets, token_weights = weigh_teacher_tokens(
             rltf, batch, targets, place, teacher.gap, teacher.entropy, weights
         )
-    live = live_rows(batch, targets, teacher, token_weights)
+    pulls = row_pulls(batch, targets, teacher, weights["logit_distill"] * token_weights)
+    live = pulls != 0  # not `> 0`: a row whose advantage is NaN must reach the update's own check
     # The constant under every role's token sum: episodes per update × response budget.
     budget = float(settings.verl.data.max_response_length)
     constants = {DENOMINATOR: len(rows.facts) * budget / rltf.updates_per_batch}
@@ -130,7 +131,7 @@ def compute_step(
         of_teacher = teacher_columns(rows, teacher, token_weights, rltf.logit_distill)
         constants[WEIGHT] = weights["logit_distill"]
         constants[NUM_TOKENS] = _num_teacher_tokens(settings, teacher, live)
-    share = evidence(row_pulls(batch, targets, teacher, weights["logit_distill"] * token_weights))
+    share = evidence(pulls)
     if rltf.evidence_scaling:
         constants[EVIDENCE] = share
     owners = token_objectives(rltf)
@@ -247,36 +248,28 @@ def row_pulls(
     teacher: TeacherOutput | None,
     token_weights: torch.Tensor,
 ) -> torch.Tensor:
-    """[N] Σ over a row's tokens of its advantages' sizes and its weights in the teacher's loss."""
-    pulls = torch.stack([part.abs().sum() for part in batch.by_row(targets.advantages)])
+    """[N] Σ over a row's tokens of the sizes of its advantages and its weights in the teacher's
+    loss; 0 for a row that the update does not need.
+    """
+    pulls = torch.zeros(len(batch.lengths))
+    pulls.index_add_(0, _row_of_token(batch), targets.advantages.abs())
     if teacher is not None:
         by_input = token_weights.split([len(x.response) for x in teacher.inputs])
         for x, weights in zip(teacher.inputs, by_input, strict=True):
-            pulls[x.row] += weights.sum()
+            pulls[x.row] += weights.abs().sum()
     return pulls
-
-
-def live_rows(
-    batch: RowBatch,
-    targets: RowTargets,
-    teacher: TeacherOutput | None,
-    token_weights: torch.Tensor,
-) -> torch.Tensor:
-    """[N] bool: rows with a token that has an advantage, or a weight in the teacher's loss."""
-    live = _rows_with(batch, targets.advantages != 0)
-    if teacher is not None:
-        by_input = token_weights.split([len(x.response) for x in teacher.inputs])
-        for x, weights in zip(teacher.inputs, by_input, strict=True):
-            live[x.row] |= bool(weights.any())
-    return live
 
 
 def _rows_with(batch: RowBatch, tokens: torch.Tensor) -> torch.Tensor:
     """[N] bool: rows that have one of the [L] tokens."""
-    row = torch.arange(len(batch.lengths)).repeat_interleave(batch.lengths)
     found = torch.zeros(len(batch.lengths), dtype=torch.bool)
-    found[row[tokens]] = True
+    found[_row_of_token(batch)[tokens]] = True
     return found
+
+
+def _row_of_token(batch: RowBatch) -> torch.Tensor:
+    """[L] int64."""
+    return torch.arange(len(batch.lengths)).repeat_interleave(batch.lengths)
 
 
 def skips_idle_rows(actor: ActorConfig) -> bool:

@@ -14,13 +14,7 @@ from dataclasses import asdict
 from operator import attrgetter
 from typing import Annotated, Any, Literal
 
-from rltf_verl.envs.base import (
-    Candidate,
-    FeedbackLevel,
-    Splits,
-    draw_splits,
-    require_counts,
-)
+from rltf_verl.envs.base import Candidate, FeedbackLevel, Splits, draw_splits, require_counts
 from rltf_verl.envs.code import feedback
 from rltf_verl.envs.code.arithmetic import draw_task
 from rltf_verl.envs.code.compare import same_text, same_value

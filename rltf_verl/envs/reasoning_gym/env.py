@@ -17,13 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Annotated, Any
 
-from rltf_verl.envs.base import (
-    CORRECT,
-    INCORRECT,
-    FeedbackLevel,
-    Splits,
-    require_counts,
-)
+from rltf_verl.envs.base import CORRECT, INCORRECT, FeedbackLevel, Splits, require_counts
 from rltf_verl.envs.pool.pool import TRIAL_S, CallFailed, Pool, shared_pool
 from rltf_verl.envs.reasoning_gym.feedback import reading, shape
 from rltf_verl.envs.reasoning_gym.text import said_answer

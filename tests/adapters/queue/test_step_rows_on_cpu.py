@@ -19,8 +19,8 @@ from rltf_verl.adapters.training.step import (
     LIVE,
     StepSettings,
     is_exact,
-    live_rows,
     needs_scoring,
+    row_pulls,
     rows_with_tag,
     target_columns,
 )
@@ -197,10 +197,9 @@ def test_the_update_needs_rows_with_an_advantage_or_a_teacher(queue):
     ]
     output = TeacherOutput(inputs, torch.zeros(4))
     none, weights = torch.zeros(0), torch.tensor([0.0, 0.0, 0.0, 1.0])
-    live = live_rows(step.batch, targets, None, none).tolist()
+    live = (row_pulls(step.batch, targets, None, none) != 0).tolist()
     assert live == [False, False, True, False, False]
-    live = live_rows(step.batch, targets, output, weights).tolist()
-    assert live == [False, False, True, True, False]
+    assert row_pulls(step.batch, targets, output, weights).tolist() == [0.0, 0.0, 0.5, 1.0, 0.0]
 
 
 @given(
