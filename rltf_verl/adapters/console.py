@@ -144,7 +144,10 @@ class QuietStream:
 
     def __init__(self, stream: TextIO, seen: set[str]) -> None:
         self._stream, self._seen = stream, seen
-        self._rest, self._lock = "", threading.RLock()
+        self._lock = threading.RLock()
+        # a thread prints a line and its end in two calls; another one's text or `flush` may come
+        # between them
+        self._of_thread = threading.local()
 
     def __getattr__(self, name: str) -> Any:
         """Everything else as it is."""
@@ -153,7 +156,7 @@ class QuietStream:
     def write(self, text: str) -> int:
         """Write the lines that are whole; the rest waits for its end, or for `flush`."""
         with self._lock:
-            *lines, self._rest = (self._rest + text).split("\n")
+            *lines, self._of_thread.rest = (self._rest() + text).split("\n")
             for line in lines:
                 shown = self._shown(line)
                 if shown is not None:
@@ -163,11 +166,15 @@ class QuietStream:
         return len(text)
 
     def flush(self) -> None:
-        """Write what waits, a progress bar say."""
+        """Write what waits of this thread, a progress bar say."""
         with self._lock:
-            self._stream.write(self._plain(self._rest))
-            self._rest = ""
+            self._stream.write(self._plain(self._rest()))
+            self._of_thread.rest = ""
             self._stream.flush()
+
+    def _rest(self) -> str:
+        """What this thread has written of a line so far."""
+        return getattr(self._of_thread, "rest", "")
 
     def _plain(self, text: str) -> str:
         return text if self._stream.isatty() else _ANSI.sub("", text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -109,6 +110,22 @@ def test_a_foreign_warning_is_shown_once_whenever_and_whoever_repeats_it() -> No
         f"{RAY}WARNING:2026-11-23 19:06:27,001:another one",
     )
     assert [line[-9:] for line in printed(*again)] == [" exceed 2", "other one"]
+
+
+def test_another_threads_text_or_flush_does_not_cut_a_line() -> None:
+    stream = io.StringIO()
+    quiet = QuietStream(stream, set())
+    with ThreadPoolExecutor(1) as other:
+        for _ in range(2):
+            quiet.write(f"{RAY}WARNING:2026-11-23 19:06:24,384:8 should not exceed 2")
+            other.submit(quiet.flush).result()
+            other.submit(quiet.write, "of another\n").result()
+            quiet.write("\n")
+    assert [line[-8:] for line in stream.getvalue().splitlines()] == [
+        " another",
+        "exceed 2",
+        " another",
+    ]
 
 
 @pytest.mark.parametrize(
