@@ -105,6 +105,7 @@ takes longest, and of arms that no text compares over houses. FM begins late, an
 a rate that falls. A letter's reward is graded. How long four houses need was tried on house 11.
 """
 
+RECIPE = ("--config-dir", str(HERE / "config"), "--config-name", "pretrained")
 CONSTANT = "actor_rollout_ref.actor.optim.lr_scheduler_type=constant"
 SHARED = (TWO_TURNS, "trainer.logger=[file]")
 """Before an arm's own words."""
@@ -291,8 +292,14 @@ class Study:
         ]
         return self.train_with(folder, model, words)
 
-    def train_with(self, folder: Path, model: Path, words: Sequence[str]) -> int:
-        """One run of the recipe's config with these overrides, made anew; its seconds.
+    def train_with(
+        self,
+        folder: Path,
+        model: Path | None,
+        words: Sequence[str],
+        config: Sequence[str] = RECIPE,
+    ) -> int:
+        """One run of a config, the recipe's, with these overrides, made anew; its seconds.
 
         Raises:
             SystemExit: it failed; names its log.
@@ -301,7 +308,7 @@ class Study:
         folder.mkdir(parents=True)
         command = [
             *(sys.executable, "-m", "verl.trainer.main_ppo"),
-            *("--config-dir", str(HERE / "config"), "--config-name", "pretrained"),
+            *config,
             *words,
             f"trainer.default_local_dir={folder / 'checkpoints'}",
             f"hydra.run.dir={folder / 'hydra'}",
@@ -309,7 +316,7 @@ class Study:
         began = time.monotonic()
         with tempfile.TemporaryDirectory(prefix="rltf", ignore_cleanup_errors=True) as ray_folder:
             variables = {
-                "MODEL": str(model),
+                **({"MODEL": str(model)} if model else {}),
                 "RAY_TMPDIR": ray_folder,
                 "VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl"),
             }

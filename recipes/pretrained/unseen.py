@@ -1,21 +1,24 @@
-"""Five small tasks in the words of users: forms of dates that no setting of this recipe was chosen
-on.
+"""Eleven small tasks that no setting of this recipe was chosen on.
 
-Each has a question, a sentence of feedback and a form of its own; neither words nor signs are those
-of `house_style` or its warm-up. `CHOOSING` are for choosing settings, `FINAL` are run once, at the
-end (`unseen_runs.py`).
+`Unseen`: dates in the words of users. Each has a question, a sentence of feedback and a form of its
+own; neither words nor signs are those of `house_style` or its warm-up. `Company`: what else a
+company writes, in the words of `house_style`, with signs that neither its houses nor the warm-up
+have. `Puzzle`: matrices for the tiny policy of recipes/demo. `unseen_runs.py` says which ones are
+for choosing settings.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from house_conventions import MONTHS
+from house_conventions import MONTHS, Rule
+from house_style import HouseStyle
 
 from rltf_verl.envs.base import FeedbackLevel, Splits, draw_splits, require_counts
+from rltf_verl.envs.binary_matrix.env import BinaryMatrix
 from rltf_verl.types import Grade, Problem
 
 Item = dict[str, Any]
@@ -69,8 +72,61 @@ TASKS = {
         lambda item: f"{item['d']}.{item['m'][:3]}",
     ),
 }
-CHOOSING = ("archive", "equals")
-FINAL = ("arrows", "percent", "yearless")
+
+COMPANIES: dict[str, tuple[str, Rule]] = {
+    "amounts": (
+        "amount",
+        {
+            "order": "currency, number",
+            "between": "~",
+            "currency": "US$",
+            "thousands": "'",
+            "cents": "/",
+        },
+    ),
+    "addresses": (
+        "address",
+        {
+            "order": "city, street",
+            "between": " * ",
+            "street": "St.",
+            "number": "last",
+            "city": "leeds",
+        },
+    ),
+    "names": (
+        "name",
+        {"order": "last name, first name", "between": "=", "case": "LANG", "first": "initial"},
+    ),
+    "codes": (
+        "product code",
+        {"order": "number, ware", "between": ">", "ware": "lamp", "sign": "#", "digits": "5"},
+    ),
+}
+"""Task -> what is written, and the rule: `US$~2'583/59`, `lyon * Mill St. 15`, `WHITFIELD=G`,
+`#00259>lamp`.
+"""
+
+
+class Company(HouseStyle):
+    """One of `COMPANIES`: a house with this rule.
+
+    Args:
+        task: its name.
+
+    Raises:
+        ValueError: there is no such task.
+    """
+
+    def __init__(self, task: str = "amounts") -> None:
+        if task not in COMPANIES:
+            raise ValueError(f"rltf.env.task={task}: choose one of {', '.join(COMPANIES)}")
+        super().__init__()
+        noun, self._rule = COMPANIES[task]
+        self._nouns = (noun,)
+
+    def _draw_rules(self, rng: random.Random) -> dict[str, Any]:
+        return dict.fromkeys(self._nouns, self._rule)
 
 
 class Unseen:
@@ -130,3 +186,45 @@ class Unseen:
             return "Right."
         other, written = problem.data["others"][len(text) % 4]
         return self._task.feedback.format(plain=other, written=written)
+
+
+SIZE = 3
+"""Rows of a puzzle's matrix, as the tiny policy knows them."""
+PUZZLES = ("distances", "counts")
+
+
+class Puzzle(BinaryMatrix):
+    """The demo's puzzle, or with `counts` another one of the same form: how many of a cell's
+    neighbours are 0.
+
+    Args:
+        task: one of `PUZZLES`.
+
+    Raises:
+        ValueError: there is no such task.
+    """
+
+    def __init__(self, task: str = "counts") -> None:
+        if task not in PUZZLES:
+            raise ValueError(f"rltf.env.task={task}: choose one of {', '.join(PUZZLES)}")
+        super().__init__(style="compact", n_min=SIZE, n_max=SIZE)
+        self._counts = task == "counts"
+
+    def build(self, seed: int, num_train: int, num_test: int) -> Splits:
+        """As in `BinaryMatrix`."""
+        splits = super().build(seed, num_train, num_test)
+        if not self._counts:
+            return splits
+        return Splits(tuple(map(_counted, splits.train)), tuple(map(_counted, splits.test)))
+
+
+def _counted(problem: Problem) -> Problem:
+    matrix = problem.data["matrix"]
+    counts = [[_zeros_beside(matrix, row, column) for column in range(SIZE)] for row in range(SIZE)]
+    reference = "\n".join("".join(map(str, row)) for row in counts)
+    return replace(problem, data={**problem.data, "solution": counts}, reference=reference)
+
+
+def _zeros_beside(matrix: list[list[int]], row: int, column: int) -> int:
+    beside = ((row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1))
+    return sum(matrix[i][j] == 0 for i, j in beside if 0 <= i < SIZE and 0 <= j < SIZE)

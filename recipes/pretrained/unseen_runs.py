@@ -1,38 +1,45 @@
-"""Is a policy lost? Each task of `unseen.py` with SD and GRPO; resumable.
+"""Is a policy lost? Twelve tasks that nobody tuned, with SD and GRPO; resumable.
 
-    python recipes/pretrained/unseen_runs.py [--tasks final] [--settings evidence] [--hardware cpu]
+    python recipes/pretrained/unseen_runs.py [--tasks final] [--settings recipe] [--hardware cpu]
     python recipes/pretrained/unseen_runs.py --table
 
 A finished run is a line of unseen.jsonl beside this file and is not run again. `recipe`: the
-recipe's settings. `evidence`: the rate follows the evidence, and SD has weight 1. A run is lost
-when its share of episodes that are right after feedback falls below a third of its best for three
-steps in a row (`runlog.health`).
+settings as they come. `before`: those of the recipe until steps followed the evidence. A run is
+lost when its share of episodes that are right after feedback falls below a third of its best for
+three steps in a row (`runlog.health`).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from study import Study, commit, curve, training_steps
-from unseen import CHOOSING, FINAL
+from unseen import COMPANIES, PUZZLES
 
 HERE = Path(__file__).resolve().parent
+DEMO = HERE.parent / "demo"
 RESULTS = HERE / "unseen.jsonl"
-SETS = {"choosing": CHOOSING, "final": FINAL}
-METHODS = ("sd", "grpo")
-SETTINGS: dict[str, dict[str, tuple[str, ...]]] = {
-    "recipe": {"sd": (), "grpo": ()},
-    "evidence": {
-        "sd": ("rltf.evidence_scaling=true", "rltf.distill.weight=1.0"),
-        "grpo": ("rltf.evidence_scaling=true",),
-    },
+COMPANY = "company"
+"""The demo's, of which `pretrained.sh` has the words."""
+SETS = {
+    "choosing": (COMPANY, "archive", "equals", "amounts", "addresses", "distances"),
+    "final": ("arrows", "percent", "yearless", "names", "codes", "counts"),
 }
-"""Settings -> method -> its words beside the recipe's config."""
+"""For choosing settings, and for running once at the end."""
+METHODS = ("sd", "grpo")
+WEIGHT = ("rltf.distill.weight=1.0",)
+BEFORE = ("rltf.evidence_scaling=false",)
+SETTINGS: dict[str, dict[str, tuple[str, ...]]] = {
+    "recipe": {"sd": WEIGHT, "grpo": ()},
+    "before": {"sd": BEFORE, "grpo": BEFORE},
+}
+"""Settings -> method -> its words beside the config's."""
 LOST, FOR_STEPS = 1 / 3, 3
 
 
@@ -62,25 +69,22 @@ def finished() -> list[dict[str, Any]]:
 
 def train(study: Study, task: str, method: str, settings: str, hardware: str) -> dict[str, Any]:
     """One run, and its line."""
-    env = f"{HERE / 'unseen.py'}:Unseen"
-    data = study.out / f"data_unseen_{task}"
-    if not data.is_dir():
-        sizes = ["--seed", "0", "--num-train", "512", "--num-test", "64"]
-        study.call(["rltf", "data", "build", env, "--out", str(data), *sizes, f"task={task}"])
     folder = study.folder(("unseen", task, method, settings, hardware))
+    data = problems(study, task)
     words = [
-        f"rltf/method={method}",
         f"rltf/hardware={hardware}",
         "trainer.logger=[file]",
-        "data.max_response_length=48",
-        f"rltf.env.name={env}",
-        *(f"~rltf.env.{key}" for key in ("family", "num_houses")),
-        f"+rltf.env.task={task}",
         f"data.train_files={data / 'train.parquet'}",
         f"data.val_files={data / 'test.parquet'}",
         *SETTINGS[settings][method],
     ]
-    seconds = study.train_with(folder, study.model("date", "zero", 0), words)
+    if task in PUZZLES:
+        config = ["--config-name", f"rltf_{method}"]
+        seconds = study.train_with(folder, None, [*puzzle_words(task), *words], config)
+    else:
+        family = "entries" if task in COMPANIES else "date"
+        own = [f"rltf/method={method}", "data.max_response_length=48", *task_words(task)]
+        seconds = study.train_with(folder, study.model(family, "zero", 0), [*own, *words])
     steps = training_steps(folder)
     return {
         "task": task,
@@ -94,6 +98,48 @@ def train(study: Study, task: str, method: str, settings: str, hardware: str) ->
         "evidence": [_rounded(data.get("rltf/update/evidence")) for data in steps],
         "held_out": [point["accuracy"] for point in curve(folder)],
     }
+
+
+def environment(task: str) -> str:
+    """`file.py:Class` of a task that is not the demo's."""
+    kind = "Company" if task in COMPANIES else "Puzzle" if task in PUZZLES else "Unseen"
+    return f"{HERE / 'unseen.py'}:{kind}"
+
+
+def problems(study: Study, task: str) -> Path:
+    """The folder of a task's problems; made where it is not there."""
+    if task == COMPANY:
+        return study.data("date", 0)
+    folder = study.out / f"data_unseen_{task}"
+    if not folder.is_dir():
+        sizes = ["--seed", "0", "--num-train", "512", "--num-test", "64", f"task={task}"]
+        study.call(["rltf", "data", "build", environment(task), "--out", str(folder), *sizes])
+    return folder
+
+
+def task_words(task: str) -> list[str]:
+    """Of the recipe's config."""
+    if task == COMPANY:
+        return [f"rltf.env.name={HERE / 'house_style.py'}:HouseStyle"]
+    return [
+        f"rltf.env.name={environment(task)}",
+        *(f"~rltf.env.{key}" for key in ("family", "num_houses")),
+        f"+rltf.env.task={task}",
+    ]
+
+
+def puzzle_words(task: str) -> list[str]:
+    """Of the tiny policy's demo, as `run_demo` has them."""
+    sys.path.insert(0, str(DEMO))
+    from run_demo import SETTINGS as OF_DEMO
+
+    return [
+        *(word for word in OF_DEMO if not word.startswith("rltf.env.")),
+        "rltf/env=own",
+        f"rltf.env.name={environment(task)}",
+        f"+rltf.env.task={task}",
+        "trainer.total_training_steps=85",
+    ]
 
 
 def _rounded(value: float | None) -> float | None:

@@ -9,14 +9,29 @@ from tests.recipes.composing import program
 unseen, unseen_runs = program("pretrained/unseen.py"), program("pretrained/unseen_runs.py")
 
 
-@pytest.mark.parametrize("task", unseen.TASKS)
-def test_a_task_keeps_the_promises_of_an_environment(task):
-    kept = check_env(unseen.Unseen(task), seed=0, num_problems=4, num_hostile=50)
+@pytest.mark.parametrize(
+    ("kind", "task"),
+    [
+        *((unseen.Unseen, task) for task in unseen.TASKS),
+        *((unseen.Company, task) for task in unseen.COMPANIES),
+        *((unseen.Puzzle, task) for task in unseen.PUZZLES),
+    ],
+)
+def test_a_task_keeps_the_promises_of_an_environment(kind, task):
+    kept = check_env(kind(task), seed=0, num_problems=4, num_hostile=50)
     assert [verdict for verdict in kept if verdict.broken] == []
 
 
 def test_no_task_is_for_choosing_and_for_the_end():
-    assert sorted((*unseen.CHOOSING, *unseen.FINAL)) == sorted(unseen.TASKS)
+    tasks = [task for tasks in unseen_runs.SETS.values() for task in tasks]
+    own = [unseen_runs.COMPANY, *unseen.TASKS, *unseen.COMPANIES, *unseen.PUZZLES]
+    assert sorted(tasks) == sorted(own)
+
+
+def test_a_cell_of_the_other_puzzle_counts_its_neighbours_that_are_zero():
+    problem = unseen.Puzzle("counts").build(0, 1, 0).train[0]
+    assert problem.data["matrix"] == [[1, 1, 1], [1, 0, 1], [1, 1, 1]]
+    assert problem.reference == "010\n101\n010"
 
 
 @pytest.mark.parametrize(
