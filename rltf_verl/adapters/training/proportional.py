@@ -18,10 +18,14 @@ SAMPLED_PART = 32
 """The change of a weight matrix is measured on the first 1/32 of it: a copy of all weights would
 cost the memory of a second model."""
 
+RUNNING_SHARE = 0.1
+"""Of an update in the running mean of gradient norms."""
+
 
 class ProportionalWorker(TrainingWorker):
     """verl's training worker, which multiplies the rate of an update by √evidence where the batch
-    has one, and reports how far the weights moved (`rltf/update/norm`).
+    has one. It reports how far the weights moved (`rltf/update/norm`), and the gradient's norm over
+    its running mean (`rltf/update/grad_norm_ratio`): Adam makes the same step of both.
     """
 
     engine: Any  # verl's base class declares no optimiser
@@ -30,6 +34,7 @@ class ProportionalWorker(TrainingWorker):
         """verl's; each of its engines has `optimizer_step`."""
         super().reset()
         self._evidence, self._moved = 1.0, 0.0
+        self._mean_norm, self._norm_ratio = 0.0, 1.0
         self._step = self.engine.optimizer_step
         self.engine.optimizer_step = self._scaled_step
 
@@ -38,7 +43,9 @@ class ProportionalWorker(TrainingWorker):
         self._evidence = float(tu.pop(data, key=EVIDENCE, default=1.0))
         output = super().train_batch(data)
         if output is not None:
-            tu.get(output, "metrics")["rltf/update/norm"] = self._moved
+            metrics = tu.get(output, "metrics")
+            metrics["rltf/update/norm"] = self._moved
+            metrics["rltf/update/grad_norm_ratio"] = self._norm_ratio
         return output
 
     def _scaled_step(self) -> float:
@@ -59,7 +66,12 @@ class ProportionalWorker(TrainingWorker):
             if len(old)
         )
         self._moved = sqrt(float(sum(squares)))
+        self._compare(float(norm))
         return norm
+
+    def _compare(self, norm: float) -> None:
+        self._norm_ratio = norm / self._mean_norm if self._mean_norm else 1.0
+        self._mean_norm += (norm - self._mean_norm) * (RUNNING_SHARE if self._mean_norm else 1.0)
 
 
 def _part(weight: torch.Tensor) -> torch.Tensor:

@@ -45,6 +45,15 @@ def test_the_rate_follows_the_root_of_the_evidence_for_one_step(evidence, step):
     assert made.engine.optimizer.param_groups[0]["lr"] == RATE
 
 
+def test_the_gradients_norm_is_compared_with_those_before():
+    made = worker()
+    ratios = []
+    for norm in (2.0, 4.0, 2.2):
+        made._compare(norm)
+        ratios.append(made._norm_ratio)
+    assert ratios == pytest.approx([1.0, 2.0, 1.0])
+
+
 def test_a_step_that_fails_leaves_the_rate():
     made = worker()
     made._evidence, made.engine.fails = 0.25, True
