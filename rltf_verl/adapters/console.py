@@ -35,8 +35,11 @@ _ERROR = re.compile(r"error|exception|traceback|critical|fatal|died|killed", re.
 _INFO = re.compile(
     r"(?:\(\S+ pid=\d+\) )?(?:\[?\d{4}-\d\d-\d\d[ T][\d:,.]+[]\s-]+)?\[?(?:INFO|DEBUG)\b"
     r"|.*\d\d:\d\d(?:<\S+)?, .*(?:/s|s/it)"
+    r"|Time range: last |Per-operation statistics: "
 )
-"""A log record below a warning, or a progress bar of tqdm."""
+"""A log record below a warning, a progress bar of tqdm, or lines two and three of what TransferQueue
+says every five minutes.
+"""
 _CHANGES = re.compile(r"\d{4}-\d\d-\d\d[ T][\d:,.]+|\s*\[repeated \d+x across cluster\].*")
 """Parts in which two equal warnings differ: the time, and Ray's count of them."""
 

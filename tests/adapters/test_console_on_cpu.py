@@ -151,6 +151,8 @@ def test_what_a_user_prints_and_a_traceback_stay_whole() -> None:
         "2026-11-25 21:47:18,966 - DEBUG - transfer_queue.utils - put",
         "(EngineCore_DP0 pid=12) INFO 11-25 21:47:10 [core.py:58] Initializing",
         "[2026-11-25 21:47:10] INFO server.py:5: up",
+        "Time range: last 5.00 minutes; \x1b[32m [repeated 2x across cluster]\x1b[0m",
+        "Per-operation statistics: KV_LIST: req_count=2874, req/min=565.30",
         "Loading weights:  24%|██▍       | 66/272 [00:00<00:01, 146.25it/s]",
         "Generating train split: 0 examples [00:00, ? examples/s]",
     ],

@@ -50,13 +50,14 @@ FLAKY = [
 """Feedback of `recorder` that is often unavailable."""
 
 PLAIN_DESCENT = [
+    "rltf.evidence_scaling=false",
     "actor_rollout_ref.actor.optim.optimizer=SGD",
     f"actor_rollout_ref.actor.optim.lr={LEARNING_RATE}",
     "actor_rollout_ref.actor.optim.weight_decay=0",
     "actor_rollout_ref.actor.optim.clip_grad=1e9",
     "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
 ]
-"""Unclipped: the step of the weights *is* the gradient."""
+"""Neither clipped nor scaled: the step of the weights *is* the gradient."""
 
 RECORDED = [
     f"{MODE}sync",
