@@ -23,9 +23,11 @@ export VERL_PLATFORM=cpu OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" RAY_ACCEL_ENV_V
 command="${1:-}"
 shift || true
 
-# A method's and the family's own words. The release's weight of 0.1 learns too slowly for so few steps. Only a letter is long.
+# A method's and the family's own words. With the release's weight of 0.1 the few rows of GRPO say where Adam's step goes. Only a
+# letter is long.
 words_of() {
     echo "rltf/method=$1"
+    [[ "$1" != sd* ]] || echo "rltf.distill.weight=1.0"
     [[ "$family" == reply ]] || echo "data.max_response_length=48"
     [[ "$1" != sft ]] || echo "rltf.imitate.weight=1.0"
 }

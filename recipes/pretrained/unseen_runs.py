@@ -19,7 +19,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from study import Study, commit, curve, training_steps
+from study import Study, claimed, commit, curve, training_steps
 from unseen import COMPANIES, PUZZLES
 
 HERE = Path(__file__).resolve().parent
@@ -80,7 +80,7 @@ def train(study: Study, task: str, method: str, settings: str, hardware: str) ->
     ]
     if task in PUZZLES:
         config = ["--config-name", f"rltf_{method}"]
-        seconds = study.train_with(folder, None, [*puzzle_words(task), *words], config)
+        seconds = study.train_with(folder, None, [*puzzle_words(task, method), *words], config)
     else:
         family = "entries" if task in COMPANIES else "date"
         own = [f"rltf/method={method}", "data.max_response_length=48", *task_words(task)]
@@ -128,13 +128,14 @@ def task_words(task: str) -> list[str]:
     ]
 
 
-def puzzle_words(task: str) -> list[str]:
+def puzzle_words(task: str, method: str) -> list[str]:
     """Of the tiny policy's demo, as `run_demo` has them."""
     sys.path.insert(0, str(DEMO))
-    from run_demo import SETTINGS as OF_DEMO
+    import run_demo
 
+    others = [*run_demo.SETTINGS, *run_demo.METHOD_SETTINGS[method]]
     return [
-        *(word for word in OF_DEMO if not word.startswith("rltf.env.")),
+        *(word for word in others if not word.startswith(("rltf.env.", "rltf/hardware"))),
         "rltf/env=own",
         f"rltf.env.name={environment(task)}",
         f"+rltf.env.task={task}",
@@ -171,10 +172,11 @@ def main() -> None:
         print("\n".join(table(finished())))
         return
     study, keys = Study(args.out), ("task", "method", "settings", "hardware")
-    made = {tuple(line[key] for key in keys) for line in finished()}
     for task, method in product(SETS[args.tasks], METHODS):
         run = (task, method, args.settings, args.hardware)
-        if run not in made:
+        with claimed(study.folder(("unseen", *run))) as mine:
+            if not mine or run in {tuple(line[key] for key in keys) for line in finished()}:
+                continue
             line = train(study, *run)
             with RESULTS.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(line) + "\n")
