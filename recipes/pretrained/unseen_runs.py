@@ -2,6 +2,7 @@
 
     python recipes/pretrained/unseen_runs.py [--tasks final] [--settings recipe] [--hardware cpu]
     python recipes/pretrained/unseen_runs.py --table
+    python recipes/pretrained/unseen_runs.py --picture docs/pictures/lost.png
 
 A finished run is a line of unseen.jsonl beside this file and is not run again. `recipe`: the
 settings as they come. `before`: those of the recipe until steps followed the evidence. A run is
@@ -40,6 +41,10 @@ SETTINGS: dict[str, dict[str, tuple[str, ...]]] = {
     "before": {"sd": BEFORE, "grpo": BEFORE},
 }
 """Settings -> method -> its words beside the config's."""
+SHOWN = {"before": ("constant rate: lost", "#D55E00"), "recipe": ("rate × √e: kept", "#0072B2")}
+"""Settings -> name and colour in the picture."""
+KEYS = ("task", "method", "settings", "hardware")
+"""Of a line: which run it is."""
 LOST, FOR_STEPS = 1 / 3, 3
 
 
@@ -149,15 +154,41 @@ def _rounded(value: float | None) -> float | None:
 
 def table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
     """A row of Markdown for each run."""
-    yield "| task | method | settings | first answers, held out | second answers | lost |"
-    yield "|---|---|---|---|---|---|"
-    for line in lines:
-        names = " | ".join(line[key] for key in ("task", "method", "settings"))
+    yield "| task | method | settings | on | first answers, held out | second answers | lost |"
+    yield "|---|---|---|---|---|---|---|"
+    for line in sorted(lines, key=lambda line: [line[key] for key in KEYS]):
+        names = " | ".join(line[key] for key in KEYS)
         held_out = " ".join(f"{share:.2f}" for share in line["held_out"])
         second = [share for share in line["second"] if share is not None]
         seen = f"{second[0]:.2f}, lowest {min(second):.2f}" if second else ""
         step = lost_at(line["second"])
         yield f"| {names} | {held_out} | {seen} | {'' if step is None else f'step {step}'} |"
+
+
+def draw(lines: Sequence[dict[str, Any]], path: Path) -> None:
+    """Second answers of GRPO on the demo's task in fp32, with either settings."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot as plt
+
+    figure, (upper, lower) = plt.subplots(
+        2, 1, figsize=(7, 4), height_ratios=(2, 1), sharex=True, layout="constrained"
+    )
+    for settings, (name, color) in SHOWN.items():
+        run = (COMPANY, "grpo", settings, "cpu")
+        line = next(line for line in lines if tuple(line[key] for key in KEYS) == run)
+        steps = range(1, len(line["second"]) + 1)
+        upper.plot(steps, line["second"], color=color, marker="o", label=name)
+        lower.plot(steps, line["evidence"], color=color, marker="o")
+    upper.set_ylim(-0.03, 1.03)
+    upper.set_ylabel("right after feedback")
+    lower.set_ylabel("evidence e")
+    lower.set_xlabel("training step")
+    upper.legend(frameon=False, loc="center right")
+    for axes in (upper, lower):
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=110)
 
 
 def main() -> None:
@@ -167,15 +198,19 @@ def main() -> None:
     parser.add_argument("--settings", choices=SETTINGS, default="recipe")
     parser.add_argument("--hardware", choices=("cpu", "cpu_bf16"), default="cpu")
     parser.add_argument("--table", action="store_true", help="print the lines that are there")
+    parser.add_argument("--picture", type=Path, help="draw a lost run and a kept one")
     args = parser.parse_args()
+    if args.picture:
+        draw(finished(), args.picture)
+        return
     if args.table:
         print("\n".join(table(finished())))
         return
-    study, keys = Study(args.out), ("task", "method", "settings", "hardware")
+    study = Study(args.out)
     for task, method in product(SETS[args.tasks], METHODS):
         run = (task, method, args.settings, args.hardware)
         with claimed(study.folder(("unseen", *run))) as mine:
-            if not mine or run in {tuple(line[key] for key in keys) for line in finished()}:
+            if not mine or run in {tuple(line[key] for key in KEYS) for line in finished()}:
                 continue
             line = train(study, *run)
             with RESULTS.open("a", encoding="utf-8") as file:
