@@ -37,8 +37,8 @@ _INFO = re.compile(
     r"|.*\d\d:\d\d(?:<\S+)?, .*(?:/s|s/it)"
     r"|Time range: last |Per-operation statistics: "
 )
-"""A log record below a warning, a progress bar of tqdm, or lines two and three of what TransferQueue
-says every five minutes.
+"""A log record below a warning, a progress bar of tqdm, or the last two of the lines in which
+TransferQueue says every five minutes what it did.
 """
 _CHANGES = re.compile(r"\d{4}-\d\d-\d\d[ T][\d:,.]+|\s*\[repeated \d+x across cluster\].*")
 """Parts in which two equal warnings differ: the time, and Ray's count of them."""
