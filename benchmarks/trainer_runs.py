@@ -19,7 +19,7 @@ import psutil
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from rltf_verl.data.build import build_parquet
+from rltf_verl.tools.data.build import build_parquet
 
 HERE = Path(__file__).resolve().parent
 TOKENIZER = HERE.parent / "recipes" / "demo" / "policy"

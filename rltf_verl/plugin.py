@@ -6,6 +6,7 @@ or at once when that module is already there.
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from types import ModuleType
 
@@ -31,24 +32,34 @@ def _trainers(_module: ModuleType) -> None:
     import rltf_verl.adapters.training.trainer  # noqa: F401
 
 
-CPU = "rltf_verl.adapters.cpu.hooks"
+def _on_cpu(name: str) -> Callable[[ModuleType], None]:
+    """A hook of `rltf_verl.cpu.hooks`; elsewhere it does nothing and imports nothing."""
+
+    def hook(module: ModuleType) -> None:
+        from rltf_verl.adapters.platform import on_cpu_platform
+
+        if on_cpu_platform():
+            getattr(importlib.import_module("rltf_verl.cpu.hooks"), name)(module)
+
+    return hook
+
 
 HOOKS: dict[str, str | Callable[[ModuleType], None]] = {
-    "verl.plugin.platform.platform_manager": f"{CPU}:register_platform",
-    "verl.workers.engine.fsdp.transformer_impl": f"{CPU}:register_engine",
-    "verl.workers.rollout.replica": f"{CPU}:register_replica",
-    "verl.workers.rollout.base": f"{CPU}:register_adapter",
-    "verl.checkpoint_engine": f"{CPU}:register_checkpoint_engine",
-    "verl.utils.distributed": f"{CPU}:patch_process_group",
+    "verl.plugin.platform.platform_manager": _on_cpu("register_platform"),
+    "verl.workers.engine.fsdp.transformer_impl": _on_cpu("register_engine"),
+    "verl.workers.rollout.replica": _on_cpu("register_replica"),
+    "verl.workers.rollout.base": _on_cpu("register_adapter"),
+    "verl.checkpoint_engine": _on_cpu("register_checkpoint_engine"),
+    "verl.utils.distributed": _on_cpu("patch_process_group"),
     "verl.utils.fsdp_utils": "rltf_verl.adapters.compat:patch_model_copies",
-    "verl.workers": f"{CPU}:patch_vllm_name",
-    "vllm.model_executor.layers.utils": f"{CPU}:patch_vllm_weights",
-    "verl.trainer": f"{CPU}:check_media",
+    "verl.workers": _on_cpu("patch_vllm_name"),
+    "vllm.model_executor.layers.utils": _on_cpu("patch_vllm_weights"),
+    "verl.trainer": _on_cpu("check_media"),
     "hydra.core.plugins": _search_path,
-    "verl.trainer.ppo.core_algos": "rltf_verl.adapters.training.registered:register",
+    "verl.trainer.ppo.core_algos": "rltf_verl.adapters.registered:register",
     "verl.experimental.agent_loop.agent_loop": _agent_loop,
     "verl.trainer.ppo.v1": _trainers,
-    "verl.utils.config": "rltf_verl.adapters.startup.hook:check_before_start",
+    "verl.utils.config": "rltf_verl.adapters.hook:check_before_start",
 }
 """Imported module -> hook, by its name where it lives in a module that must not be loaded early."""
 

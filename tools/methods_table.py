@@ -14,8 +14,8 @@ from omegaconf import DictConfig, open_dict
 
 from rltf_verl.adapters.startup.rules import rltf_of
 from rltf_verl.config import RLTFConfig
-from rltf_verl.config.methods import method_titles
 from rltf_verl.objectives import objectives_of
+from rltf_verl.tools.compose.presets import method_titles
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "methods.md"
 START, END = "<!-- methods: python tools/refresh.py -->\n", "\n<!-- end of methods -->"

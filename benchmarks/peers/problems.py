@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.peers.tasks import TASKS, Task
-from rltf_verl.data.build import build_parquet
 from rltf_verl.data.schema import problem_from_row
 from rltf_verl.envs.base import Env
 from rltf_verl.envs.binary_matrix.env import BinaryMatrix
+from rltf_verl.tools.data.build import build_parquet
 from rltf_verl.types import Problem
 
 FORMAT_COEF = 0.1

@@ -23,7 +23,7 @@ from typing import Any
 
 from run_demo import HERE, Run, launch, stop
 
-from rltf_verl.data.build import build_parquet
+from rltf_verl.tools.data.build import build_parquet
 
 RESULTS = HERE / "graded.jsonl"
 ENV = f"{HERE / 'cells.py'}:Cells"

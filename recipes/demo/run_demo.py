@@ -28,7 +28,7 @@ from report import write_report
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from rltf_verl.data.build import build_parquet
+from rltf_verl.tools.data.build import build_parquet
 
 HERE = Path(__file__).resolve().parent
 METHODS = ("grpo", "sd")

@@ -2,7 +2,7 @@
 
     python recipes/pretrained/aims.py RUN/checkpoints/episodes --house 20
 
-Every wrong first answer of the log is explained anew at each level (`runlog/aim.py` has the
+Every wrong first answer of the log is explained anew at each level (`tools/report/aim.py` has the
 measure).
 """
 
@@ -14,8 +14,8 @@ from statistics import fmean
 
 from house_style import HouseStyle
 
-from rltf_verl.runlog.aim import aims_of
 from rltf_verl.runlog.episodes import read_episodes
+from rltf_verl.tools.report.aim import aims_of
 
 LEVELS = ("location", "hint", "full")
 

@@ -38,7 +38,7 @@ from hydra import compose, initialize_config_dir
 from loopback_judge import LoopbackJudge
 from omegaconf import DictConfig, OmegaConf
 
-from rltf_verl.data.build import Built, build_parquet
+from rltf_verl.tools.data.build import Built, build_parquet
 from rltf_verl.tools.report.terminal.console import show_table
 
 HERE = Path(__file__).resolve().parent

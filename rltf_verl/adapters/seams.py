@@ -207,7 +207,7 @@ SEAMS = (
         "verl.utils.config",
         ("validate_config",),
         "patched",
-        "startup/hook.py",
+        "hook.py",
         "the only call before `ray.init` that can refuse a config; with an `rltf:` block",
     ),
     Seam(

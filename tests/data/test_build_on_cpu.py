@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rltf_verl.data.build import build_parquet
 from rltf_verl.data.provenance import read_provenance
 from rltf_verl.data.schema import SCHEMA, check_parquet, problem_from_row, row_of
-from rltf_verl.data.wrap import wrap_parquet
 from rltf_verl.envs import make_env
+from rltf_verl.tools.data.build import build_parquet
+from rltf_verl.tools.data.wrap import wrap_parquet
 from tests.support.verl_rows import write_rows
 
 ROW = row_of(make_env("binary_matrix").build(0, 1, 0).train[0], "Q", "train")

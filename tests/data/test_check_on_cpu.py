@@ -14,13 +14,13 @@ import pytest
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from rltf_verl.data.budget import lengths_of, load_tokenizer, template_of_file
-from rltf_verl.data.build import build_parquet
-from rltf_verl.data.check import check_files, shared_questions
 from rltf_verl.data.provenance import read_provenance
-from rltf_verl.data.questions import read_questions
 from rltf_verl.data.schema import check_parquet
 from rltf_verl.prompts import render
+from rltf_verl.tools.data.budget import lengths_of, load_tokenizer, template_of_file
+from rltf_verl.tools.data.build import build_parquet
+from rltf_verl.tools.data.check import check_files, shared_questions
+from rltf_verl.tools.data.questions import read_questions
 from tests.support.commands import ran, refused, rltf
 from tests.support.verl_rows import verl_row, write_rows
 

@@ -10,9 +10,9 @@ from omegaconf import OmegaConf
 from transformers import AutoTokenizer
 from verl.utils.dataset.multiturn_sft_dataset import MultiTurnSFTDataset
 
-from rltf_verl.data.exports import SCHEMA, answers, dialogues, export, preferences, turns
 from rltf_verl.runlog.about import BLOCKS, write_about
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
+from rltf_verl.tools.data.exports import SCHEMA, answers, dialogues, export, preferences, turns
 from rltf_verl.types import Episode, Problem
 from tests.support.commands import ran, refused, rltf
 from tests.support.log_records import line, turn, write

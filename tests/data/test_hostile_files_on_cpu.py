@@ -15,22 +15,22 @@ import pytest
 
 from rltf_verl.adapters.startup.files import check_dataset
 from rltf_verl.config import ConfigError
-from rltf_verl.data.build import build_parquet
-from rltf_verl.data.check import check_files
 from rltf_verl.data.provenance import read_provenance
 from rltf_verl.data.schema import environments_of
-from rltf_verl.data.wrap import wrap_parquet
 from rltf_verl.envs import make_env
 from rltf_verl.envs.code.sources import load_rows
 from rltf_verl.envs.files import check_json, read_rows
 from rltf_verl.envs.math.sources import SOURCES, find_source, read_items
+from rltf_verl.tools.data.build import build_parquet
+from rltf_verl.tools.data.check import check_files
+from rltf_verl.tools.data.wrap import wrap_parquet
 from tests.support.commands import ran, refused
 from tests.support.verl_rows import verl_row, write_rows
 
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from rltf_verl.data.build import build_parquet
+from rltf_verl.tools.data.build import build_parquet
 moves = 0
 def counted(name):
     real = getattr(Path, name)

@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from rltf_verl.data.build import build_parquet
+from rltf_verl.tools.data.build import build_parquet
 
 ROOT = Path(__file__).parents[2]
 POLICY = ROOT / "recipes" / "demo" / "policy"

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from rltf_verl.data.build import build_parquet
 from rltf_verl.runlog.episodes import read_episodes
+from rltf_verl.tools.data.build import build_parquet
 from rltf_verl.types import CONTEXT, END_REASONS, Role
 from tests.e2e import recorded, runs
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from rltf_verl.data.build import build_parquet
+from rltf_verl.tools.data.build import build_parquet
 from tests.e2e import runs
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]

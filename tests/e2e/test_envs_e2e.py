@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from rltf_verl.data.build import build_parquet
 from rltf_verl.runlog.episodes import read_episodes
+from rltf_verl.tools.data.build import build_parquet
 from tests.e2e import runs
 from tests.support.judge.server import InThread, JudgeServer
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from rltf_verl.data.build import build_parquet
 from rltf_verl.runlog.episodes import read_episodes
+from rltf_verl.tools.data.build import build_parquet
 from tests.e2e import runs
 from tests.recipes import house_style
 from tests.support.judge.policy_server import ServedPolicy

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from recipes.demo.make_policy import examples, make_model, make_tokenizer, warm_up
-from rltf_verl.adapters.cpu import vllm
+from rltf_verl.cpu import vllm
 from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.types import Role
 from tests.e2e import recorded, runs

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from rltf_verl.data.build import build_parquet
+from rltf_verl.tools.data.build import build_parquet
 from tests.recipes.composing import program
 
 ROOT = Path(__file__).parents[2]

@@ -14,8 +14,8 @@ from omegaconf import OmegaConf
 from transformers import AutoTokenizer
 from verl.utils.dataset.multiturn_sft_dataset import MultiTurnSFTDataset
 
-from rltf_verl.data.build import build_parquet
 from rltf_verl.runlog.episodes import read_episodes
+from rltf_verl.tools.data.build import build_parquet
 from tests.recipes.composing import RECIPES, composed, rltf_of
 from tests.support.commands import ran
 from tests.support.judge.server import InThread, JudgeServer

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from omegaconf import DictConfig
 
-from rltf_verl.data.build import build_parquet
+from rltf_verl.tools.data.build import build_parquet
 from tests.support.configs import VALUE, changed, composed
 from tests.support.engine.tiny_model import tiny_model
 

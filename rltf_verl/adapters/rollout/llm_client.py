@@ -8,7 +8,7 @@ from typing import Any
 from verl.workers.rollout.llm_server import FullyAsyncLLMServerClient, LLMServerClient
 from verl.workers.rollout.replica import TokenOutput
 
-from rltf_verl.adapters.cpu import ROLLOUT_NAME
+from rltf_verl.adapters.platform import ROLLOUT_NAME
 
 
 def seed_of_attempt(seed: int, num_tokens: int) -> int:

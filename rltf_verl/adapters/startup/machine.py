@@ -7,8 +7,7 @@ import os
 
 from omegaconf import DictConfig, OmegaConf
 
-from rltf_verl.adapters.cpu import ROLLOUT_NAME, bf16
-from rltf_verl.adapters.cpu.vllm import trouble_of
+from rltf_verl.adapters.platform import ROLLOUT_NAME, cpu_startup
 from rltf_verl.envs.base import Env, NeedsMachine
 from rltf_verl.findings import ConfigError, Finding
 
@@ -62,9 +61,8 @@ def check_platform(config: DictConfig) -> None:
                 "add rltf/hardware=cpu to the command line",
             )
         )
-    trouble = trouble_of(config.actor_rollout_ref.rollout) if cpu_platform else None
-    if cpu_platform and trouble is None:
-        trouble = bf16.trouble_of(config)
+    startup = cpu_startup()
+    trouble = startup.trouble_of_config(config) if startup else None
     if trouble is not None:
         raise ConfigError(trouble)
     if not cpu_platform and is_here(config) and not get_torch_device().is_available():

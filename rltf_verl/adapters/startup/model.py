@@ -16,14 +16,14 @@ from urllib.request import getproxies
 from omegaconf import DictConfig, OmegaConf
 from verl.utils.tokenizer import hf_tokenizer
 
-from rltf_verl.adapters.cpu import ROLLOUT_NAME
-from rltf_verl.adapters.cpu.actor import attention
-from rltf_verl.adapters.cpu.rollout.server import context_of
+from rltf_verl.adapters.platform import ROLLOUT_NAME, cpu_startup
 from rltf_verl.findings import ConfigError, Finding
 
 T = TypeVar("T")
 MODEL = "actor_rollout_ref.model"
 WEIGHTS = ("*.safetensors", "*.bin")
+STRETCHED = ("llama3", "longrope", "su")
+"""Kinds of rotary scaling whose factor `max_position_embeddings` already holds, as in vLLM."""
 CAUSE = 200
 """Characters of another library's error that are shown."""
 
@@ -85,14 +85,26 @@ def check_context(config: DictConfig, model: Model) -> None:
 
 def check_attention(config: DictConfig, model: Model) -> None:
     """Raise ConfigError unless the CPU's rollout, where it is used, can sample from the model."""
-    if config.actor_rollout_ref.rollout.name != ROLLOUT_NAME:
+    startup = cpu_startup()
+    if startup is None or config.actor_rollout_ref.rollout.name != ROLLOUT_NAME:
         return
     text = copy(model.text)
     for key, value in (OmegaConf.select(config, f"{MODEL}.override_config") or {}).items():
         setattr(text, key, value)  # as verl does
-    trouble = attention.trouble_of(text)
+    trouble = startup.trouble_of_model(text)
     if trouble is not None:
         raise ConfigError(Finding(f"{MODEL}.path", model.path, trouble, ""))
+
+
+def context_of(text: Any) -> int | None:
+    """Most tokens that a model of this (text) config reads; None: it does not say."""
+    positions = getattr(text, "max_position_embeddings", None)
+    if not isinstance(positions, int):
+        return None
+    scaling = getattr(text, "rope_scaling", None) or {}
+    kind = scaling.get("rope_type", scaling.get("type", "default"))
+    factor = 1.0 if kind in STRETCHED else float(scaling.get("factor") or 1.0)
+    return max(positions, int(positions * factor))
 
 
 def is_elsewhere(path: str) -> bool:

@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from verl.trainer.ppo import core_algos
 
 from rltf_verl.adapters.compat import ENGINES_WITH_SEEDS
-from rltf_verl.adapters.training.registered import POLICY_LOSSES
+from rltf_verl.adapters.registered import POLICY_LOSSES
 from rltf_verl.config import RLTFConfig
 from rltf_verl.feedback import has_trait
 from rltf_verl.findings import ConfigError, Finding, Rule, findings

@@ -141,7 +141,7 @@ def check_own_rows(config: DictConfig, parts: Parts, model: Model, dry_run: DryR
 
 async def _make_rows(config: DictConfig, parts: Parts, model: Model) -> None:
     # here, because it loads verl's agent loops
-    from rltf_verl.adapters.plan.policy import ToldPolicy
+    from rltf_verl.adapters.startup.told_policy import ToldPolicy
 
     (row,) = first_rows(files_of(config.data.train_files)[0], 1)
     problem, messages = problem_of(parts.env, row), first_prompt(row)

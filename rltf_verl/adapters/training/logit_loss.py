@@ -56,7 +56,7 @@ DIVERGENCE = "rltf_logit_divergence"
 
 LOGIT_ROWS = "rltf_logit_rows"
 """Nested [N, L] int64 of a micro-batch: the logits of each token, where an engine has those of the
-responses only and equal ones once (`adapters/cpu/actor`).
+responses only and equal ones once (`cpu/actor`).
 """
 
 LossOutput = tuple[torch.Tensor, dict[str, Any]]

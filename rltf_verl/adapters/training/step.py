@@ -16,9 +16,9 @@ from verl.protocol import DataProto
 from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_and_add_to_batch
 from verl.workers.config import ActorConfig
 
-from rltf_verl.adapters.cpu import ROLLOUT_NAME
 from rltf_verl.adapters.metrics.episodes import SPENT, episode_metrics, lost_share
 from rltf_verl.adapters.metrics.roles import role_metrics, sampling_metrics, stale_metrics
+from rltf_verl.adapters.platform import ROLLOUT_NAME
 from rltf_verl.adapters.queue.columns import SAMPLER_LOG_PROBS, stale_turns
 from rltf_verl.adapters.queue.step_rows import StepRows
 from rltf_verl.adapters.startup.rules import TOKEN_SUM_LOSSES

@@ -12,17 +12,6 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from rltf_verl.adapters.plan.overrides import (
-    STOCK,
-    Setting,
-    Settings,
-    composed,
-    differences,
-    has_value_model,
-    own_config,
-    parsed,
-    text_of,
-)
 from rltf_verl.adapters.startup.files import DATA, REWARD_FUNCTION
 from rltf_verl.config import ConfigError
 from rltf_verl.data.made_for import OWN, MadeFor, made_for
@@ -37,6 +26,17 @@ from rltf_verl.tools.adopt.checked import (
     settle,
 )
 from rltf_verl.tools.adopt.command import Adopted, Launch
+from rltf_verl.tools.compose.overrides import (
+    STOCK,
+    Setting,
+    Settings,
+    composed,
+    differences,
+    has_value_model,
+    own_config,
+    parsed,
+    text_of,
+)
 
 ENV, HARDWARE = "rltf/env", "rltf/hardware="
 OWN_GROUP = f"{ENV}={OWN}"

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from rltf_verl.adapters.plan.overrides import Settings, composed
 from rltf_verl.adapters.startup import checks
 from rltf_verl.adapters.startup.files import (
     DATA,
@@ -23,6 +22,7 @@ from rltf_verl.adapters.startup.values import too_few_devices
 from rltf_verl.config import ConfigError
 from rltf_verl.data.schema import files_of
 from rltf_verl.tools.adopt.command import REFUSED
+from rltf_verl.tools.compose.overrides import Settings, composed
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 STAY = (

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from rltf_verl.adapters.plan.overrides import STOCK
 from rltf_verl.config import ConfigError
 from rltf_verl.redaction import Secrets, looks_secret, secrets_here
 from rltf_verl.tools.adopt.script import MAIN, Word, literal, read_script
+from rltf_verl.tools.compose.overrides import STOCK
 
 MODULE = "verl.trainer.main_ppo"
 MAINS = (MODULE, "recipe.dapo.main_dapo")

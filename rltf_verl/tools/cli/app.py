@@ -111,7 +111,7 @@ def doctor(
     The worker is one of the cluster that RAY_ADDRESS names, else of a Ray that is started for this
     on one CPU.
     """
-    from rltf_verl.adapters.doctor.doctor import examine
+    from rltf_verl.tools.doctor.doctor import examine
     from rltf_verl.tools.report.terminal.console import show_checks
 
     checks = [
@@ -127,7 +127,7 @@ def doctor(
 @app.command()
 def presets() -> None:
     """List the methods for rltf/method, with a line on each."""
-    from rltf_verl.config.methods import method_titles
+    from rltf_verl.tools.compose.presets import method_titles
 
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
     for name, title in method_titles().items():

@@ -34,8 +34,8 @@ def data_build(
     ] = 200,
 ) -> None:
     """Write the problems of an environment as parquet files for verl."""
-    from rltf_verl.data.build import build_parquet, refuse_existing
     from rltf_verl.texts import counted
+    from rltf_verl.tools.data.build import build_parquet, refuse_existing
 
     refuse_existing([out / "train.parquet", out / "test.parquet"], overwrite)
     built = build_parquet(env, out, seed, num_train, num_test, **parse_options(options or []))
@@ -56,10 +56,10 @@ def data_wrap(
     """Make an existing dataset of verl trainable with rltf: adds what is missing, changes nothing
     that is there.
     """
-    from rltf_verl.data.build import refuse_existing
-    from rltf_verl.data.check import check_files
-    from rltf_verl.data.wrap import wrap_parquet
     from rltf_verl.texts import counted
+    from rltf_verl.tools.data.build import refuse_existing
+    from rltf_verl.tools.data.check import check_files
+    from rltf_verl.tools.data.wrap import wrap_parquet
 
     refuse_existing([out], overwrite)
     num = wrap_parquet(file, env, out, **parse_options(options or []))
@@ -94,9 +94,9 @@ def data_check(
     """Look at every row: schema, repeated and shared questions, prompt lengths; exit 1 if something
     must be fixed.
     """
-    from rltf_verl.data.budget import lengths_of, load_tokenizer
-    from rltf_verl.data.check import check_files
     from rltf_verl.prompts import require_template
+    from rltf_verl.tools.data.budget import lengths_of, load_tokenizer
+    from rltf_verl.tools.data.check import check_files
     from rltf_verl.tools.report.terminal.tables import show_check
 
     if revise is not None:
@@ -133,7 +133,7 @@ def data_show(
 ) -> None:
     """Print the first problems with their answers, and how the file was made."""
     from rltf_verl.data.provenance import read_provenance
-    from rltf_verl.data.questions import first_problems
+    from rltf_verl.tools.data.questions import first_problems
     from rltf_verl.tools.report.terminal.tables import show_problems
 
     tried = attempt if env_feedback else None

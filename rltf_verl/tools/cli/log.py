@@ -76,7 +76,7 @@ def export(
     ] = None,
 ) -> None:
     """Write the episodes of a run as training data, or as a table."""
-    from rltf_verl.data import exports
+    from rltf_verl.tools.data import exports
 
     records = episodes_of(folder, step)
     chosen = split.value if split else None if form is Form.turns else Split.train.value

@@ -39,8 +39,8 @@ def plan(
     E.g. rltf plan --config-name=rltf rltf/method=sd actor_rollout_ref.model.path=…
     """
     with quiet():
-        from rltf_verl.adapters.plan.compose import compose_run
         from rltf_verl.envs.dry_run import DryRun
+        from rltf_verl.tools.compose.runs import compose_run
         from rltf_verl.tools.plan.build import make_plan
         from rltf_verl.tools.plan.inputs import inspect_run
 

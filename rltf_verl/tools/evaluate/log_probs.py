@@ -14,11 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rltf_verl.config import EpisodeConfig
-from rltf_verl.data.questions import Question
 from rltf_verl.episode.revise import revise
 from rltf_verl.judge.runtime import JudgeRuntime
 from rltf_verl.judge.wire import Call, JudgeUnavailable, Reply, ScoredReply
 from rltf_verl.runlog.turns import Record, lines
+from rltf_verl.tools.data.questions import Question
 from rltf_verl.tools.evaluate.endpoint_policy import EndpointPolicy
 from rltf_verl.tools.evaluate.settings import Evaluation
 from rltf_verl.tools.report.evaluation.table import problem_key

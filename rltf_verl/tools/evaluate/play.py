@@ -19,7 +19,6 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from rltf_verl.data.questions import Question
 from rltf_verl.envs.base import NeedsMachine
 from rltf_verl.envs.waiting import acting_env
 from rltf_verl.episode.acting import first_messages
@@ -33,6 +32,7 @@ from rltf_verl.runlog.about import read_about
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.runlog.turns import Record, grader_trouble
 from rltf_verl.texts import counted
+from rltf_verl.tools.data.questions import Question
 from rltf_verl.tools.evaluate.endpoint_policy import EndpointPolicy
 from rltf_verl.tools.evaluate.settings import Evaluation
 from rltf_verl.types import Episode

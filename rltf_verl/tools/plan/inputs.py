@@ -9,23 +9,23 @@ from typing import Any, Protocol
 
 from omegaconf import DictConfig, OmegaConf
 
-from rltf_verl.adapters.plan.policy import ToldPolicy
+from rltf_verl.adapters.hook import refused_by_verl
 from rltf_verl.adapters.startup.budget import first_prompt
 from rltf_verl.adapters.startup.checks import parts_of, refusals, warnings_of
 from rltf_verl.adapters.startup.files import DATA, user_code
-from rltf_verl.adapters.startup.hook import refused_by_verl
 from rltf_verl.adapters.startup.model import load_model
 from rltf_verl.adapters.startup.rules import ROLLOUT
 from rltf_verl.adapters.startup.stamp import resumed_folder
+from rltf_verl.adapters.startup.told_policy import ToldPolicy
 from rltf_verl.adapters.startup.values import wrong_values
 from rltf_verl.config import ConfigError
-from rltf_verl.data.check import shared_questions
 from rltf_verl.data.schema import files_of, first_rows, problem_of, rows_of
 from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.envs.waiting import tools_of
 from rltf_verl.episode.parts import Parts
 from rltf_verl.findings import Finding, value_at
 from rltf_verl.policy import Policy
+from rltf_verl.tools.data.check import shared_questions
 from rltf_verl.types import Message, Problem
 
 

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from statistics import fmean
 
-from rltf_verl.runlog.aim import Aim, aims_of
 from rltf_verl.runlog.numbers import Cases, EpisodeTable
 from rltf_verl.runlog.turns import Record, lines
+from rltf_verl.tools.report.aim import Aim, aims_of
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class FeedbackStats:
     """Share of the checked texts that gave the answer away."""
     aim: float | None
     """Mean share of a text's words that its wrong first answer has and the question lacks, minus
-    the same with a sibling's answer (`runlog.aim`).
+    the same with a sibling's answer (`tools.report.aim`).
     """
 
 

@@ -200,8 +200,8 @@ def test_verls_own_validation_refuses_for_us_and_in_a_run_of_hydra_with_one_line
     with pytest.raises(ConfigError, match="set it to one of rltf_sync"):
         verl_utils.validate_config(verl_config("trainer.v1.trainer_mode=sync"), False, False)
     hydra = OmegaConf.create({"overrides": {"task": ["rltf.gamma=2"]}})
-    monkeypatch.setattr("rltf_verl.adapters.startup.hook.HydraConfig.initialized", lambda: True)
-    monkeypatch.setattr("rltf_verl.adapters.startup.hook.HydraConfig.get", lambda: hydra)
+    monkeypatch.setattr("rltf_verl.adapters.hook.HydraConfig.initialized", lambda: True)
+    monkeypatch.setattr("rltf_verl.adapters.hook.HydraConfig.get", lambda: hydra)
     with pytest.raises(SystemExit) as ended:
         verl_utils.validate_config(
             verl_config("rltf.gamma=2", "trainer.experiment_name=x"), False, False

@@ -12,7 +12,7 @@ from hydra.core.global_hydra import GlobalHydra
 from hydra.types import RunMode
 from omegaconf import DictConfig, ListConfig
 
-from rltf_verl.config.methods import method_titles
+from rltf_verl.tools.compose.presets import method_titles
 from tests.support import configs
 
 RECIPES = Path(__file__).parents[3] / "recipes"

@@ -12,9 +12,9 @@ from rltf_verl.adapters.startup.budget import check_budget
 from rltf_verl.adapters.startup.checks import parts_of, warnings_of
 from rltf_verl.adapters.startup.files import check_dataset, check_datasets, resolve_files
 from rltf_verl.config import ConfigError
-from rltf_verl.data.build import build_parquet
 from rltf_verl.envs import make_env
 from rltf_verl.envs.dry_run import DryRun
+from rltf_verl.tools.data.build import build_parquet
 from tests.adapters.rollout.test_acting_policy_on_cpu import tokenizer_with_tools
 from tests.support.configs import composed
 

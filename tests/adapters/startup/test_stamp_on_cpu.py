@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from rltf_verl.adapters.startup import stamp
 from rltf_verl.adapters.startup.checks import check_config
 from rltf_verl.config import ConfigError
-from rltf_verl.data.build import build_parquet
+from rltf_verl.tools.data.build import build_parquet
 from tests.support.configs import composed
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import datasets
 import pytest
 
-from rltf_verl.data.build import build_parquet
 from rltf_verl.data.provenance import read_provenance
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Splits
 from rltf_verl.envs.math.sources import SUBJECTS
+from rltf_verl.tools.data.build import build_parquet
 
 Rows = list[dict[str, Any]]
 

@@ -15,11 +15,11 @@ from omegaconf import OmegaConf
 from rltf_verl.adapters.startup.files import check_dataset, check_datasets, resolve_files
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.data.schema import check_parquet, problem_of
-from rltf_verl.data.wrap import wrap_parquet
 from rltf_verl.envs.reward_function import RewardFunction
 from rltf_verl.episode.parts import build_provider
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.guard.find import find_leaks
+from rltf_verl.tools.data.wrap import wrap_parquet
 from rltf_verl.types import Grade, Problem, Turn
 from tests.support.feedback_fakes import asked, turn
 from tests.support.verl_rows import write_rows

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from rltf_verl.adapters.cpu.rollout.generation import BatchGenerator, Request
-from rltf_verl.adapters.cpu.rollout.sampling import SamplingParams
+from rltf_verl.cpu.rollout.generation import BatchGenerator, Request
+from rltf_verl.cpu.rollout.sampling import SamplingParams
 
 
 class ServedPolicy:

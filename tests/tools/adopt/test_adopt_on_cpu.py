@@ -10,14 +10,14 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from rltf_verl.adapters.plan import overrides
 from rltf_verl.adapters.startup import checks
 from rltf_verl.adapters.startup.files import resolve_files
 from rltf_verl.config import ConfigError
-from rltf_verl.data.build import build_parquet
 from rltf_verl.tools.adopt import adoption, checked
 from rltf_verl.tools.adopt.adoption import adopt
 from rltf_verl.tools.adopt.command import Adopted, of_script, of_words, script_of
+from rltf_verl.tools.compose import overrides
+from rltf_verl.tools.data.build import build_parquet
 from tests.e2e.runs import POLICY
 from tests.support import configs
 from tests.support.verl_rows import verl_row, write_rows

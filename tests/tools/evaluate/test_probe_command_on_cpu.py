@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
-from rltf_verl.data.build import build_parquet
-from rltf_verl.data.questions import Question, read_questions
+from rltf_verl.tools.data.build import build_parquet
+from rltf_verl.tools.data.questions import Question, read_questions
 from tests.support.commands import ended_well, refusal_of, rltf
 from tests.support.judge.server import InThread, JudgeServer, completion
 from tests.support.log_records import line, write

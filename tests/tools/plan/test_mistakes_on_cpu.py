@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from omegaconf import DictConfig
 
-from rltf_verl.adapters.plan.compose import compose_run
+from rltf_verl.adapters.hook import refused_by_verl
 from rltf_verl.adapters.startup import machine
 from rltf_verl.adapters.startup.checks import refusals
-from rltf_verl.adapters.startup.hook import refused_by_verl
 from rltf_verl.config import ConfigError
 from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.envs.pool.pool import CallFailed, Pool
 from rltf_verl.findings import Finding
+from rltf_verl.tools.compose.runs import compose_run
 from rltf_verl.tools.plan.advice import RULES
 from rltf_verl.tools.plan.build import make_plan
 from rltf_verl.tools.plan.inputs import inspect_run

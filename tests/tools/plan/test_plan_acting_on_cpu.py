@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from omegaconf import DictConfig
 
-from rltf_verl.data.build import build_parquet
+from rltf_verl.tools.data.build import build_parquet
 from rltf_verl.tools.plan.build import make_plan
 from rltf_verl.tools.plan.inputs import inspect_run
 from tests.support.engine.tiny_model import tiny_model

@@ -11,7 +11,6 @@ from math import ceil, comb
 
 import numpy as np
 
-from rltf_verl.runlog.aim import aims
 from rltf_verl.runlog.numbers import Cases, EpisodeTable
 from rltf_verl.runlog.turns import (
     Record,
@@ -23,6 +22,7 @@ from rltf_verl.runlog.turns import (
     says_nothing,
     wrong,
 )
+from rltf_verl.tools.report.aim import aims
 from rltf_verl.tools.report.evaluation.bootstrap import (
     Estimate,
     estimates,

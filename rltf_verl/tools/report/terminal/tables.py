@@ -14,9 +14,9 @@ from rltf_verl.tools.report.stats import Stats
 from rltf_verl.tools.report.terminal.console import Table, say, show_table, table
 
 if TYPE_CHECKING:
-    from rltf_verl.data.budget import Lengths
-    from rltf_verl.data.check import CheckReport
-    from rltf_verl.data.questions import Shown
+    from rltf_verl.tools.data.budget import Lengths
+    from rltf_verl.tools.data.check import CheckReport
+    from rltf_verl.tools.data.questions import Shown
 
 REVISIONS = ("fixed", "broken", "gain", "plasticity", "corrected", "repeated")
 NUMBERS = ("leaks", "withheld", "words", "no-op", "changed", "better", "worse", "seconds")

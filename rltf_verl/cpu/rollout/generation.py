@@ -1,0 +1,284 @@
+"""Continuous batching over one Hugging Face causal LM: pure torch and transformers, one thread, no
+Ray, no verl.
+
+Every `step` admits waiting requests, runs the model once over all running ones and returns those
+that ended. All but the last token of a prompt are prefilled (equal prompts once, and what an ended
+sequence began with not again); the last one is the first decode step's input, so that every sampled
+token comes from the same code. A finished row's place is taken by the last row.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import torch
+from transformers import DynamicCache, PreTrainedModel
+
+from rltf_verl.cpu.actor import attention
+from rltf_verl.cpu.bf16 import pack
+from rltf_verl.cpu.rollout.prefixes import Prefixes
+from rltf_verl.cpu.rollout.sampling import SamplingParams, draw_uniforms, sample
+from rltf_verl.cpu.rollout.slot_cache import SlotCache
+from rltf_verl.cpu.rollout.weights import NamedTensors, load_adapter, load_weights
+
+COMPLETED, ABORTED = "completed", "aborted"
+
+
+@dataclass(frozen=True)
+class Request:
+    """One sequence to continue."""
+
+    request_id: str
+    prompt_ids: Sequence[int]
+    params: SamplingParams
+
+    def __post_init__(self) -> None:
+        if not self.prompt_ids:
+            raise ValueError(f"request {self.request_id}: the prompt is empty")
+
+
+@dataclass(frozen=True)
+class Result:
+    """What was sampled for one request; partial if it was aborted."""
+
+    request_id: str
+    token_ids: list[int]
+    log_probs: list[float]
+    stop_reason: str
+    version: int | None
+    "version of the weights that sampled the last token; None without a token"
+
+
+@dataclass
+class _Row:
+    request: Request
+    uniforms: np.ndarray
+    stop_ids: frozenset[int]
+    length: int
+    "tokens in the cache"
+    token_ids: list[int] = field(default_factory=list)
+    log_probs: list[float] = field(default_factory=list)
+
+    @property
+    def next_input(self) -> int:
+        return self.token_ids[-1] if self.token_ids else self.request.prompt_ids[-1]
+
+    @property
+    def done(self) -> bool:
+        return bool(self.token_ids) and (
+            self.token_ids[-1] in self.stop_ids
+            or len(self.token_ids) >= self.request.params.max_tokens
+        )
+
+    def result(self, stop_reason: str, version: int | None) -> Result:
+        return Result(
+            self.request.request_id,
+            self.token_ids,
+            self.log_probs,
+            stop_reason,
+            version if self.token_ids else None,
+        )
+
+
+class BatchGenerator:
+    """Serves many requests with one model, in one dynamic batch. Not thread-safe: see
+    `loop.GenerationLoop`.
+    """
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        eos_token_ids: Iterable[int] = (),
+        max_rows: int = 256,
+        max_prefill_tokens: int = 8192,
+        seed: int = 0,
+        max_kept_tokens: int = 8192,
+    ) -> None:
+        """Wrap `model`.
+
+        Args:
+            model: a causal LM with full attention in every layer; it attends as the actor's.
+            eos_token_ids: tokens that end a sequence (and stay in it).
+            max_rows: requests that run at the same time; the others wait.
+            max_prefill_tokens: prompt tokens, padding included, in one forward.
+            seed: where the seeds of requests without one come from.
+            max_kept_tokens: of ended sequences, whose keys and values later prompts may use.
+        """
+        trouble = attention.trouble_of(model.config.get_text_config())
+        if trouble is not None:
+            raise ValueError(trouble)
+        if attention.is_pluggable(model):
+            attention.use(model)
+        self.model = model.eval()
+        pack(self.model)
+        self.eos_token_ids = frozenset(eos_token_ids)
+        self.max_rows, self.max_prefill_tokens, self.seed = max_rows, max_prefill_tokens, seed
+        self.version: int | None = None
+        self._waiting: deque[Request] = deque()
+        self._rows: list[_Row] = []
+        self._seen: Counter[int] = Counter()
+        self._prefixes = Prefixes(max_kept_tokens)
+        self._cache = self._empty_cache()
+
+    def add(self, request: Request) -> None:
+        """Queue a request; the next `step` with room for it starts it."""
+        self._waiting.append(request)
+
+    @property
+    def num_unfinished(self) -> int:
+        """Number of requests that wait or run."""
+        return len(self._waiting) + len(self._rows)
+
+    @torch.inference_mode()
+    def step(self) -> list[Result]:
+        """Sample one token for every request that fits in the batch, and return the requests that
+        this ended.
+        """
+        self._admit()
+        if not self._rows:
+            return []
+        self._decode()
+        return self._remove_finished()
+
+    def abort_all(self) -> list[Result]:
+        """Drop every request, waiting or running, and return what they have so far."""
+        partial = [row.result(ABORTED, self.version) for row in self._rows]
+        partial += [Result(request.request_id, [], [], ABORTED, None) for request in self._waiting]
+        self._rows.clear()
+        self._waiting.clear()
+        self._cache = self._empty_cache()
+        return partial
+
+    def load(
+        self,
+        named_tensors: NamedTensors,
+        version: int | None = None,
+        peft_config: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Copy weights into the model by name, or those of a LoRA adapter. Running requests go on
+        with them.
+
+        `version` is reported with every result from here on; None keeps the old one.
+        """
+        if peft_config is None:
+            load_weights(self.model, named_tensors)
+        else:
+            load_adapter(self.model, named_tensors, peft_config)
+        pack(self.model)
+        self._prefixes.clear()
+        self.set_version(self.version if version is None else version)
+
+    def set_version(self, version: int | None) -> None:
+        """Name the weights."""
+        self.version = version
+        self._seen.clear()
+
+    def _empty_cache(self) -> SlotCache:
+        return SlotCache(self.model.config.get_text_config().num_hidden_layers)
+
+    def _admit(self) -> None:
+        # A request is always in one of the two lists: `abort_all` ends it where the model fails.
+        while self._waiting and len(self._rows) < self.max_rows:
+            first, width = len(self._rows), 1
+            while self._waiting and len(self._rows) < self.max_rows:
+                width = max(width, len(self._waiting[0].prompt_ids))
+                new = len(self._rows) - first
+                if new and width * (new + 1) > self.max_prefill_tokens:
+                    break
+                self._rows.append(self._start(self._waiting[0]))
+                self._waiting.popleft()
+            self._prefill(first)
+
+    def _start(self, request: Request) -> _Row:
+        params = request.params
+        seed = self._default_seed(request.prompt_ids) if params.seed is None else params.seed
+        start = len(request.prompt_ids)
+        uniforms = np.zeros(0) if params.greedy else draw_uniforms(seed, start, params.max_tokens)
+        ends = self.eos_token_ids | set(params.stop_token_ids)
+        return _Row(request, uniforms, ends, length=start - 1)
+
+    def _default_seed(self, prompt_ids: Sequence[int]) -> int:
+        """Derive a seed from the prompt and how often it came, so that it does not depend on the
+        order of arrival.
+        """
+        prompt = crc32(np.asarray(prompt_ids, dtype=np.int64).tobytes())
+        self._seen[prompt] += 1
+        key = (
+            self.seed,
+            0 if self.version is None else self.version + 1,
+            prompt,
+            self._seen[prompt],
+        )
+        return int(np.random.SeedSequence(key).generate_state(1, np.uint64)[0])
+
+    def _prefill(self, first: int) -> None:
+        """Of the rows from `first` on."""
+        slots: dict[tuple[int, ...], list[int]] = {}
+        for slot, row in enumerate(self._rows[first:], first):
+            slots.setdefault(tuple(row.request.prompt_ids[:-1]), []).append(slot)
+        new = []
+        for prompt in slots:
+            cache = self._prefixes.cache_for(prompt)
+            if cache is None:
+                new.append(prompt)
+                continue
+            if rest := prompt[cache.get_seq_length() :]:
+                self._forward([rest], cache)
+            self._cache.insert(slots[prompt], cache, [0] * len(slots[prompt]))
+        width = max(map(len, new), default=0)
+        if width == 0:
+            return
+        # Padded on the right with token 0: no earlier position can see it, and no later step reads
+        # its cache.
+        cache = DynamicCache()
+        self._forward([[*prompt, *[0] * (width - len(prompt))] for prompt in new], cache)
+        places = [(slot, row) for row, prompt in enumerate(new) for slot in slots[prompt]]
+        self._cache.insert([slot for slot, _ in places], cache, [row for _, row in places])
+
+    def _forward(self, ids: Sequence[Sequence[int]], cache: DynamicCache) -> None:
+        """Extend a cache."""
+        self.model(
+            input_ids=torch.tensor(ids), past_key_values=cache, use_cache=True, logits_to_keep=1
+        )
+
+    def _decode(self) -> None:
+        rows = self._rows
+        lengths = torch.tensor([row.length for row in rows])
+        logits = self.model(
+            input_ids=torch.tensor([[row.next_input] for row in rows]),
+            attention_mask=self._cache.begin_step(lengths),
+            position_ids=lengths[:, None],
+            past_key_values=self._cache,
+            use_cache=True,
+        ).logits[:, -1]
+        uniforms = [
+            0.0 if row.request.params.greedy else float(row.uniforms[len(row.token_ids)])
+            for row in rows
+        ]
+        sampled = sample(logits, [row.request.params for row in rows], uniforms)
+        for row, token, log_prob in zip(rows, *sampled, strict=True):
+            row.length += 1
+            row.token_ids.append(token)
+            row.log_probs.append(log_prob)
+
+    def _remove_finished(self) -> list[Result]:
+        finished = []
+        # From the end: the last row, which fills the gap, has been looked at already.
+        for slot in reversed(range(len(self._rows))):
+            row = self._rows[slot]
+            if row.done:
+                finished.append(row.result(COMPLETED, self.version))
+                ids = [*row.request.prompt_ids, *row.token_ids][: row.length]
+                self._prefixes.keep(ids, self._cache.states(slot, row.length))
+                last = self._rows.pop()
+                if slot < len(self._rows):
+                    self._rows[slot] = last
+                    self._cache.move(len(self._rows), slot)
+        if not self._rows:
+            self._cache = self._empty_cache()
+        return finished

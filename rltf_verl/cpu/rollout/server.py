@@ -1,0 +1,180 @@
+"""The Ray actor behind one rollout replica: verl's server interface over a `GenerationLoop`.
+
+Generation runs in its own thread, so the actor's event loop answers at any time. There is no
+memory to release on a CPU, hence `sleep`, `wake_up` and the cache calls have nothing to do. torch
+uses OMP_NUM_THREADS threads, which `cpu/processes` chooses where the user has not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from omegaconf import DictConfig
+from transformers import AutoModelForCausalLM, PreTrainedModel
+from verl.utils.config import omega_conf_to_dataclass
+from verl.utils.torch_dtypes import PrecisionType
+from verl.workers.config import HFModelConfig, RolloutConfig
+from verl.workers.rollout.replica import TokenOutput
+
+from rltf_verl.adapters.startup.model import context_of
+from rltf_verl.cpu.platform import give_back
+from rltf_verl.cpu.rollout.generation import ABORTED, BatchGenerator, Request
+from rltf_verl.cpu.rollout.loop import GenerationLoop
+from rltf_verl.cpu.rollout.sampling import SamplingParams
+from rltf_verl.cpu.rollout.weights import Bucket, Wire, unpacked
+
+logger = logging.getLogger(__name__)
+
+
+class TransformersServer:
+    """Serves one model. Every public method is called by verl or by `TransformersAdapter` through
+    Ray.
+    """
+
+    def __init__(self, config: DictConfig, model_config: DictConfig, replica_rank: int = 0) -> None:
+        self.config: RolloutConfig = omega_conf_to_dataclass(config, dataclass_type=RolloutConfig)
+        self.model_config: HFModelConfig = omega_conf_to_dataclass(
+            model_config, dataclass_type=HFModelConfig
+        )
+        model = load_model(self.model_config, self.config)
+        context = context_of(model.config.get_text_config())
+        self.max_model_len = self.config.max_model_len or context or sys.maxsize
+        self.loop = GenerationLoop(
+            BatchGenerator(
+                model,
+                eos_token_ids=end_tokens(self.model_config),
+                max_rows=self.config.max_num_seqs,
+                max_prefill_tokens=self.config.max_num_batched_tokens,
+                seed=self.config.seed + replica_rank,
+            )
+        )
+        self._ready = self.config.load_format != "dummy"
+        self._rejecting = False
+        self._staged: Bucket = []
+
+    async def generate(
+        self,
+        prompt_ids: Sequence[int],
+        sampling_params: dict[str, Any],
+        request_id: str,
+        image_data: list[Any] | None = None,
+        video_data: list[Any] | None = None,
+        **_kwargs: Any,
+    ) -> TokenOutput:
+        """Continue one prompt. While generation is stopped the request waits, or is rejected if the
+        stop asked for it.
+        """
+        if image_data or video_data:
+            raise ValueError("rollout.name=transformers is text only: use vllm")
+        if not self._ready:
+            raise RuntimeError(
+                "the rollout has no weights yet: rollout.load_format=dummy waits for the first sync"
+            )
+        params = SamplingParams.from_dict(sampling_params, self._max_tokens(len(prompt_ids)))
+        if self._rejecting:
+            return self._output([], [], ABORTED, None)
+        request = Request(request_id, [int(token) for token in prompt_ids], params)
+        result = await asyncio.wrap_future(self.loop.submit(request))
+        log_probs = result.log_probs if sampling_params.get("logprobs") else None
+        return self._output(result.token_ids, log_probs, result.stop_reason, result.version)
+
+    async def update_weights(
+        self,
+        wire: Wire,
+        last: bool,
+        global_steps: int | None = None,
+        peft_config: dict[str, Any] | None = None,
+    ) -> None:
+        """Collect a bucket of weights; the last one swaps them all in, between two steps, as
+        version `global_steps`.
+
+        With `peft_config` they are those of a LoRA adapter.
+        """
+        self._staged += unpacked(wire)
+        if not last:
+            return
+        staged, self._staged = self._staged, []
+        await asyncio.wrap_future(
+            self.loop.call(lambda g: g.load(staged, global_steps, peft_config))
+        )
+        staged.clear()
+        give_back()
+        self._ready = True
+
+    async def abort_all_requests(
+        self, reset_prefix_cache: bool = True, reject_request: bool = False
+    ) -> dict[str, Any]:
+        """Stop generation and return every begun request as it is. Later ones wait, or are
+        rejected.
+        """
+        self._rejecting = reject_request
+        request_ids = await asyncio.wrap_future(self.loop.abort())
+        return {"aborted_count": len(request_ids), "request_ids": request_ids}
+
+    async def resume_generation(self) -> None:
+        """Go on after `abort_all_requests`."""
+        self._rejecting = False
+        self.loop.resume()
+
+    async def ping(self) -> str:
+        """Return once the model is loaded."""
+        return type(self).__name__
+
+    async def _nothing(self, *_args: Any, **_kwargs: Any) -> None:
+        """Do nothing: weights stay in memory, the cache grows and ends with the requests that run,
+        and the process is profiled from outside.
+        """
+
+    wake_up = sleep = clear_kv_cache = release_kv_cache = resume_kv_cache = _nothing
+    start_profile = stop_profile = _nothing
+
+    def _max_tokens(self, prompt_length: int) -> int:
+        room = self.max_model_len - prompt_length
+        if room < 1:
+            raise ValueError(
+                f"a prompt of {prompt_length} tokens leaves no room in"
+                f" max_model_len={self.max_model_len}"
+            )
+        return min(self.config.response_length, room)
+
+    @staticmethod
+    def _output(
+        token_ids: list[int], log_probs: list[float] | None, reason: str, version: int | None
+    ) -> TokenOutput:
+        return TokenOutput(
+            token_ids=token_ids,
+            log_probs=log_probs,
+            stop_reason=reason,
+            extra_fields={"global_steps": version},
+        )
+
+
+def load_model(model_config: HFModelConfig, config: RolloutConfig) -> PreTrainedModel:
+    """Build the model: from disk, or with random weights when the trainer sends them
+    (`load_format: dummy`).
+    """
+    options = {"dtype": PrecisionType.to_dtype(str(config.dtype)), "attn_implementation": "sdpa"}
+    trust = model_config.trust_remote_code
+    if config.load_format == "dummy":
+        return AutoModelForCausalLM.from_config(
+            model_config.hf_config, trust_remote_code=trust, **options
+        )
+    return AutoModelForCausalLM.from_pretrained(
+        str(model_config.local_path),
+        config=model_config.hf_config,
+        trust_remote_code=trust,
+        **options,
+    )
+
+
+def end_tokens(model_config: HFModelConfig) -> set[int]:
+    """Return the tokens that end a sequence: those of the generation config and the tokenizer's."""
+    found: set[int] = set()
+    for source in (model_config.generation_config, model_config.tokenizer):
+        ids = getattr(source, "eos_token_id", None)
+        found |= set(ids if isinstance(ids, list) else [] if ids is None else [ids])
+    return found

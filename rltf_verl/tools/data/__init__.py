@@ -1,0 +1,1 @@
+"""The commands on data: build, wrap, check, show, export."""

@@ -1,0 +1,260 @@
+"""The generation core against independent forwards of the same sequences."""
+
+import copy
+
+import pytest
+import torch
+from transformers import MistralConfig, MistralForCausalLM
+
+from rltf_verl.cpu.bf16 import has_bf16
+from rltf_verl.cpu.rollout.generation import BatchGenerator, Request
+from rltf_verl.cpu.rollout.sampling import SamplingParams, sample
+
+from .conftest import SIZES
+
+
+def prompt(index: int, length: int) -> list[int]:
+    return [(7 * index + 3 * i) % 61 for i in range(length)]
+
+
+def request(index: int, length: int = 6, **params) -> Request:
+    return Request(
+        str(index),
+        prompt(index, length),
+        SamplingParams(**{"max_tokens": 12, "seed": index, **params}),
+    )
+
+
+def run(generator: BatchGenerator, requests=()) -> dict:
+    for item in requests:
+        generator.add(item)
+    results = {}
+    while generator.num_unfinished:
+        results |= {result.request_id: result for result in generator.step()}
+    return results
+
+
+def log_probs_of(model, prompt_ids, token_ids, temperature):
+    with torch.no_grad():
+        logits = model(torch.tensor([[*prompt_ids, *token_ids]])).logits[
+            0, len(prompt_ids) - 1 : -1
+        ]
+    return (
+        (logits.float() / temperature)
+        .log_softmax(-1)
+        .gather(-1, torch.tensor(token_ids)[:, None])[:, 0]
+    )
+
+
+def test_log_probs_are_those_of_one_forward_over_the_whole_sequence(model):
+    requests = [
+        request(i, 1 + 3 * i, temperature=0.5 + 0.25 * i, max_tokens=5 + i) for i in range(8)
+    ]
+    results = run(BatchGenerator(model), requests)
+    for item in requests:
+        result = results[item.request_id]
+        expected = log_probs_of(model, item.prompt_ids, result.token_ids, item.params.temperature)
+        torch.testing.assert_close(torch.tensor(result.log_probs), expected, atol=1e-5, rtol=0)
+        assert len(result.token_ids) == item.params.max_tokens
+
+
+def test_a_seeded_request_gets_the_same_tokens_alone_in_a_batch_and_joining_late(model):
+    others = [request(i, 2 + i % 5, max_tokens=4 + i) for i in range(1, 16)]
+    alone = run(BatchGenerator(model), [request(0)])["0"]
+    in_batch = run(BatchGenerator(model), [*others, request(0)])["0"]
+    generator = BatchGenerator(model)
+    for other in others:
+        generator.add(other)
+    for _ in range(6):
+        generator.step()
+    late = run(generator, [request(0)])["0"]
+    assert alone.token_ids == in_batch.token_ids == late.token_ids
+    assert alone.log_probs == pytest.approx(late.log_probs, abs=1e-5)
+
+
+def test_requests_beyond_the_batch_size_wait_and_change_nothing(model):
+    requests = [request(i, 1 + i % 7) for i in range(10)]
+    wide, narrow = (
+        run(BatchGenerator(model), requests),
+        run(BatchGenerator(model, max_rows=3), requests),
+    )
+    split = run(BatchGenerator(model, max_prefill_tokens=8), requests)
+    assert {k: r.token_ids for k, r in wide.items()} == {k: r.token_ids for k, r in narrow.items()}
+    assert {k: r.token_ids for k, r in wide.items()} == {k: r.token_ids for k, r in split.items()}
+
+
+def test_greedy_is_the_argmax_loop(model):
+    ids = prompt(3, 5)
+    with torch.no_grad():
+        for _ in range(12):
+            ids.append(int(model(torch.tensor([ids])).logits[0, -1].argmax()))
+    result = run(BatchGenerator(model), [request(3, 5, temperature=0.0), request(4), request(5)])[
+        "3"
+    ]
+    assert result.token_ids == ids[5:]
+    assert result.log_probs == pytest.approx(
+        log_probs_of(model, ids[:5], ids[5:], 1.0).tolist(), abs=1e-5
+    )
+
+
+def test_stop_tokens_end_a_sequence_and_stay_in_it(model):
+    free = run(BatchGenerator(model), [request(1)])["1"].token_ids
+    end = free[4]
+    first = free.index(end) + 1
+    for generator, params in (
+        (BatchGenerator(model, eos_token_ids=[end]), {}),
+        (BatchGenerator(model), {"stop_token_ids": (end,)}),
+    ):
+        assert run(generator, [request(1, **params)])["1"].token_ids == free[:first]
+
+
+def test_an_aborted_request_resumes_with_the_tokens_it_would_have_had(model):
+    whole = run(BatchGenerator(model), [request(1)])["1"].token_ids
+    generator = BatchGenerator(model, max_rows=1)
+    generator.add(request(1))
+    generator.add(request(2))
+    for _ in range(5):
+        generator.step()
+    aborted = {result.request_id: result for result in generator.abort_all()}
+    assert aborted["1"].stop_reason == "aborted"
+    assert aborted["1"].token_ids == whole[:5]
+    assert aborted["2"].token_ids == []
+    assert generator.num_unfinished == 0
+    rest = Request("1", prompt(1, 6) + whole[:5], SamplingParams(max_tokens=7, seed=1))
+    assert run(generator, [rest])["1"].token_ids == whole[5:]
+
+
+def test_new_weights_change_the_samples_and_the_version(model, other_model):
+    generator = BatchGenerator(model)
+    before = run(generator, [request(1)])["1"]
+    generator.load(other_model.state_dict().items(), version=7)
+    after = run(generator, [request(1)])["1"]
+    assert (before.version, after.version) == (None, 7)
+    assert (
+        after.token_ids
+        == run(BatchGenerator(other_model), [request(1)])["1"].token_ids
+        != before.token_ids
+    )
+    with pytest.raises(KeyError, match="no weight called 'x'"):
+        generator.load([("x", torch.zeros(1))])
+
+
+@pytest.mark.skipif(not has_bf16(), reason="this CPU has no bf16 units")
+def test_packed_weights_are_those_that_were_loaded_last(model, other_model):
+    served = copy.deepcopy(model).bfloat16()
+    generator = BatchGenerator(served)
+    layers = [layer for layer in served.modules() if type(layer) is torch.nn.Linear]
+    assert layers
+    assert all("forward" in vars(layer) for layer in layers)
+    for wanted in (model.bfloat16(), other_model.bfloat16(), model):
+        generator.load(wanted.state_dict().items())
+        asked = [request(i, 1 + 3 * i) for i in range(4)]
+        for index, result in run(generator, asked).items():
+            expected = log_probs_of(
+                wanted, prompt(int(index), 1 + 3 * int(index)), result.token_ids, 1
+            )
+            assert (torch.tensor(result.log_probs) - expected).abs().max() < 0.2  # of about 4
+
+
+def test_unseeded_samples_differ_within_a_group_and_do_not_depend_on_arrival_order(model):
+    group = [Request(f"a{i}", prompt(1, 6), SamplingParams(max_tokens=8)) for i in range(4)]
+    other = [Request(f"b{i}", prompt(2, 9), SamplingParams(max_tokens=8)) for i in range(4)]
+    one, two = (
+        run(BatchGenerator(model), [*group, *other]),
+        run(BatchGenerator(model), [*other, *group]),
+    )
+    assert {k: r.token_ids for k, r in one.items()} == {k: r.token_ids for k, r in two.items()}
+    assert len({tuple(one[f"a{i}"].token_ids) for i in range(4)}) == 4
+    assert run(BatchGenerator(model, seed=1), group)["a0"].token_ids != one["a0"].token_ids
+
+
+def test_truncated_sampling_reports_the_renormalised_distribution():
+    logits = torch.log(torch.tensor([[0.5, 0.3, 0.15, 0.05]])).repeat(4, 1)
+    params = [
+        SamplingParams(1, top_k=2),
+        SamplingParams(1, top_p=0.7),
+        SamplingParams(1, top_p=0.01),
+        SamplingParams(1),
+    ]
+    tokens, log_probs = sample(logits, params, [0.999] * 4)
+    assert tokens == [1, 1, 0, 3]
+    assert torch.tensor(log_probs).exp().tolist() == pytest.approx(
+        [0.375, 0.375, 1.0, 0.05], abs=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"repetition_penalty": 1.1}, "repetition_penalty must be 1.0"),
+        ({"top_p": 0.0}, "top_p"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"stop": ["x"]}, r"does not support the sampling parameters \['stop'\]"),
+    ],
+)
+def test_unsupported_parameters_are_refused(params, message):
+    with pytest.raises(ValueError, match=message):
+        SamplingParams.from_dict({"temperature": 1.0, "logprobs": True, **params}, max_tokens=4)
+
+
+def test_max_tokens_never_exceeds_the_limit():
+    assert SamplingParams.from_dict({"max_new_tokens": 9}, max_tokens=4).max_tokens == 4
+    assert SamplingParams.from_dict({}, max_tokens=4).max_tokens == 4
+    assert SamplingParams.from_dict({"max_tokens": 2}, max_tokens=4).max_tokens == 2
+
+
+def test_a_large_vocabulary_is_drawn_from_as_a_small_one():
+    torch.manual_seed(0)
+    logits, uniforms = 3 * torch.randn(64, 5000), torch.rand(64).double()
+    logits[:, 1024:2048] = -torch.inf  # a whole block that cannot be drawn
+    uniforms[:2] = torch.tensor([0.0, 1 - 1e-12], dtype=torch.float64)
+    cumulative = logits.double().softmax(-1).cumsum(-1)
+    expected = torch.searchsorted(cumulative, uniforms[:, None] * cumulative[:, -1:], right=True)
+    tokens, log_probs = sample(logits, [SamplingParams(max_tokens=1)] * 64, uniforms.tolist())
+    assert tokens == expected.squeeze(-1).tolist()
+    chosen = logits.log_softmax(-1).gather(-1, torch.tensor(tokens)[:, None]).squeeze(-1)
+    assert torch.tensor(log_probs) == pytest.approx(chosen, abs=1e-6)
+
+
+def test_a_model_with_a_sliding_window_is_refused_by_name():
+    config = MistralConfig(**SIZES, sliding_window=8)
+    with pytest.raises(ValueError, match=r"mistral has layers of another kind: .*window=null$"):
+        BatchGenerator(MistralForCausalLM(config))
+    config.sliding_window = None
+    assert run(BatchGenerator(MistralForCausalLM(config)), [request(0)])
+    config.layer_types = ["sliding_attention"] * config.num_hidden_layers
+    with pytest.raises(ValueError, match=r"take another model, or rltf/hardware=cpu_vllm$"):
+        BatchGenerator(MistralForCausalLM(config))
+
+
+def test_a_trajectory_computes_only_what_is_new(model, other_model):
+    """Its next prompt is the last one, the answer and an observation; another one begins alike."""
+    widths = []
+    model.model.embed_tokens.register_forward_pre_hook(
+        lambda _, inputs: widths.append(inputs[0].shape[1])
+    )
+    generator = BatchGenerator(model)
+    first = request(0, 150)
+    answer = run(generator, [first])["0"].token_ids
+    longer = [*first.prompt_ids, *answer, *prompt(9, 20)]
+    for prompts in ([longer] * 3, [longer[:160] + prompt(5, 8), prompt(3, 30)]):
+        widths.clear()
+        asked = [Request(str(i), p, SamplingParams(5, seed=i)) for i, p in enumerate(prompts)]
+        results = run(generator, asked)
+        assert 1 < max(widths) < 32
+        for item in asked:
+            result = results[item.request_id]
+            expected = log_probs_of(model, item.prompt_ids, result.token_ids, 1.0)
+            torch.testing.assert_close(torch.tensor(result.log_probs), expected, atol=1e-5, rtol=0)
+
+    generator.load(other_model.state_dict().items())
+    after = run(generator, [Request("0", longer, SamplingParams(5, seed=0))])["0"]
+    expected = log_probs_of(other_model, longer, after.token_ids, 1.0)
+    torch.testing.assert_close(torch.tensor(after.log_probs), expected, atol=1e-5, rtol=0)
+
+
+def test_what_is_kept_of_ended_sequences_is_bounded(model):
+    generator = BatchGenerator(model, max_kept_tokens=400)
+    run(generator, [request(i, 150 + i) for i in range(5)])
+    kept = [len(ids) for ids, _ in generator._prefixes._kept]
+    assert 0 < sum(kept) <= 400

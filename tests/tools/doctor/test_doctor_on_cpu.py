@@ -1,0 +1,141 @@
+"""The doctor's single checks, without Ray."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import verl  # noqa: F401  (loads the plugin, as the doctor's first checks do)
+
+from rltf_verl.adapters.startup import checks
+from rltf_verl.config import FeedbackConfig, GuardConfig, NamedOptions, RLTFConfig
+from rltf_verl.episode.parts import Parts
+from rltf_verl.tools.doctor import doctor
+from rltf_verl.tools.doctor import process as probes
+from rltf_verl.tools.doctor.doctor import judge_check
+from rltf_verl.tools.doctor.process import Check, Probe
+from tests.support.judge.server import InThread, JudgeServer
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides", "status", "word"),
+    [
+        ("rltf_sd", ["rltf.gama=1"], "failed", "gama"),
+        ("rltf_sd", ["rltf.gamma=7"], "failed", "rltf.gamma=7: must be in [0, 1]"),
+        ("rltf_sd", ["rltf/env=nope"], "failed", "nope"),
+        ("rltf_sd", ["algorithm.rollout_correction.bypass_mode=True"], "failed", "bypass_mode"),
+        ("ppo_trainer", [], "failed", "no `rltf:` block"),
+        # an own reward function is the environment's
+        (
+            "rltf_sd",
+            ["rltf/env=reward_function", "custom_reward_function.path=reward.py"],
+            "ok",
+            "",
+        ),
+    ],
+)
+def test_a_config(
+    monkeypatch, tmp_path, name: str, overrides: list[str], status: str, word: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("reward.py").write_text("def compute_score(*args, **kwargs):\n    return 0.0\n")
+    monkeypatch.setenv("VERL_PLATFORM", "cpu" if name == "rltf_sd" else "")
+    checks = {check.name: check for check in doctor._run_checks(name, overrides)}
+    check = checks["config"]
+    assert check.status == status, check.fix
+    assert word in check.detail + check.fix
+    assert name == "rltf_sd" or checks["judge"].status == "note"
+
+
+def test_versions_of_a_worker_must_be_the_driver_s() -> None:
+    driver = [Check("versions", "ok", "verl 0.9.1"), Check("plugin", "ok", "")]
+    other = [
+        Check("versions", "ok", "verl 0.9.2", where="worker"),
+        Check("plugin", "ok", "", where="worker"),
+    ]
+    assert [check.status for check in doctor._compared(driver, driver)] == ["ok", "ok"]
+    assert [check.status for check in doctor._compared(driver, other)] == ["failed", "ok"]
+
+
+def test_a_verl_outside_the_tested_range(monkeypatch) -> None:
+    monkeypatch.setattr(probes, "verl_is_tested", lambda: False)
+    check = probes._versions()
+    assert check.status == "failed"
+    assert "pip install" in check.fix
+
+
+def test_what_verl_hides_is_said(monkeypatch) -> None:
+    monkeypatch.setattr(probes, "PLUGIN", "rltf_verl.plugin_that_breaks")
+    assert "no entry point" in probes._plugin(loaded=False).detail
+    check = probes._try(Probe("x", "no_such_module", lambda m: m))
+    assert check.status == "failed"
+    assert "no_such_module" in check.detail
+
+
+def run_with(
+    provider: str, guard: GuardConfig | None = None, env: NamedOptions | None = None, **options: Any
+) -> Parts:
+    feedback = FeedbackConfig(NamedOptions(provider, options), guard=guard or GuardConfig())
+    return Parts.of(RLTFConfig(env=env or NamedOptions("binary_matrix"), feedback=feedback))
+
+
+def judge(url: str, **endpoint: str) -> Parts:
+    return run_with("judge", endpoint={"base_url": url, "model": "m", **endpoint})
+
+
+def test_the_judges_of_the_guard_and_of_the_environment_are_looked_for_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    nobody = {"endpoint": {"base_url": "http://127.0.0.1:9/v1", "model": "g"}}
+    env = NamedOptions("writing", {"judges": [nobody]})
+    for gone in (
+        run_with("verifier", GuardConfig(judge=nobody, check_all=True)),
+        run_with("verifier", GuardConfig("warn"), env),
+    ):
+        check = judge_check(gone)
+        assert (check.status, "127.0.0.1:9" in check.detail) == ("failed", True)
+    rules = GuardConfig(action="warn")
+    assert "asks no model" in judge_check(run_with("verifier", rules)).detail
+
+
+def test_an_endpoint_that_answers_and_one_that_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with InThread(JudgeServer()) as thread:
+        url = thread.server.url
+        assert (judge_check(judge(url)).status, judge_check(judge(url)).detail) == (
+            "ok",
+            f"m at {url}: answers",
+        )
+    gone = judge_check(judge(url))
+    assert (gone.status, "start it" in gone.fix) == ("failed", True)
+
+
+def test_a_key_that_is_not_there_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (
+        "is not set" in judge_check(judge("http://127.0.0.1:9/v1", api_key_env="RLTF_NO_KEY")).fix
+    )
+    monkeypatch.setenv("RLTF_SOME_KEY", "sk-wrong")
+    with InThread(JudgeServer(key="sk-right")) as thread:
+        refused = judge_check(judge(thread.server.url, api_key_env="RLTF_SOME_KEY"))
+    assert refused.status == "failed"
+    assert "401" in refused.detail
+    assert "sk-wrong" not in refused.detail + refused.fix
+
+
+def test_files_of_a_users_own_are_named_absolutely_for_the_workers(
+    verl_config, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pair = "{provider: paired, even: {provider: ./mine.py:Mine}, odd: {critic: ./mine.j2}}"
+    config = verl_config(
+        "rltf/feedback=paired",
+        f"rltf.feedback.odd={pair}",
+        "rltf.teacher.gate=./mine.py:gate",
+        "rltf.teacher.prompt=./mine.j2",
+    )
+    checks.resolve_files(config)
+    assert config.rltf.env.name == "binary_matrix"
+    even, odd = (config.rltf.feedback.odd[which] for which in ("even", "odd"))
+    assert even.provider == f"{tmp_path}/mine.py:Mine"
+    assert odd.critic == config.rltf.teacher.prompt == f"{tmp_path}/mine.j2"
+    assert config.rltf.teacher.gate == f"{tmp_path}/mine.py:gate"

@@ -1,0 +1,41 @@
+"""Aim of feedback, by hand; the control has the same share of any other group's words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rltf_verl.tools.report.aim import Aim, aims, aims_of
+
+QUESTION = "What is the sum of all primes?"
+
+
+def episode(text: str, feedback: str | None, correct: bool = False, uid: str = "a") -> Any:
+    given = None if feedback is None else {"text": feedback}
+    grade = {"correct": correct, "parsed": text}
+    turn = {"text": text, "feedback": given, "grade": grade, "stop": None}
+    return {"step": 1, "uid": uid, "question": QUESTION, "turns": [turn]}
+
+
+def test_words_of_the_own_attempt_and_of_a_siblings() -> None:
+    """`nine is`, `is odd` and `nine`, `odd` of seven units; the question has `is`."""
+    group = [episode("nine is odd", "Nine is odd, look."), episode("look at four", None)]
+    assert aims(group) == [Aim(own=4 / 6, sibling=1 / 6, names_step=0)]
+
+
+def test_a_step_is_named_by_its_number() -> None:
+    group = [episode("x", "[2] is wrong"), episode("y", "Step 3: see y")]
+    assert [aim.names_step for aim in aims(group)] == [1, 1]
+
+
+def test_nothing_to_compare() -> None:
+    assert aims([]) == []
+    assert aims([episode("x", "no x")]) == [], "no sibling"
+    assert aims([episode("x", "no x"), episode("x", "no x")]) == [], "the same answer"
+    assert aims([episode("x", "no x"), episode("y", "x", correct=True)]) == []
+    assert aims([episode("x", "What is the sum?"), episode("y", "")]) == [], "the question's words"
+
+
+def test_siblings_are_of_the_same_group() -> None:
+    records = [episode("x", "no x", uid="a"), episode("y", "no x", uid="b")]
+    assert aims_of(records) == []
+    assert len(aims_of([*records, episode("y", "no y", uid="a")])) == 2
