@@ -34,6 +34,29 @@ LONGEST = (
 )
 
 
+@pytest.fixture
+def verl_config():
+    """`key=value` overrides as on the command line -> the real verl configuration, composed as
+    `main_ppo --config-name=rltf_sd` composes it, one of its own.
+    """
+    import yaml
+    from omegaconf import OmegaConf
+
+    from tests.support.configs import composed
+
+    def make(*overrides, hardware="cpu"):
+        config = composed(
+            "rltf_sd", f"rltf/hardware={hardware}", "actor_rollout_ref.model.path=/nowhere"
+        )
+        OmegaConf.set_struct(config, False)
+        for override in overrides:
+            key, _, value = override.partition("=")
+            OmegaConf.update(config, key, yaml.safe_load(value))
+        return config
+
+    return make
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files come first, so that no process waits for them at the end (`--dist loadfile
     --no-loadscope-reorder`).
