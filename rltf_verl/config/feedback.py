@@ -45,7 +45,7 @@ class GuardConfig:
 
 @dataclass(frozen=True)
 class FeedbackConfig:
-    """Who says what is wrong, and what happens when nobody can."""
+    """The feedback provider, and what happens when it fails."""
 
     provider: NamedOptions = field(default_factory=lambda: NamedOptions("verifier"))
     """`rltf.feedback.provider`, and the provider's own options beside it."""

@@ -49,7 +49,7 @@ class MadeFor:
         return OWN if self.own or self.spec not in env_names() else self.spec
 
     def at(self, spec: str) -> MadeFor:
-        """What it is if `spec` is told: with the same options if that is the same class, moved."""
+        """The environment under another `spec`; it keeps its options if the class only moved."""
         same = spec.rpartition(":")[2] == self.spec.rpartition(":")[2]
         return MadeFor(spec, self.options if same else {})
 

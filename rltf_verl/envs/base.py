@@ -34,7 +34,7 @@ class Splits:
 
 
 def require_counts(num_train: int, num_test: int) -> None:
-    """Raise ValueError about a number of problems that nobody can make."""
+    """Raise ValueError if a count is negative."""
     for key, value in (("num_train", num_train), ("num_test", num_test)):
         if value < 0:
             raise ValueError(f"{key}={value} must be at least 0")

@@ -212,8 +212,8 @@ def may_leave_unscored(config: DictConfig, rltf: RLTFConfig) -> bool:
 
 
 def _sampler_stands_in(config: DictConfig, rltf: RLTFConfig) -> bool:
-    """Whether log-probs of the sampler are there, of the whole distribution, and no one asks by how
-    much those of the actor differ.
+    """Whether the sampler reports log-probs of the whole distribution, and rollout correction is
+    off.
     """
     rollout = config.actor_rollout_ref.rollout
     correction = config.algorithm.get("rollout_correction") or {}
