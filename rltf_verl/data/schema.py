@@ -265,8 +265,7 @@ def environments_of(path: str | Path) -> set[str]:
 
 
 def index_of_all(path: str | Path) -> str | None:
-    """`extra_info.index` where several rows of a checked file have that one; None where they
-    differ, or are none.
+    """The one `extra_info.index` that all rows of a checked file share, or None.
     """
     with pq.ParquetFile(path) as file:
         infos = _column(file, "extra_info") if "extra_info" in file.schema_arrow.names else ()
@@ -325,8 +324,8 @@ def _column(file: pq.ParquetFile, *names: str) -> Iterator[Any]:
 
 
 def _index(value: Any) -> int:
-    """A number as it is, other identifiers as a number that follows from them: seeds are made of
-    it. Raises ValueError for true, false and NaN, of which a file holds few.
+    """The row's index as an integer, for seeds; other identifiers are hashed. Raises ValueError
+    for booleans and NaN.
     """
     if isinstance(value, bool) or is_nan(value):
         raise ValueError(f"extra_info.index is {value}: number the rows")

@@ -25,7 +25,7 @@ class Played:
     reward: float | None = None
     """None: the environment grades the last answer."""
     feedback: str | None = None
-    """A text on it, which no guard reads; None: the run's provider is asked."""
+    """Feedback, not checked by the leak guard. None: the run's provider gives it."""
 
     async def grade(self, by_env: Callable[[], Awaitable[Grade]]) -> Grade:
         """By the reward, else by the environment."""

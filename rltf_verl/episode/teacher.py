@@ -133,7 +133,7 @@ def _chosen(config: TeacherConfig, episode: Episode) -> list[int]:
 async def _sibling(
     parts: Parts, episode: Episode, seed_of: Callable[[str], int], group: Group | None
 ) -> str:
-    """Another episode's right answer, of whichever turn; empty without one."""
+    """A right answer of another episode, from any turn; empty if there is none."""
     right = await _siblings(parts, episode, group, correct=True)
     if not right:
         return ""

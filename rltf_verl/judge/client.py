@@ -237,15 +237,15 @@ def _number(text: str | None) -> float | None:
 
 
 def read_reply(text: str, secrets: Secrets | None = None) -> Reply:
-    """The reply in a response body. No text is a reply too: all its tokens may be thoughts, which
-    the endpoint keeps apart.
+    """The reply in a response body. An empty text is a valid reply: all its tokens may be
+    thoughts, which the endpoint keeps apart.
 
     Args:
         text: the body.
         secrets: what is cut out of it.
 
     Raises:
-        Fault: it is none.
+        Fault: the body is not a chat completion.
     """
     secrets = secrets or secrets_here()
     try:
@@ -278,7 +278,7 @@ def _text_of(content: Any) -> Any:
 
 
 def _count(value: object) -> int:
-    """A number of tokens; 0 for what is none, and never more than any request has."""
+    """A token count in [0, MOST_TOKENS]; 0 if it is invalid."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
         return 0
     return int(min(value, MOST_TOKENS))

@@ -90,7 +90,7 @@ class Breaker:
         return False
 
     def succeeded(self) -> None:
-        """The endpoint answered a request, even if it refused it."""
+        """Record that the endpoint responded; a refusal counts."""
         self._in_a_row, self.state = 0, "closed"
 
     def failed(self, now: float) -> None:

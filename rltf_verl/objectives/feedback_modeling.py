@@ -77,7 +77,7 @@ class FeedbackModeling(Objective[FeedbackModelingConfig]):
         return self._filtered(policy, row)
 
     def _filtered(self, policy: Policy, row: Row) -> Row:
-        """The row without the predicted tokens of which `filter` keeps no character."""
+        """The row without the predicted tokens that `filter` rejects."""
         if self.settings.filter is None:
             return row
         role = list(row.role)

@@ -109,8 +109,8 @@ def render(template: str, /, **fields: Any) -> str:
 
 
 def fields_shown(template: str, fields: Sequence[str], empty: Sequence[str] = ()) -> frozenset[str]:
-    """Those of the fields whose text stands in the rendered template, found by rendering it with
-    marks; `empty`: fields that it is given without a text.
+    """The fields that the template prints, found by rendering it with markers. `empty`: fields
+    passed as empty.
     """
     marks = {
         field: f"{i}7320508075{i}" for i, field in enumerate(fields, start=1)

@@ -44,7 +44,7 @@ class TurnFacts:
     grader_error: float
     """The grader itself failed; the attempt counts as wrong."""
     ungraded: float
-    """The grader was out of reach; the attempt counts as nothing."""
+    """The grader was unavailable; the attempt is excluded."""
     prompt_too_long: float
     """No turn follows, because its prompt would not fit."""
     not_asked: float

@@ -49,7 +49,7 @@ def episode_metrics(facts: torch.Tensor, horizon: int) -> dict[str, float]:
 
 
 def lost_share(num: int, expected: int) -> float:
-    """Of the episodes that were to be played: those that no row came of, whatever raised.
+    """The share of planned episodes that produced no row.
 
     verl trains on what is left of their groups in the synchronous mode, and drops the groups in the
     others.

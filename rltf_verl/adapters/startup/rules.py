@@ -143,7 +143,7 @@ def _separate(get: Setting) -> bool:
 
 
 def _is_trainer(mode: str) -> bool:
-    """One of ours, or one that extends it and is registered under such a name."""
+    """One of our trainers, or a subclass registered as `rltf_…`."""
     if mode in TRAINER_MODES:
         return True
     from verl.trainer.ppo.v1.trainer_base import TRAINER_REGISTRY  # takes seconds

@@ -39,8 +39,8 @@ log-probs, the tail last, and [M] int32 positions in the response.
 """
 
 TEACHER_SAID, TEACHER_WEIGHTS = "rltf_teacher_said", "rltf_teacher_weights"
-"""[M] float32 the teacher's log-prob of the token said, where it is not asked for more; and what
-the token weighs.
+"""[M] float32 the teacher's log-prob of the sampled token, where it is asked for no other; and the
+token's weight.
 """
 
 TEACHER_CALL = "rltf_teacher_call"

@@ -37,7 +37,7 @@ class Task:
     public: tuple[Test, ...]
     private: tuple[Test, ...]
     solution: str
-    """A program that is said to be right; empty if there is none."""
+    """The dataset's solution; empty if it has none."""
 
     def data(self) -> dict[str, Any]:
         """As JSON has it."""

@@ -161,8 +161,8 @@ def _changes(order: Mapping[str, Any]) -> list[Call]:
 def _faults(
     orders: Sequence[Mapping[str, Any]], steps: Sequence[PlayedStep], made: set[Fact]
 ) -> Iterator[tuple[int, bool]]:
-    """Steps with a change that still stands and nobody ordered, or that came too soon; and whether
-    it is the rule that it broke. The rule is broken once: what follows is the consequence.
+    """Steps whose change was not requested or came too early, and whether that broke the rule. The
+    rule is broken once: what follows is the consequence.
     """
     ordered = {fact_of(call) for order in orders for call in _changes(order)}
     ruled = [fact_of(call) for order in orders if order["ruled"] for call in _changes(order)]

@@ -34,11 +34,10 @@ class JudgedLeak:
         self.judges = (self.judge,)
 
     async def __call__(self, request: FeedbackRequest, text: str) -> bool:
-        """Whether the model says so.
+        """Whether the model reports a leak.
 
         Raises:
-            FeedbackUnavailable: no verdict can be had, twice. What nobody has checked is not passed
-                on.
+            FeedbackUnavailable: after two failed verdicts; the text is withheld.
         """
         verdict = ""
         for seed in (request.seed, request.seed + 1):

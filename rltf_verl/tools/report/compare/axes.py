@@ -173,8 +173,7 @@ MEASURES: dict[str, list[Measure]] = {
 def axis_of(name: str, arms: Sequence[Arm]) -> Axis | str:
     """The axis, or why no arm can give it.
 
-    An arm of which one run cannot is left out whole: with fewer seeds its curve would be another
-    one.
+    An arm is left out if any of its runs lacks the axis: fewer seeds would change its curve.
     """
     tried = [_taken(name, measure, arms) for measure in MEASURES[name]]
     best = min(tried, key=lambda axis: len(axis.without))

@@ -41,7 +41,7 @@ MOST_MARKERS = 24
 MOST_INSIDE = 4
 """Arms whose legend has room within the axes."""
 DENSE = 60
-"""From so many points on, single seeds would only blur the band."""
+"""Above this many points, single seeds are not drawn."""
 
 
 def draw(panel: Panel, path: Path) -> None:
