@@ -15,8 +15,8 @@ from transformers import DynamicCache
 States = list[tuple[torch.Tensor, torch.Tensor]]
 """Keys and values of each layer, [1, heads, tokens, head size]."""
 LEAST_TOKENS, LEAST_SHARE = 128, 0.5
-"""The smallest cached part of a prompt that is worth using: the rest needs a forward pass of its own,
-as costly as a hundred tokens in a pass with other prompts.
+"""The smallest cached part of a prompt that is worth using: the rest needs a forward pass of its
+own, as costly as a hundred tokens in a pass with other prompts.
 """
 
 
