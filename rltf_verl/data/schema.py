@@ -265,8 +265,7 @@ def environments_of(path: str | Path) -> set[str]:
 
 
 def index_of_all(path: str | Path) -> str | None:
-    """The one `extra_info.index` that all rows of a checked file share, or None.
-    """
+    """The one `extra_info.index` that all rows of a checked file share, or None."""
     with pq.ParquetFile(path) as file:
         infos = _column(file, "extra_info") if "extra_info" in file.schema_arrow.names else ()
         indices = [str((info or {}).get("index")) for info in infos]

@@ -10,6 +10,7 @@ from typing import Any
 from rltf_verl.config import ConfigError, NamedOptions, RLTFConfig
 from rltf_verl.config.reading import build
 from rltf_verl.config.rules import late_findings, schedule_findings, share_findings, unread
+from rltf_verl.findings import Finding
 from rltf_verl.objectives.attempt import AttemptObjective
 from rltf_verl.objectives.base import VERL_REDUCES, Now, Objective
 from rltf_verl.objectives.critique import Critique
@@ -95,19 +96,19 @@ def own_objectives(config: RLTFConfig) -> list[Objective[Any]]:
     return [own for own in objectives_of(config)[len(BUILT_IN) :] if own.enabled]
 
 
-def warnings_of(config: RLTFConfig, setting: Callable[[str], Any]) -> Iterator[str]:
-    """A line for each setting that works and may not be meant.
+def warnings_of(config: RLTFConfig, setting: Callable[[str], Any]) -> Iterator[Finding]:
+    """Settings that work and may not be meant.
 
     Args:
         config: the settings.
         setting: as of `Objective.refusals`.
     """
     objectives, num_steps = objectives_of(config), setting("trainer.total_training_steps")
-    yield from map(str, unread(config))
+    yield from unread(config)
     if num_steps is not None:
-        yield from map(str, late_findings({o.name: o.settings for o in objectives}, num_steps))
+        yield from late_findings({o.name: o.settings for o in objectives}, num_steps)
     for objective in objectives:
-        yield from (line for holds, line in objective.warnings(setting) if not holds)
+        yield from objective.warnings(setting)
 
 
 def token_objectives(config: RLTFConfig) -> list[Objective[Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from rltf_verl.algos.episodes import EpisodeBatch
 from rltf_verl.algos.returns import discounted_returns
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import AttemptConfig
+from rltf_verl.findings import Finding
 from rltf_verl.objectives.base import Now, Objective
 
 
@@ -42,7 +43,7 @@ class AttemptObjective(TurnObjective):
         """It has no schedule."""
         return self.config.attempt.weight
 
-    def warnings(self, setting: Callable[[str], Any]) -> list[tuple[bool, str]]:
+    def warnings(self, setting: Callable[[str], Any]) -> Iterator[Finding]:
         """With one update per π_old there is nothing that a loss would have to hold near it."""
         epochs = "actor_rollout_ref.actor.ppo_epochs"
         sync = "trainer.v1.separate_async.parameter_sync_step"
@@ -53,17 +54,18 @@ class AttemptObjective(TurnObjective):
             sync: setting(sync) if separate else 1,
         }
         several = ", ".join(f"{key}={count}" for key, count in counts.items() if count > 1)
-        loss = setting("actor_rollout_ref.actor.policy_loss.loss_mode")
-        unclipped = self.config.attempt.weight > 0 and loss == "importance_sampling"
-        return [
-            (
-                not (several and unclipped),
-                f"actor_rollout_ref.actor.policy_loss.loss_mode={loss}: nothing clips the ratio,"
-                " which moves away from 1 when several updates share old log-probs"
-                f" ({several}); choose rltf_ppo, which has the same gradient while the ratio stays"
-                " within its bounds",
+        mode = "actor_rollout_ref.actor.policy_loss.loss_mode"
+        loss = setting(mode)
+        if several and self.config.attempt.weight > 0 and loss == "importance_sampling":
+            yield Finding(
+                mode,
+                loss,
+                "nothing clips the ratio, which moves away from 1 when several updates share old"
+                f" log-probs ({several})",
+                "choose rltf_ppo, which has the same gradient while the ratio stays within its"
+                " bounds",
+                "warning",
             )
-        ]
 
     def metrics(
         self, batch: RowBatch, targets: RowTargets, place: torch.Tensor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -15,6 +15,7 @@ from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import RLTFConfig
 from rltf_verl.config.objectives import Scheduled, Shareable
 from rltf_verl.feedback.base import FeedbackProvider
+from rltf_verl.findings import Finding
 from rltf_verl.policy import Policy
 from rltf_verl.types import Episode, Message, Row
 
@@ -160,21 +161,21 @@ class Objective(Generic[S]):
 
     def refusals(
         self, setting: Callable[[str], Any], provider: FeedbackProvider
-    ) -> list[tuple[bool, str]]:
-        """(holds, message) for each requirement on verl's settings and the provider; read before
-        Ray starts, enabled or not.
+    ) -> Iterator[Finding]:
+        """What cannot work with verl's settings or the provider; read before Ray starts, enabled
+        or not.
 
         Args:
             setting: `a.b.c` -> value in the whole config; None where it is missing.
             provider: the feedback provider.
         """
-        return []
+        yield from ()
 
-    def warnings(self, setting: Callable[[str], Any]) -> list[tuple[bool, str]]:
-        """(holds, message) for each setting that works but may be a mistake; logged before Ray
-        starts. `setting` as in `refusals`.
+    def warnings(self, setting: Callable[[str], Any]) -> Iterator[Finding]:
+        """Settings that work but may be a mistake; logged before Ray starts. `setting` as in
+        `refusals`.
         """
-        return []
+        yield from ()
 
     def metrics(
         self, batch: RowBatch, targets: RowTargets, place: torch.Tensor

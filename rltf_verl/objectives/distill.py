@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, cast
 
 import torch
@@ -17,6 +17,7 @@ from rltf_verl.config import DistillConfig, RLTFConfig
 from rltf_verl.config.objectives import Baseline, is_own
 from rltf_verl.episode.rows import first_prompt_row, last_turns
 from rltf_verl.feedback.base import FeedbackProvider
+from rltf_verl.findings import Finding
 from rltf_verl.objectives.base import Objective
 from rltf_verl.objectives.own import dry_run, made_up, named, own_function, turn_numbers
 from rltf_verl.policy import Policy
@@ -64,25 +65,25 @@ class Distill(Objective[DistillConfig]):
 
     def refusals(
         self, setting: Callable[[str], Any], provider: FeedbackProvider
-    ) -> list[tuple[bool, str]]:
+    ) -> Iterator[Finding]:
         """An own baseline must be a function that has a number for each turn."""
-        if not is_own(self.settings.baseline):
-            return []
-        episodes = made_up(self.config, int(setting("actor_rollout_ref.rollout.n") or 2))
-        return dry_run(lambda: self._own_baseline(episodes))
+        if is_own(self.settings.baseline):
+            episodes = made_up(self.config, int(setting("actor_rollout_ref.rollout.n") or 2))
+            yield from dry_run(lambda: self._own_baseline(episodes))
 
-    def warnings(self, setting: Callable[[str], Any]) -> list[tuple[bool, str]]:
+    def warnings(self, setting: Callable[[str], Any]) -> Iterator[Finding]:
         """What has no ratio is held by no trust region."""
         key = "actor_rollout_ref.actor.ppo_epochs"
         epochs, unheld = setting(key), self.enabled and self.settings.reference == "current"
-        return [
-            (
-                not (unheld and epochs > 1),
-                "rltf.distill.reference=current: distillation rows have no ratio, so every one of"
-                f" the {key}={epochs} epochs pushes them as far again; set it to old with"
-                " rltf.distill.loss=ppo, or lower rltf.distill.weight",
+        if unheld and epochs > 1:
+            yield Finding(
+                "rltf.distill.reference",
+                "current",
+                "distillation rows have no ratio, so every one of the"
+                f" {key}={epochs} epochs pushes them as far again",
+                "set it to old with rltf.distill.loss=ppo, or lower rltf.distill.weight",
+                "warning",
             )
-        ]
 
     def damped(
         self, weights: torch.Tensor, old_log_probs: torch.Tensor, tokens: torch.Tensor

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 
 from rltf_verl.algos.targets import RowBatch
 from rltf_verl.config import RLTFConfig
+from rltf_verl.findings import Finding
 from rltf_verl.objectives import own_objectives
 from rltf_verl.objectives.base import Now, Objective
 from rltf_verl.objectives.own import dry_run, made_up
@@ -18,15 +20,15 @@ from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.types import CONTEXT
 
 
-def own_failures(config: RLTFConfig, group_size: int) -> list[str]:
-    """A line for each objective of a user that fails on a made-up batch.
+def own_failures(config: RLTFConfig, group_size: int) -> Iterator[Finding]:
+    """A refusal for each objective of a user that fails on a made-up batch.
 
     Args:
         config: the objectives.
         group_size: episodes of a problem.
     """
-    tried = (dry_run(partial(_try, each, group_size)) for each in own_objectives(config))
-    return [line for refusals in tried for _, line in refusals]
+    for each in own_objectives(config):
+        yield from dry_run(partial(_try, each, group_size))
 
 
 def _try(objective: Objective[Any], group_size: int) -> None:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -21,6 +21,7 @@ from rltf_verl.episode.mentions import touching
 from rltf_verl.episode.rows import spans_of, whole_row
 from rltf_verl.feedback.base import FeedbackProvider, innermost
 from rltf_verl.feedback.sentences import INCORRECT
+from rltf_verl.findings import Finding
 from rltf_verl.kinds import shown
 from rltf_verl.objectives.base import Objective
 from rltf_verl.objectives.own import OwnCodeError, dry_run, named, own_function
@@ -109,21 +110,20 @@ class FeedbackModeling(Objective[FeedbackModelingConfig]):
 
     def refusals(
         self, setting: Callable[[str], Any], provider: FeedbackProvider
-    ) -> list[tuple[bool, str]]:
+    ) -> Iterator[Finding]:
         """There must be something to predict, and a prompt to predict it at."""
         require_template("rltf.feedback_modeling.critic", "critic", self.settings.critic)
-        name = self.config.feedback.provider.name
+        if self.settings.filter is not None:
+            yield from dry_run(lambda: self._parts(f"{INCORRECT} 1 is not 2."))
         self_written = getattr(innermost(provider), "self_written", False)
-        filtered = self.settings.filter is not None
-        return [
-            *(dry_run(lambda: self._parts(f"{INCORRECT} 1 is not 2.")) if filtered else ()),
-            (
-                not (self.settings.predicts_feedback and (provider.constant or self_written)),
-                f"rltf.feedback_modeling.weight={self.settings.weight}: provider {name} always says"
-                " the same or is the policy itself, there is nothing to predict; choose one that"
-                " says what is wrong, or set the weight to 0",
-            ),
-        ]
+        if self.settings.predicts_feedback and (provider.constant or self_written):
+            yield Finding(
+                "rltf.feedback_modeling.weight",
+                self.settings.weight,
+                f"provider {self.config.feedback.provider.name} always says the same or is the"
+                " policy itself, there is nothing to predict",
+                "choose one that says what is wrong, or set the weight to 0",
+            )
 
     def metrics(
         self, batch: RowBatch, targets: RowTargets, place: torch.Tensor

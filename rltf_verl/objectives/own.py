@@ -11,6 +11,7 @@ import torch
 
 from rltf_verl.algos.episodes import EpisodeBatch, in_line
 from rltf_verl.config import ConfigError, RLTFConfig
+from rltf_verl.findings import Finding, finding_of
 from rltf_verl.kinds import shown
 from rltf_verl.objectives.base import Objective
 from rltf_verl.registry import load, raised_by
@@ -42,15 +43,14 @@ def named(what: str, own: Any) -> Iterator[None]:
         raise OwnCodeError(f"{what} raised {raised_by(own, error)}") from error
 
 
-def dry_run(call: Callable[[], object]) -> list[tuple[bool, str]]:
-    """A refusal, if a call of user code on made-up data fails; as of `Objective.refusals`."""
+def dry_run(call: Callable[[], object]) -> Iterator[Finding]:
+    """A refusal, if a call of user code on made-up data fails."""
     try:
         call()
     except OwnCodeError as error:
-        return [(False, f"{error} {MADE_UP}")]
+        yield Finding("", None, f"{error} {MADE_UP}", "")
     except ValueError as error:  # a file that cannot be loaded
-        return [(False, str(error))]
-    return []
+        yield finding_of(error)
 
 
 def own_function(key: str, where: str) -> Callable[..., Any]:
@@ -88,6 +88,8 @@ def _named(own: Objective[Any], method: str, what: str) -> Callable[..., Any]:
     def called(*args: Any, **options: Any) -> Any:
         with named(what, type(own)):
             returned = call(*args, **options)
+            if inspect.isgenerator(returned):
+                returned = list(returned)  # here it can raise
         if method == "turn_weights":
             (episodes,) = (*args, *options.values())
             return turn_numbers(what, returned, episodes)

@@ -6,7 +6,7 @@ hands to a loss in a separate call (`adapters.training.logit_loss`, `adapters.tr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from rltf_verl.config.teacher import SCALING_GATES
 from rltf_verl.episode.classes import with_classes
 from rltf_verl.episode.rows import spans_of
 from rltf_verl.feedback.base import FeedbackProvider
+from rltf_verl.findings import Finding
 from rltf_verl.kinds import shown
 from rltf_verl.objectives.base import Objective
 from rltf_verl.objectives.own import OwnCodeError, dry_run, named, own_function
@@ -29,6 +30,7 @@ from rltf_verl.policy import Policy
 from rltf_verl.types import Episode, Row, TeacherSpan
 
 SWITCH = "or rltf.logit_distill.divergence=sampled_token"
+STRATEGY = "actor_rollout_ref.actor.strategy"
 FSDP = ("fsdp", "fsdp2")
 
 
@@ -71,36 +73,33 @@ class LogitDistill(Objective[LogitDistillConfig]):
 
     def refusals(
         self, setting: Callable[[str], Any], provider: FeedbackProvider
-    ) -> list[tuple[bool, str]]:
+    ) -> Iterator[Finding]:
         """A divergence of distributions reads the logits of whole packed micro-batches."""
         if not self.enabled:
-            return []
-        teacher = self.config.teacher
-        user_code = [
-            *(dry_run(lambda: _gate(self.config, MADE_UP_TOKENS)) if is_own(teacher.gate) else ()),
-            *(dry_run(self._try_divergence) if is_own(self.settings.divergence) else ()),
-        ]
-        strategy = setting("actor_rollout_ref.actor.strategy")
-        keeps = teacher.kind != "policy" and not (teacher.kind != "ema" and uses_lora(setting))
+            return
+        teacher, strategy = self.config.teacher, setting(STRATEGY)
+        if is_own(teacher.gate):
+            yield from dry_run(lambda: _gate(self.config, MADE_UP_TOKENS))
+        if is_own(self.settings.divergence):
+            yield from dry_run(self._try_divergence)
         size = setting("actor_rollout_ref.rollout.n")
-        alone = size == 1 and teacher.sources == ("sibling",)
-        refused = [
-            (
-                not alone,
-                f"actor_rollout_ref.rollout.n={size}: rltf.teacher.reads=sibling needs other"
-                " episodes of the problem; set it to 8, or let the teacher read something else",
-            ),
-            (
-                strategy in FSDP or not keeps,
-                f"rltf.teacher.kind={teacher.kind}: actor_rollout_ref.actor.strategy={strategy} has"
-                " no place for a second set of weights; set it to fsdp or fsdp2, or kind to policy",
-            ),
-        ]
-        return [
-            *user_code,
-            *refused,
-            *(self._needs_logits(setting) if self.settings.reads_logits else ()),
-        ]
+        if size == 1 and teacher.sources == ("sibling",):
+            yield Finding(
+                "actor_rollout_ref.rollout.n",
+                size,
+                "rltf.teacher.reads=sibling needs other episodes of the problem",
+                "set it to 8, or let the teacher read something else",
+            )
+        keeps = teacher.kind != "policy" and not (teacher.kind != "ema" and uses_lora(setting))
+        if keeps and strategy not in FSDP:
+            yield Finding(
+                "rltf.teacher.kind",
+                teacher.kind,
+                f"{STRATEGY}={strategy} has no place for a second set of weights",
+                "set it to fsdp or fsdp2, or kind to policy",
+            )
+        if self.settings.reads_logits:
+            yield from _needs_logits(setting)
 
     def _try_divergence(self) -> None:
         """Raises OwnCodeError if the user's divergence has no number, or no gradient."""
@@ -115,37 +114,43 @@ class LogitDistill(Objective[LogitDistillConfig]):
         if not (finite and bool(gradient.isfinite().all())):
             raise OwnCodeError(f"{place} returned {shown(values)}; return [N] finite numbers")
 
-    def _needs_logits(self, setting: Callable[[str], Any]) -> list[tuple[bool, str]]:
-        def actor(*keys: str) -> list[Any]:  # other engines have other keys
-            return [setting(f"actor_rollout_ref.actor.{key}") for key in keys]
 
-        (strategy,) = actor("strategy")
-        ulysses = "ulysses_sequence_parallel_size"
-        ranks = max(n or 1 for n in actor(ulysses, f"fsdp_config.{ulysses}"))
-        fused = [*actor("use_fused_kernels"), setting("actor_rollout_ref.model.use_fused_kernels")]
-        return [
-            (
-                strategy in FSDP,
-                f"actor_rollout_ref.actor.strategy={strategy}: rltf.logit_distill reads logits over"
-                " the whole vocabulary, which other engines split; set it to fsdp or fsdp2,"
-                f" {SWITCH}",
-            ),
-            (
-                not any(fused),
-                "actor_rollout_ref.model.use_fused_kernels=True: the fused kernels never make the"
-                f" logits that rltf.logit_distill reads; set it to False, {SWITCH}",
-            ),
-            (
-                ranks == 1,
-                f"actor_rollout_ref.actor.{ulysses}={ranks}: rltf.logit_distill needs whole"
-                f" sequences on a rank; set it to 1, {SWITCH}",
-            ),
-            (
-                not any(actor("pad_to_length", "fsdp_config.pad_to_length")),
-                "actor_rollout_ref.actor.pad_to_length=True: verl refuses it together with top-k"
-                f" distillation; set it to False, {SWITCH}",
-            ),
-        ]
+def _needs_logits(setting: Callable[[str], Any]) -> Iterator[Finding]:
+    """Engines that have no logits of a whole row, or over the whole vocabulary."""
+
+    def actor(*keys: str) -> list[Any]:  # other engines have other keys
+        return [setting(f"actor_rollout_ref.actor.{key}") for key in keys]
+
+    strategy, ulysses = setting(STRATEGY), "ulysses_sequence_parallel_size"
+    ranks = max(n or 1 for n in actor(ulysses, f"fsdp_config.{ulysses}"))
+    if strategy not in FSDP:
+        yield Finding(
+            STRATEGY,
+            strategy,
+            "rltf.logit_distill reads logits over the whole vocabulary, which other engines split",
+            f"set it to fsdp or fsdp2, {SWITCH}",
+        )
+    if any([*actor("use_fused_kernels"), setting("actor_rollout_ref.model.use_fused_kernels")]):
+        yield Finding(
+            "actor_rollout_ref.model.use_fused_kernels",
+            True,
+            "the fused kernels never make the logits that rltf.logit_distill reads",
+            f"set it to False, {SWITCH}",
+        )
+    if ranks > 1:
+        yield Finding(
+            f"actor_rollout_ref.actor.{ulysses}",
+            ranks,
+            "rltf.logit_distill needs whole sequences on a rank",
+            f"set it to 1, {SWITCH}",
+        )
+    if any(actor("pad_to_length", "fsdp_config.pad_to_length")):
+        yield Finding(
+            "actor_rollout_ref.actor.pad_to_length",
+            True,
+            "verl refuses it together with top-k distillation",
+            f"set it to False, {SWITCH}",
+        )
 
 
 MADE_UP_TOKENS = Evidence(

@@ -586,7 +586,7 @@ def test_an_objective_that_starts_after_the_end_is_a_warning():
     config = read(distill={"weight": 0.1, "start_step": 20})
     settings = {"trainer.total_training_steps": 20, "actor_rollout_ref.actor.ppo_epochs": 1}
     (line,) = warnings_of(config, settings.get)
-    assert line.startswith("rltf.distill.start_step=20: ")
+    assert line.key == "rltf.distill.start_step"
     settings["trainer.total_training_steps"] = 21
     assert not list(warnings_of(config, settings.get))
 

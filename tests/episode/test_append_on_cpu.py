@@ -222,6 +222,6 @@ def test_a_filter_is_a_function(filters):
     config = RLTFConfig(feedback_modeling=FeedbackModelingConfig(filter=f"{filters}:re"))
     objective = next(o for o in objectives_of(config) if o.name == "feedback_modeling")
     refused = objective.refusals(lambda key: None, ScriptedProvider())
-    assert [text.partition("=")[0] for holds, text in refused if not holds] == [
+    assert [str(finding).partition("=")[0] for finding in refused] == [
         "rltf.feedback_modeling.filter"
     ]

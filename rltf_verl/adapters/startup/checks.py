@@ -196,11 +196,9 @@ def refused_combinations(config: DictConfig, parts: Parts) -> Iterator[Finding]:
             " trained",
             "set it to 8, or the estimator to none",
         )
-    lines = own_failures(parts.config, size)
+    yield from own_failures(parts.config, size)
     for objective in objectives:
-        refused = objective.refusals(partial(OmegaConf.select, config), parts.provider)
-        lines += [message for ok, message in refused if not ok]
-    yield from (finding_of(ValueError(line)) for line in lines)
+        yield from objective.refusals(partial(OmegaConf.select, config), parts.provider)
 
 
 def warnings_of(config: DictConfig, rltf: RLTFConfig) -> Iterator[Finding]:
@@ -215,6 +213,4 @@ def warnings_of(config: DictConfig, rltf: RLTFConfig) -> Iterator[Finding]:
         )
     yield from rule_findings(config, "warning")
     yield from odd_files(config)
-    setting = partial(OmegaConf.select, config)
-    for line in objective_warnings(rltf, setting):
-        yield Finding("", None, line, "", "warning")
+    yield from objective_warnings(rltf, partial(OmegaConf.select, config))

@@ -68,8 +68,8 @@ def _call(config: DictConfig) -> None:
     """Grade an answer, and let the objectives try themselves."""
     parts = Parts.of(rltf_of(config))
     for objective in objectives_of(parts.config):
-        objective.refusals(partial(OmegaConf.select, config), parts.provider)
-    own_failures(parts.config, int(config.actor_rollout_ref.rollout.n))
+        list(objective.refusals(partial(OmegaConf.select, config), parts.provider))
+    list(own_failures(parts.config, int(config.actor_rollout_ref.rollout.n)))
     (row,) = first_rows(files_of(config.data.train_files)[0], 1)
     grade_text(parts.env, problem_of(parts.env, row), "")
 
