@@ -40,6 +40,23 @@ LONGEST_REPLY = 400_000
 MOST_TOKENS = 10**9
 """Bound for an endpoint's count of a prompt or a reply."""
 
+FIXES = {
+    "refused": "correct endpoint (model, api_key_env, base_url, extra_body)",
+    "rate_limited": "lower limits.requests_per_minute, tokens_per_minute or max_concurrency",
+    "connection": "start the endpoint or correct endpoint.base_url",
+    "timeout": "raise limits.request_timeout_s or lower max_concurrency",
+    "server_error": "look at the endpoint's log",
+    "bad_reply": "look at what answers at endpoint.base_url",
+}
+"""Kind of a fault -> what to change."""
+
+BY_STATUS = {
+    401: "correct the key in the variable that endpoint.api_key_env names",
+    403: "correct the key in the variable that endpoint.api_key_env names, or its rights",
+    404: "correct endpoint.model or endpoint.base_url",
+}
+"""HTTP status of a refusal -> what to change, where that is known more exactly."""
+
 PATIENCE_S = 10.0
 QUESTION = {"role": "user", "content": "Reply with the word ok, and nothing else."}
 
@@ -54,11 +71,15 @@ class Fault(Exception):
         kind: one of `TRANSIENT`, or `refused`.
         what: what happened, one line, without secrets.
         retry_after_s: how long the endpoint asks to be left alone, if it says so.
+        fix: what to change, where that is known more exactly than by the kind.
     """
 
-    def __init__(self, kind: str, what: str, retry_after_s: float | None = None) -> None:
+    def __init__(
+        self, kind: str, what: str, retry_after_s: float | None = None, fix: str = ""
+    ) -> None:
         super().__init__(f"{kind}: {what}")
         self.kind, self.what, self.retry_after_s = kind, what, retry_after_s
+        self.fix = fix or FIXES.get(kind, "look at the endpoint's log")
 
 
 @cache
@@ -158,8 +179,8 @@ class JudgeClient:
                 text = await read_body(response, self._reply_bytes)
         except asyncio.TimeoutError:  # not the builtin before Python 3.11
             return Fault("timeout", "no answer in time")
-        except BodyError as error:
-            return Fault("bad_reply", self._secrets.quote(str(error)))
+        except Fault as fault:  # of the body
+            return fault.with_traceback(None)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             what = f"{type(error).__name__}: {error}".rstrip(": ")
             return Fault("connection", self._secrets.quote(what))
@@ -171,12 +192,13 @@ class JudgeClient:
         try:
             return read_reply(text, self._secrets)
         except Fault as fault:
-            return Fault(fault.kind, fault.what)
+            return fault.with_traceback(None)
 
     def _redirected(self, status: int, location: str) -> Fault:
         place = self._secrets.quote("/".join(location.split("/")[:3]), 80)  # scheme and host
         what = f"HTTP {status}: it redirects to {place}, which is not followed"
-        return Fault("refused", f"{what}; set base_url={self._base_url} to where the endpoint is")
+        fix = "set endpoint.base_url to the address before /chat/completions"
+        return Fault("refused", f"{what} (base_url={self._base_url})", fix=fix)
 
     def _status_fault(self, status: int, headers: Mapping[str, str], text: str) -> Fault:
         what = f"HTTP {status}: {self._secrets.quote(text) or 'no details'}"
@@ -184,7 +206,7 @@ class JudgeClient:
             return Fault("rate_limited", what, retry_after(headers))
         if status >= 500 or status in (408, 409):
             return Fault("server_error", what, retry_after(headers))
-        return Fault("refused", what)
+        return Fault("refused", what, fix=BY_STATUS.get(status, ""))
 
 
 _PROXY = re.compile(
@@ -296,10 +318,6 @@ def _prompt_log_probs(places: Any, secrets: Secrets) -> tuple[tuple[str, float],
     return scored
 
 
-class BodyError(Exception):
-    """A body that is not read to its end; the message has the cause."""
-
-
 async def read_body(response: ClientResponse, longest: int) -> str:
     """The text of a response that is being streamed; its connection is closed if it is too long.
 
@@ -308,16 +326,21 @@ async def read_body(response: ClientResponse, longest: int) -> str:
         longest: bytes.
 
     Raises:
-        BodyError: it is longer, or packed, which nobody asked for.
+        Fault: it is longer, or packed, which was not asked for.
         aiohttp.ClientError: the connection broke.
     """
     if response.headers.get("content-encoding", "identity").strip().lower() not in ("identity", ""):
-        raise BodyError("the body is packed, which was not asked for (Content-Encoding)")
+        what = "the body is packed, which was not asked for (Content-Encoding)"
+        raise Fault("bad_reply", what)
     body = bytearray()
     async for chunk in response.content.iter_any():
         body += chunk
         if len(body) > longest:
-            raise BodyError(f"the body has more than {longest} bytes (limits.max_reply_bytes)")
+            raise Fault(
+                "bad_reply",
+                f"the body has more than {longest} bytes",
+                fix="raise limits.max_reply_bytes, or lower endpoint.max_tokens",
+            )
     return body.decode("utf-8", "replace")
 
 

@@ -16,35 +16,6 @@ LINE_S = 60.0
 MOST_KINDS = 12
 """Kinds of failures that are logged of one endpoint: a broken one may send any status."""
 
-FIXES = {
-    "refused": "correct endpoint (model, api_key_env, base_url, extra_body)",
-    "rate_limited": "lower limits.requests_per_minute, tokens_per_minute or max_concurrency",
-    "connection": "start the endpoint or correct endpoint.base_url",
-    "timeout": "raise limits.request_timeout_s or lower max_concurrency",
-    "server_error": "look at the endpoint's log",
-    "bad_reply": "look at what answers at endpoint.base_url",
-}
-"""Kind of a fault -> what to change."""
-
-BY_STATUS = {
-    "HTTP 3": "set endpoint.base_url to the address before /chat/completions",
-    "HTTP 401": "correct the key in the variable that endpoint.api_key_env names",
-    "HTTP 403": "correct the key in the variable that endpoint.api_key_env names, or its rights",
-    "HTTP 404": "correct endpoint.model or endpoint.base_url",
-    "the body has more than": "raise limits.max_reply_bytes, or lower endpoint.max_tokens",
-}
-"""How a fault's text begins -> what to change, where that is known more exactly."""
-
-
-def fix_of(fault: Fault) -> str:
-    """What to change.
-
-    >>> fix_of(Fault("refused", "HTTP 404: model x does not exist"))
-    'correct endpoint.model or endpoint.base_url'
-    """
-    fixes = [fix for start, fix in BY_STATUS.items() if fault.what.startswith(start)]
-    return fixes[0] if fixes else FIXES.get(fault.kind, "look at the endpoint's log")
-
 
 class FailureLog:
     """Log lines about one endpoint. In training the job's actor writes them, and Ray shows them in
@@ -60,7 +31,7 @@ class FailureLog:
 
     def failed(self, fault: Fault) -> None:
         """A request brought no reply. Logged once for each status or class of error."""
-        self.last = f"{self._url}: {fault}; {fix_of(fault)}"
+        self.last = f"{self._url}: {fault}; {fault.fix}"
         self._once(f"{fault.kind} {fault.what.partition(':')[0].partition(' (')[0]}", self.last)
 
     def gave_up(self, kind: str, cause: str) -> None:

@@ -25,7 +25,7 @@ from rltf_verl.judge.client import (
     Fault,
     JudgeClient,
 )
-from rltf_verl.judge.failure_log import FailureLog, fix_of
+from rltf_verl.judge.failure_log import FailureLog
 from rltf_verl.judge.limits import LEVEL, Breaker, RateLimit, guessed_tokens, possible
 from rltf_verl.judge.settings import JudgeSettings
 from rltf_verl.judge.stats import Stats
@@ -177,7 +177,7 @@ class JudgeRuntime:
     def _after_all(self, fault: Fault, num_requests: int) -> str:
         return (
             f"{self.settings.endpoint.base_url} gave no reply in"
-            f" {counted(num_requests, 'try', 'tries')}, last failure: {fault}; {fix_of(fault)}"
+            f" {counted(num_requests, 'try', 'tries')}, last failure: {fault}; {fault.fix}"
         )
 
     async def in_turn(self, body: dict[str, Any], send: Callable[[], Any]) -> Reply:
@@ -343,7 +343,7 @@ class _Tries:
         last, fix = "", "raise limits.deadline_s, or look at the endpoint"
         if self._last is not None:
             last = f", last failure: {self._last}"
-            fix = fix if self._last.kind == "timeout" else fix_of(self._last)
+            fix = fix if self._last.kind == "timeout" else self._last.fix
         return (
             f"{url} gave no reply within deadline_s={limits.deadline_s:g} in"
             f" {counted(self.num_requests, 'try', 'tries')}{last}; {fix}"

@@ -143,7 +143,7 @@ async def test_a_redirect_is_an_error_that_names_both_ends() -> None:
             await runtime.complete(call())
     url = runtime.settings.endpoint.base_url
     assert (
-        f"it redirects to http://203.0.113.9:1, which is not followed; set base_url={url}"
+        f"it redirects to http://203.0.113.9:1, which is not followed (base_url={url})"
         in info.value.cause
     )
     async with one_fault("redirect with the key") as runtime:

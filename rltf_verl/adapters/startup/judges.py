@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 
 from rltf_verl.findings import ConfigError, Finding
 from rltf_verl.judge.client import TRANSIENT, first_answers
-from rltf_verl.judge.failure_log import fix_of
 from rltf_verl.judge.gateway import Judge
 
 logger = logging.getLogger(__name__)
@@ -43,7 +42,7 @@ def unanswered(judges: Sequence[Judge]) -> Iterator[Finding]:
             continue
         if fault.kind not in TRANSIENT:
             yield Finding(
-                key, endpoint.base_url, f"refuses a request ({fault.what})", fix_of(fault)
+                key, endpoint.base_url, f"refuses a request ({fault.what})", fault.fix
             )
             continue
         until = "grade its texts" if judge.block.startswith("rltf.env") else "give feedback"
@@ -51,6 +50,6 @@ def unanswered(judges: Sequence[Judge]) -> Iterator[Finding]:
             key,
             endpoint.base_url,
             f"gives no answer now ({fault})",
-            f"{fix_of(fault)}. The run starts; it cannot {until} before the endpoint answers",
+            f"{fault.fix}. The run starts; it cannot {until} before the endpoint answers",
             "warning",
         )
