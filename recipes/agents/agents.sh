@@ -35,7 +35,7 @@ words_of() {
 
 case "$command" in
     model)
-        rltf model smollm2 "$root/smollm2"
+        python3 "$here/../pretrained/fetch_model.py" smollm2 "$root/smollm2"
         cp "$here/chat_template.jinja" "$root/smollm2/chat_template.jinja"
         ;;
     adapter)

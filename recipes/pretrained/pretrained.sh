@@ -34,7 +34,7 @@ words_of() {
 
 case "$command" in
     model)
-        rltf model smollm2 "$root/smollm2"
+        python3 "$here/fetch_model.py" smollm2 "$root/smollm2"
         ;;
     adapter)
         last=null

@@ -139,7 +139,7 @@ def test_the_script_runs_what_it_says(start, tmp_path) -> None:
         code, lines, _ = start(SCRIPT, *words, OUT=str(tmp_path / "o"), SEED="3")
         return code, "\n".join(lines)
 
-    assert started("model") == (0, f"rltf model smollm2 {tmp_path}/o/smollm2")
+    assert started("model") == (0, f"python3 {FOLDER}/fetch_model.py smollm2 {tmp_path}/o/smollm2")
     assert f"--out {tmp_path}/o/data_date_3 --seed 3" in started("data")[1]
     assert f"rltf data build {FOLDER}/house_style.py:HouseStyle --out" in started("data")[1]
     code, line_of_training = started("train", "grpo", "data.seed=1")

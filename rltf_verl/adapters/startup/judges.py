@@ -41,9 +41,7 @@ def unanswered(judges: Sequence[Judge]) -> Iterator[Finding]:
         if fault is None:
             continue
         if fault.kind not in TRANSIENT:
-            yield Finding(
-                key, endpoint.base_url, f"refuses a request ({fault.what})", fault.fix
-            )
+            yield Finding(key, endpoint.base_url, f"refuses a request ({fault.what})", fault.fix)
             continue
         until = "grade its texts" if judge.block.startswith("rltf.env") else "give feedback"
         yield Finding(

@@ -24,9 +24,9 @@ from rltf_verl.tools.cli.compare import compare
 from rltf_verl.tools.cli.data import data
 from rltf_verl.tools.cli.env import env
 from rltf_verl.tools.cli.evaluate import evaluate, results
+from rltf_verl.tools.cli.export import export
 from rltf_verl.tools.cli.judge import judge
 from rltf_verl.tools.cli.log import log
-from rltf_verl.tools.cli.model import export, model
 from rltf_verl.tools.cli.plan import PASSED_ON, plan
 from rltf_verl.tools.cli.probe import probe
 from rltf_verl.tools.cli.view import view
@@ -88,7 +88,6 @@ app.command()(compare)
 app.command(context_settings=PASSED_ON)(plan)
 app.command()(probe)
 app.command()(export)
-app.command()(model)
 
 
 @app.command()

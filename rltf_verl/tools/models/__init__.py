@@ -1,1 +1,0 @@
-"""Pretrained language models without a model hub: from a GGUF file to a Hugging Face folder."""
