@@ -28,7 +28,7 @@ WHEELS = model_wheel.WHEELS
 
 def refusal(source: object, out: Path) -> str:
     """The one line with which the program ends."""
-    with pytest.raises(ValueError, match=".") as info:
+    with pytest.raises(ValueError, match=r"\w") as info:
         fetch_model.write(str(source), out)
     return str(info.value)
 
