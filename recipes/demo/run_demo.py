@@ -26,7 +26,14 @@ from typing import Any, TypeAlias
 
 from report import write_report
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from rltf_verl.data.build import build_parquet
 
@@ -151,9 +158,12 @@ def watch(runs: list[Run], steps: int, console: Console) -> None:
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
         TextColumn("{task.fields[now]}"),
     )
-    with Progress(*columns, console=console) as progress:
+    # The speed of all steps so far; by default that of 30 s, in which there may be no step.
+    with Progress(*columns, console=console, speed_estimate_period=3600) as progress:
         tasks = {
             run.method: progress.add_task(
                 run.method, total=steps, now="starting verl (about a minute)"
@@ -165,9 +175,11 @@ def watch(runs: list[Run], steps: int, console: Console) -> None:
             for run in runs:
                 done, now = _state(run)
                 progress.update(tasks[run.method], completed=done, now=now)
-                if not console.is_terminal and done // 10 > shown.get(run.method, -1):
-                    shown[run.method] = done // 10
-                    console.print(f"{run.method:>5} step {done:3d}/{steps}  {now}")
+                if not console.is_terminal and 4 * done // steps > shown.get(run.method, -1):
+                    shown[run.method] = 4 * done // steps
+                    left = progress.tasks[tasks[run.method]].time_remaining
+                    until = "" if left is None else f"{left / 60:.0f} min left  "
+                    console.print(f"{run.method:>5} step {done:3d}/{steps}  {until}{now}")
             codes = [run.poll() for run in runs]
             if any(codes):
                 failed = next(run for run, code in zip(runs, codes, strict=True) if code)
