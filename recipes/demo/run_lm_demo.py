@@ -128,7 +128,7 @@ def main() -> None:
     args = parser.parse_args()
     out, console = args.out.resolve(), Console()
     job = choose(time_layers(), free_memory(), precision=args.precision, steps=args.steps)
-    console.print(job, out)
+    console.print(f"{job} Logs: {out}")
     out.mkdir(parents=True, exist_ok=True)
     prepare(out)
     runs = play(job.batches, out, None, job.steps, console, partial(start, job))

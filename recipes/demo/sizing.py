@@ -17,8 +17,8 @@ SHORT_METHODS, SHORT_STEPS, SHORT_TEST_EVERY = ("grpo", "sd"), 12, 6
 """For slow cores: without the control, and with fewer steps and validations."""
 LONGEST = 12.0
 """Minutes from which on a machine gets the short job."""
-ONE_RUN, TWO_RUNS = 10e9, 22e9
-"""Bytes of free memory that a run needs, and two side by side: 9.5 GB at most were seen of one."""
+ONE_RUN = 11e9
+"""Bytes of free memory that a run needs: 10.2 GB at most were seen, in fp32."""
 FORMATS = {"bf16": torch.bfloat16, "fp32": torch.float32}
 ROWS, WIDTH, INNER = 1024, 576, 1536
 """Tokens of a micro-batch and the layers of SmolLM2-135M."""
@@ -26,12 +26,13 @@ EPISODES = 32
 """Sampled at the same time."""
 START = 60.0
 """Seconds until the first validation, mostly imports."""
-PRODUCTS = {"bf16": 60.0, "fp32": 120.0}
-"""A step's seconds, over those of `time_layers`; measured: an AMD EPYC (Zen 4, AVX512-BF16) takes
-0.11 s and 7 s in bf16, 0.21 s and 25 s in fp32, means over runs of 16 steps, alone on a core.
-Attention and sampling are more than these products, and faster in bf16 than they are.
+PRODUCTS = {"bf16": 70.0, "fp32": 130.0}
+"""A step's seconds, over those of `time_layers`; measured on an AMD EPYC (Zen 4, AVX512-BF16):
+0.11 s and 7.5 s in bf16, 0.205 s and 27 s in fp32, means over 16 steps alone on a core. A machine
+with AVX2 only took 16 to 52 s for a step in fp32. What is not a product of matrices is faster in
+bf16, too.
 """
-VALIDATION = 0.4
+VALIDATION = 0.45
 """A validation's seconds, over a step's."""
 SIDE_BY_SIDE = 1.2
 """A run's seconds next to another one, over those alone, on two cores: caches are shared."""
@@ -131,7 +132,7 @@ def choose(
             " recipes/demo/run_demo.py --one-at-a-time"
         )
     chosen = precision or min(times, key=lambda name: times[name])
-    at_once = 2 if memory >= TWO_RUNS and (cores or os.cpu_count() or 1) > 1 else 1
+    at_once = 2 if memory >= 2 * ONE_RUN and (cores or os.cpu_count() or 1) > 1 else 1
     step = times[chosen] * PRODUCTS[chosen]
     whole = _job(chosen, METHODS, at_once, steps or STEPS, TEST_EVERY, step)
     if whole.minutes <= LONGEST:

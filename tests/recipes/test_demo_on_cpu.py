@@ -122,7 +122,7 @@ def test_too_little_memory_is_one_line_before_anything_is_fetched(demo, tmp_path
     monkeypatch.setattr(demo, "time_layers", lambda: FAST)
     monkeypatch.setattr(demo, "free_memory", lambda: 5e9)
     monkeypatch.setattr(sys, "argv", ["demo", "--out", str(tmp_path / "out")])
-    with pytest.raises(SystemExit, match=r"10 GB .*5\.0 GB") as refused:
+    with pytest.raises(SystemExit, match=r"11 GB .*5\.0 GB") as refused:
         demo.main()
     assert "\n" not in str(refused.value)
     assert not (tmp_path / "out").exists()
