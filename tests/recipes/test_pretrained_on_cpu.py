@@ -101,7 +101,6 @@ def test_the_report_has_each_arms_rates_and_means_over_houses(monkeypatch) -> No
     better = [{**point, "accuracy": point["accuracy"] + 0.5} for point in points]
     lines += [line | {"house": house, "arm": "sd paper", "curve": better} for house in (11, 12, 13)]
     assert "| sd paper | 0.50 [0.50, 0.50] |" in report.above_sft("date", "mixed")
-    assert "| sft |  |  | 0.19 [0.19, 0.19] |" in report.summary()
     page = "a\n<!-- above SFT: date; mixed; constant -->\n\nold\n\n<!-- end -->\nb"
     made = report.filled(page)
     assert "| sd paper |" in made
