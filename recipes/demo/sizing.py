@@ -14,8 +14,8 @@ from torch.nn.functional import linear
 METHODS = ("grpo", "sd", "sft")
 STEPS, TEST_EVERY = 16, 4
 SHORT_METHODS, SHORT_STEPS, SHORT_TEST_EVERY = ("grpo", "sd"), 12, 6
-"""For slow cores: without the control, and with fewer steps and validations."""
-LONGEST = 12.0
+"""For slow or few cores: without the control, and with fewer steps and validations."""
+LONGEST = 9.0
 """Minutes from which on a machine gets the short job."""
 ONE_RUN = 11e9
 """Bytes of free memory that a run needs: 10.2 GB at most were seen, in fp32."""
