@@ -161,7 +161,6 @@ def watch(runs: list[Run], steps: int, console: Console) -> None:
         TextColumn("left"),
         TextColumn("{task.fields[now]}"),
     )
-    console.print("Right answers: first ones held out and in training, then second ones.")
     # The speed of all steps so far; by default that of 30 s, in which there may be no step.
     with Progress(*columns, console=console, speed_estimate_period=3600) as progress:
         tasks = {
@@ -222,6 +221,7 @@ def play(
     however it ends."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     runs: list[Run] = []
+    console.print("Right answers: first ones held out and in training, then second ones.")
     with ExitStack() as folders:
         for batch in batches:
             for method in batch:
