@@ -36,7 +36,7 @@ $(VENV)/installed: setup.py pyproject.toml
 	@echo "installed in $$(($$(date +%s) - $(BEGAN))) s; next: $(BIN)/rltf view --example, make demo-tiny or make demo"
 
 # Trains a pretrained language model (93 MB from PyPI), corrected in sentences, with GRPO and with RLTF-SD in the real verl
-# trainer, on the CPU; writes outputs/demo.
+# trainer, on any CPU; says how long it takes; writes outputs/demo.
 demo: install
 	$(BIN)/python recipes/demo/run_lm_demo.py
 

@@ -26,8 +26,15 @@ from typing import Any, TypeAlias
 
 from report import write_report
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+)
 
+from rltf_verl.runlog.health import ACC, SECOND
 from rltf_verl.tools.data.build import build_parquet
 
 HERE = Path(__file__).resolve().parent
@@ -148,12 +155,14 @@ def watch(runs: list[Run], steps: int, console: Console) -> None:
     """
     columns = (
         TextColumn("{task.description:<5}"),
-        BarColumn(),
+        BarColumn(8),
         MofNCompleteColumn(),
-        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        TextColumn("left"),
         TextColumn("{task.fields[now]}"),
     )
-    with Progress(*columns, console=console) as progress:
+    # The speed of all steps so far; by default that of 30 s, in which there may be no step.
+    with Progress(*columns, console=console, speed_estimate_period=3600) as progress:
         tasks = {
             run.method: progress.add_task(
                 run.method, total=steps, now="starting verl (about a minute)"
@@ -165,9 +174,12 @@ def watch(runs: list[Run], steps: int, console: Console) -> None:
             for run in runs:
                 done, now = _state(run)
                 progress.update(tasks[run.method], completed=done, now=now)
-                if not console.is_terminal and done // 10 > shown.get(run.method, -1):
-                    shown[run.method] = done // 10
-                    console.print(f"{run.method:>5} step {done:3d}/{steps}  {now}")
+                if not console.is_terminal and 4 * done // steps > shown.get(run.method, -1):
+                    shown[run.method] = 4 * done // steps
+                    left = progress.tasks[tasks[run.method]].time_remaining
+                    until = "" if left is None else f"{left / 60:.0f} min left  "
+                    line = f"{run.method:>5} step {done:3d}/{steps}  {until}{now}"
+                    console.print(line, soft_wrap=True)
             codes = [run.poll() for run in runs]
             if any(codes):
                 failed = next(run for run, code in zip(runs, codes, strict=True) if code)
@@ -182,11 +194,11 @@ def _state(run: Run) -> tuple[int, str]:
     records = run.metrics
     if not records:
         return 0, "starting verl (about a minute)"
-    train = [r["data"] for r in records if "rltf/turn_1/acc" in r["data"]]
-    shown = "".join(f"held-out first answer right: {share:.0%}" for _, share in run.held_out[-1:])
+    train = [r["data"] for r in records if ACC in r["data"]]
+    shown = "".join(f"held out {share:.0%}" for _, share in run.held_out[-1:])
     if train:
-        first, second = (train[-1].get(f"rltf/turn_{k}/acc", 0.0) for k in (1, 2))
-        shown += f" · training: first {first:.0%}, after feedback {second:.0%}"
+        first, second = (train[-1].get(name, 0.0) for name in (ACC, SECOND))
+        shown += f" · training {first:.0%}, second {second:.0%}"
     return records[-1]["step"], shown
 
 
@@ -209,6 +221,7 @@ def play(
     however it ends."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     runs: list[Run] = []
+    console.print("Right answers: first ones held out and in training, then second ones.")
     with ExitStack() as folders:
         for batch in batches:
             for method in batch:

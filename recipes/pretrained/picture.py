@@ -40,6 +40,7 @@ COLORS = {
     "sft": "#009E73",
 }  # Okabe and Ito: told apart by the colour-blind
 HELD_OUT = re.compile(r"val-core/.*/acc/mean@1")
+SECOND = re.compile(r"rltf/turn_2/standing")
 RIGHT, WRONG = "#1A7F37", "#B42318"
 Line = tuple[str, str, str]
 """Who speaks, what, and its colour."""
@@ -51,16 +52,20 @@ def held_out(run: Path) -> list[tuple[int, float]]:
     Raises:
         ValueError: the run has no validation.
     """
-    records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    points = [
-        (record["step"], value)
-        for record in records
-        for key, value in record["data"].items()
-        if HELD_OUT.fullmatch(key)
-    ]
+    points = _series(run, HELD_OUT)
     if not points:
         raise ValueError(f"{run}/metrics.jsonl: holds no validation")
     return points
+
+
+def _series(run: Path, name: re.Pattern[str]) -> list[tuple[int, float]]:
+    records = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
+    return [
+        (record["step"], value)
+        for record in records
+        for key, value in record["data"].items()
+        if name.fullmatch(key)
+    ]
 
 
 def conversations(run: Path) -> dict[str, list[Line]]:
@@ -108,6 +113,8 @@ def draw(runs: Mapping[str, Sequence[Path]], out: Path) -> None:
         for points in seeds:
             thin = {"lw": 0.8, "alpha": 0.45} if len(seeds) > 1 else {"marker": "o"}
             curves.plot(*zip(*points, strict=True), color=color, **thin)
+        for second in filter(None, (_series(folder, SECOND) for folder in folders)):
+            curves.plot(*zip(*second, strict=True), color=color, ls=":", lw=1)
         shared = sorted(set.intersection(*({step for step, _ in points} for points in seeds)))
         means = [sum(dict(points)[step] for points in seeds) / len(seeds) for step in shared]
         curves.plot(shared, means, color=color, marker="o", label=label)
@@ -121,7 +128,8 @@ def draw(runs: Mapping[str, Sequence[Path]], out: Path) -> None:
     )
     curves.xaxis.get_major_locator().set_params(integer=True)
     curves.grid(alpha=0.3)
-    curves.legend(frameon=False, loc="upper left")
+    curves.plot([], [], color="grey", ls=":", lw=1, label="after feedback, in training")
+    curves.legend(frameon=False, loc="center left")
     _write(words, conversations(next(iter(runs.get("sd", [])), next(iter(runs.values()))[0])))
     figure.tight_layout()
     figure.savefig(out)

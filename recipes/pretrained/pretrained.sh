@@ -69,8 +69,9 @@ case "$command" in
         mkdir -p "$run"
         # shellcheck disable=SC2046  # words
         set -- $(words_of "$method") "$@"
+        # In place of this shell: a signal then reaches the trainer, and who waits for it waits until Ray has ended.
         MODEL="${MODEL:-$root/warm_$family}" VERL_FILE_LOGGER_PATH="$run/metrics.jsonl" \
-            python3 -m verl.trainer.main_ppo --config-dir "$here/config" --config-name pretrained \
+            exec python3 -m verl.trainer.main_ppo --config-dir "$here/config" --config-name pretrained \
             rltf.seed="$seed" rltf.env.name="$env" rltf.env.family="$family" \
             rltf.env.num_houses="${HOUSES:-1}" \
             data.train_files="$data/train.parquet" data.val_files="$data/test.parquet" \

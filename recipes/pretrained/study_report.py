@@ -1,6 +1,6 @@
 """The study's tables and picture, from results.jsonl: `python recipes/pretrained/study_report.py`.
 
-Writes docs/pictures/study_lm.png and the tables between the marks of two pages. Means over runs;
+Writes docs/pictures/study_lm.png and the tables between the marks of its page. Means over runs;
 95 % intervals resample houses first and then the runs of each house, so that two seeds of one house
 are not two houses.
 """
@@ -35,10 +35,10 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 HERE = Path(__file__).resolve().parent
-PAGES = (HERE / "README.md", HERE.parents[1] / "README.md")
+PAGE = HERE / "README.md"
 PICTURE = HERE.parents[1] / "docs" / "pictures" / "study_lm.png"
 MARK = re.compile(
-    r"(<!-- (?P<kind>table|above SFT|summary): (?P<words>.*?) -->\n\n).*?(\n\n<!-- end -->)",
+    r"(<!-- (?P<kind>table|above SFT): (?P<words>.*?) -->\n\n).*?(\n\n<!-- end -->)",
     re.DOTALL,
 )
 """`<!-- table: date; zero; constant -->`, a table, `<!-- end -->`."""
@@ -131,20 +131,6 @@ def table(family: str, start: str, falls: bool = False) -> str:
     return "\n".join(lines)
 
 
-def summary() -> str:
-    """Markdown: the picture's arms on dates, at the last budget, from each start with each rate."""
-    rates = {"a constant rate": False, "one that falls": True}
-    columns = [(start, falls) for start in STARTS for falls in rates.values()]
-    found = [by_arm("date", *column) for column in columns]
-    value = partial(accuracy_at, amount=budgets("date")[-1])
-    header = [f"{start}, {rate}" for start in ("none right", "some right") for rate in rates]
-    lines = [f"| | {' | '.join(header)} |", "|---" + "|---:" * len(columns) + "|"]
-    for arm in LOOKS:
-        cells = (interval(arms.get(arm, {}), value) for arms in found)
-        lines.append(f"| {arm} | {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
 def above_sft(family: str, start: str, falls: bool = False) -> str:
     """Markdown: by how much each arm with right answers only, or with SD, is above SFT in the same
     house with the same seed.
@@ -232,8 +218,6 @@ def filled(text: str) -> str:
     """The page with each table made anew."""
 
     def made(mark: re.Match[str]) -> str:
-        if mark["kind"] == "summary":
-            return f"{mark[1]}{summary()}{mark[4]}"
         family, start, rate = mark["words"].split("; ")
         make = table if mark["kind"] == "table" else above_sft
         return f"{mark[1]}{make(family, start, rate == 'falls')}{mark[4]}"
@@ -242,8 +226,7 @@ def filled(text: str) -> str:
 
 
 def main() -> None:
-    for page in PAGES:
-        page.write_text(filled(page.read_text("utf-8")), "utf-8")
+    PAGE.write_text(filled(PAGE.read_text("utf-8")), "utf-8")
     print(rates_table())
     draw()
 

@@ -1,4 +1,4 @@
-"""Eleven small tasks that no setting of this recipe was chosen on.
+"""Thirteen small tasks that no setting of this recipe was chosen on.
 
 `Unseen`: dates in the words of users. Each has a question, a sentence of feedback and a form of its
 own; neither words nor signs are those of `house_style` or its warm-up. `Company`: what else a
@@ -66,6 +66,11 @@ TASKS = {
         "The stamp is set wrong. For {plain} it says {written}.",
         lambda item: f"{item['y'] % 100:02d}%{item['m'][:3].lower()}%{item['d']:02d}",
     ),
+    "carets": Task(
+        "Head the page of the ship's log for {}. The heading alone, please.",
+        "Captain's rule: {plain} is headed {written}.",
+        lambda item: f"{item['y']}^{item['m'][:3].lower()}^{item['d']}",
+    ),
     "yearless": Task(
         "Put the birthday {} on the wall calendar. Entry only.",
         "That is not what we put there. {plain} is {written} on the wall.",
@@ -94,6 +99,16 @@ COMPANIES: dict[str, tuple[str, Rule]] = {
             "city": "leeds",
         },
     ),
+    "offices": (
+        "address",
+        {
+            "order": "street, city",
+            "between": " => ",
+            "street": "str",
+            "number": "first",
+            "city": "LEEDS",
+        },
+    ),
     "names": (
         "name",
         {"order": "last name, first name", "between": "=", "case": "LANG", "first": "initial"},
@@ -103,8 +118,8 @@ COMPANIES: dict[str, tuple[str, Rule]] = {
         {"order": "number, ware", "between": ">", "ware": "lamp", "sign": "#", "digits": "5"},
     ),
 }
-"""Task -> what is written, and the rule: `US$~2'583/59`, `lyon * Mill St. 15`, `WHITFIELD=G`,
-`#00259>lamp`.
+"""Task -> what is written, and the rule: `US$~2'583/59`, `lyon * Mill St. 15`, `15 Mill str =>
+LYON`, `WHITFIELD=G`, `#00259>lamp`.
 """
 
 

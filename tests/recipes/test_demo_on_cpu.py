@@ -1,7 +1,8 @@
-"""The demo's end: however it comes, no process and no folder of Ray's is left."""
+"""The demos: what a machine gets to train, what is said of it, and what is left: nothing."""
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -70,31 +71,109 @@ def test_it_leaves_nothing(runs, sent, code, tmp_path):
     assert not list(tmp_path.glob("rltf*"))
 
 
-def test_a_slow_cpu_is_told_before_anything_is_fetched(tmp_path, monkeypatch):
+@pytest.fixture
+def demo(monkeypatch):
+    """The language model's demo, as a module."""
     monkeypatch.syspath_prepend(str(DEMO))
     import run_lm_demo
 
-    monkeypatch.setattr(run_lm_demo, "has_fast_bf16", lambda: False)
+    return run_lm_demo
+
+
+FAST, FASTER = ({"bf16": seconds, "fp32": 0.2} for seconds in (0.1, 0.05))
+SLOW = {"bf16": 2.0, "fp32": 0.25}
+
+
+@pytest.mark.parametrize(
+    ("times", "memory", "cores", "asked", "precision", "batches", "steps"),
+    [
+        (FAST, 30e9, 2, {}, "bf16", (("grpo", "sd"), ("sft",)), 16),
+        (FAST, 15e9, 2, {}, "bf16", (("grpo",), ("sd",)), 12),
+        (FAST, 30e9, 1, {}, "bf16", (("grpo",), ("sd",)), 12),
+        (FASTER, 15e9, 2, {}, "bf16", (("grpo",), ("sd",), ("sft",)), 16),
+        (SLOW, 30e9, 2, {}, "fp32", (("grpo", "sd"),), 12),
+        (SLOW, 15e9, 2, {}, "fp32", (("grpo",), ("sd",)), 12),
+        (FAST, 30e9, 2, {"precision": "fp32"}, "fp32", (("grpo", "sd"),), 12),
+        (FAST, 30e9, 2, {"steps": 2}, "bf16", (("grpo", "sd"), ("sft",)), 2),
+    ],
+)
+def test_a_machine_gets_a_job_that_suits_it(
+    demo, times, memory, cores, asked, precision, batches, steps
+):
+    job = demo.choose(times, memory, cores, **asked)
+    assert (job.precision, job.batches, job.steps) == (precision, batches, steps)
+
+
+def test_the_estimate_is_that_of_all_runs(demo):
+    two, alone = (demo.choose(SLOW, memory, 2) for memory in (30e9, 15e9))
+    assert two.minutes < alone.minutes < 2 * two.minutes
+    slower = demo.choose({"bf16": 2.0, "fp32": 0.5}, 30e9, 2)
+    assert two.minutes < slower.minutes < 2 * two.minutes
+    line = str(slower)
+    assert all(word in line for word in ("fp32", "grpo, sd", "12 steps", f"{slower.minutes:.0f} m"))
+
+
+def test_both_formats_are_timed(demo):
+    times = demo.time_layers(seconds=0.0)
+    assert set(times) == {"bf16", "fp32"}
+    assert min(times.values()) > 0
+
+
+def test_too_little_memory_is_one_line_before_anything_is_fetched(demo, tmp_path, monkeypatch):
+    monkeypatch.setattr(demo, "time_layers", lambda: FAST)
+    monkeypatch.setattr(demo, "free_memory", lambda: 5e9)
     monkeypatch.setattr(sys, "argv", ["demo", "--out", str(tmp_path / "out")])
-    with pytest.raises(SystemExit, match="make demo-tiny"):
-        run_lm_demo.main()
+    with pytest.raises(SystemExit, match=r"11 GB .*5\.0 GB") as refused:
+        demo.main()
+    assert "\n" not in str(refused.value)
     assert not (tmp_path / "out").exists()
 
 
-def test_the_language_models_runs_are_the_recipes(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(DEMO))
-    import run_lm_demo
+def trained(demo, folder: Path, second: list[float]):
+    """A finished run whose episodes were so often right after feedback."""
+    folder.mkdir(parents=True)
+    right = "val-core/rltf/own/acc/mean@1"
+    records = [{"step": 0, "data": {right: 0.0}}]
+    for step, share in enumerate(second, start=1):
+        data = {"rltf/turn_1/acc": 0.0, demo.SECOND: share, "rltf/session/total": 32.0}
+        records.append({"step": step, "data": data})
+    records[-1]["data"][right] = 0.25
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
+    return demo.Run("grpo", folder, None, 0.0, 60.0)
 
+
+@pytest.mark.parametrize(
+    ("second", "lost"),
+    [([0.9, 0.8, 0.9, 0.1, 0.0, 0.0], True), ([0.9, 0.8, 0.9, 0.8, 0.9, 0.7], False)],
+)
+def test_a_lost_policy_is_named_in_the_last_words(demo, tmp_path, second, lost):
+    job = demo.choose(FAST, 30e9, 2)
+    summary = demo.summary_of(job, [trained(demo, tmp_path / "date_grpo_0", second)])
+    found = summary["methods"]["grpo"]
+    assert (found["first"], found["second"]) == ([0.0, 0.25], second)
+    assert (summary["precision"], summary["steps"]) == ("bf16", 16)
+    words = list(demo.last_words(summary["methods"], tmp_path))
+    assert any("GRPO" in line and "lost" in line for line in words) == lost
+    assert "rltf view" in words[-2]
+    ((name, *cells),) = demo.rows(summary["methods"])
+    assert (name, *cells[:2]) == ("GRPO", "0.00", "0.25")
+    assert f"{second[0]:.2f} to {second[-1]:.2f}, lowest {min(second):.2f}" == cells[2]
+    assert demo.table_of(summary["methods"]).row_count == 1
+
+
+def test_the_language_models_runs_are_the_recipes(demo, tmp_path, monkeypatch):
     script = tmp_path / "pretrained.sh"
     script.write_text('#!/bin/bash\necho "$* $SEED $OUT $RAY_TMPDIR" >> "$OUT/said"\n')
     script.chmod(0o755)
-    monkeypatch.setattr(run_lm_demo, "SCRIPT", script)
+    monkeypatch.setattr(demo, "SCRIPT", script)
     (tmp_path / "smollm2").mkdir()
-    run_lm_demo.prepare(tmp_path)
-    run = run_lm_demo.start("sd", tmp_path, None, 7, tmp_path / "ray")
+    demo.prepare(tmp_path)
+    job = demo.choose(SLOW, 30e9, 2, steps=7)
+    run = demo.start(job, "sd", tmp_path, None, job.steps, tmp_path / "ray")
     assert run.process.wait(60) == 0
     started_words = [line.split() for line in (tmp_path / "said").read_text().splitlines()]
     assert [words[0] for words in started_words] == ["warm_up", "data", "train"]
     assert started_words[2][1:3] == ["sd", "trainer.total_training_steps=7"]
+    assert {f"trainer.test_freq={job.test_every}", "rltf/hardware=cpu"} < set(started_words[2])
     assert started_words[2][-3:] == ["0", str(tmp_path), str(tmp_path / "ray")]
     assert run.folder == tmp_path / "date_sd_0"

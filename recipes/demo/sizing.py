@@ -1,0 +1,149 @@
+"""What the demo trains on this machine: number format, methods, steps, and how long it takes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import psutil
+import torch
+from torch.nn.functional import linear
+
+METHODS = ("grpo", "sd", "sft")
+STEPS, TEST_EVERY = 16, 4
+SHORT_METHODS, SHORT_STEPS, SHORT_TEST_EVERY = ("grpo", "sd"), 12, 6
+"""For slow or few cores: without the control, and with fewer steps and validations."""
+LONGEST = 9.0
+"""Minutes from which on a machine gets the short job."""
+ONE_RUN = 11e9
+"""Bytes of free memory that a run needs: 10.2 GB at most were seen, in fp32."""
+FORMATS = {"bf16": torch.bfloat16, "fp32": torch.float32}
+ROWS, WIDTH, INNER = 1024, 576, 1536
+"""Tokens of a micro-batch and the layers of SmolLM2-135M."""
+EPISODES = 32
+"""Sampled at the same time."""
+START = 60.0
+"""Seconds until the first validation, mostly imports."""
+PRODUCTS = {"bf16": 70.0, "fp32": 130.0}
+"""A step's seconds, over those of `time_layers`; measured on an AMD EPYC (Zen 4, AVX512-BF16):
+0.11 s and 7.5 s in bf16, 0.205 s and 27 s in fp32, means over 16 steps alone on a core. A machine
+with AVX2 only took 16 to 52 s for a step in fp32. What is not a product of matrices is faster in
+bf16, too.
+"""
+VALIDATION = 0.45
+"""A validation's seconds, over a step's."""
+SIDE_BY_SIDE = 1.2
+"""A run's seconds next to another one, over those alone, on two cores: caches are shared."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is trained."""
+
+    precision: str
+    """One of `FORMATS`."""
+    batches: tuple[tuple[str, ...], ...]
+    """Methods; those of a batch are trained side by side."""
+    steps: int
+    test_every: int
+    """Steps between validations."""
+    minutes: float
+    """An estimate for all batches."""
+
+    def __str__(self) -> str:
+        methods = [method for batch in self.batches for method in batch]
+        how = "two side by side" if len(self.batches[0]) > 1 else "one after the other"
+        return (
+            f"Trains {', '.join(methods)} in {self.precision}, {self.steps} steps of {EPISODES}"
+            f" episodes each, {how}: about {self.minutes:.0f} minutes."
+        )
+
+
+def time_layers(seconds: float = 0.7) -> dict[str, float]:
+    """Format -> the best time of a layer's work on one thread: forward and backward of a
+    micro-batch, and a forward pass of as many rows as are sampled at once through weights that are
+    not in the cache. Tries each for some seconds.
+    """
+    torch.set_num_threads(1)
+    return {
+        name: sum(_best(work, seconds) for work in _work(dtype)) for name, dtype in FORMATS.items()
+    }
+
+
+def _work(dtype: torch.dtype) -> tuple[Callable[[], None], Callable[[], None]]:
+    up, down = (
+        torch.randn(shape, dtype=dtype, requires_grad=True)
+        for shape in ((INNER, WIDTH), (WIDTH, INNER))
+    )
+    batch = torch.randn(ROWS, WIDTH, dtype=dtype, requires_grad=True)
+    layers = [torch.randn(INNER, WIDTH, dtype=dtype) for _ in range(90)]
+
+    def train() -> None:
+        linear(linear(batch, up), down).backward(batch)
+
+    def sample() -> None:
+        for layer in layers:
+            linear(batch[:EPISODES].detach(), layer)
+
+    return train, sample
+
+
+def _best(work: Callable[[], None], seconds: float) -> float:
+    """The thread's own time: other programs may be at work."""
+    times, end = list[float](), time.monotonic() + seconds
+    while len(times) < 2 or time.monotonic() < end:
+        began = time.thread_time()
+        work()
+        times.append(time.thread_time() - began)
+    return min(times)
+
+
+def free_memory() -> float:
+    """Bytes that are free or may be freed."""
+    return float(psutil.virtual_memory().available)
+
+
+def choose(
+    times: Mapping[str, float],
+    memory: float,
+    cores: int | None = None,
+    precision: str | None = None,
+    steps: int | None = None,
+) -> Job:
+    """The job that suits a machine: the faster format, two runs side by side where they fit, and
+    the short job where the whole one takes too long.
+
+    Args:
+        times: of `time_layers`.
+        memory: free bytes.
+        cores: of this machine by default.
+        precision: another format than the faster one.
+        steps: another number than the job's.
+
+    Raises:
+        SystemExit: not even one run fits.
+    """
+    if memory < ONE_RUN:
+        raise SystemExit(
+            f"The demo needs {ONE_RUN / 1e9:.0f} GB of free memory, and {memory / 1e9:.1f} GB are"
+            " free: close other programs, or train the tiny policy in 4 GB:"
+            " recipes/demo/run_demo.py --one-at-a-time"
+        )
+    chosen = precision or min(times, key=lambda name: times[name])
+    at_once = 2 if memory >= 2 * ONE_RUN and (cores or os.cpu_count() or 1) > 1 else 1
+    step = times[chosen] * PRODUCTS[chosen]
+    whole = _job(chosen, METHODS, at_once, steps or STEPS, TEST_EVERY, step)
+    if whole.minutes <= LONGEST:
+        return whole
+    return _job(chosen, SHORT_METHODS, at_once, steps or SHORT_STEPS, SHORT_TEST_EVERY, step)
+
+
+def _job(
+    precision: str, methods: Sequence[str], at_once: int, steps: int, every: int, step: float
+) -> Job:
+    batches = tuple(tuple(methods[i : i + at_once]) for i in range(0, len(methods), at_once))
+    alone = START + step * (steps + VALIDATION * (1 + steps // every))
+    seconds = sum(alone * (SIDE_BY_SIDE if len(batch) > 1 else 1.0) for batch in batches)
+    return Job(precision, batches, steps, every, seconds / 60)
