@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import platform
 import re
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import torch
 from omegaconf import DictConfig
+
+from rltf_verl.findings import Finding
 
 FLAGS = {"amx_bf16", "avx512_bf16", "bf16"}
 """Of /proc/cpuinfo; the last is ARM's."""
@@ -25,26 +28,25 @@ def has_bf16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
     return flags is not None and not FLAGS.isdisjoint(flags[1].split())
 
 
-def trouble_of(config: DictConfig) -> str | None:
-    """Why this CPU cannot compute as the config asks, in one line; None if it can.
+def slow_settings(config: DictConfig) -> Iterator[Finding]:
+    """Settings that this CPU computes several times slower than in fp32.
 
     Args:
         config: the whole trainer config.
     """
     role = config.actor_rollout_ref
+    mixed = role.actor.fsdp_config.get("mixed_precision") or {}
     asked = {
-        "actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype": (
-            (role.actor.fsdp_config.get("mixed_precision") or {}).get("param_dtype", "bf16")
+        "actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype": mixed.get(
+            "param_dtype", "bf16"
         ),
         "actor_rollout_ref.rollout.dtype": role.rollout.dtype,
     }
     for key, value in asked.items():
         if str(value) in ("bf16", "bfloat16") and not has_bf16():
-            return (
-                f"{key}={value}: this CPU has no bf16 units (AMX-BF16 or AVX512-BF16); use"
-                " rltf/hardware=cpu, which computes in fp32"
-            )
-    return None
+            why = "this CPU has no bf16 units (AMX-BF16 or AVX512-BF16), so fp32 is several times"
+            fix = "use rltf/hardware=cpu, which computes in fp32"
+            yield Finding(key, value, f"{why} faster", fix, "warning")
 
 
 @torch.no_grad()

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from omegaconf import DictConfig
 
 from rltf_verl.cpu.processes import prepare as prepare
+from rltf_verl.findings import Finding
 
 
 def check_media() -> None:
@@ -21,9 +23,16 @@ def check_media() -> None:
 
 def trouble_of_config(config: DictConfig) -> str | None:
     """Why the run's settings cannot work on this CPU; None if they can."""
-    from rltf_verl.cpu import bf16, vllm
+    from rltf_verl.cpu import vllm
 
-    return vllm.trouble_of(config.actor_rollout_ref.rollout) or bf16.trouble_of(config)
+    return vllm.trouble_of(config.actor_rollout_ref.rollout)
+
+
+def warnings_of(config: DictConfig) -> Iterator[Finding]:
+    """Settings that work on this CPU and may not be meant."""
+    from rltf_verl.cpu.bf16 import slow_settings
+
+    return slow_settings(config)
 
 
 def trouble_of_model(text: Any) -> str | None:

@@ -44,16 +44,17 @@ def test_bf16_units_are_known_by_the_cpus_flags(tmp_path, cpuinfo, known):
     assert bf16.has_bf16(tmp_path / "cpuinfo") == known
 
 
-def test_bf16_without_units_is_refused_in_one_line(monkeypatch):
+def test_bf16_without_units_is_slow_and_said_so(monkeypatch):
     monkeypatch.setattr(bf16, "has_bf16", lambda: False)
     config = stock("cpu_bf16")
-    assert bf16.trouble_of(stock("cpu")) is None
-    assert "mixed_precision.param_dtype=bf16: this CPU has no" in bf16.trouble_of(config)
-    config.actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype = "fp32"
-    trouble = bf16.trouble_of(config)
-    assert trouble.startswith("actor_rollout_ref.rollout.dtype=bfloat16: ")
-    assert "use rltf/hardware=cpu," in trouble
-    assert "\n" not in trouble
+    assert not list(bf16.slow_settings(stock("cpu")))
+    actor, rollout = bf16.slow_settings(config)
+    assert (actor.key.rpartition(".")[2], rollout.key.rpartition(".")[2]) == (
+        "param_dtype",
+        "dtype",
+    )
+    assert {actor.level, rollout.level} == {"warning"}
+    assert "rltf/hardware=cpu" in rollout.fix
 
 
 @pytest.mark.parametrize(("limit", "sizes"), [(1, [1, 1, 1]), (16, [2, 1]), (1000, [3])])

@@ -13,6 +13,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.compat import TESTED_VERL, verl_is_tested, verl_version
+from rltf_verl.adapters.platform import cpu_startup
 from rltf_verl.adapters.seams import seam_findings
 from rltf_verl.adapters.startup.budget import Tell, check_budget
 from rltf_verl.adapters.startup.files import (
@@ -213,4 +214,6 @@ def warnings_of(config: DictConfig, rltf: RLTFConfig) -> Iterator[Finding]:
         )
     yield from rule_findings(config, "warning")
     yield from odd_files(config)
+    if startup := cpu_startup():
+        yield from startup.warnings_of(config)
     yield from objective_warnings(rltf, partial(OmegaConf.select, config))
