@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import signal
 import warnings
 from typing import Any
 
@@ -49,6 +50,8 @@ def check_before_start(verl_config: Any) -> None:
                 if by_a_user:
                     begin_run(config)
                 return
+            except KeyboardInterrupt:
+                raise SystemExit(128 + signal.SIGINT) from None
             except (ValueError, AssertionError) as error:  # ConfigError; verl's own refusals
                 if by_a_user:  # Hydra would print where it was raised
                     raise SystemExit(" ".join(f"rltf: {error}".split())) from None

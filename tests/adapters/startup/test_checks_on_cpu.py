@@ -209,6 +209,14 @@ def test_verls_own_validation_refuses_for_us_and_in_a_run_of_hydra_with_one_line
     # printed to stderr; the exit code is 1
     assert ended.value.code == "rltf: rltf.gamma=2: must be in [0, 1]"
 
+    def interrupted(config):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(checks, "check_driver", interrupted)
+    with pytest.raises(SystemExit) as ended:  # without a traceback
+        verl_utils.validate_config(verl_config(), False, False)
+    assert ended.value.code == 130
+
 
 def test_a_machine_without_the_sandbox_is_refused_before_anything_starts(monkeypatch):
     config = composed("rltf_sd", "rltf/hardware=cpu", "rltf/env=code")
