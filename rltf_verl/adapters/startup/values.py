@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from rltf_verl.adapters.platform import ROLLOUT_NAME
 from rltf_verl.adapters.startup.rules import ACTOR, MODE, ROLLOUT
 from rltf_verl.findings import Finding
 from rltf_verl.kinds import Within, trouble
@@ -129,6 +130,6 @@ def _choices() -> dict[str, set[str]]:
     return {
         "trainer.resume_mode": {"auto", "disable", "resume_path"},
         f"{ACTOR}.strategy": {*EngineRegistry._engines["language_model"], *OPTIONAL_ENGINES},
-        f"{ROLLOUT}.name": set(RolloutReplicaRegistry._registry),
+        f"{ROLLOUT}.name": {*RolloutReplicaRegistry._registry, ROLLOUT_NAME},  # `check_platform`
         f"{ROLLOUT}.multi_turn.format": set(ToolParser._registry),
     }
