@@ -40,7 +40,7 @@ until SD with its floor had learned nothing of them.
 """
 METHODS = ("sd", "grpo")
 WEIGHT = ("rltf.distill.weight=1.0",)
-BEFORE = ("rltf.evidence_scaling=false",)
+BEFORE = ("rltf.evidence_scaling=false", "rltf.distill.log_prob_floor=-5.0")
 SETTINGS: dict[str, dict[str, tuple[str, ...]]] = {
     "recipe": {"sd": WEIGHT, "grpo": ()},
     "before": {"sd": BEFORE, "grpo": BEFORE},
