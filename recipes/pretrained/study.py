@@ -44,12 +44,8 @@ ONE_TURN, TWO_TURNS = (f"trainer.total_training_steps={steps}" for steps in (12,
 TWICE = {ONE_TURN: "trainer.total_training_steps=24", TWO_TURNS: "trainer.total_training_steps=32"}
 """Steps -> those of four houses: with 16, SFT had 0.30 right in one run."""
 ONE = ("data.train_batch_size=8", "actor_rollout_ref.rollout.n=8", ONE_TURN)
-RIGHT_ONLY = (
-    "rltf.distill.weight=1.0",
-    "rltf.distill.baseline=rejection",
-    "rltf.distill.log_prob_floor=null",
-    "rltf.distill.floor=hard",
-)
+RIGHT_ONLY = ("rltf.distill.weight=1.0", "rltf.distill.baseline=rejection")
+FLOOR = ("rltf.distill.log_prob_floor=-5.0",)
 
 ARMS: dict[str, tuple[str, ...]] = {
     GRPO: ("rltf/method=grpo_single", *ONE),
@@ -61,16 +57,14 @@ ARMS: dict[str, tuple[str, ...]] = {
     ),
     "sft": ("rltf/method=sft", "rltf.imitate.weight=1.0"),
     "raft": ("rltf/method=raft",),
-    "sd paper": ("rltf/method=sd", "rltf.distill.floor=hard"),
-    "sd soft floor": ("rltf/method=sd",),
+    "sd paper": ("rltf/method=sd", *FLOOR, "rltf.distill.floor=hard"),
+    "sd soft floor": ("rltf/method=sd", *FLOOR),
     "sd rejection w=1": ("rltf/method=sd", *RIGHT_ONLY),
     "fm": ("rltf/method=fm",),
     SHUFFLED: ("rltf/method=fm", "rltf/feedback=shuffled"),
-    "sd soft floor + fm": ("rltf/method=sd_fm",),
+    "sd soft floor + fm": ("rltf/method=sd_fm", *FLOOR),
 }
-"""Arm -> overrides of the recipe's config, whose SD is the paper's with a soft floor. A step has 64
-answers, or 32 to 64 with two turns.
-"""
+"""Arm -> overrides of the recipe's config. A step has 64 answers, or 32 to 64 with two turns."""
 for _name in TEACHERS:
     ARMS[_name] = (
         f"rltf/method=teacher/{_name}",

@@ -40,13 +40,13 @@ until SD with its floor had learned nothing of them.
 """
 METHODS = ("sd", "grpo")
 WEIGHT = ("rltf.distill.weight=1.0",)
-BEFORE = ("rltf.evidence_scaling=false",)
+BEFORE = ("rltf.evidence_scaling=false", "rltf.distill.log_prob_floor=-5.0")
 SETTINGS: dict[str, dict[str, tuple[str, ...]]] = {
     "recipe": {"sd": WEIGHT, "grpo": ()},
     "before": {"sd": BEFORE, "grpo": BEFORE},
 }
 """Settings -> method -> its words beside the config's."""
-SHOWN = {"before": ("constant rate: lost", "#D55E00"), "recipe": ("rate × √e: kept", "#0072B2")}
+SHOWN = {"before": ("the rate as it is set: lost", "#D55E00"), "recipe": ("rate × √e: kept", "#0072B2")}
 """Settings -> name and colour in the picture."""
 KEYS = ("task", "method", "settings", "hardware")
 """Of a line: which run it is."""
