@@ -226,8 +226,7 @@ class Groups:
 
     def of(self, key: Hashable, size: int) -> Group:
         """The group of a key, made when it is first asked for."""
-        group = self._groups.pop(key) if key in self._groups else None
-        return self._remember(key, group or Group(size, key))
+        return self._groups.get(key) or self._remember(key, Group(size, key))
 
     def _remember(self, key: Hashable, group: Group) -> Group:
         self._groups[key] = group

@@ -44,15 +44,14 @@ def sampling_metrics(batch: RowBatch, entropy: torch.Tensor) -> dict[str, float]
     if not len(compared_at):
         return mean_entropy
     compared_at = compared_at[:: -(-len(compared_at) // MOST_COMPARED)]
-    old = batch.old_log_probs[compared_at]
     columns: dict[str, Any] = {
-        "rollout_log_probs": batch.sampler_log_probs[compared_at],
-        "old_log_probs": old,
-        "responses": old,  # verl reads only the shape
-        "response_mask": torch.ones_like(old, dtype=torch.long),
+        "rollout_log_probs": batch.sampler_log_probs,
+        "old_log_probs": batch.old_log_probs,
+        "responses": batch.old_log_probs,  # verl reads only the shape
+        "response_mask": sampled.long(),
     }
     # To verl, every token is a row.
-    columns = {name: values.unsqueeze(1) for name, values in columns.items()}
+    columns = {name: values[compared_at].unsqueeze(1) for name, values in columns.items()}
     compared: dict[str, float] = calculate_debug_metrics(DataProto.from_single_dict(columns))
     return compared | mean_entropy
 

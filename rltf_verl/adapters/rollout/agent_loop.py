@@ -107,9 +107,8 @@ class WorkerContext:
 
     async def close(self) -> int:
         """At the end of the run: episodes that the log lacks."""
-        if self.log is None:
-            return 0
-        return await asyncio.get_running_loop().run_in_executor(self._writer, self.log.close)
+        close = self.log.close if self.log else int
+        return await asyncio.get_running_loop().run_in_executor(self._writer, close)
 
 
 @cache
