@@ -142,16 +142,13 @@ def play(stage: Stage, out: Path) -> Outcome:
 def surprise_of(process: subprocess.Popen[bytes], stage: Stage, metrics: Path) -> str:
     """Wait for its end: a failure, or too long without one, or without a line of metrics."""
     began = time.time()
-    while True:
-        try:
-            code = process.wait(POLL_S)
-        except subprocess.TimeoutExpired:
-            last = metrics.stat().st_mtime if stage.steps and metrics.is_file() else began
-            if time.time() - last > 60 * stage.minutes:
-                what = "nothing new in metrics.jsonl" if stage.steps else "no end"
-                return f"{what} in {stage.minutes:g} minutes"
-        else:
-            return f"it ended with {code}" if code else ""
+    while process.poll() is None:
+        last = metrics.stat().st_mtime if stage.steps and metrics.is_file() else began
+        if time.time() - last > 60 * stage.minutes:
+            what = "nothing new in metrics.jsonl" if stage.steps else "no end"
+            return f"{what} in {stage.minutes:g} minutes"
+        time.sleep(POLL_S)
+    return f"it ended with {process.returncode}" if process.returncode else ""
 
 
 def look(metrics: Path, steps: int) -> tuple[str, str]:

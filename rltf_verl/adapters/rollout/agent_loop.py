@@ -107,8 +107,8 @@ class WorkerContext:
 
     async def close(self) -> int:
         """At the end of the run: episodes that the log lacks."""
-        close = self.log.close if self.log else int
-        return await asyncio.get_running_loop().run_in_executor(self._writer, close)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._writer, self.log.close) if self.log else 0
 
 
 @cache

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -112,7 +113,8 @@ def refusals(
         yield from refused_combinations(config, parts)
     yield from _findings(check_platform, config)
     yield from _findings(check_devices, config)
-    yield from _findings(check_cpus, config)
+    with suppress(TypeError):  # no number, refused above
+        yield from _findings(check_cpus, config)
     if parts is not None:
         yield from _findings(check_machine, parts.env)
         if is_here(config):
@@ -146,7 +148,8 @@ def refused_model(
     yield from _findings(check_context, config, model)
     yield from _findings(check_attention, config, model)
     card = card or (card_here() if is_here(config) else None)
-    yield from _told(memory_findings(config, model.text, card), warn)
+    with suppress(TypeError, ValueError, AttributeError):  # refused above, or no known model
+        yield from _told(memory_findings(config, model.text, card), warn)
     if parts is not None:
         budget = partial(check_budget, config, parts, model.tokenizer, warn, dry_run=dry_run)
         yield from _findings(budget)

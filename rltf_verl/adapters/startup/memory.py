@@ -60,6 +60,7 @@ def weights_of(model_config: Any, rank: int) -> tuple[int, int, int]:
 
     Raises:
         ValueError: transformers has no such language model.
+        AttributeError: it has other names for its sizes.
     """
     with torch.device("meta"):
         model: Any = AutoModelForCausalLM.from_config(deepcopy(model_config))
@@ -74,22 +75,23 @@ def weights_of(model_config: Any, rank: int) -> tuple[int, int, int]:
 
 
 def memory_of(config: DictConfig, model: Any, card: float | None) -> dict[str, dict[str, float]]:
-    """GB of one GPU by moment of a step, at which it holds most, and part. Empty where there is no
-    estimate: on a CPU, of other engines than FSDP, of a model that transformers does not know.
+    """GB of one GPU by moment of a step, at which it holds most, and part. Empty on a CPU, and of
+    other engines than FSDP.
 
     Args:
         config: of the run.
         model: config of the model's text part.
         card: GB of a GPU; None: not known, so without the moment that it decides.
+
+    Raises:
+        ValueError, AttributeError: as of `weights_of`.
+        TypeError: a setting is no number.
     """
     get = partial(OmegaConf.select, config)
     if get("trainer.device") == "cpu" or not str(get(f"{ACTOR}.strategy")).startswith("fsdp"):
         return {}
-    try:
-        rank = get(f"{MODEL}.lora.rank") or get(f"{MODEL}.lora_rank") or 0
-        (total, trained, ends), inner = weights_of(model, int(rank)), model.intermediate_size
-    except (ValueError, AttributeError):
-        return {}
+    rank = get(f"{MODEL}.lora.rank") or get(f"{MODEL}.lora_rank") or 0
+    total, trained, ends = weights_of(model, int(rank))
     lora, num_layers = trained < total, model.num_hidden_layers
     shards = max(0, get(f"{FSDP}.fsdp_size")) or get("trainer.nnodes") * get(
         "trainer.n_gpus_per_node"
@@ -97,7 +99,7 @@ def memory_of(config: DictConfig, model: Any, card: float | None) -> dict[str, d
     each = (2 if "16" in str(get(f"{FSDP}.model_dtype")) else 4) / GB / shards
     each *= not get(f"{FSDP}.offload_policy")
     tokens, (of_hidden, of_inner) = _lengths(get)[1] / GB, WORKING[lora]
-    working = tokens * (of_hidden * model.hidden_size + of_inner * inner)
+    working = tokens * (of_hidden * model.hidden_size + of_inner * model.intermediate_size)
     again = bool(get(f"{MODEL}.enable_gradient_checkpointing"))
     kept = tokens * KEPT[lora] * model.hidden_size if again else working
     logits = 0.0 if get(f"{MODEL}.use_fused_kernels") else tokens * model.vocab_size
@@ -160,7 +162,7 @@ def card_here() -> float | None:
 def memory_findings(config: DictConfig, model: Any, card: float | None) -> Iterator[Finding]:
     """The estimate, a note for each moment; an error or a warning instead where the card has less.
 
-    Args: as of `memory_of`.
+    Args and errors: as of `memory_of`.
     """
     get = partial(OmegaConf.select, config)
     for moment, parts in memory_of(config, model, card).items():

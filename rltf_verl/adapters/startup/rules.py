@@ -302,7 +302,7 @@ VERL: tuple[Rule[Setting], ...] = (
     ),
     Rule(
         f"{ROLLOUT}.max_num_seqs",
-        _deadlocks,
+        lambda get: _asynchronous(get) and _deadlocks(get),
         f"with {MODE}={{{MODE}}} and data.train_batch_size={{data.train_batch_size}} x {N}={{{N}}}"
         " episodes a replica has more than 1000 calls at once, and verl's call that pauses it would"
         " wait for ever",

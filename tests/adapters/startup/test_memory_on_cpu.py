@@ -122,7 +122,8 @@ def test_what_the_fix_says_fits() -> None:
 def test_no_estimate_where_its_sources_do_not_hold() -> None:
     assert memory_of(composed("rltf_sd", "rltf/hardware=cpu"), LLAMA_8B, 80) == {}
     assert memory_of(composed("rltf_sd", "model_engine=megatron"), LLAMA_8B, 80) == {}
-    assert memory_of(kk_sd(), object(), 80) == {}
+    with pytest.raises(ValueError, match="configuration class"):
+        memory_of(kk_sd(), object(), 80)
 
 
 @pytest.mark.parametrize("rank", [0, 16])

@@ -142,7 +142,7 @@ def test_episodes_of_a_group_that_verl_drops_are_lost(step, dropped, share):
 
 
 @pytest.mark.parametrize(
-    ("problems", "expected"), [(4, 0.05), (64, 0.256), (256, 1.024), (1024, 2.0)]
+    ("problems", "expected"), [(4, 0.05), (256, 0.2048), (1024, 0.8192), (4096, 2.0)]
 )
 def test_the_queue_is_looked_at_less_often_the_more_rows_a_step_has(problems, expected) -> None:
     verl = OmegaConf.create(
