@@ -40,13 +40,6 @@ def step(**numbers) -> dict:
             [step(**{"training/rollout_actor_probs_pearson_corr": 0.4}), step()],
             "step 1: sampler and actor agree to 0.400 only",
         ),
-        (
-            [
-                step(**{HOUR.PEARSON: 0.4, HOUR.DIFFERENCE: 1e-6}),
-                step(**{HOUR.PEARSON: 0.4, HOUR.DIFFERENCE: 0.3}),
-            ],
-            "step 2: sampler and actor agree to 0.400 only",
-        ),
     ],
 )
 def test_the_first_surprise_in_a_runs_metrics(tmp_path, records, surprise) -> None:
