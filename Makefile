@@ -119,6 +119,7 @@ benchmarks: install
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/logit_memory.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/targets.py
 	$(BIN)/python benchmarks/controller.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/driver.py
 	$(BIN)/python benchmarks/judge.py
 	$(BIN)/python benchmarks/reach.py
 	$(BIN)/python benchmarks/leak_guard.py

@@ -6,7 +6,8 @@
 # NAME: critique_grpo, guided, raft, rlef, sdpo or ufo, or one of rltf/experiments.txt: rltf/kk_sd.
 # NUM_GPUS (1): GPUs of this node. TUNE=lora (rank 32, the default; a learning rate of 1e-5, of rltf the paper's 2e-5) or full
 # (all weights).
-# PROGRAM (python3 -m verl.trainer.main_ppo); with PROGRAM="rltf plan" it says what the run would do, and starts nothing.
+# PROGRAM (python3 -m verl.trainer.main_ppo); with PROGRAM="rltf plan" it says what the run would do and what it takes of a GPU's
+# memory, and starts nothing (without a GPU RAY_ADDRESS=auto PROGRAM="rltf plan --gpu-memory 80").
 # MODEL (the config's), ROLLOUT (vllm, sglang), OUT (outputs/NAME).
 # The data's folder, and the judge: the recipe's README.md.
 set -euo pipefail
@@ -50,11 +51,20 @@ case "${TUNE:-lora}" in
             actor_rollout_ref.model.lora_alpha=32
             actor_rollout_ref.rollout.load_format=safetensors
         )
+        # On one GPU: weights of 8B in fp32 (33 GB) stay there while vLLM samples.
+        one_gpu=(actor_rollout_ref.rollout.gpu_memory_utilization=0.4)
         # The other papers train all weights; LoRA needs a higher rate. Ours.
         [[ "$recipe" == rltf ]] || tune+=(actor_rollout_ref.actor.optim.lr=1e-5)
         ;;
     full)
         tune=(actor_rollout_ref.model.lora_rank=0)
+        # On one GPU: weights and optimiser wait in the CPU's memory while vLLM samples. An update has them on the GPU, 16 bytes a
+        # weight: up to 3B fits.
+        one_gpu=(
+            actor_rollout_ref.actor.fsdp_config.param_offload=true
+            actor_rollout_ref.actor.fsdp_config.optimizer_offload=true
+            actor_rollout_ref.rollout.gpu_memory_utilization=0.6
+        )
         # The paper has no full fine-tuning; its 2e-5 is a learning rate for LoRA.
         [[ "$recipe" != rltf ]] || tune+=(actor_rollout_ref.actor.optim.lr=1e-6)
         ;;
@@ -63,15 +73,8 @@ case "${TUNE:-lora}" in
         exit 2
         ;;
 esac
-if [[ "$gpus" == 1 ]]; then
-    memory=(
-        actor_rollout_ref.actor.fsdp_config.param_offload=true
-        actor_rollout_ref.actor.fsdp_config.optimizer_offload=true
-        actor_rollout_ref.rollout.gpu_memory_utilization=0.4
-    )
-else
-    memory=(actor_rollout_ref.rollout.gpu_memory_utilization=0.5)
-fi
+memory=(actor_rollout_ref.rollout.gpu_memory_utilization=0.5)
+[[ "$gpus" != 1 ]] || memory=("${one_gpu[@]}")
 "${program[@]}" \
     --config-dir "$config" "${chosen[@]}" \
     ${MODEL:+actor_rollout_ref.model.path="$MODEL"} \

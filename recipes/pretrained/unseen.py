@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from house_conventions import MONTHS, Rule
 from house_style import HouseStyle
@@ -156,6 +156,8 @@ class Unseen:
     """
 
     name = "unseen"
+    revise_templates: ClassVar = HouseStyle.revise_templates
+    """The prompts that the warm-up knows: with others its model does not read the feedback."""
 
     def __init__(self, task: str = "archive") -> None:
         if task not in TASKS:

@@ -46,7 +46,10 @@ SETTINGS: dict[str, dict[str, tuple[str, ...]]] = {
     "before": {"sd": BEFORE, "grpo": BEFORE},
 }
 """Settings -> method -> its words beside the config's."""
-SHOWN = {"before": ("the rate as it is set: lost", "#D55E00"), "recipe": ("rate × √e: kept", "#0072B2")}
+SHOWN = {
+    "before": ("the rate as it is set: lost", "#D55E00"),
+    "recipe": ("rate × √e: kept", "#0072B2"),
+}
 """Settings -> name and colour in the picture."""
 KEYS = ("task", "method", "settings", "hardware")
 """Of a line: which run it is."""

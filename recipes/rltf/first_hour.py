@@ -2,10 +2,13 @@
 
     python recipes/rltf/first_hour.py [--engines vllm sglang] [--out outputs/first_hour]
 
-For one GPU of 80 GB and Knights and Knaves with Qwen3-1.7B (`--model`), LoRA of rank 32. It stops
-at the first surprise: a command that fails or takes too long, a metric that is no number, a sampler
-and an actor that do not agree. The folder then has everything for an issue "Results": report.md,
-the logs and metrics of each stage, the page of the episodes. We have not run it on a GPU.
+For one GPU of 80 GB and Knights and Knaves with Qwen3-1.7B (`--model`), LoRA of rank 32. In a
+clone: pip install '.[judge,data,plot]' 'verl[vllm]==0.9.1' (docs/scale.md has flash-attn).
+
+It stops at the first surprise: a command that fails, a step that takes too long, a metric that is
+no number, a sampler and an actor that do not agree. The folder then has everything for an issue
+"Results": report.md, the logs and metrics of each stage, the page of the episodes. We have not run
+it on a GPU.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ PACKAGES = ("rltf-verl", "verl", "torch", "vllm", "sglang", "transformers", "ray
 PEARSON = "training/rollout_actor_probs_pearson_corr"
 AGREES = 0.95
 """Of the sampler's and the actor's probabilities: two engines in bf16 are above 0.99."""
+POLL_S = 1.0
 SHORT = (
     "rltf/feedback=verifier",
     "rltf.episode.revise=null",
@@ -56,6 +60,7 @@ class Stage:
     name: str
     command: Sequence[str]
     minutes: float
+    """To its end; of one that trains, to its first metrics, and from each step to the next."""
     variables: dict[str, str] = field(default_factory=dict)
     steps: int = 0
     """Training steps that it makes; 0: it does not train."""
@@ -84,7 +89,7 @@ def stages(options: argparse.Namespace, out: Path) -> Iterator[Stage]:
         yield Stage("data", [str(HERE / "prepare_data.sh"), "strict"], 10, {**base, "TASKS": "kk"})
     yield Stage("plan", command, 5, plan)
     for engine in options.engines:
-        yield training(engine, 2, 15, command, train)
+        yield training(engine, 2, options.minutes, command, train)
     held_out = [f"trainer.test_freq={LONG_STEPS // 3}", "trainer.val_before_train=true"]
     long = [*command, *held_out]
     yield training(options.engines[0], LONG_STEPS, options.minutes, long, train)
@@ -121,10 +126,7 @@ def play(stage: Stage, out: Path) -> Outcome:
             start_new_session=True,
         )
         try:
-            code = process.wait(60 * stage.minutes)
-            surprise = f"it ended with {code}" if code else ""
-        except subprocess.TimeoutExpired:
-            surprise = f"it took more than {stage.minutes:g} minutes"
+            surprise = surprise_of(process, stage, metrics)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -133,6 +135,18 @@ def play(stage: Stage, out: Path) -> Outcome:
         outcome.surprise, outcome.numbers = look(metrics, stage.steps)
     print(f"{stage.name}: {outcome.surprise or 'ok'}, {outcome.seconds:.0f} s", flush=True)
     return outcome
+
+
+def surprise_of(process: subprocess.Popen[bytes], stage: Stage, metrics: Path) -> str:
+    """Wait for its end: a failure, or too long without one, or without a line of metrics."""
+    began = time.time()
+    while process.poll() is None:
+        last = metrics.stat().st_mtime if stage.steps and metrics.is_file() else began
+        if time.time() - last > 60 * stage.minutes:
+            what = "nothing new in metrics.jsonl" if stage.steps else "no end"
+            return f"{what} in {stage.minutes:g} minutes"
+        time.sleep(POLL_S)
+    return f"it ended with {process.returncode}" if process.returncode else ""
 
 
 def look(metrics: Path, steps: int) -> tuple[str, str]:
@@ -199,7 +213,7 @@ def main(words: Sequence[str] | None = None, play: Callable[[Stage, Path], Outco
     parser.add_argument("--engines", nargs="+", default=engines_here(), choices=("vllm", "sglang"))
     parser.add_argument("--model", default="Qwen/Qwen3-1.7B")
     parser.add_argument("--tune", choices=("lora", "full"), default="lora")
-    parser.add_argument("--minutes", type=float, default=30, help=f"for the {LONG_STEPS} steps")
+    parser.add_argument("--minutes", type=float, default=15, help="for the start, and each step")
     parser.add_argument("--out", type=Path, default=Path("outputs/first_hour"))
     parser.add_argument("overrides", nargs="*", help="of every run, after --")
     options = parser.parse_args(words)
@@ -212,7 +226,7 @@ def main(words: Sequence[str] | None = None, play: Callable[[Stage, Path], Outco
         outcomes.append(play(stage, out))
         report(outcomes, out)
         if outcomes[-1].surprise:
-            print(f"stopped: {out / 'report.md'} has the end of its log")
+            print(f'stopped: {out / "report.md"}; send us the folder as an issue "Results"')
             return 1
     print(f'done: {out / "report.md"}; send us the folder as an issue "Results"')
     return 0

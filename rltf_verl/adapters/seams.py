@@ -113,6 +113,13 @@ SEAMS = (
         "which process died, for the last line of a failed run",
     ),
     Seam(
+        "ray._private.utils",
+        ("get_num_cpus",),
+        "used",
+        "startup/machine.py",
+        "how many CPUs Ray would count, in a container too",
+    ),
+    Seam(
         f"{_V1}.trainer_base:PPOTrainer",
         ("_add_prompts_to_generate", "_balance_batch", "role_worker_mapping"),
         "used",

@@ -8,6 +8,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from rltf_verl.types import Problem
@@ -138,6 +139,8 @@ class Group:
     """Of the group in its cohort."""
     cohort: Cohort | None = None
     """The groups that are played at the same time; None if unknown."""
+    at_end: Callable[[], object] = lambda: None
+    """Called when the last episode has ended."""
     _inside: Cohort = field(init=False)
     _progress: _Progress = field(default_factory=_Progress)
     _attempts: set[Solution] = field(default_factory=set)
@@ -156,6 +159,8 @@ class Group:
         """An episode plays no more, however it ended."""
         self._progress.advance(session_id, ENDED)
         self.past(session_id, ENDED)
+        if self._all_at(ENDED):
+            self.at_end()
 
     def past(self, session_id: int, turn: int, remark: Remark | None = None) -> None:
         """Tell the group and its cohort (`Cohort.past`)."""
@@ -201,10 +206,11 @@ class Group:
 
 
 class Groups:
-    """The groups of a process, the latest `capacity` of them: the end of a group is not announced.
+    """The groups of a process, each until all its episodes have ended.
 
     Args:
-        capacity: groups that are remembered; more than are ever under way at once.
+        capacity: groups that are remembered, because an episode may never start; more than are ever
+            under way at once.
     """
 
     def __init__(self, capacity: int = 4096) -> None:
@@ -220,11 +226,11 @@ class Groups:
 
     def of(self, key: Hashable, size: int) -> Group:
         """The group of a key, made when it is first asked for."""
-        group = self._groups.pop(key) if key in self._groups else None
-        return self._remember(key, group or Group(size, key))
+        return self._groups.get(key) or self._remember(key, Group(size, key))
 
     def _remember(self, key: Hashable, group: Group) -> Group:
         self._groups[key] = group
+        group.at_end = partial(self._groups.pop, key, None)
         if len(self._groups) > self._capacity:
             self._groups.popitem(last=False)
         return group

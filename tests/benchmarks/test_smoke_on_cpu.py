@@ -20,6 +20,7 @@ SMALL = {
     "judge": "--latency 0.01 --cap 4 --num 8 --runs 1",
     "controller": "--repeats 1 --steps 3 --warm-up 1 --problems 2 --sessions 2 --tokens 16"
     " --hidden 32 --layers 1 --out {out}",
+    "driver": "--problems 1 --prompt 16 --answer 32 --out {out}",
     "reach": "--episodes 16 --tokens 16 --latency 0.01",
 }
 """Options with which a benchmark takes seconds."""
@@ -30,6 +31,7 @@ SHOWN = {
     "targets": r"largest difference of any advantage: \d\.\de-\d\d",
     "judge": r"answers/s of 400\.0 ideal",
     "controller": r"^ours: \d+ steps of \d+ rows",
+    "driver": r"^ +16( +\d+\.\d+){7}$",
     "reach": r"^ +16( +\d+\.\d+)+$",
 }
 ELSEWHERE = {"leak_guard": "test_leak_guard_on_cpu.py"}
@@ -44,7 +46,7 @@ def test_none_of_them_is_forgotten() -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=pytest.mark.e2e) if n == "controller" else n for n in SMALL],
+    [pytest.param(n, marks=pytest.mark.e2e) if n in ("controller", "driver") else n for n in SMALL],
 )
 def test_a_benchmark_runs_by_its_command(name: str, tmp_path: Path) -> None:
     command = [sys.executable, f"benchmarks/{name}.py", *SMALL[name].format(out=tmp_path).split()]

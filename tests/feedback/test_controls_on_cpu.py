@@ -5,7 +5,9 @@ ever.
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -165,6 +167,25 @@ def test_a_cohort_of_any_size_is_remembered():
     groups = Groups(capacity=2)
     groups.announce(range(9), 1)
     assert all(groups.of(key, 1).cohort for key in range(9))
+
+
+async def test_a_group_is_dropped_when_all_its_episodes_have_ended():
+    groups = Groups()
+    groups.announce(["a", "b"], 2)
+    group = groups.of("a", 2)
+    group.graded(0, 0, "x" * 1000, correct=True)
+    alive = [weakref.ref(group), weakref.ref(groups.of("b", 2))]
+    group.ended(0)
+    group.ended(0)
+    assert groups.of("a", 2) is group
+    group.ended(1)
+    del group
+    gc.collect()
+    assert [one() is None for one in alive] == [True, False]
+    groups.of("b", 2).ended(0)
+    groups.of("b", 2).ended(1)
+    gc.collect()
+    assert alive[1]() is None
 
 
 async def test_a_problem_that_is_played_alone_is_refused_with_the_reason():

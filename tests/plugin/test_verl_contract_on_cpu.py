@@ -56,6 +56,7 @@ PARAMETERS = {
     },
     "verl.trainer.ppo.v1.trainer_base": {"PPOTrainer._add_prompts_to_generate": "self num_prompts"},
     "ray._private.state": {"actors": "actor_id job_id actor_state_name"},
+    "ray._private.utils": {"get_num_cpus": None},
     "verl.utils.tracking": {"Tracking.log": "self data step backend"},
     "verl.utils.config": {"validate_config": "config use_reference_policy use_critic"},
     "verl.utils.distributed": {
@@ -239,6 +240,17 @@ SOURCES = [
         "verl.experimental.agent_loop.agent_loop:AgentLoopWorker._run_agent_loop",
         "agent_loop_config = _agent_loop_registry[agent_name]",
         "hydra.utils.instantiate( config=agent_loop_config,",
+    ),
+    # CPUs that a run claims, calls of a replica (`startup/machine.py`, `startup/rules.py`)
+    (
+        "verl.single_controller.ray.base:RayResourcePool",
+        'bundle = {"CPU": self.max_colocate_count}',
+    ),
+    ("verl.single_controller.ray.base:ResourcePoolManager", "max_colocate_count: int = 3"),
+    ("verl.workers.rollout.replica:RolloutReplica.init_standalone", "max_colocate_count=2"),
+    (
+        "verl.workers.rollout.replica:RolloutReplica",
+        "max(1000, self.config.max_num_seqs + CONTROL_METHOD_CONCURRENCY)",
     ),
     # torch refuses `cpu:gloo,cpu:gloo`; when this fails, drop or adapt `hooks.patch_process_group`
     (
@@ -545,3 +557,11 @@ def test_the_file_logger_still_opens_after_the_checkpoint_is_loaded() -> None:
     earlier = inspect.getsource(PPOTrainer.init) + inspect.getsource(PPOTrainer._setup)
     assert "self._load_checkpoint()" in earlier
     assert "Tracking(" not in earlier
+
+
+@pytest.mark.parametrize(
+    "module", ["transfer_queue.controller", "transfer_queue.storage.simple_storage"]
+)
+def test_actors_of_the_queue_claim_a_cpu(module: str) -> None:
+    """`startup/machine.py` counts them."""
+    assert inspect.getsource(importlib.import_module(module)).count("@ray.remote(num_cpus=1)") == 1

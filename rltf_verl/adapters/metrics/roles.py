@@ -22,20 +22,28 @@ from rltf_verl.objectives import Objective
 TRL_DEAD_SHARE = "frac_reward_zero_std"
 """TRL's name of `rltf/group/dead_share`, by which tools that read verl's logs find it."""
 
+MOST_COMPARED = 2**20
+"""Tokens of a step that sampler and actor are compared at: verl's comparison makes a dozen copies
+of them.
+"""
+
 
 def sampling_metrics(batch: RowBatch, entropy: torch.Tensor) -> dict[str, float]:
     """verl's comparison of sampler and actor, and the mean entropy, over the tokens that the policy
     sampled.
 
     verl's own take in every token of the response mask, so also those that were not sampled under
-    that prompt; and its entropy is a sum where the loss is one.
+    that prompt; and its entropy is a sum where the loss is one. Of many tokens the comparison takes
+    each second, third, … one: `MOST_COMPARED` at most.
     """
     sampled = sampled_tokens(batch.role)
     mean_entropy = {"actor/entropy": _mean(entropy[sampled])}
     if batch.scored is not None:
         sampled &= batch.scored
-        if not bool(sampled.any()):
-            return mean_entropy
+    compared_at = sampled.nonzero()[:, 0]
+    if not len(compared_at):
+        return mean_entropy
+    compared_at = compared_at[:: -(-len(compared_at) // MOST_COMPARED)]
     columns: dict[str, Any] = {
         "rollout_log_probs": batch.sampler_log_probs,
         "old_log_probs": batch.old_log_probs,
@@ -43,7 +51,7 @@ def sampling_metrics(batch: RowBatch, entropy: torch.Tensor) -> dict[str, float]
         "response_mask": sampled.long(),
     }
     # To verl, every token is a row.
-    columns = {name: values.unsqueeze(1) for name, values in columns.items()}
+    columns = {name: values[compared_at].unsqueeze(1) for name, values in columns.items()}
     compared: dict[str, float] = calculate_debug_metrics(DataProto.from_single_dict(columns))
     return compared | mean_entropy
 

@@ -7,11 +7,13 @@ everything shared.
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import os
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -60,6 +62,7 @@ class WorkerContext:
         self.parts = Parts.of(RLTFConfig.from_mapping(config)).open(opener)
         self.config = self.parts.config
         self.groups = Groups()
+        self._writer = ThreadPoolExecutor(1, "episode log")
         log = self.config.episode_log
         self.log = (
             EpisodeLog(
@@ -82,10 +85,15 @@ class WorkerContext:
             draw=int(row.get(DRAW, 0)),
         )
 
-    def write(self, episode: Episode, messages: Sequence[Message], row: Mapping[str, Any]) -> None:
-        """Append the episode to the log, where there is one."""
+    async def write(
+        self, episode: Episode, messages: Sequence[Message], row: Mapping[str, Any]
+    ) -> None:
+        """Append the episode to the log, where there is one. A slow disk holds up this episode, not
+        the event loop.
+        """
         if self.log is not None:
-            self.log.append(
+            append = partial(
+                self.log.append,
                 episode,
                 question=messages[-1]["content"],
                 step=int(row["global_steps"]),
@@ -95,6 +103,12 @@ class WorkerContext:
                 seed=self.config.seed,
                 context=messages[:-1],
             )
+            await asyncio.get_running_loop().run_in_executor(self._writer, append)
+
+    async def close(self) -> int:
+        """At the end of the run: episodes that the log lacks."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._writer, self.log.close) if self.log else 0
 
 
 @cache
@@ -229,7 +243,7 @@ async def _rows(
         horizon=horizon,
         played=played,
     )
-    shared.write(episode, messages, row)
+    await shared.write(episode, messages, row)
     # Validation reads only the last row; an objective's rows would be generated for nothing.
     rows = (
         attempt_rows(episode)

@@ -106,8 +106,7 @@ class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
 
     async def missing_episodes(self) -> int:
         """At the end of the run: episodes that the log lacks."""
-        log = self.rltf_shared.log
-        return log.close() if log is not None else 0
+        return await self.rltf_shared.close()
 
     async def _run_agent_loop(
         self,

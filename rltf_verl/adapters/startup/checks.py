@@ -5,7 +5,8 @@ second is spent.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -24,12 +25,14 @@ from rltf_verl.adapters.startup.files import (
 )
 from rltf_verl.adapters.startup.judges import check_endpoints, check_judges
 from rltf_verl.adapters.startup.machine import (
+    check_cpus,
     check_devices,
     check_loggers,
     check_machine,
     check_platform,
     is_here,
 )
+from rltf_verl.adapters.startup.memory import card_here, memory_findings
 from rltf_verl.adapters.startup.model import (
     check_attention,
     check_context,
@@ -76,6 +79,7 @@ def refusals(
     *,
     ask_judges: bool = False,
     dry_run: DryRun | None = None,
+    card: float | None = None,
 ) -> Iterator[Finding]:
     """Everything that cannot work, in the order in which to change it.
 
@@ -87,6 +91,7 @@ def refusals(
         warn: takes warnings of the checks.
         ask_judges: in the end, each endpoint once, where the run's processes are this machine's.
         dry_run: counts the time for grades.
+        card: GB of a GPU, where the run will be; None: of this machine's.
     """
     dry_run = dry_run or DryRun()
     yield from seam_findings()
@@ -109,6 +114,8 @@ def refusals(
         yield from refused_combinations(config, parts)
     yield from _findings(check_platform, config)
     yield from _findings(check_devices, config)
+    with suppress(TypeError):  # no number, refused above
+        yield from _findings(check_cpus, config)
     if parts is not None:
         yield from _findings(check_machine, parts.env)
         if is_here(config):
@@ -118,13 +125,17 @@ def refusals(
         yield from _findings(check_folders, parts.config)
         yield from _findings(check_resume, config, parts.config)
     yield from _findings(check_loggers, config, here=is_here(config))
-    yield from refused_model(config, None if unusable else parts, dry_run, warn)
+    yield from refused_model(config, None if unusable else parts, dry_run, warn, card)
     if ask_judges and parts is not None and is_here(config):
         yield from _findings(check_endpoints, parts.judges)
 
 
 def refused_model(
-    config: DictConfig, parts: Parts | None, dry_run: DryRun, warn: Tell | None = None
+    config: DictConfig,
+    parts: Parts | None,
+    dry_run: DryRun,
+    warn: Tell | None = None,
+    card: float | None = None,
 ) -> Iterator[Finding]:
     """The model, and the prompts under its tokenizer. A model on other machines is not checked."""
     if is_elsewhere(str(config.actor_rollout_ref.model.path)):
@@ -137,15 +148,23 @@ def refused_model(
         return
     yield from _findings(check_context, config, model)
     yield from _findings(check_attention, config, model)
+    card = card or (card_here() if is_here(config) else None)
+    with suppress(TypeError, ValueError, AttributeError):  # refused above, or no known model
+        yield from _told(memory_findings(config, model.text, card), warn)
     if parts is not None:
         budget = partial(check_budget, config, parts, model.tokenizer, warn, dry_run=dry_run)
         yield from _findings(budget)
-        for finding in thought_findings(config, parts, model.tokenizer):
-            if finding.level == "error":
-                yield finding
-            elif warn is not None:
-                warn(finding)
+        yield from _told(thought_findings(config, parts, model.tokenizer), warn)
         yield from _findings(check_own_rows, config, parts, model, dry_run)
+
+
+def _told(found: Iterable[Finding], warn: Tell | None) -> Iterator[Finding]:
+    """The errors; `warn` takes the others."""
+    for finding in found:
+        if finding.level == "error":
+            yield finding
+        elif warn is not None:
+            warn(finding)
 
 
 def _findings(check: Callable[..., None], *args: Any, **options: Any) -> Iterator[Finding]:

@@ -6,7 +6,9 @@ import importlib.util
 import os
 
 from omegaconf import DictConfig, OmegaConf
+from ray._private.utils import get_num_cpus
 
+from rltf_verl.adapters.compat import verl_version
 from rltf_verl.adapters.platform import ROLLOUT_NAME, cpu_startup
 from rltf_verl.envs.base import Env, NeedsMachine
 from rltf_verl.findings import ConfigError, Finding
@@ -102,11 +104,35 @@ def check_devices(config: DictConfig) -> None:
                 "actor_rollout_ref.rollout.name",
                 name,
                 f"{name} is not installed",
-                f"pip install {name}, or choose another of {', '.join(ENGINES)}",
+                f"pip install 'verl[{name}]=={verl_version()}', or choose another of"
+                f" {', '.join(ENGINES)}",
             )
         )
     if get_device_name() == "cuda":
         _require_flash_attention(config.actor_rollout_ref)
+
+
+def check_cpus(config: DictConfig) -> None:
+    """Raise ConfigError if Ray would wait without end for CPUs (verl #7656).
+
+    A unit of the queue and its controller claim one each, a GPU of verl's pools
+    `max_colocate_count`. All other actors claim one only while they start.
+    """
+    key, rollout = "ray_kwargs.ray_init.num_cpus", config.actor_rollout_ref.rollout
+    needed = config.transfer_queue.backend.SimpleStorage.num_data_storage_units + 1
+    needed += 3 * config.trainer.nnodes * config.trainer.n_gpus_per_node + 1
+    if str(config.trainer.v1.trainer_mode).endswith("separate_async"):
+        needed += 2 * rollout.nnodes * rollout.n_gpus_per_node
+    there = OmegaConf.select(config, key) or get_num_cpus()
+    if is_here(config) and there < needed:
+        raise ConfigError(
+            Finding(
+                key,
+                OmegaConf.select(config, key),
+                f"actors claim {needed} CPUs, Ray counts {there}, and the run would wait for ever",
+                f"set it to {needed}: a number of places, which may be more than there are CPUs",
+            )
+        )
 
 
 def _require_flash_attention(config: DictConfig) -> None:

@@ -142,6 +142,19 @@ def _separate(get: Setting) -> bool:
     return str(get(MODE)).endswith("separate_async")
 
 
+def _deadlocks(get: Setting) -> Any:
+    """verl #7990, #7587: all calls of a replica share one pool, those that pause and resume it too
+    (`RolloutReplica.max_concurrency`). A separate trainer goes on with a batch more than the one
+    that it trains on.
+    """
+    block, mode = ROLLOUT if _separate(get) else "trainer", str(get(MODE)).removeprefix("rltf_")
+    gpus = (get(f"{block}.nnodes") or 0) * (get(f"{block}.n_gpus_per_node") or 0)
+    pools = max(1, gpus // get(f"{ROLLOUT}.tensor_model_parallel_size"))
+    pools *= max(1000, get(f"{ROLLOUT}.max_num_seqs") + 16)
+    batches = (get(f"trainer.v1.{mode}.num_warmup_batches") or 0) + _separate(get)
+    return batches * get("data.train_batch_size") * get(N) >= pools
+
+
 def _is_trainer(mode: str) -> bool:
     """One of our trainers, or a subclass registered as `rltf_…`."""
     if mode in TRAINER_MODES:
@@ -286,6 +299,14 @@ VERL: tuple[Rule[Setting], ...] = (
         f"{MODE}={{{MODE}}} makes {SYNCS}={{{SYNCS}}} updates of as many problems between two"
         " synchronisations",
         "set it to data.train_batch_size={data.train_batch_size} / parameter_sync_step",
+    ),
+    Rule(
+        f"{ROLLOUT}.max_num_seqs",
+        lambda get: _asynchronous(get) and _deadlocks(get),
+        f"with {MODE}={{{MODE}}} and data.train_batch_size={{data.train_batch_size}} x {N}={{{N}}}"
+        " episodes a replica has more than 1000 calls at once, and verl's call that pauses it would"
+        " wait for ever",
+        "set it to their number, or lower data.train_batch_size, or take more replicas",
     ),
     Rule(
         f"{MODEL}.lora.merge",

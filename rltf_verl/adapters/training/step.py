@@ -50,6 +50,11 @@ have.
 EXACT = 1e-4
 """Nats by which the log-probs of sampler and actor may differ where one stands for the other."""
 
+POLL_S_PER_ROW = 5e-5
+"""Seconds between two looks at the queue, for each row of a step: about twenty times what a look
+takes (`benchmarks/driver.py`), during which the queue serves no other.
+"""
+
 EVICTED_GROUPS = "training/rollout_failure/evicted_samples"
 """verl's count of groups that it drops because an episode raised, and replaces."""
 
@@ -185,6 +190,12 @@ def _episode_metrics(
     share = lost_share(len(rows.facts), num_episodes)
     metrics |= {name: metrics[name] + before.get(name, 0.0) for name in SPENT}
     return metrics | {"rltf/session/lost_share": share}
+
+
+def poll_interval(config: DictConfig, rltf: RLTFConfig, most: float) -> float:
+    """Seconds between two looks at the queue: they grow with the rows of a step, to `most`."""
+    episodes: int = config.data.train_batch_size * config.actor_rollout_ref.rollout.n
+    return max(rltf.poll_interval_s, min(most, POLL_S_PER_ROW * episodes * rltf.episode.num_nodes))
 
 
 def may_reuse_log_probs(config: DictConfig, rltf: RLTFConfig) -> bool:

@@ -68,6 +68,7 @@ from rltf_verl.adapters.training.step import (
     may_leave_unscored,
     may_reuse_log_probs,
     needs_scoring,
+    poll_interval,
     rows_with_tag,
     skips_idle_rows,
     update_settings,
@@ -114,7 +115,8 @@ class RLTFTrainerMixin(_Trainer):
         with open_dict(config):
             config.trainer.v1.trainer_mode = self.verl_mode
         super().__init__(config, *args, **kwargs)
-        self.replay_buffer.poll_interval = self.rltf.poll_interval_s
+        most = self.replay_buffer.poll_interval
+        self.replay_buffer.poll_interval = poll_interval(config, self.rltf, most)
         if self.rltf.refill_rounds:
             self.replay_buffer.sample = LiveGroups(
                 self.replay_buffer.sample,

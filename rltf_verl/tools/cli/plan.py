@@ -30,6 +30,9 @@ def plan(
         str | None, typer.Option(help="First answer to each; a wrong one is made up if not given.")
     ] = None,
     whole: Annotated[bool, typer.Option("--whole", help="Show long texts whole.")] = False,
+    gpu_memory: Annotated[
+        float | None, typer.Option(min=1, help="GB of a GPU of the run's machine, if not this one.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON on stdout.")] = False,
 ) -> None:
     """Say what a run will do: its prompts, grades, feedback and rows, its size, what it keeps, and
@@ -49,7 +52,9 @@ def plan(
             overrides = overrides[overrides.index(MAIN) + 1 :]
         config = compose_run(config_name, overrides, config_path, config_dir)
         made = make_plan(
-            inspect_run(config, DryRun(tell=partial(typer.echo, err=True)), overrides),
+            inspect_run(
+                config, DryRun(tell=partial(typer.echo, err=True)), overrides, card=gpu_memory
+            ),
             problems,
             attempt,
         )

@@ -56,8 +56,9 @@ def make_plan(inputs: Inputs, num_problems: int, attempt: str | None = None) -> 
         "lengths": None if measured is None else asdict(measured),
         "step": None if config is None else step_sizes(inputs, config, plays),
         "schedule": _schedule(inputs, config),
+        "memory": [str(finding) for finding in warnings if finding.level == "note"],
         "refusals": [str(finding) for finding in inputs.refusals],
-        "warnings": list(dict.fromkeys(map(str, warnings))),
+        "warnings": list(dict.fromkeys(str(f) for f in warnings if f.level != "note")),
     }
 
 

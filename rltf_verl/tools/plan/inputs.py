@@ -94,7 +94,10 @@ NUM_MEASURED = 256
 
 
 def inspect_run(
-    config: DictConfig, dry_run: DryRun | None = None, chosen: Sequence[str] = ()
+    config: DictConfig,
+    dry_run: DryRun | None = None,
+    chosen: Sequence[str] = (),
+    card: float | None = None,
 ) -> Inputs:
     """Everything that a plan is made of. What cannot be had is left out, and refused.
 
@@ -102,6 +105,7 @@ def inspect_run(
         config: of the run.
         dry_run: counts the time for grades.
         chosen: the user's overrides.
+        card: GB of a GPU of the machine that the run will be on; None: of this one's.
 
     Raises:
         ConfigError: a setting of `COUNTED` is no number that a run can have.
@@ -111,7 +115,8 @@ def inspect_run(
         raise ConfigError("; ".join(wrong))
     dry_run = dry_run or DryRun()
     warnings: list[Finding] = []
-    refused = [*refusals(config, warnings.append, dry_run=dry_run), *refused_by_verl(config)]
+    found = refusals(config, warnings.append, dry_run=dry_run, card=card)
+    refused = [*found, *refused_by_verl(config)]
     parts = policy = None
     with contextlib.suppress(ValueError, TypeError):  # a refused list in the place of a block
         # code of the user's that was refused is not called again

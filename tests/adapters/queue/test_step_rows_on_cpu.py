@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 from transfer_queue import KVBatchMeta
 
+from rltf_verl.adapters.metrics import roles
 from rltf_verl.adapters.metrics.roles import role_metrics, sampling_metrics
 from rltf_verl.adapters.queue.columns import FACTS, ROLE, SCORED, TURN
 from rltf_verl.adapters.queue.step_rows import StepRows, episode_numbers
@@ -117,6 +118,18 @@ def test_metrics_of_sampling_leave_out_what_nobody_sampled(queue):
     difference = sampled.exp() - (sampled - 0.5).exp()
     assert metrics["training/rollout_probs_diff_max"] == pytest.approx(float(difference.max()))
     assert metrics["training/rollout_probs_diff_mean"] == pytest.approx(float(difference.mean()))
+
+
+def test_of_many_tokens_some_are_compared_at_a_fixed_distance(queue, monkeypatch):
+    step = StepRows.read(queue.batch)
+    sampled = torch.tensor([x for n in (0, 2, 4, 5) for x in OLD[n]])
+    monkeypatch.setattr(roles, "MOST_COMPARED", 4)
+    some = sampled[:: -(-len(sampled) // 4)]
+    assert len(some) < len(sampled)
+    metrics = sampling_metrics(step.batch, step.entropy)
+    difference = some.exp() - (some - 0.5).exp()
+    assert metrics["training/rollout_probs_diff_mean"] == pytest.approx(float(difference.mean()))
+    assert metrics["actor/entropy"] == pytest.approx(float(-sampled.mean()))
 
 
 def test_without_the_actors_pass_the_samplers_log_probs_are_the_old_ones(queue):

@@ -3,6 +3,8 @@
 import asyncio
 import inspect
 import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,6 +15,7 @@ from verl.utils import tensordict_utils as tu
 
 from rltf_verl.adapters.compat import actor_class
 from rltf_verl.adapters.rollout import agent_worker
+from rltf_verl.adapters.rollout.agent_loop import WorkerContext
 from rltf_verl.adapters.rollout.agent_worker import OneLoop, RLTFAgentLoopWorker
 from rltf_verl.adapters.rollout.loop_lag import Lags
 from rltf_verl.episode import failure_log
@@ -113,3 +116,21 @@ def test_verl_still_puts_rows_where_a_worker_shares_them():
     assert "fields=list_of_dict_to_tensordict(fields)," in store
     both = store + inspect.getsource(plain._run_prompt)
     assert both.count("tq.") == both.count("await tq.async_kv_") == 4
+
+
+async def test_a_slow_disk_does_not_hold_up_the_event_loop():
+    released, seen = threading.Event(), []
+    shared = WorkerContext.__new__(WorkerContext)
+    shared.config, shared._writer = SimpleNamespace(seed=0), ThreadPoolExecutor(1)
+    shared.log = SimpleNamespace(
+        append=lambda episode, **_: seen.append((episode, released.wait(10))), close=lambda: 3
+    )
+    row = {"global_steps": 1, "rltf_validate": False, "uid": "u", "data_source": "d"}
+    writing = asyncio.create_task(shared.write("episode", [{"content": "q"}], row))
+    await asyncio.sleep(0)
+    released.set()
+    await writing
+    assert seen == [("episode", True)]
+    assert await shared.close() == 3
+    shared.log = None
+    assert await shared.close() == 0

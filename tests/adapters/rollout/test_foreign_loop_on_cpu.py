@@ -112,12 +112,16 @@ def played(
         }
     )
     config, logged = RLTFConfig.from_mapping({**BASE, **blocks}), list[Episode]()
+
+    async def write(episode: Episode, *_: Any) -> None:
+        logged.append(episode)
+
     shared = SimpleNamespace(
         parts=Parts(config, EchoEnv(), provider or ScriptedProvider()),
         config=config,
         groups=Groups(),
         seeds_of=lambda row, problem: lambda place: 1,
-        write=lambda episode, *rest: logged.append(episode),
+        write=write,
     )
 
     async def main() -> list[RowOutput]:

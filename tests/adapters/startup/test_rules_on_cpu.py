@@ -63,6 +63,12 @@ CASES: list[tuple[str, str, str]] = [
         f"{ACTOR}.ppo_mini_batch_size",
         "error",
     ),
+    (
+        f"{COLOCATED} data.train_batch_size=1000 {ACTOR}.ppo_mini_batch_size=1000 {ROLLOUT}.n=8"
+        " trainer.n_gpus_per_node=8",
+        f"{ROLLOUT}.max_num_seqs",
+        "error",
+    ),
     (f"{SEPARATE} {MODEL}.lora_rank=4", f"{MODEL}.lora.merge", "error"),
     (f"{ACTOR}.use_kl_loss=true", f"{ACTOR}.use_kl_loss", "error"),
     (f"{ACTOR}.ppo_mini_batch_size=8", f"{ACTOR}.ppo_mini_batch_size", "warning"),
@@ -99,6 +105,10 @@ FINE = (
     f"{COLOCATED} {MODEL}.lora_rank=4",
     f"{ACTOR}.use_kl_loss=true {MODEL}.lora_rank=4",
     f"{ROLLOUT}.max_model_len=4096",
+    f"{COLOCATED} data.train_batch_size=124 {ACTOR}.ppo_mini_batch_size=124 {ROLLOUT}.n=8",
+    f"{COLOCATED} data.train_batch_size=1000 {ACTOR}.ppo_mini_batch_size=1000 {ROLLOUT}.n=8"
+    f" {ROLLOUT}.max_num_seqs=8000",
+    f"data.train_batch_size=1000 {ACTOR}.ppo_mini_batch_size=1000 {ROLLOUT}.n=8",
     BEST,
     "rltf.feedback.provider=siblings",
     f"{COLOCATED} rltf.teacher.shuffled=true",

@@ -19,7 +19,7 @@ from rltf_verl.adapters.queue.columns import (
     teacher_column,
 )
 from rltf_verl.adapters.queue.step_rows import StepRows
-from rltf_verl.adapters.training.step import StepSettings, compute_step
+from rltf_verl.adapters.training.step import StepSettings, compute_step, poll_interval
 from rltf_verl.adapters.training.teacher import Teacher
 from rltf_verl.config import AttemptConfig, LogitDistillConfig, RLTFConfig, TeacherConfig
 from rltf_verl.objectives.base import Now
@@ -139,3 +139,17 @@ def test_episodes_of_a_group_that_verl_drops_are_lost(step, dropped, share):
     """Of two groups of two, three episodes are there."""
     _, _, metrics = step(config(), **{"rollout_failure/evicted_samples": dropped})
     assert metrics["rltf/session/lost_share"] == pytest.approx(share)
+
+
+@pytest.mark.parametrize(
+    ("problems", "expected"), [(4, 0.05), (256, 0.2048), (1024, 0.8192), (4096, 2.0)]
+)
+def test_the_queue_is_looked_at_less_often_the_more_rows_a_step_has(problems, expected) -> None:
+    verl = OmegaConf.create(
+        {
+            "data": {"train_batch_size": problems},
+            "actor_rollout_ref": {"rollout": {"n": 8}},
+        }
+    )
+    assert poll_interval(verl, RLTFConfig(), 2.0) == pytest.approx(expected)
+    assert poll_interval(verl, RLTFConfig(poll_interval_s=3.0), 2.0) == 3.0

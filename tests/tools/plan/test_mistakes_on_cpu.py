@@ -25,6 +25,7 @@ from tests.support.effort import NIGHTLY
 from tests.support.plan_runs import pretend, rows
 from tests.support.verl_rows import write_rows
 
+UNITS = "transfer_queue.backend.SimpleStorage.num_data_storage_units"
 ACTOR, ROLLOUT, MODEL = (f"actor_rollout_ref.{part}" for part in ("actor", "rollout", "model"))
 
 
@@ -352,13 +353,44 @@ def test_a_machine_that_lacks_something(
     pretend(monkeypatch, "cuda", num=1)
     assert first(gpu).key == "trainer.n_gpus_per_node"
     one_gpu = (gpu, "trainer.n_gpus_per_node=1")
-    assert "pip install sglang" in first(*one_gpu, f"{ROLLOUT}.name=sglang").fix
+    assert "verl[sglang]==" in first(*one_gpu, f"{ROLLOUT}.name=sglang").fix
     monkeypatch.setattr(machine, "ENGINES", ())
     assert first(*one_gpu).key == first(*one_gpu, f"+{key}=flash_attention_2").key == key
     monkeypatch.setattr(machine, "FLASH", ("json",))
     assert key not in {finding.key for finding in refusals(run(*one_gpu))}
     monkeypatch.setattr(machine, "FLASH", ())
     assert key not in {finding.key for finding in refusals(run(*one_gpu, f"+{key}=sdpa"))}
+
+
+@pytest.mark.parametrize(
+    ("words", "needed"),
+    [
+        ((), 1 + 1 + 3 + 1),
+        (("trainer.n_gpus_per_node=2",), 1 + 1 + 6 + 1),
+        ((f"{UNITS}=8",), 8 + 1 + 3 + 1),
+        (
+            (
+                "trainer.v1.trainer_mode=rltf_separate_async",
+                f"{ROLLOUT}.nnodes=1",
+                f"{ROLLOUT}.n_gpus_per_node=2",
+            ),
+            1 + 1 + 3 + 4 + 1,
+        ),
+    ],
+)
+def test_more_cpus_than_ray_counts(
+    run: Callable[..., DictConfig],
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    needed: int,
+) -> None:
+    key = "ray_kwargs.ray_init.num_cpus"
+    monkeypatch.setattr(machine, "get_num_cpus", lambda: needed - 1)
+    (found,) = (f for f in refusals(run(*words, f"{key}=null")) if f.key == key)
+    assert f"set it to {needed}" in found.fix
+    for there in (str(needed), "null"):
+        monkeypatch.setattr(machine, "get_num_cpus", lambda: needed)
+        assert key not in {f.key for f in refusals(run(*words, f"{key}={there}"))}
 
 
 def test_a_math_verify_that_is_broken(

@@ -12,11 +12,12 @@ import pytest
 from omegaconf import DictConfig
 from rich.console import Console
 
+from rltf_verl.adapters.startup.checks import refusals
 from rltf_verl.tools.plan.build import make_plan
 from rltf_verl.tools.plan.inputs import inspect_run
 from rltf_verl.tools.report.terminal.plan import show_plan
 from tests.support.commands import ran, rltf
-from tests.support.plan_runs import GOOD, GROUPS, rows
+from tests.support.plan_runs import GOOD, GROUPS, pretend, rows
 from tests.support.verl_rows import write_rows
 
 JUDGE = (
@@ -43,6 +44,7 @@ class Mine:
     def explain(self, problem, text, grade, level):
         return f"Not {text}."
 """
+UTILIZATION = "actor_rollout_ref.rollout.gpu_memory_utilization"
 Run = Callable[..., DictConfig]
 
 
@@ -54,6 +56,25 @@ def shown_of(plan: dict[str, Any], width: int, whole: bool = False) -> str:
     out = io.StringIO()
     show_plan(plan, Console(file=out, width=width), whole=whole)
     return out.getvalue()
+
+
+def test_what_a_gpu_takes_by_part_and_a_card_that_is_too_small(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend(monkeypatch, "cuda")
+    monkeypatch.setenv("RAY_ADDRESS", "auto")
+    config = run("rltf/hardware=gpu")
+    plan = make_plan(inspect_run(config, card=80), 1)
+    assert len(plan["memory"]) == 3
+    assert all("weights" in line or "rollout 40.0" in line for line in plan["memory"])
+    assert not {*plan["memory"]} & {*plan["warnings"]}
+    assert "memory" in shown_of(plan, 100)
+    assert len(planned(config)["memory"]) == 2  # no card, no share of it
+    wrong = run("rltf/hardware=gpu", f"{UTILIZATION}=many", "trainer.nnodes=two")
+    found = {finding.key for finding in refusals(wrong, card=80)}
+    assert {UTILIZATION, "trainer.nnodes"} <= found
+    refused = make_plan(inspect_run(config, card=2), 1)["refusals"]
+    assert any("n_gpus_per_node" in line and "of 2 GB" in line for line in refused)
 
 
 def test_a_problem_is_played_as_the_run_will_play_it(run: Run) -> None:

@@ -40,6 +40,7 @@ def show_plan(plan: Json, console: Console | None = None, *, whole: bool = False
     if plan["step"] is not None:
         _step(out, plan["step"], plan["lengths"], plan["run"])
     _schedule(out, plan["schedule"])
+    _pairs(out, (("memory", line) for line in plan["memory"]))
     _verdict(out, plan["refusals"], plan["warnings"])
 
 
