@@ -13,8 +13,9 @@ from rltf_verl.episode.placeholders import CRITIQUE, LATER
 from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.feedback.judge_prompt import JUDGED
 from rltf_verl.findings import Finding, Rule, findings
+from rltf_verl.tools.feedback.attempts import NO_IDEA, forms_asked
 from rltf_verl.tools.plan.inputs import Inputs
-from rltf_verl.tools.plan.play import NO_IDEA, Lengths, Played, Tried, forms_asked
+from rltf_verl.tools.plan.play import Lengths, Played, Tried
 from rltf_verl.tools.plan.sizes import epochs_end_first
 
 PLACEHOLDERS = (JUDGED, CRITIQUE, *LATER.values())
@@ -147,7 +148,7 @@ def _error(played: Played) -> str | None:
 def _answers(plays: Sequence[Played], no_idea: Sequence[Tried]) -> Iterator[str]:
     for played in plays:
         at, reference = f"problem {played.case.problem.index}", played.case.problem.reference
-        asked = forms_asked(played.case)
+        asked = forms_asked(played.case.messages)
         missed = [t for t in played.tried if t.form in asked]
         if _error(played) is not None:
             continue
