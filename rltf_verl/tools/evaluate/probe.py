@@ -1,4 +1,4 @@
-"""`rltf probe`: the sizes of the run to come, and episodes that are played or read."""
+"""`rltf feedback check`: the sizes of the run to come, and episodes that are played or read."""
 
 from __future__ import annotations
 
@@ -172,8 +172,8 @@ def _plan_to_play(
     """Episodes are played as training plays them: they end when solved if its own do, and do not
     branch.
     """
-    sizes, overrides = _split(overrides, (*ENDPOINT_BLOCKS, *EPISODE_BLOCKS))
-    run = _training_run(sizes, config)
+    sizes, overrides = split_sizes(overrides, (*ENDPOINT_BLOCKS, *EPISODE_BLOCKS))
+    run = training_run(sizes, config)
     endpoint = dict(overrides.get("endpoint") or {})
     if "max_tokens" in endpoint:
         key = SIZES["answer_tokens"][0]
@@ -205,7 +205,7 @@ def plan_of_log(
     Raises:
         ValueError: a bad key or value; names it and the fix.
     """
-    sizes, overrides = _split(overrides, EPISODE_BLOCKS)
+    sizes, overrides = split_sizes(overrides, EPISODE_BLOCKS)
     run = read_about(log)
     about, probe = log.parent / "evaluation.json", log.parent / "probe.json"
     earlier = part_of(probe, "run", dict) if probe.exists() else {}
@@ -227,7 +227,7 @@ def plan_of_log(
     env = {"name": records[0]["env"]}
     rltf = rltf_block(overrides, blocks, env, {**TREE, "horizon": 2}, provider)
     return Plan(
-        _training_run(sizes, config),
+        training_run(sizes, config),
         rltf,
         make_env(rltf.env.name, **rltf.env.options),
         _phrases(config) if config or not run else tuple(run["phrases"]),
@@ -236,16 +236,16 @@ def plan_of_log(
     )
 
 
-def _split(
+def split_sizes(
     overrides: Mapping[str, Any], blocks: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(sizes by their key, the other blocks)."""
+    """(sizes of the run to come by their key, the other blocks)."""
     of_the_run = ("data", "actor_rollout_ref")
     for block in overrides:
-        require_choice("rltf probe", block, (*of_the_run, *blocks))
+        require_choice("rltf feedback check", block, (*of_the_run, *blocks))
     sizes = dict(_flat({block: overrides[block] for block in of_the_run if block in overrides}))
     for key in sizes:
-        require_choice("rltf probe", key, [key for key, _ in SIZES.values()])
+        require_choice("rltf feedback check", key, [key for key, _ in SIZES.values()])
     return sizes, {block: values for block, values in overrides.items() if block not in of_the_run}
 
 
@@ -257,7 +257,7 @@ def _flat(block: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any
             yield before + key, value
 
 
-def _training_run(overrides: Mapping[str, Any], config: Path | None) -> TrainingRun:
+def training_run(overrides: Mapping[str, Any], config: Path | None) -> TrainingRun:
     """The command line's sizes, else those of the run's config, else those of every preset."""
     base = files("hydra_configs.rltf_verl").joinpath("rltf", "base.yaml")
     layers = [OmegaConf.create(base.read_text(encoding="utf-8"))]

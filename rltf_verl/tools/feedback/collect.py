@@ -13,7 +13,7 @@ from typing import Any
 from rltf_verl.data.questions import Question
 from rltf_verl.envs.base import Env
 from rltf_verl.envs.dry_run import DryRun, OutOfTimeError
-from rltf_verl.envs.reward_function import SAID, RewardFunction
+from rltf_verl.envs.reward_function.env import SAID, RewardFunction
 from rltf_verl.envs.waiting import await_env, bounded
 from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, ask
 from rltf_verl.feedback.verifier import VerifierProvider

@@ -270,7 +270,7 @@ RULES: tuple[Rule[Probe], ...] = (
         "slow_judge",
         lambda p: p.judge is not None and (p.judge.seconds_per_step or 0.0) >= SLOW_S,
         "a step cannot end before its last feedback, and {bound_by} binds",
-        "raise rltf.feedback.limits.{bound_by} if the endpoint can take it (rltf judge bench), or"
+        "raise rltf.feedback.limits.{bound_by} if the endpoint can take it (rltf feedback bench), or"
         " lower rltf.feedback.endpoint.max_tokens",
         "note",
     ),
