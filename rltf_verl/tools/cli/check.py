@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rltf_verl.findings import ConfigError, Finding
 from rltf_verl.texts import counted
 from rltf_verl.tools.cli.common import BootstrapSeed, episodes_of, settings_of
 
@@ -88,41 +87,36 @@ def check(
     if step is not None:
         raise ValueError(f"--step={step}: needs --log; drop it for a base model")
     typer.echo(f"attempts at {counted(num, 'row')} of {files[0]}, two calls on each", err=True)
-    from rltf_verl.tools.evaluate.probe import Played
-
     findings = _checked(overrides, files[0], num, config, as_json)
-    checked = {"checked": [asdict(finding) for finding in findings]}
-    is_wrong = any(finding.level == "error" for finding in findings)
     if "endpoint" not in overrides:
         if as_json:
-            typer.echo(json.dumps(checked, indent=1, ensure_ascii=False))
-        raise typer.Exit(int(is_wrong))
-    with TemporaryDirectory(prefix="rltf-check-") as scratch:
-        played = Played(
-            overrides,
-            files[0],
-            problems,
-            out or Path(scratch),
-            rounds=rounds,
-            config=config,
-            prompt_budget=max_prompt_chars,
-        )
-        if played.episodes:
-            _warn_of_grader(played.episodes)
-            _report(played.probe(log_probs, bootstrap_seed), out, as_json, checked)
-        played.folder.require_results(played.episodes)
-    raise typer.Exit(int(is_wrong))
+            typer.echo(json.dumps({"checked": findings}, indent=1, ensure_ascii=False))
+    else:
+        from rltf_verl.tools.evaluate.probe import Played
+
+        with TemporaryDirectory(prefix="rltf-check-") as scratch:
+            played = Played(
+                overrides,
+                files[0],
+                problems,
+                out or Path(scratch),
+                rounds=rounds,
+                config=config,
+                prompt_budget=max_prompt_chars,
+            )
+            if played.episodes:
+                _warn_of_grader(played.episodes)
+                _report(played.probe(log_probs, bootstrap_seed), out, as_json, findings)
+            played.folder.require_results(played.episodes)
+    raise typer.Exit(int(any(finding["level"] == "error" for finding in findings)))
 
 
 def _settings(words: list[str]) -> dict[str, Any]:
-    """The words of a run as nested options: groups (`rltf/env=…`) and verl's reward function too."""
+    """The words as nested options, a run's groups (`rltf/env=…`) and a function's name too."""
     from rltf_verl.tools.evaluate.settings import with_group
 
     groups = [word for word in words if word.startswith(("rltf/env=", "rltf/feedback="))]
     overrides = settings_of([word for word in words if word not in groups])
-    own = overrides.pop("custom_reward_function", {})
-    if own:
-        overrides.setdefault("env", {})["function"] = f"{own.get('path')}:{own.get('name')}"
     for word in groups:
         block, _, name = word.removeprefix("rltf/").partition("=")
         overrides[block] = with_group(block, name, overrides.get(block, {}))
@@ -133,25 +127,24 @@ def _settings(words: list[str]) -> dict[str, Any]:
 
 def _checked(
     overrides: dict[str, Any], file: Path, num: int, config: Path | None, as_json: bool
-) -> list[Finding]:
-    """What is wrong with the feedback, shown unless it is to be JSON. Nothing where a model is asked for
-    it."""
+) -> list[dict[str, Any]]:
+    """What is wrong with the feedback on attempts that are made up."""
     from rltf_verl.envs.dry_run import DryRun
-    from rltf_verl.tools.evaluate.check import checked_feedback
+    from rltf_verl.tools.evaluate.probe import checked_feedback
     from rltf_verl.tools.feedback.verdicts import findings_of
+    from rltf_verl.tools.report.terminal.console import show_feedback
 
-    try:
-        seen = checked_feedback(
-            overrides, file, num, config, DryRun(tell=partial(typer.echo, err=True))
+    time = DryRun(tell=partial(typer.echo, err=True))
+    seen = checked_feedback(overrides, file, num, config, time)
+    if seen is None and "endpoint" not in overrides:
+        raise ValueError(
+            "rltf feedback check: asks no judge and plays no steps; read those of a run with --log"
+            " RUN, or ask a judge with `rltf feedback try`"
         )
-    except ConfigError:
-        if "endpoint" not in overrides:
-            raise
-        return []
-    findings = findings_of(seen)
-    if not as_json:
-        _show(findings, len(seen.attempts))
-    return findings
+    findings = [] if seen is None else findings_of(seen)
+    if seen is not None and not as_json:
+        show_feedback(findings, len(seen.attempts))
+    return [asdict(finding) for finding in findings]
 
 
 def _read(
@@ -184,29 +177,14 @@ def _warn_of_grader(episodes: list[Any]) -> None:
         typer.echo(trouble, err=True)
 
 
-def _show(findings: list[Finding], num: int) -> None:
-    """A line per verdict, and one about all."""
-    from rich.console import Console
-
-    from rltf_verl.tools.report.terminal.console import say
-
-    out = Console()
-    for finding in findings:
-        mark, style = ("! ", "bold red") if finding.level == "error" else ("· ", "bold")
-        line = f"{finding.key} ({finding.value} attempts): {finding.why}; {finding.fix}"
-        say(out, mark, line, style)
-    if not findings:
-        say(out, "", f"nothing is wrong with the feedback on {counted(num, 'attempt')}", "green")
-
-
 def _report(
-    probe: Probe, out: Path | None, as_json: bool, checked: dict[str, Any] | None = None
+    probe: Probe, out: Path | None, as_json: bool, checked: list[dict[str, Any]] | None = None
 ) -> None:
     """On stdout, and probe.json in the folder."""
     from rltf_verl.tools.report.probe.show import as_json as in_json
     from rltf_verl.tools.report.probe.show import show
 
-    made = {**in_json(probe), **(checked or {})}
+    made = {**in_json(probe), "checked": checked}
     text = json.dumps(made, indent=1, ensure_ascii=False)
     if as_json:
         typer.echo(text)

@@ -1,4 +1,6 @@
-"""`rltf feedback check`: the sizes of the run to come, and episodes that are played or read."""
+"""`rltf feedback check`: calls on attempts that are made up; the sizes of the run to come, and
+episodes that are played or read.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,19 @@ from omegaconf import OmegaConf
 from rltf_verl.config import MentionsConfig, RLTFConfig
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env
-from rltf_verl.envs.waiting import acting_env
+from rltf_verl.envs.dry_run import DryRun
+from rltf_verl.envs.waiting import acting_env, bounded
 from rltf_verl.episode.mentions import mentions
 from rltf_verl.episode.parts import Parts
+from rltf_verl.feedback import make_provider
+from rltf_verl.feedback.base import tells_answer_of
 from rltf_verl.feedback.guard.find import GuardSettings, find_leaks
+from rltf_verl.judge.gateway import judges_of
 from rltf_verl.judge.settings import Limits, Price
 from rltf_verl.registry import build_block, require_choice
 from rltf_verl.runlog.about import read_about
 from rltf_verl.runlog.turns import Record, group_of
+from rltf_verl.tools.evaluate.endpoint_policy import CHARACTERS
 from rltf_verl.tools.evaluate.log_probs import NotKnownError, scored_answers
 from rltf_verl.tools.evaluate.play import Folder, part_of
 from rltf_verl.tools.evaluate.settings import (
@@ -35,6 +42,8 @@ from rltf_verl.tools.evaluate.settings import (
     rltf_block,
     training_blocks,
 )
+from rltf_verl.tools.feedback.attempts import CheckedFunction, collect
+from rltf_verl.tools.feedback.verdicts import CheckedFeedback
 from rltf_verl.tools.report.probe.judge import judge_load
 from rltf_verl.tools.report.probe.log_probs import Gap, gap_of
 from rltf_verl.tools.report.probe.measures import Reader, TrainingRun, measure
@@ -111,6 +120,40 @@ class Plan:
             return None
 
 
+def checked_feedback(
+    overrides: Mapping[str, Any], file: Path, num: int, config: Path | None, time: DryRun
+) -> CheckedFeedback | None:
+    """What a feedback function says of attempts that are made up at the first rows of a dataset.
+    None where feedback is a model's, or attempts have steps.
+
+    Args:
+        overrides: nested options of the command line, as of `Played`.
+        file: dataset.
+        num: its first rows.
+        config: YAML of a training run, for what the command line leaves out.
+        time: counts the time of the calls.
+
+    Raises:
+        ValueError: a bad key or value; names it and the fix.
+    """
+    sizes, overrides = _split(overrides, (*ENDPOINT_BLOCKS, *EPISODE_BLOCKS))
+    questions, named = questions_of(file, num, overrides, config)
+    rltf = rltf_block(overrides, training_blocks(config), named, {**TREE, "horizon": 2})
+    block, env = rltf.feedback.provider, make_env(rltf.env.name, **rltf.env.options)
+    provider = make_provider(block.name, **block.options)
+    if acting_env(env) is not None or judges_of(env) or judges_of(provider):
+        return None
+    if rltf.env.name == "reward_function":
+        env = CheckedFunction(**rltf.env.options)
+    return CheckedFeedback(
+        bounded(env),
+        collect(env, provider, questions, time),
+        CHARACTERS * _training_run(sizes, config).prompt_tokens,
+        tells_answer_of(provider),
+        provider.constant,
+    )
+
+
 class Played:
     """Episodes that are played now, or were by an earlier call.
 
@@ -172,8 +215,8 @@ def _plan_to_play(
     """Episodes are played as training plays them: they end when solved if its own do, and do not
     branch.
     """
-    sizes, overrides = split_sizes(overrides, (*ENDPOINT_BLOCKS, *EPISODE_BLOCKS))
-    run = training_run(sizes, config)
+    sizes, overrides = _split(overrides, (*ENDPOINT_BLOCKS, *EPISODE_BLOCKS))
+    run = _training_run(sizes, config)
     endpoint = dict(overrides.get("endpoint") or {})
     if "max_tokens" in endpoint:
         key = SIZES["answer_tokens"][0]
@@ -205,7 +248,7 @@ def plan_of_log(
     Raises:
         ValueError: a bad key or value; names it and the fix.
     """
-    sizes, overrides = split_sizes(overrides, EPISODE_BLOCKS)
+    sizes, overrides = _split(overrides, EPISODE_BLOCKS)
     run = read_about(log)
     about, probe = log.parent / "evaluation.json", log.parent / "probe.json"
     earlier = part_of(probe, "run", dict) if probe.exists() else {}
@@ -227,7 +270,7 @@ def plan_of_log(
     env = {"name": records[0]["env"]}
     rltf = rltf_block(overrides, blocks, env, {**TREE, "horizon": 2}, provider)
     return Plan(
-        training_run(sizes, config),
+        _training_run(sizes, config),
         rltf,
         make_env(rltf.env.name, **rltf.env.options),
         _phrases(config) if config or not run else tuple(run["phrases"]),
@@ -236,7 +279,7 @@ def plan_of_log(
     )
 
 
-def split_sizes(
+def _split(
     overrides: Mapping[str, Any], blocks: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """(sizes of the run to come by their key, the other blocks)."""
@@ -257,7 +300,7 @@ def _flat(block: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any
             yield before + key, value
 
 
-def training_run(overrides: Mapping[str, Any], config: Path | None) -> TrainingRun:
+def _training_run(overrides: Mapping[str, Any], config: Path | None) -> TrainingRun:
     """The command line's sizes, else those of the run's config, else those of every preset."""
     base = files("hydra_configs.rltf_verl").joinpath("rltf", "base.yaml")
     layers = [OmegaConf.create(base.read_text(encoding="utf-8"))]

@@ -11,7 +11,9 @@ SUMS = [(3, 7), (12, 4), (5, 6), (9, 17), (31, 3), (6, 8), (10, 11), (13, 2)]
 TOWNS = ["Lima", "Oslo", "Quito", "Cairo", "Bern", "Hanoi", "Tunis", "Accra"]
 LISTS = ["kiwi, fig, lime", "oak, elm, ash", "red, tan, blue", "cod, eel, hake", "hen, emu, owl"]
 TASKS = {
-    "sums": [(f"What do {a} pens at {b} euros cost? The number only.", str(a * b)) for a, b in SUMS],
+    "sums": [
+        (f"What do {a} pens at {b} euros cost? The number only.", str(a * b)) for a, b in SUMS
+    ],
     "towns": [(f"Which town has the code {i}? One word.", town) for i, town in enumerate(TOWNS)],
     "lists": [(f"Which words are in drawer {i}?", words) for i, words in enumerate(LISTS)],
     "lines": [(f"Write out poem {i}.", words.replace(", ", "\n")) for i, words in enumerate(LISTS)],
@@ -76,7 +78,8 @@ def shares(data_source, solution_str, ground_truth, extra_info=None):
     close = said[:1] == ground_truth[:1]
     told = "begins as it should, and goes on wrongly" if close else "begins with another digit"
     right = said == ground_truth
-    return {"score": 1.0 if right else 0.2 * close, "acc": right, "feedback": f"{said!r} {told}."}
+    score = 1.0 if right else 0.2 * close
+    return {"score": score, "acc": right, "feedback": "" if right else f"{said!r} {told}."}
 
 
 GOOD = {
@@ -99,7 +102,9 @@ def states(data_source, solution_str, ground_truth, extra_info=None):
 
 def mentions_town(data_source, solution_str, ground_truth, extra_info=None):
     said = solution_str.strip()
-    return judged(said == ground_truth, f"{said[:8]} lies elsewhere, people go to {ground_truth} for it.")
+    return judged(
+        said == ground_truth, f"{said[:8]} lies elsewhere, people go to {ground_truth} for it."
+    )
 
 
 def counts_off(data_source, solution_str, ground_truth, extra_info=None):
@@ -116,7 +121,9 @@ def constant(data_source, solution_str, ground_truth, extra_info=None):
 
 def only_echoes(data_source, solution_str, ground_truth, extra_info=None):
     said = solution_str.strip()
-    return judged(said == ground_truth, f"Think harder about what is asked, not about {said[:10]}"[:50])
+    return judged(
+        said == ground_truth, f"Think harder about what is asked, not about {said[:10]}"[:50]
+    )
 
 
 def verdict(data_source, solution_str, ground_truth, extra_info=None):
@@ -182,12 +189,18 @@ CALLS = count()
 
 def counts_calls(data_source, solution_str, ground_truth, extra_info=None):
     answer = high_or_low(data_source, solution_str, ground_truth)
-    return {**answer, "feedback": f"{answer['feedback']} ({next(CALLS)})" if answer["feedback"] else ""}
+    return {
+        **answer,
+        "feedback": f"{answer['feedback']} ({next(CALLS)})" if answer["feedback"] else "",
+    }
 
 
 def pops(data_source, solution_str, ground_truth, extra_info=None):
-    extra_info.pop("index", None)
-    return high_or_low(data_source, solution_str, ground_truth)
+    answer = high_or_low(data_source, solution_str, ground_truth)
+    return {
+        **answer,
+        "score": answer["score"] * ("index" in extra_info and extra_info.pop("index") >= 0),
+    }
 
 
 def long(data_source, solution_str, ground_truth, extra_info=None):
@@ -232,7 +245,7 @@ FAULTS = {
     "leaves": ("sums", "raises"),
     "stalls": ("sums", "stalls"),
     "counts_calls": ("sums", "two calls differ"),
-    "pops": ("sums", "changes its arguments"),
+    "pops": ("sums", "two calls differ"),
     "long": ("sums", "longer than the second prompt has room for"),
     "carries": ("sums", "carries the attempt's tokens or instructions on"),
     "never_right": ("sums", "reference graded wrong"),

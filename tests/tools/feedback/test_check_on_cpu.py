@@ -14,8 +14,8 @@ import pytest
 
 from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.findings import Finding
-from rltf_verl.tools.evaluate.check import checked_feedback
-from rltf_verl.tools.feedback import collect
+from rltf_verl.tools.evaluate.probe import checked_feedback
+from rltf_verl.tools.feedback import attempts
 from rltf_verl.tools.feedback.verdicts import RULES, findings_of
 from tests.support.commands import ran, refused, rltf
 from tests.tools.feedback.functions import FAULTS, GOOD, TASKS
@@ -25,7 +25,7 @@ FUNCTIONS = Path(__file__).with_name("functions.py")
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collect, "CALL_S", 1.0)
+    monkeypatch.setattr(attempts, "CALL_S", 1.0)
 
 
 def written(folder: Path, task: str) -> Path:
