@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rltf_verl.texts import counted
 from rltf_verl.tools.cli.common import BootstrapSeed, episodes_of, settings_of
 
 if TYPE_CHECKING:
@@ -86,7 +85,9 @@ def check(
         raise ValueError("rltf feedback check: give one dataset, or --log")
     if step is not None:
         raise ValueError(f"--step={step}: needs --log; drop it for a base model")
-    typer.echo(f"attempts at {counted(num, 'row')} of {files[0]}, two calls on each", err=True)
+    typer.echo(
+        f"made-up attempts at the first {num} rows of {files[0]}, two calls on each", err=True
+    )
     findings = _checked(overrides, files[0], num, config, as_json)
     if "endpoint" not in overrides:
         if as_json:

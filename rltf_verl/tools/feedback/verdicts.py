@@ -272,7 +272,7 @@ class FeedbackRule:
     level: Level = "error"
 
 
-RULES = (
+FAULTS = (
     FeedbackRule(
         "raises", at_each(raises), "catch it, and return a score and a text for every attempt"
     ),
@@ -327,7 +327,7 @@ RULES = (
 """In the order in which they are printed: a function that raises is corrected before its words."""
 
 
-def findings_of(seen: CheckedFeedback, rules: Sequence[FeedbackRule] = RULES) -> list[Finding]:
+def findings_of(seen: CheckedFeedback, rules: Sequence[FeedbackRule] = FAULTS) -> list[Finding]:
     """A line for each verdict that holds: how often, an example, the fix."""
     found = []
     for rule in rules:
@@ -335,7 +335,7 @@ def findings_of(seen: CheckedFeedback, rules: Sequence[FeedbackRule] = RULES) ->
         if hits:
             one, what = hits[0]
             num = len({id(hit) for hit, _ in hits})
-            why = f"row {one.row}, {one.attempt.kind} {_quoted(one.attempt.text)}: {what}"
+            why = f"problem {one.question.problem.index}, {one.attempt.kind} {_quoted(one.attempt.text)}: {what}"
             found.append(
                 Finding(rule.name, f"{num} of {len(seen.attempts)}", why, rule.fix, rule.level)
             )

@@ -16,7 +16,7 @@ from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.findings import Finding
 from rltf_verl.tools.evaluate.probe import checked_feedback
 from rltf_verl.tools.feedback import attempts
-from rltf_verl.tools.feedback.verdicts import RULES, findings_of
+from rltf_verl.tools.feedback.verdicts import FAULTS as RULES, findings_of
 from tests.support.commands import ran, refused, rltf
 from tests.tools.feedback.functions import FAULTS, GOOD, TASKS
 
