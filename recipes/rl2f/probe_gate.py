@@ -16,7 +16,7 @@ LEAST, MOST = 0.05, 0.95
 the first answer."""
 
 DEAD = 0.80
-"""Of groups whose first answers all earn the same; `rltf probe` has the same threshold."""
+"""Of groups whose first answers all earn the same; `rltf feedback check` has the same threshold."""
 
 
 def reasons(probe: dict[str, Any]) -> Iterator[str]:
@@ -49,7 +49,7 @@ def reasons(probe: dict[str, Any]) -> Iterator[str]:
         )
     for finding in probe["findings"]:
         if finding["level"] == "error":
-            yield f"rltf probe: {finding['key']}={finding['value']}: {finding['why']}"
+            yield f"rltf feedback check: {finding['key']}={finding['value']}: {finding['why']}"
 
 
 def main() -> None:

@@ -5,16 +5,16 @@ episodes that are played or read.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
 
-from rltf_verl.config import MentionsConfig, RLTFConfig
+from rltf_verl.config import MentionsConfig, NamedOptions, RLTFConfig
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env
 from rltf_verl.envs.dry_run import DryRun
@@ -23,6 +23,7 @@ from rltf_verl.episode.mentions import mentions
 from rltf_verl.episode.parts import Parts
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import tells_answer_of
+from rltf_verl.feedback.controls import ElsewhereProvider
 from rltf_verl.feedback.guard.find import GuardSettings, find_leaks
 from rltf_verl.judge.gateway import judges_of
 from rltf_verl.judge.settings import Limits, Price
@@ -57,6 +58,8 @@ SIZES = {
     "answer_tokens": ("data.max_response_length", 1),
 }
 """Field of `TrainingRun` -> the key of the run's config, and its minimum."""
+CONTROLS = 2
+"""Episodes per problem with feedback on another one."""
 TREE = {"branch_turn": None}
 """A probe plays no branches."""
 
@@ -189,6 +192,7 @@ class Played:
                 f"env.name={self._plan.env.name}: a probe predicts runs of single answers, and this"
                 " environment has steps; play its trajectories with rltf eval"
             )
+        self._out = out
         self.folder = Folder(out, self._evaluation, self._questions, self._plan.run.sessions)
         self.folder.play()
         self.episodes = self.folder.episodes()
@@ -202,7 +206,27 @@ class Played:
                 gap = gap_of(*asyncio.run(scored), seed)
         except NotKnownError as error:
             no_gap = str(error)
-        return self._plan.probe(self.episodes, gap, no_gap, seed)
+        made = self._plan.probe(self.episodes, gap, no_gap, seed)
+        return replace(made, control=self._control(seed))
+
+    def _control(self, seed: int) -> Probe | None:
+        """A group per problem with feedback that was given at another; None without such."""
+        texts = defaultdict[int, list[str]](list)
+        for episode in self.episodes:
+            given = (t["feedback"] for t in episode["turns"] if not t["grade"]["correct"])
+            texts[episode["index"]] += [feedback["text"] for feedback in given if feedback]
+        told = {index: some for index, some in texts.items() if some}
+        if len(told) < 2:
+            return None
+        config, parts = self._plan.rltf, self._evaluation.parts
+        shuffled = NamedOptions("shuffled", {"inner": asdict(config.feedback.provider)})
+        config = replace(config, feedback=replace(config.feedback, provider=shuffled))
+        control = replace(parts, config=config, provider=ElsewhereProvider(told))
+        evaluation = replace(self._evaluation, parts=control)
+        folder = Folder(self._out / "control", evaluation, self._questions, CONTROLS)
+        folder.play()
+        plan = replace(self._plan, rltf=config, run=replace(self._plan.run, sessions=CONTROLS))
+        return plan.probe(folder.episodes(), None, "", seed)
 
 
 def _plan_to_play(

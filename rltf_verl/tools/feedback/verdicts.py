@@ -112,9 +112,11 @@ def same_score(seen: CheckedFeedback) -> Hits:
 
 
 _WHOLE = (
-    r"(?:(?:that|this|it|which|everything)(?:'s|\s+is|\s+was)|(?:your|the|this|that)\s+(?:final\s+|previous\s+|last\s+)?"
+    r"(?:(?:that|this|it|which|everything)(?:'s|\s+is|\s+was)|(?:your|the|this|that)\s+"
+    r"(?:(?:final|previous|last)\s+)?"
     r"(?:answer|attempt|solution|response|reply|result|output|code|program|number|value)"
-    r"(?:\s+(?:is|was|looks|seems))?|you(?:'re|\s+are|\s+were|\s+got\s+(?:it|this|that))|yes|all|well)"
+    r"(?:\s+(?:is|was|looks|seems))?"
+    r"|you(?:'re|\s+are|\s+were|\s+got\s+(?:it|this|that))|yes|all|well)"
 )
 _PRAISE = re.compile(
     rf"^\W*(?:{_WHOLE}\W+)*(?:(?:now|entirely|completely|absolutely|indeed|exactly|quite|all|is)\s+)*"
@@ -335,7 +337,8 @@ def findings_of(seen: CheckedFeedback, rules: Sequence[FeedbackRule] = FAULTS) -
         if hits:
             one, what = hits[0]
             num = len({id(hit) for hit, _ in hits})
-            why = f"problem {one.question.problem.index}, {one.attempt.kind} {_quoted(one.attempt.text)}: {what}"
+            at = f"problem {one.question.problem.index}, {one.attempt.kind}"
+            why = f"{at} {_quoted(one.attempt.text)}: {what}"
             found.append(
                 Finding(rule.name, f"{num} of {len(seen.attempts)}", why, rule.fix, rule.level)
             )

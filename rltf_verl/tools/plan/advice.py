@@ -39,10 +39,6 @@ N, TEMPERATURE = (f"actor_rollout_ref.rollout.{name}" for name in ("n", "tempera
 PROMPT, ANSWER = "data.max_prompt_length", "data.max_response_length"
 
 
-OF_FEEDBACK = [r for r in FAULTS if r.find in (tells_answer, same_text)]
-"""What three answers can show of feedback."""
-
-
 def _only_console(inputs: Inputs) -> bool:
     logger = inputs.setting("trainer.logger")
     return list(logger) == ["console"] or logger == "console"
@@ -200,7 +196,9 @@ def _feedback(parts: Parts, plays: Sequence[Played]) -> Iterator[str]:
     checked = CheckedFeedback(
         bounded(parts.env), [*map(_checked, plays)], constant=parts.provider.constant
     )
-    for finding in findings_of(checked, OF_FEEDBACK):
+    texts = {one.first.text for one in checked.wrong}  # an answer that is repeated may be all
+    shown = (tells_answer, *([same_text] if len(texts) == 1 else []))
+    for finding in findings_of(checked, [fault for fault in FAULTS if fault.find in shown]):
         yield (
             f"the feedback, at {finding.value} problems: {finding.key}; {finding.why};"
             f" {finding.fix}. `rltf feedback check` tries more attempts"
