@@ -82,12 +82,11 @@ def check(
         _report(_read(log, step, overrides, config, bootstrap_seed), out, as_json)
         return
     if log is not None or len(files) != 1:
-        raise ValueError("rltf feedback check: give one dataset, or --log")
+        raise ValueError("rltf feedback check: give a dataset or --log, not both")
     if step is not None:
         raise ValueError(f"--step={step}: needs --log; drop it for a base model")
-    typer.echo(
-        f"made-up attempts at the first {num} rows of {files[0]}, two calls on each", err=True
-    )
+    if not as_json:
+        typer.echo(f"feedback at the first {num} rows of {files[0]}")
     findings = _checked(overrides, files[0], num, config, as_json)
     if "endpoint" not in overrides:
         if as_json:
@@ -100,7 +99,7 @@ def check(
                 overrides,
                 files[0],
                 problems,
-                out or Path(scratch),
+                out or Path(scratch) / "played",
                 rounds=rounds,
                 config=config,
                 prompt_budget=max_prompt_chars,

@@ -43,7 +43,7 @@ from rltf_verl.tools.evaluate.settings import (
     rltf_block,
     training_blocks,
 )
-from rltf_verl.tools.feedback.attempts import CheckedFunction, collect
+from rltf_verl.tools.feedback.attempts import MOST_SAID, CheckedFunction, collect
 from rltf_verl.tools.feedback.verdicts import CheckedFeedback
 from rltf_verl.tools.report.probe.judge import judge_load
 from rltf_verl.tools.report.probe.log_probs import Gap, gap_of
@@ -151,7 +151,7 @@ def checked_feedback(
     return CheckedFeedback(
         bounded(env),
         collect(env, provider, questions, time),
-        CHARACTERS * _training_run(sizes, config).prompt_tokens,
+        min(CHARACTERS * _training_run(sizes, config).prompt_tokens, MOST_SAID - 1),
         tells_answer_of(provider),
         provider.constant,
     )
@@ -192,7 +192,7 @@ class Played:
                 f"env.name={self._plan.env.name}: a probe predicts runs of single answers, and this"
                 " environment has steps; play its trajectories with rltf eval"
             )
-        self._out = out
+        self._control_out = out.with_name(f"{out.name}_control")  # a folder holds one log
         self.folder = Folder(out, self._evaluation, self._questions, self._plan.run.sessions)
         self.folder.play()
         self.episodes = self.folder.episodes()
@@ -223,9 +223,9 @@ class Played:
         config = replace(config, feedback=replace(config.feedback, provider=shuffled))
         control = replace(parts, config=config, provider=ElsewhereProvider(told))
         evaluation = replace(self._evaluation, parts=control)
-        folder = Folder(self._out / "control", evaluation, self._questions, CONTROLS)
-        folder.play()
         plan = replace(self._plan, rltf=config, run=replace(self._plan.run, sessions=CONTROLS))
+        folder = Folder(self._control_out, evaluation, self._questions, CONTROLS)
+        folder.play()
         return plan.probe(folder.episodes(), None, "", seed)
 
 

@@ -43,6 +43,9 @@ PROSE = "I am not sure yet, so I go through it once more. " * 300
 CALL_S = 10.0
 """Seconds of a call. A function that once takes longer is not called again."""
 
+MOST_SAID = 30_000
+"""Characters of feedback that are looked at; more has room in no prompt."""
+
 
 def forms_asked(messages: Sequence[Message]) -> list[str]:
     """Forms that the prompt mentions."""
@@ -221,7 +224,7 @@ class _Caller:
         try:
             with redirect_stdout(io.StringIO()):
                 grade = self._bounded.grade(question.problem, text)
-                said = clean_text(self._text(question, text, grade))
+                said = clean_text(self._text(question, text, grade), MOST_SAID)
         except Exception as error:  # user code
             return FeedbackCall(
                 error=described(error), late=isinstance(error, UserCodeTimeoutError)

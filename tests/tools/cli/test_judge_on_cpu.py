@@ -21,7 +21,7 @@ def endpoint(server: JudgeServer) -> list[str]:
 
 def test_try_shows_prompt_reply_feedback_time_and_cost(server: JudgeServer) -> None:
     result = ran(
-        "judge",
+        "feedback",
         "try",
         *endpoint(server),
         "style=guide",
@@ -90,7 +90,7 @@ def test_bench_counts_and_measures(server: JudgeServer) -> None:
     ],
 )
 def test_what_a_user_can_fix_is_one_line(words: list[str], part: str) -> None:
-    assert part in refused("judge", *words)
+    assert part in refused("feedback", *words)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
-"""`rltf feedback check` against a scripted base model and a scripted judge, both behind real HTTP on
-loopback.
+"""`rltf feedback check` against a scripted base model and a scripted judge, both behind real HTTP
+on loopback.
 """
 
 from __future__ import annotations
@@ -199,6 +199,7 @@ def test_a_healthy_base_and_judge(server, judge, data, questions, tmp_path: Path
         "the endpoint does not offer prompt_logprobs"
     )
     assert json.loads((tmp_path / "probe.json").read_text()) == report
+    assert report["control"]["cases"] > 0, "answers after feedback on another problem"
     asked = len(server.bodies)
     assert (
         said(

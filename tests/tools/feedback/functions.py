@@ -1,8 +1,7 @@
-"""Reward functions with verl's signature, for `rltf feedback check`: five good ones, and twenty with
-one fault each. `TASKS` has the rows that they are about.
+"""Reward functions with verl's signature, for `rltf feedback check`: five good ones, and 23 with a
+fault each. `TASKS` has the rows that they are about.
 """
 
-import base64  # noqa: F401  as in a user's file
 import re
 import time
 from itertools import count
