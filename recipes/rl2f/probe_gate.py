@@ -23,7 +23,7 @@ def reasons(probe: dict[str, Any]) -> Iterator[str]:
     """Why not to train.
 
     Args:
-        probe: what `rltf probe --out` writes, probe.json.
+        probe: what `rltf feedback check --out` writes, probe.json.
     """
     shares = probe["measured"]["shares"]
     solved, dead, corrected = (

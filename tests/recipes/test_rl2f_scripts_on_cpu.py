@@ -58,7 +58,8 @@ def test_the_probe_serves_the_base_model_on_loopback_and_ends_it(
         RECIPE / "1_probe.sh", "--problems", "9", MODEL="mine", STUDENT_PORT="8123"
     )
     assert code == 0
-    assert probe.startswith("rltf feedback check data/rl2f/train.parquet --config outputs/rl2f/rl2f.yaml ")
+    command = "rltf feedback check data/rl2f/train.parquet --config outputs/rl2f/rl2f.yaml "
+    assert probe.startswith(command)
     assert "endpoint.base_url=http://127.0.0.1:8123/v1 endpoint.model=mine" in probe
     assert probe.endswith("--out outputs/rl2f/probe --problems 9")
     assert gate.endswith("probe_gate.py outputs/rl2f/probe/probe.json")

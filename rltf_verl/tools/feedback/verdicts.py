@@ -119,9 +119,10 @@ _WHOLE = (
     r"|you(?:'re|\s+are|\s+were|\s+got\s+(?:it|this|that))|yes|all|well)"
 )
 _PRAISE = re.compile(
-    rf"^\W*(?:{_WHOLE}\W+)*(?:(?:now|entirely|completely|absolutely|indeed|exactly|quite|all|is)\s+)*"
-    r"(?:the\s+)?(?:(?:correct|right|perfect)(?:\s+(?:answer|solution))?|flawless|excellent|accepted|done"
-    r"|(?:good|nice|great)(?:\s+(?:job|work|answer))?)\W*$",
+    rf"^\W*(?:{_WHOLE}\W+)*"
+    r"(?:(?:now|entirely|completely|absolutely|indeed|exactly|quite|all|is)\s+)*"
+    r"(?:the\s+)?(?:(?:correct|right|perfect)(?:\s+(?:answer|solution))?|flawless|excellent"
+    r"|accepted|done|(?:good|nice|great)(?:\s+(?:job|work|answer))?)\W*$",
     re.IGNORECASE,
 )
 _NOT_WRONG = re.compile(
@@ -129,9 +130,9 @@ _NOT_WRONG = re.compile(
     re.IGNORECASE,
 )
 _BLAME = re.compile(
-    r"\b(?:incorrect|wrong|mistaken?|mistakes?|not\s+(?:correct|right|accepted)|isn't\s+(?:correct|right)"
-    r"|too\s+(?:large|small|high|low|big|long|short|late|early)|try\s+again|missing|off\s+by|not\s+quite"
-    r"|does(?:n't|\s+not)|should|must|check|fix|unfortunately|sorry)\b",
+    r"\b(?:incorrect|wrong|mistaken?|mistakes?|not\s+(?:correct|right|accepted)"
+    r"|isn't\s+(?:correct|right)|too\s+(?:large|small|high|low|big|long|short|late|early)"
+    r"|try\s+again|missing|off\s+by|not\s+quite|does(?:n't|\s+not)|should|must|check|fix|unfortunately|sorry)\b",
     re.IGNORECASE,
 )
 _SENTENCES = re.compile(r"(?<=[.!?;])\s+|\n+|,\s+(?=but\b|and\b)|\s[-–—]\s")
@@ -153,11 +154,12 @@ def _is_constant(attempts: Sequence[CheckedAttempt]) -> bool:
 
 
 VERDICT_WORDS = _words(
-    "your the this that it a an my you i as there previous last first final answer attempt solution"
-    " response result output is was are be isn wasn t s not no yes nope quite correct incorrect right"
-    " wrong false true good bad sorry unfortunately please let now and but still try again once more"
-    " pass passed fail failed score reward grade verdict feedback graded rejected accepted invalid"
-    " does did match matches expected reference ground truth one to of 0 1"
+    "your the this that it a an my you i as there previous last first final answer attempt"
+    " solution response result output is was are be isn wasn t s not no yes nope quite correct"
+    " incorrect right wrong false true good bad sorry unfortunately please let now and but still"
+    " try again once more pass passed fail failed score reward grade verdict feedback graded"
+    " rejected accepted invalid does did match matches expected reference ground truth one to of"
+    " 0 1"
 )
 """A text of these says right or wrong and no more."""
 
