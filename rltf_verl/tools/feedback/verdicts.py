@@ -17,6 +17,8 @@ from rltf_verl.findings import Finding, Level
 from rltf_verl.texts import CHAT_TOKENS, one_line
 from rltf_verl.tools.feedback.attempts import ORDER, REFERENCE, CheckedAttempt
 
+MOST_READ = 2000
+"""Characters of a text in which the leak guard looks for the answer: its time grows faster."""
 SHOWN = 100
 """Characters of a text that a verdict quotes."""
 
@@ -43,7 +45,7 @@ class CheckedFeedback:
 
 
 def _words(text: str) -> set[str]:
-    return set(re.findall(r"\w+", text.lower()))
+    return set(re.findall(r"\w+", text.lower()) or text.split())
 
 
 Hits = Iterator[tuple[CheckedAttempt, str]]
@@ -166,7 +168,7 @@ VERDICT_WORDS = _words(
 
 def only_verdict(seen: CheckedFeedback) -> Hits:
     """Most texts only say that the attempt is wrong."""
-    talk = [one for one in seen.wrong if _words(one.first.text)]  # signs may say a lot
+    talk = [one for one in seen.wrong if re.search(r"[^\W\d_]", one.first.text)]  # no code
     bare = [one for one in talk if _news(one) <= VERDICT_WORDS]
     if not seen.constant and 2 * len(bare) > len(seen.wrong):
         yield from ((one, _said(one)) for one in bare)
@@ -185,11 +187,10 @@ def tells_answer(seen: CheckedFeedback) -> Hits:
     if seen.tells_answer:
         return
     for one in seen.wrong:
-        problem, said, text = one.question.problem, one.attempt.text, one.first.text
+        problem, said, text = one.question.problem, one.attempt.text, _ends(one.first.text)
         is_news = not _has(said, problem.reference)
         for leak in find_leaks(seen.env, problem, text, said)[:1] if is_news else ():
-            if leak.kind != "unreadable":  # too long, which is another verdict
-                yield one, f"{_said(one)} has {leak.verdict(text)}"
+            yield one, f"{_said(one)} has {leak.verdict(text)}"
     if not isinstance(seen.env, FindsCandidates):  # which knows where its answer is told
         yield from _stated(seen)
     yield from _by_arithmetic(seen)
@@ -349,6 +350,13 @@ def findings_of(seen: CheckedFeedback, rules: Sequence[FeedbackRule] = FAULTS) -
 
 def _asked(one: CheckedAttempt) -> str:
     return "\n".join(message["content"] for message in one.question.messages)
+
+
+def _ends(text: str) -> str:
+    """What the leak guard reads in milliseconds."""
+    return (
+        text if len(text) <= MOST_READ else f"{text[: MOST_READ // 2]}\n{text[-MOST_READ // 2 :]}"
+    )
 
 
 def _said(one: CheckedAttempt) -> str:
