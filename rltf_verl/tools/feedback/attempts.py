@@ -116,11 +116,13 @@ def attempts_at(reference: str, others: Sequence[str], form: str, right: str) ->
 
 
 def _changed(reference: str) -> Iterator[tuple[str, int]]:
-    """The reference with another last character of its first, middle or last word, and the position
-    of that character.
+    """The reference with another character at its start, at the end of its middle word, or at its
+    end, and the position of that character.
     """
-    ends = [match.end() - 1 for match in re.finditer(r"[^\W_]+", reference)]
-    for place in sorted({ends[k] for k in (0, len(ends) // 2, -1)} if ends else ()):
+    words = [match.span() for match in re.finditer(r"[^\W_]+", reference)]
+    middle = words[len(words) // 2 :][:1]
+    ends = [*(start for start, _ in words[:1]), *(end - 1 for _, end in (*middle, *words[-1:]))]
+    for place in sorted({*ends}):
         another = chr(ord(reference[place]) + (-1 if reference[place] in "9zZ" else 1))
         yield f"{reference[:place]}{another}{reference[place + 1 :]}", place
 
@@ -232,8 +234,8 @@ class _Caller:
         score = float(grade.correct) if grade.score is None else grade.score
         if isinstance(self._env, CheckedFunction):
             score = self._env.score
-        error = (grade.error or "").removeprefix(SAID)
-        return FeedbackCall(grade.correct, score, said, error, grade.format_ok)
+        failure = (grade.error or "").removeprefix(SAID)
+        return FeedbackCall(grade.correct, score, said, failure, grade.format_ok)
 
     def _text(self, question: Question, text: str, grade: Grade) -> str:
         """A function's own words, without the verdict that a run puts before them."""

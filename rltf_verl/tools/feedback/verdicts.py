@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from rltf_verl.envs.base import Env, FindsCandidates
 from rltf_verl.envs.text.number_words import as_number, spell_digits
@@ -229,7 +230,7 @@ def _by_arithmetic(seen: CheckedFeedback) -> Hits:
 
 _LINES, _ITEMS, _SIGNS = r"[^\n]+", r"[^,;\s]+", r"(?s)."
 _UNITS = {
-    "line|row": (_LINES,),
+    "line|row|step": (_LINES,),
     "word|token": (r"\S+",),
     "digit": (r"\d",),
     "letter": (r"[^\W\d_]",),
@@ -247,12 +248,13 @@ def blames_right_place(seen: CheckedFeedback) -> Hits:
     placed = [one for one in seen.wrong if one.attempt.place is not None]
     for names, units in _UNITS.items():
         named = [(one, numbers) for one in placed if (numbers := _places(names, one))]
+        vary = [unit for unit in units if len({_index(unit, one) for one, _ in named}) > 1]
         missed = [
             [one for one, numbers in named if _index(unit, one) + offset not in numbers]
-            for unit in units
+            for unit in vary
             for offset in OFFSETS
         ]
-        if all(missed):  # whatever is counted, and from whatever number on
+        if vary and all(missed):  # whatever is counted, and from whatever number on
             yield from ((one, f"{_said(one)}, and another place is wrong") for one in missed[0])
     for one in placed:
         answer, quotes = one.attempt.answer, ((s, quotations(s)) for s in _blaming(one))
@@ -369,8 +371,12 @@ def _quoted(text: str) -> str:
 
 def _has(text: str, passage: str) -> bool:
     """The passage stands in the text, word by word."""
-    words = " ".join(tokens_of(passage))
-    return bool(words) and f" {words} " in f" {' '.join(tokens_of(text))} "
+    return bool(_spelt(passage).strip()) and _spelt(passage) in _spelt(text)
+
+
+@lru_cache(maxsize=1024)
+def _spelt(text: str) -> str:
+    return f" {' '.join(tokens_of(_ends(text)))} "
 
 
 def _news(one: CheckedAttempt) -> set[str]:
@@ -383,7 +389,7 @@ def _news(one: CheckedAttempt) -> set[str]:
 
 def _new_numbers(one: CheckedAttempt) -> set[Fraction]:
     """Numbers of the text that the question does not have, without their signs."""
-    new = numbers_in(one.first.text) - numbers_in(_asked(one)) - {None}
+    new = numbers_in(_ends(one.first.text)) - numbers_in(_asked(one)) - {None}
     return {abs(number) for number in new if number}
 
 

@@ -1,4 +1,4 @@
-"""Reward functions with verl's signature, for `rltf feedback check`: five good ones, and 23 with a
+"""Reward functions with verl's signature, for `rltf feedback check`: five good ones, and 24 with a
 fault each. `TASKS` has the rows that they are about.
 """
 
@@ -153,6 +153,12 @@ def first_line(data_source, solution_str, ground_truth, extra_info=None):
     return judged(said == ground_truth, f"Line 1 is wrong.{more}")
 
 
+def first_digit(data_source, solution_str, ground_truth, extra_info=None):
+    answer = high_or_low(data_source, solution_str, ground_truth)
+    digit = "The first digit is wrong." if is_number(solution_str.strip()) else answer["feedback"]
+    return {**answer, "feedback": digit if not answer["score"] else ""}
+
+
 def quotes_first(data_source, solution_str, ground_truth, extra_info=None):
     said = solution_str.strip()
     return judged(said == ground_truth, f'"{re.split(",", said)[0][:12]}" is wrong.')
@@ -237,6 +243,7 @@ FAULTS = {
     "praises": ("towns", "contradicts the grade"),
     "scolds": ("lists", "contradicts the grade"),
     "first_line": ("lines", "blames a place that is right"),
+    "first_digit": ("sums", "blames a place that is right"),
     "quotes_first": ("lists", "blames a place that is right"),
     "silent": ("sums", "no text"),
     "sometimes_silent": ("sums", "no text"),
