@@ -399,7 +399,11 @@ def _blamed(text: str) -> bool:
 
 def _blaming(one: CheckedAttempt) -> list[str]:
     """Sentences that say that something is wrong."""
-    return [s for s in _SENTENCES.split(one.first.text) if _blamed(s) and "right" not in s.lower()]
+    return [
+        s
+        for s in _SENTENCES.split(_ends(one.first.text))
+        if _blamed(s) and "right" not in s.lower()
+    ]
 
 
 def _index(unit: str, one: CheckedAttempt) -> int:
