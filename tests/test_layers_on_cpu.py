@@ -37,6 +37,7 @@ FLOORS = (
     "plugin",
     # the tools
     "tools",
+    "tools.feedback",
     "tools.contract",
     "tools.models",
     "tools.report",
