@@ -53,6 +53,7 @@ FLOORS = (
     "tools.compose",
     "tools.doctor",
     "tools.data",
+    "tools.feedback",
     "tools.contract",
     "tools.report",
     "tools.export",

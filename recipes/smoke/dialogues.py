@@ -14,7 +14,8 @@ from omegaconf import DictConfig, OmegaConf
 def write_dialogues(
     config: DictConfig, train: Path, folder: Path, judge_url: str, env: Mapping[str, str]
 ) -> Path:
-    """Play the problems of `train` by `rltf probe`, the endpoint as both sides, and export them.
+    """Play the problems of `train` by `rltf feedback check`, the endpoint as both sides, and export
+    them.
 
     Args:
         config: of the experiment whose episodes they are.
@@ -37,7 +38,8 @@ def write_dialogues(
         *(f"endpoint.base_url={judge_url}", "endpoint.model=loopback"),
         *(f"feedback.endpoint.base_url={judge_url}", "feedback.endpoint.model=loopback"),
     ]
-    probe = ["probe", train, "--config", settings, *endpoints, "--log-probs", 0, "--out", episodes]
+    probe = ["feedback", "check", train, "--config", settings, *endpoints]
+    probe += ["--log-probs", 0, "--out", episodes]
     # A judge that plays the student is never right, hence --wrong-too.
     kept = ["--split", "val", "--revise", revise, "--wrong-too"]
     for words in (probe, ["log", "export", episodes / "episodes", "--out", out, *kept]):

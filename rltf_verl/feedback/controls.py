@@ -110,3 +110,26 @@ class MarginalProvider(_Control):
         return "".join(
             rng.choices([piece for other in others for piece in other.pieces], k=num_tokens)
         )
+
+
+class ElsewhereProvider:
+    """Texts that were given at other problems: the same control for episodes that are not played
+    together.
+
+    Args:
+        texts: index of a problem -> feedback on wrong attempts at it, of at least two problems.
+    """
+
+    name = "shuffled"
+    sees_reference = constant = False
+
+    def __init__(self, texts: Mapping[int, Sequence[str]]) -> None:
+        self._texts = texts
+
+    async def feedback(self, request: FeedbackRequest) -> Feedback:
+        """A text about another problem; of a correct attempt, that it was correct."""
+        if request.turns[-1].grade.correct:
+            return Feedback(CORRECT, self.name)
+        others = [index for index in self._texts if index != request.problem.index]
+        rng = random.Random(request.seed)
+        return Feedback(rng.choice(self._texts[rng.choice(others)]), self.name)

@@ -96,7 +96,7 @@ class JudgeProvider:
         fix = (
             "raise rltf.feedback.endpoint.max_tokens"
             if "cut_off" in parsed.noted
-            else "try it with `rltf judge try`"
+            else "try it with `rltf feedback try`"
         )
         return FeedbackUnavailable(
             self.name, f"no feedback in the judge's reply, twice ({', '.join(parsed.noted)}); {fix}"

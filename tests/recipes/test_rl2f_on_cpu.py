@@ -84,7 +84,7 @@ def run(
     with InThread(JudgeServer(reply=played)) as thread:
         url = thread.server.url
         words = [
-            *("probe", train, "--config", folder / "rl2f.yaml", "--log-probs", 0),
+            *("feedback", "check", train, "--config", folder / "rl2f.yaml", "--log-probs", 0),
             *(f"endpoint.base_url={url}", "endpoint.model=student"),
             *(f"feedback.endpoint.base_url={url}", "actor_rollout_ref.rollout.n=8"),
             *("--out", folder / "out"),

@@ -58,7 +58,8 @@ def test_the_probe_serves_the_base_model_on_loopback_and_ends_it(
         RECIPE / "1_probe.sh", "--problems", "9", MODEL="mine", STUDENT_PORT="8123"
     )
     assert code == 0
-    assert probe.startswith("rltf probe data/rl2f/train.parquet --config outputs/rl2f/rl2f.yaml ")
+    command = "rltf feedback check data/rl2f/train.parquet --config outputs/rl2f/rl2f.yaml "
+    assert probe.startswith(command)
     assert "endpoint.base_url=http://127.0.0.1:8123/v1 endpoint.model=mine" in probe
     assert probe.endswith("--out outputs/rl2f/probe --problems 9")
     assert gate.endswith("probe_gate.py outputs/rl2f/probe/probe.json")
@@ -167,7 +168,7 @@ def probed(first: float | None, dead: float | None = 0.3, blocks: bool = False) 
         (probed(0.04), "solves 4.0% at once, less than 5%; hints fix 40% of its wrong answers"),
         (probed(0.96), "solves 96.0% at once, more than 95%"),
         (probed(0.5, 0.8), "80% of the groups have equal rewards (zero variance)"),
-        (probed(0.5, blocks=True), "rltf probe: cut_off=50 %: too short"),
+        (probed(0.5, blocks=True), "rltf feedback check: cut_off=50 %: too short"),
         (probed(None, None), "no first answer could be graded"),
     ],
 )

@@ -59,7 +59,8 @@ def test_two_logs_a_file_and_nothing(run: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["inspect", "log tail", "log stats", "log grep so", "judge audit", "view -o page.html"]
+    "words",
+    ["inspect", "log tail", "log stats", "log grep so", "feedback audit", "view -o page.html"],
 )
 def test_commands_take_it(run: Path, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
     monkeypatch.chdir(run.parent)
@@ -67,11 +68,11 @@ def test_commands_take_it(run: Path, monkeypatch: pytest.MonkeyPatch, words: str
 
 
 def test_a_probe_reads_the_first_training_step_and_the_runs_own_limits(run: Path) -> None:
-    unknown = rltf("probe", "--log", run, "--json", "env.name=shortest_path")
+    unknown = rltf("feedback", "check", "--log", run, "--json", "env.name=shortest_path")
     assert json.loads(unknown.stdout)["measured"]["sessions"] == 2
     assert "does not hold the run's limits" in unknown.stderr
     write_about(run / "episodes", BLOCKS, SIZES, ["the hint"])
-    known = rltf("probe", "--log", run, "--json")
+    known = rltf("feedback", "check", "--log", run, "--json")
     assert known.stderr == ""
     probe = json.loads(known.stdout)
     assert probe["measured"]["sessions"] == 2

@@ -135,6 +135,6 @@ def test_the_command_checks_a_file_of_ones_own(tmp_path: Path) -> None:
     assert (good.exit_code, bad.exit_code) == (0, 1), good.output + bad.output
     assert "template critique" in good.output
     assert "Your Previous Solution:" in good.output
-    assert "level verdict, about" in bad.stdout
+    assert "level verdict, problem 1" in bad.stdout
     options = rltf("env", "check", "binary_matrix", "n_min=9", "n_max=3")
     assert "rltf.env.n_max=3" in options.stderr

@@ -120,8 +120,7 @@ def reference_spans(question: str, reference: str, text: str) -> Iterator[Span]:
     wanted = as_number(undressed(reference))
     if wanted is None:
         return
-    known = {_value(match) for match in _NUMBER.finditer(spell_digits(question))}
-    if wanted in known or (abs(wanted) < TELLING and wanted.denominator == 1):
+    if wanted in numbers_in(question) or (abs(wanted) < TELLING and wanted.denominator == 1):
         return
     for match in _NUMBER.finditer(text):
         start = match.start()
@@ -131,6 +130,11 @@ def reference_spans(question: str, reference: str, text: str) -> Iterator[Span]:
         digits = _DIGIT.findall(sentence[0]) if "digit" in sentence[0].lower() else []
         if "".join(digits) == str(wanted):
             yield sentence.span()
+
+
+def numbers_in(text: str) -> set[Fraction | None]:
+    """The numbers of a text, also those in words."""
+    return {_value(match) for match in _NUMBER.finditer(spell_digits(text))}
 
 
 def undressed(reference: str) -> str:

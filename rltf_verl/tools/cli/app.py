@@ -25,10 +25,9 @@ from rltf_verl.tools.cli.data import data
 from rltf_verl.tools.cli.env import env
 from rltf_verl.tools.cli.evaluate import evaluate, results
 from rltf_verl.tools.cli.export import export
-from rltf_verl.tools.cli.judge import judge
+from rltf_verl.tools.cli.feedback import feedback
 from rltf_verl.tools.cli.log import log
 from rltf_verl.tools.cli.plan import PASSED_ON, plan
-from rltf_verl.tools.cli.probe import probe
 from rltf_verl.tools.cli.view import view
 
 
@@ -77,7 +76,7 @@ def options(
 
 
 app.add_typer(data, name="data")
-app.add_typer(judge, name="judge")
+app.add_typer(feedback, name="feedback")
 app.add_typer(env, name="env")
 app.add_typer(log, name="log")
 app.command("view")(view)
@@ -86,7 +85,6 @@ app.command(context_settings=BEFORE_WORDS)(adopt)
 app.command()(results)
 app.command()(compare)
 app.command(context_settings=PASSED_ON)(plan)
-app.command()(probe)
 app.command()(export)
 
 

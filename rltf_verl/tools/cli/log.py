@@ -68,7 +68,8 @@ def export(
         Split | None,
         typer.Option(
             help=(
-                "Episodes of training, or of validation as `rltf eval` and `rltf probe` write them."
+                "Episodes of training, or of validation as `rltf eval` and `rltf feedback check`"
+                " write them."
                 " If not given: "
                 "train, and for turns both. Do not train on problems that you test on."
             )

@@ -8,12 +8,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 
-from rltf_verl.envs.base import LEVELS, ActingEnv, Env, GradesAsync
+from rltf_verl.envs.base import LEVELS, ActingEnv, Env, FeedbackLevel, GradesAsync
+from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.envs.waiting import bounded
-from rltf_verl.feedback.guard.find import find_leaks
+from rltf_verl.feedback.verifier import VerifierProvider
 from rltf_verl.registry import UserCodeError, raised_by
+from rltf_verl.tools.data.questions import Question
+from rltf_verl.tools.feedback.attempts import collect
+from rltf_verl.tools.feedback.verdicts import FAULTS, CheckedFeedback, findings_of
 from rltf_verl.types import Problem
 
 NUM_PROBLEMS, NUM_HOSTILE = 50, 1000
@@ -37,6 +40,8 @@ WRAPPINGS: tuple[Callable[[str], str], ...] = (
 GUESSES = ("0", "1", "A", "yes", "no", "True", "False")
 NUM_CONSTANT, MIN_CONSTANT = 20, 8
 """Problems that are answered alike, and the fewest that say something."""
+NUM_EXPLAINED = 8
+"""Problems at which explanations are looked at."""
 CHECK_S = 60.0
 """Seconds of a call: a run waits longer, a person at a terminal does not."""
 MOST_CONSTANT = 0.75
@@ -72,23 +77,22 @@ def check_answering(env: Env, seed: int, num_problems: int, num_hostile: int) ->
             "the reference is graded correct": partial(_reference, env),
             "nonsense is graded wrong": partial(_nonsense, env),
             "grades are the same each time": partial(_repeatable, env),
-            "below `full` no explanation gives the answer away": partial(
-                _no_leak, env, tuple(problems)
-            ),
-            "`full` says something": partial(_full, env),
         }
     verdicts += [
         held(own, what, partial(over, own, problems, check)) for what, check in checks.items()
     ]
     if isinstance(env, GradesAsync):
         return verdicts
-    alike = problems[:NUM_CONSTANT]
+    alike, some = problems[:NUM_CONSTANT], problems[:NUM_EXPLAINED]
+    secret, something = "below `full` no explanation gives the answer away", "`full` says something"
     constant, hostile = (
         "no constant answer scores well",
         f"{num_hostile} hostile texts raise nothing",
     )
     return [
         *verdicts,
+        held(own, secret, partial(_finds, "tells the answer", env, some, LEVELS[:-1])),
+        held(own, something, partial(_finds, "no text", env, some, LEVELS[-1:])),
         held(own, constant, partial(_constants, env, alike)),
         held(own, hostile, partial(_hostile, env, problems, seed, num_hostile)),
     ]
@@ -191,21 +195,17 @@ def _repeatable(env: Env, problem: Problem) -> Iterator[str]:
             yield f"{text[:60]!r} is graded differently the second time"
 
 
-def _no_leak(env: Env, problems: Sequence[Problem], problem: Problem) -> Iterator[str]:
-    others = [f"\\boxed{{{other.reference}}}" for other in islice(problems, 3)]
-    for text in (*NONSENSE[:3], *others):
-        grade = env.grade(problem, text)
-        for level in LEVELS if not grade.correct else ():
-            text_of_level = env.explain(problem, text, grade, level)
-            leaks = [] if level == "full" else find_leaks(env, problem, text_of_level, text)
-            if leaks:
-                yield f"level {level}, about {text[:60]!r}: {leaks[0].verdict(text_of_level)}"
-
-
-def _full(env: Env, problem: Problem) -> Iterator[str]:
-    for text in NONSENSE[:3]:
-        if not env.explain(problem, text, env.grade(problem, text), "full").strip():
-            yield f"about {text!r} it says nothing"
+def _finds(
+    fault: str, env: Env, problems: Sequence[Problem], levels: Sequence[FeedbackLevel]
+) -> Iterator[str]:
+    """A fault of its explanations, as `rltf feedback check` finds it."""
+    asked = [({"role": "user", "content": env.prompt(problem)},) for problem in problems]
+    questions = [Question(*pair, "", "") for pair in zip(problems, asked, strict=True)]
+    rules = [rule for rule in FAULTS if rule.name in (fault, "raises")]
+    for level in levels:
+        checked = collect(env, VerifierProvider(level), questions, DryRun())
+        for finding in findings_of(CheckedFeedback(env, checked), rules):
+            yield f"level {level}, {finding.why}"
 
 
 def _hostile(env: Env, problems: Sequence[Problem], seed: int, num: int) -> Iterator[str]:

@@ -1,28 +1,36 @@
-"""`rltf probe`: the sizes of the run to come, and episodes that are played or read."""
+"""`rltf feedback check`: calls on attempts that are made up; the sizes of the run to come, and
+episodes that are played or read.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
 
-from rltf_verl.config import MentionsConfig, RLTFConfig
+from rltf_verl.config import MentionsConfig, NamedOptions, RLTFConfig
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env
-from rltf_verl.envs.waiting import acting_env
+from rltf_verl.envs.dry_run import DryRun
+from rltf_verl.envs.waiting import acting_env, bounded
 from rltf_verl.episode.mentions import mentions
 from rltf_verl.episode.parts import Parts
+from rltf_verl.feedback import make_provider
+from rltf_verl.feedback.base import tells_answer_of
+from rltf_verl.feedback.controls import ElsewhereProvider
 from rltf_verl.feedback.guard.find import GuardSettings, find_leaks
+from rltf_verl.judge.gateway import judges_of
 from rltf_verl.judge.settings import Limits, Price
 from rltf_verl.registry import build_block, require_choice
 from rltf_verl.runlog.about import read_about
 from rltf_verl.runlog.turns import Record, group_of
+from rltf_verl.tools.evaluate.endpoint_policy import CHARACTERS
 from rltf_verl.tools.evaluate.log_probs import NotKnownError, scored_answers
 from rltf_verl.tools.evaluate.play import Folder, part_of
 from rltf_verl.tools.evaluate.settings import (
@@ -35,6 +43,8 @@ from rltf_verl.tools.evaluate.settings import (
     rltf_block,
     training_blocks,
 )
+from rltf_verl.tools.feedback.attempts import MOST_SAID, CheckedFunction, collect
+from rltf_verl.tools.feedback.verdicts import CheckedFeedback
 from rltf_verl.tools.report.probe.judge import judge_load
 from rltf_verl.tools.report.probe.log_probs import Gap, gap_of
 from rltf_verl.tools.report.probe.measures import Reader, TrainingRun, measure
@@ -48,6 +58,8 @@ SIZES = {
     "answer_tokens": ("data.max_response_length", 1),
 }
 """Field of `TrainingRun` -> the key of the run's config, and its minimum."""
+CONTROLS = 2
+"""Episodes per problem with feedback on another one."""
 TREE = {"branch_turn": None}
 """A probe plays no branches."""
 
@@ -111,6 +123,40 @@ class Plan:
             return None
 
 
+def checked_feedback(
+    overrides: Mapping[str, Any], file: Path, num: int, config: Path | None, time: DryRun
+) -> CheckedFeedback | None:
+    """What a feedback function says of attempts that are made up at the first rows of a dataset.
+    None where feedback is a model's, or attempts have steps.
+
+    Args:
+        overrides: nested options of the command line, as of `Played`.
+        file: dataset.
+        num: its first rows.
+        config: YAML of a training run, for what the command line leaves out.
+        time: counts the time of the calls.
+
+    Raises:
+        ValueError: a bad key or value; names it and the fix.
+    """
+    sizes, overrides = _split(overrides, (*ENDPOINT_BLOCKS, *EPISODE_BLOCKS))
+    questions, named = questions_of(file, num, overrides, config)
+    rltf = rltf_block(overrides, training_blocks(config), named, {**TREE, "horizon": 2})
+    block, env = rltf.feedback.provider, make_env(rltf.env.name, **rltf.env.options)
+    provider = make_provider(block.name, **block.options)
+    if acting_env(env) is not None or judges_of(env) or judges_of(provider):
+        return None
+    if rltf.env.name == "reward_function":
+        env = CheckedFunction(**rltf.env.options)
+    return CheckedFeedback(
+        bounded(env),
+        collect(env, provider, questions, time),
+        min(CHARACTERS * _training_run(sizes, config).prompt_tokens, MOST_SAID - 1),
+        tells_answer_of(provider),
+        provider.constant,
+    )
+
+
 class Played:
     """Episodes that are played now, or were by an earlier call.
 
@@ -146,6 +192,7 @@ class Played:
                 f"env.name={self._plan.env.name}: a probe predicts runs of single answers, and this"
                 " environment has steps; play its trajectories with rltf eval"
             )
+        self._control_out = out.with_name(f"{out.name}_control")  # a folder holds one log
         self.folder = Folder(out, self._evaluation, self._questions, self._plan.run.sessions)
         self.folder.play()
         self.episodes = self.folder.episodes()
@@ -159,7 +206,27 @@ class Played:
                 gap = gap_of(*asyncio.run(scored), seed)
         except NotKnownError as error:
             no_gap = str(error)
-        return self._plan.probe(self.episodes, gap, no_gap, seed)
+        made = self._plan.probe(self.episodes, gap, no_gap, seed)
+        return replace(made, control=self._control(seed))
+
+    def _control(self, seed: int) -> Probe | None:
+        """A group per problem with feedback that was given at another; None without such."""
+        texts = defaultdict[int, list[str]](list)
+        for episode in self.episodes:
+            given = (t["feedback"] for t in episode["turns"] if not t["grade"]["correct"])
+            texts[episode["index"]] += [feedback["text"] for feedback in given if feedback]
+        told = {index: some for index, some in texts.items() if some}
+        if len(told) < 2:
+            return None
+        config, parts = self._plan.rltf, self._evaluation.parts
+        shuffled = NamedOptions("shuffled", {"inner": asdict(config.feedback.provider)})
+        config = replace(config, feedback=replace(config.feedback, provider=shuffled))
+        control = replace(parts, config=config, provider=ElsewhereProvider(told))
+        evaluation = replace(self._evaluation, parts=control)
+        plan = replace(self._plan, rltf=config, run=replace(self._plan.run, sessions=CONTROLS))
+        folder = Folder(self._control_out, evaluation, self._questions, CONTROLS)
+        folder.play()
+        return plan.probe(folder.episodes(), None, "", seed)
 
 
 def _plan_to_play(
@@ -239,13 +306,13 @@ def plan_of_log(
 def _split(
     overrides: Mapping[str, Any], blocks: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(sizes by their key, the other blocks)."""
+    """(sizes of the run to come by their key, the other blocks)."""
     of_the_run = ("data", "actor_rollout_ref")
     for block in overrides:
-        require_choice("rltf probe", block, (*of_the_run, *blocks))
+        require_choice("rltf feedback check", block, (*of_the_run, *blocks))
     sizes = dict(_flat({block: overrides[block] for block in of_the_run if block in overrides}))
     for key in sizes:
-        require_choice("rltf probe", key, [key for key, _ in SIZES.values()])
+        require_choice("rltf feedback check", key, [key for key, _ in SIZES.values()])
     return sizes, {block: values for block, values in overrides.items() if block not in of_the_run}
 
 

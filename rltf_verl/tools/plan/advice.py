@@ -10,11 +10,25 @@ from rltf_verl.data.schema import files_of
 from rltf_verl.envs.waiting import acting_env, bounded
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.placeholders import CRITIQUE, LATER
-from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.feedback.judge_prompt import JUDGED
 from rltf_verl.findings import Finding, Rule, findings
+from rltf_verl.tools.data.questions import Question
+from rltf_verl.tools.feedback.attempts import (
+    NO_IDEA,
+    CheckedAttempt,
+    FeedbackCall,
+    MadeAttempt,
+    forms_asked,
+)
+from rltf_verl.tools.feedback.verdicts import (
+    FAULTS,
+    CheckedFeedback,
+    findings_of,
+    same_text,
+    tells_answer,
+)
 from rltf_verl.tools.plan.inputs import Inputs
-from rltf_verl.tools.plan.play import NO_IDEA, Lengths, Played, Tried, forms_asked
+from rltf_verl.tools.plan.play import Lengths, Played, Tried
 from rltf_verl.tools.plan.sizes import epochs_end_first
 
 PLACEHOLDERS = (JUDGED, CRITIQUE, *LATER.values())
@@ -147,7 +161,7 @@ def _error(played: Played) -> str | None:
 def _answers(plays: Sequence[Played], no_idea: Sequence[Tried]) -> Iterator[str]:
     for played in plays:
         at, reference = f"problem {played.case.problem.index}", played.case.problem.reference
-        asked = forms_asked(played.case)
+        asked = forms_asked(played.case.messages)
         missed = [t for t in played.tried if t.form in asked]
         if _error(played) is not None:
             continue
@@ -176,29 +190,18 @@ def _feedback(parts: Parts, plays: Sequence[Played]) -> Iterator[str]:
     config = parts.config
     firsts = [play.episode.turns[0] for play in plays]
     num = len(firsts)
-    telling = [play for play in plays if _tells(parts, play)]
     dropped = [turn.error for turn in firsts if turn.withheld is not None]
     ends = ("feedback_unavailable", "horizon")
     failed = [t.error for t in firsts if t.withheld is None and t.error and t.stop in ends]
-    if telling and config.episode.horizon > 1:
-        meant = ", as acknowledge_leaks=true says" if config.feedback.acknowledge_leaks else ""
+    checked = CheckedFeedback(
+        bounded(parts.env), [*map(_checked, plays)], constant=parts.provider.constant
+    )
+    texts = {one.first.text for one in checked.wrong}  # an answer that is repeated may be all
+    shown = (tells_answer, *([same_text] if len(texts) == 1 else []))
+    for finding in findings_of(checked, [fault for fault in FAULTS if fault.find in shown]):
         yield (
-            f"the feedback tells the answer at {len(telling)} of {num} problems{meant}; later"
-            " answers may be copies of it: set rltf.feedback.level=hint, or"
-            " rltf.feedback.guard.action=drop"
-        )
-    same = {turn.feedback.text for turn in firsts if turn.feedback is not None}
-    read = all(t.feedback and t.grade.format_ok and t.grade.error is None for t in firsts)
-    if (
-        num > 1
-        and read
-        and len(same) == 1
-        and not (parts.provider.constant or same <= {*PLACEHOLDERS})
-    ):
-        yield (
-            f"the feedback is {_quoted(*same)} at all {num} problems, and says nothing else; let"
-            " the environment say more (a reward function returns it as `feedback`), or choose"
-            " another rltf.feedback.provider"
+            f"the feedback, at {finding.value} problems: {finding.key}; {finding.why};"
+            f" {finding.fix}. `rltf feedback check` tries more attempts"
         )
     for what, causes in (("the leak guard withholds the", dropped), ("there is no", failed)):
         if causes:
@@ -234,20 +237,14 @@ def _graded(distill: DistillConfig, plays: Sequence[Played]) -> Iterator[Finding
         )
 
 
-def _tells(parts: Parts, play: Played) -> bool:
-    """Whether the first feedback states the answer. Our environments do at level `full` only; that
-    of others is searched, as the leak guard does.
-    """
-    turn = play.episode.turns[0]
-    feedback, env = turn.feedback, parts.config.env.name
-    if feedback is None or turn.grade.correct or feedback.text in PLACEHOLDERS:
-        return False
-    if feedback.leak is not None:
-        return bool(feedback.leak)
-    foreign = ":" in env or env == "reward_function"
-    if not (foreign or feedback.sees_reference):
-        return False
-    return bool(find_leaks(bounded(parts.env), play.case.problem, feedback.text, turn.attempt.text))
+def _checked(play: Played) -> CheckedAttempt:
+    """The first attempt, as `rltf feedback check` has it; all of a plan are of one row."""
+    turn, question = play.episode.turns[0], Question(play.case.problem, play.case.messages, "", "")
+    text = "" if turn.feedback is None else turn.feedback.text
+    said = "" if text in PLACEHOLDERS else text
+    error, grade = turn.grade.error or "", turn.grade
+    call = FeedbackCall(grade.correct, None, said, error, grade.format_ok)
+    return CheckedAttempt(0, question, MadeAttempt("answer", turn.attempt.text), [call])
 
 
 def _lengths(inputs: Inputs, measured: Lengths) -> Iterator[Finding]:

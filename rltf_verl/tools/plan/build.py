@@ -18,10 +18,10 @@ from rltf_verl.judge.runtime import run_to_end
 from rltf_verl.objectives import objectives_of
 from rltf_verl.objectives.own import OwnCodeError
 from rltf_verl.runlog.record import trajectory_record
+from rltf_verl.tools.feedback.attempts import NO_IDEA
 from rltf_verl.tools.plan.advice import PLACEHOLDERS, advice
 from rltf_verl.tools.plan.inputs import Case, Inputs
 from rltf_verl.tools.plan.play import (
-    NO_IDEA,
     Lengths,
     Played,
     Tried,

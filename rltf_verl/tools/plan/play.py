@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
@@ -25,19 +25,16 @@ from rltf_verl.feedback.judge_prompt import JUDGED, longest_feedback
 from rltf_verl.judge.settings import JudgeSettings
 from rltf_verl.objectives import role_names
 from rltf_verl.objectives.rows import episode_rows
+from rltf_verl.tools.feedback.attempts import (
+    FORMS,
+    NO_IDEA,
+    forms_asked,
+    right_texts,
+    written,
+)
 from rltf_verl.tools.plan.inputs import Case, Teller
 from rltf_verl.types import CONTEXT, Action, Episode, Grade, Problem, Row
 
-FORMS = {
-    "\\boxed{}": ("\\boxed{%s}", re.compile(r"\\boxed")),
-    "####": ("#### %s", re.compile(r"####")),
-    "<answer>": ("<answer>%s</answer>", re.compile(r"<answer>", re.IGNORECASE)),
-    "```": ("```\n%s\n```", re.compile(r"```")),
-    "the answer alone": ("%s", None),
-}
-"""Form of an answer -> its text, and the pattern in a prompt that asks for it."""
-NO_IDEA = "I do not know."
-"""A text that no grader should take for right."""
 DONE = "I am done."
 """The answer after the last action of a trajectory."""
 EXAMPLES = {"integer": 1, "number": 1.0, "boolean": True, "array": [], "object": {}, "null": None}
@@ -62,41 +59,17 @@ async def tried_answer(env: Env, case: Case, text: str, form: str, dry_run: DryR
         return Tried(text, form, await grade(env, case.problem, text))
 
 
-def forms_asked(case: Case) -> list[str]:
-    """Forms that the prompt mentions."""
-    prompt = "\n".join(message["content"] for message in case.messages)
-    return [form for form, (_, mark) in FORMS.items() if mark is not None and mark.search(prompt)]
-
-
 async def right_answer(env: Env, case: Case, dry_run: DryRun) -> tuple[Tried | None, list[Tried]]:
     """The first of the reference's forms that is graded right, those that the prompt asks for
     first; and all that were tried before. Raises OutOfTimeError.
     """
     tried: list[Tried] = []
-    for form, text in _candidates(env, case):
+    for form, text in right_texts(env, case.problem, case.messages):
         answer = await tried_answer(env, case, text, form, dry_run)
         if answer.grade.correct:
             return answer, tried
         tried.append(answer)
     return None, tried
-
-
-def _candidates(env: Env, case: Case) -> Iterator[tuple[str, str]]:
-    reference, asked = case.problem.reference, forms_asked(case)
-    if reference.strip():
-        for form in asked:
-            yield form, _written(form, reference)
-    solution = env.worked_solution(case.problem) if isinstance(env, HasWorkedSolution) else ""
-    if solution.strip():
-        yield "the dataset's worked solution", solution
-    if reference.strip():
-        others = [form for form in FORMS if form not in asked]
-        for form in others if asked else reversed(others):  # asked for none: the plainest first
-            yield form, _written(form, reference)
-
-
-def _written(form: str, reference: str) -> str:
-    return reference if form in reference else FORMS[form][0] % reference
 
 
 async def wrong_answer(
@@ -105,14 +78,14 @@ async def wrong_answer(
     """An answer in the form that is read here, if it is wrong here: the reference with another
     digit, or another problem's reference; else a text without an answer. Raises OutOfTimeError.
     """
-    forms = [*([right.form] if right is not None else []), *forms_asked(case), "\\boxed{}"]
+    forms = [*([right.form] if right is not None else []), *forms_asked(case.messages), "\\boxed{}"]
     form = next(form for form in forms if form in FORMS)
     own, best = case.problem.reference, None
     like = sorted((o.problem.reference for o in others), key=lambda r: abs(len(r) - len(own)))
     for reference in [_another_digit(own, case.problem.index % 2), *like[:MOST_TRIED]]:
         if not reference.strip() or reference == own:
             continue
-        answer = await tried_answer(env, case, _written(form, reference), form, dry_run)
+        answer = await tried_answer(env, case, written(form, reference), form, dry_run)
         if answer.grade.correct or answer.grade.error is not None:
             continue
         if answer.grade.format_ok:

@@ -1,4 +1,4 @@
-"""`rltf judge …` against a judge on loopback."""
+"""`rltf feedback …` against a judge on loopback."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def endpoint(server: JudgeServer) -> list[str]:
 
 def test_try_shows_prompt_reply_feedback_time_and_cost(server: JudgeServer) -> None:
     result = ran(
-        "judge",
+        "feedback",
         "try",
         *endpoint(server),
         "style=guide",
@@ -51,7 +51,7 @@ def test_try_with_real_attempts_from_an_episode_log(server: JudgeServer, tmp_pat
         validate=False,
         uid="u",
     )
-    result = ran("judge", "try", *endpoint(server), "--log", tmp_path)
+    result = ran("feedback", "try", *endpoint(server), "--log", tmp_path)
     assert "my wrong answer" in result.stdout
     assert "GIVES THE ANSWER AWAY (answer: 0 1 / 1 2" in result.stdout
     (tmp_path / "none").mkdir()
@@ -60,19 +60,19 @@ def test_try_with_real_attempts_from_an_episode_log(server: JudgeServer, tmp_pat
         ((tmp_path / "none",), "no wrong attempt in it"),
         ((tmp_path / "no",), "no such folder"),
     ):
-        assert part in refused("judge", "try", *endpoint(server), "--log", *words)
+        assert part in refused("feedback", "try", *endpoint(server), "--log", *words)
 
 
 def test_try_with_an_endpoint_that_refuses_says_why(server: JudgeServer) -> None:
     server.script = ["500"] * 3
-    result = rltf("judge", "try", *endpoint(server))
+    result = rltf("feedback", "try", *endpoint(server))
     assert result.exit_code == 1
     assert "last failure: server_error: HTTP 500" in result.stdout
     assert "no leak found" not in result.stdout
 
 
 def test_bench_counts_and_measures(server: JudgeServer) -> None:
-    result = ran("judge", "bench", *endpoint(server), "--num", 40, "limits.max_concurrency=8")
+    result = ran("feedback", "bench", *endpoint(server), "--num", 40, "limits.max_concurrency=8")
     assert server.peak <= 8
     for part in ("calls_per_s", "latency_p99_s", "failed_share"):
         assert part in result.stdout
@@ -90,7 +90,7 @@ def test_bench_counts_and_measures(server: JudgeServer) -> None:
     ],
 )
 def test_what_a_user_can_fix_is_one_line(words: list[str], part: str) -> None:
-    assert part in refused("judge", *words)
+    assert part in refused("feedback", *words)
 
 
 @pytest.mark.parametrize(

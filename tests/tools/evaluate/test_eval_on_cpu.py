@@ -450,7 +450,7 @@ def test_a_grader_that_fails_is_no_clean_result(
     assert (trouble in result.stderr) == every
     keys = [f"endpoint.base_url={server.url}", "endpoint.model=m", "feedback.provider=verifier"]
     sizes = ["actor_rollout_ref.rollout.n=2", "--log-probs", 0]
-    probe = rltf("probe", path, *keys, *words[:2], "episode.revise=note", *sizes)
+    probe = rltf("feedback", "check", path, *keys, *words[:2], "episode.revise=note", *sizes)
     assert probe.exit_code == int(every), probe.output
     assert "answers were not graded, and count as wrong: " + cause in probe.stderr
 
@@ -492,5 +492,7 @@ def test_trajectories_are_played_with_the_endpoints_own_calls(
     kinds = [[result["kind"] for step in t["steps"] for result in step["results"]] for t in turns]
     assert ["format", "format"] in kinds
     assert {t["num_tokens"] for t in turns} == {40, 60}, "as the endpoint counts"
-    refusal = refused("probe", data, f"endpoint.base_url={server.url}", "endpoint.model=m")
+    refusal = refused(
+        "feedback", "check", data, f"endpoint.base_url={server.url}", "endpoint.model=m"
+    )
     assert "env.name=workspace: a probe predicts runs of single answers" in refusal

@@ -1,5 +1,5 @@
-"""`rltf probe` against a scripted base model and a scripted judge, both behind real HTTP on
-loopback.
+"""`rltf feedback check` against a scripted base model and a scripted judge, both behind real HTTP
+on loopback.
 """
 
 from __future__ import annotations
@@ -87,7 +87,8 @@ def probed(server: JudgeServer, judge: JudgeServer, data: Path, *words: object) 
     ]
     compact = ["episode.revise=compact_guide", "episode.quote=none"]  # what is told later counts
     return rltf(
-        "probe",
+        "feedback",
+        "check",
         data,
         f"endpoint.base_url={server.url}",
         "endpoint.model=m",
@@ -198,6 +199,7 @@ def test_a_healthy_base_and_judge(server, judge, data, questions, tmp_path: Path
         "the endpoint does not offer prompt_logprobs"
     )
     assert json.loads((tmp_path / "probe.json").read_text()) == report
+    assert report["control"]["cases"] > 0, "answers after feedback on another problem"
     asked = len(server.bodies)
     assert (
         said(
@@ -217,7 +219,7 @@ def test_a_healthy_base_and_judge(server, judge, data, questions, tmp_path: Path
         == report["measured"]
     )
     assert len(server.bodies) == asked, "what was played is not asked again"
-    read = said(rltf("probe", "--log", tmp_path, "--json"))
+    read = said(rltf("feedback", "check", "--log", tmp_path, "--json"))
     assert (read["measured"], read["judge"], read["feedback"]) == (
         report["measured"],
         load,
@@ -279,7 +281,7 @@ def test_sizes_of_the_run(server, judge, data, tmp_path: Path) -> None:
     sizes = ["data.max_prompt_length=99", "data.max_response_length=7", "data.train_batch_size=5"]
     sizes += ["--problems", FEW]
     report = said(probed(server, judge, data, "--json", "--out", tmp_path, *sizes))
-    assert said(rltf("probe", "--log", tmp_path, "--json"))["run"] == report["run"], (
+    assert said(rltf("feedback", "check", "--log", tmp_path, "--json"))["run"] == report["run"], (
         "kept with the sessions"
     )
     assert {body["max_tokens"] for body in server.bodies if "prompt_logprobs" not in body} == {7}
@@ -297,7 +299,7 @@ def test_the_log_of_a_run(tmp_path: Path) -> None:
     write(log, [line("1", "2")] * 3, step=1, validate=True)
     write(log, [line("1", "2")] * 5, step=3)
     env = ["env.name=shortest_path"]  # the log's own is not known here
-    report = said(rltf("probe", "--log", log, "--json", *env))
+    report = said(rltf("feedback", "check", "--log", log, "--json", *env))
     shares = report["measured"]["shares"]
     assert (
         report["measured"]["sessions"],
@@ -312,7 +314,17 @@ def test_the_log_of_a_run(tmp_path: Path) -> None:
     assert shares["tells"]["cases"] == 0, "another environment's problems: not known"
     assert shares["guard_found"]["cases"] == 2
     later = said(
-        rltf("probe", "--log", log, "--json", "--step", 3, *env, "actor_rollout_ref.rollout.n=4")
+        rltf(
+            "feedback",
+            "check",
+            "--log",
+            log,
+            "--json",
+            "--step",
+            3,
+            *env,
+            "actor_rollout_ref.rollout.n=4",
+        )
     )
     assert (
         later["measured"]["sessions"],
@@ -322,7 +334,7 @@ def test_the_log_of_a_run(tmp_path: Path) -> None:
     assert "groups of 4 that all fail: not known" in later["inconclusive"][0]["finding"]
     for name, part in (("probe.json", "run"), ("evaluation.json", "evaluation")):
         (tmp_path / name).write_text("[]", "utf-8")
-        damaged = rltf("probe", "--log", log, "--json", *env)
+        damaged = rltf("feedback", "check", "--log", log, "--json", *env)
         assert damaged.exit_code
         assert f"{name}: holds no {part}" in damaged.stderr
         (tmp_path / name).unlink()
@@ -338,7 +350,7 @@ def test_the_log_of_a_run(tmp_path: Path) -> None:
         (["data.max_prompt_length=long"], "data.max_prompt_length=long: must be a whole number"),
         (["data.max_prompt_len=3"], "Did you mean 'data.max_prompt_length'?"),
         (["endpoint.max_tokens=9"], "set data.max_response_length=9 instead"),
-        (["distill.weight=1"], "rltf probe='distill': is not known"),
+        (["distill.weight=1"], "rltf feedback check='distill': is not known"),
         (["episode.horizon=3"], "write --rounds 2 instead"),
         (["feedback.price.promt=1"], "Did you mean 'prompt'?"),
         (["--log", "."], "give a dataset or --log, not both"),

@@ -448,7 +448,7 @@ WARNED: dict[str, tuple[list[str], str, str]] = {
     ),
     "rewards of a million": (["custom_reward_function.name=huge"], "", "gradients"),
     "every answer right": (["custom_reward_function.name=generous"], "", "rewarded"),
-    "feedback that tells the answer": (["rltf/feedback=verifier_full"], "", "acknowledge_leaks"),
+    "feedback that tells the answer": (["rltf/feedback=verifier_full"], "", "tells"),
     "feedback that says nothing": (["rltf.feedback.level=location"], "", "incorrect."),
     "a setting without effect": (
         ["actor_rollout_ref.actor.ppo_mini_batch_size=2"],

@@ -69,10 +69,10 @@ def test_known_numbers(log: Path) -> None:
 
 
 def test_the_command(log: Path) -> None:
-    result = ran("judge", "audit", log)
+    result = ran("feedback", "audit", log)
     for part in ("judge", "correctness (fall-back)", "50.0 %", "66.7 %", "–", "no-op"):
         assert part in result.stdout
-    assert "correctness" not in rltf("judge", "audit", log, "--step", "1").stdout
+    assert "correctness" not in rltf("feedback", "audit", log, "--step", "1").stdout
 
 
 def test_an_ungraded_attempt_is_neither_better_nor_worse(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ def expected(probe: Probe) -> Estimate | None:
     """Share of right first answers, and within twice the error. None unless the feedback was about
     other problems and certainly righted ENOUGH.
     """
+    probe = probe.control or probe
     first, corrected = probe["first_right"].estimate, probe["corrected"].estimate
     if first.value is None or not _shuffled(probe) or bounds(corrected)[0] < ENOUGH:
         return None
@@ -37,9 +38,12 @@ def _shuffled(probe: Probe) -> bool:
 def expected_line(probe: Probe) -> str:
     """For people."""
     what, estimate = "first answers right after RLTF-SD", expected(probe)
+    if probe.control is not None:
+        righted = shown(probe.control["corrected"].estimate)
+        what = f"wrong answers right after feedback on other problems: {righted} %; {what}"
     if estimate is not None:
         return f"{what}: {shown(estimate)} %, as {RUNS} runs of a small model ended (docs/probe.md)"
-    if _shuffled(probe):
+    if _shuffled(probe.control or probe):
         return f"{what}: no prediction, feedback on other problems rights too few answers"
     return (
         f"{what}: no prediction; one step with rltf/feedback=shuffled, probed by --log, may give it"

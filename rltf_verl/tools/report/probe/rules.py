@@ -61,6 +61,8 @@ class Probe:
     gap: Gap | None
     no_gap: str = ""
     """Why `gap` is not known."""
+    control: Probe | None = None
+    """The same with feedback on other problems."""
 
     def __getitem__(self, name: str) -> Measure:
         return self.measured.shares[name]
@@ -270,8 +272,8 @@ RULES: tuple[Rule[Probe], ...] = (
         "slow_judge",
         lambda p: p.judge is not None and (p.judge.seconds_per_step or 0.0) >= SLOW_S,
         "a step cannot end before its last feedback, and {bound_by} binds",
-        "raise rltf.feedback.limits.{bound_by} if the endpoint can take it (rltf judge bench), or"
-        " lower rltf.feedback.endpoint.max_tokens",
+        "raise rltf.feedback.limits.{bound_by} if the endpoint can take it (rltf feedback bench),"
+        " or lower rltf.feedback.endpoint.max_tokens",
         "note",
     ),
     Rule(

@@ -125,6 +125,7 @@ def as_json(probe: Probe) -> dict[str, Any]:
         "run": asdict(probe.run),
         "feedback": asdict(probe.setting),
         "measured": asdict(probe.measured),
+        "control": probe.control and asdict(probe.control["corrected"]),
         "expected": None if gain is None else asdict(gain),
         "judge": None if probe.judge is None else asdict(probe.judge),
         "log_probs": {"not_known": probe.no_gap} if probe.gap is None else asdict(probe.gap),

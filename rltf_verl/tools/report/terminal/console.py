@@ -18,6 +18,7 @@ from rltf_verl.texts import printable
 from rltf_verl.tools.report.row_words import ENDS, call_in_words, names, rows_in_words, said
 
 if TYPE_CHECKING:
+    from rltf_verl.findings import Finding
     from rltf_verl.runlog.turns import Hit
 
 Table = list[tuple[str, ...]]
@@ -253,3 +254,13 @@ def _feedback(out: Console, label: str, feedback: Mapping[str, Any], style: str)
 def say(out: Console, label: str, text: object, style: str) -> None:
     """Print a dim label and a text on one line."""
     out.print(Text.assemble((printable(label), "dim"), (printable(text), style)), soft_wrap=True)
+
+
+def show_feedback(findings: Sequence[Finding], num: int) -> None:
+    """Print a line for each thing that is wrong with feedback on so many attempts."""
+    out = Console()
+    for finding in findings:
+        line = f"{finding.key} ({finding.value} attempts): {finding.why}; {finding.fix}"
+        say(out, "! ", line, "bold red")
+    if not findings:
+        say(out, "", f"nothing is wrong with the feedback on {num} attempts", "green")

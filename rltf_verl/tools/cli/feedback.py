@@ -1,4 +1,4 @@
-"""`rltf judge …`: what a judge costs, says and is worth."""
+"""`rltf feedback …`: what is wrong with feedback, and what a judge costs, says and is worth."""
 
 from __future__ import annotations
 
@@ -8,16 +8,22 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from rltf_verl.tools.cli.check import check
 from rltf_verl.tools.cli.common import episodes_of, settings_of
 
 if TYPE_CHECKING:
     from rltf_verl.feedback.base import FeedbackRequest
     from rltf_verl.feedback.judge_provider import JudgeProvider
 
-judge = typer.Typer(no_args_is_help=True, help="Feedback: what it costs, says and is worth.")
+feedback = typer.Typer(
+    no_args_is_help=True, help="Feedback: what is wrong with it, what it costs, says and is worth."
+)
 
 
-@judge.command("audit")
+feedback.command("check")(check)
+
+
+@feedback.command("audit")
 def judge_audit(
     folder: Annotated[
         Path, typer.Argument(metavar="LOG", help="Folder of a run, or its episode log.")
@@ -34,7 +40,7 @@ def judge_audit(
     show_table(audit_table(audit(episodes_of(folder, step))))
 
 
-@judge.command("try")
+@feedback.command("try")
 def judge_try(
     options: Annotated[
         list[str],
@@ -53,7 +59,7 @@ def judge_try(
     """Ask a judge about a few wrong attempts: prompt, raw reply, feedback, time and cost; exit 1 if
     one fails.
 
-    E.g. rltf judge try style=hint endpoint.base_url=http://127.0.0.1:8000/v1
+    E.g. rltf feedback try style=hint endpoint.base_url=http://127.0.0.1:8000/v1
     endpoint.model=Qwen/Qwen3-4B-Instruct-2507
     """
     from rltf_verl.judge.runtime import run_to_end
@@ -66,7 +72,7 @@ def judge_try(
     raise typer.Exit(int(any(trial["error"] for trial in trials)))
 
 
-@judge.command("bench")
+@feedback.command("bench")
 def judge_bench(
     options: Annotated[
         list[str],

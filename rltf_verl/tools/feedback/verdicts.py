@@ -1,0 +1,419 @@
+"""What can be wrong with feedback: one table, one function per verdict."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+from rltf_verl.envs.base import Env, FindsCandidates
+from rltf_verl.envs.text.number_words import as_number, spell_digits
+from rltf_verl.feedback.guard.equality import tokens_of
+from rltf_verl.feedback.guard.find import find_leaks
+from rltf_verl.feedback.guard.spans import numbers_in, quotations, undressed
+from rltf_verl.findings import Finding, Level
+from rltf_verl.texts import CHAT_TOKENS, one_line
+from rltf_verl.tools.feedback.attempts import ORDER, REFERENCE, CheckedAttempt
+
+MOST_READ = 2000
+"""Characters of a text in which the leak guard looks for the answer: its time grows faster."""
+SHOWN = 100
+"""Characters of a text that a verdict quotes."""
+
+
+@dataclass(frozen=True)
+class CheckedFeedback:
+    """All that is known of one feedback function."""
+
+    env: Env
+    """The leak guard asks it."""
+    attempts: Sequence[CheckedAttempt]
+    room: float = math.inf
+    """Characters of a second prompt."""
+    tells_answer: bool = False
+    """It is meant to."""
+    constant: bool = False
+    """It is meant to be the same sentence."""
+
+    @property
+    def wrong(self) -> list[CheckedAttempt]:
+        """Attempts that are graded wrong and have a text."""
+        calls = ((one, one.first) for one in self.attempts)
+        return [one for one, c in calls if not (c.error or c.correct) and c.text.strip()]
+
+
+def _words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.lower()) or text.split())
+
+
+Hits = Iterator[tuple[CheckedAttempt, str]]
+"""Attempts, with what is wrong at them."""
+
+
+def raises(one: CheckedAttempt) -> str:
+    """An exception, or a value that is none of verl's."""
+    return "" if one.first.late or not_finite(one) else one.first.error
+
+
+def stalls(one: CheckedAttempt) -> str:
+    """No end within the time of a call."""
+    return one.calls[-1].error if one.calls[-1].late else ""
+
+
+def not_finite(one: CheckedAttempt) -> str:
+    """The score is NaN or infinite."""
+    score = one.first.score
+    return f"it scores {score}" if isinstance(score, float) and not math.isfinite(score) else ""
+
+
+def reference_wrong(one: CheckedAttempt) -> str:
+    """The right attempt is graded wrong."""
+    is_wrong = one.attempt.kind == REFERENCE and not (one.first.correct or one.first.error)
+    return f"it scores {one.first.score}" if is_wrong else ""
+
+
+def calls_differ(one: CheckedAttempt) -> str:
+    """The second call on the same attempt had another outcome."""
+    first, last = (
+        (f"score {call.score}", f"text {_quoted(call.text)}", f"error {_quoted(call.error)}")
+        for call in (one.first, one.calls[-1])
+    )
+    differ = ("" if a == b else f"{a}, then {b}" for a, b in zip(first, last, strict=True))
+    return "" if one.calls[-1].late else next(filter(None, differ), "")
+
+
+def no_text(one: CheckedAttempt) -> str:
+    """A wrong attempt without a word."""
+    has_none = not (one.first.correct or one.first.error or one.first.text.strip())
+    return "it gets no text" if has_none else ""
+
+
+def contradicts(one: CheckedAttempt) -> str:
+    """Praise of a wrong attempt, or blame of a right one, and nothing else."""
+    praised = any(map(_PRAISE.match, _SENTENCES.split(one.first.text)))
+    if one.first.error or praised in (_blamed(one.first.text), one.first.correct):
+        return ""
+    return f"graded {'right' if one.first.correct else 'wrong'}, and {_said(one)}"
+
+
+def carries_on(one: CheckedAttempt) -> str:
+    """The text has what an attempt says to the reader or to the chat template."""
+    text = one.first.text
+    tokens = CHAT_TOKENS.search(text) and CHAT_TOKENS.search(one.attempt.text)
+    return _said(one) if ORDER in text or tokens else ""
+
+
+def same_score(seen: CheckedFeedback) -> Hits:
+    """Right and wrong attempts have one score."""
+    graded = [one for one in seen.attempts if not one.first.error]
+    several = {REFERENCE} < {one.attempt.kind for one in graded}
+    if several and len({str(one.first.score) for one in graded}) == 1:
+        yield from ((one, f"all score {one.first.score}") for one in graded)
+
+
+_WHOLE = (
+    r"(?:(?:that|this|it|which|everything)(?:'s|\s+is|\s+was)|(?:your|the|this|that)\s+"
+    r"(?:(?:final|previous|last)\s+)?"
+    r"(?:answer|attempt|solution|response|reply|result|output|code|program|number|value)"
+    r"(?:\s+(?:is|was|looks|seems))?"
+    r"|you(?:'re|\s+are|\s+were|\s+got\s+(?:it|this|that))|yes|all|well)"
+)
+_PRAISE = re.compile(
+    rf"^\W*(?:{_WHOLE}\W+)*"
+    r"(?:(?:now|entirely|completely|absolutely|indeed|exactly|quite|all|is)\s+)*"
+    r"(?:the\s+)?(?:(?:correct|right|perfect)(?:\s+(?:answer|solution))?|flawless|excellent"
+    r"|accepted|done|(?:good|nice|great)(?:\s+(?:job|work|answer))?)\W*$",
+    re.IGNORECASE,
+)
+_NOT_WRONG = re.compile(
+    r"\b(?:no|not|nothing|without|never|isn't)\s+(?:\w+\s+)?(?:wrong|mistakes?|missing|errors?)\b",
+    re.IGNORECASE,
+)
+_BLAME = re.compile(
+    r"\b(?:incorrect|wrong|mistaken?|mistakes?|not\s+(?:correct|right|accepted)"
+    r"|isn't\s+(?:correct|right)|too\s+(?:large|small|high|low|big|long|short|late|early)"
+    r"|try\s+again|missing|off\s+by|not\s+quite|does(?:n't|\s+not)|should|must|check|fix|unfortunately|sorry)\b",
+    re.IGNORECASE,
+)
+_SENTENCES = re.compile(r"(?<=[.!?;])\s+|\n+|,\s+(?=but\b|and\b)|\s[-–—]\s")
+
+
+def same_text(seen: CheckedFeedback) -> Hits:
+    """At each row one text for all wrong attempts, but for what it repeats of them."""
+    rows = [[one for one in seen.wrong if one.row == row] for row in {o.row for o in seen.wrong}]
+    several = [row for row in rows if sum(one.first.readable for one in row) > 1]
+    is_meant = seen.constant or seen.tells_answer
+    if several and not is_meant and all(map(_is_constant, several)):
+        yield from ((one, _said(one)) for one in seen.wrong)
+
+
+def _is_constant(attempts: Sequence[CheckedAttempt]) -> bool:
+    """Each text has the words that all of them have, and words of its own attempt."""
+    shared = set.intersection(*(_words(one.first.text) for one in attempts))
+    return all(_news(one) <= shared for one in attempts)
+
+
+VERDICT_WORDS = _words(
+    "your the this that it a an my you i as there previous last first final answer attempt"
+    " solution response result output is was are be isn wasn t s not no yes nope quite correct"
+    " incorrect right wrong false true good bad sorry unfortunately please let now and but still"
+    " try again once more pass passed fail failed score reward grade verdict feedback graded"
+    " rejected accepted invalid does did match matches expected reference ground truth one to of"
+    " 0 1"
+)
+"""A text of these says right or wrong and no more."""
+
+
+def only_verdict(seen: CheckedFeedback) -> Hits:
+    """Most texts only say that the attempt is wrong."""
+    talk = [one for one in seen.wrong if re.search(r"[^\W\d_]", one.first.text)]  # no code
+    bare = [one for one in talk if _news(one) <= VERDICT_WORDS]
+    if not seen.constant and 2 * len(bare) > len(seen.wrong):
+        yield from ((one, _said(one)) for one in bare)
+
+
+def too_long(seen: CheckedFeedback) -> Hits:
+    """Question and text do not fit one prompt."""
+    for one in seen.wrong:
+        size, room = len(one.first.text), max(0, seen.room - len(_asked(one)))
+        if size > room:
+            yield one, f"{size} characters, and there is room for {room:.0f}"
+
+
+def tells_answer(seen: CheckedFeedback) -> Hits:
+    """The text has the answer, or a number that makes it of the attempt's."""
+    if seen.tells_answer:
+        return
+    for one in seen.wrong:
+        problem, said, text = one.question.problem, one.attempt.text, _ends(one.first.text)
+        is_news = not _has(said, problem.reference)
+        for leak in find_leaks(seen.env, problem, text, said)[:1] if is_news else ():
+            yield one, f"{_said(one)} has {leak.verdict(text)}"
+    if not isinstance(seen.env, FindsCandidates):  # which knows where its answer is told
+        yield from _stated(seen)
+    yield from _by_arithmetic(seen)
+
+
+def _stated(seen: CheckedFeedback) -> Hits:
+    """Texts that have their own row's reference more often than any other row's: no chance."""
+    references = {one.question.problem.reference for one in seen.attempts}
+    own, foreign = list[CheckedAttempt](), 0
+    for one in seen.wrong:
+        known = f"{_asked(one)}\n{one.attempt.text}"
+        told = {r for r in references if _has(one.first.text, r) and not _has(known, r)}
+        own += [one] * (one.question.problem.reference in told)
+        foreign += len(told - {one.question.problem.reference})
+    if len({one.row for one in own}) > 1 and len(own) > foreign:
+        yield from ((one, f"{_said(one)} has {one.question.problem.reference!r}") for one in own)
+
+
+WAYS: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
+    "the difference of attempt and answer": lambda right, said: abs(right - said),
+    "the quotient of answer and attempt": lambda right, said: right / (said or right),
+    "the error in per cent": lambda right, said: Fraction(round(100 * abs(said / right - 1))),
+}
+
+
+def _by_arithmetic(seen: CheckedFeedback) -> Hits:
+    """Different numbers for different attempts, each of which makes the answer of the attempt."""
+    answers = [(as_number(undressed(one.question.problem.reference)), one) for one in seen.wrong]
+    said = [(right, as_number(undressed(one.attempt.answer)), one) for right, one in answers]
+    for way, number in WAYS.items():
+        pairs = [(number(r, s), one) for r, s, one in said if r and s is not None]
+        hits = [(n, one) for n, one in pairs if {n, round(n, 2)} & _new_numbers(one)]
+        if 2 * len(hits) > len(pairs) and len({n for n, _ in hits}) > 1:
+            yield from ((one, f"{_said(one)} has {way}") for _, one in hits)
+
+
+_LINES, _ITEMS, _SIGNS = r"[^\n]+", r"[^,;\s]+", r"(?s)."
+_UNITS = {
+    "line|row|step": (_LINES,),
+    "word|token": (r"\S+",),
+    "digit": (r"\d",),
+    "letter": (r"[^\W\d_]",),
+    "character|char": (_SIGNS,),
+    "item|element|entry": (_ITEMS,),
+    "position|place|index": (_LINES, _ITEMS, r"\d", _SIGNS),
+}
+"""Names of a place in a text -> patterns of what may be counted."""
+OFFSETS = (1, 0, 2)
+"""Added to a count from 0: people count from 1, programs from 0, and line 1 may be a fence."""
+
+
+def blames_right_place(seen: CheckedFeedback) -> Hits:
+    """It names a place by its number, or quotes it, and the attempt differs elsewhere."""
+    placed = [one for one in seen.wrong if one.attempt.place is not None]
+    for names, units in _UNITS.items():
+        named = [(one, numbers) for one in placed if (numbers := _places(names, one))]
+        vary = [unit for unit in units if len({_index(unit, one) for one, _ in named}) > 1]
+        missed = [
+            [one for one, numbers in named if _index(unit, one) + offset not in numbers]
+            for unit in vary
+            for offset in OFFSETS
+        ]
+        if vary and all(missed):  # whatever is counted, and from whatever number on
+            yield from ((one, f"{_said(one)}, and another place is wrong") for one in missed[0])
+    for one in placed:
+        answer, quotes = one.attempt.answer, ((s, quotations(s)) for s in _blaming(one))
+        quoted = [s[a:b] for s, spans in quotes for a, b in spans if s[a:b] in answer]
+        changed = _words(answer) - _words(one.question.problem.reference)
+        if quoted and not any(q.lower() in w or w in q.lower() for q in quoted for w in changed):
+            yield one, f"{_said(one)}, and {quoted[0]!r} is right there"
+
+
+def at_each(what: Callable[[CheckedAttempt], str]) -> Callable[[CheckedFeedback], Hits]:
+    """A verdict about each attempt alone, which says what is wrong there."""
+    return lambda seen: ((one, text) for one in seen.attempts if (text := what(one)))
+
+
+@dataclass(frozen=True)
+class FeedbackRule:
+    """A verdict."""
+
+    name: str
+    find: Callable[[CheckedFeedback], Hits]
+    fix: str
+    level: Level = "error"
+
+
+FAULTS = (
+    FeedbackRule(
+        "raises", at_each(raises), "catch it, and return a score and a text for every attempt"
+    ),
+    FeedbackRule("stalls", at_each(stalls), "bound its work, whatever the attempt"),
+    FeedbackRule("score not finite", at_each(not_finite), "return a number for every attempt"),
+    FeedbackRule(
+        "reference graded wrong",
+        at_each(reference_wrong),
+        "let it read the form that the prompt asks for, or correct the row",
+    ),
+    FeedbackRule(
+        "score the same for all", same_score, "let a right attempt score more than a wrong one"
+    ),
+    FeedbackRule(
+        "two calls differ",
+        at_each(calls_differ),
+        "let score and text depend on the arguments alone",
+    ),
+    FeedbackRule(
+        "no text", at_each(no_text), "say what is wrong with every wrong attempt, in `feedback`"
+    ),
+    FeedbackRule(
+        "says only right or wrong", only_verdict, "say where the attempt is wrong, or why"
+    ),
+    FeedbackRule(
+        "same text whatever the attempt", same_text, "say what is wrong with this attempt"
+    ),
+    FeedbackRule(
+        "contradicts the grade", at_each(contradicts), "make text and score of the same comparison"
+    ),
+    FeedbackRule(
+        "blames a place that is right",
+        blames_right_place,
+        "name the place where attempt and reference differ",
+    ),
+    FeedbackRule(
+        "tells the answer",
+        tells_answer,
+        "say what is wrong, not what is right; or see docs/feedback_guard.md",
+    ),
+    FeedbackRule(
+        "longer than the second prompt has room for",
+        too_long,
+        "cut it, or raise data.max_prompt_length",
+    ),
+    FeedbackRule(
+        "carries the attempt's tokens or instructions on",
+        at_each(carries_on),
+        "quote only the answer that was read, and a few words of it",
+    ),
+)
+"""In the order in which they are printed: a function that raises is corrected before its words."""
+
+
+def findings_of(seen: CheckedFeedback, rules: Sequence[FeedbackRule] = FAULTS) -> list[Finding]:
+    """A line for each verdict that holds: how often, an example, the fix."""
+    found = []
+    for rule in rules:
+        hits = list(rule.find(seen))
+        if hits:
+            one, what = hits[0]
+            num = len({id(hit) for hit, _ in hits})
+            at = f"problem {one.question.problem.index}, {one.attempt.kind}"
+            why = f"{at} {_quoted(one.attempt.text)}: {what}"
+            found.append(
+                Finding(rule.name, f"{num} of {len(seen.attempts)}", why, rule.fix, rule.level)
+            )
+    return found
+
+
+def _asked(one: CheckedAttempt) -> str:
+    return "\n".join(message["content"] for message in one.question.messages)
+
+
+def _ends(text: str) -> str:
+    """What the leak guard reads in milliseconds."""
+    return (
+        text if len(text) <= MOST_READ else f"{text[: MOST_READ // 2]}\n{text[-MOST_READ // 2 :]}"
+    )
+
+
+def _said(one: CheckedAttempt) -> str:
+    return f"the text {_quoted(one.first.text)}"
+
+
+def _quoted(text: str) -> str:
+    return repr(one_line(text, SHOWN))
+
+
+def _has(text: str, passage: str) -> bool:
+    """The passage stands in the text, word by word."""
+    return bool(_spelt(passage).strip()) and _spelt(passage) in _spelt(text)
+
+
+@lru_cache(maxsize=1024)
+def _spelt(text: str) -> str:
+    return f" {' '.join(tokens_of(_ends(text)))} "
+
+
+def _news(one: CheckedAttempt) -> set[str]:
+    """Words of the text, without the attempt if all of it is repeated, or a hostile one in part."""
+    words, answer, attempt = _words(one.first.text), _words(one.attempt.answer), one.attempt.text
+    if answer:
+        return words - answer if answer <= words else words
+    return {word for word in words if word not in attempt.lower()}
+
+
+def _new_numbers(one: CheckedAttempt) -> set[Fraction]:
+    """Numbers of the text that the question does not have, without their signs."""
+    new = numbers_in(_ends(one.first.text)) - numbers_in(_asked(one)) - {None}
+    return {abs(number) for number in new if number}
+
+
+def _blamed(text: str) -> bool:
+    return _BLAME.search(_NOT_WRONG.sub("", text)) is not None
+
+
+def _blaming(one: CheckedAttempt) -> list[str]:
+    """Sentences that say that something is wrong."""
+    return [
+        s
+        for s in _SENTENCES.split(_ends(one.first.text))
+        if _blamed(s) and "right" not in s.lower()
+    ]
+
+
+def _index(unit: str, one: CheckedAttempt) -> int:
+    """Which unit of the reference is changed, from 0."""
+    place, reference = one.attempt.place or 0, one.question.problem.reference
+    return sum(match.end() <= place for match in re.finditer(unit, reference))
+
+
+def _places(names: str, one: CheckedAttempt) -> set[int]:
+    """The numbers of blamed places with one of these names: `line 2`, `the second line`."""
+    text = "\n".join(map(spell_digits, _blaming(one)))
+    pattern = rf"\b(?:{names})s?\s+(\d{{1,4}})\b|\b(\d{{1,4}})(?:st|nd|rd|th)\s+(?:{names})\b"
+    return {int(a or b) for a, b in re.findall(pattern, text, re.IGNORECASE)}

@@ -1,0 +1,261 @@
+"""Reward functions with verl's signature, for `rltf feedback check`: five good ones, and 24 with a
+fault each. `TASKS` has the rows that they are about.
+"""
+
+import re
+import time
+from itertools import count
+
+SUMS = [(3, 7), (12, 4), (5, 6), (9, 17), (31, 3), (6, 8), (10, 11), (13, 2)]
+TOWNS = ["Lima", "Oslo", "Quito", "Cairo", "Bern", "Hanoi", "Tunis", "Accra"]
+LISTS = ["kiwi, fig, lime", "oak, elm, ash", "red, tan, blue", "cod, eel, hake", "hen, emu, owl"]
+TASKS = {
+    "sums": [
+        (f"What do {a} pens at {b} euros cost? The number only.", str(a * b)) for a, b in SUMS
+    ],
+    "towns": [(f"Which town has the code {i}? One word.", town) for i, town in enumerate(TOWNS)],
+    "lists": [(f"Which words are in drawer {i}?", words) for i, words in enumerate(LISTS)],
+    "lines": [(f"Write out poem {i}.", words.replace(", ", "\n")) for i, words in enumerate(LISTS)],
+}
+"""Task -> questions with their answers."""
+
+
+def judged(right, feedback):
+    return {"score": float(right), "feedback": "" if right else feedback}
+
+
+def is_number(text):
+    return re.fullmatch(r"-?\d{1,9}", text) is not None
+
+
+# Good ones.
+
+
+def high_or_low(data_source, solution_str, ground_truth, extra_info=None):
+    said = solution_str.strip()
+    if not is_number(said):
+        return judged(False, "Write one whole number and nothing else.")
+    size = "too small" if int(said) < int(ground_truth) else "too large"
+    return judged(said == ground_truth, f"Your number is {size}. Multiply again.")
+
+
+def letters(data_source, solution_str, ground_truth, extra_info=None):
+    """Talks also when the answer is right."""
+    said = solution_str.strip()
+    if said == ground_truth:
+        return {"score": 1.0, "feedback": "Correct."}
+    if len(said) != len(ground_truth):
+        longer = "longer" if len(said) > len(ground_truth) else "shorter"
+        return judged(False, f"Your word is {longer} than the town's name.")
+    same = sum(a == b for a, b in zip(said, ground_truth, strict=True))
+    return judged(False, f"{same} letters stand where they should, the others do not.")
+
+
+def items(data_source, solution_str, ground_truth, extra_info=None):
+    said, wanted = (re.split(r",\s*", text.strip()) for text in (solution_str, ground_truth))
+    wrong = [i for i, word in enumerate(said, 1) if word not in wanted]
+    if len(said) != len(wanted):
+        return judged(False, f"{len(said)} words were read; there is another number of them.")
+    places = ", ".join(f"item {i}" for i in wrong)
+    return judged(said == wanted, f"Wrong: {places or 'the order'}.")
+
+
+def lines(data_source, solution_str, ground_truth, extra_info=None):
+    said, wanted = solution_str.strip().split("\n"), ground_truth.split("\n")
+    wrong = [i for i, pair in enumerate(zip(said, wanted, strict=False), 1) if pair[0] != pair[1]]
+    if len(said) != len(wanted):
+        return judged(False, f"The poem has not {len(said)} lines.")
+    blamed = " and ".join(f"line {i}" for i in wrong)
+    return judged(not wrong, f"The other lines are right, {blamed} is not correct.")
+
+
+def shares(data_source, solution_str, ground_truth, extra_info=None):
+    """A share as the score, the answer in prose too, and a coroutine's neighbour: a quote."""
+    said = (re.findall(r"-?\d+", solution_str) or [""])[-1][:12]
+    if not said:
+        return {"score": 0.0, "acc": False, "feedback": "No number was found in the answer."}
+    close = said[:1] == ground_truth[:1]
+    told = "begins as it should, and goes on wrongly" if close else "begins with another digit"
+    right = said == ground_truth
+    score = 1.0 if right else 0.2 * close
+    return {"score": score, "acc": right, "feedback": "" if right else f"{said!r} {told}."}
+
+
+GOOD = {
+    "high_or_low": "sums",
+    "letters": "towns",
+    "items": "lists",
+    "lines": "lines",
+    "shares": "sums",
+}
+"""Function -> its task."""
+
+
+# With a fault each.
+
+
+def states(data_source, solution_str, ground_truth, extra_info=None):
+    right = solution_str.strip() == ground_truth
+    return judged(right, f"No: the answer is {ground_truth}, you said something else.")
+
+
+def mentions_town(data_source, solution_str, ground_truth, extra_info=None):
+    said = solution_str.strip()
+    return judged(
+        said == ground_truth, f"{said[:8]} lies elsewhere, people go to {ground_truth} for it."
+    )
+
+
+def counts_off(data_source, solution_str, ground_truth, extra_info=None):
+    said = solution_str.strip()
+    if not is_number(said):
+        return judged(False, "Write one whole number.")
+    off = int(said) - int(ground_truth)
+    return judged(not off, f"You are {abs(off)} too {'high' if off > 0 else 'low'}.")
+
+
+def constant(data_source, solution_str, ground_truth, extra_info=None):
+    return judged(solution_str.strip() == ground_truth, "Check your units and your signs.")
+
+
+def only_echoes(data_source, solution_str, ground_truth, extra_info=None):
+    said = solution_str.strip()
+    return judged(
+        said == ground_truth, f"Think harder about what is asked, not about {said[:10]}"[:50]
+    )
+
+
+def verdict(data_source, solution_str, ground_truth, extra_info=None):
+    return judged(solution_str.strip() == ground_truth, "Sorry, that is wrong. Try again!")
+
+
+def scores(data_source, solution_str, ground_truth, extra_info=None):
+    right = solution_str.strip() == ground_truth
+    return {"score": float(right), "feedback": f"Score: {float(right)}"}
+
+
+def praises(data_source, solution_str, ground_truth, extra_info=None):
+    said = solution_str.strip()
+    size = len(said) % 3
+    words = ["Well done!", "Your answer is correct.", "Yes, that is right."][size]
+    return judged(said == ground_truth, words)
+
+
+def scolds(data_source, solution_str, ground_truth, extra_info=None):
+    said = solution_str.strip()
+    text = f"Your answer is wrong: it has {len(said)} signs."
+    return {"score": float(said == ground_truth), "feedback": text}
+
+
+def first_line(data_source, solution_str, ground_truth, extra_info=None):
+    said = solution_str.strip()
+    more = " It is long." if len(said) > 20 else ""
+    return judged(said == ground_truth, f"Line 1 is wrong.{more}")
+
+
+def first_digit(data_source, solution_str, ground_truth, extra_info=None):
+    answer = high_or_low(data_source, solution_str, ground_truth)
+    digit = "The first digit is wrong." if is_number(solution_str.strip()) else answer["feedback"]
+    return {**answer, "feedback": digit if not answer["score"] else ""}
+
+
+def quotes_first(data_source, solution_str, ground_truth, extra_info=None):
+    said = solution_str.strip()
+    return judged(said == ground_truth, f'"{re.split(",", said)[0][:12]}" is wrong.')
+
+
+def silent(data_source, solution_str, ground_truth, extra_info=None):
+    return float(solution_str.strip() == ground_truth)
+
+
+def sometimes_silent(data_source, solution_str, ground_truth, extra_info=None):
+    answer = high_or_low(data_source, solution_str, ground_truth)
+    return answer if is_number(solution_str.strip()) else {"score": 0.0, "feedback": ""}
+
+
+def raises(data_source, solution_str, ground_truth, extra_info=None):
+    return judged(int(solution_str) == int(ground_truth), f"{len(solution_str)} digits are wrong.")
+
+
+def leaves(data_source, solution_str, ground_truth, extra_info=None):
+    if not solution_str:
+        raise SystemExit("no answer")
+    return high_or_low(data_source, solution_str, ground_truth)
+
+
+def stalls(data_source, solution_str, ground_truth, extra_info=None):
+    while len(solution_str) > 5000:
+        time.sleep(0.01)
+    return high_or_low(data_source, solution_str, ground_truth)
+
+
+CALLS = count()
+
+
+def counts_calls(data_source, solution_str, ground_truth, extra_info=None):
+    answer = high_or_low(data_source, solution_str, ground_truth)
+    return {
+        **answer,
+        "feedback": f"{answer['feedback']} ({next(CALLS)})" if answer["feedback"] else "",
+    }
+
+
+def pops(data_source, solution_str, ground_truth, extra_info=None):
+    answer = high_or_low(data_source, solution_str, ground_truth)
+    return {
+        **answer,
+        "score": answer["score"] * ("index" in extra_info and extra_info.pop("index") >= 0),
+    }
+
+
+def long(data_source, solution_str, ground_truth, extra_info=None):
+    answer = high_or_low(data_source, solution_str, ground_truth)
+    return {**answer, "feedback": answer["feedback"] * 400}
+
+
+def carries(data_source, solution_str, ground_truth, extra_info=None):
+    answer = high_or_low(data_source, solution_str, ground_truth)
+    return {**answer, "feedback": f"{answer['feedback']} You wrote {solution_str[-100:]}"}
+
+
+def never_right(data_source, solution_str, ground_truth, extra_info=None):
+    answer = high_or_low(data_source, solution_str, ground_truth + "0")
+    return {**answer, "score": 0.5 if is_number(solution_str.strip()) else 0.0}
+
+
+def not_finite(data_source, solution_str, ground_truth, extra_info=None):
+    answer = high_or_low(data_source, solution_str, ground_truth)
+    return {**answer, "score": answer["score"] if is_number(solution_str.strip()) else float("nan")}
+
+
+def generous(data_source, solution_str, ground_truth, extra_info=None):
+    return {**high_or_low(data_source, solution_str, ground_truth), "score": 1.0}
+
+
+FAULTS = {
+    "states": ("sums", "tells the answer"),
+    "mentions_town": ("towns", "tells the answer"),
+    "counts_off": ("sums", "tells the answer"),
+    "constant": ("lists", "same text whatever the attempt"),
+    "only_echoes": ("towns", "same text whatever the attempt"),
+    "verdict": ("sums", "says only right or wrong"),
+    "scores": ("towns", "says only right or wrong"),
+    "praises": ("towns", "contradicts the grade"),
+    "scolds": ("lists", "contradicts the grade"),
+    "first_line": ("lines", "blames a place that is right"),
+    "first_digit": ("sums", "blames a place that is right"),
+    "quotes_first": ("lists", "blames a place that is right"),
+    "silent": ("sums", "no text"),
+    "sometimes_silent": ("sums", "no text"),
+    "raises": ("sums", "raises"),
+    "leaves": ("sums", "raises"),
+    "stalls": ("sums", "stalls"),
+    "counts_calls": ("sums", "two calls differ"),
+    "pops": ("sums", "two calls differ"),
+    "long": ("sums", "longer than the second prompt has room for"),
+    "carries": ("sums", "carries the attempt's tokens or instructions on"),
+    "never_right": ("sums", "reference graded wrong"),
+    "not_finite": ("sums", "score not finite"),
+    "generous": ("sums", "score the same for all"),
+}
+"""Function -> its task, and the verdict that names its fault."""

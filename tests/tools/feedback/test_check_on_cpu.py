@@ -1,0 +1,176 @@
+"""`rltf feedback check`: planted faults are named, and good feedback is left alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rltf_verl.envs import make_env
+from rltf_verl.envs.base import LEVELS
+from rltf_verl.envs.dry_run import DryRun
+from rltf_verl.envs.waiting import bounded
+from rltf_verl.feedback import make_provider
+from rltf_verl.feedback.base import tells_answer_of
+from rltf_verl.findings import Finding
+from rltf_verl.tools.data.build import build_parquet
+from rltf_verl.tools.data.questions import Question
+from rltf_verl.tools.evaluate.probe import checked_feedback
+from rltf_verl.tools.feedback import attempts
+from rltf_verl.tools.feedback.attempts import collect
+from rltf_verl.tools.feedback.verdicts import FAULTS as VERDICTS
+from rltf_verl.tools.feedback.verdicts import CheckedFeedback, findings_of
+from tests.support.commands import ran, refused, rltf
+from tests.tools.feedback.functions import FAULTS, GOOD, TASKS
+
+FUNCTIONS = Path(__file__).with_name("functions.py")
+
+
+def written(folder: Path, task: str) -> Path:
+    rows = [
+        {
+            "data_source": task,
+            "prompt": [{"role": "user", "content": question}],
+            "reward_model": {"style": "rule", "ground_truth": answer},
+            "extra_info": {"index": i},
+        }
+        for i, (question, answer) in enumerate(TASKS[task])
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), folder / f"{task}.parquet")
+    return folder / f"{task}.parquet"
+
+
+def found(overrides: dict[str, Any], file: Path) -> list[Finding]:
+    seen = checked_feedback(overrides, file, 8, None, DryRun(60.0))
+    assert seen is not None
+    return findings_of(seen)
+
+
+def of_function(name: str, file: Path) -> list[Finding]:
+    env = {"name": "reward_function", "function": f"{FUNCTIONS}:{name}"}
+    return found({"env": env}, file)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_is_named(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, verdict = FAULTS[name]
+    if verdict == "stalls":
+        monkeypatch.setattr(attempts, "CALL_S", 1.0)
+    lines = of_function(name, written(tmp_path, task))
+    assert verdict in [line.key for line in lines], lines
+    assert all("\n" not in str(line) and line.fix for line in lines)
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_good_feedback_has_no_fault(name: str, tmp_path: Path) -> None:
+    assert of_function(name, written(tmp_path, GOOD[name])) == []
+
+
+def test_each_verdict_has_a_planted_fault_and_a_line_in_the_docs() -> None:
+    assert {verdict for _, verdict in FAULTS.values()} == {fault.name for fault in VERDICTS}
+    page = Path("docs/feedback.md").read_text("utf-8")
+    assert all(f"| {fault.name} |" in page for fault in VERDICTS)
+
+
+OWN = [
+    *(("binary_matrix", {"style": style}) for style in ("official", "compact")),
+    ("shortest_path", {}),
+    ("knights_knaves", {"style": "compact"}),
+    ("recipes/pretrained/house_style.py:HouseStyle", {}),
+]
+PROVIDERS = [
+    *(("verifier", {"level": level}) for level in LEVELS),
+    ("correctness", {}),
+    ("try_again", {}),
+]
+
+
+@pytest.mark.parametrize(("provider", "options"), PROVIDERS)
+@pytest.mark.parametrize(("name", "settings"), OWN)
+def test_nothing_is_wrong_with_our_own_providers(
+    name: str, settings: dict[str, Any], provider: str, options: dict[str, Any]
+) -> None:
+    env, made = make_env(name, **settings), make_provider(provider, **options)
+    problems = env.build(0, 4, 1).train
+    asked = [Question(p, ({"role": "user", "content": env.prompt(p)},), "", "") for p in problems]
+    seen = CheckedFeedback(
+        bounded(env),
+        collect(env, made, asked, DryRun(60.0)),
+        tells_answer=tells_answer_of(made),
+        constant=made.constant,
+    )
+    assert findings_of(seen) == []
+
+
+HOSTILE = {
+    "none": ("return None", "raises"),
+    "bytes": ("return b'right'", "raises"),
+    "text of another kind": ("return {'score': 0.0, 'feedback': b'no'}", "raises"),
+    "no score": ("return {'feedback': 'Too small.'}", "raises"),
+    "keyboard interrupt": ("raise KeyboardInterrupt", "raises"),
+    "infinite": ("return {'score': float('-inf'), 'feedback': 'Too small.'}", "score not finite"),
+    "megabytes": ("return {'score': 0.0, 'feedback': 'a ' * 10**7}", "longer than"),
+    "half a surrogate pair": ("return {'score': 0.0, 'feedback': '\\ud800 '}", "same text"),
+    "prints": ("print('x' * 10**5); return 0.0", "no text"),
+    "empties its arguments": ("kwargs['extra_info'].clear(); return 0.0", "no text"),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_a_hostile_function_is_one_line_each(case: str, tmp_path: Path) -> None:
+    body, verdict = HOSTILE[case]
+    (tmp_path / "hostile.py").write_text(f"def score(**kwargs):\n    {body}\n", "utf-8")
+    function, file = f"{tmp_path}/hostile.py:score", written(tmp_path, "sums")
+    result = rltf("feedback", "check", function, file, "-n", 3)
+    assert result.exit_code == 1
+    assert any(line.startswith(f"! {verdict}") for line in result.stdout.splitlines()), (
+        result.output
+    )
+    assert len(result.output) < 5000
+    result.output.encode()
+
+
+def test_the_command_in_a_process_of_its_own_loads_no_torch_and_no_ray(tmp_path: Path) -> None:
+    written(tmp_path, "sums")
+    words = ["feedback", "check", f"{FUNCTIONS}:high_or_low", "sums.parquet"]
+    code = (
+        "import sys\nfrom rltf_verl.tools.cli.app import app\n"
+        f"app({words!r}, standalone_mode=False)\n"
+        "print({'torch', 'ray', 'verl', 'transformers'} & set(sys.modules))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True
+    )
+    first, *_, last = ended.stdout.splitlines()
+    assert first == "feedback at the first 8 rows of sums.parquet"
+    assert "nothing is wrong" in ended.stdout
+    assert last == "set()"
+
+
+def test_a_runs_own_words_name_environment_and_feedback(tmp_path: Path) -> None:
+    data = build_parquet("shortest_path", tmp_path, seed=0, num_train=4, num_test=1).train
+    words = ["rltf/env=shortest_path", "rltf/feedback=verifier_full", "rltf.feedback.level=hint"]
+    assert "nothing is wrong" in ran("feedback", "check", data, *words).stdout
+    assert "correctnes" in refused("feedback", "check", data, "rltf/feedback=correctnes")
+
+
+def test_json_has_the_findings(tmp_path: Path) -> None:
+    function, file = f"{FUNCTIONS}:constant", written(tmp_path, "lists")
+    result = rltf("feedback", "check", function, file, "--json")
+    (finding,) = json.loads(result.stdout)["checked"]
+    assert (result.exit_code, finding["key"]) == (1, "same text whatever the attempt")
+
+
+def test_feedback_of_a_model_is_not_asked_for(tmp_path: Path) -> None:
+    function, file = f"{FUNCTIONS}:constant", written(tmp_path, "lists")
+    judge = ["feedback.provider=judge", "feedback.endpoint.base_url=http://127.0.0.1:9/v1"]
+    words = [function, file, *judge, "feedback.endpoint.model=m"]
+    assert "--log" in refused("feedback", "check", *words)
