@@ -25,7 +25,12 @@ from unseen import COMPANIES, PUZZLES
 
 HERE = Path(__file__).resolve().parent
 DEMO = HERE.parent / "demo"
-RESULTS = HERE / "unseen.jsonl"
+RESULTS, PAGE = HERE / "unseen.jsonl", HERE / "README.md"
+MARKS = (
+    "<!-- unseen: python recipes/pretrained/unseen_runs.py --table -->",
+    "<!-- end of unseen -->",
+)
+"""Of the table in the page."""
 COMPANY = "company"
 """The demo's, of which `pretrained.sh` has the words."""
 SETS = {
@@ -173,6 +178,13 @@ def table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
         yield f"| {names} | {held_out} | {seen} | {'' if step is None else f'step {step}'} |"
 
 
+def with_table(page: str, lines: Sequence[dict[str, Any]]) -> str:
+    """The page with the table of these runs."""
+    before, _, rest = page.partition(MARKS[0])
+    after = rest.partition(MARKS[1])[2]
+    return "\n".join([f"{before}{MARKS[0]}", "", *table(lines), "", f"{MARKS[1]}{after}"])
+
+
 def draw(lines: Sequence[dict[str, Any]], path: Path) -> None:
     """Second answers of GRPO on the demo's task in fp32, with either settings."""
     import matplotlib as mpl
@@ -205,14 +217,16 @@ def main() -> None:
     parser.add_argument("--tasks", choices=SETS, default="final")
     parser.add_argument("--settings", choices=SETTINGS, default="recipe")
     parser.add_argument("--hardware", choices=("cpu", "cpu_bf16"), default="cpu")
-    parser.add_argument("--table", action="store_true", help="print the lines that are there")
+    parser.add_argument(
+        "--table", action="store_true", help="write the page's table of the runs that are there"
+    )
     parser.add_argument("--picture", type=Path, help="draw a lost run and a kept one")
     args = parser.parse_args()
     if args.picture:
         draw(finished(), args.picture)
         return
     if args.table:
-        print("\n".join(table(finished())))
+        PAGE.write_text(with_table(PAGE.read_text("utf-8"), finished()), "utf-8")
         return
     study = Study(args.out)
     for task, method in product(SETS[args.tasks], METHODS):

@@ -34,6 +34,11 @@ def test_a_cell_of_the_other_puzzle_counts_its_neighbours_that_are_zero():
     assert problem.reference == "010\n101\n010"
 
 
+def test_the_page_has_the_table_of_all_runs():
+    page = unseen_runs.PAGE.read_text("utf-8")
+    assert unseen_runs.with_table(page, unseen_runs.finished()) == page
+
+
 @pytest.mark.parametrize(
     ("shares", "step"),
     [
