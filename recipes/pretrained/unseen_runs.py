@@ -26,10 +26,7 @@ from unseen import COMPANIES, PUZZLES
 HERE = Path(__file__).resolve().parent
 DEMO = HERE.parent / "demo"
 RESULTS, PAGE = HERE / "unseen.jsonl", HERE / "README.md"
-MARKS = (
-    "<!-- unseen: python recipes/pretrained/unseen_runs.py --table -->",
-    "<!-- end of unseen -->",
-)
+MARKS = ("<!-- unseen: unseen_runs.py --table -->", "<!-- end of unseen -->")
 """Of the table in the page."""
 COMPANY = "company"
 """The demo's, of which `pretrained.sh` has the words."""
@@ -217,9 +214,7 @@ def main() -> None:
     parser.add_argument("--tasks", choices=SETS, default="final")
     parser.add_argument("--settings", choices=SETTINGS, default="recipe")
     parser.add_argument("--hardware", choices=("cpu", "cpu_bf16"), default="cpu")
-    parser.add_argument(
-        "--table", action="store_true", help="write the page's table of the runs that are there"
-    )
+    parser.add_argument("--table", action="store_true", help="write the page's table")
     parser.add_argument("--picture", type=Path, help="draw a lost run and a kept one")
     args = parser.parse_args()
     if args.picture:
