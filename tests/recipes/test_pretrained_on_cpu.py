@@ -66,7 +66,7 @@ def test_a_method_composes_and_passes_the_checks(method) -> None:
     assert rltf.env.name.endswith("recipes/pretrained/house_style.py:HouseStyle")
     assert rltf.feedback.provider.options["level"] == "hint"
     assert rltf.feedback.guard.action == "drop"
-    assert rltf.distill.floor == "soft"
+    assert rltf.distill.log_prob_floor is None
     assert bool(rltf.distill.enabled) == method.startswith("sd")
     assert config.actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype == "bf16"
 

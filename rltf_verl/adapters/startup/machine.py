@@ -63,7 +63,7 @@ def check_platform(config: DictConfig) -> None:
                 "add rltf/hardware=cpu to the command line",
             )
         )
-    startup = cpu_startup()
+    startup = cpu_startup() if cpu_platform else None
     trouble = startup.trouble_of_config(config) if startup else None
     if trouble is not None:
         raise ConfigError(trouble)

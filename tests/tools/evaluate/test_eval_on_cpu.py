@@ -451,7 +451,7 @@ def test_a_grader_that_fails_is_no_clean_result(
     keys = [f"endpoint.base_url={server.url}", "endpoint.model=m", "feedback.provider=verifier"]
     sizes = ["actor_rollout_ref.rollout.n=2", "--log-probs", 0]
     probe = rltf("feedback", "check", path, *keys, *words[:2], "episode.revise=note", *sizes)
-    assert probe.exit_code == int(every), probe.output
+    assert probe.exit_code == 1, "its score is the same for all"
     assert "answers were not graded, and count as wrong: " + cause in probe.stderr
 
 
