@@ -52,7 +52,7 @@ are ragged."""
 
 OWN = ["rltf.feedback.provider=./mine.py:Mine", "+rltf.feedback.every=3"]
 GUARD = "rltf.feedback.guard.action=warn"
-SCALED = "rltf.evidence_scaling=true"
+SCALED = "rltf.evidence_scaling=true"  # a step of the weights is not the gradient alone
 SAME = [word for word in runs.RECORDED if not word.startswith(("rltf/feedback=", "rltf.feedback."))]
 """All but the feedback."""
 
@@ -74,7 +74,7 @@ def both(root: Path, data: dict[str, str]) -> tuple[runs.Run, runs.Run]:
     settings = [*runs.RECORDED, *OWN, GUARD, SCALED, steps, "trainer.save_freq=1", record]
     whole = runs.start(root / "whole", data, settings).finished(TIMEOUT)
     replay = ["rltf/feedback=replay", f"rltf.feedback.folder={root / 'record'}", GUARD]
-    settings = [*SAME, *replay, steps, f"trainer.save_freq={SAVED_AT}"]
+    settings = [*SAME, *replay, SCALED, steps, f"trainer.save_freq={SAVED_AT}"]
     broken = runs.start(root / "broken", data, settings)
     runs.wait_for(lambda: any(broken.episodes.glob(f"{KILLED_IN:08d}.train.*")), broken, TIMEOUT)
     broken.kill()
