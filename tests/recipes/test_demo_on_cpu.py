@@ -80,7 +80,7 @@ def demo(monkeypatch):
     return run_lm_demo
 
 
-FAST, FASTER = ({"bf16": seconds, "fp32": 0.2} for seconds in (0.1, 0.05))
+FAST, FASTER = ({"bf16": seconds, "fp32": 0.2} for seconds in (0.06, 0.03))
 SLOW = {"bf16": 2.0, "fp32": 0.25}
 
 
