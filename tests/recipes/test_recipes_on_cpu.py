@@ -114,15 +114,18 @@ def test_required_verl_is_what_the_package_requires(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["sd", "sd_fm", "sd_second_turn", "sd_reject"])
-def test_the_floor_is_soft_in_our_methods_and_hard_in_what_repeats_the_release(name: str) -> None:
-    assert method_of(name).distill.floor == "soft"
+def test_floor_and_rate_of_our_methods_and_of_what_repeats_the_release(name: str) -> None:
+    ours = method_of(name)
+    assert (ours.distill.floor, ours.evidence_scaling) == ("soft", True)
     if name != "sd_fm":
-        assert rltf_of(f"rltf/kk_{name}").distill.floor == "hard"
+        papers = rltf_of(f"rltf/kk_{name}")
+        assert (papers.distill.floor, papers.evidence_scaling) == ("hard", False)
 
 
 @pytest.mark.parametrize("name", ["release/sd", "release/sd_second_turn"])
-def test_the_release_keeps_its_hard_floor(name: str) -> None:
-    assert method_of(name).distill.floor == "hard"
+def test_the_release_keeps_its_hard_floor_and_its_rate(name: str) -> None:
+    release = method_of(name)
+    assert (release.distill.floor, release.evidence_scaling) == ("hard", False)
 
 
 @pytest.mark.parametrize("recipe", ["agents", "pretrained"])
