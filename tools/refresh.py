@@ -23,7 +23,7 @@ if __name__ == "__main__":
         demo_table.take(args.demo)
     for page in demo_table.PAGES:
         page.write_text(demo_table.with_demo(page.read_text("utf-8")), "utf-8")
+    BASE.write_text(with_block(BASE.read_text("utf-8")), "utf-8")  # first: presets compose with it
     Path("docs/configuration.md").write_text(configuration(), "utf-8")
     METHODS.write_text(with_methods(METHODS.read_text("utf-8"), load_presets()), "utf-8")
     PAGE.write_text(with_tables(PAGE.read_text("utf-8")), "utf-8")
-    BASE.write_text(with_block(BASE.read_text("utf-8")), "utf-8")

@@ -29,6 +29,7 @@ from rltf_verl.config.reading import (
 from rltf_verl.config.rules import refused
 from rltf_verl.config.teacher import SOURCES, LogitDistillConfig, TeacherConfig
 from rltf_verl.kinds import Within, type_hints
+from rltf_verl.types import EndReason
 
 __all__ = [
     "SOURCES",
@@ -37,7 +38,6 @@ __all__ = [
     "ConfigError",
     "CritiqueConfig",
     "DistillConfig",
-    "EndsConfig",
     "EpisodeConfig",
     "EpisodeLogConfig",
     "FeedbackConfig",
@@ -78,30 +78,8 @@ class RewardConfig:
 
 Quote = Literal["answer", "all", "none"]
 Counts = Literal["grade", "zero", "leave_out"]
-
-
-@dataclass(frozen=True)
-class EndsConfig:
-    """What an attempt at an environment with steps counts, by the reason for its end: its grade,
-    zero, or nothing (`leave_out`: it is neither right nor wrong, and stays in the denominator).
-    """
-
-    done: Counts = "grade"
-    """The environment ended it."""
-    answered: Counts = "grade"
-    """An answer without a call."""
-    steps: Counts = "grade"
-    """The limit on answers."""
-    length: Counts = "grade"
-    """An answer was cut off at the token limit."""
-    context: Counts = "grade"
-    """An observation left no room for another answer."""
-    deadline: Counts = "grade"
-    """The limit on the seconds of a step or of all steps."""
-    invalid: Counts = "grade"
-    """The limit on invalid actions in a row."""
-    environment_error: Counts = "leave_out"
-    """The environment failed."""
+"""What an attempt counts in the reward."""
+ENDS: Mapping[EndReason, Counts] = {"environment_error": "leave_out"}
 
 
 @dataclass(frozen=True)
@@ -138,12 +116,19 @@ class EpisodeConfig:
     """Episodes 2i and 2i+1 sample the same first answer, for providers that treat the two
     differently (`paired`).
     """
-    ends: EndsConfig = field(default_factory=EndsConfig)
+    ends: Mapping[EndReason, Counts] = field(default_factory=lambda: dict(ENDS))
+    """What an attempt at an environment with steps counts, by the reason for its end
+    (docs/agents.md): `grade`, `zero`, or nothing (`leave_out`: it is neither right nor wrong, and
+    stays in the denominator). A reason that is not here counts its grade."""
     retry: Literal["whole", "fork"] = "whole"
     """How an environment with steps is tried again. `whole`: from the beginning. `fork`: from the
     first step that the feedback criticises, in a copy of its state; from the beginning where it
     criticises none, or the first.
     """
+
+    def counts(self, end: EndReason) -> Counts:
+        """What an attempt with this end counts."""
+        return {**ENDS, **self.ends}.get(end, "grade")
 
     def val_horizon(self, step: int, test_freq: int, last_step: int | None) -> int:
         """Answer turns of the episodes of a validation.

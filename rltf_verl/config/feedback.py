@@ -29,15 +29,9 @@ class GuardConfig:
 
     action: Literal["drop", "redact", "regenerate", "warn", "none"] = "drop"
     """`drop`: no feedback, so `on_error` decides. `redact`: cut out, or drop what still leaks.
-    `regenerate`: ask again, or drop. `warn`: pass and count. `none`: do not look."""
+    `regenerate`: ask again, up to twice, or drop. `warn`: pass and count. `none`: do not look."""
     check_all: bool = False
     """Look at every provider's feedback, not only of those that see the reference."""
-    parts: bool = True
-    """A part of the answer counts (one cell of a matrix), not just the whole."""
-    regenerations: Annotated[int, Within(1, 100)] = 2
-    """How often `regenerate` asks again."""
-    overlap: Annotated[float, Within(above=0, most=1, note="; 1 allows all of it")] = 0.5
-    """Share of a worked solution's five-word sequences that feedback may repeat."""
     judge: Mapping[str, Any] | None = None
     """A language model that reads what the rules let pass (`endpoint`, `limits`, `price`,
     `cache_dir`, as of the provider `judge`); null: rules only."""
@@ -60,9 +54,6 @@ class FeedbackConfig:
     ask: Ask = "always"
     """`group_failed`: in training a turn k is followed by feedback only if no episode of the group
     has solved the problem by turn k; the others end there. Validation always asks."""
-    ask_wait_s: Annotated[float, Within(0, 1e6, note=" (seconds)")] = 600.0
-    """Longest wait, in seconds, for the group's other episodes: with `group_failed` to get as far,
-    with `rltf.teacher.reads=sibling` to end."""
     guard: GuardConfig = field(default_factory=GuardConfig)
     acknowledge_leaks: bool = False
     """With `guard.action=none`: the provider may tell the answer, and that is meant."""

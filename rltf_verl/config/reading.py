@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, get_args, get_origin
 
 from rltf_verl.findings import ConfigError, Finding
@@ -47,18 +47,7 @@ def build(cls: type, prefix: str, values: Mapping[str, Any]) -> Any:
     Raises:
         ConfigError: an unknown key, or a value of the wrong type.
     """
-    names = [f.name for f in dataclasses.fields(cls)]
-    for key in values:
-        if key not in names:
-            close = difflib.get_close_matches(str(key), names, n=1)
-            hint = (
-                f"did you mean rltf.{prefix}{close[0]}?"
-                if close
-                else f"known keys: {', '.join(names)}"
-            )
-            raise ConfigError(
-                Finding(f"rltf.{prefix}{plain(key)}", values[key], "unknown key", hint)
-            )
+    _check_keys(prefix, values, [f.name for f in dataclasses.fields(cls)])
     hints = type_hints(cls, include_extras=True)
     typed = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
     for key, value in typed.items():
@@ -101,9 +90,29 @@ def named_options(section: str, values: Mapping[str, Any], name_key: str) -> Nam
     return NamedOptions(str(name), {k: v for k, v in values.items() if k != name_key})
 
 
+def _check_keys(prefix: str, values: Mapping[str, Any], names: Sequence[str]) -> None:
+    """Raise ConfigError about a key that has none of the names."""
+    for key in values:
+        if key not in names:
+            close = difflib.get_close_matches(str(key), names, n=1)
+            hint = (
+                f"did you mean rltf.{prefix}{close[0]}?"
+                if close
+                else f"known keys: {', '.join(names)}"
+            )
+            raise ConfigError(
+                Finding(f"rltf.{prefix}{plain(key)}", values[key], "unknown key", hint)
+            )
+
+
 def _check_value(key: str, value: object, hint: Any) -> None:
     """Hold a value against its field's annotation. Blocks are checked where they are built."""
-    if not dataclasses.is_dataclass(hint):
+    names = get_args(hint)[0] if get_origin(hint) is Mapping else None
+    if isinstance(value, Mapping) and get_origin(names) is Literal:  # a table of known keys
+        _check_keys(f"{key}.", value, get_args(names))
+        for name, inner in value.items():
+            _check_value(f"{key}.{name}", inner, get_args(hint)[1])
+    elif not dataclasses.is_dataclass(hint):
         fix = trouble(value, hint)
         choices = any(get_origin(kind) is Literal for kind in (hint, *get_args(hint)))
         if fix is not None:

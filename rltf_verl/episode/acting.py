@@ -16,7 +16,7 @@ from itertools import zip_longest
 from math import isfinite
 from typing import Any, TypeVar, cast
 
-from rltf_verl.config import EndsConfig
+from rltf_verl.config import EpisodeConfig
 from rltf_verl.envs.base import ActingEnv, GradeUnavailable
 from rltf_verl.envs.waiting import call_env, fork, notes_text
 from rltf_verl.episode.failure_log import log_once
@@ -129,10 +129,10 @@ class Stage:
             raise TypeError(f"step() returned {type(step).__name__}, not a Step")
         return step
 
-    async def grade(self, attempt: Attempt, ends: EndsConfig) -> Grade:
+    async def grade(self, attempt: Attempt, episode: EpisodeConfig) -> Grade:
         """The verdict on the attempt, by what its end counts. Raises UserCodeError."""
         trajectory = cast(Trajectory, attempt.trajectory)
-        counts = getattr(ends, trajectory.end)
+        counts = episode.counts(trajectory.end)
         if counts == "leave_out":
             raise GradeUnavailable(f"the trajectory ended: {trajectory.end}")
         if counts == "zero":

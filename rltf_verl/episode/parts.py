@@ -11,7 +11,7 @@ from rltf_verl.envs.base import Env
 from rltf_verl.episode.templates import with_template
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackProvider, tells_answer_of
-from rltf_verl.feedback.guard import GuardedProvider, GuardSettings
+from rltf_verl.feedback.guard import GuardedProvider
 from rltf_verl.feedback.guard.judged import JudgedLeak
 from rltf_verl.feedback.record import RecordedProvider
 from rltf_verl.feedback.siblings import SiblingsProvider
@@ -103,8 +103,6 @@ def _guarded(provider: FeedbackProvider, guard: GuardConfig) -> FeedbackProvider
         provider,
         guard.action,
         check_all=guard.check_all,
-        regenerations=guard.regenerations,
-        settings=GuardSettings(parts=guard.parts, overlap=guard.overlap),
         also=None if guard.judge is None else JudgedLeak(guard.judge),
     )
 

@@ -226,7 +226,7 @@ class _Tree:
         stage = await opening
         try:
             attempt = await play(stage, policy, prompt_ids, seed_of_step, retry, snapshots)
-            grading = stage.grade(attempt, self.parts.config.episode.ends)
+            grading = stage.grade(attempt, self.parts.config.episode)
             return await _graded(self.parts, self.problem, attempt, grading)
         finally:
             await stage.close()
@@ -250,7 +250,7 @@ class _Tree:
             return True
         if self.group is None:
             return not turn.grade.correct
-        return await self.group.failed(depth, feedback.ask_wait_s)
+        return await self.group.failed(depth)
 
     def _width(self, turn: int) -> int:
         """How many revisions the attempt of 0-based `turn` gets."""

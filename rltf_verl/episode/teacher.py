@@ -168,8 +168,7 @@ async def _siblings(
     """
     if group is None:
         return []
-    wait_s = parts.config.feedback.ask_wait_s
-    attempts = await group.solutions(episode.session_id, ENDED, wait_s, correct=correct)
+    attempts = await group.solutions(episode.session_id, ENDED, correct=correct)
     if parts.config.teacher.against is None:
         return attempts
     own = {turn.attempt.text for turn in episode.turns}
@@ -183,7 +182,7 @@ async def _others(parts: Parts, episode: Episode, group: Group | None) -> list[M
         wrong = await _siblings(parts, episode, group, correct=False)
         texts = [{"sibling": shown_of(each.text, parts.config.episode.quote)} for each in wrong]
     elif config.reads_other_problems and group is not None and group.cohort is not None:
-        texts = await group.cohort.other_offers(group.key, parts.config.feedback.ask_wait_s)
+        texts = await group.cohort.other_offers(group.key)
     return list({tuple(each.items()): each for each in texts}.values())
 
 

@@ -13,6 +13,10 @@ from typing import TypeVar
 
 from rltf_verl.types import Problem
 
+WAIT_S = 600.0
+"""Longest wait for other episodes, seconds, where nothing else says so: one that never started
+must not hold up the others for ever.
+"""
 T = TypeVar("T")
 Member = tuple[Hashable, int]
 """A group's key and an episode of it."""
@@ -96,11 +100,11 @@ class Cohort:
         await self._progress.until(lambda: self._progress.num_at(turn) >= self._num, wait_s)
         return self._in_order(self._remarks.get(turn, {}))
 
-    async def other_offers(self, key: Hashable, wait_s: float) -> list[Mapping[str, str]]:
+    async def other_offers(self, key: Hashable) -> list[Mapping[str, str]]:
         """What episodes of other groups offer, in the order of the data, after all episodes have
-        ended (at most `wait_s`).
+        ended (at most `WAIT_S`).
         """
-        await self._progress.until(lambda: self._progress.num_at(ENDED) >= self._num, wait_s)
+        await self._progress.until(lambda: self._progress.num_at(ENDED) >= self._num, WAIT_S)
         return self._in_order({at: texts for at, texts in self.offers.items() if at[0] != key})
 
     def _in_order(self, values: Mapping[Member, T]) -> list[T]:
@@ -172,7 +176,7 @@ class Group:
         return await self._inside.remarks(turn, wait_s)
 
     async def solutions(
-        self, session_id: int, turn: int, wait_s: float, *, correct: bool = True
+        self, session_id: int, turn: int, wait_s: float = WAIT_S, *, correct: bool = True
     ) -> list[Solution]:
         """The right attempts of other episodes by 0-based `turn`, or the wrong ones, in a fixed
         order.
@@ -188,7 +192,7 @@ class Group:
         ]
         return sorted(asked_for, key=lambda s: (s.turn, s.session_id, s.text))
 
-    async def failed(self, turn: int, wait_s: float) -> bool:
+    async def failed(self, turn: int, wait_s: float = WAIT_S) -> bool:
         """Whether no episode of the group, this one included, has solved the problem by 0-based
         `turn`.
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from rltf_verl.config import EndsConfig, EpisodeConfig, RLTFConfig, TeacherConfig
+from rltf_verl.config import RLTFConfig, TeacherConfig
 from rltf_verl.episode.acting import call_arguments, first_messages
 from rltf_verl.episode.classes import with_classes
 from rltf_verl.episode.rows import attempt_rows, first_prompt_row
@@ -124,7 +124,7 @@ def test_a_cancelled_episode_closes_its_state():
     [("grade", True, "solved"), ("zero", False, "horizon"), ("leave_out", False, "ungraded")],
 )
 def test_what_an_end_counts_is_chosen(counts, correct, stop):
-    turn = only_turn(WON, ends=EndsConfig(done=counts))
+    turn = only_turn(WON, ends={"done": counts})
     assert (turn.grade.correct, turn.stop) == (correct, stop)
     if counts == "zero":
         assert turn.reward == 0.0
@@ -347,9 +347,21 @@ ENV = {"env": {"name": "binary_matrix"}, "feedback": {"provider": "verifier"}}
 
 def test_ends_are_settings():
     config = RLTFConfig.from_mapping({**ENV, "episode": {"ends": {"length": "zero"}}})
-    assert config.episode == EpisodeConfig(ends=EndsConfig(length="zero"))
-    with pytest.raises(ValueError, match=r"rltf\.episode\.ends\.length"):
-        RLTFConfig.from_mapping({**ENV, "episode": {"ends": {"length": "half"}}})
+    ends = ("done", "length", "environment_error")
+    assert [config.episode.counts(end) for end in ends] == ["grade", "zero", "leave_out"]
+
+
+@pytest.mark.parametrize(
+    ("ends", "message"),
+    [
+        ({"length": "half"}, r"rltf\.episode\.ends\.length=half: must be one of grade, zero"),
+        ({"lenght": "zero"}, r"ends\.lenght=zero: .* did you mean rltf\.episode\.ends\.length"),
+        (3, r"rltf\.episode\.ends=3: must be a block"),
+    ],
+)
+def test_unknown_ends_are_refused(ends, message):
+    with pytest.raises(ValueError, match=message):
+        RLTFConfig.from_mapping({**ENV, "episode": {"ends": ends}})
 
 
 FORKED = {

@@ -193,7 +193,7 @@ def test_feedback_that_only_the_teacher_would_read_can_fail_and_be_unwanted(capl
 
 
 def test_a_siblings_answer_is_waited_for_and_none_is_no_teacher():
-    parts = parts_of(reads="sibling", horizon=1, feedback={"ask_wait_s": 5.0})
+    parts = parts_of(reads="sibling", horizon=1)
 
     async def both(answers):
         group = Group(2)

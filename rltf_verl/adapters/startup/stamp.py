@@ -52,7 +52,6 @@ MAY_CHANGE = frozenset(
     {
         "acknowledge_leaks",
         "api_key_env",
-        "ask_wait_s",
         "base_url",
         "cache_dir",
         "episode_log",

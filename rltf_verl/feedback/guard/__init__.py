@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rltf_verl.feedback.guard.find import GuardSettings, Leak, find_leaks
+from rltf_verl.feedback.guard.find import Leak, find_leaks
 from rltf_verl.feedback.guard.provider import ACTIONS, GuardedProvider
 
-__all__ = ["ACTIONS", "GuardSettings", "GuardedProvider", "Leak", "find_leaks"]
+__all__ = ["ACTIONS", "GuardedProvider", "Leak", "find_leaks"]

@@ -27,16 +27,8 @@ MIN_GRADED = 20
 """Characters of an answer, beside four times those of the reference: longer passages are prose."""
 SHOWN = 80
 """Characters of the passage that a verdict quotes."""
-
-
-@dataclass(frozen=True, slots=True)
-class GuardSettings:
-    """What counts as giving the answer away."""
-
-    parts: bool = True
-    """A correct part of the answer counts (one cell of a matrix), not just the whole."""
-    overlap: float = 0.5
-    """Share of the worked solution's five-word sequences that a text may repeat."""
+OVERLAP = 0.5
+"""Share of the worked solution's five-word sequences that a text may repeat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +45,7 @@ class Leak:
         return f"{self.kind}: {passage[:SHOWN]}{'…' if len(passage) > SHOWN else ''}"
 
 
-def find_leaks(
-    env: Env, problem: Problem, text: str, attempt: str = "", settings: GuardSettings | None = None
-) -> list[Leak]:
+def find_leaks(env: Env, problem: Problem, text: str, attempt: str = "") -> list[Leak]:
     """What in `text` gives the answer of `problem` away, the most serious first; empty if nothing
     does.
 
@@ -64,21 +54,19 @@ def find_leaks(
         problem: with the reference answer.
         text: the feedback.
         attempt: what it is about, which is wrong.
-        settings: what counts.
 
     A text of more than `MAX_TEXT` characters is one leak, `unreadable`: no finder has read it.
     """
-    settings = settings or GuardSettings()
     if len(text) > MAX_TEXT:
         return [Leak("unreadable", 0, len(text))]
     is_correct = _Grader(env, problem)
     leaks = {
         Leak(leak.kind, *view.origin(leak.start, leak.end))
         for view in readings(text)
-        for leak in _answers(env, problem, view.text, attempt, settings, is_correct)
+        for leak in _answers(env, problem, view.text, attempt, is_correct)
     }
     ordered = sorted(leaks, key=lambda leak: (leak.kind, leak.start, -leak.end))
-    return [*ordered, *_copies(env, problem, text, attempt, settings)]
+    return [*ordered, *_copies(env, problem, text, attempt)]
 
 
 class _Grader:
@@ -98,16 +86,11 @@ class _Grader:
 
 
 def _answers(
-    env: Env,
-    problem: Problem,
-    text: str,
-    attempt: str,
-    settings: GuardSettings,
-    is_correct: _Grader,
+    env: Env, problem: Problem, text: str, attempt: str, is_correct: _Grader
 ) -> Iterator[Leak]:
     if isinstance(env, FindsCandidates):
         for c in env.candidates(problem, text, attempt):
-            if (settings.parts or not c.part) and is_correct(c.answer):
+            if is_correct(c.answer):
                 yield Leak("part" if c.part else "answer", c.start, c.end)
         return
     question, reference = str(problem.data.get("question", "")), problem.reference
@@ -133,10 +116,8 @@ def _answers(
         yield Leak("answer", *copied)
 
 
-def _copies(
-    env: Env, problem: Problem, text: str, attempt: str, settings: GuardSettings
-) -> list[Leak]:
+def _copies(env: Env, problem: Problem, text: str, attempt: str) -> list[Leak]:
     if not isinstance(env, HasWorkedSolution):
         return []
-    copied = copied_share(text, env.worked_solution(problem), attempt) > settings.overlap
+    copied = copied_share(text, env.worked_solution(problem), attempt) > OVERLAP
     return [Leak("solution", 0, len(text))] if copied else []

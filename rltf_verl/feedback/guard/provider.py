@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from rltf_verl.envs.waiting import DEADLINE_S, call_env
 from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable, ask
-from rltf_verl.feedback.guard.find import GuardSettings, Leak, find_leaks
+from rltf_verl.feedback.guard.find import Leak, find_leaks
 from rltf_verl.judge.gateway import judges_of
 from rltf_verl.registry import require_choice
 from rltf_verl.types import Feedback
@@ -17,6 +17,7 @@ from rltf_verl.types import Feedback
 logger = logging.getLogger(__name__)
 
 ACTIONS = ("drop", "redact", "regenerate", "warn")
+REGENERATIONS = 2
 GAP = "[…]"
 """What stands in place of a redacted passage."""
 
@@ -35,10 +36,9 @@ class GuardedProvider:
     Args:
         inner: the provider.
         action: `drop` (no feedback), `redact` (cut the passages out; drop what still leaks),
-            `regenerate` (ask again, drop if it is no better), `warn` (let it pass, count it).
+            `regenerate` (ask again, `REGENERATIONS` times, drop if it is no better), `warn` (let
+            it pass, count it).
         check_all: look at every text, not only at those of a provider that sees the reference.
-        regenerations: how often `regenerate` asks again.
-        settings: what counts as a leak.
         also: an additional check of texts in which the rules find nothing.
     """
 
@@ -48,16 +48,13 @@ class GuardedProvider:
         action: str = "drop",
         *,
         check_all: bool = False,
-        regenerations: int = 2,
-        settings: GuardSettings | None = None,
         also: LeakCheck | None = None,
     ) -> None:
         require_choice("rltf.feedback.guard.action", action, ACTIONS)
         self.inner, self.name = inner, inner.name
         self.sees_reference, self.constant = inner.sees_reference, inner.constant
         self._action, self._check_all = action, check_all
-        self._regenerations = regenerations if action == "regenerate" else 0
-        self._settings, self._also = settings or GuardSettings(), also
+        self._also = also
         self.judges = (*judges_of(inner), *judges_of(also))
         self._warned = False
 
@@ -76,7 +73,7 @@ class GuardedProvider:
             return self._warned_of(first)
         if self._action == "redact":
             return await self._redacted(request, first, leaks)
-        for k in range(self._regenerations):
+        for k in range(REGENERATIONS if self._action == "regenerate" else 0):
             feedback = await self._again(request, first, k)
             if not await self._leaks(request, feedback.text):
                 return replace(feedback, leak=first.leak, original=first.text)
@@ -90,9 +87,7 @@ class GuardedProvider:
 
     async def _leaks(self, request: FeedbackRequest, text: str) -> list[Leak]:
         env, attempt = request.env, request.turns[-1].attempt.text
-        leaks = await call_env(
-            DEADLINE_S, find_leaks, env, request.problem, text, attempt, self._settings
-        )
+        leaks = await call_env(DEADLINE_S, find_leaks, env, request.problem, text, attempt)
         if not leaks and self._also is not None and await self._also(request, text):
             leaks = [Leak("judged", 0, len(text))]
         return leaks

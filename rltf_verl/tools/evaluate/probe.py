@@ -24,7 +24,7 @@ from rltf_verl.episode.parts import Parts
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import tells_answer_of
 from rltf_verl.feedback.controls import ElsewhereProvider
-from rltf_verl.feedback.guard.find import GuardSettings, find_leaks
+from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.judge.gateway import judges_of
 from rltf_verl.judge.settings import Limits, Price
 from rltf_verl.registry import build_block, require_choice
@@ -114,11 +114,9 @@ class Plan:
         """
         if episode["env"] != self.env.name or episode.get("task") is None:
             return None
-        guard = self.rltf.feedback.guard
         problem = Problem(episode["env"], episode["index"], episode["task"], episode["reference"])
-        settings = GuardSettings(parts=guard.parts, overlap=guard.overlap)
         try:
-            return bool(find_leaks(self.env, problem, feedback, attempt, settings))
+            return bool(find_leaks(self.env, problem, feedback, attempt))
         except Exception:  # environments are user code, and logs may be of an older one
             return None
 

@@ -14,7 +14,7 @@ from rltf_verl.feedback import make_provider, provider_names
 from tests.support.configs import composed
 
 FOLDER = Path(__file__).parents[3] / "hydra_configs" / "rltf_verl" / "rltf" / "feedback"
-OURS = {"provider", "ask", "ask_wait_s", "on_error", "guard", "acknowledge_leaks", "record_dir"}
+OURS = {"provider", "ask", "on_error", "guard", "acknowledge_leaks", "record_dir"}
 SETTINGS = ("teacher", "execution", "escalating", "verifier_full")
 """Of a judge, and of the verifier."""
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rltf_verl.envs.text.number_words import as_number
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
-from rltf_verl.feedback.guard import GuardedProvider, GuardSettings, Leak, find_leaks
+from rltf_verl.feedback.guard import GuardedProvider, Leak, find_leaks
 from rltf_verl.feedback.guard.equality import find_reference, same_answer, tokens_of
 from rltf_verl.feedback.guard.provider import GAP, redacted
 from rltf_verl.feedback.guard.spans import answer_spans
@@ -80,11 +80,11 @@ async def test_regenerate_asks_with_other_seeds_until_it_is_clean():
 
 @pytest.mark.parametrize(
     ("texts", "num_asked", "cause"),
-    [([LEAKY], 4, "dropped it"), ([LEAKY, None], 2, "nobody there")],
+    [([LEAKY], 3, "dropped it"), ([LEAKY, None], 2, "nobody there")],
 )
 async def test_regenerate_is_bounded_and_a_failure_still_counts_the_leak(texts, num_asked, cause):
     inner = Scripted(*texts)
-    error = await refusal(GuardedProvider(inner, "regenerate", regenerations=3), asked())
+    error = await refusal(GuardedProvider(inner, "regenerate"), asked())
     assert (len(inner.requests), error.withheld.leak) == (num_asked, "answer: 42")
     assert cause in str(error)
 
@@ -146,16 +146,13 @@ def test_the_wrapper_is_transparent():
         GuardedProvider(inner, "dorp")
 
 
-def kinds(text: str, settings: GuardSettings | None = None, env=None) -> set[str]:
-    return {
-        leak.kind for leak in find_leaks(env or Sums(), asked().problem, text, settings=settings)
-    }
+def kinds(text: str, env=None) -> set[str]:
+    return {leak.kind for leak in find_leaks(env or Sums(), asked().problem, text)}
 
 
 def test_a_copy_of_the_worked_solution_is_a_leak_and_a_phrase_of_it_is_none():
     assert kinds(f"Look: {SOLUTION.upper()}!", env=Explained()) == {"solution"}
     assert kinds("First multiply six by five which is nice.", env=Explained()) == set()
-    assert kinds(SOLUTION, GuardSettings(overlap=1.0), Explained()) == set(), "1 allows all of it"
 
 
 def test_a_grader_that_breaks_on_a_passage_has_not_accepted_it():
