@@ -52,7 +52,8 @@ def at_once(logits: torch.Tensor) -> tuple[Callable[[], object], Callable[[], ob
 
     def learn() -> object:
         leaf = logits.detach().requires_grad_()
-        value = logit_divergence(leaf[rows], ids, teacher, config.divergence, config.beta)
+        kind = config.divergence
+        value = logit_divergence(leaf[rows], ids, teacher, kind.name, kind.beta)
         return torch.autograd.grad(value.sum(), leaf)
 
     return teach, learn

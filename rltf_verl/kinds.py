@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from functools import cache
 from types import UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit
 
 from rltf_verl.redaction import hidden
@@ -123,6 +123,33 @@ Url = Annotated[
 ]
 
 
+OWN = "./mine.py:function"
+"""In `Choice.READS`: any function of the user's."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A setting that is chosen by name, with the parameters that only some choices read. A config
+    has the name alone, or a block: `gate: residual`, `gate: {name: residual, width: 0.05}`.
+
+    Extend it with a default of `name` and a field per parameter.
+    """
+
+    # Name -> the parameters that it reads; other names read none.
+    READS: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    name: Any
+
+    @classmethod
+    def keys_with(cls, name: object) -> tuple[str, ...]:
+        """The keys of a block with this name."""
+        return ("name", *cls.READS.get(OWN if ":" in str(name) else str(name), ()))
+
+
+def name_of(value: Any) -> Any:
+    """The name of a `Choice` as a config has it."""
+    return value.get("name") if isinstance(value, Mapping) else value
+
+
 def trouble(value: object, hint: Any) -> str | None:
     """What to set instead of a value that the annotation does not allow, `must be …`; None if it
     does.
@@ -153,7 +180,7 @@ def shown(value: object, key: str = "") -> str:
 
 def plain(value: object, key: str = "") -> str:
     """A value as it was typed, where that is short and in one line; secrets as of `shown`."""
-    value = hidden(value, key)
+    value = hidden(value.name if isinstance(value, Choice) else value, key)
     short = isinstance(value, str) and value.isprintable() and len(value) <= MAX_SHOWN
     return str(value) if short else shown(value)
 

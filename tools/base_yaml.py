@@ -12,6 +12,7 @@ import yaml
 from reference import GROUPS, field_docs, is_block
 
 from rltf_verl.config import RLTFConfig
+from rltf_verl.kinds import Choice
 
 BASE = GROUPS / "base.yaml"
 COMPUTED = {"rltf.episode_log.dir": "${trainer.default_local_dir}/episodes"}
@@ -38,18 +39,29 @@ def _lines(key: str, config: Any, cls: type) -> Iterator[str]:
     yield f"{indent}{name}:"
     docs, hints = field_docs(cls), get_type_hints(cls)
     for field, hint in hints.items():
-        if is_dataclass(hint):
-            continue
         value = COMPUTED.get(f"{key}.{field}", getattr(config, field))
+        if isinstance(value, Choice):
+            doc, value = _choice(value), value.name
+        elif is_dataclass(hint):
+            continue
+        else:
+            choices = get_args(hint) if get_origin(hint) is Literal else ()
+            doc = docs[field] + (f" One of {', '.join(choices)}." if choices else "")
         yield ""
-        choices = get_args(hint) if get_origin(hint) is Literal else ()
-        one_of = f" One of {', '.join(choices)}." if choices else ""
-        yield from _comment(docs[field] + one_of, indent + "  ")
+        yield from _comment(doc, indent + "  ")
         yield textwrap.indent(_written(field, value), indent + "  ")
     for field, hint in hints.items():
-        if is_block(hint):
+        if is_block(hint) and not issubclass(hint, Choice):
             yield ""
             yield from _lines(f"{key}.{field}", getattr(config, field), hint)
+
+
+def _choice(value: Choice) -> str:
+    """What can be chosen, and the parameters of a block."""
+    (_, names), *parameters = field_docs(type(value)).items()
+    block = [f"`{key}`: {doc}" for key, doc in parameters]
+    head = f"{inspect.getdoc(type(value))} {names}"
+    return "\n\n".join([head, "As a block, `{name: …}`, it may have:", *block])
 
 
 def _comment(text: str, indent: str) -> Iterator[str]:

@@ -29,6 +29,9 @@ explains them. How this package sets verl's own keys is written beside them in
 `hydra_configs/rltf_verl/rltf/base.yaml` and `rltf/hardware/*.yaml`. `python tools/refresh.py`
 writes this page from the code.
 
+A setting with a `name` of its own takes that name alone, or a block with what the chosen one reads:
+`rltf.teacher.gate=route`, `'rltf.teacher.gate={name: residual, width: 0.05}'`.
+
 Defaults below are the code's. A method may set others; this prints the values of a run:
 `python -m verl.trainer.main_ppo --config-name=rltf rltf/method=sd --cfg job`.
 """

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, get_args, get_origin
 
 from rltf_verl.findings import ConfigError, Finding
-from rltf_verl.kinds import plain, trouble, type_hints
+from rltf_verl.kinds import Choice, plain, trouble, type_hints
 
 __all__ = [
     "ConfigError",
@@ -53,7 +53,8 @@ def build(cls: type, prefix: str, values: Mapping[str, Any]) -> Any:
     for key, value in typed.items():
         kind = hints[key]
         if isinstance(kind, type) and dataclasses.is_dataclass(kind) and type(value) is not kind:
-            typed[key] = build(kind, f"{prefix}{key}.", block(prefix + key, value))
+            values = _block_of(kind, prefix + key, value)
+            typed[key] = build(kind, f"{prefix}{key}.", values)
         _check_value(prefix + key, value, kind)
     return cls(**typed)
 
@@ -90,7 +91,24 @@ def named_options(section: str, values: Mapping[str, Any], name_key: str) -> Nam
     return NamedOptions(str(name), {k: v for k, v in values.items() if k != name_key})
 
 
-def _check_keys(prefix: str, values: Mapping[str, Any], names: Sequence[str]) -> None:
+def _block_of(kind: type, key: str, value: Any) -> Mapping[str, Any]:
+    """The block of a dataclass. The name alone is enough for a `Choice`, and its block has only
+    the keys that the chosen one reads.
+    """
+    if not issubclass(kind, Choice):
+        return block(key, value)
+    values = value if isinstance(value, Mapping) and value else {"name": value}
+    # Hydra makes a block without it of a name and `+….beta=0.3`: no default may take its place
+    require("name" in values, f"{key}.name", None, "must name one")
+    name = values["name"]
+    _check_value(key, name, type_hints(kind, include_extras=True)["name"])
+    _check_keys(f"{key}.", values, kind.keys_with(name), f"rltf.{key}={name} does not read it")
+    return values
+
+
+def _check_keys(
+    prefix: str, values: Mapping[str, Any], names: Sequence[str], why: str = "unknown key"
+) -> None:
     """Raise ConfigError about a key that has none of the names."""
     for key in values:
         if key not in names:
@@ -100,9 +118,7 @@ def _check_keys(prefix: str, values: Mapping[str, Any], names: Sequence[str]) ->
                 if close
                 else f"known keys: {', '.join(names)}"
             )
-            raise ConfigError(
-                Finding(f"rltf.{prefix}{plain(key)}", values[key], "unknown key", hint)
-            )
+            raise ConfigError(Finding(f"rltf.{prefix}{plain(key)}", values[key], why, hint))
 
 
 def _check_value(key: str, value: object, hint: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, fields
+from dataclasses import fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -130,7 +130,7 @@ REFUSED: tuple[Rule[RLTFConfig], ...] = (
     *(
         Rule[Any](
             f"rltf.teacher.{key}",
-            lambda c, get=attrgetter(f"teacher.{key}"), default=default: (  # type: ignore[misc]
+            lambda c, get=attrgetter(f"teacher.{key}.name"), default=default: (  # type: ignore[misc]
                 not c.teaches and get(c) != default
             ),
             "the teacher is unused",
@@ -142,22 +142,22 @@ REFUSED: tuple[Rule[RLTFConfig], ...] = (
         "rltf.teacher.against",
         lambda c: (
             c.teaches
-            and c.teacher.against is not None
-            and c.logit_distill.divergence != "sampled_token"
+            and c.teacher.against.name is not None
+            and c.logit_distill.divergence.name != "sampled_token"
         ),
         "a contrast is one of log-probs of the sampled tokens",
         "set rltf.logit_distill.divergence=sampled_token, or against to null",
     ),
     Rule(
         "rltf.teacher.against",
-        lambda c: c.teacher.against == "wrong_sibling" and "sibling" not in c.teacher.sources,
+        lambda c: c.teacher.against.name == "wrong_sibling" and "sibling" not in c.teacher.sources,
         "a wrong sibling stands in place of a right one, which this teacher does not read",
         "set rltf.teacher.reads=sibling, or against to other_problem",
     ),
     Rule(
         "rltf.teacher.against",
         lambda c: (
-            c.teacher.against == "reference_only"
+            c.teacher.against.name == "reference_only"
             and c.teacher.turns != "first"
             and c.episode.horizon > 1
         ),
@@ -166,27 +166,21 @@ REFUSED: tuple[Rule[RLTFConfig], ...] = (
     ),
     Rule(
         "rltf.teacher.notes",
-        lambda c: c.teacher.notes == "by_step" and c.teacher.against is not None,
+        lambda c: c.teacher.notes == "by_step" and c.teacher.against.name is not None,
         "only one of the two prompts would have a step's own notes, and their lengths would differ",
         "set it to joined, or rltf.teacher.against to null",
     ),
     Rule(
         "rltf.teacher.shuffled",
-        lambda c: c.teacher.shuffled and c.teacher.against is not None,
+        lambda c: c.teacher.shuffled and c.teacher.against.name is not None,
         "the control of a contrast is rltf.teacher.against=other_problem",
         "set one of the two",
     ),
     Rule(
-        "rltf.logit_distill.term_clip",
-        lambda c: (
-            c.logit_distill.term_clip is not None and c.logit_distill.divergence == "sampled_token"
-        ),
-        "it cuts off outcomes of a divergence, and sampled_token sees one token only",
-        "set it to null, or choose another rltf.logit_distill.divergence",
-    ),
-    Rule(
         "rltf.logit_distill.weight",
-        lambda c: c.teaches and c.teacher.gate in SCALING_GATES and max(c.logit_distill.ramp) > 1,
+        lambda c: (
+            c.teaches and c.teacher.gate.name in SCALING_GATES and max(c.logit_distill.ramp) > 1
+        ),
         "with rltf.teacher.gate={rltf.teacher.gate} it is how far advantages are scaled",
         "set it to at most 1",
     ),
@@ -244,41 +238,13 @@ UNREAD: tuple[Rule[RLTFConfig], ...] = (
         if key not in refused_alone
     ),
     _unread(
-        "teacher.policy_share",
-        lambda c: c.teaches and c.teacher.kind not in ("ema", "trust_region"),
-        "set rltf.teacher.kind to ema or trust_region, or leave it out",
-    ),
-    _unread(
-        "teacher.gate_scale",
-        lambda c: c.teaches and c.teacher.gate in ("none", "route", "variance"),
-        "set rltf.teacher.gate to magnitude, residual, sigmoid or your own, or leave it out",
-    ),
-    *(
-        _unread(
-            f"teacher.{key}",
-            lambda c: c.teaches and c.teacher.gate != "residual",
-            "set rltf.teacher.gate to residual, or leave it out",
-        )
-        for key in ("gate_width", "gate_threshold")
-    ),
-    _unread(
-        "teacher.against_n",
-        lambda c: c.teaches and c.teacher.against in (None, "reference_only"),
-        "set rltf.teacher.against to wrong_sibling or other_problem, or leave it out",
-    ),
-    _unread(
         "teacher.sibling",
         lambda c: c.teaches and "sibling" not in c.teacher.sources,
         "set rltf.teacher.reads to sibling, or leave it out",
     ),
     _unread(
-        "logit_distill.beta",
-        lambda c: c.teaches and c.logit_distill.divergence != "jsd",
-        "set rltf.logit_distill.divergence to jsd, or leave it out",
-    ),
-    _unread(
         "logit_distill.top_k",
-        lambda c: c.teaches and c.logit_distill.divergence == "sampled_token",
+        lambda c: c.teaches and c.logit_distill.divergence.name == "sampled_token",
         "set rltf.logit_distill.divergence to jsd, or leave it out",
     ),
     _unread(
@@ -319,7 +285,7 @@ def _schedule(name: str) -> tuple[Rule[Scheduled], ...]:
 
 def schedule_findings(name: str, own: Scheduled) -> Iterator[Finding]:
     """What is wrong with the schedule of the block `rltf.<name>`."""
-    yield from findings(_schedule(name), own, {"rltf": {name: asdict(own)}})
+    yield from findings(_schedule(name), own, {"rltf": {name: own}})
 
 
 def share_findings(blocks: Mapping[str, object], attempt_weight: float) -> Iterator[Finding]:
@@ -347,7 +313,6 @@ def late_findings(blocks: Mapping[str, object], num_steps: int) -> Iterator[Find
 
 def refused(config: RLTFConfig) -> Iterator[Finding]:
     """What cannot work, in the order in which to change it."""
-    settings = {"rltf": asdict(config)}
     blocks = {f.name: getattr(config, f.name) for f in fields(config)}
     schedules = {name: own for name, own in blocks.items() if isinstance(own, Scheduled)}
     alone = {name: own for name, own in schedules.items() if own.alone}
@@ -363,13 +328,13 @@ def refused(config: RLTFConfig) -> Iterator[Finding]:
         weight = config.attempt.weight
         yield Finding("rltf.attempt.weight", weight, "no objective is left", fix)
     yield from share_findings(schedules, config.attempt.weight)
-    yield from findings(REFUSED, config, settings)
+    yield from findings(REFUSED, config, {"rltf": config})
     yield from _unused_levels(config)
 
 
 def unread(config: RLTFConfig) -> Iterator[Finding]:
     """Settings without effect."""
-    yield from findings(UNREAD, config, {"rltf": asdict(config)})
+    yield from findings(UNREAD, config, {"rltf": config})
 
 
 def _unused_levels(config: RLTFConfig) -> Iterator[Finding]:

@@ -169,7 +169,7 @@ async def _siblings(
     if group is None:
         return []
     attempts = await group.solutions(episode.session_id, ENDED, correct=correct)
-    if parts.config.teacher.against is None:
+    if parts.config.teacher.against.name is None:
         return attempts
     own = {turn.attempt.text for turn in episode.turns}
     return [attempt for attempt in attempts if attempt.text not in own]
@@ -178,7 +178,7 @@ async def _siblings(
 async def _others(parts: Parts, episode: Episode, group: Group | None) -> list[Mapping[str, str]]:
     """Different texts that can stand in place of the teacher's, by source."""
     config, texts = parts.config.teacher, list[Mapping[str, str]]()
-    if config.against == "wrong_sibling":
+    if config.against.name == "wrong_sibling":
         wrong = await _siblings(parts, episode, group, correct=False)
         texts = [{"sibling": shown_of(each.text, parts.config.episode.quote)} for each in wrong]
     elif config.reads_other_problems and group is not None and group.cohort is not None:
@@ -192,13 +192,13 @@ def _contrast(
     others: Sequence[Mapping[str, str]],
     rng: random.Random,
 ) -> list[dict[str, str]]:
-    """The texts with others in their place, at most `against_n` times. A text that is there is
+    """The texts with others in their place, at most `against.n` times. A text that is there is
     never replaced by one that is not, so the template stays the same.
     """
-    if config.against == "reference_only":
+    if config.against.name == "reference_only":
         return [texts]
     replaced = [name for name, text in texts.items() if text.strip()]
-    if config.against == "wrong_sibling":
+    if config.against.name == "wrong_sibling":
         replaced = [name for name in replaced if name == "sibling"]
     fit = [
         each
@@ -206,7 +206,7 @@ def _contrast(
         if all(each[name].strip() for name in replaced)
         and any(each[name] != texts[name] for name in replaced)
     ]
-    chosen = rng.sample(fit, min(len(fit), config.against_n))
+    chosen = rng.sample(fit, min(len(fit), config.against.n))
     return [{**texts, **{name: other[name] for name in replaced}} for other in chosen]
 
 
@@ -219,9 +219,9 @@ async def _contrasted(
 ) -> TeacherPrompt | None:
     """The teacher's prompt with those of its contrast; None where a part is missing."""
     teacher = await prompt(question, texts)
-    if teacher is None or config.against is None:
+    if teacher is None or config.against.name is None:
         return teacher
-    if config.against == "reference_only":
+    if config.against.name == "reference_only":
         question = [*question[:-1], {**question[-1], "content": ""}]
     voices = [await prompt(question, voice) for voice in contrast]
     against = tuple(voice.ids for voice in voices if voice)

@@ -61,7 +61,7 @@ class LogitDistill(Objective[LogitDistillConfig]):
 
     def trained_episodes(self, episodes: EpisodeBatch) -> torch.Tensor:
         """[S] bool: where an attempt has a teacher, and the gate leaves it a weight."""
-        lives, gate = episodes.has_teacher, self.config.teacher.gate
+        lives, gate = episodes.has_teacher, self.config.teacher.gate.name
         if gate in SCALING_GATES:  # an advantage of 0 stays 0
             lives = torch.zeros_like(lives)
         elif gate == "route":
@@ -78,9 +78,9 @@ class LogitDistill(Objective[LogitDistillConfig]):
         if not self.enabled:
             return
         teacher, strategy = self.config.teacher, setting(STRATEGY)
-        if is_own(teacher.gate):
+        if is_own(teacher.gate.name):
             yield from dry_run(lambda: _gate(self.config, MADE_UP_TOKENS))
-        if is_own(self.settings.divergence):
+        if is_own(self.settings.divergence.name):
             yield from dry_run(self._try_divergence)
         size = setting("actor_rollout_ref.rollout.n")
         if size == 1 and teacher.sources == ("sibling",):
@@ -90,11 +90,12 @@ class LogitDistill(Objective[LogitDistillConfig]):
                 "rltf.teacher.reads=sibling needs other episodes of the problem",
                 "set it to 8, or let the teacher read something else",
             )
-        keeps = teacher.kind != "policy" and not (teacher.kind != "ema" and uses_lora(setting))
+        kind = teacher.kind.name
+        keeps = kind != "policy" and not (kind != "ema" and uses_lora(setting))
         if keeps and strategy not in FSDP:
             yield Finding(
                 "rltf.teacher.kind",
-                teacher.kind,
+                kind,
                 f"{STRATEGY}={strategy} has no place for a second set of weights",
                 "set it to fsdp or fsdp2, or kind to policy",
             )
@@ -103,12 +104,12 @@ class LogitDistill(Objective[LogitDistillConfig]):
 
     def _try_divergence(self) -> None:
         """Raises OwnCodeError if the user's divergence has no number, or no gradient."""
-        key, where = "rltf.logit_distill.divergence", self.settings.divergence
-        function, place = own_function(key, where), f"{key}={where}"
+        key, own = "rltf.logit_distill.divergence", self.settings.divergence
+        function, place = own_function(key, own.name), f"{key}={own.name}"
         logits = torch.tensor([[0.0, 1.0, 2.0], [2.0, 0.0, -2.0]], requires_grad=True)
         student, teacher = logits.log_softmax(-1), logits.detach().flip(1).log_softmax(-1)
         with named(place, function):
-            values = function(student, teacher, self.settings.beta, self.settings.term_clip)
+            values = function(student, teacher, own.beta, own.term_clip)
             finite = values.shape == (2,) and bool(values.isfinite().all())
             (gradient,) = torch.autograd.grad(values.sum(), logits)
         if not (finite and bool(gradient.isfinite().all())):
@@ -194,9 +195,9 @@ def weigh_teacher_tokens(
         The targets, and the [M] weight of each token in the teacher's loss.
     """
     advantages, weight = targets.advantages.clone(), torch.ones_like(gap)
-    if config.teacher.gate != "none":
+    if config.teacher.gate.name != "none":
         factor, weight = _gate(config, _evidence(batch, targets, place, gap))
-        if config.teacher.gate in SCALING_GATES:  # faded in and out by the coefficient
+        if config.teacher.gate.name in SCALING_GATES:  # faded in and out by the coefficient
             factor = 1 + weights["logit_distill"] * (factor - 1)
         advantages[place] *= factor
     counts = weight > 0
@@ -207,13 +208,14 @@ def weigh_teacher_tokens(
 
 
 def _gate(config: RLTFConfig, evidence: Evidence) -> tuple[torch.Tensor, torch.Tensor]:
-    name, scale = config.teacher.gate, config.teacher.gate_scale
+    chosen = config.teacher.gate
+    name, scale = chosen.name, chosen.scale
     if name == "residual":
         return residual(
             evidence,
             GATES[name][1] if scale is None else scale,
-            config.teacher.gate_width,
-            config.teacher.gate_threshold,
+            chosen.width,
+            chosen.threshold,
         )
     if name in GATES:
         gate, usual = GATES[name]

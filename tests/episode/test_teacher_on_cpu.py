@@ -14,6 +14,7 @@ from rltf_verl.config import (
     RLTFConfig,
     TeacherConfig,
 )
+from rltf_verl.config.teacher import Contrast, Divergence
 from rltf_verl.data.schema import problem_from_row
 from rltf_verl.envs import make_env
 from rltf_verl.episode import failure_log
@@ -48,9 +49,9 @@ ANSWERS = {
 
 
 def parts_of(provider=None, reads="feedback", feedback=None, env=None, weight=1.0, **keys):
-    names = ("turns", "right", "prompt", "against", "against_n", "sibling", "shuffled")
+    names = ("turns", "right", "prompt", "against", "sibling", "shuffled")
     teacher = {key: keys.pop(key) for key in names if key in keys}
-    divergence = "sampled_token" if teacher.get("against") else "jsd"
+    divergence = Divergence("sampled_token" if "against" in teacher else "jsd")
     config = RLTFConfig(
         episode=EpisodeConfig(**keys),
         feedback=FeedbackConfig(**(feedback or {})),
@@ -296,7 +297,7 @@ def without(text, *parts):
 
 
 def test_a_contrast_is_the_same_template_with_the_wrong_answers_of_siblings():
-    parts = parts_of(reads="sibling", against="wrong_sibling", **CONTRAST)
+    parts = parts_of(reads="sibling", against=Contrast("wrong_sibling"), **CONTRAST)
     answers = [["no", "it is yes", "nah", "yes", "no", "boom"]]
     episodes = in_cohort(parts, answers, [6])
     # "boom" broke the grader and counts as wrong; "no" of another episode is this one's own text
@@ -311,7 +312,7 @@ def test_a_contrast_is_the_same_template_with_the_wrong_answers_of_siblings():
 
 
 def test_a_contrast_has_a_limit_and_an_attempt_without_one_has_no_teacher():
-    parts = parts_of(reads="sibling", against="wrong_sibling", against_n=2, **CONTRAST)
+    parts = parts_of(reads="sibling", against=Contrast("wrong_sibling", 2), **CONTRAST)
     wrong = [["yes", "a", "b", "c", "so yes"]]
     assert [len(voices_of(e)) for e in in_cohort(parts, wrong, [5])] == [2, 2, 2, 2, 2]
     again = [[voices_of(e) for e in in_cohort(parts, wrong, [5])] for _ in range(2)]
@@ -342,7 +343,7 @@ def test_an_attempt_that_could_not_be_graded_is_no_wrong_sibling():
 def test_another_problems_texts_are_contrast_or_control(reads, own, other):
     answers, sizes = [["no", "so yes"], ["nah", "oh yes"]], [2, 2]
     told = {"reads": reads, "horizon": 1}
-    first = in_cohort(parts_of(against="other_problem", **told), answers, sizes)[0]
+    first = in_cohort(parts_of(against=Contrast("other_problem"), **told), answers, sizes)[0]
     (voice,) = voices_of(first)
     read = text_of(first.turns[0].teacher.ids)
     assert without(read, own) == without(voice, other)
@@ -354,7 +355,7 @@ def test_another_problems_texts_are_contrast_or_control(reads, own, other):
 
 
 def test_the_reference_alone_is_the_same_prompt_without_the_question():
-    parts = parts_of(reads="reference", against="reference_only", **CONTRAST)
+    parts = parts_of(reads="reference", against=Contrast("reference_only"), **CONTRAST)
     (turn,) = play(parts, ["no"])[0].turns
     (voice,) = turn.teacher.against
     assert text_of(turn.teacher.ids).replace("Q?", "") == text_of(voice)
@@ -385,13 +386,16 @@ REFUSED = [
         "rltf.teacher.prompt=revise/append: does not show the question; choose another template",
     ),
     ({"prompt": "privileged"}, "rltf.teacher.prompt='privileged': is not known; known: revise/"),
-    ({"against": "wrong_sibling"}, "rltf.teacher.against=wrong_sibling: a wrong sibling stands"),
     (
-        {"against": "reference_only", "turns": "all"},
+        {"against": Contrast("wrong_sibling")},
+        "rltf.teacher.against=wrong_sibling: a wrong sibling stands",
+    ),
+    (
+        {"against": Contrast("reference_only"), "turns": "all"},
         "rltf.teacher.against=reference_only: later prompts quote the question",
     ),
     (
-        {"against": "other_problem", "shuffled": True},
+        {"against": Contrast("other_problem"), "shuffled": True},
         "rltf.teacher.shuffled=True: the control of a contrast",
     ),
 ]

@@ -6,6 +6,7 @@ import torch
 from rltf_verl.algos.episodes import in_line
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import LogitDistillConfig, NamedOptions, RLTFConfig, TeacherConfig
+from rltf_verl.config.teacher import Gate
 from rltf_verl.objectives.teacher import weigh_teacher_tokens
 from rltf_verl.types import Role
 
@@ -23,7 +24,7 @@ GAP = torch.log(torch.tensor([2.0, 0.5, 3.0, 0.9, 1.0]))
 ADVANTAGES = torch.tensor([1.0, -1.0, 0.5, -2.0, 0.25, -3.0, 4.0])
 
 
-def weighed(teacher, entropy=None, weight=1.0, **logit):
+def weighed(gate, entropy=None, weight=1.0, **logit):
     tokens = torch.zeros(7)
     batch = RowBatch(
         role=torch.full((7,), int(Role.ATTEMPT)),
@@ -37,7 +38,7 @@ def weighed(teacher, entropy=None, weight=1.0, **logit):
     targets = RowTargets(ADVANTAGES, tokens, tokens.bool())
     config = RLTFConfig(
         env=NamedOptions("word"),
-        teacher=TeacherConfig(**teacher),
+        teacher=TeacherConfig(gate=gate),
         logit_distill=LogitDistillConfig(weight=weight, **logit),
     )
     coefficients = {"logit_distill": weight}
@@ -48,51 +49,51 @@ def weighed(teacher, entropy=None, weight=1.0, **logit):
 
 
 def test_routing_leaves_answers_without_a_teacher_alone():
-    advantages, weights = weighed({"gate": "route"})
+    advantages, weights = weighed(Gate("route"))
     assert advantages.tolist() == [1.0, 0.0, 0.5, 0.0, 0.25, -3.0, 4.0]
     assert weights.tolist() == [0, 1, 0, 1, 0]
 
 
 def test_the_solve_rate_is_that_of_the_group_at_the_turn():
-    _, weights = weighed({"gate": "variance"})
+    _, weights = weighed(Gate("variance"))
     # turn 0: 1/2 and 0; turn 1: only one episode of the first group has one, and all are right
     assert weights.tolist() == [2.5, 2.5, 0.0, 0.0, 0.0], "0.5 over its mean, 0.2"
 
 
 def test_the_magnitude_is_faded_in_by_the_coefficient():
-    whole, weights = weighed({"gate": "magnitude"})
+    whole, weights = weighed(Gate("magnitude"))
     torch.testing.assert_close(whole[:5], torch.tensor([1.2, -1.2, 0.6, -2 / 0.9, 0.25]))
     assert torch.equal(whole[5:], ADVANTAGES[5:])
     assert not weights.any()
-    half, _ = weighed({"gate": "magnitude"}, weight=0.5)
+    half, _ = weighed(Gate("magnitude"), weight=0.5)
     torch.testing.assert_close(half, (whole + ADVANTAGES) / 2)
 
 
 def test_a_residual_is_faded_in_with_its_own_width_and_threshold():
-    keys = {"gate": "residual", "gate_scale": 1.0, "gate_width": 2.0, "gate_threshold": 0.1}
-    whole, weights = weighed(keys)
+    gate = Gate("residual", 1.0, 2.0, 0.1)
+    whole, weights = weighed(gate)
     added = torch.tanh(GAP / 2)
     added[3] = 0.0  # tanh(log(0.9) / 2) = −0.05
     torch.testing.assert_close(whole[:5], ADVANTAGES[:5] + added)
     assert torch.equal(whole[5:], ADVANTAGES[5:])
     assert not weights.any()
-    half, _ = weighed(keys, weight=0.5)
+    half, _ = weighed(gate, weight=0.5)
     torch.testing.assert_close(half, (whole + ADVANTAGES) / 2)
 
 
 def test_an_unsure_teacher_weighs_less_among_the_tokens_that_it_teaches():
     entropy = torch.tensor([9.0, 0.0, 9.0, 4.0, 9.0]).log1p()  # e^{-H}: 1 and 1/5 of what counts
-    _, weights = weighed({"gate": "route"}, entropy, entropy_decay=1.0)
+    _, weights = weighed(Gate("route"), entropy, entropy_decay=1.0)
     torch.testing.assert_close(weights, torch.tensor([0, 1 / 0.6, 0, 0.2 / 0.6, 0]))
 
 
 def test_an_own_gate_from_a_file(tmp_path):
     path = tmp_path / "mine.py"
     path.write_text("def gate(told, scale):\n    return told.gap * 0 + 2, told.solved * scale\n")
-    advantages, weights = weighed({"gate": f"{path}:gate", "gate_scale": 3.0})
+    advantages, weights = weighed(Gate(f"{path}:gate", 3.0))
     assert torch.equal(advantages, ADVANTAGES * torch.tensor([2, 2, 2, 2, 2, 1, 1]))
     assert weights.tolist() == [1.5, 1.5, 3.0, 0.0, 3.0]
     bad = tmp_path / "bad.py"
     bad.write_text("def gate(told, scale):\n    return told.gap[:1], told.gap\n")
     with pytest.raises(ValueError, match=r"rltf.teacher.gate=.*return two tensors"):
-        weighed({"gate": f"{bad}:gate"})
+        weighed(Gate(f"{bad}:gate"))

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from rltf_verl.config.teacher import Gate
 from rltf_verl.types import Role
 from tests.recipes.composing import method_of
 from tests.recipes.seeds import Played, play, stops
@@ -53,7 +54,7 @@ def test_alone_a_right_answer_has_no_teacher(config) -> None:
 
 def test_srpo_teaches_wrong_answers_by_right_siblings_and_reinforces_the_others() -> None:
     config = method_of("teacher/srpo")
-    assert (config.teacher.gate, config.attempt.weight) == ("route", 1.0)
+    assert (config.teacher.gate.name, config.attempt.weight) == ("route", 1.0)
     episodes = play(config, GROUP)
     read_by = teachers(episodes)
     assert set(read_by) == {1, 2}
@@ -64,10 +65,10 @@ def test_srpo_teaches_wrong_answers_by_right_siblings_and_reinforces_the_others(
 
 def test_sc_sdpo_differs_from_sdpo_by_its_gate_alone() -> None:
     weighted = method_of("teacher/sc_sdpo")
-    assert weighted.teacher.gate == "variance"
+    assert weighted.teacher.gate == Gate("variance")
     sdpo = method_of("teacher/sdpo")
-    assert replace(weighted, teacher=replace(weighted.teacher, gate="none")) == sdpo
-    assert (sdpo.logit_distill.divergence, sdpo.logit_distill.top_k) == ("jsd", 100)
+    assert replace(weighted, teacher=replace(weighted.teacher, gate=Gate())) == sdpo
+    assert (sdpo.logit_distill.divergence.name, sdpo.logit_distill.top_k) == ("jsd", 100)
 
 
 def test_rlsd_scales_every_answer_by_the_policy_that_read_the_reference() -> None:

@@ -22,7 +22,7 @@ from rltf_verl.adapters.startup.checks import check_config
 from rltf_verl.adapters.startup.files import resolve_files
 from rltf_verl.config import FeedbackConfig, NamedOptions, RLTFConfig
 from rltf_verl.judge.settings import Endpoint, Limits, Price
-from rltf_verl.kinds import Url, hints_of, trouble
+from rltf_verl.kinds import Choice, Url, hints_of, trouble
 from rltf_verl.registry import load
 from tests.support import configs
 
@@ -142,6 +142,8 @@ def _own(prefix: str, cls: type) -> Iterator[Key]:
         path = tuple(p for p in (prefix, name) if p)
         if hint is NamedOptions:
             yield Key(("env", "name") if name == "env" else ("feedback", "provider"), str, {})
+        elif isinstance(hint, type) and issubclass(hint, Choice):
+            yield Key(path, get_type_hints(hint, include_extras=True)["name"], {})
         elif dataclasses.is_dataclass(hint) and isinstance(hint, type):
             for key in _own(name, hint):
                 yield (

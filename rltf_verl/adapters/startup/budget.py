@@ -272,7 +272,7 @@ def later_prompts(
     if "feedback" in rltf.teacher.sources:
         sources["feedback"] = feedback
     if any(sources.values()) or "sibling" in rltf.teacher.sources:
-        bare = [""] if rltf.teacher.against == "reference_only" else []
+        bare = [""] if rltf.teacher.against.name == "reference_only" else []
         for asked in (question[-1]["content"], *bare):
             text = render(rltf.teacher.prompt or "", question=asked, attempt="", **sources)
             yield TEACHER, [*question[:-1], {"role": "user", "content": text}]

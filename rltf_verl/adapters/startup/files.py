@@ -25,6 +25,7 @@ from rltf_verl.data.schema import (
 from rltf_verl.envs.base import Env, KnowsTrouble
 from rltf_verl.envs.dry_run import DryRun, OutOfTimeError
 from rltf_verl.findings import Finding, finding_of
+from rltf_verl.kinds import name_of
 from rltf_verl.prompts import is_file
 from rltf_verl.texts import counted
 
@@ -65,14 +66,18 @@ def resolve_files(config: DictConfig) -> None:
 def user_code(config: DictConfig) -> dict[str, str]:
     """Key -> `./mine.py:name` or `module:name` of all code of the user's that the config names."""
     objectives = _tree_of(config, "rltf.objectives")
-    named = objectives if isinstance(objectives, Mapping) else ()  # refused later
+    own = objectives if isinstance(objectives, Mapping) else ()  # refused later
     keys = (
         *USER_CODE,
-        *(f"rltf.objectives.{name}" for name in named),
+        *(f"rltf.objectives.{name}" for name in own),
         *_keys_of("provider", config),
     )
-    values = {key: str(OmegaConf.select(config, key)) for key in keys}
-    return {key: where for key, where in values.items() if is_own(where)}
+    values = {key: OmegaConf.select(config, key) for key in keys}
+    named = {
+        f"{key}.name" if isinstance(value, DictConfig) else key: str(name_of(value))
+        for key, value in values.items()
+    }
+    return {key: where for key, where in named.items() if is_own(where)}
 
 
 def _keys_of(name: str, config: DictConfig) -> list[str]:

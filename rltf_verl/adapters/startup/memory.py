@@ -28,6 +28,7 @@ from transformers import AutoModelForCausalLM
 
 from rltf_verl.adapters.startup.rules import ACTOR, MODEL, ROLLOUT, Setting
 from rltf_verl.findings import Finding
+from rltf_verl.kinds import name_of
 
 GB = 1e9
 OTHER, DIVERGENCE = 4.0, 5.1
@@ -104,8 +105,8 @@ def memory_of(config: DictConfig, model: Any, card: float | None) -> dict[str, d
     kept = tokens * KEPT[lora] * model.hidden_size if again else working
     logits = 0.0 if get(f"{MODEL}.use_fused_kernels") else tokens * model.vocab_size
     distils = bool(get(f"{DISTILL}.weight"))
-    keeps = distils and get("rltf.teacher.kind") in KEEPS_WEIGHTS[lora]
-    reads = distils and get(f"{DISTILL}.divergence") != "sampled_token"
+    keeps = distils and name_of(get("rltf.teacher.kind")) in KEEPS_WEIGHTS[lora]
+    reads = distils and name_of(get(f"{DISTILL}.divergence")) != "sampled_token"
     held = {
         "weights": total * each,
         "gradients": trained * each,

@@ -14,6 +14,7 @@ from rltf_verl.adapters.registered import POLICY_LOSSES
 from rltf_verl.config import RLTFConfig
 from rltf_verl.feedback import has_trait
 from rltf_verl.findings import ConfigError, Finding, Rule, findings
+from rltf_verl.kinds import name_of
 from rltf_verl.objectives.teacher import uses_lora
 
 Setting = Callable[[str], Any]
@@ -197,7 +198,9 @@ def _provider_has(get: Setting, trait: str) -> bool:
 
 def _quotes_other_problems(get: Setting) -> bool:
     """A provider or the teacher reads texts of problems that are played at the same time."""
-    teacher = get("rltf.teacher.shuffled") or get("rltf.teacher.against") == "other_problem"
+    teacher = (
+        get("rltf.teacher.shuffled") or name_of(get("rltf.teacher.against")) == "other_problem"
+    )
     return bool(teacher and get("rltf.logit_distill.weight")) or _provider_has(
         get, "quotes_other_problems"
     )

@@ -160,9 +160,9 @@ def divergence(
         logits.squeeze(0),  # `logits[0]` would copy the gradient
         data[TEACHER_IDS].values().long(),
         data[TEACHER_LOG_PROBS].values(),
-        config.divergence,
-        config.beta,
-        config.term_clip,
+        config.divergence.name,
+        config.divergence.beta,
+        config.divergence.term_clip,
         rows_at(data, positions),
     )
     rows: Any = data.get(LOGIT_ROWS, None)

@@ -173,7 +173,7 @@ def _teacher_metrics(
     if weight == 0:
         return {}
     means = {"weight": weight}
-    weighs = rltf.teacher.gate != "none" or bool(rltf.logit_distill.entropy_decay)
+    weighs = rltf.teacher.gate.name != "none" or bool(rltf.logit_distill.entropy_decay)
     if teacher is not None and weighs:
         means["token_weight"] = float(token_weights.mean())
     return teacher_metrics(teacher, rows, means)

@@ -116,21 +116,21 @@ def mixture_of(teacher: TeacherConfig, lora: bool) -> list[Part]:
     """
     policy: dict[str, Any] = {}
     base = {"no_lora_adapter": True} if lora else {KEPT_WEIGHTS: True}
-    share = teacher.policy_share
+    share = teacher.kind.policy_share
     return {
         "policy": [Part(1.0, policy)],
         "base": [Part(1.0, base)],
         "ema": [Part(1.0, {KEPT_WEIGHTS: True})],
         "trust_region": [Part(share, policy), Part(1 - share, base)],
-    }[teacher.kind]
+    }[teacher.kind.name]
 
 
 def kept_share(teacher: TeacherConfig, lora: bool) -> float | None:
     """The share of the policy in each step of the weights that the workers have to keep
     (`KeptWeights`); None: they keep none.
     """
-    if teacher.kind == "ema":
-        return teacher.policy_share
+    if teacher.kind.name == "ema":
+        return teacher.kind.policy_share
     return 0.0 if any(KEPT_WEIGHTS in part.settings for part in mixture_of(teacher, lora)) else None
 
 

@@ -34,9 +34,11 @@ def advantage_of(role: str, config: RLTFConfig, *, taught: bool = False) -> str:
     own = _advantage(role, config)
     if not taught:
         return own
-    if config.teacher.gate in SCALING_GATES:
+    if config.teacher.gate.name in SCALING_GATES:
         return f"{own}, scaled by the teacher"
-    pull = f"{weight_of(config.logit_distill)} × {config.logit_distill.divergence} to the teacher"
+    pull = (
+        f"{weight_of(config.logit_distill)} × {config.logit_distill.divergence.name} to the teacher"
+    )
     return f"{own.removesuffix(NOTHING)}; logit_distill: {pull}"
 
 

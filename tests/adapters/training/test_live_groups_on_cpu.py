@@ -24,6 +24,7 @@ from rltf_verl.config import (
     RLTFConfig,
     TeacherConfig,
 )
+from rltf_verl.config.teacher import Gate
 from rltf_verl.objectives import objective_weights
 from rltf_verl.objectives.targets import live_groups
 from rltf_verl.types import Role
@@ -282,9 +283,9 @@ def test_logit_distillation_lives_where_an_attempt_has_a_teacher(sampled):
     weights |= {"logit_distill": 0.5}
     assert live_groups(step.batch, GRPO, weights).tolist() == [True, False]
     for gate, live in (("route", True), ("sigmoid", True), ("magnitude", False)):
-        config = replace(WITH_TEACHER, teacher=TeacherConfig(gate=gate))
+        config = replace(WITH_TEACHER, teacher=TeacherConfig(gate=Gate(gate)))
         assert live_groups(step.batch, config, weights).tolist() == [live, False]
-    config = replace(WITH_TEACHER, teacher=TeacherConfig(gate="variance"))
+    config = replace(WITH_TEACHER, teacher=TeacherConfig(gate=Gate("variance")))
     assert not live_groups(step.batch, config, weights).any(), "no answer is right"
 
 

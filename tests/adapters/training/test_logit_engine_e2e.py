@@ -48,7 +48,7 @@ def run(folder, world, overrides, script=engine_rank):
         *(["rltf/hardware=cpu"] if not any("hardware" in o for o in overrides) else []),
         f"actor_rollout_ref.model.path={POLICY}",
         f"rltf.logit_distill.top_k={TOP_K}",
-        f"rltf.logit_distill.beta={BETA}",
+        f"rltf.logit_distill.divergence={{name: jsd, beta: {BETA}}}",
         f"{ACTOR}.policy_loss.loss_mode=importance_sampling",
         *overrides,
     ]

@@ -44,6 +44,7 @@ from rltf_verl.adapters.training.teacher import (
 )
 from rltf_verl.algos.logit_distill import logit_divergence, outcome_log_probs, top_k_ids
 from rltf_verl.config import ConfigError, LogitDistillConfig, TeacherConfig
+from rltf_verl.config.teacher import Divergence, TeacherKind
 from tests.episode.test_teacher_on_cpu import parts_of, play
 from tests.support.configs import composed
 
@@ -66,8 +67,8 @@ REFUSED = {  # what is set, and how the message starts
         "rltf.logit_distill.divergence=",
     ),
     "beta": (
-        ["rltf.logit_distill.beta=1"],
-        "rltf.logit_distill.beta=1: must be in (0, 1)",
+        ["rltf.logit_distill.divergence.beta=1"],
+        "rltf.logit_distill.divergence.beta=1: must be in (0, 1)",
     ),
     "top_k": (["rltf.logit_distill.top_k=0"], "rltf.logit_distill.top_k=0: must be at least 1"),
     "megatron": (
@@ -97,8 +98,8 @@ REFUSED = {  # what is set, and how the message starts
     "kind": (["rltf.teacher.kind=mean"], "rltf.teacher.kind=mean: must be one of policy, base"),
     "gate": (["rltf.teacher.gate=rout"], "rltf.teacher.gate="),
     "clip": (
-        [SAMPLED, "rltf.logit_distill.term_clip=0.05"],
-        "rltf.logit_distill.term_clip=0.05: it cuts off ",
+        [SAMPLED, "+rltf.logit_distill.divergence.term_clip=0.05"],
+        "rltf.logit_distill.divergence.name=None: must name one",
     ),
     "magnitude": (
         ["rltf.teacher.gate=magnitude", "rltf.logit_distill.weight=2"],
@@ -175,7 +176,7 @@ def test_the_teachers_rows_are_revise_prompt_and_first_attempt_filled_up_with_th
     assert [len(row) for row in batch["responses"].unbind()] == [3, 2, 2, 2]
     assert batch[TEACHER_CALL] is True
     assert batch["temperature"] == 0.7
-    only = LogitDistillConfig(weight=1.0, divergence="sampled_token", entropy_decay=1.0)
+    only = LogitDistillConfig(weight=1.0, divergence=Divergence("sampled_token"), entropy_decay=1.0)
     batch = teacher_batch(inputs, multiple=1, temperature=0.7, asked=only)
     assert TEACHER_CALL not in batch
     assert not batch["compute_loss"]
@@ -198,7 +199,7 @@ KINDS = {  # without LoRA, with LoRA: (settings of each part, share of the weigh
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_who_is_asked(kind):
-    teacher = TeacherConfig(kind=kind, policy_share=0.3)
+    teacher = TeacherConfig(kind=TeacherKind(kind, 0.3))
     for lora, (settings, share) in enumerate([KINDS[kind][:2], KINDS[kind][2:]]):
         assert [part.settings for part in mixture_of(teacher, bool(lora))] == settings
         assert kept_share(teacher, bool(lora)) == share
@@ -219,9 +220,8 @@ def test_a_trust_region_is_a_mixture_of_probabilities_on_the_policys_outcomes():
         names = {TEACHER_IDS: chosen, TEACHER_LOG_PROBS: outcome_log_probs(own, chosen)}
         return TensorDict({k: ragged([v]) for k, v in {**names, "log_probs": of_tokens}.items()}, 1)
 
-    output = ask_teacher(
-        inputs, mixture_of(TeacherConfig(kind="trust_region", policy_share=0.3), lora=False), call
-    )
+    teacher = TeacherConfig(kind=TeacherKind("trust_region", 0.3))
+    output = ask_teacher(inputs, mixture_of(teacher, lora=False), call)
     mixture = 0.3 * logits[0].softmax(-1) + 0.7 * logits[1].softmax(-1)
     assert torch.equal(output.ids, top_k_ids(logits[0], 4))
     torch.testing.assert_close(output.outcomes, outcome_log_probs(mixture.log(), output.ids))
@@ -254,7 +254,7 @@ def test_a_contrast_is_the_right_prompt_against_the_mean_of_the_wrong_ones(kind)
         (0, 4),
         (1, 2),
     ]
-    parts = mixture_of(TeacherConfig(kind=kind, policy_share=0.25), lora=False)
+    parts = mixture_of(TeacherConfig(kind=TeacherKind(kind, 0.25)), lora=False)
     probs = [[torch.rand(len(x.response), generator=said) for x in asked] for _ in parts]
 
     def call(_, settings):

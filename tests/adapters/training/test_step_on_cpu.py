@@ -22,6 +22,7 @@ from rltf_verl.adapters.queue.step_rows import StepRows
 from rltf_verl.adapters.training.step import StepSettings, compute_step, poll_interval
 from rltf_verl.adapters.training.teacher import Teacher
 from rltf_verl.config import AttemptConfig, LogitDistillConfig, RLTFConfig, TeacherConfig
+from rltf_verl.config.teacher import Divergence, Gate
 from rltf_verl.objectives.base import Now
 from rltf_verl.types import Role, TeacherSpan
 from tests.support.step_queue import StepQueue, facts_of
@@ -86,11 +87,11 @@ def step(monkeypatch):
     return run
 
 
-def config(attempt=None, **teacher):
+def config(attempt=None, gate=Gate()):  # noqa: B008  # frozen
     return RLTFConfig(
         attempt=attempt or AttemptConfig(estimator="none"),
-        logit_distill=LogitDistillConfig(weight=0.5, divergence="sampled_token"),
-        teacher=TeacherConfig(right=True, reads="reference", **teacher),
+        logit_distill=LogitDistillConfig(weight=0.5, divergence=Divergence("sampled_token")),
+        teacher=TeacherConfig(right=True, reads="reference", gate=gate),
     )
 
 
@@ -111,11 +112,11 @@ def test_each_token_with_a_teacher_has_its_teachers_log_prob(step):
 
 
 def test_a_gate_weighs_advantages_and_teacher(step):
-    _, written, metrics = step(config(gate="route"))
+    _, written, metrics = step(config(gate=Gate("route")))
     assert written["rltf_teacher_weights"] == [[1, 1], [], [0, 0], []]
     assert written["advantages"] == [[0, 0, 0], [0], [1, 1], [0, 0]]
     assert metrics["rltf/logit_distill/token_weight"] == 0.5
-    batch, written, metrics = step(config(gate="magnitude", gate_scale=0.5))
+    batch, written, metrics = step(config(gate=Gate("magnitude", 0.5)))
     scaled = [1 + 0.5 * (2.718281828**gap - 1) for gap in (0.1, -0.1)]
     assert written["advantages"][2] == pytest.approx(scaled)
     assert not any("teacher" in name for name in written), "nothing is left for the loss"
@@ -127,7 +128,7 @@ def test_the_mean_divergence_is_of_the_rows_that_are_updated(step):
     """The right answer has no advantage and, routed, no teacher: its row is left out of the update,
     but not where every token has a loss.
     """
-    settings = config(AttemptConfig(weight=0), gate="route")
+    settings = config(AttemptConfig(weight=0), Gate("route"))
     batch, _, _ = step(settings)
     assert batch.extra_info["rltf_logit_tokens"] == 2
     batch, _, _ = step(settings, loss="dro")

@@ -43,8 +43,8 @@ CASES = {
     # A width of 1, so that rounding is not blown up fifty times.
     "teacher/rlcsd": [
         "rltf.attempt.norm_by_std=false",
-        "rltf.teacher.gate_width=1",
-        "rltf.teacher.against_n=2",
+        "rltf.teacher.gate.width=1",
+        "rltf.teacher.against.n=2",
         "data.max_prompt_length=80",
     ],
     "teacher/purified_opsd": ["data.max_prompt_length=80"],

@@ -31,7 +31,7 @@ SETTINGS = [
     "trainer.n_gpus_per_node=2",
     f"actor_rollout_ref.rollout.temperature={TEMPERATURE}",
     f"rltf.logit_distill.top_k={TOP_K}",
-    f"rltf.logit_distill.beta={BETA}",
+    f"rltf.logit_distill.divergence.beta={BETA}",
     f"rltf.logit_distill.weight={WEIGHT}",
     *runs.PLAIN_DESCENT,
     # Micro-batches of 8 rows, so that rows and the teacher's rows are padded.

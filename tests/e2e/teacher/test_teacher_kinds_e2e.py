@@ -22,7 +22,7 @@ KINDS = {
     "base": ["rltf.logit_distill.divergence=sampled_token", "rltf.teacher.gate=route"],
     "trust_region": [
         "rltf.logit_distill.ratio_clip=2",
-        "rltf.logit_distill.term_clip=0.05",
+        "+rltf.logit_distill.divergence.term_clip=0.05",
         "rltf.logit_distill.entropy_decay=1",
         "rltf.teacher.gate=sigmoid",
         "rltf.updates_per_batch=2",
@@ -42,10 +42,10 @@ def run(
 
 
 def played(root: Path, kind: str, steps: int, *overrides: str) -> runs.Run:
+    share = "" if kind == "base" else f", policy_share: {SHARE}"
     settings = [
         *SETTINGS,
-        f"rltf.teacher.kind={kind}",
-        f"rltf.teacher.policy_share={SHARE}",
+        f"rltf.teacher.kind={{name: {kind}{share}}}",
         *KINDS[kind],
         f"trainer.total_training_steps={steps}",
         *overrides,

@@ -16,6 +16,7 @@ from hydra import compose, initialize_config_module
 from verl.utils import tensordict_utils as tu
 
 from rltf_verl.adapters.training.kept_weights import KEPT_WEIGHTS, KeepingWorker
+from rltf_verl.kinds import name_of
 from tests.support.engine.engine_rank import ask, make_rows, make_worker, update_batch
 
 SHARE = 0.25
@@ -42,7 +43,7 @@ def main(out, overrides):
     rows, record = make_rows(), {}
     with initialize_config_module("verl.trainer.config", version_base=None):
         config = compose("rltf", ["rltf/method=teacher/sd_logit", *overrides])
-    share = SHARE if config.rltf.teacher.kind == "ema" else 0.0
+    share = SHARE if name_of(config.rltf.teacher.kind) == "ema" else 0.0
     worker, _, asked = make_worker(config, partial(KeepingWorker, share=share))
     policy, kept = partial(ask, worker, rows, asked), partial(ask, worker, rows, asked)
     kept = partial(kept, **{KEPT_WEIGHTS: True})

@@ -130,7 +130,7 @@ def test_files_of_a_users_own_are_named_absolutely_for_the_workers(
     config = verl_config(
         "rltf/feedback=paired",
         f"rltf.feedback.odd={pair}",
-        "rltf.teacher.gate=./mine.py:gate",
+        "rltf.teacher.gate={name: ./mine.py:gate, scale: 2}",
         "rltf.teacher.prompt=./mine.j2",
     )
     checks.resolve_files(config)
@@ -138,4 +138,4 @@ def test_files_of_a_users_own_are_named_absolutely_for_the_workers(
     even, odd = (config.rltf.feedback.odd[which] for which in ("even", "odd"))
     assert even.provider == f"{tmp_path}/mine.py:Mine"
     assert odd.critic == config.rltf.teacher.prompt == f"{tmp_path}/mine.j2"
-    assert config.rltf.teacher.gate == f"{tmp_path}/mine.py:gate"
+    assert config.rltf.teacher.gate.name == f"{tmp_path}/mine.py:gate"
