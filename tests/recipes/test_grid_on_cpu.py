@@ -1,0 +1,56 @@
+"""recipes/pretrained/grid.py: how rates and weights are chosen, and which runs are results."""
+
+from collections import Counter
+from dataclasses import asdict
+
+import pytest
+
+from tests.recipes import house_style  # noqa: F401  # makes the files beside it importable
+from tests.recipes.composing import program
+
+
+@pytest.fixture
+def grid(monkeypatch):
+    """The module, and a list in the place of its file."""
+    module, lines = program("pretrained/grid.py"), []
+    monkeypatch.setattr(module, "finished", lambda: lines)
+    return module, lines
+
+
+def choose(module, lines, accuracy) -> Counter:
+    """Make every run of the choice with this accuracy; runs of each arm."""
+    for run in module.choosing_runs():
+        points = [{"accuracy": 0.0}, {"accuracy": accuracy(run)}]
+        lines.append({**asdict(run), "curve": points})
+    return Counter(line["arm"] for line in lines)
+
+
+def test_each_arm_has_six_runs_where_its_best_values_are_inner_ones(grid):
+    module, lines = grid
+    usual = {arm: of.usual for arm, of in module.ARMS.items()}
+    right = {5e-5: 0.2, 1e-4: 0.6, 2e-4: 0.3}
+    counts = choose(
+        module, lines, lambda run: right[run.rate] - 0.1 * abs(run.weight - usual[run.arm])
+    )
+    assert set(counts.values()) == {6}
+    assert all(module.choice(arm) == (1e-4, usual[arm]) for arm in module.ARMS)
+
+
+def test_an_edge_is_followed_outwards_and_not_for_ever(grid):
+    module, lines = grid
+    counts = choose(module, lines, lambda run: 0.3 if run.rate == 2.5e-5 else run.rate)
+    assert module.best_rate("sft") == 16e-4
+    assert set(counts.values()) <= {module.MOST * 2, module.MOST + 3, module.MOST + 4}
+
+
+def test_results_are_paired_by_house_and_have_a_null_pair(grid):
+    module, lines = grid
+    choose(module, lines, lambda run: 0.5)
+    runs = list(module.result_runs())
+    assert len(runs) == len(set(runs))
+    assert not {run.house for run in runs} & set(module.CHOOSING)
+    for arm in module.CORE:
+        of = Counter((run.start, run.seed) for run in runs if run.arm == arm)
+        null = {("zero", 2): 8, ("mixed", 2): 4} if arm == module.NULL else {}
+        assert of == {("zero", 1): 8, ("mixed", 1): 4, **null}
+    assert {run.house for run in runs if run.arm in module.OTHERS} == set(module.FEW)
