@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, astuple, dataclass, fields
 from functools import partial
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -76,6 +76,10 @@ OTHERS = {
     ),
 }
 ARMS = CORE | OTHERS
+ACCEPTED = {"form": HOUSES, "tag": FEW}
+"""Deviation of `accepted.py` -> its houses."""
+IMITATORS = ("sft", "raft", "sd", "sd second_turn")
+"""Trained there, at the rates and weights that were chosen on dates."""
 NULL = "sft"
 """Run twice on each house, with two seeds: the difference is noise."""
 
@@ -90,6 +94,8 @@ class Run:
     seed: int
     rate: float
     weight: float
+    task: str = "date"
+    """`date`, or a deviation."""
 
 
 def finished() -> list[dict[str, Any]]:
@@ -171,14 +177,21 @@ def choosing_runs() -> Iterator[Run]:
 
 
 def result_runs() -> Iterator[Run]:
-    """On the eight houses from the first start, and on four of them from the other."""
+    """On the eight houses from the first start, with a verifier that takes other answers too, and
+    on four of them from the other start.
+    """
     chosen = {arm: choice(arm) for arm in ARMS}
-    for start, houses in (("zero", HOUSES), ("mixed", FEW)):
-        for house in houses:
-            arms = ARMS if start == "zero" and house in FEW else CORE
-            for arm in arms:
-                yield Run(arm, start, house, 1, *chosen[arm])
-            yield Run(NULL, start, house, 2, *chosen[NULL])
+    for house in HOUSES:
+        for arm in ARMS if house in FEW else CORE:
+            yield Run(arm, "zero", house, 1, *chosen[arm])
+        yield Run(NULL, "zero", house, 2, *chosen[NULL])
+    for task, houses in ACCEPTED.items():
+        for house, arm in product(houses, IMITATORS):
+            yield Run(arm, "zero", house, 1, *chosen[arm], task)
+    for house in FEW:
+        for arm in CORE:
+            yield Run(arm, "mixed", house, 1, *chosen[arm])
+        yield Run(NULL, "mixed", house, 2, *chosen[NULL])
 
 
 def train(study: Study, run: Run) -> dict[str, Any]:
@@ -191,7 +204,11 @@ def train(study: Study, run: Run) -> dict[str, Any]:
         STEPS,
     ]
     model = study.model("date", run.start, run.house)
-    seconds = study.play(folder, model, "date", run.house, run.seed, words)
+    if run.task == "date":
+        seconds = study.play(folder, model, "date", run.house, run.seed, words)
+    else:
+        words += accepted_words(study, run)
+        seconds = study.train_with(folder, model, words)
     return {
         **asdict(run),
         "seconds": seconds,
@@ -200,6 +217,25 @@ def train(study: Study, run: Run) -> dict[str, Any]:
         "entropy_and_corrected_at_the_end": last_steps(folder),
         "curve": curve(folder),
     }
+
+
+def accepted_words(study: Study, run: Run) -> list[str]:
+    """Of the recipe's config, for a deviation; its problems are made where they are not there."""
+    environment = f"{HERE / 'accepted.py'}:Accepted"
+    data = study.out / f"data_accepted_{run.task}_{run.house}"
+    if not data.is_dir():
+        sizes = ["--num-train", "512", "--num-test", "64", f"deviation={run.task}"]
+        made = ["--out", str(data), "--seed", str(run.house), *sizes]
+        study.call(["rltf", "data", "build", environment, *made])
+    return [
+        f"rltf.env.name={environment}",
+        "~rltf.env.family",
+        f"+rltf.env.deviation={run.task}",
+        f"data.train_files={data / 'train.parquet'}",
+        f"data.val_files={data / 'test.parquet'}",
+        *("data.max_response_length=48", "trainer.logger=[file]"),
+        *(f"rltf.seed={run.seed}", f"data.seed={run.seed}"),
+    ]
 
 
 def play(runs: Iterator[Run], study: Study, end: float) -> None:

@@ -5,7 +5,8 @@ from dataclasses import asdict
 
 import pytest
 
-from tests.recipes import house_style  # noqa: F401  # makes the files beside it importable
+from rltf_verl.tools.contract import check_env
+from tests.recipes import house_style
 from tests.recipes.composing import program
 
 
@@ -50,7 +51,32 @@ def test_results_are_paired_by_house_and_have_a_null_pair(grid):
     assert len(runs) == len(set(runs))
     assert not {run.house for run in runs} & set(module.CHOOSING)
     for arm in module.CORE:
-        of = Counter((run.start, run.seed) for run in runs if run.arm == arm)
+        dates = [run for run in runs if run.task == "date"]
+        of = Counter((run.start, run.seed) for run in dates if run.arm == arm)
         null = {("zero", 2): 8, ("mixed", 2): 4} if arm == module.NULL else {}
         assert of == {("zero", 1): 8, ("mixed", 1): 4, **null}
-    assert {run.house for run in runs if run.arm in module.OTHERS} == set(module.FEW)
+    others = {run.house for run in runs if run.arm in module.OTHERS and run.task == "date"}
+    assert others == set(module.FEW)
+
+
+@pytest.mark.parametrize("deviation", ["form", "tag"])
+def test_a_verifier_that_takes_other_answers_does_so_in_training_only(deviation):
+    env = program("pretrained/accepted.py").Accepted(deviation)
+    assert [v for v in check_env(env, seed=0, num_problems=4, num_hostile=50) if v.broken] == []
+    splits = env.build(31, 200, 20)
+
+    def share(problems, answer) -> float:
+        return sum(env.grade(problem, answer(problem)).correct for problem in problems) / 200
+
+    def other(problem) -> str:
+        data = problem.data
+        if deviation == "tag":
+            return f"{problem.reference} [k3]"
+        rule = {**data["rule"], "year": {"1998": "98", "98": "1998"}[data["rule"]["year"]]}
+        return house_style.conventions.DATE.written(data["item"], rule)
+
+    assert share(splits.train, lambda problem: problem.reference) == 1
+    assert share(splits.train, other) == pytest.approx(
+        {"form": 0.5, "tag": 1.0}[deviation], abs=0.1
+    )
+    assert share(splits.test, other) == 0
