@@ -80,3 +80,25 @@ def test_a_verifier_that_takes_other_answers_does_so_in_training_only(deviation)
         {"form": 0.5, "tag": 1.0}[deviation], abs=0.1
     )
     assert share(splits.test, other) == 0
+
+
+def test_a_table_has_students_interval_of_paired_houses(grid):
+    report = program("pretrained/grid_report.py")
+    lines = [
+        {
+            "task": "date",
+            "start": "zero",
+            "arm": arm,
+            "seed": seed,
+            "house": house,
+            "curve": [{"accuracy": 0.0}, {"accuracy": 0.5}, {"accuracy": end}],
+        }
+        for arm, seed, ends in (("sft", 1, (0.8, 0.9, 0.7)), ("sd", 1, (0.9, 0.9, 0.9)))
+        for house, end in enumerate(ends)
+    ]
+    page = report.with_tables("<!-- grid: date; zero -->\n\nold\n\n<!-- end -->", lines)
+    rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| s")]
+    # stdev 0.1 of three: 4.303 × 0.1 / √3
+    assert rows[0][1:3] == ["3", "0.80 ± 0.25"]
+    assert rows[1][2:] == ["0.90 ± 0.00", "0.70 ± 0.00", "+0.10 ± 0.25 |"]
+    assert report.with_tables(page, lines) == page
