@@ -1,4 +1,4 @@
-"""What a probe finds: thresholds, each with its reason, and rows of findings. docs/probe.md lists
+"""What a probe finds: thresholds, each with its reason, and rows of findings. docs/measuring.md lists
 them.
 """
 
