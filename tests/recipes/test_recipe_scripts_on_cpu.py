@@ -1,5 +1,5 @@
-"""run.sh, the scripts of recipes/rltf and the loop of docs/measuring.md: what they would start, seen
-by programs that only print their arguments."""
+"""run.sh, the scripts of recipes/rltf and the loop of docs/measuring.md: what they would start,
+seen by programs that only print their arguments."""
 
 import re
 from functools import partial

@@ -42,7 +42,8 @@ def expected_line(probe: Probe) -> str:
         righted = shown(probe.control["corrected"].estimate)
         what = f"wrong answers right after feedback on other problems: {righted} %; {what}"
     if estimate is not None:
-        return f"{what}: {shown(estimate)} %, as {RUNS} runs of a small model ended (docs/measuring.md)"
+        ended = f"as {RUNS} runs of a small model ended (docs/measuring.md)"
+        return f"{what}: {shown(estimate)} %, {ended}"
     if _shuffled(probe.control or probe):
         return f"{what}: no prediction, feedback on other problems rights too few answers"
     return (
