@@ -25,7 +25,7 @@ from unseen import COMPANIES, PUZZLES
 
 HERE = Path(__file__).resolve().parent
 DEMO = HERE.parent / "demo"
-RESULTS, PAGE = HERE / "unseen.jsonl", HERE / "README.md"
+RESULTS, PAGE = HERE / "unseen.jsonl", HERE / "STUDY.md"
 MARKS = ("<!-- unseen: unseen_runs.py --table -->", "<!-- end of unseen -->")
 """Of the table in the page."""
 COMPANY = "company"
