@@ -1,4 +1,4 @@
-"""Is a policy lost? Fourteen tasks that nobody tuned, with SD and GRPO; resumable.
+"""Is a policy lost? Fourteen tasks beyond the study, with SD and GRPO; resumable.
 
     python recipes/pretrained/unseen_runs.py [--tasks final] [--settings recipe] [--hardware cpu]
     python recipes/pretrained/unseen_runs.py --table
