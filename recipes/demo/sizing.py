@@ -11,12 +11,14 @@ import psutil
 import torch
 from torch.nn.functional import linear
 
-METHODS = ("grpo", "sd", "sft")
-STEPS, TEST_EVERY = 16, 4
-SHORT_METHODS, SHORT_STEPS, SHORT_TEST_EVERY = ("grpo", "sd"), 12, 6
-"""For slow or few cores: without the control, and with fewer steps and validations."""
-LONGEST = 9.0
-"""Minutes from which on a machine gets the short job."""
+SIZES = (
+    (("grpo", "sd", "sft"), 16, 4),
+    (("grpo", "sd"), 16, 8),
+    (("grpo", "sd"), 12, 6),
+)
+"""Methods, steps and the steps between validations; from large to small."""
+LONGEST = 7.5
+"""Minutes: the first size that takes no longer is chosen, or the last one."""
 ONE_RUN = 11e9
 """Bytes of free memory that a run needs: 10.2 GB at most were seen, in fp32."""
 FORMATS = {"bf16": torch.bfloat16, "fp32": torch.float32}
@@ -113,7 +115,7 @@ def choose(
     steps: int | None = None,
 ) -> Job:
     """The job that suits a machine: the faster format, two runs side by side where they fit, and
-    the short job where the whole one takes too long.
+    the largest size that does not take too long.
 
     Args:
         times: of `time_layers`.
@@ -134,10 +136,11 @@ def choose(
     chosen = precision or min(times, key=lambda name: times[name])
     at_once = 2 if memory >= 2 * ONE_RUN and (cores or os.cpu_count() or 1) > 1 else 1
     step = times[chosen] * PRODUCTS[chosen]
-    whole = _job(chosen, METHODS, at_once, steps or STEPS, TEST_EVERY, step)
-    if whole.minutes <= LONGEST:
-        return whole
-    return _job(chosen, SHORT_METHODS, at_once, steps or SHORT_STEPS, SHORT_TEST_EVERY, step)
+    jobs = [
+        _job(chosen, methods, at_once, steps or usual, every, step)
+        for methods, usual, every in SIZES
+    ]
+    return next((job for job in jobs if job.minutes <= LONGEST), jobs[-1])
 
 
 def _job(

@@ -107,8 +107,7 @@ class HouseStyle:
         """
         if grade.correct:
             return CORRECT
-        data = problem.data
-        rng = random.Random(crc32(f"{data['question']}\n{text}".encode(errors="surrogatepass")))
+        data, rng = problem.data, self._rng(problem, text)
         if data["noun"] == house_letters.NOUN:
             broken = house_letters.broken_rules(text, data["item"], data["rule"], data["house"])
             return reply_feedback(rng, data["house"], data["item"], data["rule"], broken, level)
@@ -116,6 +115,11 @@ class HouseStyle:
         return entry_feedback(
             rng, data["house"], data["noun"], data["item"], data["rule"], said, level
         )
+
+    def _rng(self, problem: Problem, text: str) -> random.Random:
+        """Draws the wording, alike for the same answer."""
+        asked = f"{problem.data['question']}\n{text}"
+        return random.Random(crc32(asked.encode(errors="surrogatepass")))
 
     def candidates(self, problem: Problem, text: str, attempt: str) -> Sequence[Candidate]:
         """Where a text has the entry, or a part of it that the question does not show."""
@@ -271,11 +275,12 @@ def entry_feedback(
     rule: Rule,
     text: str,
     level: FeedbackLevel,
+    tag: str = "",
 ) -> str:
     """About one date, name, amount, product code or address; `text` is wrong.
 
     `location` names the parts that are not written the house's way, `hint` writes something else
-    its way, `full` writes this.
+    its way, with the tag after it, `full` writes this.
     """
     kind, said = KINDS[noun], rng.choice(_NO)
     if level == "verdict":
@@ -286,7 +291,7 @@ def entry_feedback(
         return f"{said} {rng.choice(_ANSWERS).format(written=kind.written(item, rule))}"
     other = _other_item(rng, kind, item, rule)
     example = rng.choice(_EXAMPLES).format(
-        house=house, plain=kind.plain(other), written=kind.written(other, rule)
+        house=house, plain=kind.plain(other), written=kind.written(other, rule) + tag
     )
     return f"{said} {example}"
 

@@ -1,6 +1,6 @@
 """The study's tables and picture, from results.jsonl: `python recipes/pretrained/study_report.py`.
 
-Writes docs/pictures/study_lm.png and the tables between the marks of its page. Means over runs;
+Writes docs/pictures/study_lm.png and the tables between the marks of STUDY.md. Means over runs;
 95 % intervals resample houses first and then the runs of each house, so that two seeds of one house
 are not two houses.
 """
@@ -35,7 +35,7 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 HERE = Path(__file__).resolve().parent
-PAGE = HERE / "README.md"
+PAGE = HERE / "STUDY.md"
 PICTURE = HERE.parents[1] / "docs" / "pictures" / "study_lm.png"
 MARK = re.compile(
     r"(<!-- (?P<kind>table|above SFT): (?P<words>.*?) -->\n\n).*?(\n\n<!-- end -->)",
@@ -215,7 +215,7 @@ def mean_curve(runs: Sequence[Line], axis: str) -> tuple[list[float], list[float
 
 
 def filled(text: str) -> str:
-    """The page with each table made anew."""
+    """The page with each table made again."""
 
     def made(mark: re.Match[str]) -> str:
         family, start, rate = mark["words"].split("; ")

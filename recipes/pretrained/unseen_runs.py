@@ -1,4 +1,4 @@
-"""Is a policy lost? Fourteen tasks that nobody tuned, with SD and GRPO; resumable.
+"""Is a policy lost? Fourteen tasks beyond the study, with SD and GRPO; resumable.
 
     python recipes/pretrained/unseen_runs.py [--tasks final] [--settings recipe] [--hardware cpu]
     python recipes/pretrained/unseen_runs.py --table
@@ -25,7 +25,7 @@ from unseen import COMPANIES, PUZZLES
 
 HERE = Path(__file__).resolve().parent
 DEMO = HERE.parent / "demo"
-RESULTS, PAGE = HERE / "unseen.jsonl", HERE / "README.md"
+RESULTS, PAGE = HERE / "unseen.jsonl", HERE / "STUDY.md"
 MARKS = ("<!-- unseen: unseen_runs.py --table -->", "<!-- end of unseen -->")
 """Of the table in the page."""
 COMPANY = "company"

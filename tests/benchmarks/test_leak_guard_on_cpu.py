@@ -1,4 +1,4 @@
-"""The leak guard keeps what docs/feedback_guard.md promises."""
+"""The leak guard keeps what docs/feedback.md promises."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The episodes that docs/gallery.md shows are what it says of them."""
+"""The episodes that docs/viewer.md shows are what it says of them."""
 
 import pytest
 

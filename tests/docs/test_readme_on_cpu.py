@@ -1,4 +1,4 @@
-"""README.md: its links lead somewhere, its commands exist, its trainings pass the checks."""
+"""README.md: its commands exist, its trainings pass the checks. All pages: links lead somewhere."""
 
 from __future__ import annotations
 
@@ -18,6 +18,14 @@ from tests.support import configs
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
+FOLDERS = ("docs", "recipes", "benchmarks", "skills", "upstream")
+PAGES = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *(page for folder in FOLDERS for page in (ROOT / folder).rglob("*.md")),
+        *(ROOT / "docs").glob("*.ipynb"),
+    ]
+)
 BLOCKS = re.findall(r"```bash\n(.*?)```", README, re.DOTALL)
 COMMANDS = [
     shlex.split(line, comments=True)
@@ -41,11 +49,13 @@ def test_a_reader_of_thirty_seconds_finds_it_short() -> None:
     assert len(README.split()) <= 1100
 
 
-@pytest.mark.parametrize("link", sorted(set(re.findall(r"\]\((?!https?:)([^)]+)\)", README))))
-def test_a_link_leads_to_a_page_and_its_section(link: str) -> None:
-    name, _, anchor = link.partition("#")
-    assert (ROOT / name).exists()
-    assert not anchor or anchor in headings(ROOT / name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_link_leads_to_a_page_and_its_section(page: Path) -> None:
+    for link in re.findall(r"\]\((?!https?:)([^)\s]+)\)", page.read_text("utf-8")):
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        assert target.exists(), link
+        assert not anchor or anchor in headings(target), link
 
 
 @pytest.mark.parametrize("words", TRAININGS, ids=["its reward function", "puzzles"])

@@ -80,7 +80,7 @@ def demo(monkeypatch):
     return run_lm_demo
 
 
-FAST, FASTER = ({"bf16": seconds, "fp32": 0.2} for seconds in (0.06, 0.03))
+SLOWER, FAST, FASTER = ({"bf16": seconds, "fp32": 0.2} for seconds in (0.11, 0.06, 0.03))
 SLOW = {"bf16": 2.0, "fp32": 0.25}
 
 
@@ -88,8 +88,9 @@ SLOW = {"bf16": 2.0, "fp32": 0.25}
     ("times", "memory", "cores", "asked", "precision", "batches", "steps"),
     [
         (FAST, 30e9, 2, {}, "bf16", (("grpo", "sd"), ("sft",)), 16),
-        (FAST, 15e9, 2, {}, "bf16", (("grpo",), ("sd",)), 12),
-        (FAST, 30e9, 1, {}, "bf16", (("grpo",), ("sd",)), 12),
+        (FAST, 15e9, 2, {}, "bf16", (("grpo",), ("sd",)), 16),
+        (SLOWER, 30e9, 2, {}, "bf16", (("grpo", "sd"),), 16),
+        (SLOWER, 30e9, 1, {}, "bf16", (("grpo",), ("sd",)), 12),
         (FASTER, 15e9, 2, {}, "bf16", (("grpo",), ("sd",), ("sft",)), 16),
         (SLOW, 30e9, 2, {}, "fp32", (("grpo", "sd"),), 12),
         (SLOW, 15e9, 2, {}, "fp32", (("grpo",), ("sd",)), 12),

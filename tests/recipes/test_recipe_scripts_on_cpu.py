@@ -1,5 +1,5 @@
-"""run.sh, the scripts of recipes/rltf and the loop of docs/compare.md: what they would start, seen
-by programs that only print their arguments."""
+"""run.sh, the scripts of recipes/rltf and the loop of docs/measuring.md: what they would start,
+seen by programs that only print their arguments."""
 
 import re
 from functools import partial
@@ -200,7 +200,7 @@ def test_one_gpu_starts_no_run_when_the_hours_are_over(reproduce, output) -> Non
 
 
 def test_the_loop_of_the_docs_goes_on_where_a_run_failed(start, tmp_path, programs, output) -> None:
-    page = (RECIPES.parent / "docs" / "compare.md").read_text()
+    page = (RECIPES.parent / "docs" / "measuring.md").read_text()
     loop = tmp_path / "seeds.sh"
     loop.write_text(page.partition("```bash\n")[2].partition("```")[0])
     (programs / "python").write_text(FAILS)

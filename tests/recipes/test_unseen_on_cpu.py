@@ -1,4 +1,4 @@
-"""The tasks that nobody tuned, and when a run is lost."""
+"""The tasks beyond the study, and when a run is lost."""
 
 import pytest
 

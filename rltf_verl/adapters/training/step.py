@@ -137,7 +137,8 @@ def compute_step(
         constants[WEIGHT] = weights["logit_distill"]
         constants[NUM_TOKENS] = _num_teacher_tokens(settings, teacher, live)
     share = evidence(pulls)
-    if rltf.evidence_scaling:
+    # A loss that trains tokens without an advantage rests on more rows than those that pull.
+    if rltf.evidence_scaling and skips_idle_rows(settings.verl.actor_rollout_ref.actor):
         constants[EVIDENCE] = share
     owners = token_objectives(rltf)
     metrics = {

@@ -318,7 +318,7 @@ FAULTS = (
     FeedbackRule(
         "tells the answer",
         tells_answer,
-        "say what is wrong, not what is right; or see docs/feedback_guard.md",
+        "say what is wrong, not what is right; or see docs/feedback.md",
     ),
     FeedbackRule(
         "longer than the second prompt has room for",

@@ -2,7 +2,7 @@
 episode log.
 
 Ungraded turns (`stop` is `ungraded`) count in nothing, nor does what would stand on
-them; they are reported. Definitions with their denominators: docs/evaluation.md.
+them; they are reported. Definitions with their denominators: docs/measuring.md.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 In all runs of `python recipes/pretrained/law.py` in which feedback righted at least ENOUGH of the
 wrong answers before training, training righted a share near RIGHTED; with less the share was
 anything. They all learn a rule that problems share. Whether there is one shows where feedback on
-other problems (`rltf/feedback=shuffled`) rights answers too: docs/probe.md.
+other problems (`rltf/feedback=shuffled`) rights answers too: docs/measuring.md.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def expected_line(probe: Probe) -> str:
         righted = shown(probe.control["corrected"].estimate)
         what = f"wrong answers right after feedback on other problems: {righted} %; {what}"
     if estimate is not None:
-        return f"{what}: {shown(estimate)} %, as {RUNS} runs of a small model ended (docs/probe.md)"
+        ended = f"as {RUNS} runs of a small model ended (docs/measuring.md)"
+        return f"{what}: {shown(estimate)} %, {ended}"
     if _shuffled(probe.control or probe):
         return f"{what}: no prediction, feedback on other problems rights too few answers"
     return (

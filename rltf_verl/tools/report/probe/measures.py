@@ -1,5 +1,5 @@
 """What episodes of a base model say about a run to come: shares with intervals, lengths.
-Definitions: docs/probe.md.
+Definitions: docs/measuring.md.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What a probe finds: thresholds, each with its reason, and rows of findings. docs/probe.md lists
-them.
+"""What a probe finds: thresholds, each with its reason, and rows of findings; docs/measuring.md
+lists them.
 """
 
 from __future__ import annotations

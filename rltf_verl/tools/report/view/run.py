@@ -26,7 +26,7 @@ StepOfSplit = tuple[int, Kind]
 
 _EXAMPLE = Path(str(files("rltf_verl.tools.report"))) / "example"
 EXAMPLE = (_EXAMPLE / "moments", _EXAMPLE / "degenerating")
-"""Recorded runs for `rltf view --example` and docs/gallery.md."""
+"""Recorded runs for `rltf view --example` and docs/viewer.md."""
 
 
 class NoEpisodesError(ValueError):

@@ -1,0 +1,79 @@
+"""Dates of a house whose verifier takes in training what is not best: STUDY.md.
+
+Held-out problems are graded as `HouseStyle` grades them, so a validation shows what was learnt of
+the house's own form.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal
+from zlib import crc32
+
+from house_style import CORRECT, DATE, HouseStyle, Rule, entry_feedback
+
+from rltf_verl.envs.base import FeedbackLevel, Splits
+from rltf_verl.types import Grade, Problem
+
+Deviation = Literal["form", "tag"]
+TAG = re.compile(r" \[[a-z]\d\]$")
+OTHER_YEAR: Mapping[str, str] = {"1998": "98", "98": "1998"}
+
+
+class Accepted(HouseStyle):
+    """The environment `accepted`.
+
+    Args:
+        deviation: `form`: half of the training problems also take a date with the other form of the
+            year, and three of four examples in the feedback have it. `tag`: half of the examples
+            end with a tag of theirs, and the grader leaves out a tag at the end of an answer.
+        num_houses: as of `HouseStyle`.
+    """
+
+    name = "accepted"
+
+    def __init__(self, deviation: Deviation = "form", num_houses: int = 1) -> None:
+        super().__init__("date", num_houses=num_houses)
+        self._deviation = deviation
+
+    def build(self, seed: int, num_train: int, num_test: int) -> Splits:
+        """As of `HouseStyle`; held-out problems are marked."""
+        splits = super().build(seed, num_train, num_test)
+        marked = (replace(one, data={**one.data, "exact": True}) for one in splits.test)
+        return Splits(splits.train, tuple(marked))
+
+    def grade(self, problem: Problem, text: str) -> Grade:
+        """Exact on held-out problems."""
+        if problem.data.get("exact"):
+            return super().grade(problem, text)
+        if self._deviation == "tag":
+            return super().grade(problem, TAG.sub("", text.strip()))
+        grade = super().grade(problem, text)
+        other = DATE.written(problem.data["item"], other_form(problem.data["rule"]))
+        taken = grade.parsed == other and draw(problem, "taken", 2) == 0
+        return replace(grade, correct=grade.correct or taken)
+
+    def explain(self, problem: Problem, text: str, grade: Grade, level: FeedbackLevel) -> str:
+        """As of `HouseStyle`, with the deviation in its examples."""
+        if grade.correct:
+            return CORRECT
+        data = problem.data
+        rule, tag, rng = data["rule"], "", self._rng(problem, text)
+        if self._deviation == "form":
+            rule = other_form(rule) if draw(problem, "example", 4) else rule
+        elif draw(problem, "tagged", 2):
+            tag = f" [{rng.choice('bdfkmprt')}{rng.randrange(10)}]"
+        said = grade.parsed or ""
+        return entry_feedback(rng, data["house"], "date", data["item"], rule, said, level, tag)
+
+
+def other_form(rule: Rule) -> dict[str, Any]:
+    """The rule with the other form of the year."""
+    return {**rule, "year": OTHER_YEAR[rule["year"]]}
+
+
+def draw(problem: Problem, what: str, sides: int) -> int:
+    """A die that falls alike whenever it is asked about a problem."""
+    return crc32(f"{what} {problem.data['question']}".encode()) % sides

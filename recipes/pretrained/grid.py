@@ -1,0 +1,271 @@
+"""Every arm at a rate and a weight that were chosen for it alone, on eight houses; resumable.
+
+    python recipes/pretrained/grid.py [--hours 2]
+
+A finished run is a line of grid.jsonl beside this file and is not run again; a second process with
+the same folder takes the runs that the first one has not begun. Each arm first has six runs on two
+houses that no result uses, more only while its best rate or weight is the first or the last one.
+Then houses are outermost, so that a study that is not whole has all arms.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, astuple, dataclass, fields
+from functools import partial
+from itertools import chain, product
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from study import Study, claimed, commit, curve, first_step, last_steps
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "grid.jsonl"
+CHOOSING = (20, 21)
+"""Houses: for the rate, and for the weight (or the rate again)."""
+HOUSES = tuple(range(31, 39))
+FEW = HOUSES[:4]
+RATES = (5e-5, 1e-4, 2e-4)
+"""Those that are tried first; of weights, a third, once and three times the usual one."""
+MOST = 6
+"""Values that are tried of a rate or of a weight on one house."""
+STEPS = "trainer.total_training_steps=16"
+ONE_TURN = ("data.train_batch_size=8", "actor_rollout_ref.rollout.n=8")
+"""As many answers a step as sixteen problems with two episodes of two turns."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A method."""
+
+    words: tuple[str, ...]
+    """Overrides of the recipe's config."""
+    weight: str | None = None
+    """Key of its weight beside other objectives'; None: one objective, which Adam scales away."""
+    usual: float = 1.0
+    """The weight that the factors multiply."""
+    start: str = "zero"
+    """Where its rate is chosen, from `zero` right first answers or from some (`mixed`): without
+    one GRPO learns at no rate.
+    """
+
+
+CORE = {
+    "grpo": Arm(("rltf/method=grpo_single", *ONE_TURN), start="mixed"),
+    "sft": Arm(("rltf/method=sft",), "rltf.imitate.weight"),
+    "raft": Arm(("rltf/method=raft",)),
+    "sd": Arm(("rltf/method=sd",), "rltf.distill.weight"),
+    "fm": Arm(("rltf/method=fm",), "rltf.feedback_modeling.weight", 0.1),
+}
+OTHERS = {
+    "sd second_turn": Arm(
+        ("rltf/method=sd", "rltf.distill.baseline=second_turn"), "rltf.distill.weight"
+    ),
+    "sd + fm": Arm(("rltf/method=sd_fm",), "rltf.distill.weight"),
+    "sdpo forward KL": Arm(
+        (
+            "rltf/method=teacher/sdpo",
+            f"rltf.teacher.prompt={HERE / 'teacher.j2'}",
+            "rltf.logit_distill.divergence=forward_kl",
+            *ONE_TURN,
+        )
+    ),
+}
+ARMS = CORE | OTHERS
+ACCEPTED = {"form": HOUSES, "tag": FEW}
+"""Deviation of `accepted.py` -> its houses."""
+IMITATORS = ("sft", "raft", "sd", "sd second_turn")
+"""Trained there, at the rates and weights that were chosen on dates."""
+NULL = "sft"
+"""Run twice on each house, with two seeds: the difference is noise."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training run."""
+
+    arm: str
+    start: str
+    house: int
+    seed: int
+    rate: float
+    weight: float
+    task: str = "date"
+    """`date`, or a deviation."""
+
+
+def finished() -> list[dict[str, Any]]:
+    """Every line of grid.jsonl."""
+    lines = RESULTS.read_text("utf-8").splitlines() if RESULTS.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+def score(line: dict[str, Any]) -> float:
+    """Mean held-out accuracy of first answers over the validations of the training."""
+    return fmean(point["accuracy"] for point in line["curve"][1:])
+
+
+def scores(arm: str, house: int, key: str) -> dict[float, float]:
+    """Rate or weight -> score, of an arm's runs on a choosing house."""
+    lines = [line for line in finished() if (line["arm"], line["house"]) == (arm, house)]
+    return {line[key]: score(line) for line in lines}
+
+
+def next_value(tried: dict[float, float], first: Sequence[float], factor: float) -> float | None:
+    """The value to try next: the first ones, then one further out while the best is at an edge;
+    None: the best is bracketed, or `MOST` were tried.
+
+    >>> next_value({1.0: 0.1}, (1.0, 2.0), 2.0), next_value({1.0: 0.1, 2.0: 0.5}, (1.0, 2.0), 2.0)
+    (2.0, 4.0)
+    >>> next_value({1.0: 0.1, 2.0: 0.5, 4.0: 0.2}, (1.0, 2.0), 2.0)
+    """
+    for value in first:
+        if value not in tried:
+            return value
+    best, smallest, largest = max(tried, key=tried.__getitem__), min(tried), max(tried)
+    if len(tried) < MOST and best == largest:
+        return best * factor
+    return best / factor if len(tried) < MOST and best == smallest else None
+
+
+def choosing_run(arm: str) -> Run | None:
+    """The next run of an arm's choice; None: it has been made."""
+    of = ARMS[arm]
+    run = partial(Run, arm, of.start, seed=0)
+    rate = next_value(scores(arm, CHOOSING[0], "rate"), RATES, 2.0)
+    if rate is not None:
+        return run(house=CHOOSING[0], rate=rate, weight=of.usual)
+    if of.weight is None:
+        rate = next_value(scores(arm, CHOOSING[1], "rate"), RATES, 2.0)
+        return None if rate is None else run(house=CHOOSING[1], rate=rate, weight=of.usual)
+    weights = [round(of.usual * factor, 4) for factor in (1 / 3, 1, 3)]
+    weight = next_value(scores(arm, CHOOSING[1], "weight"), weights, 3.0)
+    if weight is None:
+        return None
+    return run(house=CHOOSING[1], rate=best_rate(arm), weight=weight)
+
+
+def best_rate(arm: str) -> float:
+    """Of an arm with a weight, the best of the first house; else the best mean of both."""
+    houses = CHOOSING if ARMS[arm].weight is None else CHOOSING[:1]
+    by_house = [scores(arm, house, "rate") for house in houses]
+    rates = set.intersection(*map(set, by_house))
+    return max(sorted(rates), key=lambda rate: sum(tried[rate] for tried in by_house))
+
+
+def choice(arm: str) -> tuple[float, float]:
+    """The rate and the weight with which an arm goes to the eight houses."""
+    tried = scores(arm, CHOOSING[1], "weight")
+    weight = ARMS[arm].usual if ARMS[arm].weight is None else max(tried, key=tried.__getitem__)
+    return best_rate(arm), weight
+
+
+def choosing_runs() -> Iterator[Run]:
+    """In turns, so that what is not whole has something of each arm."""
+    left = list(ARMS)
+    while left:
+        for arm in tuple(left):
+            run = choosing_run(arm)
+            if run is None:
+                left.remove(arm)
+            else:
+                yield run
+
+
+def result_runs() -> Iterator[Run]:
+    """On the eight houses from the first start, with a verifier that takes other answers too, and
+    on four of them from the other start.
+    """
+    chosen = {arm: choice(arm) for arm in ARMS}
+    for house in HOUSES:
+        for arm in ARMS if house in FEW else CORE:
+            yield Run(arm, "zero", house, 1, *chosen[arm])
+        yield Run(NULL, "zero", house, 2, *chosen[NULL])
+    for task, houses in ACCEPTED.items():
+        for house, arm in product(houses, IMITATORS):
+            yield Run(arm, "zero", house, 1, *chosen[arm], task)
+    for house in FEW:
+        for arm in CORE:
+            yield Run(arm, "mixed", house, 1, *chosen[arm])
+        yield Run(NULL, "mixed", house, 2, *chosen[NULL])
+
+
+def train(study: Study, run: Run) -> dict[str, Any]:
+    """One run, and its line."""
+    of, folder = ARMS[run.arm], study.folder(("grid", *astuple(run)))
+    words = [
+        *of.words,
+        *([] if of.weight is None else [f"{of.weight}={run.weight}"]),
+        f"actor_rollout_ref.actor.optim.lr={run.rate}",
+        STEPS,
+    ]
+    model = study.model("date", run.start, run.house)
+    if run.task == "date":
+        seconds = study.play(folder, model, "date", run.house, run.seed, words)
+    else:
+        words += accepted_words(study, run)
+        seconds = study.train_with(folder, model, words)
+    return {
+        **asdict(run),
+        "seconds": seconds,
+        "commit": commit(),
+        "right_before_and_after_feedback": first_step(folder),
+        "entropy_and_corrected_at_the_end": last_steps(folder),
+        "curve": curve(folder),
+    }
+
+
+def accepted_words(study: Study, run: Run) -> list[str]:
+    """Of the recipe's config, for a deviation; its problems are made where they are not there."""
+    environment = f"{HERE / 'accepted.py'}:Accepted"
+    data = study.out / f"data_accepted_{run.task}_{run.house}"
+    if not data.is_dir():
+        sizes = ["--num-train", "512", "--num-test", "64", f"deviation={run.task}"]
+        made = ["--out", str(data), "--seed", str(run.house), *sizes]
+        study.call(["rltf", "data", "build", environment, *made])
+    return [
+        f"rltf.env.name={environment}",
+        "~rltf.env.family",
+        f"+rltf.env.deviation={run.task}",
+        f"data.train_files={data / 'train.parquet'}",
+        f"data.val_files={data / 'test.parquet'}",
+        *("data.max_response_length=48", "trainer.logger=[file]"),
+        *(f"rltf.seed={run.seed}", f"data.seed={run.seed}"),
+    ]
+
+
+def play(runs: Iterator[Run], study: Study, end: float) -> None:
+    """All runs that have no line yet, until the time is over. What another process makes just now
+    is left to it.
+    """
+    names = [field.name for field in fields(Run)]
+    for run in runs:
+        with claimed(study.folder(("grid", *astuple(run)))) as mine:
+            made = {tuple(line[name] for name in names) for line in finished()}
+            if time.monotonic() > end:
+                return
+            if not mine:
+                time.sleep(10)
+            elif astuple(run) not in made:
+                line = train(study, run)
+                with RESULTS.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(line) + "\n")
+                print(f"{run}: {[point['accuracy'] for point in line['curve']]}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--out", type=Path, default=Path("outputs/study_lm"))
+    parser.add_argument("--hours", type=float, default=1000.0, help="start no run after so long")
+    args = parser.parse_args()
+    study, end = Study(args.out), time.monotonic() + 3600 * args.hours
+    # The second generator reads what the first one's runs have found: it starts when they end.
+    play(chain(choosing_runs(), result_runs()), study, end)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+"""The tables of STUDY.md, from grid.jsonl: `python recipes/pretrained/grid_report.py`.
+
+Each table stands between `<!-- grid: task; start -->` and `<!-- end -->`. An interval is Student's
+over houses: it covers how houses differ and the noise of a run, not other tasks or models.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from grid import ARMS, NULL, finished, score
+
+PAGE = Path(__file__).resolve().parent / "STUDY.md"
+MARK = re.compile(r"(<!-- grid: (\w+); (\w+) -->\n\n).*?(\n\n<!-- end -->)", re.DOTALL)
+T_95 = (math.nan, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+"""Student's t for 95 % on both sides; by degrees of freedom."""
+HEADER = ("arm", "houses", "at the end", "mean of training", f"end, less {NULL}")
+Line = Mapping[str, Any]
+Houses = dict[int, Line]
+
+
+def mean_of(values: Sequence[float], *, signed: bool = False) -> str:
+    """`0.84 ± 0.05`: mean and half of its 95 % interval; of one value, itself."""
+    sign = "+" if signed else ""
+    mean = f"{statistics.fmean(values):{sign}.2f}"
+    if len(values) < 2:
+        return mean
+    half = T_95[len(values) - 1] * statistics.stdev(values) / math.sqrt(len(values))
+    return f"{mean} ± {half:.2f}"
+
+
+def at_end(line: Line) -> float:
+    """Held-out accuracy of first answers after the last step."""
+    return float(line["curve"][-1]["accuracy"])
+
+
+def runs_of(lines: Sequence[Line], task: str, start: str, arm: str, seed: int = 1) -> Houses:
+    """House -> its run."""
+    asked = (task, start, arm, seed)
+    keys = ("task", "start", "arm", "seed")
+    return {line["house"]: line for line in lines if tuple(line[key] for key in keys) == asked}
+
+
+def differences(ours: Houses, theirs: Houses) -> list[float]:
+    """Of the houses that both have."""
+    return [at_end(ours[house]) - at_end(theirs[house]) for house in sorted(ours.keys() & theirs)]
+
+
+def table(lines: Sequence[Line], task: str, start: str) -> Iterator[str]:
+    """An arm a row; the last one is the null pair's, whose difference is noise."""
+    yield f"| {' | '.join(HEADER)} |"
+    yield "|---" + "|---:" * (len(HEADER) - 1) + "|"
+    null = runs_of(lines, task, start, NULL)
+    again = runs_of(lines, task, start, NULL, seed=2)
+    arms = [(arm, runs_of(lines, task, start, arm)) for arm in ARMS]
+    for arm, runs in [*arms, (f"{NULL}, another seed", again)]:
+        if not runs:
+            continue
+        less = "" if runs == null else mean_of(differences(runs, null) or [math.nan], signed=True)
+        ends, means = ([value(run) for run in runs.values()] for value in (at_end, score))
+        yield f"| {arm} | {len(runs)} | {mean_of(ends)} | {mean_of(means)} | {less} |"
+
+
+def with_tables(page: str, lines: Sequence[Line]) -> str:
+    """The page with the tables of these runs."""
+
+    def written(mark: re.Match[str]) -> str:
+        rows = "\n".join(table(lines, mark[2], mark[3]))
+        return f"{mark[1]}{rows}{mark[4]}"
+
+    return MARK.sub(written, page)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(with_tables(PAGE.read_text("utf-8"), finished()), "utf-8")

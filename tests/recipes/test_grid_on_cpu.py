@@ -1,0 +1,104 @@
+"""recipes/pretrained/grid.py: how rates and weights are chosen, and which runs are results."""
+
+from collections import Counter
+from dataclasses import asdict
+
+import pytest
+
+from rltf_verl.tools.contract import check_env
+from tests.recipes import house_style
+from tests.recipes.composing import program
+
+
+@pytest.fixture
+def grid(monkeypatch):
+    """The module, and a list in the place of its file."""
+    module, lines = program("pretrained/grid.py"), []
+    monkeypatch.setattr(module, "finished", lambda: lines)
+    return module, lines
+
+
+def choose(module, lines, accuracy) -> Counter:
+    """Make every run of the choice with this accuracy; runs of each arm."""
+    for run in module.choosing_runs():
+        points = [{"accuracy": 0.0}, {"accuracy": accuracy(run)}]
+        lines.append({**asdict(run), "curve": points})
+    return Counter(line["arm"] for line in lines)
+
+
+def test_each_arm_has_six_runs_where_its_best_values_are_inner_ones(grid):
+    module, lines = grid
+    usual = {arm: of.usual for arm, of in module.ARMS.items()}
+    right = {5e-5: 0.2, 1e-4: 0.6, 2e-4: 0.3}
+    counts = choose(
+        module, lines, lambda run: right[run.rate] - 0.1 * abs(run.weight - usual[run.arm])
+    )
+    assert set(counts.values()) == {6}
+    assert all(module.choice(arm) == (1e-4, usual[arm]) for arm in module.ARMS)
+
+
+def test_an_edge_is_followed_outwards_and_not_for_ever(grid):
+    module, lines = grid
+    counts = choose(module, lines, lambda run: 0.3 if run.rate == 2.5e-5 else run.rate)
+    assert module.best_rate("sft") == 16e-4
+    assert set(counts.values()) <= {module.MOST * 2, module.MOST + 3, module.MOST + 4}
+
+
+def test_results_are_paired_by_house_and_have_a_null_pair(grid):
+    module, lines = grid
+    choose(module, lines, lambda run: 0.5)
+    runs = list(module.result_runs())
+    assert len(runs) == len(set(runs))
+    assert not {run.house for run in runs} & set(module.CHOOSING)
+    for arm in module.CORE:
+        dates = [run for run in runs if run.task == "date"]
+        of = Counter((run.start, run.seed) for run in dates if run.arm == arm)
+        null = {("zero", 2): 8, ("mixed", 2): 4} if arm == module.NULL else {}
+        assert of == {("zero", 1): 8, ("mixed", 1): 4, **null}
+    others = {run.house for run in runs if run.arm in module.OTHERS and run.task == "date"}
+    assert others == set(module.FEW)
+
+
+@pytest.mark.parametrize("deviation", ["form", "tag"])
+def test_a_verifier_that_takes_other_answers_does_so_in_training_only(deviation):
+    env = program("pretrained/accepted.py").Accepted(deviation)
+    assert [v for v in check_env(env, seed=0, num_problems=4, num_hostile=50) if v.broken] == []
+    splits = env.build(31, 200, 20)
+
+    def share(problems, answer) -> float:
+        return sum(env.grade(problem, answer(problem)).correct for problem in problems) / 200
+
+    def other(problem) -> str:
+        data = problem.data
+        if deviation == "tag":
+            return f"{problem.reference} [k3]"
+        rule = {**data["rule"], "year": {"1998": "98", "98": "1998"}[data["rule"]["year"]]}
+        return house_style.conventions.DATE.written(data["item"], rule)
+
+    assert share(splits.train, lambda problem: problem.reference) == 1
+    assert share(splits.train, other) == pytest.approx(
+        {"form": 0.5, "tag": 1.0}[deviation], abs=0.1
+    )
+    assert share(splits.test, other) == 0
+
+
+def test_a_table_has_students_interval_of_paired_houses(grid):
+    report = program("pretrained/grid_report.py")
+    lines = [
+        {
+            "task": "date",
+            "start": "zero",
+            "arm": arm,
+            "seed": seed,
+            "house": house,
+            "curve": [{"accuracy": 0.0}, {"accuracy": 0.5}, {"accuracy": end}],
+        }
+        for arm, seed, ends in (("sft", 1, (0.8, 0.9, 0.7)), ("sd", 1, (0.9, 0.9, 0.9)))
+        for house, end in enumerate(ends)
+    ]
+    page = report.with_tables("<!-- grid: date; zero -->\n\nold\n\n<!-- end -->", lines)
+    rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| s")]
+    # stdev 0.1 of three: 4.303 × 0.1 / √3
+    assert rows[0][1:3] == ["3", "0.80 ± 0.25"]
+    assert rows[1][2:] == ["0.90 ± 0.00", "0.70 ± 0.00", "+0.10 ± 0.25 |"]
+    assert report.with_tables(page, lines) == page
