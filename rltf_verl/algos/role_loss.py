@@ -36,15 +36,16 @@ def distill_loss(
     """
     require_shape(mask=(mask, tuple(log_prob.shape)))
     kept, weights = torch.where(mask, log_prob, 0.0), torch.where(mask, advantages, 0.0)
-    if config.loss == "shaped":
-        return shaped(kept, weights, config.shaping).sum()
+    loss = config.loss
+    if loss.name == "shaped":
+        return shaped(kept, weights, loss.gamma).sum()
     ref = (
         kept.detach()
         if config.reference == "current"
         else torch.where(mask, ref_log_probs, kept.detach())
     )
-    token_loss = TOKEN_LOSSES[config.loss]
-    return (token_loss(kept, ref, weights, config.clip_low, config.clip_high) * mask).sum()
+    token_loss = TOKEN_LOSSES[loss.name]
+    return (token_loss(kept, ref, weights, loss.clip_low, loss.clip_high) * mask).sum()
 
 
 def supervised_loss(

@@ -16,7 +16,9 @@ from rltf_verl.config.objectives import (
     FeedbackModelingConfig,
     ImitateConfig,
     MentionsConfig,
+    ScheduleConfig,
     Scheduled,
+    TokenClass,
     own_objectives,
 )
 from rltf_verl.config.reading import (
@@ -50,6 +52,7 @@ __all__ = [
     "OnError",
     "RLTFConfig",
     "RewardConfig",
+    "ScheduleConfig",
     "Scheduled",
     "TeacherConfig",
 ]
@@ -202,12 +205,17 @@ class RLTFConfig:
     """Metric of a validation, such as `val-core/<source>/acc/mean@1`: the checkpoint with its
     largest value so far stays as `best_global_step_N`, whatever `trainer.max_actor_ckpt_to_keep`
     is. null keeps none."""
+    token_classes: TokenClass | tuple[TokenClass, ...] | None = None
+    """Which tokens of an answer train, one or a list: `think` (up to `</think>`), `action` (the
+    tool calls, or an answer without thoughts where there are no tools), `format` (the rest); null:
+    all that was sampled. Concerns attempts and their teachers, `distill` and `imitate`."""
     env: NamedOptions = field(default_factory=lambda: NamedOptions("binary_matrix"))
     """`rltf.env.name`, and the environment's own options beside it."""
     episode: EpisodeConfig = field(default_factory=EpisodeConfig)
     episode_log: EpisodeLogConfig = field(default_factory=EpisodeLogConfig)
     reward: RewardConfig = field(default_factory=RewardConfig)
     feedback: FeedbackConfig = field(default_factory=FeedbackConfig)
+    schedule: ScheduleConfig = field(default_factory=ScheduleConfig)
     attempt: AttemptConfig = field(default_factory=AttemptConfig)
     distill: DistillConfig = field(default_factory=DistillConfig)
     feedback_modeling: FeedbackModelingConfig = field(default_factory=FeedbackModelingConfig)
@@ -223,6 +231,12 @@ class RLTFConfig:
     def __post_init__(self) -> None:
         for finding in refused(self):
             raise ConfigError(finding)
+
+    @property
+    def chosen_classes(self) -> tuple[TokenClass, ...] | None:
+        """`token_classes` as a tuple."""
+        chosen = self.token_classes
+        return (chosen,) if isinstance(chosen, str) else chosen
 
     @property
     def teaches(self) -> bool:

@@ -1,14 +1,15 @@
 """What each role contributes to the loss: the blocks
-`rltf.{attempt,distill,feedback_modeling,imitate,critique}`, and `rltf.mentions`."""
+`rltf.{attempt,distill,feedback_modeling,imitate,critique}`, `rltf.schedule` and
+`rltf.mentions`."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, get_args
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from rltf_verl.config.reading import NamedOptions, block, require
-from rltf_verl.kinds import Form, Within, shown
+from rltf_verl.kinds import Choice, Form, Within, shown
 
 Share = Annotated[float, Within(0, below=1, note=", a share of the whole gradient")]
 Weight = Annotated[float, Within(0, 1e6, note="; 0 switches it off")]
@@ -58,22 +59,7 @@ ReadClass = Literal["feedback", "observation"]
 
 
 @dataclass(frozen=True)
-class ByClass:
-    """An objective that can train a part of an answer."""
-
-    classes: TokenClass | tuple[TokenClass, ...] | None = field(default=None, kw_only=True)
-    """Which tokens of an answer it trains, one or a list: `think` (up to `</think>`), `action` (the
-    tool calls, or an answer without thoughts where there are no tools), `format` (the rest); null:
-    all that was sampled. A teacher teaches no more than `rltf.attempt.classes`."""
-
-    @property
-    def chosen_classes(self) -> tuple[TokenClass, ...] | None:
-        """`classes` as a tuple."""
-        return (self.classes,) if isinstance(self.classes, str) else self.classes
-
-
-@dataclass(frozen=True)
-class AttemptConfig(ByClass):
+class AttemptConfig:
     """Reinforcement on the turns as they were played: multi-turn GRPO."""
 
     weight: Weight = 1.0
@@ -90,19 +76,26 @@ class AttemptConfig(ByClass):
 
 
 @dataclass(frozen=True)
+class ScheduleConfig:
+    """When objectives start, all but `attempt`, and the ramps of every weight and share that is
+    [start, end]."""
+
+    start_step: Annotated[int, Within(0)] = 0
+    """Training step (from 0) at which objectives start; ramps run from there."""
+    ramp_steps: int | None = None
+    """Step at which ramps have ended; null is the run's total number of steps."""
+    restart_on_resume: bool = False
+    """A resumed run starts ramps again, as the released code does; off: a ramp depends on the step
+    alone.
+    """
+
+
+@dataclass(frozen=True)
 class Scheduled:
-    """A coefficient that may start late and ramp."""
+    """A coefficient that follows `rltf.schedule`."""
 
     weight: Weight | tuple[Weight, Weight] = 0.0
     """Coefficient of the objective, or [start, end] of a linear ramp; 0 switches it off."""
-    start_step: Annotated[int, Within(0)] = 0
-    """Training step (from 0) at which the objective starts; the ramp runs from there."""
-    ramp_steps: int | None = None
-    """Step at which the ramp has ended; null is the run's total number of steps."""
-    restart_on_resume: bool = False
-    """A resumed run starts the ramp again, as the released code does; off: the ramp depends on the
-    step alone.
-    """
 
     @property
     def alone(self) -> bool:
@@ -139,7 +132,27 @@ class Shareable(Scheduled):
 
 
 @dataclass(frozen=True)
-class DistillConfig(ByClass, Shareable):
+class Loss(Choice):
+    """The token loss of distillation rows."""
+
+    READS: ClassVar = {
+        "ppo": ("clip_low", "clip_high"),
+        "cispo": ("clip_low", "clip_high"),
+        "shaped": ("gamma",),
+    }
+    name: Literal["importance_sampling", "ppo", "cispo", "shaped"] = "importance_sampling"
+    """The clipped ones, ppo and cispo, need a ratio, hence reference `old` or `sampler`; `shaped`
+    has none: π/(π + γ)."""
+    gamma: Annotated[float, Within(above=0, most=1e6, note="; the papers have 0.1")] = 0.1
+    """γ of shaped."""
+    clip_low: Annotated[float, Within(above=0, most=1)] = 0.8
+    """Absolute lower bound of the ratio, of ppo and cispo."""
+    clip_high: Annotated[float, Within(1)] = 1.2
+    """Absolute upper bound of the ratio, of ppo and cispo."""
+
+
+@dataclass(frozen=True)
+class DistillConfig(Shareable):
     """RLTF-SD: an extra row (first prompt, later answer)."""
 
     answer: Literal["last", "first_right"] = "last"
@@ -155,16 +168,7 @@ class DistillConfig(ByClass, Shareable):
     """π_ref of the ratio: `current` is the paper's AWR (ratio 1), `sampler` the policy that was
     given the feedback.
     """
-    loss: Literal["importance_sampling", "ppo", "cispo", "shaped"] = "importance_sampling"
-    """Token loss. The clipped ones need a ratio, hence reference `old` or `sampler`; `shaped` has
-    none: π/(π + γ).
-    """
-    shaping: Annotated[float, Within(above=0, most=1e6, note="; the papers have 0.1")] = 0.1
-    """γ of the loss `shaped`."""
-    clip_low: Annotated[float, Within(above=0, most=1)] = 0.8
-    """Absolute lower bound of the ratio."""
-    clip_high: Annotated[float, Within(1)] = 1.2
-    """Absolute upper bound of the ratio."""
+    loss: Loss = Loss()
     log_prob_floor: Annotated[float, Within(most=0, note=" (a log-probability)")] | None = -5.0
     """Tokens whose log π_old(y|x_0) is below it (nats) are not imitated; null keeps every token."""
     floor: Literal["hard", "soft"] = "hard"
@@ -202,7 +206,7 @@ class FeedbackModelingConfig(Shareable):
 
 
 @dataclass(frozen=True)
-class ImitateConfig(ByClass, Shareable):
+class ImitateConfig(Shareable):
     """Supervised fine-tuning of the first prompt on correct answers."""
 
     source: Literal["revised", "all"] = "revised"
@@ -211,7 +215,7 @@ class ImitateConfig(ByClass, Shareable):
 
 
 @dataclass(frozen=True)
-class CritiqueConfig(Shareable):
+class CritiqueConfig(Scheduled):
     """Self-critique RL: a critique that the policy wrote is credited with the turn that it led
     to.
     """

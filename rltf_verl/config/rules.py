@@ -27,6 +27,14 @@ def _inline(c: RLTFConfig) -> bool:
 
 REFUSED: tuple[Rule[RLTFConfig], ...] = (
     Rule(
+        "rltf.schedule.ramp_steps",
+        lambda c: (
+            c.schedule.ramp_steps is not None and c.schedule.ramp_steps <= c.schedule.start_step
+        ),
+        "ramps end before they start",
+        "set it above rltf.schedule.start_step={rltf.schedule.start_step}, or to null",
+    ),
+    Rule(
         "rltf.episode.retry",
         lambda c: c.episode.retry == "fork" and c.episode.context == "append",
         "a retry from a step continues the steps before it, not the whole conversation",
@@ -68,13 +76,13 @@ REFUSED: tuple[Rule[RLTFConfig], ...] = (
     ),
     Rule(
         "rltf.distill.loss",
-        lambda c: c.distill.reference == "current" and c.distill.loss in CLIPPED,
+        lambda c: c.distill.reference == "current" and c.distill.loss.name in CLIPPED,
         "it clips a ratio that is always 1 with rltf.distill.reference=current",
         "set reference to old or sampler",
     ),
     Rule(
         "rltf.distill.reference",
-        lambda c: c.distill.reference != "current" and c.distill.loss == "shaped",
+        lambda c: c.distill.reference != "current" and c.distill.loss.name == "shaped",
         "rltf.distill.loss=shaped reads the policy's own probability only",
         "set it to current",
     ),
@@ -247,45 +255,19 @@ UNREAD: tuple[Rule[RLTFConfig], ...] = (
         lambda c: c.teaches and c.logit_distill.divergence.name == "sampled_token",
         "set rltf.logit_distill.divergence to jsd, or leave it out",
     ),
-    _unread(
-        "distill.shaping",
-        lambda c: c.distill.enabled and c.distill.loss != "shaped",
-        "set rltf.distill.loss to shaped, or leave it out",
-    ),
-    *(
-        _unread(
-            f"distill.{key}",
-            lambda c: c.distill.enabled and c.distill.loss not in CLIPPED,
-            "set rltf.distill.loss to ppo or cispo, or leave it out",
-        )
-        for key in ("clip_low", "clip_high")
-    ),
 )
 """What works and does nothing; logged when a run starts."""
 
 
-def _schedule(name: str) -> tuple[Rule[Scheduled], ...]:
-    """Rows of the block `rltf.<name>`, the objective's own or a user's."""
-    return (
-        Rule(
-            f"rltf.{name}.ramp_steps",
-            lambda own: own.ramp_steps is not None and own.ramp_steps <= own.start_step,
-            "the ramp ends before it starts",
-            f"set it above rltf.{name}.start_step={{rltf.{name}.start_step}}, or to null",
-        ),
-        Rule(
-            f"rltf.{name}.weight",
-            lambda own: isinstance(own, Shareable) and bool(own.shares) and not own.enabled,
+def weight_findings(name: str, own: Scheduled) -> Iterator[Finding]:
+    """What is wrong with the weight of the block `rltf.<name>`, the objective's own or a user's."""
+    if isinstance(own, Shareable) and own.shares and not own.enabled:
+        why = (
             f"with rltf.{name}.grad_share it is the coefficient of steps at which no other"
-            " objective has a gradient",
-            "set it above 0, or grad_share to null",
-        ),
-    )
-
-
-def schedule_findings(name: str, own: Scheduled) -> Iterator[Finding]:
-    """What is wrong with the schedule of the block `rltf.<name>`."""
-    yield from findings(_schedule(name), own, {"rltf": {name: own}})
+            " objective has a gradient"
+        )
+        fix = "set it above 0, or grad_share to null"
+        yield Finding(f"rltf.{name}.weight", own.weight, why, fix)
 
 
 def share_findings(blocks: Mapping[str, object], attempt_weight: float) -> Iterator[Finding]:
@@ -302,13 +284,12 @@ def share_findings(blocks: Mapping[str, object], attempt_weight: float) -> Itera
             yield Finding(f"rltf.{key}", share, why, "keep the sum below 1")
 
 
-def late_findings(blocks: Mapping[str, object], num_steps: int) -> Iterator[Finding]:
+def late_findings(start_step: int, num_steps: int) -> Iterator[Finding]:
     """Objectives that start after the run has ended."""
-    for name, own in blocks.items():
-        if isinstance(own, Scheduled) and own.enabled and own.start_step >= num_steps:
-            why = f"the run ends at trainer.total_training_steps={num_steps}, so it never starts"
-            fix = "lower it, or raise the number of steps"
-            yield Finding(f"rltf.{name}.start_step", own.start_step, why, fix, "warning")
+    if start_step >= num_steps:
+        why = f"the run ends at trainer.total_training_steps={num_steps}, so nothing starts"
+        fix = "lower it, or raise the number of steps"
+        yield Finding("rltf.schedule.start_step", start_step, why, fix, "warning")
 
 
 def refused(config: RLTFConfig) -> Iterator[Finding]:
@@ -317,7 +298,7 @@ def refused(config: RLTFConfig) -> Iterator[Finding]:
     schedules = {name: own for name, own in blocks.items() if isinstance(own, Scheduled)}
     alone = {name: own for name, own in schedules.items() if own.alone}
     for name, own in schedules.items():
-        yield from schedule_findings(name, own)
+        yield from weight_findings(name, own)
     if not (
         config.attempt.weight > 0
         or any(own.enabled for own in alone.values())

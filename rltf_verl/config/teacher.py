@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, get_args
 
-from rltf_verl.config.objectives import ByClass, Scheduled, or_own
+from rltf_verl.config.objectives import Scheduled, or_own
 from rltf_verl.kinds import OWN, Choice, Within
 
 GateName = Literal["none", "route", "variance", "magnitude", "residual", "sigmoid"]
@@ -44,7 +44,7 @@ class Divergence(Choice):
 
 
 @dataclass(frozen=True)
-class LogitDistillConfig(ByClass, Scheduled):
+class LogitDistillConfig(Scheduled):
     """Logit self-distillation (SDPO): attempts are pulled, token by token, towards the
     distributions of a teacher that has read more (`rltf.teacher`)."""
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from rltf_verl.config import ConfigError, NamedOptions, RLTFConfig
 from rltf_verl.config.reading import build
-from rltf_verl.config.rules import late_findings, schedule_findings, share_findings, unread
+from rltf_verl.config.rules import late_findings, share_findings, unread, weight_findings
 from rltf_verl.findings import Finding
 from rltf_verl.objectives.attempt import AttemptObjective
 from rltf_verl.objectives.base import VERL_REDUCES, Now, Objective
@@ -84,7 +84,7 @@ def _own(name: str, role: int, chosen: NamedOptions, config: RLTFConfig) -> Obje
     where = f"{key}={chosen.name}"
     with named(where, kind):
         settings = build(kind.Settings, f"{name}.", chosen.options)
-        for finding in schedule_findings(name, settings):
+        for finding in weight_findings(name, settings):
             raise ConfigError(finding)
         own = kind(name, role, settings, config)
     name_failures(own, where)
@@ -106,7 +106,7 @@ def warnings_of(config: RLTFConfig, setting: Callable[[str], Any]) -> Iterator[F
     objectives, num_steps = objectives_of(config), setting("trainer.total_training_steps")
     yield from unread(config)
     if num_steps is not None:
-        yield from late_findings({o.name: o.settings for o in objectives}, num_steps)
+        yield from late_findings(config.schedule.start_step, num_steps)
     for objective in objectives:
         yield from objective.warnings(setting)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import torch
@@ -13,7 +13,7 @@ from rltf_verl.algos.role_loss import supervised_loss
 from rltf_verl.algos.schedule import scheduled_weight
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import RLTFConfig
-from rltf_verl.config.objectives import Scheduled, Shareable
+from rltf_verl.config.objectives import ScheduleConfig, Scheduled, Shareable
 from rltf_verl.feedback.base import FeedbackProvider
 from rltf_verl.findings import Finding
 from rltf_verl.policy import Policy
@@ -58,6 +58,8 @@ class Objective(Generic[S]):
     sampled: ClassVar[bool] = False
     """The policy sampled its tokens under their row's own prompt: verl's registered policy loss
     trains them, and `loss` is not called. Attempts and critiques alone (`types.SAMPLED`)."""
+    has_answers: ClassVar[bool] = False
+    """Its rows hold answers, of which `rltf.token_classes` chooses the tokens that train."""
     decays_with_staleness: ClassVar[bool] = False
     """`rltf.max_staleness` takes the weight of its tokens away."""
 
@@ -81,14 +83,14 @@ class Objective(Generic[S]):
 
     def weight(self, now: Now) -> float:
         """The coefficient at a step."""
-        return scheduled(self.settings, now)
+        return scheduled(self.settings.weight, self.config.schedule, now)
 
     def share(self, now: Now) -> float | None:
         """The target share of the gradient at a step; None without a target."""
         settings = self.settings
         if not isinstance(settings, Shareable) or settings.grad_share is None:
             return None
-        return scheduled(replace(settings, weight=settings.grad_share), now)
+        return scheduled(settings.grad_share, self.config.schedule, now)
 
     async def rows(
         self, policy: Policy, messages: Sequence[Message], episode: Episode
@@ -219,8 +221,8 @@ class Objective(Generic[S]):
         return float(torch.where(tokens, gradient.abs(), 0.0).double().sum())
 
 
-def scheduled(settings: Scheduled, now: Now) -> float:
-    """The coefficient of a schedule at a step."""
-    start = max(settings.start_step, now.resumed_at if settings.restart_on_resume else 0)
-    end = settings.ramp_steps or now.num_steps
-    return scheduled_weight(settings.weight, now.step, end, start)
+def scheduled(weight: float | tuple[float, float], schedule: ScheduleConfig, now: Now) -> float:
+    """A coefficient or a share at a step."""
+    start = max(schedule.start_step, now.resumed_at if schedule.restart_on_resume else 0)
+    end = schedule.ramp_steps or now.num_steps
+    return scheduled_weight(weight, now.step, end, start)

@@ -31,7 +31,7 @@ class Distill(Objective[DistillConfig]):
     before it.
     """
 
-    Settings, decays_with_staleness = DistillConfig, True
+    Settings, decays_with_staleness, has_answers = DistillConfig, True, True
     SHARE, STEPS, EVERY = 0.1, 5, 50
     """When `look` warns."""
 

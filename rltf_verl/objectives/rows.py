@@ -32,15 +32,14 @@ async def episode_rows(
     objectives = [objective for objective in objectives_of(config) if objective.enabled]
     first_only = config.attempt.turns == "first"
     attempts = attempt_rows(replace(episode, turns=episode.turns[:1]) if first_only else episode)
-    trained = config.attempt.chosen_classes
-    if trained is not None:
-        attempts = [with_classes(policy, row, episode, trained) for row in attempts]
+    chosen = config.chosen_classes
+    if chosen is not None:
+        attempts = [with_classes(policy, row, episode, chosen) for row in attempts]
     extra: list[Row] = []
     for objective in objectives:
         attempts = [objective.with_roles(policy, row, episode) for row in attempts]
         rows = await objective.rows(policy, messages, episode)
-        chosen = getattr(objective.settings, "chosen_classes", None)
-        if chosen is not None:
+        if chosen is not None and objective.has_answers:
             cut = (with_classes(policy, row, episode, chosen) for row in rows)
             rows = [row for row in cut if any(role != CONTEXT for role in row.role)]
         extra += rows

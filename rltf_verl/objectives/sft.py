@@ -17,7 +17,7 @@ from rltf_verl.types import Episode, Message, Role, Row
 class Imitate(Objective[ImitateConfig]):
     """Cross-entropy on right answers, as if they had been given to the first prompt."""
 
-    Settings = ImitateConfig
+    Settings, has_answers = ImitateConfig, True
 
     async def rows(
         self, policy: Policy, messages: Sequence[Message], episode: Episode

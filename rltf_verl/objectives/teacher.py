@@ -19,7 +19,6 @@ from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import LogitDistillConfig, RLTFConfig
 from rltf_verl.config.objectives import is_own
 from rltf_verl.config.teacher import SCALING_GATES
-from rltf_verl.episode.classes import with_classes
 from rltf_verl.episode.rows import spans_of
 from rltf_verl.feedback.base import FeedbackProvider
 from rltf_verl.findings import Finding
@@ -45,9 +44,7 @@ class LogitDistill(Objective[LogitDistillConfig]):
         trajectory, the attempt up to there too.
         """
         teachers: list[TeacherSpan] = []
-        chosen = self.settings.chosen_classes
-        taught = row if chosen is None else with_classes(policy, row, episode, chosen)
-        for turn, spans in spans_of(taught).items():
+        for turn, spans in spans_of(row).items():
             teacher, begin = episode.turns[turn].teacher, row.turn.index(turn)
             if teacher is None:
                 continue

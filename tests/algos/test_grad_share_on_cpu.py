@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from rltf_verl.config import AttemptConfig, DistillConfig, ImitateConfig, RLTFConfig
+from rltf_verl.config import AttemptConfig, DistillConfig, ImitateConfig, RLTFConfig, ScheduleConfig
+from rltf_verl.config.objectives import Loss
 from rltf_verl.objectives import objective_shares, objective_weights
 from rltf_verl.objectives.targets import compute_targets, gradient_masses, shared_targets
 from rltf_verl.types import Role
@@ -94,11 +95,11 @@ def test_shares_by_hand(config, trust, expected, shares):
 @pytest.mark.parametrize(
     "distill",
     [
-        {"reference": "sampler", "loss": "ppo"},
-        {"reference": "sampler", "loss": "cispo"},
+        {"reference": "sampler", "loss": Loss("ppo")},
+        {"reference": "sampler", "loss": Loss("cispo")},
         {"reference": "sampler"},
-        {"reference": "old", "loss": "ppo"},
-        {"loss": "shaped"},
+        {"reference": "old", "loss": Loss("ppo")},
+        {"loss": Loss("shaped")},
         {"log_prob_floor": None},
         {"floor": "soft"},
     ],
@@ -120,7 +121,7 @@ def test_the_pull_is_that_of_the_loss_which_the_objective_has(distill):
         "cispo": ratio.clamp(0.8, 1.2) * a,
         "ppo": torch.where((ratio.clamp(0.8, 1.2) * a < ratio * a), 0.0, ratio * a),
         "shaped": 0.1 * log_prob.exp() / (log_prob.exp() + 0.1) ** 2 * a,
-    }[config.distill.loss]
+    }[config.distill.loss.name]
     pull = gradient_masses(packed, targets, config)["distill"]
     assert pull == pytest.approx(expected[tokens].abs().sum().item(), rel=1e-4)
     assert pull > 0
@@ -147,9 +148,9 @@ def test_a_role_without_a_gradient_takes_no_share_from_the_others():
     assert share(packed, targets, config, "distill") == pytest.approx(0.25, abs=1e-6)
 
 
-def test_a_share_ramps_on_the_objectives_schedule():
-    distill = DistillConfig(weight=0.1, grad_share=(0.0, 0.4), start_step=2, ramp_steps=7)
-    config = RLTFConfig(distill=distill)
+def test_a_share_ramps_on_the_schedule():
+    distill = DistillConfig(weight=0.1, grad_share=(0.0, 0.4))
+    config = RLTFConfig(distill=distill, schedule=ScheduleConfig(start_step=2, ramp_steps=7))
     for step, expected in ((0, 0.0), (1, 0.0), (2, 0.0), (4, 0.2), (6, 0.4), (50, 0.4)):
         packed, targets, _ = shared(config, step, 100)
         assert share(packed, targets, config, "distill") == pytest.approx(expected, abs=1e-6)

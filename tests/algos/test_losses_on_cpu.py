@@ -8,6 +8,7 @@ import torch
 from rltf_verl.algos.losses import TOKEN_LOSSES, shaped
 from rltf_verl.algos.role_loss import distill_loss, supervised_loss
 from rltf_verl.config import DistillConfig
+from rltf_verl.config.objectives import Loss
 
 LOW, HIGH = 0.8, 1.2
 
@@ -74,7 +75,7 @@ def test_the_shaped_loss_of_distillation_rows():
     """
     mask = torch.tensor([[True, True, False]])
     log_prob = torch.tensor([[math.log(0.3), -300.0, float("nan")]], requires_grad=True)
-    config = DistillConfig(loss="shaped", shaping=0.1)
+    config = DistillConfig(loss=Loss("shaped", gamma=0.1))
     total = distill_loss(
         log_prob, torch.full((1, 3), float("nan")), torch.tensor([[2.0, 1.0, 5.0]]), mask, config
     )
@@ -87,7 +88,7 @@ def test_the_shaped_loss_of_distillation_rows():
 
 def distilled(log_prob, ref, advantages, mask, reference="current", loss="importance_sampling"):
     log_prob = log_prob.clone().requires_grad_()
-    config = DistillConfig(reference="old", loss=loss, clip_low=LOW, clip_high=HIGH)
+    config = DistillConfig(reference="old", loss=Loss(loss, clip_low=LOW, clip_high=HIGH))
     object.__setattr__(
         config, "reference", reference
     )  # also what is refused: a clipped loss at ratio 1

@@ -14,6 +14,7 @@ from rltf_verl.algos.losses import importance_sampling
 from rltf_verl.algos.role_loss import distill_loss, supervised_loss
 from rltf_verl.algos.targets import RowBatch, sampled_tokens
 from rltf_verl.config import DistillConfig, RLTFConfig
+from rltf_verl.config.objectives import Loss
 from rltf_verl.objectives import BUILT_IN
 from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.types import CONTEXT, Role
@@ -22,7 +23,7 @@ from tests.support.effort import examples
 CONFIGS = {
     "AWR": RLTFConfig(gamma=0.3, distill=DistillConfig(weight=1.0)),
     "clipped": RLTFConfig(
-        gamma=0.3, distill=DistillConfig(weight=1.0, reference="sampler", loss="ppo")
+        gamma=0.3, distill=DistillConfig(weight=1.0, reference="sampler", loss=Loss("ppo"))
     ),
 }
 NAMES = {int(role): name for name, (_, role) in BUILT_IN.items()}

@@ -12,6 +12,7 @@ from rltf_verl.config import (
     FeedbackModelingConfig,
     ImitateConfig,
     RLTFConfig,
+    ScheduleConfig,
 )
 from rltf_verl.objectives import objective_weights
 from rltf_verl.types import Role
@@ -63,17 +64,18 @@ OBJECTIVES = {
 NUM = 20
 
 
-def ramps(role, steps, resumed_at=0, **settings):
+def ramps(role, steps, resumed_at=0, weight=RAMP, **schedule):
     """The role's coefficient at these steps of a process that started at `resumed_at`."""
     block, kind = OBJECTIVES[role]
-    config = RLTFConfig(**{block: kind(**{"weight": RAMP, **settings})})
+    config = RLTFConfig(schedule=ScheduleConfig(**schedule), **{block: kind(weight=weight)})
     return [objective_weights(config, k, NUM, resumed_at)[block] for k in steps]
 
 
 def test_every_role_has_its_own_coefficient():
     config = RLTFConfig(
         attempt=AttemptConfig(weight=0.5),
-        distill=DistillConfig(weight=0.1, start_step=4),
+        schedule=ScheduleConfig(start_step=4),
+        distill=DistillConfig(weight=0.1),
         feedback_modeling=FeedbackModelingConfig(weight=(0.0, 0.2)),
         imitate=ImitateConfig(weight=0.3),
         critique=CritiqueConfig(weight=2.0),
@@ -82,13 +84,13 @@ def test_every_role_has_its_own_coefficient():
         "attempt": 0.5,
         "distill": 0.0,
         "feedback_modeling": 0.0,
-        "imitate": 0.3,
-        "critique": 2.0,
+        "imitate": 0.0,
+        "critique": 0.0,
         "logit_distill": 0.0,
     }
-    assert objective_weights(config, step=0, num_steps=11) == expected
-    later = {**expected, "distill": 0.1, "feedback_modeling": pytest.approx(0.1)}
-    assert objective_weights(config, step=5, num_steps=11) == later
+    assert objective_weights(config, step=3, num_steps=11) == expected
+    later = {"distill": 0.1, "feedback_modeling": pytest.approx(0.1), "imitate": 0.3, "critique": 2}
+    assert objective_weights(config, step=7, num_steps=11) == {**expected, **later}
 
 
 @pytest.mark.parametrize("role", OBJECTIVES)

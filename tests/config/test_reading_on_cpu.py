@@ -21,6 +21,7 @@ from rltf_verl.config import (
     NamedOptions,
     RewardConfig,
     RLTFConfig,
+    ScheduleConfig,
 )
 from rltf_verl.config.rules import unread
 from rltf_verl.config.teacher import Gate
@@ -46,13 +47,9 @@ def test_every_block_is_read():
         },
         reward={"format_coef": 0.2, "intermediate": False, "turn_decay": 0.5},
         attempt={"weight": 0.5, "estimator": "ragged", "norm_by_std": True},
-        distill={
-            "weight": 0.1,
-            "baseline": "leave_one_out",
-            "restart_on_resume": True,
-            "start_step": 2,
-        },
-        feedback_modeling={"weight": 0.2, "form": "inline", "critic": "compact", "ramp_steps": 7},
+        schedule={"restart_on_resume": True, "start_step": 2, "ramp_steps": 7},
+        distill={"weight": 0.1, "baseline": "leave_one_out"},
+        feedback_modeling={"weight": 0.2, "form": "inline", "critic": "compact"},
         imitate={"weight": 0.3, "source": "all"},
         critique={"weight": 0.4},
         mentions={"action": "mask", "phrases": ["as you said"]},
@@ -65,12 +62,9 @@ def test_every_block_is_read():
         ),
         reward=RewardConfig(0.2, False, 0.5),
         attempt=AttemptConfig(0.5, "ragged", True),
-        distill=DistillConfig(
-            weight=0.1, baseline="leave_one_out", restart_on_resume=True, start_step=2
-        ),
-        feedback_modeling=FeedbackModelingConfig(
-            weight=0.2, form="inline", critic="compact", ramp_steps=7
-        ),
+        schedule=ScheduleConfig(start_step=2, ramp_steps=7, restart_on_resume=True),
+        distill=DistillConfig(weight=0.1, baseline="leave_one_out"),
+        feedback_modeling=FeedbackModelingConfig(weight=0.2, form="inline", critic="compact"),
         imitate=ImitateConfig(weight=0.3, source="all"),
         critique=CritiqueConfig(weight=0.4),
         mentions=MentionsConfig("mask", ("as you said",)),
@@ -154,7 +148,7 @@ def test_an_objective_is_on_when_it_ever_has_a_weight(kind, weight, enabled):
         ),
         (
             {"critique": {"baseline": "none"}},
-            "rltf.critique.baseline=none: unknown key; known keys: weight, ",
+            "rltf.critique.baseline=none: unknown key; known keys: weight",
         ),
         (
             {"mentions": {"phrase": []}},
@@ -174,7 +168,8 @@ def test_null_and_whole_numbers_are_accepted_where_they_mean_something():
     config = read(
         gamma=1,
         episode_log={"dir": None},
-        distill={"log_prob_floor": None, "ramp_steps": None, "weight": 1},
+        schedule={"ramp_steps": None},
+        distill={"log_prob_floor": None, "weight": 1},
     )
     assert (config.gamma, config.distill.log_prob_floor, config.distill.weight) == (1, None, 1)
 
@@ -253,7 +248,10 @@ def test_ordinary_annotations_of_own_classes_take_ordinary_values(hint, value):
             ),
         ),
         (
-            {"distill": {"weight": 1, "grad_share": 0.5}, "critique": {"grad_share": [0.2, 0.5]}},
+            {
+                "distill": {"weight": 1, "grad_share": 0.5},
+                "imitate": {"weight": 1, "grad_share": [0.2, 0.5]},
+            },
             "rltf.distill.grad_share=0.5: with the shares of the others this makes 1",
         ),
         ({"logit_distill": {"grad_share": 0.5}}, "rltf.logit_distill.grad_share=0.5: unknown key"),
@@ -425,7 +423,10 @@ def test_ordinary_annotations_of_own_classes_take_ordinary_values(hint, value):
             },
             "rltf.teacher.notes=by_step: ",
         ),
-        ({"distill": {"loss": "shaped", "shaping": 0}}, "rltf.distill.shaping=0: must be positive"),
+        (
+            {"distill": {"loss": {"name": "shaped", "gamma": 0}}},
+            "rltf.distill.loss.gamma=0: must be positive",
+        ),
         (
             {"distill": {"loss": "shaped", "reference": "sampler"}},
             "rltf.distill.reference=sampler: rltf.distill.loss=shaped reads",
@@ -435,17 +436,17 @@ def test_ordinary_annotations_of_own_classes_take_ordinary_values(hint, value):
             "rltf.distill.loss=ppo: it clips a ratio that is always 1",
         ),
         (
-            {"distill": {"clip_low": 1.1}},
-            "rltf.distill.clip_low=1.1: must be in (0, 1]",
+            {"distill": {"loss": {"name": "ppo", "clip_low": 1.1}}},
+            "rltf.distill.loss.clip_low=1.1: must be in (0, 1]",
         ),
         (
-            {"distill": {"clip_high": 0.9}},
-            "rltf.distill.clip_high=0.9: must be at least 1",
+            {"distill": {"loss": {"name": "cispo", "clip_high": 0.9}}},
+            "rltf.distill.loss.clip_high=0.9: must be at least 1",
         ),
-        ({"distill": {"start_step": -1}}, "rltf.distill.start_step=-1: must be at least 0"),
+        ({"schedule": {"start_step": -1}}, "rltf.schedule.start_step=-1: must be at least 0"),
         (
-            {"distill": {"start_step": 5, "ramp_steps": 5}},
-            "rltf.distill.ramp_steps=5: the ramp ends before it starts;",
+            {"schedule": {"start_step": 5, "ramp_steps": 5}},
+            "rltf.schedule.ramp_steps=5: ramps end before they start; set it above rltf.",
         ),
         (
             {"distill": {"weight": -0.1}},
@@ -477,8 +478,8 @@ def test_ordinary_annotations_of_own_classes_take_ordinary_values(hint, value):
             "rltf.episode.stop_when_solved_val='no': must be true or false",
         ),
         (
-            {"distill": {"ramp_steps": "all"}},
-            "rltf.distill.ramp_steps='all': must be a whole number or null",
+            {"schedule": {"ramp_steps": "all"}},
+            "rltf.schedule.ramp_steps='all': must be a whole number or null",
         ),
         (
             {"distill": {"weight": [0, 1, 2]}},
@@ -501,8 +502,8 @@ def test_ordinary_annotations_of_own_classes_take_ordinary_values(hint, value):
         ({"attempt": {"norm_by_std": 1}}, "rltf.attempt.norm_by_std=1: must be true or false"),
         ({"attempt": {"weight": [0, 1]}}, "rltf.attempt.weight=[0, 1]: must be a number"),
         (
-            {"distill": {"restart_on_resume": 0}},
-            "rltf.distill.restart_on_resume=0: must be true or false",
+            {"schedule": {"restart_on_resume": 0}},
+            "rltf.schedule.restart_on_resume=0: must be true or false",
         ),
         ({"mentions": {"phrases": "a"}}, "rltf.mentions.phrases='a': must be a list of texts"),
         (
@@ -527,14 +528,9 @@ def test_a_value_that_cannot_work_names_key_value_and_fix(block, message):
         ({"weight": -0.1}, "weight=-0.1: must be at least 0; 0 switches it off"),
         ({"weight": [0.1, -0.1]}, "weight=[0.1, -0.1]: must be at least 0"),
         ({"weight": float("nan")}, "weight=nan: must be at least 0 and finite"),
-        ({"start_step": -1}, "start_step=-1: must be at least 0"),
-        (
-            {"start_step": 5, "ramp_steps": 5},
-            "ramp_steps=5: the ramp ends before it starts; set it above rltf.",
-        ),
         ({"weight": "big"}, "weight='big': must be a number or [start, end], two numbers"),
         ({"weight": [0, 1, 2]}, "weight=[0, 1, 2]: must be a number or [start, end], two numbers"),
-        ({"ramp_steps": 1.5}, "ramp_steps=1.5: must be a whole number or null"),
+        ({"start_step": 1}, "start_step=1: unknown key"),
     ],
 )
 def test_every_scheduled_objective_refuses_what_no_schedule_can_be(block, settings, message):
@@ -598,11 +594,9 @@ def test_what_is_no_choice_or_no_parameter_of_it_is_refused(block, message):
         ({"teacher": {"turns": "all", "right": True}}, ["teacher.turns", "teacher.right"]),
         ({"teacher": {"prompt": "./missing.j2"}}, ["teacher.prompt"]),
         (
-            {"logit_distill": {"divergence": "reverse_kl", "top_k": 7, "start_step": 3}},
-            ["logit_distill.start_step", "logit_distill.divergence", "logit_distill.top_k"],
+            {"logit_distill": {"divergence": "reverse_kl", "top_k": 7}},
+            ["logit_distill.divergence", "logit_distill.top_k"],
         ),
-        ({"distill": {"weight": 0.1, "shaping": 0.5}}, ["distill.shaping"]),
-        ({"distill": {"weight": 0.1, "clip_high": 1.5}}, ["distill.clip_high"]),
     ],
 )
 def test_a_setting_without_effect_is_a_warning(block, keys):
@@ -611,10 +605,10 @@ def test_a_setting_without_effect_is_a_warning(block, keys):
 
 
 def test_an_objective_that_starts_after_the_end_is_a_warning():
-    config = read(distill={"weight": 0.1, "start_step": 20})
+    config = read(distill={"weight": 0.1}, schedule={"start_step": 20})
     settings = {"trainer.total_training_steps": 20, "actor_rollout_ref.actor.ppo_epochs": 1}
     (line,) = warnings_of(config, settings.get)
-    assert line.key == "rltf.distill.start_step"
+    assert line.key == "rltf.schedule.start_step"
     settings["trainer.total_training_steps"] = 21
     assert not list(warnings_of(config, settings.get))
 

@@ -131,7 +131,7 @@ def test_rows_hold_whole_trajectories_and_train_what_was_sampled(whole: runs.Run
 def test_a_retry_from_a_step_is_distilled_behind_the_steps_before_it(root: Path) -> None:
     data, settings = _settings(root)
     steps = "trainer.total_training_steps=1"
-    settings = [*settings, "rltf.episode.retry=fork", "rltf.distill.classes=action", steps]
+    settings = [*settings, "rltf.episode.retry=fork", "rltf.token_classes=action", steps]
     run = runs.start(root / "forked", data, settings, env="own").finished(TIMEOUT)
     turns = _check_rows(run, 1)
     assert any(turn["parent"] is not None and _num_before(turn) > 0 for turn in turns)

@@ -21,9 +21,7 @@ ANSWERS = [f"{THOUGHT}I do {call('ok')}.", call("lose"), f"{THOUGHT}{call('win')
 BASE = {"env": {"name": "binary_matrix"}, "feedback": {"provider": "verifier"}}
 
 
-def rows_of(
-    context: str = "fresh", answers: Sequence[str] = ANSWERS, **blocks: dict[str, Any]
-) -> list[Row]:
+def rows_of(context: str = "fresh", answers: Sequence[str] = ANSWERS, **blocks: Any) -> list[Row]:
     """Rows of an episode of two attempts; the first has two steps and a teacher."""
     policy = ScriptedActor(answers)
     parts = parts_with(ActorEnv(), Remark(), context=context)
@@ -60,12 +58,10 @@ CLASSES = {
 @pytest.mark.parametrize("classes", CLASSES)
 def test_an_objective_trains_the_classes_that_are_chosen(context: str, classes: Any) -> None:
     first, second = CLASSES[classes]
-    rows = rows_of(context, attempt={"classes": classes})
+    rows = rows_of(context, token_classes=classes)
     attempts = "|".join(filter(None, (texts(row, Role.ATTEMPT) for row in rows)))
     assert attempts == "|".join(filter(None, (first, second)))
-    assert [texts(row, Role.DISTILL) for row in rows if Role.DISTILL in row.role] == [ANSWERS[2]]
-    distilled = rows_of(context, distill={"weight": 1.0, "classes": classes})
-    shown = [texts(row, Role.DISTILL) for row in distilled if Role.DISTILL in row.role]
+    shown = [texts(row, Role.DISTILL) for row in rows if Role.DISTILL in row.role]
     assert [text for text in shown if text] == ([second] if second else [])
 
 
@@ -82,7 +78,7 @@ def test_an_observation_is_no_mention(phrase: str, kept: bool) -> None:
 def test_a_teacher_reads_the_attempt_before_each_stretch_that_it_scores(
     context: str, classes: Any
 ) -> None:
-    rows = rows_of(context, logit_distill={"weight": 1.0, "classes": classes})
+    rows = rows_of(context, logit_distill={"weight": 1.0}, token_classes=classes)
     (row,) = [row for row in rows if row.teachers]
     attempt = "".join(map(chr, row.response_ids))
     begin = attempt.index(THOUGHT)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from rltf_verl.config.objectives import Loss
 from rltf_verl.feedback.siblings import INTRODUCTION
 from rltf_verl.objectives import objectives_of
 from rltf_verl.types import CONTEXT, Role
@@ -40,7 +41,7 @@ def test_a_whole_group_failed_and_reads_one_text_of_all_failures() -> None:
     """GOLF: right refinements are first answers, by the shaped probability behind the first prompt;
     wrong ones are nothing; behind their own prompt they are a group."""
     config = method_of("group_critique", *GROUP)
-    assert (config.distill.loss, config.distill.shaping) == ("shaped", 0.1)
+    assert config.distill.loss == Loss("shaped", gamma=0.1)
     episodes = play(config, [["no", "yes"], ["nein", "ne"]])
     each = [
         f"Attempt {k}:\n{a}\n\nFeedback: (hint on {a})" for k, a in enumerate(("no", "nein"), 1)

@@ -82,7 +82,7 @@ def test_the_release_is_one_override_away(name: str, weight: object, baseline: s
     own, method = rltf_of(f"rltf/{name}"), parts(name)[1]
     release = rltf_of(f"rltf/{name}", f"rltf/method=release/{method}")
     assert (release.distill.weight, release.distill.baseline) == (weight, baseline)
-    assert release.distill.restart_on_resume == (method == "sd")
+    assert release.schedule.restart_on_resume == (method == "sd")
     assert (release.env, release.feedback) == (own.env, own.feedback)
 
 

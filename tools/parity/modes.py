@@ -10,7 +10,7 @@ import torch
 
 from rltf_verl.algos.episodes import EpisodeBatch
 from rltf_verl.config import DistillConfig, ImitateConfig, RLTFConfig
-from rltf_verl.config.objectives import Baseline, Reference
+from rltf_verl.config.objectives import Baseline, Loss, Reference
 from tools.parity.report import Excuse, Json
 
 LossName = Literal["importance_sampling", "ppo", "cispo"]
@@ -67,9 +67,7 @@ def _distill(mode: str, baseline: Baseline, settings: Json, loss: LossName) -> D
         weight=settings["rl_coef"] if masked else 1.0,
         baseline=baseline,
         reference=reference,
-        loss=loss,
-        clip_low=settings["clip_low"],
-        clip_high=settings["clip_high"],
+        loss=Loss(loss, clip_low=settings["clip_low"], clip_high=settings["clip_high"]),
         log_prob_floor=settings["logprob_threshold"] if masked else None,
     )
 

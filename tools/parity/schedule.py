@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rltf_verl.config import DistillConfig, RLTFConfig
+from rltf_verl.config import DistillConfig, RLTFConfig, ScheduleConfig
 from rltf_verl.objectives import objective_weights
 from tools.parity.report import Check, Json
 
@@ -21,10 +21,8 @@ def compare_schedule(item: Json, check: Check) -> None:
 
 def _weight(item: Json, start_step: int, resumed_at: int) -> float:
     coef = tuple(item["rl_coef"]) if isinstance(item["rl_coef"], list) else item["rl_coef"]
-    distill = DistillConfig(
-        weight=coef, start_step=start_step, restart_on_resume=item["relative_schedule"]
-    )
-    config = RLTFConfig(distill=distill)
+    schedule = ScheduleConfig(start_step, restart_on_resume=item["relative_schedule"])
+    config = RLTFConfig(distill=DistillConfig(weight=coef), schedule=schedule)
     return objective_weights(config, item["current_batch"], item["total_batches"], resumed_at)[
         "distill"
     ]

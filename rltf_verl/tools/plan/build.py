@@ -138,7 +138,7 @@ def _run(inputs: Inputs, config: RLTFConfig | None) -> dict[str, Any]:
             {
                 "role": "feedback" if own.name == "feedback_modeling" else own.name,
                 "objective": own.name,
-                "weight": weight_of(own.settings),
+                "weight": weight_of(own.settings, config),
             }
             for own in objectives_of(config)
             if own.has_effect and own.settings.weight

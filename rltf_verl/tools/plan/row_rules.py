@@ -36,9 +36,8 @@ def advantage_of(role: str, config: RLTFConfig, *, taught: bool = False) -> str:
         return own
     if config.teacher.gate.name in SCALING_GATES:
         return f"{own}, scaled by the teacher"
-    pull = (
-        f"{weight_of(config.logit_distill)} × {config.logit_distill.divergence.name} to the teacher"
-    )
+    weight, divergence = weight_of(config.logit_distill, config), config.logit_distill.divergence
+    pull = f"{weight} × {divergence.name} to the teacher"
     return f"{own.removesuffix(NOTHING)}; logit_distill: {pull}"
 
 
@@ -50,7 +49,7 @@ def _advantage(role: str, config: RLTFConfig) -> str:
         "feedback": config.feedback_modeling,
         "imitate": config.imitate,
     }.get(role)
-    coefficient = None if weight is None else weight_of(weight)
+    coefficient = None if weight is None else weight_of(weight, config)
     if coefficient in ("0", "0.0"):
         return f"0{NOTHING}"
     rule = _rule(role, config)
@@ -73,12 +72,12 @@ def _rule(role: str, config: RLTFConfig) -> str:
     return "by your objective"
 
 
-def weight_of(settings: object) -> str:
+def weight_of(settings: object, config: RLTFConfig) -> str:
     """Coefficient of an objective: a number, a ramp, or a share of the gradient."""
     share = getattr(settings, "grad_share", None)
     if share is not None:
         return f"{_shown(share)} of the gradient"
-    start = settings.start_step if isinstance(settings, Scheduled) else 0
+    start = config.schedule.start_step if isinstance(settings, Scheduled) else 0
     return _shown(getattr(settings, "weight", 0)) + (f" from step {start}" if start else "")
 
 

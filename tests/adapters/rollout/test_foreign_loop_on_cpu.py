@@ -182,7 +182,7 @@ def test_teacher_and_feedback_modelling_read_a_judges_or_a_given_text(feedback: 
 
 
 def test_only_thoughts_are_a_class_of_their_own() -> None:
-    ((row,), _) = played(attempt={"classes": "think"})
+    ((row,), _) = played(token_classes="think")
     assert texts(row, Role.ATTEMPT) == ["<think>so</think>"]
 
 

@@ -22,6 +22,7 @@ from rltf_verl.config import (
     ImitateConfig,
     LogitDistillConfig,
     RLTFConfig,
+    ScheduleConfig,
     TeacherConfig,
 )
 from rltf_verl.config.teacher import Gate
@@ -230,7 +231,7 @@ ALL_MENDED, NONE_MENDED = [[0.0, 1.0], [0.0, 1.0]], [[0.0, 0.0], [0.0, 0.0]]
         (NONE_MENDED, RLTFConfig(distill=DistillConfig(weight=(0.0, 1.0))), DISTILLS, False),
         (
             ALL_MENDED,
-            RLTFConfig(distill=DistillConfig(weight=1.0, start_step=5)),
+            RLTFConfig(distill=DistillConfig(weight=1.0), schedule=ScheduleConfig(start_step=5)),
             DISTILLS,
             False,
         ),  # not on yet

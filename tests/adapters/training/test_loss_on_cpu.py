@@ -13,6 +13,7 @@ from rltf_verl.adapters.training.step import BEYOND_ADVANTAGES, skips_idle_rows
 from rltf_verl.algos.episodes import in_line
 from rltf_verl.algos.targets import RowBatch
 from rltf_verl.config import DistillConfig, FeedbackModelingConfig, ImitateConfig, RLTFConfig
+from rltf_verl.config.objectives import Loss
 from rltf_verl.objectives import objective_shares, objective_weights
 from rltf_verl.objectives.base import VERL_REDUCES
 from rltf_verl.objectives.targets import shared_targets
@@ -211,7 +212,7 @@ def test_gradients_of_the_roles_are_those_of_their_tokens_and_add_up_over_micro_
 
 @pytest.mark.parametrize("mode", ["rltf_ppo", "importance_sampling", "vanilla"])
 @pytest.mark.parametrize(
-    "distill", [{}, {"reference": "sampler", "loss": "ppo"}, {"loss": "shaped"}]
+    "distill", [{}, {"reference": "sampler", "loss": Loss("ppo")}, {"loss": Loss("shaped")}]
 )
 def test_the_reported_share_of_the_gradient_is_the_one_that_was_asked_for(actor, mode, distill):
     """From rows to weights, to advantages, through the workers' loss in micro-batches, to the

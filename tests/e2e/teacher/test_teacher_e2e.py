@@ -39,7 +39,7 @@ SETTINGS = [
     "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=8",
     "actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu=8",
 ]
-LATE = "rltf.logit_distill.start_step=1"
+LATE = "rltf.schedule.start_step=1"
 PLACES = {
     "two answers": [LATE],
     "no second answer": [
