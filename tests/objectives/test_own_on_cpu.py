@@ -128,8 +128,8 @@ async def test_its_baseline():
         ({"objectives": {"admin": f"{FILE}:Unlearn"}}, "admin: verl would take the min of its"),
         ({**UNLEARN, "unlearn": {"mos": 1}}, "rltf.unlearn.mos=1: unknown key; did you mean"),
         (
-            {**UNLEARN, "unlearn": {"weight": -1}},
-            "rltf.unlearn.weight=-1: must be",
+            {**UNLEARN, "unlearn": {"grad_share": 2}},
+            "rltf.unlearn.grad_share=2: must be in",
         ),
         (
             {
