@@ -44,6 +44,7 @@ from rltf_verl.episode.run import run_episode
 from rltf_verl.episode.seeds import seeds_of_episode
 from rltf_verl.feedback.group import Groups
 from rltf_verl.judge.gateway import Opener
+from rltf_verl.objectives import Method
 from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.policy import Calls
 from rltf_verl.prompts.quote import control_tokens
@@ -61,6 +62,7 @@ class WorkerContext:
         config: Any = OmegaConf.to_container(trainer_config.rltf, resolve=True)
         self.parts = Parts.of(RLTFConfig.from_mapping(config)).open(opener)
         self.config = self.parts.config
+        self.method = Method(self.config)
         self.groups = Groups()
         self._writer = ThreadPoolExecutor(1, "episode log")
         log = self.config.episode_log
@@ -248,7 +250,7 @@ async def _rows(
     rows = (
         attempt_rows(episode)
         if validate
-        else await episode_rows(policy, messages, episode, shared.config)
+        else await episode_rows(policy, messages, episode, shared.method)
     )
     info = averaged_info(episode, horizon)
     if validate:

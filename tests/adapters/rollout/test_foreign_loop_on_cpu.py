@@ -169,9 +169,9 @@ def test_teacher_and_feedback_modelling_read_a_judges_or_a_given_text(feedback: 
     predicted, attempt = rows
     assert len(provider.asked) == (feedback is None)
     assert episode.turns[0].reward == attempt.reward_score == 0.25
-    assert texts(predicted, Role.FEEDBACK) == ["Hm.\nStep 2: Say yes."]
+    assert texts(predicted, Role.FEEDBACK_MODELING) == ["Hm.\nStep 2: Say yes."]
     assert "It says no" in TOKENIZER.decode(predicted.prompt_ids)
-    assert [text.strip() for text in texts(attempt, Role.FEEDBACK)] == [TOLD]
+    assert [text.strip() for text in texts(attempt, Role.FEEDBACK_MODELING)] == [TOLD]
     (span,) = teacher_spans(attempt.columns[TEACHERS])
     taught = attempt.response_ids[span.start : span.end]
     assert TOKENIZER.decode(taught) == f"It says no{END}"

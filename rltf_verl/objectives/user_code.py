@@ -31,7 +31,7 @@ class OwnCodeError(ConfigError):
 
 
 @contextmanager
-def named(what: str, own: Any) -> Iterator[None]:
+def naming_errors(what: str, own: Any) -> Iterator[None]:
     """Around a call of a user's class or function: turns what it raises into OwnCodeError, which
     begins with `what`. A ConfigError passes.
     """
@@ -73,7 +73,7 @@ def name_failures(own: Objective[Any], where: str) -> None:
     make, what = own.rows, f"{where}: rows()"
 
     async def rows(*args: Any, **options: Any) -> list[Row]:
-        with named(what, type(own)):
+        with naming_errors(what, type(own)):
             made = await make(*args, **options)
         if not (isinstance(made, list) and all(isinstance(row, Row) for row in made)):
             raise OwnCodeError(f"{what} returned {shown(made)}; return a list of rows")
@@ -86,7 +86,7 @@ def _named(own: Objective[Any], method: str, what: str) -> Callable[..., Any]:
     call = getattr(own, method)
 
     def called(*args: Any, **options: Any) -> Any:
-        with named(what, type(own)):
+        with naming_errors(what, type(own)):
             returned = call(*args, **options)
             if inspect.isgenerator(returned):
                 returned = list(returned)  # here it can raise
@@ -136,7 +136,7 @@ def _seen(returned: Any) -> str:
     return f"a tensor of shape {list(returned.shape)}" if is_tensor else shown(returned)
 
 
-def made_up(config: RLTFConfig, group_size: int) -> EpisodeBatch:
+def example_episodes(config: RLTFConfig, group_size: int) -> EpisodeBatch:
     """Three groups of ragged episodes: one all wrong, one mixed, one all right."""
     group = torch.arange(3).repeat_interleave(max(1, group_size))
     num_turns = config.episode.num_nodes
