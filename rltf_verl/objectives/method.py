@@ -97,25 +97,25 @@ class Method:
 
 def _of_user(name: str, role: int, chosen: NamedOptions, config: RLTFConfig) -> Objective[Any]:
     key = f"rltf.objectives.{name}"
-    where, kind = f"{key}={chosen.name}", load(key, chosen.name)
-    if not (isinstance(kind, type) and issubclass(kind, Objective)):
-        base = f"{Objective.__module__}.{Objective.__name__}"
-        raise ConfigError(f"{where}: must be a class that extends {base}")
-    word = next((word for word in VERL_REDUCES if word in name), None)
-    if word is not None:
-        raise ConfigError(
-            f"{key}: verl would take the {word} of its metrics wherever a name holds {word!r};"
-            " choose another name"
-        )
-    if kind.sampled:
-        raise ConfigError(
-            f"{where}: sampled=True is for attempts and critiques; leave it out, and let the"
-            " class's `loss` train its tokens"
-        )
+    kind, where = load(key, chosen.name), f"{key}={chosen.name}"
+    for why, fix in _misfits(name, kind):
+        raise ConfigError(Finding(key, chosen.name, why, fix))
     with naming_errors(where, kind):
         settings = build(kind.Settings, f"{name}.", chosen.options)
         for finding in schedule_findings(name, settings):
             raise ConfigError(finding)
-        own = kind(name, role, settings, config)
+        own: Objective[Any] = kind(name, role, settings, config)
     name_failures(own, where)
     return own
+
+
+def _misfits(name: str, kind: object) -> Iterator[tuple[str, str]]:
+    """Why and fix, where what a user named cannot be an objective of that name."""
+    if not (isinstance(kind, type) and issubclass(kind, Objective)):
+        yield f"must be a class that extends {Objective.__module__}.{Objective.__name__}", ""
+    elif kind.sampled:
+        why = "sampled=True is for attempts and critiques"
+        yield why, "leave it out, and let the class's `loss` train its tokens"
+    for word in (word for word in VERL_REDUCES if word in name):
+        why = f"verl would take the {word} of its metrics wherever a name holds {word!r}"
+        yield why, "choose another name"
