@@ -452,7 +452,7 @@ def test_a_floor_that_keeps_out_what_is_to_be_learnt_is_warned_about_now_and_the
 ):
     watch = Distill("distill", Role.DISTILL, DistillConfig(weight=0.1, **config), RLTFConfig())
     for metrics in steps:
-        watch.look(metrics)
+        watch.on_step_end(metrics)
     warnings = [
         r.getMessage()
         for r in caplog.records
