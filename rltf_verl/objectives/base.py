@@ -81,14 +81,14 @@ class Objective(Generic[S]):
 
     def weight(self, now: Now) -> float:
         """The coefficient at a step."""
-        return scheduled(self.settings, now)
+        return coefficient_at(self.settings, now)
 
     def share(self, now: Now) -> float | None:
         """The target share of the gradient at a step; None without a target."""
         settings = self.settings
         if not isinstance(settings, Shareable) or settings.grad_share is None:
             return None
-        return scheduled(replace(settings, weight=settings.grad_share), now)
+        return coefficient_at(replace(settings, weight=settings.grad_share), now)
 
     async def rows(
         self, policy: Policy, messages: Sequence[Message], episode: Episode
@@ -219,7 +219,7 @@ class Objective(Generic[S]):
         return float(torch.where(tokens, gradient.abs(), 0.0).double().sum())
 
 
-def scheduled(settings: Scheduled, now: Now) -> float:
+def coefficient_at(settings: Scheduled, now: Now) -> float:
     """The coefficient of a schedule at a step."""
     start = max(settings.start_step, now.resumed_at if settings.restart_on_resume else 0)
     end = settings.ramp_steps or now.num_steps

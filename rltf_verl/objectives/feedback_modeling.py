@@ -66,7 +66,7 @@ class FeedbackModeling(Objective[FeedbackModelingConfig]):
                 ids = await policy.encode_answer(text)
                 unsampled = Attempt(prompt.ids, ids, (0.0,) * len(ids), text, ended=True)
                 row = whole_row(Role.FEEDBACK_MODELING, unsampled, prompt.ids, k, turn.reward)
-                rows.append(self._filtered(policy, row))
+                rows.append(self._apply_filter(policy, row))
         return [row for row in rows if Role.FEEDBACK_MODELING in row.role]
 
     def with_roles(self, policy: Policy, row: Row, episode: Episode) -> Row:
@@ -75,20 +75,20 @@ class FeedbackModeling(Objective[FeedbackModelingConfig]):
             row = with_feedback(row, episode)
         if "observation" in self.settings.classes:
             row = with_observations(policy, row, episode)
-        return self._filtered(policy, row)
+        return self._apply_filter(policy, row)
 
-    def _filtered(self, policy: Policy, row: Row) -> Row:
+    def _apply_filter(self, policy: Policy, row: Row) -> Row:
         """The row without the predicted tokens that `filter` rejects."""
         if self.settings.filter is None:
             return row
         role = list(row.role)
         for start, end in chain.from_iterable(spans_of(row, Role.FEEDBACK_MODELING).values()):
             pieces = policy.pieces(row.response_ids[start:end])
-            for i, kept in enumerate(self._kept(pieces), start):
+            for i, kept in enumerate(self._passes(pieces), start):
                 role[i] = role[i] if kept else CONTEXT
         return replace(row, role=tuple(role))
 
-    def _kept(self, pieces: Sequence[str]) -> list[bool]:
+    def _passes(self, pieces: Sequence[str]) -> list[bool]:
         text = "".join(pieces)
         try:
             return touching(pieces, self._parts(text))

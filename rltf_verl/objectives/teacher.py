@@ -79,7 +79,7 @@ class LogitDistill(Objective[LogitDistillConfig]):
             return
         teacher, strategy = self.config.teacher, setting(STRATEGY)
         if is_own(teacher.gate):
-            yield from dry_run(lambda: _gate(self.config, MADE_UP_TOKENS))
+            yield from dry_run(lambda: _gate(self.config, EXAMPLE_TOKENS))
         if is_own(self.settings.divergence):
             yield from dry_run(self._try_divergence)
         size = setting("actor_rollout_ref.rollout.n")
@@ -153,7 +153,7 @@ def _needs_logits(setting: Callable[[str], Any]) -> Iterator[Finding]:
         )
 
 
-MADE_UP_TOKENS = Evidence(
+EXAMPLE_TOKENS = Evidence(
     gap=torch.tensor([-2.0, 0.0, 2.0]),
     advantage=torch.tensor([-0.5, 0.0, 0.5]),
     right=torch.tensor([False, False, True]),

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rltf_verl.algos import pack_episodes, pack_rows
+from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.config import FeedbackModelingConfig, RLTFConfig
 from rltf_verl.objectives import Method
 from rltf_verl.objectives.rows import episode_rows

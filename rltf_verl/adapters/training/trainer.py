@@ -319,7 +319,7 @@ class RLTFTrainerMixin(_Trainer):
         theirs: dict[str, float] = super()._val_metrics_update(
             data_sources, sample_uids, infos, sample_turns, expected_acc_counts=expected_acc_counts
         )
-        self.best.look(theirs | ours, self.global_steps)
+        self.best.on_validation(theirs | ours, self.global_steps)
         return theirs | ours
 
     def _log_episodes(self, infos: dict[str, list[Any]]) -> None:

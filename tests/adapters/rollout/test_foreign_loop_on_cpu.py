@@ -14,7 +14,7 @@ from verl.tools.function_tool import FunctionTool
 from verl.tools.schemas import OpenAIFunctionToolSchema
 
 from rltf_verl.adapters.queue.columns import ROLE, TEACHERS, RowOutput, teacher_spans
-from rltf_verl.adapters.rollout.agent_loop import rows_over
+from rltf_verl.adapters.rollout.agent_loop import rows_of_foreign_loop
 from rltf_verl.config import RLTFConfig
 from rltf_verl.episode.parts import Parts
 from rltf_verl.feedback.group import Groups
@@ -74,7 +74,7 @@ class Tools(ToolAgentLoop):  # type: ignore[misc]
         given = {name: kwargs.pop(name) for name in ("feedback", "reward_score")}
         output = await super().run(sampling_params, **kwargs)
         output.reward_score = given["reward_score"]
-        return await rows_over(self, output, given["feedback"], **kwargs)
+        return await rows_of_foreign_loop(self, output, given["feedback"], **kwargs)
 
 
 class Engine:

@@ -100,7 +100,7 @@ def test_each_token_with_a_teacher_has_its_teachers_log_prob(step):
     # token + tokens before it: (6 + 2, 7 + 3) behind x_T = (2, 3), (8 + 1, 9 + 2) behind (4,)
     assert written["rltf_teacher_places"] == [[1, 2], [], [0, 1], []]
     log_probs = [[-0.8, -1.0], [], [-0.9, -1.1], []]
-    assert written["rltf_teacher_said"] == [pytest.approx(row) for row in log_probs]
+    assert written["rltf_teacher_log_prob"] == [pytest.approx(row) for row in log_probs]
     assert written["rltf_teacher_weights"] == [[1, 1], [], [1, 1], []]
     assert "rltf_teacher_ids" not in written
     assert batch.extra_info["rltf_logit_weight"] == 0.5

@@ -23,9 +23,9 @@ from rltf_verl.adapters.queue.columns import ROLE, ragged
 from rltf_verl.adapters.training.logit_loss import (
     NUM_TOKENS,
     TEACHER_IDS,
+    TEACHER_LOG_PROB,
     TEACHER_LOG_PROBS,
     TEACHER_PLACES,
-    TEACHER_SAID,
     TEACHER_WEIGHTS,
     WEIGHT,
     loss_with_logits,
@@ -120,7 +120,7 @@ def update_batch(rows, said, asked):
         DENOMINATOR: NUM_EPISODES,
     }
     if asked.enabled:
-        names = (TEACHER_IDS, TEACHER_LOG_PROBS) if asked.reads_logits else (TEACHER_SAID,)
+        names = (TEACHER_IDS, TEACHER_LOG_PROBS) if asked.reads_logits else (TEACHER_LOG_PROB,)
         tensors |= dict(zip(names, map(list, zip(*said, strict=True)), strict=True))
         lengths = [len(first) for first, *_ in said]
         tensors[TEACHER_PLACES] = [torch.arange(n) for n in lengths]
