@@ -387,7 +387,7 @@ class Role(IntEnum):
     """(critic prompt, the policy's own critique): credited with the turn that the critique led
     to.
     """
-    FEEDBACK = 3
+    FEEDBACK_MODELING = 3
     """(critic prompt with y_k, f_k), or f_k inside an appended conversation: the policy predicts
     the feedback.
     """

@@ -13,7 +13,8 @@ from rltf_verl.config import (
     ImitateConfig,
     RLTFConfig,
 )
-from rltf_verl.objectives import objective_weights
+from rltf_verl.objectives import Method
+from rltf_verl.objectives.base import Now
 from rltf_verl.types import Role
 
 RAMP = (0.0, 0.1)
@@ -56,7 +57,7 @@ def test_a_resumed_run_continues_the_ramp():
 
 OBJECTIVES = {
     Role.DISTILL: ("distill", DistillConfig),
-    Role.FEEDBACK: ("feedback_modeling", FeedbackModelingConfig),
+    Role.FEEDBACK_MODELING: ("feedback_modeling", FeedbackModelingConfig),
     Role.IMITATE: ("imitate", ImitateConfig),
     Role.CRITIQUE: ("critique", CritiqueConfig),
 }
@@ -67,7 +68,8 @@ def ramps(role, steps, resumed_at=0, **settings):
     """The role's coefficient at these steps of a process that started at `resumed_at`."""
     block, kind = OBJECTIVES[role]
     config = RLTFConfig(**{block: kind(**{"weight": RAMP, **settings})})
-    return [objective_weights(config, k, NUM, resumed_at)[block] for k in steps]
+    method = Method(config)
+    return [method.weights(Now(k, NUM, resumed_at))[block] for k in steps]
 
 
 def test_every_role_has_its_own_coefficient():
@@ -86,9 +88,9 @@ def test_every_role_has_its_own_coefficient():
         "critique": 2.0,
         "logit_distill": 0.0,
     }
-    assert objective_weights(config, step=0, num_steps=11) == expected
+    assert Method(config).weights(Now(0, 11)) == expected
     later = {**expected, "distill": 0.1, "feedback_modeling": pytest.approx(0.1)}
-    assert objective_weights(config, step=5, num_steps=11) == later
+    assert Method(config).weights(Now(5, 11)) == later
 
 
 @pytest.mark.parametrize("role", OBJECTIVES)

@@ -188,7 +188,7 @@ def test_old_log_probs_are_those_of_each_rows_own_prompt(both: tuple[runs.Run, r
     whole, _ = both
     for step in (1, STEPS):
         rows = recorded.rows(whole, step)
-        assert {row["role"] for row in rows} >= {Role.ATTEMPT, Role.DISTILL, Role.FEEDBACK}
+        assert {row["role"] for row in rows} >= {Role.ATTEMPT, Role.DISTILL, Role.FEEDBACK_MODELING}
         assert step != 1 or any(row["role"] == Role.IMITATE for row in rows)
         with torch.no_grad():
             expected = recorded.log_probs(recorded.policy(whole.folder, step - 1), rows)
@@ -263,9 +263,9 @@ def _plain_advantages(rows: list[dict[str, Any]]) -> list[torch.Tensor]:
             advantage = rewards[episode][-1] - sum(r[0] for r in siblings) / len(siblings)
             soft = (row["old_log_probs"] - FLOOR).clamp(max=0).exp()
             return DISTILL * advantage * soft
-        if row["role"] in (Role.FEEDBACK, Role.IMITATE):
+        if row["role"] in (Role.FEEDBACK_MODELING, Role.IMITATE):
             return torch.full_like(
-                row["old_log_probs"], FEEDBACK if row["role"] == Role.FEEDBACK else IMITATE
+                row["old_log_probs"], FEEDBACK if row["role"] == Role.FEEDBACK_MODELING else IMITATE
             )
         returns = [
             sum(GAMMA**j * x for j, x in enumerate(r[turn:])) for r in siblings if len(r) > turn

@@ -10,6 +10,7 @@ from rltf_verl.envs.base import GradeUnavailable
 from rltf_verl.episode.foreign import Played, attempt_of
 from rltf_verl.episode.run import run_episode
 from rltf_verl.feedback.base import FeedbackUnavailable
+from rltf_verl.objectives import Method
 from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.types import Grade
 from tests.support.acting_fakes import ScriptedActor
@@ -249,7 +250,7 @@ async def test_an_answer_that_nobody_can_grade_ends_the_episode_and_is_not_disti
     config = RLTFConfig.from_mapping(
         {"env": {"name": "echo"}, "feedback": {"provider": "verifier"}, "distill": {"weight": 0.1}}
     )
-    rows = await episode_rows(policy, QUESTION, episode, config)
+    rows = await episode_rows(policy, QUESTION, episode, Method(config))
     assert [set(row.role) for row in rows] == [{0}, {0}], "two attempts and no distillation row"
 
 

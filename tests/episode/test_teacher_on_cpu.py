@@ -22,6 +22,7 @@ from rltf_verl.episode.teacher import reference_of
 from rltf_verl.episode.templates import with_template
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.group import Cohort, Group
+from rltf_verl.objectives import Method
 from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.prompts import render
 from rltf_verl.runlog.numbers import turn_facts
@@ -66,7 +67,7 @@ def play(parts, answers, *, validate=False, group=None, policy=None, problem=TOL
 
     async def session():
         episode = await play_parts(parts, policy, group=group, validate=validate, problem=problem)
-        return episode, await episode_rows(policy, QUESTION, episode, parts.config)
+        return episode, await episode_rows(policy, QUESTION, episode, Method(parts.config))
 
     return asyncio.run(session())
 

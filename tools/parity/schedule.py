@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rltf_verl.config import DistillConfig, RLTFConfig
-from rltf_verl.objectives import objective_weights
+from rltf_verl.objectives import Method
+from rltf_verl.objectives.base import Now
 from tools.parity.report import Check, Json
 
 
@@ -25,6 +26,5 @@ def _weight(item: Json, start_step: int, resumed_at: int) -> float:
         weight=coef, start_step=start_step, restart_on_resume=item["relative_schedule"]
     )
     config = RLTFConfig(distill=distill)
-    return objective_weights(config, item["current_batch"], item["total_batches"], resumed_at)[
-        "distill"
-    ]
+    now = Now(item["current_batch"], item["total_batches"], resumed_at)
+    return Method(config).weights(now)["distill"]

@@ -23,7 +23,7 @@ from rltf_verl.episode.seeds import place_of
 from rltf_verl.feedback.group import ENDED, Cohort, Group
 from rltf_verl.feedback.judge_prompt import JUDGED, longest_feedback
 from rltf_verl.judge.settings import JudgeSettings
-from rltf_verl.objectives import role_names
+from rltf_verl.objectives import Method
 from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.tools.feedback.attempts import (
     FORMS,
@@ -171,6 +171,7 @@ class Played:
 
 async def played(
     parts: Parts,
+    method: Method,
     asked: Sequence[Asked],
     policy: Teller,
     case: Case,
@@ -182,6 +183,7 @@ async def played(
 
     Args:
         parts: as of `ahead`.
+        method: the objectives.
         asked: the judges among them.
         policy: gives the answers that it is given.
         case: the problem.
@@ -215,7 +217,7 @@ async def played(
         seed_of=lambda place: seeds.setdefault(place, len(seeds)),
         group=_sibling(parts.config, SIBLING if right is None else right.text),
     )
-    rows = await episode_rows(policy, messages, episode, parts.config)
+    rows = await episode_rows(policy, messages, episode, method)
     asked_at = ((place, policy.asked[s]) for place, s in seeds.items() if s in policy.asked)
     critics = [prompt for place, prompt in asked_at if place.endswith("/feedback")]
     copies = [Asked(judge.settings, list(judge.calls)) for judge in asked]
@@ -263,9 +265,9 @@ class _Script(dict[int, str]):
         return answers[min(int(step or 0), len(answers) - 1)]
 
 
-def parts_of_row(row: Row, config: RLTFConfig) -> list[tuple[str, int, int]]:
+def parts_of_row(row: Row, method: Method) -> list[tuple[str, int, int]]:
     """(role, turn, tokens) of each chunk of a row that is trained."""
-    names = role_names(config)
+    names = method.role_names
     chunks = groupby(zip(row.role, row.turn, strict=True))
     return [
         (names[role], turn, len(list(tokens))) for (role, turn), tokens in chunks if role != CONTEXT

@@ -69,7 +69,7 @@ def _run(out: Console, run: Json) -> None:
 
 
 def _objective(objective: Json) -> str:
-    what = WHAT.get(objective["role"], "")
+    what = WHAT.get(objective["objective"], "")
     return f"{objective['objective']} × {objective['weight']}: {what}".rstrip(": ")
 
 
