@@ -74,8 +74,9 @@ def test_stats_command(tmp_path):
         *(("train", first, first + 2) for first in range(1, 31, 3)),
         ("val", 30, 30),
     ]
-    assert ranges[0]["turns"][1]["revisions"]["fixed"] == 0.5
-    assert ranges[-1]["feedback"]["words"] is None
+    first, last = ranges[0], ranges[-1]
+    assert (first["mean"]["turn_2/revisions/fixed"], first["num"]["turn_2/acc"]) == (0.5, 6)
+    assert "feedback/words" not in last["mean"]
     shown = rltf("log", "stats", tmp_path, "--every", 30).stdout
     assert "…" not in rltf("log", "stats", tmp_path, columns=100).stdout
     for part in ("train 1–30", "50.0 %", "friction", "horizon 60", "–", "solved 1"):

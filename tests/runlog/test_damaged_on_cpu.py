@@ -49,7 +49,6 @@ READERS = [
     ["log", "tail", "-n", "99"],
     ["log", "grep", "so"],
     ["inspect"],
-    ["feedback", "audit"],
     ["view", "-o", "{out}"],
     ["log", "export", "--as", "turns", "--out", "{out}"],
     ["log", "export", "--as", "answers", "--out", "{out}"],

@@ -8,8 +8,8 @@ from __future__ import annotations
 import glob
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from rltf_verl.runlog.files import log_files, read_files
@@ -17,7 +17,7 @@ from rltf_verl.runlog.files import place as place_of
 from rltf_verl.runlog.turns import Record
 from rltf_verl.tools.report.history import Metrics, read_history
 from rltf_verl.tools.report.run_files import Place, run_files, run_name
-from rltf_verl.tools.report.stats import Stats, stats
+from rltf_verl.tools.report.stats import EpisodeStats, stats
 
 Series = Mapping[int, float]
 """Step -> value; steps ascend."""
@@ -143,32 +143,21 @@ def read_log(folder: Path) -> dict[int, Metrics]:
     return {step: _step(list(read_files(files[step]))) for step in sorted(files)}
 
 
-def flat(s: Stats) -> dict[str, float]:
+def flat(s: EpisodeStats) -> dict[str, float]:
     """The numbers by name, e.g. `log/val/turn_1/acc`, `log/train/turn_2/revisions/fixed`,
     `log/val/friction`.
     """
-    named = dict(_numbers(s, f"{LOG}{s.split}/"))
-    for turn in s.turns:
-        named |= dict(_numbers(turn, f"{LOG}{s.split}/turn_{turn.turn}/"))
-    return named
-
-
-def _numbers(block: object, prefix: str) -> Iterator[tuple[str, float]]:
-    for field in fields(block):  # type: ignore[arg-type]  # `Stats` or a block of it, all dataclasses
-        value = getattr(block, field.name)
-        if is_dataclass(value):
-            yield from _numbers(value, f"{prefix}{field.name}/")
-        elif isinstance(value, (int, float)) and field.name not in (
-            "turn",
-            "first_step",
-            "last_step",
-        ):
-            yield prefix + field.name, float(value)
+    prefix = f"{LOG}{s.split}/"
+    means = {f"{prefix}{name}": mean for name, mean in s.mean.items()}
+    return {f"{prefix}sessions": float(s.sessions), **means}
 
 
 def _step(records: Sequence[Record]) -> Metrics:
-    splits = [s for s in (stats(records, split) for split in ("train", "val")) if s.sessions]
-    values = {name: value for s in splits for name, value in flat(s).items()}
+    values: Metrics = {}
+    for split in ("train", "val"):
+        of_split = stats(records, split)
+        if of_split.sessions:
+            values |= flat(of_split)
     turns = [turn for record in records if record["split"] == "train" for turn in record["turns"]]
     texts = [turn.get(kind) for turn in turns for kind in ("feedback", "withheld")]
     if not any(text and text["provider"] == OWN_FEEDBACK for text in texts):

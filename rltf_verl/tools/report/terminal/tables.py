@@ -2,95 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.text import Text
 
 from rltf_verl.texts import printable
-from rltf_verl.tools.report.audit import Audit
-from rltf_verl.tools.report.stats import Stats
+from rltf_verl.tools.report.stats import EpisodeStats
 from rltf_verl.tools.report.terminal.console import Table, say, show_table, table
+from rltf_verl.types import END_REASONS
 
 if TYPE_CHECKING:
     from rltf_verl.tools.data.budget import Lengths
     from rltf_verl.tools.data.check import CheckReport
     from rltf_verl.tools.data.questions import Shown
 
+ANSWERS = ("acc", "format", "solved", "standing")
 REVISIONS = ("fixed", "broken", "gain", "plasticity", "corrected", "repeated")
-NUMBERS = ("leaks", "withheld", "words", "no-op", "changed", "better", "worse", "seconds")
 
 
-def audit_table(audits: Sequence[Audit]) -> Table:
-    """One line per provider."""
-    lines = (
-        (
-            *(a.provider, a.num, a.leaks, a.withheld, f"{a.words:g}", a.no_op),
-            *(a.changed, a.better, a.worse, f"{a.latency_s:.2f}"),
-        )
-        for a in audits
-    )
-    return table(("provider", "texts", *NUMBERS), lines)
-
-
-def stats_tables(ranges: Sequence[Stats]) -> list[Table]:
+def stats_tables(ranges: Sequence[EpisodeStats]) -> list[Table]:
     """Answers and revisions, one line per range and turn; episodes, trajectories and feedback, one
     per range.
     """
-    turns = [(_steps(s), t) for s in ranges for t in s.turns]
-    tables = [
-        table(
-            ("steps", "turn", "attempts", "right", "format", "solved", "standing"),
-            ((w, t.turn, t.num, t.acc, t.format, t.solved, t.standing) for w, t in turns),
-        ),
+    answers = ("steps", "turn", "attempts", "right", *ANSWERS[1:])
+    made = [
+        table(answers, _by_turn(ranges, ANSWERS)),
         table(
             ("steps", "turn", "num", *REVISIONS),
-            (
-                (where, t.turn, t.revisions.num, *(getattr(t.revisions, n) for n in REVISIONS))
-                for where, t in turns
-                if t.revisions.num
-            ),
+            _by_turn(ranges, [f"revisions/{name}" for name in REVISIONS]),
         ),
-        table(
-            ("steps", "episodes", "friction", "ended"),
-            (
-                (
-                    *(_steps(s), s.sessions, s.friction),
-                    ", ".join(f"{stop} {num}" for stop, num in sorted(s.stops.items())),
-                )
-                for s in ranges
-            ),
-        ),
+        table(("steps", "episodes", "friction", "ended"), map(_episodes, ranges)),
         table(
             ("steps", "steps of a trajectory", "trajectories ended"),
-            (
-                (_steps(s), f"{s.trajectories['mean']:.1f}", _shares(s.trajectories))
-                for s in ranges
-                if s.trajectories
-            ),
+            [_trajectories(s) for s in ranges if s.num["steps/mean"]],
         ),
         table(
-            ("steps", "feedback", "words", "no-op", "fall-back", "withheld", "leaks", "aim"),
-            ((_steps(s), *_feedback(s)) for s in ranges),
+            ("steps", "feedback", "words", "no-op", "fall-back", "withheld", "leaks", "aim", "s"),
+            map(_feedback, ranges),
         ),
     ]
-    return [table for table in tables if len(table) > 1]
+    return [lines for lines in made if len(lines) > 1]
 
 
-def _steps(s: Stats) -> str:
+def _by_turn(ranges: Sequence[EpisodeStats], names: Sequence[str]) -> Iterator[Sequence[object]]:
+    """The means of a turn, after how many cases the first one is of; no line without a mean."""
+    for s in ranges:
+        for turn in range(1, s.num_turns + 1):
+            means = [s.mean.get(f"turn_{turn}/{name}") for name in names]
+            if any(mean is not None for mean in means):
+                yield _steps(s), turn, s.num[f"turn_{turn}/{names[0]}"], *means
+
+
+def _steps(s: EpisodeStats) -> str:
     return f"{s.split} {s.first_step}" + (f"–{s.last_step}" if s.last_step != s.first_step else "")
 
 
-def _shares(means: Mapping[str, float]) -> str:
-    ends = ((name.partition("ends/")[2], share) for name, share in means.items())
-    return ", ".join(f"{end} {100 * share:.1f} %" for end, share in ends if end)
+def _episodes(s: EpisodeStats) -> tuple[object, ...]:
+    ended = ", ".join(f"{stop} {num}" for stop, num in sorted(s.stops.items()))
+    return _steps(s), s.sessions, s.mean.get("friction"), ended
 
 
-def _feedback(s: Stats) -> tuple[object, ...]:
-    f = s.feedback
-    words = None if f.words is None else f"{f.words:.1f}"
-    return f.num, words, f.no_op, f.fallback_share, f.withheld_share, f.leak_share, f.aim
+def _trajectories(s: EpisodeStats) -> tuple[object, ...]:
+    shares = {reason: s.mean[f"steps/ends/{reason}"] for reason in END_REASONS}
+    ended = ", ".join(f"{reason} {100 * share:.1f} %" for reason, share in shares.items() if share)
+    return _steps(s), f"{s.mean['steps/mean']:.1f}", ended
+
+
+def _feedback(s: EpisodeStats) -> tuple[object, ...]:
+    names = ("no_op", "fallback_share", "withheld_share", "leak_share", "aim")
+    shares = [s.mean.get(f"feedback/{name}") for name in names]
+    words, seconds = s.mean.get("feedback/words"), s.mean.get("feedback/latency_s")
+    num = s.num["feedback/words"]
+    return _steps(s), num, _number(words, 1), *shares, _number(seconds, 2)
+
+
+def _number(value: float | None, digits: int) -> str | None:
+    return None if value is None else f"{value:.{digits}f}"
 
 
 def show_check(
