@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.runlog.turns import says_nothing
 from rltf_verl.tools.report.stats import by_steps, stats
-from rltf_verl.tools.report.terminal.tables import stats_tables
+from rltf_verl.tools.report.terminal.tables import stats_table
 from tests.support.effort import examples
 from tests.support.log_records import (
     EMPTY,
@@ -119,10 +119,13 @@ def test_trajectories_are_counted_by_their_end(tmp_path):
         (acted("42", called, called, told, stop="solved"),),
         (acted("1", called, end="deadline", stop="horizon"),),
     )
-    line_of = {table[0][-1]: table[1] for table in stats_tables([s])}
-    assert line_of["trajectories ended"] == ("train 1", "2.0", "answered 50.0 %, deadline 50.0 %")
-    plain = of(tmp_path / "plain", line("42", stop="solved"))
-    assert not [table for table in stats_tables([plain]) if "trajectories ended" in table[0]]
+    assert means(s, "steps", "mean", "ends/answered", "ends/deadline") == (2.0, 0.5, 0.5)
+    lines = {name: cells for name, *cells in stats_table([s, s])}
+    assert lines["steps/ends/answered"] == ["0.5", "0.5"]
+    assert lines["ended: solved"] == ["1", "1"]
+    assert "steps/ends/context" not in lines
+    plain = stats_table([of(tmp_path / "plain", line("42", stop="solved"))])
+    assert not any("steps" in name for name, *_ in plain)
 
 
 def test_white_space_is_no_change(tmp_path):

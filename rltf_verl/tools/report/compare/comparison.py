@@ -11,9 +11,9 @@ from difflib import get_close_matches
 
 from rltf_verl.registry import require_choice
 from rltf_verl.texts import counted
-from rltf_verl.tools.report.compare.axes import MEASURES, axis_of
+from rltf_verl.tools.report.compare.axes import SOURCES, axis_of
 from rltf_verl.tools.report.compare.numbers import Panel, Whole, panel, whole
-from rltf_verl.tools.report.compare.run import Arm, Quantity, Run, Series
+from rltf_verl.tools.report.compare.run import Arm, Quantity, RunMetrics, Series
 
 FIRST_TURN = "first_turn"
 LOGGED = "log/val/turn_1/acc"
@@ -35,11 +35,8 @@ class Comparison:
     @property
     def remarks(self) -> list[str]:
         """What a reader of the tables must know, a line each."""
-        return [
-            f"{what}: {of}: {why}"
-            for what, notes in (("left out", self.left_out), ("filled in", self.filled))
-            for of, why in notes.items()
-        ]
+        left_out = [f"left out: {of}: {why}" for of, why in self.left_out.items()]
+        return [*left_out, *(f"filled in: {of}: {why}" for of, why in self.filled.items())]
 
 
 def compare(arms: Sequence[Arm], axes: Sequence[str], metrics: Sequence[str]) -> Comparison:
@@ -48,7 +45,7 @@ def compare(arms: Sequence[Arm], axes: Sequence[str], metrics: Sequence[str]) ->
     """
     comparison = Comparison()
     for name in axes:
-        require_choice("--x", name, MEASURES)
+        require_choice("--x", name, SOURCES)
     taken = {name: axis_of(name, arms) for name in dict.fromkeys(axes)}
     for quantity in quantities(metrics, arms):
         comparison.wholes[quantity.name] = [whole(quantity, arm) for arm in arms]
@@ -69,15 +66,13 @@ def compare(arms: Sequence[Arm], axes: Sequence[str], metrics: Sequence[str]) ->
 
 def _late_starts(quantity: str, lines: Sequence[Whole]) -> dict[str, str]:
     """Runs whose first evaluation is later than that of others: their start is no start."""
-    begins = {
-        run: step for line in lines for run, step in zip(line.runs, line.first_steps, strict=True)
-    }
+    begins: dict[str, int] = {}
+    for line in lines:
+        begins |= zip(line.runs, line.first_steps, strict=True)
     first = min(begins.values())
-    return {
-        f"{quantity} of {run} before step {step}": f"it has none; others begin at step {first}"
-        for run, step in begins.items()
-        if step > first
-    }
+    why = f"it has none; others begin at step {first}"
+    late = {run: step for run, step in begins.items() if step > first}
+    return {f"{quantity} of {run} before step {step}": why for run, step in late.items()}
 
 
 def _apart_in_steps(drawn: Panel) -> dict[str, str]:
@@ -87,9 +82,9 @@ def _apart_in_steps(drawn: Panel) -> dict[str, str]:
         steps = {point.step for seed in curve.seeds for point in seed}
         out = sorted(steps - {point.step for point in curve.mean})
         if out:
-            notes[
-                f"{len(out)} of {len(steps)} steps in the mean of {drawn.quantity} of {curve.arm}"
-            ] = f"not all of its seeds were evaluated there (the first is step {out[0]})"
+            num = f"{len(out)} of {len(steps)} steps"
+            where = f"{num} in the mean of {drawn.quantity} of {curve.arm}"
+            notes[where] = f"not all of its seeds were evaluated there (the first is step {out[0]})"
     return notes
 
 
@@ -115,7 +110,7 @@ def quantities(names: Sequence[str], arms: Sequence[Arm]) -> list[Quantity]:
     return taken
 
 
-def first_turn_series(run: Run) -> dict[str, Series]:
+def first_turn_series(run: RunMetrics) -> dict[str, Series]:
     """Validation set -> first-turn accuracy: verl's metrics, else the episode log's."""
     logged = run.series(LOGGED)
     by_source = {source: run.series(name) for source, name in _sources(run).items()}
@@ -133,7 +128,7 @@ def _curves_only(quantity: Quantity, arms: Sequence[Arm]) -> None:
                 )
 
 
-def _first_turn(runs: Sequence[Run]) -> list[Quantity]:
+def _first_turn(runs: Sequence[RunMetrics]) -> list[Quantity]:
     """verl's metrics if all runs have them, else the episode logs' episodes: never one of this and
     one of that.
     """
@@ -141,26 +136,24 @@ def _first_turn(runs: Sequence[Run]) -> list[Quantity]:
     if all(sources):
         shared = [source for source in sources[0] if all(source in of for of in sources)]
         if not shared:
-            raise ValueError(
-                f"no validation set is common to all runs: {runs[0].name} has"
-                f" {', '.join(sources[0])}"
-            )
-        several = len(shared) > 1
-        return [
-            Quantity(
-                f"{FIRST_TURN}/{source}" if several else FIRST_TURN,
-                f"first-turn accuracy, {source}",
-                {run.name: run.series(of[source]) for run, of in zip(runs, sources, strict=True)},
-            )
-            for source in shared
-        ]
+            sets = ", ".join(sources[0])
+            raise ValueError(f"no validation set is common to all runs: {runs[0].name} has {sets}")
+        return [_of_source(source, runs, sources, len(shared) > 1) for source in shared]
     of_logs = {run.name: run.series(LOGGED) for run in runs}
     if all(of_logs.values()):
         return [Quantity(FIRST_TURN, "first-turn accuracy", of_logs)]
     raise ValueError(_why_not(runs, sources))
 
 
-def _why_not(runs: Sequence[Run], sources: Sequence[Mapping[str, str]]) -> str:
+def _of_source(
+    source: str, runs: Sequence[RunMetrics], sources: Sequence[Mapping[str, str]], several: bool
+) -> Quantity:
+    series = {run.name: run.series(of[source]) for run, of in zip(runs, sources, strict=True)}
+    name = f"{FIRST_TURN}/{source}" if several else FIRST_TURN
+    return Quantity(name, f"first-turn accuracy, {source}", series)
+
+
+def _why_not(runs: Sequence[RunMetrics], sources: Sequence[Mapping[str, str]]) -> str:
     without = [run for run, of in zip(runs, sources, strict=True) if not of]
     neither = next((run for run in without if not run.series(LOGGED)), None)
     if neither is not None:
@@ -176,13 +169,13 @@ def _why_not(runs: Sequence[Run], sources: Sequence[Mapping[str, str]]) -> str:
     )
 
 
-def _sources(run: Run) -> dict[str, str]:
+def _sources(run: RunMetrics) -> dict[str, str]:
     """Data source -> name of the metric."""
-    matches = [match for name in sorted(run.names()) if (match := _CORE.fullmatch(name))]
+    matches = filter(None, map(_CORE.fullmatch, sorted(run.names())))
     return {match["source"]: match[0] for match in matches}
 
 
-def _by_name(name: str, runs: Sequence[Run]) -> Quantity:
+def _by_name(name: str, runs: Sequence[RunMetrics]) -> Quantity:
     of = {run.name: run.series(name) for run in runs}
     for run in runs:
         if not of[run.name]:
@@ -193,12 +186,9 @@ def _by_name(name: str, runs: Sequence[Run]) -> Quantity:
 def _close(name: str, names: set[str]) -> str:
     """Names like it, else those that hold its last part."""
     last = name.rsplit("/", maxsplit=1)[-1]
-    near = (
-        get_close_matches(name, sorted(names), n=5, cutoff=0.6)
-        or sorted(k for k in names if last and last in k)[:5]
-    )
-    return (
-        f"names like it: {', '.join(near)}"
-        if near
-        else f"it has {counted(len(names), 'metric')}, none with a name like it"
-    )
+    near = get_close_matches(name, sorted(names), n=5, cutoff=0.6)
+    if not near and last:
+        near = sorted(k for k in names if last in k)[:5]
+    if near:
+        return f"names like it: {', '.join(near)}"
+    return f"it has {counted(len(names), 'metric')}, none with a name like it"

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from statistics import fmean, stdev
+
+import numpy as np
 
 from rltf_verl.tools.report.compare.axes import Axis
 from rltf_verl.tools.report.compare.run import Arm, Quantity, Series
@@ -44,7 +45,7 @@ class MeanPoint:
 
 
 @dataclass(frozen=True)
-class Spread:
+class SeedSpread:
     """A number of each seed."""
 
     mean: float
@@ -62,11 +63,11 @@ class Whole:
 
     arm: str
     runs: tuple[str, ...]
-    start: Spread
+    start: SeedSpread
     """First evaluation."""
-    highest: Spread
+    highest: SeedSpread
     """Highest evaluation of each seed: the more evaluations, the higher by chance alone."""
-    end: Spread
+    end: SeedSpread
     """Last evaluation."""
     first_steps: tuple[int, ...]
     """Step of the first evaluation of each seed."""
@@ -78,11 +79,11 @@ class Whole:
 class AtBudget:
     """An arm where all arms had spent the same."""
 
-    value: Spread
+    value: SeedSpread
     """Last evaluation within the budget."""
     spent: tuple[float, ...]
     """What each seed had spent by that evaluation."""
-    until: Spread | None
+    until: SeedSpread | None
     """Mean height of the curve up to the budget, from where all seeds have an evaluation; None if
     that is later.
     """
@@ -134,16 +135,13 @@ def mean_curve(seeds: Sequence[Seed]) -> list[MeanPoint]:
     guessed; from there on `num` is smaller. A step at which a seed in between was not evaluated is
     left out.
     """
-    at = [{point.step: point for point in seed} for seed in seeds]
     curve = []
-    for step in sorted({step for of in at for step in of}):
-        here = [of.get(step) for of in at if max(of) >= step]
-        there = [point for point in here if point is not None]
-        if len(there) == len(here):
-            ys = [point.y for point in there]
-            curve.append(
-                MeanPoint(step, fmean(p.x for p in there), fmean(ys), min(ys), max(ys), len(ys))
-            )
+    for step in sorted({point.step for seed in seeds for point in seed}):
+        running = [seed for seed in seeds if seed[-1].step >= step]
+        here = [point for seed in running for point in seed if point.step == step]
+        if len(here) == len(running):
+            x, ys = fmean(point.x for point in here), [point.y for point in here]
+            curve.append(MeanPoint(step, x, fmean(ys), min(ys), max(ys), len(ys)))
     return curve
 
 
@@ -163,16 +161,14 @@ def mean_until(seed: Seed, start: float, budget: float) -> float | None:
     if first is None or budget <= start:
         return None
     later = [point for point in seed if start < point.x < budget]
-    levels = [first.y, *(point.y for point in later)]
-    edges = [start, *(point.x for point in later), budget]
-    return sum(y * (b - a) for y, (a, b) in zip(levels, pairwise(edges), strict=True)) / (
-        budget - start
-    )
+    levels = [point.y for point in (first, *later)]
+    widths = np.diff([start, *(point.x for point in later), budget])
+    return float(np.dot(levels, widths)) / (budget - start)
 
 
-def spread(values: Sequence[float]) -> Spread:
+def spread(values: Sequence[float]) -> SeedSpread:
     """The spread over one seed or more."""
-    return Spread(
+    return SeedSpread(
         fmean(values),
         min(values),
         max(values),
@@ -210,19 +206,28 @@ def panel(quantity: Quantity, axis: Axis, arms: Sequence[Arm]) -> Panel | str:
     budget = min(seed[-1].x for of in seeds.values() for seed in of)
     start = max(seed[0].x for of in seeds.values() for seed in of)
     baseline = next(iter(seeds.values()))
-    curves = (
-        ArmCurve(
-            arm.name,
-            place,
-            tuple(of),
-            tuple(mean_curve(of)),
-            _at(of, start, budget, None if of is baseline else baseline),
-        )
-        for place, arm in enumerate(arms)
-        if (of := seeds.get(arm.name))
-    )
+    curves = []
+    for place, arm in enumerate(arms):
+        if arm.name in seeds:
+            of = seeds[arm.name]
+            at_budget = _at(of, start, budget, None if of is baseline else baseline)
+            curves.append(
+                ArmCurve(
+                    arm=arm.name,
+                    place=place,
+                    seeds=tuple(of),
+                    mean=tuple(mean_curve(of)),
+                    at_budget=at_budget,
+                )
+            )
     return Panel(
-        quantity.name, quantity.label, axis.name, axis.label, budget, tuple(curves), without
+        quantity=quantity.name,
+        label=quantity.label,
+        axis=axis.name,
+        axis_label=axis.label,
+        budget=budget,
+        arms=tuple(curves),
+        without=without,
     )
 
 
@@ -245,7 +250,7 @@ def _at(
     )
 
 
-def _apart(a: Spread, b: Spread) -> bool | None:
+def _apart(a: SeedSpread, b: SeedSpread) -> bool | None:
     if a.std is None or b.std is None:
         return None
     return a.low > b.high or b.low > a.high

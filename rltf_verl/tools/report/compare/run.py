@@ -33,7 +33,7 @@ _SEED = re.compile(r"[-_.]*seed[-_=]?\d+$")
 
 
 @dataclass(frozen=True)
-class Run:
+class RunMetrics:
     """What is known of one run."""
 
     name: str
@@ -47,10 +47,13 @@ class Run:
         steps = self.log if name.startswith(LOG) else self.metrics
         return {step: values[name] for step, values in steps.items() if name in values}
 
+    def has(self, step: int) -> bool:
+        """A line of metrics or an episode."""
+        return step in self.metrics or step in self.log
+
     def names(self) -> set[str]:
         """The names of all metrics."""
-        steps = (*self.metrics.values(), *self.log.values())
-        return {name for values in steps for name in values}
+        return set().union(*self.metrics.values(), *self.log.values())
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,7 @@ class Arm:
     """Runs of one method."""
 
     name: str
-    runs: tuple[Run, ...]
+    runs: tuple[RunMetrics, ...]
 
 
 def read_arms(arguments: Sequence[str]) -> list[Arm]:
@@ -76,11 +79,11 @@ def read_arms(arguments: Sequence[str]) -> list[Arm]:
     return [Arm(name, tuple(map(read_run, places))) for name, places in arms_of(arguments).items()]
 
 
-def read_run(place: Place) -> Run:
+def read_run(place: Place) -> RunMetrics:
     """Raises ValueError: it is not there, or holds nothing."""
     name = ",".join(map(str, place))
     files = run_files(place)
-    run = Run(name, read_history(files.metrics), read_log(files.log) if files.log else {})
+    run = RunMetrics(name, read_history(files.metrics), read_log(files.log) if files.log else {})
     if not run.names():
         raise ValueError(f"{name}: no metrics in it; its files are empty")
     return run

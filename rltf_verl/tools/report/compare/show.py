@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from rltf_verl.tools.report.compare.comparison import Comparison
-from rltf_verl.tools.report.compare.numbers import AtBudget, Panel, Spread, Whole
+from rltf_verl.tools.report.compare.numbers import AtBudget, Panel, SeedSpread, Whole
 from rltf_verl.tools.report.terminal.console import Table, table
 
 BELOW = "difference: to the first arm of the axis; * the seeds of the two do not overlap"
@@ -16,22 +16,22 @@ BELOW = "difference: to the first arm of the axis; * the seeds of the two do not
 
 def whole_table(lines: Sequence[Whole]) -> Table:
     """A line per arm: the arms as they are, however long they went."""
-    return table(
-        ("arm", "seeds", "at start", "highest", "at the end", "last step"),
-        (
-            (w.arm, len(w.runs), *map(shown, (w.start, w.highest, w.end)), span(w.last_steps))
-            for w in lines
-        ),
-    )
+    header = ("arm", "seeds", "at start", "highest", "at the end", "last step")
+    return table(header, map(_whole, lines))
+
+
+def _whole(w: Whole) -> tuple[object, ...]:
+    return w.arm, len(w.runs), shown(w.start), shown(w.highest), shown(w.end), span(w.last_steps)
 
 
 def budget_table(panels: Sequence[Panel]) -> Table:
     """A line per axis and arm, where all arms had spent the same; see `BELOW`."""
-    lines = (
-        ("" if k else f"{panel.axis} {amount(panel.budget)}", curve.arm, *_at(curve.at_budget))
-        for panel in panels
-        for k, curve in enumerate(panel.arms)
-    )
+    lines = []
+    for panel in panels:
+        where = f"{panel.axis} {amount(panel.budget)}"
+        for curve in panel.arms:
+            lines.append((where, curve.arm, *_at(curve.at_budget)))
+            where = ""  # an axis is named in its first line
     return table(("equal", "arm", "value", "at", "mean until", "difference"), lines)
 
 
@@ -43,7 +43,7 @@ def _at(at: AtBudget | None) -> tuple[str | None, ...]:
     return shown(at.value), span(at.spent), until, against
 
 
-def shown(s: Spread) -> str:
+def shown(s: SeedSpread) -> str:
     """`0.625±0.012`: mean, and the standard deviation between seeds."""
     return number(s.mean) if s.std is None else f"{number(s.mean)}±{number(s.std)}"
 
@@ -75,26 +75,26 @@ def sections(comparison: Comparison) -> Iterator[tuple[str, list[Table], str]]:
 
 def write(out: Path, comparison: Comparison) -> None:
     """compare.json with every point of every seed, compare.md with the tables."""
+    wholes = {name: [asdict(w) for w in lines] for name, lines in comparison.wholes.items()}
     facts = {
-        "whole": {name: [asdict(w) for w in lines] for name, lines in comparison.wholes.items()},
-        "panels": [asdict(p) for p in comparison.panels],
+        "whole": wholes,
+        "panels": [asdict(panel) for panel in comparison.panels],
         "left_out": comparison.left_out,
         "filled_in": comparison.filled,
     }
-    (out / "compare.json").write_text(
-        json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
-    parts = [
-        part
-        for title, tables, below in sections(comparison)
-        for part in (f"**{title}**", *map(_markdown, tables), below)
-    ]
-    page = "\n\n".join(filter(None, [*parts, *comparison.remarks])) + "\n"
-    (out / "compare.md").write_text(page, encoding="utf-8")
+    text = json.dumps(facts, indent=1, ensure_ascii=False)
+    (out / "compare.json").write_text(f"{text}\n", encoding="utf-8")
+    parts: list[str] = []
+    for title, tables, below in sections(comparison):
+        parts += [f"**{title}**", *map(_markdown, tables), below]
+    page = "\n\n".join(filter(None, [*parts, *comparison.remarks]))
+    (out / "compare.md").write_text(f"{page}\n", encoding="utf-8")
 
 
 def _markdown(lines: Table) -> str:
     """An arm's name comes from a command line."""
-    cells = [[" ".join(cell.replace("|", "\\|").split()) for cell in line] for line in lines]
-    rule = ["---", *["---:"] * (len(cells[0]) - 1)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in [cells[0], rule, *cells[1:]])
+    header, *rest = (
+        [" ".join(cell.replace("|", "\\|").split()) for cell in line] for line in lines
+    )
+    rule = ["---", *["---:"] * (len(header) - 1)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [header, rule, *rest])

@@ -22,7 +22,7 @@ def expected(probe: Probe) -> Estimate | None:
     other problems and certainly righted ENOUGH.
     """
     probe = probe.control or probe
-    first, corrected = probe["first_right"].estimate, probe["corrected"].estimate
+    first, corrected = probe["first_right"], probe["corrected"]
     if first.value is None or not _shuffled(probe) or bounds(corrected)[0] < ENOUGH:
         return None
     low, value, high = (
@@ -39,7 +39,7 @@ def expected_line(probe: Probe) -> str:
     """For people."""
     what, estimate = "first answers right after RLTF-SD", expected(probe)
     if probe.control is not None:
-        righted = shown(probe.control["corrected"].estimate)
+        righted = shown(probe.control["corrected"])
         what = f"wrong answers right after feedback on other problems: {righted} %; {what}"
     if estimate is not None:
         return f"{what}: {shown(estimate)} %, as {RUNS} runs of a small model ended (docs/probe.md)"

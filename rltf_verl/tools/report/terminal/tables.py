@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -11,75 +11,28 @@ from rich.text import Text
 from rltf_verl.texts import printable
 from rltf_verl.tools.report.stats import EpisodeStats
 from rltf_verl.tools.report.terminal.console import Table, say, show_table, table
-from rltf_verl.types import END_REASONS
 
 if TYPE_CHECKING:
     from rltf_verl.tools.data.budget import Lengths
     from rltf_verl.tools.data.check import CheckReport
     from rltf_verl.tools.data.questions import Shown
 
-ANSWERS = ("acc", "format", "solved", "standing")
-REVISIONS = ("fixed", "broken", "gain", "plasticity", "corrected", "repeated")
 
-
-def stats_tables(ranges: Sequence[EpisodeStats]) -> list[Table]:
-    """Answers and revisions, one line per range and turn; episodes, trajectories and feedback, one
-    per range.
-    """
-    answers = ("steps", "turn", "attempts", "right", *ANSWERS[1:])
-    made = [
-        table(answers, _by_turn(ranges, ANSWERS)),
-        table(
-            ("steps", "turn", "num", *REVISIONS),
-            _by_turn(ranges, [f"revisions/{name}" for name in REVISIONS]),
-        ),
-        table(("steps", "episodes", "friction", "ended"), map(_episodes, ranges)),
-        table(
-            ("steps", "steps of a trajectory", "trajectories ended"),
-            [_trajectories(s) for s in ranges if s.num["steps/mean"]],
-        ),
-        table(
-            ("steps", "feedback", "words", "no-op", "fall-back", "withheld", "leaks", "aim", "s"),
-            map(_feedback, ranges),
-        ),
-    ]
-    return [lines for lines in made if len(lines) > 1]
-
-
-def _by_turn(ranges: Sequence[EpisodeStats], names: Sequence[str]) -> Iterator[Sequence[object]]:
-    """The means of a turn, after how many cases the first one is of; no line without a mean."""
-    for s in ranges:
-        for turn in range(1, s.num_turns + 1):
-            means = [s.mean.get(f"turn_{turn}/{name}") for name in names]
-            if any(mean is not None for mean in means):
-                yield _steps(s), turn, s.num[f"turn_{turn}/{names[0]}"], *means
+def stats_table(ranges: Sequence[EpisodeStats]) -> Table:
+    """Of ranges of one split: a line per number, a column per range of steps."""
+    header = [ranges[0].split, *map(_steps, ranges)]
+    stops = sorted({stop for s in ranges for stop in s.stops})
+    lines: list[tuple[object, ...]] = [("episodes", *(s.sessions for s in ranges))]
+    lines += [(f"ended: {stop}", *(s.stops.get(stop, 0) for s in ranges)) for stop in stops]
+    for name in dict.fromkeys(name for s in ranges for name in s.mean):
+        means = [s.mean.get(name) for s in ranges]
+        if any(means):  # an end that no trajectory had
+            lines.append((name, *(None if mean is None else f"{mean:.3g}" for mean in means)))
+    return table(header, lines)
 
 
 def _steps(s: EpisodeStats) -> str:
-    return f"{s.split} {s.first_step}" + (f"–{s.last_step}" if s.last_step != s.first_step else "")
-
-
-def _episodes(s: EpisodeStats) -> tuple[object, ...]:
-    ended = ", ".join(f"{stop} {num}" for stop, num in sorted(s.stops.items()))
-    return _steps(s), s.sessions, s.mean.get("friction"), ended
-
-
-def _trajectories(s: EpisodeStats) -> tuple[object, ...]:
-    shares = {reason: s.mean[f"steps/ends/{reason}"] for reason in END_REASONS}
-    ended = ", ".join(f"{reason} {100 * share:.1f} %" for reason, share in shares.items() if share)
-    return _steps(s), f"{s.mean['steps/mean']:.1f}", ended
-
-
-def _feedback(s: EpisodeStats) -> tuple[object, ...]:
-    names = ("no_op", "fallback_share", "withheld_share", "leak_share", "aim")
-    shares = [s.mean.get(f"feedback/{name}") for name in names]
-    words, seconds = s.mean.get("feedback/words"), s.mean.get("feedback/latency_s")
-    num = s.num["feedback/words"]
-    return _steps(s), num, _number(words, 1), *shares, _number(seconds, 2)
-
-
-def _number(value: float | None, digits: int) -> str | None:
-    return None if value is None else f"{value:.{digits}f}"
+    return f"{s.first_step}" + (f"–{s.last_step}" if s.last_step != s.first_step else "")
 
 
 def show_check(

@@ -9,7 +9,7 @@ from zlib import crc32
 from rltf_verl.runlog import turns as episode
 from rltf_verl.runlog.rows import roles
 from rltf_verl.runlog.turns import Record
-from rltf_verl.tools.report.evaluation.table import problem_key
+from rltf_verl.tools.report.evaluation.bootstrap import problem_key
 from rltf_verl.tools.report.row_words import ROLES, names, rows_in_words, said
 from rltf_verl.tools.report.view.limits import bounded, bounded_tokens
 

@@ -156,11 +156,11 @@ def test_a_step_that_a_killed_process_left_without_a_line_counts_as_those_beside
         (2, 2.0),
         (4, 5.5),
     ]
-    assert f"filled in: step 3 of {path} in --x hours: the run logged no timing_s" in "\n".join(
+    assert f"filled in: step 3 of {path} in --x hours: the run logged nothing" in "\n".join(
         comparison.remarks
     )
     write_metrics(path, [(0, evaluated(0.0)), records[0], (9, step() | evaluated(0.9))])
-    assert "no timing_s/step of steps 2 to 8" in compared(path).left_out["--x hours"]
+    assert "no timing_s/step of 7 steps from 2 to 8" in compared(path).left_out["--x hours"]
 
 
 def test_an_arm_without_a_judge_is_left_out_of_cost_and_looks_the_same_elsewhere(tmp_path):
@@ -200,7 +200,7 @@ def test_costs_of_two_judges_add_up_and_a_silent_step_costs_what_the_next_one_te
         ),
         (
             [(50, evaluated(0.0)), (51, step(cost=1.0) | evaluated(0.5))],
-            "no metrics of steps 1 to 49",
+            "no metrics of 49 steps from 1 to 49",
         ),
     ],
 )
