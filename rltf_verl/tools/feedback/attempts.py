@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import io
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
 from copy import deepcopy
 from dataclasses import dataclass
+from itertools import chain, zip_longest
 from typing import Any
 
 from rltf_verl.envs.base import Env, HasWorkedSolution
@@ -25,13 +25,13 @@ from rltf_verl.tools.data.questions import Question
 from rltf_verl.types import Attempt, Grade, Message, Problem, Turn
 
 FORMS = {
-    "\\boxed{}": ("\\boxed{%s}", re.compile(r"\\boxed")),
-    "####": ("#### %s", re.compile(r"####")),
-    "<answer>": ("<answer>%s</answer>", re.compile(r"<answer>", re.IGNORECASE)),
-    "```": ("```\n%s\n```", re.compile(r"```")),
-    "the answer alone": ("%s", None),
+    "\\boxed{}": "\\boxed{%s}",
+    "####": "#### %s",
+    "<answer>": "<answer>%s</answer>",
+    "```": "```\n%s\n```",
+    "the answer alone": "%s",
 }
-"""Form of an answer -> its text, and the pattern in a prompt that asks for it."""
+"""Form of an answer, as a prompt asks for it -> its text."""
 NO_IDEA = "I do not know."
 """A text that no grader should take for right."""
 
@@ -49,13 +49,13 @@ MOST_SAID = 30_000
 
 def forms_asked(messages: Sequence[Message]) -> list[str]:
     """Forms that the prompt mentions."""
-    prompt = "\n".join(message["content"] for message in messages)
-    return [form for form, (_, mark) in FORMS.items() if mark is not None and mark.search(prompt)]
+    prompt = "\n".join(message["content"] for message in messages).lower()
+    return [form for form in FORMS if form.removesuffix("{}") in prompt]
 
 
 def written(form: str, reference: str) -> str:
     """The reference as an answer in this form."""
-    return reference if form in reference else FORMS[form][0] % reference
+    return reference if form in reference else FORMS[form] % reference
 
 
 def right_texts(
@@ -143,14 +143,14 @@ class FeedbackCall:
     """It did not return in its time."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CheckedAttempt:
     """An attempt at a row, with what two calls came to."""
 
     row: int
     question: Question
     attempt: MadeAttempt
-    calls: Sequence[FeedbackCall]
+    calls: list[FeedbackCall]
     """One where the time was up."""
 
     @property
@@ -181,21 +181,22 @@ def collect(
         questions: rows of the dataset.
         time: counts the time of all calls.
     """
-    caller, made = _Caller(env, provider), list[tuple[int, int, Question, MadeAttempt]]()
-    calls = defaultdict[int, list[FeedbackCall]](list)
+    caller, rows = _Caller(env, provider), list[list[CheckedAttempt]]()
+    made: list[CheckedAttempt] = []
     with suppress(OutOfTimeError):
         for row, question in enumerate(questions):
             others = [*questions[row + 1 :], *questions[:row]]
             attempts = caller.attempts(deepcopy(question), others, time)
             # a copy for each attempt: a function may change its arguments
-            made += [(k, row, deepcopy(question), one) for k, one in enumerate(attempts)]
-        made.sort(key=lambda each: each[:2])  # one that stalls has been asked about every row
-        for k in (*range(len(made)), *reversed(range(len(made)))):
+            rows.append([CheckedAttempt(row, deepcopy(question), one, []) for one in attempts])
+        # by turns, so that one that stalls has been asked about every row
+        made += filter(None, chain.from_iterable(zip_longest(*rows)))
+        for one in (*made, *reversed(made)):
             with time.timed():
-                calls[k].append(caller.call(made[k][2], made[k][3].text))
-            if calls[k][-1].late:
+                one.calls.append(caller.call(one.question, one.attempt.text))
+            if one.calls[-1].late:
                 break
-    return [CheckedAttempt(*made[k][1:], calls[k]) for k in calls if calls[k]]
+    return [one for one in made if one.calls]
 
 
 class _Caller:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rltf_verl.runlog.numbers import Floats, Integers
 from rltf_verl.tools.report.evaluation.bootstrap import Estimate, Ratio, estimates, numbered
 
 FLOOR = -5.0
@@ -45,15 +46,20 @@ class Gap:
 def gap_of(scored: Sequence[ScoredAnswer], asked: int, seed: int = 0) -> Gap:
     """The gap of the scored answers (at least one); `asked`: how many were asked about."""
     problem = numbered(answer.problem for answer in scored)
-    num_tokens = np.bincount(problem, [len(answer.under_first) for answer in scored])
-    under_first = np.bincount(problem, [sum(answer.under_first) for answer in scored])
-    under_own = np.bincount(problem, [sum(answer.under_own) for answer in scored])
-    below = [sum(value < FLOOR for value in answer.under_first) for answer in scored]
+    num_tokens = _sums(problem, [float(len(answer.under_first)) for answer in scored])
+    under_first = _sums(problem, [sum(answer.under_first) for answer in scored])
+    under_own = _sums(problem, [sum(answer.under_own) for answer in scored])
+    below = [float(sum(value < FLOOR for value in answer.under_first)) for answer in scored]
     sums = {
         "under_first": under_first,
         "under_own": under_own,
         "gap": under_own - under_first,
-        "below_floor": np.bincount(problem, below),
+        "below_floor": _sums(problem, below),
     }
-    per_token = {name: Ratio(1.0 * over, 1.0 * num_tokens) for name, over in sums.items()}
+    per_token = {name: Ratio(over, num_tokens) for name, over in sums.items()}
     return Gap(len(scored), asked, **estimates(per_token, seed))
+
+
+def _sums(problem: Integers, values: Sequence[float]) -> Floats:
+    """[P] sums of the values of each problem."""
+    return np.bincount(problem, values).astype(np.float64)
