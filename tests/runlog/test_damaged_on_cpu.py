@@ -47,7 +47,6 @@ READERS = [
     ["log", "stats"],
     ["log", "stats", "--json"],
     ["log", "tail", "-n", "99"],
-    ["log", "grep", "so"],
     ["inspect"],
     ["view", "-o", "{out}"],
     ["log", "export", "--as", "turns", "--out", "{out}"],

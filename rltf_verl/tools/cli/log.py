@@ -15,9 +15,7 @@ from rltf_verl.tools.cli.common import episodes_of
 
 Log = Annotated[Path, typer.Argument(metavar="LOG", help="Folder of a run, or its episode log.")]
 
-log = typer.Typer(
-    no_args_is_help=True, help="Export, show, search and count the episodes of a run."
-)
+log = typer.Typer(no_args_is_help=True, help="Export, show and count the episodes of a run.")
 
 
 class Form(str, Enum):
@@ -121,25 +119,6 @@ def tail(
 
     for record in newest(log_folder(folder), num):
         show_line(record)
-
-
-@log.command("grep")
-def grep(
-    pattern: Annotated[
-        str, typer.Argument(metavar="PATTERN", help="Regular expression, matched line by line.")
-    ],
-    folder: Log,
-    step: Annotated[int | None, typer.Option(help="Training step; all steps if not given.")] = None,
-) -> None:
-    """Print the lines of attempts and feedback that match a pattern; exit 1 if there are none."""
-    from rltf_verl.runlog.turns import compiled
-    from rltf_verl.runlog.turns import grep as hits_in
-    from rltf_verl.tools.report.terminal.console import show_hit
-
-    hits = list(hits_in(episodes_of(folder, step), compiled(pattern)))
-    for hit in hits:
-        show_hit(hit)
-    raise typer.Exit(int(not hits))
 
 
 @log.command("stats")

@@ -49,6 +49,10 @@ def _words(text: str) -> set[str]:
     return set(re.findall(r"\w+", text.lower()) or text.split())
 
 
+def _phrases(text: str) -> set[str]:
+    return set(text.split("|"))
+
+
 Hits = Iterator[tuple[CheckedAttempt, str]]
 """Attempts, with what is wrong at them."""
 
@@ -121,11 +125,11 @@ FILLER = _words(
     " all well now entirely completely absolutely indeed exactly quite job work"
 )
 """A sentence of these and a word of `PRAISE` praises, and does nothing else."""
-BLAME = frozenset(
+BLAME = _phrases(
     "incorrect|wrong|mistake|mistaken|mistakes|missing|should|must|check|fix|unfortunately|sorry"
     "|doesn't|does not|not quite|not correct|not right|not accepted|isn't correct|isn't right"
     "|try again|off by|too large|too small|too high|too low|too big|too long|too short|too late"
-    "|too early".split("|")
+    "|too early"
 )
 """Words, and pairs of words, that say that something is wrong."""
 DENIABLE = {"wrong", "mistake", "mistakes", "missing"}

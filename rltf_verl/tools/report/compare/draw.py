@@ -4,12 +4,11 @@ marker.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from rltf_verl.tools.report.compare.numbers import ArmCurve, MeanPoint, Panel
+from rltf_verl.texts import counted
+from rltf_verl.tools.report.compare.numbers import ArmCurve, Panel
 
 COLORS = (
     "#0072B2",
@@ -77,75 +76,40 @@ def draw(panel: Panel, path: Path) -> None:
 
 
 def _arm(axes: Any, curve: ArmCurve) -> None:
-    """Thin: seeds. Thick: their mean, in pieces of as many seeds; hollow where some seed has
-    ended.
-    """
-    i = curve.place
-    look = {"color": COLORS[i % len(COLORS)], "linestyle": LINES[i % len(LINES)]}
+    """Thin: seeds. Thick: their mean, with a band from the lowest to the highest."""
+    look = {
+        "color": COLORS[curve.place % len(COLORS)],
+        "linestyle": LINES[curve.place % len(LINES)],
+    }
     dense = len(curve.mean) >= DENSE
-    if len(curve.seeds) > 1 and not dense:
-        for seed in curve.seeds:
-            axes.plot(
-                [p.x for p in seed],
-                [p.y for p in seed],
-                color=look["color"],
-                linewidth=0.6,
-                alpha=0.4,
-            )
-    labelled = False
-    for num, group in groupby(curve.mean, key=lambda point: point.num):
-        piece = list(group)
-        whole = num == len(curve.seeds)
-        _piece(
-            axes,
-            piece,
-            look,
-            MARKERS[i % len(MARKERS)],
-            None if labelled else _name(curve),
-            whole,
-        )
-        labelled = True
-    if not labelled:  # the seeds have no step in common
-        axes.plot([], [], label=_name(curve), marker=MARKERS[i % len(MARKERS)], **look)
-
-
-def _piece(
-    axes: Any,
-    piece: Sequence[MeanPoint],
-    look: dict[str, Any],
-    marker: str,
-    label: str | None,
-    whole: bool,
-) -> None:
-    x = [point.x for point in piece]
+    x, mean, low, high = (
+        [getattr(point, name) for point in curve.mean] for name in ("x", "mean", "low", "high")
+    )
     axes.plot(
         x,
-        [point.mean for point in piece],
-        marker=marker,
+        mean,
+        marker=MARKERS[curve.place % len(MARKERS)],
         markersize=4.5,
-        markeredgewidth=1.0,
-        linewidth=1.0 if len(piece) >= DENSE else 1.6,
-        markerfacecolor=look["color"] if whole else "white",
-        markevery=_marked(len(piece)),
-        label=label,
+        linewidth=1.0 if dense else 1.6,
+        markevery=_marked(len(curve.mean)),
+        label=f"{curve.arm} ({counted(len(curve.seeds), 'seed')})",
         zorder=3,
         **look,
     )
-    if piece[0].num > 1:
-        low, high = [point.low for point in piece], [point.high for point in piece]
-        axes.fill_between(x, low, high, color=look["color"], alpha=0.15, linewidth=0)
+    if len(curve.seeds) == 1:
+        return
+    axes.fill_between(x, low, high, color=look["color"], alpha=0.15, linewidth=0)
+    for seed in [] if dense else curve.seeds:
+        points = [point.x for point in seed], [point.y for point in seed]
+        axes.plot(*points, color=look["color"], linewidth=0.6, alpha=0.4)
 
 
 def _marked(num: int) -> list[int]:
     """Which of the points get a marker: the last one, and as many before it as can be told
     apart.
     """
-    every = -(-num // MOST_MARKERS)
+    every = max(1, -(-num // MOST_MARKERS))
     return list(range((num - 1) % every, num, every))
-
-
-def _name(curve: ArmCurve) -> str:
-    return f"{curve.arm} ({len(curve.seeds)} seed{'s' * (len(curve.seeds) > 1)})"
 
 
 def _budget(axes: Any, panel: Panel) -> None:
@@ -167,15 +131,10 @@ def _budget(axes: Any, panel: Panel) -> None:
 
 
 def _legend(panel: Panel) -> dict[str, Any]:
-    notes = []
-    if any(point.num > 1 for curve in panel.arms for point in curve.mean):
-        notes.append("mean; band: lowest to highest seed")
-    if any(point.num < len(curve.seeds) for curve in panel.arms for point in curve.mean):
-        notes.append("hollow: some seeds have ended")
-    title = "\n".join(notes) or None
+    several = any(len(curve.seeds) > 1 for curve in panel.arms)
     return {
         "frameon": False,
-        "title": title,
+        "title": "mean; band: lowest to highest seed" if several else None,
         "title_fontsize": 7,
         "alignment": "left",
         "handlelength": 3.2,

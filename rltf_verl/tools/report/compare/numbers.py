@@ -40,8 +40,6 @@ class MeanPoint:
     """The lowest seed."""
     high: float
     """The highest."""
-    num: int
-    """Seeds in it."""
 
 
 @dataclass(frozen=True)
@@ -129,19 +127,13 @@ def points(spent: Series, values: Series) -> list[Point]:
 
 
 def mean_curve(seeds: Sequence[Seed]) -> list[MeanPoint]:
-    """At the steps at which every seed that has not ended by then was evaluated.
-
-    A seed counts until its last evaluation, so one that ended early is neither carried on nor is it
-    guessed; from there on `num` is smaller. A step at which a seed in between was not evaluated is
-    left out.
-    """
+    """At the steps at which every seed was evaluated."""
     curve = []
-    for step in sorted({point.step for seed in seeds for point in seed}):
-        running = [seed for seed in seeds if seed[-1].step >= step]
-        here = [point for seed in running for point in seed if point.step == step]
-        if len(here) == len(running):
-            x, ys = fmean(point.x for point in here), [point.y for point in here]
-            curve.append(MeanPoint(step, x, fmean(ys), min(ys), max(ys), len(ys)))
+    shared = set.intersection(*({point.step for point in seed} for seed in seeds))
+    for step in sorted(shared):
+        here = [point for seed in seeds for point in seed if point.step == step]
+        x, ys = fmean(point.x for point in here), [point.y for point in here]
+        curve.append(MeanPoint(step, x, fmean(ys), min(ys), max(ys)))
     return curve
 
 

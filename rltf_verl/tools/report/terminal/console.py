@@ -19,14 +19,11 @@ from rltf_verl.tools.report.row_words import ENDS, call_in_words, names, rows_in
 
 if TYPE_CHECKING:
     from rltf_verl.findings import Finding
-    from rltf_verl.runlog.turns import Hit
 
 Table = list[tuple[str, ...]]
 """A header and its lines."""
 
 STYLES = {"ok": "green", "note": "yellow", "failed": "red"}
-MARGIN = 200
-"""Characters of a line shown on either side of a match."""
 MARKS = str.maketrans({"\n": "↵\n", "\t": "⇥\t"})
 UP, DOWN, CONTEXT = "white on blue", "black on dark_orange", "dim"
 KEY = (
@@ -212,23 +209,8 @@ def show_line(record: Mapping[str, Any], console: Console | None = None) -> None
     ending = (answer(last) or last["text"].strip() or "(empty)") if turns else ""
     where, end, ending = map(printable, (place(record), end, ending))
     text = Text.assemble((where, "dim"), f"  {verdicts(turns)}  ", (end, "dim"), f"  {ending}")
-    (console or Console()).print(_one_line(text), no_wrap=True, overflow="ellipsis")
-
-
-def show_hit(hit: Hit, console: Console | None = None) -> None:
-    """Where it is, and the line with the matches marked; of a long line the part around the first
-    match.
-    """
-    (first, end), *_ = hit.spans
-    start = max(0, first - MARGIN)
-    line = Text(printable(hit.line))
-    for span in hit.spans:
-        line.stylize("bold red", *span)
-    part = line[start : end + MARGIN]
-    rest = start + len(part) < len(line)
-    where = printable(f"{place(hit.record)} {hit.where} {hit.turn}: ")
-    shown = Text.assemble((where, "dim"), "…" * (start > 0), part, "…" * rest)
-    (console or Console()).print(_one_line(shown), soft_wrap=True)
+    line = Text(" ").join(text.split("\n", allow_blank=True))
+    (console or Console()).print(line, no_wrap=True, overflow="ellipsis")
 
 
 def place(record: Mapping[str, Any]) -> str:
@@ -237,10 +219,6 @@ def place(record: Mapping[str, Any]) -> str:
         f"step {record['step']} {record['split']} {record['env']}"
         f" {record['index']}/{record['session_id']}"
     )
-
-
-def _one_line(text: Text) -> Text:
-    return Text(" ").join(text.split("\n", allow_blank=True))
 
 
 def _feedback(out: Console, label: str, feedback: Mapping[str, Any], style: str) -> None:
