@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,38 +109,47 @@ def turn_facts(turns: Sequence[Record]) -> list[TurnFacts]:
 
 
 def _facts(turn: Record, *, changed: bool, repeated: bool) -> TurnFacts:
-    feedback, withheld, stop = turn["feedback"], turn.get("withheld"), turn["stop"]
+    grade, parent, stop = turn["grade"], turn["parent"], turn["stop"]
+    facts: dict[str, Any] = {
+        "parent": -1 if parent is None else parent,
+        "correct": grade["correct"],
+        "format_ok": format_ok(turn),
+        "ended": turn["ended"],
+        "reward": turn["reward"],
+        "response_tokens": turn.get("num_tokens") or 0,
+        "grader_error": grade["error"] is not None,
+        "ungraded": stop == "ungraded",
+        "prompt_too_long": stop == "prompt_too_long",
+        "not_asked": stop == "not_asked",
+        "cut": stop in TECHNICAL_STOPS,
+        "changed": changed,
+        "repeated": repeated,
+        "thoughts": thought_share(turn["text"]),
+        "epistemic": epistemic_rate(turn["text"]),
+        "steps": len(turn.get("steps", ())),
+        "end": END_REASONS.index(turn["end"]) if "end" in turn else -1,
+        "drifts": turn.get("num_drifts", 0),
+    }
+    facts |= _feedback_facts(turn)
+    return TurnFacts(**{name: float(value) for name, value in facts.items()})
+
+
+def _feedback_facts(turn: Record) -> dict[str, Any]:
+    feedback, withheld = turn["feedback"], turn.get("withheld")
     leak, provider = _leak(withheld or feedback)
-    return TurnFacts(
-        parent=float(-1 if turn["parent"] is None else turn["parent"]),
-        correct=float(turn["grade"]["correct"]),
-        format_ok=float(format_ok(turn)),
-        ended=float(turn["ended"]),
-        reward=float(turn["reward"]),
-        response_tokens=float(turn.get("num_tokens") or 0),
-        grader_error=float(turn["grade"]["error"] is not None),
-        ungraded=float(stop == "ungraded"),
-        prompt_too_long=float(stop == "prompt_too_long"),
-        not_asked=float(stop == "not_asked"),
-        cut=float(stop in TECHNICAL_STOPS),
-        changed=float(changed),
-        repeated=float(repeated),
-        feedback=float(feedback is not None),
-        feedback_failed=float(feedback_failed(turn)),
-        feedback_fallback=float(feedback is not None and feedback["fallback"]),
-        feedback_words=float(len(feedback["text"].split())) if feedback else 0.0,
-        feedback_latency_s=float(feedback["latency_s"]) if feedback else 0.0,
-        no_op=float(feedback is not None and says_nothing(feedback["text"])),
-        withheld=float(withheld is not None),
-        feedback_leak=leak,
-        feedback_provider=provider,
-        thoughts=thought_share(turn["text"]),
-        epistemic=epistemic_rate(turn["text"]),
-        has_teacher=float(turn.get("teacher") is not None),
-        steps=float(len(turn.get("steps", ()))),
-        end=float(END_REASONS.index(turn["end"]) if "end" in turn else -1),
-        drifts=float(turn.get("num_drifts", 0)),
-    )
+    text, latency_s = (feedback["text"], feedback["latency_s"]) if feedback else ("", 0.0)
+    return {
+        "feedback": feedback is not None,
+        "feedback_failed": feedback_failed(turn),
+        "feedback_fallback": feedback is not None and feedback["fallback"],
+        "feedback_words": len(text.split()),
+        "feedback_latency_s": latency_s,
+        "no_op": feedback is not None and says_nothing(text),
+        "withheld": withheld is not None,
+        "feedback_leak": leak,
+        "feedback_provider": provider,
+        "has_teacher": turn.get("teacher") is not None,
+    }
 
 
 def _leak(feedback: Record | None) -> tuple[float, float]:
