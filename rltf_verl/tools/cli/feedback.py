@@ -47,7 +47,7 @@ def judge_try(
     """
     from rltf_verl.judge.runtime import run_to_end
     from rltf_verl.tools.cli.judge_trial import try_judge
-    from rltf_verl.tools.report.terminal.tables import show_trials
+    from rltf_verl.tools.report.terminal.console import show_trials
 
     provider, requests = _judge_and_requests(options, env, log, num, seed)
     trials = [asdict(trial) for trial in run_to_end(try_judge(provider, requests))]

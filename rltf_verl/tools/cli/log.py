@@ -137,8 +137,7 @@ def stats(
     from rltf_verl.runlog.about import MISSING, read_about
     from rltf_verl.runlog.files import log_folder
     from rltf_verl.tools.report.stats import by_steps
-    from rltf_verl.tools.report.terminal.console import show_table
-    from rltf_verl.tools.report.terminal.tables import stats_table
+    from rltf_verl.tools.report.terminal.console import show_table, stats_table
 
     records = episodes_of(folder, None)
     steps = [record["step"] for record in records]

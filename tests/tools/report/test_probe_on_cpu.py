@@ -18,7 +18,6 @@ from rltf_verl.config import RLTFConfig
 from rltf_verl.feedback.judge_prompt import STYLES
 from rltf_verl.judge.settings import Limits, Price
 from rltf_verl.tools.report.evaluation.bootstrap import Estimate
-from rltf_verl.tools.report.probe.expected import RIGHTED, expected, expected_line
 from rltf_verl.tools.report.probe.judge import JudgeLoad, judge_load
 from rltf_verl.tools.report.probe.log_probs import Gap, ScoredAnswer, gap_of
 from rltf_verl.tools.report.probe.measures import (
@@ -29,7 +28,15 @@ from rltf_verl.tools.report.probe.measures import (
     chance_all_equal,
     measure,
 )
-from rltf_verl.tools.report.probe.rules import FeedbackSetting, Probe, advise, bounds
+from rltf_verl.tools.report.probe.rules import (
+    RIGHTED,
+    FeedbackSetting,
+    Probe,
+    advise,
+    bounds,
+    expected,
+    expected_line,
+)
 from tests.support.log_records import EMPTY, HINT, LEAKY, line, records, turn
 
 RUN = TrainingRun(problems=32, sessions=2, prompt_tokens=10, answer_tokens=8)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.runlog.turns import says_nothing
 from rltf_verl.tools.report.stats import by_steps, stats
-from rltf_verl.tools.report.terminal.tables import stats_table
+from rltf_verl.tools.report.terminal.console import stats_table
 from tests.support.effort import examples
 from tests.support.log_records import (
     EMPTY,

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-import numpy as np
-
 from rltf_verl.tools.report.compare.axes import Axis
 from rltf_verl.tools.report.compare.run import Arm, Quantity, Series
 
@@ -81,10 +79,6 @@ class AtBudget:
     """Last evaluation within the budget."""
     spent: tuple[float, ...]
     """What each seed had spent by that evaluation."""
-    until: SeedSpread | None
-    """Mean height of the curve up to the budget, from where all seeds have an evaluation; None if
-    that is later.
-    """
     difference: float | None
     """Its mean minus that of the first arm; None for that one."""
     apart: bool | None
@@ -143,21 +137,6 @@ def last_within(seed: Seed, budget: float) -> Point | None:
     return within[-1] if within else None
 
 
-def mean_until(seed: Seed, start: float, budget: float) -> float | None:
-    """Area under the curve from start to budget over its width; each evaluation counts until the
-    next one.
-
-    None if nothing lies between, or the seed's first evaluation is later than the start.
-    """
-    first = last_within(seed, start)
-    if first is None or budget <= start:
-        return None
-    later = [point for point in seed if start < point.x < budget]
-    levels = [point.y for point in (first, *later)]
-    widths = np.diff([start, *(point.x for point in later), budget])
-    return float(np.dot(levels, widths)) / (budget - start)
-
-
 def spread(values: Sequence[float]) -> SeedSpread:
     """The spread over one seed or more."""
     return SeedSpread(
@@ -196,13 +175,12 @@ def panel(quantity: Quantity, axis: Axis, arms: Sequence[Arm]) -> Panel | str:
     if not seeds:
         return "; ".join(dict.fromkeys(without.values()))
     budget = min(seed[-1].x for of in seeds.values() for seed in of)
-    start = max(seed[0].x for of in seeds.values() for seed in of)
     baseline = next(iter(seeds.values()))
     curves = []
     for place, arm in enumerate(arms):
         if arm.name in seeds:
             of = seeds[arm.name]
-            at_budget = _at(of, start, budget, None if of is baseline else baseline)
+            at_budget = _at(of, budget, None if of is baseline else baseline)
             curves.append(
                 ArmCurve(
                     arm=arm.name,
@@ -223,23 +201,17 @@ def panel(quantity: Quantity, axis: Axis, arms: Sequence[Arm]) -> Panel | str:
     )
 
 
-def _at(
-    seeds: Sequence[Seed], start: float, budget: float, baseline: Sequence[Seed] | None
-) -> AtBudget | None:
+def _at(seeds: Sequence[Seed], budget: float, baseline: Sequence[Seed] | None) -> AtBudget | None:
     last = [last_within(seed, budget) for seed in seeds]
     reached = [point for point in last if point is not None]
     if len(reached) < len(last):
         return None
-    value = spread([point.y for point in reached])
-    areas = [area for seed in seeds if (area := mean_until(seed, start, budget)) is not None]
-    before = _at(baseline, start, budget, None) if baseline is not None else None
-    return AtBudget(
-        value=value,
-        spent=tuple(point.x for point in reached),
-        until=spread(areas) if len(areas) == len(seeds) else None,
-        difference=None if before is None else value.mean - before.value.mean,
-        apart=None if before is None else _apart(value, before.value),
-    )
+    value, spent = spread([point.y for point in reached]), tuple(point.x for point in reached)
+    before = _at(baseline, budget, None) if baseline is not None else None
+    if before is None:
+        return AtBudget(value, spent, difference=None, apart=None)
+    difference = value.mean - before.value.mean
+    return AtBudget(value, spent, difference, _apart(value, before.value))
 
 
 def _apart(a: SeedSpread, b: SeedSpread) -> bool | None:

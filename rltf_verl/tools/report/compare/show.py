@@ -32,15 +32,14 @@ def budget_table(panels: Sequence[Panel]) -> Table:
         for curve in panel.arms:
             lines.append((where, curve.arm, *_at(curve.at_budget)))
             where = ""  # an axis is named in its first line
-    return table(("equal", "arm", "value", "at", "mean until", "difference"), lines)
+    return table(("equal", "arm", "value", "at", "difference"), lines)
 
 
 def _at(at: AtBudget | None) -> tuple[str | None, ...]:
     if at is None:
-        return "no evaluation", None, None, None
+        return "no evaluation", None, None
     against = None if at.difference is None else f"{at.difference:+.3f}{' *' * bool(at.apart)}"
-    until = None if at.until is None else number(at.until.mean)
-    return shown(at.value), span(at.spent), until, against
+    return shown(at.value), span(at.spent), against
 
 
 def shown(s: SeedSpread) -> str:

@@ -10,10 +10,9 @@ from rich.console import Console
 from rltf_verl.texts import counted
 from rltf_verl.tools.report.evaluation.bootstrap import Estimate
 from rltf_verl.tools.report.evaluation.show import shown as in_per_cent
-from rltf_verl.tools.report.probe.expected import expected, expected_line
 from rltf_verl.tools.report.probe.judge import JudgeLoad
 from rltf_verl.tools.report.probe.measures import LABELS
-from rltf_verl.tools.report.probe.rules import Probe, advise, shown
+from rltf_verl.tools.report.probe.rules import Probe, advise, expected, expected_line, shown
 from rltf_verl.tools.report.terminal.console import Table, say, show_table, table
 
 STYLES = {"go": "green", "change first": "red", "too few episodes": "yellow"}

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.tools.report.compare.comparison import compare, file_names
-from rltf_verl.tools.report.compare.numbers import Panel, Point, last_within, mean_curve, mean_until
+from rltf_verl.tools.report.compare.numbers import Panel, Point, mean_curve
 from rltf_verl.tools.report.compare.run import read_arms
 from tests.support.log_records import line, turn, write
 from tests.support.run_files import evaluated, run, step, write_metrics
@@ -63,9 +63,6 @@ def test_two_seeds_of_one_arm_against_one_of_another(tmp_path):
     assert of_b.at_budget.difference is None
     assert of_a.at_budget.difference == pytest.approx(0.4 - 0.25)
     assert of_a.at_budget.apart is None  # of one seed nobody knows how far it is from another
-    assert of_a.at_budget.until.seeds == pytest.approx(
-        ((0.1 + 0.3) / 2, (0.2 + 0.5) / 2)
-    )  # each holds until the next
 
 
 def test_equal_hours_and_tokens_are_not_equal_steps(tmp_path):
@@ -84,7 +81,6 @@ def test_equal_hours_and_tokens_are_not_equal_steps(tmp_path):
         0.4,
         (2.0,),
     )  # at 3 h it had not been evaluated again
-    assert slow.at_budget.until.mean == pytest.approx(0.4 / 3)  # 0.0 for two hours, 0.4 for one
     fast, slow = by_axis["tokens"].arms
     assert by_axis["tokens"].budget == 1500
     assert by_axis["tokens"].axis_label.startswith("tokens trained on")
@@ -282,15 +278,3 @@ def test_a_mean_lies_between_its_seeds_and_is_of_real_evaluations(seeds):
         assert len(here) == len(seeds)
         assert point.low - 1e-12 <= point.mean <= point.high + 1e-12
         assert {point.low, point.high} <= set(here)
-
-
-@given(POINTS, st.floats(0, 80), st.floats(0, 80))
-def test_the_height_of_a_curve_lies_between_its_evaluations(pairs, start, budget):
-    seed = seed_of(pairs)
-    height = mean_until(seed, start, budget)
-    if seed[0].x > start or budget <= start:
-        assert height is None
-        return
-    reached = [p.y for p in seed if p.x <= budget]
-    assert min(reached) - 1e-9 <= height <= max(reached) + 1e-9
-    assert last_within(seed, budget).y == reached[-1]
