@@ -7,17 +7,15 @@ their neighbours.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 
-import numpy as np
+import pandas as pd
 
 from rltf_verl.texts import counted
-from rltf_verl.tools.report.compare.run import SESSIONS, TOKENS, Arm, RunMetrics, Series
+from rltf_verl.tools.report.compare.run import LOG, SESSIONS, TOKENS, Arm, column
 
-_COST = re.compile(r"rltf/feedback/judge(_\d+)?/cost")
+_COST = r"^rltf/feedback/judge(_\d+)?/cost$"
 _HOUR = 3600.0
 FEW = 3
 """Steps without a number that may be filled in, or this many of hundred steps: 1."""
@@ -33,8 +31,8 @@ class AxisSource:
 
     label: str
     """With the unit."""
-    of: Callable[[RunMetrics], Series]
-    """What was spent by the end of each step. Raises NoAxisError."""
+    spent: Callable[[pd.DataFrame], pd.Series]
+    """`RunTable.steps` -> what was spent by the end of each step. Raises NoAxisError."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +41,7 @@ class Axis:
 
     name: str
     label: str
-    of: dict[str, Series]
+    spent: dict[str, pd.Series]
     """Name of the run -> what it had spent by each step."""
     without: dict[str, str]
     """Name of an arm that is left out -> why."""
@@ -51,103 +49,82 @@ class Axis:
     """Steps without a number -> what stands for them."""
 
 
-def _generated(run: RunMetrics) -> Series:
-    tokens = run.series(TOKENS)
-    if tokens.keys() != run.log.keys():
-        raise NoAxisError(
-            "the policy writes its own feedback, and the episode log does not count those tokens"
-        )
-    return _of_log(run, tokens)
-
-
-def _of_log(run: RunMetrics, amounts: Series) -> Series:
-    trained = list(run.series(SESSIONS))
-    if not trained:
-        raise NoAxisError(
-            "no episode log with training episodes; name the folder of the run's checkpoints"
-        )
-    if trained[0] > 1:
-        raise NoAxisError(f"its episode log begins with step {trained[0]}")
-    return _sums({step: amount for step, amount in amounts.items() if step <= trained[-1]})
-
-
 def _summed(label: str, metric: str, unit: float = 1.0) -> AxisSource:
     """The sum of a metric over the steps, in units of so many."""
 
-    def of(run: RunMetrics) -> Series:
-        amounts = run.series(metric)
-        if not amounts:
+    def spent(steps: pd.DataFrame) -> pd.Series:
+        amounts = column(steps, metric)
+        if amounts.empty:
             raise NoAxisError(f"no {metric}")
-        return _sums({step: amount / unit for step, amount in _filled(amounts, metric).items()})
+        return _filled(amounts / unit, metric).cumsum()
 
-    return AxisSource(label, of)
-
-
-def _runtime(run: RunMetrics) -> Series:
-    seconds = run.series("_runtime")
-    if not seconds:
-        raise NoAxisError("no timing_s/step and no _runtime")
-    values = list(seconds.values())
-    if values != sorted(values):
-        raise NoAxisError("its _runtime starts again with another process")
-    return {step: value / _HOUR for step, value in seconds.items()}
+    return AxisSource(label, spent)
 
 
-def _cost(run: RunMetrics) -> Series:
-    costs: dict[int, float] = {}
-    known = False
-    for step, metrics in run.metrics.items():
-        of_step = [value for name, value in metrics.items() if _COST.fullmatch(name)]
-        known = known or bool(of_step)
-        # A step without the metric: the judge was too busy to report; the next step reports both.
-        costs[step] = sum(of_step)
-    if not known:
-        raise NoAxisError("no rltf/feedback/judge/cost; it asks no judge, or has no metrics")
-    sums = _sums(_filled(costs, "metrics"))
-    if not any(sums.values()):
-        raise NoAxisError("the judge cost nothing; is rltf.feedback.price set?")
-    return sums
-
-
-def _filled(amounts: Series, what: str) -> Series:
-    """With a number between its neighbours' for a missing step. Raises NoAxisError: too many are
-    missing, or the first ones.
+def _filled(amounts: pd.Series, what: str) -> pd.Series:
+    """From step 0 on, with a number between its neighbours' for a missing step. Raises NoAxisError:
+    too many are missing, or the first ones.
     """
-    known = sorted(step for step in amounts if step > 0)
-    every = range(1, max(known, default=0) + 1)
-    missing = sorted(set(every) - set(known))
-    if not missing:
-        return amounts
-    if known[0] > 1 or len(missing) > max(FEW, known[-1] // 100):
-        first, last = missing[0], missing[-1]
-        raise NoAxisError(f"no {what} of {counted(len(missing), 'step')} from {first} to {last}")
-    values = np.interp(every, known, [amounts[step] for step in known])
-    return {0: amounts.get(0, 0.0), **dict(zip(every, values.tolist(), strict=True))}
+    trained = amounts[amounts.index > 0]
+    every = pd.RangeIndex(1, max(trained.index, default=0) + 1)
+    missing = every.difference(trained.index)
+    if len(missing) and (missing[0] == 1 or len(missing) > max(FEW, len(every) // 100)):
+        which = f"{counted(len(missing), 'step')} from {missing[0]} to {missing[-1]}"
+        raise NoAxisError(f"no {what} of {which}")
+    return pd.concat([pd.Series({0: amounts.get(0, 0.0)}), trained.reindex(every).interpolate()])
 
 
-def _sums(amounts: Series) -> Series:
-    """Also at step 0, where nothing is spent."""
-    steps = sorted({0, *amounts})
-    return dict(zip(steps, accumulate(amounts.get(step, 0.0) for step in steps), strict=True))
+def _of_log(steps: pd.DataFrame, name: str) -> pd.Series:
+    """The sum of a number of the episode log, up to its last training step."""
+    trained = column(steps, SESSIONS)
+    if trained.empty:
+        raise NoAxisError(
+            "no episode log with training episodes; name the folder of the run's checkpoints"
+        )
+    first, last = trained.index[0], trained.index[-1]
+    if first > 1:
+        raise NoAxisError(f"its episode log begins with step {first}")
+    amounts = column(steps, name)
+    if not trained.index.isin(amounts.index).all():
+        raise NoAxisError(
+            "the policy writes its own feedback, and the episode log does not count those tokens"
+        )
+    there = steps.index[steps.index <= last].union([0])
+    return amounts.reindex(there, fill_value=0.0).cumsum()
 
 
-def _steps(run: RunMetrics) -> Series:
-    return {step: float(step) for step in sorted({*run.metrics, *run.log})}
+def _runtime(steps: pd.DataFrame) -> pd.Series:
+    seconds = column(steps, "_runtime")
+    if seconds.empty:
+        raise NoAxisError("no timing_s/step and no _runtime")
+    if not seconds.is_monotonic_increasing:
+        raise NoAxisError("its _runtime starts again with another process")
+    return seconds / _HOUR
 
 
-def _logged_episodes(run: RunMetrics) -> Series:
-    return _of_log(run, {step: log.get(SESSIONS, 0.0) for step, log in run.log.items()})
+def _cost(steps: pd.DataFrame) -> pd.Series:
+    costs = steps.filter(regex=_COST)
+    if not len(costs.columns):
+        raise NoAxisError("no rltf/feedback/judge/cost; it asks no judge, or has no metrics")
+    logged = steps.loc[:, ~steps.columns.str.startswith(LOG)].dropna(how="all").index
+    # A step without the metric: the judge was too busy to report; the next step reports both.
+    spent = _filled(costs.loc[logged].sum(axis=1), "metrics").cumsum()
+    if not spent.any():
+        raise NoAxisError("the judge cost nothing; is rltf.feedback.price set?")
+    return spent
 
 
 SOURCES = {
-    "step": [AxisSource("training step", _steps)],
+    "step": [AxisSource("training step", lambda steps: steps.index.to_series().astype(float))],
     "rollouts": [
         _summed("training episodes", "rltf/session/total"),
-        AxisSource("training episodes in the episode log", _logged_episodes),
+        AxisSource("training episodes in the episode log", lambda steps: _of_log(steps, SESSIONS)),
     ],
     "tokens": [
         _summed("tokens generated in training episodes", "rltf/session/tokens/total"),
-        AxisSource("tokens of the attempts in the episode log", _generated),
+        AxisSource(
+            "tokens of the attempts in the episode log", lambda steps: _of_log(steps, TOKENS)
+        ),
         _summed("tokens trained on (prompts and responses)", "perf/total_num_tokens"),
     ],
     "hours": [
@@ -175,14 +152,14 @@ def _taken(name: str, source: AxisSource, arms: Sequence[Arm]) -> Axis:
     axis = Axis(name, source.label, {}, {}, {})
     for arm in arms:
         try:
-            taken = {run.name: source.of(run) for run in arm.runs}
+            spent = {run.name: source.spent(run.steps) for run in arm.runs}
         except NoAxisError as error:
             axis.without[arm.name] = str(error)
             continue
-        axis.of.update(taken)
+        axis.spent.update(spent)
         for run in arm.runs:
-            filled = [step for step in taken[run.name] if step > 0 and not run.has(step)]
-            if filled:
+            filled = spent[run.name].index.difference(run.steps.index).difference([0])
+            if len(filled):
                 where = f"step {', '.join(map(str, filled))} of {run.name} in --x {name}"
                 axis.filled[where] = "the run logged nothing there; its neighbours are taken"
     return axis

@@ -7,8 +7,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from rltf_verl.texts import counted
-from rltf_verl.tools.report.compare.numbers import ArmCurve, Panel
+from rltf_verl.tools.report.compare.numbers import Panel, mean_curve
 
 COLORS = (
     "#0072B2",
@@ -57,11 +59,12 @@ def draw(panel: Panel, path: Path) -> None:
     from matplotlib.ticker import EngFormatter
 
     with mpl.rc_context(STYLE):
-        crowded = len(panel.arms) > MOST_INSIDE
+        arms = panel.points.groupby("arm", sort=False)
+        crowded = len(arms) > MOST_INSIDE
         figure = Figure(figsize=(6.9 if crowded else 5.2, 3.5), dpi=300, layout="constrained")
         axes = figure.subplots()
-        for curve in panel.arms:
-            _arm(axes, curve)
+        for name, points in arms:
+            _arm(axes, name, points)
         _budget(axes, panel)
         axes.set(xlabel=panel.axis_label, ylabel=panel.label)
         if panel.axis in COUNTS:
@@ -75,33 +78,28 @@ def draw(panel: Panel, path: Path) -> None:
         figure.savefig(path.with_name(f"{path.name}.svg"), metadata={"Date": None})
 
 
-def _arm(axes: Any, curve: ArmCurve) -> None:
+def _arm(axes: Any, name: str, points: pd.DataFrame) -> None:
     """Thin: seeds. Thick: their mean, with a band from the lowest to the highest."""
-    look = {
-        "color": COLORS[curve.place % len(COLORS)],
-        "linestyle": LINES[curve.place % len(LINES)],
-    }
-    dense = len(curve.mean) >= DENSE
-    x, mean, low, high = (
-        [getattr(point, name) for point in curve.mean] for name in ("x", "mean", "low", "high")
-    )
+    place, seeds = points["place"].iloc[0], points.groupby("run", sort=False)
+    color, curve = COLORS[place % len(COLORS)], mean_curve(points)
+    dense = len(curve) >= DENSE
     axes.plot(
-        x,
-        mean,
-        marker=MARKERS[curve.place % len(MARKERS)],
+        curve["x"],
+        curve["mean"],
+        color=color,
+        linestyle=LINES[place % len(LINES)],
+        marker=MARKERS[place % len(MARKERS)],
         markersize=4.5,
         linewidth=1.0 if dense else 1.6,
-        markevery=_marked(len(curve.mean)),
-        label=f"{curve.arm} ({counted(len(curve.seeds), 'seed')})",
+        markevery=_marked(len(curve)),
+        label=f"{name} ({counted(len(seeds), 'seed')})",
         zorder=3,
-        **look,
     )
-    if len(curve.seeds) == 1:
-        return
-    axes.fill_between(x, low, high, color=look["color"], alpha=0.15, linewidth=0)
-    for seed in [] if dense else curve.seeds:
-        points = [point.x for point in seed], [point.y for point in seed]
-        axes.plot(*points, color=look["color"], linewidth=0.6, alpha=0.4)
+    if len(seeds) > 1:
+        axes.fill_between(curve["x"], curve["low"], curve["high"], color=color, alpha=0.15, lw=0)
+    if len(seeds) > 1 and not dense:
+        for _, seed in seeds:
+            axes.plot(seed["x"], seed["y"], color=color, linewidth=0.6, alpha=0.4)
 
 
 def _marked(num: int) -> list[int]:
@@ -114,8 +112,8 @@ def _marked(num: int) -> list[int]:
 
 def _budget(axes: Any, panel: Panel) -> None:
     """A line where all arms had spent the same, if some went on."""
-    ends = {seed[-1].x for curve in panel.arms for seed in curve.seeds}
-    if len(panel.arms) > 1 and len(ends) > 1:
+    ends = panel.points.groupby("run")["x"].last()
+    if panel.points["arm"].nunique() > 1 and ends.nunique() > 1:
         axes.axvline(panel.budget, color="0.35", linewidth=0.8, linestyle=(0, (1, 2)), zorder=1)
         axes.annotate(
             "equal budget",
@@ -131,7 +129,7 @@ def _budget(axes: Any, panel: Panel) -> None:
 
 
 def _legend(panel: Panel) -> dict[str, Any]:
-    several = any(len(curve.seeds) > 1 for curve in panel.arms)
+    several = panel.points["run"].nunique() > panel.points["arm"].nunique()
     return {
         "frameon": False,
         "title": "mean; band: lowest to highest seed" if several else None,

@@ -12,15 +12,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import pandas as pd
+
 from rltf_verl.runlog.files import log_files, read_files
 from rltf_verl.runlog.files import place as place_of
 from rltf_verl.runlog.turns import Record
 from rltf_verl.tools.report.history import Metrics, read_history
 from rltf_verl.tools.report.run_files import Place, run_files, run_name
 from rltf_verl.tools.report.stats import EpisodeStats, stats
-
-Series = Mapping[int, float]
-"""Step -> value; steps ascend."""
 
 LOG = "log/"
 """Begins the names of numbers of an episode log."""
@@ -33,27 +32,19 @@ _SEED = re.compile(r"[-_.]*seed[-_=]?\d+$")
 
 
 @dataclass(frozen=True)
-class RunMetrics:
+class RunTable:
     """What is known of one run."""
 
     name: str
     """As the user wrote it."""
-    metrics: Mapping[int, Metrics]
-    log: Mapping[int, Metrics]
-    """`log/<split>/…` of each step, see `flat`, and `TOKENS`."""
+    steps: pd.DataFrame
+    """[steps, numbers] by step: metrics, and `log/<split>/…` (see `flat`) with `TOKENS`; NaN where
+    a step has none.
+    """
 
-    def series(self, name: str) -> Series:
-        """A metric, of the episode log if its name begins with `log/`; empty without it."""
-        steps = self.log if name.startswith(LOG) else self.metrics
-        return {step: values[name] for step, values in steps.items() if name in values}
-
-    def has(self, step: int) -> bool:
-        """A line of metrics or an episode."""
-        return step in self.metrics or step in self.log
-
-    def names(self) -> set[str]:
-        """The names of all metrics."""
-        return set().union(*self.metrics.values(), *self.log.values())
+    def series(self, name: str) -> pd.Series:
+        """A number at the steps that have it."""
+        return column(self.steps, name)
 
 
 @dataclass(frozen=True)
@@ -62,7 +53,7 @@ class Quantity:
 
     name: str
     label: str
-    of: Mapping[str, Series]
+    of: Mapping[str, pd.Series]
     """Name of the run -> its evaluations."""
 
 
@@ -71,7 +62,12 @@ class Arm:
     """Runs of one method."""
 
     name: str
-    runs: tuple[RunMetrics, ...]
+    runs: tuple[RunTable, ...]
+
+
+def column(steps: pd.DataFrame, name: str) -> pd.Series:
+    """A column without its NaN; empty without the column."""
+    return steps[name].dropna() if name in steps else pd.Series(dtype=float)
 
 
 def read_arms(arguments: Sequence[str]) -> list[Arm]:
@@ -79,14 +75,16 @@ def read_arms(arguments: Sequence[str]) -> list[Arm]:
     return [Arm(name, tuple(map(read_run, places))) for name, places in arms_of(arguments).items()]
 
 
-def read_run(place: Place) -> RunMetrics:
+def read_run(place: Place) -> RunTable:
     """Raises ValueError: it is not there, or holds nothing."""
     name = ",".join(map(str, place))
     files = run_files(place)
-    run = RunMetrics(name, read_history(files.metrics), read_log(files.log) if files.log else {})
-    if not run.names():
+    metrics, log = read_history(files.metrics), read_log(files.log) if files.log else {}
+    steps = {step: metrics.get(step, {}) | log.get(step, {}) for step in sorted({*metrics, *log})}
+    table = pd.DataFrame.from_dict(steps, orient="index", dtype=float).sort_index()
+    if not len(table.columns):
         raise ValueError(f"{name}: no metrics in it; its files are empty")
-    return run
+    return RunTable(name, table)
 
 
 def arms_of(arguments: Sequence[str]) -> dict[str, list[Place]]:
