@@ -256,7 +256,7 @@ def stats_table(ranges: Sequence[EpisodeStats]) -> Table:
     lines += [(f"ended: {stop}", *(s.stops.get(stop, 0) for s in ranges)) for stop in stops]
     for name in dict.fromkeys(name for s in ranges for name in s.mean):
         means = [s.mean.get(name) for s in ranges]
-        if any(means):  # an end that no trajectory had
+        if any(means) or "/ends/" not in name:  # no line for an end that no trajectory had
             lines.append((name, *(None if mean is None else f"{mean:.3g}" for mean in means)))
     return table(header, lines)
 
