@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rltf_verl.jsonl import PatientWriter
-from rltf_verl.runlog.files import EPISODES, Kind, log_files, place, read_files, size
+from rltf_verl.runlog.files import EPISODES, Kind, log_files, read_files, size
 from rltf_verl.runlog.record import VERSION, episode_record
 from rltf_verl.runlog.rows import read_rows
 from rltf_verl.runlog.turns import wrong
@@ -144,16 +144,6 @@ def read_episodes(
         if place in rows:
             record["rows"] = rows[place]
     return list(records.values())
-
-
-def newest(folder: Path, num: int) -> list[dict[str, Any]]:
-    """The newest `num` episodes by step, oldest of them first, without their rows."""
-    records: list[dict[str, Any]] = []
-    for step in sorted({place(path)[0] for path in log_files(folder)}, reverse=True):
-        if len(records) >= num:
-            break
-        records = [*read_files(log_files(folder, step=step), growing=True), *records]
-    return records[-num:]
 
 
 def by_source(records: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:

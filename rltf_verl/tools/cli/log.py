@@ -15,7 +15,7 @@ from rltf_verl.tools.cli.common import episodes_of
 
 Log = Annotated[Path, typer.Argument(metavar="LOG", help="Folder of a run, or its episode log.")]
 
-log = typer.Typer(no_args_is_help=True, help="Export, show and count the episodes of a run.")
+log = typer.Typer(no_args_is_help=True, help="Export and count the episodes of a run.")
 
 
 class Form(str, Enum):
@@ -105,20 +105,6 @@ def _template_of(folder: Path) -> str:
     episode = read_about(log_folder(folder)).get("rltf", {}).get("episode", {})
     appended = episode.get("context") == "append" and episode.get("revise")
     return str(appended or "dialogue_append")
-
-
-@log.command("tail")
-def tail(
-    folder: Log,
-    num: Annotated[int, typer.Option("-n", "--num", min=1, help="Episodes.")] = 10,
-) -> None:
-    """Print the newest episodes of a run, one line each."""
-    from rltf_verl.runlog.episodes import newest
-    from rltf_verl.runlog.files import log_folder
-    from rltf_verl.tools.report.terminal.console import show_line
-
-    for record in newest(log_folder(folder), num):
-        show_line(record)
 
 
 @log.command("stats")

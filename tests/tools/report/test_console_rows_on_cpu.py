@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from rltf_verl.runlog.rows import read_rows, write_rows
-from rltf_verl.tools.report.row_words import ENDS, ROLES, TRAINS, names, title
+from rltf_verl.tools.report.row_words import ENDS, ROLES, TRAINS, title
 from rltf_verl.tools.report.terminal.console import coloured, show_episode
 from rltf_verl.types import END_REASONS, Feedback, Note, Role, StopReason, TeacherPrompt
 from tests.support.log_records import acted, acts, line, records, row, turn, with_rows
@@ -157,12 +157,6 @@ def part(role, turn):
 )
 def test_titles(parts, turns, expected):
     assert title({"parts": [part(*own) for own in parts]}, turns) == expected
-
-
-def test_names_tell_the_turns_of_a_tree_apart():
-    assert names(LINE) == ["attempt 1", "attempt 2", "attempt 3"]
-    deep = [*TREE, {"parent": 1}, {"parent": 4}, {"parent": 6}, {"parent": 6}]
-    assert len(set(names(deep))) == len(deep)
 
 
 def test_every_role_has_its_words():

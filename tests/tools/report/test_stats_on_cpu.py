@@ -128,10 +128,6 @@ def test_trajectories_are_counted_by_their_end(tmp_path):
     assert not any("steps" in name for name, *_ in plain)
 
 
-def test_white_space_is_no_change(tmp_path):
-    assert of(tmp_path, line("1  2", "1\n2")).mean["revisions/plasticity"] == 0.0
-
-
 def test_feedback(tmp_path):
     fallback = type(EMPTY)(EMPTY.text, "correctness", fallback=True)
     withheld = turn("1", None, withheld=LEAKY, stop="feedback_unavailable")  # the guard kept it

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from rltf_verl.runlog.turns import Record, answer, graded, right, verdicts
+from rltf_verl.runlog.turns import Record, graded, right
 from rltf_verl.texts import printable
 from rltf_verl.tools.report.row_words import ENDS, call_in_words, names, rows_in_words, said
 
@@ -203,26 +203,6 @@ def _verdict(turn: Mapping[str, Any]) -> tuple[str, str]:
     if right(turn):
         return "right", "green"
     return "wrong" if turn["grade"]["format_ok"] else "wrong, no answer found", "red"
-
-
-def show_line(record: Mapping[str, Any], console: Console | None = None) -> None:
-    """One episode in one line: place, verdicts, how it ended, the answer that it ended with."""
-    turns = record["turns"]
-    last = turns[-1] if turns else {}
-    end = " · ".join(filter(None, [last.get("stop"), last.get("error")]))
-    ending = (answer(last) or last["text"].strip() or "(empty)") if turns else ""
-    where, end, ending = map(printable, (place(record), end, ending))
-    text = Text.assemble((where, "dim"), f"  {verdicts(turns)}  ", (end, "dim"), f"  {ending}")
-    line = Text(" ").join(text.split("\n", allow_blank=True))
-    (console or Console()).print(line, no_wrap=True, overflow="ellipsis")
-
-
-def place(record: Mapping[str, Any]) -> str:
-    """Which episode it is, in words."""
-    return (
-        f"step {record['step']} {record['split']} {record['env']}"
-        f" {record['index']}/{record['session_id']}"
-    )
 
 
 def _feedback(out: Console, label: str, feedback: Mapping[str, Any], style: str) -> None:

@@ -7,13 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.runlog.metrics_file import processes_of, set_aside
 from rltf_verl.tools.report.compare.comparison import compare
 from rltf_verl.tools.report.compare.run import arms_of, read_arms
 from rltf_verl.tools.report.history import read_history
-from rltf_verl.tools.report.stats import by_steps
-from tests.support.log_records import EMPTY, LEAKY, line, turn, write
+from tests.support.log_records import line, write
 from tests.support.run_files import ACC, evaluated, run, step, write_metrics
 
 
@@ -55,32 +53,6 @@ def test_an_episode_log_alone(tmp_path):
         write(tmp_path / "episodes", [line(answer)], step=number, validate=True)
     (panel,) = compare(read_arms([str(tmp_path / "episodes")]), ["step"], ["first_turn"]).panels
     assert panel.points[["step", "y"]].to_numpy().tolist() == [[0, 0.0], [4, 1.0]]
-
-
-def test_numbers_of_an_episode_log_are_those_of_log_stats(tmp_path):
-    tree = (
-        turn("1"),
-        turn("2", parent=0),
-        turn("42", parent=1, stop="solved"),
-        turn("42", parent=0, stop="solved"),
-    )
-    for number in (1, 2, 5):
-        write(
-            tmp_path,
-            [line("1", "42"), line("3", feedback=LEAKY), line("", "1", stop="ungraded")],
-            step=number,
-        )
-        write(
-            tmp_path, [tree, line("42", stop="solved", feedback=EMPTY)], step=number, validate=True
-        )
-    read = only_run(tmp_path)
-    expected = by_steps(read_episodes(tmp_path), 1)
-    assert len(expected) == 6
-    for s in expected:
-        values = read.steps.loc[s.first_step].dropna()
-        assert values[f"log/{s.split}/sessions"] == s.sessions
-        for name in ("turn_1/acc", "revisions/fixed", "feedback/words"):
-            assert values.get(f"log/{s.split}/{name}") == s.mean.get(name)
 
 
 def wandb_rows():
