@@ -1,4 +1,4 @@
-"""`rltf log stats` and `rltf inspect`."""
+"""`rltf log stats`."""
 
 import json
 
@@ -22,12 +22,3 @@ def test_stats_command(tmp_path):
     assert "…" not in rltf("log", "stats", tmp_path, columns=100).stdout
     for part in ("1–30", "0.5", "friction", "ended: horizon", "ended: solved"):
         assert part in shown
-
-
-def test_inspect_prints_the_newest_as_they_are(tmp_path):
-    write(tmp_path, [line("1", "42"), line("3")], step=1)
-    write(tmp_path, [line("\x1b[31m4\n2 [bold]")], step=12)
-    shown = rltf("inspect", tmp_path, "-n", 1).stdout
-    assert "step 12 train · sums 0 · episode 0" in shown
-    assert "\N{REPLACEMENT CHARACTER}[31m4\n2 [bold]" in shown
-    assert "1 of 3 episodes" in shown

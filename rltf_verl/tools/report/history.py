@@ -4,7 +4,6 @@ run.
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -75,18 +74,16 @@ def processes(records: Iterable[tuple[int, Metrics]]) -> list[History]:
 
 
 def _rows(path: Path) -> Iterable[Mapping[str, Any]]:
-    if path.suffix == ".parquet":
-        import pyarrow.parquet as pq
+    if path.suffix not in (".csv", ".parquet"):
+        return read_lines(path)
+    import pandas as pd
 
-        rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
-        return rows
-    if path.suffix == ".csv":
-        try:
-            with path.open(encoding="utf-8-sig", newline="") as file:
-                return list(csv.DictReader(file))
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise ValueError(f"{path}: cannot be read as CSV: {error}") from None
-    return read_lines(path)
+    try:
+        table = pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
+    except ValueError as error:
+        raise ValueError(f"{path}: cannot be read: {error}") from None
+    rows: list[dict[str, Any]] = table.to_dict("records")
+    return rows
 
 
 def _number(value: object) -> float | None:
