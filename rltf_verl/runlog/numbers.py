@@ -110,6 +110,7 @@ def turn_facts(turns: Sequence[Record]) -> list[TurnFacts]:
 
 def _facts(turn: Record, *, changed: bool, repeated: bool) -> TurnFacts:
     grade, parent, stop = turn["grade"], turn["parent"], turn["stop"]
+    # Names of `TurnFacts`; all become floats, since the transfer queue holds them in one tensor.
     facts: dict[str, Any] = {
         "parent": -1 if parent is None else parent,
         "correct": grade["correct"],

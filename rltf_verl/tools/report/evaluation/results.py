@@ -83,15 +83,12 @@ def evaluate(records: Sequence[Record], seed: int = 0) -> Results:
                 " validation"
             )
     table, problem = EpisodeTable.of(records), numbered(map(problem_key, records))
-    ratios: dict[str | int, Ratio] = {}
-    for name, cases in cases_by_name(table).items():
-        *block, last = name.split("/")
-        if last in OF_TURNS and len(block) == 1:
-            ratios[name] = mean_over_problems(cases, problem)
-        elif last in OF_ROUNDS:
-            ratios[name] = share_of_cases(cases, problem)
-    estimated = estimates({**ratios, **_pass_ratios(table.answers(0)["acc"], problem)}, seed)
     per_problem = np.bincount(problem)
+    ratios: dict[str | int, Ratio] = {**_ratios(table, problem)}
+    # with the others, so that all of them see the same resamples
+    estimated = estimates(ratios | _pass_ratios(table.answers(0)["acc"], problem), seed)
+    numbers = {name: value for name, value in estimated.items() if isinstance(name, str)}
+    pass_at = {k: value for k, value in estimated.items() if isinstance(k, int)}
     answers = [turn for record in records for turn in record["turns"]]
     stops = Counter(str(record["turns"][-1]["stop"]) for record in records)
     return Results(
@@ -104,9 +101,21 @@ def evaluate(records: Sequence[Record], seed: int = 0) -> Results:
         stops=dict(sorted(stops.items())),
         ends=_ends(answers),
         num_turns=table.num_turns,
-        numbers={name: value for name, value in estimated.items() if isinstance(name, str)},
-        pass_at={k: value for k, value in estimated.items() if isinstance(k, int)},
+        numbers=numbers,
+        pass_at=pass_at,
     )
+
+
+def _ratios(table: EpisodeTable, problem: Integers) -> dict[str, Ratio]:
+    ratios = {}
+    for name, cases in cases_by_name(table).items():
+        *block, last = name.split("/")
+        # `turn_2/acc` is a turn's; `turn_2/revisions/corrected` is a round's
+        if last in OF_TURNS and len(block) == 1:
+            ratios[name] = mean_over_problems(cases, problem)
+        elif last in OF_ROUNDS:
+            ratios[name] = share_of_cases(cases, problem)
+    return ratios
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:

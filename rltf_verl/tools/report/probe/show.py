@@ -106,7 +106,8 @@ def show(probe: Probe, console: Console | None = None) -> None:
 def as_json(probe: Probe) -> dict[str, Any]:
     """Everything, with the names of the code."""
     verdict, findings, inconclusive = advise(probe)
-    gain = expected(probe)
+    gain, load = expected(probe), probe.judge
+    log_probs = {"not_known": probe.no_gap} if probe.gap is None else asdict(probe.gap)
     return {
         "verdict": verdict,
         "findings": [asdict(finding) for finding in findings],
@@ -115,7 +116,7 @@ def as_json(probe: Probe) -> dict[str, Any]:
         "feedback": asdict(probe.setting),
         "measured": asdict(probe.measured),
         "control": probe.control and asdict(probe.control["corrected"]),
-        "expected": None if gain is None else asdict(gain),
-        "judge": None if probe.judge is None else asdict(probe.judge),
-        "log_probs": {"not_known": probe.no_gap} if probe.gap is None else asdict(probe.gap),
+        "expected": gain and asdict(gain),
+        "judge": load and asdict(load),
+        "log_probs": log_probs,
     }

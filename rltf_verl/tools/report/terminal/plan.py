@@ -172,17 +172,16 @@ def _schedule(out: Console, schedule: Json) -> None:
     _rule(out, "the whole run")
     steps, every = schedule["steps"], schedule["save_every"]
     saved = f"{_every(every)} and at the end, in" if every > 0 else "never; folder"
-    resumes = schedule["resumes"]
+    resumes, log = schedule["resumes"], schedule["episode_log"]
     file = f" ({schedule['metrics_file']})" if "file" in schedule["logger"] else ""
+    an_epoch = f" ({_n(schedule['steps_per_epoch'])} an epoch)"
     rows: dict[str, object] = {
-        "steps": f"{_n(steps)} ({_n(schedule['steps_per_epoch'])} an epoch)"
-        if steps
-        else "not known",
+        "steps": _n(steps) + an_epoch if steps else "not known",
         "validates": _validates(schedule),
         "saves": f"{saved} {schedule['folder']}",
         "resumes": resumes and Text(f"from {_one_line(resumes)}", "yellow"),
         "logs": f"metrics to {', '.join(schedule['logger'])}{file}",
-        "": schedule["episode_log"] and f"episodes to {schedule['episode_log']}",
+        "": log and f"episodes to {log}",
     }
     _pairs(out, rows.items())
 

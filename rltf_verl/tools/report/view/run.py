@@ -72,15 +72,14 @@ class PageRun:
         envs = sorted({line.env for line in lines})
         columns = {name: [line[k] for line in lines] for k, name in enumerate(Line._fields)}
         ends = accumulate(len(step.lines) for step in steps)
+        splits = sorted({step.stats.split for step in steps})
         return columns | {
             "name": self.name,
             "envs": envs,
             "env": [envs.index(line.env) for line in lines],
             "charts": charts([step.stats for step in steps], self.history),
             "warnings": warnings(self.history),
-            "splits": [
-                _totals(name, steps) for name in sorted({step.stats.split for step in steps})
-            ],
+            "splits": [_totals(name, steps) for name in splits],
             "starts": [0, *ends][:-1],
             "blocks": [f"block/{step}.{split}" for step, split in self.steps],
         }
