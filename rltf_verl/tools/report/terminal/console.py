@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -28,12 +27,6 @@ Table = list[tuple[str, ...]]
 """A header and its lines."""
 
 STYLES = {"ok": "green", "note": "yellow", "failed": "red"}
-MARKS = str.maketrans({"\n": "↵\n", "\t": "⇥\t"})
-UP, DOWN, CONTEXT = "white on blue", "black on dark_orange", "dim"
-KEY = (
-    "tokens: struck through = masked, dim = context, blue = advantage above 0, orange and"
-    " underlined = below 0"
-)
 
 
 def table(header: Sequence[str], lines: Iterable[Sequence[object]]) -> Table:
@@ -95,14 +88,8 @@ def show_checks(checks: Sequence[Mapping[str, str]], console: Console | None = N
 def show_episode(record: Mapping[str, Any], console: Console | None = None) -> None:
     """One episode: each attempt, its verdict, the feedback that followed; what it trains."""
     out = console or Console()
-    where = f"step {record['step']} {record['split']}"
-    out.rule(
-        Text(
-            printable(
-                f"{where} · {record['env']} {record['index']} · episode {record['session_id']}"
-            )
-        )
-    )
+    where = f"step {record['step']} {record['split']} · {record['env']} {record['index']}"
+    out.rule(Text(printable(f"{where} · episode {record['session_id']}")))
     for message in record.get("context", []):
         say(out, f"{message['role']:<11}", message["content"], "dim")
     say(out, "question   ", record["question"], "bold")
@@ -150,50 +137,22 @@ def show_steps(
 
 
 def _show_rows(record: Record, out: Console) -> None:
-    """The rows of an episode; their tokens only on a terminal, since a file would repeat the
-    attempts.
-    """
-    rows = record.get("rows", [])
-    for k, (row, words) in enumerate(
-        zip(rows, rows_in_words(rows, record["turns"]), strict=True), start=1
-    ):
-        out.print(Text(f"row {k}: {words['title']}", "bold"), soft_wrap=True)
-        for part in words["parts"]:
-            out.print(_part_line(part), soft_wrap=True)
-        if "tokens" in row and out.is_terminal:
-            out.print(coloured(row["tokens"]), soft_wrap=True)
-    if out.is_terminal and any("tokens" in row for row in rows):
-        out.print(Text(KEY, "dim"), soft_wrap=True)
+    """The rows of an episode, a line for each part; the viewer has their tokens."""
+    rows = rows_in_words(record.get("rows", []), record["turns"])
+    for k, row in enumerate(rows, start=1):
+        out.print(Text(f"row {k}: {row['title']}", "bold"), soft_wrap=True)
+        for part in row["parts"]:
+            role, numbers = printable(part["role"]), _numbers(part)
+            out.print(Text.assemble((f"  {role:<9}", "bold"), numbers), soft_wrap=True)
 
 
-def coloured(tokens: Mapping[str, Sequence[Any]]) -> Text:
-    """The text of a row's tokens; line ends and tabs have a mark, so that theirs can be seen."""
-    styles = map(_token_style, tokens["role"], tokens["advantage"], tokens["masked"])
-    text = Text()
-    for style, pieces in groupby(
-        zip(styles, tokens["text"], strict=True), key=lambda pair: pair[0]
-    ):
-        text.append(printable("".join(piece for _, piece in pieces).translate(MARKS)), style)
-    return text
-
-
-def _token_style(role: int, advantage: float, masked: int) -> str:
-    if role < 0:
-        return CONTEXT
-    style = UP if advantage > 0 else f"{DOWN} underline" if advantage < 0 else ""
-    return f"{style} strike".strip() if masked else style
-
-
-def _part_line(part: Mapping[str, Any]) -> Text:
-    role, what = printable(part["role"]), part["what"]
-    numbers = (
-        f"{part['tokens']} tokens",
-        f"advantage {part['advantage'] + 0.0:+.4g}",
-        f"masked {part['masked']:.1%}",
-        f"log-prob {part['log_prob']:.4g}",
-        f"gap {part['gap'] + 0.0:+.4g}",
+def _numbers(part: Mapping[str, Any]) -> str:
+    # + 0.0: no minus before a zero
+    advantage, gap = part["advantage"] + 0.0, part["gap"] + 0.0
+    return (
+        f"{part['what']} · {part['tokens']} tokens · advantage {advantage:+.4g} · masked"
+        f" {part['masked']:.1%} · log-prob {part['log_prob']:.4g} · gap {gap:+.4g}"
     )
-    return Text.assemble((f"  {role:<9}", "bold"), f"{what} · {' · '.join(numbers)}")
 
 
 def _verdict(turn: Mapping[str, Any]) -> tuple[str, str]:
