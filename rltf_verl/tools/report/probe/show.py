@@ -82,16 +82,16 @@ def distance_line(probe: Probe) -> str:
     )
 
 
-def show(probe: Probe, console: Console | None = None) -> None:
+def show(probe: Probe) -> None:
     """Print the tables, then what to do."""
-    out = console or Console()
+    out = Console()
     episodes, problems = probe.measured.sessions, probe.measured.problems
     head = f"{counted(episodes, 'episode')} at {counted(problems, 'problem')}"
     say(out, "", f"{head}; intervals by bootstrap over problems", "")
     for lines in (share_table(probe), length_table(probe)):
-        show_table(lines, out)
+        show_table(lines)
     if probe.judge is not None:
-        show_table(judge_table(probe.judge), out)
+        show_table(judge_table(probe.judge))
     say(out, "", distance_line(probe), "")
     say(out, "", expected_line(probe), "")
     verdict, findings, inconclusive = advise(probe)

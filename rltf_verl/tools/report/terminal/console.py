@@ -33,26 +33,20 @@ def table(header: Sequence[str], lines: Iterable[Sequence[object]]) -> Table:
     """A table of what the lines hold.
 
     Example:
-        >>> table(("name", "num", "share"), [("a", 3, 0.5), ("b", 0, None)])
-        [('name', 'num', 'share'), ('a', '3', '50.0 %'), ('b', '0', '–')]
+        >>> table(("name", "num"), [("a", 3), ("b", None)])
+        [('name', 'num'), ('a', '3'), ('b', '–')]
     """
-    return [tuple(header), *(tuple(map(_cell, line)) for line in lines)]
+    cells = [tuple("–" if cell is None else str(cell) for cell in line) for line in lines]
+    return [tuple(header), *cells]
 
 
-def _cell(value: object) -> str:
-    """A float is a share; any other number comes as a text."""
-    if value is None:
-        return "–"
-    return f"{100 * value:.1f} %" if isinstance(value, float) else str(value)
-
-
-def show_table(table: Sequence[Sequence[str]], console: Console | None = None) -> None:
+def show_table(table: Sequence[Sequence[str]]) -> None:
     """Print a header and its lines; transposed where the headers do not fit. A pipe gets all of
     it.
     """
-    out = console or Console()
+    out = Console()
     cells = [[printable(cell) for cell in line] for line in table]
-    if console is None and not out.is_terminal and "COLUMNS" not in os.environ:
+    if not out.is_terminal and "COLUMNS" not in os.environ:
         out = Console(width=max(out.width, _width(cells)))
     if _width(cells[:1]) > out.width and len(cells) < len(cells[0]):
         cells = [list(line) for line in zip(*cells, strict=True)]
@@ -68,9 +62,9 @@ def _width(cells: Sequence[Sequence[str]]) -> int:
     return sum(max(map(len, column)) + 3 for column in zip(*cells, strict=True)) + 1
 
 
-def show_checks(checks: Sequence[Mapping[str, str]], console: Console | None = None) -> None:
+def show_checks(checks: Sequence[Mapping[str, str]]) -> None:
     """Print one line per check, and the fix below each failure or note."""
-    out = console or Console()
+    out = Console()
     shown = RichTable("where", "check", "")
     shown.add_column("detail", overflow="fold")
     for check in checks:
@@ -204,22 +198,17 @@ def _steps(s: EpisodeStats) -> str:
     return f"{s.first_step}" + (f"–{s.last_step}" if s.last_step != s.first_step else "")
 
 
-def show_check(
-    report: CheckReport,
-    lengths: Sequence[Lengths],
-    errors: Sequence[str],
-    console: Console | None = None,
-) -> None:
+def show_check(report: CheckReport, lengths: Sequence[Lengths], errors: Sequence[str]) -> None:
     """Print rows and repeated questions per file, token counts, notes, and what must be fixed."""
-    out = console or Console()
+    out = Console()
     files = ((f.path, f.num_rows, f.num_repeated) for f in report.files)
-    show_table(table(("file", "rows", "repeated questions"), files), out)
+    show_table(table(("file", "rows", "repeated questions"), files))
     if lengths:
         header = ("file", "tokens of", "min", "median", "max", "rows over the limit")
         counts = (
             (n.path, n.what, n.shortest, f"{n.median:g}", n.longest, n.num_over) for n in lengths
         )
-        show_table(table(header, counts), out)
+        show_table(table(header, counts))
     for note in report.notes:
         say(out, "note: ", note, "yellow")
     for error in errors:
@@ -232,10 +221,9 @@ def show_problems(
     provenance: Mapping[str, Any],
     problems: Sequence[Shown],
     attempt: str,
-    console: Console | None = None,
 ) -> None:
     """Print the provenance, then each problem with its answer and the environment's feedback."""
-    out = console or Console()
+    out = Console()
     say(out, "made by    ", provenance.get("command", "unknown: the file does not say"), "bold")
     for label, key in (("versions", "versions"), ("notes", "notes"), ("sha256", "content_sha256")):
         if provenance.get(key):
@@ -253,9 +241,9 @@ def show_problems(
             say(out, f"{level:<11}", text, "cyan")
 
 
-def show_trials(trials: Sequence[Mapping[str, Any]], console: Console | None = None) -> None:
+def show_trials(trials: Sequence[Mapping[str, Any]]) -> None:
     """Print each trial of a judge: prompt, raw reply, feedback, verdict, seconds, tokens, cost."""
-    out = console or Console()
+    out = Console()
     for trial in trials:
         out.rule(Text(f"problem {trial['index']}"))
         for part, style in (("prompt", "dim"), ("raw", ""), ("feedback", "cyan"), ("error", "red")):
