@@ -101,6 +101,7 @@ class EpisodeLog:
 
     def _has_room(self, path: Path) -> bool:
         """Looks once per file, which is once per step."""
+        # listing a folder of thousands of files for each episode would cost more than writing it
         if self._max_gb is None or path == self._open:
             return not self._full
         self._open, was_full = path, self._full
@@ -121,6 +122,7 @@ def is_written(uid: str, share: float) -> bool:
     """Whether a problem's training episodes are in the share that is written; the same in every
     process.
     """
+    # not `hash`, which differs between processes
     return zlib.crc32(uid.encode("utf-8", "replace")) < share * 2**32
 
 
@@ -139,6 +141,7 @@ def read_episodes(
     records: dict[Any, dict[str, Any]] = {}
     for k, record in enumerate(read_files(log_files(folder, kinds, step), growing=growing)):
         place = (record["uid"], record["session_id"]) if record["split"] == "train" else k
+        # the later record takes the later place, so steps stay in order
         records.pop(place, None)
         records[place] = record
         if place in rows:

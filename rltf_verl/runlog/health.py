@@ -152,6 +152,7 @@ def groups_dead(steps: Steps) -> bool | None:
         for name, value in now.items()
         if name.startswith("rltf/") and name.endswith("/adv_abs") and name != ATTEMPT
     ]  # attempts' own is of second answers here, or of what these add to first ones
+    # this objective logs no advantage; its weight tells whether it trains
     trained.append(now.get("rltf/logit_distill/weight", 0.0))
     return steps.seen.live or all(value <= STILL for value in trained)
 
@@ -194,6 +195,7 @@ def judge_down(steps: Steps) -> bool | None:
     shares = [now[name] for name in now if name.endswith(_JUDGE)]
     if any(share is not None for share in failed):
         withheld = now.get("rltf/feedback/withheld_share", 0.0)
+        # what the guard kept back failed on purpose
         shares.append(sum(share or 0.0 for share in failed) - withheld)
     if "rltf/grader/ungraded_share" in now:
         shares.append(now["rltf/grader/ungraded_share"])
@@ -217,6 +219,7 @@ def lost(name: str) -> Callable[[Steps], bool | None]:
         now, best = steps.now.get(name), steps.seen.best.get(name, 0.0)
         if now is None:
             return None
+        # the largest error that a share of so many episodes can have
         error = math.sqrt(0.25 / steps.now.get("rltf/session/total", math.inf))
         return best > max(HAD, now / LOST, now + LOST_T * error)
 
@@ -424,6 +427,7 @@ class Watch:
         self.step = step
         self._recent.append(dict(metrics))
         steps = Steps(tuple(self._recent), self.seen)
+        # before this step is part of what was seen: it is compared with earlier ones
         changes = [self._judged(rule, rule.when(steps)) for rule in self.rules]
         self.seen = seen_with(*steps)
         return [change for change in changes if change is not None]
@@ -454,6 +458,7 @@ def seen_with(recent: Sequence[Metrics], seen: Seen) -> Seen:
     live = seen.live or (dead is not None and dead <= LIVE)
     means = {name: _mean(recent, name) for name in (ACC, TOKENS, THOUGHTS, EPISTEMIC)}
     whole = {name: mean for name, mean in means.items() if mean is not None}
+    # the first window that has all of these, once and for all
     first = seen.first or (whole if len(whole) == len(means) else {})
     peak = {
         n: max(now, seen.best.get(n, 0.0)) for n, now in recent[-1].items() if n in (FORMAT, SECOND)

@@ -102,6 +102,7 @@ def turn_facts(turns: Sequence[Record]) -> list[TurnFacts]:
     earlier: list[frozenset[str]] = []
     for turn, text in zip(turns, answers, strict=True):
         parent = turn["parent"]
+        # answers above it on its own line: branches do not repeat each other
         earlier.append(frozenset() if parent is None else earlier[parent] | {answers[parent]})
         changed = parent is not None and text != answers[parent]
         facts.append(_facts(turn, changed=changed, repeated=text in earlier[-1]))
@@ -213,6 +214,7 @@ class EpisodeTable:
 
     def revisions(self, k: int | None = None) -> dict[str, Cases]:
         """Numbers of the graded revisions of graded attempts: those at 0-based turn k, or all."""
+        # at parent −1 this reads the last turn; the last condition takes that away
         pair = self._graded & self._graded[self.parent] & (self.parent >= 0)
         if k is not None:
             pair &= self.depth == k
@@ -284,6 +286,7 @@ class EpisodeTable:
     @cached_property
     def parent(self) -> Integers:
         """[T] position among all turns of the one that is revised; −1: none."""
+        # position of each episode's first turn among all
         start = np.searchsorted(self.episode, np.arange(len(self.horizon)))
         inside = self.fact["parent"].astype(np.int64)
         return np.where(inside < 0, -1, start[self.episode] + inside)
@@ -292,6 +295,7 @@ class EpisodeTable:
     def depth(self) -> Integers:
         """[T] 0-based number of the turn in its line."""
         depth, above = np.zeros_like(self.parent), self.parent
+        # all turns go up one turn at a time until none has a parent left
         while (has := above >= 0).any():
             depth += has
             above = np.where(has, self.parent[above], -1)
@@ -343,6 +347,7 @@ class EpisodeTable:
     def _improvement(self, k: int) -> Cases:
         """`standing` after turn k minus that after the first, in the same episodes."""
         now, first = self._standing(k), self._standing(0)
+        # an episode counts if it is graded at both turns
         both, i, j = np.intersect1d(now.episode, first.episode, return_indices=True)
         return Cases(now.values[i] - first.values[j], both)
 
@@ -361,6 +366,7 @@ class EpisodeTable:
     def _so_far(self, is_one: Bools) -> Bools:
         """[T] whether the turn or one above it is one of these ([T])."""
         so_far = is_one.copy()
+        # from the first turns down: a parent is final before its children read it
         for k in range(1, self.num_turns):
             here = np.flatnonzero(self.depth == k)
             so_far[here] |= so_far[self.parent[here]]
@@ -369,6 +375,7 @@ class EpisodeTable:
     def _of_episodes(self, values: Bools, counted: Bools) -> Cases:
         """Values of lines ([L]) -> of each episode the mean over the counted ones."""
         episode = self.episode[self._ends][counted]
+        # a tree counts once, as the mean over its lines
         num = np.bincount(episode, minlength=len(self.horizon))
         total = np.bincount(episode, values[counted], len(self.horizon))
         counts = np.flatnonzero(num)

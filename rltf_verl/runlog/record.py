@@ -67,6 +67,7 @@ def _own(fields: Mapping[str, Any]) -> dict[str, Any] | None:
     say).
     """
     line = line_of(fields, finite=True)
+    # by way of the text, which has no NaN and no object that JSON cannot hold
     return json.loads(line) if len(line) <= MAX_OWN else None
 
 

@@ -72,6 +72,7 @@ def line_to(turns: Sequence[Record], k: int) -> list[Record]:
 
 def lines(turns: Sequence[Record]) -> list[list[Record]]:
     """One line for each turn that nothing follows; an episode that is no tree has one."""
+    # turns that nothing follows are the ends of lines
     parents = {turn["parent"] for turn in turns}
     return [line_to(turns, k) for k in range(len(turns)) if k not in parents]
 

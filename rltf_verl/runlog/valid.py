@@ -134,6 +134,7 @@ def _episode(record: Mapping[str, Any]) -> Iterator[str]:
         where = f"turns[{k}]."
         yield from _turn(where, turn)
         parent = turn["parent"]
+        # readers go up from child to parent, and would never end in a circle
         if parent is not None and parent >= k:
             yield f"{where}parent={parent} must be an earlier turn"
         depth.append(0 if parent is None else depth[parent] + 1)

@@ -97,6 +97,7 @@ def attempts_at(reference: str, others: Sequence[str], form: str, right: str) ->
         right: a right attempt, if one is known.
     """
     changed = list(_changed(reference))
+    # hostile texts wrap a wrong answer, so that praise of them is a fault
     wrong = written(form, [*(text for text, _ in changed), *others, NO_IDEA][0])
     hostile = {
         "nothing": "",
@@ -120,9 +121,11 @@ def _changed(reference: str) -> Iterator[tuple[str, int]]:
     end, and the position of that character.
     """
     words = [match.span() for match in re.finditer(r"[^\W_]+", reference)]
+    # empty if the reference has no word, as the two beside it
     middle = words[len(words) // 2 :][:1]
     ends = [*(start for start, _ in words[:1]), *(end - 1 for _, end in (*middle, *words[-1:]))]
     for place in sorted({*ends}):
+        # a neighbour in the alphabet: as long as before, and seldom another right answer
         another = chr(ord(reference[place]) + (-1 if reference[place] in "9zZ" else 1))
         yield f"{reference[:place]}{another}{reference[place + 1 :]}", place
 
@@ -225,6 +228,7 @@ class _Caller:
     def call(self, question: Question, text: str) -> FeedbackCall:
         """What comes of an attempt. What the function prints is dropped."""
         try:
+            # a function that prints at each call would bury the report
             with redirect_stdout(io.StringIO()):
                 grade = self._bounded.grade(question.problem, text)
                 said = clean_text(self._text(question, text, grade), MOST_SAID)

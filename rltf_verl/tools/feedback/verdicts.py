@@ -141,6 +141,7 @@ _SENTENCES = re.compile(r"(?<=[.!?;])\s+|\n+|,\s+(?=but\b|and\b)|\s[-–—]\s")
 def same_text(seen: CheckedFeedback) -> Hits:
     """At each row one text for all wrong attempts, but for what it repeats of them."""
     rows = [[one for one in seen.wrong if one.row == row] for row in {o.row for o in seen.wrong}]
+    # a row with one readable attempt has nothing to compare
     several = [row for row in rows if sum(one.first.readable for one in row) > 1]
     is_meant = seen.constant or seen.tells_answer
     if several and not is_meant and all(map(_is_constant, several)):
@@ -166,6 +167,7 @@ VERDICT_WORDS = _words(
 
 def only_verdict(seen: CheckedFeedback) -> Hits:
     """Most texts only say that the attempt is wrong."""
+    # a text of numbers and signs may be a code, like marks of cells
     talk = [one for one in seen.wrong if re.search(r"[^\W\d_]", one.first.text)]  # no code
     bare = [one for one in talk if _news(one) <= VERDICT_WORDS]
     if not seen.constant and 2 * len(bare) > len(seen.wrong):
@@ -200,6 +202,7 @@ def _stated(seen: CheckedFeedback) -> Hits:
     own, foreign = list[CheckedAttempt](), 0
     for one in seen.wrong:
         known = f"{_asked(one)}\n{one.attempt.text}"
+        # what the question or the attempt says the feedback may repeat
         told = {r for r in references if _has(one.first.text, r) and not _has(known, r)}
         own += [one] * (one.question.problem.reference in told)
         foreign += len(told - {one.question.problem.reference})
@@ -219,8 +222,10 @@ def _by_arithmetic(seen: CheckedFeedback) -> Hits:
     answers = [(as_number(undressed(one.question.problem.reference)), one) for one in seen.wrong]
     said = [(right, as_number(undressed(one.attempt.answer)), one) for right, one in answers]
     for way, number in WAYS.items():
+        # an answer of 0 makes every difference the attempt itself
         pairs = [(number(r, s), one) for r, s, one in said if r and s is not None]
         hits = [(n, one) for n, one in pairs if {n, round(n, 2)} & _new_numbers(one)]
+        # most of them, and not one number by chance
         if 2 * len(hits) > len(pairs) and len({n for n, _ in hits}) > 1:
             yield from ((one, f"{_said(one)} has {way}") for _, one in hits)
 
@@ -248,6 +253,7 @@ def blames_right_place(seen: CheckedFeedback) -> Hits:
         for one in _never_named(named, units):
             yield one, f"{_said(one)}, and another place is wrong"
     for one in placed:
+        # a quote is right if it does not touch a word that was changed
         quotes = _quoted_of_attempt(one)
         changed = _words(one.attempt.answer) - _words(one.question.problem.reference)
         if quotes and not any(q in w or w in q for q in map(str.lower, quotes) for w in changed):

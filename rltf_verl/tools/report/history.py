@@ -31,6 +31,7 @@ def read_records(path: Path) -> list[tuple[int, Metrics]]:
     """
     records = []
     for row in _rows(path):
+        # verl's logger nests the metrics, a wandb export does not
         data = row["data"] if isinstance(row.get("data"), dict) else row
         step = _number(row.get("step") if data is not row else row.get("_step"))
         if step is not None:
@@ -52,8 +53,10 @@ def merged(processes: Iterable[History]) -> History:
     history: History = {}
     for process in processes:
         first = min(process)
+        # it trained nothing: a validation of a checkpoint takes nothing back
         if history and len(process) == 1 and TRAINED not in process[first]:
             continue
+        # a process that validates first logs that under the step it resumed at
         resumed_at = first - 1 if TRAINED in process[first] else first
         history = {step: metrics for step, metrics in history.items() if step <= resumed_at}
         for step, metrics in process.items():

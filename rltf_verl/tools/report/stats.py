@@ -48,6 +48,7 @@ def cases_by_name(table: EpisodeTable) -> dict[str, Cases]:
         blocks[f"turn_{k + 1}"] = table.answers(k)
         blocks[f"turn_{k + 1}/revisions"] = table.revisions(k)
     named = {"friction": table.friction()}
+    # a validation of first answers has one turn and no episode that may reach a second
     if table.num_turns:
         named["standing"] = table.answers(max(table.num_turns - 1, 1))["standing"]
     for block, numbers in blocks.items():
@@ -70,6 +71,7 @@ def stats(records: Sequence[Record], split: str) -> EpisodeStats:
     if aims:
         num["feedback/aim"] = len(aims)
         mean["feedback/aim"] = fmean(aim.own - aim.sibling for aim in aims)
+    # one line of a tree may be solved where another ends at its last turn
     ends = [line[-1]["stop"] for record in records for line in lines(record["turns"])]
     return EpisodeStats(
         split=split,

@@ -65,6 +65,7 @@ def _filled(amounts: pd.Series, what: str) -> pd.Series:
     """From step 0 on, with a number between its neighbours' for a missing step. Raises NoAxisError:
     too many are missing, or the first ones.
     """
+    # step 0 is the validation before training
     trained = amounts[amounts.index > 0]
     every = pd.RangeIndex(1, max(trained.index, default=0) + 1)
     missing = every.difference(trained.index)
@@ -89,6 +90,7 @@ def _of_log(steps: pd.DataFrame, name: str) -> pd.Series:
         raise NoAxisError(
             "the policy writes its own feedback, and the episode log does not count those tokens"
         )
+    # what was spent after the last logged step is not known
     there = steps.index[steps.index <= last].union([0])
     return amounts.reindex(there, fill_value=0.0).cumsum()
 

@@ -90,6 +90,7 @@ def _apart_in_steps(drawn: Panel) -> dict[str, str]:
 def file_names(drawn: Sequence[Panel]) -> list[str]:
     """The pictures' names, without suffix; no two are equal."""
     names = [re.sub(r"[^\w@.]+", "_", panel.quantity) + f".{panel.axis}" for panel in drawn]
+    # two metrics may differ in signs that no file name holds
     times = [names[:k].count(name) for k, name in enumerate(names)]
     return [f"{name}.{k + 1}" if k else name for name, k in zip(names, times, strict=True)]
 
@@ -133,6 +134,7 @@ def _first_turn(runs: Sequence[RunTable]) -> list[Quantity]:
     """
     sources = [_sources(run) for run in runs]
     if all(sources):
+        # a picture per set that all runs have: others would leave arms out
         shared = [source for source in sources[0] if all(source in of for of in sources)]
         if not shared:
             sets = ", ".join(sources[0])

@@ -60,6 +60,7 @@ def draw(panel: Panel, path: Path) -> None:
 
     with mpl.rc_context(STYLE):
         arms = panel.points.groupby("arm", sort=False)
+        # a legend of many arms would hide the curves
         crowded = len(arms) > MOST_INSIDE
         figure = Figure(figsize=(6.9 if crowded else 5.2, 3.5), dpi=300, layout="constrained")
         axes = figure.subplots()

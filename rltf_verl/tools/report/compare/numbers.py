@@ -66,6 +66,7 @@ def panel(quantity: Quantity, axis: Axis, arms: Sequence[Arm]) -> Panel | str:
     places = zip(points["run"], points["step"], strict=True)
     points["x"] = [axis.spent[run].get(step) for run, step in places]
     known = points.dropna()
+    # an arm goes as a whole: fewer seeds would be another arm
     lost = points[~points["run"].isin(known["run"])]["arm"].unique()
     without |= dict.fromkeys(lost, "what was spent is not known at any evaluation")
     known = known[~known["arm"].isin(lost)]
@@ -85,6 +86,7 @@ def mean_curve(points: pd.DataFrame) -> pd.DataFrame:
 
 def at_budget(panel: Panel) -> dict[str, BudgetPoint | None]:
     """Arm -> its point; None if a seed has no evaluation within the budget."""
+    # sums of floats: two runs that spent the same may differ in the last digit
     within = panel.points[panel.points["x"] <= panel.budget * (1 + 1e-9)]
     reached: dict[str, BudgetPoint | None] = {}
     first: pd.Series | None = None

@@ -96,6 +96,7 @@ def arms_of(arguments: Sequence[str]) -> dict[str, list[Place]]:
     Raises:
         ValueError: nothing matches a pattern; a run is given twice.
     """
+    # a pattern gives several runs of one name
     named = [(name, place) for argument in arguments for name, place in _runs(argument)]
     seen = Counter(tuple(path.resolve() for path in place) for _, place in named)
     for place, times in seen.items():
@@ -110,6 +111,7 @@ def arms_of(arguments: Sequence[str]) -> dict[str, list[Place]]:
 
 def _runs(argument: str) -> list[tuple[str | None, Place]]:
     name, equals, rest = argument.partition("=")
+    # a folder may be called lr=0.1
     if Path(argument).exists() or not equals:
         return [(None, place) for place in _places(argument)]
     if not name:
@@ -161,6 +163,7 @@ def _step(records: Sequence[Record]) -> Metrics:
             values |= flat(of_split)
     turns = [turn for record in records if record["split"] == "train" for turn in record["turns"]]
     texts = [turn.get(kind) for turn in turns for kind in ("feedback", "withheld")]
+    # where the policy writes feedback too the log counts a part of its tokens: no number then
     if not any(text and text["provider"] == OWN_FEEDBACK for text in texts):
         values[TOKENS] = float(sum(turn.get("num_tokens") or 0 for turn in turns))
     return values

@@ -66,6 +66,7 @@ def mean_over_problems(cases: Cases, problem: Integers) -> Ratio:
         problem: [S], the problem of each episode, 0..P−1.
     """
     pooled = share_of_cases(cases, problem)
+    # a problem without a case is no problem of the mean, and 0 / 1 in between
     ones = np.minimum(pooled.under, 1.0)
     return Ratio(pooled.over / np.maximum(pooled.under, 1.0), ones, pooled.cases)
 
@@ -74,6 +75,7 @@ def share_of_cases(cases: Cases, problem: Integers) -> Ratio:
     """All cases together: problems with more cases count more. Arguments as
     `mean_over_problems`.
     """
+    # a case counts for the problem of its episode
     of, num_problems = problem[cases.episode], int(problem.max()) + 1
     total = np.bincount(of, cases.values, num_problems).astype(np.float64)
     num = np.bincount(of, minlength=num_problems).astype(np.float64)
@@ -96,6 +98,7 @@ def _resampled(over: Floats, under: Floats, rng: np.random.Generator) -> Floats:
     evenly: NDArray[np.float64] = np.full(num_problems, 1 / num_problems)
     parts = []
     for _ in range(0, RESAMPLES, CHUNK):
+        # how often each problem is drawn; in chunks, because [RESAMPLES, P] may be gigabytes
         times = rng.multinomial(num_problems, evenly, CHUNK).astype(np.float64)
         with np.errstate(invalid="ignore"):  # 0 / 0
             parts.append((times @ over) / (times @ under))
@@ -109,5 +112,6 @@ def _estimate(ratio: Ratio, drawn: Floats) -> Estimate:
     value = float(ratio.over.sum() / ratio.under.sum())
     if problems == 1:
         return Estimate(value, None, None, 1, ratio.cases)
+    # a resample may hold none of the few problems that have a case
     low, high = np.nanquantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Estimate(value, float(low), float(high), problems, ratio.cases)

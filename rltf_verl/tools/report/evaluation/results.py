@@ -140,6 +140,7 @@ def _pass_ratios(first: Cases, problem: Integers) -> dict[int, Ratio]:
     counts = share_of_cases(first, problem)
     most = int(counts.under.max())
     ratios = {}
+    # powers of 2 as papers print them, and all samples of the problem that has most
     for k in {2**i for i in range(most.bit_length())} | ({most} - {0}):
         enough = counts.under >= k
         values = np.zeros(len(enough))

@@ -26,6 +26,7 @@ def tables(results: Results) -> list[Table]:
         of_turn = {name: numbers[f"turn_{k}/{name}"] for name in OF_TURNS}
         cells = [shown(number, name == "improvement") for name, number in of_turn.items()]
         turns.append((k, *cells[1:], of_turn["acc"].cases))
+    # a round is the step from one answer to the next: one less than there are turns
     rounds: list[tuple[object, ...]] = []
     blocks = {str(k - 1): f"turn_{k}/revisions" for k in range(2, results.num_turns + 1)}
     for label, block in {**blocks, "all": "revisions"}.items():

@@ -47,6 +47,7 @@ def judge_load(
     fresh = [text["latency_s"] for text in texts if not text.get("cached")]
     prompt, completion = _mean(texts, "prompt_tokens"), _mean(texts, "completion_tokens")
     cost = _cost(prompt, completion, calls, price)
+    # of the run to come, not of the episodes here
     sessions = run.problems * run.sessions
     seconds, bound_by = _seconds(calls * sessions, fresh, prompt + completion, limits)
     p50, p90, p99 = (quantile(fresh, share) if fresh else None for share in (0.5, 0.9, 0.99))
@@ -99,6 +100,7 @@ def _seconds(
     """
     if not latencies:
         return None, None
+    # a step with fewer calls than the limit has all of them on their way
     at_once = max(1.0, min(calls, limits.max_concurrency))
     needed = {"max_concurrency": calls * fmean(latencies) / at_once}
     if limits.requests_per_minute is not None:

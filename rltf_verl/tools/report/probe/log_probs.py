@@ -49,6 +49,7 @@ def gap_of(scored: Sequence[ScoredAnswer], asked: int, seed: int = 0) -> Gap:
     num_tokens = _sums(problem, [float(len(answer.under_first)) for answer in scored])
     under_first = _sums(problem, [sum(answer.under_first) for answer in scored])
     under_own = _sums(problem, [sum(answer.under_own) for answer in scored])
+    # those that the floor masks: distillation would learn nothing from them
     below = [float(sum(value < FLOOR for value in answer.under_first)) for answer in scored]
     sums = {
         "under_first": under_first,

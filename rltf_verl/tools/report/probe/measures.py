@@ -142,6 +142,7 @@ def measure(records: Sequence[Record], run: TrainingRun, reader: Reader, seed: i
         for name, value in _cases(record, run, reader):
             found[name].append((k, value))
     for episodes in groups.values():
+        # all episodes of a group are at one problem, so any of them stands for it
         for name, value in _group_cases([records[k] for k in episodes], run.sessions):
             found[name].append((episodes[0], value))
     cases = {name: _as_cases(pairs) for name, pairs in found.items()}
@@ -186,6 +187,7 @@ def _cases(record: Record, run: TrainingRun, reader: Reader) -> Iterator[Case]:
             yield "wrong_changed", float(answer(before) != answer(after))
     for turn in turns:
         yield from _feedback(record, turn, reader)
+    # the log has how many prompts were shortened, not which: shares need no more
     later = sum(turn["parent"] is not None for turn in turns)
     for k in range(later):
         yield "shortened", float(k < record.get("num_shortened", 0))
@@ -195,6 +197,7 @@ def _answers(turns: Sequence[Record], run: TrainingRun, reader: Reader) -> Itera
     for turn in turns:
         yield "truncated", float(not turn["ended"])
         tokens = turn.get("prompt_tokens")
+        # its next prompt was never sent, so its length is not in the log
         if turn["stop"] == "prompt_too_long":
             yield "over_budget", 1.0
         if turn["parent"] is not None:
@@ -248,6 +251,7 @@ def _group_cases(episodes: Sequence[Record], num: int) -> Iterator[Case]:
         yield "aim_own", aim.own
         yield "aim_sibling", aim.sibling
         yield "names_step", aim.names_step
+    # an attempt without a grade has no reward to compare
     first = [record["turns"][0] for record in episodes if graded(record["turns"][0])]
     if len(first) >= num:
         # an answer that does not count differs from all others

@@ -80,6 +80,7 @@ class Probe:
         """Whether a share is beyond its threshold, by its whole interval."""
         threshold = THRESHOLDS[rule]
         low, high = bounds(self[threshold.measure])
+        # the whole interval must lie on one side, so that few episodes decide nothing
         beyond, short = low >= threshold.at, high < threshold.at
         if threshold.below:
             beyond, short = short, beyond
@@ -414,6 +415,7 @@ def _facts(p: Probe) -> dict[str, Any]:
     # a prompt that was cut has no length
     longest = int(prompts.longest) if prompts else 0
     facts: dict[str, Any] = {name: shown(share) for name, share in p.measured.shares.items()}
+    # a finding shows the share that it is about as its value
     facts |= {rule: facts[threshold.measure] for rule, threshold in THRESHOLDS.items()}
     facts |= asdict(run)
     facts |= {"n": run.sessions, "twice_n": 2 * run.sessions}
@@ -471,6 +473,7 @@ def bounds(estimate: Estimate) -> tuple[float, float]:
         return 0.0, 1.0
     if estimate.low < estimate.high:
         return estimate.low, estimate.high
+    # that many of P problems could be otherwise, and none of P would show it once in twenty
     unseen = 1 - (1 - LEVEL) ** (1 / estimate.problems)
     return max(0.0, value - unseen), min(1.0, value + unseen)
 

@@ -46,8 +46,10 @@ def show_table(table: Sequence[Sequence[str]]) -> None:
     """
     out = Console()
     cells = [[printable(cell) for cell in line] for line in table]
+    # rich takes 80 columns for a pipe and would cut cells
     if not out.is_terminal and "COLUMNS" not in os.environ:
         out = Console(width=max(out.width, _width(cells)))
+    # few lines with many columns read better as many lines with few
     if _width(cells[:1]) > out.width and len(cells) < len(cells[0]):
         cells = [list(line) for line in zip(*cells, strict=True)]
     header, *lines = cells
@@ -119,6 +121,7 @@ def show_steps(
     lines = [(name, "", "")]
     for k, step in enumerate(turn["steps"]):
         calls = [call_in_words(action) for action in step["actions"] if action["tool"]]
+        # an observation after a valid action needs no kind, others say what was wrong
         seen = [(r["kind"].replace("ok", "saw"), r["observation"]) for r in step["results"]]
         lines += [
             (f"  step {k + 1}", said(step), ""),

@@ -135,6 +135,7 @@ def _rows(out: Console, problem: Json) -> None:
     _rule(out, f"rows that this episode of problem {problem['index']} trains")
     for k, row in enumerate(problem["rows"], start=1):
         out.print(Text(f"{k}  {printable(row['title'])}", "bold"))
+        # a row has a part per turn, and most of them say the same
         for part in dict.fromkeys((p["role"], p["advantage"]) for p in row["parts"]):
             out.print(Padding(Text(f"{part[0]}: advantage = {part[1]}"), (0, 0, 0, 3)))
 

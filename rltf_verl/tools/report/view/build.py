@@ -50,6 +50,7 @@ def page(runs: Sequence[PageRun], title: str, reload_s: int | None = None) -> st
 
 def shell(title: str, parts: Iterable[Part]) -> str:
     """The page around its data."""
+    # the hash in the policy is of the very text between the tags
     script = "\n".join(['"use strict";', *(IMPORTS.sub("", text) for text in _texts("js"))])
     style = "\n".join(_texts("css"))
     words = {
@@ -103,6 +104,7 @@ def _texts(suffix: str) -> list[str]:
     The content policy names the hash of one script, which cannot import another. So the modules
     share one scope, and no two have the same name at the top level.
     """
+    # shallow files first: a rule of a folder may override one of the page
     paths = sorted(PAGE.rglob(f"*.{suffix}"), key=lambda path: (len(path.parts), path))
     paths.sort(key=lambda path: path.stem == "main")  # the module that starts the page
     return [path.read_text("utf-8") for path in paths]

@@ -293,6 +293,7 @@ def warnings(history: History) -> list[dict[str, Any]]:
         `{"name", "advice", "from": step, "to": step or None}` each; None: it still fires.
     """
     watch, fired = Watch(), list[dict[str, Any]]()
+    # rules look at steps in a row, so the order matters
     for step, metrics in history.items():
         for rule, at, fires in watch.look(step, metrics):
             if fires:
@@ -308,6 +309,7 @@ def _points(curve: Curve, split: str, steps: Sequence[EpisodeStats], history: Hi
         return points if any(value is not None for _, value, _ in points) else []
     if split == "val":
         return []
+    # one name for the whole run, so that a line does not jump between two
     is_there = any(curve.metric in metrics for metrics in history.values())
     name = curve.metric if is_there else curve.instead
     return [(step, metrics[name], None) for step, metrics in history.items() if name in metrics]

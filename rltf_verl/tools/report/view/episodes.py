@@ -85,6 +85,7 @@ def conversation(record: Record, tokens_name: str) -> dict[str, Any]:
     shown["names"] = names(turns)
     if "rows" in record:
         shown["rows"] = rows_in_words(record["rows"], turns)
+    # a key only where there are tokens: the page asks for the part by that name
     shown |= {"tokens": tokens_name} if has_tokens(record) else {}
     return {name: bounded(value, record["step"]) for name, value in shown.items()}
 

@@ -70,7 +70,9 @@ class PageRun:
         steps = list(self.steps.values())
         lines = [line for step in steps for line in step.lines]
         envs = sorted({line.env for line in lines})
+        # columns, because JSON repeats the names of rows
         columns = {name: [line[k] for line in lines] for k, name in enumerate(Line._fields)}
+        # the page finds an episode's block by its position in the list
         ends = accumulate(len(step.lines) for step in steps)
         splits = sorted({step.stats.split for step in steps})
         return columns | {
