@@ -154,7 +154,7 @@ READERS: Mapping[str, Reader] = {
     "reasoning_gym shape": gym_feedback.shape,
     "reasoning_gym expression": plain_expression,
     "printed output": lambda text: code_compare.same_text(text, "1.5 " * 99, 1e-6),
-    "feedback audit": says_nothing,
+    "log stats": says_nothing,
     "clean_text": lambda text: clean_text(text, 10**9),
     "without_chat_tokens": without_chat_tokens,
     "defused": defused,

@@ -16,8 +16,8 @@ from transformers import AutoModelForCausalLM
 
 from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.runlog.metrics_file import processes_of
-from rltf_verl.tools.report.audit import audit
 from rltf_verl.tools.report.history import read_history
+from rltf_verl.tools.report.stats import stats
 from rltf_verl.types import Role
 from tests.e2e import recorded, runs
 from tests.support.commands import ran
@@ -118,9 +118,7 @@ def test_an_own_file_s_feedback_and_what_the_guard_found_are_in_metrics_and_log(
         assert step["rltf/feedback/leak_share"] > 0.9, "level full states the answer"
         # `other`: no provider of ours
         assert step["rltf/feedback/leak_share/other"] == step["rltf/feedback/leak_share"]
-    (mine,) = audit(read_episodes(whole.episodes))
-    assert mine.provider == "mine"
-    assert mine.leaks > 0.9
+    assert stats(read_episodes(whole.episodes), "train").mean["feedback/leak_share/other"] > 0.9
 
 
 def test_a_resumed_run_plays_what_the_uninterrupted_one_plays(

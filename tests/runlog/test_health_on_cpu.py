@@ -141,12 +141,6 @@ def test_divergence_and_accuracy_falling_together(gap):
     assert played(*falling(0.9, 0.2, gap)) == []  # what a healthy run does
 
 
-def test_groups_are_dead_though_second_answers_train():
-    """Those of GRPO with two turns differ, and never move a first one."""
-    grpo = COLD | {"rltf/attempt/adv_abs": 0.02, "rltf/distill/adv_abs": 0.0}
-    assert played(*[grpo] * 9) == [(8, "all groups dead", True)]
-
-
 SECONDS = [0.94, 0.88, 0.88, 0.81, *[0.0] * 12]
 """Second answers of `make demo`, GRPO, whose groups were all dead."""
 
@@ -192,19 +186,6 @@ def test_what_was_there_and_is_below_a_third_of_its_best_for_three_steps_is_lost
     assert fired(0.19, *[0.0] * 9) == [], "never there"
     assert fired(0.5, *[0.1] * 9, num=16) == [], "8 of 16, then 2: four standard errors are 8"
     assert fired(*[0.0] * 9, 0.5, 0.9) == [], "a cold start"
-
-
-def test_second_answers_of_few_episodes_are_noise():
-    rng = random.Random(0)
-    for num, share in ((16, 0.3), (32, 0.25), (48, 0.15)):
-        steps = [
-            {
-                "rltf/turn_2/standing": sum(rng.random() < share for _ in range(num)) / num,
-                "rltf/session/total": float(num),
-            }
-            for _ in range(1000)
-        ]
-        assert played(*steps) == []
 
 
 def test_noise_is_no_fall():

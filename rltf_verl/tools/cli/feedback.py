@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from rltf_verl.tools.cli.check import check
-from rltf_verl.tools.cli.common import episodes_of, settings_of
+from rltf_verl.tools.cli.common import settings_of
 
 if TYPE_CHECKING:
     from rltf_verl.feedback.base import FeedbackRequest
@@ -21,23 +21,6 @@ feedback = typer.Typer(
 
 
 feedback.command("check")(check)
-
-
-@feedback.command("audit")
-def judge_audit(
-    folder: Annotated[
-        Path, typer.Argument(metavar="LOG", help="Folder of a run, or its episode log.")
-    ],
-    step: Annotated[int | None, typer.Option(help="Training step; all steps if not given.")] = None,
-) -> None:
-    """Per provider: leaks, length, empty talk, and how often the next attempt changed and got
-    better.
-    """
-    from rltf_verl.tools.report.audit import audit
-    from rltf_verl.tools.report.terminal.console import show_table
-    from rltf_verl.tools.report.terminal.tables import audit_table
-
-    show_table(audit_table(audit(episodes_of(folder, step))))
 
 
 @feedback.command("try")
@@ -64,7 +47,7 @@ def judge_try(
     """
     from rltf_verl.judge.runtime import run_to_end
     from rltf_verl.tools.cli.judge_trial import try_judge
-    from rltf_verl.tools.report.terminal.tables import show_trials
+    from rltf_verl.tools.report.terminal.console import show_trials
 
     provider, requests = _judge_and_requests(options, env, log, num, seed)
     trials = [asdict(trial) for trial in run_to_end(try_judge(provider, requests))]

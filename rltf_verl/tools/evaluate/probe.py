@@ -48,7 +48,7 @@ from rltf_verl.tools.feedback.verdicts import CheckedFeedback
 from rltf_verl.tools.report.probe.judge import judge_load
 from rltf_verl.tools.report.probe.log_probs import Gap, gap_of
 from rltf_verl.tools.report.probe.measures import Reader, TrainingRun, measure
-from rltf_verl.tools.report.probe.rules import Probe, Setting
+from rltf_verl.tools.report.probe.rules import FeedbackSetting, Probe
 from rltf_verl.types import Problem
 
 SIZES = {
@@ -95,7 +95,7 @@ class Plan:
         return Probe(
             measure(episodes, self.run, reader, seed),
             self.run,
-            Setting(
+            FeedbackSetting(
                 feedback.provider.name,
                 options,
                 feedback.guard.action,

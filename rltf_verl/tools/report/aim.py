@@ -44,9 +44,11 @@ def aims(group: Sequence[Record]) -> list[Aim]:
     """
     firsts = [record["turns"][0] for record in group]
     wrongs = [turn for turn in firsts if wrong(turn)]
+    # what the question says is in every attempt, and aims at none
     question = _units(group[0]["question"]) if group else frozenset()
     measured = []
     for turn in wrongs:
+        # the first one will do: the control needs any attempt but this one
         sibling = next((other for other in wrongs if answer(other) != answer(turn)), None)
         said = _units(turn["feedback"]["text"]) - question if turn["feedback"] else None
         if sibling is not None and said:

@@ -43,6 +43,7 @@ ENDS = {
 def said(step: Record) -> str:
     """What a step's answer says apart from its calls; all of it if not all of them were played."""
     call = r"(?s)<tool_call>.*?</tool_call>"  # as most models write it
+    # a call that the parser missed stays in the text: a reader should see it
     rest, num = re.subn(call, "", step["text"])
     return rest.strip() if num == len(step["actions"]) else str(step["text"])
 
@@ -95,6 +96,7 @@ def names(turns: Sequence[Record]) -> list[str]:
     turn_names = []
     for k, turn in enumerate(turns):
         parent = turn["parent"]
+        # parents come before children, so a parent's depth and path are known
         depth.append(1 if parent is None else depth[parent] + 1)
         siblings = [j for j, other in enumerate(turns) if other["parent"] == parent]
         trunk, number = "" if parent is None else path[parent], siblings.index(k) + 1

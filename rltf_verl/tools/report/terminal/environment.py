@@ -79,6 +79,7 @@ def _acting_example(env: ActingEnv, seed: int) -> str:
 def fenced(text: str) -> str:
     """A block of its own, whatever is in the text."""
     fence = "~~~"
+    # a problem may be about Markdown
     while fence in text:
         fence += "~"
     return f"{fence}text\n{text}\n{fence}"
@@ -113,6 +114,7 @@ def second_prompt(env: Env, revise: str | None, seed: int) -> str:
 def wrong_answer(env: Env, problems: Sequence[Problem]) -> str | None:
     """Another problem's reference that is an answer to the first one, and wrong."""
     wrap = wrapping_of(env, problems[0])
+    # a reference that the grader reads, and that is right elsewhere: the most likely mistake
     for other in problems[1:]:
         answer = other.reference if "```" in other.reference else wrap(other.reference)
         grade = env.grade(problems[0], answer)
