@@ -1,4 +1,4 @@
-"""`rltf log stats`."""
+"""`rltf log stats` and `rltf feedback audit`."""
 
 import json
 
@@ -22,3 +22,6 @@ def test_stats_command(tmp_path):
     assert "…" not in rltf("log", "stats", tmp_path, columns=100).stdout
     for part in ("1–30", "0.5", "friction", "ended: horizon", "ended: solved"):
         assert part in shown
+    audited = rltf("feedback", "audit", tmp_path, "--step", 30).stdout
+    assert "revisions/fixed" in audited
+    assert "turn_1/acc" not in audited
