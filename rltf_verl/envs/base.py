@@ -52,12 +52,13 @@ def number_problems(
 
 
 def split_items(
-    key: str, items: Sequence[T], num_train: int, num_test: int
+    key: str, what: str, items: Sequence[T], num_train: int, num_test: int
 ) -> tuple[Sequence[T], Sequence[T]]:
     """Items of training, and of the test split, which has the first ones.
 
     Args:
         key: config key and value that the items come from, for the error.
+        what: what they are, in the plural.
         items: in a random order.
         num_train: of training.
         num_test: of the test split.
@@ -68,8 +69,8 @@ def split_items(
     num = num_train + num_test
     if len(items) < num:
         raise ValueError(
-            f"{key}: {len(items)} different problems, {num_train} + {num_test} are asked for; lower"
-            " --num-train or --num-test"
+            f"{key}: {len(items)} {what}, {num_train} + {num_test} are asked for; name more, or"
+            " lower --num-train or --num-test"
         )
     return items[num_test:num], items[:num_test]
 

@@ -110,7 +110,7 @@ class Bfcl(Env):
         ]
         random.Random(seed).shuffle(tasks)
         key = f"rltf.env.classes={[*self._classes]}"
-        train, test = split_items(key, tasks, num_train, num_test)
+        train, test = split_items(key, "tasks", tasks, num_train, num_test)
 
         def problem(index: int, task: Mapping[str, Any]) -> Problem:
             return self._problem(index, task, calls[task["id"]])

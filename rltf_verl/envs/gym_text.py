@@ -133,7 +133,7 @@ class GymText(Env):
         if self._path is not None:
             rows = list(islice(read_rows("rltf.env.path", self._path, seed), num))
         items = list(zip(seeds, rows, strict=False))
-        train, test = split_items(f"rltf.env.path={self._path}", items, num_train, num_test)
+        train, test = split_items(f"rltf.env.path={self._path}", "rows", items, num_train, num_test)
         # The test split first: its objects are the first ones that the factory makes.
         made = [self._data(*item) for item in (*test, *train)]
         return number_problems(

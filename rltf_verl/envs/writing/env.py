@@ -97,7 +97,8 @@ class Writing(Env):
         rows = read_rows("rltf.env.path", self._path, seed)
         questions = list(dict.fromkeys(self._question(row) for row in rows))
         key = f"rltf.env.path={self._path}"
-        return number_problems(self._problem, *split_items(key, questions, num_train, num_test))
+        train, test = split_items(key, "different assignments", questions, num_train, num_test)
+        return number_problems(self._problem, train, test)
 
     def prompt(self, problem: Problem) -> str:
         """The assignment, as it is."""
