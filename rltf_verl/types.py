@@ -241,8 +241,8 @@ class Attempt:
     info: Mapping[str, Any] = field(default_factory=dict)
     """What the sampler reports beside the tokens (weight version, preemptions)."""
     trajectory: Trajectory | None = None
-    """The steps of an attempt at an `ActingEnv`, without their state; None: one answer. Response
-    ids then hold the observations too, with log-prob 0, and `text` shows all of it to readers.
+    """The steps of the attempt, without their state; None: one answer. Response ids then hold the
+    observations too, with log-prob 0, and `text` shows all of it to readers.
     """
     prefix_ids: tuple[int, ...] = ()
     """Where it retries from a step: the first attempt's response up to there, which stands before

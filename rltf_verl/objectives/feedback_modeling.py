@@ -19,7 +19,7 @@ from rltf_verl.episode.classes import classes_of
 from rltf_verl.episode.failure_log import log_once
 from rltf_verl.episode.mentions import touching
 from rltf_verl.episode.rows import spans_of, whole_row
-from rltf_verl.feedback.base import FeedbackProvider, innermost
+from rltf_verl.feedback.base import FeedbackProvider
 from rltf_verl.feedback.sentences import INCORRECT
 from rltf_verl.findings import Finding
 from rltf_verl.kinds import shown
@@ -115,8 +115,7 @@ class FeedbackModeling(Objective[FeedbackModelingConfig]):
         require_template("rltf.feedback_modeling.critic", "critic", self.settings.critic)
         if self.settings.filter is not None:
             yield from dry_run(lambda: self._parts(f"{INCORRECT} 1 is not 2."))
-        self_written = getattr(innermost(provider), "self_written", False)
-        if self.settings.predicts_feedback and (provider.constant or self_written):
+        if self.settings.predicts_feedback and (provider.constant or provider.self_written):
             yield Finding(
                 "rltf.feedback_modeling.weight",
                 self.settings.weight,

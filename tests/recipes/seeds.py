@@ -11,7 +11,7 @@ from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import RLTFConfig
 from rltf_verl.episode.parts import Parts, build_provider
-from rltf_verl.episode.run import run_episode
+from rltf_verl.episode.run import EpisodePlayer
 from rltf_verl.feedback.group import Group
 from rltf_verl.objectives import Method
 from rltf_verl.objectives.rows import episode_rows
@@ -82,7 +82,7 @@ def play(
     policies = [policy(own) for own in answers]
 
     async def episode_of(i: int, group: Group) -> tuple[Episode, list[Row]]:
-        episode = await run_episode(
+        episode = await EpisodePlayer(
             parts,
             policies[i],
             problem,
@@ -91,7 +91,7 @@ def play(
             validate=validate,
             seed_of=seed_of_place,
             group=group,
-        )
+        ).play()
         return episode, await episode_rows(policies[i], QUESTION, episode, Method(config))
 
     async def all_episodes() -> list[tuple[Episode, list[Row]]]:

@@ -34,13 +34,13 @@ from rltf_verl.adapters.queue.token_texts import token_texts
 from rltf_verl.adapters.rollout.chat_form import USER, ChatForm, after_answer, chat_form
 from rltf_verl.config import ConfigError, EpisodeConfig, RLTFConfig
 from rltf_verl.data.schema import problem_of, text_of
-from rltf_verl.envs.waiting import acting_env, tools_of
+from rltf_verl.envs.calls import tools_of
 from rltf_verl.episode.acting import first_messages
-from rltf_verl.episode.foreign import Played, attempt_of
+from rltf_verl.episode.foreign import ForeignAttempt, attempt_of
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.revise import inserted_span
 from rltf_verl.episode.rows import attempt_rows
-from rltf_verl.episode.run import run_episode
+from rltf_verl.episode.run import EpisodePlayer
 from rltf_verl.episode.seeds import seeds_of_episode
 from rltf_verl.feedback.group import Groups
 from rltf_verl.judge.gateway import Opener
@@ -216,7 +216,7 @@ async def rows_of_foreign_loop(
         ended=bool(sampled) and policy.ends(sampled),
         info={key: output.extra_fields.get(key) for key in VERSIONS},
     )
-    return await _rows(policy, kwargs, Played(attempt, output.reward_score, feedback))
+    return await _rows(policy, kwargs, ForeignAttempt(attempt, output.reward_score, feedback))
 
 
 rows_over = rows_of_foreign_loop
@@ -224,20 +224,19 @@ rows_over = rows_of_foreign_loop
 
 
 async def _rows(
-    policy: VerlPolicy, row: Mapping[str, Any], played: Played | None = None
+    policy: VerlPolicy, row: Mapping[str, Any], foreign: ForeignAttempt | None = None
 ) -> list[AgentLoopOutput]:
-    """Play the episode of a dataset row, whose attempt another loop may have `played`."""
+    """Play the episode of a dataset row, whose attempt another loop may have played."""
     shared: WorkerContext = row["rltf_shared"]
     start, validate = time.monotonic(), bool(row["rltf_validate"])
     config, rollout = policy.loop.config, policy.loop.rollout_config
     horizon = _horizon(shared.config.episode, config.trainer, int(row["global_steps"]), validate)
     problem = problem_of(shared.parts.env, row)
     messages = _first_prompt(row["raw_prompt"], problem.index)
-    acting = acting_env(shared.parts.env)
-    if acting is not None and played is None:
-        messages = await first_messages(acting, problem, messages)
+    if shared.parts.env.acts and foreign is None:
+        messages = await first_messages(shared.parts.env, problem, messages)
     size = rollout.val_kwargs.n if validate else rollout.n
-    episode = await run_episode(
+    episode = await EpisodePlayer(
         shared.parts,
         policy,
         problem,
@@ -246,9 +245,9 @@ async def _rows(
         validate=validate,
         seed_of=shared.seeds_of(row, problem),
         group=shared.groups.of(str(row["uid"]), int(size)),
-        horizon=horizon,
-        played=played,
-    )
+        most_turns=horizon,
+        foreign=foreign,
+    ).play()
     await shared.write(episode, messages, row)
     # Validation reads only the last row; an objective's rows would be generated for nothing.
     rows = (

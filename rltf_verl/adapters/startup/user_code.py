@@ -19,11 +19,11 @@ from rltf_verl.adapters.startup.files import user_code
 from rltf_verl.adapters.startup.model import Model
 from rltf_verl.adapters.startup.rules import rltf_of
 from rltf_verl.data.schema import files_of, first_rows, problem_of
+from rltf_verl.envs.calls import grade_text, tools_of
 from rltf_verl.envs.dry_run import DryRun, OutOfTimeError
-from rltf_verl.envs.waiting import grade_text, tools_of
 from rltf_verl.episode.parts import Parts
-from rltf_verl.episode.placeholders import CRITIQUE, ahead
-from rltf_verl.episode.run import run_episode
+from rltf_verl.episode.placeholders import CRITIQUE, with_placeholders
+from rltf_verl.episode.run import EpisodePlayer
 from rltf_verl.episode.seeds import place_of
 from rltf_verl.findings import Finding
 from rltf_verl.judge.runtime import run_to_end
@@ -148,13 +148,13 @@ async def _make_rows(config: DictConfig, parts: Parts, method: Method, model: Mo
     (row,) = first_rows(files_of(config.data.train_files)[0], 1)
     problem, messages = problem_of(parts.env, row), first_prompt(row)
     unrecorded = replace(parts.config.feedback, record_dir=None)
-    acting, _ = ahead(Parts.of(replace(parts.config, feedback=unrecorded)))
+    acting, _ = with_placeholders(Parts.of(replace(parts.config, feedback=unrecorded)))
     policy: Any = ToldPolicy(config, model, tools_of(parts.env))
     for later in ("", problem.reference):
         policy.tell({FIRST: "", LATER: later, CRITIC: f"Critique: {CRITIQUE}"})
-        episode = await run_episode(
+        episode = await EpisodePlayer(
             acting, policy, problem, messages, session_id=0, validate=False, seed_of=_seed_of
-        )
+        ).play()
         await episode_rows(policy, messages, episode, method)
 
 

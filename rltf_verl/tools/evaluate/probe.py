@@ -17,12 +17,11 @@ from omegaconf import OmegaConf
 from rltf_verl.config import MentionsConfig, NamedOptions, RLTFConfig
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env
+from rltf_verl.envs.calls import bounded
 from rltf_verl.envs.dry_run import DryRun
-from rltf_verl.envs.waiting import acting_env, bounded
 from rltf_verl.episode.mentions import mentions
 from rltf_verl.episode.parts import Parts
 from rltf_verl.feedback import make_provider
-from rltf_verl.feedback.base import tells_answer_of
 from rltf_verl.feedback.controls import ElsewhereProvider
 from rltf_verl.feedback.guard.find import GuardSettings, find_leaks
 from rltf_verl.judge.gateway import judges_of
@@ -144,7 +143,7 @@ def checked_feedback(
     rltf = rltf_block(overrides, training_blocks(config), named, {**TREE, "horizon": 2})
     block, env = rltf.feedback.provider, make_env(rltf.env.name, **rltf.env.options)
     provider = make_provider(block.name, **block.options)
-    if acting_env(env) is not None or judges_of(env) or judges_of(provider):
+    if env.acts or judges_of(env) or judges_of(provider):
         return None
     if rltf.env.name == "reward_function":
         env = CheckedFunction(**rltf.env.options)
@@ -152,7 +151,7 @@ def checked_feedback(
         bounded(env),
         collect(env, provider, questions, time),
         min(CHARACTERS * _training_run(sizes, config).prompt_tokens, MOST_SAID - 1),
-        tells_answer_of(provider),
+        provider.tells_answer,
         provider.constant,
     )
 
@@ -187,7 +186,7 @@ class Played:
     ) -> None:
         self._questions, env = questions_of(file, problems, overrides, config)
         self._plan, self._evaluation = _plan_to_play(overrides, rounds, env, config, prompt_budget)
-        if acting_env(self._plan.env) is not None:
+        if self._plan.env.acts:
             raise ValueError(
                 f"env.name={self._plan.env.name}: a probe predicts runs of single answers, and this"
                 " environment has steps; play its trajectories with rltf eval"

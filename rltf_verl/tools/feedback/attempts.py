@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from itertools import chain, zip_longest
 from typing import Any
 
-from rltf_verl.envs.base import Env, HasWorkedSolution
+from rltf_verl.envs.base import Env
+from rltf_verl.envs.calls import await_env, bounded
 from rltf_verl.envs.dry_run import DryRun, OutOfTimeError
-from rltf_verl.envs.reward_function.env import SAID, RewardFunction
-from rltf_verl.envs.waiting import await_env, bounded
+from rltf_verl.envs.reward_function import SAID, RewardFunction
 from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, ask
 from rltf_verl.feedback.verifier import VerifierProvider
 from rltf_verl.policy import NoPolicy
@@ -66,7 +66,7 @@ def right_texts(
     if reference.strip():
         for form in asked:
             yield form, written(form, reference)
-    solution = env.worked_solution(problem) if isinstance(env, HasWorkedSolution) else ""
+    solution = env.worked_solution(problem)
     if solution.strip():
         yield "the dataset's worked solution", solution
     if reference.strip():

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from rltf_verl.envs.base import Env, FindsCandidates
+from rltf_verl.envs.base import Env
 from rltf_verl.envs.text.number_words import as_number, spell_digits
 from rltf_verl.feedback.guard.equality import tokens_of
 from rltf_verl.feedback.guard.find import find_leaks
@@ -191,7 +191,7 @@ def tells_answer(seen: CheckedFeedback) -> Hits:
         is_news = not _has(said, problem.reference)
         for leak in find_leaks(seen.env, problem, text, said)[:1] if is_news else ():
             yield one, f"{_said(one)} has {leak.verdict(text)}"
-    if not isinstance(seen.env, FindsCandidates):  # which knows where its answer is told
+    if not seen.env.finds_candidates:  # which knows where its answer is told
         yield from _stated(seen)
     yield from _by_arithmetic(seen)
 

@@ -12,7 +12,7 @@ from rltf_verl.config import RLTFConfig
 from rltf_verl.data.schema import files_of
 from rltf_verl.envs.base import GradeUnavailable
 from rltf_verl.envs.dry_run import OutOfTimeError
-from rltf_verl.episode.placeholders import ahead
+from rltf_verl.episode.placeholders import with_placeholders
 from rltf_verl.findings import Finding
 from rltf_verl.judge.runtime import run_to_end
 from rltf_verl.objectives import Method
@@ -72,7 +72,7 @@ async def _play(
     no_idea: list[Tried] = []
     trouble: list[Finding] = []
     refused = set(map(str, inputs.refusals))
-    (acting, asked), dry_run = ahead(parts), inputs.dry_run
+    (acting, asked), dry_run = with_placeholders(parts), inputs.dry_run
 
     async def play(case: Case) -> None:
         no_idea.append(await tried_answer(parts.env, case, NO_IDEA, "no answer", dry_run))

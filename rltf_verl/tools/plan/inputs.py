@@ -20,8 +20,8 @@ from rltf_verl.adapters.startup.told_policy import ToldPolicy
 from rltf_verl.adapters.startup.values import wrong_values
 from rltf_verl.config import ConfigError
 from rltf_verl.data.schema import files_of, first_rows, problem_of, rows_of
+from rltf_verl.envs.calls import tools_of
 from rltf_verl.envs.dry_run import DryRun
-from rltf_verl.envs.waiting import tools_of
 from rltf_verl.episode.parts import Parts
 from rltf_verl.findings import Finding, value_at
 from rltf_verl.objectives import Method
