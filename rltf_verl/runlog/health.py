@@ -32,9 +32,6 @@ SOLVED = 0.95
 """First answers right: with more, groups are dead because nothing is left to learn."""
 STILL = 1e-6
 """Mean |advantage| of an objective that trains nothing."""
-FORMAT_LOST = 0.5
-"""Of the best five steps' format: half of it is gone. A share of the run's own best, because a base
-model may begin near 0."""
 ACC_LEAST = 0.1
 """Accuracy that a policy must have gained for its thoughts to be better, not only others."""
 UNUSED = 0.02
@@ -69,8 +66,8 @@ LEAN = 0.5
 advantage: pulls are three times the pushes; against siblings of the same turn it is near 0."""
 CLEAR = 3
 """Steps in a row after which a rule that fired is over."""
-WINDOW, BEST = 10, 5
-"""Steps of a mean of thoughts, and of format."""
+WINDOW = 10
+"""Steps of a mean of thoughts."""
 
 ACC, FORMAT, SECOND = "rltf/turn_1/acc", "rltf/turn_1/format", "rltf/turn_2/standing"
 ATTEMPT = "rltf/attempt/adv_abs"
@@ -92,8 +89,6 @@ class Seen:
 
     live: bool = False
     """A step with at most `LIVE` dead groups."""
-    format: float = 0.0
-    """Best mean of `BEST` steps in a row."""
     best: Mapping[str, float] = field(default_factory=dict)
     """The best step of `ACC`, `FORMAT` and `SECOND`."""
     first: Mapping[str, float] = field(default_factory=dict)
@@ -146,12 +141,6 @@ def groups_dead(steps: Steps) -> bool | None:
     # this objective logs no advantage; its weight tells whether it trains
     trained.append(now.get("rltf/logit_distill/weight", 0.0))
     return steps.seen.live or all(value <= STILL for value in trained)
-
-
-def format_lost(steps: Steps) -> bool | None:
-    """First answers lose the form that they had."""
-    now, best = steps.now.get(FORMAT), steps.seen.format
-    return None if now is None else best >= HAD and now <= FORMAT_LOST * best
 
 
 def feedback_unused(steps: Steps) -> bool | None:
@@ -265,16 +254,9 @@ RULES = (
     _warning(
         "policy lost",
         lost(FORMAT),
-        f"first answers had a readable form and no longer do: lower the learning rate, {RESUME}",
-        steps=3,
-    ),
-    # 5 steps: one step may try something; five are a habit
-    _warning(
-        "format lost",
-        format_lost,
-        "first answers have no readable form any more: lower the learning rate, raise"
+        "first answers had a readable form and no longer do: lower the learning rate, raise"
         f" rltf.reward.format_coef, {RESUME}",
-        steps=5,
+        steps=3,
     ),
     # 12 steps: a policy may have to learn the form of a revision first, in a run of 16
     _warning(
@@ -424,8 +406,6 @@ class Watch:
 def seen_with(recent: Sequence[Metrics], seen: Seen) -> Seen:
     """What was seen before, and these last steps."""
     dead = recent[-1].get("rltf/group/dead_share")
-    formats = [now[FORMAT] for now in recent[-BEST:] if FORMAT in now]
-    best = max(seen.format, fmean(formats)) if len(formats) == BEST else seen.format
     live = seen.live or (dead is not None and dead <= LIVE)
     means = {name: _mean(recent, name) for name in (ACC, TOKENS, THOUGHTS, EPISTEMIC)}
     whole = {name: mean for name, mean in means.items() if mean is not None}
@@ -436,7 +416,7 @@ def seen_with(recent: Sequence[Metrics], seen: Seen) -> Seen:
         for n, now in recent[-1].items()
         if n in (ACC, FORMAT, SECOND)
     }
-    return Seen(live, best, {**seen.best, **peak}, first)
+    return Seen(live, {**seen.best, **peak}, first)
 
 
 def _mean(recent: Sequence[Metrics], name: str) -> float | None:

@@ -93,17 +93,6 @@ def test_all_groups_dead_after_some_were_alive_fires_though_revisions_train():
     assert played(*[logits] * 30) == []
 
 
-def test_format_is_lost_only_if_it_was_there():
-    bad = HEALTHY | {"rltf/turn_1/format": 0.47}
-    assert played(*[bad] * 30) == []  # its best is 0.47
-    assert played(*[HEALTHY] * 4, *[bad] * 20) == []  # (4 × 0.95 + 0.47) / 5 = 0.854, half 0.427
-    assert played(*[HEALTHY] * 5, *[bad] * 5) == [
-        (10, "format lost", True)
-    ]  # half of 0.95 is 0.475
-    never = [{"rltf/turn_1/format": share} for share in (0.19,) * 5 + (0.0,) * 20]
-    assert played(*never) == []
-
-
 @pytest.mark.parametrize(
     ("name", "metric", "before", "after"),
     [
