@@ -133,17 +133,22 @@ def _first_turn(runs: Sequence[RunTable]) -> list[Quantity]:
     one of that.
     """
     sources = [_sources(run) for run in runs]
-    if all(sources):
-        # a picture per set that all runs have: others would leave arms out
-        shared = [source for source in sources[0] if all(source in of for of in sources)]
-        if not shared:
-            sets = ", ".join(sources[0])
-            raise ValueError(f"no validation set is common to all runs: {runs[0].name} has {sets}")
+    shared = [source for source in sources[0] if all(source in of for of in sources)]
+    if shared:
         return [_of_source(source, runs, sources, len(shared) > 1) for source in shared]
     of_logs = {run.name: run.series(LOGGED) for run in runs}
-    if not any(series.empty for series in of_logs.values()):
-        return [Quantity(FIRST_TURN, "first-turn accuracy", of_logs)]
-    raise ValueError(_why_not(runs, sources))
+    without = [name for name, series in of_logs.items() if series.empty]
+    if without:
+        had = " ".join(
+            f"{run.name} has {', '.join(of) or 'none'};"
+            for run, of in zip(runs, sources, strict=True)
+        )
+        raise ValueError(
+            "no first-turn accuracy of a validation is common to all runs"
+            f" (val-core/<data source>/acc/mean@n): {had} no episode log with a validation in"
+            f" {without[0]}; choose another metric with --metric"
+        )
+    return [Quantity(FIRST_TURN, "first-turn accuracy", of_logs)]
 
 
 def _of_source(
@@ -152,22 +157,6 @@ def _of_source(
     series = {run.name: run.series(of[source]) for run, of in zip(runs, sources, strict=True)}
     name = f"{FIRST_TURN}/{source}" if several else FIRST_TURN
     return Quantity(name, f"first-turn accuracy, {source}", series)
-
-
-def _why_not(runs: Sequence[RunTable], sources: Sequence[Mapping[str, str]]) -> str:
-    without = [run for run, of in zip(runs, sources, strict=True) if not of]
-    neither = next((run for run in without if run.series(LOGGED).empty), None)
-    if neither is not None:
-        return (
-            f"{neither.name}: no first-turn accuracy of a validation in it (val-core/<data"
-            " source>/acc/mean@n, or validation episodes in an episode log); choose another metric"
-            " with --metric"
-        )
-    with_one = next(run for run in runs if run.series(LOGGED).empty)
-    return (
-        f"{without[0].name} has first-turn accuracy in its episode log only, {with_one.name} in"
-        " verl's metrics only; give all runs with their episode logs"
-    )
 
 
 def _sources(run: RunTable) -> dict[str, str]:
@@ -187,9 +176,8 @@ def _by_name(name: str, runs: Sequence[RunTable]) -> Quantity:
 def _close(name: str, names: set[str]) -> str:
     """Names like it, else those that hold its last part."""
     last = name.rsplit("/", maxsplit=1)[-1]
-    near = get_close_matches(name, sorted(names), n=5, cutoff=0.6)
-    if not near and last:
-        near = sorted(k for k in names if last in k)[:5]
+    holding = sorted(k for k in names if last and last in k)[:5]
+    near = get_close_matches(name, sorted(names), n=5, cutoff=0.6) or holding
     if near:
         return f"names like it: {', '.join(near)}"
     return f"it has {counted(len(names), 'metric')}, none with a name like it"

@@ -28,6 +28,8 @@ from rltf_verl.tools.report.evaluation.bootstrap import (
 from rltf_verl.tools.report.stats import cases_by_name
 from rltf_verl.types import END_REASONS
 
+Ratios = dict[str | int, Ratio]
+"""By the name of a number, or k of pass@k."""
 OF_TURNS = ("acc", "standing", "solved", "improvement", "format")
 """Means over problems."""
 OF_ROUNDS = ("plasticity", "corrected", "spoiled")
@@ -84,9 +86,9 @@ def evaluate(records: Sequence[Record], seed: int = 0) -> Results:
             )
     table, problem = EpisodeTable.of(records), numbered(map(problem_key, records))
     per_problem = np.bincount(problem)
-    ratios: dict[str | int, Ratio] = {**_ratios(table, problem)}
-    # with the others, so that all of them see the same resamples
-    estimated = estimates(ratios | _pass_ratios(table.answers(0)["acc"], problem), seed)
+    # pass@k with the others, so that all of them see the same resamples
+    ratios = _ratios(table, problem) | _pass_ratios(table.answers(0)["acc"], problem)
+    estimated = estimates(ratios, seed)
     numbers = {name: value for name, value in estimated.items() if isinstance(name, str)}
     pass_at = {k: value for k, value in estimated.items() if isinstance(k, int)}
     answers = [turn for record in records for turn in record["turns"]]
@@ -106,8 +108,8 @@ def evaluate(records: Sequence[Record], seed: int = 0) -> Results:
     )
 
 
-def _ratios(table: EpisodeTable, problem: Integers) -> dict[str, Ratio]:
-    ratios = {}
+def _ratios(table: EpisodeTable, problem: Integers) -> Ratios:
+    ratios: Ratios = {}
     for name, cases in cases_by_name(table).items():
         *block, last = name.split("/")
         # `turn_2/acc` is a turn's; `turn_2/revisions/corrected` is a round's
@@ -129,7 +131,7 @@ def pass_at_k(n: int, c: int, k: int) -> float:
     return 1.0 if n - c < k else float(1.0 - np.prod(1.0 - k / np.arange(n - c + 1, n + 1)))
 
 
-def _pass_ratios(first: Cases, problem: Integers) -> dict[int, Ratio]:
+def _pass_ratios(first: Cases, problem: Integers) -> Ratios:
     """k -> the ratio of pass@k, over the problems with k graded first answers; k are the powers of
     2 and the most samples of a problem.
 
@@ -139,7 +141,7 @@ def _pass_ratios(first: Cases, problem: Integers) -> dict[int, Ratio]:
     """
     counts = share_of_cases(first, problem)
     most = int(counts.under.max())
-    ratios = {}
+    ratios: dict[int, Ratio] = {}
     # powers of 2 as papers print them, and all samples of the problem that has most
     for k in {2**i for i in range(most.bit_length())} | ({most} - {0}):
         enough = counts.under >= k
@@ -147,7 +149,7 @@ def _pass_ratios(first: Cases, problem: Integers) -> dict[int, Ratio]:
         for i in np.flatnonzero(enough):
             values[i] = pass_at_k(int(counts.under[i]), int(counts.over[i]), k)
         ratios[k] = Ratio(values, enough.astype(np.float64))
-    return dict(sorted(ratios.items()))
+    return {k: ratios[k] for k in sorted(ratios)}
 
 
 def _ends(answers: Sequence[Record]) -> dict[str, tuple[int, float]]:
