@@ -74,7 +74,7 @@ def test_a_metric_that_no_validation_has_is_refused_at_the_first(tmp_path: Path)
     later = BestCheckpoint(tmp_path, METRIC, 0)
     later.on_validation({METRIC: 0.0}, 0)
     later.on_validation({"val-aux/x": 1.0}, 2)  # first answers only
-    BestCheckpoint(tmp_path, None, 0).look({}, 2)
+    BestCheckpoint(tmp_path, None, 0).on_validation({}, 2)
     assert kept(tmp_path) == []
 
 
