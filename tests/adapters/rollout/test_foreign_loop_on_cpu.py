@@ -18,6 +18,7 @@ from rltf_verl.adapters.rollout.agent_loop import rows_of_foreign_loop
 from rltf_verl.config import RLTFConfig
 from rltf_verl.episode.parts import Parts
 from rltf_verl.feedback.group import Groups
+from rltf_verl.objectives import Method
 from rltf_verl.types import CONTEXT, Episode, Role
 from tests.support.episode_fakes import EchoEnv, ScriptedProvider
 from tests.support.verl_policy import POLICY
@@ -119,6 +120,7 @@ def played(
     shared = SimpleNamespace(
         parts=Parts(config, EchoEnv(), provider or ScriptedProvider()),
         config=config,
+        method=Method(config),
         groups=Groups(),
         seeds_of=lambda row, problem: lambda place: 1,
         write=write,

@@ -47,7 +47,7 @@ def test_the_best_of_a_run_survives(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_a_resumed_run_knows_the_earlier_best(tmp_path: Path) -> None:
     trained(BestCheckpoint(tmp_path, METRIC, 0), tmp_path, {2: 0.5, 4: 0.25})
     resumed = BestCheckpoint(tmp_path, METRIC, resumed_at=4)
-    resumed.look({METRIC: 0.9}, 4)  # verl's validation before training
+    resumed.on_validation({METRIC: 0.9}, 4)  # verl's validation before training
     trained(resumed, tmp_path, {6: 0.4})
     assert kept(tmp_path) == [("best_global_step_2", "weights of step 2")]
     trained(resumed, tmp_path, {8: 0.75})
@@ -72,9 +72,9 @@ def test_a_metric_that_no_validation_has_is_refused_at_the_first(tmp_path: Path)
     with pytest.raises(ConfigError, match=f"rltf.keep_best=.*{METRIC}"):
         best.on_validation({METRIC: 0.0, "val-aux/x": 1.0}, 0)
     later = BestCheckpoint(tmp_path, METRIC, 0)
-    later.look({METRIC: 0.0}, 0)
-    later.look({"val-aux/x": 1.0}, 2)  # first answers only
-    BestCheckpoint(tmp_path, None, 0).look({}, 2)
+    later.on_validation({METRIC: 0.0}, 0)
+    later.on_validation({"val-aux/x": 1.0}, 2)  # first answers only
+    BestCheckpoint(tmp_path, None, 0).on_validation({}, 2)
     assert kept(tmp_path) == []
 
 
