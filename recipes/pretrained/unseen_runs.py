@@ -43,7 +43,10 @@ until SD with its floor had learned nothing of them.
 """
 METHODS = ("sd", "grpo")
 WEIGHT = ("rltf.distill.weight=1.0",)
-BEFORE = ("rltf.evidence_scaling=false", "rltf.distill.log_prob_floor=-5.0")
+BEFORE = (
+    *("rltf.evidence_scaling=false", "rltf.distill.log_prob_floor=-5.0"),
+    "trainer.test_freq=16",
+)
 LONGER = "trainer.total_training_steps=32"
 SETTINGS: dict[str, dict[str, tuple[str, ...]]] = {
     "recipe": {"sd": WEIGHT, "grpo": ()},
