@@ -36,6 +36,7 @@ from rltf_verl.adapters.queue.columns import EPISODE_FACTS, FACTS, ROLE, TURN
 from rltf_verl.adapters.queue.step_rows import StepRows
 from rltf_verl.adapters.startup.rules import rltf_of
 from rltf_verl.adapters.training.step import StepSettings, compute_step
+from rltf_verl.objectives import Method
 from rltf_verl.objectives.base import Now
 from rltf_verl.types import Role
 
@@ -129,7 +130,7 @@ def measure(num_problems: int, prompt: int, answer: int) -> dict[str, Any]:
     batch = fill(num_problems, prompt, answer)
     put_s = time.perf_counter() - start
     verl: Any = SimpleNamespace(config=configs["verl"])
-    settings = StepSettings(rltf_of(configs["ours"]), configs["ours"], Now(0, 100, 0))
+    settings = StepSettings(Method(rltf_of(configs["ours"])), configs["ours"], Now(0, 100, 0))
     buffer = ReplayBuffer("sync", OmegaConf.create({}), None, "drop", OmegaConf.create({}))
 
     def ours() -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))  # also when started by its path
 
 from benchmarks.leak_texts.files import Row, read_folder
-from rltf_verl.envs.base import Env, NeedsMachine
+from rltf_verl.envs.base import Env
 from rltf_verl.feedback.guard import find_leaks
 
 UNSEEN = Path(__file__).parent / "leak_texts" / "unseen"
@@ -64,7 +64,7 @@ def _share(part: int, whole: int) -> str:
 
 def trouble(env: Env) -> str | None:
     """Why it cannot grade on this machine: `code` needs a sandbox."""
-    return env.trouble() if isinstance(env, NeedsMachine) else None
+    return env.trouble()
 
 
 def main() -> None:

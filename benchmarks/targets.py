@@ -41,7 +41,7 @@ from rltf_verl.adapters.queue.step_rows import StepRows
 from rltf_verl.adapters.training.step import StepSettings, compute_step, target_columns
 from rltf_verl.config import DistillConfig, RLTFConfig
 from rltf_verl.episode.rows import attempt_rows
-from rltf_verl.objectives import objective_weights
+from rltf_verl.objectives import Method
 from rltf_verl.objectives.base import Now
 from rltf_verl.objectives.distill import distill_rows
 from rltf_verl.objectives.targets import compute_targets
@@ -49,6 +49,7 @@ from rltf_verl.types import Attempt, Episode, Grade, Problem, Role, Turn
 
 GAMMA, WEIGHT, FLOOR, GROUP = 0.1, 0.1, -5.0, 8
 CONFIG = RLTFConfig(gamma=GAMMA, distill=DistillConfig(weight=WEIGHT, log_prob_floor=FLOOR))
+METHOD = Method(CONFIG)
 REWARDS = (-0.1, 0.0, 0.9, 1.0)
 
 Datum = tuple[Any, ...]
@@ -232,7 +233,7 @@ def rows_of_episode(
 def ours(batch: KVBatchMeta) -> None:
     """The trainer's steps from columns to columns."""
     step = StepRows.read(batch)
-    targets = compute_targets(step.batch, CONFIG, objective_weights(CONFIG, step=0, num_steps=1))
+    targets = compute_targets(step.batch, METHOD, METHOD.weights(Now(0, 1)))
     step.write(target_columns(step.batch, targets))
 
 
@@ -246,7 +247,7 @@ def with_metrics(batch: KVBatchMeta, num_groups: int) -> None:
         }
     )
     step = StepRows.read(batch)
-    compute_step(step, StepSettings(CONFIG, verl, Now(0, 1))).write(step)
+    compute_step(step, StepSettings(METHOD, verl, Now(0, 1))).write(step)
 
 
 # --- side by side

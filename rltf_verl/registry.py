@@ -13,7 +13,7 @@ from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from rltf_verl.findings import ConfigError, Finding
 from rltf_verl.kinds import hints_of, plain, trouble
@@ -80,8 +80,13 @@ def require_choice(key: str, value: object, known: Iterable[str]) -> None:
 
 
 def construct(
-    block: str, selector: str, table: Mapping[str, str], name: str, options: Mapping[str, Any]
-) -> Any:
+    block: str,
+    selector: str,
+    table: Mapping[str, str],
+    name: str,
+    options: Mapping[str, Any],
+    base: type[T],
+) -> T:
     """Build the object that `name` stands for.
 
     Args:
@@ -91,6 +96,7 @@ def construct(
             names by the entry points of the group `rltf_verl.<last word of block>`.
         name: one of the names, `"module:Class"`, or `"path/to/file.py:Class"`.
         options: keyword arguments of its constructor.
+        base: its defaults; a user's class need not extend it.
 
     Raises:
         ConfigError: unknown name or option; names the key, the value, and the closest match.
@@ -114,7 +120,34 @@ def construct(
         raise _refused(key, name, why, "correct the class") from error
     if type(made) is not factory and not isinstance(made, factory):
         raise _refused(key, name, f"makes {plain(made)}", "correct its __new__")
-    return made
+    try:
+        return with_defaults(made, base)
+    except TypeError as error:
+        why = f"lacks the defaults of {base.__module__}.{base.__name__} ({error})"
+        fix = f"write class {factory.__name__}({base.__name__})"
+        raise _refused(key, name, why, fix) from error
+
+
+def with_defaults(made: Any, base: type[T]) -> T:
+    """The same object, as an instance of `base` too: what its own class lacks, `base` gives.
+
+    Raises:
+        TypeError: Python cannot extend its class so.
+    """
+    own = type(made)
+    if not isinstance(made, base):
+        # One class for each class of a user: instances keep comparing as equal types.
+        if (own, base) not in _extended:
+            place = {"__module__": own.__module__, "__qualname__": own.__qualname__}
+            # No slots of its own: an object can only change to a class with the same layout.
+            body = {**place, "__doc__": own.__doc__, "__slots__": ()}
+            _extended[own, base] = type(own.__name__, (own, base), body)
+        object.__setattr__(made, "__class__", _extended[own, base])
+    return cast(T, made)
+
+
+_extended: dict[tuple[type, type], type] = {}
+"""Class of a user, base -> the class that extends both."""
 
 
 def build_block(

@@ -71,6 +71,11 @@ def counted(num: int, singular: str, plural: str = "") -> str:
     return f"{num} {singular if num == 1 else plural or f'{singular}s'}"
 
 
+def split_words(text: str) -> tuple[str, ...]:
+    """Its words: for long lists of words in code."""
+    return tuple(text.split())
+
+
 def one_line(text: str, longest: int) -> str:
     """The beginning of a text as one line, for causes and logs."""
     line = " ".join(clean_text(text, 20 * longest).split())

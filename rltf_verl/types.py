@@ -241,8 +241,8 @@ class Attempt:
     info: Mapping[str, Any] = field(default_factory=dict)
     """What the sampler reports beside the tokens (weight version, preemptions)."""
     trajectory: Trajectory | None = None
-    """The steps of an attempt at an `ActingEnv`, without their state; None: one answer. Response
-    ids then hold the observations too, with log-prob 0, and `text` shows all of it to readers.
+    """The steps of the attempt, without their state; None: one answer. Response ids then hold the
+    observations too, with log-prob 0, and `text` shows all of it to readers.
     """
     prefix_ids: tuple[int, ...] = ()
     """Where it retries from a step: the first attempt's response up to there, which stands before
@@ -387,7 +387,7 @@ class Role(IntEnum):
     """(critic prompt, the policy's own critique): credited with the turn that the critique led
     to.
     """
-    FEEDBACK = 3
+    FEEDBACK_MODELING = 3
     """(critic prompt with y_k, f_k), or f_k inside an appended conversation: the policy predicts
     the feedback.
     """

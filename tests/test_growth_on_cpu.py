@@ -16,6 +16,7 @@ import pytest
 
 from rltf_verl.envs.base import LEVELS
 from rltf_verl.envs.binary_matrix.env import BinaryMatrix
+from rltf_verl.envs.calls import MOST_READ, grade
 from rltf_verl.envs.code import compare as code_compare
 from rltf_verl.envs.code.text import _fences, last_program
 from rltf_verl.envs.knights_knaves.env import KnightsKnaves
@@ -26,7 +27,6 @@ from rltf_verl.envs.reasoning_gym import text as gym_text
 from rltf_verl.envs.reasoning_gym.worker import plain_expression
 from rltf_verl.envs.shortest_path.env import ShortestPath
 from rltf_verl.envs.text.boxed import extract_boxed, last_box
-from rltf_verl.envs.waiting import MOST_READ, grade
 from rltf_verl.envs.writing.scoring import Scale, read_score
 from rltf_verl.judge.parsing import parse_reply
 from rltf_verl.prompts.quote import defused
@@ -154,7 +154,7 @@ READERS: Mapping[str, Reader] = {
     "reasoning_gym shape": gym_feedback.shape,
     "reasoning_gym expression": plain_expression,
     "printed output": lambda text: code_compare.same_text(text, "1.5 " * 99, 1e-6),
-    "feedback audit": says_nothing,
+    "log stats": says_nothing,
     "clean_text": lambda text: clean_text(text, 10**9),
     "without_chat_tokens": without_chat_tokens,
     "defused": defused,

@@ -75,7 +75,7 @@ THIRD_PARTY = {
     "runlog": {"numpy"},
     "data": {"pyarrow"},
     "tools.data": {"pyarrow", "rich", "transformers"},
-    "tools.report": {"rich", "numpy", "matplotlib", "pyarrow"},
+    "tools.report": {"rich", "numpy", "pandas", "matplotlib", "pyarrow"},
     "tools.export": {"torch", "peft", "transformers"},
     "tools.plan": {"omegaconf"},
     "tools.adopt": {"omegaconf"},

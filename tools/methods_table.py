@@ -14,7 +14,7 @@ from omegaconf import DictConfig, open_dict
 
 from rltf_verl.adapters.startup.rules import rltf_of
 from rltf_verl.config import RLTFConfig
-from rltf_verl.objectives import objectives_of
+from rltf_verl.objectives import Method
 from rltf_verl.tools.compose.presets import method_titles
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "methods.md"
@@ -61,7 +61,7 @@ def _line(preset: Preset) -> tuple[str, ...]:
     rltf = preset.rltf
     loss = preset.config.actor_rollout_ref.actor.policy_loss.loss_mode
     attempt = "" if loss == "rltf_ppo" else loss
-    others = [o for o in objectives_of(rltf) if o.has_effect and o.name != "attempt"]
+    others = [o for o in Method(rltf).objectives if o.has_effect and o.name != "attempt"]
     return (
         preset.name,
         preset.title.rstrip("."),

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Annotated
 
-from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, Subject
+from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable
 from rltf_verl.feedback.judge_prompt import as_text
 from rltf_verl.feedback.record import call_key
 from rltf_verl.jsonl import append_lines, numbered, parse
@@ -24,7 +24,7 @@ from rltf_verl.kinds import Within
 from rltf_verl.types import Feedback
 
 
-class HumanProvider:
+class HumanProvider(FeedbackProvider):
     """Writes each attempt to `<inbox>/pending.<process>.jsonl` and looks for its answer in
     `<inbox>/answers*.jsonl`.
 
@@ -42,7 +42,7 @@ class HumanProvider:
 
     name = "human"
     constant = False
-    subject: Subject = "attempt"
+    subject = "attempt"
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rltf_verl.envs.base import FeedbackLevel, Limits, Splits
+from rltf_verl.envs.base import Env, FeedbackLevel, Limits, Splits
 from rltf_verl.types import Action, Grade, Note, Problem, Step, Trajectory
 
 NAMES = ("Ada", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gus", "Hana")
@@ -21,7 +21,7 @@ def tool(name: str, description: str, parameter: str) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-class Lookup:
+class Lookup(Env):
     """The policy looks into departments and answers with a number. It does not know that a person
     who moved has an old number too; feedback says so.
     """
@@ -59,10 +59,6 @@ class Lookup:
         """The book, and what was answered."""
         return {"book": problem.data["book"], "answer": None}
 
-    def look(self, state: dict[str, Any]) -> str | None:
-        """The prompt says all."""
-        return None
-
     def step(self, state: dict[str, Any], action: Action) -> Step:
         """Look into a department, or answer."""
         if action.tool == "answer":
@@ -73,9 +69,6 @@ class Lookup:
             return Step(f"There is no such department; there are {', '.join(DEPARTMENTS)}.",
                         kind="error")  # fmt: skip
         return Step("\n".join(f"{name}: {number}" for name, number in people.items()))
-
-    def close(self, state: dict[str, Any]) -> None:
-        """Nothing to free."""
 
     def grade(self, problem: Problem, trajectory: Trajectory) -> Grade:
         """Right is the new number."""

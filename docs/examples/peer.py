@@ -6,12 +6,12 @@
 
 from dataclasses import dataclass
 
-from rltf_verl.feedback.base import FeedbackUnavailable
+from rltf_verl.feedback.base import FeedbackProvider, FeedbackUnavailable
 from rltf_verl.types import Feedback
 
 
 @dataclass
-class Peer:
+class Peer(FeedbackProvider):
     """Waits until the group's other episodes are at the same turn, at most `wait_s` seconds."""
 
     wait_s: float = 60.0

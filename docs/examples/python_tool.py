@@ -6,10 +6,9 @@
 
 import random
 
-from rltf_verl.envs.base import CORRECT, INCORRECT, Limits, Splits
+from rltf_verl.envs.base import CORRECT, INCORRECT, Env, Limits, Splits
 from rltf_verl.envs.sandbox import make_sandbox
-from rltf_verl.envs.sandbox.base import Limits as Resources
-from rltf_verl.envs.sandbox.base import Program
+from rltf_verl.envs.sandbox.base import Program, Resources
 from rltf_verl.envs.text.boxed import last_box
 from rltf_verl.types import Action, Grade, Note, Problem, Step
 
@@ -31,7 +30,7 @@ PYTHON = {
 }
 
 
-class PythonTool:
+class PythonTool(Env):
     name = "python_tool"
     tools = (PYTHON,)
     limits = Limits(steps=6, step_s=10, attempt_s=30, observation_tokens=64)
@@ -53,9 +52,6 @@ class PythonTool:
     def open(self, problem, seed):
         return []  # the programs of this attempt
 
-    def look(self, state):
-        return None
-
     def step(self, state, action):
         source = action.arguments.get("source")
         if action.tool != "python" or not isinstance(source, str):
@@ -66,9 +62,6 @@ class PythonTool:
         if outcome.ending == "ok":
             return Step(outcome.output.strip()[:500] or "The program printed nothing.")
         return Step(f"{outcome.ending}: {outcome.message}"[:500], kind="error")
-
-    def close(self, state):
-        pass
 
     def grade(self, problem, trajectory):
         answer = last_box(trajectory.answer)

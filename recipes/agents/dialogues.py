@@ -21,10 +21,10 @@ from typing import Any
 import pyarrow as pa
 
 from rltf_verl.data.provenance import write_table
-from rltf_verl.envs.waiting import notes_text
+from rltf_verl.envs.calls import notes_text
 from rltf_verl.envs.workspace import Workspace
 from rltf_verl.envs.workspace.orders import EXAMPLE, practice_form, written
-from rltf_verl.episode.acting import shown
+from rltf_verl.episode.acting import trajectory_text
 from rltf_verl.prompts import render
 from rltf_verl.types import Action, PlayedStep, Problem, Trajectory
 
@@ -62,7 +62,9 @@ def _dialogue(rng: random.Random, env: Workspace, problem: Problem, first: float
         before = [*_messages(right.steps[:criticised]), _user(text)]
         return [_user(question), *before, *_messages(right.steps[criticised:])]
     feedback = notes_text(notes)
-    revised = render("revise/note", question=question, attempt=shown(wrong), feedback=feedback)
+    revised = render(
+        "revise/note", question=question, attempt=trajectory_text(wrong), feedback=feedback
+    )
     return [_user(revised), *_messages(right.steps)]
 
 

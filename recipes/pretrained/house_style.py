@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 from zlib import crc32
 
 import house_letters
@@ -28,7 +28,7 @@ from house_conventions import (
     holds,
 )
 
-from rltf_verl.envs.base import Candidate, FeedbackLevel, Splits, require_counts
+from rltf_verl.envs.base import Candidate, Env, FeedbackLevel, Splits, require_counts
 from rltf_verl.envs.text.plain_text import MAX_TEXT
 from rltf_verl.kinds import Within
 from rltf_verl.types import Grade, Problem
@@ -43,7 +43,7 @@ MAX_DRAWS = 1000
 """Items that are thrown away in search of a new one for the test split."""
 
 
-class HouseStyle:
+class HouseStyle(Env):
     """The environment `house_style`. `Problem.data` holds `house`, `noun`, `item`, `rule` and
     `question`.
 
@@ -59,9 +59,9 @@ class HouseStyle:
     """
 
     name = "house_style"
-    revise_templates: ClassVar = dict.fromkeys(
-        ("attempt", "question", "answer", "logits"), "note"
-    ) | {"append": "plain_append"}
+    revise_templates = dict.fromkeys(("attempt", "question", "answer", "logits"), "note") | {
+        "append": "plain_append"
+    }
 
     def __init__(
         self,

@@ -7,13 +7,13 @@ from __future__ import annotations
 import random
 from typing import Annotated
 
-from rltf_verl.feedback.base import FeedbackRequest
+from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest
 from rltf_verl.feedback.verifier import VerifierProvider
 from rltf_verl.kinds import Within
 from rltf_verl.types import Feedback
 
 
-class Seldom:
+class Seldom(FeedbackProvider):
     """The verifier's hint about a share of the answers; the others are only told to be wrong.
 
     Args:

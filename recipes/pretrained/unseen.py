@@ -12,12 +12,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 from house_conventions import MONTHS, Rule
 from house_style import HouseStyle
 
-from rltf_verl.envs.base import FeedbackLevel, Splits, draw_splits, require_counts
+from rltf_verl.envs.base import Env, FeedbackLevel, Splits, draw_splits, require_counts
 from rltf_verl.envs.binary_matrix.env import BinaryMatrix
 from rltf_verl.types import Grade, Problem
 
@@ -144,7 +144,7 @@ class Company(HouseStyle):
         return dict.fromkeys(self._nouns, self._rule)
 
 
-class Unseen:
+class Unseen(Env):
     """The environment `unseen`: one of `TASKS`. `Problem.data` holds `plain` and `others`, items
     with no part of it for feedback.
 
@@ -156,7 +156,7 @@ class Unseen:
     """
 
     name = "unseen"
-    revise_templates: ClassVar = HouseStyle.revise_templates
+    revise_templates = HouseStyle.revise_templates
     """The prompts that the warm-up knows: with others its model does not read the feedback."""
 
     def __init__(self, task: str = "archive") -> None:

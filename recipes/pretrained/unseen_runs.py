@@ -5,7 +5,8 @@
     python recipes/pretrained/unseen_runs.py --picture docs/pictures/lost.png
 
 A finished run is a line of unseen.jsonl beside this file and is not run again. `recipe`: the
-settings as they come. `before`: those of the recipe until steps followed the evidence. A run is
+settings as they come. `longer`: with 32 steps, where first answers still rise after 16. `before`:
+those of the recipe until steps followed the evidence. A run is
 lost when its share of episodes that are right after feedback falls below a third of its best for
 three steps in a row (`runlog.health`).
 """
@@ -42,9 +43,14 @@ until SD with its floor had learned nothing of them.
 """
 METHODS = ("sd", "grpo")
 WEIGHT = ("rltf.distill.weight=1.0",)
-BEFORE = ("rltf.evidence_scaling=false", "rltf.distill.log_prob_floor=-5.0")
+BEFORE = (
+    *("rltf.evidence_scaling=false", "rltf.distill.log_prob_floor=-5.0"),
+    "trainer.test_freq=16",
+)
+LONGER = "trainer.total_training_steps=32"
 SETTINGS: dict[str, dict[str, tuple[str, ...]]] = {
     "recipe": {"sd": WEIGHT, "grpo": ()},
+    "longer": {"sd": (*WEIGHT, LONGER), "grpo": (LONGER,)},
     "before": {"sd": BEFORE, "grpo": BEFORE},
 }
 """Settings -> method -> its words beside the config's."""

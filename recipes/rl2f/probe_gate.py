@@ -27,7 +27,7 @@ def reasons(probe: dict[str, Any]) -> Iterator[str]:
     """
     shares = probe["measured"]["shares"]
     solved, dead, corrected = (
-        shares[k]["estimate"]["value"] for k in ("first_right", "dead_groups", "corrected")
+        shares[k]["value"] for k in ("first_right", "dead_groups", "corrected")
     )
     if solved is None:
         yield "no first answer could be graded"

@@ -26,40 +26,26 @@ def table(arms: Mapping[str, Results]) -> list[tuple[str, ...]]:
     Raises:
         ValueError: they have not the same number of turns.
     """
-    turns = {name: len(result["turns"]) for name, result in arms.items()}
+    turns = {name: result["num_turns"] for name, result in arms.items()}
     if len(set(turns.values())) > 1:
         raise ValueError(f"turns differ, evaluate all with the same --rounds: {turns}")
     last = max(turns.values())
-    names = (
-        *(f"accuracy, turn {k}" for k in range(1, last + 1)),
-        "multi-turn gain",
-        "plasticity",
-        "correction success",
-    )
-    return [("", *arms), *zip(names, *map(_column, arms.values()), strict=True)]
-
-
-def _column(result: Results) -> list[str]:
-    turns = [_with_names_of_today(turn) for turn in result["turns"]]
-    standing = [_shown(turn["standing"]) for turn in turns]
-    gain = _shown(turns[-1]["improvement"], signed=True) if len(turns) > 1 else "–"
-    rounds = result["rounds"][:1]  # all together
+    names = {f"accuracy, turn {k}": f"turn_{k}/standing" for k in range(1, last + 1)} | {
+        "multi-turn gain": f"turn_{last}/improvement",
+        "plasticity": "revisions/plasticity",
+        "correction success": "revisions/corrected",
+    }
     return [
-        *standing,
-        gain,
-        *(_shown(rounds[0][name]) if rounds else "–" for name in ("plasticity", "corrected")),
+        ("", *arms),
+        *(
+            (label, *(_shown(result, name) for result in arms.values()))
+            for label, name in names.items()
+        ),
     ]
 
 
-def _with_names_of_today(turn: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Files of earlier versions say `accuracy` and `gain`."""
-    if "standing" in turn:
-        return turn
-    return {"standing": turn["accuracy"], "improvement": turn["gain"]}
-
-
-def _shown(estimate: Mapping[str, Any], *, signed: bool = False) -> str:
-    return shown(Estimate(**estimate), signed)
+def _shown(result: Results, name: str) -> str:
+    return shown(Estimate(**result["numbers"][name]), signed=name.endswith("improvement"))
 
 
 def main() -> None:

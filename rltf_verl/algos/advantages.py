@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import torch
 
-from rltf_verl.algos.episodes import EpisodeBatch, cohort_mean, cohort_sums, cohorts, joined
+from rltf_verl.algos.episodes import EpisodeBatch, cohort_mean, cohort_sums, cohorts, joined_cohort
 from rltf_verl.algos.shapes import require_shape
 from rltf_verl.config.objectives import Estimator
 
@@ -29,6 +29,7 @@ def first_turn_sums(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """[S] float64 each: sum and number of the group's first-turn values that have a verdict."""
     has_verdict = ~episodes.ungraded[:, 0]
+    # Row 0: sums, row 1: counts; in double precision the order of episodes does not matter.
     of_group = torch.zeros(2, episodes.num_groups, dtype=torch.float64)
     of_group[0].index_add_(0, episodes.group, torch.where(has_verdict, values[:, 0], 0.0).double())
     of_group[1].index_add_(0, episodes.group, has_verdict.double())
@@ -73,8 +74,8 @@ def turn_advantages(
         on when a branch stopped, so it is unbiased under ragged turn counts (verl RFC #7244); a
         single branch has b = 0.
     joined:  b = mean over the group's first attempts and refined answers together
-        (`episodes.joined`), for turns of any number (Critique-GRPO). A refinement that is right
-        lowers what its first attempt is worth.
+        (`episodes.joined_cohort`), for turns of any number (Critique-GRPO). A refinement that is
+        right lowers what its first attempt is worth.
     first_turn:  b = mean first-turn return of the group. Asks later turns to beat the first.
     none:  b = 0. Unbiased, largest variance.
 
@@ -91,7 +92,7 @@ def turn_advantages(
     """
     require_shape(returns=(returns, tuple(episodes.valid.shape)))
     where, members = (
-        joined(episodes) if estimator == "joined" else (cohorts(episodes), episodes.valid)
+        joined_cohort(episodes) if estimator == "joined" else (cohorts(episodes), episodes.valid)
     )
     graded = members & ~episodes.ungraded
     sums, counts = cohort_sums(returns, where, graded)

@@ -58,14 +58,14 @@ def distill_advantages(
 
 def _leave_one_out(rewards: torch.Tensor, episodes: EpisodeBatch) -> torch.Tensor:
     sums, n = (each.to(rewards.dtype) for each in first_turn_sums(rewards, episodes))
-    others = (sums - rewards[:, 0]) / (n - 1).clamp(
-        min=1
-    )  # an episode without a verdict has no later answer
+    # Wrong for an episode that the sum lacks: without a verdict it has no later answer, either.
+    others = (sums - rewards[:, 0]) / (n - 1).clamp(min=1)
     return torch.where(n > 1, 1.0, 0.0).unsqueeze(1) * (rewards - others.unsqueeze(1))
 
 
 def _zero_before_longest(advantages: torch.Tensor, episodes: EpisodeBatch) -> torch.Tensor:
     depths = depth(episodes)
+    # Depth of the last turn that any episode of the group has.
     longest = torch.zeros(episodes.num_groups, dtype=torch.int64)
     longest.scatter_reduce_(0, episodes.group, depths.amax(dim=1), "amax")
     return torch.where(depths == longest[episodes.group].unsqueeze(1), advantages, 0.0)

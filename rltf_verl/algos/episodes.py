@@ -85,7 +85,7 @@ def by_graded_rewards(episodes: EpisodeBatch) -> EpisodeBatch:
 def depth(episodes: EpisodeBatch) -> torch.Tensor:
     """[S, M] int64: 0-based number of the turn in its branch (0 where not valid)."""
     depths = torch.zeros_like(episodes.parent)
-    for m in range(1, depths.shape[1]):
+    for m in range(1, depths.shape[1]):  # parents stand before their children
         above = depths.gather(1, episodes.parent[:, m : m + 1].clamp(min=0)).squeeze(1)
         depths[:, m] = torch.where(episodes.parent[:, m] >= 0, above + 1, 0)
     return torch.where(episodes.valid, depths, 0)
@@ -154,7 +154,7 @@ def cohort_mean(values: torch.Tensor, where: Cohorts, members: torch.Tensor) -> 
     return (sums / counts.clamp(min=1)).to(values.dtype)
 
 
-def joined(episodes: EpisodeBatch) -> tuple[Cohorts, torch.Tensor]:
+def joined_cohort(episodes: EpisodeBatch) -> tuple[Cohorts, torch.Tensor]:
     """The group as one cohort, and [S, M] bool, which turns are in it: its first attempts and its
     refined answers.
 

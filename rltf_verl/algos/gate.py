@@ -34,6 +34,7 @@ def solved_share(episodes: EpisodeBatch) -> torch.Tensor:
     those without a verdict count neither way.
     """
     depths, num_turns = depth(episodes), episodes.valid.shape[1]
+    # Group and depth as one number; row 0 of the sums counts right answers, row 1 all verdicts.
     cell = episodes.group.unsqueeze(1) * num_turns + depths
     has_verdict = episodes.valid & ~episodes.ungraded
     sums = torch.zeros(2, episodes.num_groups * num_turns)
@@ -89,6 +90,7 @@ def magnitude(evidence: Evidence, scale: float) -> tuple[torch.Tensor, torch.Ten
     Returns:
         [M] factor and [M] weight.
     """
+    # e^20 is far above any bound, and e^gap may be infinite.
     factor = (evidence.advantage.sign() * evidence.gap).clamp(max=20.0).exp()
     return factor.clamp(1 - scale, 1 + scale), torch.zeros_like(factor)
 
@@ -113,6 +115,7 @@ def residual(
     """
     added = scale * (evidence.gap / width).tanh()
     added = torch.where(added.abs() > threshold, added, 0.0)
+    # Two `where`: 0 / 0 in the branch that is not taken would be NaN.
     flat = evidence.advantage.abs() <= FLAT
     factor = 1 + torch.where(flat, 0.0, added / torch.where(flat, 1.0, evidence.advantage))
     return factor.clamp(min=0), torch.zeros_like(factor)

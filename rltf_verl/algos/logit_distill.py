@@ -168,6 +168,7 @@ def jsd(
     Returns:
         [N] nats.
     """
+    # log m = log(β p + (1 − β) q) of log-probs, which may underflow as probabilities.
     weights = torch.tensor([beta, 1 - beta], dtype=student.dtype, device=student.device).log()
     mixture = torch.logaddexp(teacher + weights[0], student + weights[1])
     of_teacher, of_student = _kl_terms(mixture, teacher), _kl_terms(mixture, student)
@@ -279,6 +280,7 @@ def sampled_token(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
     """
     require_shape(teacher=(teacher, tuple(student.shape)))
     gap = (student - teacher).detach()
+    # The second factor is 0: it adds nothing to the value, and the whole gradient.
     return gap + gap * (student - student.detach())
 
 

@@ -95,9 +95,8 @@ def shaped(log_prob: torch.Tensor, advantages: torch.Tensor, gamma: float) -> to
         [N, T] token losses.
     """
     require_shape(advantages=(advantages, tuple(log_prob.shape)))
-    return (
-        -torch.sigmoid(log_prob - math.log(gamma)) * advantages
-    )  # π / (π + γ), without π's underflow
+    # σ(ℓ − log γ) is π / (π + γ), without the underflow of π.
+    return -torch.sigmoid(log_prob - math.log(gamma)) * advantages
 
 
 def cross_entropy(log_prob: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:

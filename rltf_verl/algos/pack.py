@@ -7,7 +7,7 @@ In training the same fields arrive as columns of verl's transfer queue instead
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 
 import torch
@@ -15,7 +15,7 @@ import torch
 from rltf_verl.algos.advantages import with_neutral_rewards
 from rltf_verl.algos.episodes import EpisodeBatch
 from rltf_verl.algos.targets import RowBatch
-from rltf_verl.types import TECHNICAL_STOPS, Episode, Row
+from rltf_verl.types import TECHNICAL_STOPS, Episode, Row, Turn
 
 
 def pad(values: Sequence[Sequence[float]], dtype: torch.dtype, fill: float = 0.0) -> torch.Tensor:
@@ -26,27 +26,22 @@ def pad(values: Sequence[Sequence[float]], dtype: torch.dtype, fill: float = 0.0
 
 def pack_episodes(episodes: Sequence[Episode], group: Sequence[int]) -> EpisodeBatch:
     """S episodes, and the group of each."""
-    parents = [[-1 if t.parent is None else t.parent for t in e.turns] for e in episodes]
-    stops = [[t.stop for t in e.turns] for e in episodes]
+
+    def table(of: Callable[[Turn], float], dtype: torch.dtype, fill: float = 0.0) -> torch.Tensor:
+        """[S, M] value of each turn."""
+        return pad([[*map(of, episode.turns)] for episode in episodes], dtype, fill)
+
     batch = EpisodeBatch(
-        rewards=pad([[t.reward for t in e.turns] for e in episodes], torch.float32),
-        correct=pad([[t.grade.correct for t in e.turns] for e in episodes], torch.bool),
-        valid=pad([[True] * len(e.turns) for e in episodes], torch.bool),
-        parent=pad(parents, torch.int64, -1),
+        rewards=table(lambda turn: turn.reward, torch.float32),
+        correct=table(lambda turn: turn.grade.correct, torch.bool),
+        valid=table(lambda turn: True, torch.bool),
+        parent=table(lambda turn: -1 if turn.parent is None else turn.parent, torch.int64, -1),
         group=torch.tensor(list(group)),
-        graded=pad([[t.graded for t in e.turns] for e in episodes], torch.float32),
-        cut=pad(
-            [[stop in TECHNICAL_STOPS for stop in ends] for ends in stops],
-            torch.bool,
-        ),
+        graded=table(lambda turn: turn.graded, torch.float32),
+        cut=table(lambda turn: turn.stop in TECHNICAL_STOPS, torch.bool),
     )
-    return with_neutral_rewards(
-        batch,
-        pad(
-            [[stop == "ungraded" for stop in ends] for ends in stops],
-            torch.bool,
-        ),
-    )
+    ungraded = table(lambda turn: turn.stop == "ungraded", torch.bool)
+    return with_neutral_rewards(batch, ungraded)
 
 
 def pack_rows(
@@ -67,16 +62,16 @@ def pack_rows(
     lengths = torch.tensor([len(row.role) for row in rows], dtype=torch.int64)
     sampler = (row.log_probs or (0.0,) * len(row.turn) for row in rows)
     return RowBatch(
-        role=in_a_row((row.role for row in rows), torch.int64),
-        turn=in_a_row((row.turn for row in rows), torch.int64),
+        role=concatenate((row.role for row in rows), torch.int64),
+        turn=concatenate((row.turn for row in rows), torch.int64),
         episode=torch.tensor(list(episode), dtype=torch.int64).repeat_interleave(lengths),
         lengths=lengths,
         episodes=episodes,
-        old_log_probs=in_a_row(old_log_probs, torch.float32),
-        sampler_log_probs=in_a_row(sampler, torch.float32),
+        old_log_probs=concatenate(old_log_probs, torch.float32),
+        sampler_log_probs=concatenate(sampler, torch.float32),
     )
 
 
-def in_a_row(values: Iterable[Sequence[float]], dtype: torch.dtype) -> torch.Tensor:
+def concatenate(values: Iterable[Sequence[float]], dtype: torch.dtype) -> torch.Tensor:
     """Ragged lists -> [L], one after the other."""
     return torch.tensor(list(chain.from_iterable(values)), dtype=dtype)

@@ -41,6 +41,7 @@ def discounted_returns(episodes: EpisodeBatch, gamma: float) -> torch.Tensor:
     share = gamma / num_counted.clamp(min=1).to(returns.dtype)
     lost = episodes.valid & (episodes.cut | ((num_revisions(episodes) > 0) & (num_counted == 0)))
     where = cohorts(episodes) if bool((lost | episodes.ungraded).any()) else None
+    # From the deepest turns up: a turn's return needs those of its revisions.
     for d in reversed(range(int(depths.max()) + 1 if depths.numel() else 0)):
         here = episodes.valid & (depths == d)
         if where is not None:
@@ -51,6 +52,7 @@ def discounted_returns(episodes: EpisodeBatch, gamma: float) -> torch.Tensor:
         if where is not None:
             mean = cohort_mean(returns, where, here & ~episodes.ungraded)
             returns = torch.where(here & episodes.ungraded, mean, returns)
+        # Each turn hands its return, times γ over the number of siblings, to the turn it revises.
         gained = torch.where(here & counts, share.gather(1, up) * returns, 0.0)
         gains = gains.scatter_add(1, up, gained)
     return returns

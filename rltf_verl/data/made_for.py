@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from rltf_verl.data.provenance import read_provenance
 from rltf_verl.envs import env_names, make_env
-from rltf_verl.envs.base import Env, TakesRows
+from rltf_verl.envs.base import Env
 
 OWN = "own"
 """The choice of `rltf/env` for a class that the user names."""
@@ -95,7 +95,7 @@ def takes_rows_of(path: str | Path, spec: str | None, options: Mapping[str, Any]
     except (OSError, pa.ArrowInvalid):  # the reader of the rows reports it
         return None
     env = make_env(spec, **options)
-    return env if isinstance(env, TakesRows) else None
+    return env if env.takes_rows else None
 
 
 def require_known(path: str | Path, origin: MadeFor, say: str = "env.name=") -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rltf_verl.envs.base import Env, TakesRows
+from rltf_verl.envs.base import Env
 from rltf_verl.types import Problem
 
 AGENT_NAME = "rltf"
@@ -83,7 +83,7 @@ def problem_from_row(extra_info: Mapping[str, Any], reward_model: Mapping[str, A
 
 def problem_of(env: Env | None, row: Mapping[str, Any]) -> Problem:
     """The problem of a row: one that `row_of` wrote, or any in verl's form where the environment
-    takes it (`TakesRows`).
+    takes it (`Env.data_of`).
 
     Args:
         env: grades it; None for a row that `row_of` wrote.
@@ -93,7 +93,7 @@ def problem_of(env: Env | None, row: Mapping[str, Any]) -> Problem:
         ValueError: a field is missing or cannot be used; names it and the fix.
     """
     info, reward_model = row.get("extra_info") or {}, row.get("reward_model") or {}
-    if not isinstance(env, TakesRows) or _is_ours(info):
+    if env is None or not env.takes_rows or _is_ours(info):
         return problem_from_row(info, reward_model)
     prompt = row["raw_prompt"] if "raw_prompt" in row else row["prompt"]
     if prompt is None or not len(prompt):  # an array has no truth
@@ -195,7 +195,7 @@ def check_parquet(path: str | Path, env: Env | None = None) -> Problem:
         raise FileNotFoundError(f"{path}: no such file, seen from {Path.cwd()}") from None
     except pa.ArrowInvalid as error:
         raise ValueError(not_parquet(path, error)) from error
-    needed = [*REQUIRED] if env is None or not isinstance(env, TakesRows) else REQUIRED[:-1]
+    needed = [*REQUIRED] if env is None or not env.takes_rows else REQUIRED[:-1]
     with file:
         missing = [name for name in needed if name not in file.schema_arrow.names]
         if missing:

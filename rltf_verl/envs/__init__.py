@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 from rltf_verl.envs.base import Env
 from rltf_verl.registry import UnknownOptionError, construct
@@ -24,7 +24,7 @@ _ENVS = {
 }
 
 SCHEMAS = 'must be schemas: {"function": {"name": …, "parameters": {"properties": {…}}}}'
-OF_THE_PRESETS = ("mode", "style")
+PRESET_OPTIONS = ("mode", "style")
 """Options that a run has without `rltf/env=own`: those of `rltf/env/binary_matrix.yaml`."""
 
 
@@ -43,16 +43,16 @@ def make_env(name: str, /, **options: Any) -> Env:
     if name.endswith(".py"):
         raise ValueError(f"rltf.env.name={name}: name the class in it too, e.g. {name}:Mine")
     try:
-        made = construct("rltf.env", "name", _ENVS, name, options)
+        made = construct("rltf.env", "name", _ENVS, name, options, Env)
     except UnknownOptionError as error:
-        if ":" not in name or error.option not in OF_THE_PRESETS:
+        if ":" not in name or error.option not in PRESET_OPTIONS:
             raise
         raise ValueError(
             f"{error} Add rltf/env=own, which leaves out the options of the presets' environment."
         ) from None
     try:
-        for tool in getattr(made, "tools", ()):
+        for tool in made.tools:
             dict(tool["function"]["parameters"]["properties"], name="" + tool["function"]["name"])
     except (TypeError, ValueError, KeyError) as error:
         raise ValueError(f"rltf.env.name={name}: `tools` {SCHEMAS}") from error
-    return cast(Env, made)
+    return made

@@ -4,13 +4,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
-from typing import Annotated, Any, Protocol, TypeVar, runtime_checkable
+from itertools import starmap
+from typing import Annotated, Any, TypeVar
 
+from rltf_verl.judge.gateway import Judge
 from rltf_verl.kinds import Within, hints_of, trouble
-from rltf_verl.registry import UserCodeError
-from rltf_verl.types import Action, Grade, Note, Problem, Step, Trajectory
+from rltf_verl.registry import UserCodeError, described
+from rltf_verl.types import Action, Grade, Problem, Step
 
 T = TypeVar("T")
 
@@ -40,6 +43,38 @@ def require_counts(num_train: int, num_test: int) -> None:
             raise ValueError(f"{key}={value} must be at least 0")
 
 
+def number_problems(
+    problem: Callable[[int, T], Problem], train: Iterable[T], test: Iterable[T]
+) -> Splits:
+    """The items of both splits as problems, each with its place in its split."""
+    numbered_train, numbered_test = (starmap(problem, enumerate(items)) for items in (train, test))
+    return Splits(tuple(numbered_train), tuple(numbered_test))
+
+
+def split_items(
+    key: str, what: str, items: Sequence[T], num_train: int, num_test: int
+) -> tuple[Sequence[T], Sequence[T]]:
+    """Items of training, and of the test split, which has the first ones.
+
+    Args:
+        key: config key and value that the items come from, for the error.
+        what: what they are, in the plural.
+        items: in a random order.
+        num_train: of training.
+        num_test: of the test split.
+
+    Raises:
+        ValueError: there are too few.
+    """
+    num = num_train + num_test
+    if len(items) < num:
+        raise ValueError(
+            f"{key}: {len(items)} {what}, {num_train} + {num_test} are asked for; name more, or"
+            " lower --num-train or --num-test"
+        )
+    return items[num_test:num], items[:num_test]
+
+
 def draw_splits(
     draw: Callable[[int], T], key: Callable[[T], str], num_train: int, num_test: int, fix: str
 ) -> tuple[list[T], list[T]]:
@@ -64,10 +99,16 @@ def draw_splits(
         there = f"after {len(test)} different test problems"
         raise ValueError(f"num_test={num_test}: no other one is found {there}; lower it, or {fix}")
 
+    # The test split is drawn first, so that training can be drawn around it.
     while len(test) < num_test:
         drawn = new(len(test))
         test[key(drawn)] = drawn
     return [new(index) for index in range(num_train)], list(test.values())
+
+
+def verdict(grade: Grade) -> str:
+    """The verdict alone, as a sentence."""
+    return CORRECT if grade.correct else INCORRECT
 
 
 class GradeUnavailable(UserCodeError):
@@ -84,36 +125,6 @@ class GradeUnavailable(UserCodeError):
     def __init__(self, cause: str) -> None:
         super().__init__(cause)
         self.cause = cause
-
-
-class Env(Protocol):
-    """A task with a verifier that can say what is wrong.
-
-    Instances are cheap, stateless and safe to share between threads; options are constructor
-    arguments with defaults, so that `rltf.env.<option>` of the config is `Env(<option>=…)`. A run
-    makes each call in a thread of its own and waits ten minutes for it at most; an answer without a
-    verdict in that time is wrong. An environment that asks judges declares them as `judges`
-    (`judge.gateway.judges_of`). One whose hints are somebody else's words, who knows the reference,
-    has `quotes_others = True`: the leak guard then reads them.
-    """
-
-    name: str
-
-    def build(self, seed: int, num_train: int, num_test: int) -> Splits:
-        """Make the problems of both splits; the same seed gives the same problems."""
-        ...
-
-    def prompt(self, problem: Problem) -> str:
-        """The user message x_0 of the first turn."""
-        ...
-
-    def grade(self, problem: Problem, text: str) -> Grade:
-        """Grade an answer given in free text. Never raises on any text."""
-        ...
-
-    def explain(self, problem: Problem, text: str, grade: Grade, level: FeedbackLevel) -> str:
-        """Say in words what is wrong with `text`. Only level `full` may contain the answer."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,72 +153,6 @@ class Limits:
                 raise ValueError(f"limits.{name}={value!r} {fix}")
 
 
-@runtime_checkable
-class ActingEnv(Protocol):
-    """A task whose attempt is a trajectory: the policy acts, the environment answers.
-
-    As `Env`, it is stateless: what an attempt changes lies in its `State`, which no other attempt
-    shares. `fork(state)` is optional, `copy.deepcopy` without it. Every method may raise; the
-    attempt then ends with `environment_error`.
-
-    Calls come one after the other, but each from another thread, and each has `limits.step_s`
-    seconds (`open`: `limits.attempt_s`). A SQLite connection that `open` makes needs
-    `check_same_thread=False`.
-    """
-
-    name: str
-    tools: Sequence[Mapping[str, Any]]
-    """JSON schemas as OpenAI and verl have them; empty: the whole answer is the action."""
-    limits: Limits
-
-    def build(self, seed: int, num_train: int, num_test: int) -> Splits:
-        """Make the problems of both splits; the same seed gives the same problems."""
-        ...
-
-    def prompt(self, problem: Problem) -> str:
-        """The user message x_0 of the first turn."""
-        ...
-
-    def open(self, problem: Problem, seed: int) -> Any:
-        """A fresh state, owned by one attempt; the same problem and seed give the same one."""
-        ...
-
-    def look(self, state: Any) -> str | None:
-        """What the policy reads before its first action, after the prompt; None: nothing."""
-        ...
-
-    def step(self, state: Any, action: Action) -> Step:
-        """Do the action; the state changes in place."""
-        ...
-
-    def close(self, state: Any) -> None:
-        """Free what the state holds. Called once for each state, forks included."""
-        ...
-
-    def grade(self, problem: Problem, trajectory: Trajectory) -> Grade:
-        """Grade a trajectory, whose `state` is still open. `Grade.details` keeps what `explain`
-        needs of it.
-        """
-        ...
-
-    def explain(
-        self, problem: Problem, trajectory: Trajectory, grade: Grade, level: FeedbackLevel
-    ) -> Sequence[Note]:
-        """Say in words what is wrong, of the whole or of steps; the state is closed. Only level
-        `full` may contain the solution.
-        """
-        ...
-
-
-@runtime_checkable
-class HasSolution(Protocol):
-    """An acting environment that knows actions which are graded correct. Optional."""
-
-    def solution(self, problem: Problem) -> Sequence[Action]:
-        """The actions, in order."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """A passage of a text that may state the answer, `text[start:end]`."""
@@ -220,54 +165,177 @@ class Candidate:
     part: bool = False
 
 
-@runtime_checkable
-class FindsCandidates(Protocol):
-    """An environment that knows what its answers look like in prose. Optional: without it the leak
-    guard looks at boxes, quotations, last lines and what follows `the answer is`."""
+class Env:
+    """A task with a verifier that can say what is wrong: extend this class.
+
+    Every environment has `name`, `build`, `prompt`, `grade` and `explain`; the rest is optional. An
+    attempt is one answer, or, if the class has `step`, a trajectory: the policy acts in a state
+    that `open` makes, and the environment answers.
+
+        class Doubles(Env):
+            name = "doubles"
+
+            def build(self, seed, num_train, num_test):
+                numbers = range(seed, seed + num_train + num_test)
+                made = [Problem(self.name, i, {"n": n}, str(2 * n)) for i, n in enumerate(numbers)]
+                return Splits(tuple(made[:num_train]), tuple(made[num_train:]))
+
+            def prompt(self, problem):
+                return f"Two times {problem.data['n']}? Answer with the number alone."
+
+            def grade(self, problem, text):
+                return Grade(text.strip() == problem.reference, format_ok=text.strip().isdecimal())
+
+            def explain(self, problem, text, grade, level):
+                if grade.correct:
+                    return CORRECT
+                return f"It is {problem.reference}." if level == "full" else INCORRECT
+
+    Instances are cheap, stateless and safe to share between threads; options are constructor
+    arguments with defaults, so that `rltf.env.<option>` of the config is `Mine(<option>=…)`. A run
+    makes each call in a thread of its own and waits ten minutes for it at most, or
+    `limits.step_s` if the class has `step`. An answer without a verdict in that time is wrong, and
+    a trajectory ends with `environment_error` if a method raises.
+    """
+
+    __slots__ = ()
+
+    name: str
+    acts: bool = False
+    """Attempts are trajectories. True if the class has `step`."""
+    grades_async: bool = False
+    """True if the class has `agrade`."""
+    finds_candidates: bool = False
+    """True if the class has `candidates`."""
+    takes_rows: bool = False
+    """True if the class has `data_of`."""
+    tools: Sequence[Mapping[str, Any]] = ()
+    """JSON schemas as OpenAI and verl have them; empty: the whole answer is the action."""
+    limits: Limits = Limits()
+    """Of a trajectory."""
+    judges: tuple[Judge, ...] = ()
+    """The models that it asks; they share the limits and metrics of the job."""
+    packages: Sequence[str] = ()
+    """Packages whose versions decide which problems `build` makes."""
+    quotes_others: bool = False
+    """The leak guard reads its hints too: they are the words of others, who know the reference."""
+    revise_templates: Mapping[str, str] | None = None
+    """Templates of its later prompts. What feedback is about (`attempt`, `question`, `answer`,
+    `group`, `logits`), or `append` -> template of `prompts/revise`; `teacher` -> one of
+    `prompts/teacher`. None: those of `episode.templates`.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.acts = cls.step is not Env.step
+        cls.grades_async = cls.agrade is not Env.agrade
+        cls.finds_candidates = cls.candidates is not Env.candidates
+        cls.takes_rows = cls.data_of is not Env.data_of
+
+    def build(self, seed: int, num_train: int, num_test: int) -> Splits:
+        """Make the problems of both splits; the same seed gives the same problems."""
+        raise self._lacks("build")
+
+    def prompt(self, problem: Problem) -> str:
+        """The user message x_0 of the first turn."""
+        raise self._lacks("prompt")
+
+    def grade(self, problem: Problem, attempt: Any) -> Grade:
+        """Grade an answer given in free text, and never raise on any; or a `Trajectory`, whose
+        `state` is still open. `Grade.details` keeps what `explain` needs of it.
+        """
+        raise self._lacks("grade")
+
+    def explain(self, problem: Problem, attempt: Any, grade: Grade, level: FeedbackLevel) -> Any:
+        """Say in words what is wrong with the answer. Of a trajectory, whose state is closed:
+        `Note`s on the whole or on steps. Only level `full` may contain the answer.
+        """
+        raise self._lacks("explain")
+
+    def open(self, problem: Problem, seed: int) -> Any:
+        """A fresh state, owned by one attempt; the same problem and seed give the same one.
+
+        Calls on a state come one after the other, but each from another thread. A SQLite
+        connection that `open` makes needs `check_same_thread=False`. `open` has `limits.attempt_s`
+        seconds, every other call `limits.step_s`.
+        """
+        raise self._lacks("open")
+
+    def look(self, state: Any) -> str | None:
+        """What the policy reads before its first action, after the prompt; None: nothing."""
+        return None
+
+    def step(self, state: Any, action: Action) -> Step:
+        """Do the action; the state changes in place."""
+        raise self._lacks("step")
+
+    def fork(self, state: Any) -> Any:
+        """A copy of the state that lives by itself. Raises TypeError if it cannot be copied."""
+        try:
+            return deepcopy(state)
+        except Exception as error:
+            why = f"the state cannot be copied ({described(error)}); give the environment a `fork`"
+            raise TypeError(why) from error
+
+    def close(self, state: Any) -> None:
+        """Free what the state holds. Called once for each state, forks included."""
+
+    def solution(self, problem: Problem) -> Sequence[Action]:
+        """Actions that are graded correct, in order; empty if none are known."""
+        return ()
+
+    async def agrade(self, problem: Problem, text: str) -> Grade:
+        """As `grade`, which episodes then do not call: for an environment that waits for an answer
+        over the network, e.g. of a judge. Raises GradeUnavailable.
+        """
+        raise self._lacks("agrade")
 
     def candidates(self, problem: Problem, text: str, attempt: str) -> Sequence[Candidate]:
-        """Every passage that may state the answer or a part of it. Never raises on any text.
+        """Every passage that may state the answer or a part of it, for the leak guard. Never raises
+        on any text. Without it the guard looks at boxes, quotations, last lines and what follows
+        `the answer is`.
 
         Args:
             problem: what is asked.
             text: the feedback.
             attempt: what it is about. A part that it had right is no news.
         """
-        ...
-
-
-@runtime_checkable
-class GradesAsync(Protocol):
-    """An environment that waits for an answer over the network, e.g. of a judge. Episodes call it
-    and not `grade`.
-    """
-
-    async def agrade(self, problem: Problem, text: str) -> Grade:
-        """As `Env.grade`. Raises GradeUnavailable."""
-        ...
-
-
-@runtime_checkable
-class HasWorkedSolution(Protocol):
-    """An environment whose problems come with a solution in words. Optional: the leak guard looks
-    for copies of it.
-    """
+        raise self._lacks("candidates")
 
     def worked_solution(self, problem: Problem) -> str:
-        """The reference solution; empty if this problem has none."""
-        ...
+        """The reference solution in words, of which the leak guard looks for copies; empty if this
+        problem has none.
+        """
+        return ""
 
+    def subset(self, problem: Problem) -> str:
+        """The set that a problem comes from, with validation metrics of its own: the last part of
+        the row's `data_source`. Empty: no sets.
+        """
+        return ""
 
-@runtime_checkable
-class HasReviseTemplates(Protocol):
-    """An environment whose later prompts have templates of their own. Optional: see
-    `episode.templates.TEMPLATES`.
-    """
+    def data_of(self, question: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """`Problem.data` for a row that was made for something else, with a question and, in
+        `reward_model.ground_truth`, a reference answer. It holds `reference`, the answer as a text,
+        where the ground truth may be none.
+        """
+        raise self._lacks("data_of")
 
-    revise_templates: Mapping[str, str]
-    """What feedback is about (`attempt`, `question`, `answer`, `group`, `logits`), or `append` ->
-    template of `prompts/revise`; `teacher` -> one of `prompts/teacher`.
-    """
+    def trouble_with(self, problem: Problem) -> str | None:
+        """Why answers to this problem cannot be graded and what to do, in one line; None if they
+        can. Called on the first problem of each file before training starts. A line that begins
+        with the key to change (`rltf.…`) blames that, any other the file.
+        """
+        return None
+
+    def trouble(self) -> str | None:
+        """What this machine lacks to grade, a sandbox or a service, and what to do, in one line;
+        None if it can. Called before training starts.
+        """
+        return None
+
+    def _lacks(self, method: str) -> NotImplementedError:
+        return NotImplementedError(f"{type(self).__name__} has no method `{method}`")
 
 
 COMPACT_TEMPLATES = {
@@ -285,48 +353,3 @@ COMPACT_TEMPLATES = {
 def guided_templates(compact: bool) -> Mapping[str, str]:
     """Templates where the verifier's `full` needs no attempt next to it (the paper's form B)."""
     return COMPACT_TEMPLATES | {"answer": "compact_guide"} if compact else {"answer": "guide"}
-
-
-@runtime_checkable
-class HasSubsets(Protocol):
-    """An environment whose problems come from several sets, each with validation metrics of its
-    own. Optional.
-    """
-
-    def subset(self, problem: Problem) -> str:
-        """The set's name, the last part of the row's `data_source`."""
-        ...
-
-
-@runtime_checkable
-class TakesRows(Protocol):
-    """An environment that can grade a dataset which was made for something else. Optional."""
-
-    def data_of(self, question: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        """`Problem.data` for a row with a question and, in `reward_model.ground_truth`, a reference
-        answer. It holds `reference`, the answer as a text, where the ground truth may be none.
-        """
-        ...
-
-
-@runtime_checkable
-class KnowsTrouble(Protocol):
-    """An environment that cannot grade every problem. Optional: asked about the first problem of
-    each file before training starts.
-    """
-
-    def trouble_with(self, problem: Problem) -> str | None:
-        """Why its answers cannot be graded and what to do, in one line; None if they can. A line
-        that begins with the key to change (`rltf.…`) blames that, any other the file.
-        """
-        ...
-
-
-@runtime_checkable
-class NeedsMachine(Protocol):
-    """An environment that needs something of the machine to grade: a sandbox, a service. Optional:
-    looked at before training starts."""
-
-    def trouble(self) -> str | None:
-        """Why it cannot grade here and what to do, in one line; None if it can."""
-        ...

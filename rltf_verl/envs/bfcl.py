@@ -18,7 +18,16 @@ from importlib.util import find_spec
 from inspect import signature
 from typing import Annotated, Any
 
-from rltf_verl.envs.base import CORRECT, INCORRECT, FeedbackLevel, Limits, Splits, require_counts
+from rltf_verl.envs.base import (
+    Env,
+    FeedbackLevel,
+    Limits,
+    Splits,
+    number_problems,
+    require_counts,
+    split_items,
+    verdict,
+)
 from rltf_verl.kinds import Within
 from rltf_verl.registry import require_choice
 from rltf_verl.types import Action, Grade, Note, Problem, Step, Trajectory
@@ -49,7 +58,7 @@ class Apis:
     results: list[str] = field(default_factory=list)
 
 
-class Bfcl:
+class Bfcl(Env):
     """The environment `bfcl`. `Problem.data` holds `requests`, `config`, `classes` and `calls`.
 
     A score is the share of right parts: of the attributes that were to change or did, and of the
@@ -99,17 +108,14 @@ class Bfcl:
         tasks = [
             task for task in _rows(TASKS) if self._classes.keys() >= {*task["involved_classes"]}
         ]
-        if len(tasks) < num_train + num_test:
-            raise ValueError(
-                f"rltf.env.classes={[*self._classes]}: {len(tasks)} tasks, {num_train} +"
-                f" {num_test} are asked for; name more classes, or lower --num-train"
-            )
         random.Random(seed).shuffle(tasks)
-        test, train = tasks[:num_test], tasks[num_test : num_test + num_train]
-        return Splits(
-            tuple(self._problem(i, task, calls[task["id"]]) for i, task in enumerate(train)),
-            tuple(self._problem(i, task, calls[task["id"]]) for i, task in enumerate(test)),
-        )
+        key = f"rltf.env.classes={[*self._classes]}"
+        train, test = split_items(key, "tasks", tasks, num_train, num_test)
+
+        def problem(index: int, task: Mapping[str, Any]) -> Problem:
+            return self._problem(index, task, calls[task["id"]])
+
+        return number_problems(problem, train, test)
 
     def prompt(self, problem: Problem) -> str:
         """All requests of the task."""
@@ -123,9 +129,6 @@ class Bfcl:
             if name != "MathAPI":  # it has no state
                 instance._load_scenario(copy.deepcopy(problem.data["config"].get(name, {})))
         return Apis(instances)
-
-    def look(self, state: Apis) -> None:
-        """Nothing: the prompt says what there is to do."""
 
     def step(self, state: Apis, action: Action) -> Step:
         """Call the method. What it raises is an observation."""
@@ -145,12 +148,10 @@ class Bfcl:
         failed = isinstance(result, Mapping) and "error" in result
         return Step(text, kind="error" if failed else "ok")
 
-    def close(self, state: Apis) -> None:
-        """Nothing to free."""
-
     def grade(self, problem: Problem, trajectory: Trajectory) -> Grade:
         """Compare with a fresh state on which the reference calls were made."""
         start, wanted, made = self.open(problem, 0), self.open(problem, 0), trajectory.state
+        # The classes are deterministic: the reference calls give the expected state.
         for action in self.solution(problem):
             self.step(wanted, action)
         before, expected, after = (_attributes(state) for state in (start, wanted, made))
@@ -174,7 +175,7 @@ class Bfcl:
     ) -> Sequence[Note]:
         """What is not right (`location`), which steps failed and how (`hint`), or the calls."""
         if grade.correct or level == "verdict":
-            return [Note(CORRECT if grade.correct else INCORRECT)]
+            return [Note(verdict(grade))]
         notes = [Note(f"Not right: {', '.join(grade.details['wrong'])}.")]
         if level != "location":
             notes += [

@@ -63,15 +63,16 @@ def check_json(path: Path) -> None:
 def _records(path: Path) -> Iterator[tuple[str, Any]]:
     data = path.read_bytes()
     if path.suffix == ".json" and data.lstrip().startswith(b"["):
-        listed = _parsed(data, str(path))
+        listed = _parse(data, str(path))
         yield from ((f"{path}, entry {k}", record) for k, record in enumerate(listed, 1))
         return
+    # Not `splitlines`: a JSON text may hold other line ends than this one.
     for k, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
         if line.strip():
-            yield f"{path}, line {k}", _parsed(line, f"{path}, line {k}")
+            yield f"{path}, line {k}", _parse(line, f"{path}, line {k}")
 
 
-def _parsed(data: bytes, where: str) -> Any:
+def _parse(data: bytes, where: str) -> Any:
     try:
         return json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:

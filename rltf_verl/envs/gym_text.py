@@ -18,7 +18,17 @@ from itertools import islice
 from threading import Condition
 from typing import Annotated, Any
 
-from rltf_verl.envs.base import CORRECT, INCORRECT, FeedbackLevel, Limits, Splits, require_counts
+from rltf_verl.envs.base import (
+    INCORRECT,
+    Env,
+    FeedbackLevel,
+    Limits,
+    Splits,
+    number_problems,
+    require_counts,
+    split_items,
+    verdict,
+)
 from rltf_verl.envs.files import read_rows
 from rltf_verl.kinds import Within
 from rltf_verl.registry import load
@@ -28,7 +38,7 @@ NO_TOOLS = ("reset", "get_reward", "close")
 """Public methods of a TRL object that are none of its tools."""
 
 
-class Turns:
+class ExpiringLock:
     """A lock that an owner loses who keeps it for too long: his thread may never end."""
 
     def __init__(self) -> None:
@@ -52,7 +62,7 @@ class Turns:
                     self._free.notify()
 
 
-_one_at_a_time = Turns()
+_one_at_a_time = ExpiringLock()
 
 
 @dataclass
@@ -69,7 +79,7 @@ class Game:
     """Of the module `random`, for an environment that uses it."""
 
 
-class GymText:
+class GymText(Env):
     """The environment `gym_text`: the whole answer is the action. `Problem.data` holds `seed`,
     `row` and `question`, which is the first observation.
 
@@ -122,16 +132,14 @@ class GymText:
         rows: list[Mapping[str, Any]] = [{} for _ in seeds]
         if self._path is not None:
             rows = list(islice(read_rows("rltf.env.path", self._path, seed), num))
-        if len(rows) < num:
-            raise ValueError(
-                f"rltf.env.path={self._path}: {len(rows)} rows, {num} are needed; lower --num-train"
-                " or --num-test"
-            )
-        data = [self._data(*pair) for pair in zip(seeds, rows, strict=True)]
-        test, train = data[:num_test], data[num_test:]
-        return Splits(
-            tuple(Problem(self.name, i, one, reference="") for i, one in enumerate(train)),
-            tuple(Problem(self.name, i, one, reference="") for i, one in enumerate(test)),
+        items = list(zip(seeds, rows, strict=False))
+        train, test = split_items(f"rltf.env.path={self._path}", "rows", items, num_train, num_test)
+        # The test split first: its objects are the first ones that the factory makes.
+        made = [self._data(*item) for item in (*test, *train)]
+        return number_problems(
+            lambda i, data: Problem(self.name, i, data, reference=""),
+            made[num_test:],
+            made[:num_test],
         )
 
     def prompt(self, problem: Problem) -> str:
@@ -140,10 +148,7 @@ class GymText:
 
     def open(self, problem: Problem, seed: int) -> Game:
         """A new object, with the problem's own seed: its prompt shows what that gives."""
-        return self._opened(problem.data["seed"], problem.data["row"])[0]
-
-    def look(self, state: Game) -> None:
-        """Nothing: the prompt holds the first observation."""
+        return self._open(problem.data["seed"], problem.data["row"])[0]
 
     def step(self, state: Game, action: Action) -> Step:
         """Hand the answer on. Raises whatever the environment raises."""
@@ -184,7 +189,7 @@ class GymText:
         `full`); otherwise the reward.
         """
         if grade.correct or level == "verdict":
-            return [Note(CORRECT if grade.correct else INCORRECT)]
+            return [Note(verdict(grade))]
         notes = [
             Note("Think again about this step." if level == "location" else text, step)
             for step, text in grade.details["hints"]
@@ -192,11 +197,11 @@ class GymText:
         return notes or [Note(f"{INCORRECT} Its score is {grade.score:g}.")]
 
     def _data(self, seed: int, row: Mapping[str, Any]) -> dict[str, Any]:
-        state, shown = self._opened(seed, row)
+        state, shown = self._open(seed, row)
         self.close(state)
         return {"seed": seed, "row": dict(row), "question": shown}
 
-    def _opened(self, seed: int, row: Mapping[str, Any]) -> tuple[Game, str]:
+    def _open(self, seed: int, row: Mapping[str, Any]) -> tuple[Game, str]:
         state = Game(made=None)
         try:
             with self._own_random(state, self.limits.attempt_s):
@@ -227,12 +232,14 @@ class GymText:
             yield
             return
         with _one_at_a_time.turn(seconds or self.limits.step_s) as has_turn:
+            # Each attempt has its own numbers, as if it had the process for itself.
             ours = random.getstate()
             if state.random_state is not None:
                 random.setstate(state.random_state)
             try:
                 yield
             finally:
+                # An attempt that lost its turn must not touch the state of the next one.
                 if has_turn():
                     state.random_state = random.getstate()
                     random.setstate(ours)
@@ -254,7 +261,7 @@ class ToolObject(GymText):
             return Step(f"The tools are {', '.join(names)}.", kind="error")
         try:
             with self._own_random(state):
-                return Step(_text(_awaited(getattr(state.made, action.tool)(**action.arguments))))
+                return Step(_text(_await(getattr(state.made, action.tool)(**action.arguments))))
         except Exception as error:  # TRL tells the policy whatever a tool raises
             return Step(f"{type(error).__name__}: {error}", kind="error")
 
@@ -270,14 +277,15 @@ class ToolObject(GymText):
         return schemas
 
     def _start(self, made: Any, seed: int, row: Mapping[str, Any]) -> str:
+        # An object without a file draws its task from the seed.
         row = row or {"seed": seed}
         return _text(row.get("prompt")) + _text(made.reset(**row))
 
     def _reward(self, state: Game) -> float:
-        return float(_awaited(state.made.get_reward()))
+        return float(_await(state.made.get_reward()))
 
 
-def _awaited(value: Any) -> Any:
+def _await(value: Any) -> Any:
     return asyncio.run(value) if inspect.iscoroutine(value) else value
 
 

@@ -8,12 +8,12 @@ from typing import Annotated, Any
 from rltf_verl.envs.gym_text import GymText
 from rltf_verl.kinds import Within
 from rltf_verl.registry import require_choice
+from rltf_verl.texts import split_words
 
-GAMES = (
-    *("2048", "Bandit", "Blackjack", "Countdown", "Crosswords", "Cryptarithm", "FifteenPuzzle"),
-    *("FrozenLake", "GuessTheNumber", "LightsOut", "LogicPuzzle", "Mastermind", "Minesweeper"),
-    *("PegJump", "RushHour", "Secretary", "Set", "Slitherlink", "Sudoku", "ThreeCardMonte"),
-    "TowerOfHanoi",
+GAMES = split_words(
+    "TowerOfHanoi 2048 Bandit Blackjack Countdown Crosswords Cryptarithm FifteenPuzzle "
+    "FrozenLake GuessTheNumber LightsOut LogicPuzzle Mastermind Minesweeper PegJump RushHour "
+    "Secretary Set Slitherlink Sudoku ThreeCardMonte"
 )
 """Games of version 0.7.4 that neither load data nor ask a model."""
 PLAYER = 0
@@ -65,13 +65,14 @@ class RawGame:
     def reset(self, seed: int) -> tuple[str, dict[str, Any]]:
         """Once: a second time, the game would show its rules twice."""
         self._game.reset(num_players=1, seed=seed)
-        return self._shown(), {}
+        return self._news(), {}
 
     def step(self, text: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """A move; at the end the reward, and why it ended as feedback."""
         done, _ = self._game.step(text)
         if not done:
-            return self._shown(), 0.0, False, False, {}
+            return self._news(), 0.0, False, False, {}
+        # A game tells its reward only when it is closed.
         rewards, infos = self._game.close()
         reward = (rewards or {}).get(PLAYER)
         # After an invalid move, four games of 0.7.4 have the reason in the reward's place.
@@ -79,6 +80,6 @@ class RawGame:
         reason = str(infos[PLAYER].get("reason", ""))
         return reason, float(reward), True, False, {"feedback": reason}
 
-    def _shown(self) -> str:
+    def _news(self) -> str:
         messages = self._game.get_observation()[1]
         return "\n".join(str(text) for sender, text, _ in messages if sender != PLAYER)

@@ -1,7 +1,7 @@
 """An attempt that is a trajectory: the policy acts, the environment answers, until an end reason.
 
 Whatever an environment does (raise, stall, flood, exit) ends at most its own trajectory
-(`envs.waiting.call_env`).
+(`envs.calls.call_env`).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from math import isfinite
 from typing import Any, TypeVar, cast
 
 from rltf_verl.config import EpisodeConfig
-from rltf_verl.envs.base import ActingEnv, GradeUnavailable
-from rltf_verl.envs.waiting import call_env, fork, notes_text
+from rltf_verl.envs.base import Env, GradeUnavailable
+from rltf_verl.envs.calls import call_env, notes_text
 from rltf_verl.episode.failure_log import log_once
 from rltf_verl.episode.revise import inserted_span
 from rltf_verl.policy import ActingPolicy, Calls
@@ -51,15 +51,13 @@ UNREAD = "unread"
 """Name of the tool that answers `NO_ACTION`."""
 
 
-async def first_messages(
-    env: ActingEnv, problem: Problem, messages: Sequence[Message]
-) -> list[Message]:
+async def first_messages(env: Env, problem: Problem, messages: Sequence[Message]) -> list[Message]:
     """The first prompt, with what the environment shows before the first action."""
-    stage = await Stage.opened(env, problem)
+    state = await LiveState.open(env, problem)
     try:
-        shown = await stage.look()
+        shown = await state.look()
     finally:
-        await stage.close()
+        await state.close()
     if not shown:
         return list(messages)
     last = messages[-1]
@@ -72,10 +70,10 @@ def world_seed(problem: Problem) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
 
 
-class Stage:
+class LiveState:
     """The state of one attempt, and the seconds that it has used."""
 
-    def __init__(self, env: ActingEnv, problem: Problem) -> None:
+    def __init__(self, env: Env, problem: Problem) -> None:
         self.env, self._problem = env, problem
         self._state: Any = None
         self.is_open = False
@@ -84,11 +82,11 @@ class Stage:
         self._used_s = 0.0
 
     @classmethod
-    async def opened(cls, env: ActingEnv, problem: Problem) -> Stage:
+    async def open(cls, env: Env, problem: Problem) -> LiveState:
         """A fresh state. If the environment fails, so does the first step."""
-        stage = cls(env, problem)
-        await stage._take(env.limits.attempt_s, "open", env.open, problem, world_seed(problem))
-        return stage
+        state = cls(env, problem)
+        await state._take(env.limits.attempt_s, "open", env.open, problem, world_seed(problem))
+        return state
 
     async def _take(self, seconds: float, name: str, make: Callable[..., Any], *args: Any) -> None:
         try:
@@ -98,26 +96,26 @@ class Stage:
             log_once("a trajectory ended", f"{name}() of problem {self._problem.index}", error)
             self._failure = error
 
-    async def fork(self) -> Stage:
+    async def fork(self) -> LiveState:
         """A copy of the state, which lives by itself and has used as many seconds."""
-        copy = Stage(self.env, self._problem)
+        copy = LiveState(self.env, self._problem)
         copy._used_s = self._used_s
-        make = getattr(self.env, "fork", fork)
-        await copy._take(self.env.limits.step_s, "fork", make, self._state)
+        await copy._take(self.env.limits.step_s, "fork", self.env.fork, self._state)
         return copy
 
     async def look(self) -> str | None:
         """What the policy reads before its first action; None: nothing."""
         with suppress(Exception):  # the same failure ends the attempts, where it is reported
-            shown = await self._called(self.env.limits.step_s, self.env.look, self._state)
+            shown = await self._call(self.env.limits.step_s, self.env.look, self._state)
             return None if shown is None else defused(shown)
         return None
 
     async def step(self, action: Action) -> Step:
         """Do the action. Raises UserCodeError."""
         limits = self.env.limits
+        # Sampling is free: only the seconds inside the environment count.
         left = min(limits.step_s, limits.attempt_s - self._used_s)
-        return await self._called(left, self._step, action)
+        return await self._call(left, self._step, action)
 
     def _step(self, action: Action) -> Step:
         start = time.monotonic()
@@ -138,7 +136,7 @@ class Stage:
         if counts == "zero":
             return Grade(correct=False, format_ok=True, score=0.0)
         complete = replace(trajectory, state=self._state)
-        return await self._called(self.env.limits.step_s, self.env.grade, self._problem, complete)
+        return await self._call(self.env.limits.step_s, self.env.grade, self._problem, complete)
 
     async def close(self) -> None:
         """Close the state, whatever became of it."""
@@ -149,7 +147,7 @@ class Stage:
             except UserCodeError as error:
                 log_once("a state was not closed", f"problem {self._problem.index}", error)
 
-    async def _called(self, seconds: float, call: Callable[..., T], *args: Any) -> T:
+    async def _call(self, seconds: float, call: Callable[..., T], *args: Any) -> T:
         if self._failure is not None:
             raise self._failure
         return await call_env(seconds, call, *args)
@@ -159,7 +157,7 @@ class Stage:
 class Retry:
     """A second attempt that starts before a step of the first one."""
 
-    stage: Stage
+    state: LiveState
     """The state before that step; each attempt has a fork of it."""
     steps: tuple[PlayedStep, ...]
     """Steps before it, without tokens."""
@@ -172,17 +170,19 @@ class Retry:
 
 
 async def retry_at(
-    policy: ActingPolicy, turn: Turn, snapshots: Mapping[int, Stage]
+    policy: ActingPolicy, turn: Turn, snapshots: Mapping[int, LiveState]
 ) -> Retry | None:
     """The retry from the first step that feedback criticises; None where it criticises none or the
     first, where its state could not be copied, and where the prompt would be too long.
     """
     attempt, feedback = turn.attempt, cast(Feedback, turn.feedback)
     steps = cast(Trajectory, attempt.trajectory).steps
+    # A note on the whole, or on step 0, asks for a new beginning.
     criticised = min((note.step for note in feedback.notes if note.step is not None), default=0)
-    stage = snapshots.get(criticised)
-    if stage is None or not stage.is_open:
+    state = snapshots.get(criticised)
+    if state is None or not state.is_open:
         return None
+    # The feedback is read after the observation of the step before the criticised one.
     last, step = steps[criticised - 1], steps[criticised]
     notes = [note for note in feedback.notes if note.step in (None, criticised)]
     text = quoted(policy, notes_text(notes))
@@ -197,21 +197,21 @@ async def retry_at(
         return None
     before = tuple(replace(s, start=0, end=0, acted=(0, 0)) for s in steps[:criticised])
     prefix_ids = attempt.prefix_ids + attempt.response_ids[: step.start]
-    return Retry(stage, before, prefix_ids, prompt_ids, text)
+    return Retry(state, before, prefix_ids, prompt_ids, text)
 
 
 async def play(
-    stage: Stage,
+    state: LiveState,
     policy: ActingPolicy,
     prompt_ids: tuple[int, ...],
     seed_of_step: Callable[[int], int],
     retry: Retry | None = None,
-    snapshots: dict[int, Stage] | None = None,
+    snapshots: dict[int, LiveState] | None = None,
 ) -> Attempt:
-    """Play one attempt on a stage.
+    """Play one attempt.
 
     Args:
-        stage: its state.
+        state: the environment's, of this attempt.
         policy: the sampler.
         prompt_ids: the prompt.
         seed_of_step: 0-based step -> sampling seed.
@@ -221,7 +221,7 @@ async def play(
     Raises:
         Exception: whatever the sampler raises, and nothing that the environment does.
     """
-    played = _Trajectory(stage, policy, prompt_ids, seed_of_step, snapshots)
+    played = _Player(state, policy, prompt_ids, seed_of_step, snapshots)
     if retry is not None:
         played.steps, played.prefix_ids = list(retry.steps), retry.prefix_ids
     while (end := await played.next_step()) is None:
@@ -230,14 +230,14 @@ async def play(
 
 
 @dataclass
-class _Trajectory:
-    """A trajectory that is played."""
+class _Player:
+    """Plays a trajectory."""
 
-    stage: Stage
+    state: LiveState
     policy: ActingPolicy
     prompt_ids: tuple[int, ...]
     seed_of_step: Callable[[int], int]
-    snapshots: dict[int, Stage] | None
+    snapshots: dict[int, LiveState] | None
     prefix_ids: tuple[int, ...] = ()
     ids: tuple[int, ...] = ()
     log_probs: list[float] | None = field(default_factory=list)
@@ -250,7 +250,7 @@ class _Trajectory:
     async def next_step(self) -> EndReason | None:
         """Sample an answer and play its actions; then the reason if the trajectory ends here."""
         if self.snapshots is not None and self.ids:
-            self.snapshots[len(self.steps)] = await self.stage.fork()
+            self.snapshots[len(self.steps)] = await self.state.fork()
         seed = self.seed_of_step(len(self.steps))
         answer = await self.policy.sample(self.prompt_ids + self.ids, seed, self._room)
         actions, malformed, span = await self._read(answer)
@@ -279,14 +279,14 @@ class _Trajectory:
         """The answer's actions, each with the refusal of one that no environment can play; whether
         a call could not be read; and where its actions stand.
         """
-        tools = self.stage.env.tools
+        tools = self.state.env.tools
         if not tools:
             action = Action(without_thoughts(answer.text))
             return [(action, None)], False, (0, len(answer.response_ids))
         try:
             read = await self.policy.read_calls(answer.response_ids)
         except Exception as error:  # a parser may stumble over what a policy writes
-            log_once("an answer's calls were not read", f"environment {self.stage.env.name}", error)
+            log_once("an answer's calls were not read", f"environment {self.state.env.name}", error)
             read = Calls((), malformed=True)
         known = [str(tool["function"]["name"]) for tool in tools]
         actions = [_action(answer.text, name, text, known) for name, text in read.calls]
@@ -294,13 +294,13 @@ class _Trajectory:
 
     async def _act(self, action: Action) -> tuple[Step, EndReason | None]:
         try:
-            step = await self.stage.step(action)
+            step = await self.state.step(action)
         except UserCodeTimeoutError as error:  # its thread still has the state: nothing can follow
             return Step(str(error), kind="timeout"), "deadline"
         except UserCodeError as error:
-            log_once("a trajectory ended", f"environment {self.stage.env.name}", error)
+            log_once("a trajectory ended", f"environment {self.state.env.name}", error)
             return Step(str(error), kind="error"), "environment_error"
-        text = await self.policy.clip(step.observation, self.stage.env.limits.observation_tokens)
+        text = await self.policy.clip(step.observation, self.state.env.limits.observation_tokens)
         return replace(step, observation=text), "done" if step.done else None
 
     def _append(
@@ -330,7 +330,7 @@ class _Trajectory:
             self.log_probs += log_probs
 
     def _limit(self) -> EndReason | None:
-        limits = self.stage.env.limits
+        limits = self.state.env.limits
         if self.num_invalid >= limits.invalid_actions:
             return "invalid"
         return "steps" if len(self.steps) >= limits.steps else None
@@ -359,10 +359,10 @@ class _Trajectory:
             self.prompt_ids,
             self.ids,
             None if self.log_probs is None else tuple(self.log_probs),
-            shown(trajectory),
+            trajectory_text(trajectory),
             ended=end not in CUT_OFF,
             info={
-                **_merged(self.infos),
+                **_merge_infos(self.infos),
                 "num_drifts": self.num_drifts,
                 "num_tokens": sum(counts) or num_sampled,  # an endpoint's ids are no tokens
             },
@@ -423,7 +423,7 @@ def _clean(value: Any, depth: int) -> Any:
     return clean_text(value) if isinstance(value, str) else value
 
 
-def _merged(infos: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _merge_infos(infos: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The last answer's, with the oldest and newest parameters that sampled any."""
     merged = dict(infos[-1])
     for key, choose in (("min_global_steps", min), ("max_global_steps", max)):
@@ -433,7 +433,7 @@ def _merged(infos: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return merged
 
 
-def shown(trajectory: Trajectory) -> str:
+def trajectory_text(trajectory: Trajectory) -> str:
     """The trajectory without thoughts, for readers: judges, people, the policy's next prompt."""
     parts: list[str] = []
     for number, step in enumerate(trajectory.steps, start=1):

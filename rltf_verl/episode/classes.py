@@ -29,8 +29,9 @@ def token_classes(policy: Policy, attempt: Attempt) -> list[TokenClass | ReadCla
             classes[i] = "think" if thoughts[i - start] else called
     for step, following in pairwise(steps):
         between = attempt.response_ids[step.end : following.start]
-        for i, told in enumerate(_observed(policy, between, step.results), start=step.end):
-            classes[i] = "observation" if told else None
+        observed = _in_observations(policy, between, step.results)
+        for i, is_observed in enumerate(observed, start=step.end):
+            classes[i] = "observation" if is_observed else None
     return classes
 
 
@@ -38,23 +39,24 @@ def _thoughts(policy: Policy, ids: tuple[int, ...]) -> list[bool]:
     """Per token whether it belongs to the thoughts or to their marks."""
     pieces = policy.pieces(ids)
     text = "".join(pieces)
+    # The last closing mark: thoughts may quote one.
     before, closed, after = text.rpartition(THOUGHTS_END)
     end = len(before) + len(closed)
     return touching(pieces, [(0, end), (end, len(text))] if THOUGHTS in after else [(0, end)])
 
 
-def _observed(policy: Policy, ids: tuple[int, ...], results: Sequence[Step]) -> list[bool]:
+def _in_observations(policy: Policy, ids: tuple[int, ...], results: Sequence[Step]) -> list[bool]:
     """Per token between two answers whether it holds an observation; none that the template has
     changed does.
     """
     pieces = policy.pieces(ids)
     text, spans, end = "".join(pieces), [], 0
     for result in results:
-        told = result.observation.strip()  # as it is, in what another loop has played
-        told = told if told in text else quoted(policy, told)
-        start = text.find(told, end)
-        if told and start >= 0:
-            end = start + len(told)
+        observation = result.observation.strip()  # as it is, in what another loop has played
+        observation = observation if observation in text else quoted(policy, observation)
+        start = text.find(observation, end)
+        if observation and start >= 0:
+            end = start + len(observation)
             spans.append((start, end))
     return touching(pieces, spans)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Any
 
-from rltf_verl.episode.acting import shown
+from rltf_verl.episode.acting import trajectory_text
 from rltf_verl.policy import ActingPolicy
 from rltf_verl.types import Attempt, Grade, PlayedStep, Step, Trajectory
 
@@ -18,8 +18,8 @@ ROUNDING = 1e-4
 
 
 @dataclass(frozen=True)
-class Played:
-    """What another loop has played."""
+class ForeignAttempt:
+    """An attempt that another loop has played."""
 
     attempt: Attempt
     reward: float | None = None
@@ -81,6 +81,7 @@ def attempt_of(
     for trouble, is_so in troubles.items():
         if is_so:
             raise ValueError(f"a foreign trajectory has {trouble}")
+    # A zero at both ends: a stretch that touches an end of the response has two borders too.
     sampled = [0, *map(bool, mask), 0]
     starts = [i for i in range(num) if sampled[i + 1] and not sampled[i]]
     ends = [i for i in range(1, num + 1) if sampled[i] and not sampled[i + 1]]
@@ -99,7 +100,7 @@ def attempt_of(
         tuple(prompt_ids),
         ids,
         of_sampled,
-        shown(trajectory),
+        trajectory_text(trajectory),
         ended,
         info={**info, "num_tokens": sum(map(bool, mask))},
         trajectory=trajectory,

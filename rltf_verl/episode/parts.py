@@ -10,12 +10,13 @@ from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env
 from rltf_verl.episode.templates import with_template
 from rltf_verl.feedback import make_provider
-from rltf_verl.feedback.base import FeedbackProvider, tells_answer_of
+from rltf_verl.feedback.base import FeedbackProvider
 from rltf_verl.feedback.guard import GuardedProvider
 from rltf_verl.feedback.guard.judged import JudgedLeak
 from rltf_verl.feedback.record import RecordedProvider
 from rltf_verl.feedback.siblings import SiblingsProvider
 from rltf_verl.judge.gateway import Judge, Opener, judges_of
+from rltf_verl.registry import with_defaults
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,10 @@ class Parts:
     config: RLTFConfig
     env: Env
     provider: FeedbackProvider
+
+    def __post_init__(self) -> None:
+        with_defaults(self.env, Env)
+        with_defaults(self.provider, FeedbackProvider)
 
     @classmethod
     def of(cls, config: RLTFConfig) -> Parts:
@@ -74,7 +79,7 @@ def build_provider(config: FeedbackConfig) -> FeedbackProvider:
     name, guard = config.provider.name, config.guard
     provider = make_provider(name, **config.provider.options)
     meant = config.acknowledge_leaks and guard.action in ("none", "warn")
-    if tells_answer_of(provider) and guard.action != "redact" and not meant:
+    if provider.tells_answer and guard.action != "redact" and not meant:
         raise ConfigError(
             f"rltf.feedback.provider={name}: it states the answer on purpose (a verifier at"
             " level=full, a sibling's solution); choose a verifier's level=hint, or, if it is"
@@ -89,14 +94,14 @@ def build_provider(config: FeedbackConfig) -> FeedbackProvider:
         )
     siblings = provider if isinstance(provider, SiblingsProvider) else None
     if siblings is not None:  # what it adds are the policy's own words
-        siblings.each = _guarded(siblings.each, guard)
-        siblings.judges = judges_of(siblings.each)
+        siblings.each = _guard(siblings.each, guard)
+        siblings.judges = siblings.each.judges
     if config.record_dir is not None:
         provider = RecordedProvider(provider, Path(config.record_dir), config.provider.options)
-    return provider if siblings is not None else _guarded(provider, guard)
+    return provider if siblings is not None else _guard(provider, guard)
 
 
-def _guarded(provider: FeedbackProvider, guard: GuardConfig) -> FeedbackProvider:
+def _guard(provider: FeedbackProvider, guard: GuardConfig) -> FeedbackProvider:
     if guard.action == "none":
         return provider
     return GuardedProvider(

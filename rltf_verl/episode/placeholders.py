@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field, replace
 
 from rltf_verl.episode.parts import Parts
-from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable
+from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, WrappedProvider
 from rltf_verl.feedback.judge_prompt import JUDGED
 from rltf_verl.judge.settings import JudgeSettings
 from rltf_verl.judge.wire import Call, Reply
@@ -28,7 +28,7 @@ PATIENCE_S = 10.0
 
 
 @dataclass
-class Asked:
+class RecordingGateway:
     """A judge's gateway that records its calls and sends none."""
 
     settings: JudgeSettings
@@ -48,13 +48,8 @@ class Asked:
         """Nothing is counted here."""
 
 
-class Ahead:
+class PlaceholderProvider(WrappedProvider):
     """A provider, asked before the run."""
-
-    def __init__(self, inner: FeedbackProvider) -> None:
-        self.inner = inner
-        self.name, self.sees_reference = inner.name, inner.sees_reference
-        self.constant = inner.constant
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
         """The provider's, or a placeholder. Raises FeedbackUnavailable."""
@@ -68,12 +63,12 @@ class Ahead:
         raise FeedbackUnavailable(self.name, cause)
 
 
-def ahead(parts: Parts) -> tuple[Parts, list[Asked]]:
+def with_placeholders(parts: Parts) -> tuple[Parts, list[RecordingGateway]]:
     """The parts with placeholders, and the judges among them."""
-    asked: list[Asked] = []
+    asked: list[RecordingGateway] = []
 
-    def opened(settings: JudgeSettings) -> Asked:
-        asked.append(Asked(settings))
+    def opened(settings: JudgeSettings) -> RecordingGateway:
+        asked.append(RecordingGateway(settings))
         return asked[-1]
 
-    return replace(parts.open(opened), provider=Ahead(parts.provider)), asked
+    return replace(parts.open(opened), provider=PlaceholderProvider(parts.provider)), asked

@@ -25,7 +25,7 @@ def graded_reward(grade: Grade, attempt: Attempt, config: RewardConfig) -> float
     return score_of(grade) + config.format_coef * (float(format_ok) - 1.0)
 
 
-def shaped(turns: Sequence[Turn], config: RewardConfig) -> list[Turn]:
+def shape_rewards(turns: Sequence[Turn], config: RewardConfig) -> list[Turn]:
     """r − (1 − d^(k−1))·score − λ·(1 − E/T), for turn k of its branch.
 
     The first two terms count only where the turn does (`RewardConfig.intermediate`): the score
@@ -38,14 +38,15 @@ def shaped(turns: Sequence[Turn], config: RewardConfig) -> list[Turn]:
         config: d = `turn_decay`, λ = `repetition_coef`.
     """
     return [
-        replace(turn, reward=_shaped(turns, k, config), unshaped=turn.reward)
+        replace(turn, reward=_shape(turns, k, config), unshaped=turn.reward)
         for k, turn in enumerate(turns)
     ]
 
 
-def _shaped(turns: Sequence[Turn], k: int, config: RewardConfig) -> float:
+def _shape(turns: Sequence[Turn], k: int, config: RewardConfig) -> float:
     branch = [turns[at] for at in path_to([turn.parent for turn in turns], k)]
     turn = branch[-1]
+    # The format's part of the reward does not decay, only the score.
     decayed = turn.reward - (1.0 - config.turn_decay ** (len(branch) - 1)) * score_of(turn.grade)
     reward = decayed if config.intermediate or turn.stop is not None else 0.0
     if turn.stop not in (None, "ungraded"):

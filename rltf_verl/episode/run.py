@@ -7,20 +7,20 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from itertools import chain
 from typing import Any, cast
 
 from rltf_verl.envs.base import GradeUnavailable
-from rltf_verl.envs.waiting import acting_env, notes_of
-from rltf_verl.envs.waiting import grade as grade_of
-from rltf_verl.episode.acting import Retry, Stage, play, retry_at
+from rltf_verl.envs.calls import grade as grade_of
+from rltf_verl.envs.calls import notes_of
+from rltf_verl.episode.acting import LiveState, Retry, play, retry_at
 from rltf_verl.episode.failure_log import log_once
-from rltf_verl.episode.foreign import Played
+from rltf_verl.episode.foreign import ForeignAttempt
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.revise import Revision, revise, with_span
-from rltf_verl.episode.reward import graded_reward, shaped
+from rltf_verl.episode.reward import graded_reward, shape_rewards
 from rltf_verl.episode.seeds import place_of
 from rltf_verl.episode.teacher import offer_reading, with_teachers
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, ask
@@ -44,73 +44,6 @@ _FALLBACK = CorrectnessProvider()
 """Answers where `rltf.feedback.on_error=correctness` and the provider fails."""
 
 
-async def run_episode(  # noqa: PLR0913  each is known to another caller
-    parts: Parts,
-    policy: Policy,
-    problem: Problem,
-    messages: Sequence[Message],
-    *,
-    session_id: int,
-    validate: bool,
-    seed_of: Callable[[str], int],
-    group: Group | None = None,
-    horizon: int | None = None,
-    played: Played | None = None,
-) -> Episode:
-    """Play one episode.
-
-    Args:
-        parts: environment, provider, and the configuration: horizon, failure policy.
-        policy: the sampler.
-        problem: what is asked.
-        messages: the first prompt as chat messages, as the dataset holds it.
-        session_id: which of the group's episodes this is.
-        validate: selects the early-stop rule; validation never branches, and always asks for
-            feedback.
-        seed_of: place in the episode (`seeds.place_of`) -> sampling seed.
-        group: the other episodes of this problem, informed of this one's progress; None if it
-            plays alone.
-        horizon: most answer turns, where that is fewer than `EpisodeConfig.horizon`.
-        played: the only attempt, which another loop has played.
-
-    Returns:
-        The episode, with at least one turn.
-
-    Raises:
-        FeedbackUnavailable: only with `on_error="raise"`.
-    """
-    max_turns = parts.config.episode.horizon
-    question = tuple(messages)
-    tree = _Tree(
-        parts=parts,
-        policy=policy,
-        problem=problem,
-        question=question,
-        session_id=session_id,
-        validate=validate,
-        seed_of=seed_of,
-        group=group,
-        horizon=1 if played else horizon or max_turns,
-        played=played,
-    )
-    try:
-        first = await policy.encode(messages)
-        root = await tree.grow(first, question, before=(), branch=0)
-        turns = shaped(_flatten(root), parts.config.reward)
-        if group is not None and not validate and parts.config.teaches:
-            offer_reading(parts, problem, session_id, turns, group)
-    finally:
-        if group is not None:
-            group.ended(session_id)
-        copies = chain.from_iterable(stages.values() for stages in tree.snapshots.values())
-        await asyncio.gather(*(stage.close() for stage in copies))
-    cut_to = tree.horizon if tree.horizon < max_turns else None
-    episode = Episode(problem, session_id, tuple(turns), tree.num_shortened, cut_to)
-    if validate or not parts.config.teaches:
-        return episode
-    return await with_teachers(parts, policy, episode, messages, seed_of, group)
-
-
 @dataclass
 class _Node:
     """One turn, and those that revise it."""
@@ -120,24 +53,65 @@ class _Node:
 
 
 @dataclass
-class _Tree:
-    """What all turns of one episode share."""
+class EpisodePlayer:
+    """Plays one episode: `await EpisodePlayer(…).play()`."""
 
     parts: Parts
+    """Environment, provider, and the configuration: horizon, failure policy."""
     policy: Policy
+    """The sampler."""
     problem: Problem
-    question: tuple[Message, ...]
+    messages: Sequence[Message]
+    """The first prompt, as the dataset has it."""
+    _: KW_ONLY
     session_id: int
+    """Which of the group's episodes this is."""
     validate: bool
+    """Validation has a stop rule of its own, never branches, and always asks for feedback."""
     seed_of: Callable[[str], int]
-    group: Group | None
-    horizon: int
-    played: Played | None = None
-    num_shortened: int = 0
-    snapshots: dict[str, dict[int, Stage]] = field(default_factory=dict)
+    """Place in the episode (`seeds.place_of`) -> sampling seed."""
+    group: Group | None = None
+    """The other episodes of this problem, which learn of this one's progress; None: it plays
+    alone."""
+    most_turns: int | None = None
+    """Fewer answer turns than `EpisodeConfig.horizon`."""
+    foreign: ForeignAttempt | None = None
+    """The only attempt, which another loop has played."""
+    _num_shortened: int = field(default=0, init=False)
+    _snapshots: dict[str, dict[int, LiveState]] = field(default_factory=dict, init=False)
     """Place of an attempt -> step -> copy of the state before it."""
 
-    async def grow(
+    async def play(self) -> Episode:
+        """The episode, with at least one turn. Raises FeedbackUnavailable only with
+        `on_error="raise"`.
+        """
+        config, group = self.parts.config, self.group
+        try:
+            first = await self.policy.encode(self.messages)
+            root = await self._grow(first, tuple(self.messages), before=(), branch=0)
+            turns = shape_rewards(_flatten(root), config.reward)
+            if group is not None and not self.validate and config.teaches:
+                offer_reading(self.parts, self.problem, self.session_id, turns, group)
+        finally:
+            # Whatever failed: siblings must not wait for this episode, and no copy of a state stays
+            # open.
+            if group is not None:
+                group.note_end(self.session_id)
+            copies = chain.from_iterable(states.values() for states in self._snapshots.values())
+            await asyncio.gather(*(state.close() for state in copies))
+        cut_to = self._horizon if self._horizon < config.episode.horizon else None
+        episode = Episode(self.problem, self.session_id, tuple(turns), self._num_shortened, cut_to)
+        if self.validate or not config.teaches:
+            return episode
+        return await with_teachers(
+            self.parts, self.policy, episode, self.messages, self.seed_of, group
+        )
+
+    @property
+    def _horizon(self) -> int:
+        return 1 if self.foreign else self.most_turns or self.parts.config.episode.horizon
+
+    async def _grow(
         self,
         prompt_ids: tuple[int, ...],
         messages: tuple[Message, ...],
@@ -147,10 +121,11 @@ class _Tree:
         retry: Retry | None = None,
     ) -> _Node:
         """Sample the next attempt and, unless the episode ends there, what follows it."""
-        attempted = await self._attempted(prompt_ids, len(before), branch, retry)
+        attempted = await self._attempt(prompt_ids, len(before), branch, retry)
         turn = replace(attempted, prompt=prompt)
+        # Siblings may wait for this grade, so they get it before the episode can end or fail.
         if self.group is not None:
-            self.group.graded(
+            self.group.note_grade(
                 self.session_id,
                 len(before),
                 turn.attempt.text,
@@ -160,7 +135,8 @@ class _Tree:
             return _Node(turn)
         if turn.grade.correct and self._stop_when_solved():
             return _Node(replace(turn, stop="solved"))
-        last = len(before) + 1 == self.horizon
+        last = len(before) + 1 == self._horizon
+        # After the last turn only a teacher reads feedback: without it the turn ends as planned.
         ends: StopReason = "horizon" if last else "not_asked"
         if last and not self._asks_at_end(turn):
             return _Node(replace(turn, stop=ends))
@@ -176,22 +152,24 @@ class _Tree:
         if revision is None:
             return _Node(replace(turn, stop=ends))
         retry = await self._retry(turn, place_of(len(before), branch))
+        # A retry continues from the steps before the criticised one, with the first question.
         if retry is not None:
-            revision = Revision(retry.prompt_ids, self.question, retry.text)
-        self.num_shortened += revision.shortened
+            revision = Revision(retry.prompt_ids, tuple(self.messages), retry.text)
+        self._num_shortened += revision.shortened
         if revision.ids is None:
             return _Node(replace(turn, stop="prompt_too_long"))
+        # Without a tree the branch keeps its number, and with it the seeds of all later turns.
         width = self._width(len(before))
         branches = range(width) if width > 1 else (branch,)
         below = [
-            self.grow(revision.ids, revision.messages, (*before, turn), b, revision.text, retry)
+            self._grow(revision.ids, revision.messages, (*before, turn), b, revision.text, retry)
             for b in branches
         ]
         return _Node(turn, await _gather_or_cancel(below))
 
     async def _retry(self, turn: Turn, place: str) -> Retry | None:
         """Where the next attempt starts (`rltf.episode.retry`); None: at the beginning."""
-        snapshots = self.snapshots.get(place)
+        snapshots = self._snapshots.get(place)
         if not snapshots:
             return None
         try:
@@ -201,35 +179,49 @@ class _Tree:
             log_once("an attempt starts at the beginning", where, error)
             return None
 
-    async def _attempted(
+    async def _attempt(
         self, prompt_ids: tuple[int, ...], turn: int, branch: int, retry: Retry | None
     ) -> Turn:
         """One attempt with its grade: an answer, or a trajectory where the environment acts."""
-        if self.played is not None:
-            attempt = self.played.attempt
+        if self.foreign is not None:
+            attempt = self.foreign.attempt
             answer = cast(Trajectory, attempt.trajectory).answer
             by_env = partial(grade_of, self.parts.env, self.problem, answer)
-            return await _graded(self.parts, self.problem, attempt, self.played.grade(by_env))
-        acting = acting_env(self.parts.env)
-        if acting is None:
+            return await self._grade(attempt, self.foreign.grade(by_env))
+        if not self.parts.env.acts:
             attempt = await self.policy.sample(prompt_ids, self.seed_of(place_of(turn, branch)))
             answered = grade_of(self.parts.env, self.problem, attempt.text)
-            return await _graded(self.parts, self.problem, attempt, answered)
+            return await self._grade(attempt, answered)
 
         def seed_of_step(step: int) -> int:
+            # The first step has the place of the attempt itself.
             return self.seed_of(place_of(turn, branch, f"step{step}" if step else ""))
 
         policy, snapshots = cast(ActingPolicy, self.policy), None
-        if self.parts.config.episode.retry == "fork" and turn + 1 < self.horizon:
-            snapshots = self.snapshots.setdefault(place_of(turn, branch), {})
-        opening = Stage.opened(acting, self.problem) if retry is None else retry.stage.fork()
-        stage = await opening
+        if self.parts.config.episode.retry == "fork" and turn + 1 < self._horizon:
+            snapshots = self._snapshots.setdefault(place_of(turn, branch), {})
+        env = self.parts.env
+        state = await (LiveState.open(env, self.problem) if retry is None else retry.state.fork())
         try:
-            attempt = await play(stage, policy, prompt_ids, seed_of_step, retry, snapshots)
-            grading = stage.grade(attempt, self.parts.config.episode)
-            return await _graded(self.parts, self.problem, attempt, grading)
+            attempt = await play(state, policy, prompt_ids, seed_of_step, retry, snapshots)
+            grading = state.grade(attempt, self.parts.config.episode)
+            return await self._grade(attempt, grading)
         finally:
-            await stage.close()
+            await state.close()
+
+    async def _grade(self, attempt: Attempt, grading: Awaitable[Grade]) -> Turn:
+        try:
+            grade = await grading
+            if not isinstance(grade, Grade):
+                raise TypeError(f"grade() returned {type(grade).__name__}, not a Grade")
+        except GradeUnavailable as error:
+            nothing = Grade(correct=False, format_ok=True)
+            return Turn(attempt, nothing, 0.0, stop="ungraded", error=error.cause)
+        # A grader is user code; its failure must not cost the episode.
+        except Exception as error:
+            log_once("an answer counts as wrong", f"grading problem {self.problem.index}", error)
+            grade = Grade(correct=False, format_ok=False, error=described(error))
+        return Turn(attempt, grade, graded_reward(grade, attempt, self.parts.config.reward))
 
     def _stop_when_solved(self) -> bool:
         episode = self.parts.config.episode
@@ -270,7 +262,7 @@ class _Tree:
         request = FeedbackRequest(
             self.parts.env,
             self.problem,
-            self.question,
+            self.messages,
             (*before, turn),
             self.session_id,
             self.policy,
@@ -278,23 +270,24 @@ class _Tree:
             self.group,
             self.parts.config.episode.quote,
         )
+        # The fixed sentence counts the wait for the provider that failed, too.
         start = time.monotonic()
-        goes_on = len(before) + 1 < self.horizon
+        goes_on = len(before) + 1 < self._horizon
         try:
-            given = None if self.played is None else self.played.feedback
+            given = None if self.foreign is None else self.foreign.feedback
             if given is not None:
                 feedback = Feedback(given, "given")
             else:
                 feedback = await ask(self.parts.provider, request)
-            return await self._revised(turn, feedback, messages if goes_on else None, start)
+            return await self._revise(turn, feedback, messages if goes_on else None, start)
         except FeedbackUnavailable as error:
             if self.parts.config.feedback.on_error != "correctness":
                 raise
             turn = replace(turn, withheld=error.withheld)
             fallback = replace(await _FALLBACK.feedback(request), fallback=True)
-            return await self._revised(turn, fallback, messages if goes_on else None, start)
+            return await self._revise(turn, fallback, messages if goes_on else None, start)
 
-    async def _revised(
+    async def _revise(
         self, turn: Turn, feedback: Feedback, messages: tuple[Message, ...] | None, start: float
     ) -> tuple[Turn, Revision | None]:
         """As `_revision`, with this feedback, which was asked for at `start`; no messages: nothing
@@ -307,11 +300,10 @@ class _Tree:
             return replace(turn, feedback=feedback), None
         try:
             revision = await revise(
-                self.policy, self.parts.config.episode, messages, self.question, turn, feedback
+                self.policy, self.parts.config.episode, messages, self.messages, turn, feedback
             )
-        except (
-            Exception
-        ) as error:  # a text that no tokenizer takes must not cost the episode, nor verl its group
+        # A text that no tokenizer takes must not cost the episode, nor verl its group.
+        except Exception as error:
             where = f"episode {self.session_id} of problem {self.problem.index}"
             log_once("no prompt could be made of feedback", where, error)
             raise FeedbackUnavailable(
@@ -328,23 +320,6 @@ async def _gather_or_cancel(plays: Sequence[Coroutine[Any, Any, _Node]]) -> list
     finally:
         for task in tasks:
             task.cancel()
-
-
-async def _graded(
-    parts: Parts, problem: Problem, attempt: Attempt, grading: Awaitable[Grade]
-) -> Turn:
-    try:
-        grade = await grading
-        if not isinstance(grade, Grade):
-            raise TypeError(f"grade() returned {type(grade).__name__}, not a Grade")
-    except GradeUnavailable as error:
-        return Turn(
-            attempt, Grade(correct=False, format_ok=True), 0.0, stop="ungraded", error=error.cause
-        )
-    except Exception as error:  # a grader is user code; its failure must not cost the episode
-        log_once("an answer counts as wrong", f"grading problem {problem.index}", error)
-        grade = Grade(correct=False, format_ok=False, error=described(error))
-    return Turn(attempt, grade, graded_reward(grade, attempt, parts.config.reward))
 
 
 def _flatten(node: _Node, parent: int | None = None, offset: int = 0) -> list[Turn]:

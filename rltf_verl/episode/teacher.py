@@ -13,8 +13,8 @@ from dataclasses import replace
 from functools import partial
 
 from rltf_verl.config import SOURCES, TeacherConfig
-from rltf_verl.envs.base import Env, HasWorkedSolution
-from rltf_verl.envs.waiting import bounded, notes_text
+from rltf_verl.envs.base import Env
+from rltf_verl.envs.calls import bounded, notes_text
 from rltf_verl.episode.failure_log import log_once
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.rows import last_turns
@@ -27,7 +27,7 @@ from rltf_verl.prompts.quote import quoted, shown_of
 from rltf_verl.types import Episode, Message, Problem, TeacherPrompt, Turn
 
 
-def known_beforehand(parts: Parts, problem: Problem) -> dict[str, str]:
+def texts_known_before(parts: Parts, problem: Problem) -> dict[str, str]:
     """Each thing that a teacher can read; empty what it does not read, or what only an episode
     brings.
     """
@@ -42,8 +42,7 @@ def known_beforehand(parts: Parts, problem: Problem) -> dict[str, str]:
 def reference_of(env: Env, problem: Problem) -> str:
     """The worked solution where the environment has one, else the reference answer."""
     try:
-        has_one = isinstance(env, HasWorkedSolution)
-        solution = bounded(env).worked_solution(problem) if has_one else ""
+        solution = bounded(env).worked_solution(problem)
         return solution if solution.strip() else problem.reference
     except Exception as error:  # user code must not cost the episode
         log_once("a teacher reads the answer", f"the solution of problem {problem.index}", error)
@@ -59,7 +58,7 @@ def offer_reading(
         return
     right = next((turn.attempt.text for turn in turns if turn.grade.correct), "")
     texts = {
-        **known_beforehand(parts, problem),
+        **texts_known_before(parts, problem),
         "sibling": shown_of(right, parts.config.episode.quote),
         "feedback": next((turn.feedback.text for turn in turns if turn.feedback), ""),
     }
@@ -87,10 +86,10 @@ async def with_teachers(
         group: the other episodes of the problem.
     """
     config = parts.config.teacher
-    chosen = _chosen(config, episode)
+    chosen = _taught_turns(config, episode)
     if not chosen:
         return episode
-    shared = known_beforehand(parts, episode.problem)
+    shared = texts_known_before(parts, episode.problem)
     if "sibling" in config.sources:
         shared["sibling"] = await _sibling(parts, episode, seed_of, group)
     others = await _others(parts, episode, group)
@@ -106,7 +105,7 @@ async def with_teachers(
             continue
         prompt = partial(_prompt, parts, policy, turns, k)
         try:
-            teacher = await _contrasted(config, prompt, question, texts, contrast)
+            teacher = await _with_contrast(config, prompt, question, texts, contrast)
             if teacher is not None and config.notes == "by_step" and not config.shuffled:
                 of_steps = await _prompts_of_steps(prompt, turns[k], question, texts)
                 teacher = replace(teacher, of_steps=of_steps)
@@ -118,7 +117,7 @@ async def with_teachers(
     return replace(episode, turns=tuple(turns))
 
 
-def _chosen(config: TeacherConfig, episode: Episode) -> list[int]:
+def _taught_turns(config: TeacherConfig, episode: Episode) -> list[int]:
     """Turns whose attempts are to have a teacher."""
     turns = episode.turns
     of: dict[str, Collection[int]] = {
@@ -183,6 +182,7 @@ async def _others(parts: Parts, episode: Episode, group: Group | None) -> list[M
         texts = [{"sibling": shown_of(each.text, parts.config.episode.quote)} for each in wrong]
     elif config.reads_other_problems and group is not None and group.cohort is not None:
         texts = await group.cohort.other_offers(group.key)
+    # Equal texts are one: two copies would count twice in the contrast.
     return list({tuple(each.items()): each for each in texts}.values())
 
 
@@ -210,7 +210,7 @@ def _contrast(
     return [{**texts, **{name: other[name] for name in replaced}} for other in chosen]
 
 
-async def _contrasted(
+async def _with_contrast(
     config: TeacherConfig,
     prompt: Callable[..., Awaitable[TeacherPrompt | None]],
     question: Sequence[Message],
@@ -243,6 +243,7 @@ async def _prompt(
     """
     turn, episode = turns[k], parts.config.episode
     template, steps = parts.config.teacher.prompt or "", turn.attempt.prefix_ids
+    # After a retry the teacher reads the first question: the steps stand between.
     asked = question[-1]["content"] if turn.prompt is None or steps else turn.prompt
     attempt = shown_of(turn.attempt.text, episode.quote)
     if turn.parent is None or episode.context == "fresh" or steps:

@@ -9,8 +9,7 @@ from dataclasses import replace
 
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.envs.base import Env
-from rltf_verl.envs.waiting import acting_env
-from rltf_verl.feedback.base import FeedbackProvider, subject_of
+from rltf_verl.feedback.base import FeedbackProvider
 from rltf_verl.prompts import FIELDS, fields_shown, require_template, template_of
 
 TEMPLATES: Mapping[str, str] = {
@@ -26,7 +25,7 @@ TEMPLATES: Mapping[str, str] = {
 `logits`: the teacher's, which scores the attempt's own tokens and would approve of an attempt that
 its prompt quotes (SDPO). `append`: for an appended conversation, whatever it is about; `sentence`:
 the same where the feedback is one fixed sentence. An environment may have others
-(`envs.base.HasReviseTemplates`)."""
+(`Env.revise_templates`)."""
 
 ACTING: Mapping[str, str] = {
     "attempt": "act",
@@ -40,7 +39,9 @@ ACTING: Mapping[str, str] = {
 
 
 def _own_templates(env: Env) -> Mapping[str, str]:
-    return getattr(env, "revise_templates", ACTING if acting_env(env) else {})
+    if env.revise_templates is not None:
+        return env.revise_templates
+    return ACTING if env.acts else {}
 
 
 def with_template(config: RLTFConfig, env: Env, provider: FeedbackProvider) -> RLTFConfig:
@@ -89,7 +90,7 @@ def fitting_template(config: RLTFConfig, env: Env, provider: FeedbackProvider) -
     templates = _own_templates(env)
     if config.episode.context == "append":
         return templates.get("append") or TEMPLATES["sentence" if provider.constant else "append"]
-    about: str = "question" if config.episode.quote == "none" else subject_of(provider) or "attempt"
+    about: str = "question" if config.episode.quote == "none" else provider.subject or "attempt"
     return templates.get(about) or TEMPLATES[about]
 
 
@@ -112,7 +113,7 @@ def _require_shown(config: RLTFConfig, template: str, provider: FeedbackProvider
             " revise to guide"
         )
     unseen = "attempt" not in shown and episode.quote != "none"
-    if unseen and subject_of(provider) == "attempt":
+    if unseen and provider.subject == "attempt":
         raise ConfigError(
             f"{key}: does not show the attempt that the feedback of rltf.feedback.provider={name}"
             f" is about; choose critique or another template that does, {fix}, or, if it is meant,"

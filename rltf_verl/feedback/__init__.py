@@ -7,7 +7,7 @@ group `rltf_verl.feedback` in an installed package.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from rltf_verl.feedback.base import FeedbackProvider
 from rltf_verl.registry import construct, load
@@ -42,18 +42,16 @@ def make_provider(name: str, /, **options: Any) -> FeedbackProvider:
     Raises:
         ValueError: unknown name, or an option that is unknown or out of range; names the key.
     """
-    provider = construct("rltf.feedback", "provider", _PROVIDERS, name, options)
+    provider = construct("rltf.feedback", "provider", _PROVIDERS, name, options, FeedbackProvider)
     missing = [
-        part
-        for part in ("name", "sees_reference", "constant", "feedback")
-        if not hasattr(provider, part)
+        part for part in ("name", "sees_reference", "constant") if not hasattr(provider, part)
     ]
     if missing:
         raise ValueError(
             f"rltf.feedback.provider={name!r}: lacks {', '.join(missing)}; see"
             " feedback.base.FeedbackProvider"
         )
-    return cast(FeedbackProvider, provider)
+    return provider
 
 
 def provider_of_block(key: str, block: Mapping[str, Any]) -> FeedbackProvider:

@@ -6,11 +6,12 @@ import asyncio
 import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Literal
 
 from rltf_verl.envs.base import Env
-from rltf_verl.envs.waiting import is_cancelled
+from rltf_verl.envs.calls import is_cancelled
 from rltf_verl.feedback.group import Group
+from rltf_verl.judge.gateway import Judge, judges_of
 from rltf_verl.policy import Policy
 from rltf_verl.redaction import secrets_here
 from rltf_verl.registry import described
@@ -72,49 +73,55 @@ Subject = Literal["attempt", "question", "answer", "group"]
 for a fresh start), the answer, which it states, or the group's attempts, which it quotes."""
 
 
-class FeedbackProvider(Protocol):
-    """Turns an attempt into text feedback. One instance per process, shared by all its episodes.
+class FeedbackProvider:
+    """Turns an attempt into text feedback: extend this class. One instance per process, shared by
+    all its episodes. `name`, `sees_reference`, `constant` and `feedback` have no defaults.
 
-    More attributes are optional: `subject` (`subject_of`), `tells_answer` (`tells_answer_of`),
-    `judges` (`judge.gateway.judges_of`), and three flags of the class:
+        class WordLimit(FeedbackProvider):
+            name = "word_limit"
+            sees_reference = constant = False
 
-    * `self_written`: the policy writes the text, and `Feedback.attempt` holds its tokens, which are
-      critique rows.
-    * `waits_for_others`: an episode waits until the group's others are at the same turn.
-    * `quotes_other_problems`: it needs episodes of other problems in the same process.
+            def __init__(self, limit: int = 10) -> None:
+                self.limit = limit
+
+            async def feedback(self, request):
+                words = len(request.turns[-1].attempt.text.split())
+                return Feedback(f"{words} words; use at most {self.limit}.", self.name)
     """
+
+    __slots__ = ()
 
     name: str
     sees_reference: bool
     """It is shown the reference answer, so what it writes can leak it."""
     constant: bool
     """Its text is always the same sentence, so there is nothing to model."""
+    subject: Subject | None = None
+    """What its feedback is about; None is the attempt, whether or not the next prompt shows it."""
+    tells_answer: bool = False
+    """It states the answer on purpose, always or at some turn."""
+    judges: tuple[Judge, ...] = ()
+    """The models that it asks; they share the job's limits and metrics."""
+    self_written: bool = False
+    """The policy writes the text, and `Feedback.attempt` holds its tokens, which are critique
+    rows."""
+    waits_for_others: bool = False
+    """An episode waits until the group's others are at the same turn."""
+    quotes_other_problems: bool = False
+    """It needs episodes of other problems in the same process."""
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
         """Feedback on the last of the request's turns. Raises FeedbackUnavailable."""
-        ...
+        raise NotImplementedError(f"{type(self).__name__} has no method `feedback`")
 
 
-def subject_of(provider: FeedbackProvider) -> Subject | None:
-    """What the provider's feedback is about, also inside a guard or a record; None if it does not
-    declare one.
-    """
-    subject: Subject | None = getattr(innermost(provider), "subject", None)
-    return subject
+class WrappedProvider(FeedbackProvider):
+    """A provider that passes on what another one says, and is described as that one is."""
 
-
-def innermost(provider: FeedbackProvider) -> FeedbackProvider:
-    """The provider that writes the text, inside a guard, a record or a control."""
-    while hasattr(provider, "inner"):
-        provider = provider.inner
-    return provider
-
-
-def tells_answer_of(provider: FeedbackProvider) -> bool:
-    """Whether the provider states the answer on purpose, always or at some turn; False if it does
-    not say.
-    """
-    return bool(getattr(provider, "tells_answer", False))
+    def __init__(self, inner: FeedbackProvider) -> None:
+        self.inner, self.name, self.judges = inner, inner.name, judges_of(inner)
+        self.sees_reference, self.constant = inner.sees_reference, inner.constant
+        self.subject, self.self_written = inner.subject, inner.self_written
 
 
 async def ask(provider: FeedbackProvider, request: FeedbackRequest) -> Feedback:
@@ -132,15 +139,17 @@ async def ask(provider: FeedbackProvider, request: FeedbackRequest) -> Feedback:
     except FeedbackUnavailable:
         raise
     except asyncio.CancelledError as error:
+        # A task of the provider may be cancelled without the episode: that is a failure like
+        # others.
         if is_cancelled():
             raise
-        failure = because(provider.name, "", error)
+        failure = unavailable_because(provider.name, "", error)
     except (Exception, SystemExit) as error:
-        failure = because(provider.name, "", error)
+        failure = unavailable_because(provider.name, "", error)
     raise failure
 
 
-def because(provider: str, what: str, error: BaseException) -> FeedbackUnavailable:
+def unavailable_because(provider: str, what: str, error: BaseException) -> FeedbackUnavailable:
     """No feedback because of an exception, which is kept as the cause unless its traceback would
     tell a secret.
 

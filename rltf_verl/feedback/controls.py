@@ -9,15 +9,20 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from rltf_verl.feedback import has_trait, provider_of_block
-from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, ask
+from rltf_verl.feedback.base import (
+    FeedbackProvider,
+    FeedbackRequest,
+    FeedbackUnavailable,
+    WrappedProvider,
+    ask,
+)
 from rltf_verl.feedback.group import Remark
 from rltf_verl.feedback.sentences import CORRECT
-from rltf_verl.judge.gateway import judges_of
 from rltf_verl.kinds import Within
 from rltf_verl.types import Feedback
 
 
-class _Control:
+class _Control(WrappedProvider):
     """Asks the inner provider as usual, and returns a text made of its feedback on other problems
     at the same turn.
 
@@ -33,22 +38,21 @@ class _Control:
         ValueError: a value that cannot be, or what the inner provider raises.
     """
 
-    name: str
-
     waits_for_others = quotes_other_problems = True
 
     def __init__(
         self, inner: Mapping[str, Any], wait_s: Annotated[float, Within(0, 1e6)] = 600.0
     ) -> None:
-        self.inner, self.wait_s = provider_of_block("inner", inner), wait_s
+        # The name of the control stays: records and metrics must not take it for the inner one.
+        name, self.wait_s = self.name, wait_s
+        super().__init__(provider_of_block("inner", inner))
+        self.name = name
         if has_trait("self_written", inner) or has_trait("quotes_other_problems", inner):
             raise ValueError(
                 f"rltf.feedback.inner.provider={inner['provider']}: critiques that the policy"
                 " writes are trained on, and a control of a control says nothing; choose verifier,"
                 " judge, …"
             )
-        self.sees_reference, self.constant = self.inner.sees_reference, self.inner.constant
-        self.judges = judges_of(self.inner)
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
         """A text about another problem. Raises FeedbackUnavailable, also if no other problem
@@ -60,8 +64,9 @@ class _Control:
                 self.name,
                 "this problem is played alone; the control works in training and its validations",
             )
+        # It has nothing to add, but the others wait for it.
         if request.turns[-1].grade.correct:
-            group.past(request.session_id, turn)
+            group.note_past(request.session_id, turn)
             return Feedback(CORRECT, self.name)
         remark = None
         try:
@@ -69,8 +74,9 @@ class _Control:
             pieces = request.policy.pieces(await request.policy.encode_answer(feedback.text))
             remark = Remark(request.problem, feedback.text, tuple(filter(None, pieces)))
         finally:
-            group.past(request.session_id, turn, remark)
+            group.note_past(request.session_id, turn, remark)
         remarks = await group.cohort.remarks(turn, self.wait_s)
+        # A batch may hold the same problem twice.
         others = [remark for remark in remarks if remark.problem != request.problem]
         if not others:
             raise FeedbackUnavailable(
@@ -112,7 +118,7 @@ class MarginalProvider(_Control):
         )
 
 
-class ElsewhereProvider:
+class ElsewhereProvider(FeedbackProvider):
     """Texts that were given at other problems: the same control for episodes that are not played
     together.
 

@@ -85,7 +85,7 @@ class Cohort:
         """What teachers of other problems may read of an episode, by source
         (`rltf.teacher.reads`), put there before it ends."""
 
-    def past(self, member: Member, turn: int, remark: Remark | None = None) -> None:
+    def note_past(self, member: Member, turn: int, remark: Remark | None = None) -> None:
         """An episode is past a 0-based turn, with its feedback there."""
         if remark is not None:
             self._remarks.setdefault(turn, {})[member] = remark
@@ -152,24 +152,24 @@ class Group:
     def __post_init__(self) -> None:
         self._inside = Cohort([self.key], self.size)
 
-    def graded(self, session_id: int, turn: int, text: str, *, correct: bool | None) -> None:
+    def note_grade(self, session_id: int, turn: int, text: str, *, correct: bool | None) -> None:
         """An episode's attempt of 0-based `turn` has its grade; None: no grade could be had."""
         if correct is not None:
             self._attempts.add(Solution(turn, session_id, text, correct))
         self._progress.advance(session_id, turn)
-        self.past(session_id, turn - 1)
+        self.note_past(session_id, turn - 1)
 
-    def ended(self, session_id: int) -> None:
+    def note_end(self, session_id: int) -> None:
         """An episode plays no more, however it ended."""
         self._progress.advance(session_id, ENDED)
-        self.past(session_id, ENDED)
+        self.note_past(session_id, ENDED)
         if self._all_at(ENDED):
             self.at_end()
 
-    def past(self, session_id: int, turn: int, remark: Remark | None = None) -> None:
-        """Tell the group and its cohort (`Cohort.past`)."""
+    def note_past(self, session_id: int, turn: int, remark: Remark | None = None) -> None:
+        """Tell the group and its cohort (`Cohort.note_past`)."""
         for cohort in filter(None, (self._inside, self.cohort)):
-            cohort.past((self.key, session_id), turn, remark)
+            cohort.note_past((self.key, session_id), turn, remark)
 
     async def remarks(self, turn: int, wait_s: float) -> list[Remark]:
         """The feedback on this group's attempts at 0-based `turn` (`Cohort.remarks`)."""
@@ -236,5 +236,6 @@ class Groups:
         self._groups[key] = group
         group.at_end = partial(self._groups.pop, key, None)
         if len(self._groups) > self._capacity:
+            # The oldest, of which an episode never started.
             self._groups.popitem(last=False)
         return group

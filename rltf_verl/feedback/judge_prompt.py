@@ -70,7 +70,7 @@ def judge_messages(
     """The conversation with the judge that ends with the last of the request's turns."""
     marker, conversation = STYLES[style].marker, STYLES[style].conversation
     turns = request.turns if conversation else request.turns[-1:]
-    messages = [_said("user", _first(style, request, turns[0].attempt.text, with_reference))]
+    messages = [_message("user", _first(style, request, turns[0].attempt.text, with_reference))]
     for before, turn in pairwise(turns):
         attempt = defused(shown_of(turn.attempt.text, request.quote))
         feedback = before.feedback.text if before.feedback else ""
@@ -81,7 +81,7 @@ def judge_messages(
             marker=marker,
             words=STYLES[style].words,
         )
-        messages += [_said("assistant", f"{marker} {feedback}"), _said("user", text)]
+        messages += [_message("assistant", f"{marker} {feedback}"), _message("user", text)]
     return tuple(messages)
 
 
@@ -102,7 +102,7 @@ def _first(style: str, request: FeedbackRequest, text: str, with_reference: bool
         f"judge/{style}",
         question=question,
         attempt=attempt,
-        attempt_lines=_numbered(attempt),
+        attempt_lines=_number_lines(attempt),
         reference=reference,
         rubric=[str(item) for item in rubric],
         words=STYLES[style].words,
@@ -113,11 +113,11 @@ def _first(style: str, request: FeedbackRequest, text: str, with_reference: bool
     )
 
 
-def _said(role: str, text: str) -> Message:
+def _message(role: str, text: str) -> Message:
     return {"role": role, "content": text}
 
 
-def _numbered(text: str) -> str:
+def _number_lines(text: str) -> str:
     """Its lines that hold anything, each with its number."""
     lines = [line for line in text.split("\n") if line.strip()]
     return "\n".join(f"[{i}] {line}" for i, line in enumerate(lines, start=1))

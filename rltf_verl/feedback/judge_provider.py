@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, Subject
+from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable, Subject
 from rltf_verl.feedback.judge_prompt import STYLES, judge_messages
 from rltf_verl.judge.gateway import Judge
 from rltf_verl.judge.parsing import Parsed, parse_reply
@@ -15,7 +15,7 @@ from rltf_verl.registry import require_choice
 from rltf_verl.types import Feedback, Message
 
 
-class JudgeProvider:
+class JudgeProvider(FeedbackProvider):
     """Feedback by a language model.
 
     Args:
@@ -61,8 +61,10 @@ class JudgeProvider:
         """
         start = time.monotonic()
         messages = self.messages(request)
+        # Another seed: with the same one the cache would give the same reply.
         for seed in (request.seed, request.seed + 1):
             reply, parsed = await self.ask(messages, seed)
+            # Of the reply that is thrown away, too.
             for event in parsed.noted:
                 self._judge.note(event)
             if parsed.text:

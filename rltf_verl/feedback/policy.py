@@ -5,18 +5,15 @@ release does).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import chain
 from typing import Any
 
 from rltf_verl.feedback import provider_of_block
 from rltf_verl.feedback.base import (
+    FeedbackProvider,
     FeedbackRequest,
     FeedbackUnavailable,
     Subject,
-    subject_of,
-    tells_answer_of,
 )
-from rltf_verl.judge.gateway import judges_of
 from rltf_verl.prompts import require_template, template_of
 from rltf_verl.prompts.fit import fitted_prompt
 from rltf_verl.prompts.quote import shown_of
@@ -26,7 +23,7 @@ from rltf_verl.types import Feedback
 MARKER = "Critique:"
 
 
-class PolicyProvider:
+class PolicyProvider(FeedbackProvider):
     """Samples the critique from the rollout engine that is already there; its tokens become a
     `critique` row.
 
@@ -61,15 +58,17 @@ class PolicyProvider:
             raise FeedbackUnavailable(
                 self.name, "the critic prompt does not fit; raise data.max_prompt_length"
             )
+        # The whole sampled answer is the row, whatever part of it is shown.
         critique = await request.policy.sample(prompt.ids, request.seed)
         answer = without_thoughts(critique.text) if request.quote == "answer" else critique.text
+        # Without a marker all of the answer is the critique.
         text = answer.rpartition(MARKER)[2].strip()
         if not text:
             raise FeedbackUnavailable(self.name, "the policy's critique is empty")
         return Feedback(text, self.name, attempt=critique)
 
 
-class PairedProvider:
+class PairedProvider(FeedbackProvider):
     """The release's dual critique: of two episodes with the same first answer, one reads an
     expert's feedback, the other its own. Use it with `rltf.episode.pair_sessions=true`.
 
@@ -86,13 +85,11 @@ class PairedProvider:
     def __init__(self, even: Mapping[str, Any], odd: Mapping[str, Any]) -> None:
         self.pair = (provider_of_block("even", even), provider_of_block("odd", odd))
         self.sees_reference = any(provider.sees_reference for provider in self.pair)
-        self.tells_answer = any(map(tells_answer_of, self.pair))
-        self.judges = tuple(chain.from_iterable(map(judges_of, self.pair)))
-        self.subject: Subject | None = _common_subject(map(subject_of, self.pair))
+        self.tells_answer = any(provider.tells_answer for provider in self.pair)
+        self.judges = self.pair[0].judges + self.pair[1].judges
+        self.subject = _common_subject(provider.subject for provider in self.pair)
         self.constant = all(
-            provider.constant
-            for provider in self.pair
-            if not getattr(provider, "self_written", False)
+            provider.constant for provider in self.pair if not provider.self_written
         )
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:

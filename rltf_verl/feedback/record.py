@@ -13,16 +13,21 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable, ask
+from rltf_verl.feedback.base import (
+    FeedbackProvider,
+    FeedbackRequest,
+    FeedbackUnavailable,
+    WrappedProvider,
+    ask,
+)
 from rltf_verl.jsonl import PatientWriter
-from rltf_verl.judge.gateway import judges_of
 from rltf_verl.types import Feedback
 
 VERSION = 1
 FILES = "feedback.*.jsonl"
 
 
-class RecordedProvider:
+class RecordedProvider(WrappedProvider):
     """Another provider, with every answer and every failure written down.
 
     One file per process and start. A critique that the policy writes itself is not recorded: it is
@@ -36,9 +41,7 @@ class RecordedProvider:
     """
 
     def __init__(self, inner: FeedbackProvider, folder: Path, options: Mapping[str, Any]) -> None:
-        self.inner, self.name = inner, inner.name
-        self.sees_reference, self.constant = inner.sees_reference, inner.constant
-        self.judges = judges_of(inner)
+        super().__init__(inner)
         self._settings = settings_key(inner.name, options)
         self._folder = folder
         self._path: Path | None = None
@@ -51,6 +54,7 @@ class RecordedProvider:
         except FeedbackUnavailable as error:
             self._write(request, {"provider": error.provider, "unavailable": error.cause})
             raise
+        # What the policy wrote belongs to the weights that wrote it: a replay has others.
         if feedback.attempt is None:
             outcome = {
                 "provider": feedback.provider,

@@ -8,17 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from rltf_verl.feedback import provider_of_block
-from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
+from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable
 from rltf_verl.feedback.record import FILES, call_key
 from rltf_verl.jsonl import read_lines
-from rltf_verl.judge.gateway import judges_of
 from rltf_verl.texts import counted
 from rltf_verl.types import Feedback, Note
 
 NEEDED = {"key", "settings", "seed", "time", "provider"}
 
 
-class ReplayProvider:
+class ReplayProvider(FeedbackProvider):
     """Answers what was answered before, keyed by the conversation up to the attempt.
 
     The very call of the recorded run (same seed, step, episode and turn) gets the very outcome,
@@ -42,17 +41,18 @@ class ReplayProvider:
     ) -> None:
         self._folder = folder
         self._miss = None if miss is None else provider_of_block("miss", miss)
-        self.judges = judges_of(self._miss)
+        self.judges = () if self._miss is None else self._miss.judges
         records = _chosen(folder, _records(folder), settings)
-        self._exact = {
-            (r["key"], r["seed"]): r for r in records
-        }  # the latest: a resumed run went on from it
+        # The latest record of a call: a resumed run continued from it.
+        self._exact = {(r["key"], r["seed"]): r for r in records}
         self._answers: dict[str, list[str]] = defaultdict(list)
         for record in self._exact.values():
             if "text" in record:
                 self._answers[record["key"]].append(record["seed"])
+        # Which answer a seed gets must not depend on the order of the files.
         for seeds in self._answers.values():
             seeds.sort()
+        # The record may hold what saw the reference, though the replay itself sees nothing.
         seen = any(r.get("provider_sees_reference") or r.get("sees_reference") for r in records)
         self.sees_reference = seen or (self._miss is not None and self._miss.sees_reference)
         self.constant = all(r.get("constant") for r in records) and (

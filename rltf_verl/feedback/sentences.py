@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rltf_verl.feedback.base import FeedbackRequest, Subject
+from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, Subject
 from rltf_verl.kinds import Prose
 from rltf_verl.types import Feedback
 
@@ -10,7 +10,7 @@ CORRECT = "Your previous attempt was correct."
 INCORRECT = "Your previous attempt was incorrect."
 
 
-class CorrectnessProvider:
+class CorrectnessProvider(FeedbackProvider):
     """The verdict as one sentence, in the release's words; other providers fall back to it."""
 
     name = "correctness"
@@ -23,7 +23,7 @@ class CorrectnessProvider:
         return Feedback(CORRECT if request.turns[-1].grade.correct else INCORRECT, self.name)
 
 
-class TryAgainProvider:
+class TryAgainProvider(FeedbackProvider):
     """One sentence for every wrong attempt: what feedback without content is worth.
 
     Args:

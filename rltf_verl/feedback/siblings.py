@@ -9,9 +9,8 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from rltf_verl.feedback import has_trait, provider_of_block
-from rltf_verl.feedback.base import FeedbackRequest, Subject, ask, tells_answer_of
+from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, Subject, ask
 from rltf_verl.feedback.group import Remark
-from rltf_verl.judge.gateway import judges_of
 from rltf_verl.kinds import Within
 from rltf_verl.prompts.quote import quoted, shown_of
 from rltf_verl.types import Feedback
@@ -21,7 +20,7 @@ ROOM = 0.8
 """Share of the prompt budget for question and attempts; the rest is the template's."""
 
 
-class SiblingsProvider:
+class SiblingsProvider(FeedbackProvider):
     """Asks another provider about each attempt, and shows every failed episode of the group the
     same text: all attempts of this turn that failed, each with its feedback.
 
@@ -53,8 +52,8 @@ class SiblingsProvider:
                 " judge, …"
             )
         self.sees_reference = self.each.sees_reference
-        self.tells_answer = tells_answer_of(self.each)
-        self.judges = judges_of(self.each)
+        self.tells_answer = self.each.tells_answer
+        self.judges = self.each.judges
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
         """The group's text, with the verdict and the cost of this attempt's own feedback; a right
@@ -68,13 +67,15 @@ class SiblingsProvider:
                 remark = Remark(
                     request.problem, f"{attempt.strip()}\n\nFeedback: {feedback.text}", ()
                 )
+        # After a failure too: the others wait for this episode at this turn.
         finally:
             if group is not None:
-                group.past(request.session_id, turn, remark)
+                group.note_past(request.session_id, turn, remark)
         if remark is None:
             return feedback
         remarks = [remark] if group is None else await group.remarks(turn, self.wait_s)
         text = await _fitting(request, [each.text for each in remarks])
+        # The notes are about the own attempt, and the text is about all.
         return replace(feedback, text=text, provider=self.name, notes=())
 
 
@@ -88,6 +89,7 @@ async def _fitting(request: FeedbackRequest, remarks: Sequence[str]) -> str:
         ids = await request.policy.encode(
             [*request.messages[:-1], {**question, "content": content}]
         )
+        # The shortest attempt is shown even if it does not fit: the policy cuts what is too long.
         if shown and len(ids) > ROOM * request.policy.prompt_budget:
             break
         shown = more

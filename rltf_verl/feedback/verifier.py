@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rltf_verl.envs.base import LEVELS, Env, FeedbackLevel
-from rltf_verl.envs.waiting import acting_env, call_env, deadline_of, graded_part, notes_text
-from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, Subject, because
+from rltf_verl.envs.calls import call_env, deadline_of, graded_part, notes_text
+from rltf_verl.feedback.base import (
+    FeedbackProvider,
+    FeedbackRequest,
+    FeedbackUnavailable,
+    unavailable_because,
+)
 from rltf_verl.registry import UserCodeError, require_choice
 from rltf_verl.texts import clean_text
 from rltf_verl.types import Feedback, Note, Problem, Turn
 
 
-class VerifierProvider:
+class VerifierProvider(FeedbackProvider):
     """`Env.explain` at one level of detail, or at one after the other.
 
     The verifier always compares with the reference. What counts as seeing it is whether the *text*
@@ -44,7 +49,7 @@ class VerifierProvider:
         for each in self.levels:
             require_choice("rltf.feedback.level", each, LEVELS)
         self.sees_reference = self.tells_answer = "full" in self.levels
-        self.subject: Subject = "answer" if set(self.levels) == {"full"} else "attempt"
+        self.subject = "answer" if set(self.levels) == {"full"} else "attempt"
         self.constant = set(self.levels) == {"verdict"}
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
@@ -55,13 +60,15 @@ class VerifierProvider:
         level = self.levels[min(len(request.turns), len(self.levels)) - 1]
         try:
             text, notes = await call_env(
-                deadline_of(env), _explained, env, request.problem, turn, level
+                deadline_of(env), _explain, env, request.problem, turn, level
             )
         except UserCodeError as error:
-            failure = because(self.name, f"explain() of environment {env.name} failed: ", error)
+            what = f"explain() of environment {env.name} failed: "
+            failure = unavailable_because(self.name, what, error)
         else:
             if text.strip():
-                quotes = level == "hint" and bool(getattr(env, "quotes_others", False))
+                # Words of others may hold the answer at `hint` already.
+                quotes = level == "hint" and env.quotes_others
                 sees = quotes or level == "full"
                 return Feedback(text, self.name, sees_reference=sees, notes=notes)
             cause = f"explain() of environment {env.name} is empty at level {level}"
@@ -69,14 +76,15 @@ class VerifierProvider:
         raise failure
 
 
-def _explained(
+def _explain(
     env: Env, problem: Problem, turn: Turn, level: FeedbackLevel
 ) -> tuple[str, tuple[Note, ...]]:
     """The whole text, and its notes on a trajectory."""
-    acting, trajectory = acting_env(env), turn.attempt.trajectory
-    if acting is None or trajectory is None:
+    # Another loop may have played a trajectory where the environment has single answers.
+    trajectory = turn.attempt.trajectory
+    if not env.acts or trajectory is None:
         attempt = graded_part(turn.attempt.text)
         return clean_text(env.explain(problem, attempt, turn.grade, level)), ()
-    given = acting.explain(problem, trajectory, turn.grade, level)
+    given = env.explain(problem, trajectory, turn.grade, level)
     notes = tuple(Note(note.text, note.step) for note in given)
     return clean_text(notes_text(notes)), notes

@@ -83,14 +83,14 @@ class Objective(Generic[S]):
 
     def weight(self, now: Now) -> float:
         """The coefficient at a step."""
-        return scheduled(self.settings.weight, self.config.schedule, now)
+        return coefficient_at(self.settings.weight, self.config.schedule, now)
 
     def share(self, now: Now) -> float | None:
         """The target share of the gradient at a step; None without a target."""
         settings = self.settings
         if not isinstance(settings, Shareable) or settings.grad_share is None:
             return None
-        return scheduled(settings.grad_share, self.config.schedule, now)
+        return coefficient_at(settings.grad_share, self.config.schedule, now)
 
     async def rows(
         self, policy: Policy, messages: Sequence[Message], episode: Episode
@@ -114,10 +114,10 @@ class Objective(Generic[S]):
         """
         return torch.ones_like(episodes.rewards)
 
-    def damped(
+    def apply_floor(
         self, weights: torch.Tensor, old_log_probs: torch.Tensor, tokens: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor] | None:
-        """The weights of a block of tokens, once the policy's log-probs are known.
+        """The weights of a block of tokens, less where the policy finds its own too unlikely.
 
         Args:
             weights: of all tokens of the block.
@@ -125,7 +125,7 @@ class Objective(Generic[S]):
             tokens: bool, its own.
 
         Returns:
-            The weights, and which tokens were damped; None: it damps nothing.
+            The weights, and the tokens below the floor; None without a floor.
         """
         return None
 
@@ -148,8 +148,8 @@ class Objective(Generic[S]):
         Args:
             log_prob: log π_θ of all tokens.
             ref_log_probs: π_old, or what `reference` made of it.
-            weights: coefficient times `turn_weights`, damped. A token without weight must have no
-                gradient: rows that have no other are not in the update.
+            weights: coefficient times `turn_weights`, less below the floor. A token without weight
+                must have no gradient: rows that have no other are not in the update.
             mask: bool, its own tokens.
 
         Returns:
@@ -195,7 +195,7 @@ class Objective(Generic[S]):
         """Extra metrics of a batch, which may have none of its tokens; keyed as `metrics`."""
         return {}
 
-    def look(self, metrics: Mapping[str, float]) -> None:
+    def on_step_end(self, metrics: Mapping[str, float]) -> None:
         """Called with each step's metrics, in the trainer; may log warnings."""
 
     def gradient_mass(
@@ -221,7 +221,9 @@ class Objective(Generic[S]):
         return float(torch.where(tokens, gradient.abs(), 0.0).double().sum())
 
 
-def scheduled(weight: float | tuple[float, float], schedule: ScheduleConfig, now: Now) -> float:
+def coefficient_at(
+    weight: float | tuple[float, float], schedule: ScheduleConfig, now: Now
+) -> float:
     """A coefficient or a share at a step."""
     start = max(schedule.start_step, now.resumed_at if schedule.restart_on_resume else 0)
     end = schedule.ramp_steps or now.num_steps

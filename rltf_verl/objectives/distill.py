@@ -19,7 +19,13 @@ from rltf_verl.episode.rows import first_prompt_row, last_turns
 from rltf_verl.feedback.base import FeedbackProvider
 from rltf_verl.findings import Finding
 from rltf_verl.objectives.base import Objective
-from rltf_verl.objectives.own import dry_run, made_up, named, own_function, turn_numbers
+from rltf_verl.objectives.user_code import (
+    dry_run,
+    example_episodes,
+    naming_errors,
+    own_function,
+    turn_numbers,
+)
 from rltf_verl.policy import Policy
 from rltf_verl.types import Episode, Message, Role, Row
 
@@ -33,7 +39,7 @@ class Distill(Objective[DistillConfig]):
 
     Settings, decays_with_staleness, has_answers = DistillConfig, True, True
     SHARE, STEPS, EVERY = 0.1, 5, 50
-    """When `look` warns."""
+    """When `on_step_end` warns."""
 
     def __init__(self, name: str, role: int, settings: DistillConfig, config: RLTFConfig) -> None:
         super().__init__(name, role, settings, config)
@@ -59,7 +65,7 @@ class Distill(Objective[DistillConfig]):
         """[S, M], from a user's function of the episodes with rewards before shaping."""
         key, where = "rltf.distill.baseline", self.settings.baseline
         function, place = own_function(key, where), f"{key}={where}"
-        with named(place, function):
+        with naming_errors(place, function):
             values = function(episodes)
         return turn_numbers(place, values, episodes)
 
@@ -68,7 +74,9 @@ class Distill(Objective[DistillConfig]):
     ) -> Iterator[Finding]:
         """An own baseline must be a function that has a number for each turn."""
         if is_own(self.settings.baseline):
-            episodes = made_up(self.config, int(setting("actor_rollout_ref.rollout.n") or 2))
+            episodes = example_episodes(
+                self.config, int(setting("actor_rollout_ref.rollout.n") or 2)
+            )
             yield from dry_run(lambda: self._own_baseline(episodes))
 
     def warnings(self, setting: Callable[[str], Any]) -> Iterator[Finding]:
@@ -85,7 +93,7 @@ class Distill(Objective[DistillConfig]):
                 "warning",
             )
 
-    def damped(
+    def apply_floor(
         self, weights: torch.Tensor, old_log_probs: torch.Tensor, tokens: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor] | None:
         """By the log-prob floor, hard or soft; which tokens lie below it."""
@@ -137,7 +145,7 @@ class Distill(Objective[DistillConfig]):
             "ess": _effective_share(-gap),
         }
 
-    def look(self, metrics: Mapping[str, float]) -> None:
+    def on_step_end(self, metrics: Mapping[str, float]) -> None:
         """Warn when the log-prob floor keeps out what is to be learnt: `floor_masked_right` above
         `SHARE` and no first answer right, for `STEPS` steps; again after `EVERY`.
 

@@ -11,31 +11,30 @@ from typing import Any
 import torch
 
 from rltf_verl.algos.targets import RowBatch
-from rltf_verl.config import RLTFConfig
 from rltf_verl.findings import Finding
-from rltf_verl.objectives import own_objectives
 from rltf_verl.objectives.base import Now, Objective
-from rltf_verl.objectives.own import dry_run, made_up
+from rltf_verl.objectives.method import Method
 from rltf_verl.objectives.targets import compute_targets
+from rltf_verl.objectives.user_code import dry_run, example_episodes
 from rltf_verl.types import CONTEXT
 
 
-def own_failures(config: RLTFConfig, group_size: int) -> Iterator[Finding]:
+def own_failures(method: Method, group_size: int) -> Iterator[Finding]:
     """A refusal for each objective of a user that fails on a made-up batch.
 
     Args:
-        config: the objectives.
+        method: the objectives.
         group_size: episodes of a problem.
     """
-    for each in own_objectives(config):
-        yield from dry_run(partial(_try, each, group_size))
+    for each in method.user_objectives:
+        yield from dry_run(partial(_try, each, method, group_size))
 
 
-def _try(objective: Objective[Any], group_size: int) -> None:
+def _try(objective: Objective[Any], method: Method, group_size: int) -> None:
     """Raises ConfigError."""
     now, batch = Now(0, 1), _batch(objective, group_size)
     objective.weight(now)
-    targets = compute_targets(batch, objective.config, {objective.name: 1.0})
+    targets = compute_targets(batch, method, {objective.name: 1.0})
     tokens, shape = batch.tokens(objective.role), (len(batch.lengths), -1)
     log_prob = batch.old_log_probs.view(shape).clone().requires_grad_()
     reference, weights = targets.ref_log_probs.view(shape), targets.advantages.view(shape)
@@ -49,7 +48,7 @@ def _try(objective: Objective[Any], group_size: int) -> None:
 
 def _batch(objective: Objective[Any], group_size: int) -> RowBatch:
     """A row for each episode: at each turn a token of the objective and one of context."""
-    episodes = made_up(objective.config, group_size)
+    episodes = example_episodes(objective.config, group_size)
     size, num_turns = episodes.valid.shape
     last = episodes.valid.sum(1, keepdim=True) - 1
     turn = torch.arange(num_turns).minimum(last).repeat_interleave(2)

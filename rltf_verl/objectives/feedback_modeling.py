@@ -19,12 +19,12 @@ from rltf_verl.episode.classes import classes_of
 from rltf_verl.episode.failure_log import log_once
 from rltf_verl.episode.mentions import touching
 from rltf_verl.episode.rows import spans_of, whole_row
-from rltf_verl.feedback.base import FeedbackProvider, innermost
+from rltf_verl.feedback.base import FeedbackProvider
 from rltf_verl.feedback.sentences import INCORRECT
 from rltf_verl.findings import Finding
 from rltf_verl.kinds import shown
 from rltf_verl.objectives.base import Objective
-from rltf_verl.objectives.own import OwnCodeError, dry_run, named, own_function
+from rltf_verl.objectives.user_code import OwnCodeError, dry_run, naming_errors, own_function
 from rltf_verl.policy import Policy
 from rltf_verl.prompts import require_template, template_of
 from rltf_verl.prompts.fit import fitted_prompt
@@ -65,9 +65,9 @@ class FeedbackModeling(Objective[FeedbackModelingConfig]):
                 text = turn.feedback.text
                 ids = await policy.encode_answer(text)
                 unsampled = Attempt(prompt.ids, ids, (0.0,) * len(ids), text, ended=True)
-                row = whole_row(Role.FEEDBACK, unsampled, prompt.ids, k, turn.reward)
-                rows.append(self._filtered(policy, row))
-        return [row for row in rows if Role.FEEDBACK in row.role]
+                row = whole_row(Role.FEEDBACK_MODELING, unsampled, prompt.ids, k, turn.reward)
+                rows.append(self._apply_filter(policy, row))
+        return [row for row in rows if Role.FEEDBACK_MODELING in row.role]
 
     def with_roles(self, policy: Policy, row: Row, episode: Episode) -> Row:
         """See `with_feedback`, of the form `inline`, and `with_observations`."""
@@ -75,20 +75,20 @@ class FeedbackModeling(Objective[FeedbackModelingConfig]):
             row = with_feedback(row, episode)
         if "observation" in self.settings.classes:
             row = with_observations(policy, row, episode)
-        return self._filtered(policy, row)
+        return self._apply_filter(policy, row)
 
-    def _filtered(self, policy: Policy, row: Row) -> Row:
+    def _apply_filter(self, policy: Policy, row: Row) -> Row:
         """The row without the predicted tokens that `filter` rejects."""
         if self.settings.filter is None:
             return row
         role = list(row.role)
-        for start, end in chain.from_iterable(spans_of(row, Role.FEEDBACK).values()):
+        for start, end in chain.from_iterable(spans_of(row, Role.FEEDBACK_MODELING).values()):
             pieces = policy.pieces(row.response_ids[start:end])
-            for i, kept in enumerate(self._kept(pieces), start):
+            for i, kept in enumerate(self._passes(pieces), start):
                 role[i] = role[i] if kept else CONTEXT
         return replace(row, role=tuple(role))
 
-    def _kept(self, pieces: Sequence[str]) -> list[bool]:
+    def _passes(self, pieces: Sequence[str]) -> list[bool]:
         text = "".join(pieces)
         try:
             return touching(pieces, self._parts(text))
@@ -100,7 +100,7 @@ class FeedbackModeling(Objective[FeedbackModelingConfig]):
         """The (start, end) of each part of a feedback that `filter` keeps. Raises OwnCodeError."""
         where = self.settings.filter or ""
         function, place = own_function(FILTER, where), f"{FILTER}={where}"
-        with named(place, function):
+        with naming_errors(place, function):
             parts = function(text)
         try:
             return [(int(start), int(end)) for start, end in parts]
@@ -115,8 +115,7 @@ class FeedbackModeling(Objective[FeedbackModelingConfig]):
         require_template("rltf.feedback_modeling.critic", "critic", self.settings.critic)
         if self.settings.filter is not None:
             yield from dry_run(lambda: self._parts(f"{INCORRECT} 1 is not 2."))
-        self_written = getattr(innermost(provider), "self_written", False)
-        if self.settings.predicts_feedback and (provider.constant or self_written):
+        if self.settings.predicts_feedback and (provider.constant or provider.self_written):
             yield Finding(
                 "rltf.feedback_modeling.weight",
                 self.settings.weight,
@@ -153,14 +152,14 @@ def with_feedback(row: Row, episode: Episode) -> Row:
         feedback = episode.turns[turn].feedback
         span = feedback.span if feedback is not None and _is_modelled(feedback) else None
         if role[i] == CONTEXT and span is not None and span[0] <= start + i < span[1]:
-            role[i] = int(Role.FEEDBACK)
+            role[i] = int(Role.FEEDBACK_MODELING)
     return replace(row, role=tuple(role))
 
 
 def with_observations(policy: Policy, row: Row, episode: Episode) -> Row:
     """An attempt row whose observations train."""
     classes = zip(row.role, classes_of(policy, row, episode), strict=True)
-    role = (int(Role.FEEDBACK) if kind == "observation" else r for r, kind in classes)
+    role = (int(Role.FEEDBACK_MODELING) if kind == "observation" else r for r, kind in classes)
     return replace(row, role=tuple(role))
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rltf_verl.config import MentionsConfig, RLTFConfig
+from rltf_verl.config import MentionsConfig
 from rltf_verl.episode.classes import with_classes
 from rltf_verl.episode.mentions import mentioning_tokens, mentions
 from rltf_verl.episode.rows import attempt_rows
-from rltf_verl.objectives import objectives_of
+from rltf_verl.objectives.method import Method
 from rltf_verl.policy import Policy
 from rltf_verl.types import CONTEXT, Episode, Message, Row
 
 
 async def episode_rows(
-    policy: Policy, messages: Sequence[Message], episode: Episode, config: RLTFConfig
+    policy: Policy, messages: Sequence[Message], episode: Episode, method: Method
 ) -> list[Row]:
     """All rows of one training episode, the last attempt last (verl takes an episode's verdict from
     its last row).
@@ -27,16 +27,18 @@ async def episode_rows(
         policy: encodes feedback, and knows the text of tokens.
         messages: the first prompt.
         episode: what was played.
-        config: the objectives.
+        method: the objectives.
     """
-    objectives = [objective for objective in objectives_of(config) if objective.enabled]
+    config = method.config
     first_only = config.attempt.turns == "first"
     attempts = attempt_rows(replace(episode, turns=episode.turns[:1]) if first_only else episode)
     chosen = config.chosen_classes
     if chosen is not None:
         attempts = [with_classes(policy, row, episode, chosen) for row in attempts]
     extra: list[Row] = []
-    for objective in objectives:
+    for objective in method.objectives:
+        if not objective.enabled:
+            continue
         attempts = [objective.with_roles(policy, row, episode) for row in attempts]
         rows = await objective.rows(policy, messages, episode)
         if chosen is not None and objective.has_answers:

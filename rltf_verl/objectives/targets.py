@@ -1,6 +1,6 @@
 """From rows to what the loss sees: advantages and reference log-probs of every token of a batch.
 
-This is the code path of training *and* of `rltf parity`.
+This is the code path of training *and* of `python -m tools.parity`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ import torch
 
 from rltf_verl.algos.grad_share import share_weights
 from rltf_verl.algos.targets import RowBatch, RowTargets, blocks, look_up
-from rltf_verl.config import RLTFConfig
-from rltf_verl.objectives import objectives_of, token_objectives
+from rltf_verl.objectives.method import Method
 
 ROUNDING = 1e-6
 """Advantages of equal rewards need not be exactly 0."""
@@ -21,26 +20,26 @@ ROUNDING = 1e-6
 
 def compute_targets(
     batch: RowBatch,
-    config: RLTFConfig,
+    method: Method,
     weights: Mapping[str, float],
     stale: torch.Tensor | None = None,
     *,
     scored: bool = True,
 ) -> RowTargets:
     """Weights of every token (paper Algorithm 1: g_RL + g_SD, and the terms of section 4): the
-    coefficient of its objective · `Objective.turn_weights` of its turn, `Objective.damped`.
+    coefficient of its objective · `Objective.turn_weights` of its turn, `Objective.apply_floor`.
 
     Args:
         batch: the rows.
-        config: the objectives.
-        weights: coefficient of each objective at this step (`objective_weights`).
+        method: the objectives.
+        weights: coefficient of each objective at this step (`Method.weights`).
         stale: [S, M] bool: turns whose answer is too old for objectives that age.
-        scored: the actor has scored the rows; before that nothing is damped.
+        scored: the actor has scored the rows; before that no floor applies.
 
     Returns:
         RowTargets, [L] each.
     """
-    owners = token_objectives(config)
+    owners = method.token_owners
     # Table 0 holds zeros: CONTEXT is −1, so role + 1 is the table of every token.
     rewards = batch.episodes.rewards
     tables = rewards.new_zeros(rewards.shape[0], len(owners) + 1, rewards.shape[1])
@@ -57,9 +56,11 @@ def compute_targets(
         role, old = batch.role[at], batch.old_log_probs[at]
         values = look_up(tables, batch.episode[at], role + 1, batch.turn[at])
         for each in owners if scored else ():
-            damped = each.damped(values, old, role == each.role) if present[each.role + 1] else None
-            if damped is not None:
-                values, below = damped
+            if not present[each.role + 1]:
+                continue
+            floored = each.apply_floor(values, old, role == each.role)
+            if floored is not None:
+                values, below = floored
                 masked[at] |= below
         advantages[at] = values
     reference = batch.old_log_probs
@@ -70,7 +71,7 @@ def compute_targets(
 
 def shared_targets(
     batch: RowBatch,
-    config: RLTFConfig,
+    method: Method,
     weights: Mapping[str, float],
     shares: Mapping[str, float],
     stale: torch.Tensor | None = None,
@@ -81,9 +82,9 @@ def shared_targets(
 
     Args:
         batch: the rows.
-        config: the objectives.
+        method: the objectives.
         weights: coefficient of each objective at this step.
-        shares: share of each objective that has one at this step (`objective_shares`), in [0, 1).
+        shares: share of each objective that has one at this step (`Method.shares`), in [0, 1).
         stale: see `compute_targets`.
         trust: [L] weights of the policy loss on sampled tokens (rollout correction); None is 1.
 
@@ -91,11 +92,11 @@ def shared_targets(
         The targets, and the coefficients that are folded into them.
     """
     if not shares:
-        return compute_targets(batch, config, weights, stale), dict(weights)
-    targets = compute_targets(batch, config, {**weights, **dict.fromkeys(shares, 1.0)}, stale)
-    used = share_weights(gradient_masses(batch, targets, config, trust), shares, weights)
+        return compute_targets(batch, method, weights, stale), dict(weights)
+    targets = compute_targets(batch, method, {**weights, **dict.fromkeys(shares, 1.0)}, stale)
+    used = share_weights(gradient_masses(batch, targets, method, trust), shares, weights)
     advantages = targets.advantages
-    for each in token_objectives(config):
+    for each in method.token_owners:
         if each.name in shares:
             scaled = advantages * used[each.name]
             advantages = torch.where(batch.tokens(each.role), scaled, advantages)
@@ -103,15 +104,13 @@ def shared_targets(
 
 
 def gradient_masses(
-    batch: RowBatch, targets: RowTargets, config: RLTFConfig, trust: torch.Tensor | None = None
+    batch: RowBatch, targets: RowTargets, method: Method, trust: torch.Tensor | None = None
 ) -> dict[str, float]:
     """Name -> `Objective.gradient_mass`; arguments as there."""
-    return {
-        each.name: each.gradient_mass(batch, targets, trust) for each in token_objectives(config)
-    }
+    return {each.name: each.gradient_mass(batch, targets, trust) for each in method.token_owners}
 
 
-def live_groups(batch: RowBatch, config: RLTFConfig, weights: Mapping[str, float]) -> torch.Tensor:
+def live_groups(batch: RowBatch, method: Method, weights: Mapping[str, float]) -> torch.Tensor:
     """Groups that an objective gets something from: some token of their rows has an advantage that
     is not 0, or `Objective.trained_episodes`.
 
@@ -119,17 +118,17 @@ def live_groups(batch: RowBatch, config: RLTFConfig, weights: Mapping[str, float
 
     Args:
         batch: the rows.
-        config: as of `compute_targets`.
+        method: the objectives.
         weights: as of `compute_targets`.
 
     Returns:
         [G] bool.
     """
     episodes = batch.episodes
-    advantages = compute_targets(batch, config, weights, scored=False).advantages
+    advantages = compute_targets(batch, method, weights, scored=False).advantages
     trained = batch.episode[advantages.abs() > ROUNDING].long()
     num = torch.bincount(episodes.group[trained], minlength=episodes.num_groups)
-    for each in objectives_of(config):
+    for each in method.objectives:
         alive = each.trained_episodes(episodes) if weights[each.name] > 0 else None
         if alive is not None:
             num.index_add_(0, episodes.group, alive.long())

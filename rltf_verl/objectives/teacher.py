@@ -24,7 +24,7 @@ from rltf_verl.feedback.base import FeedbackProvider
 from rltf_verl.findings import Finding
 from rltf_verl.kinds import shown
 from rltf_verl.objectives.base import Objective
-from rltf_verl.objectives.own import OwnCodeError, dry_run, named, own_function
+from rltf_verl.objectives.user_code import OwnCodeError, dry_run, naming_errors, own_function
 from rltf_verl.policy import Policy
 from rltf_verl.types import Episode, Row, TeacherSpan
 
@@ -76,7 +76,7 @@ class LogitDistill(Objective[LogitDistillConfig]):
             return
         teacher, strategy = self.config.teacher, setting(STRATEGY)
         if is_own(teacher.gate.name):
-            yield from dry_run(lambda: _gate(self.config, MADE_UP_TOKENS))
+            yield from dry_run(lambda: _gate(self.config, EXAMPLE_TOKENS))
         if is_own(self.settings.divergence.name):
             yield from dry_run(self._try_divergence)
         size = setting("actor_rollout_ref.rollout.n")
@@ -105,7 +105,7 @@ class LogitDistill(Objective[LogitDistillConfig]):
         function, place = own_function(key, own.name), f"{key}={own.name}"
         logits = torch.tensor([[0.0, 1.0, 2.0], [2.0, 0.0, -2.0]], requires_grad=True)
         student, teacher = logits.log_softmax(-1), logits.detach().flip(1).log_softmax(-1)
-        with named(place, function):
+        with naming_errors(place, function):
             values = function(student, teacher, own.beta, own.term_clip)
             finite = values.shape == (2,) and bool(values.isfinite().all())
             (gradient,) = torch.autograd.grad(values.sum(), logits)
@@ -151,7 +151,7 @@ def _needs_logits(setting: Callable[[str], Any]) -> Iterator[Finding]:
         )
 
 
-MADE_UP_TOKENS = Evidence(
+EXAMPLE_TOKENS = Evidence(
     gap=torch.tensor([-2.0, 0.0, 2.0]),
     advantage=torch.tensor([-0.5, 0.0, 0.5]),
     right=torch.tensor([False, False, True]),
@@ -219,7 +219,7 @@ def _gate(config: RLTFConfig, evidence: Evidence) -> tuple[torch.Tensor, torch.T
         return gate(evidence, usual if scale is None else scale)
     key = "rltf.teacher.gate"
     function, place = own_function(key, name), f"{key}={name}"
-    with named(place, function):
+    with naming_errors(place, function):
         returned = function(evidence, 1.0 if scale is None else scale)
     shape = evidence.gap.shape
     match returned:

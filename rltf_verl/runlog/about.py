@@ -44,6 +44,7 @@ def write_about(
         sizes: key of `SIZES` -> value.
         phrases: `rltf.mentions.phrases`.
     """
+    # an earlier process may have lost episodes, which stay lost
     missing = read_about(log).get(MISSING)
     facts = {
         "rltf": {name: rltf[name] for name in BLOCKS},
@@ -67,6 +68,7 @@ def write_missing(log: Path, num_episodes: int) -> None:
     with suppress(OSError), path.open("r+", encoding="utf-8") as file:
         about = read_about(log)
         text = json.dumps({**about, MISSING: about.get(MISSING, 0) + num_episodes}, indent=1)
+        # as long as before: a full disk has no room for a byte more
         file.write(text.ljust(path.stat().st_size))
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rltf_verl.jsonl import PatientWriter
-from rltf_verl.runlog.files import EPISODES, Kind, log_files, place, read_files, size
+from rltf_verl.runlog.files import EPISODES, Kind, log_files, read_files, size
 from rltf_verl.runlog.record import VERSION, episode_record
 from rltf_verl.runlog.rows import read_rows
 from rltf_verl.runlog.turns import wrong
@@ -101,6 +101,7 @@ class EpisodeLog:
 
     def _has_room(self, path: Path) -> bool:
         """Looks once per file, which is once per step."""
+        # listing a folder of thousands of files for each episode would cost more than writing it
         if self._max_gb is None or path == self._open:
             return not self._full
         self._open, was_full = path, self._full
@@ -121,6 +122,7 @@ def is_written(uid: str, share: float) -> bool:
     """Whether a problem's training episodes are in the share that is written; the same in every
     process.
     """
+    # not `hash`, which differs between processes
     return zlib.crc32(uid.encode("utf-8", "replace")) < share * 2**32
 
 
@@ -139,21 +141,12 @@ def read_episodes(
     records: dict[Any, dict[str, Any]] = {}
     for k, record in enumerate(read_files(log_files(folder, kinds, step), growing=growing)):
         place = (record["uid"], record["session_id"]) if record["split"] == "train" else k
+        # the later record takes the later place, so steps stay in order
         records.pop(place, None)
         records[place] = record
         if place in rows:
             record["rows"] = rows[place]
     return list(records.values())
-
-
-def newest(folder: Path, num: int) -> list[dict[str, Any]]:
-    """The newest `num` episodes by step, oldest of them first, without their rows."""
-    records: list[dict[str, Any]] = []
-    for step in sorted({place(path)[0] for path in log_files(folder)}, reverse=True):
-        if len(records) >= num:
-            break
-        records = [*read_files(log_files(folder, step=step), growing=True), *records]
-    return records[-num:]
 
 
 def by_source(records: Iterable[Mapping[str, Any]]) -> dict[str, list[Any]]:

@@ -71,6 +71,7 @@ def read_files(paths: Iterable[Path], *, growing: bool = False) -> Iterator[dict
 def _lines_once(files: list[Path], growing: bool = False) -> dict[Path, list[Line]]:
     by_file: dict[Path, list[Line]] = {}
     packed_lines: set[bytes] = set()
+    # the packed file first: what it holds is left out of the others
     for path in sorted(files, key=lambda p: not packed(p)):
         data = read_bytes(path)
         end = data.rfind(b"\n") + 1 if growing else len(data)
@@ -128,11 +129,13 @@ def set_aside_after(folder: Path, step: int, *, validates: bool = True) -> int:
         How many files were moved.
     """
     again = (step, "val") if validates or step == 0 else None
+    # rows of episodes that are played again belong to them
     paths = log_files(folder, ("train", "val", "rows"))
     stale = [path for path in paths if place(path)[0] > step or place(path) == again]
     for path in stale:
         target = folder / "superseded"
         target.mkdir(exist_ok=True)
+        # its time in the name: a step may be set aside more than once
         path.rename(target / path.name.replace(".jsonl", f".{path.stat().st_mtime_ns}.jsonl"))
     return len(stale)
 

@@ -12,7 +12,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean, variance
+from statistics import fmean
 from typing import NamedTuple
 
 from rltf_verl.findings import Rule
@@ -32,14 +32,8 @@ SOLVED = 0.95
 """First answers right: with more, groups are dead because nothing is left to learn."""
 STILL = 1e-6
 """Mean |advantage| of an objective that trains nothing."""
-FORMAT_LOST = 0.5
-"""Of the best five steps' format: half of it is gone. A share of the run's own best, because a base
-model may begin near 0."""
-DIVERGED = 0.8
-"""Of the divergence when accuracy was best: it fell by a fifth."""
-ACC_LOST, ACC_LEAST, ACC_T = 0.5, 0.1, 5.0
-"""Accuracy fell by half of its best ten steps, by 0.1, and by five standard errors: the best
-of many noisy windows is always above the present one."""
+ACC_LEAST = 0.1
+"""Accuracy that a policy must have gained for its thoughts to be better, not only others."""
 UNUSED = 0.02
 """Revisions of wrong answers that are right: with 1 in 50 there is nothing to distil."""
 BETTER = 0.1
@@ -72,8 +66,8 @@ LEAN = 0.5
 advantage: pulls are three times the pushes; against siblings of the same turn it is near 0."""
 CLEAR = 3
 """Steps in a row after which a rule that fired is over."""
-WINDOW, BEST = 10, 5
-"""Steps of a mean of accuracy, and of format."""
+WINDOW = 10
+"""Steps of a mean of thoughts."""
 
 ACC, FORMAT, SECOND = "rltf/turn_1/acc", "rltf/turn_1/format", "rltf/turn_2/standing"
 ATTEMPT = "rltf/attempt/adv_abs"
@@ -82,8 +76,6 @@ TOKENS, THOUGHTS, EPISTEMIC = (
     "rltf/turn_1/thoughts",
     "rltf/turn_1/epistemic",
 )
-DIVERGENCES = ("rltf/logit_distill/divergence", "rltf/distill/log_prob_gap")
-"""How far the policy is from what teaches it, nats; the first that a run has."""
 TOO_LONG, REVISIONS = "rltf/session/prompt_too_long_share", "rltf/turn_2/share"
 UNPREDICTED = "rltf/feedback_modeling/untrained_share"
 _JUDGE = "judge/failed_share"
@@ -97,14 +89,8 @@ class Seen:
 
     live: bool = False
     """A step with at most `LIVE` dead groups."""
-    format: float = 0.0
-    """Best mean of `BEST` steps in a row."""
-    accuracies: tuple[float, ...] = ()
-    """The best `WINDOW` steps in a row."""
-    divergence: float | None = None
-    """Mean of those steps."""
     best: Mapping[str, float] = field(default_factory=dict)
-    """The best step of `FORMAT` and `SECOND`."""
+    """The best step of `ACC`, `FORMAT` and `SECOND`."""
     first: Mapping[str, float] = field(default_factory=dict)
     """Means of the first `WINDOW` steps in a row."""
 
@@ -152,29 +138,9 @@ def groups_dead(steps: Steps) -> bool | None:
         for name, value in now.items()
         if name.startswith("rltf/") and name.endswith("/adv_abs") and name != ATTEMPT
     ]  # attempts' own is of second answers here, or of what these add to first ones
+    # this objective logs no advantage; its weight tells whether it trains
     trained.append(now.get("rltf/logit_distill/weight", 0.0))
     return steps.seen.live or all(value <= STILL for value in trained)
-
-
-def format_lost(steps: Steps) -> bool | None:
-    """First answers lose the form that they had."""
-    now, best = steps.now.get(FORMAT), steps.seen.format
-    return None if now is None else best >= HAD and now <= FORMAT_LOST * best
-
-
-def falls_together(steps: Steps) -> bool | None:
-    """The policy comes closer to what teaches it and is right less often: both collapse."""
-    window, seen = _window(steps.recent), steps.seen
-    if window is None or not seen.accuracies:
-        return None
-    now, divergence = window
-    if divergence is None or seen.divergence is None or seen.divergence <= 0:
-        return None
-    best = fmean(seen.accuracies)
-    lost = best - fmean(now)
-    error = ((variance(seen.accuracies) + variance(now)) / WINDOW) ** 0.5
-    least = max(ACC_LEAST, ACC_LOST * best)
-    return divergence <= DIVERGED * seen.divergence and lost >= max(least, ACC_T * error)
 
 
 def feedback_unused(steps: Steps) -> bool | None:
@@ -194,6 +160,7 @@ def judge_down(steps: Steps) -> bool | None:
     shares = [now[name] for name in now if name.endswith(_JUDGE)]
     if any(share is not None for share in failed):
         withheld = now.get("rltf/feedback/withheld_share", 0.0)
+        # what the guard kept back failed on purpose
         shares.append(sum(share or 0.0 for share in failed) - withheld)
     if "rltf/grader/ungraded_share" in now:
         shares.append(now["rltf/grader/ungraded_share"])
@@ -217,6 +184,7 @@ def lost(name: str) -> Callable[[Steps], bool | None]:
         now, best = steps.now.get(name), steps.seen.best.get(name, 0.0)
         if now is None:
             return None
+        # the largest error that a share of so many episodes can have
         error = math.sqrt(0.25 / steps.now.get("rltf/session/total", math.inf))
         return best > max(HAD, now / LOST, now + LOST_T * error)
 
@@ -254,138 +222,108 @@ def prompts_too_long(steps: Steps) -> bool | None:
     return long >= REVISED and long >= CUT * (long + steps.now.get(REVISIONS, 0.0))
 
 
-RULES: tuple[Rule[Steps], ...] = (
+def _warning(
+    key: str, when: Callable[[Steps], bool | None], fix: str, steps: int = 1
+) -> Rule[Steps]:
+    return Rule(key, when, why="", fix=fix, level="warning", steps=steps)
+
+
+RULES = (
     # 8 steps: a run of 16 must be able to end with it. With 4 groups, each dead nine times in ten,
     # 8 in a row are dead by chance once in 30 times, and still trained nothing
-    Rule(
+    _warning(
         "all groups dead",
         groups_dead,
-        "",
         "first answers train nothing: easier problems, a larger rollout.n, rltf.refill_rounds",
-        "warning",
-        8,
+        steps=8,
     ),
     # 3 steps: one bad step may be undone by the next, three seldom are
-    Rule(
+    _warning(
+        "first answers lost",
+        lost(ACC),
+        "first answers were right and no longer are: lower the learning rate, or the weight of"
+        f" distillation, {RESUME}",
+        steps=3,
+    ),
+    _warning(
         "second answers lost",
         lost(SECOND),
-        "",
         f"answers after feedback were right and no longer are: lower the learning rate, {RESUME}",
-        "warning",
-        3,
+        steps=3,
     ),
-    Rule(
+    _warning(
         "policy lost",
         lost(FORMAT),
-        "",
-        f"first answers had a readable form and no longer do: lower the learning rate, {RESUME}",
-        "warning",
-        3,
-    ),
-    # 5 steps: one step may try something; five are a habit
-    Rule(
-        "format lost",
-        format_lost,
-        "",
-        "first answers have no readable form any more: lower the learning rate, raise"
+        "first answers had a readable form and no longer do: lower the learning rate, raise"
         f" rltf.reward.format_coef, {RESUME}",
-        "warning",
-        5,
-    ),
-    # 5 steps: the windows of ten steps overlap, so five more make half a window
-    Rule(
-        "divergence and accuracy fall together",
-        falls_together,
-        "",
-        "the policy and what teaches it collapse into one: lower the weight of distillation,"
-        f" {RESUME}",
-        "warning",
-        5,
+        steps=3,
     ),
     # 12 steps: a policy may have to learn the form of a revision first, in a run of 16
-    Rule(
+    _warning(
         "feedback unused",
         feedback_unused,
-        "",
         "revisions of wrong answers stay wrong: read them in rltf view; a higher"
         " rltf.feedback.level, another provider or rltf.episode.revise",
-        "warning",
-        12,
+        steps=12,
     ),
     # 5 steps: a policy that has no format yet learns it from wrong answers
-    Rule(
+    _warning(
         "second answers imitated whatever their grade",
         imitates_all,
-        "",
         "nearly all are distilled, most of them not right: set rltf.distill.baseline to second_turn"
         " or rejection",
-        "warning",
-        5,
+        steps=5,
     ),
     # 1 step: it may be enough to lose a policy
-    Rule(
+    _warning(
         "advantages out of scale",
         at_least(OUT_OF_SCALE, "rltf/attempt/adv_abs", "rltf/distill/adv_abs"),
-        "",
         "let the grader's scores lie in [0, 1]",
-        "warning",
     ),
     # 3 steps: an endpoint that restarts is away for a step or two; every step without it is lost
-    Rule(
+    _warning(
         "judge mostly down",
         judge_down,
-        "",
         "read rltf/feedback/judge/failed/…, and the errors of turns in rltf view",
-        "warning",
-        3,
+        steps=3,
     ),
     # 2 steps: this is not chance, and what is learnt from such verdicts is wrong
-    Rule(
+    _warning(
         "grader mostly fails",
         at_least(DOWN, "rltf/grader/error_share"),
-        "",
         "answers count as wrong because the grader raises: rltf inspect names the error; fix"
         " the grader and start again",
-        "warning",
-        2,
+        steps=2,
     ),
     # 10 steps: a policy that rambles at first may learn to be short
-    Rule(
+    _warning(
         "answers mostly cut off",
         at_least(CUT, "rltf/turn_1/truncated", "rltf/turn_2/truncated"),
-        "",
         "raise data.max_response_length",
-        "warning",
-        10,
+        steps=10,
     ),
     # 3 steps: short problems may come later; every step without such rows trains something else
-    Rule(
+    _warning(
         "feedback not predicted",
         at_least(UNTRAINED, UNPREDICTED),
-        "",
         "raise data.max_prompt_length, or choose a shorter rltf.feedback_modeling.critic",
-        "warning",
-        3,
+        steps=3,
     ),
     # 3 steps: feedback that is long once may be short again; every step without revisions is lost
-    Rule(
+    _warning(
         "later prompts mostly too long",
         prompts_too_long,
-        "",
         "raise data.max_prompt_length, or have shorter feedback (rltf.feedback.style or level)",
-        "warning",
-        3,
+        steps=3,
     ),
     # 10 steps: two windows of ten steps that share none
     *(
-        Rule[Steps](
+        _warning(
             key,
             drifted(name, factor),
-            "",
             "the policy thinks otherwise and not better: contrast the teacher"
             f" (rltf.teacher.against), lower the weight of distillation, {RESUME}",
-            "warning",
-            10,
+            steps=10,
         )
         for key, name, factor in (
             # As papers report blow-ups and collapses (arXiv 2606.11709, 2607.02234).
@@ -395,23 +333,19 @@ RULES: tuple[Rule[Steps], ...] = (
             ("words of doubt lost", EPISTEMIC, 0.5),
         )
     ),
-    Rule(
+    _warning(
         "agent loop held up",
         at_least(LAGS, "rltf/worker/loop_lag_p99_s"),
-        "",
         "raise actor_rollout_ref.rollout.agent.num_workers; let a grader that computes for long do"
         " so in another process",
-        "warning",
-        3,
+        steps=3,
     ),
     # 1 step: none may drift
-    Rule(
+    _warning(
         "tokens drift",
         at_least(DRIFTS, "rltf/steps/drift"),
-        "",
         "the chat template rewrites earlier answers of a trajectory, so a server would show the"
         " policy another one than it is trained on: choose another template",
-        "warning",
     ),
 )
 """The key of each is its name in the log and on the page."""
@@ -450,6 +384,7 @@ class Watch:
         self.step = step
         self._recent.append(dict(metrics))
         steps = Steps(tuple(self._recent), self.seen)
+        # before this step is part of what was seen: it is compared with earlier ones
         changes = [self._judged(rule, rule.when(steps)) for rule in self.rules]
         self.seen = seen_with(*steps)
         return [change for change in changes if change is not None]
@@ -471,36 +406,23 @@ class Watch:
 def seen_with(recent: Sequence[Metrics], seen: Seen) -> Seen:
     """What was seen before, and these last steps."""
     dead = recent[-1].get("rltf/group/dead_share")
-    formats = [now[FORMAT] for now in recent[-BEST:] if FORMAT in now]
-    best = max(seen.format, fmean(formats)) if len(formats) == BEST else seen.format
-    accuracies, divergence = seen.accuracies, seen.divergence
-    window = _window(recent)
-    if window is not None and (not accuracies or fmean(window[0]) > fmean(accuracies)):
-        accuracies, divergence = window
     live = seen.live or (dead is not None and dead <= LIVE)
     means = {name: _mean(recent, name) for name in (ACC, TOKENS, THOUGHTS, EPISTEMIC)}
     whole = {name: mean for name, mean in means.items() if mean is not None}
+    # the first window that has all of these, once and for all
     first = seen.first or (whole if len(whole) == len(means) else {})
     peak = {
-        n: max(now, seen.best.get(n, 0.0)) for n, now in recent[-1].items() if n in (FORMAT, SECOND)
+        n: max(now, seen.best.get(n, 0.0))
+        for n, now in recent[-1].items()
+        if n in (ACC, FORMAT, SECOND)
     }
-    return Seen(live, best, accuracies, divergence, {**seen.best, **peak}, first)
+    return Seen(live, {**seen.best, **peak}, first)
 
 
 def _mean(recent: Sequence[Metrics], name: str) -> float | None:
     """Of the last `WINDOW` steps, where all have it."""
     values = [now[name] for now in recent[-WINDOW:] if name in now]
     return fmean(values) if len(values) == WINDOW else None
-
-
-def _window(recent: Sequence[Metrics]) -> tuple[tuple[float, ...], float | None] | None:
-    """Accuracies of the last `WINDOW` steps, and the mean divergence of those that have one."""
-    accuracies = tuple(now[ACC] for now in recent[-WINDOW:] if ACC in now)
-    if len(accuracies) < WINDOW:
-        return None
-    name = next((name for name in DIVERGENCES if any(name in now for now in recent)), None)
-    values = [now[name] for now in recent[-WINDOW:] if name in now] if name else []
-    return accuracies, fmean(values) if values else None
 
 
 def log_changes(

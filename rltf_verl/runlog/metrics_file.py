@@ -35,6 +35,7 @@ def processes_of(path: Path) -> list[Path]:
         for p in path.parent.iterdir()
         if p.suffix == path.suffix and p.is_file() and stem_of(p) == stem
     ]
+    # the file without a number is that of the newest process
     return sorted(files, key=lambda p: (_EARLIER.fullmatch(p.stem) is None, _number(p)))
 
 

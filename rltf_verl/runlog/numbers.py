@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import chain
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,6 +102,7 @@ def turn_facts(turns: Sequence[Record]) -> list[TurnFacts]:
     earlier: list[frozenset[str]] = []
     for turn, text in zip(turns, answers, strict=True):
         parent = turn["parent"]
+        # answers above it on its own line: branches do not repeat each other
         earlier.append(frozenset() if parent is None else earlier[parent] | {answers[parent]})
         changed = parent is not None and text != answers[parent]
         facts.append(_facts(turn, changed=changed, repeated=text in earlier[-1]))
@@ -109,38 +110,48 @@ def turn_facts(turns: Sequence[Record]) -> list[TurnFacts]:
 
 
 def _facts(turn: Record, *, changed: bool, repeated: bool) -> TurnFacts:
-    feedback, withheld, stop = turn["feedback"], turn.get("withheld"), turn["stop"]
+    grade, parent, stop = turn["grade"], turn["parent"], turn["stop"]
+    # Names of `TurnFacts`; all become floats, since the transfer queue holds them in one tensor.
+    facts: dict[str, Any] = {
+        "parent": -1 if parent is None else parent,
+        "correct": grade["correct"],
+        "format_ok": format_ok(turn),
+        "ended": turn["ended"],
+        "reward": turn["reward"],
+        "response_tokens": turn.get("num_tokens") or 0,
+        "grader_error": grade["error"] is not None,
+        "ungraded": stop == "ungraded",
+        "prompt_too_long": stop == "prompt_too_long",
+        "not_asked": stop == "not_asked",
+        "cut": stop in TECHNICAL_STOPS,
+        "changed": changed,
+        "repeated": repeated,
+        "thoughts": thought_share(turn["text"]),
+        "epistemic": epistemic_rate(turn["text"]),
+        "steps": len(turn.get("steps", ())),
+        "end": END_REASONS.index(turn["end"]) if "end" in turn else -1,
+        "drifts": turn.get("num_drifts", 0),
+    }
+    facts |= _feedback_facts(turn)
+    return TurnFacts(**{name: float(value) for name, value in facts.items()})
+
+
+def _feedback_facts(turn: Record) -> dict[str, Any]:
+    feedback, withheld = turn["feedback"], turn.get("withheld")
     leak, provider = _leak(withheld or feedback)
-    return TurnFacts(
-        parent=float(-1 if turn["parent"] is None else turn["parent"]),
-        correct=float(turn["grade"]["correct"]),
-        format_ok=float(format_ok(turn)),
-        ended=float(turn["ended"]),
-        reward=float(turn["reward"]),
-        response_tokens=float(turn.get("num_tokens") or 0),
-        grader_error=float(turn["grade"]["error"] is not None),
-        ungraded=float(stop == "ungraded"),
-        prompt_too_long=float(stop == "prompt_too_long"),
-        not_asked=float(stop == "not_asked"),
-        cut=float(stop in TECHNICAL_STOPS),
-        changed=float(changed),
-        repeated=float(repeated),
-        feedback=float(feedback is not None),
-        feedback_failed=float(feedback_failed(turn)),
-        feedback_fallback=float(feedback is not None and feedback["fallback"]),
-        feedback_words=float(len(feedback["text"].split())) if feedback else 0.0,
-        feedback_latency_s=float(feedback["latency_s"]) if feedback else 0.0,
-        no_op=float(feedback is not None and says_nothing(feedback["text"])),
-        withheld=float(withheld is not None),
-        feedback_leak=leak,
-        feedback_provider=provider,
-        thoughts=thought_share(turn["text"]),
-        epistemic=epistemic_rate(turn["text"]),
-        has_teacher=float(turn.get("teacher") is not None),
-        steps=float(len(turn.get("steps", ()))),
-        end=float(END_REASONS.index(turn["end"]) if "end" in turn else -1),
-        drifts=float(turn.get("num_drifts", 0)),
-    )
+    text, latency_s = (feedback["text"], feedback["latency_s"]) if feedback else ("", 0.0)
+    return {
+        "feedback": feedback is not None,
+        "feedback_failed": feedback_failed(turn),
+        "feedback_fallback": feedback is not None and feedback["fallback"],
+        "feedback_words": len(text.split()),
+        "feedback_latency_s": latency_s,
+        "no_op": feedback is not None and says_nothing(text),
+        "withheld": withheld is not None,
+        "feedback_leak": leak,
+        "feedback_provider": provider,
+        "has_teacher": turn.get("teacher") is not None,
+    }
 
 
 def _leak(feedback: Record | None) -> tuple[float, float]:
@@ -203,6 +214,7 @@ class EpisodeTable:
 
     def revisions(self, k: int | None = None) -> dict[str, Cases]:
         """Numbers of the graded revisions of graded attempts: those at 0-based turn k, or all."""
+        # at parent −1 this reads the last turn; the last condition takes that away
         pair = self._graded & self._graded[self.parent] & (self.parent >= 0)
         if k is not None:
             pair &= self.depth == k
@@ -274,6 +286,7 @@ class EpisodeTable:
     @cached_property
     def parent(self) -> Integers:
         """[T] position among all turns of the one that is revised; −1: none."""
+        # position of each episode's first turn among all
         start = np.searchsorted(self.episode, np.arange(len(self.horizon)))
         inside = self.fact["parent"].astype(np.int64)
         return np.where(inside < 0, -1, start[self.episode] + inside)
@@ -282,6 +295,7 @@ class EpisodeTable:
     def depth(self) -> Integers:
         """[T] 0-based number of the turn in its line."""
         depth, above = np.zeros_like(self.parent), self.parent
+        # all turns go up one turn at a time until none has a parent left
         while (has := above >= 0).any():
             depth += has
             above = np.where(has, self.parent[above], -1)
@@ -333,6 +347,7 @@ class EpisodeTable:
     def _improvement(self, k: int) -> Cases:
         """`standing` after turn k minus that after the first, in the same episodes."""
         now, first = self._standing(k), self._standing(0)
+        # an episode counts if it is graded at both turns
         both, i, j = np.intersect1d(now.episode, first.episode, return_indices=True)
         return Cases(now.values[i] - first.values[j], both)
 
@@ -351,6 +366,7 @@ class EpisodeTable:
     def _so_far(self, is_one: Bools) -> Bools:
         """[T] whether the turn or one above it is one of these ([T])."""
         so_far = is_one.copy()
+        # from the first turns down: a parent is final before its children read it
         for k in range(1, self.num_turns):
             here = np.flatnonzero(self.depth == k)
             so_far[here] |= so_far[self.parent[here]]
@@ -359,6 +375,7 @@ class EpisodeTable:
     def _of_episodes(self, values: Bools, counted: Bools) -> Cases:
         """Values of lines ([L]) -> of each episode the mean over the counted ones."""
         episode = self.episode[self._ends][counted]
+        # a tree counts once, as the mean over its lines
         num = np.bincount(episode, minlength=len(self.horizon))
         total = np.bincount(episode, values[counted], len(self.horizon))
         counts = np.flatnonzero(num)

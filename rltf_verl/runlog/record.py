@@ -35,22 +35,30 @@ def episode_record(episode: Episode, *, ids: bool = False) -> dict[str, Any]:
 
 def turn_record(turn: Turn) -> dict[str, Any]:
     """The fields of one turn."""
-    return {
+    grade = _shallow(turn.grade) | {"details": _own(turn.grade.details) or {}}
+    record = _attempt_record(turn.attempt) | {
         "prompt": turn.prompt,
-        "text": turn.attempt.text,
-        "num_tokens": turn.attempt.info.get("num_tokens", len(turn.attempt.response_ids)),
-        "prompt_tokens": turn.attempt.info.get("prompt_tokens", len(turn.attempt.prompt_ids)),
-        "ended": turn.attempt.ended,
         "reward": turn.reward,
         "parent": turn.parent,
         "stop": turn.stop,
         "error": turn.error,
-        "grade": _shallow(turn.grade) | {"details": _own(turn.grade.details) or {}},
+        "grade": grade,
         "feedback": _feedback_record(turn.feedback),
         "withheld": _feedback_record(turn.withheld),
-        "weight_version": turn.attempt.info.get("max_global_steps"),
-        **({} if turn.teacher is None else {"teacher": _teacher_record(turn.teacher)}),
-        **trajectory_record(turn.attempt),
+    }
+    if turn.teacher is not None:
+        record["teacher"] = _teacher_record(turn.teacher)
+    return record | trajectory_record(turn.attempt)
+
+
+def _attempt_record(attempt: Attempt) -> dict[str, Any]:
+    info = attempt.info
+    return {
+        "text": attempt.text,
+        "num_tokens": info.get("num_tokens", len(attempt.response_ids)),
+        "prompt_tokens": info.get("prompt_tokens", len(attempt.prompt_ids)),
+        "ended": attempt.ended,
+        "weight_version": info.get("max_global_steps"),
     }
 
 
@@ -59,6 +67,7 @@ def _own(fields: Mapping[str, Any]) -> dict[str, Any] | None:
     say).
     """
     line = line_of(fields, finite=True)
+    # by way of the text, which has no NaN and no object that JSON cannot hold
     return json.loads(line) if len(line) <= MAX_OWN else None
 
 

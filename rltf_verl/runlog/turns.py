@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rltf_verl.answers import answer_form
@@ -73,6 +72,7 @@ def line_to(turns: Sequence[Record], k: int) -> list[Record]:
 
 def lines(turns: Sequence[Record]) -> list[list[Record]]:
     """One line for each turn that nothing follows; an episode that is no tree has one."""
+    # turns that nothing follows are the ends of lines
     parents = {turn["parent"] for turn in turns}
     return [line_to(turns, k) for k in range(len(turns)) if k not in parents]
 
@@ -165,50 +165,3 @@ def says_nothing(text: str) -> bool:
     False
     """
     return not re.search(r"\w", _EMPTY_TALK.sub("", text))
-
-
-@dataclass(frozen=True)
-class Hit:
-    """One line with at least one match."""
-
-    record: Record
-    turn: int
-    """From 1."""
-    where: str
-    """`attempt`, `feedback` or `withheld`."""
-    line: str
-    spans: tuple[tuple[int, int], ...]
-    """Where the matches stand in the line."""
-
-
-def compiled(pattern: str) -> re.Pattern[str]:
-    """A regular expression of the user.
-
-    Raises:
-        ValueError: invalid regular expression.
-    """
-    try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise ValueError(
-            f"pattern {pattern!r}: {error}; a regular expression of Python is needed"
-        ) from None
-
-
-def grep(records: Iterable[Record], pattern: re.Pattern[str]) -> Iterator[Hit]:
-    """All lines of attempts and feedback, withheld feedback too, that the pattern matches; in the
-    order of the log.
-    """
-    for record in records:
-        for k, turn in enumerate(record["turns"], start=1):
-            feedback, withheld = turn["feedback"] or {}, turn.get("withheld") or {}
-            texts = {
-                "attempt": turn["text"],
-                "feedback": feedback.get("text"),
-                "withheld": withheld.get("text"),
-            }
-            for where, text in texts.items():
-                for line in (text or "").split("\n"):
-                    spans = tuple(match.span() for match in pattern.finditer(line))
-                    if spans:
-                        yield Hit(record, k, where, line, spans)

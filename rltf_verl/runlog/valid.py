@@ -6,7 +6,7 @@ write it is skipped by its reader, with a warning that names file and line.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from rltf_verl.texts import printable
@@ -26,6 +26,7 @@ class Kind(NamedTuple):
 
 
 Fields = Mapping[str, Kind]
+"""Name of a field -> what it must be; those with a question mark may be missing."""
 
 _TEXT = Kind("text", lambda v: isinstance(v, str))
 _BOOL = Kind("true or false", lambda v: isinstance(v, bool))
@@ -56,15 +57,13 @@ _EPISODE = {
     "reference": _TEXT,
     "question": _TEXT,
     "turns": _list_of(_OBJECT),
-}
-_EPISODE_TOO = {
-    "version": _INT,
-    "source": _TEXT,
-    "seed": _or_null(_INT),
-    "horizon": _or_null(_COUNT),
-    "num_shortened": _COUNT,
-    "task": _or_null(_OBJECT),
-    "context": _list_of(_OBJECT),
+    "version?": _INT,
+    "source?": _TEXT,
+    "seed?": _or_null(_INT),
+    "horizon?": _or_null(_COUNT),
+    "num_shortened?": _COUNT,
+    "task?": _or_null(_OBJECT),
+    "context?": _list_of(_OBJECT),
 }
 _MESSAGE = {"role": _TEXT, "content": _TEXT}
 _TURN = {
@@ -76,23 +75,30 @@ _TURN = {
     "error": _or_null(_TEXT),
     "grade": _OBJECT,
     "feedback": _or_null(_OBJECT),
+    "prompt?": _or_null(_TEXT),
+    "withheld?": _or_null(_OBJECT),
+    "num_tokens?": _or_null(_COUNT),
+    "prompt_tokens?": _or_null(_COUNT),
 }
-_TURN_TOO = {
-    "prompt": _or_null(_TEXT),
-    "withheld": _or_null(_OBJECT),
-    "num_tokens": _or_null(_COUNT),
-    "prompt_tokens": _or_null(_COUNT),
+_GRADE = {
+    "correct": _BOOL,
+    "format_ok": _BOOL,
+    "parsed": _or_null(_TEXT),
+    "error": _or_null(_TEXT),
+    "score?": _or_null(_NUMBER),
+    "details?": _OBJECT,
 }
-_GRADE = {"correct": _BOOL, "format_ok": _BOOL, "parsed": _or_null(_TEXT), "error": _or_null(_TEXT)}
-_GRADE_TOO = {"score": _or_null(_NUMBER), "details": _OBJECT}
-_FEEDBACK = {"text": _TEXT, "provider": _TEXT, "fallback": _BOOL, "latency_s": _NUMBER}
-_FEEDBACK_TOO = {
-    "leak": _or_null(_TEXT),
-    "original": _or_null(_TEXT),
-    "prompt_tokens": _COUNT,
-    "completion_tokens": _COUNT,
-    "cached": _BOOL,
-    "sees_reference": _BOOL,
+_FEEDBACK = {
+    "text": _TEXT,
+    "provider": _TEXT,
+    "fallback": _BOOL,
+    "latency_s": _NUMBER,
+    "leak?": _or_null(_TEXT),
+    "original?": _or_null(_TEXT),
+    "prompt_tokens?": _COUNT,
+    "completion_tokens?": _COUNT,
+    "cached?": _BOOL,
+    "sees_reference?": _BOOL,
 }
 _ROWS = {"step": _COUNT, "uid": _TEXT, "session_id": _INT, "rows": _list_of(_OBJECT)}
 _NUMBERS = ("advantage", "masked", "log_prob", "gap")
@@ -117,7 +123,7 @@ def rows_trouble(record: Mapping[str, Any]) -> str | None:
 
 
 def _episode(record: Mapping[str, Any]) -> Iterator[str]:
-    yield from _faults("", record, _EPISODE, _EPISODE_TOO)
+    yield from _faults("", record, _EPISODE)
     for k, message in enumerate(record.get("context", [])):
         yield from _faults(f"context[{k}].", message, _MESSAGE)
     turns = record["turns"]
@@ -128,6 +134,7 @@ def _episode(record: Mapping[str, Any]) -> Iterator[str]:
         where = f"turns[{k}]."
         yield from _turn(where, turn)
         parent = turn["parent"]
+        # readers go up from child to parent, and would never end in a circle
         if parent is not None and parent >= k:
             yield f"{where}parent={parent} must be an earlier turn"
         depth.append(0 if parent is None else depth[parent] + 1)
@@ -136,18 +143,18 @@ def _episode(record: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _turn(where: str, turn: Mapping[str, Any]) -> Iterator[str]:
-    yield from _faults(where, turn, _TURN, _TURN_TOO)
-    yield from _faults(f"{where}grade.", turn["grade"], _GRADE, _GRADE_TOO)
+    yield from _faults(where, turn, _TURN)
+    yield from _faults(f"{where}grade.", turn["grade"], _GRADE)
     for name in ("feedback", "withheld"):
         if turn.get(name) is not None:
-            yield from _faults(f"{where}{name}.", turn[name], _FEEDBACK, _FEEDBACK_TOO)
+            yield from _faults(f"{where}{name}.", turn[name], _FEEDBACK)
 
 
 def _rows(record: Mapping[str, Any]) -> Iterator[str]:
     yield from _faults("", record, _ROWS)
     for k, row in enumerate(record["rows"]):
         where = f"rows[{k}]."
-        yield from _faults(where, row, {"parts": _list_of(_OBJECT)}, {"tokens": _OBJECT})
+        yield from _faults(where, row, {"parts": _list_of(_OBJECT), "tokens?": _OBJECT})
         for i, part in enumerate(row["parts"]):
             yield from _faults(f"{where}parts[{i}].", part, _PART)
         if "tokens" in row:
@@ -157,17 +164,12 @@ def _rows(record: Mapping[str, Any]) -> Iterator[str]:
                 yield f"{where}tokens: its lists are of different lengths"
 
 
-def _faults(
-    where: str, of: Mapping[str, Any], fields: Fields, too: Fields | None = None
-) -> Iterator[str]:
-    """Faults of an object's fields; `too`: fields that older versions do not have."""
-    for name in fields:
+def _faults(where: str, of: Mapping[str, Any], fields: Fields) -> Iterator[str]:
+    """Faults of an object's fields."""
+    for field, kind in fields.items():
+        name = field.removesuffix("?")
         if name not in of:
-            yield f"{where}{name} is missing"
-    yield from _wrong(where, of, [*fields.items(), *(too or {}).items()])
-
-
-def _wrong(where: str, of: Mapping[str, Any], fields: Iterable[tuple[str, Kind]]) -> Iterator[str]:
-    for name, kind in fields:
-        if name in of and not kind.fits(of[name]):
+            if name == field:
+                yield f"{where}{name} is missing"
+        elif not kind.fits(of[name]):
             yield f"{where}{name}={printable(repr(of[name])[:40])} must be {kind.name}"

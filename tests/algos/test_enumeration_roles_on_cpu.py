@@ -211,7 +211,7 @@ def test_feedback_rows_climb_the_expected_log_likelihood_of_the_feedback(game):
     config = RLTFConfig(
         gamma=GAMMA, feedback_modeling=FeedbackModelingConfig(weight=0.7, critic="compact")
     )
-    ours = expected_gradients(player, 2, config)[Role.FEEDBACK] / 2
+    ours = expected_gradients(player, 2, config)[Role.FEEDBACK_MODELING] / 2
     total = torch.zeros(()).double()
     for s in player.sessions:
         for turn in s.turns:
@@ -247,10 +247,10 @@ def test_inline_feedback_climbs_its_log_likelihood_where_it_stands(early_stop, b
                 total = total + s.probability * player.log_prob(
                     before, tuple(map(int, turn.feedback.text))
                 )
-    check(gradients[Role.FEEDBACK] / 2, 0.7 * player.gradient(total))
+    check(gradients[Role.FEEDBACK_MODELING] / 2, 0.7 * player.gradient(total))
     plain = expected_gradients(player, 2, RLTFConfig(gamma=GAMMA, episode=append))
     assert torch.equal(plain[Role.ATTEMPT], gradients[Role.ATTEMPT])
-    assert not plain[Role.FEEDBACK].any()
+    assert not plain[Role.FEEDBACK_MODELING].any()
 
 
 @pytest.mark.parametrize(("game", "num"), GAMES)

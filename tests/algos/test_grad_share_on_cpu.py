@@ -7,10 +7,12 @@ import torch
 
 from rltf_verl.config import AttemptConfig, DistillConfig, ImitateConfig, RLTFConfig, ScheduleConfig
 from rltf_verl.config.objectives import Loss
-from rltf_verl.objectives import objective_shares, objective_weights
+from rltf_verl.objectives import Method
+from rltf_verl.objectives.base import Now
 from rltf_verl.objectives.targets import compute_targets, gradient_masses, shared_targets
 from rltf_verl.types import Role
 from tests.support.golden_batch import batch
+from tests.support.methods import ONLY, targets_of
 
 ATTEMPTS = (
     2 * 2 / 3
@@ -42,13 +44,14 @@ def settings(distill=0.25, imitate=None, weight=0.1, **attempt):
 
 def shared(config, step=0, num_steps=1, trust=None, packed=None):
     """The batch, its targets, and the coefficients in them."""
-    now, packed = (step, num_steps), batch(config) if packed is None else packed
-    weights, shares = objective_weights(config, *now), objective_shares(config, *now)
-    return packed, *shared_targets(packed, config, weights, shares, trust=trust)
+    method, now = Method(config), Now(step, num_steps)
+    packed = batch(config) if packed is None else packed
+    weights, shares = method.weights(now), method.shares(now)
+    return packed, *shared_targets(packed, method, weights, shares, trust=trust)
 
 
 def share(packed, targets, config, name, trust=None):
-    pulls = gradient_masses(packed, targets, config, trust)
+    pulls = gradient_masses(packed, targets, Method(config), trust)
     return pulls[name] / sum(pulls.values())
 
 
@@ -88,7 +91,7 @@ def test_shares_by_hand(config, trust, expected, shares):
     assert {name: weights[name] for name in expected} == pytest.approx(expected, rel=1e-5)
     for name, value in shares.items():
         assert share(packed, targets, config, name, trust) == pytest.approx(value, abs=1e-6)
-    same = compute_targets(packed, config, weights)
+    same = compute_targets(packed, Method(config), weights)
     torch.testing.assert_close(targets.advantages, same.advantages)
 
 
@@ -108,7 +111,7 @@ def test_the_pull_is_that_of_the_loss_which_the_objective_has(distill):
     """Ratios, clipping and shaping included: the gradient at π_old, here by differences."""
     config = RLTFConfig(distill=DistillConfig(**{"weight": 1.0, **distill}))
     packed = batch(config)
-    targets = compute_targets(packed, config, objective_weights(config, 0, 1))
+    targets = targets_of(packed, config)
     tokens = packed.tokens(Role.DISTILL)
     log_prob, ref, a = (
         packed.old_log_probs.double(),
@@ -122,7 +125,7 @@ def test_the_pull_is_that_of_the_loss_which_the_objective_has(distill):
         "ppo": torch.where((ratio.clamp(0.8, 1.2) * a < ratio * a), 0.0, ratio * a),
         "shaped": 0.1 * log_prob.exp() / (log_prob.exp() + 0.1) ** 2 * a,
     }[config.distill.loss.name]
-    pull = gradient_masses(packed, targets, config)["distill"]
+    pull = gradient_masses(packed, targets, Method(config))["distill"]
     assert pull == pytest.approx(expected[tokens].abs().sum().item(), rel=1e-4)
     assert pull > 0
 
@@ -135,7 +138,9 @@ def test_where_attempts_have_no_gradient_the_weight_itself_is_used():
     alone = batch(config, group=list(range(6)))
     packed, targets, weights = shared(config, packed=alone)
     assert weights["distill"] == 0.3
-    assert torch.equal(targets.advantages, compute_targets(packed, config, weights).advantages)
+    assert torch.equal(
+        targets.advantages, compute_targets(packed, Method(config), weights).advantages
+    )
 
 
 def test_a_role_without_a_gradient_takes_no_share_from_the_others():
@@ -159,5 +164,7 @@ def test_a_share_ramps_on_the_schedule():
 def test_without_a_share_nothing_changes():
     config = settings(None)
     packed, targets, weights = shared(config)
-    assert weights == objective_weights(config, 0, 1)
-    assert torch.equal(targets.advantages, compute_targets(packed, config, weights).advantages)
+    assert weights == Method(config).weights(ONLY)
+    assert torch.equal(
+        targets.advantages, compute_targets(packed, Method(config), weights).advantages
+    )

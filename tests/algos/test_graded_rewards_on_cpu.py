@@ -11,13 +11,12 @@ import torch
 from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.config import DistillConfig, RewardConfig, RLTFConfig
 from rltf_verl.config.objectives import Baseline
-from rltf_verl.episode.reward import shaped
+from rltf_verl.episode.reward import shape_rewards
 from rltf_verl.episode.rows import attempt_rows
-from rltf_verl.objectives import objective_weights
 from rltf_verl.objectives.distill import distill_rows
-from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Role, Turn
 from tests.support.hand_cases import close
+from tests.support.methods import targets_of
 
 SHAPINGS = [
     {"turn_decay": 0.5},
@@ -56,7 +55,7 @@ def targets(sessions, reward, **distill):
     """
     config = RLTFConfig(distill=DistillConfig(**{"weight": 1.0, **distill}))
     episodes = [
-        Episode(Problem("x", 0, {}, ""), s, tuple(shaped(turns, RewardConfig(**reward))))
+        Episode(Problem("x", 0, {}, ""), s, tuple(shape_rewards(turns, RewardConfig(**reward))))
         for s, turns in enumerate(sessions)
     ]
     rows = [
@@ -68,9 +67,7 @@ def targets(sessions, reward, **distill):
         pack_episodes(episodes, [0] * len(episodes)),
         [row.log_probs for row, _ in rows],
     )
-    advantages = compute_targets(
-        packed, config, objective_weights(config, step=0, num_steps=1)
-    ).advantages
+    advantages = targets_of(packed, config).advantages
     firsts = torch.stack([row[0] for row in packed.by_row(advantages)])  # a row's are all the same
     distilled = torch.tensor([row.role[0] == Role.DISTILL for row, _ in rows])
     return (
@@ -107,6 +104,7 @@ def test_shaping_moves_attempts_and_nothing_of_distillation(baseline, reward):
 
 def test_without_shaping_the_two_rewards_are_one():
     sessions = pack_episodes(
-        [Episode(Problem("x", 0, {}, ""), 0, tuple(shaped(line(0.5, 1.0), RewardConfig())))], [0]
+        [Episode(Problem("x", 0, {}, ""), 0, tuple(shape_rewards(line(0.5, 1.0), RewardConfig())))],
+        [0],
     )
     assert torch.equal(sessions.graded, sessions.rewards)

@@ -15,7 +15,7 @@ from rltf_verl.algos.role_loss import distill_loss, supervised_loss
 from rltf_verl.algos.targets import RowBatch, sampled_tokens
 from rltf_verl.config import DistillConfig, RLTFConfig
 from rltf_verl.config.objectives import Loss
-from rltf_verl.objectives import BUILT_IN
+from rltf_verl.objectives import BUILT_IN, Method
 from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.types import CONTEXT, Role
 from tests.support.effort import examples
@@ -67,7 +67,7 @@ def gradient(batch, log_prob, config, weights=WEIGHTS):
     does it.
     """
     log_prob = log_prob.clone().requires_grad_()
-    targets = compute_targets(batch, config, weights)
+    targets = compute_targets(batch, Method(config), weights)
     sampled = sampled_tokens(batch.role)
     kept = torch.where(sampled, log_prob, 0.0)
     ref = torch.where(sampled, targets.ref_log_probs, 0.0)
@@ -79,7 +79,7 @@ def gradient(batch, log_prob, config, weights=WEIGHTS):
         batch.tokens(Role.DISTILL),
         config.distill,
     )
-    for role in (Role.FEEDBACK, Role.IMITATE):
+    for role in (Role.FEEDBACK_MODELING, Role.IMITATE):
         loss = loss + supervised_loss(log_prob, targets.advantages, batch.tokens(role))
     return torch.autograd.grad(loss, log_prob)[0]
 
@@ -151,14 +151,17 @@ def test_what_each_role_gets(mix):
     """
     batch, log_prob = mix
     config = CONFIGS["AWR"]
-    actual, targets = gradient(batch, log_prob, config), compute_targets(batch, config, WEIGHTS)
+    actual, targets = (
+        gradient(batch, log_prob, config),
+        compute_targets(batch, Method(config), WEIGHTS),
+    )
     ratio = (log_prob - batch.old_log_probs).exp()
     correct = batch.episodes.correct[batch.episode, batch.turn].float()
     expected = {
         Role.ATTEMPT: -ratio * targets.advantages,
         Role.CRITIQUE: -ratio * targets.advantages,
         Role.DISTILL: -torch.where(batch.old_log_probs >= -5.0, targets.advantages, 0.0),
-        Role.FEEDBACK: torch.full_like(ratio, -WEIGHTS["feedback_modeling"]),
+        Role.FEEDBACK_MODELING: torch.full_like(ratio, -WEIGHTS["feedback_modeling"]),
         Role.IMITATE: -WEIGHTS["imitate"] * correct,
     }
     for role, values in expected.items():

@@ -14,7 +14,8 @@ from rltf_verl.config import (
     RLTFConfig,
     ScheduleConfig,
 )
-from rltf_verl.objectives import objective_weights
+from rltf_verl.objectives import Method
+from rltf_verl.objectives.base import Now
 from rltf_verl.types import Role
 
 RAMP = (0.0, 0.1)
@@ -57,7 +58,7 @@ def test_a_resumed_run_continues_the_ramp():
 
 OBJECTIVES = {
     Role.DISTILL: ("distill", DistillConfig),
-    Role.FEEDBACK: ("feedback_modeling", FeedbackModelingConfig),
+    Role.FEEDBACK_MODELING: ("feedback_modeling", FeedbackModelingConfig),
     Role.IMITATE: ("imitate", ImitateConfig),
     Role.CRITIQUE: ("critique", CritiqueConfig),
 }
@@ -68,7 +69,8 @@ def ramps(role, steps, resumed_at=0, weight=RAMP, **schedule):
     """The role's coefficient at these steps of a process that started at `resumed_at`."""
     block, kind = OBJECTIVES[role]
     config = RLTFConfig(schedule=ScheduleConfig(**schedule), **{block: kind(weight=weight)})
-    return [objective_weights(config, k, NUM, resumed_at)[block] for k in steps]
+    method = Method(config)
+    return [method.weights(Now(k, NUM, resumed_at))[block] for k in steps]
 
 
 def test_every_role_has_its_own_coefficient():
@@ -88,9 +90,9 @@ def test_every_role_has_its_own_coefficient():
         "critique": 0.0,
         "logit_distill": 0.0,
     }
-    assert objective_weights(config, step=3, num_steps=11) == expected
+    assert Method(config).weights(Now(3, 11)) == expected
     later = {"distill": 0.1, "feedback_modeling": pytest.approx(0.1), "imitate": 0.3, "critique": 2}
-    assert objective_weights(config, step=7, num_steps=11) == {**expected, **later}
+    assert Method(config).weights(Now(7, 11)) == {**expected, **later}
 
 
 @pytest.mark.parametrize("role", OBJECTIVES)

@@ -16,18 +16,13 @@ from rltf_verl.config import (
     RLTFConfig,
 )
 from rltf_verl.episode.rows import attempt_rows
-from rltf_verl.objectives import objective_weights
 from rltf_verl.objectives.critique import critique_rows
-from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Role, Turn
 from tests.support.effort import examples
 from tests.support.golden_batch import GROUP, batch, config, of_role
+from tests.support.methods import targets_of
 
 WHOLE = {"weight": 1.0, "log_prob_floor": None}
-
-
-def targets_of(packed, settings):
-    return compute_targets(packed, settings, objective_weights(settings, step=0, num_steps=1))
 
 
 def test_the_episodes_are_packed_as_they_were_played():
@@ -107,16 +102,16 @@ def test_turns_that_are_too_old_weigh_nothing_in_distillation_and_feedback():
     packed = batch()
     stale = torch.zeros(6, 2, dtype=torch.bool)
     stale[1], stale[3, 0] = True, True  # episode 1's second answer; of episode 3 only the first
-    targets = compute_targets(packed, config(), objective_weights(config(), 0, 1), stale)
+    targets = targets_of(packed, config(), stale)
     plain = targets_of(packed, config())
     distilled = of_role(packed, targets.advantages, Role.DISTILL)
     assert distilled == [[0.0] * 4, *of_role(packed, plain.advantages, Role.DISTILL)[1:]]
     attempts = packed.tokens(Role.ATTEMPT)
     assert torch.equal(targets.advantages[attempts], plain.advantages[attempts])
-    modelled = replace(packed, role=torch.where(attempts, int(Role.FEEDBACK), packed.role))
+    modelled = replace(packed, role=torch.where(attempts, int(Role.FEEDBACK_MODELING), packed.role))
     settings = RLTFConfig(feedback_modeling=FeedbackModelingConfig(weight=0.5))
-    weighed = compute_targets(modelled, settings, objective_weights(settings, 0, 1), stale)
-    first = [row[0] for row in of_role(modelled, weighed.advantages, Role.FEEDBACK)]
+    weighed = targets_of(modelled, settings, stale)
+    first = [row[0] for row in of_role(modelled, weighed.advantages, Role.FEEDBACK_MODELING)]
     # rows of episodes 0, 1, 1, 2, 2, 3, 3, …
     assert first[:7] == [0.5, 0.0, 0.0, 0.5, 0.5, 0.0, 0.5]
 

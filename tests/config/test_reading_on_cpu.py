@@ -26,7 +26,7 @@ from rltf_verl.config import (
 from rltf_verl.config.rules import unread
 from rltf_verl.config.teacher import Gate
 from rltf_verl.kinds import trouble
-from rltf_verl.objectives import warnings_of
+from rltf_verl.objectives import Method
 
 MINIMAL = {"env": {"name": "binary_matrix"}, "feedback": {"provider": "verifier"}}
 
@@ -605,12 +605,12 @@ def test_a_setting_without_effect_is_a_warning(block, keys):
 
 
 def test_an_objective_that_starts_after_the_end_is_a_warning():
-    config = read(distill={"weight": 0.1}, schedule={"start_step": 20})
+    method = Method(read(distill={"weight": 0.1}, schedule={"start_step": 20}))
     settings = {"trainer.total_training_steps": 20, "actor_rollout_ref.actor.ppo_epochs": 1}
-    (line,) = warnings_of(config, settings.get)
+    (line,) = method.warnings(settings.get)
     assert line.key == "rltf.schedule.start_step"
     settings["trainer.total_training_steps"] = 21
-    assert not list(warnings_of(config, settings.get))
+    assert not list(method.warnings(settings.get))
 
 
 LEVELS = ["location", "hint", "full"]

@@ -4,7 +4,7 @@ import pytest
 
 from rltf_verl.runlog.files import read_files
 from rltf_verl.runlog.turns import Record, wrong
-from rltf_verl.tools.report.view.run import EXAMPLE, Run
+from rltf_verl.tools.report.view.run import EXAMPLE, PageRun
 
 MOMENTS, DEGENERATING = EXAMPLE
 
@@ -58,9 +58,9 @@ def test_the_agent_follows_the_note_on_its_step() -> None:
 
 
 def test_degenerating_run_warns() -> None:
-    run = Run(DEGENERATING, "degenerating")
+    run = PageRun(DEGENERATING, "degenerating")
     since = {warning["name"]: warning["from"] for warning in run.index()["warnings"]}
-    assert since == {"policy lost": 6, "format lost": 10, "feedback unused": 13}
+    assert since == {"policy lost": 6, "feedback unused": 13}
     records = [record for step in run.steps.values() for record in step.records]
     forms = [record["turns"][0]["grade"]["format_ok"] for record in records]
     assert forms == [True, False]

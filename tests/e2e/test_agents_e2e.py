@@ -180,7 +180,7 @@ def test_rows_over_verls_own_tool_loop(tmp_path: Path) -> None:
     assert roles.count(Role.ATTEMPT) == 36
     (step,) = run.training_steps(1)
     wrong = round((1 - step["rltf/turn_1/acc"]) * 36)
-    assert roles.count(Role.FEEDBACK) == wrong > 0
+    assert roles.count(Role.FEEDBACK_MODELING) == wrong > 0
 
 
 def _num_before(turn: Any) -> int:
@@ -201,7 +201,7 @@ def test_observations_are_predicted_after_each_step_but_the_last(whole: runs.Run
     for step, metrics in enumerate(whole.training_steps(STEPS), start=1):
         log_probs = []
         for row in (row for row in recorded.rows(whole, step) if _role(row) == Role.ATTEMPT):
-            told, sampled = row["rltf_role"] == Role.FEEDBACK, _sampled(row)
+            told, sampled = row["rltf_role"] == Role.FEEDBACK_MODELING, _sampled(row)
             assert told.sum() == (sampled[1:] & ~sampled[:-1]).sum(), "one digit before each answer"
             torch.testing.assert_close(row["advantages"][told], torch.full([told.sum()], 0.05))
             log_probs.append(row["old_log_probs"][told])

@@ -71,15 +71,15 @@ def test_our_numbers_are_verls(played: dict[str, Any]) -> None:
         PROBLEMS * SAMPLES,
         (SAMPLES, SAMPLES),
     )
-    assert [turn.played for turn in ours.turns] == [PROBLEMS * SAMPLES] * (ROUNDS + 1), (
-        "no early stop"
-    )
+    turns = [f"turn_{k}" for k in range(1, ROUNDS + 2)]
+    played = [ours.numbers[f"{turn}/acc"].cases for turn in turns]
+    assert played == [PROBLEMS * SAMPLES] * (ROUNDS + 1), "no early stop"
     names = [
         f"val-core/{SOURCE}/acc",
         *(f"val-aux/{SOURCE}/acc_turn_{k}" for k in range(2, ROUNDS + 2)),
     ]
     verls = [metrics[0]["data"][f"{name}/mean@{SAMPLES}"] for name in names]
-    assert [turn.standing.value for turn in ours.turns] == pytest.approx(verls)
+    assert [ours.numbers[f"{turn}/standing"].value for turn in turns] == pytest.approx(verls)
     assert 0 < verls[0] < 1, "a policy that is never or always right would prove little"
 
 

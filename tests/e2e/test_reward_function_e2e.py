@@ -162,7 +162,7 @@ def test_the_environment_and_the_template_of_the_docs(
     probed = json.loads(ran("feedback", "check", "--log", log, "--json").stdout)
     assert (probed["run"]["answer_tokens"], probed["run"]["sessions"]) == (runs.RESPONSE_LENGTH, 3)
     assert probed["feedback"]["revise"].endswith("mine.j2")
-    for words in (["inspect", log], ["log", "tail", log], ["view", log, "-o", os.devnull]):
+    for words in (["inspect", log], ["log", "stats", log], ["view", log, "-o", os.devnull]):
         assert "3 times" in ran(*words).stdout or words[0] != "inspect"
 
 

@@ -3,7 +3,7 @@
 import asyncio
 
 from rltf_verl.envs import make_env
-from rltf_verl.envs.waiting import explain_text, grade_text
+from rltf_verl.envs.calls import explain_text, grade_text
 from rltf_verl.feedback.verifier import VerifierProvider
 from rltf_verl.types import Note, Problem
 

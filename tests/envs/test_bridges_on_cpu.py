@@ -202,7 +202,7 @@ def test_an_environment_in_skyrls_shape(games: str, tmp_path: Path) -> None:
     trajectory = played(env, problem, [Action("ho"), Action("hi")])
     assert [step.results[0].observation for step in trajectory.steps[:2]] == ["no", "yes"]
     assert env.grade(problem, trajectory).correct
-    with pytest.raises(ValueError, match=r"rltf\.env\.path=.*2 rows, 3 are needed"):
+    with pytest.raises(ValueError, match=r"rltf\.env\.path=.*2 rows, 2 \+ 1 are asked for"):
         env.build(0, 2, 1)
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rltf_verl.config import ConfigError, EpisodeConfig, FeedbackModelingConfig, RLTFConfig
 from rltf_verl.episode.revise import inserted_span
 from rltf_verl.episode.rows import attempt_rows
-from rltf_verl.objectives import objectives_of
+from rltf_verl.objectives import Method
 from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.types import CONTEXT, Role
 from tests.support.effort import examples
@@ -23,6 +23,7 @@ from tests.support.episode_fakes import (
     text_of,
 )
 from tests.support.episode_rows import inline_rows
+from tests.support.methods import objective_of
 
 APPEND = {"context": "append", "revise": "compact_append"}
 
@@ -61,7 +62,7 @@ async def test_inline_feedback_tokens_get_a_role_and_nothing_else_changes():
         if before != now
     ]
     assert "".join(text_of(inline.response_ids)[j] for j in changed) == "f1f22"
-    assert {inline.role[j] for j in changed} == {int(Role.FEEDBACK)}
+    assert {inline.role[j] for j in changed} == {int(Role.FEEDBACK_MODELING)}
     assert [inline.turn[j] for j in changed] == [
         0,
         0,
@@ -87,7 +88,7 @@ async def test_fixed_sentences_are_not_modelled_inline():
     )
     (row,) = inline_rows(episode)
     text = "".join(
-        text_of(row.response_ids)[j] for j, r in enumerate(row.role) if r == Role.FEEDBACK
+        text_of(row.response_ids)[j] for j, r in enumerate(row.role) if r == Role.FEEDBACK_MODELING
     )
     assert text == "real"
 
@@ -97,7 +98,7 @@ async def test_the_policys_own_critique_is_not_modelled_inline():
     episode = await play(ScriptedPolicy(["no", "yes"]), SelfCritic("mine"), horizon=2, **APPEND)
     assert episode.turns[0].feedback.span is not None
     (row,) = inline_rows(episode)
-    assert Role.FEEDBACK not in row.role
+    assert Role.FEEDBACK_MODELING not in row.role
 
 
 @pytest.mark.parametrize("room", [-1, 0])
@@ -112,7 +113,7 @@ async def test_a_conversation_that_does_not_fit_ends_the_episode(room):
     assert episode.num_shortened == 0
     assert episode.turns[0].feedback.text == "f1"
     (row,) = inline_rows(episode)
-    assert (Role.FEEDBACK in row.role) == (
+    assert (Role.FEEDBACK_MODELING in row.role) == (
         room == 0
     )  # nothing was said to anybody, so nothing is modelled
 
@@ -187,24 +188,26 @@ async def filtered_rows(path, form, function="errors"):
     policy = ScriptedPolicy(["no", "ne", "yes"])
     provider = ScriptedProvider("warning E:one", "E:two and E:three")
     played = await play(policy, provider, horizon=3, **append)
-    return await episode_rows(policy, QUESTION, played, config)
+    return await episode_rows(policy, QUESTION, played, Method(config))
 
 
 async def test_a_filter_says_which_parts_of_each_feedback_are_predicted(filters):
     (row,) = await filtered_rows(filters, "inline")
     assert "".join(predicted(row)) == "E:oneE:twoE:three"
-    wanted = {t: row.role[i] for i, t in enumerate(row.turn) if row.role[i] == Role.FEEDBACK}
+    wanted = {
+        t: row.role[i] for i, t in enumerate(row.turn) if row.role[i] == Role.FEEDBACK_MODELING
+    }
     assert set(wanted) == {0, 1}, "at every turn"
-    rows = [r for r in await filtered_rows(filters, "rows") if Role.FEEDBACK in r.role]
+    rows = [r for r in await filtered_rows(filters, "rows") if Role.FEEDBACK_MODELING in r.role]
     assert [text_of(r.response_ids) for r in rows] == ["warning E:one\0", "E:two and E:three\0"]
     assert ["".join(predicted(r)) for r in rows] == ["E:one", "E:twoE:three"]
-    assert all(r == Role.FEEDBACK or r == CONTEXT for row in rows for r in row.role)
+    assert all(r == Role.FEEDBACK_MODELING or r == CONTEXT for row in rows for r in row.role)
 
 
 @pytest.mark.parametrize("form", ["inline", "rows"])
 async def test_a_filter_that_fails_costs_the_prediction_and_not_the_episode(filters, form, caplog):
     rows = await filtered_rows(filters, form, "broken")
-    assert [row for row in rows if Role.FEEDBACK in row.role] == []
+    assert [row for row in rows if Role.FEEDBACK_MODELING in row.role] == []
     assert Role.ATTEMPT in rows[-1].role
     assert caplog.text.count("no token of a feedback is predicted") == 1, "named once"
     assert "RuntimeError: no" in caplog.text
@@ -220,7 +223,7 @@ def test_a_filter_is_a_function(filters):
             }
         )
     config = RLTFConfig(feedback_modeling=FeedbackModelingConfig(filter=f"{filters}:re"))
-    objective = next(o for o in objectives_of(config) if o.name == "feedback_modeling")
+    objective = objective_of(config, "feedback_modeling")
     refused = objective.refusals(lambda key: None, ScriptedProvider())
     assert [str(finding).partition("=")[0] for finding in refused] == [
         "rltf.feedback_modeling.filter"

@@ -51,7 +51,7 @@ async def test_other_branches_and_siblings_are_played():
 
     group, parts = Group(2), parts_with(EchoEnv(), ScriptedProvider(HALF))
     await play_parts(parts, StrictPolicy(["no"]), group=group)
-    group.graded(1, 0, "no", correct=False)
+    group.note_grade(1, 0, "no", correct=False)
     assert await asyncio.wait_for(group.failed(0, 60.0), 5.0), "the sibling does not wait for it"
 
 

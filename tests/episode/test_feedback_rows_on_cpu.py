@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rltf_verl.algos import pack_episodes, pack_rows
+from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.config import FeedbackModelingConfig, RLTFConfig
-from rltf_verl.objectives import objectives_of
+from rltf_verl.objectives import Method
 from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.texts import clean_text
 from rltf_verl.types import Role
@@ -20,16 +20,17 @@ from tests.support.episode_fakes import (
     play,
     text_of,
 )
+from tests.support.methods import objective_of
 
 CONFIG = RLTFConfig(feedback_modeling=FeedbackModelingConfig(weight=0.1, critic="compact"))
 
 
 async def feedback_rows(policy, provider, config=CONFIG, **kwargs):
     episode = await play(policy, provider, **kwargs)
-    rows = await episode_rows(policy, QUESTION, episode, config)
+    rows = await episode_rows(policy, QUESTION, episode, Method(config))
     assert rows[-1].turn[-1] == len(episode.turns) - 1
     assert Role.ATTEMPT in rows[-1].role
-    return [row for row in rows if Role.FEEDBACK in row.role]
+    return [row for row in rows if Role.FEEDBACK_MODELING in row.role]
 
 
 async def test_every_feedback_that_led_to_another_turn_is_a_row():
@@ -40,7 +41,10 @@ async def test_every_feedback_that_led_to_another_turn_is_a_row():
         (f"{FIRST_PROMPT}\n?two\n!", "f22\0"),
     ]
     first, second = rows
-    assert (set(first.role), set(second.role)) == ({Role.FEEDBACK}, {Role.FEEDBACK})
+    assert (set(first.role), set(second.role)) == (
+        {Role.FEEDBACK_MODELING},
+        {Role.FEEDBACK_MODELING},
+    )
     assert (first.turn, second.turn) == ((0,) * 3, (1,) * 4)
     assert (first.log_probs, second.log_probs) == ((0.0,) * 3, (0.0,) * 4)  # nobody sampled them
 
@@ -66,7 +70,7 @@ async def test_the_fixed_sentence_of_on_error_is_left_out():
 async def test_the_policys_own_critique_is_left_out():
     policy = ScriptedPolicy(["no", "yes"])
     episode = await play(policy, SelfCritic("mine"), horizon=2)
-    rows = await episode_rows(policy, QUESTION, episode, CONFIG)
+    rows = await episode_rows(policy, QUESTION, episode, Method(CONFIG))
     assert [row.role[0] for row in rows] == [Role.ATTEMPT, Role.CRITIQUE, Role.ATTEMPT]
 
 
@@ -94,9 +98,9 @@ async def test_a_critic_prompt_that_never_fits_is_no_row_and_counts_as_untrained
         policy = ScriptedPolicy(["abc", "yes"], prompt_budget=budget)
         provider = ScriptedProvider("")
         played.append(await play(policy, provider, horizon=2, revise="compact_append"))
-        rows.append(await episode_rows(policy, QUESTION, played[-1], CONFIG))
+        rows.append(await episode_rows(policy, QUESTION, played[-1], Method(CONFIG)))
     assert [len(made) for made in rows] == [2, 3]
-    objective = next(o for o in objectives_of(CONFIG) if o.name == "feedback_modeling")
+    objective = objective_of(CONFIG, "feedback_modeling")
     for kept, untrained in (([0], 1.0), ([0, 1], 0.5), ([1], 0.0)):
         flat = [(row, i) for i, k in enumerate(kept) for row in rows[k]]
         group = pack_episodes([played[k] for k in kept], [0] * len(kept))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from rltf_verl.config import DistillConfig, ImitateConfig, MentionsConfig, RLTFConfig
 from rltf_verl.episode.mentions import mentioning_tokens, mentions
+from rltf_verl.objectives import Method
 from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.types import CONTEXT, Role
 from tests.support.episode_fakes import QUESTION, ScriptedPolicy, ScriptedProvider, play, text_of
@@ -24,7 +25,7 @@ async def rows(
     )
     policy = ScriptedPolicy(answers)
     session = await play(policy, ScriptedProvider(*provider), horizon=2)
-    return await episode_rows(policy, QUESTION, session, config)
+    return await episode_rows(policy, QUESTION, session, Method(config))
 
 
 def trained(row):
@@ -85,7 +86,7 @@ async def test_a_row_of_which_nothing_is_left_is_dropped():
     config = RLTFConfig(
         distill=DistillConfig(weight=0.1), mentions=MentionsConfig("mask", ("yes",))
     )
-    made = await episode_rows(ScriptedPolicy([]), QUESTION, played, config)
+    made = await episode_rows(ScriptedPolicy([]), QUESTION, played, Method(config))
     assert [row.role[0] for row in made] == [Role.ATTEMPT, Role.ATTEMPT]
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from rltf_verl.config import EpisodeConfig, FeedbackModelingConfig, RLTFConfig
 from rltf_verl.feedback import make_provider
+from rltf_verl.objectives import Method
 from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.prompts.quote import UNFINISHED, shown_of
 from rltf_verl.texts import without_thoughts
@@ -99,8 +100,8 @@ async def test_feedback_modelling_predicts_an_answer_without_thoughts(quote: str
         feedback_modeling=FeedbackModelingConfig(weight=1.0, critic="compact"),
     )
     episode = await play(policy, Remark(), horizon=2, quote=quote)
-    rows = await episode_rows(policy, QUESTION, episode, config)
-    (row,) = [row for row in rows if Role.FEEDBACK in row.role]
+    rows = await episode_rows(policy, QUESTION, episode, Method(config))
+    (row,) = [row for row in rows if Role.FEEDBACK_MODELING in row.role]
     prompt = text_of(row.prompt_ids)
     assert prompt.endswith("!§"), "the empty thoughts belong to the context"
     assert (SECRET in prompt) == (quote == "all")

@@ -7,9 +7,10 @@ import pytest
 
 from rltf_verl.config import EpisodeConfig, RLTFConfig
 from rltf_verl.envs.base import GradeUnavailable
-from rltf_verl.episode.foreign import Played, attempt_of
-from rltf_verl.episode.run import run_episode
+from rltf_verl.episode.foreign import ForeignAttempt, attempt_of
+from rltf_verl.episode.run import EpisodePlayer
 from rltf_verl.feedback.base import FeedbackUnavailable
+from rltf_verl.objectives import Method
 from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.types import Grade
 from tests.support.acting_fakes import ScriptedActor
@@ -149,7 +150,7 @@ async def test_however_a_grader_fails_the_episode_goes_on(failure, said, is_asyn
 async def test_another_loops_reward_out_of_range_is_an_error_of_its_grader(reward):
     policy = ScriptedActor(["yes"])
     attempt = attempt_of(policy, (1,), (121,), (1,), (0.0,), vocabulary=128, ended=True, info={})
-    episode = await run_episode(
+    episode = await EpisodePlayer(
         parts_with(EchoEnv(), ScriptedProvider(), horizon=1),
         policy,
         PROBLEM,
@@ -157,8 +158,8 @@ async def test_another_loops_reward_out_of_range_is_an_error_of_its_grader(rewar
         session_id=0,
         validate=False,
         seed_of=seed_of_place,
-        played=Played(attempt, reward),
-    )
+        foreign=ForeignAttempt(attempt, reward),
+    ).play()
     assert episode.turns[0].grade.error.endswith("must be a number from -1e6 to 1e6; scale it")
 
 
@@ -249,7 +250,7 @@ async def test_an_answer_that_nobody_can_grade_ends_the_episode_and_is_not_disti
     config = RLTFConfig.from_mapping(
         {"env": {"name": "echo"}, "feedback": {"provider": "verifier"}, "distill": {"weight": 0.1}}
     )
-    rows = await episode_rows(policy, QUESTION, episode, config)
+    rows = await episode_rows(policy, QUESTION, episode, Method(config))
     assert [set(row.role) for row in rows] == [{0}, {0}], "two attempts and no distillation row"
 
 
@@ -282,7 +283,7 @@ async def test_a_first_answer_alone_asks_nobody_and_says_that_no_more_was_to_com
 ):
     provider, policy = Remark(), ScriptedPolicy([answer])
     settings = {"horizon": 3, "stop_when_solved_val": stop_when_solved}
-    episode = await run_episode(
+    episode = await EpisodePlayer(
         parts_with(EchoEnv(), provider, **settings),
         policy,
         PROBLEM,
@@ -290,8 +291,8 @@ async def test_a_first_answer_alone_asks_nobody_and_says_that_no_more_was_to_com
         session_id=0,
         validate=True,
         seed_of=seed_of_place,
-        horizon=1,
-    )
+        most_turns=1,
+    ).play()
     solved = stop_when_solved and answer == "yes"
     assert (stops(episode), provider.asked) == (["solved" if solved else "horizon"], [])
     assert (episode.turns[0].grade.correct, episode.horizon) == (answer == "yes", 1)

@@ -23,6 +23,7 @@ from rltf_verl.episode.teacher import reference_of
 from rltf_verl.episode.templates import with_template
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.group import Cohort, Group
+from rltf_verl.objectives import Method
 from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.prompts import render
 from rltf_verl.runlog.numbers import turn_facts
@@ -67,7 +68,7 @@ def play(parts, answers, *, validate=False, group=None, policy=None, problem=TOL
 
     async def session():
         episode = await play_parts(parts, policy, group=group, validate=validate, problem=problem)
-        return episode, await episode_rows(policy, QUESTION, episode, parts.config)
+        return episode, await episode_rows(policy, QUESTION, episode, Method(parts.config))
 
     return asyncio.run(session())
 
@@ -98,8 +99,8 @@ def test_the_teacher_of_each_place_reads_the_students_conversation_and_more(
         if right and reads == "feedback" and not goes_on:
             continue  # refused
         provider, group = Remark(), Group(2)
-        group.graded(1, 0, "a sibling's yes", correct=True)
-        group.ended(1)
+        group.note_grade(1, 0, "a sibling's yes", correct=True)
+        group.note_end(1)
         parts = parts_of(
             provider,
             reads,
@@ -176,7 +177,7 @@ def test_feedback_that_only_the_teacher_would_read_can_fail_and_be_unwanted(capl
     with pytest.raises(FeedbackUnavailable):
         play(parts_of(nobody, horizon=1, feedback={"on_error": "raise"}), ["no"])
     group = Group(2)
-    group.graded(1, 0, "yes", correct=True)
+    group.note_grade(1, 0, "yes", correct=True)
     unwanted = parts_of(horizon=1, feedback={"ask": "group_failed"})
     (turn,) = play(unwanted, ["no"], group=group)[0].turns
     assert (turn.feedback, turn.teacher, turn.stop) == (None, None, "horizon")
@@ -323,10 +324,10 @@ def test_a_contrast_has_a_limit_and_an_attempt_without_one_has_no_teacher():
 
 def test_an_attempt_that_could_not_be_graded_is_no_wrong_sibling():
     group = Group(2)
-    group.graded(1, 0, "lost", correct=None)
-    group.graded(1, 1, "no", correct=False)
-    group.ended(1)
-    group.ended(0)
+    group.note_grade(1, 0, "lost", correct=None)
+    group.note_grade(1, 1, "no", correct=False)
+    group.note_end(1)
+    group.note_end(0)
     wrong = asyncio.run(group.solutions(0, 5, 1.0, correct=False))
     assert [attempt.text for attempt in wrong] == ["no"]
 

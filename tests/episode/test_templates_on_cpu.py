@@ -10,6 +10,7 @@ import pytest
 
 from rltf_verl.config import ConfigError, LogitDistillConfig, RLTFConfig
 from rltf_verl.envs import make_env
+from rltf_verl.envs.base import Env
 from rltf_verl.episode.parts import build_provider
 from rltf_verl.episode.templates import with_template
 from rltf_verl.prompts import render, require_template
@@ -41,7 +42,7 @@ MIXED = {
 }
 
 
-class Own:
+class Own(Env):
     """An environment that says nothing about prompts."""
 
     name = "own"

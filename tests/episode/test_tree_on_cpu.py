@@ -123,7 +123,9 @@ async def test_in_an_appended_context_the_shared_turn_is_trained_once():
     ]
     assert len(trained) == sum(len(t.attempt.response_ids) for t in episode.turns)
     modelled = [
-        "".join(text_of(r.response_ids)[j] for j, x in enumerate(r.role) if x == Role.FEEDBACK)
+        "".join(
+            text_of(r.response_ids)[j] for j, x in enumerate(r.role) if x == Role.FEEDBACK_MODELING
+        )
         for r in rows
     ]
     assert modelled == ["not anot b", "", "not c"]  # each feedback once

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.config import FeedbackConfig, RLTFConfig
-from rltf_verl.episode.run import run_episode
+from rltf_verl.episode.run import EpisodePlayer
+from rltf_verl.feedback.base import FeedbackProvider
 from rltf_verl.feedback.group import Group
 from rltf_verl.types import Feedback, Problem, Turn
 from tests.support.effort import examples
@@ -23,13 +24,13 @@ N = 4
 
 async def test_a_group_failed_when_all_are_that_far_and_nobody_is_right():
     group = Group(2)
-    group.graded(0, 0, "a", correct=False)
+    group.note_grade(0, 0, "a", correct=False)
     waiting = asyncio.create_task(group.failed(0, 5))
     await asyncio.sleep(0.01)
     assert not waiting.done(), "the other one may still solve it"
-    group.graded(1, 0, "b", correct=False)
+    group.note_grade(1, 0, "b", correct=False)
     assert await waiting
-    group.graded(1, 1, "c", correct=True)
+    group.note_grade(1, 1, "c", correct=True)
     assert await group.failed(0, 5), "what is right later does not change it"
     assert not await group.failed(1, 5)
 
@@ -37,7 +38,7 @@ async def test_a_group_failed_when_all_are_that_far_and_nobody_is_right():
 @pytest.mark.parametrize(("size", "own"), [(8, 3), (1, 0)])
 async def test_the_first_right_answer_settles_it_the_own_one_too(size, own):
     group = Group(size)
-    group.graded(own, 0, "right", correct=True)
+    group.note_grade(own, 0, "right", correct=True)
     assert not await asyncio.wait_for(group.failed(0, 3600), 60), "it waits for no other"
 
 
@@ -47,7 +48,7 @@ async def test_the_wait_is_bounded_and_who_is_missing_counts_as_wrong():
     assert 0.04 < time.monotonic() - start < 5
 
 
-class Hint:
+class Hint(FeedbackProvider):
     """Says how many attempts there were."""
 
     name, sees_reference, constant = "hint", False, False
@@ -66,7 +67,7 @@ async def played(
     breaks = breaks or [None] * len(answers)
 
     def session(i: int):
-        return run_episode(
+        return EpisodePlayer(
             parts,
             LatePolicy(list(map(str, answers[i])), delays=rng, breaks_at=breaks[i]),
             Problem("sums", 0, {}, "0"),
@@ -75,7 +76,7 @@ async def played(
             validate=validate,
             seed_of=lambda place: 0,
             group=together,
-        )
+        ).play()
 
     outcomes = await asyncio.gather(*map(session, range(len(answers))), return_exceptions=True)
     return [repr(o) if isinstance(o, Exception) else [said(t) for t in o.turns] for o in outcomes]

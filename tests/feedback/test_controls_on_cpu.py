@@ -14,9 +14,9 @@ import pytest
 
 from rltf_verl.config.feedback import feedback_config
 from rltf_verl.episode.parts import build_provider
-from rltf_verl.episode.run import run_episode
+from rltf_verl.episode.run import EpisodePlayer
 from rltf_verl.feedback import make_provider
-from rltf_verl.feedback.base import FeedbackUnavailable
+from rltf_verl.feedback.base import FeedbackProvider, FeedbackUnavailable
 from rltf_verl.feedback.group import Groups
 from rltf_verl.types import Feedback
 from tests.support.episode_fakes import LatePolicy, parts_with
@@ -26,7 +26,7 @@ SIZE = 2
 QUESTION = [{"role": "user", "content": "?"}]
 
 
-class About:
+class About(FeedbackProvider):
     """Names the problem, the episode and the turn that it speaks of."""
 
     name, sees_reference, constant = "about", True, False
@@ -67,7 +67,7 @@ async def played(provider, sessions, seed=0, problems=None, horizon=3):
     groups.announce(uids, SIZE)
     parts = parts_with(Sums(), provider, horizon=horizon)
     runs = [
-        run_episode(
+        EpisodePlayer(
             parts,
             Policy(answers, delays=rng),
             problem,
@@ -76,7 +76,7 @@ async def played(provider, sessions, seed=0, problems=None, horizon=3):
             validate=False,
             group=groups.of(uid, SIZE),
             seed_of=lambda place, p=problem.index, s=s: hash((p, s, len(place), int(place[0]))),
-        )
+        ).play()
         for uid, problem, group in zip(uids, problems, sessions, strict=True)
         for s, answers in enumerate(group)
     ]
@@ -158,7 +158,7 @@ async def test_the_wait_is_bounded_and_an_episode_that_dies_is_not_waited_for():
         await control("shuffled", wait_s=0.02).feedback(request)
     waiting = asyncio.create_task(control("shuffled", wait_s=600.0).feedback(request))
     await asyncio.sleep(0)
-    groups.of("b", 1).ended(0)
+    groups.of("b", 1).note_end(0)
     with pytest.raises(FeedbackUnavailable, match="no feedback on another problem"):
         await asyncio.wait_for(waiting, 60)
 
@@ -173,17 +173,17 @@ async def test_a_group_is_dropped_when_all_its_episodes_have_ended():
     groups = Groups()
     groups.announce(["a", "b"], 2)
     group = groups.of("a", 2)
-    group.graded(0, 0, "x" * 1000, correct=True)
+    group.note_grade(0, 0, "x" * 1000, correct=True)
     alive = [weakref.ref(group), weakref.ref(groups.of("b", 2))]
-    group.ended(0)
-    group.ended(0)
+    group.note_end(0)
+    group.note_end(0)
     assert groups.of("a", 2) is group
-    group.ended(1)
+    group.note_end(1)
     del group
     gc.collect()
     assert [one() is None for one in alive] == [True, False]
-    groups.of("b", 2).ended(0)
-    groups.of("b", 2).ended(1)
+    groups.of("b", 2).note_end(0)
+    groups.of("b", 2).note_end(1)
     gc.collect()
     assert alive[1]() is None
 

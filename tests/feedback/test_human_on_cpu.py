@@ -60,16 +60,6 @@ async def test_the_attempt_is_shown_and_the_answer_picked_up(tmp_path):
     assert (said.text, said.provider, said.sees_reference) == ("One more!", "human", False)
 
 
-async def test_the_reference_is_shown_on_request_and_then_the_text_may_leak_it(tmp_path):
-    provider = human(tmp_path, show_reference=True)
-    waiting = asyncio.create_task(provider.feedback(asked()))
-    await until(lambda: pending(tmp_path))
-    assert pending(tmp_path)[0]["reference"] == "42"
-    answer(tmp_path, asked(), "x")
-    assert (await waiting).sees_reference
-    assert provider.sees_reference
-
-
 async def test_nobody_answers(tmp_path):
     start = time.monotonic()
     with pytest.raises(
@@ -95,30 +85,6 @@ async def test_half_a_line_is_waited_for_and_nonsense_skipped(tmp_path):
     with (tmp_path / "answers.jsonl").open("a") as file:
         file.write("\n")
     assert (await waiting).text == "whole"
-
-
-async def test_a_file_saved_anew_by_an_editor(tmp_path):
-    path = tmp_path / "answers.jsonl"
-    path.write_text('{"id": "x", "text": "' + "long " * 100 + '"}\n')
-    waiting = asyncio.create_task(human(tmp_path).feedback(asked()))
-    await until(lambda: pending(tmp_path))
-    await asyncio.sleep(0.1)
-    path.unlink()
-    answer(tmp_path, asked(), "short")
-    assert (await waiting).text == "short"
-
-
-async def test_many_episodes_wait_at_once_and_the_same_attempt_is_asked_once(tmp_path):
-    provider = human(tmp_path)
-    requests = [asked(str(i % 50)) for i in range(200)]
-    waiting = [asyncio.create_task(provider.feedback(request)) for request in requests]
-    await until(lambda: len(pending(tmp_path)) == 50)
-    for request in reversed(requests[:50]):
-        answer(
-            tmp_path, request, f"about {request.turns[-1].attempt.text}", name="answers.tool.jsonl"
-        )
-    said = await asyncio.gather(*waiting)
-    assert [s.text for s in said] == [f"about {i % 50}" for i in range(200)]
 
 
 @pytest.mark.parametrize(

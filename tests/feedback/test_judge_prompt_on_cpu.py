@@ -55,12 +55,6 @@ def test_golden_prompts(style: str, with_reference: bool) -> None:
 
 
 @pytest.mark.parametrize("style", STYLES)
-def test_the_reference_is_shown_only_if_asked_for(style: str) -> None:
-    assert "\n42\n" in judge_prompt(style, request("no"), with_reference=True)
-    assert "42" not in judge_prompt(style, request("no"), with_reference=False)
-
-
-@pytest.mark.parametrize("style", STYLES)
 def test_a_judge_reads_the_rules_and_the_messages_before_the_question(style: str) -> None:
     said = [("system", "Answer in Latin."), ("user", "Seven?"), ("assistant", "Septem.")]
     before = [{"role": role, "content": text} for role, text in said]

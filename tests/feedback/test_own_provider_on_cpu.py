@@ -11,8 +11,8 @@ import pytest
 from rltf_verl import registry
 from rltf_verl.config import RLTFConfig
 from rltf_verl.feedback import has_trait, make_provider
-from rltf_verl.objectives import objectives_of
 from tests.support.judge.calls import request
+from tests.support.methods import objective_of
 
 MINE = '''
 from dataclasses import dataclass
@@ -103,8 +103,7 @@ def test_its_flags_count_as_those_of_ours(mine: Path) -> None:
     (mine / "critic.py").write_text(f"{MINE}    self_written = True\n".replace("Mine", "Critic"))
     for name, written in (("./critic.py:Critic", True), ("./mine.py:Mine", False)):
         block = {"env": {"name": "binary_matrix"}, "feedback": {"provider": name}}
-        objectives = objectives_of(RLTFConfig.from_mapping(block))
-        (critique,) = [o for o in objectives if o.name == "critique"]
+        critique = objective_of(RLTFConfig.from_mapping(block), "critique")
         assert critique.has_effect == written, "a row of the plan"
         paired = {"provider": "paired", "even": {"provider": name}, "odd": {"provider": "verifier"}}
         assert has_trait("self_written", paired) == written

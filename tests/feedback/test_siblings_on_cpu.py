@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rltf_verl.config.feedback import feedback_config
 from rltf_verl.episode.parts import build_provider
 from rltf_verl.feedback import make_provider
-from rltf_verl.feedback.base import FeedbackUnavailable
+from rltf_verl.feedback.base import FeedbackProvider, FeedbackUnavailable
 from rltf_verl.feedback.group import Group
 from rltf_verl.feedback.siblings import INTRODUCTION
 from rltf_verl.judge.gateway import judges_of
@@ -30,7 +30,7 @@ from tests.support.episode_fakes import (
 )
 
 
-class About:
+class About(FeedbackProvider):
     """Repeats the attempt; says nothing about `silent`."""
 
     name, sees_reference, constant = "about", True, False

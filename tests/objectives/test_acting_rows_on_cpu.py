@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from rltf_verl.config import RLTFConfig
+from rltf_verl.objectives import Method
 from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.types import CONTEXT, Episode, Role, Row, TeacherPrompt
 
@@ -31,7 +32,7 @@ def rows_of(context: str = "fresh", answers: Sequence[str] = ANSWERS, **blocks: 
         first = replace(episode.turns[0], teacher=TeacherPrompt((7, 7), "told", against=((8,),)))
         episode = replace(episode, turns=(first, *episode.turns[1:]))
         config = RLTFConfig.from_mapping({**BASE, "distill": {"weight": 1.0}, **blocks})
-        return await episode_rows(policy, QUESTION, episode, config)
+        return await episode_rows(policy, QUESTION, episode, Method(config))
 
     return asyncio.run(work())
 

@@ -1,6 +1,7 @@
 """A user's own objective and baseline, `docs/examples/unlearn.py`, by what training calls."""
 
 import math
+import pickle
 import re
 
 import numpy as np
@@ -10,12 +11,12 @@ import torch
 from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.feedback.verifier import VerifierProvider
-from rltf_verl.objectives import Objective, objective_weights, objectives_of, role_names
+from rltf_verl.objectives import Method, Objective
 from rltf_verl.objectives.dry_run import own_failures
-from rltf_verl.objectives.own import OwnCodeError
 from rltf_verl.objectives.rows import episode_rows
-from rltf_verl.objectives.targets import compute_targets
+from rltf_verl.objectives.user_code import OwnCodeError
 from tests.support.episode_rows import episode, turn
+from tests.support.methods import ONLY, objective_of, targets_of
 
 FILE = "docs/examples/unlearn.py"
 UNLEARN = {"objectives": {"unlearn": f"{FILE}:Unlearn"}}
@@ -79,22 +80,23 @@ def read(**blocks):
     )
 
 
-async def targets_of(config):
-    played = [PUT_RIGHT, RIGHT]
-    made = [await episode_rows(None, (), one, config) for one in played]
+async def trained_on(config):
+    played, method = [PUT_RIGHT, RIGHT], Method(config)
+    made = [await episode_rows(None, (), one, method) for one in played]
     rows, session = [r for own in made for r in own], [s for s in (0, 1) for _ in made[s]]
     old = [[-0.5] * len(row.role) for row in rows]
     batch = pack_rows(rows, session, pack_episodes(played, [0, 0]), old)
-    return rows, batch, compute_targets(batch, config, objective_weights(config, 0, 1))
+    return rows, batch, targets_of(batch, config)
 
 
 async def test_its_rows_weights_and_loss():
     config = read(**UNLEARN, unlearn={"weight": 0.2})
-    own = objectives_of(config)[-1]
-    rows, batch, targets = await targets_of(config)
+    method = Method(config)
+    own = method.objectives[-1]
+    rows, batch, targets = await trained_on(config)
     (row,) = [row for row in rows if row.role[0] == own.role]
     assert (row.prompt_ids, row.response_ids, row.turn) == ((1, 2), (3, 4), (0, 0))
-    assert role_names(config)[own.role] == "unlearn"
+    assert method.role_names[own.role] == "unlearn"
     mask = batch.tokens(own.role)
     assert targets.advantages[mask].tolist() == pytest.approx([0.2, 0.2])
     log_prob = batch.old_log_probs.clone().requires_grad_()
@@ -106,7 +108,7 @@ async def test_its_rows_weights_and_loss():
 
 
 async def test_switched_off_it_makes_no_rows():
-    rows, _, _ = await targets_of(read(**UNLEARN, unlearn={"weight": 0}))
+    rows, _, _ = await trained_on(read(**UNLEARN, unlearn={"weight": 0}))
     assert {r for row in rows for r in row.role} == {0}
 
 
@@ -114,7 +116,7 @@ async def test_its_baseline():
     """The best first answer of the group earned 1, as did the distilled one."""
     for baseline, expected in ((f"{FILE}:best_first_answer", 0.0), ("first_turn", 0.5)):
         config = read(distill={"weight": 1.0, "baseline": baseline, "log_prob_floor": None})
-        _, batch, targets = await targets_of(config)
+        _, batch, targets = await trained_on(config)
         assert set(targets.advantages[batch.tokens(1)].tolist()) == {expected}
 
 
@@ -125,7 +127,7 @@ async def test_its_baseline():
         ({"objectives": {"u": "./no.py:U"}}, "rltf.objectives.u=.*no such file"),
         ({"objectives": {"distill": f"{FILE}:Unlearn"}}, "needs a name that no other block has"),
         ({"objectives": {"u": "Unlearn"}}, "must name a class"),
-        ({"objectives": {"admin": f"{FILE}:Unlearn"}}, "admin: verl would take the min of its"),
+        ({"objectives": {"admin": f"{FILE}:Unlearn"}}, "admin=.*: verl would take the min of its"),
         ({**UNLEARN, "unlearn": {"mos": 1}}, "rltf.unlearn.mos=1: unknown key; did you mean"),
         (
             {**UNLEARN, "unlearn": {"grad_share": 2}},
@@ -152,7 +154,18 @@ async def test_its_baseline():
 )
 def test_what_cannot_be_is_refused(blocks, message):
     with pytest.raises((ConfigError, ValueError), match=message):
-        objectives_of(read(**blocks))
+        Method(read(**blocks))
+
+
+def test_a_method_travels_as_its_config():
+    """Closures name where a user's objective fails, and no closure can be pickled."""
+    sent = Method(read(**UNLEARN, unlearn={"weight": 0.2}))
+    with pytest.raises((AttributeError, pickle.PicklingError)):
+        pickle.dumps(sent.objectives)
+    received = pickle.loads(pickle.dumps(sent))
+    assert received.config == sent.config
+    assert received.weights(ONLY) == sent.weights(ONLY)
+    assert [own.name for own in received.user_objectives] == ["unlearn"]
 
 
 HERE = "tests.objectives.test_own_on_cpu"
@@ -162,7 +175,7 @@ MADE_UP = " (tried before the run, on episodes that are made up)"
 async def test_rows_that_raise_name_the_objective_and_the_line():
     config = read(objectives={"u": f"{HERE}:Raises"})
     with pytest.raises(OwnCodeError) as failed:
-        await episode_rows(None, (), RIGHT, config)
+        await episode_rows(None, (), RIGHT, Method(config))
     line = rf"rltf.objectives.u={HERE}:Raises: rows\(\) raised KeyError: 0 \(\w+.py:\d+\)"
     assert re.fullmatch(line, str(failed.value))
 
@@ -179,17 +192,18 @@ async def test_rows_that_raise_name_the_objective_and_the_line():
     ],
 )
 def test_what_fails_on_a_batch_is_found_before_the_run(name, message):
-    config = read(objectives={"u": f"{HERE}:{name}"})
+    config = {"objectives": {"u": f"{HERE}:{name}"}}
     line = f"rltf.objectives.u={HERE}:{name}: {message}{MADE_UP}"
-    assert list(map(str, own_failures(config, 2))) == [line]
-    assert not list(own_failures(read(objectives={"u": f"{HERE}:{name}"}, u={"weight": 0}), 2))
+    assert list(map(str, own_failures(Method(read(**config)), 2))) == [line]
+    assert not list(own_failures(Method(read(**config, u={"weight": 0})), 2))
 
 
 @pytest.mark.parametrize("num_episodes", [1, 2, 8])
 def test_an_objective_that_works_is_found_to(num_episodes):
-    assert not list(own_failures(read(**UNLEARN, unlearn={"grad_share": 0.5}), num_episodes))
+    shared = Method(read(**UNLEARN, unlearn={"grad_share": 0.5}))
+    assert not list(own_failures(shared, num_episodes))
     own = read(distill={"weight": 1.0, "baseline": f"{FILE}:best_first_answer"})
-    (distill,) = [o for o in objectives_of(own) if o.name == "distill"]
+    distill = objective_of(own, "distill")
     assert not list(distill.refusals(lambda key: num_episodes, None))
 
 
@@ -217,7 +231,7 @@ def test_an_objective_that_works_is_found_to(num_episodes):
 )
 def test_a_baseline_is_tried_before_the_run(name, message):
     config = read(distill={"weight": 1.0, "baseline": f"{HERE}:{name}"})
-    (distill,) = [o for o in objectives_of(config) if o.name == "distill"]
+    distill = objective_of(config, "distill")
     lines = [*map(str, distill.refusals(lambda key: 2, None))]
     assert len(lines) == (message is not None)
     assert all(line.startswith(f"rltf.distill.baseline={HERE}:{name}{message}") for line in lines)
@@ -263,7 +277,7 @@ def test_a_gate_a_filter_and_a_divergence_are_tried_before_the_run(tmp_path, key
     settings = {"actor_rollout_ref.actor.strategy": "fsdp"}
     refused = [
         str(finding)
-        for objective in objectives_of(config)
+        for objective in Method(config).objectives
         if objective.name in blocks
         for finding in objective.refusals(settings.get, VerifierProvider())
     ]

@@ -9,12 +9,12 @@ import torch
 
 from rltf_verl.config.objectives import Loss
 from rltf_verl.feedback.siblings import INTRODUCTION
-from rltf_verl.objectives import objectives_of
 from rltf_verl.types import CONTEXT, Role
 from tests.recipes.composing import method_of
 from tests.recipes.seeds import hints, play, stops
 from tests.support.acting_fakes import ActorEnv, ScriptedActor, call
 from tests.support.episode_fakes import FIRST_PROMPT, text_of
+from tests.support.methods import objective_of
 
 INSIGHT = "Insight: say yes.\nyes"
 
@@ -69,12 +69,14 @@ def test_what_the_environment_answers_is_predicted_at_every_turn() -> None:
     episodes = play(config, [["no", "ne", "yes"], ["yes"]])
     row = episodes.rows[0]
     assert text_of(row.response_ids) == "no\0<user>!(hint on no)ne\0<user>!(hint on ne)yes\0"
-    predicted = [t for t, r in zip(row.response_ids, row.role, strict=True) if r == Role.FEEDBACK]
+    predicted = [
+        t for t, r in zip(row.response_ids, row.role, strict=True) if r == Role.FEEDBACK_MODELING
+    ]
     assert text_of(predicted) == "(hint on no)(hint on ne)"
     weights = episodes.targets.advantages[: len(row.role)].tolist()
-    assert {round(w, 6) for w, r in zip(weights, row.role, strict=True) if r == Role.FEEDBACK} == {
-        0.05
-    }
+    assert {
+        round(w, 6) for w, r in zip(weights, row.role, strict=True) if r == Role.FEEDBACK_MODELING
+    } == {0.05}
     assert all(w == 0 for w, r in zip(weights, row.role, strict=True) if r == CONTEXT)
 
 
@@ -82,7 +84,8 @@ def test_feedback_on_the_only_attempt_is_predicted() -> None:
     episodes = play(method_of("fm", "rltf.episode.horizon=1"), [["no"], ["yes"]])
     assert (hints(episodes), stops(episodes)) == ([["(hint on no)"], []], ["horizon", "solved"])
     assert [
-        (episode, text_of(row.response_ids)) for episode, row in episodes.rows_of(Role.FEEDBACK)
+        (episode, text_of(row.response_ids))
+        for episode, row in episodes.rows_of(Role.FEEDBACK_MODELING)
     ] == [(0, "(hint on no)\0")]
 
 
@@ -104,13 +107,13 @@ def test_what_an_environment_with_steps_answers_is_predicted(
     answers = [[call("ok") + call("bad"), call("half"), call("win")]]
     played = play(config, answers, env=ActorEnv(), policy=ScriptedActor)
     (row,) = played.rows
-    place = [i for i, role in enumerate(row.role) if role == Role.FEEDBACK]
+    place = [i for i, role in enumerate(row.role) if role == Role.FEEDBACK_MODELING]
     told = ["ok!", "bad!", "\N{REPLACEMENT CHARACTER} half"]
     expected = "".join(text[:-1] for text in told) if filtered else "".join(told)
     assert text_of(row.response_ids[i] for i in place) == expected
     assert all(row.log_probs[i] == 0 for i in place)
     weights = played.targets.advantages
-    objective = next(o for o in objectives_of(config) if o.name == "feedback_modeling")
-    log_prob, mask = torch.full_like(weights, -0.25), played.batch.role == Role.FEEDBACK
+    objective = objective_of(config, "feedback_modeling")
+    log_prob, mask = torch.full_like(weights, -0.25), played.batch.role == Role.FEEDBACK_MODELING
     loss = objective.loss(log_prob, log_prob, weights, mask)
     assert float(loss) == pytest.approx(0.05 * 0.25 * len(expected))

@@ -11,13 +11,13 @@ from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import RLTFConfig
 from rltf_verl.episode.parts import Parts, build_provider
-from rltf_verl.episode.run import run_episode
+from rltf_verl.episode.run import EpisodePlayer
 from rltf_verl.feedback.group import Group
-from rltf_verl.objectives import objective_weights
+from rltf_verl.objectives import Method
 from rltf_verl.objectives.rows import episode_rows
-from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.types import Episode, Grade, Problem, Role, Row
 from tests.support.episode_fakes import PROBLEM, QUESTION, EchoEnv, ScriptedPolicy, seed_of_place
+from tests.support.methods import targets_of
 
 NAMES = ("critique_grpo", "guided", "raft", "rlef", "sdpo", "ufo")
 
@@ -82,7 +82,7 @@ def play(
     policies = [policy(own) for own in answers]
 
     async def episode_of(i: int, group: Group) -> tuple[Episode, list[Row]]:
-        episode = await run_episode(
+        episode = await EpisodePlayer(
             parts,
             policies[i],
             problem,
@@ -91,8 +91,8 @@ def play(
             validate=validate,
             seed_of=seed_of_place,
             group=group,
-        )
-        return episode, await episode_rows(policies[i], QUESTION, episode, config)
+        ).play()
+        return episode, await episode_rows(policies[i], QUESTION, episode, Method(config))
 
     async def all_episodes() -> list[tuple[Episode, list[Row]]]:
         group = Group(len(answers))
@@ -104,13 +104,7 @@ def play(
     owners = [i for i, (_, own) in enumerate(played) for _ in own]
     sessions = pack_episodes(episodes, [0] * len(episodes))
     batch = pack_rows(rows, owners, sessions, [[old] * len(row.role) for row in rows])
-    return Played(
-        episodes,
-        policies,
-        rows,
-        batch,
-        compute_targets(batch, config, objective_weights(config, 0, 1)),
-    )
+    return Played(episodes, policies, rows, batch, targets_of(batch, config))
 
 
 def rewards(played: Played) -> list[list[float]]:

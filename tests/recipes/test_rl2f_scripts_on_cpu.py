@@ -157,7 +157,7 @@ def probed(first: float | None, dead: float | None = 0.3, blocks: bool = False) 
     level = "error" if blocks else "note"
     findings = [{"key": "cut_off", "value": "50 %", "why": "too short", "level": level}]
     return {
-        "measured": {"shares": {k: {"estimate": {"value": v}} for k, v in shares.items()}},
+        "measured": {"shares": {k: {"value": v} for k, v in shares.items()}},
         "findings": findings,
     }
 
@@ -180,25 +180,21 @@ def test_the_gate_stops(probe: dict[str, Any], message: str, tmp_path: Path) -> 
     assert message in ended.stderr
 
 
-def results(
-    accuracy: list[float], names: tuple[str, str] = ("standing", "improvement")
-) -> dict[str, Any]:
-    def estimate(value: float) -> dict[str, Any]:
-        return {"value": value, "low": None, "high": None, "problems": 1}
-
-    turns = [{names[0]: estimate(a), names[1]: estimate(a - accuracy[0])} for a in accuracy]
-    rounds = [
-        {"plasticity": estimate(0.9), "corrected": estimate(0.25)},
-        {"plasticity": estimate(0.1)},
-    ]
-    return {"results": {"rltf/math": {"turns": turns, "rounds": rounds if len(turns) > 1 else []}}}
+def results(accuracy: list[float]) -> dict[str, Any]:
+    values = {"revisions/plasticity": 0.9, "revisions/corrected": 0.25}
+    for k, value in enumerate(accuracy, 1):
+        values[f"turn_{k}/standing"] = value
+        values[f"turn_{k}/improvement"] = value - accuracy[0]
+    numbers = {
+        name: {"value": value, "low": None, "high": None, "problems": 1}
+        for name, value in values.items()
+    }
+    return {"results": {"rltf/math": {"num_turns": len(accuracy), "numbers": numbers}}}
 
 
 def test_the_four_metrics_side_by_side(tmp_path: Path) -> None:
-    for name, accuracy in (("a", [0.5, 0.625]), ("c", [0.5])):
+    for name, accuracy in (("a", [0.5, 0.625]), ("b", [0.25, 0.125]), ("c", [0.5])):
         (tmp_path / f"{name}.json").write_text(json.dumps(results(accuracy)))
-    earlier = results([0.25, 0.125], ("accuracy", "gain"))
-    (tmp_path / "b.json").write_text(json.dumps(earlier))
     message = program("side_by_side.py", *(f"{arm}={tmp_path / arm}.json" for arm in "ab"))
     assert message.returncode == 0, message.stderr
     lines = [

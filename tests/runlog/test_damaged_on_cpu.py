@@ -46,10 +46,7 @@ VALUES = [
 READERS = [
     ["log", "stats"],
     ["log", "stats", "--json"],
-    ["log", "tail", "-n", "99"],
-    ["log", "grep", "so"],
-    ["inspect"],
-    ["feedback", "audit"],
+    ["inspect", "-n", "999"],
     ["view", "-o", "{out}"],
     ["log", "export", "--as", "turns", "--out", "{out}"],
     ["log", "export", "--as", "answers", "--out", "{out}"],

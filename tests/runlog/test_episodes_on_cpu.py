@@ -9,7 +9,6 @@ import pytest
 
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes, read_wrong_attempts
 from rltf_verl.runlog.files import set_aside_after
-from rltf_verl.texts import clean_text
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
 from tests.support.log_records import line, write
 
@@ -178,35 +177,6 @@ def test_an_episode_that_a_resumed_run_plays_anew_counts_once(tmp_path):
         ("train", "again"),
         ("val", "again"),
     ]
-
-
-HOSTILE = [
-    "line\nbreak\r\nand\rmore",
-    "nul \x00 and \x1b[31m",
-    "separators \u2028 \u2029 \x85 \x0b \x0c \x1c \x1e",
-    '"}\n{"step": 1}',
-    "</script><b>",
-    "\\ud800 in letters",
-    "😀 漢字 é",
-]
-
-
-@pytest.mark.parametrize("text", HOSTILE)
-def test_hostile_text_comes_back_unchanged(tmp_path, text):
-    log = EpisodeLog(tmp_path, "w")
-    log.append(episode(text, feedback=text), question="q", step=1, validate=False, uid=text)
-    log.append(episode("next"), question="q", step=1, validate=False, uid="u2")
-    (path,) = tmp_path.glob("*.jsonl")
-    with path.open(
-        encoding="utf-8", newline="\n"
-    ) as file:  # what any other reader of JSON lines sees
-        assert len([json.loads(line) for line in file]) == 2
-    first, second = read_episodes(tmp_path)
-    assert first["turns"][0]["text"] == first["uid"] == text
-    assert first["turns"][0]["feedback"]["text"] == clean_text(text), (
-        "feedback is clean before it is logged"
-    )
-    assert second["turns"][0]["text"] == "next"
 
 
 def test_a_lone_surrogate_becomes_a_question_mark_and_the_line_stays_valid(tmp_path):

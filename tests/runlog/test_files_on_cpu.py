@@ -10,7 +10,7 @@ import shutil
 from collections import Counter
 
 from rltf_verl.runlog import files
-from rltf_verl.runlog.episodes import EpisodeLog, is_written, newest, read_episodes
+from rltf_verl.runlog.episodes import EpisodeLog, is_written, read_episodes
 from rltf_verl.runlog.files import log_files, pack, read_files, set_aside_after
 from rltf_verl.runlog.rows import read_rows, roles, write_rows
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Turn
@@ -102,6 +102,14 @@ def test_writers_and_a_packer_at_once_lose_nothing(tmp_path):
     assert sorted(uids(tmp_path)) == sorted(want)
 
 
+def test_a_role_of_earlier_logs_has_its_name_of_today(tmp_path):
+    numbers = dict.fromkeys(("turn", "tokens", "advantage", "masked", "log_prob", "gap"), 0)
+    parts = [{"role": role, **numbers} for role in ("feedback", "attempt")]
+    write_rows(tmp_path, 2, [{"step": 2, "uid": "w", "session_id": 0, "rows": [{"parts": parts}]}])
+    (rows,) = read_rows(tmp_path).values()
+    assert roles({"rows": rows}) == {"feedback_modeling", "attempt"}
+
+
 def test_packed_steps_are_set_aside_too(tmp_path):
     play(tmp_path, (1, 2, 3))
     write_rows(tmp_path, 2, [{"step": 2, "uid": "w-2-0", "session_id": 0, "rows": []}])
@@ -114,17 +122,12 @@ def test_packed_steps_are_set_aside_too(tmp_path):
     assert all(p.name.endswith(".jsonl.gz") for p in (tmp_path / "superseded").iterdir())
 
 
-def test_the_newest_episodes_of_steps_that_are_packed_and_not(tmp_path):
-    play(tmp_path, (1, 2))
-    pack(tmp_path, 2)
-    play(tmp_path, (2,), "late")
-    assert [r["uid"] for r in newest(tmp_path, 2)] == ["w-2-1", "w-2-2"]
-    shown = [r["uid"] for r in newest(tmp_path, 7)]
-    assert shown == ["w-1-2", *(f"{name}-2-{k}" for name in ("late", "w") for k in range(3))]
-    *_, growing = log_files(tmp_path)
-    growing.write_bytes(growing.read_bytes()[:-9])  # half a line
-    assert [r["uid"] for r in newest(tmp_path, 1)] == ["w-2-1"]
-    assert len(newest(tmp_path, 99)) == 8
+def test_half_a_line_of_a_growing_file_is_left_out_in_silence(tmp_path, caplog):
+    play(tmp_path, (1,))
+    (growing,) = log_files(tmp_path)
+    growing.write_bytes(growing.read_bytes()[:-9])
+    assert len(read_episodes(tmp_path, growing=True)) == 2
+    assert caplog.messages == []
 
 
 def test_a_share_is_of_problems_and_the_same_in_every_process(tmp_path):

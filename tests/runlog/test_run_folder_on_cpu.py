@@ -60,7 +60,7 @@ def test_two_logs_a_file_and_nothing(run: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    ["inspect", "log tail", "log stats", "log grep so", "feedback audit", "view -o page.html"],
+    ["inspect", "log stats", "view -o page.html"],
 )
 def test_commands_take_it(run: Path, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
     monkeypatch.chdir(run.parent)

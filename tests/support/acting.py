@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rltf_verl.envs.base import ActingEnv
+from rltf_verl.envs.base import Env
 from rltf_verl.types import Action, PlayedStep, Problem, Trajectory
 
 
@@ -13,9 +13,7 @@ def call(tool: str, **arguments: Any) -> Action:
     return Action("", tool, arguments)
 
 
-def played(
-    env: ActingEnv, problem: Problem, actions: Sequence[Action], state: Any = None
-) -> Trajectory:
+def played(env: Env, problem: Problem, actions: Sequence[Action], state: Any = None) -> Trajectory:
     """One action per step, then an answer without a call; the state stays open."""
     state = env.open(problem, 0) if state is None else state
     steps = [

@@ -10,7 +10,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
-from rltf_verl.envs.base import Limits
+from rltf_verl.envs.base import Env, Limits
 from rltf_verl.policy import Calls
 from rltf_verl.types import Action, Attempt, Grade, Note, Problem, Step, Trajectory
 
@@ -87,7 +87,7 @@ class World:
     open: bool = True
 
 
-class ActorEnv:
+class ActorEnv(Env):
     """Does what an action says: `ok`, `win`, `bad`, `raise`, `exit`, `stall`, `flood`, …; an
     attempt is right if it won.
     """

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from rltf_verl.config import EpisodeConfig, FeedbackConfig, RewardConfig, RLTFConfig
 from rltf_verl.envs.base import Env
 from rltf_verl.episode.parts import Parts
-from rltf_verl.episode.run import run_episode
+from rltf_verl.episode.run import EpisodePlayer
 from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem
 
@@ -19,7 +19,7 @@ QUESTION = [{"role": "system", "content": "S"}, {"role": "user", "content": "Q?"
 FIRST_PROMPT = "<system>S<user>Q?"
 
 
-class EchoEnv:
+class EchoEnv(Env):
     """`yes` is right, anything with a letter in it is an answer, `boom` breaks the grader."""
 
     name = "echo"
@@ -103,7 +103,7 @@ def text_of(ids: Sequence[int]) -> str:
     return "".join(map(chr, ids))
 
 
-class ScriptedProvider:
+class ScriptedProvider(FeedbackProvider):
     """Gives the scripted texts in order; None is a failure."""
 
     name, sees_reference, constant = "scripted", False, False
@@ -188,7 +188,7 @@ async def play_parts(
     problem=PROBLEM,
 ) -> Episode:
     """Play one episode of `parts`."""
-    return await run_episode(
+    return await EpisodePlayer(
         parts,
         policy,
         problem,
@@ -197,7 +197,7 @@ async def play_parts(
         validate=validate,
         seed_of=seed_of,
         group=group,
-    )
+    ).play()
 
 
 def stops(episode: Episode) -> list[str | None]:

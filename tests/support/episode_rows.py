@@ -6,6 +6,7 @@ import asyncio
 
 from rltf_verl.config import AttemptConfig, CritiqueConfig, DistillConfig, ImitateConfig, RLTFConfig
 from rltf_verl.episode.rows import attempt_rows
+from rltf_verl.objectives import Method
 from rltf_verl.objectives.feedback_modeling import with_feedback
 from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
@@ -43,7 +44,7 @@ def rows_of(played, *, distill=False, critique=True, imitate=None, turns="all"):
         critique=CritiqueConfig(weight=1.0 * critique),
         imitate=ImitateConfig(weight=0.1, source=imitate) if imitate else ImitateConfig(),
     )
-    return asyncio.run(episode_rows(None, [], played, config))
+    return asyncio.run(episode_rows(None, [], played, Method(config)))
 
 
 def inline_rows(played):

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
+from rltf_verl.envs.base import Env
+from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable
 from rltf_verl.types import Attempt, Feedback, Grade, Problem, Turn
 
 QUESTION = [{"role": "user", "content": "What is 6 times 7?"}]
 PROBLEM = Problem(env="sums", index=3, data={"a": 6, "b": 7}, reference="42")
 
 
-class Sums:
+class Sums(Env):
     """The answer is what stands in the box, or the whole text."""
 
     name = "sums"
@@ -42,7 +43,7 @@ def asked(
     return FeedbackRequest(env or Sums(), problem, QUESTION, played, session_id, None, seed, group)
 
 
-class Scripted:
+class Scripted(FeedbackProvider):
     """Gives the texts in order, the last one for ever; None is a failure. Remembers what it was
     asked.
     """

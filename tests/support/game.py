@@ -21,10 +21,10 @@ from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.algos.role_loss import distill_loss, supervised_loss
 from rltf_verl.algos.targets import sampled_tokens
 from rltf_verl.config import RLTFConfig
-from rltf_verl.objectives import objective_weights
+from rltf_verl.objectives import Method
 from rltf_verl.objectives.rows import episode_rows
-from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Role, Turn
+from tests.support.methods import targets_of
 
 GAMMA = 0.3
 QUESTION = [{"role": "user", "content": "Q"}]
@@ -255,7 +255,8 @@ def expected_gradients(
     and losses.
     """
     played = [Episode(Problem("game", 0, {}, ""), 0, s.turns) for s in player.sessions]
-    made = [asyncio.run(episode_rows(player, QUESTION, e, config)) for e in played]
+    method = Method(config)
+    made = [asyncio.run(episode_rows(player, QUESTION, e, method)) for e in played]
     log_probs = [
         [player.token_log_probs(row.prompt_ids, row.response_ids) for row in rows] for rows in made
     ]
@@ -272,7 +273,7 @@ def expected_gradients(
     batch = pack_rows(
         rows, row_episode, pack_episodes(episodes, group_of), [v.tolist() for v in own]
     )
-    targets = compute_targets(batch, config, objective_weights(config, step=0, num_steps=1))
+    targets = targets_of(batch, config)
     weights = torch.tensor(weight, dtype=torch.float64).repeat_interleave(batch.lengths)
     advantages = targets.advantages.double() * weights
     policy = TOKEN_LOSSES["importance_sampling"](log_prob, log_prob.detach(), advantages, 0.8, 1.2)
@@ -285,7 +286,7 @@ def expected_gradients(
         batch.tokens(Role.DISTILL),
         config.distill,
     )
-    for role in (Role.FEEDBACK, Role.IMITATE):
+    for role in (Role.FEEDBACK_MODELING, Role.IMITATE):
         losses[role] = supervised_loss(log_prob, advantages, batch.tokens(role))
     return {role: player.gradient(-loss) for role, loss in losses.items()}
 

@@ -6,6 +6,7 @@ import asyncio
 
 from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.config import DistillConfig, RLTFConfig
+from rltf_verl.objectives import Method
 from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Role, Turn
 
@@ -42,7 +43,7 @@ def batch(
             for k, (r, lp) in enumerate(zip(rewards, sampler, strict=True))
         )
         episodes.append(Episode(Problem("x", 0, {}, ""), s, turns))
-        for row in asyncio.run(episode_rows(None, [], episodes[-1], settings or config())):
+        for row in asyncio.run(episode_rows(None, [], episodes[-1], Method(settings or config()))):
             rows.append(row)
             row_episode.append(s)
             old.append(row.log_probs if row.role[0] == Role.ATTEMPT else student)

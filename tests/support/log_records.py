@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from rltf_verl.episode.acting import shown
+from rltf_verl.episode.acting import trajectory_text
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.types import (
     Action,
@@ -49,7 +49,7 @@ def acts(text, observation="", kind="ok", **arguments):
 def acted(said, *steps, end="answered", **more):
     """As `turn`, of an attempt with these steps."""
     trajectory = Trajectory(steps, end)
-    made = turn(said, text=shown(trajectory), **more)
+    made = turn(said, text=trajectory_text(trajectory), **more)
     return replace(made, attempt=replace(made.attempt, trajectory=trajectory))
 
 

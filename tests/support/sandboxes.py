@@ -13,9 +13,9 @@ import psutil
 import pytest
 
 from rltf_verl.envs.sandbox import Backend, make_sandbox
-from rltf_verl.envs.sandbox.base import Limits, Outcome, Program, Sandbox
+from rltf_verl.envs.sandbox.base import Outcome, Program, Resources, Sandbox
 
-LIMITS = Limits(time_s=1, total_s=20, memory_mb=256, processes=8, output_kb=64, file_mb=4)
+LIMITS = Resources(time_s=1, total_s=20, memory_mb=256, processes=8, output_kb=64, file_mb=4)
 LOCAL: tuple[Backend, ...] = ("bubblewrap", "unsafe_process")
 HEADER = b"What runs inside of a sandbox"
 
@@ -25,7 +25,9 @@ def trouble(backend: Backend) -> str | None:
     return make_sandbox(backend, LIMITS).trouble()
 
 
-def sandbox(backend: Backend, limits: Limits = LIMITS, max_parallel: int | None = None) -> Sandbox:
+def sandbox(
+    backend: Backend, limits: Resources = LIMITS, max_parallel: int | None = None
+) -> Sandbox:
     if reason := trouble(backend):
         pytest.skip(reason)
     return make_sandbox(backend, limits, max_parallel)
@@ -36,7 +38,7 @@ def run_once(
     source: str,
     given: object = "",
     entry: str | None = None,
-    limits: Limits = LIMITS,
+    limits: Resources = LIMITS,
 ) -> Outcome:
     with sandbox(backend, limits).start(Program(source, entry)) as run:
         return run.call(given)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rltf_verl.tools.report.aim import Aim, aims, aims_of
+from rltf_verl.tools.report.aim import FeedbackOverlap, aims, aims_of
 
 QUESTION = "What is the sum of all primes?"
 
@@ -19,7 +19,7 @@ def episode(text: str, feedback: str | None, correct: bool = False, uid: str = "
 def test_words_of_the_own_attempt_and_of_a_siblings() -> None:
     """`nine is`, `is odd` and `nine`, `odd` of seven units; the question has `is`."""
     group = [episode("nine is odd", "Nine is odd, look."), episode("look at four", None)]
-    assert aims(group) == [Aim(own=4 / 6, sibling=1 / 6, names_step=0)]
+    assert aims(group) == [FeedbackOverlap(own=4 / 6, sibling=1 / 6, names_step=0)]
 
 
 def test_a_step_is_named_by_its_number() -> None:

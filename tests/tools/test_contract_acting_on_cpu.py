@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from rltf_verl.envs.base import Limits, Splits
+from rltf_verl.envs.base import Env, Limits, Splits
 from rltf_verl.envs.workspace import Workspace
 from rltf_verl.tools.contract import check_env
 from rltf_verl.types import Action, Grade, Note, Problem, Step, Trajectory
@@ -257,7 +257,7 @@ def test_a_state_that_cannot_be_copied_is_named_with_the_fix() -> None:
 
 def test_a_promise_that_was_not_tried_says_so() -> None:
     class Unsolved(Adds):
-        solution = None  # type: ignore[assignment]
+        solution = Env.solution
 
     kept = {v.promise: v.kept for v in check_env(Unsolved(), num_problems=2, num_hostile=4)}
     assert kept["the solution is graded correct"].startswith("not tried")

@@ -13,7 +13,8 @@ from rltf_verl.algos.episodes import EpisodeBatch
 from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import RLTFConfig
-from rltf_verl.objectives import objective_weights
+from rltf_verl.objectives import Method
+from rltf_verl.objectives.base import Now
 from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.policy import NoPolicy
@@ -85,7 +86,8 @@ def load_rows(case: Case, name: str, config: RLTFConfig) -> ModeRows:
     """The rows that training makes of the episodes under a config, with the log-probs of the
     file.
     """
-    made = asyncio.run(_episode_rows(case.episodes, config))
+    method = Method(config)
+    made = asyncio.run(_episode_rows(case.episodes, method))
     ordered = sorted(
         ((s, row) for s, rows in enumerate(made) for row in rows),
         key=lambda pair: _release_order(*pair),
@@ -94,7 +96,7 @@ def load_rows(case: Case, name: str, config: RLTFConfig) -> ModeRows:
     old = [_old_log_probs(row, case.records[s]) for s, row in ordered]
     new = [_new_log_probs(row, case.records[s]) for s, row in ordered]
     batch = pack_rows(rows, episode, case.packed, old)
-    targets = compute_targets(batch, config, objective_weights(config, step=0, num_steps=1))
+    targets = compute_targets(batch, method, method.weights(Now(0, 1)))
     excuses = [_excuse(case, s, row, config) for s, row in ordered]
     return ModeRows(case, name, config, rows, episode, batch, old, new, targets, excuses)
 
@@ -104,9 +106,9 @@ def _excuse(case: Case, episode: int, row: Row, config: RLTFConfig) -> Excuse | 
     return padding_excuse(case.packed, episode, config.distill.baseline) if distilled else None
 
 
-async def _episode_rows(episodes: Sequence[Episode], config: RLTFConfig) -> list[list[Row]]:
+async def _episode_rows(episodes: Sequence[Episode], method: Method) -> list[list[Row]]:
     policy = NoPolicy()  # none of the compared modes encodes text
-    return [await episode_rows(policy, (), episode, config) for episode in episodes]
+    return [await episode_rows(policy, (), episode, method) for episode in episodes]
 
 
 def _release_order(episode: int, row: Row) -> tuple[bool, int, bool, int, bool]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from rltf_verl.algos.losses import TOKEN_LOSSES
-from rltf_verl.algos.pack import in_a_row
+from rltf_verl.algos.pack import concatenate
 from rltf_verl.algos.role_loss import distill_loss, supervised_loss
 from rltf_verl.algos.targets import sampled_tokens
 from rltf_verl.types import Role
@@ -20,7 +20,7 @@ def compare_loss(made: ModeRows, key: str, theirs: Json, check: Check) -> None:
     # On-policy, the release sets every row's new log-probs to the sampler's at that row's own
     # context.
     values = made.new if policy == "off_policy" else made.old
-    log_prob = in_a_row(values, torch.float64).requires_grad_()
+    log_prob = concatenate(values, torch.float64).requires_grad_()
     (grad,) = torch.autograd.grad(_token_sum(made, log_prob, loss_fn, excused=True), log_prob)
     # Rows that the fixed defect gives advantage 0 add nothing to the release's sum.
     loss = _token_sum(made, log_prob, loss_fn, excused=False)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rltf_verl.config import DistillConfig, RLTFConfig, ScheduleConfig
-from rltf_verl.objectives import objective_weights
+from rltf_verl.objectives import Method
+from rltf_verl.objectives.base import Now
 from tools.parity.report import Check, Json
 
 
@@ -23,6 +24,5 @@ def _weight(item: Json, start_step: int, resumed_at: int) -> float:
     coef = tuple(item["rl_coef"]) if isinstance(item["rl_coef"], list) else item["rl_coef"]
     schedule = ScheduleConfig(start_step, restart_on_resume=item["relative_schedule"])
     config = RLTFConfig(distill=DistillConfig(weight=coef), schedule=schedule)
-    return objective_weights(config, item["current_batch"], item["total_batches"], resumed_at)[
-        "distill"
-    ]
+    now = Now(item["current_batch"], item["total_batches"], resumed_at)
+    return Method(config).weights(now)["distill"]

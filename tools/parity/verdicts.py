@@ -16,7 +16,7 @@ from rltf_verl.envs.math.env import Math
 from rltf_verl.envs.shortest_path.text import read_release_path, spell
 from rltf_verl.envs.text.boxed import extract_boxed
 from rltf_verl.episode.parts import Parts
-from rltf_verl.episode.run import run_episode
+from rltf_verl.episode.run import EpisodePlayer
 from rltf_verl.feedback import make_provider
 from rltf_verl.types import Attempt, Episode, Grade, Message, Problem, Turn
 from tools.parity.release_fm import END_OF_TURN, release_critique
@@ -149,9 +149,9 @@ async def _play(item: Json) -> Episode:
     policy = _Scripted([turn["response"] for turn in item["turns"]])
     question = [{"role": "user", "content": ""}]
     problem = _problem(item["env"], item)
-    return await run_episode(
+    return await EpisodePlayer(
         parts, policy, problem, question, session_id=0, validate=False, seed_of=lambda place: 0
-    )
+    ).play()
 
 
 def _problem(env: str, item: Json) -> Problem:

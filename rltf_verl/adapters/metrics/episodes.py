@@ -41,11 +41,11 @@ def episode_metrics(facts: torch.Tensor, horizon: int) -> dict[str, float]:
         name, here = f"rltf/turn_{k + 1}", table.depth == k
         metrics[f"{name}/share"] = table.share_of_episodes(here)
         if here.any():
-            metrics |= _named(name, _of_turn(table, k))
-    metrics |= _named("rltf/session", {"friction": table.friction()})
-    metrics |= _named("rltf/grader", table.graders())
-    metrics |= _named("rltf/steps", table.steps())
-    return metrics | _named("rltf/feedback", table.feedback())
+            metrics |= _means(name, _of_turn(table, k))
+    metrics |= _means("rltf/session", {"friction": table.friction()})
+    metrics |= _means("rltf/grader", table.graders())
+    metrics |= _means("rltf/steps", table.steps())
+    return metrics | _means("rltf/feedback", table.feedback())
 
 
 def lost_share(num: int, expected: int) -> float:
@@ -69,6 +69,6 @@ def _of_turn(table: EpisodeTable, k: int) -> dict[str, Cases]:
     return numbers
 
 
-def _named(prefix: str, numbers: Mapping[str, Cases]) -> dict[str, float]:
+def _means(prefix: str, numbers: Mapping[str, Cases]) -> dict[str, float]:
     means = {f"{prefix}/{name}": cases.mean() for name, cases in numbers.items()}
     return {name: mean for name, mean in means.items() if mean is not None}

@@ -27,13 +27,10 @@ from rltf_verl.runlog.episodes import is_written
 from rltf_verl.runlog.files import pack
 from rltf_verl.runlog.rows import write_rows
 from rltf_verl.texts import counted
-from rltf_verl.types import Role
 
 logger = logging.getLogger(__name__)
 
 DIGITS = 4
-ROLE_NAMES: Mapping[int, str] = {int(role): role.name.lower() for role in Role}
-"""Of the built-in objectives' roles."""
 
 
 class RowLog:
@@ -45,9 +42,7 @@ class RowLog:
         names: of roles.
     """
 
-    def __init__(
-        self, config: EpisodeLogConfig, tokenizer: Any, names: Mapping[int, str] = ROLE_NAMES
-    ) -> None:
+    def __init__(self, config: EpisodeLogConfig, tokenizer: Any, names: Mapping[int, str]) -> None:
         self._config, self._tokenizer, self._names = config, tokenizer, names
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="episode-log")
         self._writer = PatientWriter(f"trained rows in {config.dir}")
@@ -58,12 +53,12 @@ class RowLog:
         if self._config.dir is None or self._broken:
             return
         keys = step.keys
-        shown = self._shown(keys)
+        with_tokens = self._with_tokens(keys)
         ids: dict[int, list[int]] = {}
-        if shown:
-            at = [step.at[i] for i in shown]
+        if with_tokens:
+            at = [step.at[i] for i in with_tokens]
             responses = read_columns(step.meta, at, ["responses"])["responses"].unbind()
-            ids = {i: row.tolist() for i, row in zip(shown, responses, strict=True)}
+            ids = {i: row.tolist() for i, row in zip(with_tokens, responses, strict=True)}
         self._thread.submit(self._write, step, targets, ids, number)
 
     def close(self) -> None:
@@ -75,7 +70,7 @@ class RowLog:
                 "%s lack their trained rows in %s", counted(num, "episode"), self._config.dir
             )
 
-    def _shown(self, keys: Sequence[str]) -> list[int]:
+    def _with_tokens(self, keys: Sequence[str]) -> list[int]:
         """The rows of the episodes whose tokens are written: the first ones whose text is written
         too.
         """
@@ -103,11 +98,10 @@ class RowLog:
             ]
             records = episode_records(step, targets, text, number, written, self._names)
             write_rows(folder, number, records, self._writer.append)
-            with suppress(
-                OSError
-            ):  # tried again at the next step; the writer has said what the disk says
+            # Tried again at the next step; the writer has reported the disk's error.
+            with suppress(OSError):
                 pack(folder, number)
-        except Exception as error:  # whatever it is, it must not end as a silence in a thread
+        except Exception as error:  # an error in a thread is silent
             self._broken = True
             logger.warning(
                 "episode log: no more rows are written to %s: %s: %s",
@@ -126,7 +120,7 @@ def episode_records(
     text: dict[int, list[str]],
     number: int,
     written: Sequence[int],
-    names: Mapping[int, str] = ROLE_NAMES,
+    names: Mapping[int, str],
 ) -> list[dict[str, Any]]:
     """The records of `runlog.rows`, one per episode.
 
@@ -147,7 +141,8 @@ def episode_records(
         uid, episode = episode_of(keys[i])
         row: dict[str, Any] = {"parts": parts[i]}
         if i in text:
-            row["tokens"] = {"text": text[i]} | _listed(columns, slice(starts[i], starts[i + 1]))
+            place = slice(starts[i], starts[i + 1])
+            row["tokens"] = {"text": text[i]} | _token_lists(columns, place)
         record = {
             "step": number,
             "uid": uid,
@@ -179,6 +174,7 @@ def _parts(
 ) -> list[list[dict[str, Any]]]:
     """Per row its stretches of one role and turn, without those that train nothing."""
     role, turn = columns["role"], columns["turn"]
+    # A part begins with its row, and where role or turn change.
     begins = np.zeros(len(role), dtype=np.bool_)
     begins[starts[:-1]] = True
     begins[1:] |= (role[1:] != role[:-1]) | (turn[1:] != turn[:-1])
@@ -208,13 +204,14 @@ def _parts(
         )
         for r, k, n, *values in places
     ]
+    # Rows begin with a part, so `starts` are among the parts' first tokens.
     bounds = np.searchsorted(first, starts)
     return [
         [part for part in listed[a:b] if part is not None] for a, b in pairwise(bounds.tolist())
     ]
 
 
-def _listed(columns: dict[str, np.ndarray[Any, Any]], at: slice) -> dict[str, list[Any]]:
+def _token_lists(columns: dict[str, np.ndarray[Any, Any]], at: slice) -> dict[str, list[Any]]:
     numbers = {name: values[at] for name, values in columns.items()}
     rounded = {
         name: (

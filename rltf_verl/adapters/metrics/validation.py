@@ -63,7 +63,7 @@ def unaveraged_info(episode: Episode, horizon: int, question: str | None) -> dic
     return (
         info
         if question is None
-        else info | {EPISODE: json.dumps([question, shown_episode(episode)])}
+        else info | {EPISODE: json.dumps([question, episode_text(episode)])}
     )
 
 
@@ -119,7 +119,7 @@ def validation_lost_shares(
     }
 
 
-def shown_episode(episode: Episode) -> str:
+def episode_text(episode: Episode) -> str:
     """An episode as one text: attempts with their verdicts, feedback between them."""
     records = [turn_record(turn) for turn in episode.turns]
     parts = []

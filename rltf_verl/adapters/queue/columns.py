@@ -182,7 +182,7 @@ def episode_of(key: str) -> tuple[str, str]:
     return uid, f"{uid}_{session}"
 
 
-def dense(values: torch.Tensor, fill: int) -> torch.Tensor:
+def to_dense(values: torch.Tensor, fill: int) -> torch.Tensor:
     """A ragged column as a rectangle."""
     return values.to_padded_tensor(fill) if values.is_nested else values
 
@@ -197,8 +197,8 @@ def token_roles(role: torch.Tensor, response_mask: torch.Tensor) -> torch.Tensor
         role: the column `rltf_role`, ragged or [N, T'] with T' ≥ T.
         response_mask: verl's column, ragged or [N, T].
     """
-    mask = dense(response_mask, 0).bool()
-    return torch.where(mask, dense(role, CONTEXT)[:, : mask.shape[1]], CONTEXT)
+    mask = to_dense(response_mask, 0).bool()
+    return torch.where(mask, to_dense(role, CONTEXT)[:, : mask.shape[1]], CONTEXT)
 
 
 def ragged(values: Sequence[torch.Tensor]) -> torch.Tensor:

@@ -160,12 +160,12 @@ def episode_numbers(keys: Sequence[str]) -> tuple[torch.Tensor, torch.Tensor]:
     """Transfer-queue keys `{uid}_{session}_{row}` -> [N] episode of each row, [S] group of each
     episode.
     """
-    episode, episodes = _numbered([key.rpartition("_")[0] for key in keys])
-    group, _ = _numbered([key.rpartition("_")[0] for key in episodes])
+    episode, episodes = _number([key.rpartition("_")[0] for key in keys])
+    group, _ = _number([key.rpartition("_")[0] for key in episodes])
     return episode, group
 
 
-def _numbered(names: Sequence[str]) -> tuple[torch.Tensor, Iterable[str]]:
+def _number(names: Sequence[str]) -> tuple[torch.Tensor, Iterable[str]]:
     """The number of each name, in order of appearance, and the different names."""
     numbers: dict[str, int] = defaultdict(count().__next__)  # a new name gets the next number
     return _integers(map(numbers.__getitem__, names), len(names)), numbers

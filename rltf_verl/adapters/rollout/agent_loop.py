@@ -34,16 +34,17 @@ from rltf_verl.adapters.queue.token_texts import token_texts
 from rltf_verl.adapters.rollout.chat_form import USER, ChatForm, after_answer, chat_form
 from rltf_verl.config import ConfigError, EpisodeConfig, RLTFConfig
 from rltf_verl.data.schema import problem_of, text_of
-from rltf_verl.envs.waiting import acting_env, tools_of
+from rltf_verl.envs.calls import tools_of
 from rltf_verl.episode.acting import first_messages
-from rltf_verl.episode.foreign import Played, attempt_of
+from rltf_verl.episode.foreign import ForeignAttempt, attempt_of
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.revise import inserted_span
 from rltf_verl.episode.rows import attempt_rows
-from rltf_verl.episode.run import run_episode
+from rltf_verl.episode.run import EpisodePlayer
 from rltf_verl.episode.seeds import seeds_of_episode
 from rltf_verl.feedback.group import Groups
 from rltf_verl.judge.gateway import Opener
+from rltf_verl.objectives import Method
 from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.policy import Calls
 from rltf_verl.prompts.quote import control_tokens
@@ -61,6 +62,7 @@ class WorkerContext:
         config: Any = OmegaConf.to_container(trainer_config.rltf, resolve=True)
         self.parts = Parts.of(RLTFConfig.from_mapping(config)).open(opener)
         self.config = self.parts.config
+        self.method = Method(self.config)
         self.groups = Groups()
         self._writer = ThreadPoolExecutor(1, "episode log")
         log = self.config.episode_log
@@ -185,7 +187,7 @@ class RLTFAgentLoop(AgentLoopBase):
         return await _rows(VerlPolicy.of(self, sampling_params, kwargs, tools), kwargs)
 
 
-async def rows_over(
+async def rows_of_foreign_loop(
     loop: AgentLoopBase, output: AgentLoopOutput, feedback: str | None = None, **kwargs: Any
 ) -> list[AgentLoopOutput]:
     """The rows of a trajectory that another agent loop of verl has played; its name in the
@@ -214,24 +216,27 @@ async def rows_over(
         ended=bool(sampled) and policy.ends(sampled),
         info={key: output.extra_fields.get(key) for key in VERSIONS},
     )
-    return await _rows(policy, kwargs, Played(attempt, output.reward_score, feedback))
+    return await _rows(policy, kwargs, ForeignAttempt(attempt, output.reward_score, feedback))
+
+
+rows_over = rows_of_foreign_loop
+"""Its earlier name."""
 
 
 async def _rows(
-    policy: VerlPolicy, row: Mapping[str, Any], played: Played | None = None
+    policy: VerlPolicy, row: Mapping[str, Any], foreign: ForeignAttempt | None = None
 ) -> list[AgentLoopOutput]:
-    """Play the episode of a dataset row, whose attempt another loop may have `played`."""
+    """Play the episode of a dataset row, whose attempt another loop may have played."""
     shared: WorkerContext = row["rltf_shared"]
     start, validate = time.monotonic(), bool(row["rltf_validate"])
     config, rollout = policy.loop.config, policy.loop.rollout_config
     horizon = _horizon(shared.config.episode, config.trainer, int(row["global_steps"]), validate)
     problem = problem_of(shared.parts.env, row)
     messages = _first_prompt(row["raw_prompt"], problem.index)
-    acting = acting_env(shared.parts.env)
-    if acting is not None and played is None:
-        messages = await first_messages(acting, problem, messages)
+    if shared.parts.env.acts and foreign is None:
+        messages = await first_messages(shared.parts.env, problem, messages)
     size = rollout.val_kwargs.n if validate else rollout.n
-    episode = await run_episode(
+    episode = await EpisodePlayer(
         shared.parts,
         policy,
         problem,
@@ -240,20 +245,20 @@ async def _rows(
         validate=validate,
         seed_of=shared.seeds_of(row, problem),
         group=shared.groups.of(str(row["uid"]), int(size)),
-        horizon=horizon,
-        played=played,
-    )
+        most_turns=horizon,
+        foreign=foreign,
+    ).play()
     await shared.write(episode, messages, row)
     # Validation reads only the last row; an objective's rows would be generated for nothing.
     rows = (
         attempt_rows(episode)
         if validate
-        else await episode_rows(policy, messages, episode, shared.config)
+        else await episode_rows(policy, messages, episode, shared.method)
     )
     info = averaged_info(episode, horizon)
     if validate:
-        shown = messages[-1]["content"] if config.trainer.log_val_generations else None
-        info |= unaveraged_info(episode, horizon, shown)
+        question = messages[-1]["content"] if config.trainer.log_val_generations else None
+        info |= unaveraged_info(episode, horizon, question)
     return _outputs(episode, rows, shared.config, info, time.monotonic() - start)
 
 
@@ -278,6 +283,8 @@ def _outputs(
         "min_global_steps": min(steps, default=None),
         "max_global_steps": max(steps, default=None),
     }
+    # verl counts messages: a question or an observation, and an answer.
+    num_turns = 2 * sum(len(turn.attempt.spans) for turn in episode.turns)
     return [
         RowOutput(
             prompt_ids=list(row.prompt_ids),
@@ -285,8 +292,7 @@ def _outputs(
             response_mask=[int(role != CONTEXT) for role in row.role],
             response_logprobs=list(row.log_probs) if row.log_probs is not None else None,
             reward_score=episode.turns[-1].reward,
-            # verl counts messages: a question or an observation, and an answer
-            num_turns=2 * sum(len(turn.attempt.spans) for turn in episode.turns),
+            num_turns=num_turns,
             metrics=AgentLoopMetrics(generate_sequences=seconds),
             extra_fields=dict(extra),
             columns=row_columns(row, facts, teaches=config.teaches),
@@ -360,7 +366,7 @@ class VerlPolicy:
         (another one of the generation config), is ended first: the builder adds the separator of
         turns, not the end of one.
         """
-        return await self._appended(ids, list(messages), [dict(message)])
+        return await self._append(ids, list(messages), [dict(message)])
 
     async def observe(
         self, ids: tuple[int, ...], observations: Sequence[Message]
@@ -369,9 +375,9 @@ class VerlPolicy:
         exchange stands for all of them.
         """
         before = [USER, {"role": "assistant", "content": ""}]
-        return await self._appended(ids, before, list(observations))
+        return await self._append(ids, before, list(observations))
 
-    async def _appended(
+    async def _append(
         self, ids: tuple[int, ...], before: list[Message], added: list[Message]
     ) -> tuple[int, ...]:
         builder = self.loop.continuous_token_builder
@@ -379,7 +385,7 @@ class VerlPolicy:
         ends_turn = ids[-1] in (end[-1:] or (self._tokenizer.eos_token_id,))
         ended = [*ids, *(() if ends_turn else end)]
 
-        def appended() -> tuple[int, ...]:
+        def render() -> tuple[int, ...]:
             if type(builder) is not ContinuousTokenBuilder:
                 # A template that wants roles to alternate raises: verl renders the message alone.
                 with suppress(Exception):
@@ -390,16 +396,16 @@ class VerlPolicy:
             settings = builder.chat_template_kwargs
             return (*ended, *after_answer(self._tokenizer, settings, added)[len(end) :])
 
-        return await self.loop.loop.run_in_executor(None, appended)
+        return await self.loop.loop.run_in_executor(None, render)
 
     async def read_calls(self, ids: tuple[int, ...]) -> Calls:
         """The calls that verl's parser finds (`rollout.multi_turn.format`)."""
         tools = [OpenAIFunctionToolSchema.model_validate(tool) for tool in self._tools or ()]
         content, calls = await self._parser.extract_tool_calls(list(ids), tools)
         read = tuple((call.name, call.arguments) for call in calls)
-        return await self.loop.loop.run_in_executor(None, self._located, ids, content, read)
+        return await self.loop.loop.run_in_executor(None, self._locate_calls, ids, content, read)
 
-    def _located(
+    def _locate_calls(
         self, ids: tuple[int, ...], content: str, calls: tuple[tuple[str, str], ...]
     ) -> Calls:
         """The calls with their place: the parser cuts them out of the text.
@@ -409,7 +415,8 @@ class VerlPolicy:
         """
         text = self._tokenizer.decode(ids)
         start, end = inserted_span(content, text)
-        while 0 < start < end and text[start - 1] == text[end - 1]:  # `<` may begin both sides
+        # `<` may begin the call and the text after it: then the place is one too far right.
+        while 0 < start < end and text[start - 1] == text[end - 1]:
             start, end = start - 1, end - 1
         opening = getattr(self._parser, "tool_call_start_token", None)
         begun = text.count(opening) if opening else int(end > start)
@@ -422,9 +429,9 @@ class VerlPolicy:
         """The text, without its middle where it has more tokens."""
         if len(text.encode()) <= tokens:
             return text
-        return await self.loop.loop.run_in_executor(None, self._clipped, text, tokens)
+        return await self.loop.loop.run_in_executor(None, self._clip, text, tokens)
 
-    def _clipped(self, text: str, tokens: int) -> str:
+    def _clip(self, text: str, tokens: int) -> str:
         half = tokens // 2
         ids = self._tokenizer.encode(text, add_special_tokens=False)
         if len(ids) <= tokens:

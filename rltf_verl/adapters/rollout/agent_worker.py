@@ -16,8 +16,8 @@ from verl.trainer.ppo.v1 import agent_loop_tq
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
 
 from rltf_verl.adapters.compat import actor_class
+from rltf_verl.adapters.queue.batched_put import BatchedPuts
 from rltf_verl.adapters.queue.columns import DRAW, RowOutput
-from rltf_verl.adapters.queue.puts import BatchedPuts
 from rltf_verl.adapters.rollout.agent_loop import WorkerContext
 from rltf_verl.adapters.rollout.judge_actor import JobGateway
 from rltf_verl.adapters.rollout.loop_lag import Lags, watch_lag
@@ -26,7 +26,7 @@ from rltf_verl.episode.failure_log import log_once
 FOR_THE_LOOP = ("rltf_validate", "rltf_shared", DRAW)
 """What we add to the dataset row on its way to a loop."""
 
-READ_BY_NO_ONE = ("extra_info", "index", "agent_name", "ability", "tools_kwargs", "raw_prompt")
+UNREAD_COLUMNS = ("extra_info", "index", "agent_name", "ability", "tools_kwargs", "raw_prompt")
 """Columns of the dataset that neither verl's trainer nor ours reads from the queue."""
 
 
@@ -34,7 +34,7 @@ STARTED_AT_ONCE = 16
 """Problems in one turn of the event loop."""
 
 
-class OneLoop:
+class SharedLoop:
     """`hydra` for verl's module of agent loops, which makes our loop once and not per episode.
 
     verl 0.9.1 (`AgentLoopWorker._run_agent_loop`) instantiates a loop for every episode, and Hydra
@@ -66,7 +66,7 @@ def share_the_work(puts_module: Any = agent_loop_tq, loops_module: Any = agent_l
         puts_module.tq = BatchedPuts(puts_module.tq, to_tensors)
         # Rows stay a list until `BatchedPuts` makes one TensorDict of many puts.
         puts_module.list_of_dict_to_tensordict = list
-        loops_module.hydra = OneLoop(loops_module)
+        loops_module.hydra = SharedLoop(loops_module)
 
 
 class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
@@ -127,9 +127,8 @@ class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
             return await super()._run_agent_loop(
                 sampling_params, trajectory, agent_name=agent_name, **kwargs
             )
-        except (
-            Exception
-        ) as error:  # verl logs one traceback per episode; `rltf/session/lost_share` counts them
+        except Exception as error:
+            # verl logs one traceback per episode; `rltf/session/lost_share` counts them.
             where = f"episode {kwargs.get('session_id')} of row {trajectory.get('sample_index')}"
             log_once("an episode was lost", f"{where}, step {trajectory.get('step')}", error)
             raise
@@ -137,7 +136,7 @@ class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
     async def _agent_loop_postprocess(self, output: Any, validate: bool, **kwargs: Any) -> None:
         """Without what only the loop needs: verl puts the rest of these into the queue."""
         scored = isinstance(output, list) and all(isinstance(row, RowOutput) for row in output)
-        dropped = (*FOR_THE_LOOP, *READ_BY_NO_ONE) if scored else FOR_THE_LOOP
+        dropped = (*FOR_THE_LOOP, *UNREAD_COLUMNS) if scored else FOR_THE_LOOP
         row = {key: value for key, value in kwargs.items() if key not in dropped}
         await super()._agent_loop_postprocess(output, validate, **row)
 

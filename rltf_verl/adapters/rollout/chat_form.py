@@ -57,7 +57,7 @@ def after_answer(
     of the next answer.
     """
 
-    def rendered(before: list[dict[str, str]]) -> str:
+    def render(before: list[dict[str, str]]) -> str:
         messages = [*before, {"role": "assistant", "content": ANSWER}, *map(dict, added)]
         text = apply_chat_template(
             tokenizer, messages, tokenize=False, add_generation_prompt=True, **settings
@@ -65,9 +65,9 @@ def after_answer(
         return str(text)
 
     try:
-        text = rendered([USER])
+        text = render([USER])
     except Exception:  # as in `_read`
-        text = rendered([SYSTEM, USER])
+        text = render([SYSTEM, USER])
     before, answer, after = text.partition(ANSWER)
     start, whole = _ids(tokenizer, before + answer), _ids(tokenizer, text)
     # Alone, `after` could begin with a space that the tokenizer puts in front of every text.
@@ -75,17 +75,17 @@ def after_answer(
 
 
 def _read(tokenizer: Any, settings: Mapping[str, Any]) -> ChatForm:
-    def rendered(messages: list[dict[str, str]], header: bool) -> str:
+    def render(messages: list[dict[str, str]], header: bool) -> str:
         text = apply_chat_template(
             tokenizer, messages, tokenize=False, add_generation_prompt=header, **settings
         )
         return str(text)
 
     try:
-        header = rendered(question := [USER], True)
+        header = render(question := [USER], True)
     except Exception:  # the template's: it cannot do without a system message
-        header = rendered(question := [SYSTEM, USER], True)
-    before, _, after = rendered(
+        header = render(question := [SYSTEM, USER], True)
+    before, _, after = render(
         [*question, {"role": "assistant", "content": ANSWER}], False
     ).rpartition(ANSWER)
     if before.startswith(header):

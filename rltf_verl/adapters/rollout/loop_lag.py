@@ -32,7 +32,8 @@ async def watch_lag(lags: Lags, busy: Callable[[], bool]) -> None:
         due = loop.time() + TICK_S
         await asyncio.sleep(TICK_S)
         late = loop.time() - due
-        while busy() and late >= 0:  # and the ticks that this one held up
+        # A tick that is 60 ms late held up three more, which are 40, 20 and 0 ms late.
+        while busy() and late >= 0:
             lags[int(1000 * late)] += 1
             late -= TICK_S
 

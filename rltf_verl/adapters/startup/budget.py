@@ -12,11 +12,11 @@ from omegaconf import DictConfig, OmegaConf
 from rltf_verl.adapters.startup.rules import ACTOR, ROLLOUT
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.data.schema import files_of, first_rows, problem_of, text_of
+from rltf_verl.envs.calls import bounded, explain_text, grade_text, tools_of
 from rltf_verl.envs.dry_run import DryRun, OutOfTimeError
-from rltf_verl.envs.waiting import acting_env, bounded, explain_text, grade_text, tools_of
 from rltf_verl.episode.acting import world_seed
 from rltf_verl.episode.parts import Parts
-from rltf_verl.episode.teacher import known_beforehand
+from rltf_verl.episode.teacher import texts_known_before
 from rltf_verl.feedback.judge_prompt import longest_feedback
 from rltf_verl.findings import Finding
 from rltf_verl.prompts import render, template_of
@@ -45,7 +45,7 @@ def check_budget(
         check_row_budget(config)  # our engine for the CPU computes a longer row alone
     if OmegaConf.select(config, "data.custom_cls.path") is None:
         rows = first_rows(files_of(config.data.train_files)[0], NUM_BUDGET_PROBES)
-        if acting_env(parts.env) is not None and rows:
+        if parts.env.acts and rows:
             _require_world(parts, problem_of(parts.env, rows[0]), dry_run)
         check_prompt_budget(config, parts, rows, tokenizer, warn, dry_run=dry_run)
 
@@ -189,7 +189,7 @@ def _measured(config: DictConfig, words: _Explanations, dataset: Any, tokenizer:
         row = dataset[i]
         problem, question = problem_of(parts.env, row), first_prompt(row)
         tokens = length(question, problem.index)
-        if acting_env(parts.env) is not None:  # refused here if the template has no place for it
+        if parts.env.acts:  # refused here if the template has no place for it
             observation = {"role": "tool" if tools else "user", "content": "?"}
             answered = [*question, {"role": "assistant", "content": ""}, observation]
             length(answered, problem.index)
@@ -268,7 +268,7 @@ def later_prompts(
         yield CRITIC, [*question[:-1], {"role": "user", "content": text}]
     if not rltf.teaches:
         return
-    sources = known_beforehand(parts, problem)
+    sources = texts_known_before(parts, problem)
     if "feedback" in rltf.teacher.sources:
         sources["feedback"] = feedback
     if any(sources.values()) or "sibling" in rltf.teacher.sources:

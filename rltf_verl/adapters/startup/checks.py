@@ -48,8 +48,7 @@ from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.episode.parts import Parts
 from rltf_verl.findings import Finding, finding_of
-from rltf_verl.objectives import objectives_of
-from rltf_verl.objectives import warnings_of as objective_warnings
+from rltf_verl.objectives import Method
 from rltf_verl.objectives.dry_run import own_failures
 
 logger = logging.getLogger(__name__)
@@ -65,7 +64,7 @@ def check_driver(config: DictConfig) -> None:
     chosen = HydraConfig.get().overrides.task if HydraConfig.initialized() else ()
     for finding in refusals(config, _log, ask_judges=True, dry_run=dry_run):
         raise ConfigError(finding.with_chosen_key(chosen))
-    for finding in (*warnings_of(config, rltf_of(config)), *dry_run.findings()):
+    for finding in (*warnings_of(config, Method(rltf_of(config))), *dry_run.findings()):
         _log(finding)
 
 
@@ -101,17 +100,19 @@ def refusals(
     config.trainer.experiment_name = str(
         config.trainer.experiment_name
     )  # Hydra knows the config's name here only
-    parts = None
+    parts = method = None
     if not unusable:
         fatal = fatal_code(config, dry_run)
         try:
-            parts = None if fatal else parts_of(config)
+            if fatal is None:
+                parts = parts_of(config)
+                method = Method(parts.config)
         except ValueError as error:
             fatal = finding_of(error)
         if fatal is not None:
             yield fatal
-    if parts is not None:
-        yield from refused_combinations(config, parts)
+    if parts is not None and method is not None:
+        yield from refused_combinations(config, parts, method)
     yield from _findings(check_platform, config)
     yield from _findings(check_devices, config)
     with suppress(TypeError):  # no number, refused above
@@ -197,17 +198,18 @@ def parts_of(config: DictConfig) -> Parts:
 
 def check_combinations(config: DictConfig, parts: Parts) -> None:
     """Raise ConfigError where settings do not go together; warn where they may not."""
-    for finding in refused_combinations(config, parts):
+    method = Method(parts.config)
+    for finding in refused_combinations(config, parts, method):
         raise ConfigError(finding)
-    for finding in warnings_of(config, parts.config):
+    for finding in warnings_of(config, method):
         _log(finding)
 
 
-def refused_combinations(config: DictConfig, parts: Parts) -> Iterator[Finding]:
+def refused_combinations(config: DictConfig, parts: Parts, method: Method) -> Iterator[Finding]:
     """Settings of verl and ours that do not go together."""
     yield from rule_findings(config, "error")
-    objectives, size = objectives_of(parts.config), int(config.actor_rollout_ref.rollout.n)
-    if size == 1 and all(o.compares_siblings for o in objectives if o.enabled):
+    size = int(config.actor_rollout_ref.rollout.n)
+    if size == 1 and all(o.compares_siblings for o in method.objectives if o.enabled):
         yield Finding(
             N,
             size,
@@ -216,12 +218,12 @@ def refused_combinations(config: DictConfig, parts: Parts) -> Iterator[Finding]:
             " trained",
             "set it to 8, or the estimator to none",
         )
-    yield from own_failures(parts.config, size)
-    for objective in objectives:
+    yield from own_failures(method, size)
+    for objective in method.objectives:
         yield from objective.refusals(partial(OmegaConf.select, config), parts.provider)
 
 
-def warnings_of(config: DictConfig, rltf: RLTFConfig) -> Iterator[Finding]:
+def warnings_of(config: DictConfig, method: Method) -> Iterator[Finding]:
     """Settings that have no effect, or may not be meant."""
     if not verl_is_tested():
         yield Finding(
@@ -235,4 +237,4 @@ def warnings_of(config: DictConfig, rltf: RLTFConfig) -> Iterator[Finding]:
     yield from odd_files(config)
     if startup := cpu_startup():
         yield from startup.warnings_of(config)
-    yield from objective_warnings(rltf, partial(OmegaConf.select, config))
+    yield from method.warnings(partial(OmegaConf.select, config))

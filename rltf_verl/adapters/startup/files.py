@@ -22,7 +22,7 @@ from rltf_verl.data.schema import (
     refuse_empty_prompts,
     rows_of,
 )
-from rltf_verl.envs.base import Env, KnowsTrouble
+from rltf_verl.envs.base import Env
 from rltf_verl.envs.dry_run import DryRun, OutOfTimeError
 from rltf_verl.findings import Finding, finding_of
 from rltf_verl.kinds import name_of
@@ -216,9 +216,8 @@ def check_dataset(key: str, path: str, env: Env, dry_run: DryRun | None = None) 
         )
     trouble = None
     try:
-        if isinstance(env, KnowsTrouble):
-            with dry_run.timed():
-                trouble = env.trouble_with(first)
+        with dry_run.timed():
+            trouble = env.trouble_with(first)
     except OutOfTimeError:
         dry_run.left_out.append(f"a grade of the first row of {key}")
     if trouble is not None:

@@ -10,7 +10,7 @@ from ray._private.utils import get_num_cpus
 
 from rltf_verl.adapters.compat import verl_version
 from rltf_verl.adapters.platform import ROLLOUT_NAME, cpu_startup
-from rltf_verl.envs.base import Env, NeedsMachine
+from rltf_verl.envs.base import Env
 from rltf_verl.findings import ConfigError, Finding
 
 ENGINES = ("vllm", "sglang")
@@ -158,7 +158,7 @@ def check_machine(env: Env) -> None:
     """Raise ConfigError if the environment cannot grade on this machine (workers elsewhere are not
     asked).
     """
-    trouble = env.trouble() if isinstance(env, NeedsMachine) else None
+    trouble = env.trouble()
     if trouble is not None:
         raise ConfigError(trouble)
 

@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from rltf_verl.adapters.rollout.chat_form import ANSWER, USER
 from rltf_verl.adapters.startup.budget import REVISE, TEACHER, first_prompt, later_prompts
 from rltf_verl.data.schema import files_of, first_rows, problem_of
-from rltf_verl.envs.waiting import acting_env, tools_of
+from rltf_verl.envs.calls import tools_of
 from rltf_verl.episode.parts import Parts
 from rltf_verl.findings import Finding, Rule, findings
 from rltf_verl.texts import THOUGHTS, THOUGHTS_END
@@ -108,7 +108,7 @@ def thought_findings(config: DictConfig, parts: Parts, tokenizer: Any) -> Iterat
     try:
         dropped, unmarked = _of_template(render, USER)
         tools, steps_kept = tools_of(parts.env), False
-        if acting_env(parts.env) is not None:
+        if parts.env.acts:
             observed = {**USER, "role": "tool"} if tools else USER
             steps_kept = _of_template(partial(render, tools=tools or None), observed)[0]
         thoughts = Thoughts(

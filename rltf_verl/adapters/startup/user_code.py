@@ -19,18 +19,18 @@ from rltf_verl.adapters.startup.files import user_code
 from rltf_verl.adapters.startup.model import Model
 from rltf_verl.adapters.startup.rules import rltf_of
 from rltf_verl.data.schema import files_of, first_rows, problem_of
+from rltf_verl.envs.calls import grade_text, tools_of
 from rltf_verl.envs.dry_run import DryRun, OutOfTimeError
-from rltf_verl.envs.waiting import grade_text, tools_of
 from rltf_verl.episode.parts import Parts
-from rltf_verl.episode.placeholders import CRITIQUE, ahead
-from rltf_verl.episode.run import run_episode
+from rltf_verl.episode.placeholders import CRITIQUE, with_placeholders
+from rltf_verl.episode.run import EpisodePlayer
 from rltf_verl.episode.seeds import place_of
 from rltf_verl.findings import Finding
 from rltf_verl.judge.runtime import run_to_end
-from rltf_verl.objectives import objectives_of, own_objectives
+from rltf_verl.objectives import Method
 from rltf_verl.objectives.dry_run import own_failures
-from rltf_verl.objectives.own import OwnCodeError
 from rltf_verl.objectives.rows import episode_rows
+from rltf_verl.objectives.user_code import OwnCodeError
 from rltf_verl.registry import load
 
 DEADLINE_S = 90.0
@@ -67,9 +67,10 @@ def fatal_code(config: DictConfig, dry_run: DryRun) -> Finding | None:
 def _call(config: DictConfig) -> None:
     """Grade an answer, and let the objectives try themselves."""
     parts = Parts.of(rltf_of(config))
-    for objective in objectives_of(parts.config):
+    method = Method(parts.config)
+    for objective in method.objectives:
         list(objective.refusals(partial(OmegaConf.select, config), parts.provider))
-    list(own_failures(parts.config, int(config.actor_rollout_ref.rollout.n)))
+    list(own_failures(method, int(config.actor_rollout_ref.rollout.n)))
     (row,) = first_rows(files_of(config.data.train_files)[0], 1)
     grade_text(parts.env, problem_of(parts.env, row), "")
 
@@ -126,11 +127,12 @@ def check_own_rows(config: DictConfig, parts: Parts, model: Model, dry_run: DryR
     Other failures are left to the checks of the code that fails.
     """
     own_data = OmegaConf.select(config, "data.custom_cls.path") is not None
-    if own_data or not own_objectives(parts.config):
+    method = Method(parts.config)
+    if own_data or not method.user_objectives:
         return
     try:
         with dry_run.timed():
-            run_to_end(_make_rows(config, parts, model))
+            run_to_end(_make_rows(config, parts, method, model))
     except OwnCodeError:
         raise
     except OutOfTimeError:
@@ -139,21 +141,21 @@ def check_own_rows(config: DictConfig, parts: Parts, model: Model, dry_run: DryR
         return
 
 
-async def _make_rows(config: DictConfig, parts: Parts, model: Model) -> None:
+async def _make_rows(config: DictConfig, parts: Parts, method: Method, model: Model) -> None:
     # here, because it loads verl's agent loops
     from rltf_verl.adapters.startup.told_policy import ToldPolicy
 
     (row,) = first_rows(files_of(config.data.train_files)[0], 1)
     problem, messages = problem_of(parts.env, row), first_prompt(row)
     unrecorded = replace(parts.config.feedback, record_dir=None)
-    acting, _ = ahead(Parts.of(replace(parts.config, feedback=unrecorded)))
+    acting, _ = with_placeholders(Parts.of(replace(parts.config, feedback=unrecorded)))
     policy: Any = ToldPolicy(config, model, tools_of(parts.env))
     for later in ("", problem.reference):
         policy.tell({FIRST: "", LATER: later, CRITIC: f"Critique: {CRITIQUE}"})
-        episode = await run_episode(
+        episode = await EpisodePlayer(
             acting, policy, problem, messages, session_id=0, validate=False, seed_of=_seed_of
-        )
-        await episode_rows(policy, messages, episode, acting.config)
+        ).play()
+        await episode_rows(policy, messages, episode, method)
 
 
 def _seed_of(place: str) -> int:

@@ -37,7 +37,7 @@ class BestCheckpoint:
             if record["metric"] == metric:
                 self._best = max(self._best, record["value"])
 
-    def look(self, metrics: Mapping[str, float], step: int) -> None:
+    def on_validation(self, metrics: Mapping[str, float], step: int) -> None:
         """After a validation: keep the checkpoint of this step if it is the best so far.
 
         Raises:

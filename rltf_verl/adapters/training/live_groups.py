@@ -68,9 +68,9 @@ class LiveGroups:
         if partition_id != "train":
             return batch, metrics
         refilled, spent = 0, Counter[str](dict.fromkeys(SPENT, 0.0))
-        dead, num_round = self._dead(batch), 0
+        dead, num_round = self._dead_groups(batch), 0
         while dead and num_round < self._num_rounds:
-            more = self._further(global_steps, partition_id, len(dead), metrics)
+            more = self._sample_more(global_steps, partition_id, len(dead), metrics)
             if more is None:
                 break
             num_round += 1
@@ -81,7 +81,7 @@ class LiveGroups:
             tq.kv_clear(partition_id=partition_id, keys=gone)
             kept = batch.select_keys([key for key in batch.keys if key not in set(gone)])
             refilled += len(dead[:num])
-            batch, dead = KVBatchMeta.concat([kept, more]), [*dead[num:], *self._dead(more)]
+            batch, dead = KVBatchMeta.concat([kept, more]), [*dead[num:], *self._dead_groups(more)]
         if dead:
             logger.warning(
                 "step %d: %d of %d groups train nothing after %s of further problems"
@@ -97,7 +97,7 @@ class LiveGroups:
             f"rltf/group/{name}": float(value) for name, value in counts.items()
         }
 
-    def _dead(self, batch: KVBatchMeta) -> list[str]:
+    def _dead_groups(self, batch: KVBatchMeta) -> list[str]:
         """Groups that train nothing, in order of appearance."""
         groups = list(dict.fromkeys(_group_of(batch.keys[i]) for i in real_rows(batch)))
         if not groups:
@@ -105,7 +105,7 @@ class LiveGroups:
         live = self._is_live(StepRows.read(batch, scored=False))
         return [group for group, is_live in zip(groups, live.tolist(), strict=True) if not is_live]
 
-    def _further(
+    def _sample_more(
         self, step: int, partition: str, num: int, metrics: dict[str, Any]
     ) -> KVBatchMeta | None:
         """So many further groups; None if all of their episodes were lost."""

@@ -38,7 +38,7 @@ TEACHER_IDS, TEACHER_LOG_PROBS, TEACHER_PLACES = (
 log-probs, the tail last, and [M] int32 positions in the response.
 """
 
-TEACHER_SAID, TEACHER_WEIGHTS = "rltf_teacher_said", "rltf_teacher_weights"
+TEACHER_LOG_PROB, TEACHER_WEIGHTS = "rltf_teacher_log_prob", "rltf_teacher_weights"
 """[M] float32 the teacher's log-prob of the sampled token, where it is asked for no other; and the
 token's weight.
 """
@@ -199,7 +199,7 @@ def teacher_loss(
     if config.reads_logits:
         values = no_padding_2_padding(model_output[DIVERGENCE], data)[at]
     else:
-        values = sampled_token(log_prob[at], data[TEACHER_SAID].values())
+        values = sampled_token(log_prob[at], data[TEACHER_LOG_PROB].values())
     weights = data[TEACHER_WEIGHTS].values()
     if config.ratio_clip is not None:
         weights = weights * clipped_ratio(log_prob[at], old_log_prob[at], config.ratio_clip)

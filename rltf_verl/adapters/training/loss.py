@@ -20,16 +20,15 @@ from verl.workers.utils.padding import no_padding_2_padding
 from rltf_verl.adapters.queue.columns import FOR_FORWARD, ROLE, token_roles
 from rltf_verl.adapters.training.logit_loss import (
     TEACHER_IDS,
+    TEACHER_LOG_PROB,
     TEACHER_LOG_PROBS,
     TEACHER_PLACES,
-    TEACHER_SAID,
     TEACHER_WEIGHTS,
     WEIGHT,
     teacher_loss,
 )
 from rltf_verl.algos.targets import has_role, sampled_tokens
-from rltf_verl.config import RLTFConfig
-from rltf_verl.objectives import Objective, token_objectives
+from rltf_verl.objectives import Method, Objective
 
 DENOMINATOR = "rltf_denominator"
 """Key of the batch's constant: episodes per update × response budget in tokens, over all
@@ -46,7 +45,7 @@ OLD, ADVANTAGES, REF, IS_WEIGHTS = (
 FOR_UPDATE = (
     *FOR_FORWARD,
     *(OLD, ADVANTAGES, REF, IS_WEIGHTS),
-    *(ROLE, TEACHER_PLACES, TEACHER_WEIGHTS, TEACHER_SAID, TEACHER_IDS, TEACHER_LOG_PROBS),
+    *(ROLE, TEACHER_PLACES, TEACHER_WEIGHTS, TEACHER_LOG_PROB, TEACHER_IDS, TEACHER_LOG_PROBS),
 )
 """Columns that an update reads."""
 
@@ -55,7 +54,7 @@ OF_TEACHER = "rltf/logit_distill/loss"
 
 def rltf_loss(
     config: ActorConfig,
-    rltf: RLTFConfig,
+    method: Method,
     model_output: dict[str, Any],
     data: TensorDict,
     dp_group: Any = None,
@@ -69,7 +68,7 @@ def rltf_loss(
 
     Args:
         config: verl's actor config (policy loss, entropy and KL coefficients).
-        rltf: our objectives.
+        method: our objectives; the worker's own (`Method.__reduce__`).
         model_output: `log_probs` of a micro-batch and, when asked for, `entropy` and divergences
             from the teacher.
         data: the micro-batch with our columns.
@@ -91,7 +90,7 @@ def rltf_loss(
     sampled = sampled_tokens(role)
 
     policy, metrics = _policy_loss(config, log_prob, padded, sampled)
-    owners = [own for own in token_objectives(rltf) if own.enabled]
+    owners = [own for own in method.token_owners if own.enabled]
     parts = {"actor/pg_loss": policy}
     for own in owners:  # of tokens that this policy did not sample under this prompt
         if not own.sampled:
@@ -100,7 +99,7 @@ def rltf_loss(
             parts[f"rltf/{own.name}/loss"] = token_sum
     if WEIGHT in data.keys():  # noqa: SIM118  (a TensorDict is not searched by its keys)
         parts[OF_TEACHER], of_teacher = teacher_loss(
-            rltf.logit_distill, model_output, data, log_prob, padded[OLD]
+            method.config.logit_distill, model_output, data, log_prob, padded[OLD]
         )
         metrics.update(of_teacher)
     if config.entropy_coeff != 0:

@@ -60,6 +60,7 @@ class ProportionalWorker(TrainingWorker):
         finally:  # the scheduler continues from the rate itself
             for group, rate in zip(groups, rates, strict=True):
                 group["lr"] = rate
+        # Mean square of the part · size of the whole: an estimate of the weight's own sum.
         squares = (
             (_part(weight) - old).square().mean() * weight.numel()
             for weight, old in zip(weights, before, strict=True)
@@ -77,5 +78,6 @@ class ProportionalWorker(TrainingWorker):
 def _part(weight: torch.Tensor) -> torch.Tensor:
     """The first 1/32 of this rank's shard, at least one value where it has any."""
     data = weight.detach()
+    # A shard may be empty; −(−n // 32) rounds up, so that a small one keeps a value.
     shard = (data.to_local() if isinstance(data, DTensor) else data).flatten()
     return shard[: -(-len(shard) // SAMPLED_PART)]

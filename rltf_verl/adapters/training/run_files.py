@@ -16,8 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from ray.exceptions import RayError
 
 from rltf_verl.adapters.metrics.row_log import RowLog
-from rltf_verl.config import RLTFConfig
-from rltf_verl.objectives import role_names
+from rltf_verl.objectives import Method
 from rltf_verl.runlog.about import SIZES, write_about, write_missing
 from rltf_verl.runlog.files import set_aside_after
 from rltf_verl.runlog.metrics_file import set_aside
@@ -29,19 +28,19 @@ LAST_WRITE_S = 60.0
 """For the workers' last try at a disk that refused."""
 
 
-def open_row_log(config: DictConfig, rltf: RLTFConfig, tokenizer: Any) -> RowLog:
+def open_row_log(config: DictConfig, method: Method, tokenizer: Any) -> RowLog:
     """Write `run.json` and return the log of trained rows.
 
     Args:
         config: the whole trainer config.
-        rltf: its `rltf:` block.
+        method: its objectives.
         tokenizer: decodes the tokens of logged rows.
     """
-    log = rltf.episode_log
+    rltf, log = method.config, method.config.episode_log
     if log.dir is not None:
         sizes = {key: OmegaConf.select(config, key) for key in SIZES}
         write_about(Path(log.dir), asdict(rltf), sizes, list(rltf.mentions.phrases))
-    return RowLog(log, tokenizer, role_names(rltf))
+    return RowLog(log, tokenizer, method.role_names)
 
 
 def set_aside_later(config: DictConfig, log: str | None, step: int) -> None:

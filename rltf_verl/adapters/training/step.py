@@ -34,7 +34,7 @@ from rltf_verl.adapters.training.teacher import (
 from rltf_verl.algos.evidence import evidence
 from rltf_verl.algos.targets import RowBatch, RowTargets, sampled_tokens
 from rltf_verl.config import RLTFConfig
-from rltf_verl.objectives import objective_shares, objective_weights, token_objectives
+from rltf_verl.objectives import Method
 from rltf_verl.objectives.base import Now
 from rltf_verl.objectives.targets import compute_targets, shared_targets
 from rltf_verl.objectives.teacher import weigh_teacher_tokens
@@ -63,7 +63,7 @@ EVICTED_GROUPS = "training/rollout_failure/evicted_samples"
 class StepSettings:
     """What a step depends on besides its rows."""
 
-    rltf: RLTFConfig
+    method: Method
     verl: DictConfig
     """The whole trainer config."""
     now: Now
@@ -73,7 +73,7 @@ class StepSettings:
     @property
     def weights(self) -> dict[str, float]:
         """Coefficient of each objective."""
-        return objective_weights(self.rltf, *self.now)
+        return self.method.weights(self.now)
 
 
 @dataclass(frozen=True)
@@ -114,12 +114,12 @@ def compute_step(
         teacher: the teacher's answer, where there is one.
         before: metrics of the step so far: replaced groups' spending is added to.
     """
-    rltf, batch = settings.rltf, rows.batch
+    method, batch, rltf = settings.method, rows.batch, settings.method.config
     stale = stale_turns(rows.facts, settings.now.step + 1, rltf.max_staleness)
     correction = settings.verl.algorithm.get("rollout_correction")
     trust, corrected = rollout_correction(batch, correction)
-    shares = objective_shares(rltf, *settings.now)
-    targets, weights = shared_targets(batch, rltf, settings.weights, shares, stale, trust)
+    shares = method.shares(settings.now)
+    targets, weights = shared_targets(batch, method, settings.weights, shares, stale, trust)
     token_weights = torch.zeros(0)
     if teacher is not None:
         place = token_places(teacher.inputs, batch)
@@ -140,12 +140,11 @@ def compute_step(
     # A loss that trains tokens without an advantage rests on more rows than those that pull.
     if rltf.evidence_scaling and skips_idle_rows(settings.verl.actor_rollout_ref.actor):
         constants[EVIDENCE] = share
-    owners = token_objectives(rltf)
     metrics = {
         **sampling_metrics(batch, rows.entropy),
         **corrected,
-        **role_metrics(owners, batch, targets, weights),
-        **stale_metrics(owners, batch, stale),
+        **role_metrics(method.token_owners, batch, targets, weights),
+        **stale_metrics(method.token_owners, batch, stale),
         **_teacher_metrics(rows, rltf, weights["logit_distill"], teacher, token_weights),
         **_episode_metrics(rows, settings, before or {}),
         "rltf/update/evidence": share,
@@ -161,7 +160,7 @@ def _num_teacher_tokens(
     """Tokens with a teacher per update. Rows that the update leaves out add nothing to its sum."""
     skips = skips_idle_rows(settings.verl.actor_rollout_ref.actor)
     inputs = (x for x in teacher.inputs if live[x.row] or not skips)
-    return sum(len(x.response) for x in inputs) / settings.rltf.updates_per_batch
+    return sum(len(x.response) for x in inputs) / settings.method.config.updates_per_batch
 
 
 def _teacher_metrics(
@@ -183,7 +182,7 @@ def _teacher_metrics(
 def _episode_metrics(
     rows: StepRows, settings: StepSettings, before: Mapping[str, float]
 ) -> dict[str, float]:
-    metrics = episode_metrics(rows.facts, settings.rltf.episode.horizon)
+    metrics = episode_metrics(rows.facts, settings.method.config.episode.horizon)
     # A group that verl drops is lost as a whole, and another is played in its place.
     groups = settings.verl.data.train_batch_size // settings.parameter_sync_step
     groups += before.get(EVICTED_GROUPS, 0)
@@ -199,19 +198,20 @@ def poll_interval(config: DictConfig, rltf: RLTFConfig, most: float) -> float:
     return max(rltf.poll_interval_s, min(most, POLL_S_PER_ROW * episodes * rltf.episode.num_nodes))
 
 
-def may_reuse_log_probs(config: DictConfig, rltf: RLTFConfig) -> bool:
+def may_reuse_log_probs(config: DictConfig, method: Method) -> bool:
     """Whether the sampler's log-probs may be the old ones, so that no pass of the actor is needed.
 
     One update of the weights that sampled, all trained tokens sampled under their row's prompt, and
     an engine that computes as the actor does: in fp32 on the CPU. `is_exact` measures it.
     """
     actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
+    rltf = method.config
     return (
         rollout.name == ROLLOUT_NAME
         and rollout.dtype == "float32"
         and actor.fsdp_config.mixed_precision.param_dtype == "fp32"
         and rltf.updates_per_batch * actor.ppo_epochs == 1
-        and all(own.sampled for own in token_objectives(rltf) if own.enabled)
+        and all(own.sampled for own in method.token_owners if own.enabled)
         and _sampler_stands_in(config, rltf)
     )
 
@@ -241,9 +241,9 @@ def needs_scoring(batch: RowBatch, settings: StepSettings) -> torch.Tensor:
     """[N] bool: rows with a token that has an advantage, or that was not sampled under the row's
     prompt, so that only the actor can say how likely it is. It is asked before the actor's pass.
     """
-    shares = objective_shares(settings.rltf, *settings.now)
+    shares = settings.method.shares(settings.now)
     weights = {**settings.weights, **dict.fromkeys(shares, 1.0)}
-    advantages = compute_targets(batch, settings.rltf, weights, scored=False).advantages
+    advantages = compute_targets(batch, settings.method, weights, scored=False).advantages
     foreign = (batch.role >= 0) & ~sampled_tokens(batch.role)
     return _rows_with(batch, (advantages != 0) | foreign)
 

@@ -27,9 +27,9 @@ from rltf_verl.adapters.training.kept_weights import KEPT_WEIGHTS
 from rltf_verl.adapters.training.logit_loss import (
     TEACHER_CALL,
     TEACHER_IDS,
+    TEACHER_LOG_PROB,
     TEACHER_LOG_PROBS,
     TEACHER_PLACES,
-    TEACHER_SAID,
     TEACHER_WEIGHTS,
 )
 from rltf_verl.algos.logit_distill import soft_clip
@@ -153,7 +153,7 @@ class Teacher:
         if not inputs:
             return None
         asked = with_contrast(inputs)
-        return contrasted(ask_teacher(asked, self._parts, partial(self._call, asked)), inputs)
+        return fold_contrast(ask_teacher(asked, self._parts, partial(self._call, asked)), inputs)
 
     def _call(
         self,
@@ -195,13 +195,14 @@ def with_contrast(inputs: Sequence[TeacherInput]) -> list[TeacherInput]:
     return [*inputs, *(replace(x, prompt=prompt) for x in inputs for prompt in x.against)]
 
 
-def contrasted(output: TeacherOutput, inputs: Sequence[TeacherInput]) -> TeacherOutput:
+def fold_contrast(output: TeacherOutput, inputs: Sequence[TeacherInput]) -> TeacherOutput:
     """The answer about `with_contrast(inputs)` as one about the inputs."""
     if len(output.inputs) == len(inputs):
         return output
     num_own = sum(len(x.response) for x in inputs)
     lengths = [len(x.response) for x in output.inputs[len(inputs) :]]
     voices = iter(output.log_probs[num_own:].split(lengths))
+    # The mean of probabilities over an attempt's prompts: logsumexp less the log of their number.
     against = [
         torch.stack([*islice(voices, len(x.against))]).logsumexp(dim=0) - math.log(len(x.against))
         for x in inputs
@@ -232,15 +233,19 @@ def teacher_batch(
         asked: what the loss needs: outcomes or only log-probs, and the entropy.
         ids: [T, k] of each input: tokens that are asked about instead of the likeliest.
     """
-    whole = [torch.cat([x.prompt, x.response]) for x in inputs]
-    shortest = min(range(len(whole)), key=lambda i: len(whole[i]))
+    shortest = min(
+        range(len(inputs)), key=lambda i: len(inputs[i].prompt) + len(inputs[i].response)
+    )
+    # Copies come last, where `_unpack` drops them.
     order = [*range(len(inputs)), *[shortest] * (-len(inputs) % multiple)]
+    rows = [inputs[i] for i in order]
+    whole = [torch.cat([row.prompt, row.response]) for row in rows]
     tensors: dict[str, torch.Tensor | list[Any]] = {
-        "prompts": ragged([inputs[i].prompt for i in order]),
-        "responses": ragged([inputs[i].response for i in order]),
-        "input_ids": ragged([whole[i] for i in order]),
-        "position_ids": ragged([torch.arange(len(whole[i])) for i in order]),
-        "loss_mask": ragged([torch.ones_like(inputs[i].response) for i in order]),
+        "prompts": ragged([row.prompt for row in rows]),
+        "responses": ragged([row.response for row in rows]),
+        "input_ids": ragged(whole),
+        "position_ids": ragged([torch.arange(len(ids)) for ids in whole]),
+        "loss_mask": ragged([torch.ones_like(row.response) for row in rows]),
     }
     if ids is not None:
         tensors[TEACHER_IDS] = ragged([ids[i] for i in order])
@@ -273,7 +278,7 @@ def ask_teacher(
     ids: list[torch.Tensor] | None = None
     for part in parts:
         output = call(ids, part.settings)
-        answers.append(_unpacked(inputs, output))
+        answers.append(_unpack(inputs, output))
         ids = list(output[TEACHER_IDS].unbind()) if TEACHER_IDS in output else None
     first, seconds = answers[0], time.monotonic() - start
     if len(answers) == 1:
@@ -281,20 +286,20 @@ def ask_teacher(
     (a, b), shares = answers, [part.share for part in parts]
     outcomes = entropy = None
     if a.outcomes is not None and b.outcomes is not None:
-        outcomes = _mixed(a.outcomes, b.outcomes, *shares)
+        outcomes = _mix(a.outcomes, b.outcomes, *shares)
     if a.entropy is not None and b.entropy is not None:
         entropy = shares[0] * a.entropy + shares[1] * b.entropy
-    log_probs = _mixed(a.log_probs, b.log_probs, *shares)
+    log_probs = _mix(a.log_probs, b.log_probs, *shares)
     return TeacherOutput(inputs, log_probs, first.ids, outcomes, entropy, seconds)
 
 
-def _mixed(a: torch.Tensor, b: torch.Tensor, *shares: float) -> torch.Tensor:
+def _mix(a: torch.Tensor, b: torch.Tensor, *shares: float) -> torch.Tensor:
     """log(share_a e^a + share_b e^b)."""
     of_a, of_b = torch.tensor(shares).log()
     return torch.logaddexp(a + of_a, b + of_b)
 
 
-def _unpacked(inputs: Sequence[TeacherInput], output: TensorDict) -> TeacherOutput:
+def _unpack(inputs: Sequence[TeacherInput], output: TensorDict) -> TeacherOutput:
     """The workers' answer as tokens, without the rows that filled up the call (they are the last,
     so `zip` drops them).
     """
@@ -304,13 +309,13 @@ def _unpacked(inputs: Sequence[TeacherInput], output: TensorDict) -> TeacherOutp
         # A token is predicted one position before it stands, and nothing follows the last.
         return torch.cat([values[len(x.prompt) - 1 : -1] for x, values in whole]).float()
 
-    def kept(name: str) -> torch.Tensor | None:
+    def of_inputs(name: str) -> torch.Tensor | None:
         if name not in output:
             return None
         return torch.cat(output[name].unbind()[: len(inputs)])
 
     entropy = of_responses("entropy") if "entropy" in output else None
-    ids, outcomes = kept(TEACHER_IDS), kept(TEACHER_LOG_PROBS)
+    ids, outcomes = of_inputs(TEACHER_IDS), of_inputs(TEACHER_LOG_PROBS)
     return TeacherOutput(inputs, of_responses("log_probs"), ids, outcomes, entropy)
 
 
@@ -333,7 +338,7 @@ def teacher_columns(
         assert output.outcomes is not None
         columns |= {TEACHER_IDS: output.ids, TEACHER_LOG_PROBS: output.outcomes}
     else:
-        columns[TEACHER_SAID] = output.target
+        columns[TEACHER_LOG_PROB] = output.target
     rows = [step.at[x.row] for x in output.inputs]
     return {
         name: by_row(values.split(lengths), rows, len(step.meta))

@@ -78,7 +78,7 @@ from rltf_verl.adapters.training.watchdog import ActorWatchdog, actors_of_episod
 from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.findings import Rule
-from rltf_verl.objectives import objectives_of
+from rltf_verl.objectives import Method
 from rltf_verl.objectives.base import Now
 from rltf_verl.objectives.targets import live_groups
 from rltf_verl.objectives.teacher import uses_lora
@@ -110,6 +110,7 @@ class RLTFTrainerMixin(_Trainer):
     def __init__(self, config: DictConfig, *args: Any, **kwargs: Any) -> None:
         self.parts = checked_parts(config)
         self.rltf = self.parts.config
+        self.method = Method(self.rltf)
         self.judge = JudgeOfTheJob(self.parts.judges)
         self._draws = Draws()
         with open_dict(config):
@@ -121,7 +122,7 @@ class RLTFTrainerMixin(_Trainer):
             self.replay_buffer.sample = LiveGroups(
                 self.replay_buffer.sample,
                 self._add_prompts_to_generate,
-                lambda rows: live_groups(rows.batch, self.rltf, self._settings().weights),
+                lambda rows: live_groups(rows.batch, self.method, self._settings().weights),
                 self.rltf.refill_rounds,
             )
 
@@ -151,17 +152,16 @@ class RLTFTrainerMixin(_Trainer):
     def _setup(self) -> None:
         meet_at_free_ports(trainer_base)
         super()._setup()
-        self.row_log = open_row_log(self.config, self.rltf, self.tokenizer)
-        self.objectives = objectives_of(self.rltf)
+        self.row_log = open_row_log(self.config, self.method, self.tokenizer)
         self.watch = Watch()
         steps = self.rltf.feedback.ends_after
         self.without_feedback = Watch([Rule("", judge_down, "", "", steps=steps)] if steps else [])
         in_turns = self.verl_mode == "sync"  # else some rows have other weights' log-probs
-        self.may_reuse = in_turns and may_reuse_log_probs(self.config, self.rltf)
+        self.may_reuse = in_turns and may_reuse_log_probs(self.config, self.method)
         self.skips_scoring = in_turns and may_leave_unscored(self.config, self.rltf)
         self.teacher = Teacher(self.config, self.rltf, self.actor_rollout_wg)
         actor = omega_conf_to_dataclass(self.config.actor_rollout_ref.actor)
-        loss: Any = partial(rltf_loss, actor, self.rltf)
+        loss: Any = partial(rltf_loss, actor, self.method)
         if self.rltf.logit_distill.reads_logits:
             loss = partial(loss_with_logits, loss, self.rltf.logit_distill)
         self.actor_rollout_wg.set_loss_fn(loss)
@@ -248,8 +248,8 @@ class RLTFTrainerMixin(_Trainer):
         teacher = self.teacher.ask(rows) if settings.weights["logit_distill"] else None
         result = compute_step(rows, settings, teacher, metrics)
         metrics.update({**result.metrics, **self.judge.metrics()})
-        for objective in self.objectives:
-            objective.look(metrics)
+        for objective in self.method.objectives:
+            objective.on_step_end(metrics)
         self.row_log.write(rows, result.targets, self.global_steps)
         return result.write(rows)
 
@@ -264,7 +264,7 @@ class RLTFTrainerMixin(_Trainer):
 
     def _settings(self) -> StepSettings:
         now = Now(self.global_steps - 1, self.total_training_steps, self.resumed_at)
-        return StepSettings(self.rltf, self.config, now, self.parameter_sync_step)
+        return StepSettings(self.method, self.config, now, self.parameter_sync_step)
 
     def _update_actor(self, batch: KVBatchMeta, metrics: dict[str, Any]) -> KVBatchMeta:
         """`rltf.updates_per_batch` optimiser updates over the rows that have a gradient."""
@@ -319,7 +319,7 @@ class RLTFTrainerMixin(_Trainer):
         theirs: dict[str, float] = super()._val_metrics_update(
             data_sources, sample_uids, infos, sample_turns, expected_acc_counts=expected_acc_counts
         )
-        self.best.look(theirs | ours, self.global_steps)
+        self.best.on_validation(theirs | ours, self.global_steps)
         return theirs | ours
 
     def _log_episodes(self, infos: dict[str, list[Any]]) -> None:

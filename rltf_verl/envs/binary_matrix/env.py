@@ -13,20 +13,20 @@ import ast
 import random
 from collections import Counter
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from rltf_verl.envs.base import (
     CORRECT,
     INCORRECT,
     Candidate,
     FeedbackLevel,
-    Splits,
     guided_templates,
-    require_counts,
+    verdict,
 )
 from rltf_verl.envs.binary_matrix.feedback import diagnosis
 from rltf_verl.envs.binary_matrix.leaks import distance_candidates
 from rltf_verl.envs.binary_matrix.text import Cells, find_grid, is_square, read_grid
+from rltf_verl.envs.puzzle import Mode, Puzzle, Style
 from rltf_verl.envs.text.boxed import last_box, released_box
 from rltf_verl.kinds import Within
 from rltf_verl.types import Grade, Problem
@@ -46,7 +46,7 @@ Find the distance to the nearest 0 for each cell in the matrix below:
 {matrix} Let's think step by step and output the final answer within \\boxed{{}}."""
 
 
-class BinaryMatrix:
+class BinaryMatrix(Puzzle):
     """The environment `binary_matrix`. `Problem.data` holds `matrix`, `solution` and `n`.
 
     Args:
@@ -64,14 +64,14 @@ class BinaryMatrix:
 
     def __init__(
         self,
-        mode: Literal["official", "strict"] = "strict",
+        mode: Mode = "strict",
         n_min: Annotated[int, Within(2, 100)] = 3,
         n_max: Annotated[int, Within(2, 100)] = 5,
-        style: Literal["official", "compact"] = "official",
+        style: Style = "official",
     ) -> None:
         if n_max < n_min:
             raise ValueError(f"rltf.env.n_max={n_max}: must be at least rltf.env.n_min={n_min}")
-        self._official, self._compact = mode == "official", style == "compact"
+        super().__init__(mode, style)
         self.revise_templates = guided_templates(self._compact)
         if self._official and self._compact:
             raise ValueError(
@@ -79,27 +79,6 @@ class BinaryMatrix:
                 " rows of digits; set rltf.env.mode=strict, or rltf.env.style=official"
             )
         self._n_min, self._n_max = n_min, n_max
-
-    def build(self, seed: int, num_train: int, num_test: int) -> Splits:
-        """Make the problems of both splits.
-
-        `official`: one sequence, its last `num_test` items are the test split. `strict`: distinct
-        test matrices, and training matrices (which may repeat) that are none of them, with the same
-        distribution of sizes.
-
-        Raises:
-            ValueError: a negative number, or too few small matrices to keep the splits apart.
-        """
-        require_counts(num_train, num_test)
-        rng = random.Random(seed)
-        if self._official:
-            matrices = [_draw(rng, self._draw_size(rng)) for _ in range(num_train + num_test)]
-            train, test = matrices[:num_train], matrices[num_train:]
-        else:
-            test = self._draw_distinct(rng, num_test)
-            taken = {str(matrix) for matrix in test}
-            train = [_draw_other(rng, self._draw_size(rng), taken) for _ in range(num_train)]
-        return Splits(train=self._problems(train), test=self._problems(test))
 
     def prompt(self, problem: Problem) -> str:
         """The user message of the first turn. `compact` is the matrix alone, as lines of digits."""
@@ -130,7 +109,7 @@ class BinaryMatrix:
         if grade.correct and not self._compact:
             return CORRECT
         if level == "verdict":
-            return CORRECT if grade.correct else INCORRECT
+            return verdict(grade)
         cells, solution = self._read(problem, text), problem.data["solution"]
         text = diagnosis(cells, solution, level, self._compact)
         return text if self._compact else f"{INCORRECT} {text}"
@@ -161,9 +140,6 @@ class BinaryMatrix:
         tight = self._compact and all(len(cell) == 1 for row in cells for cell in row)
         return "\n".join(("" if tight else " ").join(row) for row in cells)
 
-    def _problems(self, matrices: list[Matrix]) -> tuple[Problem, ...]:
-        return tuple(self._problem(index, matrix) for index, matrix in enumerate(matrices))
-
     def _problem(self, index: int, matrix: Matrix) -> Problem:
         solution = _distances(matrix)
         data = {"matrix": matrix, "solution": solution, "n": len(matrix)}
@@ -172,13 +148,18 @@ class BinaryMatrix:
     def _draw_size(self, rng: random.Random) -> int:
         return rng.randint(self._n_min, self._n_max)
 
-    def _draw_distinct(self, rng: random.Random, num: int) -> list[Matrix]:
+    def _release_items(self, seed: int, num: int) -> list[Matrix]:
+        rng = random.Random(seed)
+        return [_draw(rng, self._draw_size(rng)) for _ in range(num)]
+
+    def _strict_items(
+        self, rng: random.Random, num: int, taken: set[str], *, distinct: bool
+    ) -> list[Matrix]:
         drawn: list[Matrix] = []
-        taken: set[str] = set()
         count: Counter[int] = Counter()
         for _ in range(num):
             n = self._draw_size(rng)
-            count[n] += 1
+            count[n] += distinct
             # Half of all matrices that hold a 0 stay for training; it also bounds how often a draw
             # is repeated.
             if count[n] > (most := (2 ** (n * n) - 1) // 2):
@@ -187,8 +168,11 @@ class BinaryMatrix:
                     " would leave too few for training: lower num_test, or raise rltf.env.n_min"
                     f" (now {self._n_min})"
                 )
-            drawn.append(_draw_other(rng, n, taken))
-            taken.add(str(drawn[-1]))
+            while str(matrix := _draw(rng, n)) in taken:
+                pass
+            drawn.append(matrix)
+            if distinct:
+                taken.add(str(matrix))
         return drawn
 
 
@@ -197,12 +181,6 @@ def _draw(rng: random.Random, n: int) -> Matrix:
     cells = [0] + [0 if rng.random() < P_ZERO else 1 for _ in range(n * n - 1)]
     rng.shuffle(cells)
     return [cells[i : i + n] for i in range(0, n * n, n)]
-
-
-def _draw_other(rng: random.Random, n: int, taken: set[str]) -> Matrix:
-    while str(matrix := _draw(rng, n)) in taken:
-        pass
-    return matrix
 
 
 def _distances(matrix: Matrix) -> Matrix:
@@ -218,7 +196,7 @@ def _grade_official(solution: Matrix, text: str) -> Grade:
     boxed = released_box(text)
     if boxed is None:
         return Grade(correct=False, format_ok=False)
-    wanted = _spaced(solution)
+    wanted = _cells_text(solution)
     correct = " ".join(boxed.split()) == wanted or _literal(boxed) == wanted
     return Grade(correct=correct, format_ok=True, parsed=boxed)
 
@@ -229,10 +207,10 @@ def _literal(boxed: str) -> str | None:
     """
     try:
         value = ast.literal_eval(boxed)
-        return _spaced(value) if isinstance(value, list) else None
+        return _cells_text(value) if isinstance(value, list) else None
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return None
 
 
-def _spaced(rows: list[list[Any]]) -> str:
+def _cells_text(rows: list[list[Any]]) -> str:
     return " ".join(" ".join(str(cell) for cell in row) for row in rows)

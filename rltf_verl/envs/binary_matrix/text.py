@@ -37,6 +37,7 @@ def find_grid(text: str, n: int) -> Cells | None:
         grid = read_grid(run, n)
         if grid is not None and is_square(grid, n):
             return grid
+        # The last such stretch: the answer stands at the end.
         if grid is not None and fallback is None and len(grid) > 1:
             fallback = grid
     return fallback

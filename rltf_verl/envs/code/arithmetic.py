@@ -60,7 +60,7 @@ def _draw(rng: random.Random, names: str, depth: int) -> Formula:
         right = _draw(rng, names, rng.randint(0, depth - 1))
     return Formula(
         operation.code.format(left.code, right.code),
-        operation.words.format(_grouped(left), _grouped(right)),
+        operation.words.format(_in_brackets(left), _in_brackets(right)),
         lambda values: operation.apply(left.value(values), right.value(values)),
     )
 
@@ -73,7 +73,7 @@ def _number(number: int) -> Formula:
     return Formula(str(number), str(number), lambda values: number)
 
 
-def _grouped(formula: Formula) -> str:
+def _in_brackets(formula: Formula) -> str:
     return f"({formula.words})" if " " in formula.words else formula.words
 
 
@@ -98,7 +98,7 @@ def _task(formula: Formula, names: str, inputs: list[dict[str, int]], calls: boo
             f"{commas}{',' * (len(names) == 1)} = map(int, input().split())\nprint({formula.code})"
         )
     examples = "\n".join(
-        f"For {_shown(values)} it is {formula.value(values)}." for values in inputs[:NUM_PUBLIC]
+        f"For {_equations(values)} it is {formula.value(values)}." for values in inputs[:NUM_PUBLIC]
     )
     statement = f"Compute {formula.words}. {how}\n{examples}"
     public, private = tuple(tests[:NUM_PUBLIC]), tuple(tests[NUM_PUBLIC:])
@@ -113,5 +113,5 @@ def _test(values: dict[str, int], output: int, calls: bool) -> Test:
     }
 
 
-def _shown(values: dict[str, int]) -> str:
+def _equations(values: dict[str, int]) -> str:
     return ", ".join(f"{name} = {value}" for name, value in values.items())

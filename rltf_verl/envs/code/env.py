@@ -14,7 +14,15 @@ from dataclasses import asdict
 from operator import attrgetter
 from typing import Annotated, Any, Literal
 
-from rltf_verl.envs.base import Candidate, FeedbackLevel, Splits, draw_splits, require_counts
+from rltf_verl.envs.base import (
+    Candidate,
+    Env,
+    FeedbackLevel,
+    Splits,
+    draw_splits,
+    number_problems,
+    require_counts,
+)
 from rltf_verl.envs.code import feedback
 from rltf_verl.envs.code.arithmetic import draw_task
 from rltf_verl.envs.code.compare import same_text, same_value
@@ -22,7 +30,7 @@ from rltf_verl.envs.code.leaks import SHARE, repeated_share
 from rltf_verl.envs.code.sources import Task, Test, load_rows, tasks_of
 from rltf_verl.envs.code.text import blocks, fenced, last_program, question, shorten
 from rltf_verl.envs.sandbox import Backend, make_sandbox
-from rltf_verl.envs.sandbox.base import Limits, Outcome, Program, Run, SandboxError
+from rltf_verl.envs.sandbox.base import Outcome, Program, ProgramRun, Resources, SandboxError
 from rltf_verl.envs.text.plain_text import MAX_TEXT
 from rltf_verl.kinds import Url, Within
 from rltf_verl.texts import counted
@@ -37,7 +45,7 @@ time.
 """
 
 
-class Code:
+class Code(Env):
     """The environment `code`. `Problem.data` holds the fields of `code_sources.Task`.
 
     Args:
@@ -91,7 +99,7 @@ class Code:
         output_kb: Annotated[int, Within(1, 10**7)] = 1024,
         file_mb: Annotated[int, Within(1, 10**7)] = 16,
     ) -> None:
-        self._limits = Limits(time_s, total_s, memory_mb, processes, output_kb, file_mb)
+        self._limits = Resources(time_s, total_s, memory_mb, processes, output_kb, file_mb)
         self._source, self._path, self._test_path = source, path, test_path
         self._num_public, self._max_private = num_public, max_private
         self._partial, self._tolerance = partial, tolerance
@@ -113,8 +121,8 @@ class Code:
             draw, key = (lambda _: draw_task(rng)), attrgetter("solution")
             train, test = draw_splits(draw, key, num_train, num_test, "take rltf.env.source=apps")
         else:
-            train, test = self._loaded(rng, num_train, num_test)
-        return Splits(train=self._problems(train), test=self._problems(test))
+            train, test = self._load(rng, num_train, num_test)
+        return number_problems(self._problem, train, test)
 
     def prompt(self, problem: Problem) -> str:
         """The statement, what kind of program is wanted, and the form of the answer."""
@@ -128,6 +136,7 @@ class Code:
         data = problem.data
         try:
             with self._sandbox.start(Program(source, data["entry"])) as run:
+                # Feedback needs every public test; the private ones only decide.
                 public = self._seen(run, data["public"], data["entry"], stop=False)
                 final = any(seen["ending"] in FINAL for seen in public)
                 private = (
@@ -172,13 +181,14 @@ class Code:
         return str(problem.data["solution"])
 
     def _seen(
-        self, run: Run, tests: Sequence[Test], entry: str | None, stop: bool
+        self, run: ProgramRun, tests: Sequence[Test], entry: str | None, stop: bool
     ) -> list[dict[str, Any]]:
         """What the tests that are run came to; with `stop` up to the first that fails."""
         results: list[dict[str, Any]] = []
         for test in tests:
             outcome = run.call(test["input"])
             passed = outcome.ending == "ok" and self._passes(outcome, test, entry)
+            # A program may print megabytes, and the grade goes into the log.
             words = {"output": outcome.output.strip("\n"), "message": outcome.message}
             kept = {key: shorten(text, feedback.SHOWN) for key, text in words.items()}
             results.append({**asdict(outcome), **kept, "passed": passed})
@@ -197,7 +207,7 @@ class Code:
         except (ValueError, RecursionError):
             return False
 
-    def _loaded(
+    def _load(
         self, rng: random.Random, num_train: int, num_test: int
     ) -> tuple[list[Task], list[Task]]:
         if self._path is None:
@@ -205,31 +215,23 @@ class Code:
                 f"rltf.env.path=null with rltf.env.source={self._source}: set it to a .json, .jsonl"
                 " or .parquet file of that shape, or to name@split of the hub"
             )
-        tasks = self._shuffled(rng, "rltf.env.path", self._path)
+        tasks = self._shuffled_tasks(rng, "rltf.env.path", self._path)
         if self._test_path is None:
-            return _take("num_train", tasks[num_test:], num_train), _take(
-                "num_test", tasks, num_test
-            )
-        test = _take(
-            "num_test", self._shuffled(rng, "rltf.env.test_path", self._test_path), num_test
-        )
-        held_out = {task.statement for task in test}
-        return (
-            _take(
-                "num_train", [task for task in tasks if task.statement not in held_out], num_train
-            ),
-            test,
-        )
+            test, others = _take("num_test", tasks, num_test), tasks[num_test:]
+        else:
+            theirs = self._shuffled_tasks(rng, "rltf.env.test_path", self._test_path)
+            test = _take("num_test", theirs, num_test)
+            held_out = {task.statement for task in test}
+            others = [task for task in tasks if task.statement not in held_out]
+        return _take("num_train", others, num_train), test
 
-    def _shuffled(self, rng: random.Random, key: str, where: str) -> list[Task]:
+    def _shuffled_tasks(self, rng: random.Random, key: str, where: str) -> list[Task]:
         tasks = list(tasks_of(self._source, load_rows(key, where), self._num_public))
         rng.shuffle(tasks)
         return tasks
 
-    def _problems(self, tasks: Sequence[Task]) -> tuple[Problem, ...]:
-        return tuple(self._problem(index, task.data()) for index, task in enumerate(tasks))
-
-    def _problem(self, index: int, data: Mapping[str, Any]) -> Problem:
+    def _problem(self, index: int, task: Task) -> Problem:
+        data = task.data()
         reference = fenced(data["solution"]) if data["solution"] else ""
         kept = {**data, "private": data["private"][: self._max_private]}
         return Problem(env=self.name, index=index, data=kept, reference=reference)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from rltf_verl.envs.base import CORRECT, INCORRECT, FeedbackLevel
+from rltf_verl.envs.base import INCORRECT, FeedbackLevel, verdict
 from rltf_verl.envs.code.text import fenced, shorten
 from rltf_verl.types import Grade
 
@@ -32,10 +32,8 @@ def explain(
     """The text for one level; see the environment. `grade.details` is what the environment has put
     there.
     """
-    if grade.correct:
-        return CORRECT
-    if level == "verdict":
-        return INCORRECT
+    if grade.correct or level == "verdict":
+        return verdict(grade)
     if not grade.format_ok:
         text = NO_PROGRAM
     elif grade.error is not None:
@@ -85,7 +83,7 @@ def _does_not_parse(seen: Mapping[str, Any], source: str, level: FeedbackLevel) 
 def _test(
     test: Mapping[str, Any], seen: Mapping[str, Any], entry: str | None, limits: Mapping[str, int]
 ) -> str:
-    given, wanted = _written(test["input"], entry), _written(test["accept"][-1], entry)
+    given, wanted = _as_text(test["input"], entry), _as_text(test["accept"][-1], entry)
     text = f"Input:\n{shorten(given, SHOWN)}\nExpected:\n{shorten(wanted, SHOWN)}\n"
     if seen["ending"] == "ok":
         return f"{text}Got:\n{seen['output'] or '(nothing)'}"
@@ -95,7 +93,7 @@ def _test(
     return f"{text}It failed{where}: {seen['message']}"
 
 
-def _written(value: Any, entry: str | None) -> str:
+def _as_text(value: Any, entry: str | None) -> str:
     if entry is None:
         return str(value).strip("\n")
     return json.dumps(value, ensure_ascii=False)

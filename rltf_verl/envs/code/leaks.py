@@ -24,11 +24,11 @@ def repeated_share(text: str, solution: str, attempt: str) -> float:
     >>> repeated_share("You want max(a,b) + 1.", reference, "print(a)")
     1.0
     """
-    words, known = _joined(text), _joined(attempt)
+    words, known = _token_string(text), _token_string(attempt)
     cores = {
         _core(line) for line in solution.splitlines() if not _READS_OR_OPENS.search(line.strip())
     }
-    sizes = {core: core.count("\0") - 1 for core in map(_joined, cores)}
+    sizes = {core: core.count("\0") - 1 for core in map(_token_string, cores)}
     news = {core: size for core, size in sizes.items() if size >= MIN_TOKENS and core not in known}
     return (
         sum(size for core, size in news.items() if core in words) / sum(news.values())
@@ -52,6 +52,6 @@ def _core(line: str) -> str:
     )
 
 
-def _joined(text: str) -> str:
+def _token_string(text: str) -> str:
     """Tokens between zeros: one text holds another token by token if its string does."""
     return "\0" + "".join(f"{token}\0" for token in _TOKEN.findall(text))

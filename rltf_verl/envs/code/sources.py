@@ -66,9 +66,8 @@ def load_rows(key: str, where: str) -> Iterator[Mapping[str, Any]]:
         else:
             name, _, split = where.partition("@")
             yield from load_dataset(name, split=split or "train")
-    except (
-        Exception
-    ) as error:  # a library of many file systems and formats, each with errors of its own
+    # A library of many file systems and formats, each with errors of its own.
+    except Exception as error:
         raise ValueError(
             f"{key}={where!r} cannot be loaded: {type(error).__name__}: {error}"
         ) from error
@@ -121,7 +120,7 @@ def read_livecodebench(row: Mapping[str, Any], num_public: int) -> Task | None:
     read = _functional if entry else _standard
     public = _distinct(read(test) for test in json.loads(row["public_test_cases"]))
     shown = {_key(test) for test in public}
-    hidden = _distinct(read(test) for test in json.loads(_unpacked(row["private_test_cases"])))
+    hidden = _distinct(read(test) for test in json.loads(_unpack(row["private_test_cases"])))
     private = tuple(test for test in hidden if _key(test) not in shown)
     if not private:
         return None
@@ -144,6 +143,7 @@ def split_tests(
     """
     words = " ".join(statement.split())
     shown = [test for test in tests if _stands_in(words, test)] or tests[:num_public]
+    # One test at least stays private: else the reward would be what feedback tells.
     public = list(shown)[: max(len(tests) - 1, 0)]
     keys = {_key(test) for test in public}
     return tuple(public), tuple(test for test in tests if _key(test) not in keys)
@@ -194,7 +194,7 @@ def _functional(test: Mapping[str, str]) -> Test:
     return {"input": arguments, "accept": [json.loads(test["output"])]}
 
 
-def _unpacked(tests: str) -> str:
+def _unpack(tests: str) -> str:
     """Private tests are JSON, or JSON pickled as one string, compressed, in base 64."""
     if tests.lstrip().startswith("["):
         return tests

@@ -14,22 +14,20 @@ import random
 import re
 from collections.abc import Sequence
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from rltf_verl.envs.base import (
     COMPACT_TEMPLATES,
-    CORRECT,
     INCORRECT,
     Candidate,
     FeedbackLevel,
-    Splits,
-    require_counts,
+    verdict,
 )
 from rltf_verl.envs.knights_knaves.feedback import diagnosis, marks
 from rltf_verl.envs.knights_knaves.leaks import role_candidates
 from rltf_verl.envs.knights_knaves.logic import MAX_PEOPLE, formula, letters, read_letters
 from rltf_verl.envs.knights_knaves.puzzles import (
-    Puzzle,
+    RolePuzzle,
     Shape,
     release_puzzles,
     strict_puzzles,
@@ -42,6 +40,7 @@ from rltf_verl.envs.knights_knaves.text import (
     read_release_roles,
     read_roles,
 )
+from rltf_verl.envs.puzzle import Mode, Puzzle, Style
 from rltf_verl.envs.text.boxed import last_box, released_box
 from rltf_verl.kinds import Within
 from rltf_verl.types import Grade, Problem
@@ -49,7 +48,7 @@ from rltf_verl.types import Grade, Problem
 SUFFIX = " Let's think step by step and output the final answer within \\boxed{}."
 
 
-class KnightsKnaves:
+class KnightsKnaves(Puzzle):
     """The environment `knights_knaves`.
 
     `Problem.data` holds `names`, `roles` (what who tells the truth is called, and who lies),
@@ -74,17 +73,17 @@ class KnightsKnaves:
 
     def __init__(
         self,
-        mode: Literal["official", "strict"] = "strict",
+        mode: Mode = "strict",
         n_people: Annotated[int, Within(2, MAX_PEOPLE)] = 5,
         depth: Annotated[int, Within(2, 9)] = 3,
         width: Annotated[int, Within(2, 2 * MAX_PEOPLE - 1)] = 3,
-        style: Literal["official", "compact"] = "official",
+        style: Style = "official",
     ) -> None:
         if width > 2 * n_people - 1:
             raise ValueError(
                 f"rltf.env.width={width}: must be in [2, {2 * n_people - 1}] for {n_people} people"
             )
-        self._official, self._compact = mode == "official", style == "compact"
+        super().__init__(mode, style)
         self.revise_templates = COMPACT_TEMPLATES if self._compact else {}
         if self._official and self._compact:
             raise ValueError(
@@ -92,31 +91,6 @@ class KnightsKnaves:
                 " strict"
             )
         self._shape = Shape(n_people, depth, width)
-
-    def build(self, seed: int, num_train: int, num_test: int) -> Splits:
-        """Make the problems of both splits. The official wording needs the package reasoning-gym.
-
-        `official`: one sequence of different puzzles, its last `num_test` are the test split.
-        `strict`: different test puzzles, and training puzzles (which may repeat) that are none of
-        them, under whatever names.
-
-        Raises:
-            ValueError: a negative number, too few different puzzles, or reasoning-gym is missing;
-                names the fix.
-        """
-        require_counts(num_train, num_test)
-        if self._official:
-            items = release_puzzles(seed, num_train + num_test, self._shape)
-            return Splits(
-                train=self._problems(items[:num_train]), test=self._problems(items[num_train:])
-            )
-        rng = random.Random(seed)
-        taken: set[str] = set()
-        test = self._in_words(rng, strict_puzzles(rng, num_test, self._shape, taken, distinct=True))
-        train = self._in_words(
-            rng, strict_puzzles(rng, num_train, self._shape, taken, distinct=False)
-        )
-        return Splits(train=self._problems(train), test=self._problems(test))
 
     def prompt(self, problem: Problem) -> str:
         """The user message of the first turn. `compact` is what each of them says, one line
@@ -146,13 +120,10 @@ class KnightsKnaves:
         `full` is the answer.
         """
         if grade.correct or level == "verdict":
-            verdict = CORRECT if grade.correct else INCORRECT
-            return "=" if grade.correct and self._compact and level != "verdict" else verdict
-        roles, statements, hint = (
-            self._read(problem, text),
-            problem.data["statements"],
-            level != "location",
-        )
+            marked = grade.correct and self._compact and level != "verdict"
+            return "=" if marked else verdict(grade)
+        roles, hint = self._read(problem, text), level != "location"
+        statements = problem.data["statements"]
         if self._compact:
             given = None if roles is None else [bool(role) for role in roles.values()]
             return (
@@ -190,19 +161,21 @@ class KnightsKnaves:
             for name, role in roles.items()
         )
 
-    def _in_words(self, rng: random.Random, puzzles: Sequence[Puzzle]) -> list[dict[str, Any]]:
+    def _release_items(self, seed: int, num: int) -> list[dict[str, Any]]:
+        return release_puzzles(seed, num, self._shape)
+
+    def _strict_items(
+        self, rng: random.Random, num: int, taken: set[str], *, distinct: bool
+    ) -> list[dict[str, Any]]:
+        puzzles = strict_puzzles(rng, num, self._shape, taken, distinct)
         return [_in_letters(puzzle) for puzzle in puzzles] if self._compact else words(rng, puzzles)
 
-    def _problems(self, items: Sequence[dict[str, Any]]) -> tuple[Problem, ...]:
-        # Lists for tuples: as the data comes back from a file.
-        data = [json.loads(json.dumps(item)) for item in items]
-        return tuple(
-            Problem(self.name, index, item, item["solution_text"])
-            for index, item in enumerate(data)
-        )
+    def _problem(self, index: int, item: dict[str, Any]) -> Problem:
+        data = json.loads(json.dumps(item))  # lists for tuples: as the data comes back from a file
+        return Problem(self.name, index, data, data["solution_text"])
 
 
-def _in_letters(puzzle: Puzzle) -> dict[str, Any]:
+def _in_letters(puzzle: RolePuzzle) -> dict[str, Any]:
     names = letters([True] * len(puzzle.solution))
     return {
         "names": list(names),

@@ -63,6 +63,7 @@ def only_solution(statements: Sequence[Statement]) -> tuple[bool, ...] | None:
     every = (1 << 2**num) - 1
     # World w is the one in which person i tells the truth if bit i of w is set.
     truthful = [every // ((1 << 2 ** (i + 1)) - 1) * ((1 << 2**i) - 1) << 2**i for i in range(num)]
+    # All 2^num worlds at once, a bit each: ten people are one number of 1024 bits.
     left = every
     for person, statement in zip(truthful, statements, strict=True):
         left &= every ^ person ^ _worlds(statement, truthful, every)

@@ -25,7 +25,7 @@ MAX_REPEATS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Puzzle:
+class RolePuzzle:
     """What people say, and the one choice of roles that fits."""
 
     statements: tuple[Statement, ...]
@@ -69,6 +69,7 @@ def release_puzzles(seed: int, num: int, shape: Shape) -> list[dict[str, Any]]:
                     f"{_too_few(shape)}: only {len(problems)} of {num} different ones were found"
                 )
             continue
+        # The count is of repeats in succession, as in the release.
         repeats = 0
         seen.add(puzzle.statements)
         problems.append(_in_words(gym, rng.randint(0, 2**31), puzzle))
@@ -77,7 +78,7 @@ def release_puzzles(seed: int, num: int, shape: Shape) -> list[dict[str, Any]]:
 
 def strict_puzzles(
     rng: random.Random, num: int, shape: Shape, taken: set[str], distinct: bool
-) -> list[Puzzle]:
+) -> list[RolePuzzle]:
     """Puzzles whose solutions are as often any one choice of roles as another.
 
     Sampled statements favour truth-tellers: with five people, "all are knights" solves 5 % of the
@@ -94,17 +95,17 @@ def strict_puzzles(
     Raises:
         ValueError: there are not so many puzzles of this shape.
     """
-    waiting: dict[int, list[Puzzle]] = defaultdict(list)
+    waiting: dict[int, list[RolePuzzle]] = defaultdict(list)
     drawn = []
     for _ in range(num):
         solution = [rng.random() < 0.5 for _ in range(shape.n_people)]
-        drawn.append(_reordered(rng, _draw(rng, shape, sum(solution), taken, waiting), solution))
+        drawn.append(_reorder(rng, _draw(rng, shape, sum(solution), taken, waiting), solution))
         if distinct:
             taken.add(same_puzzle_key(drawn[-1].statements))
     return drawn
 
 
-def words(rng: random.Random, puzzles: Sequence[Puzzle]) -> list[dict[str, Any]]:
+def words(rng: random.Random, puzzles: Sequence[RolePuzzle]) -> list[dict[str, Any]]:
     """Puzzles as fields of `Problem.data`, in reasoning-gym's words. Raises ValueError if it is
     missing.
     """
@@ -117,8 +118,8 @@ def _draw(
     shape: Shape,
     num_truthful: int,
     taken: set[str],
-    waiting: Mapping[int, list[Puzzle]],
-) -> Puzzle:
+    waiting: Mapping[int, list[RolePuzzle]],
+) -> RolePuzzle:
     for _ in range(MAX_DRAWS):
         if waiting[num_truthful]:
             puzzle = waiting[num_truthful].pop()
@@ -130,6 +131,7 @@ def _draw(
             if drawn is None:
                 continue
             puzzle = drawn
+        # Not thrown away: a later draw may want as many truth-tellers.
         if sum(puzzle.solution) != num_truthful:
             waiting[sum(puzzle.solution)].append(puzzle)
         elif same_puzzle_key(puzzle.statements) not in taken:
@@ -156,32 +158,32 @@ def _statement(rng: random.Random, speaker: int, depth: int, shape: Shape) -> St
     return (kind, *parts)
 
 
-def _reordered(rng: random.Random, puzzle: Puzzle, solution: Sequence[bool]) -> Puzzle:
+def _reorder(rng: random.Random, puzzle: RolePuzzle, solution: Sequence[bool]) -> RolePuzzle:
     """The same puzzle with its people in an order that gives this solution."""
     places = list(range(len(solution)))
     rng.shuffle(places)
     free = {role: [place for place in places if solution[place] == role] for role in (True, False)}
     place_of = [free[role].pop() for role in puzzle.solution]
     moved = {
-        place_of[i]: _renamed(statement, place_of) for i, statement in enumerate(puzzle.statements)
+        place_of[i]: _rename(statement, place_of) for i, statement in enumerate(puzzle.statements)
     }
-    return Puzzle(tuple(moved[place] for place in range(len(solution))), tuple(solution))
+    return RolePuzzle(tuple(moved[place] for place in range(len(solution))), tuple(solution))
 
 
-def _renamed(statement: Statement, place_of: Sequence[int]) -> Statement:
+def _rename(statement: Statement, place_of: Sequence[int]) -> Statement:
     if isinstance(statement[1], int):
         return (statement[0], place_of[statement[1]])
-    return (statement[0], *(_renamed(part, place_of) for part in statement[1:]))
+    return (statement[0], *(_rename(part, place_of) for part in statement[1:]))
 
 
-def _with_one_solution(drawn: Iterator[tuple[Statement, ...]]) -> Iterator[Puzzle]:
+def _with_one_solution(drawn: Iterator[tuple[Statement, ...]]) -> Iterator[RolePuzzle]:
     for statements in drawn:
         solution = only_solution(statements)
         if solution is not None:
-            yield Puzzle(statements, solution)
+            yield RolePuzzle(statements, solution)
 
 
-def _in_words(gym: Any, seed: int, puzzle: Puzzle) -> dict[str, Any]:
+def _in_words(gym: Any, seed: int, puzzle: RolePuzzle) -> dict[str, Any]:
     problem = {"statements": puzzle.statements, "solution": puzzle.solution}
     worded = gym.KKProblemFormatter(seed, problem).format_problem()
     return {

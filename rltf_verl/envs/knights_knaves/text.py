@@ -10,51 +10,23 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from rltf_verl.texts import split_words
+
 ROLE_WORDS = frozenset(
-    [
-        "knight",
-        "knave",
-        "pioneer",
-        "laggard",
-        "saint",
-        "sinner",
-        "hero",
-        "villain",
-        "angel",
-        "devil",
-        "altruist",
-        "egoist",
-        "sage",
-        "fool",
-    ]
-)  # as a list it would be a word a line
+    split_words(
+        "knight knave pioneer laggard saint sinner hero villain angel devil altruist egoist sage "
+        "fool"
+    )
+)
 _FOREIGN = ROLE_WORDS | {f"{word}s" for word in ROLE_WORDS} | {"heroes"}
 _WORD = re.compile(r"[^\W\d_]+|[.;]")
 _CLAUSE_END = re.compile(r"[.;\n]")
 _UNCLEAR = frozenset(
-    [
-        "not",
-        "or",
-        "nor",
-        "neither",
-        "either",
-        "if",
-        "unless",
-        "isn",
-        "aren",
-        "cannot",
-        "never",
-        "maybe",
-        "said",
-        "says",
-        "say",
-        "claimed",
-        "claims",
-        "claim",
-        "told",
-        "stated",
-    ]
-)  # as a list it would be a word a line
+    split_words(
+        "not or nor neither either if unless isn aren cannot never maybe said says say claimed "
+        "claims claim told stated"
+    )
+)
 _NOBODY = frozenset(("none", "nobody", "noone"))
 
 Roles = dict[str, bool | None]
@@ -105,12 +77,13 @@ def read_roles(cast: Cast, text: str) -> Roles | None:
     """Who is what according to all of `text`; None if it does not say, or not clearly. Some people
     may be missing.
     """
-    whole = _assigned(cast.tokens(text))
+    # All at once first: a list of names and roles may go over several lines.
+    whole = _assign(cast.tokens(text))
     if whole is not None:
         return whole or None
     roles: Roles = {}
     for clause in _CLAUSE_END.split(text):
-        part = _assigned(cast.tokens(clause))
+        part = _assign(cast.tokens(clause))
         if part is None or not _merge(roles, part.items()):
             return None
     return roles or None
@@ -151,7 +124,7 @@ def _endings(text: str, num_people: int) -> Iterator[str]:
     yield text
 
 
-def _assigned(tokens: Sequence[tuple[str, bool | None]]) -> Roles | None:
+def _assign(tokens: Sequence[tuple[str, bool | None]]) -> Roles | None:
     """Roles behind the names they belong to, or in front of them if a role comes first.
 
     A name does not wait for a role beyond the end of its statement: `so is Mia. Noah is a knave`.

@@ -57,13 +57,14 @@ class MathData:
         train = read_items("rltf.env.source", self.source, source, file or self.path, seed)
         names = self._test_names(source.test_sets)
         test = list(self._test_items(names, num_test))
+        # `train` is one iterator: what the test split takes is gone from training.
         if file is not None and self.test_sets is None:
             test = [(subset, item) for item in islice(train, num_test)]
         same = normalised if self.keep_apart else str
         taken = {same(item.question) for _, item in test} if self.keep_apart else set()
         if self.source == "math":  # its training set is defined as what is not in MATH-500
             taken |= {same(item.question) for _, item in self._test_items(["math500"], None)}
-        kept, dropped = _apart(train, taken, num_train, same)
+        kept, dropped = _keep_apart(train, taken, num_train, same)
         problems = [_problem(env, i, subset, item) for i, item in enumerate(kept)]
         tests = [_problem(env, i, name, item) for i, (name, item) in enumerate(test)]
         notes = (
@@ -88,7 +89,7 @@ class MathData:
                 yield from [(Path(name).stem if file is not None else name, item)] * source.samples
 
 
-def _apart(
+def _keep_apart(
     items: Iterator[Item], taken: set[str], num: int, same: Callable[[str], str]
 ) -> tuple[list[Item], int]:
     """The first `num` items that are not taken, and how many were left out on the way."""

@@ -18,7 +18,7 @@ import importlib.util
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from rltf_verl.envs.base import CORRECT, INCORRECT, FeedbackLevel, Splits
+from rltf_verl.envs.base import INCORRECT, Env, FeedbackLevel, Splits, verdict
 from rltf_verl.envs.math.build import MathData
 from rltf_verl.envs.math.feedback import hint, place, reading
 from rltf_verl.envs.math.text import plainly_equal, said_answer
@@ -33,7 +33,7 @@ WHOLE = "a whole number"
 """As `math_worker` calls it."""
 
 
-class Math:
+class Math(Env):
     """The environment `math`. `Problem.data` holds `question`, `subset` and, if the source has one,
     `solution`.
 
@@ -81,11 +81,8 @@ class Math:
             (question_field, answer_field),
             keep_apart=mode == "strict",
         )
-        self._official, self._timeout_s, self._num_workers = (
-            mode == "official",
-            float(timeout_s),
-            num_workers,
-        )
+        self._official = mode == "official"
+        self._timeout_s, self._num_workers = timeout_s, num_workers
 
     def build(self, seed: int, num_train: int, num_test: int) -> Splits:
         """Read the problems of both splits; the sources are finite, so the numbers are upper
@@ -109,19 +106,20 @@ class Math:
         answer = self._answer(problem, text)
         if answer is None:
             return Grade(correct=False, format_ok=False)
+        # Most verdicts need no algebra, and no other process.
         if not self._official and (correct := plainly_equal(answer, problem.reference)) is not None:
             kinds = {} if correct else {"kind": WHOLE, "wanted_kind": WHOLE}
             return Grade(correct, format_ok=True, parsed=answer, details={"read": answer, **kinds})
         pool = shared_pool("rltf_verl.envs.math.worker", self._num_workers)
         try:
-            verdict = pool.call(
+            compared = pool.call(
                 "compare", answer, problem.reference, self._official, deadline_s=self._timeout_s
             )
         except CallFailed as error:
             return Grade(
                 correct=False, format_ok=True, parsed=answer, error=f"comparing answers: {error}"
             )
-        return Grade(verdict.pop("correct"), format_ok=True, parsed=answer, details=verdict)
+        return Grade(compared.pop("correct"), format_ok=True, parsed=answer, details=compared)
 
     def explain(self, problem: Problem, text: str, grade: Grade, level: FeedbackLevel) -> str:
         """Say how the answer was read (`location`), what kind of thing it should be (`hint`), or
@@ -130,10 +128,8 @@ class Math:
         `hint` compares kinds only (a whole number, an interval, a tuple of 3 values, …) and never
         says a value.
         """
-        if grade.correct:
-            return CORRECT
-        if level == "verdict":
-            return INCORRECT
+        if grade.correct or level == "verdict":
+            return verdict(grade)
         sentences = [INCORRECT, reading(self._answer(problem, text), grade, place(problem))]
         if level == "hint":
             sentences.append(hint(grade))
@@ -147,11 +143,11 @@ class Math:
         """
         pool = shared_pool("rltf_verl.envs.math.worker", self._num_workers)
         try:
-            verdict = pool.call("compare", "1/2", "0.5", self._official, deadline_s=TRIAL_S)
+            compared = pool.call("compare", "1/2", "0.5", self._official, deadline_s=TRIAL_S)
         except CallFailed as error:
             cause = str(error)
         else:
-            cause = "" if verdict["correct"] else "it takes 1/2 and 0.5 for different"
+            cause = "" if compared["correct"] else "it takes 1/2 and 0.5 for different"
         if not cause:
             return None
         return (

@@ -15,18 +15,14 @@ from typing import Any
 from rltf_verl.envs.files import BUILDERS, load_file
 from rltf_verl.envs.text.boxed import last_box
 from rltf_verl.registry import unknown
+from rltf_verl.texts import split_words
 
 Row = Mapping[str, Any]
 Field = Callable[[Row], "str | None"]
 
-SUBJECTS = (
-    "algebra",
-    "counting_and_probability",
-    "geometry",
-    "intermediate_algebra",
-    "number_theory",
-    "prealgebra",
-    "precalculus",
+SUBJECTS = split_words(
+    "algebra counting_and_probability geometry intermediate_algebra number_theory prealgebra "
+    "precalculus"
 )
 
 
@@ -222,12 +218,13 @@ def read_items(
     rows = _load(key, name, source, path)
     for field in source.own:
         _require_text(key, name, rows, field)
+    # A local copy may be the part that is wanted already.
     if source.first is not None and (
         path is None or source.first >= 0 or len(rows) > -source.first
     ):
         rows = rows.select(range(len(rows))[: source.first])
     if source.keep is not None:
-        rows = _kept(key, name, rows, source.keep)
+        rows = _keep(key, name, rows, source.keep)
     if seed is not None:
         rows = rows.shuffle(seed=seed)
     has_items = False
@@ -236,7 +233,7 @@ def read_items(
         if question and answer and answer.strip():
             has_items = True
             solution = (source.solution(row) if source.solution else None) or ""
-            yield Item(question, _unboxed(answer.strip()), solution)
+            yield Item(question, _unbox(answer.strip()), solution)
     if len(rows) and not has_items:
         raise ValueError(
             f"{key}={name}: no row has a question and an answer; columns:"
@@ -267,12 +264,12 @@ def normalised(question: str) -> str:
     return re.sub(r"[\s$\\]+", "", question.casefold()).rstrip(".?!:")
 
 
-def _unboxed(answer: str) -> str:
+def _unbox(answer: str) -> str:
     inner = last_box(answer)
     return inner if inner is not None and answer == f"\\boxed{{{inner}}}" else answer
 
 
-def _kept(key: str, name: str, rows: Any, keep: Callable[[Row], bool]) -> Any:
+def _keep(key: str, name: str, rows: Any, keep: Callable[[Row], bool]) -> Any:
     try:
         return rows.select([i for i, row in enumerate(rows) if keep(row)])
     except (KeyError, TypeError, ValueError) as error:
@@ -291,9 +288,8 @@ def _load(key: str, name: str, source: Source, path: str | None) -> Any:
             for config, split in _parts(source, path)
         ]
         return datasets.concatenate_datasets(parts)
-    except (
-        Exception
-    ) as error:  # no network, no such repository, no such split, a file that is none …
+    # No network, no such repository, no such split, a file of another format …
+    except Exception as error:
         cause = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         fix = (
             "it must be a file or a folder that datasets.load_dataset reads"

@@ -17,9 +17,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe
 from typing import Any
+
+from rltf_verl.texts import split_words
 
 START_S = 180.0
 """Longest that a worker may take to import its module."""
@@ -33,16 +36,8 @@ _BOOT = (
 )
 # Not the whole environment: the worker reads text that a model wrote, and has no use for keys and
 # tokens.
-_KEPT = (
-    "PATH",
-    "HOME",
-    "LANG",
-    "LC_ALL",
-    "TMPDIR",
-    "LD_LIBRARY_PATH",
-    "VIRTUAL_ENV",
-    "PYTHONHOME",
-    "SYSTEMROOT",
+_KEPT = split_words(
+    "PATH HOME LANG LC_ALL TMPDIR LD_LIBRARY_PATH VIRTUAL_ENV PYTHONHOME SYSTEMROOT"
 )
 
 # Same results in every process: sets of text have an order of their own.
@@ -54,12 +49,12 @@ class CallFailed(Exception):  # noqa: N818  a verdict on the call, which the gra
 
 
 @dataclass(frozen=True, slots=True)
-class _Worker:
+class _GraderProcess:
     process: subprocess.Popen[bytes]
     connection: Connection
 
     @classmethod
-    def start(cls, module: str) -> _Worker:
+    def start(cls, module: str) -> _GraderProcess:
         """A process that has imported `module` and waits for calls."""
         ours, theirs = Pipe()
         with theirs:
@@ -93,7 +88,7 @@ class _Worker:
                 raise CallFailed(f"no verdict within {timeout_s:g} s")
             reply: dict[str, Any] = json.loads(self.connection.recv_bytes())
         except (EOFError, OSError):
-            raise CallFailed(f"the grader process died ({_how(self.process.wait())})") from None
+            raise CallFailed(f"the grader process died ({_exit(self.process.wait())})") from None
         return reply
 
     @property
@@ -120,10 +115,9 @@ class Pool:
     def __init__(self, module: str, num_workers: int) -> None:
         self._module = module
         # Last in, first out: as few processes as there are calls at the same time.
-        self._slots: queue.LifoQueue[_Worker | None] = queue.LifoQueue()
+        self._slots: queue.LifoQueue[_GraderProcess | None] = queue.LifoQueue()
         for _ in range(num_workers):
             self._slots.put(None)
-        self._num_workers = num_workers
 
     def call(self, function: str, *arguments: Any, deadline_s: float) -> Any:
         """`module.function(*arguments)`, in a worker.
@@ -137,32 +131,31 @@ class Pool:
         Raises:
             CallFailed: too late, or the function raised, or its process died.
         """
-        worker = self._slots.get()
+        worker, answered = self._slots.get(), None
         try:
             if worker is not None and not worker.usable:
                 worker.end()
                 worker = None
-            worker = worker or _Worker.start(self._module)
-            busy, worker = worker, None
+            worker = worker or _GraderProcess.start(self._module)
             try:
-                reply = busy.ask(function, arguments, deadline_s)
-                worker = busy
-            finally:
-                if (
-                    worker is None
-                ):  # it did not answer: a later answer must not be taken for the next call's
-                    busy.end()
+                reply = worker.ask(function, arguments, deadline_s)
+            except BaseException:
+                # A later answer must not be taken for the next call's.
+                worker.end()
+                raise
+            answered = worker
         finally:
-            self._slots.put(worker)
+            self._slots.put(answered)
         return _value(reply)
 
     def close(self) -> None:
-        """End the workers that are idle, and each busy one when its call is over."""
-        for _ in range(self._num_workers):
-            worker = self._slots.get()
-            if worker is not None:
-                worker.end()
-            self._slots.put(None)
+        """End the workers that are idle. A daemon thread may hold a busy one for ever: its end of
+        the pipe closes with this process.
+        """
+        with suppress(queue.Empty):
+            while True:
+                if (worker := self._slots.get_nowait()) is not None:
+                    worker.end()
 
 
 _shared: dict[tuple[str, int], Pool] = {}
@@ -189,14 +182,7 @@ def _forget() -> None:
 
 def _close_all() -> None:
     for pool in _shared.values():
-        # a daemon thread may hold a worker for ever: its end of the pipe closes with this process
-        while True:
-            try:
-                worker = pool._slots.get_nowait()
-            except queue.Empty:
-                break
-            if worker is not None:
-                worker.end()
+        pool.close()
 
 
 def _value(reply: dict[str, Any]) -> Any:
@@ -205,7 +191,7 @@ def _value(reply: dict[str, Any]) -> Any:
     return reply["value"]
 
 
-def _how(code: int) -> str:
+def _exit(code: int) -> str:
     return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 

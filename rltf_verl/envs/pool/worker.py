@@ -18,6 +18,8 @@ from multiprocessing.connection import Connection
 from types import ModuleType
 from typing import Any, NoReturn
 
+from rltf_verl.texts import split_words
+
 GRACE_S = 2.0
 """Seconds after the deadline at which an orphan ends; a parent that lives has killed it at the
 deadline.
@@ -29,28 +31,10 @@ MEMORY_BYTES = 4 << 30
 MAX_ERROR = 300
 """Characters of an error message that are told."""
 
-_DENIED = (
-    "os.system",
-    "os.exec",
-    "os.fork",
-    "os.posix_spawn",
-    "os.spawn",
-    "subprocess.",
-    "pty.",
-    "socket.",
-    "shutil.",
-    "os.remove",
-    "os.rename",
-    "os.rmdir",
-    "os.mkdir",
-    "os.link",
-    "os.symlink",
-    "os.chmod",
-    "os.chown",
-    "os.kill",
-    "os.putenv",
-    "os.truncate",
-    "ctypes.",
+_DENIED = split_words(
+    "os.system os.exec os.fork os.posix_spawn os.spawn subprocess. pty. socket. shutil. "
+    "os.remove os.rename os.rmdir os.mkdir os.link os.symlink os.chmod os.chown os.kill "
+    "os.putenv os.truncate ctypes."
 )
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
@@ -65,7 +49,7 @@ def main(fd: int, module_name: str) -> NoReturn:
     try:
         module = importlib.import_module(module_name)
     except BaseException as error:
-        _send(connection, None, _told(error))
+        _send(connection, None, _error_line(error))
         os._exit(1)
     _confine()
     gc.freeze()
@@ -86,7 +70,7 @@ def _serve(connection: Connection, module: ModuleType) -> None:
     try:
         value, failure = getattr(module, function)(*arguments), None
     except BaseException as error:  # also MemoryError, RecursionError and the exit() of a library
-        value, failure = None, _told(error)
+        value, failure = None, _error_line(error)
     signal.setitimer(signal.ITIMER_REAL, 0)
     _send(connection, value, failure)
 
@@ -95,7 +79,7 @@ def _send(connection: Connection, value: Any, error: str | None) -> None:
     connection.send_bytes(json.dumps({"value": value, "error": error}).encode())
 
 
-def _told(error: BaseException) -> str:
+def _error_line(error: BaseException) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:MAX_ERROR]
 
 

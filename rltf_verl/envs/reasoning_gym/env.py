@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Annotated, Any
 
-from rltf_verl.envs.base import CORRECT, INCORRECT, FeedbackLevel, Splits, require_counts
+from rltf_verl.envs.base import INCORRECT, Env, FeedbackLevel, Splits, require_counts, verdict
 from rltf_verl.envs.pool.pool import TRIAL_S, CallFailed, Pool, shared_pool
 from rltf_verl.envs.reasoning_gym.feedback import reading, shape
 from rltf_verl.envs.reasoning_gym.text import said_answer
@@ -47,7 +47,7 @@ REFUSED = {
 """Tasks that cannot be had here, and why."""
 
 
-class ReasoningGym:
+class ReasoningGym(Env):
     """The environment `reasoning_gym`. `Problem.data` holds `question`, `task`, `params` and the
     `entry` to score.
 
@@ -166,10 +166,8 @@ class ReasoningGym:
         The tasks have no common way to say where an answer goes wrong; their score is all that they
         tell.
         """
-        if grade.correct:
-            return CORRECT
-        if level == "verdict":
-            return INCORRECT
+        if grade.correct or level == "verdict":
+            return verdict(grade)
         sentences = [INCORRECT, reading(grade)]
         if level == "hint":
             sentences.append(f"A right answer is {shape(problem.reference)}.")
@@ -211,6 +209,7 @@ class ReasoningGym:
         seeds = random.Random(f"rltf {seed}")
         starts = range(0, num, CHUNK)
         for _ in range(MAX_ROUNDS):
+            # A seed for each round: a round's items are those of one dataset.
             make = partial(self._call, "generate", task, self._params, num, seeds.randrange(2**30))
             with ThreadPoolExecutor(self._num_workers) as threads:
                 for made in threads.map(make, starts, [min(at + CHUNK, num) for at in starts]):

@@ -22,43 +22,22 @@ from reasoning_gym.factory import DATASETS
 from sympy.parsing.sympy_parser import parse_expr
 
 from rltf_verl.envs.reasoning_gym.lossless_json import decode, encode
+from rltf_verl.texts import split_words
 
-LITERALS = ("binary_matrix", "n_queens", "number_sorting", "spiral_matrix", "string_insertion")
+LITERALS = split_words("binary_matrix n_queens number_sorting spiral_matrix string_insertion")
 """Tasks whose scorer evaluates lists that the answer holds."""
-EXPRESSIONS = (
-    "countdown",
-    "intermediate_integration",
-    "polynomial_multiplication",
-    "puzzle24",
-    "simple_integration",
+EXPRESSIONS = split_words(
+    "countdown intermediate_integration polynomial_multiplication puzzle24 simple_integration"
 )
 """Tasks whose scorer evaluates expressions."""
-EXACT = ("game_of_life", "mini_sudoku", "rectangle_count", "time_intervals")
+EXACT = split_words("game_of_life mini_sudoku rectangle_count time_intervals")
 """Tasks whose partial credit an answer gets that is the same for all problems (an empty board:
 0.94).
 """
 REFERENCES = {"graph_color": "possible_answer", "rubiks_cube": "example_correct_answer"}
 """Tasks that keep the answer elsewhere: the key of the metadata."""
 
-_NAMES = frozenset(
-    [
-        "sqrt",
-        "sin",
-        "cos",
-        "tan",
-        "asin",
-        "acos",
-        "atan",
-        "sinh",
-        "cosh",
-        "tanh",
-        "exp",
-        "log",
-        "ln",
-        "pi",
-        "Abs",
-    ]
-)
+_NAMES = frozenset(split_words("sqrt sin cos tan asin acos atan sinh cosh tanh exp log ln pi Abs"))
 _EXPRESSION = re.compile(r"[A-Za-z0-9\s+\-*/^().,]*")
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 _DIGITS = re.compile(r"[0-9]{1,9}")

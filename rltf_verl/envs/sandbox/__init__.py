@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Literal
 
-from rltf_verl.envs.sandbox.base import Limits, Sandbox
+from rltf_verl.envs.sandbox.base import Resources, Sandbox
 
 Backend = Literal["bubblewrap", "sandbox_fusion", "unsafe_process"]
 BACKENDS: tuple[Backend, ...] = ("bubblewrap", "sandbox_fusion", "unsafe_process")
@@ -13,7 +13,7 @@ BACKENDS: tuple[Backend, ...] = ("bubblewrap", "sandbox_fusion", "unsafe_process
 
 def make_sandbox(
     backend: Backend,
-    limits: Limits,
+    limits: Resources,
     max_parallel: int | None = None,
     url: str | None = None,
     python: str | None = None,

@@ -27,7 +27,7 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Resources:
     """What one answer may use."""
 
     time_s: int = 6
@@ -65,7 +65,7 @@ class SandboxError(RuntimeError):
     """The sandbox itself failed; nothing is known about the program."""
 
 
-class Run(Protocol):
+class ProgramRun(Protocol):
     """One program in one sandbox."""
 
     def call(self, given: Any) -> Outcome:
@@ -85,7 +85,7 @@ class Sandbox(Protocol):
         """Why it cannot run on this machine and what to do, in one line; None if it can."""
         ...
 
-    def start(self, program: Program) -> AbstractContextManager[Run]:
+    def start(self, program: Program) -> AbstractContextManager[ProgramRun]:
         """A run; when the context ends, no process and no file of it is left. Waits while too many
         are in use.
 

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from http.client import HTTPException
 from typing import Any
 
-from rltf_verl.envs.sandbox.base import Limits, Outcome, Program, SandboxError
+from rltf_verl.envs.sandbox.base import Outcome, Program, Resources, SandboxError
 from rltf_verl.envs.sandbox.local import INSIDE, slots
 from rltf_verl.envs.sandbox.reports import SILENT, as_mapping, outcome_of_report
 
@@ -38,7 +38,7 @@ class FusionSandbox:
         max_parallel: requests at once from this process.
     """
 
-    def __init__(self, url: str, limits: Limits, max_parallel: int) -> None:
+    def __init__(self, url: str, limits: Resources, max_parallel: int) -> None:
         self._url, self._limits, self._slots = url, limits, slots(max_parallel)
 
     def trouble(self) -> str | None:
@@ -65,14 +65,14 @@ class FusionSandbox:
 class FusionRun:
     """One program; a request per test."""
 
-    def __init__(self, url: str, limits: Limits, program: Program) -> None:
+    def __init__(self, url: str, limits: Resources, program: Program) -> None:
         self._url, self._limits, self._entry = url, limits, program.entry
         self._mark = f"\n{secrets.token_hex(16)}\n"
         self._code = f"{INSIDE}\ntell({program.source!r}, {program.entry!r}, {self._mark!r})\n"
         self._deadline = time.monotonic() + limits.total_s
 
     def call(self, given: Any) -> Outcome:
-        """See `Run.call`."""
+        """See `ProgramRun.call`."""
         if time.monotonic() > self._deadline:
             return Outcome("timeout")
         request: dict[str, Any] = {

@@ -15,7 +15,7 @@ from pathlib import Path
 from threading import BoundedSemaphore
 from typing import Any
 
-from rltf_verl.envs.sandbox.base import Limits, Outcome, Program, SandboxError
+from rltf_verl.envs.sandbox.base import Outcome, Program, Resources, SandboxError
 from rltf_verl.envs.sandbox.channel import Channel, ChannelClosed, ChannelFull
 from rltf_verl.envs.sandbox.reports import outcome_of
 
@@ -78,7 +78,7 @@ class Started:
 class LocalRun:
     """One program, served by a started process."""
 
-    def __init__(self, program: Program, limits: Limits, started: Started) -> None:
+    def __init__(self, program: Program, limits: Resources, started: Started) -> None:
         self._limits, self._started, self._entry = limits, started, program.entry
         stdin, stdout = started.process.stdin, started.process.stdout
         assert stdin is not None
@@ -137,7 +137,7 @@ class LocalSandbox:
 
     bounds_processes = True
 
-    def __init__(self, limits: Limits, max_parallel: int, python: str | None = None) -> None:
+    def __init__(self, limits: Resources, max_parallel: int, python: str | None = None) -> None:
         self._limits, self._slots = limits, slots(max_parallel)
         self._python = python or str(getattr(sys, "_base_executable", sys.executable))
 

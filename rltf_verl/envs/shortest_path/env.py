@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
 from rltf_verl.envs.base import (
-    CORRECT,
     INCORRECT,
     Candidate,
     FeedbackLevel,
-    Splits,
     guided_templates,
-    require_counts,
+    verdict,
 )
+from rltf_verl.envs.puzzle import Mode, Puzzle, Style
 from rltf_verl.envs.shortest_path.feedback import diagnosis, marks
 from rltf_verl.envs.shortest_path.leaks import path_candidates
 from rltf_verl.envs.shortest_path.mazes import Maze, Sizes, is_path, release_mazes, shortest_path
@@ -55,7 +54,7 @@ MAX_DRAWS = 100_000
 """Mazes that are thrown away in search of one problem."""
 
 
-class ShortestPath:
+class ShortestPath(Puzzle):
     """The environment `shortest_path`. `Problem.data` holds `grid`, `start`, `dest`, `rows`, `cols`
     and `answer`.
 
@@ -80,46 +79,24 @@ class ShortestPath:
 
     def __init__(
         self,
-        mode: Literal["official", "strict"] = "strict",
+        mode: Mode = "strict",
         rows_min: Annotated[int, Within(1, 100)] = 5,
         rows_max: Annotated[int, Within(1, 100)] = 6,
         cols_min: Annotated[int, Within(2, 100)] = 5,
         cols_max: Annotated[int, Within(2, 100)] = 6,
         p_blocked: Annotated[float, Within(0, below=1)] = 0.4,
         infeasible_share: Annotated[float, Within(0, 1)] = 0.1,
-        style: Literal["official", "compact"] = "official",
+        style: Style = "official",
     ) -> None:
         for key, least, most in (("rows", rows_min, rows_max), ("cols", cols_min, cols_max)):
             if most < least:
                 raise ValueError(
                     f"rltf.env.{key}_max={most}: must be at least rltf.env.{key}_min={least}"
                 )
-        self._official, self._compact = mode == "official", style == "compact"
+        super().__init__(mode, style)
         self.revise_templates = guided_templates(self._compact)
         self._sizes = Sizes((rows_min, rows_max), (cols_min, cols_max), p_blocked)
         self._infeasible_share = infeasible_share
-
-    def build(self, seed: int, num_train: int, num_test: int) -> Splits:
-        """Make the problems of both splits.
-
-        `official`: one sequence, its last `num_test` items are the test split. `strict`: distinct
-        test grids, and training grids (which may repeat) that are none of them; `infeasible_share`
-        of each, rounded.
-
-        Raises:
-            ValueError: a negative number, or too few such grids.
-        """
-        require_counts(num_train, num_test)
-        if self._official:
-            mazes = list(release_mazes(seed, num_train + num_test, self._sizes))
-            return Splits(self._problems(mazes[:num_train]), self._problems(mazes[num_train:]))
-        rng = random.Random(seed)
-        taken: set[str] = set()
-        test = self._draw(rng, num_test, taken, distinct=True)
-        return Splits(
-            train=self._problems(self._draw(rng, num_train, taken, distinct=False)),
-            test=self._problems(test),
-        )
 
     def prompt(self, problem: Problem) -> str:
         """The user message of the first turn. `compact` is the grid alone."""
@@ -145,8 +122,8 @@ class ShortestPath:
         path's moves behind `!`. `full` is the answer.
         """
         if grade.correct or level == "verdict":
-            verdict = CORRECT if grade.correct else INCORRECT
-            return "=" if grade.correct and self._compact and level != "verdict" else verdict
+            marked = grade.correct and self._compact and level != "verdict"
+            return "=" if marked else verdict(grade)
         path, best = self._read(text), _best(problem)
         length, hint = _length(best), level != "location"
         if self._compact:
@@ -178,9 +155,6 @@ class ShortestPath:
             return NO_PATH_LETTER
         return (" " if self._official else "").join(path)  # the release reads no RRDD
 
-    def _problems(self, mazes: list[Maze]) -> tuple[Problem, ...]:
-        return tuple(self._problem(index, maze) for index, maze in enumerate(mazes))
-
     def _problem(self, index: int, maze: Maze) -> Problem:
         best = shortest_path(maze)
         data = {
@@ -195,8 +169,14 @@ class ShortestPath:
             env=self.name, index=index, data=data, reference=self._write(best or NO_PATH)
         )
 
-    def _draw(self, rng: random.Random, num: int, taken: set[str], distinct: bool) -> list[Maze]:
-        """`num` mazes that are not in `taken`, the infeasible ones anywhere among them."""
+    def _release_items(self, seed: int, num: int) -> list[Maze]:
+        return list(release_mazes(seed, num, self._sizes))
+
+    def _strict_items(
+        self, rng: random.Random, num: int, taken: set[str], *, distinct: bool
+    ) -> list[Maze]:
+        """`infeasible_share` of them, rounded, have no path, anywhere among them."""
+        # The share is exact, not drawn: it is what a constant answer scores.
         infeasible = set(rng.sample(range(num), round(num * self._infeasible_share)))
         mazes = []
         for i in range(num):

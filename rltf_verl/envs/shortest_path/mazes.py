@@ -98,7 +98,7 @@ class Sizes:
             for _ in range(rows)
         ]
         start, dest = (divmod(place, cols) for place in rng.sample(range(rows * cols), 2))
-        return _placed(grid, start, dest)
+        return _place_ends(grid, start, dest)
 
 
 def release_mazes(seed: int, num: int, sizes: Sizes) -> Iterator[Maze]:
@@ -119,10 +119,10 @@ def release_mazes(seed: int, num: int, sizes: Sizes) -> Iterator[Maze]:
         start_row, start_col, dest_row, dest_col = (
             int(rng.integers(0, size)) for size in (rows, cols, rows, cols)
         )
-        yield _placed(grid, (start_row, start_col), (dest_row, dest_col))
+        yield _place_ends(grid, (start_row, start_col), (dest_row, dest_col))
 
 
-def _placed(grid: Grid, start: Sequence[int], dest: Sequence[int]) -> Maze:
+def _place_ends(grid: Grid, start: Sequence[int], dest: Sequence[int]) -> Maze:
     grid[start[0]][start[1]] = "*"
     grid[dest[0]][dest[1]] = "#"
     return Maze(grid, (start[0], start[1]), (dest[0], dest[1]))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 
 from rltf_verl.envs.shortest_path.mazes import STEPS
+from rltf_verl.texts import split_words
 
 NO_PATH = "none"
 """In place of moves (letters of `STEPS`): the text says that there is no path."""
@@ -26,108 +27,26 @@ _ARROWS = {
 _LABEL = re.compile(r"(?<![\w.])\d+\s*[.):](?!\d)")
 _MARKUP = re.compile(r"\\(?!(?:right|down|left|up)arrow)[a-z]+|\\[,;:! ]|->|=>|➔")
 _TOKEN = re.compile(r"[^\W\d_]+|\\[a-z]+|[→➡⇒↓⬇⇓←⬅⇐↑⬆⇑]|\d+")
-_STRONG = {"infeasible", "impossible", "unreachable", "unfeasible"}
-_WEAK = {
-    "path",
-    "paths",
-    "route",
-    "way",
-    "solution",
-    "feasible",
-    "possible",
-    "reachable",
-    "reached",
-    "reach",
-    "found",
-}
+_STRONG = frozenset(split_words("infeasible impossible unreachable unfeasible"))
+_WEAK = frozenset(
+    split_words("path paths route way solution feasible possible reachable reached reach found")
+)
 _NEGATED = re.compile(
     r"\b(?:not|isn't|never|no)\s+(?:\w+\s+)?(?:infeasible|impossible|unreachable|unfeasible)\b"
 )
 _FILLERS = frozenset(
-    [
-        "a",
-        "an",
-        "and",
-        "answer",
-        "are",
-        "at",
-        "begin",
-        "below",
-        "by",
-        "can",
-        "final",
-        "finally",
-        "first",
-        "follow",
-        "following",
-        "follows",
-        "for",
-        "from",
-        "go",
-        "goal",
-        "goes",
-        "grid",
-        "hence",
-        "here",
-        "i",
-        "in",
-        "is",
-        "it",
-        "last",
-        "move",
-        "moves",
-        "my",
-        "next",
-        "of",
-        "once",
-        "one",
-        "optimal",
-        "path",
-        "sequence",
-        "shortest",
-        "so",
-        "solution",
-        "start",
-        "step",
-        "steps",
-        "take",
-        "the",
-        "then",
-        "there",
-        "therefore",
-        "this",
-        "thus",
-        "to",
-        "valid",
-        "we",
-        "with",
-        "you",
-        "destination",
-    ]
-)  # as a list it would be a word a line
-_NONE_FILLERS = frozenset(
-    [
-        "available",
-        "because",
-        "be",
-        "blocked",
-        "cannot",
-        "could",
-        "exist",
-        "existing",
-        "exists",
-        "no",
-        "not",
-        "problem",
-        "puzzle",
-        "since",
-        "t",
-        "isn",
-        "any",
-        "such",
-    ]
-).union(  # as a list it would be a word a line
-    _FILLERS, _STRONG, _WEAK
+    split_words(
+        "a an and answer are at begin below by can final finally first follow following follows "
+        "for from go goal goes grid hence here i in is it last move moves my next of once one "
+        "optimal path sequence shortest so solution start step steps take the then there "
+        "therefore this thus to valid we with you destination"
+    )
+)
+_NONE_FILLERS = _FILLERS.union(
+    _STRONG,
+    _WEAK,
+    split_words("available because be blocked cannot could exist existing exists no not problem"),
+    split_words("puzzle since t isn any such"),
 )
 _TAIL = re.compile(r".*(?::|\b(?:is|be)\b)", re.IGNORECASE)
 _PUNCTUATION = ".,;()[]{}\"' "

@@ -59,6 +59,7 @@ def last_box(text: str) -> str | None:
     >>> last_box(r"} is odd, so \boxed{\frac{1}{2}} }")
     '\\frac{1}{2}'
     """
+    # An empty box at the end is often a repetition of the prompt.
     boxes = list(_FILLED.finditer(text)) or list(_OPEN.finditer(text))
     if not boxes:
         return None

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
-_SMALL = [
-    *("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"),
-    *("eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen"),
-    "nineteen",
-]
-_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
-_ORDINALS = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth"]
+from rltf_verl.texts import split_words
+
+_SMALL = split_words(
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+    "fifteen sixteen seventeen eighteen nineteen"
+)
+_TENS = split_words("twenty thirty forty fifty sixty seventy eighty ninety")
+_ORDINALS = split_words("first second third fourth fifth sixth seventh eighth ninth")
 _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 _VALUE = {word: i for i, word in enumerate(_SMALL)} | {
     word: 10 * i for i, word in enumerate(_TENS, start=2)

@@ -79,7 +79,8 @@ class Desk:
         if refusal := self._refusal(tool, fact[1]):
             return Step(refusal, kind="error")
         if tool == "read":
-            return Step(self._shown(fact[1]))
+            return Step(self._record_text(fact[1]))
+        # A file is in one folder only.
         if tool == "move_file":
             self.facts -= {other for other in self.facts if other[:2] == fact[:2]}
         if (tool, fact[2]) != ("move_file", INBOX):
@@ -94,15 +95,15 @@ class Desk:
         fits = tool == "read" or (kind == "file") == thing.endswith(".txt")
         if thing not in self.records or not fits:
             return f"There is no such {kind}."
-        closed = tool != "read" and _closed(thing) in self.facts
+        closed = tool != "read" and _closing_fact(thing) in self.facts
         return f"{thing} is closed and cannot change." if closed else ""
 
-    def _shown(self, name: str) -> str:
+    def _record_text(self, name: str) -> str:
         fields = ", ".join(f"{key} {value}" for key, value in self.records[name].items())
-        return f"{name}{' (closed)' if _closed(name) in self.facts else ''}: {fields}."
+        return f"{name}{' (closed)' if _closing_fact(name) in self.facts else ''}: {fields}."
 
 
-def _closed(ticket: str) -> Fact:
+def _closing_fact(ticket: str) -> Fact:
     return fact_of(("close_ticket", {"ticket": ticket}))
 
 

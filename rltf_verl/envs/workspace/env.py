@@ -11,16 +11,16 @@ import json
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from rltf_verl.envs.base import (
-    CORRECT,
-    INCORRECT,
+    Env,
     FeedbackLevel,
     Limits,
     Splits,
     draw_splits,
     require_counts,
+    verdict,
 )
 from rltf_verl.envs.workspace.desk import TOOLS, Call, Desk, Fact, fact_of
 from rltf_verl.envs.workspace.orders import Conventions, draw, hint, house_of
@@ -31,7 +31,7 @@ BROKE_RULE = "This breaks a rule of the house"
 STRAY = "Nobody ordered this."
 
 
-class Workspace:
+class Workspace(Env):
     """The environment `workspace`. `Problem.data` holds `house`, `rule`, `records` and `orders`.
 
     Args:
@@ -47,9 +47,9 @@ class Workspace:
     name = "workspace"
     tools: Sequence[Mapping[str, Any]] = TOOLS
     limits = Limits(steps=10, step_s=5, attempt_s=60, observation_tokens=40)
-    revise_templates: ClassVar = dict.fromkeys(
-        ("attempt", "question", "answer", "logits"), "note"
-    ) | {"append": "plain_append"}
+    revise_templates = dict.fromkeys(("attempt", "question", "answer", "logits"), "note") | {
+        "append": "plain_append"
+    }
 
     def __init__(
         self,
@@ -83,21 +83,16 @@ class Workspace:
         """The workspace as the problem has it, whatever the seed."""
         return Desk(problem.data["records"])
 
-    def look(self, state: Desk) -> None:
-        """Nothing: the prompt says what there is to do."""
-
     def step(self, state: Desk, action: Action) -> Step:
         """Do a call; what it refuses comes back as a sentence."""
         return state.act(action)
-
-    def close(self, state: Desk) -> None:
-        """Nothing to free."""
 
     def grade(self, problem: Problem, trajectory: Trajectory) -> Grade:
         """Correct: the final state is the expected one, without any other change. The score is the
         share of right changes among those that were expected or made.
         """
         orders = problem.data["orders"]
+        # States are compared as sets of facts: the order of the calls does not matter.
         expected = {fact_of(call) for order in orders for call in _changes(order)}
         made: set[Fact] = trajectory.state.facts
         faults = list(_faults(orders, trajectory.steps, made))
@@ -121,7 +116,7 @@ class Workspace:
         the calls (`full`).
         """
         if grade.correct or level == "verdict":
-            return [Note(CORRECT if grade.correct else INCORRECT)]
+            return [Note(verdict(grade))]
         faults, rule_text = grade.details["faults"], hint(problem.data["rule"])
         broke = BROKE_RULE if level == "location" else f"{BROKE_RULE}: {rule_text}"
         notes = [Note(f"{broke}." if of_rule else STRAY, k) for k, of_rule in faults]

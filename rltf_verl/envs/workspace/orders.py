@@ -12,17 +12,18 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from rltf_verl.envs.workspace.desk import DAYS, Call
+from rltf_verl.texts import split_words
 
 Conventions = Literal["house", "practice"]
 Rule = Mapping[str, str]
 """`kind` of the order that it is about, `field` of the record, `form` of the text."""
 Records = dict[str, dict[str, str]]
 
-HOUSES = ("Brandt", "Okafor", "Lindgren", "Marchetti", "Sato", "Delgado", "Kovacs", "Abara")
-CUSTOMERS = ("Leeds", "Porto", "Graz", "Malmo", "Turin", "Ghent", "Brno", "Cork", "Lyon", "Basel")
-OWNERS = ("Dana", "Otto", "Ines", "Pavel", "Ruth", "Samir", "Clara", "Hugo", "Mei", "Tomas")
-TITLES = ("call", "visit", "review", "demo", "lunch")
-FILES = ("plan", "report", "offer", "list", "draft", "memo", "bill", "form")
+HOUSES = split_words("Brandt Okafor Lindgren Marchetti Sato Delgado Kovacs Abara")
+CUSTOMERS = split_words("Leeds Porto Graz Malmo Turin Ghent Brno Cork Lyon Basel")
+OWNERS = split_words("Dana Otto Ines Pavel Ruth Samir Clara Hugo Mei Tomas")
+TITLES = split_words("call visit review demo lunch")
+FILES = split_words("plan report offer list draft memo bill form")
 EXAMPLE = {"customer": "Rome", "owner": "Kim", "month": "1999-01", "reference": "AB100"}
 """Fields of a record that no workspace holds: hints show it."""
 
@@ -33,7 +34,7 @@ FORMS: Mapping[str, tuple[str, ...]] = {
 }
 """What houses want."""
 _MARKS = (" ", "-", "_", "/", ": ", ", ", "; ", " | ", "#", "~", "&", "%", " / ", " - ", "..", "!")
-_WORDS = ("ok", "done", "seen", "ref", "old", "checked", "box", "mine", "late", "north", "blue")
+_WORDS = split_words("ok done seen ref old checked box mine late north blue")
 _HINTS = {
     "close": 'before you close a ticket, add a note with its {field}, like "{example}"',
     "archive": 'the folder that a file moves to has the file\'s {field}, like "{example}"',
@@ -83,6 +84,7 @@ def draw(rng: random.Random, rule: Rule, max_orders: int) -> tuple[Records, list
         ruled = kind == rule["kind"]
         text, calls = _ORDERS[kind](rng, records, rule if ruled else None)
         orders.append({"text": text, "calls": [list(call) for call in calls], "ruled": ruled})
+    # Two records that no order is about: the policy has to find the right one.
     _ticket(rng, records)
     _file(rng, records)
     return dict(sorted(records.items())), orders

@@ -12,11 +12,11 @@ import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import Any, ClassVar
+from typing import Any
 
-from rltf_verl.envs.base import Candidate, FeedbackLevel, Splits
+from rltf_verl.envs.base import Candidate, Env, FeedbackLevel, Splits, number_problems, split_items
 from rltf_verl.envs.files import read_rows
-from rltf_verl.envs.writing.scoring import Scale, Scored, ScoringJudge
+from rltf_verl.envs.writing.scoring import JudgedText, Scale, ScoringJudge
 from rltf_verl.judge.runtime import run_to_end
 from rltf_verl.kinds import Prose
 from rltf_verl.texts import without_thoughts
@@ -28,7 +28,7 @@ CORRECT = "The text is good enough."
 INCORRECT = "The text is not good enough yet."
 
 
-class Writing:
+class Writing(Env):
     """The environment `writing`. `Problem.data` holds `question` and `rubric`; there is no
     reference answer.
 
@@ -49,7 +49,7 @@ class Writing:
     """
 
     name = "writing"
-    revise_templates: ClassVar = {
+    revise_templates: Mapping[str, str] | None = {
         "attempt": "text",
         "question": "text",
         "answer": "text",
@@ -96,13 +96,9 @@ class Writing:
             )
         rows = read_rows("rltf.env.path", self._path, seed)
         questions = list(dict.fromkeys(self._question(row) for row in rows))
-        if len(questions) < num_train + num_test:
-            raise ValueError(
-                f"rltf.env.path={self._path}: {len(questions)} different assignments, {num_train} +"
-                f" {num_test} are asked for; lower --num-train or --num-test"
-            )
-        test, train = questions[:num_test], questions[num_test : num_test + num_train]
-        return Splits(train=self._problems(train), test=self._problems(test))
+        key = f"rltf.env.path={self._path}"
+        train, test = split_items(key, "different assignments", questions, num_train, num_test)
+        return number_problems(self._problem, train, test)
 
     def prompt(self, problem: Problem) -> str:
         """The assignment, as it is."""
@@ -120,6 +116,7 @@ class Writing:
             GradeUnavailable: one of them cannot be had. A mean over fewer judges would be another
                 scale.
         """
+        # A judge must not be swayed by what the policy planned to write.
         text = without_thoughts(text)
         if not text.strip():
             return EMPTY
@@ -152,7 +149,7 @@ class Writing:
         """None: there is no answer that could be given away."""
         return ()
 
-    def _grade(self, scored: Sequence[Scored]) -> Grade:
+    def _grade(self, scored: Sequence[JudgedText]) -> Grade:
         mean = fmean(judged.score for judged in scored)
         details = {
             "scores": [judged.score for judged in scored],
@@ -176,11 +173,10 @@ class Writing:
             str(line).strip() for line in lines if str(line).strip()
         )
 
-    def _problems(self, questions: Sequence[tuple[str, tuple[str, ...]]]) -> tuple[Problem, ...]:
-        return tuple(
-            Problem(self.name, i, {"question": question, "rubric": list(rubric)}, reference="")
-            for i, (question, rubric) in enumerate(questions)
-        )
+    def _problem(self, index: int, assignment: tuple[str, tuple[str, ...]]) -> Problem:
+        question, rubric = assignment
+        data = {"question": question, "rubric": list(rubric)}
+        return Problem(self.name, index, data, reference="")
 
 
 def _seed(text: str, judge: int) -> int:

@@ -39,7 +39,7 @@ class Scale:
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class JudgedText:
     """What one judge said of a text."""
 
     score: float
@@ -77,7 +77,7 @@ class ScoringJudge:
         self.judge = Judge(options, block)
         self._scale = scale
 
-    async def score(self, question: str, text: str, rubric: Sequence[str], seed: int) -> Scored:
+    async def score(self, question: str, text: str, rubric: Sequence[str], seed: int) -> JudgedText:
         """Score and critique of a text. A reply without a score is asked for once more.
 
         Raises:
@@ -92,8 +92,9 @@ class ScoringJudge:
             answer = without_thoughts(reply.text)
             score = read_score(answer, self._scale)
             if score is not None:
+                # The critique is asked for before the score.
                 before = answer[: list(_SCORE.finditer(answer))[-1].start()]
-                return Scored(
+                return JudgedText(
                     score, parse_reply(before, marker="Critique:", words=WORDS, complete=True).text
                 )
             self.judge.note("no_score")

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from rltf_verl.envs.base import Env, FindsCandidates, GradesAsync, HasWorkedSolution
+from rltf_verl.envs.base import Env
+from rltf_verl.envs.calls import grade_text
 from rltf_verl.envs.text.plain_text import MAX_TEXT, readings
-from rltf_verl.envs.waiting import grade_text
 from rltf_verl.feedback.guard.equality import copied_share, find_reference, same_answer
 from rltf_verl.feedback.guard.spans import (
     answer_spans,
@@ -88,7 +88,7 @@ class _Grader:
 def _answers(
     env: Env, problem: Problem, text: str, attempt: str, is_correct: _Grader
 ) -> Iterator[Leak]:
-    if isinstance(env, FindsCandidates):
+    if env.finds_candidates:
         for c in env.candidates(problem, text, attempt):
             if is_correct(c.answer):
                 yield Leak("part" if c.part else "answer", c.start, c.end)
@@ -99,7 +99,8 @@ def _answers(
     for start, end in answer_spans(text):
         passage = text[start:end]
         if any(same_answer(passage, answer) for answer in accepted) or (
-            not isinstance(env, GradesAsync)
+            not env.grades_async
+            # A long passage is no answer, and a quotation of the question is no news.
             and len(passage) <= MIN_GRADED + 4 * len(reference)
             and passage not in question
             and not is_place(passage)
@@ -117,7 +118,5 @@ def _answers(
 
 
 def _copies(env: Env, problem: Problem, text: str, attempt: str) -> list[Leak]:
-    if not isinstance(env, HasWorkedSolution):
-        return []
     copied = copied_share(text, env.worked_solution(problem), attempt) > OVERLAP
     return [Leak("solution", 0, len(text))] if copied else []

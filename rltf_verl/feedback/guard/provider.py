@@ -7,8 +7,14 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from rltf_verl.envs.waiting import DEADLINE_S, call_env
-from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable, ask
+from rltf_verl.envs.calls import DEADLINE_S, call_env
+from rltf_verl.feedback.base import (
+    FeedbackProvider,
+    FeedbackRequest,
+    FeedbackUnavailable,
+    WrappedProvider,
+    ask,
+)
 from rltf_verl.feedback.guard.find import Leak, find_leaks
 from rltf_verl.judge.gateway import judges_of
 from rltf_verl.registry import require_choice
@@ -27,7 +33,7 @@ give the answer away?
 """
 
 
-class GuardedProvider:
+class GuardedProvider(WrappedProvider):
     """Looks at what another provider says before the policy does.
 
     Only attempts that are wrong have something to give away; critiques that the policy wrote itself
@@ -51,11 +57,10 @@ class GuardedProvider:
         also: LeakCheck | None = None,
     ) -> None:
         require_choice("rltf.feedback.guard.action", action, ACTIONS)
-        self.inner, self.name = inner, inner.name
-        self.sees_reference, self.constant = inner.sees_reference, inner.constant
+        super().__init__(inner)
         self._action, self._check_all = action, check_all
         self._also = also
-        self.judges = (*judges_of(inner), *judges_of(also))
+        self.judges += judges_of(also)
         self._warned = False
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
@@ -68,16 +73,16 @@ class GuardedProvider:
         leaks = await self._leaks(request, feedback.text)
         if not leaks:
             return replace(feedback, leak="")
-        first = _marked(feedback, leaks)
+        first = _with_verdict(feedback, leaks)
         if self._action == "warn":
             return self._warned_of(first)
         if self._action == "redact":
-            return await self._redacted(request, first, leaks)
+            return await self._redact(request, first, leaks)
         for k in range(REGENERATIONS if self._action == "regenerate" else 0):
             feedback = await self._again(request, first, k)
             if not await self._leaks(request, feedback.text):
                 return replace(feedback, leak=first.leak, original=first.text)
-        raise self._dropped(first)
+        raise self._refusal(first)
 
     def _must_look(self, request: FeedbackRequest, feedback: Feedback) -> bool:
         seen = self.sees_reference or feedback.sees_reference
@@ -88,6 +93,7 @@ class GuardedProvider:
     async def _leaks(self, request: FeedbackRequest, text: str) -> list[Leak]:
         env, attempt = request.env, request.turns[-1].attempt.text
         leaks = await call_env(DEADLINE_S, find_leaks, env, request.problem, text, attempt)
+        # The model is asked last: it costs a call.
         if not leaks and self._also is not None and await self._also(request, text):
             leaks = [Leak("judged", 0, len(text))]
         return leaks
@@ -98,16 +104,16 @@ class GuardedProvider:
         except FeedbackUnavailable as error:
             raise FeedbackUnavailable(error.provider, error.cause, withheld=first) from error
 
-    async def _redacted(
+    async def _redact(
         self, request: FeedbackRequest, feedback: Feedback, leaks: Sequence[Leak]
     ) -> Feedback:
         cut = redacted(feedback.text, leaks)
         if not any(c.isalnum() for c in cut) or await self._leaks(request, cut):
-            raise self._dropped(feedback)
+            raise self._refusal(feedback)
         # The tokens of a critique are those of the words that are gone.
         return replace(feedback, text=cut, original=feedback.text, attempt=None, notes=())
 
-    def _dropped(self, feedback: Feedback) -> FeedbackUnavailable:
+    def _refusal(self, feedback: Feedback) -> FeedbackUnavailable:
         why = f"the leak guard dropped it ({feedback.leak})"
         cause = f"{why}; rltf.feedback.guard.action={self._action}"
         return FeedbackUnavailable(feedback.provider, cause, withheld=feedback)
@@ -134,7 +140,7 @@ def redacted(text: str, leaks: Sequence[Leak]) -> str:
     return "".join([*out, text[at:]])
 
 
-def _marked(feedback: Feedback, leaks: Sequence[Leak]) -> Feedback:
+def _with_verdict(feedback: Feedback, leaks: Sequence[Leak]) -> Feedback:
     return replace(feedback, leak=leaks[0].verdict(feedback.text))
 
 

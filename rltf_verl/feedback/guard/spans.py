@@ -37,7 +37,7 @@ _END = re.compile(r"[.!?](?:\s|$)|[;,]\s|\s(?:and|but|because|not|since|so|which
 
 def answer_spans(text: str) -> list[Span]:
     """Boxes, quotations, what follows `the answer is`, and the last line; at most `MAX_SPANS`."""
-    spans = {*_boxes(text), *quotations(text), *_announced(text), *_last_lines(text)}
+    spans = {*_boxes(text), *quotations(text), *_announcements(text), *_last_lines(text)}
     return sorted((start, end) for start, end in spans if 0 < end - start <= MAX_SPAN)[:MAX_SPANS]
 
 
@@ -55,6 +55,7 @@ def _boxes(text: str) -> Iterator[Span]:
                 yield box.end(), i
                 break
         else:
+            # Never closed: the box is the rest of the text.
             yield box.end(), len(text)
 
 
@@ -64,24 +65,24 @@ def quotations(text: str) -> Iterator[Span]:
         yield quotation.span(quotation.lastindex or 0)
 
 
-def _announced(text: str) -> Iterator[Span]:
+def _announcements(text: str) -> Iterator[Span]:
     """What follows `the answer is`: up to every place where it could end."""
     for cue in _ANNOUNCED.finditer(text):
         start = cue.end()
         line_end = text.find("\n", start)
         limit = min(len(text) if line_end < 0 else line_end, start + MAX_SPAN)
         for end in (*(m.start() for m in _END.finditer(text, start, limit)), limit):
-            yield _stripped(text, start, end)
+            yield _strip(text, start, end)
 
 
 def _last_lines(text: str) -> Iterator[Span]:
     """The last line, and the last paragraph when it has several lines."""
     last = text.rstrip()
     for mark in ("\n", "\n\n"):
-        yield _stripped(text, last.rfind(mark) + len(mark) if mark in last else 0, len(last))
+        yield _strip(text, last.rfind(mark) + len(mark) if mark in last else 0, len(last))
 
 
-def _stripped(text: str, start: int, end: int) -> Span:
+def _strip(text: str, start: int, end: int) -> Span:
     while start < end and text[start] in " \t\n\"'`*$([{“":
         start += 1
     while end > start and text[end - 1] in " \t\n\"'`*$)]}”.!,;:":

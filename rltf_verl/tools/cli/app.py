@@ -139,11 +139,11 @@ def inspect(
     step: Annotated[int | None, typer.Option(help="Training step; all steps if not given.")] = None,
     num: Annotated[int, typer.Option("-n", "--num", min=1, help="Episodes to print.")] = 3,
 ) -> None:
-    """Print the episodes of a run: attempts, grades, feedback."""
+    """Print the newest episodes of a run: attempts, grades, feedback."""
     from rltf_verl.tools.report.terminal.console import show_episode
 
     episodes = episodes_of(folder, step)
-    for record in episodes[:num]:
+    for record in episodes[-num:]:
         show_episode(record)
     typer.echo(f"{min(num, len(episodes))} of {len(episodes)} episodes")
 

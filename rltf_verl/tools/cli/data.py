@@ -97,7 +97,7 @@ def data_check(
     from rltf_verl.prompts import require_template
     from rltf_verl.tools.data.budget import lengths_of, load_tokenizer
     from rltf_verl.tools.data.check import check_files
-    from rltf_verl.tools.report.terminal.tables import show_check
+    from rltf_verl.tools.report.terminal.console import show_check
 
     if revise is not None:
         require_template("--revise", "revise", revise)
@@ -134,7 +134,7 @@ def data_show(
     """Print the first problems with their answers, and how the file was made."""
     from rltf_verl.data.provenance import read_provenance
     from rltf_verl.tools.data.questions import first_problems
-    from rltf_verl.tools.report.terminal.tables import show_problems
+    from rltf_verl.tools.report.terminal.console import show_problems
 
     tried = attempt if env_feedback else None
     shown = first_problems(file, num, tried, env, parse_options(options or []))

@@ -52,7 +52,6 @@ def check(
     """Check an environment against its contract: grading, explaining, hostile texts; show the
     second prompt; exit 1 if a promise is broken.
     """
-    from rltf_verl.envs.base import ActingEnv
     from rltf_verl.tools.contract import check_env
     from rltf_verl.tools.report.terminal.console import show_table
     from rltf_verl.tools.report.terminal.environment import second_prompt
@@ -61,7 +60,7 @@ def check(
     verdicts = check_env(made, seed, num, hostile)
     show_table([("promise", "kept"), *((v.promise, v.broken or v.kept) for v in verdicts)])
     broken = any(v.broken for v in verdicts)
-    if not broken and not isinstance(made, ActingEnv):  # its second prompt holds a trajectory
+    if not broken and not made.acts:  # its second prompt holds a trajectory
         typer.echo(second_prompt(made, revise, seed))
     raise typer.Exit(int(broken))
 

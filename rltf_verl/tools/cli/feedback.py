@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -21,23 +21,6 @@ feedback = typer.Typer(
 
 
 feedback.command("check")(check)
-
-
-@feedback.command("audit")
-def judge_audit(
-    folder: Annotated[
-        Path, typer.Argument(metavar="LOG", help="Folder of a run, or its episode log.")
-    ],
-    step: Annotated[int | None, typer.Option(help="Training step; all steps if not given.")] = None,
-) -> None:
-    """Per provider: leaks, length, empty talk, and how often the next attempt changed and got
-    better.
-    """
-    from rltf_verl.tools.report.audit import audit
-    from rltf_verl.tools.report.terminal.console import show_table
-    from rltf_verl.tools.report.terminal.tables import audit_table
-
-    show_table(audit_table(audit(episodes_of(folder, step))))
 
 
 @feedback.command("try")
@@ -64,7 +47,7 @@ def judge_try(
     """
     from rltf_verl.judge.runtime import run_to_end
     from rltf_verl.tools.cli.judge_trial import try_judge
-    from rltf_verl.tools.report.terminal.tables import show_trials
+    from rltf_verl.tools.report.terminal.console import show_trials
 
     provider, requests = _judge_and_requests(options, env, log, num, seed)
     trials = [asdict(trial) for trial in run_to_end(try_judge(provider, requests))]
@@ -115,3 +98,27 @@ def _judge_and_requests(
                 f"--env {env}: the log holds problems of {problem.env}; add --env {problem.env}"
             )
     return provider, [request_about(environment, *attempt) for attempt in attempts]
+
+
+@feedback.command("audit")
+def audit(
+    folder: Annotated[
+        Path, typer.Argument(metavar="LOG", help="Folder of a run, or its episode log.")
+    ],
+    step: Annotated[int | None, typer.Option(help="Of one step only.")] = None,
+) -> None:
+    """What a run's feedback was like, and what became of the attempts that followed: those numbers
+    of `rltf log stats` that speak of feedback.
+    """
+    from rltf_verl.tools.report.stats import stats
+    from rltf_verl.tools.report.terminal.console import show_table, stats_table
+
+    records = episodes_of(folder, step)
+    for split in sorted({record["split"] for record in records}):
+        whole = stats(records, split)
+        kept = {name: mean for name, mean in whole.mean.items() if _of_feedback(name)}
+        show_table(stats_table([replace(whole, mean=kept)]))
+
+
+def _of_feedback(name: str) -> bool:
+    return name.startswith(("feedback/", "revisions/"))

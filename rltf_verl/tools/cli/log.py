@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from enum import Enum
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated
 
@@ -14,9 +15,7 @@ from rltf_verl.tools.cli.common import episodes_of
 
 Log = Annotated[Path, typer.Argument(metavar="LOG", help="Folder of a run, or its episode log.")]
 
-log = typer.Typer(
-    no_args_is_help=True, help="Export, show, search and count the episodes of a run."
-)
+log = typer.Typer(no_args_is_help=True, help="Export and count the episodes of a run.")
 
 
 class Form(str, Enum):
@@ -108,66 +107,32 @@ def _template_of(folder: Path) -> str:
     return str(appended or "dialogue_append")
 
 
-@log.command("tail")
-def tail(
-    folder: Log,
-    num: Annotated[int, typer.Option("-n", "--num", min=1, help="Episodes.")] = 10,
-) -> None:
-    """Print the newest episodes of a run, one line each."""
-    from rltf_verl.runlog.episodes import newest
-    from rltf_verl.runlog.files import log_folder
-    from rltf_verl.tools.report.terminal.console import show_line
-
-    for record in newest(log_folder(folder), num):
-        show_line(record)
-
-
-@log.command("grep")
-def grep(
-    pattern: Annotated[
-        str, typer.Argument(metavar="PATTERN", help="Regular expression, matched line by line.")
-    ],
-    folder: Log,
-    step: Annotated[int | None, typer.Option(help="Training step; all steps if not given.")] = None,
-) -> None:
-    """Print the lines of attempts and feedback that match a pattern; exit 1 if there are none."""
-    from rltf_verl.runlog.turns import compiled
-    from rltf_verl.runlog.turns import grep as hits_in
-    from rltf_verl.tools.report.terminal.console import show_hit
-
-    hits = list(hits_in(episodes_of(folder, step), compiled(pattern)))
-    for hit in hits:
-        show_hit(hit)
-    raise typer.Exit(int(not hits))
-
-
 @log.command("stats")
 def stats(
     folder: Log,
     every: Annotated[
-        int | None, typer.Option(min=1, help="Steps per line; a tenth of them if not given.")
+        int | None, typer.Option(min=1, help="Steps per line; a fifth of them if not given.")
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="A list of ranges on stdout instead of tables.")
     ] = False,
 ) -> None:
-    """Per range of steps and per turn: how often answers were right, changed, got better or worse;
-    feedback, ends.
+    """Every number of docs/metrics.md that the episodes give, per range of steps: how often answers
+    were right, changed, got better or worse; feedback, ends.
     """
     from rltf_verl.runlog.about import MISSING, read_about
     from rltf_verl.runlog.files import log_folder
     from rltf_verl.tools.report.stats import by_steps
-    from rltf_verl.tools.report.terminal.console import show_table
-    from rltf_verl.tools.report.terminal.tables import stats_tables
+    from rltf_verl.tools.report.terminal.console import show_table, stats_table
 
     records = episodes_of(folder, None)
     steps = [record["step"] for record in records]
-    ranges = by_steps(records, every or -(-(max(steps) - min(steps) + 1) // 10))
+    ranges = by_steps(records, every or -(-(max(steps) - min(steps) + 1) // 5))
     if as_json:
         typer.echo(json.dumps([asdict(stats_of_range) for stats_of_range in ranges], indent=1))
         return
-    for table in stats_tables(ranges):
-        show_table(table)
+    for _, of_split in groupby(ranges, key=lambda each: each.split):
+        show_table(stats_table(list(of_split)))
     missing = read_about(log_folder(folder)).get(MISSING)
     if missing:
         typer.echo(f"{missing} more episodes are missing here: the disk or max_gb refused them")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rltf_verl.envs.base import ActingEnv, Env
+from rltf_verl.envs.base import Env
+from rltf_verl.registry import with_defaults
 from rltf_verl.tools.contract.acting import check_acting
 from rltf_verl.tools.contract.answers import (
     NUM_HOSTILE,
@@ -17,7 +18,7 @@ __all__ = ["Verdict", "check_env", "hostile_texts", "wrapping_of"]
 
 
 def check_env(
-    env: Env | ActingEnv,
+    env: Env,
     seed: int = 0,
     num_problems: int = NUM_PROBLEMS,
     num_hostile: int = NUM_HOSTILE,
@@ -30,6 +31,7 @@ def check_env(
         num_problems: training problems to look at; a tenth of them, at least one, as test problems.
         num_hostile: texts that no answer looks like, or actions, spread over the problems.
     """
-    if isinstance(env, ActingEnv):
+    env = with_defaults(env, Env)
+    if env.acts:
         return check_acting(env, seed, num_problems, num_hostile)
     return check_answering(env, seed, num_problems, num_hostile)

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
-from rltf_verl.envs.base import LEVELS, ActingEnv, HasSolution
-from rltf_verl.envs.waiting import bounded
+from rltf_verl.envs.base import LEVELS, Env
+from rltf_verl.envs.calls import bounded
 from rltf_verl.episode.acting import call_arguments
 from rltf_verl.registry import UserCodeError
 from rltf_verl.tools.contract.answers import (
@@ -34,7 +34,7 @@ MIN_SECRET = 3
 """Characters of an argument from which on it is no chance that a text holds it."""
 
 
-def check_acting(env: ActingEnv, seed: int, num_problems: int, num_hostile: int) -> list[Verdict]:
+def check_acting(env: Env, seed: int, num_problems: int, num_hostile: int) -> list[Verdict]:
     """As `check_env`."""
     own, env = env, bounded(env)
     problems: list[Problem] = []
@@ -55,7 +55,7 @@ def check_acting(env: ActingEnv, seed: int, num_problems: int, num_hostile: int)
         ),
     }
     solved = "the solution is graded correct"
-    if isinstance(env, HasSolution):
+    if type(own).solution is not Env.solution:
         checks[solved] = partial(_solution, env)
     else:
         verdicts.append(Verdict(solved, "", "not tried: the environment has no `solution`"))
@@ -67,7 +67,7 @@ def check_acting(env: ActingEnv, seed: int, num_problems: int, num_hostile: int)
 
 
 @contextmanager
-def _opened(env: ActingEnv, problem: Problem) -> Iterator[Any]:
+def _opened(env: Env, problem: Problem) -> Iterator[Any]:
     state = env.open(reread(problem), SEED)
     try:
         yield state
@@ -75,14 +75,12 @@ def _opened(env: ActingEnv, problem: Problem) -> Iterator[Any]:
         env.close(state)
 
 
-def _actions(env: ActingEnv, problem: Problem) -> Sequence[Action]:
+def _actions(env: Env, problem: Problem) -> Sequence[Action]:
     """The solution, or anything."""
-    if isinstance(env, HasSolution):
-        return env.solution(problem)
-    return list(hostile_actions(env, SEED, 8))
+    return env.solution(problem) or list(hostile_actions(env, SEED, 8))
 
 
-def _play(env: ActingEnv, state: Any, actions: Sequence[Action]) -> Iterator[Step]:
+def _play(env: Env, state: Any, actions: Sequence[Action]) -> Iterator[Step]:
     """One step at a time, so that two states can take turns."""
     for action in actions:
         step = env.step(state, action)
@@ -91,14 +89,14 @@ def _play(env: ActingEnv, state: Any, actions: Sequence[Action]) -> Iterator[Ste
             return
 
 
-def _alone(env: ActingEnv, problem: Problem) -> list[Step]:
+def _alone(env: Env, problem: Problem) -> list[Step]:
     """What the actions of a problem come to in a world of their own."""
     with _opened(env, problem) as state:
         seen = Step(env.look(state) or "")
         return [seen, *_play(env, state, _actions(env, problem))]
 
 
-def _worlds(env: ActingEnv, problem: Problem) -> Iterator[str]:
+def _worlds(env: Env, problem: Problem) -> Iterator[str]:
     alone, actions = _alone(env, problem), _actions(env, problem)
     if _alone(env, problem) != alone:
         yield "the same actions have other results the second time"
@@ -108,19 +106,19 @@ def _worlds(env: ActingEnv, problem: Problem) -> Iterator[str]:
             yield "actions in one state change what another answers"
 
 
-def _forks(env: ActingEnv, problem: Problem) -> Iterator[str]:
+def _forks(env: Env, problem: Problem) -> Iterator[str]:
     alone, actions = _alone(env, problem)[1:], _actions(env, problem)
     half = len(alone) // 2
     with _opened(env, problem) as state:
         list(_play(env, state, actions[:half]))
-        forked = env.fork(state)  # type: ignore[attr-defined]  # `bounded` gives it one
+        forked = env.fork(state)
         for name, one in (("the fork", forked), ("after its fork, the state", state)):
             if list(_play(env, one, actions[half:])) != alone[half:]:
                 yield f"{name} answers otherwise than a state without a fork"
         env.close(forked)
 
 
-def _observations(env: ActingEnv, problem: Problem) -> Iterator[str]:
+def _observations(env: Env, problem: Problem) -> Iterator[str]:
     for step in _alone(env, problem):
         most = env.limits.observation_tokens
         # Hardly a tokenizer makes fewer tokens of a text than it has words and signs.
@@ -137,7 +135,7 @@ def _trajectory(state: Any, actions: Sequence[Action], steps: Sequence[Step]) ->
     return Trajectory((*played, *([] if ended else [last])), "done" if ended else "answered", state)
 
 
-def _nothing_done(env: ActingEnv, problem: Problem) -> Iterator[str]:
+def _nothing_done(env: Env, problem: Problem) -> Iterator[str]:
     with _opened(env, problem) as state:
         nothing = _trajectory(state, [], [])
         grade = env.grade(problem, nothing)
@@ -147,7 +145,7 @@ def _nothing_done(env: ActingEnv, problem: Problem) -> Iterator[str]:
             yield "the same trajectory is graded differently the second time"
 
 
-def _solution(env: ActingEnv, problem: Problem) -> Iterator[str]:
+def _solution(env: Env, problem: Problem) -> Iterator[str]:
     with _opened(env, problem) as state:
         actions = _actions(env, problem)
         solved = _trajectory(state, actions, list(_play(env, state, actions)))
@@ -155,7 +153,7 @@ def _solution(env: ActingEnv, problem: Problem) -> Iterator[str]:
             yield "its solution is graded wrong"
 
 
-def _notes(env: ActingEnv, problem: Problem) -> Iterator[str]:
+def _notes(env: Env, problem: Problem) -> Iterator[str]:
     """About a trajectory without an action, and about one that stops too soon."""
     secrets = _secrets(env, problem)
     for actions in ([], _actions(env, problem)[:-1]):
@@ -174,15 +172,15 @@ def _notes(env: ActingEnv, problem: Problem) -> Iterator[str]:
                     yield f"level {level} has {secret!r}, an argument of the solution"
 
 
-def _secrets(env: ActingEnv, problem: Problem) -> set[str]:
+def _secrets(env: Env, problem: Problem) -> set[str]:
     """Arguments of the solution that are not in the prompt."""
-    actions = env.solution(problem) if isinstance(env, HasSolution) else ()
+    actions = env.solution(problem)
     values = {str(value) for action in actions for value in action.arguments.values()}
     prompt = env.prompt(problem)
     return {value for value in values if len(value) >= MIN_SECRET and value not in prompt}
 
 
-def _hostile(env: ActingEnv, problems: Sequence[Problem], seed: int, num: int) -> Iterator[str]:
+def _hostile(env: Env, problems: Sequence[Problem], seed: int, num: int) -> Iterator[str]:
     actions = list(hostile_actions(env, seed, num))
     share = -(-num // len(problems))
     for k, problem in enumerate(problems):
@@ -207,7 +205,7 @@ def _shown(action: Action) -> str:
     return f"{action.tool or repr(action.text[:40])}({arguments})"
 
 
-def hostile_actions(env: ActingEnv, seed: int, num: int) -> Iterator[Action]:
+def hostile_actions(env: Env, seed: int, num: int) -> Iterator[Action]:
     """Tools that do not exist, arguments that are missing, of another type, huge or half a sign,
     as a run gives them to an environment.
     """

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from rltf_verl.envs.base import LEVELS, ActingEnv, Env, FeedbackLevel, GradesAsync
+from rltf_verl.envs.base import LEVELS, Env, FeedbackLevel
+from rltf_verl.envs.calls import bounded
 from rltf_verl.envs.dry_run import DryRun
-from rltf_verl.envs.waiting import bounded
 from rltf_verl.feedback.verifier import VerifierProvider
 from rltf_verl.registry import UserCodeError, raised_by
 from rltf_verl.tools.data.questions import Question
@@ -72,7 +72,7 @@ def check_answering(env: Env, seed: int, num_problems: int, num_hostile: int) ->
         "a problem survives JSON": survives_json,
         "prompts are text, and the same each time": partial(prompts, env),
     }
-    if not isinstance(env, GradesAsync):  # each verdict of a judge costs money, and may change
+    if not env.grades_async:  # each verdict of a judge costs money, and may change
         checks |= {
             "the reference is graded correct": partial(_reference, env),
             "nonsense is graded wrong": partial(_nonsense, env),
@@ -81,7 +81,7 @@ def check_answering(env: Env, seed: int, num_problems: int, num_hostile: int) ->
     verdicts += [
         held(own, what, partial(over, own, problems, check)) for what, check in checks.items()
     ]
-    if isinstance(env, GradesAsync):
+    if env.grades_async:
         return verdicts
     alike, some = problems[:NUM_CONSTANT], problems[:NUM_EXPLAINED]
     secret, something = "below `full` no explanation gives the answer away", "`full` says something"
@@ -98,9 +98,7 @@ def check_answering(env: Env, seed: int, num_problems: int, num_hostile: int) ->
     ]
 
 
-def builds_again(
-    env: Env | ActingEnv, seed: int, num: int, problems: list[Problem]
-) -> Iterator[str]:
+def builds_again(env: Env, seed: int, num: int, problems: list[Problem]) -> Iterator[str]:
     """Puts the training problems into `problems`, which the other checks are about."""
     first, again = (env.build(seed, num, max(1, num // 10)) for _ in range(2))
     problems.extend(first.train)
@@ -143,7 +141,7 @@ def survives_json(problem: Problem) -> Iterator[str]:
         )
 
 
-def prompts(env: Env | ActingEnv, problem: Problem) -> Iterator[str]:
+def prompts(env: Env, problem: Problem) -> Iterator[str]:
     if not (env.prompt(problem).strip() and env.prompt(problem) == env.prompt(reread(problem))):
         yield "its prompt is empty, or another one when asked again"
 

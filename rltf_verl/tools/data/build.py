@@ -16,7 +16,7 @@ from rich.progress import track
 from rltf_verl.data.provenance import finished, made_by, versions
 from rltf_verl.data.schema import SCHEMA, row_of
 from rltf_verl.envs import make_env
-from rltf_verl.envs.base import Env, HasSubsets
+from rltf_verl.envs.base import Env
 from rltf_verl.types import Problem
 
 
@@ -71,7 +71,7 @@ def build_parquet(
         num_train=num_train,
         num_test=num_test,
         notes=list(splits.notes),
-        versions=versions(getattr(env, "packages", ())),
+        versions=versions(env.packages),
     )
     folder = Path(out_dir)
     folder.mkdir(parents=True, exist_ok=True)
@@ -105,6 +105,5 @@ def _table(env: Env, problems: Sequence[Problem], split: str) -> pa.Table:
         transient=True,
         disable=not sys.stderr.isatty(),
     )
-    subset_of = env.subset if isinstance(env, HasSubsets) else lambda problem: ""
-    rows = [row_of(p, env.prompt(p), split, subset_of(p)) for p in progress]
+    rows = [row_of(p, env.prompt(p), split, env.subset(p)) for p in progress]
     return pa.Table.from_pylist(rows, SCHEMA)

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from rltf_verl.data.made_for import AS_IT_IS, made_for, make, takes_rows_of
 from rltf_verl.data.schema import FIX, check_parquet, problem_of, text_of
 from rltf_verl.envs.base import LEVELS, Env
-from rltf_verl.envs.waiting import bounded, explain_text, grade_text
+from rltf_verl.envs.calls import bounded, explain_text, grade_text
 from rltf_verl.types import Message, Problem
 
 
@@ -44,7 +44,7 @@ def read_questions(
     """The first `num` rows of a file, in order; None is all of them.
 
     Args:
-        path: a file of ours, or with `env` one in verl's form that it takes (`TakesRows`).
+        path: a file of ours, or with `env` one in verl's form that it takes (`Env.data_of`).
         num: rows.
         env: grades them.
 

@@ -28,7 +28,7 @@ from rltf_verl.data.schema import (
     text_of,
 )
 from rltf_verl.envs import make_env
-from rltf_verl.envs.base import TakesRows
+from rltf_verl.envs.base import Env
 from rltf_verl.envs.files import read_rows
 
 FIX = "rename or drop it first"
@@ -40,7 +40,7 @@ def wrap_parquet(source: str | Path, env_name: str, out: str | Path, **env_optio
     Args:
         source: parquet file, .json or .jsonl, with verl's columns `prompt` and `reward_model`.
         env_name: environment that grades its answers; one that can make do with question and
-            reference (`TakesRows`).
+            reference (`Env.data_of`).
         out: file to write; may not be the source.
         env_options: options of the environment, for the check that it takes the rows.
 
@@ -52,7 +52,7 @@ def wrap_parquet(source: str | Path, env_name: str, out: str | Path, **env_optio
     if not source.exists():
         raise ValueError(f"{source}: no such file, seen from {Path.cwd()}")
     env = make_env(env_name, **env_options)
-    if not isinstance(env, TakesRows):
+    if not env.takes_rows:
         raise ValueError(
             f"--env {env_name}: it has no method data_of, so rows of other datasets are no problems"
             " to it; name math, or give a class of yours data_of (docs/data.md)"
@@ -76,7 +76,7 @@ def _table_of(source: Path) -> pa.Table:
     return pa.Table.from_pylist(list(read_rows("FILE", str(source))))
 
 
-def _wrapped(table: pa.Table, env: TakesRows, env_name: str, where: str) -> pa.Table:
+def _wrapped(table: pa.Table, env: Env, env_name: str, where: str) -> pa.Table:
     _check_columns(table, where)
     needed = [
         name
@@ -119,7 +119,7 @@ def _check_columns(table: pa.Table, where: str) -> None:
             raise ValueError(f"{where}: the column {name} is a {kind} and no struct: {FIX}")
 
 
-def _task(env: TakesRows, i: int, row: Mapping[str, Any], where: str) -> str:
+def _task(env: Env, i: int, row: Mapping[str, Any], where: str) -> str:
     reference = (row["reward_model"] or {}).get("ground_truth")
     if reference is None or is_nan(reference):
         raise ValueError(f"{where}, row {i}: reward_model.ground_truth is missing")

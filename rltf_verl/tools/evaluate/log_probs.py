@@ -21,8 +21,8 @@ from rltf_verl.runlog.turns import Record, lines
 from rltf_verl.tools.data.questions import Question
 from rltf_verl.tools.evaluate.endpoint_policy import EndpointPolicy
 from rltf_verl.tools.evaluate.settings import Evaluation
-from rltf_verl.tools.report.evaluation.table import problem_key
-from rltf_verl.tools.report.probe.log_probs import Scored
+from rltf_verl.tools.report.evaluation.bootstrap import problem_key
+from rltf_verl.tools.report.probe.log_probs import ScoredAnswer
 from rltf_verl.types import Attempt, Feedback, Grade, Message, Turn
 
 ASKS = {"prompt_logprobs": 0, "add_generation_prompt": False, "continue_final_message": True}
@@ -43,7 +43,7 @@ class _Answer:
 
 async def scored_answers(
     evaluation: Evaluation, episodes: Sequence[Record], questions: Sequence[Question], most: int
-) -> tuple[list[Scored], int]:
+) -> tuple[list[ScoredAnswer], int]:
     """Log-probs of the last answers of the first `most` episodes that have a later one, and how
     many were asked for.
 
@@ -105,7 +105,7 @@ async def _answer(
     return _Answer(episode, line[-1]["text"], question, prompt)
 
 
-async def _scored(runtime: JudgeRuntime, answer: _Answer) -> Scored | None:
+async def _scored(runtime: JudgeRuntime, answer: _Answer) -> ScoredAnswer | None:
     """None where the answer's tokens cannot be told from the prompt's."""
     try:
         calls = [
@@ -118,7 +118,7 @@ async def _scored(runtime: JudgeRuntime, answer: _Answer) -> Scored | None:
     first, later = (_of_the_answer(reply, answer.text) for reply in replies)
     if first is None or later is None or len(first) != len(later):
         return None
-    return Scored(problem_key(answer.episode), first, later)
+    return ScoredAnswer(problem_key(answer.episode), first, later)
 
 
 def _of_the_answer(reply: Reply, text: str) -> tuple[float, ...] | None:

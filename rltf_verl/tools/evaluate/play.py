@@ -19,10 +19,8 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from rltf_verl.envs.base import NeedsMachine
-from rltf_verl.envs.waiting import acting_env
 from rltf_verl.episode.acting import first_messages
-from rltf_verl.episode.run import run_episode
+from rltf_verl.episode.run import EpisodePlayer
 from rltf_verl.episode.seeds import seeds_of_episode
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.group import Group
@@ -118,7 +116,7 @@ class Folder:
             ValueError: an environment that cannot work on this machine.
         """
         env = self._evaluation.parts.env
-        trouble = env.trouble() if isinstance(env, NeedsMachine) else None
+        trouble = env.trouble()
         if trouble is not None:
             raise ValueError(trouble)
         self._log = EpisodeLog(self._path, worker="eval")
@@ -175,9 +173,9 @@ class Folder:
         for session_id in range(self._samples):
             record = records.get((str(row), session_id))
             for k, turn in enumerate(record["turns"] if record else ()):
-                group.graded(session_id, k, turn["text"], correct=turn["grade"]["correct"])
+                group.note_grade(session_id, k, turn["text"], correct=turn["grade"]["correct"])
             if record:
-                group.ended(session_id)
+                group.note_end(session_id)
         return group
 
     async def _episode(self, row: int, session_id: int, group: Group, ended: Ended) -> None:
@@ -194,11 +192,11 @@ class Folder:
         async with self._slots:
             policy = EndpointPolicy(self._runtime, self._evaluation.prompt_budget)
             episode, failure = None, ""
-            messages, acting = list(question.messages), acting_env(parts.env)
-            if acting is not None:
-                messages = await first_messages(acting, question.problem, messages)
+            messages = list(question.messages)
+            if parts.env.acts:
+                messages = await first_messages(parts.env, question.problem, messages)
             try:
-                episode = await run_episode(
+                episode = await EpisodePlayer(
                     parts,
                     policy,
                     question.problem,
@@ -207,7 +205,7 @@ class Folder:
                     validate=True,
                     seed_of=seed_of,
                     group=group,
-                )
+                ).play()
             except (JudgeUnavailable, FeedbackUnavailable) as error:
                 failure = str(error)
         # A provider that asks the policy itself takes its silence for missing feedback.

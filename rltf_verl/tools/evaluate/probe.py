@@ -17,12 +17,11 @@ from omegaconf import OmegaConf
 from rltf_verl.config import MentionsConfig, NamedOptions, RLTFConfig
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env
+from rltf_verl.envs.calls import bounded
 from rltf_verl.envs.dry_run import DryRun
-from rltf_verl.envs.waiting import acting_env, bounded
 from rltf_verl.episode.mentions import mentions
 from rltf_verl.episode.parts import Parts
 from rltf_verl.feedback import make_provider
-from rltf_verl.feedback.base import tells_answer_of
 from rltf_verl.feedback.controls import ElsewhereProvider
 from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.judge.gateway import judges_of
@@ -48,7 +47,7 @@ from rltf_verl.tools.feedback.verdicts import CheckedFeedback
 from rltf_verl.tools.report.probe.judge import judge_load
 from rltf_verl.tools.report.probe.log_probs import Gap, gap_of
 from rltf_verl.tools.report.probe.measures import Reader, TrainingRun, measure
-from rltf_verl.tools.report.probe.rules import Probe, Setting
+from rltf_verl.tools.report.probe.rules import FeedbackSetting, Probe
 from rltf_verl.types import Problem
 
 SIZES = {
@@ -95,7 +94,7 @@ class Plan:
         return Probe(
             measure(episodes, self.run, reader, seed),
             self.run,
-            Setting(
+            FeedbackSetting(
                 feedback.provider.name,
                 options,
                 feedback.guard.action,
@@ -142,7 +141,7 @@ def checked_feedback(
     rltf = rltf_block(overrides, training_blocks(config), named, {**TREE, "horizon": 2})
     block, env = rltf.feedback.provider, make_env(rltf.env.name, **rltf.env.options)
     provider = make_provider(block.name, **block.options)
-    if acting_env(env) is not None or judges_of(env) or judges_of(provider):
+    if env.acts or judges_of(env) or judges_of(provider):
         return None
     if rltf.env.name == "reward_function":
         env = CheckedFunction(**rltf.env.options)
@@ -150,7 +149,7 @@ def checked_feedback(
         bounded(env),
         collect(env, provider, questions, time),
         min(CHARACTERS * _training_run(sizes, config).prompt_tokens, MOST_SAID - 1),
-        tells_answer_of(provider),
+        provider.tells_answer,
         provider.constant,
     )
 
@@ -185,7 +184,7 @@ class Played:
     ) -> None:
         self._questions, env = questions_of(file, problems, overrides, config)
         self._plan, self._evaluation = _plan_to_play(overrides, rounds, env, config, prompt_budget)
-        if acting_env(self._plan.env) is not None:
+        if self._plan.env.acts:
             raise ValueError(
                 f"env.name={self._plan.env.name}: a probe predicts runs of single answers, and this"
                 " environment has steps; play its trajectories with rltf eval"

@@ -16,7 +16,7 @@ from yaml import YAMLError
 from rltf_verl.config import RLTFConfig
 from rltf_verl.data.made_for import made_for, require_known, takes_rows_of
 from rltf_verl.data.schema import AS_IT_IS
-from rltf_verl.envs.waiting import tools_of
+from rltf_verl.envs.calls import tools_of
 from rltf_verl.episode.parts import Parts
 from rltf_verl.judge.settings import JudgeSettings, judge_settings
 from rltf_verl.registry import require_choice

@@ -12,7 +12,7 @@ from typing import Any
 from rltf_verl.redaction import hidden, mapped, secrets_here
 from rltf_verl.texts import counted
 from rltf_verl.tools.report.compare.comparison import first_turn_series
-from rltf_verl.tools.report.compare.run import Series, read_run
+from rltf_verl.tools.report.compare.run import read_run
 
 BASE = "actor_rollout_ref.model.path"
 SHOWN = {
@@ -107,7 +107,7 @@ def _numbers(run: Path, step: int) -> str:
     return "\n".join([f"## Validation\n\n{head}", *rows]) if rows else ""
 
 
-def _row(name: str, series: Series, step: int) -> str:
+def _row(name: str, series: Mapping[int, float], step: int) -> str:
     steps = [s for s in series if s <= step]
     if not steps:
         return ""

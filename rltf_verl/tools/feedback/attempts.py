@@ -5,17 +5,17 @@ from __future__ import annotations
 import asyncio
 import io
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
 from copy import deepcopy
 from dataclasses import dataclass
+from itertools import chain, zip_longest
 from typing import Any
 
-from rltf_verl.envs.base import Env, HasWorkedSolution
+from rltf_verl.envs.base import Env
+from rltf_verl.envs.calls import await_env, bounded
 from rltf_verl.envs.dry_run import DryRun, OutOfTimeError
-from rltf_verl.envs.reward_function.env import SAID, RewardFunction
-from rltf_verl.envs.waiting import await_env, bounded
+from rltf_verl.envs.reward_function import SAID, RewardFunction
 from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, ask
 from rltf_verl.feedback.verifier import VerifierProvider
 from rltf_verl.policy import NoPolicy
@@ -25,13 +25,13 @@ from rltf_verl.tools.data.questions import Question
 from rltf_verl.types import Attempt, Grade, Message, Problem, Turn
 
 FORMS = {
-    "\\boxed{}": ("\\boxed{%s}", re.compile(r"\\boxed")),
-    "####": ("#### %s", re.compile(r"####")),
-    "<answer>": ("<answer>%s</answer>", re.compile(r"<answer>", re.IGNORECASE)),
-    "```": ("```\n%s\n```", re.compile(r"```")),
-    "the answer alone": ("%s", None),
+    "\\boxed{}": "\\boxed{%s}",
+    "####": "#### %s",
+    "<answer>": "<answer>%s</answer>",
+    "```": "```\n%s\n```",
+    "the answer alone": "%s",
 }
-"""Form of an answer -> its text, and the pattern in a prompt that asks for it."""
+"""Form of an answer, as a prompt asks for it -> its text."""
 NO_IDEA = "I do not know."
 """A text that no grader should take for right."""
 
@@ -49,13 +49,13 @@ MOST_SAID = 30_000
 
 def forms_asked(messages: Sequence[Message]) -> list[str]:
     """Forms that the prompt mentions."""
-    prompt = "\n".join(message["content"] for message in messages)
-    return [form for form, (_, mark) in FORMS.items() if mark is not None and mark.search(prompt)]
+    prompt = "\n".join(message["content"] for message in messages).lower()
+    return [form for form in FORMS if form.removesuffix("{}") in prompt]
 
 
 def written(form: str, reference: str) -> str:
     """The reference as an answer in this form."""
-    return reference if form in reference else FORMS[form][0] % reference
+    return reference if form in reference else FORMS[form] % reference
 
 
 def right_texts(
@@ -66,7 +66,7 @@ def right_texts(
     if reference.strip():
         for form in asked:
             yield form, written(form, reference)
-    solution = env.worked_solution(problem) if isinstance(env, HasWorkedSolution) else ""
+    solution = env.worked_solution(problem)
     if solution.strip():
         yield "the dataset's worked solution", solution
     if reference.strip():
@@ -97,6 +97,7 @@ def attempts_at(reference: str, others: Sequence[str], form: str, right: str) ->
         right: a right attempt, if one is known.
     """
     changed = list(_changed(reference))
+    # hostile texts wrap a wrong answer, so that praise of them is a fault
     wrong = written(form, [*(text for text, _ in changed), *others, NO_IDEA][0])
     hostile = {
         "nothing": "",
@@ -120,9 +121,11 @@ def _changed(reference: str) -> Iterator[tuple[str, int]]:
     end, and the position of that character.
     """
     words = [match.span() for match in re.finditer(r"[^\W_]+", reference)]
+    # empty if the reference has no word, as the two beside it
     middle = words[len(words) // 2 :][:1]
     ends = [*(start for start, _ in words[:1]), *(end - 1 for _, end in (*middle, *words[-1:]))]
     for place in sorted({*ends}):
+        # a neighbour in the alphabet: as long as before, and seldom another right answer
         another = chr(ord(reference[place]) + (-1 if reference[place] in "9zZ" else 1))
         yield f"{reference[:place]}{another}{reference[place + 1 :]}", place
 
@@ -143,14 +146,14 @@ class FeedbackCall:
     """It did not return in its time."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CheckedAttempt:
     """An attempt at a row, with what two calls came to."""
 
     row: int
     question: Question
     attempt: MadeAttempt
-    calls: Sequence[FeedbackCall]
+    calls: list[FeedbackCall]
     """One where the time was up."""
 
     @property
@@ -181,21 +184,22 @@ def collect(
         questions: rows of the dataset.
         time: counts the time of all calls.
     """
-    caller, made = _Caller(env, provider), list[tuple[int, int, Question, MadeAttempt]]()
-    calls = defaultdict[int, list[FeedbackCall]](list)
+    caller, rows = _Caller(env, provider), list[list[CheckedAttempt]]()
+    made: list[CheckedAttempt] = []
     with suppress(OutOfTimeError):
         for row, question in enumerate(questions):
             others = [*questions[row + 1 :], *questions[:row]]
             attempts = caller.attempts(deepcopy(question), others, time)
             # a copy for each attempt: a function may change its arguments
-            made += [(k, row, deepcopy(question), one) for k, one in enumerate(attempts)]
-        made.sort(key=lambda each: each[:2])  # one that stalls has been asked about every row
-        for k in (*range(len(made)), *reversed(range(len(made)))):
+            rows.append([CheckedAttempt(row, deepcopy(question), one, []) for one in attempts])
+        # by turns, so that one that stalls has been asked about every row
+        made += filter(None, chain.from_iterable(zip_longest(*rows)))
+        for one in (*made, *reversed(made)):
             with time.timed():
-                calls[k].append(caller.call(made[k][2], made[k][3].text))
-            if calls[k][-1].late:
+                one.calls.append(caller.call(one.question, one.attempt.text))
+            if one.calls[-1].late:
                 break
-    return [CheckedAttempt(*made[k][1:], calls[k]) for k in calls if calls[k]]
+    return [one for one in made if one.calls]
 
 
 class _Caller:
@@ -224,6 +228,7 @@ class _Caller:
     def call(self, question: Question, text: str) -> FeedbackCall:
         """What comes of an attempt. What the function prints is dropped."""
         try:
+            # a function that prints at each call would bury the report
             with redirect_stdout(io.StringIO()):
                 grade = self._bounded.grade(question.problem, text)
                 said = clean_text(self._text(question, text, grade), MOST_SAID)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from rltf_verl.envs.base import Env, FindsCandidates
+from rltf_verl.envs.base import Env
 from rltf_verl.envs.text.number_words import as_number, spell_digits
 from rltf_verl.feedback.guard.equality import tokens_of
 from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.feedback.guard.spans import numbers_in, quotations, undressed
-from rltf_verl.findings import Finding, Level
+from rltf_verl.findings import Finding
 from rltf_verl.texts import CHAT_TOKENS, one_line
 from rltf_verl.tools.feedback.attempts import ORDER, REFERENCE, CheckedAttempt
 
@@ -47,6 +47,10 @@ class CheckedFeedback:
 
 def _words(text: str) -> set[str]:
     return set(re.findall(r"\w+", text.lower()) or text.split())
+
+
+def _phrases(text: str) -> set[str]:
+    return set(text.split("|"))
 
 
 Hits = Iterator[tuple[CheckedAttempt, str]]
@@ -93,7 +97,7 @@ def no_text(one: CheckedAttempt) -> str:
 
 def contradicts(one: CheckedAttempt) -> str:
     """Praise of a wrong attempt, or blame of a right one, and nothing else."""
-    praised = any(map(_PRAISE.match, _SENTENCES.split(one.first.text)))
+    praised = any(map(_praises, _SENTENCES.split(one.first.text)))
     if one.first.error or praised in (_blamed(one.first.text), one.first.correct):
         return ""
     return f"graded {'right' if one.first.correct else 'wrong'}, and {_said(one)}"
@@ -114,36 +118,30 @@ def same_score(seen: CheckedFeedback) -> Hits:
         yield from ((one, f"all score {one.first.score}") for one in graded)
 
 
-_WHOLE = (
-    r"(?:(?:that|this|it|which|everything)(?:'s|\s+is|\s+was)|(?:your|the|this|that)\s+"
-    r"(?:(?:final|previous|last)\s+)?"
-    r"(?:answer|attempt|solution|response|reply|result|output|code|program|number|value)"
-    r"(?:\s+(?:is|was|looks|seems))?"
-    r"|you(?:'re|\s+are|\s+were|\s+got\s+(?:it|this|that))|yes|all|well)"
+PRAISE = _words("correct right perfect flawless excellent accepted done good nice great")
+FILLER = _words(
+    "that this it which everything s is was your the final previous last answer attempt solution"
+    " response reply result output code program number value looks seems you re are were got yes"
+    " all well now entirely completely absolutely indeed exactly quite job work"
 )
-_PRAISE = re.compile(
-    rf"^\W*(?:{_WHOLE}\W+)*"
-    r"(?:(?:now|entirely|completely|absolutely|indeed|exactly|quite|all|is)\s+)*"
-    r"(?:the\s+)?(?:(?:correct|right|perfect)(?:\s+(?:answer|solution))?|flawless|excellent"
-    r"|accepted|done|(?:good|nice|great)(?:\s+(?:job|work|answer))?)\W*$",
-    re.IGNORECASE,
+"""A sentence of these and a word of `PRAISE` praises, and does nothing else."""
+BLAME = _phrases(
+    "incorrect|wrong|mistake|mistaken|mistakes|missing|should|must|check|fix|unfortunately|sorry"
+    "|doesn't|does not|not quite|not correct|not right|not accepted|isn't correct|isn't right"
+    "|try again|off by|too large|too small|too high|too low|too big|too long|too short|too late"
+    "|too early"
 )
-_NOT_WRONG = re.compile(
-    r"\b(?:no|not|nothing|without|never|isn't)\s+(?:\w+\s+)?(?:wrong|mistakes?|missing|errors?)\b",
-    re.IGNORECASE,
-)
-_BLAME = re.compile(
-    r"\b(?:incorrect|wrong|mistaken?|mistakes?|not\s+(?:correct|right|accepted)"
-    r"|isn't\s+(?:correct|right)|too\s+(?:large|small|high|low|big|long|short|late|early)"
-    r"|try\s+again|missing|off\s+by|not\s+quite|does(?:n't|\s+not)|should|must|check|fix|unfortunately|sorry)\b",
-    re.IGNORECASE,
-)
+"""Words, and pairs of words, that say that something is wrong."""
+DENIABLE = {"wrong", "mistake", "mistakes", "missing"}
+DENIALS = {"no", "not", "nothing", "without", "never", "isn't"}
+"""One of these before a word of `DENIABLE`, or one word earlier: it blames nothing."""
 _SENTENCES = re.compile(r"(?<=[.!?;])\s+|\n+|,\s+(?=but\b|and\b)|\s[-–—]\s")
 
 
 def same_text(seen: CheckedFeedback) -> Hits:
     """At each row one text for all wrong attempts, but for what it repeats of them."""
     rows = [[one for one in seen.wrong if one.row == row] for row in {o.row for o in seen.wrong}]
+    # a row with one readable attempt has nothing to compare
     several = [row for row in rows if sum(one.first.readable for one in row) > 1]
     is_meant = seen.constant or seen.tells_answer
     if several and not is_meant and all(map(_is_constant, several)):
@@ -169,6 +167,7 @@ VERDICT_WORDS = _words(
 
 def only_verdict(seen: CheckedFeedback) -> Hits:
     """Most texts only say that the attempt is wrong."""
+    # a text of numbers and signs may be a code, like marks of cells
     talk = [one for one in seen.wrong if re.search(r"[^\W\d_]", one.first.text)]  # no code
     bare = [one for one in talk if _news(one) <= VERDICT_WORDS]
     if not seen.constant and 2 * len(bare) > len(seen.wrong):
@@ -192,7 +191,7 @@ def tells_answer(seen: CheckedFeedback) -> Hits:
         is_news = not _has(said, problem.reference)
         for leak in find_leaks(seen.env, problem, text, said)[:1] if is_news else ():
             yield one, f"{_said(one)} has {leak.verdict(text)}"
-    if not isinstance(seen.env, FindsCandidates):  # which knows where its answer is told
+    if not seen.env.finds_candidates:  # which knows where its answer is told
         yield from _stated(seen)
     yield from _by_arithmetic(seen)
 
@@ -203,6 +202,7 @@ def _stated(seen: CheckedFeedback) -> Hits:
     own, foreign = list[CheckedAttempt](), 0
     for one in seen.wrong:
         known = f"{_asked(one)}\n{one.attempt.text}"
+        # what the question or the attempt says the feedback may repeat
         told = {r for r in references if _has(one.first.text, r) and not _has(known, r)}
         own += [one] * (one.question.problem.reference in told)
         foreign += len(told - {one.question.problem.reference})
@@ -222,8 +222,10 @@ def _by_arithmetic(seen: CheckedFeedback) -> Hits:
     answers = [(as_number(undressed(one.question.problem.reference)), one) for one in seen.wrong]
     said = [(right, as_number(undressed(one.attempt.answer)), one) for right, one in answers]
     for way, number in WAYS.items():
+        # an answer of 0 makes every difference the attempt itself
         pairs = [(number(r, s), one) for r, s, one in said if r and s is not None]
         hits = [(n, one) for n, one in pairs if {n, round(n, 2)} & _new_numbers(one)]
+        # most of them, and not one number by chance
         if 2 * len(hits) > len(pairs) and len({n for n, _ in hits}) > 1:
             yield from ((one, f"{_said(one)} has {way}") for _, one in hits)
 
@@ -247,21 +249,40 @@ def blames_right_place(seen: CheckedFeedback) -> Hits:
     """It names a place by its number, or quotes it, and the attempt differs elsewhere."""
     placed = [one for one in seen.wrong if one.attempt.place is not None]
     for names, units in _UNITS.items():
-        named = [(one, numbers) for one in placed if (numbers := _places(names, one))]
-        vary = [unit for unit in units if len({_index(unit, one) for one, _ in named}) > 1]
-        missed = [
-            [one for one, numbers in named if _index(unit, one) + offset not in numbers]
-            for unit in vary
-            for offset in OFFSETS
-        ]
-        if vary and all(missed):  # whatever is counted, and from whatever number on
-            yield from ((one, f"{_said(one)}, and another place is wrong") for one in missed[0])
+        named = {one: numbers for one in placed if (numbers := _places(names, one))}
+        for one in _never_named(named, units):
+            yield one, f"{_said(one)}, and another place is wrong"
     for one in placed:
-        answer, quotes = one.attempt.answer, ((s, quotations(s)) for s in _blaming(one))
-        quoted = [s[a:b] for s, spans in quotes for a, b in spans if s[a:b] in answer]
-        changed = _words(answer) - _words(one.question.problem.reference)
-        if quoted and not any(q.lower() in w or w in q.lower() for q in quoted for w in changed):
-            yield one, f"{_said(one)}, and {quoted[0]!r} is right there"
+        # a quote is right if it does not touch a word that was changed
+        quotes = _quoted_of_attempt(one)
+        changed = _words(one.attempt.answer) - _words(one.question.problem.reference)
+        if quotes and not any(q in w or w in q for q in map(str.lower, quotes) for w in changed):
+            yield one, f"{_said(one)}, and {quotes[0]!r} is right there"
+
+
+def _never_named(
+    named: Mapping[CheckedAttempt, set[int]], units: Sequence[str]
+) -> list[CheckedAttempt]:
+    """Attempts whose wrong place is not among the named numbers, whatever is counted and from
+    whatever number on; none if a way to count fits all attempts.
+    """
+    first: list[CheckedAttempt] = []
+    for unit in units:
+        places = {one: _index(unit, one) for one in named}
+        if len(set(places.values())) < 2:  # it tells no places apart
+            continue
+        for offset in OFFSETS:
+            missed = [one for one, numbers in named.items() if places[one] + offset not in numbers]
+            if not missed:
+                return []
+            first = first or missed
+    return first
+
+
+def _quoted_of_attempt(one: CheckedAttempt) -> list[str]:
+    """What sentences that blame quote of the attempt's answer."""
+    quoted = [s[a:b] for s in _blaming(one) for a, b in quotations(s)]
+    return [quote for quote in quoted if quote in one.attempt.answer]
 
 
 def at_each(what: Callable[[CheckedAttempt], str]) -> Callable[[CheckedFeedback], Hits]:
@@ -271,64 +292,83 @@ def at_each(what: Callable[[CheckedAttempt], str]) -> Callable[[CheckedFeedback]
 
 @dataclass(frozen=True)
 class FeedbackRule:
-    """A verdict."""
+    """What can be wrong, how it is found, and what to do."""
 
     name: str
     find: Callable[[CheckedFeedback], Hits]
     fix: str
-    level: Level = "error"
 
 
 FAULTS = (
     FeedbackRule(
-        "raises", at_each(raises), "catch it, and return a score and a text for every attempt"
-    ),
-    FeedbackRule("stalls", at_each(stalls), "bound its work, whatever the attempt"),
-    FeedbackRule("score not finite", at_each(not_finite), "return a number for every attempt"),
-    FeedbackRule(
-        "reference graded wrong",
-        at_each(reference_wrong),
-        "let it read the form that the prompt asks for, or correct the row",
+        name="raises",
+        find=at_each(raises),
+        fix="catch it, and return a score and a text for every attempt",
     ),
     FeedbackRule(
-        "score the same for all", same_score, "let a right attempt score more than a wrong one"
+        name="stalls",
+        find=at_each(stalls),
+        fix="bound its work, whatever the attempt",
     ),
     FeedbackRule(
-        "two calls differ",
-        at_each(calls_differ),
-        "let score and text depend on the arguments alone",
+        name="score not finite",
+        find=at_each(not_finite),
+        fix="return a number for every attempt",
     ),
     FeedbackRule(
-        "no text", at_each(no_text), "say what is wrong with every wrong attempt, in `feedback`"
+        name="reference graded wrong",
+        find=at_each(reference_wrong),
+        fix="let it read the form that the prompt asks for, or correct the row",
     ),
     FeedbackRule(
-        "says only right or wrong", only_verdict, "say where the attempt is wrong, or why"
+        name="score the same for all",
+        find=same_score,
+        fix="let a right attempt score more than a wrong one",
     ),
     FeedbackRule(
-        "same text whatever the attempt", same_text, "say what is wrong with this attempt"
+        name="two calls differ",
+        find=at_each(calls_differ),
+        fix="let score and text depend on the arguments alone",
     ),
     FeedbackRule(
-        "contradicts the grade", at_each(contradicts), "make text and score of the same comparison"
+        name="no text",
+        find=at_each(no_text),
+        fix="say what is wrong with every wrong attempt, in `feedback`",
     ),
     FeedbackRule(
-        "blames a place that is right",
-        blames_right_place,
-        "name the place where attempt and reference differ",
+        name="says only right or wrong",
+        find=only_verdict,
+        fix="say where the attempt is wrong, or why",
     ),
     FeedbackRule(
-        "tells the answer",
-        tells_answer,
-        "say what is wrong, not what is right; or see docs/feedback.md",
+        name="same text whatever the attempt",
+        find=same_text,
+        fix="say what is wrong with this attempt",
     ),
     FeedbackRule(
-        "longer than the second prompt has room for",
-        too_long,
-        "cut it, or raise data.max_prompt_length",
+        name="contradicts the grade",
+        find=at_each(contradicts),
+        fix="make text and score of the same comparison",
     ),
     FeedbackRule(
-        "carries the attempt's tokens or instructions on",
-        at_each(carries_on),
-        "quote only the answer that was read, and a few words of it",
+        name="blames a place that is right",
+        find=blames_right_place,
+        fix="name the place where attempt and reference differ",
+    ),
+    FeedbackRule(
+        name="tells the answer",
+        find=tells_answer,
+        fix="say what is wrong, not what is right; or see docs/feedback.md",
+    ),
+    FeedbackRule(
+        name="longer than the second prompt has room for",
+        find=too_long,
+        fix="cut it, or raise data.max_prompt_length",
+    ),
+    FeedbackRule(
+        name="carries the attempt's tokens or instructions on",
+        find=at_each(carries_on),
+        fix="quote only the answer that was read, and a few words of it",
     ),
 )
 """In the order in which they are printed: a function that raises is corrected before its words."""
@@ -341,12 +381,10 @@ def findings_of(seen: CheckedFeedback, rules: Sequence[FeedbackRule] = FAULTS) -
         hits = list(rule.find(seen))
         if hits:
             one, what = hits[0]
+            where = f"problem {one.question.problem.index}, {one.attempt.kind}"
+            why = f"{where} {_quoted(one.attempt.text)}: {what}"
             num = len({id(hit) for hit, _ in hits})
-            at = f"problem {one.question.problem.index}, {one.attempt.kind}"
-            why = f"{at} {_quoted(one.attempt.text)}: {what}"
-            found.append(
-                Finding(rule.name, f"{num} of {len(seen.attempts)}", why, rule.fix, rule.level)
-            )
+            found.append(Finding(rule.name, f"{num} of {len(seen.attempts)}", why, rule.fix))
     return found
 
 
@@ -393,8 +431,19 @@ def _new_numbers(one: CheckedAttempt) -> set[Fraction]:
     return {abs(number) for number in new if number}
 
 
+def _praises(sentence: str) -> bool:
+    words = _words(sentence)
+    return bool(words & PRAISE) and words <= PRAISE | FILLER
+
+
 def _blamed(text: str) -> bool:
-    return _BLAME.search(_NOT_WRONG.sub("", text)) is not None
+    words = re.findall(r"[\w']+", text.lower())
+    for k, word in enumerate(words):
+        before = words[max(0, k - 2) : k]
+        denied = word in DENIABLE and not DENIALS.isdisjoint(before)
+        if not denied and BLAME & {word, " ".join([*before[-1:], word])}:
+            return True
+    return False
 
 
 def _blaming(one: CheckedAttempt) -> list[str]:

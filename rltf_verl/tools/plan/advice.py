@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from rltf_verl.config import DistillConfig, RLTFConfig
 from rltf_verl.data.schema import files_of
-from rltf_verl.envs.waiting import acting_env, bounded
+from rltf_verl.envs.calls import bounded
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.placeholders import CRITIQUE, LATER
 from rltf_verl.feedback.judge_prompt import JUDGED
@@ -122,7 +122,7 @@ def advice(
     """Everything that is worth changing, beyond the run's own refusals and warnings."""
     yield from findings(RULES, inputs, inputs.config)
     if inputs.parts is not None:
-        texts = acting_env(inputs.parts.env) is None  # a trajectory is no text that can be tried
+        texts = not inputs.parts.env.acts  # a trajectory is no text that can be tried
         for line in (
             *_failures(inputs, plays),
             *_scores(plays),

@@ -12,11 +12,11 @@ from rltf_verl.config import RLTFConfig
 from rltf_verl.data.schema import files_of
 from rltf_verl.envs.base import GradeUnavailable
 from rltf_verl.envs.dry_run import OutOfTimeError
-from rltf_verl.episode.placeholders import ahead
+from rltf_verl.episode.placeholders import with_placeholders
 from rltf_verl.findings import Finding
 from rltf_verl.judge.runtime import run_to_end
-from rltf_verl.objectives import objectives_of
-from rltf_verl.objectives.own import OwnCodeError
+from rltf_verl.objectives import Method
+from rltf_verl.objectives.user_code import OwnCodeError
 from rltf_verl.runlog.record import trajectory_record
 from rltf_verl.tools.feedback.attempts import NO_IDEA
 from rltf_verl.tools.plan.advice import PLACEHOLDERS, advice
@@ -51,7 +51,7 @@ def make_plan(inputs: Inputs, num_problems: int, attempt: str | None = None) -> 
     warnings += advice(inputs, plays, no_idea, measured)
     config = None if inputs.parts is None else inputs.parts.config
     return {
-        "run": _run(inputs, config),
+        "run": _run(inputs, inputs.method),
         "problems": [_problem(inputs, play) for play in plays],
         "lengths": None if measured is None else asdict(measured),
         "step": None if config is None else step_sizes(inputs, config, plays),
@@ -65,18 +65,18 @@ def make_plan(inputs: Inputs, num_problems: int, attempt: str | None = None) -> 
 async def _play(
     inputs: Inputs, num: int, attempt: str | None
 ) -> tuple[list[Played], list[Tried], Lengths | None, list[Finding]]:
-    parts, policy, cases = inputs.parts, inputs.policy, inputs.cases
-    if parts is None or policy is None or not cases:
+    parts, method, policy, cases = inputs.parts, inputs.method, inputs.policy, inputs.cases
+    if parts is None or method is None or policy is None or not cases:
         return [], [], None, []
     plays: list[Played] = []
     no_idea: list[Tried] = []
     trouble: list[Finding] = []
     refused = set(map(str, inputs.refusals))
-    (acting, asked), dry_run = ahead(parts), inputs.dry_run
+    (acting, asked), dry_run = with_placeholders(parts), inputs.dry_run
 
     async def play(case: Case) -> None:
         no_idea.append(await tried_answer(parts.env, case, NO_IDEA, "no answer", dry_run))
-        plays.append(await played(acting, asked, policy, case, cases, attempt, dry_run))
+        plays.append(await played(acting, method, asked, policy, case, cases, attempt, dry_run))
 
     for i, case in enumerate(cases[:num]):
         try:
@@ -106,7 +106,7 @@ async def _failure(play: Coroutine[None, None, None]) -> str | None:
     return None
 
 
-def _run(inputs: Inputs, config: RLTFConfig | None) -> dict[str, Any]:
+def _run(inputs: Inputs, method: Method | None) -> dict[str, Any]:
     get = inputs.setting
     about: dict[str, Any] = {
         "name": get("trainer.experiment_name"),
@@ -121,8 +121,9 @@ def _run(inputs: Inputs, config: RLTFConfig | None) -> dict[str, Any]:
         "max_response_length": get("data.max_response_length"),
         "episodes_per_problem": get("actor_rollout_ref.rollout.n"),
     }
-    if config is None:
+    if method is None:
         return about
+    config = method.config
     feedback, episode = config.feedback, config.episode
     level = feedback.provider.options.get("level") or feedback.provider.options.get("style")
     return about | {
@@ -136,11 +137,10 @@ def _run(inputs: Inputs, config: RLTFConfig | None) -> dict[str, Any]:
         "teacher": _teacher(config),
         "trains": [
             {
-                "role": "feedback" if own.name == "feedback_modeling" else own.name,
                 "objective": own.name,
                 "weight": weight_of(own.settings, config),
             }
-            for own in objectives_of(config)
+            for own in method.objectives
             if own.has_effect and own.settings.weight
         ],
     }
@@ -160,8 +160,8 @@ def _teacher(config: RLTFConfig) -> dict[str, Any] | None:
 
 def _problem(inputs: Inputs, play: Played) -> dict[str, Any]:
     assert inputs.policy is not None
-    assert inputs.parts is not None
-    config, text = inputs.parts.config, inputs.policy.text
+    assert inputs.method is not None
+    method, text = inputs.method, inputs.policy.text
     turns = play.episode.turns
     records = [{"parent": turn.parent} for turn in turns]
     rows = []
@@ -171,9 +171,9 @@ def _problem(inputs: Inputs, play: Played) -> dict[str, Any]:
                 "role": role,
                 "turn": turn,
                 "tokens": tokens,
-                "advantage": advantage_of(role, config, taught=bool(row.teachers)),
+                "advantage": advantage_of(role, method.config, taught=bool(row.teachers)),
             }
-            for role, turn, tokens in parts_of_row(row, config)
+            for role, turn, tokens in parts_of_row(row, method)
         ]
         rows.append({"title": title({"parts": parts}, records), "parts": parts})
     critics = [*play.critics, *_critic_prompts(play)]

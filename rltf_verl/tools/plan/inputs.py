@@ -20,10 +20,11 @@ from rltf_verl.adapters.startup.told_policy import ToldPolicy
 from rltf_verl.adapters.startup.values import wrong_values
 from rltf_verl.config import ConfigError
 from rltf_verl.data.schema import files_of, first_rows, problem_of, rows_of
+from rltf_verl.envs.calls import tools_of
 from rltf_verl.envs.dry_run import DryRun
-from rltf_verl.envs.waiting import tools_of
 from rltf_verl.episode.parts import Parts
 from rltf_verl.findings import Finding, value_at
+from rltf_verl.objectives import Method
 from rltf_verl.policy import Policy
 from rltf_verl.tools.data.check import shared_questions
 from rltf_verl.types import Message, Problem
@@ -66,6 +67,8 @@ class Inputs:
     refusals: Sequence[Finding]
     warnings: Sequence[Finding]
     parts: Parts | None
+    method: Method | None
+    """Where there are parts, and only there."""
     policy: Teller | None
     cases: Sequence[Case]
     """The first rows of the training data."""
@@ -117,13 +120,14 @@ def inspect_run(
     warnings: list[Finding] = []
     found = refusals(config, warnings.append, dry_run=dry_run, card=card)
     refused = [*found, *refused_by_verl(config)]
-    parts = policy = None
+    parts = method = policy = None
     with contextlib.suppress(ValueError, TypeError):  # a refused list in the place of a block
         # code of the user's that was refused is not called again
         if user_code(config).keys().isdisjoint(finding.key for finding in refused):
-            parts = _unrecorded(config)
-    if parts is not None:
-        warnings += warnings_of(config, parts.config)
+            unrecorded = _unrecorded(config)
+            method, parts = Method(unrecorded.config), unrecorded
+    if method is not None:
+        warnings += warnings_of(config, method)
     try:
         tools = () if parts is None else tools_of(parts.env)
         policy = ToldPolicy(config, load_model(config), tools)
@@ -145,6 +149,7 @@ def inspect_run(
         ),
         warnings=warnings,
         parts=parts,
+        method=method,
         policy=policy,
         cases=[] if parts is None else _cases(config, parts),
         num_train=train,

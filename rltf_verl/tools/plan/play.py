@@ -12,18 +12,18 @@ from statistics import median
 from typing import Any
 
 from rltf_verl.config import RLTFConfig
-from rltf_verl.envs.base import ActingEnv, Env, HasSolution, HasWorkedSolution
+from rltf_verl.envs.base import Env
+from rltf_verl.envs.calls import bounded, grade
 from rltf_verl.envs.dry_run import DryRun
-from rltf_verl.envs.waiting import acting_env, bounded, grade
 from rltf_verl.episode.acting import first_messages
 from rltf_verl.episode.parts import Parts
-from rltf_verl.episode.placeholders import CRITIQUE, SIBLING, Asked
-from rltf_verl.episode.run import run_episode
+from rltf_verl.episode.placeholders import CRITIQUE, SIBLING, RecordingGateway
+from rltf_verl.episode.run import EpisodePlayer
 from rltf_verl.episode.seeds import place_of
 from rltf_verl.feedback.group import ENDED, Cohort, Group
 from rltf_verl.feedback.judge_prompt import JUDGED, longest_feedback
 from rltf_verl.judge.settings import JudgeSettings
-from rltf_verl.objectives import role_names
+from rltf_verl.objectives import Method
 from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.tools.feedback.attempts import (
     FORMS,
@@ -110,14 +110,13 @@ def _another_digit(reference: str, first: int) -> str:
     return f"{reference[:place]}{other}{reference[place + 1 :]}"
 
 
-def actions_of(env: ActingEnv, problem: Problem) -> tuple[list[str], list[str]]:
+def actions_of(env: Env, problem: Problem) -> tuple[list[str], list[str]]:
     """The answers of a first and of a last attempt: the environment's solution without its last
     step, or a call of the first tool; and all of the solution, empty without one.
     """
     right = list[Action]()
-    if isinstance(env, HasSolution):
-        with suppress(Exception):  # `rltf env check` reports it
-            right = list(bounded(env).solution(problem))
+    with suppress(Exception):  # `rltf env check` reports it
+        right = list(bounded(env).solution(problem))
     wrong = right[:-1] or [_example(tool["function"]) for tool in env.tools[:1]]
     return [*map(_said, wrong), DONE], [*map(_said, right), DONE] if right else []
 
@@ -156,7 +155,7 @@ class Played:
     rows: Sequence[Row]
     critics: Sequence[tuple[int, ...]]
     """Prompts at which the policy itself is asked for feedback."""
-    asked: Sequence[Asked]
+    asked: Sequence[RecordingGateway]
     """The judges, with what they would be sent."""
 
     @property
@@ -171,7 +170,8 @@ class Played:
 
 async def played(
     parts: Parts,
-    asked: Sequence[Asked],
+    method: Method,
+    asked: Sequence[RecordingGateway],
     policy: Teller,
     case: Case,
     others: Sequence[Case],
@@ -181,7 +181,8 @@ async def played(
     """The episode of one problem.
 
     Args:
-        parts: as of `ahead`.
+        parts: as of `with_placeholders`.
+        method: the objectives.
         asked: the judges among them.
         policy: gives the answers that it is given.
         case: the problem.
@@ -192,11 +193,11 @@ async def played(
     Raises:
         OutOfTimeError: the grader is slow.
     """
-    acting, messages = acting_env(parts.env), list(case.messages)
-    right, tried = (None, []) if acting else await right_answer(parts.env, case, dry_run)
-    if acting is not None:
-        messages = await first_messages(acting, case.problem, messages)
-        first, last = actions_of(acting, case.problem)
+    env, messages = parts.env, list(case.messages)
+    right, tried = (None, []) if env.acts else await right_answer(parts.env, case, dry_run)
+    if env.acts:
+        messages = await first_messages(env, case.problem, messages)
+        first, last = actions_of(env, case.problem)
     else:
         wrong = None if attempt else await wrong_answer(parts.env, case, others, right, dry_run)
         first, last = [wrong.text] if wrong else [], [right.text] if right else []
@@ -205,7 +206,7 @@ async def played(
         judge.calls.clear()  # those of the grades above
     seeds: dict[str, int] = {}
     policy.tell(_Script(seeds, parts.config, first, last or first))
-    episode = await run_episode(
+    episode = await EpisodePlayer(
         parts,
         policy,
         case.problem,
@@ -214,11 +215,11 @@ async def played(
         validate=False,
         seed_of=lambda place: seeds.setdefault(place, len(seeds)),
         group=_sibling(parts.config, SIBLING if right is None else right.text),
-    )
-    rows = await episode_rows(policy, messages, episode, parts.config)
+    ).play()
+    rows = await episode_rows(policy, messages, episode, method)
     asked_at = ((place, policy.asked[s]) for place, s in seeds.items() if s in policy.asked)
     critics = [prompt for place, prompt in asked_at if place.endswith("/feedback")]
-    copies = [Asked(judge.settings, list(judge.calls)) for judge in asked]
+    copies = [RecordingGateway(judge.settings, list(judge.calls)) for judge in asked]
     return Played(case, right, tried, episode, rows, critics, copies)
 
 
@@ -233,11 +234,11 @@ def _sibling(config: RLTFConfig, answer: str) -> Group | None:
     cohort.offers["another", 0] = dict.fromkeys(
         config.teacher.sources, "(what a teacher reads of another problem)"
     )
-    cohort.past(("another", 0), ENDED)
+    cohort.note_past(("another", 0), ENDED)
     group = Group(2, cohort=cohort)
-    group.ended(1)
-    group.graded(1, 1, answer, correct=True)  # not by turn 1: feedback is asked for
-    group.graded(1, 1, NO_IDEA, correct=False)
+    group.note_end(1)
+    group.note_grade(1, 1, answer, correct=True)  # not by turn 1: feedback is asked for
+    group.note_grade(1, 1, NO_IDEA, correct=False)
     return group
 
 
@@ -263,9 +264,9 @@ class _Script(dict[int, str]):
         return answers[min(int(step or 0), len(answers) - 1)]
 
 
-def parts_of_row(row: Row, config: RLTFConfig) -> list[tuple[str, int, int]]:
+def parts_of_row(row: Row, method: Method) -> list[tuple[str, int, int]]:
     """(role, turn, tokens) of each chunk of a row that is trained."""
-    names = role_names(config)
+    names = method.role_names
     chunks = groupby(zip(row.role, row.turn, strict=True))
     return [
         (names[role], turn, len(list(tokens))) for (role, turn), tokens in chunks if role != CONTEXT
@@ -338,6 +339,4 @@ def _room(policy: Teller, parts: Parts, plays: Sequence[Played]) -> int | None:
 
 
 def _solution(parts: Parts, case: Case) -> str:
-    env = parts.env
-    solution = env.worked_solution(case.problem) if isinstance(env, HasWorkedSolution) else ""
-    return solution or case.problem.reference
+    return parts.env.worked_solution(case.problem) or case.problem.reference

@@ -46,7 +46,7 @@ def _advantage(role: str, config: RLTFConfig) -> str:
         "attempt": config.attempt,
         "critique": config.critique,
         "distill": config.distill,
-        "feedback": config.feedback_modeling,
+        "feedback_modeling": config.feedback_modeling,
         "imitate": config.imitate,
     }.get(role)
     coefficient = None if weight is None else weight_of(weight, config)
@@ -67,7 +67,7 @@ def _rule(role: str, config: RLTFConfig) -> str:
             return "(1 if right, else 0)"
         baseline = "− your own baseline" if is_own(own) else DISTILL_BASELINES.get(own, own)
         return f"(reward {baseline})".replace(" )", ")")
-    if role in ("feedback", "imitate"):
+    if role in ("feedback_modeling", "imitate"):
         return "1, cross-entropy"
     return "by your objective"
 

@@ -16,7 +16,7 @@ _WORD = re.compile(r"\w+")
 _STEP = re.compile(r"\[\d+\]|\b(?:step|line|statement|test)s? \d+", re.IGNORECASE)
 
 
-class Aim(NamedTuple):
+class FeedbackOverlap(NamedTuple):
     """Of one text of feedback; shares of its words and pairs of words that the question lacks."""
 
     own: float
@@ -27,7 +27,7 @@ class Aim(NamedTuple):
     """1 if it names a step of the attempt by its number, else 0."""
 
 
-def aims_of(records: Iterable[Record]) -> list[Aim]:
+def aims_of(records: Iterable[Record]) -> list[FeedbackOverlap]:
     """As `aims`, of all groups."""
     groups: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in records:
@@ -36,7 +36,7 @@ def aims_of(records: Iterable[Record]) -> list[Aim]:
     return [aim for group in groups.values() for aim in aims(group)]
 
 
-def aims(group: Sequence[Record]) -> list[Aim]:
+def aims(group: Sequence[Record]) -> list[FeedbackOverlap]:
     """Of the feedback on each wrong first answer of a group that has a sibling with another one.
 
     Args:
@@ -44,14 +44,17 @@ def aims(group: Sequence[Record]) -> list[Aim]:
     """
     firsts = [record["turns"][0] for record in group]
     wrongs = [turn for turn in firsts if wrong(turn)]
+    # what the question says is in every attempt, and aims at none
     question = _units(group[0]["question"]) if group else frozenset()
     measured = []
     for turn in wrongs:
+        # the first one will do: the control needs any attempt but this one
         sibling = next((other for other in wrongs if answer(other) != answer(turn)), None)
         said = _units(turn["feedback"]["text"]) - question if turn["feedback"] else None
         if sibling is not None and said:
             own, other = (len(said & _units(t["text"])) / len(said) for t in (turn, sibling))
-            measured.append(Aim(own, other, float(bool(_STEP.search(turn["feedback"]["text"])))))
+            names_step = _STEP.search(turn["feedback"]["text"]) is not None
+            measured.append(FeedbackOverlap(own, other, float(names_step)))
     return measured
 
 

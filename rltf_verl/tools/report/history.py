@@ -4,7 +4,6 @@ run.
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -32,6 +31,7 @@ def read_records(path: Path) -> list[tuple[int, Metrics]]:
     """
     records = []
     for row in _rows(path):
+        # verl's logger nests the metrics, a wandb export does not
         data = row["data"] if isinstance(row.get("data"), dict) else row
         step = _number(row.get("step") if data is not row else row.get("_step"))
         if step is not None:
@@ -53,8 +53,10 @@ def merged(processes: Iterable[History]) -> History:
     history: History = {}
     for process in processes:
         first = min(process)
+        # it trained nothing: a validation of a checkpoint takes nothing back
         if history and len(process) == 1 and TRAINED not in process[first]:
             continue
+        # a process that validates first logs that under the step it resumed at
         resumed_at = first - 1 if TRAINED in process[first] else first
         history = {step: metrics for step, metrics in history.items() if step <= resumed_at}
         for step, metrics in process.items():
@@ -75,18 +77,16 @@ def processes(records: Iterable[tuple[int, Metrics]]) -> list[History]:
 
 
 def _rows(path: Path) -> Iterable[Mapping[str, Any]]:
-    if path.suffix == ".parquet":
-        import pyarrow.parquet as pq
+    if path.suffix not in (".csv", ".parquet"):
+        return read_lines(path)
+    import pandas as pd
 
-        rows: list[dict[str, Any]] = pq.read_table(path).to_pylist()
-        return rows
-    if path.suffix == ".csv":
-        try:
-            with path.open(encoding="utf-8-sig", newline="") as file:
-                return list(csv.DictReader(file))
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise ValueError(f"{path}: cannot be read as CSV: {error}") from None
-    return read_lines(path)
+    try:
+        table = pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
+    except ValueError as error:
+        raise ValueError(f"{path}: cannot be read: {error}") from None
+    rows: list[dict[str, Any]] = table.to_dict("records")
+    return rows
 
 
 def _number(value: object) -> float | None:

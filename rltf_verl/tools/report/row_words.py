@@ -16,7 +16,7 @@ TRAINS = {
     "attempt": "reinforcement of the answer, as it was played",
     "distill": "the last answer, as if it had been given to the first prompt",
     "critique": "reinforcement of the policy's own critique",
-    "feedback": "prediction of the feedback",
+    "feedback_modeling": "prediction of the feedback",
     "imitate": "supervised: a right answer to the first prompt",
 }
 """Role -> what its tokens are for."""
@@ -43,6 +43,7 @@ ENDS = {
 def said(step: Record) -> str:
     """What a step's answer says apart from its calls; all of it if not all of them were played."""
     call = r"(?s)<tool_call>.*?</tool_call>"  # as most models write it
+    # a call that the parser missed stays in the text: a reader should see it
     rest, num = re.subn(call, "", step["text"])
     return rest.strip() if num == len(step["actions"]) else str(step["text"])
 
@@ -95,6 +96,7 @@ def names(turns: Sequence[Record]) -> list[str]:
     turn_names = []
     for k, turn in enumerate(turns):
         parent = turn["parent"]
+        # parents come before children, so a parent's depth and path are known
         depth.append(1 if parent is None else depth[parent] + 1)
         siblings = [j for j, other in enumerate(turns) if other["parent"] == parent]
         trunk, number = "" if parent is None else path[parent], siblings.index(k) + 1
@@ -109,13 +111,14 @@ def _what(part: Mapping[str, Any], turns: Sequence[Record]) -> str:
     role, turn = part["role"], part["turn"]
     if role == "critique":  # credited with the turn that it led to
         return f"critique of {_name(turns, _parent(turns, turn))}"
-    return f"feedback on {_name(turns, turn)}" if role == "feedback" else _name(turns, turn)
+    name = _name(turns, turn)
+    return f"feedback on {name}" if role == "feedback_modeling" else name
 
 
 def _prompt(first: Mapping[str, Any], turns: Sequence[Record]) -> str:
     """What stands before a row's first part."""
     role, parent = first["role"], _parent(turns, first["turn"])
-    if role in ("critique", "feedback"):
+    if role in ("critique", "feedback_modeling"):
         return (
             f"critic prompt about {_name(turns, parent if role == 'critique' else first['turn'])}"
         )

@@ -34,6 +34,7 @@ def run_files(place: Place) -> RunFiles:
     """Raises ValueError: a part is not there, holds nothing to compare, or more than one run."""
     parts = [_part(path) for path in place]
     logs = [part.log for part in parts if part.log is not None]
+    # each part may bring metrics of another process; a log is of the whole run
     if len(logs) > 1:
         raise ValueError(f"{logs[0]} and {logs[1]}: two episode logs; a run has one")
     return RunFiles(
@@ -73,6 +74,7 @@ def _part(path: Path) -> RunFiles:
         return RunFiles(tuple(p for p in processes_of(path) if _holds_metrics(p)), None)
     if not path.is_dir():
         raise ValueError(f"{path}: no such file or folder")
+    # a log's own files are JSON lines too, and no metrics
     if log_files(path):
         return RunFiles((), path)
     folders = list(folders_of(path))
@@ -114,6 +116,7 @@ def _beside(folder: Path) -> list[Path]:
 
 def _one_run(top: Path, files: Sequence[Path]) -> tuple[Path, ...]:
     """Files of one name are processes of one run, in the order of their numbers."""
+    # of several processes of one run the names differ in `.process_N` alone
     by_name = {(path.parent, stem_of(path) + path.suffix): path for path in files}
     if len(by_name) > 1:
         first, second, *_ = (path.relative_to(top) for path in by_name.values())
@@ -133,6 +136,7 @@ def _holds_metrics(path: Path) -> bool:
             return "_step" in pq.read_schema(path).names
         except ValueError:  # pyarrow's ArrowInvalid is one
             return False
+    # one line is enough, and a file may have gigabytes
     with path.open("rb") as file:
         line = file.readline()
     if path.suffix == ".csv":

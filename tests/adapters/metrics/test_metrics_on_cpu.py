@@ -32,11 +32,12 @@ from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.config import DistillConfig, RLTFConfig
 from rltf_verl.episode.rows import attempt_rows
 from rltf_verl.feedback import provider_names
-from rltf_verl.objectives import objective_weights, token_objectives
+from rltf_verl.objectives import Method
 from rltf_verl.objectives.base import VERL_REDUCES
 from rltf_verl.objectives.distill import Distill, distill_rows
 from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Role, Turn
+from tests.support.methods import ONLY
 
 
 def turn(
@@ -210,7 +211,7 @@ def test_validation_reports_the_first_turn_and_the_answer_that_stands(episode, h
     assert averaged_info(episode, horizon) == expected
 
 
-OWNERS = token_objectives(RLTFConfig())
+OWNERS = Method(RLTFConfig()).token_owners
 
 
 def rows_of(episode):
@@ -232,9 +233,10 @@ def packed(sessions, group, student=-3.0):
 
 def metrics_of_roles(batch, gamma=0.1, weight=0.1):
     config = RLTFConfig(gamma=gamma, distill=DistillConfig(weight=weight))
-    weights = objective_weights(config, step=0, num_steps=1)
-    owners = token_objectives(config)
-    return role_metrics(owners, batch, compute_targets(batch, config, weights), weights)
+    method = Method(config)
+    weights = method.weights(ONLY)
+    targets = compute_targets(batch, method, weights)
+    return role_metrics(method.token_owners, batch, targets, weights)
 
 
 def test_role_metrics_with_known_answers():
@@ -450,7 +452,7 @@ def test_a_floor_that_keeps_out_what_is_to_be_learnt_is_warned_about_now_and_the
 ):
     watch = Distill("distill", Role.DISTILL, DistillConfig(weight=0.1, **config), RLTFConfig())
     for metrics in steps:
-        watch.look(metrics)
+        watch.on_step_end(metrics)
     warnings = [
         r.getMessage()
         for r in caplog.records

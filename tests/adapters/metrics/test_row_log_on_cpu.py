@@ -15,7 +15,8 @@ from rltf_verl.adapters.queue.step_rows import StepRows
 from rltf_verl.adapters.queue.token_texts import token_texts
 from rltf_verl.algos.episodes import in_line
 from rltf_verl.algos.targets import RowBatch, RowTargets
-from rltf_verl.config import EpisodeLogConfig
+from rltf_verl.config import EpisodeLogConfig, RLTFConfig
+from rltf_verl.objectives import Method
 from rltf_verl.runlog.episodes import EpisodeLog, is_written, read_episodes
 from rltf_verl.runlog.files import log_files, read_files
 from rltf_verl.runlog.rows import read_rows, roles
@@ -34,6 +35,7 @@ ADVANTAGE = [[0.25, 0.0], [-0.5, -0.5, 0.0, 0.5], [1.0], [0.0, 0.0, 0.0]]
 OLD = [[-1.0, -6.0], [-0.1, -0.3, -9.0, -0.2], [-0.5], [-0.125, -0.25, -0.375]]
 SAMPLER = [[-0.5, -0.5], [-0.1, -0.3, 0.0, -0.2], [-0.5], [-0.125, -0.25, -0.375]]
 IDS = {"a_0_1": [72, 105], "a_0_0": [97, 98, 0xC3, 0xA9], "b_0_0": [99], "b_1_0": [100, 101, 102]}
+NAMES = Method(RLTFConfig()).role_names
 TOKENIZER = SimpleNamespace(
     decode=lambda ids, skip_special_tokens: bytes(ids).decode("utf-8", "replace")
 )
@@ -65,7 +67,7 @@ def batch(monkeypatch):
 
 
 def write(folder, step, number=4, **settings):
-    log = RowLog(EpisodeLogConfig(dir=str(folder), **settings), TOKENIZER)
+    log = RowLog(EpisodeLogConfig(dir=str(folder), **settings), TOKENIZER, NAMES)
     log.write(*step, number)
     log.close()
     return read_rows(folder)
@@ -177,11 +179,11 @@ def test_steps_before_are_packed_and_the_rows_join_their_episodes(tmp_path, step
 
 
 def test_no_folder_no_log_and_what_a_disk_refuses_is_written_later(tmp_path, step, caplog):
-    off = RowLog(EpisodeLogConfig(dir=None), TOKENIZER)
+    off = RowLog(EpisodeLogConfig(dir=None), TOKENIZER, NAMES)
     off.write(*step, 1)
     obstacle = tmp_path / "00000004.rows.trainer.jsonl"
     obstacle.mkdir()
-    log = RowLog(EpisodeLogConfig(dir=str(tmp_path)), TOKENIZER)
+    log = RowLog(EpisodeLogConfig(dir=str(tmp_path)), TOKENIZER, NAMES)
     for number in (4, 5):
         log.write(*step, number)
         log._thread.submit(int).result()
@@ -192,7 +194,7 @@ def test_no_folder_no_log_and_what_a_disk_refuses_is_written_later(tmp_path, ste
     written = {r["step"] for r in read_files(log_files(tmp_path, ("rows",)))}
     assert written == {4, 5, 6}
     (tmp_path / "00000009.rows.trainer.jsonl").mkdir()
-    log = RowLog(EpisodeLogConfig(dir=str(tmp_path)), TOKENIZER)
+    log = RowLog(EpisodeLogConfig(dir=str(tmp_path)), TOKENIZER, NAMES)
     log.write(*step, 9)
     log.close()
     assert f"3 episodes lack their trained rows in {tmp_path}" in caplog.text

@@ -17,7 +17,6 @@ from rltf_verl.adapters.metrics.validation import (
 )
 from rltf_verl.adapters.queue.columns import episode_facts
 from rltf_verl.runlog.record import episode_record
-from rltf_verl.tools.report.compare.run import flat
 from rltf_verl.tools.report.stats import by_steps
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
 from tests.support.log_records import line
@@ -80,8 +79,8 @@ def test_the_queue_and_the_log_give_the_same_numbers(episodes):
     """Of a tensor padded to the run's number of turns, and of records."""
     metrics = metrics_of(episodes)
     (stats,) = by_steps(records_of(episodes), 1)
-    of_log = {name.removeprefix("log/train/"): value for name, value in flat(stats).items()}
-    for k in range(1, len(stats.turns) + 1):
+    of_log = stats.mean
+    for k in range(1, stats.num_turns + 1):
         for name in ("acc", "format"):
             assert metrics.get(f"rltf/turn_{k}/{name}") == of_log.get(f"turn_{k}/{name}")
         for name in ("fixed", "spoiled", "repeated"):

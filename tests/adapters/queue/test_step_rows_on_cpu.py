@@ -28,10 +28,9 @@ from rltf_verl.adapters.training.step import (
 from rltf_verl.adapters.training.teacher import TeacherInput, TeacherOutput
 from rltf_verl.algos.targets import RowTargets
 from rltf_verl.config import AttemptConfig, DistillConfig, RLTFConfig
-from rltf_verl.objectives import objective_weights, token_objectives
-from rltf_verl.objectives.base import Now
-from rltf_verl.objectives.targets import compute_targets
+from rltf_verl.objectives import Method
 from rltf_verl.types import CONTEXT, Role
+from tests.support.methods import ONLY, targets_of
 from tests.support.step_queue import StepQueue, facts_of
 
 ATTEMPT, DISTILL = int(Role.ATTEMPT), int(Role.DISTILL)
@@ -72,7 +71,7 @@ def queue(monkeypatch):
     return StepQueue(monkeypatch, KVBatchMeta(KEYS, tags, "train"), columns)
 
 
-OWNERS = token_objectives(CONFIG)
+METHOD = Method(CONFIG)
 
 
 def test_episodes_and_groups_are_numbered_in_order_of_appearance():
@@ -97,13 +96,13 @@ def test_columns_in_bfloat16_become_float32_before_any_sum(queue):
     exact = StepRows.read(queue.batch)
     for name in ("old_log_probs", "rollout_log_probs", "entropy"):
         queue.dtypes[name] = torch.bfloat16
-    step, weights = StepRows.read(queue.batch), objective_weights(CONFIG, step=0, num_steps=1)
+    step, weights = StepRows.read(queue.batch), METHOD.weights(ONLY)
     assert step.batch.old_log_probs.dtype == step.entropy.dtype == torch.float32
     torch.testing.assert_close(
         step.batch.old_log_probs, exact.batch.old_log_probs, rtol=4e-3, atol=0
     )
-    targets = compute_targets(step.batch, CONFIG, weights)
-    metrics = role_metrics(OWNERS, step.batch, targets, weights)
+    targets = targets_of(step.batch, CONFIG)
+    metrics = role_metrics(METHOD.token_owners, step.batch, targets, weights)
     metrics |= sampling_metrics(step.batch, step.entropy)
     assert all(math.isfinite(value) for value in metrics.values())
     step.write({"advantages": targets.advantages})
@@ -134,8 +133,7 @@ def test_of_many_tokens_some_are_compared_at_a_fixed_distance(queue, monkeypatch
 
 def test_without_the_actors_pass_the_samplers_log_probs_are_the_old_ones(queue):
     scored, step = StepRows.read(queue.batch), StepRows.read(queue.batch, scored=False)
-    weights = objective_weights(CONFIG, step=0, num_steps=1)
-    columns = target_columns(step.batch, compute_targets(step.batch, CONFIG, weights))
+    columns = target_columns(step.batch, targets_of(step.batch, CONFIG))
     assert columns["old_log_probs"].tolist() == scored.batch.sampler_log_probs.tolist()
     assert sampling_metrics(step.batch, step.entropy) == {
         "actor/entropy": pytest.approx(
@@ -161,7 +159,7 @@ def test_rows_that_the_actor_has_not_scored_have_the_samplers_log_probs(queue):
     sampled = torch.tensor([x for n in (2, 5) for x in OLD[n]])
     difference = sampled.exp() - (sampled - 0.5).exp()
     assert metrics["training/rollout_probs_diff_mean"] == pytest.approx(float(difference.mean()))
-    targets = compute_targets(step.batch, CONFIG, objective_weights(CONFIG, 0, 1))
+    targets = targets_of(step.batch, CONFIG)
     assert target_columns(step.batch, targets)["old_log_probs"].tolist() == old.tolist()
 
 
@@ -174,7 +172,7 @@ def test_rows_that_the_actor_has_not_scored_have_the_samplers_log_probs(queue):
 )
 def test_the_actor_scores_what_has_an_advantage_or_was_not_sampled_there(queue, attempt, needed):
     config = replace(CONFIG, attempt=AttemptConfig(**attempt))
-    settings = StepSettings(config, OmegaConf.create(), Now(0, 1))
+    settings = StepSettings(Method(config), OmegaConf.create(), ONLY)
     assert (
         needs_scoring(StepRows.read(queue.batch, scored=False).batch, settings).tolist() == needed
     )

@@ -16,7 +16,7 @@ from verl.utils import tensordict_utils as tu
 from rltf_verl.adapters.compat import actor_class
 from rltf_verl.adapters.rollout import agent_worker
 from rltf_verl.adapters.rollout.agent_loop import WorkerContext
-from rltf_verl.adapters.rollout.agent_worker import OneLoop, RLTFAgentLoopWorker
+from rltf_verl.adapters.rollout.agent_worker import RLTFAgentLoopWorker, SharedLoop
 from rltf_verl.adapters.rollout.loop_lag import Lags
 from rltf_verl.episode import failure_log
 from rltf_verl.feedback.group import Groups
@@ -105,7 +105,7 @@ def test_a_worker_makes_our_loop_once_and_every_other_for_its_episode():
     ours, other = {"_target_": "ours"}, {"_target_": "ours"}
     hydra = SimpleNamespace(utils=SimpleNamespace(instantiate=lambda config, **_: object()))
     module = SimpleNamespace(hydra=hydra, _agent_loop_registry={"rltf": ours, "other": other})
-    loops = OneLoop(module).utils
+    loops = SharedLoop(module).utils
     assert loops.instantiate(config=ours, a=1) is loops.instantiate(config=ours, a=1)
     assert loops.instantiate(config=other) is not loops.instantiate(config=other)
 

@@ -14,10 +14,11 @@ from verl.tools.function_tool import FunctionTool
 from verl.tools.schemas import OpenAIFunctionToolSchema
 
 from rltf_verl.adapters.queue.columns import ROLE, TEACHERS, RowOutput, teacher_spans
-from rltf_verl.adapters.rollout.agent_loop import rows_over
+from rltf_verl.adapters.rollout.agent_loop import rows_of_foreign_loop
 from rltf_verl.config import RLTFConfig
 from rltf_verl.episode.parts import Parts
 from rltf_verl.feedback.group import Groups
+from rltf_verl.objectives import Method
 from rltf_verl.types import CONTEXT, Episode, Role
 from tests.support.episode_fakes import EchoEnv, ScriptedProvider
 from tests.support.verl_policy import POLICY
@@ -74,7 +75,7 @@ class Tools(ToolAgentLoop):  # type: ignore[misc]
         given = {name: kwargs.pop(name) for name in ("feedback", "reward_score")}
         output = await super().run(sampling_params, **kwargs)
         output.reward_score = given["reward_score"]
-        return await rows_over(self, output, given["feedback"], **kwargs)
+        return await rows_of_foreign_loop(self, output, given["feedback"], **kwargs)
 
 
 class Engine:
@@ -119,6 +120,7 @@ def played(
     shared = SimpleNamespace(
         parts=Parts(config, EchoEnv(), provider or ScriptedProvider()),
         config=config,
+        method=Method(config),
         groups=Groups(),
         seeds_of=lambda row, problem: lambda place: 1,
         write=write,
@@ -169,9 +171,9 @@ def test_teacher_and_feedback_modelling_read_a_judges_or_a_given_text(feedback: 
     predicted, attempt = rows
     assert len(provider.asked) == (feedback is None)
     assert episode.turns[0].reward == attempt.reward_score == 0.25
-    assert texts(predicted, Role.FEEDBACK) == ["Hm.\nStep 2: Say yes."]
+    assert texts(predicted, Role.FEEDBACK_MODELING) == ["Hm.\nStep 2: Say yes."]
     assert "It says no" in TOKENIZER.decode(predicted.prompt_ids)
-    assert [text.strip() for text in texts(attempt, Role.FEEDBACK)] == [TOLD]
+    assert [text.strip() for text in texts(attempt, Role.FEEDBACK_MODELING)] == [TOLD]
     (span,) = teacher_spans(attempt.columns[TEACHERS])
     taught = attempt.response_ids[span.start : span.end]
     assert TOKENIZER.decode(taught) == f"It says no{END}"

@@ -14,6 +14,7 @@ from rltf_verl.adapters.startup.files import check_dataset, check_datasets, reso
 from rltf_verl.config import ConfigError
 from rltf_verl.envs import make_env
 from rltf_verl.envs.dry_run import DryRun
+from rltf_verl.objectives import Method
 from rltf_verl.tools.data.build import build_parquet
 from tests.adapters.rollout.test_acting_policy_on_cpu import tokenizer_with_tools
 from tests.support.configs import composed
@@ -50,10 +51,12 @@ def test_the_class_with_an_option_and_a_template(mine: Path) -> None:
 
 def test_options_that_the_data_were_made_with(mine: Path) -> None:
     forgot, knows = (run("rltf/env=own", NAME, *more, data=mine) for more in ((), ADDED))
-    made_otherwise = [f for f in warnings_of(forgot, parts_of(forgot).config) if "made" in f.why]
+    made_otherwise = [
+        f for f in warnings_of(forgot, Method(parts_of(forgot).config)) if "made" in f.why
+    ]
     assert [f.key for f in made_otherwise] == ["data.train_files", "data.val_files"]
     assert {f.fix for f in made_otherwise} == {f"add {ADDED[0]}"}
-    assert not [f for f in warnings_of(knows, parts_of(knows).config) if "made" in f.why]
+    assert not [f for f in warnings_of(knows, Method(parts_of(knows).config)) if "made" in f.why]
 
 
 @pytest.mark.parametrize(

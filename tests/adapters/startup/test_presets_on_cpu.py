@@ -54,7 +54,7 @@ FEEDBACKS = {
 COMPACT = [("binary_matrix", "reference", "compact")]
 
 
-class Own:
+class Own(Env):
     """An environment of a user's."""
 
     name = "own"

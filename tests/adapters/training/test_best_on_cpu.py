@@ -27,7 +27,7 @@ def saved(folder: Path, step: int) -> None:
 def trained(best: BestCheckpoint, folder: Path, values: dict[int, float]) -> None:
     for step, value in values.items():
         saved(folder, step)
-        best.look({METRIC: value}, step)
+        best.on_validation({METRIC: value}, step)
 
 
 def kept(folder: Path) -> list[tuple[str, str]]:
@@ -37,7 +37,7 @@ def kept(folder: Path) -> list[tuple[str, str]]:
 
 def test_the_best_of_a_run_survives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     best = BestCheckpoint(tmp_path, METRIC, resumed_at=0)
-    best.look({METRIC: 0.9}, 0)  # before training: nothing to keep
+    best.on_validation({METRIC: 0.9}, 0)  # before training: nothing to keep
     trained(best, tmp_path, {2: 0.25, 4: 0.5, 6: 0.5, 8: math.nan, 10: 0.25})
     assert kept(tmp_path) == [("best_global_step_4", "weights of step 4")]
     resume = f"trainer.resume_from_path={tmp_path / 'best_global_step_4'}"
@@ -47,7 +47,7 @@ def test_the_best_of_a_run_survives(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_a_resumed_run_knows_the_earlier_best(tmp_path: Path) -> None:
     trained(BestCheckpoint(tmp_path, METRIC, 0), tmp_path, {2: 0.5, 4: 0.25})
     resumed = BestCheckpoint(tmp_path, METRIC, resumed_at=4)
-    resumed.look({METRIC: 0.9}, 4)  # verl's validation before training
+    resumed.on_validation({METRIC: 0.9}, 4)  # verl's validation before training
     trained(resumed, tmp_path, {6: 0.4})
     assert kept(tmp_path) == [("best_global_step_2", "weights of step 2")]
     trained(resumed, tmp_path, {8: 0.75})
@@ -63,18 +63,18 @@ def test_the_best_of_another_run_or_metric_does_not_count(
     trained(BestCheckpoint(tmp_path, METRIC, 0), tmp_path, {2: 0.9})
     best = BestCheckpoint(tmp_path, metric, resumed_at)
     saved(tmp_path, 6)
-    best.look({metric: 0.1}, 6)
+    best.on_validation({metric: 0.1}, 6)
     assert kept(tmp_path) == [("best_global_step_6", "weights of step 6")]
 
 
 def test_a_metric_that_no_validation_has_is_refused_at_the_first(tmp_path: Path) -> None:
     best = BestCheckpoint(tmp_path, METRIC.replace("mean@1", "mean@2"), 0)
     with pytest.raises(ConfigError, match=f"rltf.keep_best=.*{METRIC}"):
-        best.look({METRIC: 0.0, "val-aux/x": 1.0}, 0)
+        best.on_validation({METRIC: 0.0, "val-aux/x": 1.0}, 0)
     later = BestCheckpoint(tmp_path, METRIC, 0)
-    later.look({METRIC: 0.0}, 0)
-    later.look({"val-aux/x": 1.0}, 2)  # first answers only
-    BestCheckpoint(tmp_path, None, 0).look({}, 2)
+    later.on_validation({METRIC: 0.0}, 0)
+    later.on_validation({"val-aux/x": 1.0}, 2)  # first answers only
+    BestCheckpoint(tmp_path, None, 0).on_validation({}, 2)
     assert kept(tmp_path) == []
 
 

@@ -26,9 +26,10 @@ from rltf_verl.config import (
     TeacherConfig,
 )
 from rltf_verl.config.teacher import Gate
-from rltf_verl.objectives import objective_weights
+from rltf_verl.objectives import Method
 from rltf_verl.objectives.targets import live_groups
 from rltf_verl.types import Role
+from tests.support.methods import ONLY
 from tests.support.step_queue import facts_of
 
 GRPO = RLTFConfig(gamma=1.0)
@@ -108,9 +109,10 @@ def sampled(monkeypatch):
         )
         queue.refill(size)
 
+        method = Method(config)
+
         def is_live(step):
-            weights = objective_weights(config, step=0, num_steps=1)
-            return live_groups(step.batch, config, weights)
+            return live_groups(step.batch, method, method.weights(ONLY))
 
         batch, metrics = LiveGroups(queue.sample, queue.refill, is_live, rounds)(1, partition, size)
         groups = list(dict.fromkeys(key.partition("_")[0] for key in batch.keys))
@@ -209,7 +211,7 @@ def test_what_is_dropped_leaves_the_queue_and_is_counted_as_spent(sampled):
 
 
 DISTILLS = ((Role.ATTEMPT, 0), (Role.ATTEMPT, 1), (Role.DISTILL, 1))
-MODELS = ((Role.ATTEMPT, 0), (Role.ATTEMPT, 1), (Role.FEEDBACK, 0))
+MODELS = ((Role.ATTEMPT, 0), (Role.ATTEMPT, 1), (Role.FEEDBACK_MODELING, 0))
 CORRECTED = ((Role.ATTEMPT, 0), (Role.ATTEMPT, 1), (Role.IMITATE, 1))
 IMITATES = RLTFConfig(attempt=AttemptConfig(weight=0.0), imitate=ImitateConfig(weight=1.0))
 HALF_MENDED = [[0.0, 1.0], [0.0, 0.0]]
@@ -279,15 +281,16 @@ def test_logit_distillation_lives_where_an_attempt_has_a_teacher(sampled):
     from rltf_verl.adapters.queue.step_rows import StepRows
 
     *_, batch = sampled([NONE_MENDED, WRONG], rounds=0)
-    step, weights = StepRows.read(batch, scored=False), objective_weights(GRPO, 0, 1)
-    assert live_groups(step.batch, GRPO, weights).tolist() == [False, False]
+    step, grpo = StepRows.read(batch, scored=False), Method(GRPO)
+    weights = grpo.weights(ONLY)
+    assert live_groups(step.batch, grpo, weights).tolist() == [False, False]
     weights |= {"logit_distill": 0.5}
-    assert live_groups(step.batch, GRPO, weights).tolist() == [True, False]
+    assert live_groups(step.batch, grpo, weights).tolist() == [True, False]
     for gate, live in (("route", True), ("sigmoid", True), ("magnitude", False)):
         config = replace(WITH_TEACHER, teacher=TeacherConfig(gate=Gate(gate)))
-        assert live_groups(step.batch, config, weights).tolist() == [live, False]
+        assert live_groups(step.batch, Method(config), weights).tolist() == [live, False]
     config = replace(WITH_TEACHER, teacher=TeacherConfig(gate=Gate("variance")))
-    assert not live_groups(step.batch, config, weights).any(), "no answer is right"
+    assert not live_groups(step.batch, Method(config), weights).any(), "no answer is right"
 
 
 def test_a_problem_that_a_step_draws_again_has_another_number():

@@ -34,7 +34,7 @@ from rltf_verl.adapters.training.teacher import (
     TeacherInput,
     ask_teacher,
     by_row,
-    contrasted,
+    fold_contrast,
     kept_share,
     mixture_of,
     read_teacher_inputs,
@@ -265,7 +265,7 @@ def test_a_contrast_is_the_right_prompt_against_the_mean_of_the_wrong_ones(kind)
         ]
         return TensorDict({"log_probs": ragged(padded), "entropy": ragged(padded)}, len(asked))
 
-    output = contrasted(ask_teacher(asked, parts, call), inputs)
+    output = fold_contrast(ask_teacher(asked, parts, call), inputs)
     mixed = probs[0]
     if kind == "trust_region":
         mixed = [0.25 * a + 0.75 * b for a, b in zip(*probs, strict=True)]

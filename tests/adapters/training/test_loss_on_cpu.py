@@ -14,13 +14,15 @@ from rltf_verl.algos.episodes import in_line
 from rltf_verl.algos.targets import RowBatch
 from rltf_verl.config import DistillConfig, FeedbackModelingConfig, ImitateConfig, RLTFConfig
 from rltf_verl.config.objectives import Loss
-from rltf_verl.objectives import objective_shares, objective_weights
+from rltf_verl.objectives import Method
 from rltf_verl.objectives.base import VERL_REDUCES
 from rltf_verl.objectives.targets import shared_targets
 from rltf_verl.types import CONTEXT, Role
+from tests.support.methods import ONLY
 
 A, D, C, F, M = (
-    int(r) for r in (Role.ATTEMPT, Role.DISTILL, Role.CRITIQUE, Role.FEEDBACK, Role.IMITATE)
+    int(r)
+    for r in (Role.ATTEMPT, Role.DISTILL, Role.CRITIQUE, Role.FEEDBACK_MODELING, Role.IMITATE)
 )
 N = CONTEXT
 # prompt length, role of each response token
@@ -92,7 +94,7 @@ class Batch:
                 [self.entropies[i] for i in pick], layout=torch.jagged
             ),
         }
-        return rltf_loss(config, rltf, output, self.data(pick))
+        return rltf_loss(config, Method(rltf), output, self.data(pick))
 
     def grads(self, loss):
         leaves = [*self.log_probs, *self.entropies]
@@ -242,8 +244,9 @@ def test_the_reported_share_of_the_gradient_is_the_one_that_was_asked_for(actor,
         torch.cat(old),
         torch.cat(old) - 0.05,
     )
-    weights, shares = objective_weights(rltf, 0, 1), objective_shares(rltf, 0, 1)
-    targets, used = shared_targets(rows, rltf, weights, shares)
+    method = Method(rltf)
+    weights = method.weights(ONLY)
+    targets, used = shared_targets(rows, method, weights, method.shares(ONLY))
     batch.fields["advantages"] = rows.by_row(targets.advantages.double())
     batch.fields["old_log_probs"] = rows.by_row(targets.ref_log_probs.double())
     config, metrics = actor(f"policy_loss.loss_mode={mode}"), {}

@@ -5,6 +5,7 @@ from omegaconf import OmegaConf
 
 from rltf_verl.adapters.training.step import may_leave_unscored, may_reuse_log_probs
 from rltf_verl.config import RLTFConfig
+from rltf_verl.objectives import Method
 from tests.support.configs import composed
 
 CPU = "rltf/hardware=cpu"
@@ -30,7 +31,7 @@ ROLLOUT, ACTOR = "actor_rollout_ref.rollout", "actor_rollout_ref.actor"
 def test_only_one_exact_update_of_sampled_rows_reuses_them(preset, overrides, reused):
     config = composed(preset, *overrides)
     rltf = RLTFConfig.from_mapping(OmegaConf.to_container(config.rltf))
-    assert may_reuse_log_probs(config, rltf) is reused
+    assert may_reuse_log_probs(config, Method(rltf)) is reused
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from rltf_verl.adapters.training.step import StepSettings, compute_step, poll_in
 from rltf_verl.adapters.training.teacher import Teacher
 from rltf_verl.config import AttemptConfig, LogitDistillConfig, RLTFConfig, TeacherConfig
 from rltf_verl.config.teacher import Divergence, Gate
+from rltf_verl.objectives import Method
 from rltf_verl.objectives.base import Now
 from rltf_verl.types import Role, TeacherSpan
 from tests.support.step_queue import StepQueue, facts_of
@@ -78,7 +79,7 @@ def step(monkeypatch):
         workers = SimpleNamespace(world_size=1, compute_log_prob=answer)
         teacher = Teacher(verl, config, workers).ask(step)
         before = {f"training/{name}": value for name, value in before.items()}
-        result = compute_step(step, StepSettings(config, verl, Now(0, 10)), teacher, before)
+        result = compute_step(step, StepSettings(Method(config), verl, Now(0, 10)), teacher, before)
         batch = result.write(step)
         (written,) = queue.written  # one entry: each costs more than the computation
         lists = {k: [row.tolist() for row in v.unbind()] for k, v in written.items()}
@@ -100,7 +101,7 @@ def test_each_token_with_a_teacher_has_its_teachers_log_prob(step):
     # token + tokens before it: (6 + 2, 7 + 3) behind x_T = (2, 3), (8 + 1, 9 + 2) behind (4,)
     assert written["rltf_teacher_places"] == [[1, 2], [], [0, 1], []]
     log_probs = [[-0.8, -1.0], [], [-0.9, -1.1], []]
-    assert written["rltf_teacher_said"] == [pytest.approx(row) for row in log_probs]
+    assert written["rltf_teacher_log_prob"] == [pytest.approx(row) for row in log_probs]
     assert written["rltf_teacher_weights"] == [[1, 1], [], [1, 1], []]
     assert "rltf_teacher_ids" not in written
     assert batch.extra_info["rltf_logit_weight"] == 0.5

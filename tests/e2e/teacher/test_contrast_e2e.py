@@ -110,7 +110,7 @@ def test_the_step_of_the_weights_is_that_of_the_written_out_equation(
             gap = contrast_of(teacher, span, response)
             weight = with_residual(advantage, gap) if rlcsd else gap
             if not rlcsd:
-                target = row["rltf_teacher_said"] - row["old_log_probs"]
+                target = row["rltf_teacher_log_prob"] - row["old_log_probs"]
                 assert (target - gap).abs().max() < 2 * ROUNDING
         weights.append(weight)
     assert max(num_voices) == (2 if rlcsd else 1)

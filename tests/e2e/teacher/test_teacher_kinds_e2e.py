@@ -84,7 +84,7 @@ def test_it_speaks_with_its_own_weights_at_the_teachers_prompt(run: tuple[str, r
             assert (expected - live).abs().max() > 1e-3, "the weights have moved"
             if kind == "base":
                 of_sampled = of_tokens(expected, row["responses"])
-                assert (of_sampled - row["rltf_teacher_said"]).abs().max() < 1e-4
+                assert (of_sampled - row["rltf_teacher_log_prob"]).abs().max() < 1e-4
                 continue
             ids, log_probs_of_ids = row["rltf_teacher_ids"].long(), row["rltf_teacher_log_probs"]
             likeliest = live if kind == "trust_region" else expected

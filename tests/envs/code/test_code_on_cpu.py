@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.data.schema import problem_from_row, row_of
-from rltf_verl.envs.base import LEVELS, FindsCandidates, HasWorkedSolution, NeedsMachine
+from rltf_verl.envs.base import LEVELS
 from rltf_verl.envs.code.arithmetic import draw_task
 from rltf_verl.envs.code.compare import same_text, same_value
 from rltf_verl.envs.code.env import Code
 from rltf_verl.envs.code.text import fenced, last_program
 from rltf_verl.envs.sandbox import bubblewrap
-from rltf_verl.envs.sandbox.base import Limits, Program
+from rltf_verl.envs.sandbox.base import Program, Resources
 from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.types import Grade, Problem
 from tests.support.effort import NIGHTLY
@@ -89,7 +89,7 @@ def test_references_of_a_thousand_seeds_are_right_in_one_execution():
         [t.solution, t.entry, [test["input"] for test in all_]]
         for t, all_ in zip(tasks, tests, strict=True)
     ]
-    with sandbox(BACKEND, Limits(time_s=20)).start(Program(MANY, "many")) as run:
+    with sandbox(BACKEND, Resources(time_s=20)).start(Program(MANY, "many")) as run:
         outputs = json.loads(run.call([given]).output)
     assert outputs == [[test["accept"][0] for test in all_] for all_ in tests]
     assert 0.3 < sum(task.entry is None for task in tasks) / 1000 < 0.7
@@ -303,8 +303,6 @@ def test_the_leak_guard_sees_programs_that_solve_it():
     assert not find_leaks(
         ENV, of, "You print the number itself; read the task again:\n```python\nprint(input())\n```"
     )
-    for protocol in (FindsCandidates, HasWorkedSolution, NeedsMachine):
-        assert isinstance(ENV, protocol)
 
 
 def rows(tmp_path, name, statements):

@@ -25,7 +25,7 @@ from rltf_verl.envs.knights_knaves.logic import (
     read_letters,
     same_puzzle_key,
 )
-from rltf_verl.envs.knights_knaves.puzzles import Puzzle, _reordered
+from rltf_verl.envs.knights_knaves.puzzles import RolePuzzle, _reorder
 from rltf_verl.envs.knights_knaves.text import read_release_roles
 from rltf_verl.feedback.guard import find_leaks
 from rltf_verl.types import Problem
@@ -260,8 +260,8 @@ def test_people_in_another_order_are_the_same_puzzle(seed: int, roles: list[bool
     found = PROBLEMS[id(COMPACT)][seed % 100].data
     if sum(roles) != sum(found["solution"]):
         return
-    puzzle = Puzzle(tuple(found["statements"]), tuple(found["solution"]))
-    moved = _reordered(rng, puzzle, roles)
+    puzzle = RolePuzzle(tuple(found["statements"]), tuple(found["solution"]))
+    moved = _reorder(rng, puzzle, roles)
     assert only_solution(moved.statements) == tuple(roles)
     assert same_puzzle_key(moved.statements) == same_puzzle_key(puzzle.statements)
 

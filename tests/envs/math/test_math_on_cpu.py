@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.envs import make_env
-from rltf_verl.envs.base import LEVELS, HasWorkedSolution
+from rltf_verl.envs.base import LEVELS
 from rltf_verl.envs.math.env import Math
 from rltf_verl.envs.math.sources import SOURCES, TEST_SETS
 from rltf_verl.feedback.guard.find import find_leaks
@@ -285,7 +285,6 @@ def test_a_copy_of_the_worked_solution_is_found() -> None:
         " boxes."
     )
     asked = problem("7", solution=solution)
-    assert isinstance(STRICT, HasWorkedSolution)
     assert [leak.kind for leak in find_leaks(STRICT, asked, f"Well. {solution}")] == ["solution"]
     assert STRICT.worked_solution(problem("7")) == ""
 

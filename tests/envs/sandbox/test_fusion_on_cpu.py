@@ -14,10 +14,10 @@ import pytest
 from rltf_verl.envs.code.env import Code
 from rltf_verl.envs.code.text import fenced
 from rltf_verl.envs.sandbox import fusion, make_sandbox
-from rltf_verl.envs.sandbox.base import Limits, Outcome, Program, SandboxError
+from rltf_verl.envs.sandbox.base import Outcome, Program, Resources, SandboxError
 from rltf_verl.types import Problem
 
-LIMITS = Limits(time_s=2, memory_mb=64, output_kb=10)
+LIMITS = Resources(time_s=2, memory_mb=64, output_kb=10)
 FIELDS = {
     "compile_timeout",
     "run_timeout",

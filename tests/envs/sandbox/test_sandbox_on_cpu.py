@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.envs.sandbox import BACKENDS, bubblewrap, make_sandbox
-from rltf_verl.envs.sandbox.base import Limits, Outcome, Program, SandboxError
+from rltf_verl.envs.sandbox.base import Outcome, Program, Resources, SandboxError
 from rltf_verl.envs.sandbox.channel import Channel, ChannelClosed, ChannelFull
 from rltf_verl.envs.sandbox.reports import outcome_of, outcome_of_report
 from tests.support.sandboxes import LIMITS, LOCAL, run_once, sandbox
@@ -182,7 +182,7 @@ def test_limits(backend):
 
 @pytest.mark.parametrize("backend", LOCAL)
 def test_a_run_has_a_deadline_of_its_own(backend):
-    limits = Limits(time_s=2, total_s=2)
+    limits = Resources(time_s=2, total_s=2)
     start = time.monotonic()
     with sandbox(backend, limits).start(
         Program("import time; time.sleep(0.5); print(input())")

@@ -34,7 +34,7 @@ def problem_of(rows: str) -> Problem:
     grid = [list(row) for row in rows.split("/")]
     place = {cell: (r, c) for r, row in enumerate(grid) for c, cell in enumerate(row)}
     maze = Maze(grid, place["*"], place["#"])
-    return STRICT._problems([maze])[0]
+    return STRICT._problem(0, maze)
 
 
 def maze_of(problem: Problem) -> Maze:

@@ -23,9 +23,9 @@ from rltf_verl.adapters.queue.columns import ROLE, ragged
 from rltf_verl.adapters.training.logit_loss import (
     NUM_TOKENS,
     TEACHER_IDS,
+    TEACHER_LOG_PROB,
     TEACHER_LOG_PROBS,
     TEACHER_PLACES,
-    TEACHER_SAID,
     TEACHER_WEIGHTS,
     WEIGHT,
     loss_with_logits,
@@ -33,6 +33,7 @@ from rltf_verl.adapters.training.logit_loss import (
 from rltf_verl.adapters.training.loss import DENOMINATOR, rltf_loss
 from rltf_verl.adapters.training.teacher import TeacherInput, teacher_batch
 from rltf_verl.config import RLTFConfig
+from rltf_verl.objectives import Method
 
 LENGTHS = [(5, 2, 7), (17, 7, 1), (0, 6, 12), (9, 3, 4), (0, 5, 8), (4, 4, 6)]
 """Lengths of (x_1, x_0, y) of each row; rows without x_1 have no teacher."""
@@ -71,7 +72,7 @@ def make_worker(config, kind=TrainingWorker):
     worker = kind(config=settings)
     worker.reset()
     rltf = RLTFConfig.from_mapping(OmegaConf.to_container(config.rltf, resolve=True))
-    loss = partial(rltf_loss, actor, rltf)
+    loss = partial(rltf_loss, actor, Method(rltf))
     if rltf.logit_distill.reads_logits:
         loss = partial(loss_with_logits, loss, rltf.logit_distill)
     worker.set_loss_fn(loss)
@@ -119,7 +120,7 @@ def update_batch(rows, said, asked):
         DENOMINATOR: NUM_EPISODES,
     }
     if asked.enabled:
-        names = (TEACHER_IDS, TEACHER_LOG_PROBS) if asked.reads_logits else (TEACHER_SAID,)
+        names = (TEACHER_IDS, TEACHER_LOG_PROBS) if asked.reads_logits else (TEACHER_LOG_PROB,)
         tensors |= dict(zip(names, map(list, zip(*said, strict=True)), strict=True))
         lengths = [len(first) for first, *_ in said]
         tensors[TEACHER_PLACES] = [torch.arange(n) for n in lengths]

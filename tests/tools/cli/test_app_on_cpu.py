@@ -97,7 +97,9 @@ def test_inspect(tmp_path: Path) -> None:
         assert part in result.stdout
     assert "\x1b[2J" not in result.stdout
     assert "step 1" not in result.stdout
-    assert "1 of 2 episodes" in rltf("inspect", tmp_path, "--num", 1).stdout
+    newest = rltf("inspect", tmp_path, "--num", 1).stdout
+    assert "step 2 train" in newest
+    assert "1 of 2 episodes" in newest
     assert rltf("inspect", tmp_path, "--step", 9).exit_code == 1
 
 

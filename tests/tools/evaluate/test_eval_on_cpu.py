@@ -87,6 +87,11 @@ def results_of(out: Path, source: str = "rltf/binary_matrix") -> Any:
     return json.loads((out / "results.json").read_text())["results"][source]
 
 
+def standing(results: Any) -> list[float]:
+    numbers, turns = results["numbers"], range(1, results["num_turns"] + 1)
+    return [numbers[f"turn_{k}/standing"]["value"] for k in turns]
+
+
 def texts(out: Path) -> dict[tuple[str, int], list[str]]:
     records = read_episodes(out / "episodes")
     by_place = {(r["uid"], r["session_id"]): [t["text"] for t in r["turns"]] for r in records}
@@ -109,12 +114,8 @@ def test_turns_samples_seeds_and_files(
     words = ("feedback.provider=verifier", "-n", 2, "--rounds", 2)
     result = ended_well(evaluated(server, data, tmp_path, *words))
     results = results_of(tmp_path)
-    assert [t["standing"]["value"] for t in results["turns"]] == [
-        1 / 4,
-        2 / 4,
-        2 / 4,
-    ], "no early stop"
-    assert [t["played"] for t in results["turns"]] == [8, 8, 8]
+    assert standing(results) == [1 / 4, 2 / 4, 2 / 4], "no early stop"
+    assert [results["numbers"][f"turn_{k}/acc"]["cases"] for k in (1, 2, 3)] == [8, 8, 8]
     assert {
         tuple(b.get(k) for k in ("model", "temperature", "max_tokens")) for b in server.bodies
     } == {("m", 1.0, 2048)}
@@ -150,7 +151,7 @@ def test_self_feedback_rounds(server: JudgeServer, data: Path, tmp_path: Path, q
     server.reply = reply
     words = ("feedback.provider=policy", "episode.revise=critique", "--rounds", 1)
     ended_well(evaluated(server, data, tmp_path, *words))
-    assert [t["standing"]["value"] for t in results_of(tmp_path)["turns"]] == [0, 1]
+    assert standing(results_of(tmp_path)) == [0, 1]
     feedback = {
         t["feedback"]["text"] for r in read_episodes(tmp_path / "episodes") for t in r["turns"][:1]
     }
@@ -393,11 +394,11 @@ def test_results_of_a_runs_last_validation_by_data_source(tmp_path: Path) -> Non
         place = {"step": step, "validate": validate, "uid": str(k), "source": source}
         log.append(played, question=f"q{k}", **place)
     ran("results", tmp_path / "log", "--out", tmp_path / "a")
-    (right,) = results_of(tmp_path / "a", "step 2, rltf/math500")["turns"]
-    (wrong,) = results_of(tmp_path / "a", "step 2, rltf/aime")["turns"]
-    assert (right["standing"]["value"], right["played"], wrong["standing"]["value"]) == (1, 2, 0)
+    right = results_of(tmp_path / "a", "step 2, rltf/math500")
+    wrong = results_of(tmp_path / "a", "step 2, rltf/aime")
+    assert (standing(right), right["sessions"], standing(wrong)) == ([1], 2, [0])
     ran("results", tmp_path / "log", "--out", tmp_path / "b", "--step", 0)
-    assert results_of(tmp_path / "b", "step 0")["turns"][0]["standing"]["value"] == 0
+    assert standing(results_of(tmp_path / "b", "step 0")) == [0]
     missing = refused("results", tmp_path / "log", "--out", tmp_path / "c", "--step", 4)
     assert "no validation episodes of step 4" in missing
 
@@ -443,9 +444,9 @@ def test_a_grader_that_fails_is_no_clean_result(
     cause = "rltf.env.function: ZeroDivisionError: division by zero (reward.py:2)"
     trouble = f"{NUM if every else NUM - 1} of {NUM} answers were not graded, and count as wrong"
     assert f"{trouble}: {cause}" in result.stdout
-    (turn,) = results_of(out, "rltf/binary_matrix")["turns"]
-    assert turn["format"]["value"] == (None if every else 1.0)
-    assert turn["standing"]["value"] == (0.0 if every else 1 / NUM)
+    results = results_of(out, "rltf/binary_matrix")
+    assert results["numbers"]["turn_1/format"]["value"] == (None if every else 1.0)
+    assert standing(results) == [0.0 if every else 1 / NUM]
     assert result.exit_code == int(every), result.output
     assert (trouble in result.stderr) == every
     keys = [f"endpoint.base_url={server.url}", "endpoint.model=m", "feedback.provider=verifier"]
@@ -480,7 +481,7 @@ def test_trajectories_are_played_with_the_endpoints_own_calls(
     words = ("episode.revise=note", "episode.quote=all", "feedback.provider=verifier")
     result = ended_well(evaluated(server, data, tmp_path / "out", *words))
     (results,) = json.loads((tmp_path / "out/results.json").read_text())["results"].values()
-    assert [t["standing"]["value"] for t in results["turns"]] == [0, 1]
+    assert standing(results) == [0, 1]
     assert results["ends"] == {"answered": [4, 2.5]}
     assert "end of the attempt" in result.stdout
     for body in server.bodies:

@@ -14,10 +14,9 @@ import pytest
 
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import LEVELS
+from rltf_verl.envs.calls import bounded
 from rltf_verl.envs.dry_run import DryRun
-from rltf_verl.envs.waiting import bounded
 from rltf_verl.feedback import make_provider
-from rltf_verl.feedback.base import tells_answer_of
 from rltf_verl.findings import Finding
 from rltf_verl.tools.data.build import build_parquet
 from rltf_verl.tools.data.questions import Question
@@ -104,7 +103,7 @@ def test_nothing_is_wrong_with_our_own_providers(
     seen = CheckedFeedback(
         bounded(env),
         collect(env, made, asked, DryRun(60.0)),
-        tells_answer=tells_answer_of(made),
+        tells_answer=made.tells_answer,
         constant=made.constant,
     )
     assert findings_of(seen) == []

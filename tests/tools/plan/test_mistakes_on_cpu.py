@@ -154,6 +154,11 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
         "",
         "AttributeError",
     ),
+    "own objective of another class": (
+        ["+rltf.objectives.own=./objectives.py:first_prompt_row"],
+        "rltf.objectives.own",
+        "extends",
+    ),
     "own objective whose loss raises": (
         ["+rltf.objectives.own=./objectives.py:NoLoss"],
         "",

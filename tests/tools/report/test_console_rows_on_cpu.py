@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 
 from rltf_verl.runlog.rows import read_rows, write_rows
-from rltf_verl.tools.report.row_words import ENDS, ROLES, TRAINS, names, title
-from rltf_verl.tools.report.terminal.console import coloured, show_episode
+from rltf_verl.tools.report.row_words import ENDS, ROLES, TRAINS, title
+from rltf_verl.tools.report.terminal.console import show_episode
 from rltf_verl.types import END_REASONS, Feedback, Note, Role, StopReason, TeacherPrompt
 from tests.support.log_records import acted, acts, line, records, row, turn, with_rows
 
@@ -97,23 +97,12 @@ def test_every_end_has_its_words():
     assert set(ENDS) == {*END_REASONS, *get_args(StopReason)}
 
 
-def test_signs_masks_and_context_differ_by_more_than_colour():
-    tokens = row("attempt", 0, -1.0, "a", "\n", "b", "c", masked=(2,), context=(3,))["tokens"]
-    tokens["advantage"][0] = 1.0
-    text = coloured(tokens)
-    assert text.plain == "a↵\nbc"
-    up, down, masked, context = (span.style for span in text.spans)
-    assert "underline" not in up
-    assert "underline" in down
-    assert "strike" in masked
-    assert context == "dim"
-
-
 def test_what_a_model_wrote_does_not_act(tmp_path):
-    (record,) = records(tmp_path, [line("1")])
-    odd = row("attempt", 0, 1.0, "[bold]x[/bold] \x1b[2J", "\u202e")
-    odd["tokens"]["advantage"] = [float("nan")] * 2
-    odd["parts"][0] |= {"gap": float("nan")}
+    (record,) = records(
+        tmp_path, [(turn("1", stop="horizon", text="[bold]x[/bold] \x1b[2J\u202e"),)]
+    )
+    odd = row("attempt", 0, 1.0, "x")
+    odd["parts"][0] |= {"gap": float("nan"), "role": "\x1b[2J"}
     with_rows(record, odd)
     text = shown(record, terminal=True)
     assert "[bold]x[/bold]" in text
@@ -157,12 +146,6 @@ def part(role, turn):
 )
 def test_titles(parts, turns, expected):
     assert title({"parts": [part(*own) for own in parts]}, turns) == expected
-
-
-def test_names_tell_the_turns_of_a_tree_apart():
-    assert names(LINE) == ["attempt 1", "attempt 2", "attempt 3"]
-    deep = [*TREE, {"parent": 1}, {"parent": 4}, {"parent": 6}, {"parent": 6}]
-    assert len(set(names(deep))) == len(deep)
 
 
 def test_every_role_has_its_words():

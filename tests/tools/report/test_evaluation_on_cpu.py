@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.tools.report.evaluation.bootstrap import Estimate
-from rltf_verl.tools.report.evaluation.results import Results, evaluate
+from rltf_verl.tools.report.evaluation.results import Results, evaluate, pass_at_k
 from rltf_verl.tools.report.evaluation.show import notes, plot, tables
-from rltf_verl.tools.report.evaluation.table import pass_at_k
 
 RIGHT = "42"
 TURNS = ("turn", "standing", "solved", "improvement", "format", "answers")
@@ -53,8 +52,13 @@ def turn(answer: str, k: int) -> dict[str, Any]:
     }
 
 
-def accuracies(results: Results) -> list[float | None]:
-    return [t.standing.value for t in results.turns]
+def values(results: Results, name: str = "standing") -> list[float | None]:
+    return [results.numbers[f"turn_{k + 1}/{name}"].value for k in range(results.num_turns)]
+
+
+def rounds(results: Results, block: str) -> tuple[float | None, ...]:
+    names = ("plasticity", "corrected", "spoiled")
+    return tuple(results.numbers[f"{block}/{name}"].value for name in names)
 
 
 def test_turns_and_rounds_by_hand() -> None:
@@ -67,38 +71,29 @@ def test_turns_and_rounds_by_hand() -> None:
         ]
     )
     assert (results.problems, results.sessions, results.samples) == (2, 4, (2, 2))
-    assert accuracies(results) == [1 / 4, 2 / 4, 2 / 4]
-    assert [t.solved.value for t in results.turns] == [1 / 4, 2 / 4, 3 / 4]
-    assert [t.improvement.value for t in results.turns] == [0, 1 / 4, 1 / 4]
-    assert [t.format.value for t in results.turns] == [3 / 4, 1, 1]
-    everything, first, second = results.rounds
-    assert (first.pairs, second.pairs, everything.pairs) == (4, 4, 8)
-    assert (first.plasticity.value, first.corrected.value, first.spoiled.value) == (2 / 4, 1 / 3, 0)
-    assert (second.plasticity.value, second.corrected.value, second.spoiled.value) == (
-        2 / 4,
-        1 / 2,
-        1 / 2,
-    )
-    assert (everything.plasticity.value, everything.corrected.value, everything.spoiled.value) == (
-        4 / 8,
-        2 / 5,
-        1 / 3,
-    )
-    assert (everything.round, first.round, second.round) == (None, 1, 2)
+    assert values(results) == [1 / 4, 2 / 4, 2 / 4]
+    assert values(results, "solved") == [1 / 4, 2 / 4, 3 / 4]
+    assert values(results, "improvement") == [0, 1 / 4, 1 / 4]
+    assert values(results, "format") == [3 / 4, 1, 1]
+    blocks = ("turn_2/revisions", "turn_3/revisions", "revisions")
+    assert [results.numbers[f"{block}/plasticity"].cases for block in blocks] == [4, 4, 8]
+    assert rounds(results, "turn_2/revisions") == (2 / 4, 1 / 3, 0)
+    assert rounds(results, "turn_3/revisions") == (2 / 4, 1 / 2, 1 / 2)
+    assert rounds(results, "revisions") == (4 / 8, 2 / 5, 1 / 3)
     assert {k: e.value for k, e in results.pass_at.items()} == {1: 1 / 4, 2: 1 / 2}
 
 
 def test_nothing_was_graded() -> None:
     results = evaluate([episode(0, "ungraded"), episode(1, "ungraded")])
-    assert accuracies(results) == [None]
-    assert (results.pass_at, results.rounds) == ({}, ())
+    assert values(results) == [None]
+    assert results.pass_at == {}
     assert tables(results) == [[TURNS, ("1", "–", "–", "–", "–", "0")]]
 
 
 def test_problems_weigh_the_same_with_fewer_samples() -> None:
     """Over episodes it would be 1/4."""
     results = evaluate([episode(0, "1"), episode(0, "1"), episode(0, "2"), episode(1, RIGHT)])
-    assert accuracies(results) == [1 / 2]
+    assert values(results) == [1 / 2]
     assert results.samples == (1, 3)
     assert {k: (e.value, e.problems) for k, e in results.pass_at.items()} == {
         1: (1 / 2, 2),
@@ -135,7 +130,7 @@ def test_intervals_are_over_problems() -> None:
     times too narrow.
     """
     records = [episode(p, RIGHT if p % 4 == 0 else "1") for p in range(40) for _ in range(100)]
-    standing = evaluate(records).turns[0].standing
+    standing = evaluate(records).numbers["turn_1/standing"]
     assert (standing.value, standing.problems) == (1 / 4, 40)
     assert (standing.high - standing.low) / (2 * 1.96) == pytest.approx(
         sqrt(0.25 * 0.75 / 40), rel=0.15
@@ -149,7 +144,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
         records = [
             episode(i, RIGHT if rng.random() < p[i] else "1") for i in range(50) for _ in range(3)
         ]
-        standing = evaluate(records).turns[0].standing
+        standing = evaluate(records).numbers["turn_1/standing"]
         held.append(standing.low <= 0.4 <= standing.high)
     assert 51 <= sum(held) <= 60, "57 expected"
 
@@ -159,15 +154,15 @@ def test_the_gain_is_paired() -> None:
     are.
     """
     records = [episode(p, "1", "2") if p % 2 else episode(p, RIGHT, RIGHT) for p in range(50)]
-    assert evaluate(records).turns[1].improvement == Estimate(0, 0, 0, 50)
+    assert evaluate(records).numbers["turn_2/improvement"] == Estimate(0, 0, 0, 50, 50)
 
 
 def test_tables_and_picture(tmp_path) -> None:
     results = evaluate([episode(p, "1" if p else RIGHT, RIGHT) for p in range(4)])
-    turns, rounds, passes = tables(results)
+    turns, played, passes = tables(results)
     assert turns[2][1] == "100.0 [100.0, 100.0]"
     assert turns[2][3].startswith("+75.0 [")
-    assert [line[0] for line in rounds] == ["round", "1", "all"]
+    assert [line[0] for line in played] == ["round", "1", "all"]
     assert passes[1][:2] == ("1", turns[1][1])
     plot({"a": results, "b": evaluate([episode(0, "ungraded")])}, tmp_path / "p.png")
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")

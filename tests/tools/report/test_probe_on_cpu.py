@@ -18,30 +18,38 @@ from rltf_verl.config import RLTFConfig
 from rltf_verl.feedback.judge_prompt import STYLES
 from rltf_verl.judge.settings import Limits, Price
 from rltf_verl.tools.report.evaluation.bootstrap import Estimate
-from rltf_verl.tools.report.probe.expected import RIGHTED, expected, expected_line
 from rltf_verl.tools.report.probe.judge import JudgeLoad, judge_load
-from rltf_verl.tools.report.probe.log_probs import Gap, Scored, gap_of
+from rltf_verl.tools.report.probe.log_probs import Gap, ScoredAnswer, gap_of
 from rltf_verl.tools.report.probe.measures import (
     LABELS,
-    Measure,
     Measured,
     Reader,
     TrainingRun,
     chance_all_equal,
     measure,
 )
-from rltf_verl.tools.report.probe.rules import Probe, Setting, advise, bounds
+from rltf_verl.tools.report.probe.rules import (
+    RIGHTED,
+    FeedbackSetting,
+    Probe,
+    advise,
+    bounds,
+    expected,
+    expected_line,
+)
 from tests.support.log_records import EMPTY, HINT, LEAKY, line, records, turn
 
 RUN = TrainingRun(problems=32, sessions=2, prompt_tokens=10, answer_tokens=8)
 READER = Reader(
     tells=lambda record, feedback, attempt: "42" in feedback, mentions=lambda text: "hint" in text
 )
-JUDGE = Setting("judge", {"style": "hint", "reference": None}, "drop", False, "guide", "fresh")
+JUDGE = FeedbackSetting(
+    "judge", {"style": "hint", "reference": None}, "drop", False, "guide", "fresh"
+)
 PRESETS = Path(__file__).parents[3] / "hydra_configs" / "rltf_verl"
 
 
-def measured(tmp_path: Path, *episodes: Any, run: TrainingRun = RUN) -> Mapping[str, Measure]:
+def measured(tmp_path: Path, *episodes: Any, run: TrainingRun = RUN) -> Mapping[str, Estimate]:
     """Every two episodes are a group, and a problem."""
     logged = records(tmp_path, episodes)
     for k, record in enumerate(logged):
@@ -49,8 +57,8 @@ def measured(tmp_path: Path, *episodes: Any, run: TrainingRun = RUN) -> Mapping[
     return measure(logged, run, READER).shares
 
 
-def values(shares: Mapping[str, Measure], *names: str) -> list[float | None]:
-    return [shares[name].estimate.value for name in names]
+def values(shares: Mapping[str, Estimate], *names: str) -> list[float | None]:
+    return [shares[name].value for name in names]
 
 
 def test_answers_and_groups_by_hand(tmp_path: Path) -> None:
@@ -72,7 +80,7 @@ def test_answers_and_groups_by_hand(tmp_path: Path) -> None:
     assert values(shares, "wrong_changed", "corrected", "spoiled") == pytest.approx(
         [2 / 3, 1 / 3, 1 / 2]
     )
-    assert (shares["corrected"].hits, shares["corrected"].cases) == (1, 3)
+    assert shares["corrected"].cases == 3
 
 
 def test_feedback_by_hand(tmp_path: Path) -> None:
@@ -166,13 +174,19 @@ def test_a_judges_load_by_hand(tmp_path: Path) -> None:
 
 def test_gaps_are_means_over_tokens() -> None:
     gap = gap_of(
-        [Scored(("a",), (-2.0,), (-1.0,)), Scored(("b",), (-6.0, -4.0, -4.0), (-1.0,) * 3)], asked=3
+        [
+            ScoredAnswer(("a",), (-2.0,), (-1.0,)),
+            ScoredAnswer(("b",), (-6.0, -4.0, -4.0), (-1.0,) * 3),
+        ],
+        asked=3,
     )
     assert (gap.under_first.value, gap.under_own.value, gap.gap.value) == (-4.0, -1.0, 3.0)
     assert (gap.below_floor.value, gap.answers, gap.asked) == (1 / 4, 2, 3)
 
 
-def probe(gap: Gap | None = None, setting: Setting = JUDGE, **shares: float | None) -> Probe:
+def probe(
+    gap: Gap | None = None, setting: FeedbackSetting = JUDGE, **shares: float | None
+) -> Probe:
     """A healthy one at 100 problems, but for what is told."""
     usual = dict.fromkeys(LABELS, 0.0) | {
         "first_right": 0.4,
@@ -187,12 +201,10 @@ def probe(gap: Gap | None = None, setting: Setting = JUDGE, **shares: float | No
     )
 
 
-def _sure(value: float | None) -> Measure:
+def _sure(value: float | None) -> Estimate:
     if value is None:
-        return Measure(Estimate(None, None, None, 0), 0.0, 0)
-    return Measure(
-        Estimate(value, max(0.0, value - 0.03), min(1.0, value + 0.03), 100), 200 * value, 200
-    )
+        return Estimate(None, None, None, 0)
+    return Estimate(value, max(0.0, value - 0.03), min(1.0, value + 0.03), 100, 200)
 
 
 FAR_GAP = Gap(9, 9, *[Estimate(3.0, 2.5, 3.5, 9)] * 4)
@@ -235,7 +247,7 @@ def test_an_interval_decides() -> None:
     def decided(value: float, low: float, high: float, problems: int = 20) -> str:
         played = probe()
         shares = dict(played.measured.shares)
-        shares["all_wrong_groups"] = Measure(Estimate(value, low, high, problems), 0.0, problems)
+        shares["all_wrong_groups"] = Estimate(value, low, high, problems, problems)
         return replace(played, measured=replace(played.measured, shares=shares)).decide(
             "never_right"
         )
@@ -274,7 +286,7 @@ def test_copies_recommend_nothing_and_a_policy_cannot_leak() -> None:
 def test_a_gain_is_expected_where_feedback_on_other_problems_rights_answers() -> None:
     others = replace(JUDGE, provider="shuffled")
 
-    def of(setting: Setting = others, **shares: float | None) -> Estimate | None:
+    def of(setting: FeedbackSetting = others, **shares: float | None) -> Estimate | None:
         return expected(probe(setting=setting, **shares))
 
     some, all_wrong = of(corrected=0.5), of(corrected=0.9, first_right=0.0)
@@ -294,7 +306,7 @@ def test_open_questions() -> None:
     assert (verdict, [q.rule for q in inconclusive]) == ("too few episodes", ["nothing_changes"])
     (question,) = advise(probe(all_wrong_groups=0.79))[2]
     assert question.rule == "never_right"
-    assert question.finding.startswith("groups of 2 that all fail: 79.0 % (158 of 200; 95 %: 76")
+    assert question.finding.startswith("groups of 2 that all fail: 79.0 [76.0, 82.0] % of 200")
 
 
 def test_every_fix_names_keys_that_exist() -> None:
@@ -303,11 +315,11 @@ def test_every_fix_names_keys_that_exist() -> None:
     """
     settings = [JUDGE, replace(JUDGE, guard="none", revise="critique", options={"endpoint": {}})]
     settings += [
-        Setting("verifier", {"level": level}, "none", acknowledged, "guide", "fresh")
+        FeedbackSetting("verifier", {"level": level}, "none", acknowledged, "guide", "fresh")
         for level in ("verdict", "location", "hint", "full")
         for acknowledged in (True, False)
     ]
-    settings += [Setting("correctness", {}, "none", False, "guide", "fresh")]
+    settings += [FeedbackSetting("correctness", {}, "none", False, "guide", "fresh")]
     fixes = " ".join(
         finding.fix
         for fires, _ in FIRES.values()

@@ -9,11 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
+import pandas as pd
+
 from rltf_verl.registry import require_choice
 from rltf_verl.texts import counted
-from rltf_verl.tools.report.compare.axes import MEASURES, axis_of
-from rltf_verl.tools.report.compare.numbers import Panel, Whole, panel, whole
-from rltf_verl.tools.report.compare.run import Arm, Quantity, Run, Series
+from rltf_verl.tools.report.compare.axes import SOURCES, axis_of
+from rltf_verl.tools.report.compare.numbers import Panel, evaluations, mean_curve, panel
+from rltf_verl.tools.report.compare.run import Arm, Quantity, RunTable
 
 FIRST_TURN = "first_turn"
 LOGGED = "log/val/turn_1/acc"
@@ -24,8 +26,8 @@ _CORE = re.compile(r"val-core/(?P<source>.+)/acc/mean@\d+")
 class Comparison:
     """All numbers of a comparison."""
 
-    wholes: dict[str, list[Whole]] = field(default_factory=dict)
-    """Quantity -> its arms."""
+    wholes: dict[str, pd.DataFrame] = field(default_factory=dict)
+    """Label of a quantity -> its evaluations (`numbers.evaluations`), whatever was spent."""
     panels: list[Panel] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
     """What is not shown -> why."""
@@ -35,11 +37,8 @@ class Comparison:
     @property
     def remarks(self) -> list[str]:
         """What a reader of the tables must know, a line each."""
-        return [
-            f"{what}: {of}: {why}"
-            for what, notes in (("left out", self.left_out), ("filled in", self.filled))
-            for of, why in notes.items()
-        ]
+        left_out = [f"left out: {of}: {why}" for of, why in self.left_out.items()]
+        return [*left_out, *(f"filled in: {of}: {why}" for of, why in self.filled.items())]
 
 
 def compare(arms: Sequence[Arm], axes: Sequence[str], metrics: Sequence[str]) -> Comparison:
@@ -48,11 +47,12 @@ def compare(arms: Sequence[Arm], axes: Sequence[str], metrics: Sequence[str]) ->
     """
     comparison = Comparison()
     for name in axes:
-        require_choice("--x", name, MEASURES)
+        require_choice("--x", name, SOURCES)
     taken = {name: axis_of(name, arms) for name in dict.fromkeys(axes)}
     for quantity in quantities(metrics, arms):
-        comparison.wholes[quantity.name] = [whole(quantity, arm) for arm in arms]
-        comparison.left_out |= _late_starts(quantity.name, comparison.wholes[quantity.name])
+        points = evaluations(quantity, arms)
+        comparison.wholes[quantity.label] = points
+        comparison.left_out |= _late_starts(quantity.name, points)
         for name, axis in taken.items():
             drawn = axis if isinstance(axis, str) else panel(quantity, axis, arms)
             if isinstance(drawn, str):
@@ -67,35 +67,30 @@ def compare(arms: Sequence[Arm], axes: Sequence[str], metrics: Sequence[str]) ->
     return comparison
 
 
-def _late_starts(quantity: str, lines: Sequence[Whole]) -> dict[str, str]:
+def _late_starts(quantity: str, points: pd.DataFrame) -> dict[str, str]:
     """Runs whose first evaluation is later than that of others: their start is no start."""
-    begins = {
-        run: step for line in lines for run, step in zip(line.runs, line.first_steps, strict=True)
-    }
-    first = min(begins.values())
-    return {
-        f"{quantity} of {run} before step {step}": f"it has none; others begin at step {first}"
-        for run, step in begins.items()
-        if step > first
-    }
+    begins = points.groupby("run", sort=False)["step"].first()
+    why = f"it has none; others begin at step {begins.min()}"
+    late = begins[begins > begins.min()]
+    return {f"{quantity} of {run} before step {step}": why for run, step in late.items()}
 
 
 def _apart_in_steps(drawn: Panel) -> dict[str, str]:
     """Evaluations that the mean leaves out."""
     notes = {}
-    for curve in drawn.arms:
-        steps = {point.step for seed in curve.seeds for point in seed}
-        out = sorted(steps - {point.step for point in curve.mean})
+    for arm, points in drawn.points.groupby("arm", sort=False):
+        steps = points["step"].unique()
+        out = sorted({*steps} - {*mean_curve(points).index})
         if out:
-            notes[
-                f"{len(out)} of {len(steps)} steps in the mean of {drawn.quantity} of {curve.arm}"
-            ] = f"not all of its seeds were evaluated there (the first is step {out[0]})"
+            where = f"{len(out)} of {len(steps)} steps in the mean of {drawn.quantity} of {arm}"
+            notes[where] = f"not all of its seeds were evaluated there (the first is step {out[0]})"
     return notes
 
 
 def file_names(drawn: Sequence[Panel]) -> list[str]:
     """The pictures' names, without suffix; no two are equal."""
     names = [re.sub(r"[^\w@.]+", "_", panel.quantity) + f".{panel.axis}" for panel in drawn]
+    # two metrics may differ in signs that no file name holds
     times = [names[:k].count(name) for k, name in enumerate(names)]
     return [f"{name}.{k + 1}" if k else name for name, k in zip(names, times, strict=True)]
 
@@ -115,90 +110,74 @@ def quantities(names: Sequence[str], arms: Sequence[Arm]) -> list[Quantity]:
     return taken
 
 
-def first_turn_series(run: Run) -> dict[str, Series]:
-    """Validation set -> first-turn accuracy: verl's metrics, else the episode log's."""
-    logged = run.series(LOGGED)
-    by_source = {source: run.series(name) for source, name in _sources(run).items()}
-    return by_source or ({"validation": logged} if logged else {})
+def first_turn_series(run: RunTable) -> dict[str, dict[int, float]]:
+    """Validation set -> first-turn accuracy by step: verl's metrics, else the episode log's."""
+    names = _sources(run) or {"validation": LOGGED}
+    series = {source: run.series(name).to_dict() for source, name in names.items()}
+    return {source: values for source, values in series.items() if values}
 
 
 def _curves_only(quantity: Quantity, arms: Sequence[Arm]) -> None:
     for arm in arms:
         for run in arm.runs:
             if len(quantity.of[run.name]) < 2:
-                (step,) = quantity.of[run.name]
+                (step,) = quantity.of[run.name].index
                 raise ValueError(
                     f"{arm.name}: {run.name} has {quantity.name} at step {step} only, and a curve"
                     " takes two points; trainer.test_freq says how often a run is validated"
                 )
 
 
-def _first_turn(runs: Sequence[Run]) -> list[Quantity]:
+def _first_turn(runs: Sequence[RunTable]) -> list[Quantity]:
     """verl's metrics if all runs have them, else the episode logs' episodes: never one of this and
     one of that.
     """
     sources = [_sources(run) for run in runs]
-    if all(sources):
-        shared = [source for source in sources[0] if all(source in of for of in sources)]
-        if not shared:
-            raise ValueError(
-                f"no validation set is common to all runs: {runs[0].name} has"
-                f" {', '.join(sources[0])}"
-            )
-        several = len(shared) > 1
-        return [
-            Quantity(
-                f"{FIRST_TURN}/{source}" if several else FIRST_TURN,
-                f"first-turn accuracy, {source}",
-                {run.name: run.series(of[source]) for run, of in zip(runs, sources, strict=True)},
-            )
-            for source in shared
-        ]
+    shared = [source for source in sources[0] if all(source in of for of in sources)]
+    if shared:
+        return [_of_source(source, runs, sources, len(shared) > 1) for source in shared]
     of_logs = {run.name: run.series(LOGGED) for run in runs}
-    if all(of_logs.values()):
-        return [Quantity(FIRST_TURN, "first-turn accuracy", of_logs)]
-    raise ValueError(_why_not(runs, sources))
-
-
-def _why_not(runs: Sequence[Run], sources: Sequence[Mapping[str, str]]) -> str:
-    without = [run for run, of in zip(runs, sources, strict=True) if not of]
-    neither = next((run for run in without if not run.series(LOGGED)), None)
-    if neither is not None:
-        return (
-            f"{neither.name}: no first-turn accuracy of a validation in it (val-core/<data"
-            " source>/acc/mean@n, or validation episodes in an episode log); choose another metric"
-            " with --metric"
+    without = [name for name, series in of_logs.items() if series.empty]
+    if without:
+        had = " ".join(
+            f"{run.name} has {', '.join(of) or 'none'};"
+            for run, of in zip(runs, sources, strict=True)
         )
-    with_one = next(run for run in runs if not run.series(LOGGED))
-    return (
-        f"{without[0].name} has first-turn accuracy in its episode log only, {with_one.name} in"
-        " verl's metrics only; give all runs with their episode logs"
-    )
+        raise ValueError(
+            "no first-turn accuracy of a validation is common to all runs"
+            f" (val-core/<data source>/acc/mean@n): {had} no episode log with a validation in"
+            f" {without[0]}; choose another metric with --metric"
+        )
+    return [Quantity(FIRST_TURN, "first-turn accuracy", of_logs)]
 
 
-def _sources(run: Run) -> dict[str, str]:
+def _of_source(
+    source: str, runs: Sequence[RunTable], sources: Sequence[Mapping[str, str]], several: bool
+) -> Quantity:
+    series = {run.name: run.series(of[source]) for run, of in zip(runs, sources, strict=True)}
+    name = f"{FIRST_TURN}/{source}" if several else FIRST_TURN
+    return Quantity(name, f"first-turn accuracy, {source}", series)
+
+
+def _sources(run: RunTable) -> dict[str, str]:
     """Data source -> name of the metric."""
-    matches = [match for name in sorted(run.names()) if (match := _CORE.fullmatch(name))]
+    matches = filter(None, map(_CORE.fullmatch, sorted(run.steps)))
     return {match["source"]: match[0] for match in matches}
 
 
-def _by_name(name: str, runs: Sequence[Run]) -> Quantity:
+def _by_name(name: str, runs: Sequence[RunTable]) -> Quantity:
     of = {run.name: run.series(name) for run in runs}
     for run in runs:
-        if not of[run.name]:
-            raise ValueError(f"--metric {name}: not in {run.name}; {_close(name, run.names())}")
+        if of[run.name].empty:
+            raise ValueError(f"--metric {name}: not in {run.name}; {_close(name, set(run.steps))}")
     return Quantity(name, name, of)
 
 
 def _close(name: str, names: set[str]) -> str:
     """Names like it, else those that hold its last part."""
     last = name.rsplit("/", maxsplit=1)[-1]
-    near = (
-        get_close_matches(name, sorted(names), n=5, cutoff=0.6)
-        or sorted(k for k in names if last and last in k)[:5]
-    )
-    return (
-        f"names like it: {', '.join(near)}"
-        if near
-        else f"it has {counted(len(names), 'metric')}, none with a name like it"
-    )
+    holding = sorted(k for k in names if last and last in k)[:5]
+    near = get_close_matches(name, sorted(names), n=5, cutoff=0.6) or holding
+    if near:
+        return f"names like it: {', '.join(near)}"
+    return f"it has {counted(len(names), 'metric')}, none with a name like it"

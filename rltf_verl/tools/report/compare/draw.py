@@ -4,12 +4,13 @@ marker.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from rltf_verl.tools.report.compare.numbers import ArmCurve, MeanPoint, Panel
+import pandas as pd
+
+from rltf_verl.texts import counted
+from rltf_verl.tools.report.compare.numbers import Panel, mean_curve
 
 COLORS = (
     "#0072B2",
@@ -58,11 +59,13 @@ def draw(panel: Panel, path: Path) -> None:
     from matplotlib.ticker import EngFormatter
 
     with mpl.rc_context(STYLE):
-        crowded = len(panel.arms) > MOST_INSIDE
+        arms = panel.points.groupby("arm", sort=False)
+        # a legend of many arms would hide the curves
+        crowded = len(arms) > MOST_INSIDE
         figure = Figure(figsize=(6.9 if crowded else 5.2, 3.5), dpi=300, layout="constrained")
         axes = figure.subplots()
-        for curve in panel.arms:
-            _arm(axes, curve)
+        for name, points in arms:
+            _arm(axes, name, points)
         _budget(axes, panel)
         axes.set(xlabel=panel.axis_label, ylabel=panel.label)
         if panel.axis in COUNTS:
@@ -76,82 +79,42 @@ def draw(panel: Panel, path: Path) -> None:
         figure.savefig(path.with_name(f"{path.name}.svg"), metadata={"Date": None})
 
 
-def _arm(axes: Any, curve: ArmCurve) -> None:
-    """Thin: seeds. Thick: their mean, in pieces of as many seeds; hollow where some seed has
-    ended.
-    """
-    i = curve.place
-    look = {"color": COLORS[i % len(COLORS)], "linestyle": LINES[i % len(LINES)]}
-    dense = len(curve.mean) >= DENSE
-    if len(curve.seeds) > 1 and not dense:
-        for seed in curve.seeds:
-            axes.plot(
-                [p.x for p in seed],
-                [p.y for p in seed],
-                color=look["color"],
-                linewidth=0.6,
-                alpha=0.4,
-            )
-    labelled = False
-    for num, group in groupby(curve.mean, key=lambda point: point.num):
-        piece = list(group)
-        whole = num == len(curve.seeds)
-        _piece(
-            axes,
-            piece,
-            look,
-            MARKERS[i % len(MARKERS)],
-            None if labelled else _name(curve),
-            whole,
-        )
-        labelled = True
-    if not labelled:  # the seeds have no step in common
-        axes.plot([], [], label=_name(curve), marker=MARKERS[i % len(MARKERS)], **look)
-
-
-def _piece(
-    axes: Any,
-    piece: Sequence[MeanPoint],
-    look: dict[str, Any],
-    marker: str,
-    label: str | None,
-    whole: bool,
-) -> None:
-    x = [point.x for point in piece]
+def _arm(axes: Any, name: str, points: pd.DataFrame) -> None:
+    """Thin: seeds. Thick: their mean, with a band from the lowest to the highest."""
+    place, seeds = points["place"].iloc[0], points.groupby("run", sort=False)
+    color, curve = COLORS[place % len(COLORS)], mean_curve(points)
+    dense = len(curve) >= DENSE
     axes.plot(
-        x,
-        [point.mean for point in piece],
-        marker=marker,
+        curve["x"],
+        curve["mean"],
+        color=color,
+        linestyle=LINES[place % len(LINES)],
+        marker=MARKERS[place % len(MARKERS)],
         markersize=4.5,
-        markeredgewidth=1.0,
-        linewidth=1.0 if len(piece) >= DENSE else 1.6,
-        markerfacecolor=look["color"] if whole else "white",
-        markevery=_marked(len(piece)),
-        label=label,
+        linewidth=1.0 if dense else 1.6,
+        markevery=_marked(len(curve)),
+        label=f"{name} ({counted(len(seeds), 'seed')})",
         zorder=3,
-        **look,
     )
-    if piece[0].num > 1:
-        low, high = [point.low for point in piece], [point.high for point in piece]
-        axes.fill_between(x, low, high, color=look["color"], alpha=0.15, linewidth=0)
+    if len(seeds) > 1:
+        axes.fill_between(curve["x"], curve["low"], curve["high"], color=color, alpha=0.15, lw=0)
+    if len(seeds) > 1 and not dense:
+        for _, seed in seeds:
+            axes.plot(seed["x"], seed["y"], color=color, linewidth=0.6, alpha=0.4)
 
 
 def _marked(num: int) -> list[int]:
     """Which of the points get a marker: the last one, and as many before it as can be told
     apart.
     """
-    every = -(-num // MOST_MARKERS)
+    every = max(1, -(-num // MOST_MARKERS))
     return list(range((num - 1) % every, num, every))
-
-
-def _name(curve: ArmCurve) -> str:
-    return f"{curve.arm} ({len(curve.seeds)} seed{'s' * (len(curve.seeds) > 1)})"
 
 
 def _budget(axes: Any, panel: Panel) -> None:
     """A line where all arms had spent the same, if some went on."""
-    ends = {seed[-1].x for curve in panel.arms for seed in curve.seeds}
-    if len(panel.arms) > 1 and len(ends) > 1:
+    ends = panel.points.groupby("run")["x"].last()
+    if panel.points["arm"].nunique() > 1 and ends.nunique() > 1:
         axes.axvline(panel.budget, color="0.35", linewidth=0.8, linestyle=(0, (1, 2)), zorder=1)
         axes.annotate(
             "equal budget",
@@ -167,15 +130,10 @@ def _budget(axes: Any, panel: Panel) -> None:
 
 
 def _legend(panel: Panel) -> dict[str, Any]:
-    notes = []
-    if any(point.num > 1 for curve in panel.arms for point in curve.mean):
-        notes.append("mean; band: lowest to highest seed")
-    if any(point.num < len(curve.seeds) for curve in panel.arms for point in curve.mean):
-        notes.append("hollow: some seeds have ended")
-    title = "\n".join(notes) or None
+    several = panel.points["run"].nunique() > panel.points["arm"].nunique()
     return {
         "frameon": False,
-        "title": title,
+        "title": "mean; band: lowest to highest seed" if several else None,
         "title_fontsize": 7,
         "alignment": "left",
         "handlelength": 3.2,

@@ -1,110 +1,14 @@
-"""Curves of seeds, their mean, and the numbers of a comparison: at start, highest, at the end, and
-where all arms had spent the same. Nothing is interpolated.
-"""
+"""Curves of seeds, their mean, and where all arms had spent the same. Nothing is interpolated."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from statistics import fmean, stdev
+
+import pandas as pd
 
 from rltf_verl.tools.report.compare.axes import Axis
-from rltf_verl.tools.report.compare.run import Arm, Quantity, Series
-
-
-@dataclass(frozen=True)
-class Point:
-    """An evaluation of one seed."""
-
-    step: int
-    x: float
-    """What the seed had spent by then."""
-    y: float
-
-
-Seed = Sequence[Point]
-"""By step; at least one."""
-
-
-@dataclass(frozen=True)
-class MeanPoint:
-    """The seeds at one step."""
-
-    step: int
-    x: float
-    """Mean of what they had spent."""
-    mean: float
-    low: float
-    """The lowest seed."""
-    high: float
-    """The highest."""
-    num: int
-    """Seeds in it."""
-
-
-@dataclass(frozen=True)
-class Spread:
-    """A number of each seed."""
-
-    mean: float
-    low: float
-    high: float
-    std: float | None
-    """Sample standard deviation (n − 1); None for one seed."""
-    seeds: tuple[float, ...]
-    """In the order of the runs."""
-
-
-@dataclass(frozen=True)
-class Whole:
-    """An arm over its whole length, whatever it spent."""
-
-    arm: str
-    runs: tuple[str, ...]
-    start: Spread
-    """First evaluation."""
-    highest: Spread
-    """Highest evaluation of each seed: the more evaluations, the higher by chance alone."""
-    end: Spread
-    """Last evaluation."""
-    first_steps: tuple[int, ...]
-    """Step of the first evaluation of each seed."""
-    last_steps: tuple[int, ...]
-    """Step of the last evaluation of each seed."""
-
-
-@dataclass(frozen=True)
-class AtBudget:
-    """An arm where all arms had spent the same."""
-
-    value: Spread
-    """Last evaluation within the budget."""
-    spent: tuple[float, ...]
-    """What each seed had spent by that evaluation."""
-    until: Spread | None
-    """Mean height of the curve up to the budget, from where all seeds have an evaluation; None if
-    that is later.
-    """
-    difference: float | None
-    """Its mean minus that of the first arm; None for that one."""
-    apart: bool | None
-    """Whether the ranges of the seeds do not touch those of the first arm; None with one seed on
-    either side.
-    """
-
-
-@dataclass(frozen=True)
-class ArmCurve:
-    """An arm on one axis."""
-
-    arm: str
-    place: int
-    """Among all arms of the comparison: it looks the same in every picture."""
-    seeds: tuple[Seed, ...]
-    mean: tuple[MeanPoint, ...]
-    at_budget: AtBudget | None
-    """None if a seed has no evaluation within the budget."""
+from rltf_verl.tools.report.compare.run import Arm, Quantity
 
 
 @dataclass(frozen=True)
@@ -115,137 +19,85 @@ class Panel:
     label: str
     axis: str
     axis_label: str
-    budget: float
-    """The largest amount that every seed of every arm had spent at its last evaluation."""
-    arms: tuple[ArmCurve, ...]
+    points: pd.DataFrame
+    """An evaluation of one run per line, by arm, run and step: `arm`, `place` (of the arm among all
+    arms: it looks the same in every picture), `run`, `step`, `x` (spent by then), `y`.
+    """
     without: dict[str, str]
     """Arm that is left out -> why."""
 
+    @property
+    def budget(self) -> float:
+        """The largest amount that every seed of every arm had spent at its last evaluation."""
+        return float(self.points.groupby("run")["x"].last().min())
 
-def points(spent: Series, values: Series) -> list[Point]:
-    """The evaluations at whose step it is known what had been spent."""
-    return [Point(step, spent[step], values[step]) for step in sorted(values) if step in spent]
 
+@dataclass(frozen=True)
+class BudgetPoint:
+    """An arm where all arms had spent the same."""
 
-def mean_curve(seeds: Sequence[Seed]) -> list[MeanPoint]:
-    """At the steps at which every seed that has not ended by then was evaluated.
-
-    A seed counts until its last evaluation, so one that ended early is neither carried on nor is it
-    guessed; from there on `num` is smaller. A step at which a seed in between was not evaluated is
-    left out.
+    value: pd.Series
+    """Of each seed, its last evaluation within the budget."""
+    spent: pd.Series
+    """What each seed had spent by that evaluation."""
+    difference: float | None
+    """Its mean minus that of the first arm; None for that one."""
+    apart: bool | None
+    """Whether the ranges of the seeds do not touch those of the first arm; None with one seed on
+    either side.
     """
-    at = [{point.step: point for point in seed} for seed in seeds]
-    curve = []
-    for step in sorted({step for of in at for step in of}):
-        here = [of.get(step) for of in at if max(of) >= step]
-        there = [point for point in here if point is not None]
-        if len(there) == len(here):
-            ys = [point.y for point in there]
-            curve.append(
-                MeanPoint(step, fmean(p.x for p in there), fmean(ys), min(ys), max(ys), len(ys))
-            )
-    return curve
 
 
-def last_within(seed: Seed, budget: float) -> Point | None:
-    """The last evaluation for which no more than the budget was spent."""
-    within = [point for point in seed if point.x <= budget * (1 + 1e-9)]
-    return within[-1] if within else None
-
-
-def mean_until(seed: Seed, start: float, budget: float) -> float | None:
-    """Area under the curve from start to budget over its width; each evaluation counts until the
-    next one.
-
-    None if nothing lies between, or the seed's first evaluation is later than the start.
-    """
-    first = last_within(seed, start)
-    if first is None or budget <= start:
-        return None
-    later = [point for point in seed if start < point.x < budget]
-    levels = [first.y, *(point.y for point in later)]
-    edges = [start, *(point.x for point in later), budget]
-    return sum(y * (b - a) for y, (a, b) in zip(levels, pairwise(edges), strict=True)) / (
-        budget - start
-    )
-
-
-def spread(values: Sequence[float]) -> Spread:
-    """The spread over one seed or more."""
-    return Spread(
-        fmean(values),
-        min(values),
-        max(values),
-        stdev(values) if len(values) > 1 else None,
-        tuple(values),
-    )
-
-
-def whole(quantity: Quantity, arm: Arm) -> Whole:
-    """An arm over its whole length."""
-    series = [quantity.of[run.name] for run in arm.runs]
-    return Whole(
-        arm=arm.name,
-        runs=tuple(run.name for run in arm.runs),
-        start=spread([of[min(of)] for of in series]),
-        highest=spread([max(of.values()) for of in series]),
-        end=spread([of[max(of)] for of in series]),
-        first_steps=tuple(min(of) for of in series),
-        last_steps=tuple(max(of) for of in series),
-    )
+def evaluations(quantity: Quantity, arms: Sequence[Arm]) -> pd.DataFrame:
+    """`Panel.points` of all runs, without `x`."""
+    parts = []
+    for place, arm in enumerate(arms):
+        for run in arm.runs:
+            y = quantity.of[run.name].rename("y").rename_axis("step").reset_index()
+            parts.append(y.assign(arm=arm.name, place=place, run=run.name))
+    return pd.concat(parts, ignore_index=True)
 
 
 def panel(quantity: Quantity, axis: Axis, arms: Sequence[Arm]) -> Panel | str:
     """The quantity against the axis, or why there is nothing to draw."""
-    seeds: dict[str, list[Seed]] = {}
     without = dict(axis.without)
-    for arm in (arm for arm in arms if arm.name not in without):
-        evaluations = [points(axis.of[run.name], quantity.of[run.name]) for run in arm.runs]
-        if all(evaluations):
-            seeds[arm.name] = list(evaluations)
-        else:
-            without[arm.name] = "what was spent is not known at any evaluation"
-    if not seeds:
+    points = evaluations(quantity, [arm for arm in arms if arm.name not in without])
+    points["place"] = points["arm"].map({arm.name: place for place, arm in enumerate(arms)})
+    places = zip(points["run"], points["step"], strict=True)
+    points["x"] = [axis.spent[run].get(step) for run, step in places]
+    known = points.dropna()
+    # an arm goes as a whole: fewer seeds would be another arm
+    lost = points[~points["run"].isin(known["run"])]["arm"].unique()
+    without |= dict.fromkeys(lost, "what was spent is not known at any evaluation")
+    known = known[~known["arm"].isin(lost)]
+    if known.empty:
         return "; ".join(dict.fromkeys(without.values()))
-    budget = min(seed[-1].x for of in seeds.values() for seed in of)
-    start = max(seed[0].x for of in seeds.values() for seed in of)
-    baseline = next(iter(seeds.values()))
-    curves = (
-        ArmCurve(
-            arm.name,
-            place,
-            tuple(of),
-            tuple(mean_curve(of)),
-            _at(of, start, budget, None if of is baseline else baseline),
-        )
-        for place, arm in enumerate(arms)
-        if (of := seeds.get(arm.name))
-    )
-    return Panel(
-        quantity.name, quantity.label, axis.name, axis.label, budget, tuple(curves), without
-    )
+    return Panel(quantity.name, quantity.label, axis.name, axis.label, known, without)
 
 
-def _at(
-    seeds: Sequence[Seed], start: float, budget: float, baseline: Sequence[Seed] | None
-) -> AtBudget | None:
-    last = [last_within(seed, budget) for seed in seeds]
-    reached = [point for point in last if point is not None]
-    if len(reached) < len(last):
-        return None
-    value = spread([point.y for point in reached])
-    areas = [area for seed in seeds if (area := mean_until(seed, start, budget)) is not None]
-    before = _at(baseline, start, budget, None) if baseline is not None else None
-    return AtBudget(
-        value=value,
-        spent=tuple(point.x for point in reached),
-        until=spread(areas) if len(areas) == len(seeds) else None,
-        difference=None if before is None else value.mean - before.value.mean,
-        apart=None if before is None else _apart(value, before.value),
-    )
+def mean_curve(points: pd.DataFrame) -> pd.DataFrame:
+    """`x`, `mean`, `low` and `high` of an arm's points at the steps at which every seed was
+    evaluated.
+    """
+    by_step = points.groupby("step")
+    curve = by_step.agg(x=("x", "mean"), mean=("y", "mean"), low=("y", "min"), high=("y", "max"))
+    return curve[by_step.size() == points["run"].nunique()]
 
 
-def _apart(a: Spread, b: Spread) -> bool | None:
-    if a.std is None or b.std is None:
-        return None
-    return a.low > b.high or b.low > a.high
+def at_budget(panel: Panel) -> dict[str, BudgetPoint | None]:
+    """Arm -> its point; None if a seed has no evaluation within the budget."""
+    # sums of floats: two runs that spent the same may differ in the last digit
+    within = panel.points[panel.points["x"] <= panel.budget * (1 + 1e-9)]
+    reached: dict[str, BudgetPoint | None] = {}
+    first: pd.Series | None = None
+    for arm, points in panel.points.groupby("arm", sort=False):
+        last = within[within["arm"] == arm].groupby("run", sort=False).last()
+        value, difference, apart = last["y"], None, None
+        if first is not None:
+            difference = float(value.mean() - first.mean())
+            if min(len(value), len(first)) > 1:
+                apart = bool(value.min() > first.max() or value.max() < first.min())
+        is_there = len(value) == points["run"].nunique()
+        reached[arm] = BudgetPoint(value, last["x"], difference, apart) if is_there else None
+        first = value if first is None and is_there else first
+    return reached

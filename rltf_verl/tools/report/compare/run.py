@@ -8,19 +8,18 @@ from __future__ import annotations
 import glob
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+
+import pandas as pd
 
 from rltf_verl.runlog.files import log_files, read_files
 from rltf_verl.runlog.files import place as place_of
 from rltf_verl.runlog.turns import Record
 from rltf_verl.tools.report.history import Metrics, read_history
 from rltf_verl.tools.report.run_files import Place, run_files, run_name
-from rltf_verl.tools.report.stats import Stats, stats
-
-Series = Mapping[int, float]
-"""Step -> value; steps ascend."""
+from rltf_verl.tools.report.stats import EpisodeStats, stats
 
 LOG = "log/"
 """Begins the names of numbers of an episode log."""
@@ -33,24 +32,19 @@ _SEED = re.compile(r"[-_.]*seed[-_=]?\d+$")
 
 
 @dataclass(frozen=True)
-class Run:
+class RunTable:
     """What is known of one run."""
 
     name: str
     """As the user wrote it."""
-    metrics: Mapping[int, Metrics]
-    log: Mapping[int, Metrics]
-    """`log/<split>/…` of each step, see `flat`, and `TOKENS`."""
+    steps: pd.DataFrame
+    """[steps, numbers] by step: metrics, and `log/<split>/…` (see `flat`) with `TOKENS`; NaN where
+    a step has none.
+    """
 
-    def series(self, name: str) -> Series:
-        """A metric, of the episode log if its name begins with `log/`; empty without it."""
-        steps = self.log if name.startswith(LOG) else self.metrics
-        return {step: values[name] for step, values in steps.items() if name in values}
-
-    def names(self) -> set[str]:
-        """The names of all metrics."""
-        steps = (*self.metrics.values(), *self.log.values())
-        return {name for values in steps for name in values}
+    def series(self, name: str) -> pd.Series:
+        """A number at the steps that have it."""
+        return column(self.steps, name)
 
 
 @dataclass(frozen=True)
@@ -59,7 +53,7 @@ class Quantity:
 
     name: str
     label: str
-    of: Mapping[str, Series]
+    of: Mapping[str, pd.Series]
     """Name of the run -> its evaluations."""
 
 
@@ -68,7 +62,12 @@ class Arm:
     """Runs of one method."""
 
     name: str
-    runs: tuple[Run, ...]
+    runs: tuple[RunTable, ...]
+
+
+def column(steps: pd.DataFrame, name: str) -> pd.Series:
+    """A column without its NaN; empty without the column."""
+    return steps[name].dropna() if name in steps else pd.Series(dtype=float)
 
 
 def read_arms(arguments: Sequence[str]) -> list[Arm]:
@@ -76,14 +75,16 @@ def read_arms(arguments: Sequence[str]) -> list[Arm]:
     return [Arm(name, tuple(map(read_run, places))) for name, places in arms_of(arguments).items()]
 
 
-def read_run(place: Place) -> Run:
+def read_run(place: Place) -> RunTable:
     """Raises ValueError: it is not there, or holds nothing."""
     name = ",".join(map(str, place))
     files = run_files(place)
-    run = Run(name, read_history(files.metrics), read_log(files.log) if files.log else {})
-    if not run.names():
+    metrics, log = read_history(files.metrics), read_log(files.log) if files.log else {}
+    steps = {step: metrics.get(step, {}) | log.get(step, {}) for step in sorted({*metrics, *log})}
+    table = pd.DataFrame.from_dict(steps, orient="index", dtype=float).sort_index()
+    if not len(table.columns):
         raise ValueError(f"{name}: no metrics in it; its files are empty")
-    return run
+    return RunTable(name, table)
 
 
 def arms_of(arguments: Sequence[str]) -> dict[str, list[Place]]:
@@ -95,6 +96,7 @@ def arms_of(arguments: Sequence[str]) -> dict[str, list[Place]]:
     Raises:
         ValueError: nothing matches a pattern; a run is given twice.
     """
+    # a pattern gives several runs of one name
     named = [(name, place) for argument in arguments for name, place in _runs(argument)]
     seen = Counter(tuple(path.resolve() for path in place) for _, place in named)
     for place, times in seen.items():
@@ -109,6 +111,7 @@ def arms_of(arguments: Sequence[str]) -> dict[str, list[Place]]:
 
 def _runs(argument: str) -> list[tuple[str | None, Place]]:
     name, equals, rest = argument.partition("=")
+    # a folder may be called lr=0.1
     if Path(argument).exists() or not equals:
         return [(None, place) for place in _places(argument)]
     if not name:
@@ -143,34 +146,24 @@ def read_log(folder: Path) -> dict[int, Metrics]:
     return {step: _step(list(read_files(files[step]))) for step in sorted(files)}
 
 
-def flat(s: Stats) -> dict[str, float]:
+def flat(s: EpisodeStats) -> dict[str, float]:
     """The numbers by name, e.g. `log/val/turn_1/acc`, `log/train/turn_2/revisions/fixed`,
     `log/val/friction`.
     """
-    named = dict(_numbers(s, f"{LOG}{s.split}/"))
-    for turn in s.turns:
-        named |= dict(_numbers(turn, f"{LOG}{s.split}/turn_{turn.turn}/"))
-    return named
-
-
-def _numbers(block: object, prefix: str) -> Iterator[tuple[str, float]]:
-    for field in fields(block):  # type: ignore[arg-type]  # `Stats` or a block of it, all dataclasses
-        value = getattr(block, field.name)
-        if is_dataclass(value):
-            yield from _numbers(value, f"{prefix}{field.name}/")
-        elif isinstance(value, (int, float)) and field.name not in (
-            "turn",
-            "first_step",
-            "last_step",
-        ):
-            yield prefix + field.name, float(value)
+    prefix = f"{LOG}{s.split}/"
+    means = {f"{prefix}{name}": mean for name, mean in s.mean.items()}
+    return {f"{prefix}sessions": float(s.sessions), **means}
 
 
 def _step(records: Sequence[Record]) -> Metrics:
-    splits = [s for s in (stats(records, split) for split in ("train", "val")) if s.sessions]
-    values = {name: value for s in splits for name, value in flat(s).items()}
+    values: Metrics = {}
+    for split in ("train", "val"):
+        of_split = stats(records, split)
+        if of_split.sessions:
+            values |= flat(of_split)
     turns = [turn for record in records if record["split"] == "train" for turn in record["turns"]]
     texts = [turn.get(kind) for turn in turns for kind in ("feedback", "withheld")]
+    # where the policy writes feedback too the log counts a part of its tokens: no number then
     if not any(text and text["provider"] == OWN_FEEDBACK for text in texts):
         values[TOKENS] = float(sum(turn.get("num_tokens") or 0 for turn in turns))
     return values

@@ -4,51 +4,52 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
+import pandas as pd
+
 from rltf_verl.tools.report.compare.comparison import Comparison
-from rltf_verl.tools.report.compare.numbers import AtBudget, Panel, Spread, Whole
+from rltf_verl.tools.report.compare.numbers import Panel, at_budget
 from rltf_verl.tools.report.terminal.console import Table, table
 
 BELOW = "difference: to the first arm of the axis; * the seeds of the two do not overlap"
 
 
-def whole_table(lines: Sequence[Whole]) -> Table:
+def whole_table(points: pd.DataFrame) -> Table:
     """A line per arm: the arms as they are, however long they went."""
-    return table(
-        ("arm", "seeds", "at start", "highest", "at the end", "last step"),
-        (
-            (w.arm, len(w.runs), *map(shown, (w.start, w.highest, w.end)), span(w.last_steps))
-            for w in lines
-        ),
-    )
+    lines = []
+    for arm, of_arm in points.groupby("arm", sort=False):
+        runs = of_arm.groupby("run", sort=False)
+        y, last_steps = runs["y"], runs["step"].last()
+        numbers = (shown(y.first()), shown(y.max()), shown(y.last()), span(last_steps))
+        lines.append((arm, len(last_steps), *numbers))
+    return table(("arm", "seeds", "at start", "highest", "at the end", "last step"), lines)
 
 
 def budget_table(panels: Sequence[Panel]) -> Table:
     """A line per axis and arm, where all arms had spent the same; see `BELOW`."""
-    lines = (
-        ("" if k else f"{panel.axis} {amount(panel.budget)}", curve.arm, *_at(curve.at_budget))
-        for panel in panels
-        for k, curve in enumerate(panel.arms)
-    )
-    return table(("equal", "arm", "value", "at", "mean until", "difference"), lines)
+    lines: list[tuple[object, ...]] = []
+    for panel in panels:
+        where = f"{panel.axis} {amount(panel.budget)}"
+        for arm, point in at_budget(panel).items():
+            if point is None:
+                lines.append((where, arm, "no evaluation", None, None))
+            else:
+                against = None if point.difference is None else f"{point.difference:+.3f}"
+                mark = " *" if point.apart else ""
+                numbers = (shown(point.value), span(point.spent), against and against + mark)
+                lines.append((where, arm, *numbers))
+            where = ""  # an axis is named in its first line
+    return table(("equal", "arm", "value", "at", "difference"), lines)
 
 
-def _at(at: AtBudget | None) -> tuple[str | None, ...]:
-    if at is None:
-        return "no evaluation", None, None, None
-    against = None if at.difference is None else f"{at.difference:+.3f}{' *' * bool(at.apart)}"
-    until = None if at.until is None else number(at.until.mean)
-    return shown(at.value), span(at.spent), until, against
-
-
-def shown(s: Spread) -> str:
+def shown(seeds: pd.Series) -> str:
     """`0.625±0.012`: mean, and the standard deviation between seeds."""
-    return number(s.mean) if s.std is None else f"{number(s.mean)}±{number(s.std)}"
+    mean = number(seeds.mean())
+    return mean if len(seeds) == 1 else f"{mean}±{number(seeds.std())}"
 
 
-def span(values: Sequence[float]) -> str:
+def span(values: pd.Series) -> str:
     """`85`, or `80–85`."""
     low, high = amount(min(values)), amount(max(values))
     return low if low == high else f"{low}–{high}"
@@ -66,35 +67,37 @@ def amount(value: float) -> str:
 
 def sections(comparison: Comparison) -> Iterator[tuple[str, list[Table], str]]:
     """Title, tables, and the line below them."""
-    for name, lines in comparison.wholes.items():
-        panels = [panel for panel in comparison.panels if panel.quantity == name]
-        title = f"{panels[0].label if panels else name}: mean ± standard deviation of the seeds"
-        whole = whole_table(lines)
-        yield title, [whole, budget_table(panels)] if panels else [whole], BELOW if panels else ""
+    for label, points in comparison.wholes.items():
+        panels = [panel for panel in comparison.panels if panel.label == label]
+        tables = [whole_table(points), *([budget_table(panels)] if panels else [])]
+        title = f"{label}: mean ± standard deviation of the seeds"
+        yield title, tables, BELOW if panels else ""
 
 
 def write(out: Path, comparison: Comparison) -> None:
     """compare.json with every point of every seed, compare.md with the tables."""
+    panels = []
+    for panel in comparison.panels:
+        points = panel.points.drop(columns="place").to_dict("records")
+        panels.append({**vars(panel), "budget": panel.budget, "points": points})
     facts = {
-        "whole": {name: [asdict(w) for w in lines] for name, lines in comparison.wholes.items()},
-        "panels": [asdict(p) for p in comparison.panels],
+        "panels": panels,
         "left_out": comparison.left_out,
         "filled_in": comparison.filled,
     }
-    (out / "compare.json").write_text(
-        json.dumps(facts, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
-    parts = [
-        part
-        for title, tables, below in sections(comparison)
-        for part in (f"**{title}**", *map(_markdown, tables), below)
-    ]
-    page = "\n\n".join(filter(None, [*parts, *comparison.remarks])) + "\n"
-    (out / "compare.md").write_text(page, encoding="utf-8")
+    text = json.dumps(facts, indent=1, ensure_ascii=False)
+    (out / "compare.json").write_text(f"{text}\n", encoding="utf-8")
+    parts: list[str] = []
+    for title, tables, below in sections(comparison):
+        parts += [f"**{title}**", *map(_markdown, tables), below]
+    page = "\n\n".join(filter(None, [*parts, *comparison.remarks]))
+    (out / "compare.md").write_text(f"{page}\n", encoding="utf-8")
 
 
 def _markdown(lines: Table) -> str:
     """An arm's name comes from a command line."""
-    cells = [[" ".join(cell.replace("|", "\\|").split()) for cell in line] for line in lines]
-    rule = ["---", *["---:"] * (len(cells[0]) - 1)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in [cells[0], rule, *cells[1:]])
+    header, *rest = (
+        [" ".join(cell.replace("|", "\\|").split()) for cell in line] for line in lines
+    )
+    rule = ["---", *["---:"] * (len(header) - 1)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in [header, rule, *rest])

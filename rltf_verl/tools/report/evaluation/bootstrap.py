@@ -6,26 +6,31 @@ episodes would be too narrow by up to the square root of the episodes per proble
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from rltf_verl.runlog.numbers import Cases, Floats, Integers
+from rltf_verl.runlog.turns import Record
+
 RESAMPLES, CHUNK, LEVEL = 2000, 100, 0.95
+Name = TypeVar("Name")
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number and its 95 % interval; None where there is nothing to take it of (interval: fewer
-    than two problems).
-    """
+    """A number and its 95 % interval; None without a case (interval: fewer than two problems)."""
 
     value: float | None
     low: float | None
     high: float | None
     problems: int
     """Problems that it rests on."""
+    cases: int = 0
+    """Cases of those problems."""
 
 
 @dataclass(frozen=True)
@@ -34,63 +39,79 @@ class Ratio:
     ones.
     """
 
-    over: Array
-    under: Array
+    over: Floats
+    under: Floats
+    cases: int = 0
 
 
-def mean_over_problems(values: Array, problem: NDArray[np.int64], num_problems: int) -> Ratio:
+def problem_key(record: Record) -> tuple[str, str, str]:
+    """What makes two records episodes at one problem, also where a dataset holds it more than
+    once.
+    """
+    return record["env"], record["question"], record["reference"]
+
+
+def numbered(keys: Iterable[Hashable]) -> Integers:
+    """[S] equal keys have equal numbers, 0..P−1, whatever the order of the keys."""
+    keys = list(keys)
+    number = {key: k for k, key in enumerate(sorted(set(keys), key=repr))}
+    return np.array([number[key] for key in keys])
+
+
+def mean_over_problems(cases: Cases, problem: Integers) -> Ratio:
     """Every problem counts the same, however many cases it has; first the mean of its own.
 
     Args:
-        values: [C].
-        problem: [C], the problem of each case.
-        num_problems: P.
+        cases: C of S episodes.
+        problem: [S], the problem of each episode, 0..P−1.
     """
-    total = np.bincount(problem, values, num_problems).astype(np.float64)
-    number = np.bincount(problem, minlength=num_problems).astype(np.float64)
-    return Ratio(total / np.maximum(number, 1.0), np.minimum(number, 1.0))
+    pooled = share_of_cases(cases, problem)
+    # a problem without a case is no problem of the mean, and 0 / 1 in between
+    ones = np.minimum(pooled.under, 1.0)
+    return Ratio(pooled.over / np.maximum(pooled.under, 1.0), ones, pooled.cases)
 
 
-def share(values: Array, problem: NDArray[np.int64], num_problems: int) -> Ratio:
-    """The share of all cases ([C], with the problem of each): problems with more cases count
-    more.
+def share_of_cases(cases: Cases, problem: Integers) -> Ratio:
+    """All cases together: problems with more cases count more. Arguments as
+    `mean_over_problems`.
     """
-    over = np.bincount(problem, values, num_problems).astype(np.float64)
-    return Ratio(over, np.bincount(problem, minlength=num_problems).astype(np.float64))
+    # a case counts for the problem of its episode
+    of, num_problems = problem[cases.episode], int(problem.max()) + 1
+    total = np.bincount(of, cases.values, num_problems).astype(np.float64)
+    num = np.bincount(of, minlength=num_problems).astype(np.float64)
+    return Ratio(total, num, len(of))
 
 
-def estimates(ratios: list[Ratio], seed: int) -> list[Estimate]:
+def estimates(ratios: Mapping[Name, Ratio], seed: int) -> dict[Name, Estimate]:
     """Values and percentile intervals. All ratios ([P] each, the same problems) see the same
     resamples.
     """
-    over, under = (
-        np.stack([getattr(r, part) for r in ratios], axis=1) for part in ("over", "under")
-    )
+    over = np.stack([ratio.over for ratio in ratios.values()], axis=1)
+    under = np.stack([ratio.under for ratio in ratios.values()], axis=1)
     drawn = _resampled(over, under, np.random.default_rng(seed))
-    return [
-        _estimate(float(o.sum()), u, d) for o, u, d in zip(over.T, under.T, drawn.T, strict=True)
-    ]
+    return {name: _estimate(ratio, drawn[:, k]) for k, (name, ratio) in enumerate(ratios.items())}
 
 
-def _resampled(over: Array, under: Array, rng: np.random.Generator) -> Array:
+def _resampled(over: Floats, under: Floats, rng: np.random.Generator) -> Floats:
     """[RESAMPLES, metrics]; NaN where a resample has nothing to take the ratio of."""
     num_problems = len(over)
+    evenly: NDArray[np.float64] = np.full(num_problems, 1 / num_problems)
     parts = []
     for _ in range(0, RESAMPLES, CHUNK):
-        times = rng.multinomial(
-            num_problems, np.full(num_problems, 1 / num_problems), CHUNK
-        ).astype(np.float64)
+        # how often each problem is drawn; in chunks, because [RESAMPLES, P] may be gigabytes
+        times = rng.multinomial(num_problems, evenly, CHUNK).astype(np.float64)
         with np.errstate(invalid="ignore"):  # 0 / 0
             parts.append((times @ over) / (times @ under))
     return np.concatenate(parts)
 
 
-def _estimate(over: float, under: Array, drawn: Array) -> Estimate:
-    problems = int((under > 0).sum())
+def _estimate(ratio: Ratio, drawn: Floats) -> Estimate:
+    problems = int((ratio.under > 0).sum())
     if problems == 0:
         return Estimate(None, None, None, 0)
-    value = over / float(under.sum())
+    value = float(ratio.over.sum() / ratio.under.sum())
     if problems == 1:
-        return Estimate(value, None, None, 1)
+        return Estimate(value, None, None, 1, ratio.cases)
+    # a resample may hold none of the few problems that have a case
     low, high = np.nanquantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return Estimate(value, float(low), float(high), problems)
+    return Estimate(value, float(low), float(high), problems, ratio.cases)

@@ -8,58 +8,32 @@ them; they are reported. Definitions with their denominators: docs/measuring.md.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 import numpy as np
 
-from rltf_verl.runlog.numbers import EpisodeTable
-from rltf_verl.runlog.turns import Record, grader_trouble
-from rltf_verl.tools.report.evaluation.bootstrap import Estimate, estimates
-from rltf_verl.tools.report.evaluation.table import (
-    OF_ROUNDS,
-    OF_TURNS,
-    pass_ratios,
-    problem_numbers,
-    round_ratios,
-    turn_ratios,
+from rltf_verl.runlog.numbers import Cases, EpisodeTable, Integers
+from rltf_verl.runlog.turns import Record, graded, grader_trouble
+from rltf_verl.tools.report.evaluation.bootstrap import (
+    Estimate,
+    Ratio,
+    estimates,
+    mean_over_problems,
+    numbered,
+    problem_key,
+    share_of_cases,
 )
+from rltf_verl.tools.report.stats import cases_by_name
 from rltf_verl.types import END_REASONS
 
-
-@dataclass(frozen=True)
-class TurnResult:
-    """After `turn` answers (from 1). Means over problems."""
-
-    turn: int
-    standing: Estimate
-    """Accuracy of the last answer so far: an episode that ended earlier keeps its last one."""
-    solved: Estimate
-    """Some answer so far was right."""
-    improvement: Estimate
-    """`standing` minus that of the first answer, in the same episodes."""
-    format: Estimate
-    """Share of this turn's answers that could be extracted and that the policy ended itself."""
-    played: int
-    """Episodes that gave and graded an answer in this turn."""
-
-
-@dataclass(frozen=True)
-class RoundResult:
-    """What feedback did: pairs of a graded answer and the graded answer after it. Shares of
-    pairs.
-    """
-
-    round: int | None
-    """From 1; None: all together."""
-    plasticity: Estimate
-    """Pairs with another second answer."""
-    corrected: Estimate
-    """Share of the pairs with a wrong first answer whose second is right."""
-    spoiled: Estimate
-    """Share of the pairs with a right first answer whose second is wrong."""
-    pairs: int
+Ratios = dict[str | int, Ratio]
+"""By the name of a number, or k of pass@k."""
+OF_TURNS = ("acc", "standing", "solved", "improvement", "format")
+"""Means over problems."""
+OF_ROUNDS = ("plasticity", "corrected", "spoiled")
+"""Shares of the pairs of a graded answer and the graded answer after it."""
 
 
 @dataclass(frozen=True)
@@ -80,10 +54,12 @@ class Results:
     """Why episodes ended."""
     ends: dict[str, tuple[int, float]]
     """Why trajectories ended -> how many, and their mean number of steps."""
-    turns: tuple[TurnResult, ...]
-    rounds: tuple[RoundResult, ...]
-    """All together first, then one by one; empty if no answer followed another."""
-    pass_at: dict[int, Estimate]
+    num_turns: int
+    numbers: Mapping[str, Estimate]
+    """`turn_1/standing` (`OF_TURNS`), `turn_2/revisions/corrected`, and `revisions/corrected` of
+    all rounds together (`OF_ROUNDS`): docs/metrics.md.
+    """
+    pass_at: Mapping[int, Estimate]
     """k -> some of k first answers is right, over problems that have k graded ones; pass@1 is
     mean@n.
     """
@@ -108,45 +84,77 @@ def evaluate(records: Sequence[Record], seed: int = 0) -> Results:
                 f"episode {record['session_id']} of problem {record['index']} branches; choose"
                 " validation"
             )
-    table, problem = EpisodeTable.of(records), problem_numbers(records)
-    ratios = turn_ratios(table, problem) | round_ratios(table, problem)
-    ratios |= pass_ratios(table.answers(0)["acc"], problem)
-    estimated = dict(zip(ratios, estimates(list(ratios.values()), seed), strict=True))
+    table, problem = EpisodeTable.of(records), numbered(map(problem_key, records))
     per_problem = np.bincount(problem)
-    turns = (
-        TurnResult(
-            turn=k + 1,
-            played=len(table.answers(k)["acc"].values),
-            **{name: estimated[name, k] for name in OF_TURNS},
-        )
-        for k in range(table.num_turns)
-    )
-    # all together, then one by one
-    rounds = (
-        RoundResult(
-            round=k or None,
-            pairs=len(table.revisions(k or None)["gain"].values),
-            **{name: estimated[name, k] for name in OF_ROUNDS},
-        )
-        for k in range(table.num_turns)
-    )
+    # pass@k with the others, so that all of them see the same resamples
+    ratios = _ratios(table, problem) | _pass_ratios(table.answers(0)["acc"], problem)
+    estimated = estimates(ratios, seed)
+    numbers = {name: value for name, value in estimated.items() if isinstance(name, str)}
+    pass_at = {k: value for k, value in estimated.items() if isinstance(k, int)}
+    answers = [turn for record in records for turn in record["turns"]]
+    stops = Counter(str(record["turns"][-1]["stop"]) for record in records)
     return Results(
         problems=len(per_problem),
         sessions=len(records),
         samples=(int(per_problem.min()), int(per_problem.max())),
-        ungraded=sum(turn["stop"] == "ungraded" for record in records for turn in record["turns"]),
+        ungraded=sum(not graded(turn) for turn in answers),
         grader_trouble=grader_trouble(records)[0],
-        truncated=sum(not turn["ended"] for record in records for turn in record["turns"]),
-        stops=dict(sorted(Counter(str(record["turns"][-1]["stop"]) for record in records).items())),
-        ends=_ends(records),
-        turns=tuple(turns),
-        rounds=tuple(each for each in rounds if each.pairs),
-        pass_at={int(key[1]): value for key, value in estimated.items() if key[0] == "pass"},
+        truncated=sum(not turn["ended"] for turn in answers),
+        stops=dict(sorted(stops.items())),
+        ends=_ends(answers),
+        num_turns=table.num_turns,
+        numbers=numbers,
+        pass_at=pass_at,
     )
 
 
-def _ends(records: Sequence[Record]) -> dict[str, tuple[int, float]]:
+def _ratios(table: EpisodeTable, problem: Integers) -> Ratios:
+    ratios: Ratios = {}
+    for name, cases in cases_by_name(table).items():
+        *block, last = name.split("/")
+        # `turn_2/acc` is a turn's; `turn_2/revisions/corrected` is a round's
+        if last in OF_TURNS and len(block) == 1:
+            ratios[name] = mean_over_problems(cases, problem)
+        elif last in OF_ROUNDS:
+            ratios[name] = share_of_cases(cases, problem)
+    return ratios
+
+
+def pass_at_k(n: int, c: int, k: int) -> float:
+    """1 − C(n−c, k) / C(n, k): unbiased for 1 − (1 − p)^k (Chen et al. 2021, arXiv 2107.03374).
+
+    Args:
+        n: samples, at least k.
+        c: correct ones.
+        k: samples that one may choose from.
+    """
+    return 1.0 if n - c < k else float(1.0 - np.prod(1.0 - k / np.arange(n - c + 1, n + 1)))
+
+
+def _pass_ratios(first: Cases, problem: Integers) -> Ratios:
+    """k -> the ratio of pass@k, over the problems with k graded first answers; k are the powers of
+    2 and the most samples of a problem.
+
+    Args:
+        first: verdicts of the first answers.
+        problem: [S].
+    """
+    counts = share_of_cases(first, problem)
+    most = int(counts.under.max())
+    ratios: dict[int, Ratio] = {}
+    # powers of 2 as papers print them, and all samples of the problem that has most
+    for k in {2**i for i in range(most.bit_length())} | ({most} - {0}):
+        enough = counts.under >= k
+        values = np.zeros(len(enough))
+        for i in np.flatnonzero(enough):
+            values[i] = pass_at_k(int(counts.under[i]), int(counts.over[i]), k)
+        ratios[k] = Ratio(values, enough.astype(np.float64))
+    return {k: ratios[k] for k in sorted(ratios)}
+
+
+def _ends(answers: Sequence[Record]) -> dict[str, tuple[int, float]]:
     steps = defaultdict[str, list[int]](list)
-    for turn in (turn for record in records for turn in record["turns"] if "end" in turn):
-        steps[turn["end"]].append(len(turn["steps"]))
+    for turn in answers:
+        if "end" in turn:
+            steps[turn["end"]].append(len(turn["steps"]))
     return {end: (len(steps[end]), fmean(steps[end])) for end in END_REASONS if end in steps}

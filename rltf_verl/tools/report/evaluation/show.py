@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from rltf_verl.texts import counted
 from rltf_verl.tools.report.evaluation.bootstrap import Estimate
-from rltf_verl.tools.report.evaluation.results import Results
+from rltf_verl.tools.report.evaluation.results import OF_ROUNDS, OF_TURNS, Results
 from rltf_verl.tools.report.terminal.console import Table, table
 
 BLUE, ORANGE = "#0072B2", "#D55E00"  # Okabe and Ito: told apart by the colour-blind
@@ -18,34 +20,26 @@ def tables(results: Results) -> list[Table]:
     """Turns; rounds of feedback, then all together; ends of trajectories; pass@k. Without those
     that have no line.
     """
-    all_rounds = [*results.rounds[1:], *results.rounds[:1]]
+    numbers = results.numbers
+    turns: list[tuple[object, ...]] = []
+    for k in range(1, results.num_turns + 1):
+        of_turn = {name: numbers[f"turn_{k}/{name}"] for name in OF_TURNS}
+        cells = [shown(number, name == "improvement") for name, number in of_turn.items()]
+        turns.append((k, *cells[1:], of_turn["acc"].cases))
+    # a round is the step from one answer to the next: one less than there are turns
+    rounds: list[tuple[object, ...]] = []
+    blocks = {str(k - 1): f"turn_{k}/revisions" for k in range(2, results.num_turns + 1)}
+    for label, block in {**blocks, "all": "revisions"}.items():
+        shares = [numbers[f"{block}/{name}"] for name in OF_ROUNDS]
+        if shares[0].cases:
+            rounds.append((label, *map(shown, shares), shares[0].cases))
+    ends = [(end, num, f"{steps:.1f}") for end, (num, steps) in results.ends.items()]
+    passes = [(k, shown(share), share.problems) for k, share in results.pass_at.items()]
     made = [
-        table(
-            ("turn", "standing", "solved", "improvement", "format", "answers"),
-            (
-                (
-                    *(t.turn, shown(t.standing), shown(t.solved)),
-                    shown(t.improvement, signed=True) if t.turn > 1 else None,
-                    *(shown(t.format), t.played),
-                )
-                for t in results.turns
-            ),
-        ),
-        table(
-            ("round", "answers changed", "wrong → right", "right → wrong", "pairs"),
-            (
-                (r.round or "all", *map(shown, (r.plasticity, r.corrected, r.spoiled)), r.pairs)
-                for r in all_rounds
-            ),
-        ),
-        table(
-            ("end of the attempt", "attempts", "mean steps"),
-            ((end, num, f"{steps:.1f}") for end, (num, steps) in results.ends.items()),
-        ),
-        table(
-            ("k", "pass@k, first answers", "problems"),
-            ((k, shown(e), e.problems) for k, e in results.pass_at.items()),
-        ),
+        table(("turn", *OF_TURNS[1:], "answers"), turns),
+        table(("round", "answers changed", "wrong → right", "right → wrong", "pairs"), rounds),
+        table(("end of the attempt", "attempts", "mean steps"), ends),
+        table(("k", "pass@k, first answers", "problems"), passes),
     ]
     return [lines for lines in made if len(lines) > 1]
 
@@ -101,10 +95,9 @@ def plot(results: Mapping[str, Results], path: Path) -> None:
         figure = Figure(figsize=(0.8 + 4.4 * len(results), 4.0), dpi=150, layout="constrained")
         panels = figure.subplots(1, len(results), sharey=True, squeeze=False)[0]
         for axes, (name, result) in zip(panels, results.items(), strict=True):
-            rounds = [t.turn - 1 for t in result.turns]
-            solved, standing = [t.solved for t in result.turns], [t.standing for t in result.turns]
-            _line(axes, rounds, solved, 0.06, label="any answer so far", color=ORANGE, fmt="s--")
-            _line(axes, rounds, standing, 0.0, label="the last answer so far", color=BLUE, fmt="o-")
+            rounds = range(result.num_turns)
+            _line(axes, result, "solved", 0.06, label="any answer so far", color=ORANGE, fmt="s--")
+            _line(axes, result, "standing", 0, label="the last answer so far", color=BLUE, fmt="o-")
             axes.set(
                 xlabel="rounds of feedback",
                 xticks=rounds,
@@ -117,12 +110,9 @@ def plot(results: Mapping[str, Results], path: Path) -> None:
         figure.savefig(path)
 
 
-def _line(
-    axes: Any, rounds: Sequence[int], values: Sequence[Estimate], shift: float, **look: str
-) -> None:
-    points = [(k + shift, e, e.value) for k, e in zip(rounds, values, strict=True)]
-    drawn = [(x, value, e.low, e.high) for x, e, value in points if value is not None]
-    low = [value - (value if low is None else low) for _, value, low, _ in drawn]
-    high = [(value if high is None else high) - value for _, value, _, high in drawn]
-    x, y = [x for x, *_ in drawn], [value for _, value, *_ in drawn]
-    axes.errorbar(x, y, yerr=[low, high], capsize=3, markersize=5, **look)
+def _line(axes: Any, results: Results, name: str, shift: float, **look: str) -> None:
+    numbers = [results.numbers[f"turn_{k + 1}/{name}"] for k in range(results.num_turns)]
+    points = [(number.value, number.low, number.high) for number in numbers]
+    value, low, high = np.array(points, dtype=np.float64).T  # None becomes NaN: not drawn
+    x, bars = np.arange(results.num_turns) + shift, [value - low, high - value]
+    axes.errorbar(x, value, yerr=bars, capsize=3, markersize=5, **look)

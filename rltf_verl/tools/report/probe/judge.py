@@ -8,7 +8,7 @@ from statistics import fmean
 
 from rltf_verl.judge.settings import Limits, Price
 from rltf_verl.runlog.turns import Record
-from rltf_verl.tools.report.probe.measures import TrainingRun
+from rltf_verl.tools.report.probe.measures import TrainingRun, quantile
 
 
 @dataclass(frozen=True)
@@ -39,43 +39,51 @@ def judge_load(
 ) -> JudgeLoad | None:
     """None if no judge was asked."""
     turns = [turn for record in records for turn in record["turns"]]
-    texts = [
-        s
-        for turn in turns
-        for s in (turn["feedback"], turn.get("withheld"))
-        if s and not s["fallback"]
-    ]
-    failed = sum(
-        turn["stop"] == "feedback_unavailable"
-        or bool(turn["feedback"] and turn["feedback"]["fallback"])
-        for turn in turns
-        if not turn.get("withheld")
-    )
+    texts = [text for turn in turns for text in _texts(turn)]
+    failed = sum(map(_failed, turns))
     if not texts and not failed:
         return None
     calls = (len(texts) + failed) / len(records)
-    fresh = sorted(s["latency_s"] for s in texts if not s.get("cached"))
-    prompt, completion = (
-        fmean(s.get(f"{part}_tokens", 0) for s in texts) if texts else 0.0
-        for part in ("prompt", "completion")
-    )
+    fresh = [text["latency_s"] for text in texts if not text.get("cached")]
+    prompt, completion = _mean(texts, "prompt_tokens"), _mean(texts, "completion_tokens")
     cost = _cost(prompt, completion, calls, price)
-    per_step = calls * run.problems * run.sessions
-    seconds, bound_by = _seconds(per_step, fresh, prompt + completion, limits)
+    # of the run to come, not of the episodes here
+    sessions = run.problems * run.sessions
+    seconds, bound_by = _seconds(calls * sessions, fresh, prompt + completion, limits)
+    p50, p90, p99 = (quantile(fresh, share) if fresh else None for share in (0.5, 0.9, 0.99))
     return JudgeLoad(
         texts=len(texts),
         calls_per_session=calls,
-        calls_per_step=per_step,
-        latency_p50_s=_quantile(fresh, 50),
-        latency_p90_s=_quantile(fresh, 90),
-        latency_p99_s=_quantile(fresh, 99),
+        calls_per_step=calls * sessions,
+        latency_p50_s=p50,
+        latency_p90_s=p90,
+        latency_p99_s=p99,
         prompt_tokens=prompt,
         completion_tokens=completion,
         cost_per_session=cost,
-        cost_per_step=None if cost is None else cost * run.problems * run.sessions,
+        cost_per_step=None if cost is None else cost * sessions,
         seconds_per_step=seconds,
         bound_by=bound_by,
     )
+
+
+def _texts(turn: Record) -> list[Record]:
+    """What the judge wrote, passed on or kept back."""
+    return [
+        text for text in (turn["feedback"], turn.get("withheld")) if text and not text["fallback"]
+    ]
+
+
+def _failed(turn: Record) -> bool:
+    """The judge was asked, and wrote nothing."""
+    if turn.get("withheld"):
+        return False
+    replaced = turn["feedback"] is not None and bool(turn["feedback"]["fallback"])
+    return replaced or bool(turn["stop"] == "feedback_unavailable")
+
+
+def _mean(texts: Sequence[Record], name: str) -> float:
+    return fmean(text.get(name, 0) for text in texts) if texts else 0.0
 
 
 def _cost(prompt: float, completion: float, calls: float, price: Price) -> float | None:
@@ -92,6 +100,7 @@ def _seconds(
     """
     if not latencies:
         return None, None
+    # a step with fewer calls than the limit has all of them on their way
     at_once = max(1.0, min(calls, limits.max_concurrency))
     needed = {"max_concurrency": calls * fmean(latencies) / at_once}
     if limits.requests_per_minute is not None:
@@ -100,7 +109,3 @@ def _seconds(
         needed["tokens_per_minute"] = 60 * calls * tokens / limits.tokens_per_minute
     bound_by = max(needed, key=lambda name: needed[name])
     return needed[bound_by], bound_by
-
-
-def _quantile(ordered: Sequence[float], per_cent: int) -> float | None:
-    return ordered[min(len(ordered) - 1, len(ordered) * per_cent // 100)] if ordered else None

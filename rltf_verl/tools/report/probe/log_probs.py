@@ -4,19 +4,20 @@ intervals.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from rltf_verl.tools.report.evaluation.bootstrap import Estimate, Ratio, estimates
+from rltf_verl.runlog.numbers import Floats, Integers
+from rltf_verl.tools.report.evaluation.bootstrap import Estimate, Ratio, estimates, numbered
 
 FLOOR = -5.0
 """`rltf.distill.log_prob_floor` of the presets: tokens below it are not distilled."""
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredAnswer:
     """One last answer: log-probs of its T tokens, nats, under two prompts ([T] each)."""
 
     problem: tuple[str, ...]
@@ -42,26 +43,24 @@ class Gap:
     """Share of tokens under the first prompt below `FLOOR`."""
 
 
-def gap_of(scored: Sequence[Scored], asked: int, seed: int = 0) -> Gap:
+def gap_of(scored: Sequence[ScoredAnswer], asked: int, seed: int = 0) -> Gap:
     """The gap of the scored answers (at least one); `asked`: how many were asked about."""
-    number: dict[tuple[str, ...], int] = {}
-    problem = np.array([number.setdefault(s.problem, len(number)) for s in scored])
-    tokens = np.bincount(problem, [len(s.under_first) for s in scored], len(number)).astype(
-        np.float64
-    )
+    problem = numbered(answer.problem for answer in scored)
+    num_tokens = _sums(problem, [float(len(answer.under_first)) for answer in scored])
+    under_first = _sums(problem, [sum(answer.under_first) for answer in scored])
+    under_own = _sums(problem, [sum(answer.under_own) for answer in scored])
+    # those that the floor masks: distillation would learn nothing from them
+    below = [float(sum(value < FLOOR for value in answer.under_first)) for answer in scored]
+    sums = {
+        "under_first": under_first,
+        "under_own": under_own,
+        "gap": under_own - under_first,
+        "below_floor": _sums(problem, below),
+    }
+    per_token = {name: Ratio(over, num_tokens) for name, over in sums.items()}
+    return Gap(len(scored), asked, **estimates(per_token, seed))
 
-    def per_token(value: Callable[[Scored], float]) -> Ratio:
-        return Ratio(
-            np.bincount(problem, [value(s) for s in scored], len(number)).astype(np.float64), tokens
-        )
 
-    means = estimates(
-        [
-            per_token(lambda s: sum(s.under_first)),
-            per_token(lambda s: sum(s.under_own)),
-            per_token(lambda s: sum(s.under_own) - sum(s.under_first)),
-            per_token(lambda s: float(sum(value < FLOOR for value in s.under_first))),
-        ],
-        seed,
-    )
-    return Gap(len(scored), asked, *means)
+def _sums(problem: Integers, values: Sequence[float]) -> Floats:
+    """[P] sums of the values of each problem."""
+    return np.bincount(problem, values).astype(np.float64)

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil, comb
+from math import comb
 
 import numpy as np
 
@@ -27,9 +27,10 @@ from rltf_verl.tools.report.evaluation.bootstrap import (
     Estimate,
     estimates,
     mean_over_problems,
-    share,
+    numbered,
+    problem_key,
+    share_of_cases,
 )
-from rltf_verl.tools.report.evaluation.table import problem_key
 
 Case = tuple[str, float]
 """Name of a measure, and the value of one case of it."""
@@ -102,18 +103,8 @@ class Reader:
 
 
 @dataclass(frozen=True)
-class Measure:
-    """A share or a mean of shares, and what it was taken of."""
-
-    estimate: Estimate
-    hits: float
-    """Sum of the cases' values; of a share: how many there were."""
-    cases: int
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Lengths."""
+class TextLengths:
+    """Lengths of the texts of one kind."""
 
     cases: int
     median: float
@@ -129,9 +120,9 @@ class Measured:
     sessions: int
     groups: int
     """Those with at least `TrainingRun.episodes` graded first answers."""
-    shares: Mapping[str, Measure]
+    shares: Mapping[str, Estimate]
     """By the names of `LABELS`."""
-    lengths: Mapping[str, Spread | None] = field(default_factory=dict)
+    lengths: Mapping[str, TextLengths | None] = field(default_factory=dict)
     """`feedback_words`, `answer_tokens`, `later_prompt_tokens`; None without counts."""
 
 
@@ -144,43 +135,36 @@ def measure(records: Sequence[Record], run: TrainingRun, reader: Reader, seed: i
         reader: looks into texts.
         seed: of the resamples.
     """
-    # Sorted: intervals do not depend on which episode ended first.
-    number = {problem: k for k, problem in enumerate(sorted(set(map(problem_key, records))))}
-    by_name: dict[str, list[tuple[int, float]]] = defaultdict(list)
-    groups: dict[tuple[str, str], list[Record]] = defaultdict(list)
-    for record in records:
-        problem = number[problem_key(record)]
-        groups[group_of(record)].append(record)
+    found = {name: list[tuple[int, float]]() for name in LABELS}
+    groups = defaultdict[tuple[str, str], list[int]](list)
+    for k, record in enumerate(records):
+        groups[group_of(record)].append(k)
         for name, value in _cases(record, run, reader):
-            by_name[name].append((problem, value))
-    for name, cases in _counted(EpisodeTable.of(records)).items():
-        problems = (number[problem_key(records[episode])] for episode in cases.episode)
-        by_name[name] = list(zip(problems, cases.values.tolist(), strict=True))
+            found[name].append((k, value))
     for episodes in groups.values():
-        for name, value in _group_cases(episodes, run.sessions):
-            by_name[name].append((number[problem_key(episodes[0])], value))
+        # all episodes of a group are at one problem, so any of them stands for it
+        for name, value in _group_cases([records[k] for k in episodes], run.sessions):
+            found[name].append((episodes[0], value))
+    cases = {name: _as_cases(pairs) for name, pairs in found.items()}
+    cases |= _counted(EpisodeTable.of(records))
+    problem = numbered(map(problem_key, records))
+    ratios = {}
+    for name, of in cases.items():
+        ratio = mean_over_problems if name in OVER_PROBLEMS else share_of_cases
+        ratios[name] = ratio(of, problem)
     return Measured(
-        len(number),
-        len(records),
-        len(by_name["dead_groups"]),
-        _shares(by_name, len(number), seed),
-        _lengths(records),
+        problems=len(set(problem)),
+        sessions=len(records),
+        groups=len(found["dead_groups"]),
+        shares=estimates(ratios, seed),
+        lengths=_lengths(records),
     )
 
 
-def _shares(
-    cases: Mapping[str, list[tuple[int, float]]], num_problems: int, seed: int
-) -> dict[str, Measure]:
-    ratios = []
-    for name in LABELS:
-        problem = np.array([p for p, _ in cases[name]], dtype=np.int64)
-        values = np.array([v for _, v in cases[name]], dtype=np.float64)
-        ratio = mean_over_problems if name in OVER_PROBLEMS else share
-        ratios.append(ratio(values, problem, num_problems))
-    return {
-        name: Measure(estimate, sum(value for _, value in cases[name]), len(cases[name]))
-        for name, estimate in zip(LABELS, estimates(ratios, seed), strict=True)
-    }
+def _as_cases(found: Sequence[tuple[int, float]]) -> Cases:
+    """Pairs of an episode and a value."""
+    values = np.array([value for _, value in found], dtype=np.float64)
+    return Cases(values, np.array([episode for episode, _ in found], dtype=np.int64))
 
 
 def chance_all_equal(values: Sequence[float], num: int) -> float:
@@ -203,6 +187,7 @@ def _cases(record: Record, run: TrainingRun, reader: Reader) -> Iterator[Case]:
             yield "wrong_changed", float(answer(before) != answer(after))
     for turn in turns:
         yield from _feedback(record, turn, reader)
+    # the log has how many prompts were shortened, not which: shares need no more
     later = sum(turn["parent"] is not None for turn in turns)
     for k in range(later):
         yield "shortened", float(k < record.get("num_shortened", 0))
@@ -212,6 +197,7 @@ def _answers(turns: Sequence[Record], run: TrainingRun, reader: Reader) -> Itera
     for turn in turns:
         yield "truncated", float(not turn["ended"])
         tokens = turn.get("prompt_tokens")
+        # its next prompt was never sent, so its length is not in the log
         if turn["stop"] == "prompt_too_long":
             yield "over_budget", 1.0
         if turn["parent"] is not None:
@@ -265,6 +251,7 @@ def _group_cases(episodes: Sequence[Record], num: int) -> Iterator[Case]:
         yield "aim_own", aim.own
         yield "aim_sibling", aim.sibling
         yield "names_step", aim.names_step
+    # an attempt without a grade has no reward to compare
     first = [record["turns"][0] for record in episodes if graded(record["turns"][0])]
     if len(first) >= num:
         # an answer that does not count differs from all others
@@ -275,22 +262,25 @@ def _group_cases(episodes: Sequence[Record], num: int) -> Iterator[Case]:
         yield "all_right_groups", chance_all_equal(rights, num)
 
 
-def _lengths(records: Sequence[Record]) -> dict[str, Spread | None]:
+def _lengths(records: Sequence[Record]) -> dict[str, TextLengths | None]:
     turns = [turn for record in records for turn in record["turns"]]
     words = [len(turn["feedback"]["text"].split()) for turn in turns if turn["feedback"]]
     prompts = [turn.get("prompt_tokens") for turn in turns if turn["parent"] is not None]
     return {
-        "feedback_words": spread(words),
-        "answer_tokens": spread([turn["num_tokens"] for turn in turns if turn.get("num_tokens")]),
-        "later_prompt_tokens": spread([tokens for tokens in prompts if tokens is not None]),
+        "feedback_words": text_lengths(words),
+        "answer_tokens": text_lengths([turn.get("num_tokens") or None for turn in turns]),
+        "later_prompt_tokens": text_lengths(prompts),
     }
 
 
-def spread(values: Sequence[float]) -> Spread | None:
-    """Median, nearest-rank 90 % quantile and longest; None of nothing."""
-    if not values:
+def text_lengths(lengths: Sequence[int | None]) -> TextLengths | None:
+    """Of the lengths that are known; None without any."""
+    known = [length for length in lengths if length is not None]
+    if not known:
         return None
-    ordered = sorted(values)
-    return Spread(
-        len(ordered), float(np.median(ordered)), ordered[ceil(0.9 * len(ordered)) - 1], ordered[-1]
-    )
+    return TextLengths(len(known), float(np.median(known)), quantile(known, 0.9), max(known))
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The nearest rank: one of the values."""
+    return float(np.quantile(values, share, method="inverted_cdf"))

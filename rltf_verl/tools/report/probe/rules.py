@@ -5,14 +5,15 @@ lists them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from rltf_verl.findings import Finding, Rule, findings
+from rltf_verl.findings import Finding, Level, Rule, findings
 from rltf_verl.tools.report.evaluation.bootstrap import LEVEL, Estimate
+from rltf_verl.tools.report.evaluation.show import shown as in_per_cent
 from rltf_verl.tools.report.probe.judge import JudgeLoad
 from rltf_verl.tools.report.probe.log_probs import Gap
-from rltf_verl.tools.report.probe.measures import LABELS, Measure, Measured, TrainingRun
+from rltf_verl.tools.report.probe.measures import LABELS, Measured, TrainingRun
 
 Decision = Literal["holds", "fails", "inconclusive"]
 Verdict = Literal["go", "change first", "too few episodes"]
@@ -28,9 +29,17 @@ MENTIONS = 0.05
 to.
 """
 
+# In all runs of `python recipes/pretrained/law.py` in which feedback righted at least ENOUGH of the
+# wrong answers before training, training righted a share near RIGHTED; with less the share was
+# anything. They all learn a rule that problems share. Whether there is one shows where feedback on
+# other problems (`rltf/feedback=shuffled`) rights answers too: docs/measuring.md.
+ENOUGH, RIGHTED, RUNS = 0.3, 0.83, 12
+ERROR = 0.10
+"""Root mean square error of RIGHTED, the mean of some of the runs, for the others."""
+
 
 @dataclass(frozen=True)
-class Setting:
+class FeedbackSetting:
     """What feedback the episodes were played with."""
 
     provider: str
@@ -56,7 +65,7 @@ class Probe:
 
     measured: Measured
     run: TrainingRun
-    setting: Setting
+    setting: FeedbackSetting
     judge: JudgeLoad | None
     gap: Gap | None
     no_gap: str = ""
@@ -64,13 +73,14 @@ class Probe:
     control: Probe | None = None
     """The same with feedback on other problems."""
 
-    def __getitem__(self, name: str) -> Measure:
+    def __getitem__(self, name: str) -> Estimate:
         return self.measured.shares[name]
 
     def decide(self, rule: str) -> Decision:
         """Whether a share is beyond its threshold, by its whole interval."""
         threshold = THRESHOLDS[rule]
-        low, high = bounds(self[threshold.measure].estimate)
+        low, high = bounds(self[threshold.measure])
+        # the whole interval must lie on one side, so that few episodes decide nothing
         beyond, short = low >= threshold.at, high < threshold.at
         if threshold.below:
             beyond, short = short, beyond
@@ -157,154 +167,218 @@ THRESHOLDS = {
 """Conventions, by the name of the finding."""
 
 _COPY = "a second answer can be a copy, its accuracy says nothing about learning, and SD distils it"
-RULES: tuple[Rule[Probe], ...] = (
-    Rule(
+
+
+def _beyond(
+    key: str,
+    why: str,
+    fix: str,
+    level: Level = "error",
+    also: Callable[[Probe], bool] = lambda p: True,
+) -> Rule[Probe]:
+    """A row for a share that is certainly beyond its threshold, and of which `also` is true."""
+    return Rule(key, lambda p: p.holds(key) and also(p), why, fix, level)
+
+
+GROUPS = (
+    _beyond(
         "never_right",
-        lambda p: p.holds("never_right") and p.learns_later,
-        "so many groups of {n} fail at every first answer and teach GRPO nothing, but feedback"
-        " corrects {corrected} of the wrong ones",
-        "begin with --config-name=rltf_sd",
-        "note",
+        why=(
+            "so many groups of {n} fail at every first answer and teach GRPO nothing, but feedback"
+            " corrects {corrected} of the wrong ones"
+        ),
+        fix="begin with --config-name=rltf_sd",
+        also=lambda p: p.learns_later,
+        level="note",
     ),
-    Rule(
+    _beyond(
         "never_right",
-        lambda p: p.holds("never_right") and not p.learns_later,
-        "the base solves {first_right} of first answers; groups of {n} that all fail teach GRPO"
-        " nothing, and feedback corrects {corrected} of the wrong ones",
-        "take easier problems (data.train_files=…) or a stronger base"
-        " (actor_rollout_ref.model.path=…){stronger}",
+        why=(
+            "the base solves {first_right} of first answers; groups of {n} that all fail teach GRPO"
+            " nothing, and feedback corrects {corrected} of the wrong ones"
+        ),
+        fix=(
+            "take easier problems (data.train_files=…) or a stronger base"
+            " (actor_rollout_ref.model.path=…){stronger}"
+        ),
+        also=lambda p: not p.learns_later,
     ),
-    Rule(
+    _beyond(
         "always_right",
-        lambda p: p.holds("always_right"),
-        "so many groups of {n} are all right at once: nothing is left to learn, and a solved"
-        " episode has no second turn",
-        "take harder problems (data.train_files=…)",
+        why=(
+            "so many groups of {n} are all right at once: nothing is left to learn, and a solved"
+            " episode has no second turn"
+        ),
+        fix="take harder problems (data.train_files=…)",
     ),
-    Rule(
+    _beyond(
         "dead_groups",
-        lambda p: p.holds("dead_groups") and _mixed(p) and p.holds("preset"),
-        "GRPO compares the answers of a group, and in these they are equal; SD learns from second"
-        " answers",
-        "take problems that are solved now and then, or actor_rollout_ref.rollout.n={twice_n}",
-        "note",
+        why=(
+            "GRPO compares the answers of a group, and in these they are equal; SD learns from"
+            " second answers"
+        ),
+        fix="take problems that are solved now and then, or actor_rollout_ref.rollout.n={twice_n}",
+        also=lambda p: _mixed(p) and p.holds("preset"),
+        level="note",
     ),
-    Rule(
+    _beyond(
         "dead_groups",
-        lambda p: p.holds("dead_groups") and _mixed(p) and not p.holds("preset"),
-        "GRPO compares the answers of a group, and in these they are equal",
-        "take problems that are solved now and then, or actor_rollout_ref.rollout.n={twice_n}",
+        why="GRPO compares the answers of a group, and in these they are equal",
+        fix="take problems that are solved now and then, or actor_rollout_ref.rollout.n={twice_n}",
+        also=lambda p: _mixed(p) and not p.holds("preset"),
     ),
-    Rule(
+)
+FEEDBACK = (
+    _beyond(
         "feedback_tells",
-        lambda p: p.holds("feedback_tells") and _tells(p) and p.setting.may_tell,
-        f"the feedback ({{provider}}) gives the answer away, as acknowledge_leaks allows: {_COPY}",
-        "set {less} if it is not meant",
-        "note",
+        why=(
+            f"the feedback ({{provider}}) gives the answer away, as acknowledge_leaks allows:"
+            f" {_COPY}"
+        ),
+        fix="set {less} if it is not meant",
+        also=lambda p: _tells(p) and p.setting.may_tell,
+        level="note",
     ),
-    Rule(
+    _beyond(
         "feedback_tells",
-        lambda p: p.holds("feedback_tells") and _tells(p) and not p.setting.may_tell,
-        "the feedback ({provider}) gives the answer away, and {reaches} of it reach the policy"
-        f" (withheld: {{withheld}}): {_COPY}, or the guard cuts what the provider is paid for",
-        "set {less}",
+        why=(
+            "the feedback ({provider}) gives the answer away, and {reaches} of it reach the policy"
+            f" (withheld: {{withheld}}): {_COPY}, or the guard cuts what the provider is paid for"
+        ),
+        fix="set {less}",
+        also=lambda p: _tells(p) and not p.setting.may_tell,
     ),
-    Rule(
+    _beyond(
         "nothing_changes",
-        lambda p: p.holds("nothing_changes"),
-        "so few wrong answers change after feedback ({corrected} become right): the second turn"
-        " costs a turn and teaches what the first one did",
-        "read the episodes with rltf inspect{stronger}",
+        why=(
+            "so few wrong answers change after feedback ({corrected} become right): the second turn"
+            " costs a turn and teaches what the first one did"
+        ),
+        fix="read the episodes with rltf inspect{stronger}",
     ),
-    Rule(
+)
+LIMITS = (
+    _beyond(
         "no_answer",
-        lambda p: p.holds("no_answer"),
-        "so few first answers hold an answer: feedback then teaches the form, and the form is"
-        " distilled",
-        "ask for the form that rltf.env.name reads (rltf data check), or raise"
-        " data.max_response_length if answers are cut off before they come to it",
+        why=(
+            "so few first answers hold an answer: feedback then teaches the form, and the form is"
+            " distilled"
+        ),
+        fix=(
+            "ask for the form that rltf.env.name reads (rltf data check), or raise"
+            " data.max_response_length if answers are cut off before they come to it"
+        ),
     ),
-    Rule(
+    _beyond(
         "cut_off",
-        lambda p: p.holds("cut_off"),
-        "answers cut off at {answer_tokens} tokens mostly hold no answer",
-        "set data.max_response_length={twice_answer_tokens}",
+        why="answers cut off at {answer_tokens} tokens mostly hold no answer",
+        fix="set data.max_response_length={twice_answer_tokens}",
     ),
-    Rule(
+    _beyond(
         "too_long",
-        lambda p: p.holds("too_long"),
-        "later prompts above {prompt_tokens} tokens: training cuts the quoted attempt, or ends the"
-        " episode where nothing is left to cut",
-        "set data.max_prompt_length={enough}",
+        why=(
+            "later prompts above {prompt_tokens} tokens: training cuts the quoted attempt, or"
+            " ends the"
+            " episode where nothing is left to cut"
+        ),
+        fix="set data.max_prompt_length={enough}",
     ),
-    Rule(
+    _beyond(
         "feedback_fails",
-        lambda p: p.holds("feedback_fails"),
-        "feedback was asked for and did not come: those episodes have no second turn, or get a"
-        " fixed sentence",
-        "read why with rltf inspect; for a busy endpoint set rltf.feedback.limits.max_attempts=16",
+        why=(
+            "feedback was asked for and did not come: those episodes have no second turn, or get a"
+            " fixed sentence"
+        ),
+        fix=(
+            "read why with rltf inspect; for a busy endpoint set"
+            " rltf.feedback.limits.max_attempts=16"
+        ),
     ),
-    Rule(
+)
+ASIDE: tuple[Rule[Probe], ...] = (
+    _beyond(
         "says_nothing",
-        lambda p: p.holds("says_nothing"),
-        "feedback holds no more than right or wrong: nothing to predict (fm), little to learn from",
-        "set rltf.feedback.level=hint with rltf/feedback=verifier, or rltf/feedback=judge",
-        "note",
+        why=(
+            "feedback holds no more than right or wrong: nothing to predict (fm), little to"
+            " learn from"
+        ),
+        fix="set rltf.feedback.level=hint with rltf/feedback=verifier, or rltf/feedback=judge",
+        level="note",
     ),
     Rule(
         "mentions",
-        lambda p: (p["mentions"].estimate.value or 0.0) >= MENTIONS,
-        "second answers mention the feedback: distilled, first answers mention what they have not"
-        " seen",
-        "set rltf.mentions.action=mask",
-        "note",
+        when=lambda p: (p["mentions"].value or 0.0) >= MENTIONS,
+        why=(
+            "second answers mention the feedback: distilled, first answers mention what they"
+            " have not seen"
+        ),
+        fix="set rltf.mentions.action=mask",
+        level="note",
     ),
     Rule(
         "far_answers",
-        lambda p: p.gap is not None and p.gap.gap.low is not None and p.gap.gap.low >= FAR,
-        "so much less likely are second answers without the feedback: distillation pulls at what"
-        " the student would not say, predicting the feedback does not",
-        "begin with --config-name=rltf_sd_fm or --config-name=rltf_fm, and keep"
-        " rltf.distill.log_prob_floor=-5.0",
-        "note",
+        when=lambda p: p.gap is not None and p.gap.gap.low is not None and p.gap.gap.low >= FAR,
+        why=(
+            "so much less likely are second answers without the feedback: distillation pulls at"
+            " what the student would not say, predicting the feedback does not"
+        ),
+        fix=(
+            "begin with --config-name=rltf_sd_fm or --config-name=rltf_fm, and keep"
+            " rltf.distill.log_prob_floor=-5.0"
+        ),
+        level="note",
     ),
     Rule(
         "slow_judge",
-        lambda p: p.judge is not None and (p.judge.seconds_per_step or 0.0) >= SLOW_S,
-        "a step cannot end before its last feedback, and {bound_by} binds",
-        "raise rltf.feedback.limits.{bound_by} if the endpoint can take it (rltf feedback bench),"
-        " or lower rltf.feedback.endpoint.max_tokens",
-        "note",
-    ),
-    Rule(
-        "preset",
-        lambda p: p.can_choose and p.holds("most"),
-        "most wrong answers become right after feedback, so nearly all that is distilled is right",
-        "begin with --config-name=rltf_sd, and rltf/method=sft as the control that it should beat",
-        "note",
-    ),
-    Rule(
-        "preset",
-        lambda p: p.learns_later and not p.holds("most"),
-        "some wrong answers become right after feedback, and SD learns from the wrong ones too",
-        "begin with --config-name=rltf_sd, and --config-name=rltf_grpo_single as the control",
-        "note",
-    ),
-    Rule(
-        "preset",
-        lambda p: _hardly_corrects(p) and p.holds("dead_groups") and not p.holds("says_nothing"),
-        "neither second answers nor groups teach yet; predicting the feedback has a gradient",
-        "begin with --config-name=rltf_fm",
-        "note",
-    ),
-    Rule(
-        "preset",
-        lambda p: _hardly_corrects(p) and not p.holds("dead_groups"),
-        "second turns do not repay their price yet; first answers have a signal",
-        "begin with --config-name=rltf_grpo_single, and probe stronger feedback before rltf_sd",
-        "note",
+        when=lambda p: p.judge is not None and (p.judge.seconds_per_step or 0.0) >= SLOW_S,
+        why="a step cannot end before its last feedback, and {bound_by} binds",
+        fix=(
+            "raise rltf.feedback.limits.{bound_by} if the endpoint can take it (rltf feedback"
+            " bench),"
+            " or lower rltf.feedback.endpoint.max_tokens"
+        ),
+        level="note",
     ),
 )
+PRESETS: tuple[Rule[Probe], ...] = (
+    Rule(
+        "preset",
+        when=lambda p: p.can_choose and p.holds("most"),
+        why=(
+            "most wrong answers become right after feedback, so nearly all that is distilled is"
+            " right"
+        ),
+        fix=(
+            "begin with --config-name=rltf_sd, and rltf/method=sft as the control that it should"
+            " beat"
+        ),
+        level="note",
+    ),
+    Rule(
+        "preset",
+        when=lambda p: p.learns_later and not p.holds("most"),
+        why="some wrong answers become right after feedback, and SD learns from the wrong ones too",
+        fix="begin with --config-name=rltf_sd, and --config-name=rltf_grpo_single as the control",
+        level="note",
+    ),
+    Rule(
+        "preset",
+        when=lambda p: (
+            _hardly_corrects(p) and p.holds("dead_groups") and not p.holds("says_nothing")
+        ),
+        why="neither second answers nor groups teach yet; predicting the feedback has a gradient",
+        fix="begin with --config-name=rltf_fm",
+        level="note",
+    ),
+    Rule(
+        "preset",
+        when=lambda p: _hardly_corrects(p) and not p.holds("dead_groups"),
+        why="second turns do not repay their price yet; first answers have a signal",
+        fix="begin with --config-name=rltf_grpo_single, and probe stronger feedback before rltf_sd",
+        level="note",
+    ),
+)
+RULES = (*GROUPS, *FEEDBACK, *LIMITS, *ASIDE, *PRESETS)
 """A row without a level blocks: do not train before it is changed."""
 
 
@@ -337,22 +411,18 @@ def _question(probe: Probe, threshold: Threshold) -> str:
 def _facts(p: Probe) -> dict[str, Any]:
     """Values of the findings, and what their templates name."""
     run, gap, load = p.run, p.gap, p.judge
-    longest = p.measured.lengths.get("later_prompt_tokens")
-    facts: dict[str, Any] = {name: shown(measure) for name, measure in p.measured.shares.items()}
+    prompts = p.measured.lengths.get("later_prompt_tokens")
+    # a prompt that was cut has no length
+    longest = int(prompts.longest) if prompts else 0
+    facts: dict[str, Any] = {name: shown(share) for name, share in p.measured.shares.items()}
+    # a finding shows the share that it is about as its value
     facts |= {rule: facts[threshold.measure] for rule, threshold in THRESHOLDS.items()}
-    facts |= {
-        **asdict(run),
-        "n": run.sessions,
-        "twice_n": 2 * run.sessions,
-        "twice_answer_tokens": 2 * run.answer_tokens,
-        # a prompt that was cut has no length
-        "enough": int(longest.longest)
-        if longest and longest.longest > run.prompt_tokens
-        else 2 * run.prompt_tokens,
-        "provider": p.setting.provider,
-        "less": _less_telling(p.setting),
-        "stronger": "".join(f"; or set {change}" for change in _stronger(p.setting)),
-    }
+    facts |= asdict(run)
+    facts |= {"n": run.sessions, "twice_n": 2 * run.sessions}
+    facts["twice_answer_tokens"] = 2 * run.answer_tokens
+    facts["enough"] = longest if longest > run.prompt_tokens else 2 * run.prompt_tokens
+    facts |= {"provider": p.setting.provider, "less": _less_telling(p.setting)}
+    facts["stronger"] = "".join(f"; or set {change}" for change in _stronger(p.setting))
     if gap is not None:
         facts["far_answers"] = f"{gap.gap.value:.2f} nats per token ({gap.answers} answers)"
     if load is not None and load.seconds_per_step is not None:
@@ -361,7 +431,7 @@ def _facts(p: Probe) -> dict[str, Any]:
     return facts
 
 
-def _less_telling(setting: Setting) -> str:
+def _less_telling(setting: FeedbackSetting) -> str:
     """Settings under which less of the answer reaches the policy."""
     if setting.provider == "verifier":
         return "rltf.feedback.level=hint"
@@ -376,7 +446,7 @@ def _less_telling(setting: Setting) -> str:
     return ", or ".join(changes)
 
 
-def _stronger(setting: Setting) -> list[str]:
+def _stronger(setting: FeedbackSetting) -> list[str]:
     """Settings under which feedback says more, or is put in another way."""
     next_level = {"verdict": "location", "location": "hint"}
     level, style = setting.options.get("level"), setting.options.get("style")
@@ -403,19 +473,53 @@ def bounds(estimate: Estimate) -> tuple[float, float]:
         return 0.0, 1.0
     if estimate.low < estimate.high:
         return estimate.low, estimate.high
+    # that many of P problems could be otherwise, and none of P would show it once in twenty
     unseen = 1 - (1 - LEVEL) ** (1 / estimate.problems)
     return max(0.0, value - unseen), min(1.0, value + unseen)
 
 
-def shown(measure: Measure) -> str:
-    """`62.5 % (5 of 8; 95 %: 51.0 to 73.1)`.
+def shown(share: Estimate) -> str:
+    """`62.5 [51.0, 73.1] % of 8`, with the interval that findings go by.
 
     Example:
-        >>> shown(Measure(Estimate(0.5, 0.25, 0.75, 4), 4.0, 8))
-        '50.0 % (4 of 8; 95 %: 25.0 to 75.0)'
+        >>> shown(Estimate(0.5, 0.25, 0.75, problems=4, cases=8))
+        '50.0 [25.0, 75.0] % of 8'
     """
-    if measure.estimate.value is None:
+    if share.value is None:
         return "not known"
-    low, high = bounds(measure.estimate)
-    of = f"{measure.hits:.4g} of {measure.cases}"
-    return f"{100 * measure.estimate.value:.1f} % ({of}; 95 %: {100 * low:.1f} to {100 * high:.1f})"
+    low, high = bounds(share)
+    return f"{in_per_cent(replace(share, low=low, high=high))} % of {share.cases}"
+
+
+def expected(probe: Probe) -> Estimate | None:
+    """Share of right first answers, and within twice the error. None unless the feedback was about
+    other problems and certainly righted ENOUGH.
+    """
+    probe = probe.control or probe
+    first, corrected = probe["first_right"], probe["corrected"]
+    if first.value is None or not _shuffled(probe) or bounds(corrected)[0] < ENOUGH:
+        return None
+    low, value, high = (
+        first.value + (1 - first.value) * min(1.0, RIGHTED + times * ERROR) for times in (-2, 0, 2)
+    )
+    return Estimate(value, low, high, corrected.problems)
+
+
+def _shuffled(probe: Probe) -> bool:
+    return probe.setting.provider == "shuffled"
+
+
+def expected_line(probe: Probe) -> str:
+    """For people."""
+    what, estimate = "first answers right after RLTF-SD", expected(probe)
+    if probe.control is not None:
+        righted = in_per_cent(probe.control["corrected"])
+        what = f"wrong answers right after feedback on other problems: {righted} %; {what}"
+    if estimate is not None:
+        share = in_per_cent(estimate)
+        return f"{what}: {share} %, as {RUNS} runs of a small model ended (docs/measuring.md)"
+    if _shuffled(probe.control or probe):
+        return f"{what}: no prediction, feedback on other problems rights too few answers"
+    return (
+        f"{what}: no prediction; one step with rltf/feedback=shuffled, probed by --log, may give it"
+    )

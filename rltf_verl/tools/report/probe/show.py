@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 from rich.console import Console
 
 from rltf_verl.texts import counted
+from rltf_verl.tools.report.evaluation.bootstrap import Estimate
 from rltf_verl.tools.report.evaluation.show import shown as in_per_cent
-from rltf_verl.tools.report.probe.expected import expected, expected_line
 from rltf_verl.tools.report.probe.judge import JudgeLoad
-from rltf_verl.tools.report.probe.measures import LABELS, Measure
-from rltf_verl.tools.report.probe.rules import Probe, advise, bounds
+from rltf_verl.tools.report.probe.measures import LABELS
+from rltf_verl.tools.report.probe.rules import Probe, advise, expected, expected_line, shown
 from rltf_verl.tools.report.terminal.console import Table, say, show_table, table
 
 STYLES = {"go": "green", "change first": "red", "too few episodes": "yellow"}
@@ -21,61 +21,50 @@ STYLES = {"go": "green", "change first": "red", "too few episodes": "yellow"}
 def share_table(probe: Probe) -> Table:
     """A line per measure."""
     sizes = asdict(probe.run)
-    lines = (
-        (label.format(**sizes), _value(name, probe[name]), probe[name].cases or None)
-        for name, label in LABELS.items()
-    )
-    return table(("", "per cent [95 %]", "of"), lines)
+    lines = [(label.format(**sizes), _value(name, probe[name])) for name, label in LABELS.items()]
+    return table(("", "per cent [95 %] of"), lines)
 
 
-def _value(name: str, measure: Measure) -> str:
-    """A share with the interval that findings go by; the improvement is a difference."""
-    estimate = measure.estimate
-    if estimate.value is None:
-        return "not known"
-    if name == "improvement" or estimate.problems < 2:
-        return in_per_cent(estimate, signed=name == "improvement")
-    low, high = bounds(estimate)
-    return in_per_cent(replace(estimate, low=low, high=high))
+def _value(name: str, share: Estimate) -> str:
+    """The improvement is a difference, not a share."""
+    if name == "improvement" and share.value is not None:
+        return f"{in_per_cent(share, signed=True)} of {share.cases}"
+    return shown(share).replace(" %", "")
 
 
 def length_table(probe: Probe) -> Table:
     """A line per kind of text."""
-    lines = (
-        (
-            name.replace("_", " "),
-            *(
-                ("not known", "", "", None)
-                if s is None
-                else (f"{s.median:g}", f"{s.p90:g}", f"{s.longest:g}", s.cases)
-            ),
-        )
-        for name, s in probe.measured.lengths.items()
-    )
+    lines: list[tuple[object, ...]] = []
+    for name, known in probe.measured.lengths.items():
+        kind = name.replace("_", " ")
+        if known is None:
+            lines.append((kind, "not known", "", "", None))
+        else:
+            numbers = (f"{number:g}" for number in (known.median, known.p90, known.longest))
+            lines.append((kind, *numbers, known.cases))
     return table(("length", "median", "90 %", "longest", "of"), lines)
 
 
 def judge_table(load: JudgeLoad) -> Table:
     """A line per number."""
-    no_price = "set feedback.price.prompt and feedback.price.completion"
     latencies = (load.latency_p50_s, load.latency_p90_s, load.latency_p99_s)
-    seconds = load.seconds_per_step
-    episode, step = load.cost_per_session, load.cost_per_step
+    seconds = [f"{quantile:.2f}" for quantile in latencies if quantile is not None]
     numbers = {
         "calls per episode": f"{load.calls_per_session:.2f}",
         "calls per training step": f"{load.calls_per_step:.0f}",
-        "seconds per text, 50 / 90 / 99 %": " / ".join(
-            "–" if q is None else f"{q:.2f}" for q in latencies
-        ),
+        "seconds per text, 50 / 90 / 99 %": " / ".join(seconds) or None,
         "tokens per text, prompt + reply": (
             f"{load.prompt_tokens:.0f} + {load.completion_tokens:.0f}"
         ),
-        "judge seconds per step": (
-            "not known" if seconds is None else f"{seconds:.1f}, bound by {load.bound_by}"
-        ),
-        "cost per episode": no_price if episode is None else f"{episode:.6f}",
-        "cost per step": no_price if step is None else f"{step:.4f}",
+        "judge seconds per step": "not known",
+        "cost per episode": "set feedback.price.prompt and feedback.price.completion",
     }
+    if load.seconds_per_step is not None:
+        bound = f"{load.seconds_per_step:.1f}, bound by {load.bound_by}"
+        numbers["judge seconds per step"] = bound
+    if load.cost_per_session is not None:
+        numbers["cost per episode"] = f"{load.cost_per_session:.6f}"
+        numbers["cost per step"] = f"{load.cost_per_step:.4f}"
     return table(("judge", f"of {counted(load.texts, 'text')}"), numbers.items())
 
 
@@ -93,16 +82,16 @@ def distance_line(probe: Probe) -> str:
     )
 
 
-def show(probe: Probe, console: Console | None = None) -> None:
+def show(probe: Probe) -> None:
     """Print the tables, then what to do."""
-    out = console or Console()
+    out = Console()
     episodes, problems = probe.measured.sessions, probe.measured.problems
     head = f"{counted(episodes, 'episode')} at {counted(problems, 'problem')}"
     say(out, "", f"{head}; intervals by bootstrap over problems", "")
     for lines in (share_table(probe), length_table(probe)):
-        show_table(lines, out)
+        show_table(lines)
     if probe.judge is not None:
-        show_table(judge_table(probe.judge), out)
+        show_table(judge_table(probe.judge))
     say(out, "", distance_line(probe), "")
     say(out, "", expected_line(probe), "")
     verdict, findings, inconclusive = advise(probe)
@@ -117,7 +106,8 @@ def show(probe: Probe, console: Console | None = None) -> None:
 def as_json(probe: Probe) -> dict[str, Any]:
     """Everything, with the names of the code."""
     verdict, findings, inconclusive = advise(probe)
-    gain = expected(probe)
+    gain, load = expected(probe), probe.judge
+    log_probs = {"not_known": probe.no_gap} if probe.gap is None else asdict(probe.gap)
     return {
         "verdict": verdict,
         "findings": [asdict(finding) for finding in findings],
@@ -126,7 +116,7 @@ def as_json(probe: Probe) -> dict[str, Any]:
         "feedback": asdict(probe.setting),
         "measured": asdict(probe.measured),
         "control": probe.control and asdict(probe.control["corrected"]),
-        "expected": None if gain is None else asdict(gain),
-        "judge": None if probe.judge is None else asdict(probe.judge),
-        "log_probs": {"not_known": probe.no_gap} if probe.gap is None else asdict(probe.gap),
+        "expected": gain and asdict(gain),
+        "judge": load and asdict(load),
+        "log_probs": log_probs,
     }

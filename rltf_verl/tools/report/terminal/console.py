@@ -6,60 +6,50 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from rltf_verl.runlog.turns import Record, answer, graded, right, verdicts
+from rltf_verl.runlog.turns import Record, graded, right
 from rltf_verl.texts import printable
 from rltf_verl.tools.report.row_words import ENDS, call_in_words, names, rows_in_words, said
 
 if TYPE_CHECKING:
     from rltf_verl.findings import Finding
-    from rltf_verl.runlog.turns import Hit
+    from rltf_verl.tools.data.budget import Lengths
+    from rltf_verl.tools.data.check import CheckReport
+    from rltf_verl.tools.data.questions import Shown
+    from rltf_verl.tools.report.stats import EpisodeStats
 
 Table = list[tuple[str, ...]]
 """A header and its lines."""
 
 STYLES = {"ok": "green", "note": "yellow", "failed": "red"}
-MARGIN = 200
-"""Characters of a line shown on either side of a match."""
-MARKS = str.maketrans({"\n": "↵\n", "\t": "⇥\t"})
-UP, DOWN, CONTEXT = "white on blue", "black on dark_orange", "dim"
-KEY = (
-    "tokens: struck through = masked, dim = context, blue = advantage above 0, orange and"
-    " underlined = below 0"
-)
 
 
 def table(header: Sequence[str], lines: Iterable[Sequence[object]]) -> Table:
     """A table of what the lines hold.
 
     Example:
-        >>> table(("name", "num", "share"), [("a", 3, 0.5), ("b", 0, None)])
-        [('name', 'num', 'share'), ('a', '3', '50.0 %'), ('b', '0', '–')]
+        >>> table(("name", "num"), [("a", 3), ("b", None)])
+        [('name', 'num'), ('a', '3'), ('b', '–')]
     """
-    return [tuple(header), *(tuple(map(_cell, line)) for line in lines)]
+    cells = [tuple("–" if cell is None else str(cell) for cell in line) for line in lines]
+    return [tuple(header), *cells]
 
 
-def _cell(value: object) -> str:
-    """A float is a share; any other number comes as a text."""
-    if value is None:
-        return "–"
-    return f"{100 * value:.1f} %" if isinstance(value, float) else str(value)
-
-
-def show_table(table: Sequence[Sequence[str]], console: Console | None = None) -> None:
+def show_table(table: Sequence[Sequence[str]]) -> None:
     """Print a header and its lines; transposed where the headers do not fit. A pipe gets all of
     it.
     """
-    out = console or Console()
+    out = Console()
     cells = [[printable(cell) for cell in line] for line in table]
-    if console is None and not out.is_terminal and "COLUMNS" not in os.environ:
+    # rich takes 80 columns for a pipe and would cut cells
+    if not out.is_terminal and "COLUMNS" not in os.environ:
         out = Console(width=max(out.width, _width(cells)))
+    # few lines with many columns read better as many lines with few
     if _width(cells[:1]) > out.width and len(cells) < len(cells[0]):
         cells = [list(line) for line in zip(*cells, strict=True)]
     header, *lines = cells
@@ -74,9 +64,9 @@ def _width(cells: Sequence[Sequence[str]]) -> int:
     return sum(max(map(len, column)) + 3 for column in zip(*cells, strict=True)) + 1
 
 
-def show_checks(checks: Sequence[Mapping[str, str]], console: Console | None = None) -> None:
+def show_checks(checks: Sequence[Mapping[str, str]]) -> None:
     """Print one line per check, and the fix below each failure or note."""
-    out = console or Console()
+    out = Console()
     shown = RichTable("where", "check", "")
     shown.add_column("detail", overflow="fold")
     for check in checks:
@@ -94,14 +84,8 @@ def show_checks(checks: Sequence[Mapping[str, str]], console: Console | None = N
 def show_episode(record: Mapping[str, Any], console: Console | None = None) -> None:
     """One episode: each attempt, its verdict, the feedback that followed; what it trains."""
     out = console or Console()
-    where = f"step {record['step']} {record['split']}"
-    out.rule(
-        Text(
-            printable(
-                f"{where} · {record['env']} {record['index']} · episode {record['session_id']}"
-            )
-        )
-    )
+    where = f"step {record['step']} {record['split']} · {record['env']} {record['index']}"
+    out.rule(Text(printable(f"{where} · episode {record['session_id']}")))
     for message in record.get("context", []):
         say(out, f"{message['role']:<11}", message["content"], "dim")
     say(out, "question   ", record["question"], "bold")
@@ -137,6 +121,7 @@ def show_steps(
     lines = [(name, "", "")]
     for k, step in enumerate(turn["steps"]):
         calls = [call_in_words(action) for action in step["actions"] if action["tool"]]
+        # an observation after a valid action needs no kind, others say what was wrong
         seen = [(r["kind"].replace("ok", "saw"), r["observation"]) for r in step["results"]]
         lines += [
             (f"  step {k + 1}", said(step), ""),
@@ -149,50 +134,22 @@ def show_steps(
 
 
 def _show_rows(record: Record, out: Console) -> None:
-    """The rows of an episode; their tokens only on a terminal, since a file would repeat the
-    attempts.
-    """
-    rows = record.get("rows", [])
-    for k, (row, words) in enumerate(
-        zip(rows, rows_in_words(rows, record["turns"]), strict=True), start=1
-    ):
-        out.print(Text(f"row {k}: {words['title']}", "bold"), soft_wrap=True)
-        for part in words["parts"]:
-            out.print(_part_line(part), soft_wrap=True)
-        if "tokens" in row and out.is_terminal:
-            out.print(coloured(row["tokens"]), soft_wrap=True)
-    if out.is_terminal and any("tokens" in row for row in rows):
-        out.print(Text(KEY, "dim"), soft_wrap=True)
+    """The rows of an episode, a line for each part; the viewer has their tokens."""
+    rows = rows_in_words(record.get("rows", []), record["turns"])
+    for k, row in enumerate(rows, start=1):
+        out.print(Text(f"row {k}: {row['title']}", "bold"), soft_wrap=True)
+        for part in row["parts"]:
+            role, numbers = printable(part["role"]), _numbers(part)
+            out.print(Text.assemble((f"  {role:<9}", "bold"), numbers), soft_wrap=True)
 
 
-def coloured(tokens: Mapping[str, Sequence[Any]]) -> Text:
-    """The text of a row's tokens; line ends and tabs have a mark, so that theirs can be seen."""
-    styles = map(_token_style, tokens["role"], tokens["advantage"], tokens["masked"])
-    text = Text()
-    for style, pieces in groupby(
-        zip(styles, tokens["text"], strict=True), key=lambda pair: pair[0]
-    ):
-        text.append(printable("".join(piece for _, piece in pieces).translate(MARKS)), style)
-    return text
-
-
-def _token_style(role: int, advantage: float, masked: int) -> str:
-    if role < 0:
-        return CONTEXT
-    style = UP if advantage > 0 else f"{DOWN} underline" if advantage < 0 else ""
-    return f"{style} strike".strip() if masked else style
-
-
-def _part_line(part: Mapping[str, Any]) -> Text:
-    role, what = printable(part["role"]), part["what"]
-    numbers = (
-        f"{part['tokens']} tokens",
-        f"advantage {part['advantage'] + 0.0:+.4g}",
-        f"masked {part['masked']:.1%}",
-        f"log-prob {part['log_prob']:.4g}",
-        f"gap {part['gap'] + 0.0:+.4g}",
+def _numbers(part: Mapping[str, Any]) -> str:
+    # + 0.0: no minus before a zero
+    advantage, gap = part["advantage"] + 0.0, part["gap"] + 0.0
+    return (
+        f"{part['what']} · {part['tokens']} tokens · advantage {advantage:+.4g} · masked"
+        f" {part['masked']:.1%} · log-prob {part['log_prob']:.4g} · gap {gap:+.4g}"
     )
-    return Text.assemble((f"  {role:<9}", "bold"), f"{what} · {' · '.join(numbers)}")
 
 
 def _verdict(turn: Mapping[str, Any]) -> tuple[str, str]:
@@ -202,45 +159,6 @@ def _verdict(turn: Mapping[str, Any]) -> tuple[str, str]:
     if right(turn):
         return "right", "green"
     return "wrong" if turn["grade"]["format_ok"] else "wrong, no answer found", "red"
-
-
-def show_line(record: Mapping[str, Any], console: Console | None = None) -> None:
-    """One episode in one line: place, verdicts, how it ended, the answer that it ended with."""
-    turns = record["turns"]
-    last = turns[-1] if turns else {}
-    end = " · ".join(filter(None, [last.get("stop"), last.get("error")]))
-    ending = (answer(last) or last["text"].strip() or "(empty)") if turns else ""
-    where, end, ending = map(printable, (place(record), end, ending))
-    text = Text.assemble((where, "dim"), f"  {verdicts(turns)}  ", (end, "dim"), f"  {ending}")
-    (console or Console()).print(_one_line(text), no_wrap=True, overflow="ellipsis")
-
-
-def show_hit(hit: Hit, console: Console | None = None) -> None:
-    """Where it is, and the line with the matches marked; of a long line the part around the first
-    match.
-    """
-    (first, end), *_ = hit.spans
-    start = max(0, first - MARGIN)
-    line = Text(printable(hit.line))
-    for span in hit.spans:
-        line.stylize("bold red", *span)
-    part = line[start : end + MARGIN]
-    rest = start + len(part) < len(line)
-    where = printable(f"{place(hit.record)} {hit.where} {hit.turn}: ")
-    shown = Text.assemble((where, "dim"), "…" * (start > 0), part, "…" * rest)
-    (console or Console()).print(_one_line(shown), soft_wrap=True)
-
-
-def place(record: Mapping[str, Any]) -> str:
-    """Which episode it is, in words."""
-    return (
-        f"step {record['step']} {record['split']} {record['env']}"
-        f" {record['index']}/{record['session_id']}"
-    )
-
-
-def _one_line(text: Text) -> Text:
-    return Text(" ").join(text.split("\n", allow_blank=True))
 
 
 def _feedback(out: Console, label: str, feedback: Mapping[str, Any], style: str) -> None:
@@ -264,3 +182,84 @@ def show_feedback(findings: Sequence[Finding], num: int) -> None:
         say(out, "! ", line, "bold red")
     if not findings:
         say(out, "", f"nothing is wrong with the feedback on {num} attempts", "green")
+
+
+def stats_table(ranges: Sequence[EpisodeStats]) -> Table:
+    """Of ranges of one split: a line per number, a column per range of steps."""
+    header = [ranges[0].split, *map(_steps, ranges)]
+    stops = sorted({stop for s in ranges for stop in s.stops})
+    lines: list[tuple[object, ...]] = [("episodes", *(s.sessions for s in ranges))]
+    lines += [(f"ended: {stop}", *(s.stops.get(stop, 0) for s in ranges)) for stop in stops]
+    for name in dict.fromkeys(name for s in ranges for name in s.mean):
+        means = [s.mean.get(name) for s in ranges]
+        if any(means) or "/ends/" not in name:  # no line for an end that no trajectory had
+            lines.append((name, *(None if mean is None else f"{mean:.3g}" for mean in means)))
+    return table(header, lines)
+
+
+def _steps(s: EpisodeStats) -> str:
+    return f"{s.first_step}" + (f"–{s.last_step}" if s.last_step != s.first_step else "")
+
+
+def show_check(report: CheckReport, lengths: Sequence[Lengths], errors: Sequence[str]) -> None:
+    """Print rows and repeated questions per file, token counts, notes, and what must be fixed."""
+    out = Console()
+    files = ((f.path, f.num_rows, f.num_repeated) for f in report.files)
+    show_table(table(("file", "rows", "repeated questions"), files))
+    if lengths:
+        header = ("file", "tokens of", "min", "median", "max", "rows over the limit")
+        counts = (
+            (n.path, n.what, n.shortest, f"{n.median:g}", n.longest, n.num_over) for n in lengths
+        )
+        show_table(table(header, counts))
+    for note in report.notes:
+        say(out, "note: ", note, "yellow")
+    for error in errors:
+        say(out, "fix: ", error, "red")
+    if not errors:
+        say(out, "", "all rows can be used" if report.notes else "all rows are fine", "green")
+
+
+def show_problems(
+    provenance: Mapping[str, Any],
+    problems: Sequence[Shown],
+    attempt: str,
+) -> None:
+    """Print the provenance, then each problem with its answer and the environment's feedback."""
+    out = Console()
+    say(out, "made by    ", provenance.get("command", "unknown: the file does not say"), "bold")
+    for label, key in (("versions", "versions"), ("notes", "notes"), ("sha256", "content_sha256")):
+        if provenance.get(key):
+            say(out, f"{label:<11}", provenance[key], "dim")
+    for shown in problems:
+        question = shown.question
+        where = f"{question.source} {question.split} {question.problem.index}"
+        out.rule(Text(printable(where)))
+        for message in question.messages:
+            say(out, f"{message['role']:<11}", message["content"], "bold")
+        say(out, "reference  ", question.problem.reference, "green")
+        if shown.feedback:
+            say(out, "attempt    ", attempt, "bold")
+        for level, text in shown.feedback.items():
+            say(out, f"{level:<11}", text, "cyan")
+
+
+def show_trials(trials: Sequence[Mapping[str, Any]]) -> None:
+    """Print each trial of a judge: prompt, raw reply, feedback, verdict, seconds, tokens, cost."""
+    out = Console()
+    for trial in trials:
+        out.rule(Text(f"problem {trial['index']}"))
+        for part, style in (("prompt", "dim"), ("raw", ""), ("feedback", "cyan"), ("error", "red")):
+            if trial[part]:
+                out.print(Text(f"— {part} —", "bold"))
+                out.print(Text(printable(trial[part]), style), soft_wrap=True)
+        leak = f"GIVES THE ANSWER AWAY ({trial['leak']})" if trial["leak"] else "no leak found"
+        leak = "no feedback" if trial["error"] else leak
+        noted = f", noted: {', '.join(trial['noted'])}" if trial["noted"] else ""
+        prompt_tokens, reply_tokens = trial["tokens"]
+        spent = (
+            f"{trial['seconds']:.2f} s · {prompt_tokens} + {reply_tokens} tokens · cost"
+            f" {trial['cost']:.6f}"
+        )
+        style = "red" if trial["leak"] or trial["error"] else "green"
+        out.print(Text(f"{leak}{noted} · {spent}", style), soft_wrap=True)

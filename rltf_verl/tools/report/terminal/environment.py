@@ -7,8 +7,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from rltf_verl.envs.base import LEVELS, ActingEnv, Env, GradesAsync, HasSolution
-from rltf_verl.envs.waiting import bounded, notes_text
+from rltf_verl.envs.base import LEVELS, Env
+from rltf_verl.envs.calls import bounded, notes_text
 from rltf_verl.episode.parts import template_for
 from rltf_verl.prompts import render, template_of
 from rltf_verl.tools.contract import wrapping_of
@@ -18,7 +18,7 @@ NUM_TRIED = 40
 """Problems whose answers are tried as a wrong answer to the first one."""
 
 
-def example(env: Env | ActingEnv, seed: int, wrong: str | None = None) -> str:
+def example(env: Env, seed: int, wrong: str | None = None) -> str:
     """A problem in Markdown: first prompt, reference, a wrong answer, feedback by level.
 
     Args:
@@ -30,12 +30,12 @@ def example(env: Env | ActingEnv, seed: int, wrong: str | None = None) -> str:
         ValueError: `wrong` is graded correct, or no other problem's reference is wrong here.
     """
     env = bounded(env)
-    if isinstance(env, ActingEnv):
+    if env.acts:
         return _acting_example(env, seed)
-    problems = env.build(seed, 1 if isinstance(env, GradesAsync) else NUM_TRIED, 0).train
+    problems = env.build(seed, 1 if env.grades_async else NUM_TRIED, 0).train
     problem = problems[0]
     parts = ["The first prompt:", fenced(env.prompt(problem))]
-    if isinstance(env, GradesAsync):  # its verdicts are bought
+    if env.grades_async:  # its verdicts are bought
         return "\n\n".join([*parts, "A judge grades: no wrong answer is made up."])
     answer = wrong_answer(env, problems) if wrong is None else wrong
     if answer is None:
@@ -56,7 +56,7 @@ def example(env: Env | ActingEnv, seed: int, wrong: str | None = None) -> str:
     return "\n\n".join(parts)
 
 
-def _acting_example(env: ActingEnv, seed: int) -> str:
+def _acting_example(env: Env, seed: int) -> str:
     """The first prompt, the tools, and the solution if the environment has one."""
     problem = env.build(seed, 1, 0).train[0]
     parts = ["The first prompt:", fenced(env.prompt(problem))]
@@ -65,7 +65,7 @@ def _acting_example(env: ActingEnv, seed: int) -> str:
     state, nothing = env.open(problem, seed), PlayedStep("I am done.", (), (), 0, 0)
     trajectory = Trajectory((nothing,), "answered", state)
     grade = env.grade(problem, trajectory)
-    for action in env.solution(problem) if isinstance(env, HasSolution) else ():
+    for action in env.solution(problem):
         call = f"{action.tool or action.text} {json.dumps(dict(action.arguments))}"
         parts += ["A right step, and what comes back:", fenced(call)]
         parts.append(fenced(env.step(state, action).observation))
@@ -79,6 +79,7 @@ def _acting_example(env: ActingEnv, seed: int) -> str:
 def fenced(text: str) -> str:
     """A block of its own, whatever is in the text."""
     fence = "~~~"
+    # a problem may be about Markdown
     while fence in text:
         fence += "~"
     return f"{fence}text\n{text}\n{fence}"
@@ -96,9 +97,9 @@ def second_prompt(env: Env, revise: str | None, seed: int) -> str:
         ValueError: a template that does not fit.
     """
     template = template_for(env, revise)
-    problems = env.build(seed, 1 if isinstance(env, GradesAsync) else NUM_TRIED, 0).train
+    problems = env.build(seed, 1 if env.grades_async else NUM_TRIED, 0).train
     problem, attempt, hint = problems[0], "(the attempt)", "(the feedback)"
-    if not isinstance(env, GradesAsync):
+    if not env.grades_async:
         attempt = wrong_answer(env, problems) or "I do not know."
         hint = env.explain(problem, attempt, env.grade(problem, attempt), "hint")
     text = render(
@@ -113,6 +114,7 @@ def second_prompt(env: Env, revise: str | None, seed: int) -> str:
 def wrong_answer(env: Env, problems: Sequence[Problem]) -> str | None:
     """Another problem's reference that is an answer to the first one, and wrong."""
     wrap = wrapping_of(env, problems[0])
+    # a reference that the grader reads, and that is right elsewhere: the most likely mistake
     for other in problems[1:]:
         answer = other.reference if "```" in other.reference else wrap(other.reference)
         grade = env.grade(problems[0], answer)

@@ -69,7 +69,7 @@ def _run(out: Console, run: Json) -> None:
 
 
 def _objective(objective: Json) -> str:
-    what = WHAT.get(objective["role"], "")
+    what = WHAT.get(objective["objective"], "")
     return f"{objective['objective']} × {objective['weight']}: {what}".rstrip(": ")
 
 
@@ -135,6 +135,7 @@ def _rows(out: Console, problem: Json) -> None:
     _rule(out, f"rows that this episode of problem {problem['index']} trains")
     for k, row in enumerate(problem["rows"], start=1):
         out.print(Text(f"{k}  {printable(row['title'])}", "bold"))
+        # a row has a part per turn, and most of them say the same
         for part in dict.fromkeys((p["role"], p["advantage"]) for p in row["parts"]):
             out.print(Padding(Text(f"{part[0]}: advantage = {part[1]}"), (0, 0, 0, 3)))
 
@@ -172,17 +173,16 @@ def _schedule(out: Console, schedule: Json) -> None:
     _rule(out, "the whole run")
     steps, every = schedule["steps"], schedule["save_every"]
     saved = f"{_every(every)} and at the end, in" if every > 0 else "never; folder"
-    resumes = schedule["resumes"]
+    resumes, log = schedule["resumes"], schedule["episode_log"]
     file = f" ({schedule['metrics_file']})" if "file" in schedule["logger"] else ""
+    an_epoch = f" ({_n(schedule['steps_per_epoch'])} an epoch)"
     rows: dict[str, object] = {
-        "steps": f"{_n(steps)} ({_n(schedule['steps_per_epoch'])} an epoch)"
-        if steps
-        else "not known",
+        "steps": _n(steps) + an_epoch if steps else "not known",
         "validates": _validates(schedule),
         "saves": f"{saved} {schedule['folder']}",
         "resumes": resumes and Text(f"from {_one_line(resumes)}", "yellow"),
         "logs": f"metrics to {', '.join(schedule['logger'])}{file}",
-        "": schedule["episode_log"] and f"episodes to {schedule['episode_log']}",
+        "": log and f"episodes to {log}",
     }
     _pairs(out, rows.items())
 

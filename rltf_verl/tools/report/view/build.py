@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from rltf_verl.tools.report.view.episodes import conversation, has_tokens, tokens
-from rltf_verl.tools.report.view.run import Run, StepOfSplit, page_index, tokens_name
+from rltf_verl.tools.report.view.run import PageRun, StepOfSplit, page_index, tokens_name
 
 PAGE = Path(str(files("rltf_verl.tools.report"))) / "page"
 IMPORTS = re.compile(r"^import [^;]*;\n|^export (?=async |function |const )", re.M)
@@ -30,7 +30,7 @@ Part = tuple[str, str]
 """Name and JSON of a part of the page's data."""
 
 
-def page(runs: Sequence[Run], title: str, reload_s: int | None = None) -> str:
+def page(runs: Sequence[PageRun], title: str, reload_s: int | None = None) -> str:
     """The page of runs.
 
     Args:
@@ -50,6 +50,7 @@ def page(runs: Sequence[Run], title: str, reload_s: int | None = None) -> str:
 
 def shell(title: str, parts: Iterable[Part]) -> str:
     """The page around its data."""
+    # the hash in the policy is of the very text between the tags
     script = "\n".join(['"use strict";', *(IMPORTS.sub("", text) for text in _texts("js"))])
     style = "\n".join(_texts("css"))
     words = {
@@ -78,7 +79,7 @@ def as_json(value: Any) -> str:
         return json.dumps(_finite(value), separators=(",", ":"))
 
 
-def _parts(run: Run, at: StepOfSplit, block: str) -> Iterator[Part]:
+def _parts(run: PageRun, at: StepOfSplit, block: str) -> Iterator[Part]:
     """The conversations of a step, and the tokens of each."""
     records = run.steps[at].records
     yield block, as_json([conversation(r, tokens_name(at, r)) for r in records])
@@ -103,6 +104,7 @@ def _texts(suffix: str) -> list[str]:
     The content policy names the hash of one script, which cannot import another. So the modules
     share one scope, and no two have the same name at the top level.
     """
+    # shallow files first: a rule of a folder may override one of the page
     paths = sorted(PAGE.rglob(f"*.{suffix}"), key=lambda path: (len(path.parts), path))
     paths.sort(key=lambda path: path.stem == "main")  # the module that starts the page
     return [path.read_text("utf-8") for path in paths]

@@ -2,259 +2,287 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rltf_verl.runlog.health import Watch
-from rltf_verl.tools.report.stats import Stats
+from rltf_verl.tools.report.stats import EpisodeStats
 
 SPLITS = ("train", "val")
 SAME = 1e-4
 """Two values that differ by less are the same number, logged twice."""
 History = Mapping[int, Mapping[str, float]]
-Number = tuple[float | None, int | None]
-"""A value, and how many answers, revisions or texts it is the mean of."""
 Points = list[tuple[int | None, float | None, int | None]]
 """(step, value, number behind it)."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """A number by step: `of` the episode log, or the first of `metrics` that the run has."""
+    """A number by step, of the episode log or of verl's file logger."""
 
     group: str
     label: str
     help: str
-    is_share: bool = False
-    metrics: tuple[str, ...] = ()
-    of: Callable[[Stats], Number] | None = None
+    share: bool = False
+    log: str = ""
+    """A name of `stats.cases_by_name`."""
+    metric: str = ""
+    """A name of the file logger."""
+    instead: str = ""
+    """The number to take where a step of the log, or the whole run, lacks that one."""
     repeats: str = ""
     """Label of an earlier chart: a line that is the same there is drawn once."""
 
 
-def answers_curves(num_turns: int, cut: Container[int | None]) -> Iterator[Curve]:
-    """First answers, and what stands after each later turn.
-
-    Args:
-        num_turns: of the longest episode.
-        cut: steps whose validation was of first answers only.
-    """
-    yield Curve(
-        "Answers",
-        "First answer right",
-        "Attempts at turn 1.",
-        True,
-        of=lambda s: (s.turns[0].acc, s.turns[0].num) if s.turns else (None, None),
-    )
-    for k in range(1, num_turns):
-        label, of = f"Right after turn {k + 1}", _standing(k, cut)
-        yield Curve("Answers", label, "The last answer by this turn.", True, of=of)
-
-
-def _revisions(name: str, num: str = "num") -> Callable[[Stats], Number]:
-    return lambda s: (getattr(s.revisions, name), getattr(s.revisions, num))
-
-
-def _feedback(name: str, num: str = "num") -> Callable[[Stats], Number]:
-    return lambda s: (getattr(s.feedback, name), getattr(s.feedback, num))
-
-
+FIRST = Curve(
+    group="Answers",
+    label="First answer right",
+    help="Attempts at turn 1.",
+    share=True,
+    log="turn_1/acc",
+)
+FRICTION = Curve(
+    group="Answers",
+    label="Friction",
+    help="Of the episodes that began wrong and have a revision: wrong at the end.",
+    share=True,
+    log="friction",
+)
 CURVES = (
     Curve(
-        "Answers",
-        "Friction",
-        "Of the episodes that began wrong and have a revision: wrong at the end.",
-        True,
-        (),
-        # with two turns it is the complement of Corrected
-        lambda s: (s.friction if len(s.turns) > 2 else None, s.num_began_wrong),
+        group="Answers",
+        label="Corrected",
+        help="Revisions of a wrong attempt: right.",
+        share=True,
+        log="revisions/corrected",
     ),
     Curve(
-        "Answers",
-        "Corrected",
-        "Revisions of a wrong attempt: right.",
-        True,
-        (),
-        _revisions("corrected", "num_wrong"),
+        group="Answers",
+        label="Fixed",
+        help=(
+            "Of all revisions: wrong before, right now. Left out where it is the same as Corrected."
+        ),
+        share=True,
+        log="revisions/fixed",
+        repeats="Corrected",
     ),
     Curve(
-        "Answers",
-        "Fixed",
-        "Of all revisions: wrong before, right now. Left out where it is the same as Corrected.",
-        True,
-        (),
-        _revisions("fixed"),
-        "Corrected",
+        group="Answers",
+        label="Broken",
+        help="Of all revisions: right before, wrong now.",
+        share=True,
+        log="revisions/broken",
     ),
     Curve(
-        "Answers",
-        "Broken",
-        "Of all revisions: right before, wrong now.",
-        True,
-        (),
-        _revisions("broken"),
+        group="Answers",
+        label="Plasticity",
+        help="Revisions with another answer than before.",
+        share=True,
+        log="revisions/plasticity",
     ),
     Curve(
-        "Answers",
-        "Plasticity",
-        "Revisions with another answer than before.",
-        True,
-        (),
-        _revisions("plasticity"),
+        group="Answers",
+        label="Format",
+        help="First answers that have an answer and end by themselves.",
+        share=True,
+        metric="rltf/turn_1/format",
     ),
     Curve(
-        "Answers",
-        "Format",
-        "First answers that have an answer and end by themselves.",
-        True,
-        ("rltf/turn_1/format",),
+        group="Answers",
+        label="Cut off",
+        help="First answers at the token limit.",
+        share=True,
+        metric="rltf/turn_1/truncated",
     ),
     Curve(
-        "Answers", "Cut off", "First answers at the token limit.", True, ("rltf/turn_1/truncated",)
-    ),
-    Curve("Answers", "Tokens of first answers", "Mean.", False, ("rltf/turn_1/tokens",)),
-    Curve(
-        "Answers",
-        "Steps of an attempt",
-        "Mean.",
-        False,
-        (),
-        lambda s: (s.trajectories.get("mean"), sum(turn.num for turn in s.turns)),
+        group="Answers",
+        label="Tokens of first answers",
+        help="Mean.",
+        metric="rltf/turn_1/tokens",
     ),
     Curve(
-        "Feedback", "Words of feedback", "Mean of the given texts.", False, (), _feedback("words")
+        group="Answers",
+        label="Steps of an attempt",
+        help="Mean.",
+        log="steps/mean",
     ),
     Curve(
-        "Feedback",
-        "Verdict only",
-        "Texts that contain no more than right or wrong.",
-        True,
-        (),
-        _feedback("no_op"),
+        group="Feedback",
+        label="Words of feedback",
+        help="Mean of the given texts.",
+        log="feedback/words",
     ),
     Curve(
-        "Feedback",
-        "Leaks",
-        "Of the texts that the leak guard checked: give the answer away.",
-        True,
-        (),
-        _feedback("leak_share", "num_checked"),
+        group="Feedback",
+        label="Verdict only",
+        help="Texts that contain no more than right or wrong.",
+        share=True,
+        log="feedback/no_op",
     ),
     Curve(
-        "Feedback",
-        "Aim",
-        "Words that a text shares with its wrong first answer, less those it shares with another.",
-        True,
-        (),
-        _feedback("aim"),
-    ),
-    Curve("Feedback", "Feedback failed", "Of the requests.", True, ("rltf/feedback/failed_share",)),
-    Curve(
-        "Feedback",
-        "Judge: calls without a reply",
-        "Of the calls.",
-        True,
-        ("rltf/feedback/judge/failed_share",),
+        group="Feedback",
+        label="Leaks",
+        help="Of the texts that the leak guard checked: give the answer away.",
+        share=True,
+        log="feedback/leak_share",
     ),
     Curve(
-        "Feedback",
-        "Judge: seconds of a call",
-        "The slowest tenth take longer.",
-        False,
-        ("rltf/feedback/judge/latency_p90_s",),
-    ),
-    Curve("Feedback", "Judge: cost", "Since the start.", False, ("rltf/feedback/judge/cost_run",)),
-    Curve(
-        "Reward",
-        "Reward of first answers",
-        "Mean.",
-        False,
-        ("rltf/turn_1/reward", "critic/score/mean"),
-        None,
-        "First answer right",
+        group="Feedback",
+        label="Aim",
+        help=(
+            "Words that a text shares with its wrong first answer, less those it shares with"
+            " another."
+        ),
+        share=True,
+        log="feedback/aim",
     ),
     Curve(
-        "Reward",
-        "Reward of second answers",
-        "Mean.",
-        False,
-        ("rltf/turn_2/reward",),
-        None,
-        "Corrected",
+        group="Feedback",
+        label="Feedback failed",
+        help="Of the requests.",
+        share=True,
+        metric="rltf/feedback/failed_share",
     ),
     Curve(
-        "Reward",
-        "Dead groups",
-        "Groups whose first answers have equal rewards.",
-        True,
-        ("rltf/group/dead_share",),
+        group="Feedback",
+        label="Judge: calls without a reply",
+        help="Of the calls.",
+        share=True,
+        metric="rltf/feedback/judge/failed_share",
     ),
     Curve(
-        "Optimisation",
-        "Loss",
-        "All objectives, weights included.",
-        False,
-        ("actor/loss", "actor/pg_loss"),
+        group="Feedback",
+        label="Judge: seconds of a call",
+        help="The slowest tenth take longer.",
+        metric="rltf/feedback/judge/latency_p90_s",
     ),
     Curve(
-        "Optimisation",
-        "KL of the update",
-        "From the sampling policy to the trained one, nats per token.",
-        False,
-        ("actor/ppo_kl",),
+        group="Feedback",
+        label="Judge: cost",
+        help="Since the start.",
+        metric="rltf/feedback/judge/cost_run",
     ),
     Curve(
-        "Optimisation",
-        "KL to the reference",
-        "Nats per token.",
-        False,
-        ("actor/kl_loss", "critic/kl"),
-    ),
-    Curve("Optimisation", "Entropy", "Of the policy's tokens, nats.", False, ("actor/entropy",)),
-    Curve("Optimisation", "Gradient norm", "Before clipping.", False, ("actor/grad_norm",)),
-    Curve(
-        "Optimisation",
-        "Distillation: gap",
-        "Log-prob with feedback minus that under the first prompt, nats per token.",
-        False,
-        ("rltf/distill/log_prob_gap",),
+        group="Reward",
+        label="Reward of first answers",
+        help="Mean.",
+        metric="rltf/turn_1/reward",
+        instead="critic/score/mean",
+        repeats="First answer right",
     ),
     Curve(
-        "Optimisation",
-        "Distillation: divergence",
-        "From the teacher, nats per token.",
-        False,
-        ("rltf/logit_distill/divergence",),
+        group="Reward",
+        label="Reward of second answers",
+        help="Mean.",
+        metric="rltf/turn_2/reward",
+        repeats="Corrected",
     ),
-    Curve("Speed", "Throughput", "Tokens per second and device.", False, ("perf/throughput",)),
-    Curve("Speed", "Seconds of a step", "Wall clock.", False, ("timing_s/step",)),
+    Curve(
+        group="Reward",
+        label="Dead groups",
+        help="Groups whose first answers have equal rewards.",
+        share=True,
+        metric="rltf/group/dead_share",
+    ),
+    Curve(
+        group="Optimisation",
+        label="Loss",
+        help="All objectives, weights included.",
+        metric="actor/loss",
+        instead="actor/pg_loss",
+    ),
+    Curve(
+        group="Optimisation",
+        label="KL of the update",
+        help="From the sampling policy to the trained one, nats per token.",
+        metric="actor/ppo_kl",
+    ),
+    Curve(
+        group="Optimisation",
+        label="KL to the reference",
+        help="Nats per token.",
+        metric="actor/kl_loss",
+        instead="critic/kl",
+    ),
+    Curve(
+        group="Optimisation",
+        label="Entropy",
+        help="Of the policy's tokens, nats.",
+        metric="actor/entropy",
+    ),
+    Curve(
+        group="Optimisation",
+        label="Gradient norm",
+        help="Before clipping.",
+        metric="actor/grad_norm",
+    ),
+    Curve(
+        group="Optimisation",
+        label="Distillation: gap",
+        help="Log-prob with feedback minus that under the first prompt, nats per token.",
+        metric="rltf/distill/log_prob_gap",
+    ),
+    Curve(
+        group="Optimisation",
+        label="Distillation: divergence",
+        help="From the teacher, nats per token.",
+        metric="rltf/logit_distill/divergence",
+    ),
+    Curve(
+        group="Speed",
+        label="Throughput",
+        help="Tokens per second and device.",
+        metric="perf/throughput",
+    ),
+    Curve(
+        group="Speed",
+        label="Seconds of a step",
+        help="Wall clock.",
+        metric="timing_s/step",
+    ),
 )
-"""Charts after those of the answers, in the page's order."""
 
 
-def charts(
-    steps: Sequence[Stats], cut: Container[int | None], history: History
-) -> list[dict[str, Any]]:
+def curves_of(num_turns: int) -> list[Curve]:
+    """In the page's order; `num_turns`: of the longest episode."""
+    later = [
+        Curve(
+            group="Answers",
+            label=f"Right after turn {turn}",
+            help="The last answer by this turn.",
+            share=True,
+            # where all episodes of a step end earlier, their last answer stands
+            log=f"turn_{turn}/standing",
+            instead="standing",
+        )
+        for turn in range(2, num_turns + 1)
+    ]
+    # with two turns it is the complement of Corrected
+    friction = [FRICTION] if num_turns > 2 else []
+    return [FIRST, *later, *friction, *CURVES]
+
+
+def charts(steps: Sequence[EpisodeStats], history: History) -> list[dict[str, Any]]:
     """The charts that have points.
 
     Args:
         steps: numbers of one step and split each.
-        cut: steps whose validation was of first answers only.
         history: metrics of verl's file logger by step.
 
     Returns:
         `{"group", "label", "help", "share", "train": Points, "val": Points}` each.
     """
-    num_turns = max((len(s.turns) for s in steps), default=0)
     drawn: dict[str, dict[str, Any]] = {}
-    for curve in (*answers_curves(num_turns, cut), *CURVES):
+    for curve in curves_of(max((s.num_turns for s in steps), default=0)):
         lines = {split: _points(curve, split, steps, history) for split in SPLITS}
         if earlier := drawn.get(curve.repeats):
-            lines = {s: [] if _same(lines[s], earlier[s]) else lines[s] for s in SPLITS}
+            for split in SPLITS:
+                if _same(lines[split], earlier[split]):
+                    lines[split] = []
         if any(lines.values()):
             names = {"group": curve.group, "label": curve.label, "help": curve.help}
-            drawn[curve.label] = names | {"share": curve.is_share} | lines
+            drawn[curve.label] = names | {"share": curve.share} | lines
     return list(drawn.values())
 
 
@@ -265,6 +293,7 @@ def warnings(history: History) -> list[dict[str, Any]]:
         `{"name", "advice", "from": step, "to": step or None}` each; None: it still fires.
     """
     watch, fired = Watch(), list[dict[str, Any]]()
+    # rules look at steps in a row, so the order matters
     for step, metrics in history.items():
         for rule, at, fires in watch.look(step, metrics):
             if fires:
@@ -274,14 +303,21 @@ def warnings(history: History) -> list[dict[str, Any]]:
     return fired
 
 
-def _points(curve: Curve, split: str, steps: Sequence[Stats], history: History) -> Points:
-    if curve.of is not None:
-        points: Points = [(s.first_step, *curve.of(s)) for s in steps if s.split == split]
+def _points(curve: Curve, split: str, steps: Sequence[EpisodeStats], history: History) -> Points:
+    if curve.log:
+        points = [_logged(curve, s) for s in steps if s.split == split]
         return points if any(value is not None for _, value, _ in points) else []
-    name = next((n for n in curve.metrics if any(n in now for now in history.values())), None)
-    if name is None or split == "val":
+    if split == "val":
         return []
-    return [(step, now[name], None) for step, now in history.items() if name in now]
+    # one name for the whole run, so that a line does not jump between two
+    is_there = any(curve.metric in metrics for metrics in history.values())
+    name = curve.metric if is_there else curve.instead
+    return [(step, metrics[name], None) for step, metrics in history.items() if name in metrics]
+
+
+def _logged(curve: Curve, s: EpisodeStats) -> tuple[int | None, float | None, int | None]:
+    name = curve.log if curve.log in s.num else curve.instead
+    return s.first_step, s.mean.get(name), s.num.get(name)
 
 
 def _same(points: Points, earlier: Points) -> bool:
@@ -289,16 +325,3 @@ def _same(points: Points, earlier: Points) -> bool:
     values = {step: value for step, value, _ in earlier if value is not None}
     pairs = [(v, values[step]) for step, v, _ in points if v is not None and step in values]
     return bool(pairs) and all(abs(a - b) < SAME for a, b in pairs)
-
-
-def _standing(k: int, cut: Container[int | None]) -> Callable[[Stats], Number]:
-    """The last answer by turn k is right; by the last turn where all episodes of a step end
-    earlier.
-    """
-
-    def value(s: Stats) -> Number:
-        if not s.turns or (s.split == "val" and s.first_step in cut):
-            return None, None
-        return s.turns[min(k, len(s.turns) - 1)].standing, s.sessions
-
-    return value

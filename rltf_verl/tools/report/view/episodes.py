@@ -9,7 +9,7 @@ from zlib import crc32
 from rltf_verl.runlog import turns as episode
 from rltf_verl.runlog.rows import roles
 from rltf_verl.runlog.turns import Record
-from rltf_verl.tools.report.evaluation.table import problem_key
+from rltf_verl.tools.report.evaluation.bootstrap import problem_key
 from rltf_verl.tools.report.row_words import ROLES, names, rows_in_words, said
 from rltf_verl.tools.report.view.limits import bounded, bounded_tokens
 
@@ -57,21 +57,23 @@ def line_of(record: Record) -> Line:
     """The row of the list for an episode."""
     turns = record["turns"]
     trained = roles(record)
-    feedback = [turn["feedback"]["text"] for turn in turns if turn["feedback"]]
+    feedback = " ".join(turn["feedback"]["text"] for turn in turns if turn["feedback"])
+    trains = _bits([has_tokens(record), *(role in trained for role in ROLES)])
     return Line(
-        record["step"],
-        record["split"],
-        record["env"],
-        record["index"],
-        crc32(repr(problem_key(record)).encode()),
-        record["uid"],
-        record["session_id"],
-        episode.verdicts(turns),
-        _bits(is_so(turns) for is_so in FLAGS.values()),
-        _bits([has_tokens(record), *(role in trained for role in ROLES)]),
-        sum(len(text.split()) for text in feedback),
-        len(turns),
-        " ".join(record["question"].split())[:SNIPPET],
+        step=record["step"],
+        split=record["split"],
+        env=record["env"],
+        problem=record["index"],
+        # not `hash`, which differs between processes
+        asked=crc32(repr(problem_key(record)).encode()),
+        uid=record["uid"],
+        session=record["session_id"],
+        verdicts=episode.verdicts(turns),
+        set=_bits(is_so(turns) for is_so in FLAGS.values()),
+        trains=trains,
+        words=len(feedback.split()),
+        turns=len(turns),
+        snippet=" ".join(record["question"].split())[:SNIPPET],
     )
 
 
@@ -83,6 +85,7 @@ def conversation(record: Record, tokens_name: str) -> dict[str, Any]:
     shown["names"] = names(turns)
     if "rows" in record:
         shown["rows"] = rows_in_words(record["rows"], turns)
+    # a key only where there are tokens: the page asks for the part by that name
     shown |= {"tokens": tokens_name} if has_tokens(record) else {}
     return {name: bounded(value, record["step"]) for name, value in shown.items()}
 

@@ -26,6 +26,7 @@ def bounded(value: Any, step: int, most: int = MOST_TEXT) -> Any:
         most: characters of a text, about.
     """
     if isinstance(value, str) and len(value) > most:
+        # both ends: a text's end says how it came out
         half = most // 2
         note = _note(f"{len(value) - 2 * half} characters", step)
         return f"{value[:half]}\n{note}\n{value[-half:]}"
@@ -46,6 +47,7 @@ def bounded_tokens(rows: Sequence[Any], step: int) -> list[Any]:
 def _share(lengths: Sequence[int]) -> int:
     """Tokens that each row may have for all to fit; short rows leave the others more."""
     left = MOST_EPISODE_TOKENS
+    # water filling: short rows first, what they leave goes to the longer ones
     for k, length in enumerate(sorted(lengths)):
         share = left // (len(lengths) - k)
         if length > share:

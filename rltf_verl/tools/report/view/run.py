@@ -18,7 +18,7 @@ from rltf_verl.runlog.turns import Record
 from rltf_verl.tools.report.history import History, read_history
 from rltf_verl.tools.report.row_words import ENDS, TRAINS
 from rltf_verl.tools.report.run_files import metrics_near, run_files, run_name
-from rltf_verl.tools.report.stats import Stats, stats
+from rltf_verl.tools.report.stats import EpisodeStats, stats
 from rltf_verl.tools.report.view.charts import charts, warnings
 from rltf_verl.tools.report.view.episodes import FLAGS, TRAINED, Line, line_of
 
@@ -34,18 +34,16 @@ class NoEpisodesError(ValueError):
 
 
 @dataclass(frozen=True)
-class Step:
+class StepEpisodes:
     """The episodes of one step and split."""
 
-    stats: Stats
-    first_answers_only: bool
-    """A validation whose episodes end after their first answer."""
+    stats: EpisodeStats
     lines: list[Line]
-    records: list[Record]
+    records: list[dict[str, Any]]
     """With what they trained."""
 
 
-class Run:
+class PageRun:
     """A run's folder, or its episode log.
 
     Raises:
@@ -72,35 +70,30 @@ class Run:
         steps = list(self.steps.values())
         lines = [line for step in steps for line in step.lines]
         envs = sorted({line.env for line in lines})
+        # columns, because JSON repeats the names of rows
         columns = {name: [line[k] for line in lines] for k, name in enumerate(Line._fields)}
-        cut = {step.stats.first_step for step in steps if step.first_answers_only}
+        # the page finds an episode's block by its position in the list
         ends = accumulate(len(step.lines) for step in steps)
+        splits = sorted({step.stats.split for step in steps})
         return columns | {
             "name": self.name,
             "envs": envs,
             "env": [envs.index(line.env) for line in lines],
-            "charts": charts([step.stats for step in steps], cut, self.history),
+            "charts": charts([step.stats for step in steps], self.history),
             "warnings": warnings(self.history),
-            "splits": [
-                _totals(name, steps) for name in sorted({step.stats.split for step in steps})
-            ],
+            "splits": [_totals(name, steps) for name in splits],
             "starts": [0, *ends][:-1],
             "blocks": [f"block/{step}.{split}" for step, split in self.steps],
         }
 
 
-def _read_step(log: Path, at: StepOfSplit) -> Step:
+def _read_step(log: Path, at: StepOfSplit) -> StepEpisodes:
     step, split = at
-    records: list[Record] = [*read_episodes(log, step, (split,), growing=True)]
-    return Step(
-        stats(records, split),
-        split == "val" and any(record.get("horizon") for record in records),
-        [line_of(record) for record in records],
-        records,
-    )
+    records = read_episodes(log, step, (split,), growing=True)
+    return StepEpisodes(stats(records, split), [line_of(record) for record in records], records)
 
 
-def runs_at(paths: Sequence[Path]) -> list[Run]:
+def runs_at(paths: Sequence[Path]) -> list[PageRun]:
     """The runs in these folders, each with its name.
 
     Raises:
@@ -110,7 +103,7 @@ def runs_at(paths: Sequence[Path]) -> list[Run]:
         raise ValueError("a run is given twice; name each once")
     names = [run_name(path) for path in paths]
     return [
-        Run(path, name if names.count(name) == 1 else str(path))
+        PageRun(path, name if names.count(name) == 1 else str(path))
         for path, name in zip(paths, names, strict=True)
     ]
 
@@ -128,7 +121,7 @@ def tokens_name(at: StepOfSplit, record: Record) -> str:
     return f"tokens/{at[0]}.{at[1]}/{quote(record['uid'], safe='')}/{record['session_id']}"
 
 
-def _totals(split: str, steps: Sequence[Step]) -> dict[str, Any]:
+def _totals(split: str, steps: Sequence[StepEpisodes]) -> dict[str, Any]:
     numbers = [step.stats for step in steps if step.stats.split == split]
     stops = sum((Counter(number.stops) for number in numbers), Counter[str]())
     return {"split": split, "episodes": sum(number.sessions for number in numbers), "stops": stops}

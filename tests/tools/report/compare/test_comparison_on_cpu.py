@@ -1,12 +1,12 @@
 """Comparisons of hand-made runs whose numbers are plain to see."""
 
+import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rltf_verl.tools.report.compare.comparison import compare, file_names
-from rltf_verl.tools.report.compare.numbers import Panel, Point, last_within, mean_curve, mean_until
+from rltf_verl.tools.report.compare.numbers import Panel, at_budget, mean_curve
 from rltf_verl.tools.report.compare.run import read_arms
+from rltf_verl.tools.report.compare.show import sections
 from tests.support.log_records import line, turn, write
 from tests.support.run_files import evaluated, run, step, write_metrics
 
@@ -22,7 +22,7 @@ AXES = ("step", "rollouts", "tokens", "hours", "cost")
     ],
 )
 def test_each_picture_has_a_name_of_its_own(quantities, names):
-    drawn = [Panel(name, name, "step", "steps", 1.0, (), {}) for name in quantities]
+    drawn = [Panel(name, name, "step", "steps", pd.DataFrame(), {}) for name in quantities]
     assert file_names(drawn) == names
 
 
@@ -34,6 +34,11 @@ def panels(comparison):
     return {panel.axis: panel for panel in comparison.panels}
 
 
+def spent(panel):
+    """What each run had spent at its evaluations."""
+    return [points["x"].tolist() for _, points in panel.points.groupby("run", sort=False)]
+
+
 def test_two_seeds_of_one_arm_against_one_of_another(tmp_path):
     run(tmp_path / "a1" / "metrics.jsonl", [0.1, 0.3, 0.5])
     run(tmp_path / "a2" / "metrics.jsonl", [0.2, 0.5, 0.3])
@@ -41,54 +46,39 @@ def test_two_seeds_of_one_arm_against_one_of_another(tmp_path):
     comparison = compared(
         f"b={tmp_path / 'b'}", f"a={tmp_path / 'a1'}", f"a={tmp_path / 'a2'}", axes=["step"]
     )
-    b, a = comparison.wholes["first_turn"]
-    assert (b.arm, b.start.mean, b.highest.mean, b.end.mean, b.end.std) == (
-        "b",
-        0.0,
-        0.25,
-        0.25,
-        None,
-    )
-    assert a.start.mean == pytest.approx(0.15)
-    assert (a.highest.seeds, a.end.seeds, a.last_steps) == ((0.5, 0.5), (0.5, 0.3), (2, 2))
-    assert a.end.std == pytest.approx(0.2 / 2**0.5)
-    (panel,) = comparison.panels
-    assert panel.budget == 2
-    of_b, of_a = panel.arms
-    assert [(p.step, p.mean, p.low, p.high, p.num) for p in of_a.mean] == [
-        (0, pytest.approx(0.15), 0.1, 0.2, 2),
-        (1, 0.4, 0.3, 0.5, 2),
-        (2, 0.4, 0.3, 0.5, 2),
+    (_, (whole, budget), _) = next(sections(comparison))
+    assert whole[1:] == [
+        ("b", "1", "0.000", "0.250", "0.250", "2"),
+        ("a", "2", "0.150±0.071", "0.500±0.000", "0.400±0.141", "2"),
     ]
-    assert of_b.at_budget.difference is None
-    assert of_a.at_budget.difference == pytest.approx(0.4 - 0.25)
-    assert of_a.at_budget.apart is None  # of one seed nobody knows how far it is from another
-    assert of_a.at_budget.until.seeds == pytest.approx(
-        ((0.1 + 0.3) / 2, (0.2 + 0.5) / 2)
-    )  # each holds until the next
+    assert budget[1:] == [
+        ("step 2", "b", "0.250", "2", "–"),
+        ("", "a", "0.400±0.141", "2", "+0.150"),  # one seed has no range: no mark
+    ]
+    (panel,) = comparison.panels
+    curve = mean_curve(panel.points[panel.points["arm"] == "a"])
+    assert curve.round(9).to_dict("split")["data"] == [
+        [0, 0.15, 0.1, 0.2],
+        [1, 0.4, 0.3, 0.5],
+        [2, 0.4, 0.3, 0.5],
+    ]
 
 
 def test_equal_hours_and_tokens_are_not_equal_steps(tmp_path):
-    run(
-        tmp_path / "slow.jsonl", [0.0, 0.4, 0.6, 0.8], seconds=7200.0, tokens=500
-    )  # 0, 2, 4, 6 h; 0, 500, 1000, 1500
-    run(
-        tmp_path / "fast.jsonl", [0.0, 0.1, 0.2, 0.3], seconds=3600.0, tokens=1000
-    )  # 0, 1, 2, 3 h; 0, 1000, …, 3000
-    by_axis = panels(compared(tmp_path / "fast.jsonl", tmp_path / "slow.jsonl"))
+    slow, fast = tmp_path / "slow.jsonl", tmp_path / "fast.jsonl"
+    run(slow, [0.0, 0.4, 0.6, 0.8], seconds=7200.0, tokens=500)  # 0 to 6 h; 0 to 1500
+    run(fast, [0.0, 0.1, 0.2, 0.3], seconds=3600.0, tokens=1000)  # 0 to 3 h; 0 to 3000
+    by_axis = panels(compared(fast, slow))
     assert set(by_axis) == {"step", "tokens", "hours"}
-    fast, slow = by_axis["hours"].arms
-    assert by_axis["hours"].budget == 3.0
-    assert (fast.at_budget.value.mean, fast.at_budget.spent) == (0.3, (3.0,))
-    assert (slow.at_budget.value.mean, slow.at_budget.spent) == (
-        0.4,
-        (2.0,),
-    )  # at 3 h it had not been evaluated again
-    assert slow.at_budget.until.mean == pytest.approx(0.4 / 3)  # 0.0 for two hours, 0.4 for one
-    fast, slow = by_axis["tokens"].arms
-    assert by_axis["tokens"].budget == 1500
+    assert [by_axis[axis].budget for axis in ("hours", "tokens")] == [3.0, 1500]
+    reached = {
+        axis: [(point.value.item(), point.spent.item()) for point in at_budget(panel).values()]
+        for axis, panel in by_axis.items()
+    }
+    # at 3 h the slow one had not been evaluated again
+    assert reached["hours"] == [(0.3, 3.0), (0.4, 2.0)]
+    assert reached["tokens"] == [(0.1, 1000), (0.8, 1500)]
     assert by_axis["tokens"].axis_label.startswith("tokens trained on")
-    assert (fast.at_budget.value.mean, slow.at_budget.value.mean) == (0.1, 0.8)
 
 
 def test_a_resumed_run_goes_on_where_the_later_process_began(tmp_path):
@@ -101,66 +91,40 @@ def test_a_resumed_run_goes_on_where_the_later_process_began(tmp_path):
         (4, step(3600) | evaluated(0.9)),
         (5, step(3600)),
     ]
-    second = [
-        (2, evaluated(0.21)),
-        (3, step(7200)),
-        (4, step(7200) | evaluated(0.4)),
-    ]  # resumed at 2
+    resumed = [(2, evaluated(0.21)), (3, step(7200)), (4, step(7200) | evaluated(0.4))]
     write_metrics(folder / "metrics.process_1.jsonl", first)
-    write_metrics(folder / "metrics.jsonl", second)
-    run(tmp_path / "other" / "metrics.jsonl", [0.1, 0.2, 0.3])
-    comparison = compared(f"a={folder}", f"b={tmp_path / 'other'}")
-    assert [(p.step, p.x, p.y) for p in panels(comparison)["hours"].arms[0].seeds[0]] == [
-        (0, 0.0, 0.1),
-        (2, 2.0, 0.21),
-        (4, 6.0, 0.4),
+    write_metrics(folder / "metrics.jsonl", resumed)
+    points = panels(compared(f"a={folder}"))["hours"].points
+    assert points[["step", "x", "y"]].to_numpy().tolist() == [
+        [0, 0, 0.1],
+        [2, 2, 0.21],
+        [4, 6, 0.4],
     ]
 
 
-def test_a_seed_that_ended_early_is_not_carried_on(tmp_path):
-    run(tmp_path / "a1" / "metrics.jsonl", [0.0, 0.2, 0.4, 0.6, 0.8])
-    run(tmp_path / "a2" / "metrics.jsonl", [0.0, 0.1, 0.2])
-    run(tmp_path / "b" / "metrics.jsonl", [0.0, 0.1, 0.2, 0.3])
-    (panel,) = compared(
-        f"a={tmp_path / 'a1'}", f"a={tmp_path / 'a2'}", f"b={tmp_path / 'b'}", axes=["step"]
-    ).panels
-    assert [(p.step, p.num) for p in panel.arms[0].mean] == [(0, 2), (1, 2), (2, 2), (3, 1), (4, 1)]
-    assert [p.mean for p in panel.arms[0].mean] == pytest.approx([0.0, 0.15, 0.3, 0.6, 0.8])
-    assert (panel.budget, panel.arms[0].at_budget.value.seeds) == (2, (0.4, 0.2))
-
-
-def test_the_mean_is_taken_at_common_steps_only_and_says_so(tmp_path):
+def test_a_mean_is_taken_where_all_seeds_are_and_says_so(tmp_path):
     run(tmp_path / "a1" / "metrics.jsonl", [0.0, 0.1, 0.2, 0.3, 0.4], every=1)
-    run(tmp_path / "a2" / "metrics.jsonl", [0.0, 0.4, 0.8], every=2)
+    run(tmp_path / "a2" / "metrics.jsonl", [0.0, 0.4], every=2)
     comparison = compared(f"a={tmp_path / 'a1'}", f"a={tmp_path / 'a2'}", axes=["step"])
-    assert [(p.step, p.mean) for p in comparison.panels[0].arms[0].mean] == [
-        (0, 0.0),
-        (2, pytest.approx(0.3)),
-        (4, pytest.approx(0.6)),
-    ]
+    (panel,) = comparison.panels
+    assert mean_curve(panel.points)["mean"].round(9).to_dict() == {0: 0.0, 2: 0.3}
+    assert panel.budget == 2, "a seed that ended early is not carried on"
     assert comparison.left_out == {
-        "2 of 5 steps in the mean of first_turn of a": (
+        "3 of 5 steps in the mean of first_turn of a": (
             "not all of its seeds were evaluated there (the first is step 1)"
         )
     }
 
 
 def test_a_step_that_a_killed_process_left_without_a_line_counts_as_those_beside_it(tmp_path):
-    path, spent = tmp_path / "a.jsonl", {1: 3600.0, 2: 3600.0, 4: 7200.0}
-    records = [(n, step(seconds) | evaluated(0.1 * n)) for n, seconds in spent.items()]
+    path, hours = tmp_path / "a.jsonl", {1: 3600.0, 2: 3600.0, 4: 7200.0}
+    records = [(n, step(seconds) | evaluated(0.1 * n)) for n, seconds in hours.items()]
     write_metrics(path, [(0, evaluated(0.0)), *records])
     comparison = compared(path)
-    assert [(p.step, p.x) for p in panels(comparison)["hours"].arms[0].seeds[0]] == [
-        (0, 0.0),
-        (1, 1.0),
-        (2, 2.0),
-        (4, 5.5),
-    ]
-    assert f"filled in: step 3 of {path} in --x hours: the run logged no timing_s" in "\n".join(
-        comparison.remarks
-    )
+    assert spent(panels(comparison)["hours"]) == [[0.0, 1.0, 2.0, 5.5]]
+    assert f"filled in: step 3 of {path} in --x hours: " in "\n".join(comparison.remarks)
     write_metrics(path, [(0, evaluated(0.0)), records[0], (9, step() | evaluated(0.9))])
-    assert "no timing_s/step of steps 2 to 8" in compared(path).left_out["--x hours"]
+    assert "no timing_s/step of 7 steps from 2 to 8" in compared(path).left_out["--x hours"]
 
 
 def test_an_arm_without_a_judge_is_left_out_of_cost_and_looks_the_same_elsewhere(tmp_path):
@@ -168,8 +132,8 @@ def test_an_arm_without_a_judge_is_left_out_of_cost_and_looks_the_same_elsewhere
     run(tmp_path / "sd.jsonl", [0.0, 0.2, 0.4], cost=1.5)
     comparison = compared(tmp_path / "grpo.jsonl", tmp_path / "sd.jsonl")
     cost = panels(comparison)["cost"]
-    assert [(curve.arm, curve.place) for curve in cost.arms] == [("sd", 1)]
-    assert [p.x for p in cost.arms[0].seeds[0]] == [0.0, 1.5, 3.0]
+    assert cost.points[["arm", "place"]].drop_duplicates().to_numpy().tolist() == [["sd", 1]]
+    assert spent(cost) == [[0.0, 1.5, 3.0]]
     assert "no rltf/feedback/judge/cost" in comparison.left_out["grpo in --x cost"]
 
 
@@ -187,7 +151,7 @@ def test_costs_of_two_judges_add_up_and_a_silent_step_costs_what_the_next_one_te
     ]
     write_metrics(tmp_path / "a.jsonl", records)
     comparison = compared(tmp_path / "a.jsonl", axes=["cost"])
-    assert [p.x for p in comparison.panels[0].arms[0].seeds[0]] == [0.0, 3.0]
+    assert spent(comparison.panels[0]) == [[0.0, 3.0]]
 
 
 @pytest.mark.parametrize(
@@ -200,7 +164,7 @@ def test_costs_of_two_judges_add_up_and_a_silent_step_costs_what_the_next_one_te
         ),
         (
             [(50, evaluated(0.0)), (51, step(cost=1.0) | evaluated(0.5))],
-            "no metrics of steps 1 to 49",
+            "no metrics of 49 steps from 1 to 49",
         ),
     ],
 )
@@ -223,15 +187,9 @@ def test_rollouts_and_generated_tokens_come_from_the_episode_log(tmp_path):
     long = with_log(tmp_path / "long", [0.0, 0.5], [line("1", "2", "42")] * 3)
     short = with_log(tmp_path / "short", [0.0, 0.3, 0.4, 0.5], [line("42")] * 2)
     by_axis = panels(compared(long, short, axes=["rollouts", "tokens"]))
-    assert [[p.x for p in curve.seeds[0]] for curve in by_axis["rollouts"].arms] == [
-        [0, 3],
-        [0, 2, 4, 6],
-    ]
+    assert spent(by_axis["rollouts"]) == [[0, 3], [0, 2, 4, 6]]
     assert by_axis["tokens"].axis_label == "tokens of the attempts in the episode log"
-    assert [[p.x for p in curve.seeds[0]] for curve in by_axis["tokens"].arms] == [
-        [0, 9],
-        [0, 2, 4, 6],
-    ]  # one a turn
+    assert spent(by_axis["tokens"]) == [[0, 9], [0, 2, 4, 6]]  # one a turn
 
 
 def test_what_the_metrics_count_comes_before_a_log_that_may_hold_a_share_only(tmp_path):
@@ -242,10 +200,8 @@ def test_what_the_metrics_count_comes_before_a_log_that_may_hold_a_share_only(tm
     )
     write(tmp_path / "a" / "checkpoints" / "episodes", [line("42")], step=1)
     by_axis = panels(compared(tmp_path / "a", axes=["rollouts", "tokens"]))
-    assert [[p.x for p in by_axis[x].arms[0].seeds[0]] for x in ("rollouts", "tokens")] == [
-        [0, 8, 16],
-        [0, 100, 200],
-    ]
+    assert spent(by_axis["rollouts"]) == [[0, 8, 16]]
+    assert spent(by_axis["tokens"]) == [[0, 100, 200]]
 
 
 def test_tokens_are_those_trained_on_for_all_where_the_policy_writes_feedback(tmp_path):
@@ -256,42 +212,11 @@ def test_tokens_are_those_trained_on_for_all_where_the_policy_writes_feedback(tm
     b = with_log(tmp_path / "b", [0.0, 0.5], [line("42")])
     (panel,) = compared(a, b, axes=["tokens"]).panels
     assert panel.axis_label.startswith("tokens trained on")
-    assert [curve.seeds[0][-1].x for curve in panel.arms] == [1000, 1000]
+    assert [xs[-1] for xs in spent(panel)] == [1000, 1000]
 
 
 def test_nothing_is_known_beyond_the_end_of_the_episode_log(tmp_path):
     folder = with_log(tmp_path / "a", [0.0, 0.1, 0.2, 0.3], [line("42")])
     (folder / "checkpoints" / "episodes" / "00000003.train.w.jsonl").unlink()
     (panel,) = compared(folder, axes=["rollouts"]).panels
-    assert [p.step for p in panel.arms[0].seeds[0]] == [0, 1, 2]
-
-
-POINTS = st.lists(
-    st.tuples(st.integers(0, 30), st.floats(0, 1)), min_size=1, max_size=8, unique_by=lambda p: p[0]
-)
-
-
-def seed_of(pairs):
-    return [Point(s, 2.0 * s, y) for s, y in sorted(pairs)]
-
-
-@given(st.lists(POINTS, min_size=1, max_size=4))
-def test_a_mean_lies_between_its_seeds_and_is_of_real_evaluations(seeds):
-    seeds = [seed_of(pairs) for pairs in seeds]
-    for point in mean_curve(seeds):
-        here = [p.y for seed in seeds for p in seed if p.step == point.step]
-        assert len(here) == point.num == sum(seed[-1].step >= point.step for seed in seeds)
-        assert point.low - 1e-12 <= point.mean <= point.high + 1e-12
-        assert {point.low, point.high} <= set(here)
-
-
-@given(POINTS, st.floats(0, 80), st.floats(0, 80))
-def test_the_height_of_a_curve_lies_between_its_evaluations(pairs, start, budget):
-    seed = seed_of(pairs)
-    height = mean_until(seed, start, budget)
-    if seed[0].x > start or budget <= start:
-        assert height is None
-        return
-    reached = [p.y for p in seed if p.x <= budget]
-    assert min(reached) - 1e-9 <= height <= max(reached) + 1e-9
-    assert last_within(seed, budget).y == reached[-1]
+    assert panel.points["step"].tolist() == [0, 1, 2]

@@ -7,13 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.runlog.metrics_file import processes_of, set_aside
 from rltf_verl.tools.report.compare.comparison import compare
-from rltf_verl.tools.report.compare.run import arms_of, flat, read_arms
+from rltf_verl.tools.report.compare.run import arms_of, read_arms
 from rltf_verl.tools.report.history import read_history
-from rltf_verl.tools.report.stats import by_steps
-from tests.support.log_records import EMPTY, LEAKY, line, turn, write
+from tests.support.log_records import line, write
 from tests.support.run_files import ACC, evaluated, run, step, write_metrics
 
 
@@ -25,7 +23,7 @@ def only_run(*arguments):
 
 
 def accuracies(*arguments):
-    return dict(only_run(*arguments).series(ACC))
+    return only_run(*arguments).series(ACC).to_dict()
 
 
 def test_the_folder_of_a_run(tmp_path):
@@ -36,8 +34,8 @@ def test_the_folder_of_a_run(tmp_path):
     run(tmp_path / "sd" / "checkpoints" / "global_step_1" / "old.jsonl", [0.9, 0.9])
     (tmp_path / "sd" / "notes.jsonl").write_text('{"step": 3, "input": "x"}\n')
     read = only_run(tmp_path / "sd")
-    assert read.series(ACC) == {0: 0.1, 1: 0.2}
-    assert read.log[1]["log/train/sessions"] == 1
+    assert read.series(ACC).to_dict() == {0: 0.1, 1: 0.2}
+    assert read.series("log/train/sessions").to_dict() == {1: 1}
 
 
 def test_verls_own_places(tmp_path, monkeypatch):
@@ -46,43 +44,15 @@ def test_verls_own_places(tmp_path, monkeypatch):
     write(tmp_path / "checkpoints" / "sums" / "sd" / "episodes", [line("42")])
     monkeypatch.chdir(tmp_path)
     read = only_run("checkpoints/sums/sd")
-    assert read.series(ACC) == {0: 0.1, 1: 0.2}
-    assert len(read.log) == 1
+    assert read.series(ACC).to_dict() == {0: 0.1, 1: 0.2}
+    assert len(read.series("log/train/sessions")) == 1
 
 
 def test_an_episode_log_alone(tmp_path):
     for number, answer in ((0, "1"), (4, "42")):
         write(tmp_path / "episodes", [line(answer)], step=number, validate=True)
     (panel,) = compare(read_arms([str(tmp_path / "episodes")]), ["step"], ["first_turn"]).panels
-    assert [(p.step, p.y) for p in panel.arms[0].seeds[0]] == [(0, 0.0), (4, 1.0)]
-
-
-def test_numbers_of_an_episode_log_are_those_of_log_stats(tmp_path):
-    tree = (
-        turn("1"),
-        turn("2", parent=0),
-        turn("42", parent=1, stop="solved"),
-        turn("42", parent=0, stop="solved"),
-    )
-    for number in (1, 2, 5):
-        write(
-            tmp_path,
-            [line("1", "42"), line("3", feedback=LEAKY), line("", "1", stop="ungraded")],
-            step=number,
-        )
-        write(
-            tmp_path, [tree, line("42", stop="solved", feedback=EMPTY)], step=number, validate=True
-        )
-    read = only_run(tmp_path)
-    expected = by_steps(read_episodes(tmp_path), 1)
-    assert len(expected) == 6
-    for s in expected:
-        values = read.log[s.first_step]
-        assert flat(s).items() <= values.items()
-        assert values[f"log/{s.split}/sessions"] == s.sessions
-        assert values[f"log/{s.split}/turn_1/acc"] == s.turns[0].acc
-        assert values.get(f"log/{s.split}/revisions/fixed") == s.revisions.fixed
-        assert values.get(f"log/{s.split}/feedback/words") == s.feedback.words
+    assert panel.points[["step", "y"]].to_numpy().tolist() == [[0, 0.0], [4, 1.0]]
 
 
 def wandb_rows():
@@ -114,10 +84,10 @@ def write_export(path, rows):
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
 def test_wandb_exports(tmp_path, kind):
     read = only_run(write_export(tmp_path / f"sd.{kind}", wandb_rows()))
-    assert read.series(ACC) == {0: 0.1, 2: 0.3}
-    assert read.series("timing_s/step") == {1: 1800.0, 2: 1800.0}
+    assert read.series(ACC).to_dict() == {0: 0.1, 2: 0.3}
+    assert read.series("timing_s/step").to_dict() == {1: 1800.0, 2: 1800.0}
     (panel,) = compare(read_arms([str(tmp_path)]), ["hours"], ["first_turn"]).panels
-    assert [p.x for p in panel.arms[0].seeds[0]] == [0.0, 1.0]
+    assert panel.points["x"].tolist() == [0.0, 1.0]
 
 
 def test_hours_are_wandbs_for_all_where_one_run_has_no_times_of_steps(tmp_path):
@@ -127,7 +97,7 @@ def test_hours_are_wandbs_for_all_where_one_run_has_no_times_of_steps(tmp_path):
     ]
     a, b = write_export(tmp_path / "a.csv", rows), write_export(tmp_path / "b.csv", wandb_rows())
     (panel,) = compare(read_arms([str(a), str(b)]), ["hours"], ["first_turn"]).panels
-    assert [[p.x for p in curve.seeds[0]] for curve in panel.arms] == [[0.025, 2.0], [0.025, 2.0]]
+    assert panel.points["x"].tolist() == [0.025, 2.0] * 2
 
 
 ONE = [(0, evaluated(0.1)), (1, step() | evaluated(0.2)), (2, step() | evaluated(0.3))]
@@ -165,8 +135,8 @@ def test_what_is_no_number_is_no_point(tmp_path):
         [(0, {ACC: None}), (1, {ACC: 0.2, "flag": True, "note": "x"}), (2, {ACC: 0.3})],
     )
     read = only_run(tmp_path / "a.jsonl")
-    assert read.series(ACC) == {1: 0.2, 2: 0.3}
-    assert read.names() == {ACC}
+    assert read.series(ACC).to_dict() == {1: 0.2, 2: 0.3}
+    assert list(read.steps) == [ACC]
 
 
 def test_files_that_are_set_aside_are_numbered_and_read_in_order(tmp_path):

@@ -89,17 +89,6 @@ def test_long_arguments_and_observations_lose_their_middle(tmp_path):
         assert "rltf inspect" in text
 
 
-def test_blocks_start_at_their_first_episode(tmp_path):
-    for step, num in ((1, 2), (2, 3)):
-        write(tmp_path, [line(str(i)) for i in range(num)], step=step)
-    index, parts = unpacked(written(tmp_path))
-    (run,) = index["runs"]
-    assert run["starts"] == [0, 2]
-    blocks = [parts.pop(f"0/{name}") for name in run["blocks"]]
-    assert [(len(block), block[0]["step"]) for block in blocks] == [(2, 1), (3, 2)]
-    assert parts == {}
-
-
 def test_problems_of_concatenated_datasets_differ(tmp_path):
     for step, question in ((1, "6 times 7?"), (2, "43 - 1?"), (3, "6 times 7?")):
         write(tmp_path, [line("1")], step=step, question=question)

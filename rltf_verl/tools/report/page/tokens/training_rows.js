@@ -6,7 +6,7 @@ import { counted, decimal, percent, signed } from "../numbers.js";
 import { state } from "../state.js";
 import { showTokens } from "./tokens.js";
 
-const OF_FEEDBACK = ["critique", "feedback"]; // roles whose tokens are not an attempt's own
+const OF_FEEDBACK = ["critique", "feedback_modeling"]; // roles whose tokens are not an attempt's own
 
 export function trainingRows(record) {
   if (!record.rows) return "";

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rltf_verl.adapters.queue.puts import BatchedPuts
+from rltf_verl.adapters.queue.batched_put import BatchedPuts
 
 
 class Queue(SimpleNamespace):

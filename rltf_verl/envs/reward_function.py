@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated, Any
 
-from rltf_verl.envs.base import CORRECT, INCORRECT, FeedbackLevel, Splits
-from rltf_verl.envs.waiting import await_env, call_env
+from rltf_verl.envs.base import CORRECT, INCORRECT, Env, FeedbackLevel, Splits
+from rltf_verl.envs.calls import await_env, call_env
 from rltf_verl.kinds import Within
 from rltf_verl.registry import UserCodeTimeoutError, load, raised_by
 from rltf_verl.types import Grade, Problem
@@ -31,7 +31,7 @@ SET_BY = "(custom_reward_function.path and .name set it)"
 """Before every cause in `Grade.error`."""
 
 
-class RewardFunction:
+class RewardFunction(Env):
     """The environment `reward_function`. `Problem.data` holds `question`, `data_source`,
     `ground_truth`, `extra_info` and `reference`, the ground truth as a text.
 
@@ -170,7 +170,7 @@ class RewardFunction:
         feedback = fields.get(self._feedback_key)
         if not (feedback is None or isinstance(feedback, str)):
             raise ValueError(
-                f"returned the {self._feedback_key} {_shown(feedback)}; return one text"
+                f"returned the {self._feedback_key} {_quoted_value(feedback)}; return one text"
             )
         return Grade(
             correct=verdict >= least,
@@ -186,13 +186,13 @@ def _number(name: str, value: Any) -> float:
     try:
         number = float(value)
     except (TypeError, ValueError):
-        raise ValueError(f"returned the {name} {_shown(value)}; return a number") from None
+        raise ValueError(f"returned the {name} {_quoted_value(value)}; return a number") from None
     if not math.isfinite(number):
         raise ValueError(f"returned the {name} {number}")
     return number
 
 
-def _shown(value: Any) -> str:
+def _quoted_value(value: Any) -> str:
     return "None" if value is None else f"{str(value)[:80]!r}, a {type(value).__name__}"
 
 

@@ -22,21 +22,15 @@ class Imitate(Objective[ImitateConfig]):
     async def rows(
         self, policy: Policy, messages: Sequence[Message], episode: Episode
     ) -> list[Row]:
-        """See `imitate_rows`."""
-        return imitate_rows(episode, first_turn_too=self.settings.source == "all")
+        """(x_0, y_K) for every branch whose last answer is correct; branches of one turn only with
+        `source: all`.
+        """
+        return [
+            first_prompt_row(episode, k, Role.IMITATE)
+            for k in last_turns(episode)
+            if episode.turns[k].grade.correct and (k > 0 or self.settings.source == "all")
+        ]
 
     def turn_weights(self, episodes: EpisodeBatch) -> torch.Tensor:
         """[S, M] 1[correct]."""
         return episodes.correct.to(episodes.rewards.dtype)
-
-
-def imitate_rows(episode: Episode, *, first_turn_too: bool) -> list[Row]:
-    """(x_0, y_K) for every branch whose last answer is correct; branches of one turn only if asked
-    for.
-    """
-    ends = [
-        k
-        for k in last_turns(episode)
-        if episode.turns[k].grade.correct and (k > 0 or first_turn_too)
-    ]
-    return [first_prompt_row(episode, k, Role.IMITATE) for k in ends]

@@ -12,14 +12,12 @@ import re
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from copy import deepcopy
 from functools import partial
 from queue import Empty, SimpleQueue
-from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
-from rltf_verl.envs.base import ActingEnv, Env, FeedbackLevel, GradesAsync, GradeUnavailable
+from rltf_verl.envs.base import Env, FeedbackLevel, GradeUnavailable
 from rltf_verl.registry import UserCodeError, UserCodeTimeoutError, described
 from rltf_verl.types import MOST_READ, Action, Grade, Note, PlayedStep, Problem, Step, Trajectory
 
@@ -39,10 +37,9 @@ COMPUTES_S = 1.0
 _slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
 
 
-def deadline_of(env: Any) -> float:
+def deadline_of(env: Env) -> float:
     """Seconds of a call: `limits.step_s` where attempts are trajectories."""
-    acting = acting_env(env)
-    return DEADLINE_S if acting is None else acting.limits.step_s
+    return env.limits.step_s if env.acts else DEADLINE_S
 
 
 async def call_env(
@@ -67,12 +64,14 @@ async def call_env(
     loop, is_over = asyncio.get_running_loop(), False
     running: asyncio.Future[Outcome] = loop.create_future()
     try:
+        # A slot is held for the first second only: a call that lasts longer waits for something.
         async with _slots.setdefault(loop, asyncio.Semaphore(MOST_CALLS)):
             _start(lambda o: loop.call_soon_threadsafe(running.set_result, o), call, *args)
             await asyncio.wait({running}, timeout=min(seconds, COMPUTES_S))
         await asyncio.wait({running}, timeout=max(seconds - COMPUTES_S, 0.0))
         is_over = running.done()
     finally:
+        # After a cancellation too: what the thread returns later still has to be closed.
         if unwanted is not None and not is_over:
             running.add_done_callback(partial(_hand_over, unwanted))
     if not is_over:
@@ -83,12 +82,12 @@ async def call_env(
 async def await_env(seconds: float, call: Callable[..., Awaitable[T]], *args: Any) -> T:
     """As `call_env`, for a method that is a coroutine function: in the event loop."""
     try:
-        return await asyncio.wait_for(_awaited(call, *args), seconds)
+        return await asyncio.wait_for(_await_user_code(call, *args), seconds)
     except asyncio.TimeoutError:
         raise _late(getattr(call, "__name__", "the call"), seconds) from None
 
 
-async def _awaited(call: Callable[..., Awaitable[T]], *args: Any) -> T:
+async def _await_user_code(call: Callable[..., Awaitable[T]], *args: Any) -> T:
     try:
         return await call(*args)
     except BaseException as error:  # user code
@@ -100,12 +99,15 @@ async def _awaited(call: Callable[..., Awaitable[T]], *args: Any) -> T:
 def is_cancelled() -> bool:
     """Whether this task was cancelled, and not one that user code waited for."""
     task = asyncio.current_task()
-    return (
-        task is None or not hasattr(task, "cancelling") or task.cancelling() > 0
-    )  # Python 3.10 does not say
+    # Python 3.10 does not say.
+    return task is None or not hasattr(task, "cancelling") or task.cancelling() > 0
 
 
-def bounded(env: Any, most_s: float = DEADLINE_S) -> Any:
+class _StandIn(Env):
+    """An environment whose attributes are set one by one."""
+
+
+def bounded(env: Env, most_s: float = DEADLINE_S) -> Env:
     """A stand-in for the environment, for code that is no coroutine: its methods raise as
     `call_env` does. A method that was once late is not called again; `build` may take its time.
 
@@ -125,21 +127,15 @@ def bounded(env: Any, most_s: float = DEADLINE_S) -> Any:
             late.add(name)
         raise _late(name, seconds)
 
-    public: dict[str, Any] = {"fork": fork}
+    stand_in = _StandIn()
     for name in dir(env):
-        with suppress(Exception):  # a property that raises
-            public |= {name: getattr(env, name)} if name[0] != "_" else {}
-    own = {n: partial(method, n, v) for n, v in public.items() if callable(v) and n != "build"}
-    return SimpleNamespace(**public | own)
-
-
-def fork(state: Any) -> Any:
-    """A deep copy: `fork` of an environment that has none. Raises TypeError."""
-    try:
-        return deepcopy(state)
-    except Exception as error:
-        why = f"the state cannot be copied ({described(error)}); give the environment a `fork`"
-        raise TypeError(why) from error
+        # A property of user code may raise; the stand-in then has what `Env` gives.
+        with suppress(Exception):
+            if not name.startswith("_"):
+                value = getattr(env, name)
+                is_bounded = callable(value) and name != "build"
+                vars(stand_in)[name] = partial(method, name, value) if is_bounded else value
+    return stand_in
 
 
 def _start(settle: Callable[[Outcome], object], call: Callable[..., Any], *args: Any) -> None:
@@ -190,51 +186,44 @@ def graded_part(text: str) -> str:
 async def grade(env: Env, problem: Problem, text: str) -> Grade:
     """The environment's verdict, in whichever way it is had. Raises as `call_env`."""
     text = graded_part(text)
-    if isinstance(env, GradesAsync):
+    if env.grades_async:
         return await await_env(JUDGES_S, env.agrade, problem, text)
     return await call_env(deadline_of(env), grade_text, env, problem, text)
 
 
-def acting_env(env: Any) -> ActingEnv | None:
-    """The environment, where its attempts are trajectories."""
-    return cast(ActingEnv, env) if hasattr(env, "step") else None
-
-
-def tools_of(env: Any) -> list[dict[str, Any]]:
+def tools_of(env: Env) -> list[dict[str, Any]]:
     """Schemas that the policy's prompts have; empty where its attempts are single answers."""
-    acting = acting_env(env)
-    return [] if acting is None else [dict(tool) for tool in acting.tools]
+    return [dict(tool) for tool in env.tools] if env.acts else []
 
 
 def grade_text(env: Env, problem: Problem, text: str) -> Grade:
     """The verdict on an answer. Where attempts are trajectories: on one that is only this answer,
     wrong if the environment raises.
     """
-    acting = acting_env(env)
-    if acting is None:
+    if not env.acts:
         return env.grade(problem, text)
     try:
-        state = acting.open(problem, 0)
+        state = env.open(problem, 0)
         try:
-            return acting.grade(problem, _answer_alone(acting, text, state))
+            return env.grade(problem, _answer_alone(env, text, state))
         finally:
-            acting.close(state)
+            env.close(state)
     except Exception as error:
         return Grade(correct=False, format_ok=False, error=described(error))
 
 
 def explain_text(env: Env, problem: Problem, text: str, grade: Grade, level: FeedbackLevel) -> str:
     """`Env.explain` of an answer, as `grade_text`; empty if the environment raises."""
-    acting = acting_env(env)
-    if acting is None:
-        return env.explain(problem, text, grade, level)
+    if not env.acts:
+        said: str = env.explain(problem, text, grade, level)
+        return said
     try:
-        return notes_text(acting.explain(problem, _answer_alone(acting, text), grade, level))
+        return notes_text(env.explain(problem, _answer_alone(env, text), grade, level))
     except Exception:
         return ""
 
 
-def _answer_alone(env: ActingEnv, text: str, state: Any = None) -> Trajectory:
+def _answer_alone(env: Env, text: str, state: Any = None) -> Trajectory:
     """The answer as the only step: the action where there are no tools."""
     if env.tools:
         return Trajectory((PlayedStep(text, (), (), 0, 0),), "answered", state)

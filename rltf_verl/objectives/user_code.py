@@ -17,13 +17,13 @@ from rltf_verl.objectives.base import Objective
 from rltf_verl.registry import load, raised_by
 from rltf_verl.types import Row
 
-CALLED = [
+HOOKS = [
     name
     for name, own in vars(Objective).items()
     if inspect.isfunction(own) and not name.startswith("_") and name != "rows"
 ]
 """What a run calls of an objective, beside `rows`."""
-MADE_UP = "(tried before the run, on episodes that are made up)"
+ON_EXAMPLES = "(tried before the run, on episodes that are made up)"
 
 
 class OwnCodeError(ConfigError):
@@ -31,7 +31,7 @@ class OwnCodeError(ConfigError):
 
 
 @contextmanager
-def named(what: str, own: Any) -> Iterator[None]:
+def naming_errors(what: str, own: Any) -> Iterator[None]:
     """Around a call of a user's class or function: turns what it raises into OwnCodeError, which
     begins with `what`. A ConfigError passes.
     """
@@ -48,7 +48,7 @@ def dry_run(call: Callable[[], object]) -> Iterator[Finding]:
     try:
         call()
     except OwnCodeError as error:
-        yield Finding("", None, f"{error} {MADE_UP}", "")
+        yield Finding("", None, f"{error} {ON_EXAMPLES}", "")
     except ValueError as error:  # a file that cannot be loaded
         yield finding_of(error)
 
@@ -68,12 +68,12 @@ def name_failures(own: Objective[Any], where: str) -> None:
         own: the objective.
         where: its key and value.
     """
-    for method in CALLED:
-        setattr(own, method, _named(own, method, f"{where}: {method}()"))
+    for method in HOOKS:
+        setattr(own, method, _naming_call(own, method, f"{where}: {method}()"))
     make, what = own.rows, f"{where}: rows()"
 
     async def rows(*args: Any, **options: Any) -> list[Row]:
-        with named(what, type(own)):
+        with naming_errors(what, type(own)):
             made = await make(*args, **options)
         if not (isinstance(made, list) and all(isinstance(row, Row) for row in made)):
             raise OwnCodeError(f"{what} returned {shown(made)}; return a list of rows")
@@ -82,11 +82,11 @@ def name_failures(own: Objective[Any], where: str) -> None:
     setattr(own, "rows", rows)  # noqa: B010  mypy takes no method for a value
 
 
-def _named(own: Objective[Any], method: str, what: str) -> Callable[..., Any]:
+def _naming_call(own: Objective[Any], method: str, what: str) -> Callable[..., Any]:
     call = getattr(own, method)
 
-    def called(*args: Any, **options: Any) -> Any:
-        with named(what, type(own)):
+    def checked_call(*args: Any, **options: Any) -> Any:
+        with naming_errors(what, type(own)):
             returned = call(*args, **options)
             if inspect.isgenerator(returned):
                 returned = list(returned)  # here it can raise
@@ -94,10 +94,10 @@ def _named(own: Objective[Any], method: str, what: str) -> Callable[..., Any]:
             (episodes,) = (*args, *options.values())
             return turn_numbers(what, returned, episodes)
         if method == "loss" and not (isinstance(returned, torch.Tensor) and returned.dim() == 0):
-            raise OwnCodeError(f"{what} returned {_seen(returned)}; return a scalar tensor")
+            raise OwnCodeError(f"{what} returned {_description(returned)}; return a scalar tensor")
         return returned
 
-    return called
+    return checked_call
 
 
 def turn_numbers(what: str, returned: Any, episodes: EpisodeBatch) -> torch.Tensor:
@@ -118,7 +118,7 @@ def turn_numbers(what: str, returned: Any, episodes: EpisodeBatch) -> torch.Tens
     except (TypeError, ValueError, RuntimeError) as error:
         raise OwnCodeError(f"{what} returned {shown(returned)}; {wanted}") from error
     if tuple(values.shape) not in ((size, 1), shape):
-        raise OwnCodeError(f"{what} returned {_seen(values)}; {wanted}")
+        raise OwnCodeError(f"{what} returned {_description(values)}; {wanted}")
     values = values.expand(shape)
     missing = (episodes.valid & ~values.isfinite()).nonzero().tolist()
     if missing:
@@ -131,12 +131,12 @@ def turn_numbers(what: str, returned: Any, episodes: EpisodeBatch) -> torch.Tens
     return values
 
 
-def _seen(returned: Any) -> str:
+def _description(returned: Any) -> str:
     is_tensor = isinstance(returned, torch.Tensor)
     return f"a tensor of shape {list(returned.shape)}" if is_tensor else shown(returned)
 
 
-def made_up(config: RLTFConfig, group_size: int) -> EpisodeBatch:
+def example_episodes(config: RLTFConfig, group_size: int) -> EpisodeBatch:
     """Three groups of ragged episodes: one all wrong, one mixed, one all right."""
     group = torch.arange(3).repeat_interleave(max(1, group_size))
     num_turns = config.episode.num_nodes

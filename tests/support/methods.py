@@ -1,0 +1,27 @@
+"""What training makes of a config: an objective, and the targets of a run's first and only step."""
+
+from typing import Any
+
+import torch
+
+from rltf_verl.algos.targets import RowBatch, RowTargets
+from rltf_verl.config import RLTFConfig
+from rltf_verl.objectives import Method, Objective
+from rltf_verl.objectives.base import Now
+from rltf_verl.objectives.targets import compute_targets
+
+ONLY = Now(0, 1)
+
+
+def objective_of(config: RLTFConfig, name: str) -> Objective[Any]:
+    """The objective of that name."""
+    (own,) = [own for own in Method(config).objectives if own.name == name]
+    return own
+
+
+def targets_of(
+    batch: RowBatch, config: RLTFConfig, stale: torch.Tensor | None = None
+) -> RowTargets:
+    """With the weights of the config; `stale` as of `compute_targets`."""
+    method = Method(config)
+    return compute_targets(batch, method, method.weights(ONLY), stale)
