@@ -62,7 +62,9 @@ def _dialogue(rng: random.Random, env: Workspace, problem: Problem, first: float
         before = [*_messages(right.steps[:criticised]), _user(text)]
         return [_user(question), *before, *_messages(right.steps[criticised:])]
     feedback = notes_text(notes)
-    revised = render("revise/note", question=question, attempt=trajectory_text(wrong), feedback=feedback)
+    revised = render(
+        "revise/note", question=question, attempt=trajectory_text(wrong), feedback=feedback
+    )
     return [_user(revised), *_messages(right.steps)]
 
 

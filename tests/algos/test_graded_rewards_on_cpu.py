@@ -107,6 +107,7 @@ def test_shaping_moves_attempts_and_nothing_of_distillation(baseline, reward):
 
 def test_without_shaping_the_two_rewards_are_one():
     sessions = pack_episodes(
-        [Episode(Problem("x", 0, {}, ""), 0, tuple(shape_rewards(line(0.5, 1.0), RewardConfig())))], [0]
+        [Episode(Problem("x", 0, {}, ""), 0, tuple(shape_rewards(line(0.5, 1.0), RewardConfig())))],
+        [0],
     )
     assert torch.equal(sessions.graded, sessions.rewards)
