@@ -5,10 +5,10 @@
     python recipes/pretrained/unseen_runs.py --picture docs/pictures/lost.png
 
 A finished run is a line of unseen.jsonl beside this file and is not run again. `recipe`: the
-settings as they come. `longer`: with 32 steps, where first answers still rise after 16. `before`:
-those of the recipe until steps followed the evidence. A run is
-lost when its share of episodes that are right after feedback falls below a third of its best for
-three steps in a row (`runlog.health`).
+settings as they come. `longer`: with twice the steps, where first answers still rise at the end.
+`before`: those of the recipe until steps followed the evidence. A run is lost when its share of
+episodes that are right after feedback falls below a third of its best for three steps in a row
+(`runlog.health`).
 """
 
 from __future__ import annotations
@@ -47,10 +47,11 @@ BEFORE = (
     *("rltf.evidence_scaling=false", "rltf.distill.log_prob_floor=-5.0"),
     "trainer.test_freq=16",
 )
-LONGER = "trainer.total_training_steps=32"
+RECIPE = {"sd": WEIGHT, "grpo": ()}
+STEPS, PUZZLE_STEPS = 16, 85
 SETTINGS: dict[str, dict[str, tuple[str, ...]]] = {
-    "recipe": {"sd": WEIGHT, "grpo": ()},
-    "longer": {"sd": (*WEIGHT, LONGER), "grpo": (LONGER,)},
+    "recipe": RECIPE,
+    "longer": RECIPE,
     "before": {"sd": BEFORE, "grpo": BEFORE},
 }
 """Settings -> method -> its words beside the config's."""
@@ -92,12 +93,14 @@ def train(study: Study, task: str, method: str, settings: str, hardware: str) ->
     """One run, and its line."""
     folder = study.folder(("unseen", task, method, settings, hardware))
     data = problems(study, task)
+    steps = (PUZZLE_STEPS if task in PUZZLES else STEPS) * (2 if settings == "longer" else 1)
     words = [
         f"rltf/hardware={hardware}",
         "trainer.logger=[file]",
         f"data.train_files={data / 'train.parquet'}",
         f"data.val_files={data / 'test.parquet'}",
         *SETTINGS[settings][method],
+        f"trainer.total_training_steps={steps}",
     ]
     if task in PUZZLES:
         config = ["--config-name", f"rltf_{method}"]
@@ -160,7 +163,6 @@ def puzzle_words(task: str, method: str) -> list[str]:
         "rltf/env=own",
         f"rltf.env.name={environment(task)}",
         f"+rltf.env.task={task}",
-        "trainer.total_training_steps=85",
     ]
 
 
