@@ -86,7 +86,7 @@ def test_a_key_of_the_users_own_stays() -> None:
     )
 
 
-@pytest.mark.parametrize("key", ["rltf.env", "rltf.teacher", "rltf.episode", "rltf.episode.ends"])
+@pytest.mark.parametrize("key", ["rltf.env", "rltf.teacher", "rltf.episode", "rltf.schedule"])
 @pytest.mark.parametrize("value", [[], [1], 3])
 def test_a_value_in_the_place_of_a_block(key: str, value: Any) -> None:
     config = configs.composed("rltf_sd", "actor_rollout_ref.model.path=/nowhere")
