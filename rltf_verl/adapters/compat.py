@@ -24,6 +24,13 @@ def verl_version() -> str:
     return version("verl")
 
 
+def finds_adapter_under_fsdp1() -> bool:
+    """Whether the installed peft finds the weights of an adapter that verl 0.9.1 sends to the
+    rollout. peft 0.21 looks for them by the names of modules, which FSDP1 changes.
+    """
+    return version("peft") in SpecifierSet("<0.21")
+
+
 def verl_is_tested() -> bool:
     """Whether the installed verl lies in the tested range."""
     return verl_version() in TESTED_VERL

@@ -9,7 +9,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from verl.trainer.ppo import core_algos
 
-from rltf_verl.adapters.compat import ENGINES_WITH_SEEDS
+from rltf_verl.adapters.compat import ENGINES_WITH_SEEDS, finds_adapter_under_fsdp1
 from rltf_verl.adapters.registered import POLICY_LOSSES
 from rltf_verl.config import RLTFConfig
 from rltf_verl.feedback import has_trait
@@ -316,6 +316,18 @@ VERL: tuple[Rule[Setting], ...] = (
         lambda get: _separate(get) and uses_lora(get) and not get(f"{MODEL}.lora.merge"),
         f"with {MODE}={{{MODE}}} verl sends replicas the base weights without the adapter",
         "set it to True",
+    ),
+    Rule(
+        f"{ACTOR}.strategy",
+        lambda get: (
+            get(f"{ACTOR}.strategy") == "fsdp"
+            and uses_lora(get)
+            and not get(f"{MODEL}.lora.merge")
+            and not finds_adapter_under_fsdp1()
+        ),
+        "from version 0.21 on peft finds no adapter in a model under FSDP1, so the rollout would"
+        " keep the first weights",
+        "set it to fsdp2, or install 'peft<0.21'",
     ),
     Rule(
         f"{ACTOR}.use_kl_loss",

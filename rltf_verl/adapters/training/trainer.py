@@ -224,7 +224,9 @@ class RLTFTrainerMixin(_Trainer):
         skips = self.skips_scoring and not self.may_reuse
         rows = self._rows_to_score(batch) if skips else batch
         rows.fields = list(FOR_FORWARD)
-        scored = super()._compute_old_log_prob(rows, metrics)
+        # verl's metrics compare sampler and actor at every response token, also where the sampler
+        # read another prompt. Ours (`sampling_metrics`) leave these out, and may then have none.
+        scored = super()._compute_old_log_prob(rows, {})
         return batch if skips else scored
 
     def _rows_to_score(self, batch: KVBatchMeta) -> KVBatchMeta:

@@ -29,6 +29,13 @@ LAYOUTS = {
             f"{ACTOR}.ppo_max_token_len_per_gpu=24",
         ],
     ),
+    "two ranks, packed by verl's engine, micro-batches by tokens": (
+        2,
+        [
+            "actor_rollout_ref.model.use_remove_padding=true",
+            f"{ACTOR}.ppo_max_token_len_per_gpu=24",
+        ],
+    ),
     "two ranks, padded, micro-batches of one row": (
         2,
         [
@@ -40,7 +47,7 @@ LAYOUTS = {
 }
 
 
-def run(folder, world, overrides, script=engine_rank):
+def run(folder, world, overrides, script=engine_rank, modules=""):
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = str(s.getsockname()[1])
@@ -58,6 +65,7 @@ def run(folder, world, overrides, script=engine_rank):
             **os.environ,
             "VERL_PLATFORM": "cpu",
             "OMP_NUM_THREADS": "1",
+            "VERL_USE_EXTERNAL_MODULES": modules,
             "RANK": str(rank),
             "LOCAL_RANK": str(rank),
             "WORLD_SIZE": str(world),
@@ -102,8 +110,9 @@ def weight_of(i):
 @pytest.mark.nightly  # in the trainer, on two ranks: tests/e2e/teacher/test_teacher_e2e.py
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_outcomes_and_gradient_equal_plain_pytorch(tmp_path, layout):
-    record = run(tmp_path, *LAYOUTS[layout])
-    assert record["shared"] == ("one row" not in layout)
+    verl_s = "verl" in layout
+    record = run(tmp_path, *LAYOUTS[layout], modules="tests.e2e.gpu_engine" if verl_s else "")
+    assert record["shared"] == ("one row" not in layout and not verl_s)
     model, loss, divergence, tokens = policy(), torch.zeros(()).double(), 0.0, 0
     for i, (row, (ids, reported_log_probs)) in enumerate(
         zip(record["rows"], record["said"], strict=True)

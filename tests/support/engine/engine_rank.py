@@ -33,6 +33,7 @@ from rltf_verl.adapters.training.logit_loss import (
 from rltf_verl.adapters.training.loss import DENOMINATOR, rltf_loss
 from rltf_verl.adapters.training.teacher import TeacherInput, teacher_batch
 from rltf_verl.config import RLTFConfig
+from rltf_verl.cpu.actor.engine import CPUEngine
 from rltf_verl.objectives import Method
 
 LENGTHS = [(5, 2, 7), (17, 7, 1), (0, 6, 12), (9, 3, 4), (0, 5, 8), (4, 4, 6)]
@@ -170,7 +171,7 @@ def main(out, overrides):
             "divergence": metrics,
             "micro": len(output["loss"]),
             "outputs": outputs,
-            "shared": worker.engine._fits(mine),
+            "shared": isinstance(worker.engine, CPUEngine) and worker.engine._fits(mine),
         }
         torch.save(record, out)
     dist.barrier()

@@ -1,0 +1,26 @@
+"""Loaded through VERL_USE_EXTERNAL_MODULES, before the plugin: the engine of a GPU run, on the CPU.
+
+verl's own FSDP engine takes the place of the CPU platform's, which shares prefixes between rows.
+Its packed forward leaves the file packed.<strategy> in the folder RLTF_RECORD_DIR, if there is one.
+"""
+
+import os
+from pathlib import Path
+
+import wrapt
+
+
+@wrapt.when_imported("verl.workers.engine.fsdp.transformer_impl")
+def _register(transformer_impl) -> None:
+    engine, registry = transformer_impl.FSDPEngineWithLMHead, transformer_impl.EngineRegistry
+    prepare, folder = engine.prepare_model_inputs, os.environ.get("RLTF_RECORD_DIR")
+
+    def packed(self, micro_batch):
+        inputs, args = prepare(self, micro_batch)
+        if folder and inputs["attention_mask"] is None and len(inputs["input_ids"]) == 1:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            Path(folder, f"packed.{self.engine_config.strategy}").touch()
+        return inputs, args
+
+    engine.prepare_model_inputs = packed
+    registry.register(model_type="language_model", backend=["fsdp", "fsdp2"], device="cpu")(engine)
