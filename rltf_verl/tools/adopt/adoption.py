@@ -13,17 +13,19 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.startup.files import DATA, REWARD_FUNCTION
+from rltf_verl.adapters.startup.rules import USELESS
 from rltf_verl.config import ConfigError
 from rltf_verl.data.made_for import OWN, MadeFor, made_for
 from rltf_verl.data.schema import environments_of, files_of
+from rltf_verl.findings import Finding
 from rltf_verl.tools.adopt.checked import (
     ACTOR,
     ROLLOUT,
+    apply_refusals,
     checked_config,
     grading_notes,
-    logger_notes,
+    refused_here,
     rows_exist,
-    settle,
 )
 from rltf_verl.tools.adopt.command import Adopted, Launch
 from rltf_verl.tools.compose.overrides import (
@@ -40,12 +42,7 @@ from rltf_verl.tools.compose.overrides import (
 
 ENV, HARDWARE = "rltf/env", "rltf/hardware="
 OWN_GROUP = f"{ENV}={OWN}"
-GRADES = "the environment grades; for a model that grades use rltf/env=writing"
-ANOTHER_RUN = {
-    "reward_model.enable": GRADES,
-    "reward.reward_model.enable": GRADES,
-    "distillation.enabled": "verl's teacher distillation does not know our rows",
-}
+ANOTHER_RUN = ("reward_model.enable", "reward.reward_model.enable", "distillation.enabled")
 """Settings without which the run would learn something else: refused, not dropped."""
 
 FOLDERS = (
@@ -57,16 +54,13 @@ REFILL_ROUNDS = 10
 """`rltf.refill_rounds` where the run filters groups without a limit."""
 
 
-def adopt(
-    launch: Launch, method: str = "sd", feedback: str | None = None, added: Sequence[str] = ()
-) -> Adopted:
+def adopt(launch: Launch, method: str = "sd", feedback: str | None = None) -> Adopted:
     """The run with text feedback.
 
     Args:
         launch: the run.
         method: of `rltf/method`.
         feedback: of `rltf/feedback`; None: what comes with the method.
-        added: further overrides, which stay as they are.
 
     Raises:
         ConfigError: it cannot be adopted; names key, value and fix.
@@ -76,7 +70,7 @@ def adopt(
     settings.drop_unknown()
     theirs = composed(STOCK, settings.overrides)
     _refuse_another_run(theirs)
-    extra = parsed([*filter(_is_ours, launch.overrides), *added])
+    extra = parsed(list(filter(_is_ours, launch.overrides)))
     env = _environment(theirs, notes)
     settings.groups = [*_groups(extra, method, env, feedback), *settings.groups]
     _choose_class(settings, env, extra)
@@ -84,7 +78,7 @@ def adopt(
     _leave_to_hardware(settings, hardware, extra)
     _translate(settings, theirs)
     _rename(settings, theirs, method)
-    settle(settings, theirs, extra)
+    apply_refusals(settings, theirs, extra)
     config = checked_config(settings, extra)
     notes += grading_notes(config)
     checked = ["settings", *(["rows"] if rows_exist(config) else [])]
@@ -97,7 +91,8 @@ def adopt(
         launch,
         settings.with_others(extra),
         [line for line in settings.changes.values() if not line.startswith(chosen)],
-        [*notes, *logger_notes(config)],
+        notes,
+        refused_here(config),
         [
             *(str(setting) for setting in presets if not setting.key.startswith("rltf")),
             *(f"all settings of {word}" for word in hardware),
@@ -169,9 +164,9 @@ def _refuse_another_run(theirs: DictConfig) -> None:
             " model, and RLTF compares the episodes of a problem instead; start from a GRPO run:"
             f" algorithm.adv_estimator=grpo {ROLLOUT}.n=8"
         )
-    for key, why in ANOTHER_RUN.items():
+    for key in ANOTHER_RUN:
         if OmegaConf.select(theirs, key):
-            raise ConfigError(f"{key}=True: {why}; adopt the run without it")
+            raise ConfigError(Finding(key, True, *USELESS[key]))
 
 
 def _environment(theirs: DictConfig, notes: list[str]) -> MadeFor:

@@ -21,7 +21,6 @@ from rltf_verl.adapters.startup.rules import VERL, rule_findings
 from rltf_verl.adapters.startup.values import too_few_devices
 from rltf_verl.config import ConfigError
 from rltf_verl.data.schema import files_of
-from rltf_verl.tools.adopt.command import REFUSED
 from rltf_verl.tools.compose.overrides import Settings, composed
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
@@ -104,15 +103,16 @@ def grading_notes(config: DictConfig) -> Iterator[str]:
     )
 
 
-def logger_notes(config: DictConfig) -> Iterator[str]:
+def refused_here(config: DictConfig) -> list[str]:
     """What `trainer.logger` lacks on this machine."""
     try:
         check_loggers(config, here=True)
     except ConfigError as error:
-        yield f"{REFUSED}: {error}"
+        return [str(error)]
+    return []
 
 
-def settle(settings: Settings, theirs: DictConfig, extra: Settings) -> None:
+def apply_refusals(settings: Settings, theirs: DictConfig, extra: Settings) -> None:
     """Keep the sizes that the run leaves to verl, and make room for the second prompt."""
     ours = composed("rltf", [*settings.groups, *extra.groups])
     devices = [] if ours.trainer.device == "cpu" else [f"{ROLLOUT}.tensor_model_parallel_size"]

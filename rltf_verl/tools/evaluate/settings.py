@@ -15,7 +15,7 @@ from yaml import YAMLError
 
 from rltf_verl.config import RLTFConfig
 from rltf_verl.data.made_for import made_for, require_known, takes_rows_of
-from rltf_verl.data.schema import AS_IT_IS
+from rltf_verl.data.schema import VerlRowsError
 from rltf_verl.envs.waiting import tools_of
 from rltf_verl.episode.parts import Parts
 from rltf_verl.judge.settings import JudgeSettings, judge_settings
@@ -30,7 +30,7 @@ PATIENCE = {"request_timeout_s": 600.0, "deadline_s": 1800.0}
 """Seconds. An answer is longer than a judge's remark, and nothing waits for it but this
 evaluation.
 """
-OURS = {"branch_turn": None, "stop_when_solved_val": False}
+AS_VALIDATION = {"branch_turn": None, "stop_when_solved_val": False}
 """Validation plays one line, and all of it, so that every turn's accuracy is over all problems."""
 
 
@@ -87,7 +87,9 @@ def evaluation(
     """
     for key in overrides:
         require_choice("rltf eval", key, (*ENDPOINT_BLOCKS, *EPISODE_BLOCKS))
-    rltf = rltf_block(overrides, training_blocks(config), env, {**OURS, "horizon": rounds + 1})
+    rltf = rltf_block(
+        overrides, training_blocks(config), env, {**AS_VALIDATION, "horizon": rounds + 1}
+    )
     parts = Parts.of(rltf)
     return Evaluation(
         _with_tools(policy_endpoint(overrides), tools_of(parts.env)), parts, step, prompt_budget
@@ -200,14 +202,9 @@ def questions_of(
     name = env.pop("name", None)
     try:
         questions = read_questions(file, num, takes_rows_of(file, name, env))
-    except ValueError as error:
-        words = str(error).removesuffix(AS_IT_IS)
-        if name is not None or words == str(error):
-            raise
-        raise ValueError(
-            f"{words}; or take it as it is: env.name=reward_function"
-            " env.function=./reward.py:compute_score"
-        ) from None
+    except VerlRowsError as error:
+        choice = "env.name=reward_function env.function=./reward.py:compute_score"
+        raise VerlRowsError(error.trouble, choice) from None
     made = made_for(file, questions[0].problem.env)
     if name is None:
         require_known(file, made)

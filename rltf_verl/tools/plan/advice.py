@@ -137,11 +137,12 @@ def advice(
 
 
 def _failures(inputs: Inputs, plays: Sequence[Played]) -> Iterator[str]:
-    """Each cause once, and none that is refused."""
+    """Each cause once. A grader that was refused has failed before."""
+    if any(refusal.key == "rltf.env.name" for refusal in inputs.refusals):
+        return
     causes = Counter(cause for play in plays if (cause := _error(play)) is not None)
     for cause, num in causes.items():
-        if not any(cause.partition(": ")[2] in str(refusal) for refusal in inputs.refusals):
-            yield f"the grader failed at {num} of {len(plays)} problems ({cause})"
+        yield f"the grader failed at {num} of {len(plays)} problems ({cause})"
 
 
 def _scores(plays: Sequence[Played]) -> Iterator[str]:
@@ -250,7 +251,7 @@ def _checked(play: Played) -> CheckedAttempt:
 def _lengths(inputs: Inputs, measured: Lengths) -> Iterator[Finding]:
     prompt, answer = int(inputs.setting(PROMPT)), int(inputs.setting(ANSWER))
     num = measured.num
-    refused = any("the first prompt of problem " in finding.why for finding in inputs.refusals)
+    refused = any(finding.key == PROMPT for finding in inputs.refusals)
     if measured.num_long and not refused and not inputs.setting("data.filter_overlong_prompts"):
         yield Finding(
             PROMPT,
