@@ -17,7 +17,7 @@ from rltf_verl.adapters.startup.model import load_model
 from rltf_verl.adapters.startup.rules import ROLLOUT
 from rltf_verl.adapters.startup.stamp import resumed_folder
 from rltf_verl.adapters.startup.told_policy import ToldPolicy
-from rltf_verl.adapters.startup.values import wrong_values
+from rltf_verl.adapters.startup.values import COUNTS, wrong_values
 from rltf_verl.config import ConfigError
 from rltf_verl.data.schema import files_of, first_rows, problem_of, rows_of
 from rltf_verl.envs.dry_run import DryRun
@@ -83,10 +83,9 @@ class Inputs:
 
 
 COUNTED = (
-    *(f"data.{name}" for name in ("train_batch_size", "max_prompt_length", "max_response_length")),
-    *(f"trainer.{n}" for n in ("total_epochs", "total_training_steps", "test_freq", "save_freq")),
-    *(f"{ROLLOUT}.{name}" for name in ("n", "val_kwargs.n", "temperature")),
-    *("actor_rollout_ref.actor.ppo_epochs", "trainer.v1.separate_async.parameter_sync_step"),
+    *COUNTS,
+    *("trainer.test_freq", "trainer.save_freq", f"{ROLLOUT}.temperature"),
+    "trainer.v1.separate_async.parameter_sync_step",
 )
 """Settings that a plan counts with."""
 NUM_MEASURED = 256
