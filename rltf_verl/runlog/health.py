@@ -450,11 +450,11 @@ class Watch:
         self.step = step
         self._recent.append(dict(metrics))
         steps = Steps(tuple(self._recent), self.seen)
-        changes = [self._judged(rule, rule.when(steps)) for rule in self.rules]
+        changes = [self._judge_rule(rule, rule.when(steps)) for rule in self.rules]
         self.seen = seen_with(*steps)
         return [change for change in changes if change is not None]
 
-    def _judged(self, rule: Rule[Steps], holds: object) -> Change | None:
+    def _judge_rule(self, rule: Rule[Steps], holds: object) -> Change | None:
         streak = self._streaks[rule.key]
         if holds is None or self.step is None:
             return None

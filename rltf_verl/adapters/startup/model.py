@@ -63,7 +63,7 @@ def load_model(config: DictConfig) -> Model:
     template = model.get("custom_chat_template")
     places = [str(model.get(key) or path) for key in ("hf_config_path", "tokenizer_path")]
     trust = bool(model.get("trust_remote_code", False))
-    return _loaded(str(path), *places, None if template is None else str(template), trust)
+    return _load_cached(str(path), *places, None if template is None else str(template), trust)
 
 
 def check_context(config: DictConfig, model: Model) -> None:
@@ -113,7 +113,7 @@ def is_elsewhere(path: str) -> bool:
 
 
 @cache
-def _loaded(
+def _load_cached(
     path: str, config_path: str, tokenizer_path: str, template: str | None, trust: bool
 ) -> Model:
     missing = _folder_trouble(path)

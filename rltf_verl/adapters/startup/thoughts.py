@@ -114,7 +114,7 @@ def thought_findings(config: DictConfig, parts: Parts, tokenizer: Any) -> Iterat
         thoughts = Thoughts(
             switch_ignored="enable_thinking" in settings
             and render([USER], enable_thinking=True) == render([USER], enable_thinking=False),
-            apart=_apart(config, parts, render),
+            apart=_answers_start_elsewhere(config, parts, render),
             kept=several and episode.context == "append" and dropped,
             steps_kept=steps_kept,
             quoted=quotes and episode.quote == "answer" and unmarked,
@@ -138,7 +138,9 @@ def _of_template(render: Callable[..., str], after: Message) -> tuple[bool, bool
     return not kept, thinks and THOUGHTS_END not in last
 
 
-def _apart(config: DictConfig, parts: Parts, render: Callable[..., str]) -> list[str]:
+def _answers_start_elsewhere(
+    config: DictConfig, parts: Parts, render: Callable[..., str]
+) -> list[str]:
     """`Thoughts.apart`, of the training data's first problem."""
     if OmegaConf.select(config, "data.custom_cls.path") is not None:
         return []

@@ -70,7 +70,7 @@ def _why_fatal(call: Callable[[], object]) -> str | None:
     process = get_context("fork").Process(target=_call_silently, args=(call,))
     process.start()
     process.join(DEADLINE_S)
-    late = process.is_alive()
+    late = process.is_alive()  # asked before the kill, which ends it too
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(cast(int, process.pid), signal.SIGKILL)  # with what the call has started
     process.join()
@@ -114,13 +114,13 @@ def check_own_rows(config: DictConfig, parts: Parts, model: Model, dry_run: DryR
 
 async def _make_rows(config: DictConfig, parts: Parts, model: Model) -> None:
     # here, because it loads verl's agent loops
-    from rltf_verl.adapters.startup.told_policy import ToldPolicy
+    from rltf_verl.adapters.startup.scripted_policy import ScriptedVerlPolicy
 
     (row,) = first_rows(files_of(config.data.train_files)[0], 1)
     problem, messages = problem_of(parts.env, row), first_prompt(row)
     unrecorded = replace(parts.config.feedback, record_dir=None)
     acting, _ = ahead(Parts.of(replace(parts.config, feedback=unrecorded)))
-    policy: Any = ToldPolicy(config, model, tools_of(parts.env))
+    policy: Any = ScriptedVerlPolicy(config, model, tools_of(parts.env))
     for later in ("", problem.reference):
         policy.tell({FIRST: "", LATER: later, CRITIC: f"Critique: {CRITIQUE}"})
         episode = await run_episode(

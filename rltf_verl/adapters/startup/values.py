@@ -33,8 +33,8 @@ COUNTS = (
     *(f"{ROLLOUT}.{name}" for name in ("n", "val_kwargs.n", "tensor_model_parallel_size")),
     f"{ACTOR}.ppo_epochs",
 )
-"""verl's keys that the checks and `rltf plan` count with: at least 1, or null where verl's default is
-null. Ranges of its other numbers are left to verl.
+"""verl's keys that the checks and `rltf plan` count with: at least 1, or null. Ranges of its other
+numbers are left to verl.
 """
 
 

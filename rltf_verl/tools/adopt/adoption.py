@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from rltf_verl.adapters.startup.files import DATA, REWARD_FUNCTION
 from rltf_verl.adapters.startup.rules import USELESS
 from rltf_verl.config import ConfigError
-from rltf_verl.data.made_for import OWN, MadeFor, made_for
+from rltf_verl.data.made_for import OWN, DatasetOrigin, made_for
 from rltf_verl.data.schema import environments_of, files_of
 from rltf_verl.findings import Finding
 from rltf_verl.tools.adopt.checked import (
@@ -30,8 +30,8 @@ from rltf_verl.tools.adopt.checked import (
 from rltf_verl.tools.adopt.command import Adopted, Launch
 from rltf_verl.tools.compose.overrides import (
     STOCK,
-    Setting,
-    Settings,
+    Override,
+    Overrides,
     composed,
     differences,
     has_value_model,
@@ -67,7 +67,7 @@ def adopt(launch: Launch, method: str = "sd", feedback: str | None = None) -> Ad
     """
     settings = settings_of(launch)
     keys, notes = [setting.key for setting in settings.values], list(launch.notes)
-    settings.drop_unknown()
+    settings.drop_unknown()  # first: an unknown key would not compose
     theirs = composed(STOCK, settings.overrides)
     _refuse_another_run(theirs)
     extra = parsed(list(filter(_is_ours, launch.overrides)))
@@ -101,7 +101,7 @@ def adopt(launch: Launch, method: str = "sd", feedback: str | None = None) -> Ad
     )
 
 
-def settings_of(launch: Launch) -> Settings:
+def settings_of(launch: Launch) -> Overrides:
     """All settings of a run as overrides of verl's own config, those of its config file first.
 
     Raises:
@@ -123,14 +123,14 @@ def _is_ours(word: str) -> bool:
     return word.lstrip("+~").startswith(("rltf/", "rltf."))
 
 
-def _groups(extra: Settings, method: str, env: MadeFor, feedback: str | None) -> list[str]:
+def _groups(extra: Overrides, method: str, env: DatasetOrigin, feedback: str | None) -> list[str]:
     """Ours, as far as the user has not chosen them."""
     wanted = {"rltf/method": method, ENV: env.group, "rltf/feedback": feedback}
     chosen = {word.partition("=")[0] for word in extra.groups}
     return [f"{k}={v}" for k, v in wanted.items() if v is not None and k not in chosen]
 
 
-def _choose_class(settings: Settings, env: MadeFor, extra: Settings) -> None:
+def _choose_class(settings: Overrides, env: DatasetOrigin, extra: Overrides) -> None:
     """Name the class that made the rows, with its options, unless the user names another.
 
     Raises:
@@ -144,13 +144,13 @@ def _choose_class(settings: Settings, env: MadeFor, extra: Settings) -> None:
             f"{OWN_GROUP}: the environment {env.spec} of the rows is not built in, and the rows"
             " do not say where its class is; add rltf.env.name=./FILE.py:CLASS"
         )
-    settings.values.append(Setting("", "rltf.env.name", env.spec))
+    settings.values.append(Override("", "rltf.env.name", env.spec))
     settings.values += [
-        Setting("+", f"rltf.env.{key}", text_of(value)) for key, value in env.options.items()
+        Override("+", f"rltf.env.{key}", text_of(value)) for key, value in env.options.items()
     ]
 
 
-def _leave_to_hardware(settings: Settings, hardware: Sequence[str], extra: Settings) -> None:
+def _leave_to_hardware(settings: Overrides, hardware: Sequence[str], extra: Overrides) -> None:
     """Drop what a hardware preset of the user's choice sets."""
     preset = differences(composed("rltf", []), composed("rltf", hardware)) if hardware else []
     keys = [setting.key for setting in preset if extra.get(setting.key) is None]
@@ -169,7 +169,7 @@ def _refuse_another_run(theirs: DictConfig) -> None:
             raise ConfigError(Finding(key, True, *USELESS[key]))
 
 
-def _environment(theirs: DictConfig, notes: list[str]) -> MadeFor:
+def _environment(theirs: DictConfig, notes: list[str]) -> DatasetOrigin:
     """The one that the rows were made for; `reward_function` for rows in verl's form."""
     for key in DATA:
         for path in files_of(OmegaConf.select(theirs, key) or []):
@@ -177,10 +177,10 @@ def _environment(theirs: DictConfig, notes: list[str]) -> MadeFor:
                 notes.append(f"{key}={path}: not on this machine, its rows were not checked")
             elif names := environments_of(path):
                 return made_for(path, min(names))
-    return MadeFor("reward_function")
+    return DatasetOrigin("reward_function")
 
 
-def _translate(settings: Settings, theirs: DictConfig) -> None:
+def _translate(settings: Overrides, theirs: DictConfig) -> None:
     """Settings that have another name with us."""
     mode = str(theirs.trainer.v1.trainer_mode)
     if mode != "sync" or settings.get("trainer.v1.trainer_mode"):
@@ -207,7 +207,7 @@ def _translate(settings: Settings, theirs: DictConfig) -> None:
     settings.drop(["critic"], "no value model is trained")
 
 
-def _refill(settings: Settings, theirs: DictConfig, mode: str) -> None:
+def _refill(settings: Overrides, theirs: DictConfig, mode: str) -> None:
     """Dynamic sampling, which fills a batch until all of its groups teach something."""
     if not OmegaConf.select(theirs, "algorithm.filter_groups.enable"):
         return
@@ -221,7 +221,7 @@ def _refill(settings: Settings, theirs: DictConfig, mode: str) -> None:
     settings.drop(["data.gen_batch_size"], "refilling asks for single further problems")
 
 
-def _rename(settings: Settings, theirs: DictConfig, method: str) -> None:
+def _rename(settings: Overrides, theirs: DictConfig, method: str) -> None:
     """Another name and other folders: else the run would resume the GRPO run's checkpoint."""
     suffix = f"_rltf_{method.replace('/', '_')}"
     for key in ("trainer.experiment_name", *FOLDERS):

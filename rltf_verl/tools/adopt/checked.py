@@ -21,7 +21,7 @@ from rltf_verl.adapters.startup.rules import VERL, rule_findings
 from rltf_verl.adapters.startup.values import too_few_devices
 from rltf_verl.config import ConfigError
 from rltf_verl.data.schema import files_of
-from rltf_verl.tools.compose.overrides import Settings, composed
+from rltf_verl.tools.compose.overrides import Overrides, composed
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 STAY = (
@@ -40,7 +40,7 @@ TOKEN_LIMITS = (
 PROMPT = "data.max_prompt_length"
 
 
-def checked_config(settings: Settings, extra: Settings) -> DictConfig:
+def checked_config(settings: Overrides, extra: Overrides) -> DictConfig:
     """The composed run, after dropping what the start-up checks refuse or warn of.
 
     Raises:
@@ -112,7 +112,7 @@ def refused_here(config: DictConfig) -> list[str]:
     return []
 
 
-def apply_refusals(settings: Settings, theirs: DictConfig, extra: Settings) -> None:
+def apply_refusals(settings: Overrides, theirs: DictConfig, extra: Overrides) -> None:
     """Keep the sizes that the run leaves to verl, and make room for the second prompt."""
     ours = composed("rltf", [*settings.groups, *extra.groups])
     devices = [] if ours.trainer.device == "cpu" else [f"{ROLLOUT}.tensor_model_parallel_size"]
@@ -138,7 +138,7 @@ def apply_refusals(settings: Settings, theirs: DictConfig, extra: Settings) -> N
     _widen(settings, theirs, prompt + answer)
 
 
-def _widen(settings: Settings, theirs: DictConfig, needed: int) -> None:
+def _widen(settings: Overrides, theirs: DictConfig, needed: int) -> None:
     """Limits of tokens that one row must fit."""
     ranks = max(
         int(OmegaConf.select(theirs, f"{ACTOR}.{key}") or 1)

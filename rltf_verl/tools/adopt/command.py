@@ -119,7 +119,7 @@ def environment_of_calling_script() -> dict[str, str] | None:
 
 def _environment_of(process: int | str) -> dict[str, str]:
     items = os.fsdecode(Path(f"/proc/{process}/environ").read_bytes()).split("\0")[:-1]
-    return {name: value for name, _, value in (item.partition("=") for item in items)}
+    return dict(item.split("=", 1) for item in items if "=" in item)
 
 
 def _launch(words: Sequence[str]) -> Launch:
@@ -154,35 +154,32 @@ def _flags(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     return flags, list(overrides)
 
 
-def script_of(adopted: Adopted, source: str, folder: str = "") -> str:
+def script_of(adopted: Adopted, folder: str = "") -> str:
     """A script that bash runs; what changed, and why, stands in it as comments. The variable RUN
     names another program for the same words, as in `RUN="rltf plan" bash run_rltf.sh`.
 
     Args:
         adopted: the run.
-        source: what was adopted.
         folder: where its paths start; empty for the folder of the caller.
     """
     launch = adopted.launch
     words = [_word(word) for word in adopted.overrides]
     groups = [word for word in words if _is_group(word)]
     secrets = secrets_of(launch, adopted.overrides)
-    return "\n".join(
-        [
-            "#!/usr/bin/env bash",
-            f"# `rltf adopt` of {source}: it composes. Checked: {', '.join(adopted.checked)}.",
-            *_comments("Fix first, or this machine refuses it", adopted.refused_here, secrets),
-            *_comments("Changed", adopted.changes, secrets),
-            *_comments("To know", adopted.notes, secrets),
-            *_comments("Set by rltf, where you leave verl's default", adopted.presets, secrets),
-            *([f"cd {shlex.quote(folder)} || exit"] if folder else []),
-            *(f"unset {name}" for name in launch.unset),
-            *(f"export {name}={_value(name, text, name)}" for name, text in launch.exports.items()),
-            f"${{RUN:-python3 -m {MODULE}}} --config-name=rltf {' '.join(groups)} \\",
-            *(f"    {word} \\" for word in words if not _is_group(word)),
-            '    "$@"',
-        ]
-    )
+    lines = ["#!/usr/bin/env bash"]
+    lines.append(f"# Made by `rltf adopt`; it composes. Checked: {', '.join(adopted.checked)}.")
+    lines += _comments("Fix first, or this machine refuses it", adopted.refused_here, secrets)
+    lines += _comments("Changed", adopted.changes, secrets)
+    lines += _comments("To know", adopted.notes, secrets)
+    lines += _comments("Set by rltf, where you leave verl's default", adopted.presets, secrets)
+    if folder:
+        lines.append(f"cd {shlex.quote(folder)} || exit")
+    lines += [f"unset {name}" for name in launch.unset]
+    lines += [f"export {name}={_value(name, text, name)}" for name, text in launch.exports.items()]
+    lines.append(f"${{RUN:-python3 -m {MODULE}}} --config-name=rltf {' '.join(groups)} \\")
+    lines += [f"    {word} \\" for word in words if not _is_group(word)]
+    lines.append('    "$@"')
+    return "\n".join(lines)
 
 
 def secrets_of(launch: Launch, overrides: Iterable[str] = ()) -> Secrets:

@@ -68,4 +68,4 @@ def _script(words: list[str], method: str, feedback: str | None, out: Path | Non
         raise ConfigError(secrets_of(launch).quote(str(error), LONGEST)) from None
     here = str(Path.cwd())
     folder = here if out is not None and str(out.resolve().parent) != here else ""
-    return script_of(run, "your command", folder)
+    return script_of(run, folder)

@@ -69,10 +69,10 @@ def _worker_checks(driver: Sequence[Check]) -> list[Check]:
         ]
     finally:
         ray.shutdown()
-    return _compared(driver, worker)
+    return _compare_versions(driver, worker)
 
 
-def _compared(driver: Sequence[Check], worker: Sequence[Check]) -> list[Check]:
+def _compare_versions(driver: Sequence[Check], worker: Sequence[Check]) -> list[Check]:
     """The worker's checks; its versions must be the driver's."""
     versions = {check.name: check.detail for check in driver}["versions"]
     fix = "install the same packages on every node of the cluster"

@@ -101,6 +101,7 @@ class EndpointPolicy:
         half, left_out = tokens * CHARACTERS // 2, len(text) - tokens * CHARACTERS
         if left_out <= 0:
             return text
+        # the middle goes: a text's ends say most
         mark = f"\n[… {left_out} characters left out …]\n"
         return f"{text[:half]}{mark}{text[half + left_out :]}"
 
@@ -128,11 +129,11 @@ class EndpointPolicy:
             "num_tokens": reply.completion_tokens,
             "prompt_tokens": reply.prompt_tokens or None,
         }
-        text = "\n".join(filter(None, [reply.text, *map(_written, reply.calls)]))
+        text = "\n".join(filter(None, [reply.text, *map(_call_text, reply.calls)]))
         return Attempt(prompt_ids, ids, None, text, reply.complete, counted)
 
 
-def _written(call: tuple[str, str]) -> str:
+def _call_text(call: tuple[str, str]) -> str:
     """A call as most models write it."""
     return f'{WRITTEN_CALL}\n{{"name": "{call[0]}", "arguments": {call[1]}}}\n</tool_call>'
 

@@ -21,7 +21,7 @@ from rltf_verl.episode.parts import Parts
 from rltf_verl.judge.settings import JudgeSettings, judge_settings
 from rltf_verl.registry import require_choice
 from rltf_verl.runlog.about import BLOCKS
-from rltf_verl.tools.data.questions import Question, read_questions
+from rltf_verl.tools.data.questions import QuestionRow, read_questions
 from rltf_verl.tools.evaluate.endpoint_policy import PolicyEndpoint
 
 ENDPOINT_BLOCKS = ("endpoint", "limits")
@@ -163,10 +163,10 @@ def _component(
     given, trained = dict(overrides.get(block) or {}), dict(blocks.get(block) or {})
     name = str(given.get(name_key) or trained.get(name_key) or default[name_key])
     if trained.get(name_key) == name:
-        return _merged(trained, given)
+        return _merge(trained, given)
     preset = _of_yaml(block, name)
-    usual = _merged(preset.get(block, preset), default if default[name_key] == name else {})
-    return _merged(usual, {**given, name_key: name})
+    usual = _merge(preset.get(block, preset), default if default[name_key] == name else {})
+    return _merge(usual, {**given, name_key: name})
 
 
 def _of_yaml(block: str, name: str) -> dict[str, Any]:
@@ -187,12 +187,12 @@ def with_group(block: str, name: str, over: Mapping[str, Any]) -> dict[str, Any]
     for parent in preset.pop("defaults", ()):
         if parent != "_self_":
             preset = with_group(block, parent, preset)
-    return _merged(preset.get(block, preset), over)
+    return _merge(preset.get(block, preset), over)
 
 
 def questions_of(
     file: Path, num: int | None, overrides: Mapping[str, Any], config: Path | None
-) -> tuple[list[Question], dict[str, Any]]:
+) -> tuple[list[QuestionRow], dict[str, Any]]:
     """The first rows of a dataset, and what `rltf.env` is for them: the environment of the command
     line, that of the run's config, or the one that the file names with its options.
     """
@@ -250,11 +250,11 @@ def _container(node: Any) -> Any:
     return OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
 
 
-def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Blocks are merged key by key, anything else is replaced."""
     both = {
         key: (
-            _merged(under[key], value)
+            _merge(under[key], value)
             if isinstance(value, Mapping) and isinstance(under.get(key), Mapping)
             else value
         )

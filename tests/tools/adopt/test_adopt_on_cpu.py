@@ -20,7 +20,6 @@ from rltf_verl.tools.compose import overrides
 from rltf_verl.tools.data.build import build_parquet
 from tests.e2e.runs import POLICY
 from tests.support import configs
-from tests.support.commands import refused
 from tests.support.verl_rows import verl_row, write_rows
 from tests.tools.adopt.bash import launch_of, started
 from tests.tools.adopt.scripts import COMMON, REFUSED, SCRIPTS
@@ -50,7 +49,7 @@ def adopted(folder: Path, text: str, *added: str, feedback: str | None = None) -
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
 def test_what_is_printed_composes_and_passes_the_checks(script, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    printed = script_of(adopted(tmp_path, script.text), "run.sh")
+    printed = script_of(adopted(tmp_path, script.text))
     (tmp_path / "printed.sh").write_text(printed, "utf-8")
     words, _ = started(tmp_path / "printed.sh", ENVIRON) or ([], {})
     assert words[:3] == [*MAIN.split()[1:], "--config-name=rltf"]
@@ -104,7 +103,7 @@ def test_no_secret_is_printed(text, variable, tmp_path):
     text = text.replace("VALUE", SECRET).replace("MAIN", GRPO.removesuffix("\\\n"))
     path = tmp_path / "run.sh"
     path.write_text(text if GRPO[:40] in text else f"{text}{GRPO}", "utf-8")
-    printed = script_of(adopt(launch_of(path, ENVIRON)), "run.sh")
+    printed = script_of(adopt(launch_of(path, ENVIRON)))
     assert SECRET not in printed
     assert f"{{{variable}:?" in printed or not variable
 
@@ -172,7 +171,7 @@ def test_what_a_cpu_refuses_is_dropped(tmp_path):
     assert run.checked == ["settings", "rows"]
     (refused,) = run.refused_here
     assert "nope" in refused
-    assert refused in script_of(run, "run.sh")
+    assert refused in script_of(run)
 
 
 def test_a_config_of_ones_own_becomes_overrides(tmp_path):
@@ -203,10 +202,6 @@ def test_the_last_of_the_words_for_a_key_counts(tmp_path):
     path = tmp_path / "run.sh"
     sizes = " ".join(f"data.train_batch_size={size}" for size in (64, 128, 64))
     path.write_text(f"{MAIN} algorithm.adv_estimator=grpo {sizes} {COMMON}", "utf-8")
-    printed = script_of(adopt(launch_of(path, ENVIRON)), "run.sh")
+    printed = script_of(adopt(launch_of(path, ENVIRON)))
     assert "data.train_batch_size=64 \\" in printed
     assert "=128" not in printed
-
-
-def test_a_script_is_left_to_bash():
-    assert 'RUN="rltf adopt -o' in refused("adopt", "run.sh")

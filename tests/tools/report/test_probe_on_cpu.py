@@ -20,28 +20,30 @@ from rltf_verl.judge.settings import Limits, Price
 from rltf_verl.tools.report.evaluation.bootstrap import Estimate
 from rltf_verl.tools.report.probe.expected import RIGHTED, expected, expected_line
 from rltf_verl.tools.report.probe.judge import JudgeLoad, judge_load
-from rltf_verl.tools.report.probe.log_probs import Gap, Scored, gap_of
+from rltf_verl.tools.report.probe.log_probs import Gap, ScoredAnswer, gap_of
 from rltf_verl.tools.report.probe.measures import (
     LABELS,
-    Measure,
     Measured,
+    MeasuredShare,
     Reader,
     TrainingRun,
     chance_all_equal,
     measure,
 )
-from rltf_verl.tools.report.probe.rules import Probe, Setting, advise, bounds
+from rltf_verl.tools.report.probe.rules import FeedbackSetting, Probe, advise, bounds
 from tests.support.log_records import EMPTY, HINT, LEAKY, line, records, turn
 
 RUN = TrainingRun(problems=32, sessions=2, prompt_tokens=10, answer_tokens=8)
 READER = Reader(
     tells=lambda record, feedback, attempt: "42" in feedback, mentions=lambda text: "hint" in text
 )
-JUDGE = Setting("judge", {"style": "hint", "reference": None}, "drop", False, "guide", "fresh")
+JUDGE = FeedbackSetting(
+    "judge", {"style": "hint", "reference": None}, "drop", False, "guide", "fresh"
+)
 PRESETS = Path(__file__).parents[3] / "hydra_configs" / "rltf_verl"
 
 
-def measured(tmp_path: Path, *episodes: Any, run: TrainingRun = RUN) -> Mapping[str, Measure]:
+def measured(tmp_path: Path, *episodes: Any, run: TrainingRun = RUN) -> Mapping[str, MeasuredShare]:
     """Every two episodes are a group, and a problem."""
     logged = records(tmp_path, episodes)
     for k, record in enumerate(logged):
@@ -49,7 +51,7 @@ def measured(tmp_path: Path, *episodes: Any, run: TrainingRun = RUN) -> Mapping[
     return measure(logged, run, READER).shares
 
 
-def values(shares: Mapping[str, Measure], *names: str) -> list[float | None]:
+def values(shares: Mapping[str, MeasuredShare], *names: str) -> list[float | None]:
     return [shares[name].estimate.value for name in names]
 
 
@@ -146,13 +148,13 @@ def test_a_judges_load_by_hand(tmp_path: Path) -> None:
     ]
     logged = records(tmp_path, episodes)
     load = judge_load(logged, RUN, Limits(16), Price(1.0, 2.0))
-    assert (load.texts, load.calls_per_session, load.calls_per_step) == (3, 1.0, 64.0)
-    assert (load.latency_p50_s, load.seconds_per_step, load.bound_by) == (
+    assert (load.texts, load.calls_per_episode, load.calls_per_step) == (3, 1.0, 64.0)
+    assert (load.latency_s.median, load.seconds_per_step, load.bound_by) == (
         0.5,
         64 * 0.5 / 16,
         "max_concurrency",
     )
-    assert load.cost_per_session == pytest.approx((300 * 1 + 100 * 2) / 1e6)
+    assert load.cost_per_episode == pytest.approx((300 * 1 + 100 * 2) / 1e6)
     assert load.cost_per_step == pytest.approx(64 * 500 / 1e6)
     slow = judge_load(logged, RUN, Limits(16, 120, 40_000), Price())
     assert (slow.seconds_per_step, slow.bound_by) == (
@@ -166,13 +168,19 @@ def test_a_judges_load_by_hand(tmp_path: Path) -> None:
 
 def test_gaps_are_means_over_tokens() -> None:
     gap = gap_of(
-        [Scored(("a",), (-2.0,), (-1.0,)), Scored(("b",), (-6.0, -4.0, -4.0), (-1.0,) * 3)], asked=3
+        [
+            ScoredAnswer(("a",), (-2.0,), (-1.0,)),
+            ScoredAnswer(("b",), (-6.0, -4.0, -4.0), (-1.0,) * 3),
+        ],
+        asked=3,
     )
     assert (gap.under_first.value, gap.under_own.value, gap.gap.value) == (-4.0, -1.0, 3.0)
     assert (gap.below_floor.value, gap.answers, gap.asked) == (1 / 4, 2, 3)
 
 
-def probe(gap: Gap | None = None, setting: Setting = JUDGE, **shares: float | None) -> Probe:
+def probe(
+    gap: Gap | None = None, setting: FeedbackSetting = JUDGE, **shares: float | None
+) -> Probe:
     """A healthy one at 100 problems, but for what is told."""
     usual = dict.fromkeys(LABELS, 0.0) | {
         "first_right": 0.4,
@@ -187,16 +195,16 @@ def probe(gap: Gap | None = None, setting: Setting = JUDGE, **shares: float | No
     )
 
 
-def _sure(value: float | None) -> Measure:
+def _sure(value: float | None) -> MeasuredShare:
     if value is None:
-        return Measure(Estimate(None, None, None, 0), 0.0, 0)
-    return Measure(
+        return MeasuredShare(Estimate(None, None, None, 0), 0.0, 0)
+    return MeasuredShare(
         Estimate(value, max(0.0, value - 0.03), min(1.0, value + 0.03), 100), 200 * value, 200
     )
 
 
 FAR_GAP = Gap(9, 9, *[Estimate(3.0, 2.5, 3.5, 9)] * 4)
-SLOW = JudgeLoad(9, 1.0, 64.0, 1.0, 2.0, 3.0, 100.0, 20.0, None, None, 61.0, "requests_per_minute")
+SLOW = JudgeLoad(9, 1.0, 64.0, None, 100.0, 20.0, None, None, 61.0, "requests_per_minute")
 FIRES: dict[str, tuple[Probe, bool]] = {
     "never_right": (probe(all_wrong_groups=0.95, corrected=0.0), True),
     "always_right": (probe(all_right_groups=0.95), True),
@@ -235,7 +243,9 @@ def test_an_interval_decides() -> None:
     def decided(value: float, low: float, high: float, problems: int = 20) -> str:
         played = probe()
         shares = dict(played.measured.shares)
-        shares["all_wrong_groups"] = Measure(Estimate(value, low, high, problems), 0.0, problems)
+        shares["all_wrong_groups"] = MeasuredShare(
+            Estimate(value, low, high, problems), 0.0, problems
+        )
         return replace(played, measured=replace(played.measured, shares=shares)).decide(
             "never_right"
         )
@@ -274,7 +284,7 @@ def test_copies_recommend_nothing_and_a_policy_cannot_leak() -> None:
 def test_a_gain_is_expected_where_feedback_on_other_problems_rights_answers() -> None:
     others = replace(JUDGE, provider="shuffled")
 
-    def of(setting: Setting = others, **shares: float | None) -> Estimate | None:
+    def of(setting: FeedbackSetting = others, **shares: float | None) -> Estimate | None:
         return expected(probe(setting=setting, **shares))
 
     some, all_wrong = of(corrected=0.5), of(corrected=0.9, first_right=0.0)
@@ -291,10 +301,10 @@ def test_a_gain_is_expected_where_feedback_on_other_problems_rights_answers() ->
 
 def test_open_questions() -> None:
     verdict, _, inconclusive = advise(probe(wrong_changed=None, corrected=None))
-    assert (verdict, [q.rule for q in inconclusive]) == ("too few episodes", ["nothing_changes"])
-    (question,) = advise(probe(all_wrong_groups=0.79))[2]
-    assert question.rule == "never_right"
-    assert question.finding.startswith("groups of 2 that all fail: 79.0 % (158 of 200; 95 %: 76")
+    assert (verdict, list(inconclusive)) == ("too few episodes", ["nothing_changes"])
+    (question,) = advise(probe(all_wrong_groups=0.79))[2].items()
+    assert question[0] == "never_right"
+    assert question[1].startswith("groups of 2 that all fail: 79.0 % (158 of 200; 95 %: 76")
 
 
 def test_every_fix_names_keys_that_exist() -> None:
@@ -303,11 +313,11 @@ def test_every_fix_names_keys_that_exist() -> None:
     """
     settings = [JUDGE, replace(JUDGE, guard="none", revise="critique", options={"endpoint": {}})]
     settings += [
-        Setting("verifier", {"level": level}, "none", acknowledged, "guide", "fresh")
+        FeedbackSetting("verifier", {"level": level}, "none", acknowledged, "guide", "fresh")
         for level in ("verdict", "location", "hint", "full")
         for acknowledged in (True, False)
     ]
-    settings += [Setting("correctness", {}, "none", False, "guide", "fresh")]
+    settings += [FeedbackSetting("correctness", {}, "none", False, "guide", "fresh")]
     fixes = " ".join(
         finding.fix
         for fires, _ in FIRES.values()

@@ -23,7 +23,7 @@ def expected(probe: Probe) -> Estimate | None:
     """
     probe = probe.control or probe
     first, corrected = probe["first_right"].estimate, probe["corrected"].estimate
-    if first.value is None or not _shuffled(probe) or bounds(corrected)[0] < ENOUGH:
+    if first.value is None or not _is_shuffled(probe) or bounds(corrected)[0] < ENOUGH:
         return None
     low, value, high = (
         first.value + (1 - first.value) * min(1.0, RIGHTED + times * ERROR) for times in (-2, 0, 2)
@@ -31,7 +31,7 @@ def expected(probe: Probe) -> Estimate | None:
     return Estimate(value, low, high, corrected.problems)
 
 
-def _shuffled(probe: Probe) -> bool:
+def _is_shuffled(probe: Probe) -> bool:
     return probe.setting.provider == "shuffled"
 
 
@@ -43,7 +43,7 @@ def expected_line(probe: Probe) -> str:
         what = f"wrong answers right after feedback on other problems: {righted} %; {what}"
     if estimate is not None:
         return f"{what}: {shown(estimate)} %, as {RUNS} runs of a small model ended (docs/probe.md)"
-    if _shuffled(probe.control or probe):
+    if _is_shuffled(probe.control or probe):
         return f"{what}: no prediction, feedback on other problems rights too few answers"
     return (
         f"{what}: no prediction; one step with rltf/feedback=shuffled, probed by --log, may give it"

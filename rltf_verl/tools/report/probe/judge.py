@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from rltf_verl.judge.settings import Limits, Price
-from rltf_verl.runlog.turns import Record
-from rltf_verl.tools.report.probe.measures import TrainingRun
+from rltf_verl.runlog.turns import Record, fell_back
+from rltf_verl.tools.report.probe.measures import Quantiles, TrainingRun, quantiles
 
 
 @dataclass(frozen=True)
@@ -16,16 +16,14 @@ class JudgeLoad:
     """The cost of a judge's texts. Calls without one are in `calls_per_episode` only."""
 
     texts: int
-    calls_per_session: float
+    calls_per_episode: float
     calls_per_step: float
-    latency_p50_s: float | None
-    """Median over texts that no cache held, with queue, requests, waits and the guard."""
-    latency_p90_s: float | None
-    latency_p99_s: float | None
+    latency_s: Quantiles | None
+    """Over texts that no cache held, with queue, requests, waits and the guard."""
     prompt_tokens: float
     """Mean."""
     completion_tokens: float
-    cost_per_session: float | None
+    cost_per_episode: float | None
     """None: no price is set, or the endpoint counts no tokens."""
     cost_per_step: float | None
     seconds_per_step: float | None
@@ -39,49 +37,34 @@ def judge_load(
 ) -> JudgeLoad | None:
     """None if no judge was asked."""
     turns = [turn for record in records for turn in record["turns"]]
-    texts = [
-        s
-        for turn in turns
-        for s in (turn["feedback"], turn.get("withheld"))
-        if s and not s["fallback"]
-    ]
+    given = [text for turn in turns for text in (turn["feedback"], turn.get("withheld")) if text]
+    texts = [text for text in given if not text["fallback"]]
     failed = sum(
-        turn["stop"] == "feedback_unavailable"
-        or bool(turn["feedback"] and turn["feedback"]["fallback"])
+        turn["stop"] == "feedback_unavailable" or fell_back([turn])
         for turn in turns
         if not turn.get("withheld")
     )
     if not texts and not failed:
         return None
     calls = (len(texts) + failed) / len(records)
-    fresh = sorted(s["latency_s"] for s in texts if not s.get("cached"))
-    prompt, completion = (
-        fmean(s.get(f"{part}_tokens", 0) for s in texts) if texts else 0.0
-        for part in ("prompt", "completion")
-    )
-    cost = _cost(prompt, completion, calls, price)
-    per_step = calls * run.problems * run.sessions
-    seconds, bound_by = _seconds(per_step, fresh, prompt + completion, limits)
+    fresh = [text["latency_s"] for text in texts if not text.get("cached")]
+    prompt = sum(text.get("prompt_tokens", 0) for text in texts) / max(1, len(texts))
+    completion = sum(text.get("completion_tokens", 0) for text in texts) / max(1, len(texts))
+    cost = calls * price.of(prompt, completion) or None
+    per_step = run.problems * run.sessions
+    seconds, bound_by = _seconds(calls * per_step, fresh, prompt + completion, limits)
     return JudgeLoad(
         texts=len(texts),
-        calls_per_session=calls,
-        calls_per_step=per_step,
-        latency_p50_s=_quantile(fresh, 50),
-        latency_p90_s=_quantile(fresh, 90),
-        latency_p99_s=_quantile(fresh, 99),
+        calls_per_episode=calls,
+        calls_per_step=calls * per_step,
+        latency_s=quantiles(fresh),
         prompt_tokens=prompt,
         completion_tokens=completion,
-        cost_per_session=cost,
-        cost_per_step=None if cost is None else cost * run.problems * run.sessions,
+        cost_per_episode=cost,
+        cost_per_step=None if cost is None else cost * per_step,
         seconds_per_step=seconds,
         bound_by=bound_by,
     )
-
-
-def _cost(prompt: float, completion: float, calls: float, price: Price) -> float | None:
-    if not (price.prompt or price.completion) or not (prompt or completion):
-        return None
-    return calls * (prompt * price.prompt + completion * price.completion) / 1e6
 
 
 def _seconds(
@@ -100,7 +83,3 @@ def _seconds(
         needed["tokens_per_minute"] = 60 * calls * tokens / limits.tokens_per_minute
     bound_by = max(needed, key=lambda name: needed[name])
     return needed[bound_by], bound_by
-
-
-def _quantile(ordered: Sequence[float], per_cent: int) -> float | None:
-    return ordered[min(len(ordered) - 1, len(ordered) * per_cent // 100)] if ordered else None

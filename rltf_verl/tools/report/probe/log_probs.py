@@ -16,7 +16,7 @@ FLOOR = -5.0
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredAnswer:
     """One last answer: log-probs of its T tokens, nats, under two prompts ([T] each)."""
 
     problem: tuple[str, ...]
@@ -42,7 +42,7 @@ class Gap:
     """Share of tokens under the first prompt below `FLOOR`."""
 
 
-def gap_of(scored: Sequence[Scored], asked: int, seed: int = 0) -> Gap:
+def gap_of(scored: Sequence[ScoredAnswer], asked: int, seed: int = 0) -> Gap:
     """The gap of the scored answers (at least one); `asked`: how many were asked about."""
     number: dict[tuple[str, ...], int] = {}
     problem = np.array([number.setdefault(s.problem, len(number)) for s in scored])
@@ -50,7 +50,7 @@ def gap_of(scored: Sequence[Scored], asked: int, seed: int = 0) -> Gap:
         np.float64
     )
 
-    def per_token(value: Callable[[Scored], float]) -> Ratio:
+    def per_token(value: Callable[[ScoredAnswer], float]) -> Ratio:
         return Ratio(
             np.bincount(problem, [value(s) for s in scored], len(number)).astype(np.float64), tokens
         )

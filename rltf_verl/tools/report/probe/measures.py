@@ -102,7 +102,7 @@ class Reader:
 
 
 @dataclass(frozen=True)
-class Measure:
+class MeasuredShare:
     """A share or a mean of shares, and what it was taken of."""
 
     estimate: Estimate
@@ -112,7 +112,7 @@ class Measure:
 
 
 @dataclass(frozen=True)
-class Spread:
+class Quantiles:
     """Lengths."""
 
     cases: int
@@ -129,9 +129,9 @@ class Measured:
     sessions: int
     groups: int
     """Those with at least `TrainingRun.episodes` graded first answers."""
-    shares: Mapping[str, Measure]
+    shares: Mapping[str, MeasuredShare]
     """By the names of `LABELS`."""
-    lengths: Mapping[str, Spread | None] = field(default_factory=dict)
+    lengths: Mapping[str, Quantiles | None] = field(default_factory=dict)
     """`feedback_words`, `answer_tokens`, `later_prompt_tokens`; None without counts."""
 
 
@@ -153,7 +153,7 @@ def measure(records: Sequence[Record], run: TrainingRun, reader: Reader, seed: i
         groups[group_of(record)].append(record)
         for name, value in _cases(record, run, reader):
             by_name[name].append((problem, value))
-    for name, cases in _counted(EpisodeTable.of(records)).items():
+    for name, cases in _table_cases(EpisodeTable.of(records)).items():
         problems = (number[problem_key(records[episode])] for episode in cases.episode)
         by_name[name] = list(zip(problems, cases.values.tolist(), strict=True))
     for episodes in groups.values():
@@ -170,7 +170,7 @@ def measure(records: Sequence[Record], run: TrainingRun, reader: Reader, seed: i
 
 def _shares(
     cases: Mapping[str, list[tuple[int, float]]], num_problems: int, seed: int
-) -> dict[str, Measure]:
+) -> dict[str, MeasuredShare]:
     ratios = []
     for name in LABELS:
         problem = np.array([p for p, _ in cases[name]], dtype=np.int64)
@@ -178,7 +178,7 @@ def _shares(
         ratio = mean_over_problems if name in OVER_PROBLEMS else share
         ratios.append(ratio(values, problem, num_problems))
     return {
-        name: Measure(estimate, sum(value for _, value in cases[name]), len(cases[name]))
+        name: MeasuredShare(estimate, sum(value for _, value in cases[name]), len(cases[name]))
         for name, estimate in zip(LABELS, estimates(ratios, seed), strict=True)
     }
 
@@ -220,7 +220,7 @@ def _answers(turns: Sequence[Record], run: TrainingRun, reader: Reader) -> Itera
                 yield "over_budget", float(tokens > run.prompt_tokens)
 
 
-def _counted(table: EpisodeTable) -> dict[str, Cases]:
+def _table_cases(table: EpisodeTable) -> dict[str, Cases]:
     """What all tools count alike, under the probe's names."""
     first, second, revisions = table.answers(0), table.answers(1), table.revisions()
     return {
@@ -275,22 +275,24 @@ def _group_cases(episodes: Sequence[Record], num: int) -> Iterator[Case]:
         yield "all_right_groups", chance_all_equal(rights, num)
 
 
-def _lengths(records: Sequence[Record]) -> dict[str, Spread | None]:
+def _lengths(records: Sequence[Record]) -> dict[str, Quantiles | None]:
     turns = [turn for record in records for turn in record["turns"]]
     words = [len(turn["feedback"]["text"].split()) for turn in turns if turn["feedback"]]
     prompts = [turn.get("prompt_tokens") for turn in turns if turn["parent"] is not None]
     return {
-        "feedback_words": spread(words),
-        "answer_tokens": spread([turn["num_tokens"] for turn in turns if turn.get("num_tokens")]),
-        "later_prompt_tokens": spread([tokens for tokens in prompts if tokens is not None]),
+        "feedback_words": quantiles(words),
+        "answer_tokens": quantiles(
+            [turn["num_tokens"] for turn in turns if turn.get("num_tokens")]
+        ),
+        "later_prompt_tokens": quantiles([tokens for tokens in prompts if tokens is not None]),
     }
 
 
-def spread(values: Sequence[float]) -> Spread | None:
+def quantiles(values: Sequence[float]) -> Quantiles | None:
     """Median, nearest-rank 90 % quantile and longest; None of nothing."""
     if not values:
         return None
     ordered = sorted(values)
-    return Spread(
+    return Quantiles(
         len(ordered), float(np.median(ordered)), ordered[ceil(0.9 * len(ordered)) - 1], ordered[-1]
     )

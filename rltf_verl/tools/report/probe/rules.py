@@ -12,7 +12,7 @@ from rltf_verl.findings import Finding, Rule, findings
 from rltf_verl.tools.report.evaluation.bootstrap import LEVEL, Estimate
 from rltf_verl.tools.report.probe.judge import JudgeLoad
 from rltf_verl.tools.report.probe.log_probs import Gap
-from rltf_verl.tools.report.probe.measures import LABELS, Measure, Measured, TrainingRun
+from rltf_verl.tools.report.probe.measures import LABELS, Measured, MeasuredShare, TrainingRun
 
 Decision = Literal["holds", "fails", "inconclusive"]
 Verdict = Literal["go", "change first", "too few episodes"]
@@ -30,7 +30,7 @@ to.
 
 
 @dataclass(frozen=True)
-class Setting:
+class FeedbackSetting:
     """What feedback the episodes were played with."""
 
     provider: str
@@ -56,7 +56,7 @@ class Probe:
 
     measured: Measured
     run: TrainingRun
-    setting: Setting
+    setting: FeedbackSetting
     judge: JudgeLoad | None
     gap: Gap | None
     no_gap: str = ""
@@ -64,7 +64,7 @@ class Probe:
     control: Probe | None = None
     """The same with feedback on other problems."""
 
-    def __getitem__(self, name: str) -> Measure:
+    def __getitem__(self, name: str) -> MeasuredShare:
         return self.measured.shares[name]
 
     def decide(self, rule: str) -> Decision:
@@ -110,19 +110,11 @@ class Threshold:
     """When an interval around it leaves the verdict open; None: never."""
 
 
-@dataclass(frozen=True)
-class Inconclusive:
-    """A question that the episodes are too few to answer."""
-
-    rule: str
-    finding: str
-
-
-def _counted(measure: str) -> Callable[[Probe], bool]:
+def _has_cases(measure: str) -> Callable[[Probe], bool]:
     return lambda p: p[measure].cases > 0
 
 
-def _mixed(p: Probe) -> bool:
+def _is_mixed(p: Probe) -> bool:
     """Neither all groups fail nor all succeed."""
     return p.decide("never_right") == p.decide("always_right") == "fails"
 
@@ -135,19 +127,19 @@ def _tells(p: Probe) -> bool:
 THRESHOLDS = {
     # fewer than one problem in five of a batch moves the first answer
     "never_right": Threshold("all_wrong_groups", 0.8, asked=lambda p: True),
-    "always_right": Threshold("all_right_groups", 0.8, asked=_counted("all_right_groups")),
-    "dead_groups": Threshold("dead_groups", 0.8, asked=_mixed),
+    "always_right": Threshold("all_right_groups", 0.8, asked=_has_cases("all_right_groups")),
+    "dead_groups": Threshold("dead_groups", 0.8, asked=_is_mixed),
     # every fifth second answer may be a copy
     "feedback_tells": Threshold("tells", 0.2, asked=_tells),
     "copies": Threshold("reaches", 0.2),
     # nine second answers in ten are the first one, paid for twice
     "nothing_changes": Threshold("wrong_changed", 0.1, below=True, asked=lambda p: True),
     # the prompt and the grader seem to disagree about the form of an answer
-    "no_answer": Threshold("first_format", 0.5, below=True, asked=_counted("first_format")),
+    "no_answer": Threshold("first_format", 0.5, below=True, asked=_has_cases("first_format")),
     # the limit decides the verdict of those
-    "cut_off": Threshold("truncated", 0.2, asked=_counted("truncated")),
+    "cut_off": Threshold("truncated", 0.2, asked=_has_cases("truncated")),
     # their attempts are cut, or their episodes end
-    "too_long": Threshold("over_budget", 0.1, asked=_counted("over_budget")),
+    "too_long": Threshold("over_budget", 0.1, asked=_has_cases("over_budget")),
     "feedback_fails": Threshold("failed", 0.1),
     "says_nothing": Threshold("says_nothing", 0.5),
     # below it a second turn is no teacher; "most" are right above the other (docs/methods.md)
@@ -183,7 +175,7 @@ RULES: tuple[Rule[Probe], ...] = (
     ),
     Rule(
         "dead_groups",
-        lambda p: p.holds("dead_groups") and _mixed(p) and p.holds("preset"),
+        lambda p: p.holds("dead_groups") and _is_mixed(p) and p.holds("preset"),
         "GRPO compares the answers of a group, and in these they are equal; SD learns from second"
         " answers",
         "take problems that are solved now and then, or actor_rollout_ref.rollout.n={twice_n}",
@@ -191,7 +183,7 @@ RULES: tuple[Rule[Probe], ...] = (
     ),
     Rule(
         "dead_groups",
-        lambda p: p.holds("dead_groups") and _mixed(p) and not p.holds("preset"),
+        lambda p: p.holds("dead_groups") and _is_mixed(p) and not p.holds("preset"),
         "GRPO compares the answers of a group, and in these they are equal",
         "take problems that are solved now and then, or actor_rollout_ref.rollout.n={twice_n}",
     ),
@@ -312,16 +304,18 @@ def _hardly_corrects(p: Probe) -> bool:
     return p.can_choose and p.decide("preset") == "fails"
 
 
-def advise(probe: Probe) -> tuple[Verdict, list[Finding], list[Inconclusive]]:
-    """What to do: `change first` if a finding that blocks is certain, `too few episodes` if a
-    question is open, else `go`.
+def advise(probe: Probe) -> tuple[Verdict, list[Finding], dict[str, str]]:
+    """What to do, the findings, and by its rule each question that the episodes leave open.
+
+    `change first` if a finding that blocks is certain, `too few episodes` if a question is open,
+    else `go`.
     """
     certain = list(findings(RULES, probe, _facts(probe)))
-    unsure = [
-        Inconclusive(rule, _question(probe, threshold))
+    unsure = {
+        rule: _question(probe, threshold)
         for rule, threshold in THRESHOLDS.items()
         if threshold.asked and threshold.asked(probe) and probe.decide(rule) == "inconclusive"
-    ]
+    }
     if any(finding.level == "error" for finding in certain):
         return "change first", certain, unsure
     return "too few episodes" if unsure else "go", certain, unsure
@@ -331,14 +325,16 @@ def _question(probe: Probe, threshold: Threshold) -> str:
     label = LABELS[threshold.measure].format(**asdict(probe.run))
     side = "below" if threshold.below else "from"
     matters = f"it matters {side} {100 * threshold.at:g} %"
-    return f"{label}: {shown(probe[threshold.measure])}; {matters}"
+    return f"{label}: {share_text(probe[threshold.measure])}; {matters}"
 
 
 def _facts(p: Probe) -> dict[str, Any]:
     """Values of the findings, and what their templates name."""
     run, gap, load = p.run, p.gap, p.judge
     longest = p.measured.lengths.get("later_prompt_tokens")
-    facts: dict[str, Any] = {name: shown(measure) for name, measure in p.measured.shares.items()}
+    facts: dict[str, Any] = {
+        name: share_text(measure) for name, measure in p.measured.shares.items()
+    }
     facts |= {rule: facts[threshold.measure] for rule, threshold in THRESHOLDS.items()}
     facts |= {
         **asdict(run),
@@ -361,7 +357,7 @@ def _facts(p: Probe) -> dict[str, Any]:
     return facts
 
 
-def _less_telling(setting: Setting) -> str:
+def _less_telling(setting: FeedbackSetting) -> str:
     """Settings under which less of the answer reaches the policy."""
     if setting.provider == "verifier":
         return "rltf.feedback.level=hint"
@@ -376,7 +372,7 @@ def _less_telling(setting: Setting) -> str:
     return ", or ".join(changes)
 
 
-def _stronger(setting: Setting) -> list[str]:
+def _stronger(setting: FeedbackSetting) -> list[str]:
     """Settings under which feedback says more, or is put in another way."""
     next_level = {"verdict": "location", "location": "hint"}
     level, style = setting.options.get("level"), setting.options.get("style")
@@ -407,11 +403,11 @@ def bounds(estimate: Estimate) -> tuple[float, float]:
     return max(0.0, value - unseen), min(1.0, value + unseen)
 
 
-def shown(measure: Measure) -> str:
+def share_text(measure: MeasuredShare) -> str:
     """`62.5 % (5 of 8; 95 %: 51.0 to 73.1)`.
 
     Example:
-        >>> shown(Measure(Estimate(0.5, 0.25, 0.75, 4), 4.0, 8))
+        >>> share_text(MeasuredShare(Estimate(0.5, 0.25, 0.75, 4), 4.0, 8))
         '50.0 % (4 of 8; 95 %: 25.0 to 75.0)'
     """
     if measure.estimate.value is None:

@@ -11,9 +11,9 @@ from rltf_verl.texts import counted
 from rltf_verl.tools.report.evaluation.show import shown as in_per_cent
 from rltf_verl.tools.report.probe.expected import expected, expected_line
 from rltf_verl.tools.report.probe.judge import JudgeLoad
-from rltf_verl.tools.report.probe.measures import LABELS, Measure
+from rltf_verl.tools.report.probe.measures import LABELS, MeasuredShare
 from rltf_verl.tools.report.probe.rules import Probe, advise, bounds
-from rltf_verl.tools.report.terminal.console import Table, say, show_table, table
+from rltf_verl.tools.report.terminal.console import Table, say, show_facts, show_table, table
 
 STYLES = {"go": "green", "change first": "red", "too few episodes": "yellow"}
 
@@ -28,7 +28,7 @@ def share_table(probe: Probe) -> Table:
     return table(("", "per cent [95 %]", "of"), lines)
 
 
-def _value(name: str, measure: Measure) -> str:
+def _value(name: str, measure: MeasuredShare) -> str:
     """A share with the interval that findings go by; the improvement is a difference."""
     estimate = measure.estimate
     if estimate.value is None:
@@ -42,41 +42,21 @@ def _value(name: str, measure: Measure) -> str:
 def length_table(probe: Probe) -> Table:
     """A line per kind of text."""
     lines = (
-        (
-            name.replace("_", " "),
-            *(
-                ("not known", "", "", None)
-                if s is None
-                else (f"{s.median:g}", f"{s.p90:g}", f"{s.longest:g}", s.cases)
-            ),
-        )
+        (name.replace("_", " "), f"{s.median:g}", f"{s.p90:g}", f"{s.longest:g}", s.cases)
         for name, s in probe.measured.lengths.items()
+        if s is not None
     )
     return table(("length", "median", "90 %", "longest", "of"), lines)
 
 
-def judge_table(load: JudgeLoad) -> Table:
-    """A line per number."""
-    no_price = "set feedback.price.prompt and feedback.price.completion"
-    latencies = (load.latency_p50_s, load.latency_p90_s, load.latency_p99_s)
-    seconds = load.seconds_per_step
-    episode, step = load.cost_per_session, load.cost_per_step
-    numbers = {
-        "calls per episode": f"{load.calls_per_session:.2f}",
-        "calls per training step": f"{load.calls_per_step:.0f}",
-        "seconds per text, 50 / 90 / 99 %": " / ".join(
-            "–" if q is None else f"{q:.2f}" for q in latencies
-        ),
-        "tokens per text, prompt + reply": (
-            f"{load.prompt_tokens:.0f} + {load.completion_tokens:.0f}"
-        ),
-        "judge seconds per step": (
-            "not known" if seconds is None else f"{seconds:.1f}, bound by {load.bound_by}"
-        ),
-        "cost per episode": no_price if episode is None else f"{episode:.6f}",
-        "cost per step": no_price if step is None else f"{step:.4f}",
-    }
-    return table(("judge", f"of {counted(load.texts, 'text')}"), numbers.items())
+def judge_facts(load: JudgeLoad) -> dict[str, object]:
+    """What the judge costs, by label."""
+    latency = load.latency_s
+    facts = asdict(load)
+    facts["latency_s"] = latency and f"{latency.median:.2f}, 90 %: {latency.p90:.2f}"
+    if load.cost_per_step is None:
+        facts["cost_per_step"] = "set feedback.price.prompt and feedback.price.completion"
+    return facts
 
 
 def distance_line(probe: Probe) -> str:
@@ -102,15 +82,15 @@ def show(probe: Probe, console: Console | None = None) -> None:
     for lines in (share_table(probe), length_table(probe)):
         show_table(lines, out)
     if probe.judge is not None:
-        show_table(judge_table(probe.judge), out)
+        show_facts(out, "judge", judge_facts(probe.judge))
     say(out, "", distance_line(probe), "")
     say(out, "", expected_line(probe), "")
     verdict, findings, inconclusive = advise(probe)
     for finding in findings:
         blocks = finding.level == "error"
         say(out, "! " if blocks else "· ", finding, "bold red" if blocks else "bold")
-    for question in inconclusive:
-        say(out, "? too few episodes to tell: ", question.finding, "yellow")
+    for question in inconclusive.values():
+        say(out, "? too few episodes to tell: ", question, "yellow")
     say(out, "verdict: ", verdict, STYLES[verdict])
 
 
@@ -121,7 +101,7 @@ def as_json(probe: Probe) -> dict[str, Any]:
     return {
         "verdict": verdict,
         "findings": [asdict(finding) for finding in findings],
-        "inconclusive": [asdict(question) for question in inconclusive],
+        "inconclusive": inconclusive,
         "run": asdict(probe.run),
         "feedback": asdict(probe.setting),
         "measured": asdict(probe.measured),

@@ -107,25 +107,58 @@ def show_episode(record: Mapping[str, Any], console: Console | None = None) -> N
     say(out, "question   ", record["question"], "bold")
     say(out, "reference  ", record["reference"], "bold")
     for name, turn in zip(names(record["turns"]), record["turns"], strict=True):
-        grade, (verdict, style) = turn["grade"], _verdict(turn)
-        if "steps" in turn:
-            show_steps(out, name, turn, (turn["feedback"] or {}).get("notes", ()))
-        else:
-            say(out, f"{name}  ", turn["text"], "bold")
-        cut = "" if turn["ended"] else ", cut off at the token limit"
-        say(out, "grade      ", f"{verdict}{cut} (reward {turn['reward']:g})", style)
-        if grade["error"]:
-            say(out, "grader     ", grade["error"], "red")
-        if turn["feedback"]:
-            _feedback(out, "feedback   ", turn["feedback"], "cyan")
-        if turn.get("withheld"):
-            _feedback(out, "withheld   ", turn["withheld"], "yellow")
-        if turn.get("teacher"):
-            say(out, "teacher reads  ", turn["teacher"]["prompt"], "magenta")
-        if turn["stop"]:
-            why = ENDS.get(turn["stop"], turn["stop"])
-            say(out, "end        ", " · ".join(filter(None, [why, turn["error"]])), "dim")
+        show_turn(out, name, turn)
     _show_rows(record, out)
+
+
+def show_turn(out: Console, name: str, turn: Record) -> None:
+    """One attempt, its verdict, the feedback that followed, and why the episode ended there."""
+    grade, (verdict, style) = turn["grade"], _verdict(turn)
+    if "steps" in turn:
+        show_steps(out, name, turn, (turn["feedback"] or {}).get("notes", ()))
+    else:
+        say(out, f"{name}  ", turn["text"], "bold")
+    cut = "" if turn["ended"] else ", cut off at the token limit"
+    say(out, "grade      ", f"{verdict}{cut} (reward {turn['reward']:g})", style)
+    if grade["error"]:
+        say(out, "grader     ", grade["error"], "red")
+    if turn["feedback"]:
+        _feedback(out, "feedback   ", turn["feedback"], "cyan")
+    if turn.get("withheld"):
+        _feedback(out, "withheld   ", turn["withheld"], "yellow")
+    if turn.get("teacher"):
+        say(out, "teacher reads  ", turn["teacher"]["prompt"], "magenta")
+    if turn["stop"]:
+        why = ENDS.get(turn["stop"], turn["stop"])
+        say(out, "end        ", " · ".join(filter(None, [why, turn["error"]])), "dim")
+
+
+def show_facts(out: Console, title: str, facts: Mapping[str, object]) -> None:
+    """Print a rule, and a line per label and value; a list has a line per item, and what is not
+    known has none.
+    """
+    grid = RichTable.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for label, value in facts.items():
+        for item in value if isinstance(value, list) else [value]:
+            if item is not None:
+                grid.add_row(label.replace("_", " "), " ".join(_in_words(item).split()))
+    out.print()
+    out.rule(Text(printable(title), "bold"), align="left")
+    out.print(grid)
+
+
+def _in_words(value: object) -> str:
+    """
+    >>> [_in_words(value) for value in (True, 1234567, 0.25, "text")]
+    ['yes', '1 234 567', '0.25', 'text']
+    """
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}".replace(",", " ")
+    return f"{value:.4g}" if isinstance(value, float) else printable(str(value))
 
 
 def show_steps(

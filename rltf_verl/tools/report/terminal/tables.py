@@ -14,9 +14,9 @@ from rltf_verl.tools.report.stats import Stats
 from rltf_verl.tools.report.terminal.console import Table, say, show_table, table
 
 if TYPE_CHECKING:
-    from rltf_verl.tools.data.budget import Lengths
+    from rltf_verl.tools.data.budget import PromptLengths
     from rltf_verl.tools.data.check import CheckReport
-    from rltf_verl.tools.data.questions import Shown
+    from rltf_verl.tools.data.questions import QuestionPreview
 
 REVISIONS = ("fixed", "broken", "gain", "plasticity", "corrected", "repeated")
 NUMBERS = ("leaks", "withheld", "words", "no-op", "changed", "better", "worse", "seconds")
@@ -95,7 +95,7 @@ def _feedback(s: Stats) -> tuple[object, ...]:
 
 def show_check(
     report: CheckReport,
-    lengths: Sequence[Lengths],
+    lengths: Sequence[PromptLengths],
     errors: Sequence[str],
     console: Console | None = None,
 ) -> None:
@@ -105,9 +105,11 @@ def show_check(
     show_table(table(("file", "rows", "repeated questions"), files), out)
     if lengths:
         header = ("file", "tokens of", "min", "median", "max", "rows over the limit")
-        counts = (
-            (n.path, n.what, n.shortest, f"{n.median:g}", n.longest, n.num_over) for n in lengths
-        )
+        counts = []
+        for kind in lengths:
+            tokens = kind.tokens
+            sizes = (tokens.shortest, f"{tokens.median:g}", tokens.longest, tokens.num_over)
+            counts.append((kind.path, kind.what, *sizes))
         show_table(table(header, counts), out)
     for note in report.notes:
         say(out, "note: ", note, "yellow")
@@ -119,7 +121,7 @@ def show_check(
 
 def show_problems(
     provenance: Mapping[str, Any],
-    problems: Sequence[Shown],
+    problems: Sequence[QuestionPreview],
     attempt: str,
     console: Console | None = None,
 ) -> None:
