@@ -88,7 +88,7 @@ TOO_LONG, REVISIONS = "rltf/session/prompt_too_long_share", "rltf/turn_2/share"
 UNPREDICTED = "rltf/feedback_modeling/untrained_share"
 _JUDGE = "judge/failed_share"
 RESUME = "resume from an earlier checkpoint"
-"""What `log_changes` replaces by the checkpoint's step."""
+"""`log_changes` puts the checkpoint's step in its place."""
 
 
 @dataclass(frozen=True)
@@ -110,12 +110,12 @@ class Seen:
 
 
 class Steps(NamedTuple):
-    """What a rule looks at."""
+    """The subject of a rule."""
 
     recent: Sequence[Metrics]
     """The last steps, newest last."""
     seen: Seen
-    """What was seen before them."""
+    """The history before them."""
 
     @property
     def now(self) -> Metrics:
@@ -444,7 +444,7 @@ class Watch:
         return {name: s.since for name, s in self._streaks.items() if s.since is not None}
 
     def look(self, step: int, metrics: Metrics) -> list[Change]:
-        """What changes with this step. Another update of the same step changes nothing."""
+        """The changes of this step. Another update of the same step changes nothing."""
         if step == self.step:
             return []
         self.step = step
@@ -469,7 +469,7 @@ class Watch:
 
 
 def seen_with(recent: Sequence[Metrics], seen: Seen) -> Seen:
-    """What was seen before, and these last steps."""
+    """The history with these last steps."""
     dead = recent[-1].get("rltf/group/dead_share")
     formats = [now[FORMAT] for now in recent[-BEST:] if FORMAT in now]
     best = max(seen.format, fmean(formats)) if len(formats) == BEST else seen.format
@@ -488,7 +488,7 @@ def seen_with(recent: Sequence[Metrics], seen: Seen) -> Seen:
 
 
 def _mean(recent: Sequence[Metrics], name: str) -> float | None:
-    """Of the last `WINDOW` steps, where all have it."""
+    """Mean of the last `WINDOW` steps; None if one lacks the metric."""
     values = [now[name] for now in recent[-WINDOW:] if name in now]
     return fmean(values) if len(values) == WINDOW else None
 

@@ -177,7 +177,7 @@ def _too_short(get: Setting) -> bool:
 
 
 def _plays_alone(get: Setting) -> bool:
-    """Whether a worker plays one problem: verl gives each the same share, the last one the rest."""
+    """True if a worker plays one problem: verl gives each the same share, the last one the rest."""
     size = get("data.train_batch_size")
     share = -(-size // get(WORKERS))
     return share == 1 or size % share == 1

@@ -51,11 +51,11 @@ class ScriptedVerlPolicy(VerlPolicy):
         self.asked: dict[int, tuple[int, ...]] = {}
 
     def tell(self, answers: Mapping[int, str]) -> None:
-        """What it says from now on, by seed."""
+        """Set the answers of the next samples, by seed."""
         self.answers, self.asked = answers, {}
 
     def text(self, ids: tuple[int, ...]) -> str:
-        """What the tokens are, special ones too."""
+        """The text of tokens, special ones too."""
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=False))
 
     def count(self, text: str) -> int:

@@ -97,7 +97,7 @@ RULES: tuple[Rule[Thoughts], ...] = (
 
 
 def thought_findings(config: DictConfig, parts: Parts, tokenizer: Any) -> Iterator[Finding]:
-    """What is wrong with thoughts. A template that cannot render a prompt is left to `budget`."""
+    """Faults of thoughts under the chat template; `budget` refuses one that cannot render."""
     episode, teaches = parts.config.episode, parts.config.teaches
     settings: Any = OmegaConf.select(config, "data.apply_chat_template_kwargs") or {}
     render = partial(
@@ -152,7 +152,7 @@ def _answers_start_elsewhere(
 
 
 def _boundary(render: Callable[..., str], messages: Sequence[Message]) -> tuple[str, str]:
-    """What stands between the last message and the answer, and the last switch."""
+    """The text between the last message and the answer, and the last switch."""
     switches = _SOFT_SWITCH.findall("\n".join(message["content"] for message in messages))
     *before, last = messages
     text = last["content"].rstrip()

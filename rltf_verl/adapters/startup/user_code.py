@@ -66,7 +66,7 @@ def _call(config: DictConfig) -> None:
 
 
 def _why_fatal(call: Callable[[], object]) -> str | None:
-    """What a call does to a process of its own, which it ends or blocks; None if it comes back."""
+    """How a call ends or blocks its own process; None if it returns or raises."""
     process = get_context("fork").Process(target=_call_silently, args=(call,))
     process.start()
     process.join(DEADLINE_S)

@@ -119,7 +119,7 @@ def settings_of(launch: Launch) -> Overrides:
 
 
 def _is_ours(word: str) -> bool:
-    """Whether the word was added to the launch for RLTF, as in `bash run.sh rltf/hardware=cpu`."""
+    """True if the word was added to the launch for RLTF, as in `bash run.sh rltf/hardware=cpu`."""
     return word.lstrip("+~").startswith(("rltf/", "rltf."))
 
 

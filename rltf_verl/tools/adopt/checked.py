@@ -79,13 +79,13 @@ def checkable(config: DictConfig) -> DictConfig:
 
 
 def rows_exist(config: DictConfig) -> bool:
-    """Whether this machine has the files of the data."""
+    """True if this machine has the files of the data."""
     paths = [path for _, path in _data_files(config)]
     return bool(paths) and all(path.is_file() for path in paths)
 
 
 def grading_notes(config: DictConfig) -> Iterator[str]:
-    """Where the grade comes from, and what the feedback is."""
+    """Lines on the source of grade and feedback."""
     env = str(config.rltf.env.name)
     if env != "reward_function":
         yield f"rltf.env.name={env}: the environment of the rows grades"
@@ -104,7 +104,7 @@ def grading_notes(config: DictConfig) -> Iterator[str]:
 
 
 def refused_here(config: DictConfig) -> list[str]:
-    """What `trainer.logger` lacks on this machine."""
+    """Faults of `trainer.logger` on this machine."""
     try:
         check_loggers(config, here=True)
     except ConfigError as error:

@@ -36,7 +36,7 @@ SHELL_VARIABLES = {"_", "SHLVL", "PWD", "OLDPWD", "RUN", "LINES", "COLUMNS"}
 
 @dataclass(frozen=True)
 class Launch:
-    """What starts the training."""
+    """A start of verl's training."""
 
     config_name: str
     folder: str
@@ -57,13 +57,13 @@ class Adopted:
     changes: list[str]
     """One line per setting that changed or was dropped, and why."""
     notes: list[str]
-    """What was not read or not checked, and what decides what the run learns from."""
+    """Parts that were not read or checked, and settings that decide what the run learns from."""
     refused_here: list[str]
     """Why a start on this machine would be refused."""
     presets: list[str]
-    """What the presets set where the run leaves verl's default; a hardware preset by its name."""
+    """The presets' settings where the run leaves verl's default; a hardware preset by its name."""
     checked: list[str]
-    """What passed the start-up checks."""
+    """Parts that passed the start-up checks."""
 
 
 def of_words(

@@ -128,7 +128,7 @@ def _settings(words: list[str]) -> dict[str, Any]:
 def _check_function(
     overrides: dict[str, Any], file: Path, num: int, config: Path | None, as_json: bool
 ) -> list[dict[str, Any]]:
-    """What is wrong with the feedback on attempts that are made up."""
+    """Faults of the feedback on made-up attempts."""
     from rltf_verl.envs.dry_run import DryRun
     from rltf_verl.tools.evaluate.probe import checked_feedback
     from rltf_verl.tools.feedback.verdicts import findings_of

@@ -147,7 +147,7 @@ def own_config(name: str, folder: str) -> tuple[DictConfig, str]:
 
 
 def has_value_model(config: DictConfig) -> bool:
-    """Whether verl would train a value model."""
+    """True if verl would train a value model."""
     return bool(need_critic(config))
 
 
@@ -167,7 +167,7 @@ def text_of(value: Any) -> str:
 
 
 def differences(usual: DictConfig, other: DictConfig) -> list[Override]:
-    """What a config sets otherwise than another, as overrides of that."""
+    """The overrides that turn `usual` into `other`."""
     return list(_differences("", _plain(usual), _plain(other)))
 
 

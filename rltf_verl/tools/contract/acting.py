@@ -1,4 +1,4 @@
-"""What an environment promises whose attempt is a trajectory."""
+"""Promises of an environment whose attempt is a trajectory."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def _play(env: ActingEnv, state: Any, actions: Sequence[Action]) -> Iterator[Ste
 
 
 def _steps_alone(env: ActingEnv, problem: Problem) -> list[Step]:
-    """What the actions of a problem come to in a world of their own."""
+    """The steps of a problem's actions in a world of their own."""
     with _open_state(env, problem) as state:
         seen = Step(env.look(state) or "")
         return [seen, *_play(env, state, _actions(env, problem))]

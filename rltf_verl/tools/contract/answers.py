@@ -1,4 +1,4 @@
-"""What an environment promises whose attempt is one answer."""
+"""Promises of an environment whose attempt is one answer."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ class Verdict:
 
     promise: str
     broken: str
-    """What broke it, with an example; empty if it was kept."""
+    """The breach, with an example; empty if it was kept."""
     kept: str = "yes"
-    """What is shown where nothing broke it."""
+    """The word for a kept promise."""
 
 
 def check_answering(env: Env, seed: int, num_problems: int, num_hostile: int) -> list[Verdict]:

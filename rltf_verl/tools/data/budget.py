@@ -34,7 +34,7 @@ class PromptLengths:
 
     @property
     def fault(self) -> str:
-        """What to do about rows above the limit; empty without them."""
+        """The fix for rows above the limit; empty without them."""
         if not self.tokens.num_over:
             return ""
         less = ", or lower --feedback-tokens" if self.what.startswith("revise") else ""
@@ -85,7 +85,7 @@ def prompt_lengths(
     revise: str | None,
     feedback_tokens: int,
 ) -> list[PromptLengths]:
-    """Of first prompts, and of revise prompts before any attempt is quoted.
+    """Lengths of first prompts, and of revise prompts without an attempt.
 
     An attempt is cut to what is left of the budget, so a revise prompt fits if it does so without
     one.

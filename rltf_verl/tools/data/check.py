@@ -1,4 +1,4 @@
-"""Whether datasets can be trained on: their rows, and what they share."""
+"""Checks of datasets before a training: rows, and questions that files share."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MOST_NAMED = 5
 """Bad rows of a file that are named."""
 TRAINED_ON = ": what is tested was trained on"
 ROLES = ("system", "developer", "user", "assistant", "tool")
-"""Of messages; a chat template drops or refuses others."""
+"""Roles of messages; a chat template drops or refuses others."""
 GRADE_WITHOUT_REFERENCE = ("code", "writing", AS_IT_IS)
 """Environments in which a problem may have none."""
 
@@ -68,7 +68,7 @@ class CheckReport:
 
     @property
     def errors(self) -> list[str]:
-        """What must be fixed before training."""
+        """Faults to fix before training."""
         return [*(error for file in self.files for error in file.errors), *self.overlaps]
 
 
@@ -176,7 +176,7 @@ def _question_of(prompt: list[dict[str, Any]]) -> str:
 
 
 def _is_formless(row: dict[str, Any]) -> bool:
-    """Whether a prompt of `math` asks for no form of answer that its grader reads."""
+    """True if a prompt of `math` asks for no form that its grader reads."""
     if (row["extra_info"] or {}).get("env") != "math":
         return False
     texts = [str(m.get("content")) for m in row["prompt"] or () if isinstance(m, dict)]
@@ -184,7 +184,7 @@ def _is_formless(row: dict[str, Any]) -> bool:
 
 
 def _fault(row: dict[str, Any], env: Env | None) -> str:
-    """What is wrong with a row of ours, or with one in verl's form for `env`; empty if nothing."""
+    """The fault of a row of ours, or of one in verl's form for `env`; empty without one."""
     try:
         problem = problem_of(env, row)
         roles = [message["role"] for message in row["prompt"]]

@@ -45,7 +45,7 @@ class Check:
     status: Status
     detail: str
     fix: str = ""
-    """What to do, for lines that are not ok."""
+    """The fix, for lines that are not ok."""
     where: str = "driver"
 
 
@@ -166,7 +166,7 @@ def _version(package: str) -> str:
 
 
 def _plugin(loaded: bool) -> Check:
-    """Whether verl loaded us, and if not, why."""
+    """Check that verl loaded the plugin."""
     policy = os.environ.get("VERL_USE_EXTERNAL_PLUGINS", "auto")
     setting = f"VERL_USE_EXTERNAL_PLUGINS={policy}"
     if loaded:

@@ -24,14 +24,14 @@ NO_BUDGET = 1 << 62
 CALLS, ENDED = "\x01", "\x02"
 """Marks, which neither a text from an endpoint (`texts.clean_text`) nor JSON has."""
 CHARACTERS = 4
-"""Of a token, for the limit of an observation: only the endpoint knows its tokenizer."""
+"""Characters of a token, for the limit of an observation: only the endpoint has the tokenizer."""
 WRITTEN_CALL = "<tool_call>"
 """In a text: the endpoint could not read the call. Most models mark theirs so."""
 
 
 @dataclass(frozen=True)
 class PolicyEndpoint(Endpoint):
-    """What is evaluated; samples as verl's validation does by default."""
+    """The endpoint under evaluation; samples as verl's validation does by default."""
 
     whose: ClassVar[str] = "policy"
 

@@ -106,7 +106,7 @@ class EvaluationFolder:
         return records
 
     def episodes(self) -> list[Record]:
-        """Those with a result, by row and episode, whatever order they ended in."""
+        """Episodes with a result, by row and number."""
         records = self.records()
         return [records[place] for place in sorted(records, key=lambda p: (int(p[0]), p[1]))]
 

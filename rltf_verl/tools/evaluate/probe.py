@@ -121,7 +121,7 @@ class ProbePlan:
 def checked_feedback(
     overrides: Mapping[str, Any], file: Path, num: int, config: Path | None, time: DryRun
 ) -> CheckedFeedback | None:
-    """What a feedback function says of attempts that are made up at the first rows of a dataset.
+    """Feedback of a function on made-up attempts at the first rows of a dataset.
     None where feedback is a model's, or attempts have steps.
 
     Args:

@@ -47,7 +47,7 @@ class Evaluation:
     """Longest prompt in characters; None leaves it to the endpoint."""
 
     def facts(self) -> dict[str, Any]:
-        """What must not change between two runs that share a folder, as JSON values."""
+        """The settings that two runs into one folder must share, as JSON values."""
         endpoint = {
             k: v
             for k, v in asdict(self.policy.endpoint).items()
@@ -111,7 +111,7 @@ def rltf_block(
     fixed: Mapping[str, Any],
     provider: str = "verifier",
 ) -> RLTFConfig:
-    """What episodes are played by.
+    """The config that episodes are played with.
 
     Args:
         overrides: as of `evaluation`.
@@ -170,7 +170,7 @@ def _component(
 
 
 def _of_yaml(block: str, name: str) -> dict[str, Any]:
-    """What `rltf/<block>=<name>` sets in a training run; nothing for user-defined components."""
+    """The settings of `rltf/<block>=<name>` in a training run; none for user-defined components."""
     path = files("hydra_configs.rltf_verl").joinpath("rltf", block, f"{name}.yaml")
     if not (name.isidentifier() and path.is_file()):
         return {}
@@ -178,8 +178,10 @@ def _of_yaml(block: str, name: str) -> dict[str, Any]:
 
 
 def with_group(block: str, name: str, over: Mapping[str, Any]) -> dict[str, Any]:
-    """What a run's word `rltf/<block>=<name>` sets, under keys that are set one by one. Raises
-    ConfigError: an unknown name.
+    """The settings of a run's word `rltf/<block>=<name>`, under keys that are set one by one.
+
+    Raises:
+        ConfigError: an unknown name.
     """
     folder = files("hydra_configs.rltf_verl").joinpath("rltf", block)
     require_choice(f"rltf/{block}", name, (path.name[:-5] for path in folder.iterdir()))

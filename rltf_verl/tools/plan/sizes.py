@@ -61,7 +61,7 @@ def steps_of(inputs: Inputs) -> int:
 
 
 def epochs_end_first(inputs: Inputs) -> bool:
-    """Whether fewer steps are played than `trainer.total_training_steps` says. verl then never
+    """True if fewer steps are played than `trainer.total_training_steps` says. verl then never
     comes to the step that it takes for the last: none is validated or saved as such.
     """
     given = inputs.setting("trainer.total_training_steps")

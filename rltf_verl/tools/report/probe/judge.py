@@ -1,4 +1,4 @@
-"""What a judge costs a training step: calls, seconds, money, by the episodes of an episode log."""
+"""The cost of a judge per training step, by an episode log: calls, seconds, money."""
 
 from __future__ import annotations
 

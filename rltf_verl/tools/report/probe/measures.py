@@ -1,4 +1,4 @@
-"""What episodes of a base model say about a run to come: shares with intervals, lengths.
+"""Measures of a base model's episodes, for a run to come: shares with intervals, lengths.
 Definitions: docs/probe.md.
 """
 
@@ -93,7 +93,7 @@ class TrainingRun:
 
 @dataclass(frozen=True)
 class Reader:
-    """What only other layers can see in a text."""
+    """Readers of a text from other layers."""
 
     tells: Callable[[Record, str, str], bool | None]
     """(episode, feedback, the wrong attempt) -> it holds the answer; None: not known."""
@@ -221,7 +221,7 @@ def _answers(turns: Sequence[Record], run: TrainingRun, reader: Reader) -> Itera
 
 
 def _table_cases(table: EpisodeTable) -> dict[str, Cases]:
-    """What all tools count alike, under the probe's names."""
+    """The counts that all tools share, under the probe's names."""
     first, second, revisions = table.answers(0), table.answers(1), table.revisions()
     return {
         "first_right": first["acc"],

@@ -1,4 +1,4 @@
-"""What a probe finds: thresholds, each with its reason, and rows of findings. docs/probe.md lists
+"""Findings of a probe: thresholds, each with its reason, and rows of findings. docs/probe.md lists
 them.
 """
 
@@ -31,7 +31,7 @@ to.
 
 @dataclass(frozen=True)
 class FeedbackSetting:
-    """What feedback the episodes were played with."""
+    """The feedback of the episodes."""
 
     provider: str
     options: Mapping[str, Any]
@@ -46,7 +46,7 @@ class FeedbackSetting:
 
     @property
     def may_tell(self) -> bool:
-        """It is meant to tell, or it is the policy, which can tell itself only what it knows."""
+        """The provider may state the answer, or is the policy, which knows no other."""
         return self.acknowledged or self.provider == "policy"
 
 
@@ -68,7 +68,7 @@ class Probe:
         return self.measured.shares[name]
 
     def decide(self, rule: str) -> Decision:
-        """Whether a share is beyond its threshold, by its whole interval."""
+        """The side of its threshold that a share's whole interval is on."""
         threshold = THRESHOLDS[rule]
         low, high = bounds(self[threshold.measure].estimate)
         beyond, short = low >= threshold.at, high < threshold.at
@@ -77,7 +77,7 @@ class Probe:
         return "holds" if beyond else "fails" if short else "inconclusive"
 
     def holds(self, rule: str) -> bool:
-        """It is certainly beyond."""
+        """The share is certainly beyond."""
         return self.decide(rule) == "holds"
 
     @property
@@ -305,7 +305,7 @@ def _hardly_corrects(p: Probe) -> bool:
 
 
 def advise(probe: Probe) -> tuple[Verdict, list[Finding], dict[str, str]]:
-    """What to do, the findings, and by its rule each question that the episodes leave open.
+    """The verdict, the findings, and by its rule each question that the episodes leave open.
 
     `change first` if a finding that blocks is certain, `too few episodes` if a question is open,
     else `go`.
