@@ -126,14 +126,14 @@ def part(role, turn):
         ([("attempt", 1)], LINE, "prompt to revise attempt 1 → attempt 2"),
         ([("attempt", 0), ("attempt", 1)], LINE, "first prompt → attempt 1 → attempt 2"),
         (
-            [("attempt", 0), ("feedback", 0), ("attempt", 1)],
+            [("attempt", 0), ("feedback_modeling", 0), ("attempt", 1)],
             LINE,
             "first prompt → attempt 1 → feedback on attempt 1 → attempt 2",
         ),
         ([("distill", 2)], LINE, "first prompt → attempt 3"),
         ([("imitate", 1), ("imitate", 1)], LINE, "first prompt → attempt 2"),
         ([("critique", 1)], LINE, "critic prompt about attempt 1 → critique of attempt 1"),
-        ([("feedback", 0)], LINE, "critic prompt about attempt 1 → feedback on attempt 1"),
+        ([("feedback_modeling", 0)], LINE, "critic prompt about attempt 1 → feedback on attempt 1"),
         ([("distill", 4)], TREE, "first prompt → attempt 3, branch 2 of 2 on branch 2"),
         (
             [("attempt", 3)],
