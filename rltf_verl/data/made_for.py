@@ -23,7 +23,7 @@ AS_IT_IS = "reward_function"
 
 
 @dataclass(frozen=True, slots=True)
-class MadeFor:
+class DatasetOrigin:
     """An environment as a run's config names it."""
 
     spec: str
@@ -48,21 +48,21 @@ class MadeFor:
         """The choice of `rltf/env`."""
         return OWN if self.own or self.spec not in env_names() else self.spec
 
-    def at(self, spec: str) -> MadeFor:
+    def at(self, spec: str) -> DatasetOrigin:
         """The environment under another `spec`; it keeps its options if the class only moved."""
         same = spec.rpartition(":")[2] == self.spec.rpartition(":")[2]
-        return MadeFor(spec, self.options if same else {})
+        return DatasetOrigin(spec, self.options if same else {})
 
 
-def made_for(path: str | Path, name: str) -> MadeFor:
+def made_for(path: str | Path, name: str) -> DatasetOrigin:
     """What the file says of the environment that its rows call `name` (`extra_info.env`); the name
     alone if it says nothing, e.g. because another program has written it again.
     """
     made = read_provenance(path)
     spec = str(made.get("env", ""))
     if name in (spec, made.get("env_name")):
-        return MadeFor(spec, made.get("options") or {})
-    return MadeFor(name)
+        return DatasetOrigin(spec, made.get("options") or {})
+    return DatasetOrigin(name)
 
 
 def forgotten_options(path: str | Path, spec: str, options: Mapping[str, Any]) -> str:
@@ -98,7 +98,7 @@ def takes_rows_of(path: str | Path, spec: str | None, options: Mapping[str, Any]
     return env if env.takes_rows else None
 
 
-def require_known(path: str | Path, origin: MadeFor, say: str = "env.name=") -> None:
+def require_known(path: str | Path, origin: DatasetOrigin, say: str = "env.name=") -> None:
     """Raise ValueError, as `make` does, for an unknown environment. Its options are not checked:
     the command line may complete them.
     """
@@ -106,7 +106,7 @@ def require_known(path: str | Path, origin: MadeFor, say: str = "env.name=") -> 
         make(path, origin, say)
 
 
-def make(path: str | Path, origin: MadeFor, say: str = "env.name=") -> Env:
+def make(path: str | Path, origin: DatasetOrigin, say: str = "env.name=") -> Env:
     """The environment of a file.
 
     Args:
@@ -123,7 +123,7 @@ def make(path: str | Path, origin: MadeFor, say: str = "env.name=") -> Env:
         raise ValueError(_trouble(path, origin, say) or f"{path}: {error}") from error
 
 
-def _trouble(path: str | Path, origin: MadeFor, say: str) -> str | None:
+def _trouble(path: str | Path, origin: DatasetOrigin, say: str) -> str | None:
     source, _, name = origin.spec.rpartition(":")
     if origin.own and source.endswith(".py") and not Path(source).expanduser().is_file():
         return (

@@ -22,7 +22,6 @@ from rltf_verl.types import Problem
 
 AGENT_NAME = "rltf"
 FIX = "make the dataset with `rltf data build`, or from a file in verl's form with `rltf data wrap`"
-AS_IT_IS = "; or take it as it is, graded by its reward function: rltf/env=reward_function"
 REQUIRED = ("data_source", "prompt", "reward_model", "extra_info", "agent_name")
 NO_CHAT = (
     "a prompt is no list of chat messages: write a text, as TRL has it, as"
@@ -177,6 +176,14 @@ def files_of(value: Any) -> list[str]:
     return [str(Path(path).expanduser()) for path in ([value] if isinstance(value, str) else value)]
 
 
+class VerlRowsError(ValueError):
+    """A file in verl's form, where one of ours is read."""
+
+    def __init__(self, trouble: str, choice: str = "rltf/env=reward_function") -> None:
+        super().__init__(f"{trouble}; or take it as it is, graded by its reward function: {choice}")
+        self.trouble = trouble
+
+
 def check_parquet(path: str | Path, env: Env | None = None) -> Problem:
     """Check that a file holds rows of ours, or in verl's form if `env` takes them: its columns, its
     first row, and in all rows what a prompt is made of.
@@ -199,8 +206,8 @@ def check_parquet(path: str | Path, env: Env | None = None) -> Problem:
     with file:
         missing = [name for name in needed if name not in file.schema_arrow.names]
         if missing:
-            theirs = "" if missing != ["agent_name"] else AS_IT_IS
-            raise ValueError(f"{path} has no column {', '.join(missing)}: {FIX}{theirs}")
+            trouble = f"{path} has no column {', '.join(missing)}: {FIX}"
+            raise VerlRowsError(trouble) if missing == ["agent_name"] else ValueError(trouble)
         for name in ("extra_info", "reward_model"):
             kind = file.schema_arrow.field(name).type
             if not (pa.types.is_struct(kind) or pa.types.is_null(kind)):

@@ -157,7 +157,7 @@ class Price:
     completion: Cost = 0.0
     """Per million reply tokens."""
 
-    def of(self, prompt_tokens: int, completion_tokens: int) -> float:
+    def of(self, prompt_tokens: float, completion_tokens: float) -> float:
         """The price of one reply."""
         return (prompt_tokens * self.prompt + completion_tokens * self.completion) / 1e6
 

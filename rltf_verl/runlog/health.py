@@ -80,7 +80,7 @@ TOO_LONG, REVISIONS = "rltf/session/prompt_too_long_share", "rltf/turn_2/share"
 UNPREDICTED = "rltf/feedback_modeling/untrained_share"
 _JUDGE = "judge/failed_share"
 RESUME = "resume from an earlier checkpoint"
-"""What `log_changes` replaces by the checkpoint's step."""
+"""`log_changes` puts the checkpoint's step in its place."""
 
 
 @dataclass(frozen=True)
@@ -96,12 +96,12 @@ class Seen:
 
 
 class Steps(NamedTuple):
-    """What a rule looks at."""
+    """The subject of a rule."""
 
     recent: Sequence[Metrics]
     """The last steps, newest last."""
     seen: Seen
-    """What was seen before them."""
+    """The history before them."""
 
     @property
     def now(self) -> Metrics:
@@ -378,18 +378,18 @@ class Watch:
         return {name: s.since for name, s in self._streaks.items() if s.since is not None}
 
     def look(self, step: int, metrics: Metrics) -> list[Change]:
-        """What changes with this step. Another update of the same step changes nothing."""
+        """The changes of this step. Another update of the same step changes nothing."""
         if step == self.step:
             return []
         self.step = step
         self._recent.append(dict(metrics))
         steps = Steps(tuple(self._recent), self.seen)
         # before this step is part of what was seen: it is compared with earlier ones
-        changes = [self._judged(rule, rule.when(steps)) for rule in self.rules]
+        changes = [self._judge_rule(rule, rule.when(steps)) for rule in self.rules]
         self.seen = seen_with(*steps)
         return [change for change in changes if change is not None]
 
-    def _judged(self, rule: Rule[Steps], holds: object) -> Change | None:
+    def _judge_rule(self, rule: Rule[Steps], holds: object) -> Change | None:
         streak = self._streaks[rule.key]
         if holds is None or self.step is None:
             return None
@@ -404,7 +404,7 @@ class Watch:
 
 
 def seen_with(recent: Sequence[Metrics], seen: Seen) -> Seen:
-    """What was seen before, and these last steps."""
+    """The history with these last steps."""
     dead = recent[-1].get("rltf/group/dead_share")
     live = seen.live or (dead is not None and dead <= LIVE)
     means = {name: _mean(recent, name) for name in (ACC, TOKENS, THOUGHTS, EPISTEMIC)}
@@ -420,7 +420,7 @@ def seen_with(recent: Sequence[Metrics], seen: Seen) -> Seen:
 
 
 def _mean(recent: Sequence[Metrics], name: str) -> float | None:
-    """Of the last `WINDOW` steps, where all have it."""
+    """Mean of the last `WINDOW` steps; None if one lacks the metric."""
     values = [now[name] for now in recent[-WINDOW:] if name in now]
     return fmean(values) if len(values) == WINDOW else None
 

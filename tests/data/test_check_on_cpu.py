@@ -17,7 +17,7 @@ from transformers import PreTrainedTokenizerFast
 from rltf_verl.data.provenance import read_provenance
 from rltf_verl.data.schema import check_parquet
 from rltf_verl.prompts import render
-from rltf_verl.tools.data.budget import lengths_of, load_tokenizer, template_of_file
+from rltf_verl.tools.data.budget import load_tokenizer, prompt_lengths, template_of_file
 from rltf_verl.tools.data.build import build_parquet
 from rltf_verl.tools.data.check import check_files, shared_questions
 from rltf_verl.tools.data.questions import read_questions
@@ -196,17 +196,18 @@ def test_rows_that_were_changed_later_are_noticed(files: tuple[Path, Path]) -> N
 
 def test_tokens_of_first_and_revise_prompts(files: tuple[Path, Path], tokenizer: Path) -> None:
     file = check_files(files).files[1]
-    first, second = lengths_of([file], load_tokenizer(tokenizer), 10**6, "guide", 100)
+    first, second = prompt_lengths([file], load_tokenizer(tokenizer), 10**6, "guide", 100)
     questions = [m[-1]["content"] for m in file.messages]
     revised = [render("revise/guide", question=q, attempt="", feedback="") for q in questions]
     for lengths, texts, more in ((first, questions, 3), (second, revised, 103)):
         counts = sorted(len(text) + more for text in texts)
-        assert (lengths.shortest, lengths.median, lengths.longest) == (
+        tokens = lengths.tokens
+        assert (tokens.shortest, tokens.median, tokens.longest) == (
             counts[0],
             counts[2],
             counts[-1],
         )
-        assert lengths.num_over == 0
+        assert tokens.num_over == 0
 
 
 def test_revise_prompts_have_the_template_of_the_files_environment(tmp_path: Path) -> None:

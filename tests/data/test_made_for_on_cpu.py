@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from rltf_verl.data.made_for import MadeFor, forgotten_options, made_for
+from rltf_verl.data.made_for import DatasetOrigin, forgotten_options, made_for
 from rltf_verl.tools.evaluate.settings import questions_of
 from tests.support.commands import ran, refused, rltf
 from tests.support.verl_rows import verl_row, write_rows
@@ -51,9 +51,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_its_class_and_its_options(folder: Path) -> None:
     found = made_for(folder / "train.parquet", "mine")
-    assert found == MadeFor("./mine.py:Mine", {"factor": 7})
+    assert found == DatasetOrigin("./mine.py:Mine", {"factor": 7})
     assert found.overrides == "rltf/env=own rltf.env.name=./mine.py:Mine"
-    assert made_for(folder / "train.parquet", "math") == MadeFor("math")
+    assert made_for(folder / "train.parquet", "math") == DatasetOrigin("math")
 
 
 def test_commands_need_not_be_told(folder: Path) -> None:

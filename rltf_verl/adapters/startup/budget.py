@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,6 +21,7 @@ from rltf_verl.episode.teacher import texts_known_before
 from rltf_verl.feedback.judge_prompt import longest_feedback
 from rltf_verl.findings import Finding
 from rltf_verl.prompts import render, template_of
+from rltf_verl.prompts.lengths import empty_revision
 from rltf_verl.registry import UserCodeError, raised_by
 from rltf_verl.types import Message, Problem
 
@@ -82,17 +84,12 @@ def check_row_budget(config: DictConfig) -> None:
 
 @dataclass
 class _Prompts:
-    """The prompts of the first problems."""
+    """Kind of a later prompt -> tokens and problem of each, at the first problems."""
 
-    longest: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Kind of a later prompt -> tokens of the longest, and its problem."""
+    plain: dict[str, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+    judged: dict[str, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+    """With a judge's longest feedback."""
     num_problems: int = 0
-    num_taught: int = 0
-    """Problems whose teacher has something to read."""
-    critic: list[int] = field(default_factory=list)
-    """Tokens of each critic prompt that feedback is predicted at."""
-    judged: dict[str, list[int]] = field(default_factory=dict)
-    """Kind of a later prompt -> tokens of each, with a judge's longest feedback."""
 
 
 def check_prompt_budget(
@@ -114,14 +111,15 @@ def check_prompt_budget(
     """
     limit, rltf = int(config.data.max_prompt_length), parts.config
     words = _Explanations(parts, dry_run or DryRun())
-    measured = _measured(config, words, dataset, tokenizer)
+    measured = _measure_prompts(config, words, dataset, tokenizer)
     if words.num_guessed:
         tokens = len(tokenizer.encode(words.longest, add_special_tokens=False))
         words.dry_run.left_out.append(
             f"feedback on {words.num_guessed} of {measured.num_problems} problems, whose later"
             f" prompts were measured with {tokens} tokens of feedback"
         )
-    for kind, (longest, worst) in measured.longest.items():
+    for kind in (REVISE, TEACHER):
+        longest, worst = max(measured.plain[kind], default=(0, 0))
         if longest > limit:
             template = rltf.teacher.prompt if kind == TEACHER else rltf.episode.revise
             shorter = "" if kind == TEACHER else "; or set rltf.episode.revise=note, which is short"
@@ -134,12 +132,12 @@ def check_prompt_budget(
                     f"set it to at least {longest} plus the length of an attempt{shorter}",
                 )
             )
-    if measured.num_problems and rltf.teaches and not measured.num_taught:
+    if measured.num_problems and rltf.teaches and not measured.plain[TEACHER]:
         why = f"none of the first {measured.num_problems} problems of the training data has one"
         fix = "give them one (docs/data.md says where), or let the teacher read feedback"
         reads = ", ".join(rltf.teacher.sources)
         raise ConfigError(Finding("rltf.teacher.reads", reads, why, fix))
-    _check_critic(limit, rltf, measured.critic, warn)
+    _check_critic(limit, rltf, [tokens for tokens, _ in measured.plain[CRITIC]], warn)
     if warn is not None:
         for finding in _too_long_if_judged(limit, parts, measured):
             warn(finding)
@@ -163,7 +161,8 @@ def _check_critic(limit: int, rltf: RLTFConfig, lengths: list[int], warn: Tell |
 
 def _too_long_if_judged(limit: int, parts: Parts, measured: _Prompts) -> Iterator[Finding]:
     ends = {REVISE: "episodes end after their first answer", TEACHER: "attempts have no teacher"}
-    for kind, lengths in measured.judged.items():
+    for kind, end in ends.items():
+        lengths = [tokens for tokens, _ in measured.judged[kind]]
         num = sum(length > limit for length in lengths)
         if num:
             yield Finding(
@@ -171,14 +170,16 @@ def _too_long_if_judged(limit: int, parts: Parts, measured: _Prompts) -> Iterato
                 limit,
                 f"a judge may write {parts.words_of_judge} words, and with so many the {kind}"
                 f" prompt does not fit at {num} of {len(lengths)} problems (up to {max(lengths)}"
-                f" tokens before any attempt is quoted): those {ends[kind]}",
+                f" tokens before any attempt is quoted): those {end}",
                 f"set it to at least {max(lengths)} plus the length of an attempt, or choose an"
                 " rltf.feedback.style of fewer words",
                 "warning",
             )
 
 
-def _measured(config: DictConfig, words: _Explanations, dataset: Any, tokenizer: Any) -> _Prompts:
+def _measure_prompts(
+    config: DictConfig, words: _Explanations, dataset: Any, tokenizer: Any
+) -> _Prompts:
     limit, measured, parts = int(config.data.max_prompt_length), _Prompts(), words.parts
     options = dict(config.data.get("apply_chat_template_kwargs") or {})
     tools = tools_of(parts.env)
@@ -209,20 +210,12 @@ def _measured(config: DictConfig, words: _Explanations, dataset: Any, tokenizer:
                 )
             )
         measured.num_problems += 1
-        sample = words.of(problem) if reads else ""
-        for kind, prompt in later_prompts(parts, problem, question, sample):
-            measured.num_taught += kind == TEACHER
-            needed = length(prompt, problem.index)
-            if kind == CRITIC:
-                measured.critic.append(needed)
-                continue
-            if needed > measured.longest.get(kind, (0, 0))[0]:
-                measured.longest[kind] = needed, problem.index
+        samples = [(words.of(problem) if reads else "", measured.plain)]
         if parts.words_of_judge:
-            sample = longest_feedback(parts.words_of_judge)
+            samples.append((longest_feedback(parts.words_of_judge), measured.judged))
+        for sample, lengths in samples:
             for kind, prompt in later_prompts(parts, problem, question, sample):
-                if kind != CRITIC:  # it does not quote the feedback
-                    measured.judged.setdefault(kind, []).append(length(prompt, problem.index))
+                lengths[kind].append((length(prompt, problem.index), problem.index))
     return measured
 
 
@@ -261,10 +254,11 @@ def later_prompts(
     """Kind of each prompt, and its conversation."""
     rltf = parts.config
     if rltf.episode.horizon > 1:
-        yield REVISE, second_prompt(rltf, question, feedback)
+        template, append = rltf.episode.revise or "", rltf.episode.context == "append"
+        yield REVISE, empty_revision(template, question, feedback, append=append)
     if rltf.feedback_modeling.makes_rows:
-        template = template_of("critic", rltf.feedback_modeling.critic)
-        text = render(template, question=question[-1]["content"], attempt="")
+        critic = template_of("critic", rltf.feedback_modeling.critic)
+        text = render(critic, question=question[-1]["content"], attempt="")
         yield CRITIC, [*question[:-1], {"role": "user", "content": text}]
     if not rltf.teaches:
         return
@@ -282,16 +276,6 @@ def first_prompt(row: Mapping[str, Any]) -> list[Message]:
     """The messages of a dataset row."""
     raw = row["raw_prompt"] if "raw_prompt" in row else row["prompt"]
     return [{"role": str(m["role"]), "content": text_of(m["content"])} for m in raw]
-
-
-def second_prompt(rltf: RLTFConfig, question: list[Message], feedback: str) -> list[Message]:
-    """The conversation of the second turn, after an attempt without text."""
-    template = template_of("revise", rltf.episode.revise or "")
-    text = render(template, question=question[-1]["content"], attempt="", feedback=feedback)
-    revise = {"role": "user", "content": text}
-    if rltf.episode.context == "append":
-        return [*question, {"role": "assistant", "content": ""}, revise]
-    return [*question[:-1], revise]
 
 
 @dataclass

@@ -151,15 +151,15 @@ def refused_model(
     yield from _findings(check_attention, config, model)
     card = card or (card_here() if is_here(config) else None)
     with suppress(TypeError, ValueError, AttributeError):  # refused above, or no known model
-        yield from _told(memory_findings(config, model.text, card), warn)
+        yield from _split_warnings(memory_findings(config, model.text, card), warn)
     if parts is not None:
         budget = partial(check_budget, config, parts, model.tokenizer, warn, dry_run=dry_run)
         yield from _findings(budget)
-        yield from _told(thought_findings(config, parts, model.tokenizer), warn)
+        yield from _split_warnings(thought_findings(config, parts, model.tokenizer), warn)
         yield from _findings(check_own_rows, config, parts, model, dry_run)
 
 
-def _told(found: Iterable[Finding], warn: Tell | None) -> Iterator[Finding]:
+def _split_warnings(found: Iterable[Finding], warn: Tell | None) -> Iterator[Finding]:
     """The errors; `warn` takes the others."""
     for finding in found:
         if finding.level == "error":

@@ -1,4 +1,4 @@
-"""Whether the judges of a run can be asked, and answer; asked once before it starts."""
+"""Before a run: one request to each of its judges."""
 
 from __future__ import annotations
 

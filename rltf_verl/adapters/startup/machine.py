@@ -1,4 +1,4 @@
-"""What a run needs of this machine: devices, packages, an environment's programs."""
+"""Needs of a run that this machine must meet: devices, packages, an environment's programs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PACKAGES = {
 
 
 def is_here(config: DictConfig) -> bool:
-    """Whether the run's processes will be this machine's, and not those of a cluster that runs."""
+    """True if the run's processes start on this machine, False if a running cluster starts them."""
     cluster = os.environ.get("RAY_ADDRESS") or OmegaConf.select(
         config, "ray_kwargs.ray_init.address"
     )

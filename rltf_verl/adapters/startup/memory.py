@@ -110,8 +110,9 @@ def memory_of(config: DictConfig, model: Any, card: float | None) -> dict[str, d
     held = {
         "weights": total * each,
         "gradients": trained * each,
-        "optimiser": 2 * trained * each,
+        "optimiser": 2 * trained * each,  # Adam's two moments
         "teacher's weights": trained * each * keeps,
+        # FSDP gathers embeddings and head whole, and of the layers the one at work and the next
         "gathered weights": 2 * (ends + 2 * (total - ends) / num_layers) / GB,
         "layers": kept * num_layers,
         "other": OTHER,
@@ -133,7 +134,9 @@ def memory_of(config: DictConfig, model: Any, card: float | None) -> dict[str, d
     }
     if card:
         moments[SAMPLING] = stays | {"rollout": get(UTILIZATION) * card}
-    return {name: {k: v for k, v in parts.items() if v} for name, parts in moments.items()}
+    for name, parts in moments.items():
+        moments[name] = {part: size for part, size in parts.items() if size}
+    return moments
 
 
 def _lengths(get: Setting) -> tuple[int, int]:

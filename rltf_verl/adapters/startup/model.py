@@ -1,4 +1,4 @@
-"""Whether the model can be loaded, by its config and tokenizer: seconds here, minutes in Ray."""
+"""Loads the config and tokenizer of a model: a fault costs seconds here, minutes in Ray."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ CAUSE = 200
 
 @dataclass(frozen=True)
 class Model:
-    """What is known of a model without its weights."""
+    """A model without its weights."""
 
     path: str
     tokenizer: Any
@@ -63,7 +63,7 @@ def load_model(config: DictConfig) -> Model:
     template = model.get("custom_chat_template")
     places = [str(model.get(key) or path) for key in ("hf_config_path", "tokenizer_path")]
     trust = bool(model.get("trust_remote_code", False))
-    return _loaded(str(path), *places, None if template is None else str(template), trust)
+    return _load_cached(str(path), *places, None if template is None else str(template), trust)
 
 
 def check_context(config: DictConfig, model: Model) -> None:
@@ -108,12 +108,12 @@ def context_of(text: Any) -> int | None:
 
 
 def is_elsewhere(path: str) -> bool:
-    """Whether verl would copy it from a file system that is not this machine's."""
+    """True if verl would copy the model from another machine's file system."""
     return "://" in path
 
 
 @cache
-def _loaded(
+def _load_cached(
     path: str, config_path: str, tokenizer_path: str, template: str | None, trust: bool
 ) -> Model:
     missing = _folder_trouble(path)
@@ -210,7 +210,7 @@ def _short(error: Exception) -> str:
 
 
 def _hub_is_there() -> bool:
-    """Whether its name is known here: without a network the hub's client tries for half a
+    """True if the hub's name resolves here: without a network the hub's client tries for half a
     minute.
     """
     if getproxies():

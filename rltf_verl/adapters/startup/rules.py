@@ -130,7 +130,7 @@ def _useless(key: str, why: str, fix: str) -> Rule[Setting]:
     return Rule(key, lambda get: get(key), why, fix)
 
 
-def _ignored(key: str, usual: tuple[Any, ...], instead: str) -> Rule[Setting]:
+def _ignored_setting(key: str, usual: tuple[Any, ...], instead: str) -> Rule[Setting]:
     why = "has no effect with an rltf: block"
     return Rule(key, lambda get: get(key) not in (None, *usual), why, instead, "warning")
 
@@ -178,17 +178,17 @@ def _too_short(get: Setting) -> bool:
 
 
 def _plays_alone(get: Setting) -> bool:
-    """Whether a worker plays one problem: verl gives each the same share, the last one the rest."""
+    """True if a worker plays one problem: verl gives each the same share, the last one the rest."""
     size = get("data.train_batch_size")
     share = -(-size // get(WORKERS))
     return share == 1 or size % share == 1
 
 
-def _paired(get: Setting) -> bool:
+def _pairs_sessions(get: Setting) -> bool:
     return bool(get("rltf.episode.pair_sessions"))
 
 
-def _branched(get: Setting) -> bool:
+def _has_branches(get: Setting) -> bool:
     return get("rltf.episode.branch_turn") is not None
 
 
@@ -338,7 +338,7 @@ VERL: tuple[Rule[Setting], ...] = (
         "on a CPU set it to False, or train a LoRA adapter, whose reference is the model without"
         " it",
     ),
-    *(_ignored(key, *row) for key, row in IGNORED.items()),
+    *(_ignored_setting(key, *row) for key, row in IGNORED.items()),
     Rule(
         MINI_BATCH,
         lambda get: not _separate(get) and get(MINI_BATCH) != get("data.train_batch_size"),
@@ -352,13 +352,13 @@ VERL: tuple[Rule[Setting], ...] = (
 RLTF: tuple[Rule[Setting], ...] = (
     Rule(
         "rltf.episode.branch_turn",
-        lambda get: _branched(get) and _provider_has(get, "self_written"),
+        lambda get: _has_branches(get) and _provider_has(get, "self_written"),
         "revisions share one critique, which could not be credited with any of them",
         "choose another rltf.feedback.provider than {rltf.feedback.provider}, or null",
     ),
     Rule(
         "rltf.episode.branch_turn",
-        lambda get: _branched(get) and _provider_has(get, "waits_for_others"),
+        lambda get: _has_branches(get) and _provider_has(get, "waits_for_others"),
         "episodes of provider {rltf.feedback.provider} wait for each other turn by turn, and a tree"
         " has several attempts at one",
         "set it to null",
@@ -404,20 +404,20 @@ RLTF: tuple[Rule[Setting], ...] = (
     ),
     Rule(
         N,
-        lambda get: _paired(get) and get(N) % 2,
+        lambda get: _pairs_sessions(get) and get(N) % 2,
         "rltf.episode.pair_sessions=true needs an even number of episodes",
         "set it to an even number",
     ),
     Rule(
         "rltf.episode.pair_sessions",
-        lambda get: _paired(get) and _asynchronous(get),
+        lambda get: _pairs_sessions(get) and _asynchronous(get),
         f"with {MODE}={{{MODE}}} an interrupted first answer continues with new weights and need"
         " not be shared",
         "use rltf_sync, or set it to false",
     ),
     Rule(
         "rltf.episode.pair_sessions",
-        lambda get: _paired(get) and get(f"{ROLLOUT}.name") not in ENGINES_WITH_SEEDS,
+        lambda get: _pairs_sessions(get) and get(f"{ROLLOUT}.name") not in ENGINES_WITH_SEEDS,
         "two episodes share a first answer by sharing its seed, which the engine"
         f" {{{ROLLOUT}.name}} does not take",
         f"use {' or '.join(ENGINES_WITH_SEEDS)}, or set it to false",

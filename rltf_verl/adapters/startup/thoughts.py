@@ -97,7 +97,7 @@ RULES: tuple[Rule[Thoughts], ...] = (
 
 
 def thought_findings(config: DictConfig, parts: Parts, tokenizer: Any) -> Iterator[Finding]:
-    """What is wrong with thoughts. A template that cannot render a prompt is left to `budget`."""
+    """Faults of thoughts under the chat template; `budget` refuses one that cannot render."""
     episode, teaches = parts.config.episode, parts.config.teaches
     settings: Any = OmegaConf.select(config, "data.apply_chat_template_kwargs") or {}
     render = partial(
@@ -114,7 +114,7 @@ def thought_findings(config: DictConfig, parts: Parts, tokenizer: Any) -> Iterat
         thoughts = Thoughts(
             switch_ignored="enable_thinking" in settings
             and render([USER], enable_thinking=True) == render([USER], enable_thinking=False),
-            apart=_apart(config, parts, render),
+            apart=_answers_start_elsewhere(config, parts, render),
             kept=several and episode.context == "append" and dropped,
             steps_kept=steps_kept,
             quoted=quotes and episode.quote == "answer" and unmarked,
@@ -138,7 +138,9 @@ def _of_template(render: Callable[..., str], after: Message) -> tuple[bool, bool
     return not kept, thinks and THOUGHTS_END not in last
 
 
-def _apart(config: DictConfig, parts: Parts, render: Callable[..., str]) -> list[str]:
+def _answers_start_elsewhere(
+    config: DictConfig, parts: Parts, render: Callable[..., str]
+) -> list[str]:
     """`Thoughts.apart`, of the training data's first problem."""
     if OmegaConf.select(config, "data.custom_cls.path") is not None:
         return []
@@ -150,7 +152,7 @@ def _apart(config: DictConfig, parts: Parts, render: Callable[..., str]) -> list
 
 
 def _boundary(render: Callable[..., str], messages: Sequence[Message]) -> tuple[str, str]:
-    """What stands between the last message and the answer, and the last switch."""
+    """The text between the last message and the answer, and the last switch."""
     switches = _SOFT_SWITCH.findall("\n".join(message["content"] for message in messages))
     *before, last = messages
     text = last["content"].rstrip()

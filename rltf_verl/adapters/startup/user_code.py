@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, NoReturn
+from multiprocessing import get_context
+from typing import Any, NoReturn, cast
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -34,16 +33,9 @@ from rltf_verl.objectives.user_code import OwnCodeError
 from rltf_verl.registry import load
 
 DEADLINE_S = 90.0
-"""Seconds that a user's code has in the process that may die. A slow grader needs several."""
-STEP, DONE = b"S", b"D"
-
-
-class Step(NamedTuple):
-    """A call of user code."""
-
-    key: str
-    value: str
-    call: Callable[[], object]
+"""Seconds of each call in a process that may die. A slow grader needs several."""
+RETURNED = 86
+"""Exit status of a process whose call returned or raised."""
 
 
 def fatal_code(config: DictConfig, dry_run: DryRun) -> Finding | None:
@@ -51,17 +43,16 @@ def fatal_code(config: DictConfig, dry_run: DryRun) -> Finding | None:
     raises is left to the checks in this process.
     """
     code = user_code(config)
-    if not code:
-        return None
-    steps = [Step(key, where, partial(load, key, where)) for key, where in code.items()]
-    key = next((key for key in code if key.startswith("rltf.env.")), [*code][-1])
-    steps.append(Step(key, code[key], partial(_call, config)))
+    calls = [(key, partial(load, key, where)) for key, where in code.items()]
+    if calls:
+        key = next((key for key in code if key.startswith("rltf.env.")), [*code][-1])
+        calls.append((key, partial(_call, config)))
     with dry_run.explained("your own code"):
-        report, why = _fate(steps)
-    if why is None:
-        return None
-    key, value, _ = steps[max(report.count(STEP) - 1, 0)]
-    return Finding(key, value, why, "let it return or raise")
+        for key, call in calls:
+            why = _why_fatal(call)
+            if why is not None:
+                return Finding(key, code[key], why, "let it return or raise")
+    return None
 
 
 def _call(config: DictConfig) -> None:
@@ -75,47 +66,29 @@ def _call(config: DictConfig) -> None:
     grade_text(parts.env, problem_of(parts.env, row), "")
 
 
-def _fate(steps: Sequence[Step]) -> tuple[bytes, str | None]:
-    """The report of a process that makes the calls, and what went wrong with it."""
-    ours, theirs = os.pipe()
-    child = os.fork()
-    if child == 0:
-        _run(steps, theirs)
-    os.close(theirs)
-    report = _read(ours)
-    os.close(ours)
+def _why_fatal(call: Callable[[], object]) -> str | None:
+    """How a call ends or blocks its own process; None if it returns or raises."""
+    process = get_context("fork").Process(target=_call_silently, args=(call,))
+    process.start()
+    process.join(DEADLINE_S)
+    late = process.is_alive()  # asked before the kill, which ends it too
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(child, signal.SIGKILL)
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if DONE in report:
-        return report, None
-    late = code == -signal.SIGKILL
-    return report, f"does not return in {DEADLINE_S:g} s" if late else f"ends its process ({code})"
+        os.killpg(cast(int, process.pid), signal.SIGKILL)  # with what the call has started
+    process.join()
+    if late:
+        return f"does not return in {DEADLINE_S:g} s"
+    return None if process.exitcode == RETURNED else f"ends its process ({process.exitcode})"
 
 
-def _run(steps: Sequence[Step], report: int) -> NoReturn:
-    """In the new process: report each step and the end; show nothing."""
+def _call_silently(call: Callable[[], object]) -> NoReturn:
+    """In the new process, which leaves no output."""
     os.setpgid(0, 0)
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
         os.dup2(nowhere, stream)
-    for step in steps:
-        os.write(report, STEP)
-        with suppress(BaseException):  # checked again where it can be named
-            step.call()
-    os.write(report, DONE)
-    os._exit(0)
-
-
-def _read(pipe: int) -> bytes:
-    """All that is reported until the end of the steps, of the process, or of its time."""
-    report, end = b"", time.monotonic() + DEADLINE_S
-    while (left := end - time.monotonic()) > 0 and select.select([pipe], [], [], left)[0]:
-        received = os.read(pipe, 1024)
-        report += received
-        if not received or DONE in report:
-            break
-    return report
+    with suppress(BaseException):  # checked again where it can be named
+        call()
+    os._exit(RETURNED)
 
 
 FIRST, LATER, CRITIC = range(3)
@@ -143,13 +116,13 @@ def check_own_rows(config: DictConfig, parts: Parts, model: Model, dry_run: DryR
 
 async def _make_rows(config: DictConfig, parts: Parts, method: Method, model: Model) -> None:
     # here, because it loads verl's agent loops
-    from rltf_verl.adapters.startup.told_policy import ToldPolicy
+    from rltf_verl.adapters.startup.scripted_policy import ScriptedVerlPolicy
 
     (row,) = first_rows(files_of(config.data.train_files)[0], 1)
     problem, messages = problem_of(parts.env, row), first_prompt(row)
     unrecorded = replace(parts.config.feedback, record_dir=None)
     acting, _ = with_placeholders(Parts.of(replace(parts.config, feedback=unrecorded)))
-    policy: Any = ToldPolicy(config, model, tools_of(parts.env))
+    policy: Any = ScriptedVerlPolicy(config, model, tools_of(parts.env))
     for later in ("", problem.reference):
         policy.tell({FIRST: "", LATER: later, CRITIC: f"Critique: {CRITIQUE}"})
         episode = await EpisodePlayer(

@@ -1,4 +1,6 @@
-"""Values of verl's settings that no run can mean; verl reads most of them in a worker."""
+"""Values of verl's settings that no run can mean: kinds, choices, paths, counts. verl reads most of
+them in a worker.
+"""
 
 from __future__ import annotations
 
@@ -21,38 +23,24 @@ VERLS_DEFAULTS = "_generated_ppo_trainer.yaml"
 OPTIONAL_ENGINES = ("megatron", "veomni", "torchtitan", "automodel")
 """verl registers them only where their packages are, which may be on the cluster only."""
 
-Count = Annotated[int, Within(1)]
-Rate = Annotated[float, Within(0)]
-Share = Annotated[float, Within(above=0, most=1)]
-VALUES: dict[str, Any] = {
-    "data.train_batch_size": Count,
-    "data.gen_batch_size": Count,
-    "data.val_batch_size": Count,
-    "data.max_prompt_length": Count,
-    "data.max_response_length": Count,
-    f"{ROLLOUT}.n": Count,
-    f"{ROLLOUT}.val_kwargs.n": Count,
-    f"{ROLLOUT}.tensor_model_parallel_size": Count,
-    f"{ROLLOUT}.temperature": Rate,
-    f"{ROLLOUT}.top_p": Share,
-    f"{ROLLOUT}.val_kwargs.top_p": Share,
-    f"{ACTOR}.ppo_epochs": Count,
-    f"{ACTOR}.ppo_max_token_len_per_gpu": Count,
-    f"{ACTOR}.optim.lr": Rate,
-    f"{ACTOR}.grad_clip": Annotated[float, Within(above=0, note="; 0 clips every gradient to 0")],
-    f"{ACTOR}.clip_ratio": Rate,
-    "actor_rollout_ref.model.lora_rank": Annotated[int, Within(0)],
-    "trainer.total_epochs": Count,
-    "trainer.total_training_steps": Count,
-    "trainer.nnodes": Count,
-    "trainer.n_gpus_per_node": Count,
-}
-"""verl's keys and their ranges; null where verl's default is null."""
+COUNT = Annotated[int, Within(1)]
+COUNTS = (
+    *(f"data.{name}" for name in ("train_batch_size", "max_prompt_length", "max_response_length")),
+    *(
+        f"trainer.{n}"
+        for n in ("total_epochs", "total_training_steps", "nnodes", "n_gpus_per_node")
+    ),
+    *(f"{ROLLOUT}.{name}" for name in ("n", "val_kwargs.n", "tensor_model_parallel_size")),
+    f"{ACTOR}.ppo_epochs",
+)
+"""verl's keys that the checks and `rltf plan` count with: at least 1, or null. Ranges of its other
+numbers are left to verl.
+"""
 
 
 def wrong_values(config: DictConfig) -> Iterator[Finding]:
     """Values that verl would fail on later, or take silently."""
-    kinds = {**dict(_kinds("", _defaults())), **VALUES}
+    kinds: dict[str, Any] = dict(_kinds("", _defaults())) | dict.fromkeys(COUNTS, COUNT)
     for key, kind in kinds.items():
         value = OmegaConf.select(config, key)
         fix = None if value is None else trouble(value, kind)
@@ -92,7 +80,7 @@ def too_few_devices(config: DictConfig) -> Iterator[Finding]:
     block, key = ROLLOUT if apart else "trainer", f"{ROLLOUT}.tensor_model_parallel_size"
     keys = (f"{block}.nnodes", f"{block}.n_gpus_per_node", key)
     nodes, devices, size = (OmegaConf.select(config, name) for name in keys)
-    if any(trouble(number, Count) for number in (nodes, devices, size)):
+    if any(trouble(number, COUNT) for number in (nodes, devices, size)):
         return
     if nodes * devices % size:
         yield Finding(

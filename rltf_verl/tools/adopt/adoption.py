@@ -13,23 +13,25 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.startup.files import DATA, REWARD_FUNCTION
+from rltf_verl.adapters.startup.rules import USELESS
 from rltf_verl.config import ConfigError
-from rltf_verl.data.made_for import OWN, MadeFor, made_for
+from rltf_verl.data.made_for import OWN, DatasetOrigin, made_for
 from rltf_verl.data.schema import environments_of, files_of
+from rltf_verl.findings import Finding
 from rltf_verl.tools.adopt.checked import (
     ACTOR,
     ROLLOUT,
+    apply_refusals,
     checked_config,
     grading_notes,
-    logger_notes,
+    refused_here,
     rows_exist,
-    settle,
 )
 from rltf_verl.tools.adopt.command import Adopted, Launch
 from rltf_verl.tools.compose.overrides import (
     STOCK,
-    Setting,
-    Settings,
+    Override,
+    Overrides,
     composed,
     differences,
     has_value_model,
@@ -40,12 +42,7 @@ from rltf_verl.tools.compose.overrides import (
 
 ENV, HARDWARE = "rltf/env", "rltf/hardware="
 OWN_GROUP = f"{ENV}={OWN}"
-GRADES = "the environment grades; for a model that grades use rltf/env=writing"
-ANOTHER_RUN = {
-    "reward_model.enable": GRADES,
-    "reward.reward_model.enable": GRADES,
-    "distillation.enabled": "verl's teacher distillation does not know our rows",
-}
+ANOTHER_RUN = ("reward_model.enable", "reward.reward_model.enable", "distillation.enabled")
 """Settings without which the run would learn something else: refused, not dropped."""
 
 FOLDERS = (
@@ -57,26 +54,23 @@ REFILL_ROUNDS = 10
 """`rltf.refill_rounds` where the run filters groups without a limit."""
 
 
-def adopt(
-    launch: Launch, method: str = "sd", feedback: str | None = None, added: Sequence[str] = ()
-) -> Adopted:
+def adopt(launch: Launch, method: str = "sd", feedback: str | None = None) -> Adopted:
     """The run with text feedback.
 
     Args:
         launch: the run.
         method: of `rltf/method`.
         feedback: of `rltf/feedback`; None: what comes with the method.
-        added: further overrides, which stay as they are.
 
     Raises:
         ConfigError: it cannot be adopted; names key, value and fix.
     """
     settings = settings_of(launch)
     keys, notes = [setting.key for setting in settings.values], list(launch.notes)
-    settings.drop_unknown()
+    settings.drop_unknown()  # first: an unknown key would not compose
     theirs = composed(STOCK, settings.overrides)
     _refuse_another_run(theirs)
-    extra = parsed([*filter(_is_ours, launch.overrides), *added])
+    extra = parsed(list(filter(_is_ours, launch.overrides)))
     env = _environment(theirs, notes)
     settings.groups = [*_groups(extra, method, env, feedback), *settings.groups]
     _choose_class(settings, env, extra)
@@ -84,7 +78,7 @@ def adopt(
     _leave_to_hardware(settings, hardware, extra)
     _translate(settings, theirs)
     _rename(settings, theirs, method)
-    settle(settings, theirs, extra)
+    apply_refusals(settings, theirs, extra)
     config = checked_config(settings, extra)
     notes += grading_notes(config)
     checked = ["settings", *(["rows"] if rows_exist(config) else [])]
@@ -97,7 +91,8 @@ def adopt(
         launch,
         settings.with_others(extra),
         [line for line in settings.changes.values() if not line.startswith(chosen)],
-        [*notes, *logger_notes(config)],
+        notes,
+        refused_here(config),
         [
             *(str(setting) for setting in presets if not setting.key.startswith("rltf")),
             *(f"all settings of {word}" for word in hardware),
@@ -106,7 +101,7 @@ def adopt(
     )
 
 
-def settings_of(launch: Launch) -> Settings:
+def settings_of(launch: Launch) -> Overrides:
     """All settings of a run as overrides of verl's own config, those of its config file first.
 
     Raises:
@@ -124,18 +119,18 @@ def settings_of(launch: Launch) -> Settings:
 
 
 def _is_ours(word: str) -> bool:
-    """Whether the word was added to the launch for RLTF, as in `bash run.sh rltf/hardware=cpu`."""
+    """True if the word was added to the launch for RLTF, as in `bash run.sh rltf/hardware=cpu`."""
     return word.lstrip("+~").startswith(("rltf/", "rltf."))
 
 
-def _groups(extra: Settings, method: str, env: MadeFor, feedback: str | None) -> list[str]:
+def _groups(extra: Overrides, method: str, env: DatasetOrigin, feedback: str | None) -> list[str]:
     """Ours, as far as the user has not chosen them."""
     wanted = {"rltf/method": method, ENV: env.group, "rltf/feedback": feedback}
     chosen = {word.partition("=")[0] for word in extra.groups}
     return [f"{k}={v}" for k, v in wanted.items() if v is not None and k not in chosen]
 
 
-def _choose_class(settings: Settings, env: MadeFor, extra: Settings) -> None:
+def _choose_class(settings: Overrides, env: DatasetOrigin, extra: Overrides) -> None:
     """Name the class that made the rows, with its options, unless the user names another.
 
     Raises:
@@ -149,13 +144,13 @@ def _choose_class(settings: Settings, env: MadeFor, extra: Settings) -> None:
             f"{OWN_GROUP}: the environment {env.spec} of the rows is not built in, and the rows"
             " do not say where its class is; add rltf.env.name=./FILE.py:CLASS"
         )
-    settings.values.append(Setting("", "rltf.env.name", env.spec))
+    settings.values.append(Override("", "rltf.env.name", env.spec))
     settings.values += [
-        Setting("+", f"rltf.env.{key}", text_of(value)) for key, value in env.options.items()
+        Override("+", f"rltf.env.{key}", text_of(value)) for key, value in env.options.items()
     ]
 
 
-def _leave_to_hardware(settings: Settings, hardware: Sequence[str], extra: Settings) -> None:
+def _leave_to_hardware(settings: Overrides, hardware: Sequence[str], extra: Overrides) -> None:
     """Drop what a hardware preset of the user's choice sets."""
     preset = differences(composed("rltf", []), composed("rltf", hardware)) if hardware else []
     keys = [setting.key for setting in preset if extra.get(setting.key) is None]
@@ -169,12 +164,12 @@ def _refuse_another_run(theirs: DictConfig) -> None:
             " model, and RLTF compares the episodes of a problem instead; start from a GRPO run:"
             f" algorithm.adv_estimator=grpo {ROLLOUT}.n=8"
         )
-    for key, why in ANOTHER_RUN.items():
+    for key in ANOTHER_RUN:
         if OmegaConf.select(theirs, key):
-            raise ConfigError(f"{key}=True: {why}; adopt the run without it")
+            raise ConfigError(Finding(key, True, *USELESS[key]))
 
 
-def _environment(theirs: DictConfig, notes: list[str]) -> MadeFor:
+def _environment(theirs: DictConfig, notes: list[str]) -> DatasetOrigin:
     """The one that the rows were made for; `reward_function` for rows in verl's form."""
     for key in DATA:
         for path in files_of(OmegaConf.select(theirs, key) or []):
@@ -182,10 +177,10 @@ def _environment(theirs: DictConfig, notes: list[str]) -> MadeFor:
                 notes.append(f"{key}={path}: not on this machine, its rows were not checked")
             elif names := environments_of(path):
                 return made_for(path, min(names))
-    return MadeFor("reward_function")
+    return DatasetOrigin("reward_function")
 
 
-def _translate(settings: Settings, theirs: DictConfig) -> None:
+def _translate(settings: Overrides, theirs: DictConfig) -> None:
     """Settings that have another name with us."""
     mode = str(theirs.trainer.v1.trainer_mode)
     if mode != "sync" or settings.get("trainer.v1.trainer_mode"):
@@ -212,7 +207,7 @@ def _translate(settings: Settings, theirs: DictConfig) -> None:
     settings.drop(["critic"], "no value model is trained")
 
 
-def _refill(settings: Settings, theirs: DictConfig, mode: str) -> None:
+def _refill(settings: Overrides, theirs: DictConfig, mode: str) -> None:
     """Dynamic sampling, which fills a batch until all of its groups teach something."""
     if not OmegaConf.select(theirs, "algorithm.filter_groups.enable"):
         return
@@ -226,7 +221,7 @@ def _refill(settings: Settings, theirs: DictConfig, mode: str) -> None:
     settings.drop(["data.gen_batch_size"], "refilling asks for single further problems")
 
 
-def _rename(settings: Settings, theirs: DictConfig, method: str) -> None:
+def _rename(settings: Overrides, theirs: DictConfig, method: str) -> None:
     """Another name and other folders: else the run would resume the GRPO run's checkpoint."""
     suffix = f"_rltf_{method.replace('/', '_')}"
     for key in ("trainer.experiment_name", *FOLDERS):

@@ -21,8 +21,7 @@ from rltf_verl.adapters.startup.rules import VERL, rule_findings
 from rltf_verl.adapters.startup.values import too_few_devices
 from rltf_verl.config import ConfigError
 from rltf_verl.data.schema import files_of
-from rltf_verl.tools.adopt.command import REFUSED
-from rltf_verl.tools.compose.overrides import Settings, composed
+from rltf_verl.tools.compose.overrides import Overrides, composed
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 STAY = (
@@ -41,7 +40,7 @@ TOKEN_LIMITS = (
 PROMPT = "data.max_prompt_length"
 
 
-def checked_config(settings: Settings, extra: Settings) -> DictConfig:
+def checked_config(settings: Overrides, extra: Overrides) -> DictConfig:
     """The composed run, after dropping what the start-up checks refuse or warn of.
 
     Raises:
@@ -80,13 +79,13 @@ def checkable(config: DictConfig) -> DictConfig:
 
 
 def rows_exist(config: DictConfig) -> bool:
-    """Whether this machine has the files of the data."""
+    """True if this machine has the files of the data."""
     paths = [path for _, path in _data_files(config)]
     return bool(paths) and all(path.is_file() for path in paths)
 
 
 def grading_notes(config: DictConfig) -> Iterator[str]:
-    """Where the grade comes from, and what the feedback is."""
+    """Lines on the source of grade and feedback."""
     env = str(config.rltf.env.name)
     if env != "reward_function":
         yield f"rltf.env.name={env}: the environment of the rows grades"
@@ -104,15 +103,16 @@ def grading_notes(config: DictConfig) -> Iterator[str]:
     )
 
 
-def logger_notes(config: DictConfig) -> Iterator[str]:
-    """What `trainer.logger` lacks on this machine."""
+def refused_here(config: DictConfig) -> list[str]:
+    """Faults of `trainer.logger` on this machine."""
     try:
         check_loggers(config, here=True)
     except ConfigError as error:
-        yield f"{REFUSED}: {error}"
+        return [str(error)]
+    return []
 
 
-def settle(settings: Settings, theirs: DictConfig, extra: Settings) -> None:
+def apply_refusals(settings: Overrides, theirs: DictConfig, extra: Overrides) -> None:
     """Keep the sizes that the run leaves to verl, and make room for the second prompt."""
     ours = composed("rltf", [*settings.groups, *extra.groups])
     devices = [] if ours.trainer.device == "cpu" else [f"{ROLLOUT}.tensor_model_parallel_size"]
@@ -138,7 +138,7 @@ def settle(settings: Settings, theirs: DictConfig, extra: Settings) -> None:
     _widen(settings, theirs, prompt + answer)
 
 
-def _widen(settings: Settings, theirs: DictConfig, needed: int) -> None:
+def _widen(settings: Overrides, theirs: DictConfig, needed: int) -> None:
     """Limits of tokens that one row must fit."""
     ranks = max(
         int(OmegaConf.select(theirs, f"{ACTOR}.{key}") or 1)

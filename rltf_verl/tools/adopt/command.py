@@ -11,12 +11,13 @@ from pathlib import Path
 
 from rltf_verl.config import ConfigError
 from rltf_verl.redaction import Secrets, looks_secret, secrets_here
-from rltf_verl.tools.adopt.script import MAIN, Word, literal, read_script
 from rltf_verl.tools.compose.overrides import STOCK
 
 MODULE = "verl.trainer.main_ppo"
 MAINS = (MODULE, "recipe.dapo.main_dapo")
 """Modules that take the config of `main_ppo`."""
+
+MAIN = re.compile(r"python3? -m \S*(main_ppo|main_dapo|fully_async_main)")
 
 FLAGS = {
     "--config-name": "name",
@@ -26,27 +27,25 @@ FLAGS = {
     "--config-dir": "dir",
     "-cd": "dir",
 }
-REFUSED = "a start on this machine would be refused"
 LONGEST = 2000
 """Characters of a comment."""
 
-OF_THE_SHELL = {"_", "SHLVL", "PWD", "OLDPWD", "RUN", "LINES", "COLUMNS"}
+SHELL_VARIABLES = {"_", "SHLVL", "PWD", "OLDPWD", "RUN", "LINES", "COLUMNS"}
 """Variables that differ between a shell and its programs, or that name this program."""
 
 
 @dataclass(frozen=True)
 class Launch:
-    """What starts the training."""
+    """A start of verl's training."""
 
     config_name: str
     folder: str
     """Folder of `--config-path` or `--config-dir`; empty if neither is given."""
-    overrides: dict[str, str]
-    """Override -> the same for double quotes, with variables of the environment."""
-    exports: Mapping[str, Word]
+    overrides: list[str]
+    exports: Mapping[str, str] = field(default_factory=dict)
     unset: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What was not read, one line each."""
+    """Lines on what was not read."""
 
 
 @dataclass(frozen=True)
@@ -58,16 +57,13 @@ class Adopted:
     changes: list[str]
     """One line per setting that changed or was dropped, and why."""
     notes: list[str]
-    """What was not read or not checked, and what decides what the run learns from."""
+    """Parts that were not read or checked, and settings that decide what the run learns from."""
+    refused_here: list[str]
+    """Why a start on this machine would be refused."""
     presets: list[str]
-    """What the presets set where the run leaves verl's default; a hardware preset by its name."""
+    """The presets' settings where the run leaves verl's default; a hardware preset by its name."""
     checked: list[str]
-    """What the start-up checks were asked of."""
-
-
-def of_script(path: Path, environ: Mapping[str, str]) -> Launch:
-    """The launch in a script of the common form. Raises ConfigError: it has another form."""
-    return _launch(*read_script(path, environ))
+    """Parts that passed the start-up checks."""
 
 
 def of_words(
@@ -83,16 +79,16 @@ def of_words(
     Raises:
         ConfigError: it starts no training that is known.
     """
-    launch = _launch([literal(word) for word in words], {})
+    launch = _launch(words)
     if before is None:
         note = "exports of your script are not repeated: bash did not start this command"
         return replace(launch, notes=[note])
     exports = {
-        name: literal(value)
+        name: value
         for name, value in environ.items()
-        if name.isidentifier() and before.get(name) != value and name not in OF_THE_SHELL
+        if name.isidentifier() and before.get(name) != value and name not in SHELL_VARIABLES
     }
-    return replace(launch, exports=exports, unset=sorted(before.keys() - environ - OF_THE_SHELL))
+    return replace(launch, exports=exports, unset=sorted(before.keys() - environ - SHELL_VARIABLES))
 
 
 def environment_at_start() -> dict[str, str]:
@@ -123,119 +119,91 @@ def environment_of_calling_script() -> dict[str, str] | None:
 
 def _environment_of(process: int | str) -> dict[str, str]:
     items = os.fsdecode(Path(f"/proc/{process}/environ").read_bytes()).split("\0")[:-1]
-    return {name: value for name, _, value in (item.partition("=") for item in items)}
+    return dict(item.split("=", 1) for item in items if "=" in item)
 
 
-def _launch(words: Sequence[Word], exports: Mapping[str, Word]) -> Launch:
+def _launch(words: Sequence[str]) -> Launch:
     module, rest = MODULE, list(words)
-    if MAIN.fullmatch(" ".join(word.text for word in rest[:3])):
-        module, rest = rest[2].text, rest[3:]
+    if MAIN.fullmatch(" ".join(rest[:3])):
+        module, rest = rest[2], rest[3:]
     if module not in MAINS:
         raise ConfigError(
             f"{module}: cannot be adopted; start {MODULE}, asynchronously with"
             " trainer.v1.trainer_mode=separate_async"
         )
-    given, overrides = _flags(rest)
-    folder, path = given.get("dir", ""), given.get("path", "")
+    flags, overrides = _flags(rest)
+    folder, path = flags.get("dir", ""), flags.get("path", "")
     if path and not (Path(path) == Path("config") or path.startswith("pkg://")):
         folder = str(Path(path).resolve())
-    return Launch(
-        given.get("name", STOCK).removesuffix(".yaml"),
-        folder,
-        overrides,
-        exports,
-    )
+    return Launch(flags.get("name", STOCK).removesuffix(".yaml"), folder, overrides)
 
 
-def _flags(words: Sequence[Word]) -> tuple[dict[str, str], dict[str, str]]:
-    """Hydra's flags that name a config, and `Launch.overrides`."""
-    given, overrides, rest = dict[str, str](), dict[str, str](), list(words)
+def _flags(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Hydra's flags that name a config, and the overrides."""
+    flags, overrides, rest = dict[str, str](), dict[str, None](), list(words)
     while rest:
         word = rest.pop(0)
-        flag, separator, text = word.text.partition("=")
+        flag, separator, text = word.partition("=")
         if flag in FLAGS:
-            given[FLAGS[flag]] = text if separator else rest.pop(0).text if rest else ""
-        elif word.text.startswith("-"):
+            flags[FLAGS[flag]] = text if separator else rest.pop(0) if rest else ""
+        elif word.startswith("-"):
             raise ConfigError(f"{flag}: remove it, only overrides and --config-… can be adopted")
-        elif word.text:
-            overrides.pop(word.text, None)  # the last of several words for a key counts
-            overrides[word.text] = word.shell
-    return given, overrides
+        elif word:
+            overrides.pop(word, None)  # the last of several words for a key counts
+            overrides[word] = None
+    return flags, list(overrides)
 
 
-def script_of(adopted: Adopted, source: str, folder: str = "") -> str:
+def script_of(adopted: Adopted, folder: str = "") -> str:
     """A script that bash runs; what changed, and why, stands in it as comments. The variable RUN
     names another program for the same words, as in `RUN="rltf plan" bash run_rltf.sh`.
 
     Args:
         adopted: the run.
-        source: what was adopted.
         folder: where its paths start; empty for the folder of the caller.
     """
     launch = adopted.launch
-    words = [_word(word, launch) for word in adopted.overrides]
+    words = [_word(word) for word in adopted.overrides]
     groups = [word for word in words if _is_group(word)]
-    first = [line for line in adopted.notes if line.startswith(REFUSED)]
-    notes = [line for line in adopted.notes if line not in first]
     secrets = secrets_of(launch, adopted.overrides)
-    return "\n".join(
-        [
-            "#!/usr/bin/env bash",
-            f"# `rltf adopt` of {source}: it composes. Checked: {', '.join(adopted.checked)}.",
-            *_comments("Fix first", first, secrets),
-            *_comments("Changed", adopted.changes, secrets),
-            *_comments("To know", notes, secrets),
-            *_comments("Set by rltf, where you leave verl's default", adopted.presets, secrets),
-            *([f"cd {shlex.quote(folder)} || exit"] if folder else []),
-            *(f"unset {name}" for name in launch.unset),
-            *(_export(name, launch.exports) for name in launch.exports),
-            f"${{RUN:-python3 -m {MODULE}}} --config-name=rltf {' '.join(groups)} \\",
-            *(f"    {word} \\" for word in words if not _is_group(word)),
-            '    "$@"',
-        ]
-    )
+    lines = ["#!/usr/bin/env bash"]
+    lines.append(f"# Made by `rltf adopt`; it composes. Checked: {', '.join(adopted.checked)}.")
+    lines += _comments("Fix first, or this machine refuses it", adopted.refused_here, secrets)
+    lines += _comments("Changed", adopted.changes, secrets)
+    lines += _comments("To know", adopted.notes, secrets)
+    lines += _comments("Set by rltf, where you leave verl's default", adopted.presets, secrets)
+    if folder:
+        lines.append(f"cd {shlex.quote(folder)} || exit")
+    lines += [f"unset {name}" for name in launch.unset]
+    lines += [f"export {name}={_value(name, text, name)}" for name, text in launch.exports.items()]
+    lines.append(f"${{RUN:-python3 -m {MODULE}}} --config-name=rltf {' '.join(groups)} \\")
+    lines += [f"    {word} \\" for word in words if not _is_group(word)]
+    lines.append('    "$@"')
+    return "\n".join(lines)
 
 
 def secrets_of(launch: Launch, overrides: Iterable[str] = ()) -> Secrets:
     """Values of a run that no text about it may hold."""
-    exports = (f"{name}={word.text}" for name, word in launch.exports.items())
+    exports = (f"{name}={text}" for name, text in launch.exports.items())
     words = (word.partition("=") for word in (*launch.overrides, *overrides, *exports))
     return secrets_here(text for name, _, text in words if looks_secret(name, text))
 
 
-def _word(override: str, launch: Launch) -> str:
+def _word(override: str) -> str:
     """An override as bash reads it."""
     key, _, text = override.partition("=")
-    shell = launch.overrides.get(override, "")
-    has_key = shell.startswith(f"{key}=")  # else a variable is in the key
-    word = Word(text, shell.removeprefix(f"{key}=")) if has_key else literal(text)
     last = key.rpartition(".")[2]
     variable = last if last.isupper() else re.sub(r"\W", "_", key.lstrip("+~")).upper()
-    value = _shell(key, word, variable, launch.exports)
-    return f"{shlex.quote(key)}={value}" if value.startswith('"') else shlex.quote(override)
+    if looks_secret(key, text):
+        return f"{shlex.quote(key)}={_value(key, text, variable)}"
+    return shlex.quote(override)
 
 
-def _export(name: str, exports: Mapping[str, Word]) -> str:
-    others = {other: word for other, word in exports.items() if other != name}
-    return f"export {name}={_shell(name, exports[name], name, others)}"
-
-
-def _shell(name: str, word: Word, variable: str, exports: Mapping[str, Word]) -> str:
-    """A value as bash reads it.
-
-    Args:
-        name: what may show that the value is a secret.
-        word: the value.
-        variable: where the printed script takes a secret from.
-        exports: what the printed script sets; such variables are written out.
-    """
-    shell = word.shell
-    if exports.keys() & re.findall(r"\$\{(\w+)", shell):
-        shell = literal(word.text).shell
-    without_variables = re.sub(r"\$\{\w+\}", "", shell)
-    if looks_secret(name, re.sub(r"\\(.)", r"\1", without_variables)):
+def _value(name: str, text: str, variable: str) -> str:
+    """A value as bash reads it; that of a secret comes from a variable."""
+    if looks_secret(name, text):
         return f'"${{{variable}:?set it, no secret is printed}}"'
-    return shlex.quote(word.text) if shell == literal(word.text).shell else f'"{shell}"'
+    return shlex.quote(text)
 
 
 def _is_group(word: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -18,8 +17,7 @@ def adopt(
     words: Annotated[
         list[str],
         typer.Argument(
-            metavar="run.sh [KEY=VALUE]... | python3 -m verl.trainer.main_ppo ...",
-            help="A launch script and further overrides, or the launch itself.",
+            metavar="python3 -m verl.trainer.main_ppo ...", help="The launch and its overrides."
         ),
     ],
     method: Annotated[str, typer.Option(help="rltf/method, see `rltf presets`.")] = "sd",
@@ -34,8 +32,6 @@ def adopt(
 
     Bash reads your script: write `${RUN:-}` before `python3 -m` in it, then
     RUN="rltf adopt -o run_rltf.sh" bash run.sh
-
-    A script of assignments and one command can be read without running it: rltf adopt run.sh
     """
     if out is not None and out.exists():
         raise ValueError(f"{out}: exists; delete it or name another file")
@@ -55,21 +51,21 @@ def _script(words: list[str], method: str, feedback: str | None, out: Path | Non
         LONGEST,
         environment_at_start,
         environment_of_calling_script,
-        of_script,
         of_words,
         script_of,
         secrets_of,
     )
 
-    path, here = Path(words[0]), str(Path.cwd())
-    is_script = path.suffix == ".sh" or path.is_file()
-    if is_script:
-        launch, added = of_script(path, os.environ), words[1:]
-    else:
-        launch, added = of_words(words, environment_of_calling_script(), environment_at_start()), []
+    if words[0].endswith(".sh"):
+        fix = (
+            f'write ${{RUN:-}} before `python3 -m`, then RUN="rltf adopt -o NEW.sh" bash {words[0]}'
+        )
+        raise ConfigError(f"{words[0]}: only bash reads a script; {fix}")
+    launch = of_words(words, environment_of_calling_script(), environment_at_start())
     try:
-        run = adopted(launch, method, feedback, added)
+        run = adopted(launch, method, feedback)
     except ConfigError as error:
-        raise ConfigError(secrets_of(launch, added).quote(str(error), LONGEST)) from None
+        raise ConfigError(secrets_of(launch).quote(str(error), LONGEST)) from None
+    here = str(Path.cwd())
     folder = here if out is not None and str(out.resolve().parent) != here else ""
-    return script_of(run, str(path) if is_script else "your command", folder)
+    return script_of(run, folder)

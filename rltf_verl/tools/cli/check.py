@@ -87,15 +87,15 @@ def check(
         raise ValueError(f"--step={step}: needs --log; drop it for a base model")
     if not as_json:
         typer.echo(f"feedback at the first {num} rows of {files[0]}")
-    findings = _checked(overrides, files[0], num, config, as_json)
+    findings = _check_function(overrides, files[0], num, config, as_json)
     if "endpoint" not in overrides:
         if as_json:
             typer.echo(json.dumps({"checked": findings}, indent=1, ensure_ascii=False))
     else:
-        from rltf_verl.tools.evaluate.probe import Played
+        from rltf_verl.tools.evaluate.probe import ProbeEpisodes
 
         with TemporaryDirectory(prefix="rltf-check-") as scratch:
-            played = Played(
+            played = ProbeEpisodes(
                 overrides,
                 files[0],
                 problems,
@@ -125,10 +125,10 @@ def _settings(words: list[str]) -> dict[str, Any]:
     return overrides
 
 
-def _checked(
+def _check_function(
     overrides: dict[str, Any], file: Path, num: int, config: Path | None, as_json: bool
 ) -> list[dict[str, Any]]:
-    """What is wrong with the feedback on attempts that are made up."""
+    """Faults of the feedback on made-up attempts."""
     from rltf_verl.envs.dry_run import DryRun
     from rltf_verl.tools.evaluate.probe import checked_feedback
     from rltf_verl.tools.feedback.verdicts import findings_of

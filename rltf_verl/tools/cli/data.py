@@ -95,7 +95,7 @@ def data_check(
     must be fixed.
     """
     from rltf_verl.prompts import require_template
-    from rltf_verl.tools.data.budget import lengths_of, load_tokenizer
+    from rltf_verl.tools.data.budget import load_tokenizer, prompt_lengths
     from rltf_verl.tools.data.check import check_files
     from rltf_verl.tools.report.terminal.console import show_check
 
@@ -107,7 +107,7 @@ def data_check(
     lengths = []
     if tokenizer is not None:
         loaded = load_tokenizer(tokenizer)
-        lengths = lengths_of(report.files, loaded, max_prompt_length, revise, feedback_tokens)
+        lengths = prompt_lengths(report.files, loaded, max_prompt_length, revise, feedback_tokens)
     errors = [*report.errors, *(kind.fault for kind in lengths if kind.fault)]
     show_check(report, lengths, errors)
     raise typer.Exit(int(bool(errors)))

@@ -19,7 +19,7 @@ Options = Annotated[
 ]
 
 
-def _made(name: str, options: list[str] | None) -> Env:
+def _make_env(name: str, options: list[str] | None) -> Env:
     from rltf_verl.envs import make_env
 
     return make_env(name, **nested(parse_options(options or [])))
@@ -56,7 +56,7 @@ def check(
     from rltf_verl.tools.report.terminal.console import show_table
     from rltf_verl.tools.report.terminal.environment import second_prompt
 
-    made = _made(name, options)
+    made = _make_env(name, options)
     verdicts = check_env(made, seed, num, hostile)
     show_table([("promise", "kept"), *((v.promise, v.broken or v.kept) for v in verdicts)])
     broken = any(v.broken for v in verdicts)
@@ -79,4 +79,4 @@ def show(
     """
     from rltf_verl.tools.report.terminal.environment import example
 
-    typer.echo(example(_made(name, options), seed, wrong))
+    typer.echo(example(_make_env(name, options), seed, wrong))

@@ -65,7 +65,7 @@ def evaluate(
     --out outputs/eval
     """
     from rltf_verl.runlog.episodes import by_source
-    from rltf_verl.tools.evaluate.play import Folder
+    from rltf_verl.tools.evaluate.play import EvaluationFolder
     from rltf_verl.tools.evaluate.settings import evaluation, questions_of
 
     overrides = settings_of(options)
@@ -73,7 +73,7 @@ def evaluate(
     settings = evaluation(
         overrides, rounds, env, config=config, step=step, prompt_budget=max_prompt_chars
     )
-    folder = Folder(out, settings, questions, samples)
+    folder = EvaluationFolder(out, settings, questions, samples)
     folder.play()
     episodes = folder.episodes()
     if episodes:

@@ -27,9 +27,9 @@ class Trial:
     raw: str = ""
     feedback: str = ""
     noted: tuple[str, ...] = ()
-    """What was not as asked, e.g. `no_marker`."""
+    """Breaches of the asked form, e.g. `no_marker`."""
     leak: str = ""
-    """What the leak guard finds in the feedback; empty if nothing."""
+    """The leak guard's verdict on the feedback; empty without a leak."""
     seconds: float = 0.0
     tokens: tuple[int, int] = (0, 0)
     """Tokens of the prompt and of the reply."""

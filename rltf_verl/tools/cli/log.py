@@ -18,7 +18,7 @@ Log = Annotated[Path, typer.Argument(metavar="LOG", help="Folder of a run, or it
 log = typer.Typer(no_args_is_help=True, help="Export and count the episodes of a run.")
 
 
-class Form(str, Enum):
+class OutputForm(str, Enum):
     """What `rltf log export` writes."""
 
     dialogues = "dialogues"
@@ -39,7 +39,7 @@ def export(
     folder: Log,
     out: Annotated[Path, typer.Option(help="Parquet file to write.")],
     form: Annotated[
-        Form,
+        OutputForm,
         typer.Option(
             "--as",
             help=(
@@ -49,7 +49,7 @@ def export(
                 " row per attempt."
             ),
         ),
-    ] = Form.dialogues,
+    ] = OutputForm.dialogues,
     revise: Annotated[
         str | None,
         typer.Option(
@@ -79,18 +79,18 @@ def export(
     from rltf_verl.tools.data import exports
 
     records = episodes_of(folder, step)
-    chosen = split.value if split else None if form is Form.turns else Split.train.value
+    chosen = split.value if split else None if form is OutputForm.turns else Split.train.value
     provenance = {"log": folder.name, "as": form.value, "step": step, "split": chosen}
-    if form is Form.dialogues:
+    if form is OutputForm.dialogues:
         template = revise or _template_of(folder)
         provenance |= {"revise": template, "only_solved": not wrong_too}
         rows = exports.dialogues(records, template, only_solved=not wrong_too, split=chosen)
         schema = exports.SCHEMA
     else:
         make, schema = {
-            Form.answers: (exports.answers, exports.SCHEMA),
-            Form.preferences: (exports.preferences, exports.PREFERENCES),
-            Form.turns: (exports.turns, exports.TURNS),
+            OutputForm.answers: (exports.answers, exports.SCHEMA),
+            OutputForm.preferences: (exports.preferences, exports.PREFERENCES),
+            OutputForm.turns: (exports.turns, exports.TURNS),
         }[form]
         rows = make(records, chosen)
     num = exports.export(list(rows), schema, out, provenance)

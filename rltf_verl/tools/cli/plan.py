@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from functools import partial
 from typing import Annotated
 
@@ -59,9 +60,9 @@ def plan(
             attempt,
         )
     if as_json:
-        typer.echo(json.dumps(made, indent=1, ensure_ascii=False, default=str))
+        typer.echo(json.dumps(asdict(made), indent=1, ensure_ascii=False, default=str))
     else:
         from rltf_verl.tools.report.terminal.plan import show_plan
 
         show_plan(made, whole=whole)
-    raise typer.Exit(int(bool(made["refusals"])))
+    raise typer.Exit(int(bool(made.refusals)))

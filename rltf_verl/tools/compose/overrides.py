@@ -21,7 +21,7 @@ VERL, STOCK = "verl.trainer.config", "ppo_trainer"
 
 
 @dataclass(frozen=True)
-class Setting:
+class Override:
     """One override, with Hydra's sign before it: empty, `+`, `++` or `~`."""
 
     sign: str
@@ -33,12 +33,12 @@ class Setting:
 
 
 @dataclass
-class Settings:
+class Overrides:
     """Overrides that change, with the reasons."""
 
     groups: list[str]
     """Choices such as `model_engine=megatron`."""
-    values: list[Setting]
+    values: list[Override]
     changes: dict[str, str] = field(default_factory=dict)
     """Setting that changed or was dropped -> one line with the reason."""
     before: dict[str, str] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class Settings:
         """All of them, as on a command line."""
         return [*self.groups, *map(str, self.values)]
 
-    def with_others(self, others: Settings) -> list[str]:
+    def with_others(self, others: Overrides) -> list[str]:
         """All of both; the others' values win."""
         merged = {setting.key: setting for setting in (*self.values, *others.values)}
         return [*self.groups, *others.groups, *map(str, merged.values())]
@@ -63,12 +63,13 @@ class Settings:
         text, old = text_of(value), self.get(key)
         if old == text:
             return
-        self.values = [*(s for s in self.values if s.key != key), Setting("", key, text)]
+        self.values = [*(s for s in self.values if s.key != key), Override("", key, text)]
         before = self.before.setdefault(key, old or "")
         self.changes[key] = f"{key}={text}{f' (was {before})' if before else ''}: {why}"
 
     def drop(self, keys: Sequence[str], why: str) -> bool:
         """Remove the settings of some keys and of all below them, if there are any."""
+        # the dots: `critic` is no part of `critic_warmup`
         drops = [s for s in self.values if any(f"{s.key}.".startswith(f"{k}.") for k in keys)]
         if drops:
             self.values = [s for s in self.values if s not in drops]
@@ -88,14 +89,14 @@ class Settings:
             merges = setting.text[:1] in ("{", "[")  # Hydra adds to what is there
             if setting.sign == "+" and exists and not merges:
                 place = self.values.index(setting)
-                self.values[place] = Setting("", setting.key, setting.text)
+                self.values[place] = Override("", setting.key, setting.text)
             elif not (setting.sign or exists or takes_any):
                 self.drop([setting.key], "verl has no such key")
 
 
-def parsed(words: Sequence[str]) -> Settings:
+def parsed(words: Sequence[str]) -> Overrides:
     """Overrides as Hydra reads them. Raises ConfigError: Hydra cannot read one."""
-    settings = Settings([], [])
+    settings = Overrides([], [])
     for word in words:
         try:
             override = OverridesParser.create().parse_override(word)
@@ -106,7 +107,7 @@ def parsed(words: Sequence[str]) -> Settings:
         if "/" in key or override.package or key == "model_engine":
             settings.groups.append(word)
         else:
-            settings.values.append(Setting(sign, key, word.partition("=")[2]))
+            settings.values.append(Override(sign, key, word.partition("=")[2]))
     return settings
 
 
@@ -146,7 +147,7 @@ def own_config(name: str, folder: str) -> tuple[DictConfig, str]:
 
 
 def has_value_model(config: DictConfig) -> bool:
-    """Whether verl would train a value model."""
+    """True if verl would train a value model."""
     return bool(need_critic(config))
 
 
@@ -165,20 +166,20 @@ def text_of(value: Any) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def differences(usual: DictConfig, other: DictConfig) -> list[Setting]:
-    """What a config sets otherwise than another, as overrides of that."""
+def differences(usual: DictConfig, other: DictConfig) -> list[Override]:
+    """The overrides that turn `usual` into `other`."""
     return list(_differences("", _plain(usual), _plain(other)))
 
 
-def _differences(prefix: str, usual: Any, other: Any) -> Iterator[Setting]:
+def _differences(prefix: str, usual: Any, other: Any) -> Iterator[Override]:
     for name, value in other.items():
         key = f"{prefix}{name}"
         if name not in usual:
-            yield Setting("+", key, text_of(value))
+            yield Override("+", key, text_of(value))
         elif isinstance(value, dict) and isinstance(usual[name], dict):
             yield from _differences(f"{key}.", usual[name], value)
         elif value != usual[name]:
-            yield Setting("", key, text_of(value))
+            yield Override("", key, text_of(value))
 
 
 def _plain(config: DictConfig) -> Any:

@@ -50,7 +50,7 @@ def compose_run(
     GlobalHydra.instance().clear()
     hydra = Hydra.create_main_hydra2(task_name="main_ppo", config_search_path=search)
     try:
-        config = _loaded(hydra, name, overrides)
+        config = _load(hydra, name, overrides)
         with _current(config):
             config.trainer.experiment_name = str(config.trainer.experiment_name)
     except (HydraException, OmegaConfBaseException) as error:
@@ -62,7 +62,7 @@ def compose_run(
     return config
 
 
-def _loaded(hydra: Any, name: str, overrides: Sequence[str]) -> DictConfig:
+def _load(hydra: Any, name: str, overrides: Sequence[str]) -> DictConfig:
     config: DictConfig = hydra.config_loader.load_configuration(
         config_name=name, overrides=list(overrides), run_mode=RunMode.RUN, from_shell=True
     )
@@ -95,7 +95,7 @@ def _finding(error: Exception, hydra: Any, name: str, overrides: Sequence[str]) 
     if group in _groups():
         return Finding(whole, value, "a group is chosen with /", f"write {group}={value}")
     try:
-        keys = [] if "/" in key else [*_keys("", _loaded(hydra, name, []))]
+        keys = [] if "/" in key else [*_keys("", _load(hydra, name, []))]
     except (HydraException, OmegaConfBaseException):
         keys = []
     near = _closest(whole.lstrip("+~-"), word, keys or _groups())

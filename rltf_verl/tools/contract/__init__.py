@@ -1,4 +1,4 @@
-"""What an environment promises, held against one: `rltf env check`."""
+"""Promises of an environment, tested: `rltf env check`."""
 
 from __future__ import annotations
 

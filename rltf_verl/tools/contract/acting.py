@@ -1,4 +1,4 @@
-"""What an environment promises whose attempt is a trajectory."""
+"""Promises of an environment whose attempt is a trajectory."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from rltf_verl.tools.contract.answers import (
     NONSENSE,
     Verdict,
     builds_again,
-    held,
+    for_each_problem,
     hostile_texts,
-    over,
     prompts,
     reread,
     survives_json,
+    verdict_on,
 )
 from rltf_verl.types import Action, PlayedStep, Problem, Step, Trajectory
 
@@ -39,7 +39,7 @@ def check_acting(env: Env, seed: int, num_problems: int, num_hostile: int) -> li
     own, env = env, bounded(env)
     problems: list[Problem] = []
     verdicts = [
-        held(
+        verdict_on(
             own, "build is deterministic", partial(builds_again, env, seed, num_problems, problems)
         )
     ]
@@ -60,14 +60,18 @@ def check_acting(env: Env, seed: int, num_problems: int, num_hostile: int) -> li
     else:
         verdicts.append(Verdict(solved, "", "not tried: the environment has no `solution`"))
     verdicts += [
-        held(own, what, partial(over, own, problems, check)) for what, check in checks.items()
+        verdict_on(own, what, partial(for_each_problem, own, problems, check))
+        for what, check in checks.items()
     ]
     hostile = partial(_hostile, env, problems, seed, num_hostile)
-    return [*verdicts, held(own, f"{num_hostile} hostile actions neither raise nor hang", hostile)]
+    return [
+        *verdicts,
+        verdict_on(own, f"{num_hostile} hostile actions neither raise nor hang", hostile),
+    ]
 
 
 @contextmanager
-def _opened(env: Env, problem: Problem) -> Iterator[Any]:
+def _open_state(env: Env, problem: Problem) -> Iterator[Any]:
     state = env.open(reread(problem), SEED)
     try:
         yield state
@@ -89,27 +93,27 @@ def _play(env: Env, state: Any, actions: Sequence[Action]) -> Iterator[Step]:
             return
 
 
-def _alone(env: Env, problem: Problem) -> list[Step]:
-    """What the actions of a problem come to in a world of their own."""
-    with _opened(env, problem) as state:
+def _steps_alone(env: Env, problem: Problem) -> list[Step]:
+    """The steps of a problem's actions in a world of their own."""
+    with _open_state(env, problem) as state:
         seen = Step(env.look(state) or "")
         return [seen, *_play(env, state, _actions(env, problem))]
 
 
 def _worlds(env: Env, problem: Problem) -> Iterator[str]:
-    alone, actions = _alone(env, problem), _actions(env, problem)
-    if _alone(env, problem) != alone:
+    alone, actions = _steps_alone(env, problem), _actions(env, problem)
+    if _steps_alone(env, problem) != alone:
         yield "the same actions have other results the second time"
-    with _opened(env, problem) as one, _opened(env, problem) as other:
+    with _open_state(env, problem) as one, _open_state(env, problem) as other:
         taking_turns = zip(_play(env, one, actions), _play(env, other, actions), strict=True)
         if list(taking_turns) != list(zip(alone[1:], alone[1:], strict=True)):
             yield "actions in one state change what another answers"
 
 
 def _forks(env: Env, problem: Problem) -> Iterator[str]:
-    alone, actions = _alone(env, problem)[1:], _actions(env, problem)
+    alone, actions = _steps_alone(env, problem)[1:], _actions(env, problem)
     half = len(alone) // 2
-    with _opened(env, problem) as state:
+    with _open_state(env, problem) as state:
         list(_play(env, state, actions[:half]))
         forked = env.fork(state)
         for name, one in (("the fork", forked), ("after its fork, the state", state)):
@@ -119,7 +123,7 @@ def _forks(env: Env, problem: Problem) -> Iterator[str]:
 
 
 def _observations(env: Env, problem: Problem) -> Iterator[str]:
-    for step in _alone(env, problem):
+    for step in _steps_alone(env, problem):
         most = env.limits.observation_tokens
         # Hardly a tokenizer makes fewer tokens of a text than it has words and signs.
         num = len(re.findall(r"\w+|[^\w\s]", step.observation))
@@ -136,7 +140,7 @@ def _trajectory(state: Any, actions: Sequence[Action], steps: Sequence[Step]) ->
 
 
 def _nothing_done(env: Env, problem: Problem) -> Iterator[str]:
-    with _opened(env, problem) as state:
+    with _open_state(env, problem) as state:
         nothing = _trajectory(state, [], [])
         grade = env.grade(problem, nothing)
         if grade.correct:
@@ -146,7 +150,7 @@ def _nothing_done(env: Env, problem: Problem) -> Iterator[str]:
 
 
 def _solution(env: Env, problem: Problem) -> Iterator[str]:
-    with _opened(env, problem) as state:
+    with _open_state(env, problem) as state:
         actions = _actions(env, problem)
         solved = _trajectory(state, actions, list(_play(env, state, actions)))
         if not env.grade(problem, solved).correct:
@@ -157,7 +161,7 @@ def _notes(env: Env, problem: Problem) -> Iterator[str]:
     """About a trajectory without an action, and about one that stops too soon."""
     secrets = _secrets(env, problem)
     for actions in ([], _actions(env, problem)[:-1]):
-        with _opened(env, problem) as state:
+        with _open_state(env, problem) as state:
             trajectory = _trajectory(state, actions, list(_play(env, state, actions)))
             grade = env.grade(problem, trajectory)
         for level in LEVELS if not grade.correct else ():
@@ -185,13 +189,13 @@ def _hostile(env: Env, problems: Sequence[Problem], seed: int, num: int) -> Iter
     share = -(-num // len(problems))
     for k, problem in enumerate(problems):
         given = actions[k * share : (k + 1) * share]
-        with _opened(env, problem) as state:
+        with _open_state(env, problem) as state:
             steps: list[Step] = []
             for action in given:
                 try:
                     steps.append(env.step(state, action))
                 except UserCodeError as error:  # what it raises is the finding
-                    yield f"{_shown(action)}: {error}"
+                    yield f"{_call_text(action)}: {error}"
                 if steps[-1].done:
                     break
             trajectory = _trajectory(state, given, steps)
@@ -200,7 +204,7 @@ def _hostile(env: Env, problems: Sequence[Problem], seed: int, num: int) -> Iter
             env.explain(problem, trajectory, grade, level)
 
 
-def _shown(action: Action) -> str:
+def _call_text(action: Action) -> str:
     arguments = ", ".join(f"{key}={value!r}"[:40] for key, value in action.arguments.items())
     return f"{action.tool or repr(action.text[:40])}({arguments})"
 
@@ -216,7 +220,9 @@ def hostile_actions(env: Env, seed: int, num: int) -> Iterator[Action]:
             continue
         values: list[Any] = [text, HUGE, HALF, k, None, [text], {}, True, -1e308]
         tool = env.tools[k % len(env.tools)]["function"]
+        # every fifth action has all arguments, the others lack some
         names = [*tool["parameters"]["properties"], "nothing_like_it"][: k % 5 or None]
         arguments = {name: values[(k + i) % len(values)] for i, name in enumerate(names)}
         read = call_arguments(json.dumps(arguments))
+        # every seventh names a tool that does not exist
         yield Action(text, tool["name"] if k % 7 else text, read)

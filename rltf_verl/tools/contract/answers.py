@@ -1,4 +1,4 @@
-"""What an environment promises whose attempt is one answer."""
+"""Promises of an environment whose attempt is one answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rltf_verl.envs.calls import bounded
 from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.feedback.verifier import VerifierProvider
 from rltf_verl.registry import UserCodeError, raised_by
-from rltf_verl.tools.data.questions import Question
+from rltf_verl.tools.data.questions import QuestionRow
 from rltf_verl.tools.feedback.attempts import collect
 from rltf_verl.tools.feedback.verdicts import FAULTS, CheckedFeedback, findings_of
 from rltf_verl.types import Problem
@@ -54,9 +54,9 @@ class Verdict:
 
     promise: str
     broken: str
-    """What broke it, with an example; empty if it was kept."""
+    """The breach, with an example; empty if it was kept."""
     kept: str = "yes"
-    """What is shown where nothing broke it."""
+    """The word for a kept promise."""
 
 
 def check_answering(env: Env, seed: int, num_problems: int, num_hostile: int) -> list[Verdict]:
@@ -64,7 +64,7 @@ def check_answering(env: Env, seed: int, num_problems: int, num_hostile: int) ->
     own, env = env, bounded(env, CHECK_S)
     problems: list[Problem] = []
     verdicts = [
-        held(
+        verdict_on(
             own, "build is deterministic", partial(builds_again, env, seed, num_problems, problems)
         )
     ]
@@ -79,7 +79,8 @@ def check_answering(env: Env, seed: int, num_problems: int, num_hostile: int) ->
             "grades are the same each time": partial(_repeatable, env),
         }
     verdicts += [
-        held(own, what, partial(over, own, problems, check)) for what, check in checks.items()
+        verdict_on(own, what, partial(for_each_problem, own, problems, check))
+        for what, check in checks.items()
     ]
     if env.grades_async:
         return verdicts
@@ -91,10 +92,10 @@ def check_answering(env: Env, seed: int, num_problems: int, num_hostile: int) ->
     )
     return [
         *verdicts,
-        held(own, secret, partial(_finds, "tells the answer", env, some, LEVELS[:-1])),
-        held(own, something, partial(_finds, "no text", env, some, LEVELS[-1:])),
-        held(own, constant, partial(_constants, env, alike)),
-        held(own, hostile, partial(_hostile, env, problems, seed, num_hostile)),
+        verdict_on(own, secret, partial(_finds, "tells the answer", env, some, LEVELS[:-1])),
+        verdict_on(own, something, partial(_finds, "no text", env, some, LEVELS[-1:])),
+        verdict_on(own, constant, partial(_constants, env, alike)),
+        verdict_on(own, hostile, partial(_hostile, env, problems, seed, num_hostile)),
     ]
 
 
@@ -108,7 +109,7 @@ def builds_again(env: Env, seed: int, num: int, problems: list[Problem]) -> Iter
         yield f"build({seed}, …) twice made different problems"
 
 
-def held(env: object, promise: str, check: Callable[[], Iterator[str]]) -> Verdict:
+def verdict_on(env: object, promise: str, check: Callable[[], Iterator[str]]) -> Verdict:
     """The first thing that breaks it, an exception too."""
     try:
         return Verdict(promise, next(check(), ""))
@@ -116,15 +117,15 @@ def held(env: object, promise: str, check: Callable[[], Iterator[str]]) -> Verdi
         return Verdict(promise, raised_by(type(env), error))
 
 
-def over(
+def for_each_problem(
     env: object, problems: Sequence[Problem], check: Callable[[Problem], Iterator[str]]
 ) -> Iterator[str]:
     for problem in problems:
-        for broken in _failed(env, check, problem):
+        for broken in _broken_by(env, check, problem):
             yield f"problem {problem.index}: {broken}"
 
 
-def _failed(
+def _broken_by(
     env: object, check: Callable[[Problem], Iterator[str]], problem: Problem
 ) -> Iterator[str]:
     try:
@@ -198,7 +199,7 @@ def _finds(
 ) -> Iterator[str]:
     """A fault of its explanations, as `rltf feedback check` finds it."""
     asked = [({"role": "user", "content": env.prompt(problem)},) for problem in problems]
-    questions = [Question(*pair, "", "") for pair in zip(problems, asked, strict=True)]
+    questions = [QuestionRow(*pair, "", "") for pair in zip(problems, asked, strict=True)]
     rules = [rule for rule in FAULTS if rule.name in (fault, "raises")]
     for level in levels:
         checked = collect(env, VerifierProvider(level), questions, DryRun())

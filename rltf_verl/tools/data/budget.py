@@ -8,7 +8,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from rich.console import Console
@@ -18,7 +17,7 @@ from rltf_verl.data.made_for import AS_IT_IS, made_for, make, takes_rows_of
 from rltf_verl.data.schema import environments_of, text_of
 from rltf_verl.episode.parts import template_for
 from rltf_verl.episode.templates import TEMPLATES
-from rltf_verl.prompts import render, template_of
+from rltf_verl.prompts.lengths import Lengths, empty_revision, lengths_of
 from rltf_verl.tools.data.check import CheckedFile
 
 BATCH = 512
@@ -26,28 +25,23 @@ BATCH = 512
 
 
 @dataclass(frozen=True, slots=True)
-class Lengths:
+class PromptLengths:
     """Tokens of one kind of prompt in a file."""
 
     path: Path
     what: str
-    shortest: int
-    median: float
-    longest: int
-    limit: int | None
-    num_over: int | None
-    """Rows above the limit; None without one."""
+    tokens: Lengths
 
     @property
     def fault(self) -> str:
-        """What to do about rows above the limit; empty without them."""
-        if not self.num_over:
+        """The fix for rows above the limit; empty without them."""
+        if not self.tokens.num_over:
             return ""
         less = ", or lower --feedback-tokens" if self.what.startswith("revise") else ""
         return (
-            f"{self.path}: {self.num_over} of its rows have a {self.what} of more than {self.limit}"
-            f" tokens (the longest: {self.longest}): raise data.max_prompt_length or drop these"
-            f" rows{less}"
+            f"{self.path}: {self.tokens.num_over} of its rows have a {self.what} of more than"
+            f" {self.tokens.limit} tokens (the longest: {self.tokens.longest}): raise"
+            f" data.max_prompt_length or drop these rows{less}"
         )
 
 
@@ -84,14 +78,14 @@ def template_of_file(path: str | Path) -> str:
         return TEMPLATES["attempt"]
 
 
-def lengths_of(
+def prompt_lengths(
     files: Sequence[CheckedFile],
     tokenizer: Any,
     limit: int | None,
     revise: str | None,
     feedback_tokens: int,
-) -> list[Lengths]:
-    """Of first prompts, and of revise prompts before any attempt is quoted.
+) -> list[PromptLengths]:
+    """Lengths of first prompts, and of revise prompts without an attempt.
 
     An attempt is cut to what is left of the budget, so a revise prompt fits if it does so without
     one.
@@ -108,25 +102,18 @@ def lengths_of(
         if not file.messages:
             continue
         template = revise or template_of_file(file.path)
-        first = _count([_text_only(p) for p in file.messages], tokenizer, "first prompts")
-        second = _count([_revise(p, template) for p in file.messages], tokenizer, "revise prompts")
+        firsts = [_text_only(prompt) for prompt in file.messages]
+        revisions = [empty_revision(template, prompt) for prompt in firsts]
+        first = _count(firsts, tokenizer, "first prompts")
+        second = [n + feedback_tokens for n in _count(revisions, tokenizer, "revise prompts")]
         what = f"revise prompt (template {template}, {feedback_tokens} for the feedback)"
-        lengths.append(_lengths(file.path, "first prompt", first, limit))
-        with_feedback = [num + feedback_tokens for num in second]
-        lengths.append(_lengths(file.path, what, with_feedback, limit))
+        lengths.append(PromptLengths(file.path, "first prompt", lengths_of(first, limit)))
+        lengths.append(PromptLengths(file.path, what, lengths_of(second, limit)))
     return lengths
 
 
 def _text_only(prompt: list[dict[str, Any]]) -> list[dict[str, str]]:
     return [{"role": m["role"], "content": text_of(m["content"])} for m in prompt]
-
-
-def _revise(prompt: list[dict[str, Any]], template: str) -> list[dict[str, str]]:
-    *before, last = _text_only(prompt)
-    text = render(
-        template_of("revise", template), question=last["content"], attempt="", feedback=""
-    )
-    return [*before, {**last, "content": text}]
 
 
 def _count(chats: Sequence[list[dict[str, str]]], tokenizer: Any, what: str) -> list[int]:
@@ -139,8 +126,3 @@ def _count(chats: Sequence[list[dict[str, str]]], tokenizer: Any, what: str) -> 
         texts = tokenizer.apply_chat_template(batch, add_generation_prompt=True, tokenize=False)
         counts += [len(ids) for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
     return counts
-
-
-def _lengths(path: Path, what: str, counts: Sequence[int], limit: int | None) -> Lengths:
-    over = None if limit is None else sum(count > limit for count in counts)
-    return Lengths(path, what, min(counts), median(counts), max(counts), limit, over)

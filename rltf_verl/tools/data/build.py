@@ -28,7 +28,7 @@ class Built(NamedTuple):
     num_train: int
     num_test: int
     notes: tuple[str, ...]
-    """What a user should know about the build."""
+    """Lines for the user about the build."""
 
 
 def build_parquet(

@@ -1,4 +1,4 @@
-"""Whether datasets can be trained on: their rows, and what they share."""
+"""Checks of datasets before a training: rows, and questions that files share."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MOST_NAMED = 5
 """Bad rows of a file that are named."""
 TRAINED_ON = ": what is tested was trained on"
 ROLES = ("system", "developer", "user", "assistant", "tool")
-"""Of messages; a chat template drops or refuses others."""
+"""Roles of messages; a chat template drops or refuses others."""
 GRADE_WITHOUT_REFERENCE = ("code", "writing", AS_IT_IS)
 """Environments in which a problem may have none."""
 
@@ -68,7 +68,7 @@ class CheckReport:
 
     @property
     def errors(self) -> list[str]:
-        """What must be fixed before training."""
+        """Faults to fix before training."""
         return [*(error for file in self.files for error in file.errors), *self.overlaps]
 
 
@@ -81,7 +81,7 @@ def check_files(paths: Sequence[str | Path]) -> CheckReport:
     files = [_check(Path(path)) for path in paths]
     report = CheckReport(files, [], [note for file in files for note in file.notes])
     for a, b in combinations(files, 2):
-        line = _shared(a.path, a.questions.keys(), b.path, b.questions.keys())
+        line = _shared_line(a.path, a.questions.keys(), b.path, b.questions.keys())
         if line is not None and a.splits == b.splits:
             report.notes.append(line)
         elif line is not None:
@@ -94,11 +94,11 @@ def shared_questions(train: Sequence[str], test: Sequence[str]) -> list[str]:
     checked files.
     """
     asked = {path: _questions_in(path) for path in {*train, *test}}
-    pairs = [_shared(a, asked[a], b, asked[b]) for a in train for b in test if a != b]
+    pairs = [_shared_line(a, asked[a], b, asked[b]) for a in train for b in test if a != b]
     return [line + TRAINED_ON for line in pairs if line is not None]
 
 
-def _shared(first: object, asked: Set[Any], second: object, also: Set[Any]) -> str | None:
+def _shared_line(first: object, asked: Set[Any], second: object, also: Set[Any]) -> str | None:
     num = len(asked & also)
     return f"{first} and {second} share {counted(num, 'question')}" if num else None
 
@@ -107,7 +107,7 @@ def _questions_in(path: str) -> set[int]:
     """Hashes of them: a file may have a million."""
     with pq.ParquetFile(path) as file:
         prompts = (batch.column(0).to_pylist() for batch in file.iter_batches(columns=["prompt"]))
-        return {hash(_normalised(_asked(p))) for p in chain.from_iterable(prompts) if p}
+        return {hash(_normalise(_question_of(p))) for p in chain.from_iterable(prompts) if p}
 
 
 def _check(path: Path) -> CheckedFile:
@@ -135,7 +135,7 @@ def _check(path: Path) -> CheckedFile:
     return CheckedFile(
         path,
         len(rows),
-        Counter(_normalised(_asked(row["prompt"])) for row in good),
+        Counter(_normalise(_question_of(row["prompt"])) for row in good),
         tuple(row["prompt"] for row in good),
         frozenset(str((row["extra_info"] or {}).get("split")) for row in good),
         tuple(errors),
@@ -159,7 +159,7 @@ def _notes(
         )
     answers: dict[str, set[str]] = defaultdict(set)
     for row in good:
-        answers[_asked(row["prompt"])].add(problem_of(env, row).reference.strip())
+        answers[_question_of(row["prompt"])].add(problem_of(env, row).reference.strip())
     several = [question for question, references in answers.items() if len(references) > 1]
     if several:
         yield (
@@ -168,7 +168,7 @@ def _notes(
         )
 
 
-def _asked(prompt: list[dict[str, Any]]) -> str:
+def _question_of(prompt: list[dict[str, Any]]) -> str:
     """The question; of a conversation all of it, as several may end with the same words."""
     if len(prompt) == 1:
         return text_of(prompt[-1]["content"])
@@ -176,7 +176,7 @@ def _asked(prompt: list[dict[str, Any]]) -> str:
 
 
 def _is_formless(row: dict[str, Any]) -> bool:
-    """Whether a prompt of `math` asks for no form of answer that its grader reads."""
+    """True if a prompt of `math` asks for no form that its grader reads."""
     if (row["extra_info"] or {}).get("env") != "math":
         return False
     texts = [str(m.get("content")) for m in row["prompt"] or () if isinstance(m, dict)]
@@ -184,7 +184,7 @@ def _is_formless(row: dict[str, Any]) -> bool:
 
 
 def _fault(row: dict[str, Any], env: Env | None) -> str:
-    """What is wrong with a row of ours, or with one in verl's form for `env`; empty if nothing."""
+    """The fault of a row of ours, or of one in verl's form for `env`; empty without one."""
     try:
         problem = problem_of(env, row)
         roles = [message["role"] for message in row["prompt"]]
@@ -212,5 +212,5 @@ def _fault_of_reference(problem: Problem) -> str:
     return ""
 
 
-def _normalised(question: str) -> str:
+def _normalise(question: str) -> str:
     return " ".join(question.casefold().split())

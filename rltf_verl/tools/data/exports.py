@@ -68,9 +68,9 @@ TURNS = pa.schema(
     }
 )
 
-OF_EPISODES = ("step", "split", "uid", "session_id", "env", "index", "question", "reference")
-OF_ATTEMPTS = ("parent", "prompt", "text", "reward", "num_tokens", "ended", "stop", "error")
-OF_FEEDBACK = ("provider", "leak", "latency_s")
+EPISODE_COLUMNS = ("step", "split", "uid", "session_id", "env", "index", "question", "reference")
+ATTEMPT_COLUMNS = ("parent", "prompt", "text", "reward", "num_tokens", "ended", "stop", "error")
+FEEDBACK_COLUMNS = ("provider", "leak", "latency_s")
 """Columns of `TURNS` that have the log's names."""
 
 
@@ -128,14 +128,14 @@ def turns(records: Iterable[Record], split: str | None = None) -> Iterator[Row]:
         for k, turn in enumerate(record["turns"]):
             feedback, grade = turn["feedback"] or {}, turn["grade"]
             yield {
-                **{name: record[name] for name in OF_EPISODES},
+                **{name: record[name] for name in EPISODE_COLUMNS},
                 "turn": k,
-                **{name: turn.get(name) for name in OF_ATTEMPTS},
+                **{name: turn.get(name) for name in ATTEMPT_COLUMNS},
                 "answer": grade["parsed"],
                 "correct": grade["correct"],
                 "format_ok": grade["format_ok"],
                 "feedback": feedback.get("text"),
-                **{name: feedback.get(name) for name in OF_FEEDBACK},
+                **{name: feedback.get(name) for name in FEEDBACK_COLUMNS},
             }
 
 

@@ -18,7 +18,7 @@ from rltf_verl.types import Message, Problem
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class QuestionRow:
     """One row."""
 
     problem: Problem
@@ -30,17 +30,17 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class QuestionPreview:
     """A row, and what the environment says about an attempt at it."""
 
-    question: Question
+    question: QuestionRow
     feedback: Mapping[str, str]
     """Level -> text; empty without an attempt."""
 
 
 def read_questions(
     path: str | Path, num: int | None = None, env: Env | None = None
-) -> list[Question]:
+) -> list[QuestionRow]:
     """The first `num` rows of a file, in order; None is all of them.
 
     Args:
@@ -60,7 +60,7 @@ def read_questions(
     ]
 
 
-def _question(row: dict[str, Any], where: str, env: Env | None) -> Question:
+def _question(row: dict[str, Any], where: str, env: Env | None) -> QuestionRow:
     try:
         problem = problem_of(env, row)
     except ValueError as error:
@@ -71,7 +71,7 @@ def _question(row: dict[str, Any], where: str, env: Env | None) -> Question:
     if not messages:
         raise ValueError(f"{where}: the prompt is empty; {FIX}")
     split = (row["extra_info"] or {}).get("split") or ""
-    return Question(problem, messages, str(row["data_source"]), split)
+    return QuestionRow(problem, messages, str(row["data_source"]), split)
 
 
 def first_problems(
@@ -80,7 +80,7 @@ def first_problems(
     attempt: str | None,
     env: str | None = None,
     options: Mapping[str, Any] | None = None,
-) -> list[Shown]:
+) -> list[QuestionPreview]:
     """The first `num` rows, and for an attempt the feedback by level.
 
     Args:
@@ -104,9 +104,9 @@ def first_problems(
 
     questions = read_questions(path, num, takes_rows_of(path, env or AS_IT_IS, options))
     if attempt is None:
-        return [Shown(question, {}) for question in questions]
+        return [QuestionPreview(question, {}) for question in questions]
     return [
-        Shown(question, _feedback(made(question.problem.env), question.problem, attempt))
+        QuestionPreview(question, _feedback(made(question.problem.env), question.problem, attempt))
         for question in questions
     ]
 

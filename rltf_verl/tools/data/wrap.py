@@ -59,7 +59,7 @@ def wrap_parquet(source: str | Path, env_name: str, out: str | Path, **env_optio
         )
     if out.exists() and out.samefile(source):
         raise ValueError(f"--out {out} is the source itself: name another file")
-    wrapped = _wrapped(_table_of(source), env, env.name, str(source))
+    wrapped = _wrap_row(_table_of(source), env, env.name, str(source))
     words = ["wrap", source.name, "--env", env_name]
     facts = made_by(words, env_name, env, env_options, seed=None, versions=versions())
     write_table(wrapped, out, facts)
@@ -76,7 +76,7 @@ def _table_of(source: Path) -> pa.Table:
     return pa.Table.from_pylist(list(read_rows("FILE", str(source))))
 
 
-def _wrapped(table: pa.Table, env: Env, env_name: str, where: str) -> pa.Table:
+def _wrap_row(table: pa.Table, env: Env, env_name: str, where: str) -> pa.Table:
     _check_columns(table, where)
     needed = [
         name

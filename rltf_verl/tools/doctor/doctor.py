@@ -69,10 +69,10 @@ def _worker_checks(driver: Sequence[Check]) -> list[Check]:
         ]
     finally:
         ray.shutdown()
-    return _compared(driver, worker)
+    return _compare_versions(driver, worker)
 
 
-def _compared(driver: Sequence[Check], worker: Sequence[Check]) -> list[Check]:
+def _compare_versions(driver: Sequence[Check], worker: Sequence[Check]) -> list[Check]:
     """The worker's checks; its versions must be the driver's."""
     versions = {check.name: check.detail for check in driver}["versions"]
     fix = "install the same packages on every node of the cluster"
@@ -89,7 +89,7 @@ def _compared(driver: Sequence[Check], worker: Sequence[Check]) -> list[Check]:
 def _run_checks(
     config_name: str, overrides: Sequence[str], path: str | None = None, folder: Path | None = None
 ) -> list[Check]:
-    """What a run with this config needs."""
+    """Checks of what a run with this config needs."""
     from rltf_verl.tools.compose.runs import compose_run
 
     added = _cpu_overrides(overrides)
@@ -130,7 +130,7 @@ def _settings(config: DictConfig, words: str) -> tuple[Check, Check]:
 
 
 def judge_check(parts: Parts) -> Check:
-    """Whether a run could ask the judges of its provider, leak guard and environment. Costs one
+    """Check that the judges of provider, leak guard and environment answer. Costs one
     short reply of each.
     """
     from rltf_verl.adapters.startup.judges import check_judges, unanswered
@@ -171,9 +171,7 @@ def _platform(config: DictConfig) -> Check:
 
 
 def _rollout(config: DictConfig, not_run_here: bool) -> Check:
-    """Whether the engine can be imported, as verl imports it. Only a note where no run would start
-    anyway.
-    """
+    """Check that the engine can be imported, as verl does; a note where no run would start."""
     name = OmegaConf.select(config, "actor_rollout_ref.rollout.name")
     try:
         if startup := cpu_startup():

@@ -45,12 +45,12 @@ class Check:
     status: Status
     detail: str
     fix: str = ""
-    """What to do, for lines that are not ok."""
+    """The fix, for lines that are not ok."""
     where: str = "driver"
 
 
 @dataclass(frozen=True)
-class Probe:
+class ProcessProbe:
     """A trace that one of our hooks leaves in a module of verl (or of what verl needs)."""
 
     name: str
@@ -67,21 +67,21 @@ def _has_search_path(plugins: Any) -> bool:
 
 
 PROBES = (
-    Probe("TransferQueue", "transfer_queue", lambda m: m.kv_batch_put),
-    Probe(
+    ProcessProbe("TransferQueue", "transfer_queue", lambda m: m.kv_batch_put),
+    ProcessProbe(
         "advantage estimator rltf",
         "verl.trainer.ppo.core_algos",
         lambda m: m.get_adv_estimator_fn("rltf"),
     ),
     *(
-        Probe(
+        ProcessProbe(
             f"policy loss {name}",
             "verl.trainer.ppo.core_algos",
             methodcaller("get_policy_loss_fn", name),
         )
         for name in ("importance_sampling", "rltf_ppo", "rltf_cispo")
     ),
-    Probe(
+    ProcessProbe(
         "agent loop rltf",
         "verl.experimental.agent_loop.agent_loop",
         lambda m: (
@@ -89,41 +89,43 @@ PROBES = (
             and "rltf" in m._agent_loop_registry
         ),
     ),
-    Probe(
+    ProcessProbe(
         "agent loop worker",
         "verl.trainer.ppo.v1.agent_loop_tq",
         lambda m: importlib.import_module("rltf_verl.adapters.rollout.agent_worker"),
     ),
-    Probe("trainer rltf_sync", "verl.trainer.ppo.v1", lambda m: m.get_trainer_cls("rltf_sync")),
-    Probe(
+    ProcessProbe(
+        "trainer rltf_sync", "verl.trainer.ppo.v1", lambda m: m.get_trainer_cls("rltf_sync")
+    ),
+    ProcessProbe(
         "checks before start",
         "verl.utils.config",
         lambda m: hasattr(m.validate_config, "__wrapped__"),
     ),
-    Probe("config search path", "hydra.core.plugins", _has_search_path),
+    ProcessProbe("config search path", "hydra.core.plugins", _has_search_path),
 )
-OF_CPU = (
-    Probe(
+CPU_PROBES = (
+    ProcessProbe(
         "platform cpu",
         "verl.plugin.platform.platform_manager",
         lambda m: m.PlatformRegistry.get("cpu"),
     ),
-    Probe(
+    ProcessProbe(
         "FSDP2 engine on cpu",
         "verl.workers.engine.fsdp.transformer_impl",
         lambda m: "cpu" in m.EngineRegistry._engines["language_model"]["fsdp2"],
     ),
-    Probe(
+    ProcessProbe(
         "process group on cpu",
         "verl.utils.distributed",
         lambda m: hasattr(m.initialize_global_process_group_ray, "__wrapped__"),
     ),
-    Probe(
+    ProcessProbe(
         f"rollout replica {ROLLOUT_NAME}",
         "verl.workers.rollout.replica",
         lambda m: m.RolloutReplicaRegistry.get(ROLLOUT_NAME),
     ),
-    Probe(
+    ProcessProbe(
         f"rollout adapter {ROLLOUT_NAME}",
         "verl.workers.rollout.base",
         lambda m: m.get_rollout_class(ROLLOUT_NAME, "async"),
@@ -142,7 +144,7 @@ def look_around(where: str) -> list[Check]:
         warnings.simplefilter("ignore")  # verl names every engine that is not installed
         importlib.import_module("verl")
         loaded = PLUGIN in sys.modules
-        probes = (*PROBES, *OF_CPU) if on_cpu_platform() else PROBES
+        probes = (*PROBES, *CPU_PROBES) if on_cpu_platform() else PROBES
         checks = [_versions(), *map(_try, probes)]
         checks.insert(1, _plugin(loaded))
     return [Check(c.name, c.status, c.detail, c.fix, where) for c in checks]
@@ -164,7 +166,7 @@ def _version(package: str) -> str:
 
 
 def _plugin(loaded: bool) -> Check:
-    """Whether verl loaded us, and if not, why."""
+    """Check that verl loaded the plugin."""
     policy = os.environ.get("VERL_USE_EXTERNAL_PLUGINS", "auto")
     setting = f"VERL_USE_EXTERNAL_PLUGINS={policy}"
     if loaded:
@@ -199,7 +201,7 @@ def _plugin(loaded: bool) -> Check:
     )
 
 
-def _try(probe: Probe) -> Check:
+def _try(probe: ProcessProbe) -> Check:
     fix = "see the lines `plugin` and `versions`"
     try:
         holds = probe.holds(importlib.import_module(probe.module))

@@ -24,14 +24,14 @@ NO_BUDGET = 1 << 62
 CALLS, ENDED = "\x01", "\x02"
 """Marks, which neither a text from an endpoint (`texts.clean_text`) nor JSON has."""
 CHARACTERS = 4
-"""Of a token, for the limit of an observation: only the endpoint knows its tokenizer."""
+"""Characters of a token, for the limit of an observation: only the endpoint has the tokenizer."""
 WRITTEN_CALL = "<tool_call>"
 """In a text: the endpoint could not read the call. Most models mark theirs so."""
 
 
 @dataclass(frozen=True)
 class PolicyEndpoint(Endpoint):
-    """What is evaluated; samples as verl's validation does by default."""
+    """The endpoint under evaluation; samples as verl's validation does by default."""
 
     whose: ClassVar[str] = "policy"
 
@@ -101,6 +101,7 @@ class EndpointPolicy:
         half, left_out = tokens * CHARACTERS // 2, len(text) - tokens * CHARACTERS
         if left_out <= 0:
             return text
+        # the middle goes: a text's ends say most
         mark = f"\n[… {left_out} characters left out …]\n"
         return f"{text[:half]}{mark}{text[half + left_out :]}"
 
@@ -128,11 +129,11 @@ class EndpointPolicy:
             "num_tokens": reply.completion_tokens,
             "prompt_tokens": reply.prompt_tokens or None,
         }
-        text = "\n".join(filter(None, [reply.text, *map(_written, reply.calls)]))
+        text = "\n".join(filter(None, [reply.text, *map(_call_text, reply.calls)]))
         return Attempt(prompt_ids, ids, None, text, reply.complete, counted)
 
 
-def _written(call: tuple[str, str]) -> str:
+def _call_text(call: tuple[str, str]) -> str:
     """A call as most models write it."""
     return f'{WRITTEN_CALL}\n{{"name": "{call[0]}", "arguments": {call[1]}}}\n</tool_call>'
 

@@ -18,7 +18,7 @@ from rltf_verl.episode.revise import revise
 from rltf_verl.judge.runtime import JudgeRuntime
 from rltf_verl.judge.wire import Call, JudgeUnavailable, Reply, ScoredReply
 from rltf_verl.runlog.turns import Record, lines
-from rltf_verl.tools.data.questions import Question
+from rltf_verl.tools.data.questions import QuestionRow
 from rltf_verl.tools.evaluate.endpoint_policy import EndpointPolicy
 from rltf_verl.tools.evaluate.settings import Evaluation
 from rltf_verl.tools.report.evaluation.bootstrap import problem_key
@@ -29,7 +29,7 @@ ASKS = {"prompt_logprobs": 0, "add_generation_prompt": False, "continue_final_me
 """More fields of the request body: of every prompt token its own log-prob and no others."""
 
 
-class NotKnownError(Exception):
+class NoLogProbsError(Exception):
     """The log-probs cannot be had; why, in one line."""
 
 
@@ -42,20 +42,20 @@ class _Answer:
 
 
 async def scored_answers(
-    evaluation: Evaluation, episodes: Sequence[Record], questions: Sequence[Question], most: int
+    evaluation: Evaluation, episodes: Sequence[Record], questions: Sequence[QuestionRow], most: int
 ) -> tuple[list[ScoredAnswer], int]:
     """Log-probs of the last answers of the first `most` episodes that have a later one, and how
     many were asked for.
 
     Raises:
-        NotKnownError: the endpoint gives none, or there is no such episode.
+        NoLogProbsError: the endpoint gives none, or there is no such episode.
     """
     played = ((episode, lines(episode["turns"])[-1]) for episode in episodes)
     chosen = [
         (episode, line) for episode, line in played if len(line) > 1 and line[-1]["text"].strip()
     ][:most]
     if not chosen:
-        raise NotKnownError("no episode has a second answer")
+        raise NoLogProbsError("no episode has a second answer")
     endpoint = evaluation.policy.endpoint
     asks = json.dumps({**json.loads(endpoint.extra_body), **ASKS})
     policy = replace(
@@ -70,13 +70,13 @@ async def scored_answers(
             await _answer(encodes, config, s, line, questions[int(s["uid"])].messages)
             for s, line in chosen
         ]
-        first = await _scored(runtime, answers[0])  # one answer tells whether the endpoint can
-        rest = await asyncio.gather(*(_scored(runtime, answer) for answer in answers[1:]))
+        first = await _score(runtime, answers[0])  # one answer tells whether the endpoint can
+        rest = await asyncio.gather(*(_score(runtime, answer) for answer in answers[1:]))
     finally:
         await runtime.aclose()
     known_answers = [scored for scored in (first, *rest) if scored is not None]
     if not known_answers:
-        raise NotKnownError(
+        raise NoLogProbsError(
             "the answers are not in the prompts that the endpoint's chat template made of them"
         )
     return known_answers, len(chosen)
@@ -97,7 +97,7 @@ async def _answer(
         given = Feedback(before["feedback"]["text"], before["feedback"]["provider"])
         revision = await revise(policy, config, conversation, question, turn, given)
         if revision.ids is None:  # it was played, so it did fit
-            raise NotKnownError(
+            raise NoLogProbsError(
                 "a later prompt does not fit any more; is --max-prompt-chars another one?"
             )
         conversation = revision.messages
@@ -105,7 +105,7 @@ async def _answer(
     return _Answer(episode, line[-1]["text"], question, prompt)
 
 
-async def _scored(runtime: JudgeRuntime, answer: _Answer) -> ScoredAnswer | None:
+async def _score(runtime: JudgeRuntime, answer: _Answer) -> ScoredAnswer | None:
     """None where the answer's tokens cannot be told from the prompt's."""
     try:
         calls = [
@@ -114,7 +114,7 @@ async def _scored(runtime: JudgeRuntime, answer: _Answer) -> ScoredAnswer | None
         ]
         replies = await asyncio.gather(*map(runtime.complete, calls))
     except JudgeUnavailable as error:
-        raise NotKnownError(f"the endpoint refuses prompt_logprobs: {error.cause}") from None
+        raise NoLogProbsError(f"the endpoint refuses prompt_logprobs: {error.cause}") from None
     first, later = (_of_the_answer(reply, answer.text) for reply in replies)
     if first is None or later is None or len(first) != len(later):
         return None
@@ -126,9 +126,10 @@ def _of_the_answer(reply: Reply, text: str) -> tuple[float, ...] | None:
     such.
     """
     if not isinstance(reply, ScoredReply):
-        raise NotKnownError(
+        raise NoLogProbsError(
             "the endpoint does not offer prompt_logprobs in chat completions (vLLM does)"
         )
+    # from the end: the answer is last, whatever the template writes before it
     spelled, text = "", text.strip()
     for k in range(len(reply.prompt) - 1, -1, -1):
         spelled = reply.prompt[k][0] + spelled

@@ -30,7 +30,7 @@ from rltf_verl.runlog.about import read_about
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.runlog.turns import Record, grader_trouble
 from rltf_verl.texts import counted
-from rltf_verl.tools.data.questions import Question
+from rltf_verl.tools.data.questions import QuestionRow
 from rltf_verl.tools.evaluate.endpoint_policy import EndpointPolicy
 from rltf_verl.tools.evaluate.settings import Evaluation
 from rltf_verl.types import Episode
@@ -51,7 +51,7 @@ def part_of(path: Path, name: str, kind: type) -> Any:
     return part
 
 
-class Folder:
+class EvaluationFolder:
     """One evaluation on disk. More samples and more problems may be added to it, anything else is
     another evaluation.
 
@@ -66,7 +66,7 @@ class Folder:
     """
 
     def __init__(
-        self, path: Path, evaluation: Evaluation, questions: Sequence[Question], samples: int
+        self, path: Path, evaluation: Evaluation, questions: Sequence[QuestionRow], samples: int
     ) -> None:
         self._evaluation, self._questions, self._samples = evaluation, questions, samples
         self._path, self._about = path / "episodes", path / "evaluation.json"
@@ -75,9 +75,9 @@ class Folder:
         """Why episodes have no answer, one line each."""
         facts = {"evaluation": evaluation.facts(), "rows": list(map(_digest, questions))}
         self._now = json.loads(json.dumps(facts))
-        self._rows_before = self._checked()
+        self._rows_before = self._check_rows()
 
-    def _checked(self) -> list[str]:
+    def _check_rows(self) -> list[str]:
         """Rows that the folder is of. Raises ValueError."""
         if not self._about.exists():
             return []
@@ -99,11 +99,12 @@ class Folder:
         for record in read_episodes(self._path) if self._path.is_dir() else []:
             row, sample = record["uid"], record["session_id"]
             if row.isdecimal() and int(row) < len(self._questions) and sample < self._samples:
+                # a call that was killed may have left an episode that a later one played again
                 records.setdefault((row, sample), record)
         return records
 
     def episodes(self) -> list[Record]:
-        """Those with a result, by row and episode, whatever order they ended in."""
+        """Episodes with a result, by row and number."""
         records = self.records()
         return [records[place] for place in sorted(records, key=lambda p: (int(p[0]), p[1]))]
 
@@ -121,6 +122,7 @@ class Folder:
             raise ValueError(trouble)
         self._log = EpisodeLog(self._path, worker="eval")
         rows = max(self._rows_before, self._now["rows"], key=len)
+        # renamed when it is whole: a call that is killed leaves no half a file
         unfinished = self._about.with_name(f".{self._about.name}")
         unfinished.write_text(
             json.dumps({**self._now, "rows": rows}, indent=1) + "\n", encoding="utf-8"
@@ -253,7 +255,7 @@ def _differences(block: str, before: Any, now: Any) -> Iterator[str]:
         yield f"{OPTIONS.get(block, block)}: {before} there, {now} here"
 
 
-def _digest(question: Question) -> str:
+def _digest(question: QuestionRow) -> str:
     problem = question.problem
     facts = [
         list(question.messages),

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from rltf_verl.config import MentionsConfig, NamedOptions, RLTFConfig
+from rltf_verl.config.reading import keys_in
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env
 from rltf_verl.envs.calls import bounded
@@ -30,8 +31,8 @@ from rltf_verl.registry import build_block, require_choice
 from rltf_verl.runlog.about import read_about
 from rltf_verl.runlog.turns import Record, group_of
 from rltf_verl.tools.evaluate.endpoint_policy import CHARACTERS
-from rltf_verl.tools.evaluate.log_probs import NotKnownError, scored_answers
-from rltf_verl.tools.evaluate.play import Folder, part_of
+from rltf_verl.tools.evaluate.log_probs import NoLogProbsError, scored_answers
+from rltf_verl.tools.evaluate.play import EvaluationFolder, part_of
 from rltf_verl.tools.evaluate.settings import (
     ENDPOINT_BLOCKS,
     EPISODE_BLOCKS,
@@ -64,7 +65,7 @@ TREE = {"branch_turn": None}
 
 
 @dataclass(frozen=True)
-class Plan:
+class ProbePlan:
     """One probe."""
 
     run: TrainingRun
@@ -74,22 +75,16 @@ class Plan:
     """`rltf.mentions.phrases`."""
     limits_known: bool = True
     """False: the lengths of `run` are those of the presets."""
-    limits: Limits = field(init=False)
-    """Limits of the provider's endpoint."""
-    price: Price = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Raises ValueError about the provider's limits and price."""
-        options = self.rltf.feedback.provider.options
-        for name, block in (("limits", Limits), ("price", Price)):
-            made = build_block(f"rltf.feedback.{name}", block, options.get(name) or {})
-            object.__setattr__(self, name, made)
 
     def probe(self, episodes: Sequence[Record], gap: Gap | None, no_gap: str, seed: int) -> Probe:
         """All that the episodes show."""
         feedback, episode = self.rltf.feedback, self.rltf.episode
         options = feedback.provider.options
-        asks = "endpoint" in options
+        judge = None
+        if "endpoint" in options:
+            limits = build_block("rltf.feedback.limits", Limits, options.get("limits") or {})
+            price = build_block("rltf.feedback.price", Price, options.get("price") or {})
+            judge = judge_load(episodes, self.run, limits, price)
         reader = Reader(self._tells, lambda text: bool(mentions(text, self.phrases)))
         return Probe(
             measure(episodes, self.run, reader, seed),
@@ -102,7 +97,7 @@ class Plan:
                 episode.revise,
                 episode.context,
             ),
-            judge_load(episodes, self.run, self.limits, self.price) if asks else None,
+            judge,
             gap,
             no_gap,
         )
@@ -123,11 +118,11 @@ class Plan:
 def checked_feedback(
     overrides: Mapping[str, Any], file: Path, num: int, config: Path | None, time: DryRun
 ) -> CheckedFeedback | None:
-    """What a feedback function says of attempts that are made up at the first rows of a dataset.
+    """Feedback of a function on made-up attempts at the first rows of a dataset.
     None where feedback is a model's, or attempts have steps.
 
     Args:
-        overrides: nested options of the command line, as of `Played`.
+        overrides: nested options of the command line, as of `ProbeEpisodes`.
         file: dataset.
         num: its first rows.
         config: YAML of a training run, for what the command line leaves out.
@@ -154,7 +149,7 @@ def checked_feedback(
     )
 
 
-class Played:
+class ProbeEpisodes:
     """Episodes that are played now, or were by an earlier call.
 
     Args:
@@ -190,7 +185,9 @@ class Played:
                 " environment has steps; play its trajectories with rltf eval"
             )
         self._control_out = out.with_name(f"{out.name}_control")  # a folder holds one log
-        self.folder = Folder(out, self._evaluation, self._questions, self._plan.run.sessions)
+        self.folder = EvaluationFolder(
+            out, self._evaluation, self._questions, self._plan.run.sessions
+        )
         self.folder.play()
         self.episodes = self.folder.episodes()
 
@@ -201,7 +198,7 @@ class Played:
             if most:
                 scored = scored_answers(self._evaluation, self.episodes, self._questions, most)
                 gap = gap_of(*asyncio.run(scored), seed)
-        except NotKnownError as error:
+        except NoLogProbsError as error:
             no_gap = str(error)
         made = self._plan.probe(self.episodes, gap, no_gap, seed)
         return replace(made, control=self._control(seed))
@@ -221,7 +218,7 @@ class Played:
         control = replace(parts, config=config, provider=ElsewhereProvider(told))
         evaluation = replace(self._evaluation, parts=control)
         plan = replace(self._plan, rltf=config, run=replace(self._plan.run, sessions=CONTROLS))
-        folder = Folder(self._control_out, evaluation, self._questions, CONTROLS)
+        folder = EvaluationFolder(self._control_out, evaluation, self._questions, CONTROLS)
         folder.play()
         return plan.probe(folder.episodes(), None, "", seed)
 
@@ -232,7 +229,7 @@ def _plan_to_play(
     env: Mapping[str, Any],
     config: Path | None,
     prompt_budget: int | None,
-) -> tuple[Plan, Evaluation]:
+) -> tuple[ProbePlan, Evaluation]:
     """Episodes are played as training plays them: they end when solved if its own do, and do not
     branch.
     """
@@ -256,13 +253,13 @@ def _plan_to_play(
     rltf = rltf_block(overrides, blocks, env, {**TREE, "horizon": horizon})
     ends = rltf.episode.stop_when_solved_train
     parts = Parts.of(replace(rltf, episode=replace(rltf.episode, stop_when_solved_val=ends)))
-    plan = Plan(run, parts.config, parts.env, _phrases(config))
+    plan = ProbePlan(run, parts.config, parts.env, _phrases(config))
     return plan, Evaluation(policy_endpoint(overrides), parts, 0, prompt_budget)
 
 
 def plan_of_log(
     overrides: Mapping[str, Any], log: Path, records: Sequence[Record], config: Path | None
-) -> Plan:
+) -> ProbePlan:
     """The plan of episodes that were played: from the log, the files of an evaluation or probe next
     to it, a config and the command line.
 
@@ -290,7 +287,7 @@ def plan_of_log(
     provider = providers[0][0] if providers else "verifier"
     env = {"name": records[0]["env"]}
     rltf = rltf_block(overrides, blocks, env, {**TREE, "horizon": 2}, provider)
-    return Plan(
+    return ProbePlan(
         _training_run(sizes, config),
         rltf,
         make_env(rltf.env.name, **rltf.env.options),
@@ -307,18 +304,13 @@ def _split(
     of_the_run = ("data", "actor_rollout_ref")
     for block in overrides:
         require_choice("rltf feedback check", block, (*of_the_run, *blocks))
-    sizes = dict(_flat({block: overrides[block] for block in of_the_run if block in overrides}))
-    for key in sizes:
-        require_choice("rltf feedback check", key, [key for key, _ in SIZES.values()])
+    sizes: dict[str, Any] = {}
+    for block in of_the_run:
+        for key, _, value in keys_in(block, overrides.get(block)):
+            if not isinstance(value, Mapping):
+                require_choice("rltf feedback check", key, [key for key, _ in SIZES.values()])
+                sizes[key] = value
     return sizes, {block: values for block, values in overrides.items() if block not in of_the_run}
-
-
-def _flat(block: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in block.items():
-        if isinstance(value, Mapping):
-            yield from _flat(value, f"{before}{key}.")
-        else:
-            yield before + key, value
 
 
 def _training_run(overrides: Mapping[str, Any], config: Path | None) -> TrainingRun:
@@ -329,9 +321,8 @@ def _training_run(overrides: Mapping[str, Any], config: Path | None) -> Training
         layers.insert(0, load_config(config))
     sizes = {}
     for name, (key, minimum) in SIZES.items():
-        value = overrides.get(key)
-        for layer in layers if value is None else ():
-            value = OmegaConf.select(layer, key) if value is None else value
+        values = (overrides.get(key), *(OmegaConf.select(layer, key) for layer in layers))
+        value = next((value for value in values if value is not None), None)
         if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
             why = "; a group of one has nothing to compare" if minimum == 2 else ""
             raise ValueError(f"{key}={value}: must be a whole number, at least {minimum}{why}")

@@ -15,13 +15,13 @@ from yaml import YAMLError
 
 from rltf_verl.config import RLTFConfig
 from rltf_verl.data.made_for import made_for, require_known, takes_rows_of
-from rltf_verl.data.schema import AS_IT_IS
+from rltf_verl.data.schema import VerlRowsError
 from rltf_verl.envs.calls import tools_of
 from rltf_verl.episode.parts import Parts
 from rltf_verl.judge.settings import JudgeSettings, judge_settings
 from rltf_verl.registry import require_choice
 from rltf_verl.runlog.about import BLOCKS
-from rltf_verl.tools.data.questions import Question, read_questions
+from rltf_verl.tools.data.questions import QuestionRow, read_questions
 from rltf_verl.tools.evaluate.endpoint_policy import PolicyEndpoint
 
 ENDPOINT_BLOCKS = ("endpoint", "limits")
@@ -30,7 +30,7 @@ PATIENCE = {"request_timeout_s": 600.0, "deadline_s": 1800.0}
 """Seconds. An answer is longer than a judge's remark, and nothing waits for it but this
 evaluation.
 """
-OURS = {"branch_turn": None, "stop_when_solved_val": False}
+AS_VALIDATION = {"branch_turn": None, "stop_when_solved_val": False}
 """Validation plays one line, and all of it, so that every turn's accuracy is over all problems."""
 
 
@@ -47,7 +47,7 @@ class Evaluation:
     """Longest prompt in characters; None leaves it to the endpoint."""
 
     def facts(self) -> dict[str, Any]:
-        """What must not change between two runs that share a folder, as JSON values."""
+        """The settings that two runs into one folder must share, as JSON values."""
         endpoint = {
             k: v
             for k, v in asdict(self.policy.endpoint).items()
@@ -87,7 +87,9 @@ def evaluation(
     """
     for key in overrides:
         require_choice("rltf eval", key, (*ENDPOINT_BLOCKS, *EPISODE_BLOCKS))
-    rltf = rltf_block(overrides, training_blocks(config), env, {**OURS, "horizon": rounds + 1})
+    rltf = rltf_block(
+        overrides, training_blocks(config), env, {**AS_VALIDATION, "horizon": rounds + 1}
+    )
     parts = Parts.of(rltf)
     return Evaluation(
         _with_tools(policy_endpoint(overrides), tools_of(parts.env)), parts, step, prompt_budget
@@ -109,7 +111,7 @@ def rltf_block(
     fixed: Mapping[str, Any],
     provider: str = "verifier",
 ) -> RLTFConfig:
-    """What episodes are played by.
+    """The config that episodes are played with.
 
     Args:
         overrides: as of `evaluation`.
@@ -161,14 +163,14 @@ def _component(
     given, trained = dict(overrides.get(block) or {}), dict(blocks.get(block) or {})
     name = str(given.get(name_key) or trained.get(name_key) or default[name_key])
     if trained.get(name_key) == name:
-        return _merged(trained, given)
+        return _merge(trained, given)
     preset = _of_yaml(block, name)
-    usual = _merged(preset.get(block, preset), default if default[name_key] == name else {})
-    return _merged(usual, {**given, name_key: name})
+    usual = _merge(preset.get(block, preset), default if default[name_key] == name else {})
+    return _merge(usual, {**given, name_key: name})
 
 
 def _of_yaml(block: str, name: str) -> dict[str, Any]:
-    """What `rltf/<block>=<name>` sets in a training run; nothing for user-defined components."""
+    """The settings of `rltf/<block>=<name>` in a training run; none for user-defined components."""
     path = files("hydra_configs.rltf_verl").joinpath("rltf", block, f"{name}.yaml")
     if not (name.isidentifier() and path.is_file()):
         return {}
@@ -176,8 +178,10 @@ def _of_yaml(block: str, name: str) -> dict[str, Any]:
 
 
 def with_group(block: str, name: str, over: Mapping[str, Any]) -> dict[str, Any]:
-    """What a run's word `rltf/<block>=<name>` sets, under keys that are set one by one. Raises
-    ConfigError: an unknown name.
+    """The settings of a run's word `rltf/<block>=<name>`, under keys that are set one by one.
+
+    Raises:
+        ConfigError: an unknown name.
     """
     folder = files("hydra_configs.rltf_verl").joinpath("rltf", block)
     require_choice(f"rltf/{block}", name, (path.name[:-5] for path in folder.iterdir()))
@@ -185,12 +189,12 @@ def with_group(block: str, name: str, over: Mapping[str, Any]) -> dict[str, Any]
     for parent in preset.pop("defaults", ()):
         if parent != "_self_":
             preset = with_group(block, parent, preset)
-    return _merged(preset.get(block, preset), over)
+    return _merge(preset.get(block, preset), over)
 
 
 def questions_of(
     file: Path, num: int | None, overrides: Mapping[str, Any], config: Path | None
-) -> tuple[list[Question], dict[str, Any]]:
+) -> tuple[list[QuestionRow], dict[str, Any]]:
     """The first rows of a dataset, and what `rltf.env` is for them: the environment of the command
     line, that of the run's config, or the one that the file names with its options.
     """
@@ -200,14 +204,9 @@ def questions_of(
     name = env.pop("name", None)
     try:
         questions = read_questions(file, num, takes_rows_of(file, name, env))
-    except ValueError as error:
-        words = str(error).removesuffix(AS_IT_IS)
-        if name is not None or words == str(error):
-            raise
-        raise ValueError(
-            f"{words}; or take it as it is: env.name=reward_function"
-            " env.function=./reward.py:compute_score"
-        ) from None
+    except VerlRowsError as error:
+        choice = "env.name=reward_function env.function=./reward.py:compute_score"
+        raise VerlRowsError(error.trouble, choice) from None
     made = made_for(file, questions[0].problem.env)
     if name is None:
         require_known(file, made)
@@ -253,11 +252,11 @@ def _container(node: Any) -> Any:
     return OmegaConf.to_container(node, resolve=True) if OmegaConf.is_config(node) else node
 
 
-def _merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def _merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Blocks are merged key by key, anything else is replaced."""
     both = {
         key: (
-            _merged(under[key], value)
+            _merge(under[key], value)
             if isinstance(value, Mapping) and isinstance(under.get(key), Mapping)
             else value
         )

@@ -1,4 +1,4 @@
-"""Where verl keeps the policy of a run, and its weights as a Hugging Face folder."""
+"""The policy of a run's checkpoint, and its weights as a Hugging Face folder."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Checkpoint:
         return self.folder / "actor"
 
     def settings(self) -> dict[str, Any]:
-        """What the run trained, by config key; empty for a run without this package."""
+        """The stamp of the run, by config key; empty for a run without this package."""
         try:
             stamp = json.loads((self.folder / STAMP).read_text("utf-8"))
         except (OSError, ValueError):

@@ -21,7 +21,7 @@ from rltf_verl.feedback.verifier import VerifierProvider
 from rltf_verl.policy import NoPolicy
 from rltf_verl.registry import UserCodeTimeoutError, described
 from rltf_verl.texts import clean_text
-from rltf_verl.tools.data.questions import Question
+from rltf_verl.tools.data.questions import QuestionRow
 from rltf_verl.types import Attempt, Grade, Message, Problem, Turn
 
 FORMS = {
@@ -151,7 +151,7 @@ class CheckedAttempt:
     """An attempt at a row, with what two calls came to."""
 
     row: int
-    question: Question
+    question: QuestionRow
     attempt: MadeAttempt
     calls: list[FeedbackCall]
     """One where the time was up."""
@@ -173,7 +173,7 @@ class CheckedFunction(RewardFunction):
 
 
 def collect(
-    env: Env, provider: FeedbackProvider, questions: Sequence[Question], time: DryRun
+    env: Env, provider: FeedbackProvider, questions: Sequence[QuestionRow], time: DryRun
 ) -> list[CheckedAttempt]:
     """Call on every attempt, then again in the reverse order, so that a state between calls shows.
     Ends where the time ends, or a call does not return.
@@ -209,7 +209,7 @@ class _Caller:
         self._env, self._provider, self._bounded = env, provider, bounded(env, CALL_S)
 
     def attempts(
-        self, question: Question, others: Sequence[Question], time: DryRun
+        self, question: QuestionRow, others: Sequence[QuestionRow], time: DryRun
     ) -> list[MadeAttempt]:
         """Attempts at a row, in the form in which its reference is graded right."""
         problem, forms = question.problem, [*forms_asked(question.messages), "the answer alone"]
@@ -225,7 +225,7 @@ class _Caller:
         wrong = [text for text in references if text.strip() not in ("", problem.reference)]
         return attempts_at(problem.reference, wrong[:2], form, right)
 
-    def call(self, question: Question, text: str) -> FeedbackCall:
+    def call(self, question: QuestionRow, text: str) -> FeedbackCall:
         """What comes of an attempt. What the function prints is dropped."""
         try:
             # a function that prints at each call would bury the report
@@ -242,7 +242,7 @@ class _Caller:
         failure = (grade.error or "").removeprefix(SAID)
         return FeedbackCall(grade.correct, score, said, failure, grade.format_ok)
 
-    def _text(self, question: Question, text: str, grade: Grade) -> str:
+    def _text(self, question: QuestionRow, text: str, grade: Grade) -> str:
         """A function's own words, without the verdict that a run puts before them."""
         if isinstance(self._provider, VerifierProvider):
             level = self._provider.levels[0]

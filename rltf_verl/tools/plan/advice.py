@@ -12,7 +12,7 @@ from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.placeholders import CRITIQUE, LATER
 from rltf_verl.feedback.judge_prompt import JUDGED
 from rltf_verl.findings import Finding, Rule, findings
-from rltf_verl.tools.data.questions import Question
+from rltf_verl.tools.data.questions import QuestionRow
 from rltf_verl.tools.feedback.attempts import (
     NO_IDEA,
     CheckedAttempt,
@@ -28,7 +28,7 @@ from rltf_verl.tools.feedback.verdicts import (
     tells_answer,
 )
 from rltf_verl.tools.plan.inputs import Inputs
-from rltf_verl.tools.plan.play import Lengths, Played, Tried
+from rltf_verl.tools.plan.play import GradedExample, PlannedEpisode, RunLengths
 from rltf_verl.tools.plan.sizes import epochs_end_first
 
 PLACEHOLDERS = (JUDGED, CRITIQUE, *LATER.values())
@@ -117,7 +117,10 @@ RULES: tuple[Rule[Inputs], ...] = (
 
 
 def advice(
-    inputs: Inputs, plays: Sequence[Played], no_idea: Sequence[Tried], measured: Lengths | None
+    inputs: Inputs,
+    plays: Sequence[PlannedEpisode],
+    no_idea: Sequence[GradedExample],
+    measured: RunLengths | None,
 ) -> Iterator[Finding]:
     """Everything that is worth changing, beyond the run's own refusals and warnings."""
     yield from findings(RULES, inputs, inputs.config)
@@ -131,20 +134,21 @@ def advice(
             *_teachers(inputs.parts.config, plays),
         ):
             yield Finding("", None, line, "", "warning")
-        yield from _graded(inputs.parts.config.distill, plays)
+        yield from _grade_warnings(inputs.parts.config.distill, plays)
     if measured is not None:
         yield from _lengths(inputs, measured)
 
 
-def _failures(inputs: Inputs, plays: Sequence[Played]) -> Iterator[str]:
-    """Each cause once, and none that is refused."""
+def _failures(inputs: Inputs, plays: Sequence[PlannedEpisode]) -> Iterator[str]:
+    """Each cause once. A grader that was refused has failed before."""
+    if any(refusal.key == "rltf.env.name" for refusal in inputs.refusals):
+        return
     causes = Counter(cause for play in plays if (cause := _error(play)) is not None)
     for cause, num in causes.items():
-        if not any(cause.partition(": ")[2] in str(refusal) for refusal in inputs.refusals):
-            yield f"the grader failed at {num} of {len(plays)} problems ({cause})"
+        yield f"the grader failed at {num} of {len(plays)} problems ({cause})"
 
 
-def _scores(plays: Sequence[Played]) -> Iterator[str]:
+def _scores(plays: Sequence[PlannedEpisode]) -> Iterator[str]:
     largest = max((abs(t.reward) for play in plays for t in play.episode.turns), default=0.0)
     if largest > LARGE:
         yield (
@@ -153,40 +157,40 @@ def _scores(plays: Sequence[Played]) -> Iterator[str]:
         )
 
 
-def _error(played: Played) -> str | None:
-    grades = [one.grade for one in played.tried] + [turn.grade for turn in played.episode.turns]
+def _error(play: PlannedEpisode) -> str | None:
+    grades = [one.grade for one in play.tried] + [turn.grade for turn in play.episode.turns]
     return next((grade.error for grade in grades if grade.error), None)
 
 
-def _answers(plays: Sequence[Played], no_idea: Sequence[Tried]) -> Iterator[str]:
-    for played in plays:
-        at, reference = f"problem {played.case.problem.index}", played.case.problem.reference
-        asked = forms_asked(played.case.messages)
-        missed = [t for t in played.tried if t.form in asked]
-        if _error(played) is not None:
+def _answers(plays: Sequence[PlannedEpisode], no_idea: Sequence[GradedExample]) -> Iterator[str]:
+    for play in plays:
+        at, reference = f"problem {play.case.problem.index}", play.case.problem.reference
+        asked = forms_asked(play.case.messages)
+        missed = [t for t in play.tried if t.form in asked]
+        if _error(play) is not None:
             continue
-        if missed and (played.right is None or played.right.form not in asked):
-            reads = f", and reads {played.right.form}" if played.right is not None else ""
+        if missed and (play.right is None or play.right.form not in asked):
+            reads = f", and reads {play.right.form}" if play.right is not None else ""
             yield (
                 f"{at}: its prompt asks for {missed[0].form}, and the grader takes"
-                f" {_quoted(missed[0].text)} for wrong{reads}; change the prompts, or choose the"
+                f" {_quote(missed[0].text)} for wrong{reads}; change the prompts, or choose the"
                 " environment that reads them"
             )
-        elif played.right is None and reference.strip():
+        elif play.right is None and reference.strip():
             yield (
-                f"{at}: the grader takes its reference answer {_quoted(reference)} for wrong in"
+                f"{at}: the grader takes its reference answer {_quote(reference)} for wrong in"
                 " every form that was tried; look at rltf.env, or at the dataset's ground truth"
             )
-        elif played.right is not None and not asked and played.right.form in ("\\boxed{}", "####"):
+        elif play.right is not None and not asked and play.right.form in ("\\boxed{}", "####"):
             yield (
-                f"{at}: the grader reads {played.right.form}, and the prompt does not say so; add"
+                f"{at}: the grader reads {play.right.form}, and the prompt does not say so; add"
                 " it to the prompts"
             )
     if no_idea and all(tried.grade.correct for tried in no_idea):
         yield f"the grader takes {NO_IDEA!r} for right: every answer would be rewarded"
 
 
-def _feedback(parts: Parts, plays: Sequence[Played]) -> Iterator[str]:
+def _feedback(parts: Parts, plays: Sequence[PlannedEpisode]) -> Iterator[str]:
     config = parts.config
     firsts = [play.episode.turns[0] for play in plays]
     num = len(firsts)
@@ -194,7 +198,7 @@ def _feedback(parts: Parts, plays: Sequence[Played]) -> Iterator[str]:
     ends = ("feedback_unavailable", "horizon")
     failed = [t.error for t in firsts if t.withheld is None and t.error and t.stop in ends]
     checked = CheckedFeedback(
-        bounded(parts.env), [*map(_checked, plays)], constant=parts.provider.constant
+        bounded(parts.env), [*map(_checked_attempt, plays)], constant=parts.provider.constant
     )
     texts = {one.first.text for one in checked.wrong}  # an answer that is repeated may be all
     shown = (tells_answer, *([same_text] if len(texts) == 1 else []))
@@ -212,7 +216,7 @@ def _feedback(parts: Parts, plays: Sequence[Played]) -> Iterator[str]:
             )
 
 
-def _teachers(config: RLTFConfig, plays: Sequence[Played]) -> Iterator[str]:
+def _teachers(config: RLTFConfig, plays: Sequence[PlannedEpisode]) -> Iterator[str]:
     alone = [p for p in plays if all(turn.teacher is None for turn in p.episode.turns)]
     if config.teaches and alone:
         reads = ", ".join(config.teacher.sources)
@@ -222,7 +226,7 @@ def _teachers(config: RLTFConfig, plays: Sequence[Played]) -> Iterator[str]:
         )
 
 
-def _graded(distill: DistillConfig, plays: Sequence[Played]) -> Iterator[Finding]:
+def _grade_warnings(distill: DistillConfig, plays: Sequence[PlannedEpisode]) -> Iterator[Finding]:
     """Grades in parts, and a baseline below most second answers."""
     scores = [turn.grade.score or 0.0 for play in plays for turn in play.episode.turns]
     below = distill.enabled and distill.baseline in ("first_turn", "leave_one_out", "none")
@@ -237,9 +241,10 @@ def _graded(distill: DistillConfig, plays: Sequence[Played]) -> Iterator[Finding
         )
 
 
-def _checked(play: Played) -> CheckedAttempt:
+def _checked_attempt(play: PlannedEpisode) -> CheckedAttempt:
     """The first attempt, as `rltf feedback check` has it; all of a plan are of one row."""
-    turn, question = play.episode.turns[0], Question(play.case.problem, play.case.messages, "", "")
+    turn = play.episode.turns[0]
+    question = QuestionRow(play.case.problem, play.case.messages, "", "")
     text = "" if turn.feedback is None else turn.feedback.text
     said = "" if text in PLACEHOLDERS else text
     error, grade = turn.grade.error or "", turn.grade
@@ -247,25 +252,25 @@ def _checked(play: Played) -> CheckedAttempt:
     return CheckedAttempt(0, question, MadeAttempt("answer", turn.attempt.text), [call])
 
 
-def _lengths(inputs: Inputs, measured: Lengths) -> Iterator[Finding]:
+def _lengths(inputs: Inputs, measured: RunLengths) -> Iterator[Finding]:
     prompt, answer = int(inputs.setting(PROMPT)), int(inputs.setting(ANSWER))
-    num = measured.num
-    refused = any("the first prompt of problem " in finding.why for finding in inputs.refusals)
-    if measured.num_long and not refused and not inputs.setting("data.filter_overlong_prompts"):
+    first, solutions = measured.first, measured.solutions
+    refused = any(finding.key == PROMPT for finding in inputs.refusals)
+    if first.num_over and not refused and not inputs.setting("data.filter_overlong_prompts"):
         yield Finding(
             PROMPT,
             prompt,
-            f"{measured.num_long} of {num} first prompts are longer (up to {measured.longest}), and"
+            f"{first.num_over} of {first.num} first prompts are longer (up to {first.longest}), and"
             " their answers are cut",
             "raise it, or set data.filter_overlong_prompts=True",
             "warning",
         )
-    if measured.num_long_solutions * 2 > num:
+    if (solutions.num_over or 0) * 2 > solutions.num:
         yield Finding(
             ANSWER,
             answer,
-            f"{measured.num_long_solutions} of {num} reference solutions are longer (up to"
-            f" {measured.longest_solution} tokens), so most answers will be cut",
+            f"{solutions.num_over} of {solutions.num} reference solutions are longer (up to"
+            f" {solutions.longest} tokens), so most answers will be cut",
             "raise it",
             "warning",
         )
@@ -280,6 +285,6 @@ def _lengths(inputs: Inputs, measured: Lengths) -> Iterator[Finding]:
         )
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     shown = " ".join(text.split())
     return repr(shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}…")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Coroutine, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,25 +17,61 @@ from rltf_verl.findings import Finding
 from rltf_verl.judge.runtime import run_to_end
 from rltf_verl.objectives import Method
 from rltf_verl.objectives.user_code import OwnCodeError
-from rltf_verl.runlog.record import trajectory_record
+from rltf_verl.runlog.record import turn_record
+from rltf_verl.runlog.turns import Record
 from rltf_verl.tools.feedback.attempts import NO_IDEA
-from rltf_verl.tools.plan.advice import PLACEHOLDERS, advice
+from rltf_verl.tools.plan.advice import advice
 from rltf_verl.tools.plan.inputs import Case, Inputs
 from rltf_verl.tools.plan.play import (
-    Lengths,
-    Played,
-    Tried,
-    measure,
+    GradedExample,
+    PlannedEpisode,
+    RunLengths,
+    measure_lengths,
     parts_of_row,
-    played,
+    play_problem,
     tried_answer,
 )
 from rltf_verl.tools.plan.row_rules import advantage_of, weight_of
 from rltf_verl.tools.plan.sizes import step_sizes, steps_of, validations_of
-from rltf_verl.tools.report.row_words import title
+from rltf_verl.tools.report.row_words import TRAINS, title
 from rltf_verl.types import Turn
 
-Plan = dict[str, Any]
+PURPOSES = {
+    **TRAINS,
+    "logit_distill": "answers, towards what the teacher says there",
+}
+TAUGHT = {"first": "first answers", "last": "last answers", "all": "answers"}
+"""`rltf.teacher.turns` in words."""
+
+
+@dataclass(frozen=True)
+class PlannedProblem:
+    """A problem, its episode, and what the episode trains."""
+
+    index: int
+    reference: str
+    right: dict[str, str] | None
+    """`text` and `form` of an answer that is graded right."""
+    turns: list[Record]
+    """As in the episode log; prompts are the text of their tokens."""
+    judge_prompts: list[str]
+    critic_prompts: list[str]
+    rows: list[dict[str, Any]]
+    """`title`, and `parts` with role, turn, tokens and the advantage in words."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run will do. Mappings have the labels and values that are printed."""
+
+    run: dict[str, Any]
+    problems: list[PlannedProblem]
+    lengths: RunLengths | None
+    step: dict[str, int | float | None] | None
+    schedule: dict[str, Any]
+    memory: list[str]
+    refusals: list[str]
+    warnings: list[str]
 
 
 def make_plan(inputs: Inputs, num_problems: int, attempt: str | None = None) -> Plan:
@@ -46,37 +82,39 @@ def make_plan(inputs: Inputs, num_problems: int, attempt: str | None = None) -> 
         num_problems: how many to play.
         attempt: the first answer of each; None: a wrong one that is made up.
     """
-    plays, no_idea, measured, trouble = run_to_end(_play(inputs, num_problems, attempt))
+    episodes, no_idea, lengths, trouble = run_to_end(_play(inputs, num_problems, attempt))
     warnings = [*inputs.warnings, *inputs.dry_run.findings(), *trouble]
-    warnings += advice(inputs, plays, no_idea, measured)
+    warnings += advice(inputs, episodes, no_idea, lengths)
     config = None if inputs.parts is None else inputs.parts.config
-    return {
-        "run": _run(inputs, inputs.method),
-        "problems": [_problem(inputs, play) for play in plays],
-        "lengths": None if measured is None else asdict(measured),
-        "step": None if config is None else step_sizes(inputs, config, plays),
-        "schedule": _schedule(inputs, config),
-        "memory": [str(finding) for finding in warnings if finding.level == "note"],
-        "refusals": [str(finding) for finding in inputs.refusals],
-        "warnings": list(dict.fromkeys(str(f) for f in warnings if f.level != "note")),
-    }
+    return Plan(
+        run=_run(inputs, inputs.method),
+        problems=[_problem(inputs, episode) for episode in episodes],
+        lengths=lengths,
+        step=None if config is None else step_sizes(inputs, config, episodes),
+        schedule=_schedule(inputs, config),
+        memory=[str(finding) for finding in warnings if finding.level == "note"],
+        refusals=[str(finding) for finding in inputs.refusals],
+        warnings=list(dict.fromkeys(str(f) for f in warnings if f.level != "note")),
+    )
 
 
 async def _play(
     inputs: Inputs, num: int, attempt: str | None
-) -> tuple[list[Played], list[Tried], Lengths | None, list[Finding]]:
+) -> tuple[list[PlannedEpisode], list[GradedExample], RunLengths | None, list[Finding]]:
     parts, method, policy, cases = inputs.parts, inputs.method, inputs.policy, inputs.cases
     if parts is None or method is None or policy is None or not cases:
         return [], [], None, []
-    plays: list[Played] = []
-    no_idea: list[Tried] = []
+    plays: list[PlannedEpisode] = []
+    no_idea: list[GradedExample] = []
     trouble: list[Finding] = []
     refused = set(map(str, inputs.refusals))
     (acting, asked), dry_run = with_placeholders(parts), inputs.dry_run
 
     async def play(case: Case) -> None:
         no_idea.append(await tried_answer(parts.env, case, NO_IDEA, "no answer", dry_run))
-        plays.append(await played(acting, method, asked, policy, case, cases, attempt, dry_run))
+        plays.append(
+            await play_problem(acting, method, asked, policy, case, cases, attempt, dry_run)
+        )
 
     for i, case in enumerate(cases[:num]):
         try:
@@ -88,7 +126,7 @@ async def _play(
             why = f"problem {case.problem.index}: {failure}"
             trouble.append(Finding("", None, why, "", "warning"))
     answer = int(inputs.setting("data.max_response_length"))
-    return plays, no_idea, await measure(parts, policy, cases, plays, answer), trouble
+    return plays, no_idea, await measure_lengths(parts, policy, cases, plays, answer), trouble
 
 
 async def _failure(play: Coroutine[None, None, None]) -> str | None:
@@ -126,44 +164,38 @@ def _run(inputs: Inputs, method: Method | None) -> dict[str, Any]:
     config = method.config
     feedback, episode = config.feedback, config.episode
     level = feedback.provider.options.get("level") or feedback.provider.options.get("style")
+    words = None if inputs.parts is None else inputs.parts.words_of_judge or None
     return about | {
         "environment": config.env.name,
         "turns": episode.horizon,
         "context": episode.context,
         "revise": episode.revise if episode.horizon > 1 else None,
         "feedback": feedback.provider.name + (f", {level}" if level else ""),
-        "most_words": None if inputs.parts is None else inputs.parts.words_of_judge or None,
-        "guard": feedback.guard.action,
+        "judge": words and f"is not asked: a placeholder is shown for up to {words} words",
+        "leak_guard": feedback.guard.action,
         "teacher": _teacher(config),
         "trains": [
-            {
-                "objective": own.name,
-                "weight": weight_of(own.settings, config),
-            }
+            f"{own.name} × {weight_of(own.settings, config)}:"
+            f" {PURPOSES.get(own.name, 'your objective')}"
             for own in method.objectives
             if own.has_effect and own.settings.weight
         ],
     }
 
 
-def _teacher(config: RLTFConfig) -> dict[str, Any] | None:
+def _teacher(config: RLTFConfig) -> str | None:
     if not config.teaches:
         return None
     own = config.teacher
-    return {
-        "reads": list(own.sources),
-        "turns": own.turns,
-        "right": own.right,
-        "template": own.prompt,
-    }
+    only = "" if own.right else " that are wrong"
+    return f"of {TAUGHT[own.turns]}{only}; reads {', '.join(own.sources)}, by template {own.prompt}"
 
 
-def _problem(inputs: Inputs, play: Played) -> dict[str, Any]:
+def _problem(inputs: Inputs, play: PlannedEpisode) -> PlannedProblem:
     assert inputs.policy is not None
     assert inputs.method is not None
     method, text = inputs.method, inputs.policy.text
-    turns = play.episode.turns
-    records = [{"parent": turn.parent} for turn in turns]
+    turns = [_turn(text, turn) for turn in play.episode.turns]
     rows = []
     for row in play.rows:
         parts = [
@@ -175,47 +207,32 @@ def _problem(inputs: Inputs, play: Played) -> dict[str, Any]:
             }
             for role, turn, tokens in parts_of_row(row, method)
         ]
-        rows.append({"title": title({"parts": parts}, records), "parts": parts})
+        rows.append({"title": title({"parts": parts}, turns), "parts": parts})
+    # what the policy was asked, and what rows predict the feedback at; often the same
     critics = [*play.critics, *_critic_prompts(play)]
-    return {
-        "index": play.case.problem.index,
-        "reference": play.case.problem.reference,
-        "right": None if play.right is None else {"text": play.right.text, "form": play.right.form},
-        "turns": [_turn(text, turn) for turn in turns],
-        "judge_prompts": [prompt for _, prompt in play.calls],
-        "critic_prompts": [text(ids) for ids in dict.fromkeys(critics)],
-        "rows": rows,
-    }
+    return PlannedProblem(
+        index=play.case.problem.index,
+        reference=play.case.problem.reference,
+        right=None if play.right is None else {"text": play.right.text, "form": play.right.form},
+        turns=turns,
+        judge_prompts=[prompt for _, prompt in play.calls],
+        critic_prompts=[text(ids) for ids in dict.fromkeys(critics)],
+        rows=rows,
+    )
 
 
-def _critic_prompts(play: Played) -> list[tuple[int, ...]]:
+def _critic_prompts(play: PlannedEpisode) -> list[tuple[int, ...]]:
     """Prompts of the rows that predict the feedback at a prompt of its own."""
     answered = {turn.attempt.prompt_ids for turn in play.episode.turns}
     return [row.prompt_ids for row in play.rows if row.prompt_ids not in answered]
 
 
-def _turn(text: Any, turn: Turn) -> dict[str, Any]:
-    feedback = turn.feedback or turn.withheld
-    return {
-        "prompt": text(turn.attempt.prompt_ids),
-        "prompt_tokens": len(turn.attempt.prompt_ids),
-        "answer": turn.attempt.text,
-        "correct": turn.grade.correct,
-        "parsed": turn.grade.parsed,
-        "reward": turn.reward,
-        "grader_error": turn.grade.error,
-        "provider": feedback.provider if feedback else None,
-        "feedback": feedback.text if feedback else None,
-        "notes": [asdict(note) for note in feedback.notes] if feedback else [],
-        "placeholder": feedback is not None and any(t in feedback.text for t in PLACEHOLDERS),
-        "leak": feedback.leak if feedback else None,
-        "withheld": turn.withheld is not None,
-        "stop": turn.stop,
-        "error": turn.error,
-        "teacher": None if turn.teacher is None else text(turn.teacher.ids),
-        "teacher_tokens": None if turn.teacher is None else len(turn.teacher.ids),
-        **trajectory_record(turn.attempt),
-    }
+def _turn(text: Callable[[tuple[int, ...]], str], turn: Turn) -> Record:
+    """The turn's record with all that its prompts hold, special tokens too."""
+    record = turn_record(turn) | {"prompt": text(turn.attempt.prompt_ids)}
+    if turn.teacher is not None:
+        record["teacher"]["prompt"] = text(turn.teacher.ids)
+    return record
 
 
 def _schedule(inputs: Inputs, config: RLTFConfig | None) -> dict[str, Any]:

@@ -15,9 +15,9 @@ from rltf_verl.adapters.startup.checks import parts_of, refusals, warnings_of
 from rltf_verl.adapters.startup.files import DATA, user_code
 from rltf_verl.adapters.startup.model import load_model
 from rltf_verl.adapters.startup.rules import ROLLOUT
+from rltf_verl.adapters.startup.scripted_policy import ScriptedVerlPolicy
 from rltf_verl.adapters.startup.stamp import resumed_folder
-from rltf_verl.adapters.startup.told_policy import ToldPolicy
-from rltf_verl.adapters.startup.values import wrong_values
+from rltf_verl.adapters.startup.values import COUNTS, wrong_values
 from rltf_verl.config import ConfigError
 from rltf_verl.data.schema import files_of, first_rows, problem_of, rows_of
 from rltf_verl.envs.calls import tools_of
@@ -30,7 +30,7 @@ from rltf_verl.tools.data.check import shared_questions
 from rltf_verl.types import Message, Problem
 
 
-class Teller(Policy, Protocol):
+class ScriptedPolicy(Policy, Protocol):
     """A policy with given answers and the run's tokenizer."""
 
     asked: dict[int, tuple[int, ...]]
@@ -69,7 +69,7 @@ class Inputs:
     parts: Parts | None
     method: Method | None
     """Where there are parts, and only there."""
-    policy: Teller | None
+    policy: ScriptedPolicy | None
     cases: Sequence[Case]
     """The first rows of the training data."""
     num_train: int
@@ -86,10 +86,9 @@ class Inputs:
 
 
 COUNTED = (
-    *(f"data.{name}" for name in ("train_batch_size", "max_prompt_length", "max_response_length")),
-    *(f"trainer.{n}" for n in ("total_epochs", "total_training_steps", "test_freq", "save_freq")),
-    *(f"{ROLLOUT}.{name}" for name in ("n", "val_kwargs.n", "temperature")),
-    *("actor_rollout_ref.actor.ppo_epochs", "trainer.v1.separate_async.parameter_sync_step"),
+    *COUNTS,
+    *("trainer.test_freq", "trainer.save_freq", f"{ROLLOUT}.temperature"),
+    "trainer.v1.separate_async.parameter_sync_step",
 )
 """Settings that a plan counts with."""
 NUM_MEASURED = 256
@@ -124,13 +123,13 @@ def inspect_run(
     with contextlib.suppress(ValueError, TypeError):  # a refused list in the place of a block
         # code of the user's that was refused is not called again
         if user_code(config).keys().isdisjoint(finding.key for finding in refused):
-            unrecorded = _unrecorded(config)
+            unrecorded = _parts_without_records(config)
             method, parts = Method(unrecorded.config), unrecorded
     if method is not None:
         warnings += warnings_of(config, method)
     try:
         tools = () if parts is None else tools_of(parts.env)
-        policy = ToldPolicy(config, load_model(config), tools)
+        policy = ScriptedVerlPolicy(config, load_model(config), tools)
     except Exception as error:  # also of families that verl has a tokenisation of its own for
         cause = " ".join(str(error).split())
         if cause not in map(str, refused):
@@ -159,7 +158,7 @@ def inspect_run(
     )
 
 
-def _unrecorded(config: DictConfig) -> Parts:
+def _parts_without_records(config: DictConfig) -> Parts:
     """The parts of the run, which write nothing."""
     block = OmegaConf.to_container(config.rltf, resolve=True) if config.get("rltf") else None
     quiet = OmegaConf.create({"rltf": block})

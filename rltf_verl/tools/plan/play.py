@@ -25,6 +25,7 @@ from rltf_verl.feedback.judge_prompt import JUDGED, longest_feedback
 from rltf_verl.judge.settings import JudgeSettings
 from rltf_verl.objectives import Method
 from rltf_verl.objectives.rows import episode_rows
+from rltf_verl.prompts.lengths import Lengths, lengths_of
 from rltf_verl.tools.feedback.attempts import (
     FORMS,
     NO_IDEA,
@@ -32,7 +33,7 @@ from rltf_verl.tools.feedback.attempts import (
     right_texts,
     written,
 )
-from rltf_verl.tools.plan.inputs import Case, Teller
+from rltf_verl.tools.plan.inputs import Case, ScriptedPolicy
 from rltf_verl.types import CONTEXT, Action, Episode, Grade, Problem, Row
 
 DONE = "I am done."
@@ -45,7 +46,7 @@ MOST_TRIED = 20
 
 
 @dataclass(frozen=True)
-class Tried:
+class GradedExample:
     """An answer with its grade."""
 
     text: str
@@ -53,17 +54,21 @@ class Tried:
     grade: Grade
 
 
-async def tried_answer(env: Env, case: Case, text: str, form: str, dry_run: DryRun) -> Tried:
+async def tried_answer(
+    env: Env, case: Case, text: str, form: str, dry_run: DryRun
+) -> GradedExample:
     """Raises OutOfTimeError."""
     with dry_run.timed():
-        return Tried(text, form, await grade(env, case.problem, text))
+        return GradedExample(text, form, await grade(env, case.problem, text))
 
 
-async def right_answer(env: Env, case: Case, dry_run: DryRun) -> tuple[Tried | None, list[Tried]]:
+async def right_answer(
+    env: Env, case: Case, dry_run: DryRun
+) -> tuple[GradedExample | None, list[GradedExample]]:
     """The first of the reference's forms that is graded right, those that the prompt asks for
     first; and all that were tried before. Raises OutOfTimeError.
     """
-    tried: list[Tried] = []
+    tried: list[GradedExample] = []
     for form, text in right_texts(env, case.problem, case.messages):
         answer = await tried_answer(env, case, text, form, dry_run)
         if answer.grade.correct:
@@ -73,8 +78,8 @@ async def right_answer(env: Env, case: Case, dry_run: DryRun) -> tuple[Tried | N
 
 
 async def wrong_answer(
-    env: Env, case: Case, others: Sequence[Case], right: Tried | None, dry_run: DryRun
-) -> Tried:
+    env: Env, case: Case, others: Sequence[Case], right: GradedExample | None, dry_run: DryRun
+) -> GradedExample:
     """An answer in the form that is read here, if it is wrong here: the reference with another
     digit, or another problem's reference; else a text without an answer. Raises OutOfTimeError.
     """
@@ -118,10 +123,10 @@ def actions_of(env: Env, problem: Problem) -> tuple[list[str], list[str]]:
     with suppress(Exception):  # `rltf env check` reports it
         right = list(bounded(env).solution(problem))
     wrong = right[:-1] or [_example(tool["function"]) for tool in env.tools[:1]]
-    return [*map(_said, wrong), DONE], [*map(_said, right), DONE] if right else []
+    return [*map(_action_text, wrong), DONE], [*map(_action_text, right), DONE] if right else []
 
 
-def _said(action: Action) -> str:
+def _action_text(action: Action) -> str:
     call = json.dumps(
         {"name": action.tool, "arguments": dict(action.arguments)}, ensure_ascii=False
     )
@@ -143,13 +148,13 @@ def _example(function: Mapping[str, Any]) -> Action:
 
 
 @dataclass(frozen=True)
-class Played:
+class PlannedEpisode:
     """A problem's episode."""
 
     case: Case
-    right: Tried | None
+    right: GradedExample | None
     """The reference as an answer that is graded right."""
-    tried: Sequence[Tried]
+    tried: Sequence[GradedExample]
     """Forms of it that are graded wrong, those that the prompt asks for first."""
     episode: Episode
     rows: Sequence[Row]
@@ -168,16 +173,16 @@ class Played:
         ]
 
 
-async def played(
+async def play_problem(
     parts: Parts,
     method: Method,
     asked: Sequence[RecordingGateway],
-    policy: Teller,
+    policy: ScriptedPolicy,
     case: Case,
     others: Sequence[Case],
     attempt: str | None,
     dry_run: DryRun,
-) -> Played:
+) -> PlannedEpisode:
     """The episode of one problem.
 
     Args:
@@ -220,7 +225,7 @@ async def played(
     asked_at = ((place, policy.asked[s]) for place, s in seeds.items() if s in policy.asked)
     critics = [prompt for place, prompt in asked_at if place.endswith("/feedback")]
     copies = [RecordingGateway(judge.settings, list(judge.calls)) for judge in asked]
-    return Played(case, right, tried, episode, rows, critics, copies)
+    return PlannedEpisode(case, right, tried, episode, rows, critics, copies)
 
 
 def _sibling(config: RLTFConfig, answer: str) -> Group | None:
@@ -255,6 +260,7 @@ class _Script(dict[int, str]):
         self._last = place_of(config.episode.horizon - 1)
 
     def __missing__(self, seed: int) -> str:
+        # `seed_of` numbers the places in the order in which the episode comes to them
         place = next(name for name, number in self._seeds.items() if number == seed)
         if place.endswith("/feedback"):
             return f"Critique: {CRITIQUE}"
@@ -274,51 +280,46 @@ def parts_of_row(row: Row, method: Method) -> list[tuple[str, int, int]]:
 
 
 @dataclass(frozen=True)
-class Lengths:
-    """Lengths of some problems, in tokens."""
+class RunLengths:
+    """Lengths of a run's problems."""
 
-    num: int
-    median: float
-    """Tokens of a first prompt."""
-    longest: int
-    num_long: int
-    """First prompts above the limit."""
-    longest_solution: int
-    """Tokens of the dataset's worked solution, where it has one, else of its reference answer."""
-    num_long_solutions: int
-    """Solutions that an answer has no room for."""
+    first: Lengths
+    """First prompts."""
+    solutions: Lengths
+    """The dataset's worked solutions, where it has them, else its reference answers; those above
+    the limit leave an answer no room.
+    """
     room: int | None
     """Tokens of an attempt that a typical second prompt has room for; None: no second prompt quotes
     one."""
 
 
-async def measure(
-    parts: Parts, policy: Teller, cases: Sequence[Case], plays: Sequence[Played], answer: int
-) -> Lengths:
+async def measure_lengths(
+    parts: Parts,
+    policy: ScriptedPolicy,
+    cases: Sequence[Case],
+    plays: Sequence[PlannedEpisode],
+    answer: int,
+) -> RunLengths:
     """The lengths of all cases.
 
     Args:
         parts: environment and configuration.
         policy: counts tokens.
         cases: the problems, at least one.
-        plays: some of them, played.
+        plays: episodes of some of them.
         answer: `data.max_response_length`.
     """
-    firsts = [len(await policy.encode(case.messages)) for case in cases]
+    first = [len(await policy.encode(case.messages)) for case in cases]
     solutions = [policy.count(_solution(parts, case)) for case in cases]
-    limit = policy.prompt_budget
-    return Lengths(
-        len(cases),
-        median(firsts),
-        max(firsts),
-        sum(length > limit for length in firsts),
-        max(solutions),
-        sum(length >= answer for length in solutions),
+    return RunLengths(
+        lengths_of(first, policy.prompt_budget),
+        lengths_of(solutions, answer - 1),  # an answer ends with a token of its own
         _room(policy, parts, plays),
     )
 
 
-def _room(policy: Teller, parts: Parts, plays: Sequence[Played]) -> int | None:
+def _room(policy: ScriptedPolicy, parts: Parts, plays: Sequence[PlannedEpisode]) -> int | None:
     """By how the played second prompts would be without their attempt, and with the longest
     feedback that a judge may write.
     """

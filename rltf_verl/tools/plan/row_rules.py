@@ -76,10 +76,10 @@ def weight_of(settings: object, config: RLTFConfig) -> str:
     """Coefficient of an objective: a number, a ramp, or a share of the gradient."""
     share = getattr(settings, "grad_share", None)
     if share is not None:
-        return f"{_shown(share)} of the gradient"
+        return f"{_as_text(share)} of the gradient"
     start = config.schedule.start_step if isinstance(settings, Scheduled) else 0
-    return _shown(getattr(settings, "weight", 0)) + (f" from step {start}" if start else "")
+    return _as_text(getattr(settings, "weight", 0)) + (f" from step {start}" if start else "")
 
 
-def _shown(value: object) -> str:
+def _as_text(value: object) -> str:
     return " → ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)

@@ -7,14 +7,14 @@ from typing import Any
 
 from rltf_verl.config import RLTFConfig
 from rltf_verl.tools.plan.inputs import Inputs
-from rltf_verl.tools.plan.play import Played
+from rltf_verl.tools.plan.play import PlannedEpisode
 
 Setting = Callable[[str], Any]
 ROLLOUT = "actor_rollout_ref.rollout"
 
 
 def step_sizes(
-    inputs: Inputs, config: RLTFConfig, plays: Sequence[Played]
+    inputs: Inputs, config: RLTFConfig, plays: Sequence[PlannedEpisode]
 ) -> dict[str, int | float | None]:
     """The sizes of one training step; `most_…` are bounds: every episode has all its turns, every
     answer all its tokens. None: not known, nothing could be played.
@@ -61,7 +61,7 @@ def steps_of(inputs: Inputs) -> int:
 
 
 def epochs_end_first(inputs: Inputs) -> bool:
-    """Whether fewer steps are played than `trainer.total_training_steps` says. verl then never
+    """True if fewer steps are played than `trainer.total_training_steps` says. verl then never
     comes to the step that it takes for the last: none is validated or saved as such.
     """
     given = inputs.setting("trainer.total_training_steps")
@@ -77,7 +77,7 @@ def validations_of(inputs: Inputs) -> int:
     return during + bool(get("trainer.val_before_train"))
 
 
-def _judge(inputs: Inputs, plays: Sequence[Played]) -> tuple[int | None, float | None]:
+def _judge(inputs: Inputs, plays: Sequence[PlannedEpisode]) -> tuple[int | None, float | None]:
     """Calls and price of one episode at most; a price of None is not known."""
     if not plays or inputs.policy is None:
         return None, None

@@ -12,7 +12,7 @@ from rltf_verl.episode.parts import Parts
 from rltf_verl.tools.doctor import doctor
 from rltf_verl.tools.doctor import process as probes
 from rltf_verl.tools.doctor.doctor import judge_check
-from rltf_verl.tools.doctor.process import Check, Probe
+from rltf_verl.tools.doctor.process import Check, ProcessProbe
 from tests.support.judge.server import InThread, JudgeServer
 
 
@@ -52,8 +52,8 @@ def test_versions_of_a_worker_must_be_the_driver_s() -> None:
         Check("versions", "ok", "verl 0.9.2", where="worker"),
         Check("plugin", "ok", "", where="worker"),
     ]
-    assert [check.status for check in doctor._compared(driver, driver)] == ["ok", "ok"]
-    assert [check.status for check in doctor._compared(driver, other)] == ["failed", "ok"]
+    assert [check.status for check in doctor._compare_versions(driver, driver)] == ["ok", "ok"]
+    assert [check.status for check in doctor._compare_versions(driver, other)] == ["failed", "ok"]
 
 
 def test_a_verl_outside_the_tested_range(monkeypatch) -> None:
@@ -66,7 +66,7 @@ def test_a_verl_outside_the_tested_range(monkeypatch) -> None:
 def test_what_verl_hides_is_said(monkeypatch) -> None:
     monkeypatch.setattr(probes, "PLUGIN", "rltf_verl.plugin_that_breaks")
     assert "no entry point" in probes._plugin(loaded=False).detail
-    check = probes._try(Probe("x", "no_such_module", lambda m: m))
+    check = probes._try(ProcessProbe("x", "no_such_module", lambda m: m))
     assert check.status == "failed"
     assert "no_such_module" in check.detail
 

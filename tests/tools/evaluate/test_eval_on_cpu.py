@@ -15,7 +15,7 @@ from rltf_verl.envs.workspace import Workspace
 from rltf_verl.episode.seeds import place_of, sampling_seed
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.tools.data.build import build_parquet
-from rltf_verl.tools.data.questions import Question, read_questions
+from rltf_verl.tools.data.questions import QuestionRow, read_questions
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Turn
 from tests.support.commands import ended_well, ran, refusal_of, refused, rltf
 from tests.support.judge.server import JudgeServer
@@ -46,7 +46,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def questions(data: Path) -> list[Question]:
+def questions(data: Path) -> list[QuestionRow]:
     return read_questions(data)
 
 
@@ -67,7 +67,9 @@ def evaluated(server: JudgeServer, data: Path, out: Path, *words: object) -> Res
     )
 
 
-def knows(questions: list[Question], right: Callable[[int, Body], bool]) -> Callable[[Body], str]:
+def knows(
+    questions: list[QuestionRow], right: Callable[[int, Body], bool]
+) -> Callable[[Body], str]:
     """Answers as `right` (row, request body) says."""
 
     def reply(body: Body) -> str:
@@ -77,7 +79,7 @@ def knows(questions: list[Question], right: Callable[[int, Body], bool]) -> Call
     return reply
 
 
-def row_of(questions: list[Question], body: Body) -> int:
+def row_of(questions: list[QuestionRow], body: Body) -> int:
     first = body["messages"][0]["content"]
     rows = [k for k, q in enumerate(questions) if q.messages[0]["content"] in first]
     return max(rows, key=lambda k: len(questions[k].messages[0]["content"]))

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import Result
 
 from rltf_verl.tools.data.build import build_parquet
-from rltf_verl.tools.data.questions import Question, read_questions
+from rltf_verl.tools.data.questions import QuestionRow, read_questions
 from tests.support.commands import ended_well, refusal_of, rltf
 from tests.support.judge.server import InThread, JudgeServer, completion
 from tests.support.log_records import line, write
@@ -37,7 +37,7 @@ class Scoring(JudgeServer):
     under a later one.
     """
 
-    questions: list[Question]
+    questions: list[QuestionRow]
 
     def _response(self, action: str, body: Body) -> tuple[int, str, str]:
         if "prompt_logprobs" not in body:
@@ -75,7 +75,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def questions(data: Path) -> list[Question]:
+def questions(data: Path) -> list[QuestionRow]:
     return read_questions(data)
 
 
@@ -112,7 +112,7 @@ def finding(report: Any, key: str) -> Any:
     return only
 
 
-def question_in(questions: list[Question], body: Body) -> Question:
+def question_in(questions: list[QuestionRow], body: Body) -> QuestionRow:
     """The row that a prompt quotes: of those that begin alike, the longest."""
     text = body["messages"][0]["content"]
     return max(
@@ -122,7 +122,7 @@ def question_in(questions: list[Question], body: Body) -> Question:
 
 
 def policy(
-    questions: list[Question],
+    questions: list[QuestionRow],
     first: Callable[[int], bool],
     second: Callable[[int], bool],
     wrong: str | None = "y",
@@ -159,7 +159,7 @@ def most(seed: int) -> bool:
     return seed % 8 != 0
 
 
-def telling(questions: list[Question]) -> Callable[[Body], str]:
+def telling(questions: list[QuestionRow]) -> Callable[[Body], str]:
     return lambda body: (
         f"It is wrong.\n\nCritique: the answer is\n{question_in(questions, body).problem.reference}"
     )
@@ -179,7 +179,7 @@ def test_a_healthy_base_and_judge(server, judge, data, questions, tmp_path: Path
     )
     report = said(result)
     assert report["verdict"] == "go"
-    assert (rules(report, blocks=True), report["inconclusive"]) == (set(), [])
+    assert (rules(report, blocks=True), report["inconclusive"]) == (set(), {})
     assert not WARNINGS & rules(report, blocks=False)
     assert "--config-name=rltf_sd" in report["findings"][-1]["fix"]
     shares = report["measured"]["shares"]
@@ -188,12 +188,12 @@ def test_a_healthy_base_and_judge(server, judge, data, questions, tmp_path: Path
     assert round((1 - right) * NUM * N) == shares["corrected"]["cases"], "right ones are done"
     assert len(judge.bodies) == shares["corrected"]["cases"], "nobody else is asked about"
     load = report["judge"]
-    assert load["calls_per_session"] == len(judge.bodies) / (NUM * N)
-    assert load["calls_per_step"] == pytest.approx(32 * N * load["calls_per_session"])
-    assert load["cost_per_session"] == pytest.approx(
-        load["calls_per_session"] * (100 * 1 + 20 * 10) / 1e6
+    assert load["calls_per_episode"] == len(judge.bodies) / (NUM * N)
+    assert load["calls_per_step"] == pytest.approx(32 * N * load["calls_per_episode"])
+    assert load["cost_per_episode"] == pytest.approx(
+        load["calls_per_episode"] * (100 * 1 + 20 * 10) / 1e6
     )
-    assert load["latency_p50_s"] >= 0.01
+    assert load["latency_s"]["median"] >= 0.01
     assert report["log_probs"]["not_known"].startswith(
         "the endpoint does not offer prompt_logprobs"
     )
@@ -326,7 +326,7 @@ def test_the_log_of_a_run(tmp_path: Path) -> None:
         later["measured"]["groups"],
         later["run"]["sessions"],
     ) == (5, 0, 4)
-    assert "groups of 4 that all fail: not known" in later["inconclusive"][0]["finding"]
+    assert "groups of 4 that all fail: not known" in later["inconclusive"]["never_right"]
     for name, part in (("probe.json", "run"), ("evaluation.json", "evaluation")):
         (tmp_path / name).write_text("[]", "utf-8")
         damaged = rltf("feedback", "check", "--log", log, "--json", *env)

@@ -19,7 +19,7 @@ from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.feedback import make_provider
 from rltf_verl.findings import Finding
 from rltf_verl.tools.data.build import build_parquet
-from rltf_verl.tools.data.questions import Question
+from rltf_verl.tools.data.questions import QuestionRow
 from rltf_verl.tools.evaluate.probe import checked_feedback
 from rltf_verl.tools.feedback import attempts
 from rltf_verl.tools.feedback.attempts import collect
@@ -99,7 +99,9 @@ def test_nothing_is_wrong_with_our_own_providers(
 ) -> None:
     env, made = make_env(name, **settings), make_provider(provider, **options)
     problems = env.build(0, 4, 1).train
-    asked = [Question(p, ({"role": "user", "content": env.prompt(p)},), "", "") for p in problems]
+    asked = [
+        QuestionRow(p, ({"role": "user", "content": env.prompt(p)},), "", "") for p in problems
+    ]
     seen = CheckedFeedback(
         bounded(env),
         collect(env, made, asked, DryRun(60.0)),

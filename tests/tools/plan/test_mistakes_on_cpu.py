@@ -32,7 +32,7 @@ ACTOR, ROLLOUT, MODEL = (f"actor_rollout_ref.{part}" for part in ("actor", "roll
 def test_a_run_without_a_mistake_is_not_refused(run: Callable[..., DictConfig]) -> None:
     config = run()
     assert [*refusals(config), *refused_by_verl(config)] == []
-    assert make_plan(inspect_run(config), 3)["warnings"] == []
+    assert make_plan(inspect_run(config), 3).warnings == []
 
 
 def test_a_config_of_ones_own_folder_that_names_a_search_path() -> None:
@@ -256,11 +256,6 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
         "rltf.episode_log.dir",
         "episodes",
     ),
-    "negative learning rate": (
-        ["actor_rollout_ref.actor.optim.lr=-1e-6"],
-        "actor_rollout_ref.actor.optim.lr",
-        "e-06",
-    ),
     "checkpoint that is not there": (
         ["trainer.resume_mode=resume_path", "trainer.resume_from_path=runs/global_step_5"],
         "trainer.resume_from_path",
@@ -319,8 +314,6 @@ VALUES = {
     "trainer.n_gpus_per_node=0": "at least 1",
     "trainer.total_epochs=0.5": "a whole number",
     f"{ACTOR}.optim.lr=fast": "a number",
-    f"{ACTOR}.grad_clip=0": "positive",
-    f"{ROLLOUT}.top_p=2": "(0, 1]",
     "data.shuffle=maybe": "true or false",
     f"{ROLLOUT}.name=vlm": "transformers",
     f"{ACTOR}.strategy=fsdp3": "fsdp2",
@@ -475,20 +468,20 @@ def test_grades_in_parts_are_fine_with_another_baseline(
     run: Callable[..., DictConfig], words: list[str]
 ) -> None:
     config = run("custom_reward_function.name=graded", *words)
-    lines = make_plan(inspect_run(config), 3)["warnings"]
+    lines = make_plan(inspect_run(config), 3).warnings
     assert not [line for line in lines if line.startswith("rltf.distill.baseline")]
 
 
 def test_what_is_refused_is_not_warned_of_as_well(run: Callable[..., DictConfig]) -> None:
     plan = make_plan(inspect_run(run("data.max_prompt_length=40")), 1)
-    assert [line for line in plan["refusals"] if line.startswith("data.max_prompt_length=40: ")]
-    assert not [line for line in plan["warnings"] if "first prompts are longer" in line]
+    assert [line for line in plan.refusals if line.startswith("data.max_prompt_length=40: ")]
+    assert not [line for line in plan.warnings if "first prompts are longer" in line]
 
 
 @pytest.mark.parametrize("case", WARNED)
 def test_warned_of_by_the_plan(run: Callable[..., DictConfig], case: str) -> None:
     words, key, word = WARNED[case]
-    lines = make_plan(inspect_run(run(*words)), 3)["warnings"]
+    lines = make_plan(inspect_run(run(*words)), 3).warnings
     assert [line for line in lines if line.startswith(key) and word in line], lines
     assert not [line for line in lines if "\n" in line]
 
@@ -526,8 +519,8 @@ def test_a_slow_reward_function_is_asked_for_a_bounded_time(
     plan = make_plan(inspect_run(run(path, f"{name}=compute_score"), DryRun(1.2, waited.append)), 3)
     assert 4 <= len((tmp_path / "calls").read_text()) <= 20, "of more than 60"
     assert [line.startswith("waiting for ") for line in waited] == [True]
-    assert not plan["refusals"]
-    (line,) = [line for line in plan["warnings"] if "left out" in line]
+    assert not plan.refusals
+    (line,) = [line for line in plan.warnings if "left out" in line]
     assert "the checks before the run have 1.2 s for it" in line
     assert "feedback on 11 of 12 problems, whose later prompts were measured with" in line
     assert "with 0 tokens" not in line
@@ -540,6 +533,6 @@ def test_one_index_for_all_rows_is_warned_of(
     same = [{**row, "extra_info": {**row["extra_info"], "index": 7}} for row in rows()]
     path = write_rows(tmp_path / "same.parquet", same)
     config = run(f"data.train_files={path}")
-    (line,) = make_plan(inspect_run(config), 1)["warnings"]
+    (line,) = make_plan(inspect_run(config), 1).warnings
     assert line.startswith("data.train_files=")
     assert "index is 7 in all rows" in line

@@ -11,7 +11,7 @@ import pytest
 from omegaconf import DictConfig
 
 from rltf_verl.tools.data.build import build_parquet
-from rltf_verl.tools.plan.build import make_plan
+from rltf_verl.tools.plan.build import Plan, make_plan
 from rltf_verl.tools.plan.inputs import inspect_run
 from tests.support.engine.tiny_model import tiny_model
 from tests.tools.plan.test_plan_on_cpu import shown_of
@@ -66,12 +66,12 @@ class Solved(Game):
 
 
 @pytest.fixture
-def plan_of(run: Callable[..., DictConfig], tmp_path: Path) -> Callable[..., dict[str, Any]]:
+def plan_of(run: Callable[..., DictConfig], tmp_path: Path) -> Callable[..., Plan]:
     """Name of an environment, or its file and class, and overrides -> the plan of a run with it."""
     model = tiny_model(tmp_path / "model")
     shutil.copy(ROOT / "recipes" / "agents" / "chat_template.jinja", model)
 
-    def make(env: str, *words: str, attempt: str | None = None) -> dict[str, Any]:
+    def make(env: str, *words: str, attempt: str | None = None) -> Plan:
         build_parquet(env, tmp_path, 0, 6, 2)
         own = "rltf/env=own" if ":" in env else f"rltf/env={env}"
         config = run(
@@ -102,17 +102,21 @@ def steps_of(turn: dict[str, Any]) -> list[tuple[str | None, list[str]]]:
 
 def test_the_solution_is_played_without_its_last_step_and_then_whole(plan_of) -> None:
     plan = plan_of("workspace", "rltf.env.max_orders=1")
-    for problem in plan["problems"]:
-        first, second = problem["turns"]
-        num_calls = len(problem["reference"].splitlines())
+    for problem in plan.problems:
+        first, second = problem.turns
+        num_calls = len(problem.reference.splitlines())
         played = [tool for tool, _ in steps_of(first)]
         whole = [tool for tool, _ in steps_of(second)]
         assert (played[-1], whole[-1], len(whole)) == (None, None, num_calls + 1)
         assert played[:-1] == whole[: max(num_calls - 1, 1)]
         assert all(results for tool, results in steps_of(first) if tool)
-        assert (first["end"], first["correct"], second["correct"]) == ("answered", False, True)
-        assert first["feedback"]
-        assert first["feedback"] in second["prompt"]
+        assert (first["end"], first["grade"]["correct"], second["grade"]["correct"]) == (
+            "answered",
+            False,
+            True,
+        )
+        assert first["feedback"]["text"]
+        assert first["feedback"]["text"] in second["prompt"]
     shown = shown_of(plan, 100)
     assert "call     read(name=" in shown
     assert "end        an answer without a call" in shown
@@ -121,12 +125,12 @@ def test_the_solution_is_played_without_its_last_step_and_then_whole(plan_of) ->
 
 def test_without_a_solution_the_first_tool_is_called_as_its_schema_says(plan_of) -> None:
     plan = plan_of(f"{ROOT}/docs/examples/lookup.py:Lookup")
-    first = plan["problems"][0]["turns"][0]
+    first = plan.problems[0].turns[0]
     (called, (seen,)), answered = steps_of(first)
     assert first["steps"][0]["actions"][0]["arguments"] == {"department": "text"}
     assert (called, answered) == ("look", (None, []))
     assert "no such department" in seen
-    assert first["notes"] == [{"text": first["notes"][0]["text"], "step": 1}]
+    assert [note["step"] for note in first["feedback"]["notes"]] == [1]
     shown = shown_of(plan, 100)
     assert 'call     look(department="text")' in shown
     assert shown.index("error") < shown.index("note     People who moved")
@@ -135,10 +139,10 @@ def test_without_a_solution_the_first_tool_is_called_as_its_schema_says(plan_of)
 def test_a_game_without_tools_is_looked_at_and_played_in_texts(plan_of, tmp_path: Path) -> None:
     (tmp_path / "game.py").write_text(GAME + SOLVED)
     plan = plan_of(f"{tmp_path}/game.py:Solved")
-    first, second = plan["problems"][0]["turns"]
+    first, second = plan.problems[0].turns
     assert "You see a stair." in first["prompt"]
     assert [step["text"] for step in first["steps"]] == ["left", "left", "I am done."]
     assert [step["text"] for step in second["steps"]] == ["left", "left", "up"]
-    assert plan["problems"][0]["critic_prompts"] == []
+    assert plan.problems[0].critic_prompts == []
     plain = plan_of(f"{tmp_path}/game.py:Game", attempt="down")
-    assert plain["problems"][0]["turns"][0]["steps"][0]["text"] == "down"
+    assert plain.problems[0].turns[0]["steps"][0]["text"] == "down"

@@ -13,7 +13,7 @@ from omegaconf import DictConfig
 from rich.console import Console
 
 from rltf_verl.adapters.startup.checks import refusals
-from rltf_verl.tools.plan.build import make_plan
+from rltf_verl.tools.plan.build import Plan, make_plan
 from rltf_verl.tools.plan.inputs import inspect_run
 from rltf_verl.tools.report.terminal.plan import show_plan
 from tests.support.commands import ran, rltf
@@ -48,7 +48,7 @@ UTILIZATION = "actor_rollout_ref.rollout.gpu_memory_utilization"
 Run = Callable[..., DictConfig]
 
 
-def planned(config: DictConfig, attempt: str | None = None) -> dict[str, Any]:
+def planned(config: DictConfig, attempt: str | None = None) -> Plan:
     return make_plan(inspect_run(config), 2, attempt)
 
 
@@ -65,36 +65,40 @@ def test_what_a_gpu_takes_by_part_and_a_card_that_is_too_small(
     monkeypatch.setenv("RAY_ADDRESS", "auto")
     config = run("rltf/hardware=gpu")
     plan = make_plan(inspect_run(config, card=80), 1)
-    assert len(plan["memory"]) == 3
-    assert all("weights" in line or "rollout 40.0" in line for line in plan["memory"])
-    assert not {*plan["memory"]} & {*plan["warnings"]}
+    assert len(plan.memory) == 3
+    assert all("weights" in line or "rollout 40.0" in line for line in plan.memory)
+    assert not {*plan.memory} & {*plan.warnings}
     assert "memory" in shown_of(plan, 100)
-    assert len(planned(config)["memory"]) == 2  # no card, no share of it
+    assert len(planned(config).memory) == 2  # no card, no share of it
     wrong = run("rltf/hardware=gpu", f"{UTILIZATION}=many", "trainer.nnodes=two")
     found = {finding.key for finding in refusals(wrong, card=80)}
     assert {UTILIZATION, "trainer.nnodes"} <= found
-    refused = make_plan(inspect_run(config, card=2), 1)["refusals"]
+    refused = make_plan(inspect_run(config, card=2), 1).refusals
     assert any("n_gpus_per_node" in line and "of 2 GB" in line for line in refused)
 
 
 def test_a_problem_is_played_as_the_run_will_play_it(run: Run) -> None:
     plan = planned(run())
-    problem, _ = plan["problems"]
-    first, second = problem["turns"]
+    problem, _ = plan.problems
+    first, second = problem.turns
     asks = 'What is 0 + 1? Let\'s think step by step and output the final answer after "####".'
     assert first["prompt"] == f"<user>{asks}<assistant>"
-    assert (first["answer"], first["correct"], first["reward"]) == ("#### 2", False, 0.0)
-    assert first["feedback"] == "Your previous answer is incorrect. 2 was read."
+    assert (first["text"], first["grade"]["correct"], first["reward"]) == ("#### 2", False, 0.0)
+    assert first["feedback"]["text"] == "Your previous answer is incorrect. 2 was read."
     assert second["prompt"].startswith(f"<user>Question: {asks}")
     assert "Your Previous Solution:\n#### 2\n" in second["prompt"]
-    assert first["feedback"] in second["prompt"]
-    assert (second["answer"], second["correct"], second["stop"]) == ("#### 1", True, "solved")
-    assert [row["title"] for row in problem["rows"]] == [
+    assert first["feedback"]["text"] in second["prompt"]
+    assert (second["text"], second["grade"]["correct"], second["stop"]) == (
+        "#### 1",
+        True,
+        "solved",
+    )
+    assert [row["title"] for row in problem.rows] == [
         "first prompt → attempt 1",
         "first prompt → attempt 2",
         "prompt to revise attempt 1 → attempt 2",
     ]
-    rules = [part["advantage"] for row in problem["rows"][:2] for part in row["parts"]]
+    rules = [part["advantage"] for row in problem.rows[:2] for part in row["parts"]]
     assert rules == [
         "1.0 × (return at γ = 0.1 − mean of the group at this turn)",
         "0.1 × (reward − mean first reward of the group)",
@@ -103,12 +107,12 @@ def test_a_problem_is_played_as_the_run_will_play_it(run: Run) -> None:
 
 def test_the_size_of_a_step_and_of_the_run(run: Run) -> None:
     plan = planned(run("rltf.updates_per_batch=2", "trainer.total_epochs=3"))
-    step = plan["step"]
+    step = plan.step
     assert (step["episodes"], step["most_answers"]) == (4 * 8, 4 * 8 * 2)
     assert (step["fewest_rows"], step["most_rows"]) == (4 * 8, 4 * 8 * 3)
     assert step["most_sampled_tokens"] == 4 * 8 * 2 * 2048
     assert (step["most_judge_calls"], step["optimiser_updates"]) == (0, 2)
-    schedule = plan["schedule"]
+    schedule = plan.schedule
     assert (schedule["steps"], schedule["steps_per_epoch"]) == (9, 3)
     assert schedule["validations"] == 3  # before, after step 5, at the end
     assert schedule["metrics_file"] == "rltf/rltf.jsonl"
@@ -116,15 +120,14 @@ def test_the_size_of_a_step_and_of_the_run(run: Run) -> None:
 
 def test_a_judge_is_not_asked_and_what_it_would_be_sent_is_shown(run: Run) -> None:
     plan = planned(run("rltf/method=fm", *JUDGE))
-    problem = plan["problems"][0]
-    (sent,) = problem["judge_prompts"]
+    problem = plan.problems[0]
+    (sent,) = problem.judge_prompts
     assert "#### 2" in sent
-    assert "(what the judge writes about this attempt)" in problem["turns"][1]["prompt"]
-    label = "], a placeholder: a plan asks no one; the judge may write up to 200 words:"
-    assert label in shown_of(plan, 160)
-    (critic,) = problem["critic_prompts"]
+    assert "(what the judge writes about this attempt)" in problem.turns[1]["prompt"]
+    assert "a placeholder is shown for up to 200 words" in shown_of(plan, 160)
+    (critic,) = problem.critic_prompts
     assert "A student's solution:\n#### 2" in critic
-    step = plan["step"]
+    step = plan.step
     assert step["most_judge_calls"] == 32
     assert step["most_judge_price"] == pytest.approx(
         32 * (len(sent) * 10 + 1024 * 1000) / 1e6, rel=0.01
@@ -133,31 +136,31 @@ def test_a_judge_is_not_asked_and_what_it_would_be_sent_is_shown(run: Run) -> No
 
 def test_feedback_as_long_as_a_judge_may_write_is_counted(run: Run) -> None:
     fits = planned(run(*JUDGE, "data.max_prompt_length=4096"))
-    assert not [line for line in fits["warnings"] if "a judge may write" in line]
+    assert not [line for line in fits.warnings if "a judge may write" in line]
     short = planned(run(*JUDGE, "rltf.feedback.style=strong_hint", "data.max_prompt_length=1024"))
-    assert short["refusals"] == []
-    (line,) = (line for line in short["warnings"] if "a judge may write 300 words" in line)
+    assert short.refusals == []
+    (line,) = (line for line in short.warnings if "a judge may write 300 words" in line)
     assert line.startswith("data.max_prompt_length=1024: ")
-    assert short["lengths"]["room"] == 0
+    assert short.lengths.room == 0
 
 
 def test_without_a_second_answer_what_the_teacher_reads_is_shown(run: Run) -> None:
     reads = "rltf.teacher.reads=[reference,sibling,feedback]"
     fits = ("data.max_prompt_length=1024", "data.max_response_length=1024")
     plan = planned(run("rltf/method=teacher/opsd", reads, *fits))
-    assert plan["refusals"] == []
-    (turn,) = plan["problems"][0]["turns"]
-    assert (turn["correct"], turn["stop"]) == (False, "horizon")
+    assert plan.refusals == []
+    (turn,) = plan.problems[0].turns
+    assert (turn["grade"]["correct"], turn["stop"]) == (False, "horizon")
     sibling = "A correct solution:\n#### 1"
     parts = [turn["prompt"].removesuffix("<assistant>"), "0 + 1 = 1\n", sibling]
-    places = [turn["teacher"].index(part) for part in [*parts, turn["feedback"]]]
+    places = [turn["teacher"]["prompt"].index(part) for part in [*parts, turn["feedback"]["text"]]]
     assert places == sorted(places)
     shown = shown_of(plan, 200, whole=True)
-    assert f"what the teacher of answer 1 reads ({turn['teacher_tokens']} tokens):" in shown
+    assert "teacher reads  <user>" in shown
     assert "of first answers; reads reference, sibling, feedback, by template teacher/priv" in shown
     assert "0; logit_distill: 1.0 × jsd to the teacher" in shown
     assert "train nothing" not in shown
-    scaled = planned(run("rltf/method=teacher/rlsd", *fits))["problems"][0]["rows"][0]["parts"][0]
+    scaled = planned(run("rltf/method=teacher/rlsd", *fits)).problems[0].rows[0]["parts"][0]
     assert scaled["advantage"].endswith("mean of the group at this turn), scaled by the teacher")
     for method, *words in (
         ("rlcsd",),
@@ -166,9 +169,9 @@ def test_without_a_second_answer_what_the_teacher_reads_is_shown(run: Run) -> No
         ("opsd", "rltf.teacher.shuffled=true"),
     ):
         contrast = planned(run(f"rltf/method=teacher/{method}", *words, *fits))
-        assert contrast["problems"][0]["turns"][0]["teacher"], method
-        assert not [line for line in contrast["warnings"] if "no attempt has a teacher" in line]
-    (refusal,) = planned(run("rltf/method=teacher/sdft", *fits))["refusals"]
+        assert contrast.problems[0].turns[0]["teacher"], method
+        assert not [line for line in contrast.warnings if "no attempt has a teacher" in line]
+    (refusal,) = planned(run("rltf/method=teacher/sdft", *fits)).refusals
     assert refusal.startswith(
         "rltf.teacher.reads=demonstration: none of the first 12 problems of the training data has"
     )
@@ -177,9 +180,9 @@ def test_without_a_second_answer_what_the_teacher_reads_is_shown(run: Run) -> No
 def test_a_guards_judge_is_counted_and_lets_pass(run: Run) -> None:
     guard = "{base_url: 'http://127.0.0.1:9/v1', model: m}"
     plan = planned(run(*JUDGE, f"+rltf.feedback.guard.judge={{endpoint: {guard}}}"))
-    assert len(plan["problems"][0]["judge_prompts"]) == 2
-    assert len(plan["problems"][0]["turns"]) == 2
-    assert plan["step"]["most_judge_calls"] == 64
+    assert len(plan.problems[0].judge_prompts) == 2
+    assert len(plan.problems[0].turns) == 2
+    assert plan.step["most_judge_calls"] == 64
 
 
 def test_a_checkpoint_that_the_run_goes_on_from_is_named(
@@ -188,37 +191,37 @@ def test_a_checkpoint_that_the_run_goes_on_from_is_named(
     (tmp_path / "global_step_3").mkdir()
     (tmp_path / "latest_checkpointed_iteration.txt").write_text("3")
     plan = planned(run(f"trainer.default_local_dir={tmp_path}"))
-    assert plan["schedule"]["resumes"] == str(tmp_path / "global_step_3")
+    assert plan.schedule["resumes"] == str(tmp_path / "global_step_3")
     assert "Found checkpoint" not in capsys.readouterr().out  # of verl; --json is JSON alone
 
 
 def test_a_grader_that_reads_an_answer_without_a_mark_asks_for_none(run: Run, home: Path) -> None:
     write_rows(home / "plain.parquet", rows(asks="Be brief."))
     plan = planned(run("data.train_files=plain.parquet"))
-    assert plan["problems"][0]["right"] == {"text": "1", "form": "the answer alone"}
-    assert plan["warnings"] == []
+    assert plan.problems[0].right == {"text": "1", "form": "the answer alone"}
+    assert plan.warnings == []
 
 
 def test_an_attempt_of_ones_own(run: Run) -> None:
-    (right, wrong) = planned(run(), "It is #### 1")["problems"]
-    assert [turn["stop"] for turn in right["turns"]] == ["solved"]
-    assert wrong["turns"][0]["answer"] == "It is #### 1"
-    assert not wrong["turns"][0]["correct"]
+    (right, wrong) = planned(run(), "It is #### 1").problems
+    assert [turn["stop"] for turn in right.turns] == ["solved"]
+    assert wrong.turns[0]["text"] == "It is #### 1"
+    assert not wrong.turns[0]["grade"]["correct"]
 
 
 def test_an_environment_of_ones_own(run: Run, home: Path) -> None:
     (home / "own.py").write_text(OWN)
     names = ("custom_reward_function.path=null", "~rltf.env", "+rltf.env.name=./own.py:Mine")
     plan = planned(run(*names))
-    first = plan["problems"][0]["turns"][0]
-    assert (first["answer"], first["feedback"]) == ("2", "Not 2.")
-    assert plan["refusals"] == []
+    first = plan.problems[0].turns[0]
+    assert (first["text"], first["feedback"]["text"]) == ("2", "Not 2.")
+    assert plan.refusals == []
 
 
 def test_it_fits_80_columns_and_ends_with_what_to_change(run: Run) -> None:
     shown = shown_of(planned(run("trainer.save_freq=-1", "trainer.test_freq=1")), 80)
     lines = shown.splitlines()
-    assert "before the first step, every step and at the end: " in shown
+    assert "validate every" in shown
     assert max(map(len, lines)) <= 80
     assert lines[-1] == "this run can start; 1 warning"
     assert [line.split()[0] for line in lines if "trainer.save_freq=-1" in line] == ["warning"]
@@ -246,8 +249,8 @@ def test_a_wrong_answer_has_the_right_form(run: Run) -> None:
     files = ("data.train_files=matrix/train.parquet", "data.val_files=matrix/test.parquet")
     style = ("rltf.env.style=compact", "+rltf.env.n_min=3", "+rltf.env.n_max=3")
     plan = planned(run(*MATRIX, *files, *style))
-    for problem in plan["problems"]:
-        first = problem["turns"][0]
-        assert not first["correct"]
-        assert first["answer"] != "I do not know."
-        assert len(first["parsed"]) == len(problem["reference"])
+    for problem in plan.problems:
+        first = problem.turns[0]
+        assert not first["grade"]["correct"]
+        assert first["text"] != "I do not know."
+        assert len(first["grade"]["parsed"]) == len(problem.reference)

@@ -154,13 +154,13 @@ def test_a_judges_load_by_hand(tmp_path: Path) -> None:
     ]
     logged = records(tmp_path, episodes)
     load = judge_load(logged, RUN, Limits(16), Price(1.0, 2.0))
-    assert (load.texts, load.calls_per_session, load.calls_per_step) == (3, 1.0, 64.0)
-    assert (load.latency_p50_s, load.seconds_per_step, load.bound_by) == (
+    assert (load.texts, load.calls_per_episode, load.calls_per_step) == (3, 1.0, 64.0)
+    assert (load.latency_s.median, load.seconds_per_step, load.bound_by) == (
         0.5,
         64 * 0.5 / 16,
         "max_concurrency",
     )
-    assert load.cost_per_session == pytest.approx((300 * 1 + 100 * 2) / 1e6)
+    assert load.cost_per_episode == pytest.approx((300 * 1 + 100 * 2) / 1e6)
     assert load.cost_per_step == pytest.approx(64 * 500 / 1e6)
     slow = judge_load(logged, RUN, Limits(16, 120, 40_000), Price())
     assert (slow.seconds_per_step, slow.bound_by) == (
@@ -208,7 +208,7 @@ def _sure(value: float | None) -> Estimate:
 
 
 FAR_GAP = Gap(9, 9, *[Estimate(3.0, 2.5, 3.5, 9)] * 4)
-SLOW = JudgeLoad(9, 1.0, 64.0, 1.0, 2.0, 3.0, 100.0, 20.0, None, None, 61.0, "requests_per_minute")
+SLOW = JudgeLoad(9, 1.0, 64.0, None, 100.0, 20.0, None, None, 61.0, "requests_per_minute")
 FIRES: dict[str, tuple[Probe, bool]] = {
     "never_right": (probe(all_wrong_groups=0.95, corrected=0.0), True),
     "always_right": (probe(all_right_groups=0.95), True),
@@ -303,10 +303,10 @@ def test_a_gain_is_expected_where_feedback_on_other_problems_rights_answers() ->
 
 def test_open_questions() -> None:
     verdict, _, inconclusive = advise(probe(wrong_changed=None, corrected=None))
-    assert (verdict, [q.rule for q in inconclusive]) == ("too few episodes", ["nothing_changes"])
-    (question,) = advise(probe(all_wrong_groups=0.79))[2]
-    assert question.rule == "never_right"
-    assert question.finding.startswith("groups of 2 that all fail: 79.0 [76.0, 82.0] % of 200")
+    assert (verdict, list(inconclusive)) == ("too few episodes", ["nothing_changes"])
+    (question,) = advise(probe(all_wrong_groups=0.79))[2].items()
+    assert question[0] == "never_right"
+    assert question[1].startswith("groups of 2 that all fail: 79.0 [76.0, 82.0] % of 200")
 
 
 def test_every_fix_names_keys_that_exist() -> None:

@@ -32,9 +32,9 @@ class Gap:
     """Means over tokens. The gap is that of the trainer's metric `rltf/distill/log_prob_gap`."""
 
     answers: int
-    """Those whose tokens were found."""
+    """Answers whose tokens were found."""
     asked: int
-    """Those that the endpoint was asked about."""
+    """Answers that the endpoint scored."""
     under_first: Estimate
     under_own: Estimate
     gap: Estimate

@@ -1,4 +1,4 @@
-"""What episodes of a base model say about a run to come: shares with intervals, lengths.
+"""Measures of a base model's episodes, for a run to come: shares with intervals, lengths.
 Definitions: docs/measuring.md.
 """
 
@@ -94,7 +94,7 @@ class TrainingRun:
 
 @dataclass(frozen=True)
 class Reader:
-    """What only other layers can see in a text."""
+    """Readers of a text from other layers."""
 
     tells: Callable[[Record, str, str], bool | None]
     """(episode, feedback, the wrong attempt) -> it holds the answer; None: not known."""
@@ -103,8 +103,8 @@ class Reader:
 
 
 @dataclass(frozen=True)
-class TextLengths:
-    """Lengths of the texts of one kind."""
+class Quantiles:
+    """Lengths, or seconds."""
 
     cases: int
     median: float
@@ -122,7 +122,7 @@ class Measured:
     """Those with at least `TrainingRun.episodes` graded first answers."""
     shares: Mapping[str, Estimate]
     """By the names of `LABELS`."""
-    lengths: Mapping[str, TextLengths | None] = field(default_factory=dict)
+    lengths: Mapping[str, Quantiles | None] = field(default_factory=dict)
     """`feedback_words`, `answer_tokens`, `later_prompt_tokens`; None without counts."""
 
 
@@ -146,7 +146,7 @@ def measure(records: Sequence[Record], run: TrainingRun, reader: Reader, seed: i
         for name, value in _group_cases([records[k] for k in episodes], run.sessions):
             found[name].append((episodes[0], value))
     cases = {name: _as_cases(pairs) for name, pairs in found.items()}
-    cases |= _counted(EpisodeTable.of(records))
+    cases |= _table_cases(EpisodeTable.of(records))
     problem = numbered(map(problem_key, records))
     ratios = {}
     for name, of in cases.items():
@@ -206,8 +206,8 @@ def _answers(turns: Sequence[Record], run: TrainingRun, reader: Reader) -> Itera
                 yield "over_budget", float(tokens > run.prompt_tokens)
 
 
-def _counted(table: EpisodeTable) -> dict[str, Cases]:
-    """What all tools count alike, under the probe's names."""
+def _table_cases(table: EpisodeTable) -> dict[str, Cases]:
+    """The counts that all tools share, under the probe's names."""
     first, second, revisions = table.answers(0), table.answers(1), table.revisions()
     return {
         "first_right": first["acc"],
@@ -262,25 +262,24 @@ def _group_cases(episodes: Sequence[Record], num: int) -> Iterator[Case]:
         yield "all_right_groups", chance_all_equal(rights, num)
 
 
-def _lengths(records: Sequence[Record]) -> dict[str, TextLengths | None]:
+def _lengths(records: Sequence[Record]) -> dict[str, Quantiles | None]:
     turns = [turn for record in records for turn in record["turns"]]
     words = [len(turn["feedback"]["text"].split()) for turn in turns if turn["feedback"]]
     prompts = [turn.get("prompt_tokens") for turn in turns if turn["parent"] is not None]
     return {
-        "feedback_words": text_lengths(words),
-        "answer_tokens": text_lengths([turn.get("num_tokens") or None for turn in turns]),
-        "later_prompt_tokens": text_lengths(prompts),
+        "feedback_words": quantiles(words),
+        "answer_tokens": quantiles([turn.get("num_tokens") or None for turn in turns]),
+        "later_prompt_tokens": quantiles(prompts),
     }
 
 
-def text_lengths(lengths: Sequence[int | None]) -> TextLengths | None:
-    """Of the lengths that are known; None without any."""
-    known = [length for length in lengths if length is not None]
+def quantiles(values: Sequence[float | None]) -> Quantiles | None:
+    """Median, nearest-rank 90 % quantile and longest of the values that are known; None without
+    any.
+    """
+    known = [value for value in values if value is not None]
     if not known:
         return None
-    return TextLengths(len(known), float(np.median(known)), quantile(known, 0.9), max(known))
-
-
-def quantile(values: Sequence[float], share: float) -> float:
-    """The nearest rank: one of the values."""
-    return float(np.quantile(values, share, method="inverted_cdf"))
+    # the nearest rank is one of the values
+    p90 = float(np.quantile(known, 0.9, method="inverted_cdf"))
+    return Quantiles(len(known), float(np.median(known)), p90, max(known))

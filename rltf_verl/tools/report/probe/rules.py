@@ -1,4 +1,4 @@
-"""What a probe finds: thresholds, each with its reason, and rows of findings; docs/measuring.md
+"""Findings of a probe: thresholds, each with its reason, and rows of findings. docs/measuring.md
 lists them.
 """
 
@@ -40,7 +40,7 @@ ERROR = 0.10
 
 @dataclass(frozen=True)
 class FeedbackSetting:
-    """What feedback the episodes were played with."""
+    """The feedback of the episodes."""
 
     provider: str
     options: Mapping[str, Any]
@@ -55,7 +55,7 @@ class FeedbackSetting:
 
     @property
     def may_tell(self) -> bool:
-        """It is meant to tell, or it is the policy, which can tell itself only what it knows."""
+        """The provider may state the answer, or is the policy, which knows no other."""
         return self.acknowledged or self.provider == "policy"
 
 
@@ -77,7 +77,7 @@ class Probe:
         return self.measured.shares[name]
 
     def decide(self, rule: str) -> Decision:
-        """Whether a share is beyond its threshold, by its whole interval."""
+        """The side of its threshold that a share's whole interval is on."""
         threshold = THRESHOLDS[rule]
         low, high = bounds(self[threshold.measure])
         # the whole interval must lie on one side, so that few episodes decide nothing
@@ -87,7 +87,7 @@ class Probe:
         return "holds" if beyond else "fails" if short else "inconclusive"
 
     def holds(self, rule: str) -> bool:
-        """It is certainly beyond."""
+        """The share is certainly beyond."""
         return self.decide(rule) == "holds"
 
     @property
@@ -120,19 +120,11 @@ class Threshold:
     """When an interval around it leaves the verdict open; None: never."""
 
 
-@dataclass(frozen=True)
-class Inconclusive:
-    """A question that the episodes are too few to answer."""
-
-    rule: str
-    finding: str
-
-
-def _counted(measure: str) -> Callable[[Probe], bool]:
+def _has_cases(measure: str) -> Callable[[Probe], bool]:
     return lambda p: p[measure].cases > 0
 
 
-def _mixed(p: Probe) -> bool:
+def _is_mixed(p: Probe) -> bool:
     """Neither all groups fail nor all succeed."""
     return p.decide("never_right") == p.decide("always_right") == "fails"
 
@@ -145,19 +137,19 @@ def _tells(p: Probe) -> bool:
 THRESHOLDS = {
     # fewer than one problem in five of a batch moves the first answer
     "never_right": Threshold("all_wrong_groups", 0.8, asked=lambda p: True),
-    "always_right": Threshold("all_right_groups", 0.8, asked=_counted("all_right_groups")),
-    "dead_groups": Threshold("dead_groups", 0.8, asked=_mixed),
+    "always_right": Threshold("all_right_groups", 0.8, asked=_has_cases("all_right_groups")),
+    "dead_groups": Threshold("dead_groups", 0.8, asked=_is_mixed),
     # every fifth second answer may be a copy
     "feedback_tells": Threshold("tells", 0.2, asked=_tells),
     "copies": Threshold("reaches", 0.2),
     # nine second answers in ten are the first one, paid for twice
     "nothing_changes": Threshold("wrong_changed", 0.1, below=True, asked=lambda p: True),
     # the prompt and the grader seem to disagree about the form of an answer
-    "no_answer": Threshold("first_format", 0.5, below=True, asked=_counted("first_format")),
+    "no_answer": Threshold("first_format", 0.5, below=True, asked=_has_cases("first_format")),
     # the limit decides the verdict of those
-    "cut_off": Threshold("truncated", 0.2, asked=_counted("truncated")),
+    "cut_off": Threshold("truncated", 0.2, asked=_has_cases("truncated")),
     # their attempts are cut, or their episodes end
-    "too_long": Threshold("over_budget", 0.1, asked=_counted("over_budget")),
+    "too_long": Threshold("over_budget", 0.1, asked=_has_cases("over_budget")),
     "feedback_fails": Threshold("failed", 0.1),
     "says_nothing": Threshold("says_nothing", 0.5),
     # below it a second turn is no teacher; "most" are right above the other (docs/methods.md)
@@ -218,14 +210,14 @@ GROUPS = (
             " second answers"
         ),
         fix="take problems that are solved now and then, or actor_rollout_ref.rollout.n={twice_n}",
-        also=lambda p: _mixed(p) and p.holds("preset"),
+        also=lambda p: _is_mixed(p) and p.holds("preset"),
         level="note",
     ),
     _beyond(
         "dead_groups",
         why="GRPO compares the answers of a group, and in these they are equal",
         fix="take problems that are solved now and then, or actor_rollout_ref.rollout.n={twice_n}",
-        also=lambda p: _mixed(p) and not p.holds("preset"),
+        also=lambda p: _is_mixed(p) and not p.holds("preset"),
     ),
 )
 FEEDBACK = (
@@ -386,16 +378,18 @@ def _hardly_corrects(p: Probe) -> bool:
     return p.can_choose and p.decide("preset") == "fails"
 
 
-def advise(probe: Probe) -> tuple[Verdict, list[Finding], list[Inconclusive]]:
-    """What to do: `change first` if a finding that blocks is certain, `too few episodes` if a
-    question is open, else `go`.
+def advise(probe: Probe) -> tuple[Verdict, list[Finding], dict[str, str]]:
+    """The verdict, the findings, and by its rule each question that the episodes leave open.
+
+    `change first` if a finding that blocks is certain, `too few episodes` if a question is open,
+    else `go`.
     """
     certain = list(findings(RULES, probe, _facts(probe)))
-    unsure = [
-        Inconclusive(rule, _question(probe, threshold))
+    unsure = {
+        rule: _question(probe, threshold)
         for rule, threshold in THRESHOLDS.items()
         if threshold.asked and threshold.asked(probe) and probe.decide(rule) == "inconclusive"
-    ]
+    }
     if any(finding.level == "error" for finding in certain):
         return "change first", certain, unsure
     return "too few episodes" if unsure else "go", certain, unsure
@@ -405,7 +399,7 @@ def _question(probe: Probe, threshold: Threshold) -> str:
     label = LABELS[threshold.measure].format(**asdict(probe.run))
     side = "below" if threshold.below else "from"
     matters = f"it matters {side} {100 * threshold.at:g} %"
-    return f"{label}: {shown(probe[threshold.measure])}; {matters}"
+    return f"{label}: {share_text(probe[threshold.measure])}; {matters}"
 
 
 def _facts(p: Probe) -> dict[str, Any]:
@@ -414,7 +408,7 @@ def _facts(p: Probe) -> dict[str, Any]:
     prompts = p.measured.lengths.get("later_prompt_tokens")
     # a prompt that was cut has no length
     longest = int(prompts.longest) if prompts else 0
-    facts: dict[str, Any] = {name: shown(share) for name, share in p.measured.shares.items()}
+    facts: dict[str, Any] = {name: share_text(share) for name, share in p.measured.shares.items()}
     # a finding shows the share that it is about as its value
     facts |= {rule: facts[threshold.measure] for rule, threshold in THRESHOLDS.items()}
     facts |= asdict(run)
@@ -478,11 +472,11 @@ def bounds(estimate: Estimate) -> tuple[float, float]:
     return max(0.0, value - unseen), min(1.0, value + unseen)
 
 
-def shown(share: Estimate) -> str:
+def share_text(share: Estimate) -> str:
     """`62.5 [51.0, 73.1] % of 8`, with the interval that findings go by.
 
     Example:
-        >>> shown(Estimate(0.5, 0.25, 0.75, problems=4, cases=8))
+        >>> share_text(Estimate(0.5, 0.25, 0.75, problems=4, cases=8))
         '50.0 [25.0, 75.0] % of 8'
     """
     if share.value is None:
@@ -497,7 +491,7 @@ def expected(probe: Probe) -> Estimate | None:
     """
     probe = probe.control or probe
     first, corrected = probe["first_right"], probe["corrected"]
-    if first.value is None or not _shuffled(probe) or bounds(corrected)[0] < ENOUGH:
+    if first.value is None or not _is_shuffled(probe) or bounds(corrected)[0] < ENOUGH:
         return None
     low, value, high = (
         first.value + (1 - first.value) * min(1.0, RIGHTED + times * ERROR) for times in (-2, 0, 2)
@@ -505,7 +499,7 @@ def expected(probe: Probe) -> Estimate | None:
     return Estimate(value, low, high, corrected.problems)
 
 
-def _shuffled(probe: Probe) -> bool:
+def _is_shuffled(probe: Probe) -> bool:
     return probe.setting.provider == "shuffled"
 
 
@@ -518,7 +512,7 @@ def expected_line(probe: Probe) -> str:
     if estimate is not None:
         share = in_per_cent(estimate)
         return f"{what}: {share} %, as {RUNS} runs of a small model ended (docs/measuring.md)"
-    if _shuffled(probe.control or probe):
+    if _is_shuffled(probe.control or probe):
         return f"{what}: no prediction, feedback on other problems rights too few answers"
     return (
         f"{what}: no prediction; one step with rltf/feedback=shuffled, probed by --log, may give it"

@@ -12,8 +12,8 @@ from rltf_verl.tools.report.evaluation.bootstrap import Estimate
 from rltf_verl.tools.report.evaluation.show import shown as in_per_cent
 from rltf_verl.tools.report.probe.judge import JudgeLoad
 from rltf_verl.tools.report.probe.measures import LABELS
-from rltf_verl.tools.report.probe.rules import Probe, advise, expected, expected_line, shown
-from rltf_verl.tools.report.terminal.console import Table, say, show_table, table
+from rltf_verl.tools.report.probe.rules import Probe, advise, expected, expected_line, share_text
+from rltf_verl.tools.report.terminal.console import Table, say, show_facts, show_table, table
 
 STYLES = {"go": "green", "change first": "red", "too few episodes": "yellow"}
 
@@ -29,43 +29,27 @@ def _value(name: str, share: Estimate) -> str:
     """The improvement is a difference, not a share."""
     if name == "improvement" and share.value is not None:
         return f"{in_per_cent(share, signed=True)} of {share.cases}"
-    return shown(share).replace(" %", "")
+    return share_text(share).replace(" %", "")
 
 
 def length_table(probe: Probe) -> Table:
     """A line per kind of text."""
-    lines: list[tuple[object, ...]] = []
-    for name, known in probe.measured.lengths.items():
-        kind = name.replace("_", " ")
-        if known is None:
-            lines.append((kind, "not known", "", "", None))
-        else:
-            numbers = (f"{number:g}" for number in (known.median, known.p90, known.longest))
-            lines.append((kind, *numbers, known.cases))
+    lines = [
+        (name.replace("_", " "), f"{s.median:g}", f"{s.p90:g}", f"{s.longest:g}", s.cases)
+        for name, s in probe.measured.lengths.items()
+        if s is not None
+    ]
     return table(("length", "median", "90 %", "longest", "of"), lines)
 
 
-def judge_table(load: JudgeLoad) -> Table:
-    """A line per number."""
-    latencies = (load.latency_p50_s, load.latency_p90_s, load.latency_p99_s)
-    seconds = [f"{quantile:.2f}" for quantile in latencies if quantile is not None]
-    numbers = {
-        "calls per episode": f"{load.calls_per_session:.2f}",
-        "calls per training step": f"{load.calls_per_step:.0f}",
-        "seconds per text, 50 / 90 / 99 %": " / ".join(seconds) or None,
-        "tokens per text, prompt + reply": (
-            f"{load.prompt_tokens:.0f} + {load.completion_tokens:.0f}"
-        ),
-        "judge seconds per step": "not known",
-        "cost per episode": "set feedback.price.prompt and feedback.price.completion",
-    }
-    if load.seconds_per_step is not None:
-        bound = f"{load.seconds_per_step:.1f}, bound by {load.bound_by}"
-        numbers["judge seconds per step"] = bound
-    if load.cost_per_session is not None:
-        numbers["cost per episode"] = f"{load.cost_per_session:.6f}"
-        numbers["cost per step"] = f"{load.cost_per_step:.4f}"
-    return table(("judge", f"of {counted(load.texts, 'text')}"), numbers.items())
+def judge_facts(load: JudgeLoad) -> dict[str, object]:
+    """What the judge costs, by label."""
+    latency = load.latency_s
+    facts = asdict(load)
+    facts["latency_s"] = latency and f"{latency.median:.2f}, 90 %: {latency.p90:.2f}"
+    if load.cost_per_step is None:
+        facts["cost_per_step"] = "set feedback.price.prompt and feedback.price.completion"
+    return facts
 
 
 def distance_line(probe: Probe) -> str:
@@ -91,15 +75,15 @@ def show(probe: Probe) -> None:
     for lines in (share_table(probe), length_table(probe)):
         show_table(lines)
     if probe.judge is not None:
-        show_table(judge_table(probe.judge))
+        show_facts(out, "judge", judge_facts(probe.judge))
     say(out, "", distance_line(probe), "")
     say(out, "", expected_line(probe), "")
     verdict, findings, inconclusive = advise(probe)
     for finding in findings:
         blocks = finding.level == "error"
         say(out, "! " if blocks else "· ", finding, "bold red" if blocks else "bold")
-    for question in inconclusive:
-        say(out, "? too few episodes to tell: ", question.finding, "yellow")
+    for question in inconclusive.values():
+        say(out, "? too few episodes to tell: ", question, "yellow")
     say(out, "verdict: ", verdict, STYLES[verdict])
 
 
@@ -111,7 +95,7 @@ def as_json(probe: Probe) -> dict[str, Any]:
     return {
         "verdict": verdict,
         "findings": [asdict(finding) for finding in findings],
-        "inconclusive": [asdict(question) for question in inconclusive],
+        "inconclusive": inconclusive,
         "run": asdict(probe.run),
         "feedback": asdict(probe.setting),
         "measured": asdict(probe.measured),

@@ -18,9 +18,9 @@ from rltf_verl.tools.report.row_words import ENDS, call_in_words, names, rows_in
 
 if TYPE_CHECKING:
     from rltf_verl.findings import Finding
-    from rltf_verl.tools.data.budget import Lengths
+    from rltf_verl.tools.data.budget import PromptLengths
     from rltf_verl.tools.data.check import CheckReport
-    from rltf_verl.tools.data.questions import Shown
+    from rltf_verl.tools.data.questions import QuestionPreview
     from rltf_verl.tools.report.stats import EpisodeStats
 
 Table = list[tuple[str, ...]]
@@ -91,25 +91,58 @@ def show_episode(record: Mapping[str, Any], console: Console | None = None) -> N
     say(out, "question   ", record["question"], "bold")
     say(out, "reference  ", record["reference"], "bold")
     for name, turn in zip(names(record["turns"]), record["turns"], strict=True):
-        grade, (verdict, style) = turn["grade"], _verdict(turn)
-        if "steps" in turn:
-            show_steps(out, name, turn, (turn["feedback"] or {}).get("notes", ()))
-        else:
-            say(out, f"{name}  ", turn["text"], "bold")
-        cut = "" if turn["ended"] else ", cut off at the token limit"
-        say(out, "grade      ", f"{verdict}{cut} (reward {turn['reward']:g})", style)
-        if grade["error"]:
-            say(out, "grader     ", grade["error"], "red")
-        if turn["feedback"]:
-            _feedback(out, "feedback   ", turn["feedback"], "cyan")
-        if turn.get("withheld"):
-            _feedback(out, "withheld   ", turn["withheld"], "yellow")
-        if turn.get("teacher"):
-            say(out, "teacher reads  ", turn["teacher"]["prompt"], "magenta")
-        if turn["stop"]:
-            why = ENDS.get(turn["stop"], turn["stop"])
-            say(out, "end        ", " · ".join(filter(None, [why, turn["error"]])), "dim")
+        show_turn(out, name, turn)
     _show_rows(record, out)
+
+
+def show_turn(out: Console, name: str, turn: Record) -> None:
+    """One attempt, its verdict, the feedback that followed, and why the episode ended there."""
+    grade, (verdict, style) = turn["grade"], _verdict(turn)
+    if "steps" in turn:
+        show_steps(out, name, turn, (turn["feedback"] or {}).get("notes", ()))
+    else:
+        say(out, f"{name}  ", turn["text"], "bold")
+    cut = "" if turn["ended"] else ", cut off at the token limit"
+    say(out, "grade      ", f"{verdict}{cut} (reward {turn['reward']:g})", style)
+    if grade["error"]:
+        say(out, "grader     ", grade["error"], "red")
+    if turn["feedback"]:
+        _feedback(out, "feedback   ", turn["feedback"], "cyan")
+    if turn.get("withheld"):
+        _feedback(out, "withheld   ", turn["withheld"], "yellow")
+    if turn.get("teacher"):
+        say(out, "teacher reads  ", turn["teacher"]["prompt"], "magenta")
+    if turn["stop"]:
+        why = ENDS.get(turn["stop"], turn["stop"])
+        say(out, "end        ", " · ".join(filter(None, [why, turn["error"]])), "dim")
+
+
+def show_facts(out: Console, title: str, facts: Mapping[str, object]) -> None:
+    """Print a rule, and a line per label and value; a list has a line per item, and what is not
+    known has none.
+    """
+    grid = RichTable.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for label, value in facts.items():
+        for item in value if isinstance(value, list) else [value]:
+            if item is not None:
+                grid.add_row(label.replace("_", " "), " ".join(_in_words(item).split()))
+    out.print()
+    out.rule(Text(printable(title), "bold"), align="left")
+    out.print(grid)
+
+
+def _in_words(value: object) -> str:
+    """
+    >>> [_in_words(value) for value in (True, 1234567, 0.25, "text")]
+    ['yes', '1 234 567', '0.25', 'text']
+    """
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}".replace(",", " ")
+    return f"{value:.4g}" if isinstance(value, float) else printable(str(value))
 
 
 def show_steps(
@@ -201,16 +234,20 @@ def _steps(s: EpisodeStats) -> str:
     return f"{s.first_step}" + (f"–{s.last_step}" if s.last_step != s.first_step else "")
 
 
-def show_check(report: CheckReport, lengths: Sequence[Lengths], errors: Sequence[str]) -> None:
+def show_check(
+    report: CheckReport, lengths: Sequence[PromptLengths], errors: Sequence[str]
+) -> None:
     """Print rows and repeated questions per file, token counts, notes, and what must be fixed."""
     out = Console()
     files = ((f.path, f.num_rows, f.num_repeated) for f in report.files)
     show_table(table(("file", "rows", "repeated questions"), files))
     if lengths:
         header = ("file", "tokens of", "min", "median", "max", "rows over the limit")
-        counts = (
-            (n.path, n.what, n.shortest, f"{n.median:g}", n.longest, n.num_over) for n in lengths
-        )
+        counts = []
+        for kind in lengths:
+            tokens = kind.tokens
+            sizes = (tokens.shortest, f"{tokens.median:g}", tokens.longest, tokens.num_over)
+            counts.append((kind.path, kind.what, *sizes))
         show_table(table(header, counts))
     for note in report.notes:
         say(out, "note: ", note, "yellow")
@@ -222,7 +259,7 @@ def show_check(report: CheckReport, lengths: Sequence[Lengths], errors: Sequence
 
 def show_problems(
     provenance: Mapping[str, Any],
-    problems: Sequence[Shown],
+    problems: Sequence[QuestionPreview],
     attempt: str,
 ) -> None:
     """Print the provenance, then each problem with its answer and the environment's feedback."""

@@ -1,4 +1,4 @@
-"""verl's tokenisation with answers that are told beforehand: prompts as training makes them."""
+"""verl's tokenisation with answers of a script: prompts as training makes them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rltf_verl.types import Attempt
 
 
 class _Loop:
-    """As much of an agent loop as a policy looks at."""
+    """The attributes of an agent loop that a policy reads."""
 
     server_manager = None
 
@@ -39,8 +39,8 @@ class _Loop:
         return asyncio.get_running_loop()
 
 
-class ToldPolicy(VerlPolicy):
-    """`rltf_verl.tools.plan.play.Teller`: says at each place of an episode what it was told to."""
+class ScriptedVerlPolicy(VerlPolicy):
+    """A policy (`rltf_verl.tools.plan.inputs.ScriptedPolicy`) with an answer for each seed."""
 
     def __init__(
         self, config: DictConfig, model: Model, tools: Sequence[Mapping[str, Any]] = ()
@@ -51,11 +51,11 @@ class ToldPolicy(VerlPolicy):
         self.asked: dict[int, tuple[int, ...]] = {}
 
     def tell(self, answers: Mapping[int, str]) -> None:
-        """What it says from now on, by seed."""
+        """Set the answers of the next samples, by seed."""
         self.answers, self.asked = answers, {}
 
     def text(self, ids: tuple[int, ...]) -> str:
-        """What the tokens are, special ones too."""
+        """The text of tokens, special ones too."""
         return str(self._tokenizer.decode(list(ids), skip_special_tokens=False))
 
     def count(self, text: str) -> int:
