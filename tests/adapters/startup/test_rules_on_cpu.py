@@ -70,6 +70,7 @@ CASES: list[tuple[str, str, str]] = [
         "error",
     ),
     (f"{SEPARATE} {MODEL}.lora_rank=4", f"{MODEL}.lora.merge", "error"),
+    (f"{ACTOR}.strategy=fsdp {MODEL}.lora_rank=4", f"{ACTOR}.strategy", "error"),  # peft >= 0.21
     (f"{ACTOR}.use_kl_loss=true", f"{ACTOR}.use_kl_loss", "error"),
     (f"{ACTOR}.ppo_mini_batch_size=8", f"{ACTOR}.ppo_mini_batch_size", "warning"),
     (f"{BEST} trainer.save_freq=4", "rltf.keep_best", "error"),
