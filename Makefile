@@ -1,4 +1,4 @@
-# `make demo` runs the main job, `make test` passes the tests; each makes .venv and installs what it needs first.
+# `make demo` runs the main job, `make test e2e` passes the tests; each makes .venv and installs what it needs first.
 # To spare a CUDA download on Linux: PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu make demo
 
 PYTHON ?= python3
@@ -52,10 +52,9 @@ study-lm: install
 	$(BIN)/python recipes/pretrained/study.py
 	$(BIN)/python recipes/pretrained/study_report.py
 
-# Each run of the tests ends with a line per kind of skip and what would run it; .ci/run installs that. The end-to-end tests
-# mostly wait, so the linters run beside them.
-test: unit
-	$(MAKE) --jobs 2 --output-sync=line lint e2e
+# Under six minutes on two quiet cores; .ci/run has `make e2e` too. Each run ends with a line per kind of skip and what would
+# run it; .ci/run installs that.
+test: unit lint
 
 # Packages without which tests skip: a game's environments, a browser's driver, wandb's view. bfcl-eval's own
 # dependencies are those of every model's client; its task files need none of them.
