@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from study import Study, claimed, commit, curve, first_step, last_steps
+from study import Study, claimed, measured
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "grid.jsonl"
@@ -209,14 +209,7 @@ def train(study: Study, run: Run) -> dict[str, Any]:
     else:
         words += accepted_words(study, run)
         seconds = study.train_with(folder, model, words)
-    return {
-        **asdict(run),
-        "seconds": seconds,
-        "commit": commit(),
-        "right_before_and_after_feedback": first_step(folder),
-        "entropy_and_corrected_at_the_end": last_steps(folder),
-        "curve": curve(folder),
-    }
+    return {**asdict(run), **measured(folder, seconds)}
 
 
 def accepted_words(study: Study, run: Run) -> list[str]:

@@ -245,14 +245,7 @@ class Study:
             f"actor_rollout_ref.actor.optim.lr={run.rate}",
         )
         seconds = self.play(folder, model, run.family, run.house, run.seed, words)
-        return {
-            **asdict(run),
-            "seconds": seconds,
-            "commit": commit(),
-            "right_before_and_after_feedback": first_step(folder),
-            "entropy_and_corrected_at_the_end": last_steps(folder),
-            "curve": curve(folder),
-        }
+        return {**asdict(run), **measured(folder, seconds)}
 
     def play(
         self, folder: Path, model: Path, family: str, house: int, seed: int, words: Sequence[str]
@@ -350,6 +343,17 @@ def training_steps(folder: Path) -> list[dict[str, Any]]:
     lines = (folder / "metrics.jsonl").read_text("utf-8").splitlines()
     trained = (json.loads(line)["data"] for line in lines)
     return [data for data in trained if "rltf/turn_1/acc" in data]
+
+
+def measured(folder: Path, seconds: int) -> dict[str, Any]:
+    """What a line says of a finished run."""
+    return {
+        "seconds": seconds,
+        "commit": commit(),
+        "right_before_and_after_feedback": first_step(folder),
+        "entropy_and_corrected_at_the_end": last_steps(folder),
+        "curve": curve(folder),
+    }
 
 
 def first_step(folder: Path) -> list[float | None]:

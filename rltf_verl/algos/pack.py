@@ -31,6 +31,7 @@ def pack_episodes(episodes: Sequence[Episode], group: Sequence[int]) -> EpisodeB
         """[S, M] value of each turn."""
         return pad([[*map(of, episode.turns)] for episode in episodes], dtype, fill)
 
+    # what fills a row on the right is never read: `valid` is False there
     batch = EpisodeBatch(
         rewards=table(lambda turn: turn.reward, torch.float32),
         correct=table(lambda turn: turn.grade.correct, torch.bool),
