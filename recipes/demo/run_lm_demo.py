@@ -33,6 +33,10 @@ from rltf_verl.runlog.health import RULES, SECOND, Watch
 PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"
 SCRIPT = PRETRAINED / "pretrained.sh"
 HARDWARE = {"bf16": "cpu_bf16", "fp32": "cpu"}
+GREEDY = "actor_rollout_ref.rollout.val_kwargs.temperature=0"
+"""Held-out answers are the likeliest ones, as verl validates without settings of its own. The
+study samples them at temperature 1, as the release does.
+"""
 
 
 def start(job: Job, method: str, out: Path, data: Any, steps: int, ray_folder: Path) -> Run:
@@ -41,6 +45,7 @@ def start(job: Job, method: str, out: Path, data: Any, steps: int, ray_folder: P
         f"trainer.total_training_steps={steps}",
         f"trainer.test_freq={job.test_every}",
         "trainer.logger=[file]",
+        GREEDY,
         f"rltf/hardware={HARDWARE[job.precision]}",
     ]
     command = [str(SCRIPT), "train", method, *words]
