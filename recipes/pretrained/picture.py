@@ -129,7 +129,7 @@ def draw(runs: Mapping[str, Sequence[Path]], out: Path) -> None:
     curves.xaxis.get_major_locator().set_params(integer=True)
     curves.grid(alpha=0.3)
     curves.plot([], [], color="grey", ls=":", lw=1, label="after feedback, in training")
-    curves.legend(frameon=False, loc="center left")
+    curves.legend(frameon=False, loc="center right")
     _write(words, conversations(next(iter(runs.get("sd", [])), next(iter(runs.values()))[0])))
     figure.tight_layout()
     figure.savefig(out)
