@@ -21,6 +21,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from law import Law
 from study import Study, claimed, measured
 
 HERE = Path(__file__).resolve().parent
@@ -76,10 +77,28 @@ OTHERS = {
     ),
 }
 ARMS = CORE | OTHERS
-ACCEPTED = {"form": HOUSES, "tag": FEW}
-"""Deviation of `accepted.py` -> its houses."""
-IMITATORS = ("sft", "raft", "sd", "sd second_turn")
-"""Trained there, at the rates and weights that were chosen on dates."""
+LIKE = {
+    "sd rejection": ("sd", ("rltf.distill.baseline=rejection",)),
+    "fm shuffled": ("fm", ()),
+}
+"""Arm of other tasks -> whose rate, weight and words it has, and its own ones."""
+TASKS: dict[str, tuple[Sequence[int], Sequence[str]]] = {
+    "form": (HOUSES, ("sft", "raft", "sd", "sd second_turn")),
+    "tag": (FEW, ("sft", "raft", "sd", "sd second_turn")),
+    "seldom": (FEW, ("sft", "sd", "fm", "fm shuffled")),
+    "letters": (FEW, ("sft", "sd", "sd second_turn", "sd rejection")),
+}
+"""Task -> its houses and arms, at the rates and weights that were chosen on dates. `form` and
+`tag`: deviations of `accepted.py`. `seldom`: entries after a quarter of the warm-up, with a hint to
+one answer in ten. `letters`: the reward counts the rules that a letter keeps.
+"""
+PROVIDER = f"{HERE / 'seldom.py'}:Seldom"
+SELDOM = ["rltf/feedback=own", f"rltf.feedback.provider={PROVIDER}", "+rltf.feedback.share=0.1"]
+SHUFFLED_SELDOM = [
+    "rltf/feedback=shuffled",
+    *("~rltf.feedback.inner.level", f"rltf.feedback.inner.provider={PROVIDER}"),
+    "+rltf.feedback.inner.share=0.1",
+]
 NULL = "sft"
 """Run twice on each house, with two seeds: the difference is noise."""
 
@@ -95,7 +114,7 @@ class Run:
     rate: float
     weight: float
     task: str = "date"
-    """`date`, or a deviation."""
+    """`date`, or one of `TASKS`."""
 
 
 def finished() -> list[dict[str, Any]]:
@@ -185,8 +204,9 @@ def result_runs() -> Iterator[Run]:
         for arm in ARMS if house in FEW else CORE:
             yield Run(arm, "zero", house, 1, *chosen[arm])
         yield Run(NULL, "zero", house, 2, *chosen[NULL])
-    for task, houses in ACCEPTED.items():
-        for house, arm in product(houses, IMITATORS):
+    chosen |= {arm: chosen[like] for arm, (like, _) in LIKE.items()}
+    for task, (houses, arms) in TASKS.items():
+        for house, arm in product(houses, arms):
             yield Run(arm, "zero", house, 1, *chosen[arm], task)
     for house in FEW:
         for arm in CORE:
@@ -194,21 +214,31 @@ def result_runs() -> Iterator[Run]:
         yield Run(NULL, "mixed", house, 2, *chosen[NULL])
 
 
-def train(study: Study, run: Run) -> dict[str, Any]:
+def words_of(run: Run) -> list[str]:
+    """Overrides of the recipe's config, but for the problems."""
+    like, own = LIKE.get(run.arm, (run.arm, ()))
+    of = ARMS[like]
+    words = [*of.words, *own, f"actor_rollout_ref.actor.optim.lr={run.rate}", STEPS]
+    if of.weight is not None:
+        words.append(f"{of.weight}={run.weight}")
+    if run.task == "seldom":
+        words += SHUFFLED_SELDOM if run.arm == "fm shuffled" else SELDOM
+    return words
+
+
+def train(study: Law, run: Run) -> dict[str, Any]:
     """One run, and its line."""
-    of, folder = ARMS[run.arm], study.folder(("grid", *astuple(run)))
-    words = [
-        *of.words,
-        *([] if of.weight is None else [f"{of.weight}={run.weight}"]),
-        f"actor_rollout_ref.actor.optim.lr={run.rate}",
-        STEPS,
-    ]
-    model = study.model("date", run.start, run.house)
-    if run.task == "date":
-        seconds = study.play(folder, model, "date", run.house, run.seed, words)
+    folder, words = study.folder(("grid", *astuple(run))), words_of(run)
+    family = {"seldom": "entries", "letters": "reply"}.get(run.task, "date")
+    if run.task == "seldom":
+        model = study.policy(family, rounds=1)
     else:
+        model = study.model(family, run.start, run.house)
+    if run.task in ("form", "tag"):
         words += accepted_words(study, run)
         seconds = study.train_with(folder, model, words)
+    else:
+        seconds = study.play(folder, model, family, run.house, run.seed, words)
     return {**asdict(run), **measured(folder, seconds)}
 
 
@@ -231,7 +261,7 @@ def accepted_words(study: Study, run: Run) -> list[str]:
     ]
 
 
-def play(runs: Iterator[Run], study: Study, end: float) -> None:
+def play(runs: Iterator[Run], study: Law, end: float) -> None:
     """All runs that have no line yet, until the time is over. What another process makes just now
     is left to it.
     """
@@ -255,7 +285,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("outputs/study_lm"))
     parser.add_argument("--hours", type=float, default=1000.0, help="start no run after so long")
     args = parser.parse_args()
-    study, end = Study(args.out), time.monotonic() + 3600 * args.hours
+    study, end = Law(args.out), time.monotonic() + 3600 * args.hours
     # The second generator reads what the first one's runs have found: it starts when they end.
     play(chain(choosing_runs(), result_runs()), study, end)
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from grid import ARMS, NULL, finished, score
+from grid import ARMS, LIKE, NULL, finished, score
 
 PAGE = Path(__file__).resolve().parent / "STUDY.md"
 MARK = re.compile(r"(<!-- grid: (\w+); (\w+) -->\n\n).*?(\n\n<!-- end -->)", re.DOTALL)
@@ -57,7 +57,7 @@ def table(lines: Sequence[Line], task: str, start: str) -> Iterator[str]:
     yield "|---" + "|---:" * (len(HEADER) - 1) + "|"
     null = runs_of(lines, task, start, NULL)
     again = runs_of(lines, task, start, NULL, seed=2)
-    arms = [(arm, runs_of(lines, task, start, arm)) for arm in ARMS]
+    arms = [(arm, runs_of(lines, task, start, arm)) for arm in (*ARMS, *LIKE)]
     for arm, runs in [*arms, (f"{NULL}, another seed", again)]:
         if not runs:
             continue

@@ -6,7 +6,7 @@ from dataclasses import asdict
 import pytest
 
 from rltf_verl.tools.contract import check_env
-from tests.recipes import house_style
+from tests.recipes import composing, house_style
 from tests.recipes.composing import program
 
 
@@ -57,6 +57,16 @@ def test_results_are_paired_by_house_and_have_a_null_pair(grid):
         assert of == {("zero", 1): 8, ("mixed", 1): 4, **null}
     others = {run.house for run in runs if run.arm in module.OTHERS and run.task == "date"}
     assert others == set(module.FEW)
+
+
+def test_every_run_of_a_task_starts(grid):
+    module, lines = grid
+    choose(module, lines, lambda run: 0.5)
+    firsts = {(run.task, run.arm): run for run in module.result_runs()}
+    assert {task for task, _ in firsts} == {"date", *module.TASKS}
+    env = f"rltf.env.name={module.HERE / 'house_style.py'}:HouseStyle"
+    for run in firsts.values():
+        assert composing.rltf_of("pretrained", *module.words_of(run), env)
 
 
 @pytest.mark.parametrize("deviation", ["form", "tag"])
