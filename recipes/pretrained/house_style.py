@@ -26,6 +26,7 @@ from house_conventions import (
     Rule,
     Share,
     holds,
+    language,
 )
 
 from rltf_verl.envs.base import Candidate, Env, FeedbackLevel, Splits, require_counts
@@ -33,9 +34,10 @@ from rltf_verl.envs.text.plain_text import MAX_TEXT
 from rltf_verl.kinds import Within
 from rltf_verl.types import Grade, Problem
 
-Family = Literal["date", "entries", "reply"]
+Family = Literal["date", "locale", "entries", "reply"]
 _NOUNS: Mapping[Family, tuple[str, ...]] = {
     "date": ("date",),
+    "locale": ("long date",),
     "entries": ("name", "amount", "product code", "address"),
     "reply": (house_letters.NOUN,),
 }
@@ -48,9 +50,9 @@ class HouseStyle(Env):
     `question`.
 
     Args:
-        family: `date`: one rule. `entries`: a name, an amount, a product code or an address, a rule
-            for each. `reply`: a letter in prose that keeps five rules at once; `Grade.score` is the
-            share that it keeps.
+        family: `date`: one rule. `locale`: a language's long date, by babel. `entries`: a name, an
+            amount, a product code or an address, a rule for each. `reply`: a letter in prose that
+            keeps five rules at once; `Grade.score` is the share that it keeps.
         conventions: `house`, or `practice`: rules that no house has, for a warm-up.
         num_houses: houses of a dataset; each problem is about one of them.
 
@@ -82,6 +84,8 @@ class HouseStyle(Env):
         rng = random.Random(seed)
         names = draw_houses(rng, self._conventions, self._num_houses)
         houses = [(name, self._draw_rules(rng)) for name in names]
+        if "long date" in self._nouns:
+            houses = [(f"The {language(rules['long date'])} Gazette", rules) for _, rules in houses]
         train = [self._draw(rng, i, houses, "train") for i in range(num_train)]
         return Splits(tuple(train), tuple(self._distinct(rng, num_test, houses)))
 

@@ -15,7 +15,7 @@ from tests.recipes.house_style import conventions, letters, make_house
 from tests.support.effort import many
 
 KINDS, share_of = conventions.KINDS, conventions.share_of
-FAMILIES = ("date", "entries", "reply")
+FAMILIES = ("date", "locale", "entries", "reply")
 MAY_17 = {"year": 1998, "month": 5, "day": 7}
 ARCHIVE = {
     "order": "year, month, day",
@@ -134,17 +134,26 @@ def test_other_entries(noun: str, item: Any, rule: Any, written: str) -> None:
     assert KINDS[noun].written(item, rule) == written
 
 
+def test_a_hint_to_a_long_date_shows_the_name_of_its_month() -> None:
+    env = make_house(family="locale")
+    for problem in env.build(0, 40, 0).train:
+        text = env.explain(problem, "3 May", env.grade(problem, "3 May"), "hint")
+        month = conventions.MONTHS[problem.data["item"]["month"] - 1]
+        assert month in text
+        assert problem.reference not in text
+
+
 @pytest.mark.parametrize("noun", sorted(KINDS))
 def test_no_practised_rule_writes_an_item_as_a_house_does(noun: str) -> None:
     kind = KINDS[noun]
     house, practice = kind.rules("house"), kind.rules("practice")
     assert len(house) >= 4 < len(practice)
-    env = make_house(family="date" if noun == "date" else "entries")
-    for problem in env.build(0, 40, 0).train:
-        if problem.data["noun"] == noun:
-            item = problem.data["item"]
-            practised = {kind.written(item, rule) for rule in practice}
-            assert not practised & {kind.written(item, rule) for rule in house}
+    env = make_house(family={"date": "date", "long date": "locale"}.get(noun, "entries"))
+    items = [p.data["item"] for p in env.build(0, 40, 0).train if p.data["noun"] == noun]
+    assert items
+    for item in items:
+        practised = {kind.written(item, rule) for rule in practice}
+        assert not practised & {kind.written(item, rule) for rule in house}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
