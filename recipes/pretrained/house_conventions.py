@@ -167,8 +167,8 @@ LONG_DATE = Kind(
     choices={
         "locale": _words(
             "eu lv hu lt fi pl cy ku hr tr is et"
-            " af az cs da de eo es fil fr fur ga gl gn gv ha ia id it kea kl kw la lb lg lmo mg nl"
-            " nso om pap pt qu ro rw sc scn se sk sn so sq sw tk uz vec vo wae xh zu"
+            " af az cs de eo es fil fr fur ga gl gn gv ha ia id it kea kl kw la lb lg lmo mg nl"
+            " nso om pt qu ro rw sc scn se sk sn so sq sw tk uz vec vo wae xh zu"
         )
     },
     of_houses=_words("eu lv hu lt fi pl cy ku hr tr is et"),
