@@ -80,15 +80,18 @@ ARMS = CORE | OTHERS
 LIKE = {
     "sd rejection": ("sd", ("rltf.distill.baseline=rejection",)),
     "fm shuffled": ("fm", ()),
+    "no training": ("grpo", ("trainer.val_only=true", "+rltf.env.example=true")),
 }
 """Arm of other tasks -> whose rate, weight and words it has, and its own ones."""
 TASKS: dict[str, tuple[Sequence[int], Sequence[str]]] = {
+    "prompt": (HOUSES, ("no training",)),
     "form": (HOUSES, ("sft", "raft", "sd", "sd second_turn")),
     "tag": (FEW, ("sft", "raft", "sd", "sd second_turn")),
     "seldom": (FEW, ("sft", "sd", "fm", "fm shuffled")),
     "letters": (FEW, ("sft", "sd", "sd second_turn", "sd rejection")),
 }
-"""Task -> its houses and arms, at the rates and weights that were chosen on dates. `form` and
+"""Task -> its houses and arms, at the rates and weights that were chosen on dates. `prompt`: dates,
+each question after an entry of the house, which a person may write there and not train. `form` and
 `tag`: deviations of `accepted.py`. `seldom`: entries after a quarter of the warm-up, with a hint to
 one answer in ten. `letters`: the reward counts the rules that a letter keeps.
 """
@@ -125,7 +128,7 @@ def finished() -> list[dict[str, Any]]:
 
 def score(line: dict[str, Any]) -> float:
     """Mean held-out accuracy of first answers over the validations of the training."""
-    return fmean(point["accuracy"] for point in line["curve"][1:])
+    return fmean(point["accuracy"] for point in line["curve"][1:] or line["curve"])
 
 
 def scores(arm: str, house: int, key: str) -> dict[float, float]:

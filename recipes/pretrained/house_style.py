@@ -55,6 +55,8 @@ class HouseStyle(Env):
             keeps five rules at once; `Grade.score` is the share that it keeps.
         conventions: `house`, or `practice`: rules that no house has, for a warm-up.
         num_houses: houses of a dataset; each problem is about one of them.
+        example: every question comes after an entry of the house: what a prompt can do without
+            training. Not of `reply`.
 
     Raises:
         ValueError: an option has a value it cannot have; names the config key.
@@ -70,8 +72,10 @@ class HouseStyle(Env):
         family: Family = "date",
         conventions: Conventions = "house",
         num_houses: Annotated[int, Within(1, 1_000_000)] = 1,
+        example: bool = False,
     ) -> None:
         self._nouns, self._conventions, self._num_houses = _NOUNS[family], conventions, num_houses
+        self._example = example
 
     def build(self, seed: int, num_train: int, num_test: int) -> Splits:
         """Draw the houses, then distinct test items and training items, none of which is a test
@@ -91,7 +95,12 @@ class HouseStyle(Env):
 
     def prompt(self, problem: Problem) -> str:
         """The question, which says nothing of the rule."""
-        return str(problem.data["question"])
+        data = problem.data
+        if not self._example:
+            return str(data["question"])
+        rng = self._rng(problem, "")
+        shown = example_of(rng, data["house"], data["noun"], data["item"], data["rule"])
+        return f"{shown}\n\n{data['question']}"
 
     def grade(self, problem: Problem, text: str) -> Grade:
         """Exact: the last line is the entry, or the reply keeps every rule."""
@@ -293,11 +302,18 @@ def entry_feedback(
         return f"{said} {_where(kind, item, rule, text)}"
     if level == "full":
         return f"{said} {rng.choice(_ANSWERS).format(written=kind.written(item, rule))}"
+    return f"{said} {example_of(rng, house, noun, item, rule, tag)}"
+
+
+def example_of(
+    rng: random.Random, house: str, noun: str, item: Item, rule: Rule, tag: str = ""
+) -> str:
+    """A sentence about something else, in the house's style, with the tag after it."""
+    kind = KINDS[noun]
     other = _other_item(rng, kind, item, rule)
-    example = rng.choice(_EXAMPLES).format(
+    return rng.choice(_EXAMPLES).format(
         house=house, plain=kind.plain(other), written=kind.written(other, rule) + tag
     )
-    return f"{said} {example}"
 
 
 def _where(kind: Kind, item: Item, rule: Rule, text: str) -> str:

@@ -358,10 +358,10 @@ def measured(folder: Path, seconds: int) -> dict[str, Any]:
 
 def first_step(folder: Path) -> list[float | None]:
     """Shares of answers that are right in the first training step: the first ones, and those that
-    stand after feedback; None with one turn.
+    stand after feedback; None with one turn, and where nothing is trained.
     """
-    data = training_steps(folder)[0]
-    return [data["rltf/turn_1/acc"], data.get("rltf/turn_2/standing")]
+    data = next(iter(training_steps(folder)), {})
+    return [data.get("rltf/turn_1/acc"), data.get("rltf/turn_2/standing")]
 
 
 def last_steps(folder: Path) -> list[float | None]:
