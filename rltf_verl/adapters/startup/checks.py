@@ -102,6 +102,7 @@ def refusals(
     )  # Hydra knows the config's name here only
     parts = method = None
     if not unusable:
+        # First in a process of its own: from here on this process runs the user's code too.
         fatal = fatal_code(config, dry_run)
         try:
             if fatal is None:

@@ -95,6 +95,7 @@ def too_few_devices(config: DictConfig) -> Iterator[Finding]:
 @cache
 def _defaults() -> Mapping[str, Any]:
     text = files("verl.trainer.config").joinpath(VERLS_DEFAULTS).read_text()
+    # Not resolved: an interpolation stays a text, and `_kinds` leaves texts open.
     defaults: Any = OmegaConf.to_container(OmegaConf.create(text), resolve=False)
     return dict(defaults)
 
