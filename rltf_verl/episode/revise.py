@@ -84,9 +84,8 @@ def inserted_span(without: Sequence[object], with_it: Sequence[object]) -> tuple
     """
     shortest = min(len(without), len(with_it))
     start = next((i for i in range(shortest) if without[i] != with_it[i]), shortest)
+    # The common end must not reach into the common beginning: in [1, 1] -> [1, 1, 1] one 1 is new.
     tail = next(
-        # The common end must not reach into the common beginning: in [1, 1] -> [1, 1, 1] one 1 is
-        # new.
         (i for i in range(shortest - start) if without[-1 - i] != with_it[-1 - i]), shortest - start
     )
     return start, len(with_it) - tail

@@ -30,6 +30,7 @@ Fields = Mapping[str, Kind]
 
 _TEXT = Kind("text", lambda v: isinstance(v, str))
 _BOOL = Kind("true or false", lambda v: isinstance(v, bool))
+# `type(…) is`: to `isinstance` true and false are whole numbers.
 _COUNT = Kind("a whole number, at least 0", lambda v: type(v) is int and 0 <= v < _WHOLE)
 _INT = Kind("a whole number", lambda v: type(v) is int and -_WHOLE <= v < _WHOLE)
 _NUMBER = Kind("a number", lambda v: type(v) is float or _INT.fits(v))

@@ -204,8 +204,8 @@ async def rows_of_foreign_loop(
         ValueError: as of `attempt_of`.
     """
     policy = VerlPolicy.of(loop, {}, kwargs, getattr(loop, "tool_schemas", ()))
+    # Not strict: `attempt_of` names lists that differ in length.
     sampled = [
-        # Not strict: `attempt_of` names lists that differ in length.
         i for i, mine in zip(output.response_ids, output.response_mask, strict=False) if mine
     ]
     attempt = attempt_of(

@@ -42,8 +42,8 @@ class KeptWeights:
         self.share = share
         # An average in bfloat16 would lose steps below 1/256 of a weight.
         kind = torch.float32 if share else None
+        # `copy`: `to` hands back the weight itself where nothing is to be converted.
         self.values = {
-            # `copy`: `to` hands back the weight itself where nothing is to be converted.
             name: shard.to(kind or shard.dtype, copy=True) for name, shard in _shards(module)
         }
 

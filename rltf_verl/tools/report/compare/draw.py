@@ -12,6 +12,7 @@ import pandas as pd
 from rltf_verl.texts import counted
 from rltf_verl.tools.report.compare.numbers import Panel, mean_curve
 
+# Okabe and Ito's, which colour-blind readers can tell apart.
 COLORS = (
     "#0072B2",
     "#D55E00",
@@ -20,7 +21,7 @@ COLORS = (
     "#E69F00",
     "#56B4E9",
     "#000000",
-)  # Okabe and Ito
+)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 """Numbers of colours, markers and line styles have no common divisor: no two of 280 arms look the
