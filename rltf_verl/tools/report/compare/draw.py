@@ -32,8 +32,10 @@ STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,
+    # text stays text; with the salt and no date, the same picture has the same bytes
     "svg.fonttype": "none",
     "svg.hashsalt": "rltf",
+    # a name may have a `$`
     "text.parse_math": False,
     "legend.fontsize": 8,
 }
@@ -109,6 +111,7 @@ def _marked(num: int) -> list[int]:
     apart.
     """
     every = max(1, -(-num // MOST_MARKERS))
+    # starts so that the last point is one of them
     return list(range((num - 1) % every, num, every))
 
 
@@ -120,6 +123,7 @@ def _budget(axes: Any, panel: Panel) -> None:
         axes.annotate(
             "equal budget",
             (panel.budget, 1),
+            # across by the axis' own numbers, up by shares of its height
             xycoords=("data", "axes fraction"),
             xytext=(0, 2),
             textcoords="offset points",
