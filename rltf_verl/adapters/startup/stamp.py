@@ -170,6 +170,7 @@ def whole_checkpoint(config: DictConfig, step: int) -> Iterator[None]:
         yield
     except Exception as error:
         folder = Path(config.trainer.default_local_dir).absolute()
+        # the folder itself may be what could not be made
         there = next(place for place in (folder, *folder.parents) if place.exists())
         cause = (str(error).strip() or type(error).__name__).splitlines()[-1]
         raise RuntimeError(

@@ -82,6 +82,7 @@ def too_few_devices(config: DictConfig) -> Iterator[Finding]:
     nodes, devices, size = (OmegaConf.select(config, name) for name in keys)
     if any(trouble(number, COUNT) for number in (nodes, devices, size)):
         return
+    # more devices a replica than there are leave a remainder too
     if nodes * devices % size:
         yield Finding(
             key,

@@ -131,8 +131,8 @@ def own_config(name: str, folder: str) -> tuple[DictConfig, str]:
     Raises:
         ConfigError: it cannot be read, or has a block `rltf`.
     """
-    # in the place of the config's own, `file://verl/trainer/config` in those of verl, which holds in
-    # a checkout of verl only
+    # in the place of the config's own, `file://verl/trainer/config` in those of verl, which holds
+    # in a checkout of verl only
     path = [f"hydra.searchpath=[pkg://{VERL}]"] if folder else []
     folder = folder or str(Path(str(verl.__file__)).parents[1].joinpath(*VERL.split(".")))
     try:
