@@ -41,6 +41,7 @@ class Finding:
             chosen: Hydra's overrides; all other values came with presets.
         """
         words = dict(word.lstrip("+").split("=", 1) for word in chosen if "=" in word)
+        # Every dotted key that reason and fix name, in order.
         named = re.findall(r"\w+(?:\.\w+)+", f"{self.why} {self.fix}")
         key = next((key for key in named if key in words), None)
         if self.key in ("", *words) or key is None:

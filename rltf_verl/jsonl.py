@@ -134,6 +134,7 @@ def _locked_end(path: Path) -> int:
         fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
         with suppress(OSError):  # some network file systems have no locks
             fcntl.flock(fd, fcntl.LOCK_EX)
+        # No name any more: the file was packed between its opening and the lock.
         if os.fstat(fd).st_nlink:
             return fd
         os.close(fd)

@@ -154,6 +154,7 @@ def trouble(value: object, hint: Any) -> str | None:
     """What to set instead of a value that the annotation does not allow, `must be …`; None if it
     does.
     """
+    # Of a union only the kinds that the value could be of: their fixes say what is wrong with it.
     kinds = [kind for kind in _alternatives(hint) if _fits_type(value, kind)]
     if not kinds:
         return f"must be {wanted(hint)}{_close(value, hint)}"

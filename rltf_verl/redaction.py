@@ -32,11 +32,16 @@ _VARIABLE = re.compile(r"[A-Z]{1,12}|[A-Z]+(?:_[A-Z0-9]+)+")
 """Names of environment variables; anything else under `api_key_env` may be the key itself."""
 
 _VALUE = r"[^\s\"',;&(){}\[\]]+"
+# No secret: a number, null, true, `<placeholder>`, `$VARIABLE`, `***`.
 _NO_VALUE = r"(?!(?:[-+.\de]+|null|none|true|false)(?![^\s\"',;&(){}\[\]])|[<$*])"
 FORMS = (
+    # `password: x`, `"passwd": "x"`
     r"(pass(?:word|wd|phrase)[\"']?\s*[:=]\s*[\"']?)" + _VALUE,
+    # `API_KEY=x`, `"api_key": "x"`, `token:x`
     rf"({_NAME}(?:[\"']?\s*=\s*|[\"']\s*:\s*|:)[\"']?){_NO_VALUE}{_VALUE}",
+    # `token: a1b2`; without a digit only in capitals, inside a printed mapping: `API_KEY: abc,`
     rf"({_NAME}:\s+[\"']?)(?=\S*\d|(?-i:(?<=[A-Z]: ))[^\s,}}]+[,}}]){_NO_VALUE}{_VALUE}",
+    # `?api_key=x`
     r"([?&][\w-]{0,40}(?:key|token|secret)=)[^&\s'\"]+",
     r"(\blogin\s+\S+\s+password\s+)\S+",  # ~/.netrc
     r"(\bbearer\s+)(?!token|auth)[\w+/=.~*-]+",
@@ -47,7 +52,9 @@ FORMS = (
     r"\b[spr]k[-_](?=[\w*.-]{0,200}[\d*])[\w*.-]{6,}",  # OpenAI, Anthropic, OpenRouter, Stripe
     r"\b(?:key|tok)-(?=[a-z]*\d)[a-z\d]{6,}",
     r"\b(?:hf|gsk)_(?-i:(?=[a-z]*[A-Z\d])[A-Za-z\d]{8,})",
+    # GitHub; GitLab; Slack
     r"\b(?:gh[a-z]|github_pat)_\w{6,}|\bgl[a-z]{1,4}t-[\w-]{6,}|\bxox[a-z]-[\w-]{6,}",
+    # AWS; Google; a JSON web token
     r"\b(?-i:A[KS]IA)[A-Z\d]{12,}|\b(?-i:AIza)[\w-]{10,}|\b(?-i:eyJ)[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?",
     r"\b(?:csk|dckr_pat|npm|nvapi|pplx|pypi|r8|tgp_v1|wandb_v1|xai|xapp)[-_](?=\S*\d)[\w-]{16,}",
     r"\b(?:org|proj)[-_](?=[a-z]*\d)[a-z\d]{8,}",
@@ -141,6 +148,7 @@ def _of_variable(name: str, value: str) -> str | None:
     if _SECRET_NAME.search(name) and _RANDOM.fullmatch(value):
         return value
     if name.lower().endswith("_proxy"):  # urlsplit raises on some values
+        # `http://user:password@host:3128` -> `password`
         return value.rpartition("@")[0].rpartition("//")[2].partition(":")[2]
     return None
 

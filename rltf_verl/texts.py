@@ -11,8 +11,11 @@ THOUGHTS, THOUGHTS_END = "<think>", "</think>"
 LONGEST = 1_000_000
 """Characters that are kept of a text. No prompt holds more, and whatever reads it stays quick."""
 
+# CR LF first, as one line end; then CR, VT, FF, the separators FS to RS, NEL, LS and PS.
 _LINE_ENDS = re.compile("\r\n|[\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
+# C0 and C1 controls, soft hyphen, marks of direction and of no width, invisible operators,
+# noncharacters, byte-order mark, annotations, controls of musical notation, tags.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0e-\x1b\x1f\x7f-\x84\x86-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f"
     "\ufdd0-\ufdef\ufeff\ufff9-\ufffb\ufffe\uffff\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
@@ -28,6 +31,8 @@ _EPISTEMIC = re.compile(
 check).
 """
 
+# `<|im_end|>` and its kin, DeepSeek's with full-width bars; turns of Gemma, `<<SYS>>` and `[INST]`
+# of Llama 2, `[TOOL_CALLS]` of Mistral, `<tool_call>` of Qwen and Hermes.
 _CHAT_TOKEN = (
     r"<[|\uff5c][^<>\s]{0,40}[|\uff5c]>|</?s>|</?think>|<(?:start|end)_of_turn>|<</?SYS>>|<(?:pad|eos|bos|unk)>|</?tool_(?:call|response)>"
     r"|\[/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\]"
@@ -58,6 +63,7 @@ def clean_text(text: str, longest: int = LONGEST) -> str:
         raise TypeError(f"must be a text, not {type(text).__name__}")
     plain = _LINE_ENDS.sub("\n", text[:longest])
     if _SURROGATES.search(plain):
+        # Two halves that belong together become their character, a half alone becomes U+FFFD.
         plain = plain.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return _UNSEEN.sub("", plain)
 
@@ -125,6 +131,7 @@ def without_chat_tokens(text: str) -> str:
     if CHAT_TOKENS.search(text) is None:
         return text
     kept: list[str] = []
+    # A token can end only behind `>` or `]`: each piece ends at one of these.
     for piece in re.split(r"(?<=[>\]])", text):
         kept.extend(piece)
         end = "".join(kept[-_CHAT_TOKEN_LENGTH:])

@@ -81,6 +81,7 @@ def patch_model_copies(fsdp_utils: ModuleType) -> None:
         shards, spec = original(*args, **kwargs)
         weights = dict((args[0] if args else kwargs["model"]).named_parameters())
         return {
+            # `.cpu()` has copied those of a GPU already.
             name: (shard.clone() if weights[name].device.type == "cpu" else shard, layout)
             for name, (shard, layout) in shards.items()
         }, spec

@@ -26,6 +26,7 @@ RECENT = 10
 MARK = "rltf: "
 """Begins our log lines."""
 
+# `ESC [ 1 ; 31 m`: colours and moves of the cursor.
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _BY_RAY = re.compile(r"\((?:\S+ )?pid=\d+(?:, ip=\S+)?\) ")
 """Ray's beginning of a line: `(TaskRunnerV1 pid=29638, ip=10.0.0.2) `."""
@@ -33,6 +34,8 @@ _OURS = re.compile(rf"{MARK}|step \d+/\d+ · |validation at step \d+ · ")
 _WARNING = re.compile(r"\bwarn(?:ing)?\b|Warning: ", re.IGNORECASE)
 _ERROR = re.compile(r"error|exception|traceback|critical|fatal|died|killed", re.IGNORECASE)
 _INFO = re.compile(
+    # `[2026-01-02 03:04:05,678 INFO …`, `(Actor pid=7) DEBUG …`, `50%|█ | 3/6 [00:12<00:12,
+    # 4.1s/it]`
     r"(?:\(\S+ pid=\d+\) )?(?:\[?\d{4}-\d\d-\d\d[ T][\d:,.]+[]\s-]+)?\[?(?:INFO|DEBUG)\b"
     r"|.*\d\d:\d\d(?:<\S+)?, .*(?:/s|s/it)"
     r"|Time range: last |Per-operation statistics: "
@@ -186,6 +189,7 @@ class QuietStream:
         """The line as it is shown; None if it is not."""
         text = _ANSI.sub("", line)
         content = _BY_RAY.sub("", text, count=1)
+        # First, so that our warnings are shown as often as they come.
         if _OURS.match(content):
             return content
         error = _ERROR.search(content)

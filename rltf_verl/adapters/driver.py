@@ -86,6 +86,7 @@ def _lock(key: str, folder: Path) -> None:
         logger.info("%s: its run is dead if it is silent for %.0f s; waiting", path, LEASE_S)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        # A new sign of life while this one waits: the owner is alive, and no waiting helps.
         lock.acquire(LEASE_S + BEAT_S, cancel_check=lambda: _beat(path) != seen)
     except (Timeout, LeaseSettingsMismatch):
         owner = lock.owner

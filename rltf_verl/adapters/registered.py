@@ -54,6 +54,7 @@ def centred_outcome_advantage(
     Returns:
         advantages and returns, [N, T] each.
     """
+    # [N] number of each row's group, 0..G−1.
     groups = torch.as_tensor(np.unique(index, return_inverse=True)[1])
     outcome = token_level_rewards.sum(dim=-1, keepdim=True)
     episodes = in_line(outcome, torch.ones_like(outcome, dtype=torch.bool), groups)

@@ -304,6 +304,7 @@ def _can_be_imported(place: str, name: str) -> bool:
     """Whether the name is there after all, inherited or made at run time."""
     module, _, owner = place.partition(":")
     try:
+        # module.Class.name, or module.name where no class is named.
         reduce(getattr, [*filter(None, [owner]), name], importlib.import_module(module))
     except (ImportError, AttributeError):
         return False

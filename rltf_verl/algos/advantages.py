@@ -33,6 +33,7 @@ def first_turn_sums(
     of_group = torch.zeros(2, episodes.num_groups, dtype=torch.float64)
     of_group[0].index_add_(0, episodes.group, torch.where(has_verdict, values[:, 0], 0.0).double())
     of_group[1].index_add_(0, episodes.group, has_verdict.double())
+    # [G] back to [S]: each episode reads its group's entry.
     return of_group[0][episodes.group], of_group[1][episodes.group]
 
 
@@ -100,8 +101,10 @@ def turn_advantages(
     if estimator in ("group_mean", "joined"):
         baseline = sums / counts.clamp(min=1)
     elif estimator == "leave_one_out":
+        # Alone in its cohort, a turn is its own baseline.
         baseline = torch.where(counts > 1, (sums - values) / (counts - 1).clamp(min=1), values)
     elif estimator == "ragged":
+        # `members`, not `graded`: turns without a verdict stand in with their cohort's mean return.
         others = cohort_sums(returns, where, members)[0] - values
         baseline = others / (where.branches - 1).clamp(min=1)
     elif estimator == "first_turn":
@@ -111,6 +114,7 @@ def turn_advantages(
     advantages = torch.where(episodes.valid & ~episodes.ungraded, values - baseline, 0.0)
     if norm_by_std:
         deviation = torch.where(graded, values - sums / counts.clamp(min=1), 0.0)
+        # Turns without a verdict deviate by 0, so all members may be summed; `counts` lacks them.
         squares, _ = cohort_sums(deviation**2, where, members)
         std = (squares / (counts - 1).clamp(min=1)).sqrt()
         differ = (counts > 1) & (std > 1e-8)

@@ -69,6 +69,7 @@ def in_line(
         group: [S] int64.
         correct: [S, K] bool; None is "reward above one half".
     """
+    # −1, 0, 1, …: each turn revises the one before it.
     parent = torch.arange(-1, rewards.shape[1] - 1).expand(rewards.shape)
     return EpisodeBatch(
         rewards, rewards > 0.5 if correct is None else correct, valid, parent, group
@@ -86,6 +87,7 @@ def depth(episodes: EpisodeBatch) -> torch.Tensor:
     """[S, M] int64: 0-based number of the turn in its branch (0 where not valid)."""
     depths = torch.zeros_like(episodes.parent)
     for m in range(1, depths.shape[1]):  # parents stand before their children
+        # [S, 1] depth of the parents. A parent of −1 reads place 0, and the next line drops it.
         above = depths.gather(1, episodes.parent[:, m : m + 1].clamp(min=0)).squeeze(1)
         depths[:, m] = torch.where(episodes.parent[:, m] >= 0, above + 1, 0)
     return torch.where(episodes.valid, depths, 0)
@@ -94,6 +96,7 @@ def depth(episodes: EpisodeBatch) -> torch.Tensor:
 def num_revisions(episodes: EpisodeBatch) -> torch.Tensor:
     """[S, M] int64: how many turns revise this one."""
     has_parent = episodes.valid & (episodes.parent >= 0)
+    # First turns have no parent: they add 0 to place 0.
     return torch.zeros_like(episodes.parent).scatter_add_(
         1, episodes.parent.clamp(min=0), has_parent.long()
     )
@@ -141,6 +144,7 @@ def cohort_sums(
     require_shape(label=(where.label, tuple(values.shape)), valid=(valid, tuple(values.shape)))
     label, weight = where.label.reshape(-1), valid.reshape(-1).double()
     sums = torch.zeros(where.num_labels, dtype=torch.float64)
+    # Before `sums` is filled: here it is all zeros.
     counts = sums.clone().index_add_(0, label, weight)
     sums.index_add_(0, label, torch.where(valid, values, 0.0).reshape(-1).double())
     return sums[where.label], counts[where.label]
@@ -179,6 +183,7 @@ def _anchor_below_branches(
     for m in range(1, num_turns):  # parents stand before their children
         up, follows = episodes.parent[:, m].clamp(min=0), episodes.parent[:, m] >= 0
         branched = children[row, up] > 1
+        # Further below, a turn takes over its parent's anchor, which an earlier column has set.
         # Numbers of branched attempts follow those of the groups: one for each (episode, turn).
         own_anchor = torch.where(
             branched, episodes.num_groups + row * num_turns + up, anchor[row, up]

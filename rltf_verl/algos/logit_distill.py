@@ -60,8 +60,11 @@ def outcome_log_probs(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
     require_shape(ids=(ids, (logits.shape[0], ids.shape[-1])))
     logits = logits if logits.dtype == torch.float64 else logits.float()
     chosen = logits.gather(-1, ids)
+    # The tail: the kept tokens leave the sum, as log 0.
     rest = logits.scatter(-1, ids, _LOG_ZERO).logsumexp(dim=-1, keepdim=True)
     unnormalised = torch.cat([chosen, rest], dim=-1)
+    # Over the k + 1 outcomes, not over V: what rounds in the tail is in the normaliser too. The
+    # clamp is for logits of −inf, as of tokens that a model masks.
     return (unnormalised - unnormalised.logsumexp(dim=-1, keepdim=True)).clamp(min=_LOG_ZERO)
 
 
@@ -98,6 +101,8 @@ class _OutcomesInChunks(torch.autograd.Function):
             with torch.enable_grad():
                 logits = chunk.detach().requires_grad_()
                 outcomes = outcome_log_probs(logits[rows[here] - start], ids[here])
+            # A chunk's rows without tokens get zeros, so that in the end the whole buffer is a
+            # gradient.
             chunk.copy_(torch.autograd.grad(outcomes, logits, gradient[here])[0])
         return buffer, None, None
 

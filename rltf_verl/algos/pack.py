@@ -61,6 +61,8 @@ def pack_rows(
             prompt.
     """
     lengths = torch.tensor([len(row.role) for row in rows], dtype=torch.int64)
+    # Rows that no policy sampled (feedback to predict) may lack log-probs; no objective reads
+    # these.
     sampler = (row.log_probs or (0.0,) * len(row.turn) for row in rows)
     return RowBatch(
         role=concatenate((row.role for row in rows), torch.int64),

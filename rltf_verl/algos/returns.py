@@ -45,6 +45,8 @@ def discounted_returns(episodes: EpisodeBatch, gamma: float) -> torch.Tensor:
     for d in reversed(range(int(depths.max()) + 1 if depths.numel() else 0)):
         here = episodes.valid & (depths == d)
         if where is not None:
+            # A cohort has one depth, so the siblings' gains are complete: all deeper turns are
+            # done.
             gains = torch.where(
                 here & lost, cohort_mean(gains, where, here & (num_counted > 0)), gains
             )

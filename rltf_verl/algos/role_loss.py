@@ -42,6 +42,7 @@ def distill_loss(
     ref = (
         kept.detach()
         if config.reference == "current"
+        # Outside of the mask the ratio is then 1, and cannot overflow.
         else torch.where(mask, ref_log_probs, kept.detach())
     )
     token_loss = TOKEN_LOSSES[loss.name]

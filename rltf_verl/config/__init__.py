@@ -147,6 +147,8 @@ class EpisodeConfig:
         if self.val_feedback_every is None:
             return 1
         on_rhythm = test_freq > 0 and step % test_freq == 0 and step != last_step
+        # Validations are numbered by step / test_freq: of each k in a row, the one divisible by k
+        # asks.
         return 1 if on_rhythm and step // test_freq % self.val_feedback_every else self.horizon
 
     @property
@@ -154,6 +156,7 @@ class EpisodeConfig:
         """Most attempts that one episode can hold."""
         if self.branch_turn is None:
             return self.horizon
+        # One line up to the branch, then `branch_width` lines.
         return self.branch_turn + self.branch_width * (self.horizon - self.branch_turn)
 
 
@@ -261,6 +264,8 @@ class RLTFConfig:
             ConfigError: an unknown key, a value out of range, or a combination that cannot work.
         """
         values, hints = dict(mapping), type_hints(cls)
+        # Apart from the other blocks: these hold a component's own options, whose names are not
+        # known here.
         values["env"] = named_options("env", block("env", values.get("env")), "name")
         values["objectives"] = own_objectives(values, [f.name for f in fields(cls)])
         values["feedback"] = feedback_config(block("feedback", values.get("feedback")))

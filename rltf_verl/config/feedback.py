@@ -79,6 +79,7 @@ class FeedbackConfig:
         for key, _, inner in keys_in("", {"feedback": self.block}):
             is_verifier = isinstance(inner, Mapping) and inner.get("provider") == "verifier"
             if is_verifier and isinstance(inner.get("level"), (list, tuple)):
+                # Without the point that follows the empty block.
                 yield f"{key[1:]}.level", inner["level"]
 
 

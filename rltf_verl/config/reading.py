@@ -52,6 +52,7 @@ def build(cls: type, prefix: str, values: Mapping[str, Any]) -> Any:
     typed = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
     for key, value in typed.items():
         kind = hints[key]
+        # A default of the code is built already.
         if isinstance(kind, type) and dataclasses.is_dataclass(kind) and type(value) is not kind:
             values = _block_of(kind, prefix + key, value)
             typed[key] = build(kind, f"{prefix}{key}.", values)

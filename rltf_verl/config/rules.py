@@ -64,6 +64,8 @@ REFUSED: tuple[Rule[RLTFConfig], ...] = (
         "set it to always, or branch_turn to the last turn but one, or null",
     ),
     *(
+        # `get` as a default argument: it is bound in each round, where a free name would be the
+        # last one's.
         Rule[Any](
             f"rltf.feedback.guard.{key}",
             lambda c, get=attrgetter(f"feedback.guard.{key}"): (  # type: ignore[misc]
@@ -320,6 +322,7 @@ def unread(config: RLTFConfig) -> Iterator[Finding]:
 
 def _unused_levels(config: RLTFConfig) -> Iterator[Finding]:
     horizon = config.episode.horizon
+    # Attempts that get feedback: each that another follows, and the last one for a teacher.
     num = horizon - 1 + config.asks_at_end
     for key, levels in config.feedback.level_lists():
         if 0 < num < len(levels):

@@ -24,6 +24,7 @@ def has_bf16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
     """Whether the CPU multiplies matrices in bf16: without units for it, fp32 is faster."""
     if not cpuinfo.is_file():
         return platform.system() == "Darwin" and platform.machine() == "arm64"
+    # `flags : …` on x86, `Features : …` on ARM.
     flags = re.search(r"^(?:flags|Features)\s*:(.*)$", cpuinfo.read_text(), re.MULTILINE)
     return flags is not None and not FLAGS.isdisjoint(flags[1].split())
 

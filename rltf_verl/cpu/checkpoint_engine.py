@@ -36,6 +36,7 @@ async def buckets(
     async for name, tensor in ensure_async_iterator(weights):
         full = (tensor.full_tensor() if isinstance(tensor, DTensor) else tensor).detach()
         full = full.to(dtype) if dtype and full.is_floating_point() else full
+        # A tensor above the limit has a bucket of its own.
         if bucket and size + full.nbytes > limit_bytes:
             yield bucket
             bucket, size = [], 0
@@ -63,6 +64,7 @@ class CPUCheckpointEngine(CheckpointEngine):
         cls, actor_wg_world_size: int, rollout_world_size: int, metadata: list[Any]
     ) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
         """Tell every trainer rank who receives; receivers need to know nothing."""
+        # What `prepare` returned of each process: verl lists the trainer's ranks first.
         receivers = metadata[actor_wg_world_size:]
         return {"receivers": [receivers] * actor_wg_world_size}, {
             "receivers": [[]] * rollout_world_size

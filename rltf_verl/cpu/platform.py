@@ -24,9 +24,8 @@ NO_OPS = (
 )
 VLLM_VARIABLES = {
     "VLLM_CPU_KVCACHE_SPACE": "1",  # GB; vLLM would take half of the memory
-    "VLLM_CPU_OMP_THREADS_BIND": (
-        "nobind"
-    ),  # OMP_NUM_THREADS threads; bound ones leave a core to vLLM's scheduler
+    # OMP_NUM_THREADS threads; bound ones leave a core to vLLM's scheduler
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
     "TORCHDYNAMO_DISABLE": "1",  # compiling for 12 to 30 s at the first generation
 }
 MALLOC_OPTIONS = {-8: 1, -3: 2**25, -1: -1}
@@ -46,6 +45,7 @@ def keep_freed() -> None:
     vocabulary, go back at once: between smaller ones they would leave holes that nothing else fits.
     The threads that exist later share one heap, or each would keep its own.
     """
+    # `None`: the symbols of this process itself.
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc's own
     if mallopt is not None:
         for parameter, value in MALLOC_OPTIONS.items():

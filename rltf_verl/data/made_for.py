@@ -50,6 +50,7 @@ class DatasetOrigin:
 
     def at(self, spec: str) -> DatasetOrigin:
         """The environment under another `spec`; it keeps its options if the class only moved."""
+        # The class's name; before it stands its place.
         same = spec.rpartition(":")[2] == self.spec.rpartition(":")[2]
         return DatasetOrigin(spec, self.options if same else {})
 

@@ -260,6 +260,7 @@ def environments_of(path: str | Path) -> set[str]:
     except pa.ArrowInvalid:
         return set()
     with file:
+        # pyarrow's index of what is not there is −1.
         at = file.schema_arrow.get_field_index("extra_info")
         fields = pa.null() if at < 0 else file.schema_arrow.field(at).type
         if (
@@ -326,6 +327,7 @@ def _asks(prompt: Sequence[Mapping[str, Any]] | None) -> bool:
 def _column(file: pq.ParquetFile, *names: str) -> Iterator[Any]:
     """The values of a column, or of a struct's fields, with one batch in memory at a time."""
     for batch in file.iter_batches(columns=list(names)):
+        # Fields of one struct come back as one column.
         yield from batch.column(0).to_pylist()
 
 

@@ -155,6 +155,7 @@ class Bfcl(Env):
         for action in self.solution(problem):
             self.step(wanted, action)
         before, expected, after = (_attributes(state) for state in (start, wanted, made))
+        # What was to stay and did stay is no part of the score.
         parts = [
             (f"{key} of {name}", after.get((name, key)) == value)
             for (name, key), value in expected.items()
@@ -211,6 +212,8 @@ class Bfcl(Env):
         """`sort('a.txt')` -> `["sort", {"file_name": "a.txt"}]`, without evaluating anything."""
         call: Any = ast.parse(text, mode="eval").body
         method = getattr(self._classes[self._owners[call.func.id]], call.func.id)
+        # `self` has no argument here; parameters beyond those given have defaults, so `zip` is not
+        # strict.
         names = [*signature(method).parameters][1:]
         by_place = {
             name: ast.literal_eval(value) for name, value in zip(names, call.args, strict=False)

@@ -67,6 +67,8 @@ async def call_env(
         # A slot is held for the first second only: a call that lasts longer waits for something.
         async with _slots.setdefault(loop, asyncio.Semaphore(MOST_CALLS)):
             _start(lambda o: loop.call_soon_threadsafe(running.set_result, o), call, *args)
+            # `wait` leaves the future as it is at the deadline; `wait_for` would cancel it, and
+            # lose what the thread returns later.
             await asyncio.wait({running}, timeout=min(seconds, COMPUTES_S))
         await asyncio.wait({running}, timeout=max(seconds - COMPUTES_S, 0.0))
         is_over = running.done()
@@ -241,6 +243,7 @@ def notes_of(text: str) -> tuple[Note, ...]:
     >>> notes_of("Too slow.\\nStep 2: Look first.")
     (Note(text='Too slow.', step=None), Note(text='Look first.', step=1))
     """
+    # `split` gives the text before the first match, then by turns a number and a text.
     whole, *parts = _ON_A_STEP.split(text)
     numbers, texts = parts[::2], parts[1::2]
     on_steps = [

@@ -48,6 +48,7 @@ class ExpiringLock:
     @contextmanager
     def turn(self, seconds: float) -> Iterator[Callable[[], bool]]:
         """Gives whether the turn is not lost yet."""
+        # New for each turn: a thread that comes back late must not pass for the owner.
         me = object()
         with self._free:
             while self._owner is not None and (left := self._until - time.monotonic()) > 0:
@@ -132,6 +133,7 @@ class GymText(Env):
         rows: list[Mapping[str, Any]] = [{} for _ in seeds]
         if self._path is not None:
             rows = list(islice(read_rows("rltf.env.path", self._path, seed), num))
+        # Not strict: too few rows are named by `split_items`.
         items = list(zip(seeds, rows, strict=False))
         train, test = split_items(f"rltf.env.path={self._path}", "rows", items, num_train, num_test)
         # The test split first: its objects are the first ones that the factory makes.

@@ -164,6 +164,7 @@ class RewardFunction(Env):
         score = _number("score", fields["score"])
         least, verdict = self._correct_from, score
         if fields.get("acc") is not None:
+            # `acc` is 1 for a right answer and 0 for a wrong one, whatever the score's scale is.
             least, verdict = 1.0, _number("acc", fields["acc"])
         pred = fields.get("pred")
         unread = "pred" in fields and (pred is None or (isinstance(pred, str) and not pred))

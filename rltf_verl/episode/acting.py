@@ -67,6 +67,7 @@ async def first_messages(env: Env, problem: Problem, messages: Sequence[Message]
 def world_seed(problem: Problem) -> int:
     """Seed of the problem's states: all attempts at a problem meet the same world."""
     text = json.dumps([problem.env, problem.index, dict(problem.data)], default=str)
+    # 63 bits: a seed fits a signed 64-bit number.
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
 
 
@@ -180,6 +181,7 @@ async def retry_at(
     # A note on the whole, or on step 0, asks for a new beginning.
     criticised = min((note.step for note in feedback.notes if note.step is not None), default=0)
     state = snapshots.get(criticised)
+    # Step 0 has no snapshot (`_Player.next_step`), so a step stands before the criticised one.
     if state is None or not state.is_open:
         return None
     # The feedback is read after the observation of the step before the criticised one.
@@ -195,6 +197,7 @@ async def retry_at(
     prompt_ids = await policy.observe(played, messages)
     if len(prompt_ids) > policy.prompt_budget:
         return None
+    # Without spans: their tokens stand in the prefix, not in the response.
     before = tuple(replace(s, start=0, end=0, acted=(0, 0)) for s in steps[:criticised])
     prefix_ids = attempt.prefix_ids + attempt.response_ids[: step.start]
     return Retry(state, before, prefix_ids, prompt_ids, text)
@@ -255,6 +258,7 @@ class _Player:
         answer = await self.policy.sample(self.prompt_ids + self.ids, seed, self._room)
         actions, malformed, span = await self._read(answer)
         results: list[Step] = []
+        # An answer that was cut off may end in half a call: none of its calls is played.
         end: EndReason | None = None if answer.ended else "length"
         for action, refusal in actions if end is None else ():
             result, end = (refusal, None) if refusal is not None else await self._act(action)
@@ -263,6 +267,7 @@ class _Player:
                 break
         if malformed and end is None:
             results.append(Step(NO_ACTION, kind="format"))
+        # Calls behind the one that ended the trajectory were not played, and have no result.
         self._append(answer, tuple(action for action, _ in actions)[: len(results)], results, span)
         if end is not None:
             return end
@@ -344,6 +349,7 @@ class _Player:
             self.num_drifts += 1
             begin = inserted_span(before, after)[0]
         observed = after[begin:]
+        # `>=`: the next answer needs a token of its own.
         if len(observed) >= self._room:
             return "context"
         self.ids += observed
@@ -375,8 +381,10 @@ def _messages(policy: ActingPolicy, step: PlayedStep) -> list[Message]:
     """What follows a step: one message of a tool for each result, or of the user."""
     texts = [quoted(policy, result.observation) for result in step.results]
     names = [action.tool for action in step.actions]
+    # Without tools an answer is one action, and has no name.
     if names == [None]:
         return [{"role": "user", "content": text} for text in texts]
+    # One result more than there are actions: the answer to a call that could not be read.
     named = zip_longest(names, texts, fillvalue=UNREAD)
     return [
         {"role": "tool", "name": quoted(policy, str(name)), "content": text} for name, text in named
@@ -401,6 +409,7 @@ def call_arguments(text: str) -> dict[str, Any]:
     observations are, and numbers finite. Raises ValueError.
     """
     decoded = None
+    # `json.loads` itself recurses: a model may write brackets by the thousand.
     with suppress(ValueError, RecursionError):
         decoded = _clean(json.loads(text[: MOST_READ + 1]), MOST_DEEP)
     if not isinstance(decoded, dict) or len(text) > MOST_READ:

@@ -67,6 +67,8 @@ def classes_of(policy: Policy, row: Row, episode: Episode) -> list[TokenClass | 
     for turn in set(row.turn):
         of_turn = token_classes(policy, episode.turns[turn].attempt)
         for i, kind in enumerate(of_turn, start=row.turn.index(turn)):
+            # A retry's row holds only the first tokens of the attempt before it
+            # (`first_prompt_row`).
             if i < len(classes) and row.turn[i] == turn:
                 classes[i] = kind
     return classes

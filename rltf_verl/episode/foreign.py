@@ -70,6 +70,7 @@ def attempt_of(
             f" {sum(mask)} sampled and {len(log_probs or ())} log-probs; give each token its mask"
             " and log-prob, at least one of them sampled"
         )
+    # Not strict: without log-probs the first list is empty.
     own = [p for p, mine in zip(log_probs or (), mask, strict=False) if mine]
     troubles = {
         f"more than {policy.response_budget} response tokens": num > policy.response_budget,
@@ -86,6 +87,7 @@ def attempt_of(
     starts = [i for i in range(num) if sampled[i + 1] and not sampled[i]]
     ends = [i for i in range(1, num + 1) if sampled[i] and not sampled[i + 1]]
     steps = []
+    # An observation reaches to the next sampled stretch, the last one to the end.
     for start, end, following in zip(starts, ends, [*starts[1:], num], strict=True):
         text, after = (
             "".join(policy.pieces(part)) for part in (ids[start:end], ids[end:following])

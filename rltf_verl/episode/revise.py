@@ -69,6 +69,7 @@ async def revise(
     ids, message = await extended(quoted(policy, feedback.text))
     if len(ids) > policy.prompt_budget:
         return Revision(None, so_far, message["content"])
+    # The same prompt around an empty feedback: where the two differ, its tokens stand.
     without, _ = await extended("")
     return Revision(ids, (*so_far, message), message["content"], span=inserted_span(without, ids))
 
@@ -83,6 +84,7 @@ def inserted_span(without: Sequence[object], with_it: Sequence[object]) -> tuple
     """
     shortest = min(len(without), len(with_it))
     start = next((i for i in range(shortest) if without[i] != with_it[i]), shortest)
+    # The common end must not reach into the common beginning: in [1, 1] -> [1, 1, 1] one 1 is new.
     tail = next(
         (i for i in range(shortest - start) if without[-1 - i] != with_it[-1 - i]), shortest - start
     )

@@ -18,6 +18,7 @@ def attempt_rows(episode: Episode) -> list[Row]:
     row_of: dict[int, int] = {}  # turn -> row that ends with it
     for k, turn in enumerate(episode.turns):
         new = whole_row(Role.ATTEMPT, turn.attempt, turn.attempt.prompt_ids, k, turn.reward)
+        # Taken out: the turn's next revision finds no row to continue and begins its own.
         before = row_of.pop(turn.parent, None) if turn.parent is not None else None
         if before is not None and _continues(rows[before], turn.attempt):
             rows[before] = _merged(rows[before], new, turn.parent or 0)
@@ -25,6 +26,7 @@ def attempt_rows(episode: Episode) -> list[Row]:
         else:
             rows.append(new)
             row_of[k] = len(rows) - 1
+    # verl takes an episode's verdict from its last row, which must hold the last attempt.
     last = row_of[len(episode.turns) - 1]
     return [*rows[:last], *rows[last + 1 :], rows[last]]
 

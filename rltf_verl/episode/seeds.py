@@ -66,6 +66,7 @@ def seeds_of_episode(
     nothing else.
     """
 
+    # `0`, and the beginning of `0/step1`, `0/step2`, … of a trajectory.
     first = place_of(0), place_of(0, 0, "step")
 
     def seed_of(place: str) -> int:

@@ -196,6 +196,7 @@ def _contrast(
     never replaced by one that is not, so the template stays the same.
     """
     if config.against.name == "reference_only":
+        # The same texts; `_with_contrast` takes the question away from them.
         return [texts]
     replaced = [name for name, text in texts.items() if text.strip()]
     if config.against.name == "wrong_sibling":
@@ -204,6 +205,7 @@ def _contrast(
         each
         for each in others
         if all(each[name].strip() for name in replaced)
+        # Equal texts would contrast the teacher with itself.
         and any(each[name] != texts[name] for name in replaced)
     ]
     chosen = rng.sample(fit, min(len(fit), config.against.n))

@@ -73,6 +73,7 @@ class ReplyCache:
             with suppress(OSError), path.open("rb") as file:
                 start = file.seek(self._read_up_to.get(path, 0))
                 new = file.read()
+                # A line that is still being written is left for the next look.
                 whole = new[: new.rfind(b"\n") + 1]
                 self._read_up_to[path] = start + len(whole)
                 for record in parse(numbered(whole), path, _trouble):

@@ -209,6 +209,7 @@ class JudgeClient:
         return Fault("refused", what, fix=BY_STATUS.get(status, ""))
 
 
+# `http://user:password@host:3128`, `https://[::1]:3128/`
 _PROXY = re.compile(
     r"https?://(?:[^/\s]*@)?(?:\w[\w.-]*|\[[0-9a-f:.]+\])(?::\d+)?/?", re.IGNORECASE
 )
@@ -309,6 +310,7 @@ def _count(value: object) -> int:
 def _prompt_log_probs(places: Any, secrets: Secrets) -> tuple[tuple[str, float], ...]:
     """Of each place the token that stands there, which comes first. Raises Fault."""
     try:
+        # vLLM has null in the place of the first token, which nothing predicts.
         tokens = [next(iter(place.values())) for place in places if place]
         scored = tuple((str(token["decoded_token"]), float(token["logprob"])) for token in tokens)
     except (LookupError, TypeError, ValueError, AttributeError, StopIteration, OverflowError):

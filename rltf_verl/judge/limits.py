@@ -48,6 +48,7 @@ class RateLimit:
         """The next request in line takes this many units. Its own start is `wait(now)` away; call
         that first.
         """
+        # Of an unused past, BURST_S stays.
         self._free_at = max(self._free_at, now - BURST_S) + amount * self._seconds_per_unit
 
     def correct(self, amount: float) -> None:

@@ -69,6 +69,7 @@ def _after_marker(text: str, marker: str) -> str | None:
     """
     word = re.escape(marker.removesuffix(":"))
     at_line = list(
+        # `**Critique:**`, `> Critique:`, `## Critique :`
         re.finditer(rf"^(?:[^\S\n]|[>#*_-])*{word}(?:[^\S\n]|[*_])*:[*_]*", text, re.I | re.M)
     )
     anywhere = at_line or list(re.finditer(rf"{word}[*_]*:[*_]*", text))

@@ -93,6 +93,7 @@ class JudgeRuntime:
             asked = asyncio.create_task(self._ask(key, body))
             self._asking[key] = asked
             asked.add_done_callback(lambda task: self._forget(key, task))
+            # Shielded: where this caller is cancelled, the others still wait for the task.
             return await asyncio.shield(asked)
         try:
             reply = await asyncio.shield(asked)
@@ -202,9 +203,8 @@ class JudgeRuntime:
         """Sleep until pauses and paces allow one more request; first come, first served."""
         async with self._turn:
             while (wait := self._wait(time.monotonic())) > 0:  # noqa: ASYNC110  time is what it waits for
-                await asyncio.sleep(
-                    min(wait, LIFTED_S)
-                )  # a pause may end sooner than it was said to
+                # A pause may end sooner than it was said to.
+                await asyncio.sleep(min(wait, LIFTED_S))
             for rate, amount in zip(self._rates, (1.0, tokens), strict=True):
                 rate.take(time.monotonic(), amount)
 
@@ -230,9 +230,8 @@ class JudgeRuntime:
             outcome = Fault("connection", type(error).__name__)
         finally:
             self.stats.request_ends()
-        if isinstance(
-            outcome, Fault
-        ):  # raised here, it does not carry what the library raised, which holds the key
+        # Raised here, it does not carry what the library raised, which holds the key.
+        if isinstance(outcome, Fault):
             raise self._counted(outcome)
         self.stats.count("answered_requests")
         self._is_there()

@@ -51,6 +51,7 @@ class AttemptObjective(TurnObjective):
         counts = {
             "rltf.updates_per_batch": self.config.updates_per_batch,
             epochs: setting(epochs),
+            # verl's other trainers do not read it.
             sync: setting(sync) if separate else 1,
         }
         several = ", ".join(f"{key}={count}" for key, count in counts.items() if count > 1)

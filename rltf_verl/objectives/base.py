@@ -226,5 +226,6 @@ def coefficient_at(
 ) -> float:
     """A coefficient or a share at a step."""
     start = max(schedule.start_step, now.resumed_at if schedule.restart_on_resume else 0)
+    # The ramp's end counts from step 0 of the run, not from `start` (`algos.schedule`).
     end = schedule.ramp_steps or now.num_steps
     return scheduled_weight(weight, now.step, end, start)

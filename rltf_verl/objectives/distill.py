@@ -134,6 +134,8 @@ class Distill(Objective[DistillConfig]):
         pulls = targets.advantages[place].clamp(min=0).double()
         whole = float(pulls.sum())
         graded = of_turns(batch, batch.episodes.graded)[place]
+        # A right answer that was cut off, or lacks its format, is graded 1 − f (`episode.reward`):
+        # no partial answer.
         cut_off = right & torch.isclose(graded, torch.tensor(1.0 - self.config.reward.format_coef))
         partly = (graded > 0) & (graded < 1) & ~cut_off
         shares = {"wrong_share": ~right} | ({"partial_share": partly} if bool(partly.any()) else {})
@@ -142,6 +144,8 @@ class Distill(Objective[DistillConfig]):
             **kept_out,
             **{name: float(pulls[at].sum()) / whole for name, at in shares.items() if whole > 0},
             "log_prob_gap": float(gap.float().mean()),
+            # −gap is the log ratio of the first prompt's policy to the sampler, which read the
+            # feedback.
             "ess": _effective_share(-gap),
         }
 
@@ -159,6 +163,7 @@ class Distill(Objective[DistillConfig]):
             and metrics.get("rltf/turn_1/acc") == 0.0
         )
         self._blocked = self._blocked + 1 if blocked else 0
+        # Steps 5, 55, 105, … in a row.
         if self._blocked % self.EVERY == self.STEPS:
             logger.warning(
                 "rltf.distill.log_prob_floor=%s keeps out %.0f %% of the tokens of right second"
@@ -179,6 +184,7 @@ def distill_rows(episode: Episode, answer: Literal["last", "first_right"] = "las
     """
     ends = list(last_turns(episode))
     if answer == "first_right":
+        # Branches may share their first right answer: a dict keeps one of each, in order.
         ends = list(dict.fromkeys(_first_right(episode, end) for end in ends))
     kept = [k for k in ends if k > 0 and episode.turns[k].stop != "ungraded"]
     return [first_prompt_row(episode, k, Role.DISTILL) for k in kept]

@@ -51,6 +51,8 @@ def _batch(objective: Objective[Any], group_size: int) -> RowBatch:
     episodes = example_episodes(objective.config, group_size)
     size, num_turns = episodes.valid.shape
     last = episodes.valid.sum(1, keepdim=True) - 1
+    # [S, M], flattened to [2 S M]: each turn twice. A shorter episode repeats its last turn, so
+    # that all rows have one length and the batch can be viewed as a rectangle.
     turn = torch.arange(num_turns).minimum(last).repeat_interleave(2)
     log_probs = -torch.linspace(0.1, 3.0, len(turn))
     return RowBatch(

@@ -54,6 +54,8 @@ class FeedbackModeling(Objective[FeedbackModelingConfig]):
             return []
         rows, template = [], template_of("critic", self.settings.critic)
         for k, turn in enumerate(episode.turns):
+            # With a horizon of 1 the only feedback leads nowhere, and is all that there is to
+            # predict.
             leads_on = turn.stop is None or self.config.episode.horizon == 1
             if not leads_on or turn.feedback is None or not _is_modelled(turn.feedback):
                 continue
@@ -135,6 +137,7 @@ class FeedbackModeling(Objective[FeedbackModelingConfig]):
         fit the prompt length, `filter` keeps nothing, or it is the policy's own or the fixed
         sentence.
         """
+        # [S, M] both: turns that led to another, and turns of which some token is predicted.
         revised = num_revisions(batch.episodes) > 0
         tokens = batch.tokens(self.role)
         trains = torch.zeros_like(revised)
@@ -151,6 +154,7 @@ def with_feedback(row: Row, episode: Episode) -> Row:
     for i, turn in enumerate(row.turn):
         feedback = episode.turns[turn].feedback
         span = feedback.span if feedback is not None and _is_modelled(feedback) else None
+        # A span counts from the start of the prompt, `i` from the start of the response.
         if role[i] == CONTEXT and span is not None and span[0] <= start + i < span[1]:
             role[i] = int(Role.FEEDBACK_MODELING)
     return replace(row, role=tuple(role))

@@ -52,11 +52,13 @@ class Method:
         named = enumerate(config.objectives.items(), start=len(Role))
         of_user = [_of_user(name, role, chosen, config) for role, (name, chosen) in named]
         shares = {o.name: o.settings for o in (*of_user, *built_in)}
+        # The first finding is raised: shares are checked here, where all objectives are known.
         for finding in share_findings(shares, config.attempt.weight):
             raise ConfigError(finding)
         self.objectives = built_in + of_user
         """A user's come last."""
         with_tokens = [own for own in self.objectives if own.role != CONTEXT]
+        # `compute_targets` has a table for each of them, at role + 1.
         self.token_owners = sorted(with_tokens, key=lambda own: own.role)
         """The objectives with tokens of their own, by role."""
 

@@ -42,6 +42,7 @@ def compute_targets(
     owners = method.token_owners
     # Table 0 holds zeros: CONTEXT is −1, so role + 1 is the table of every token.
     rewards = batch.episodes.rewards
+    # [S, R + 1, M].
     tables = rewards.new_zeros(rewards.shape[0], len(owners) + 1, rewards.shape[1])
     present = torch.bincount(batch.role + 1, minlength=len(owners) + 1).tolist()
     for each in owners:
@@ -93,6 +94,7 @@ def shared_targets(
     """
     if not shares:
         return compute_targets(batch, method, weights, stale), dict(weights)
+    # `share_weights` divides by the pull that an objective has at coefficient 1.
     targets = compute_targets(batch, method, {**weights, **dict.fromkeys(shares, 1.0)}, stale)
     used = share_weights(gradient_masses(batch, targets, method, trust), shares, weights)
     advantages = targets.advantages
@@ -127,6 +129,7 @@ def live_groups(batch: RowBatch, method: Method, weights: Mapping[str, float]) -
     episodes = batch.episodes
     advantages = compute_targets(batch, method, weights, scored=False).advantages
     trained = batch.episode[advantages.abs() > ROUNDING].long()
+    # Tokens per group; only whether there are any matters.
     num = torch.bincount(episodes.group[trained], minlength=episodes.num_groups)
     for each in method.objectives:
         alive = each.trained_episodes(episodes) if weights[each.name] > 0 else None

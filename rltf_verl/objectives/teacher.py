@@ -45,6 +45,7 @@ class LogitDistill(Objective[LogitDistillConfig]):
         """
         teachers: list[TeacherSpan] = []
         for turn, spans in spans_of(row).items():
+            # `begin`: where the attempt starts in a row that may hold several.
             teacher, begin = episode.turns[turn].teacher, row.turn.index(turn)
             if teacher is None:
                 continue
@@ -200,6 +201,7 @@ def weigh_teacher_tokens(
     counts = weight > 0
     if entropy is not None and bool(counts.any()):
         sure = entropy_weight(entropy[counts], config.logit_distill.entropy_decay)
+        # Mean 1 over the tokens that the gate has left: the others must not take a part of it.
         weight = weight.masked_scatter(counts, weight[counts] * sure)
     return replace(targets, advantages=advantages), weight
 

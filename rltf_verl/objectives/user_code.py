@@ -17,6 +17,7 @@ from rltf_verl.objectives.base import Objective
 from rltf_verl.registry import load, raised_by
 from rltf_verl.types import Row
 
+# Properties are no functions, and fall out; `rows` is a coroutine function and has its own wrapper.
 HOOKS = [
     name
     for name, own in vars(Objective).items()
@@ -91,6 +92,7 @@ def _naming_call(own: Objective[Any], method: str, what: str) -> Callable[..., A
             if inspect.isgenerator(returned):
                 returned = list(returned)  # here it can raise
         if method == "turn_weights":
+            # Its one argument, by position or by name.
             (episodes,) = (*args, *options.values())
             return turn_numbers(what, returned, episodes)
         if method == "loss" and not (isinstance(returned, torch.Tensor) and returned.dim() == 0):
@@ -142,5 +144,6 @@ def example_episodes(config: RLTFConfig, group_size: int) -> EpisodeBatch:
     num_turns = config.episode.num_nodes
     episode, turn = torch.arange(len(group)).unsqueeze(1), torch.arange(num_turns)
     mixed = (group == 1).unsqueeze(1) & ((episode + turn) % 2 == 1)
+    # Group 1 is a chessboard of right and wrong; episode e has e mod M + 1 turns.
     rewards = (mixed | (group == 2).unsqueeze(1)).float()
     return in_line(rewards, turn <= episode % num_turns, group)

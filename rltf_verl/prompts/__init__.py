@@ -112,9 +112,8 @@ def fields_shown(template: str, fields: Sequence[str], empty: Sequence[str] = ()
     """The fields that the template prints, found by rendering it with markers. `empty`: fields
     passed as empty.
     """
-    marks = {
-        field: f"{i}7320508075{i}" for i, field in enumerate(fields, start=1)
-    }  # no filter changes digits
+    # Digits, which no filter of a template changes.
+    marks = {field: f"{i}7320508075{i}" for i, field in enumerate(fields, start=1)}
     text = render(template, **dict.fromkeys(empty, ""), **marks)
     return frozenset(field for field, mark in marks.items() if mark in text)
 

@@ -70,6 +70,7 @@ async def _longest_tail(quote: Callable[[str], Awaitable[Fitted]], attempt: str)
     whole = await quote(attempt)
     if whole.ids is not None:
         return whole
+    # A prompt grows with what it quotes, so bisection finds the longest tail that fits.
     longest, low, high = whole, 0, len(attempt) - 1
     while low <= high:
         keep = (low + high) // 2

@@ -85,4 +85,5 @@ def control_tokens(added: Mapping[str, bool]) -> tuple[str, ...]:
 @lru_cache(maxsize=16)
 def _beginning_of(tokens: tuple[str, ...]) -> re.Pattern[str]:
     """Matches the first character of each of the tokens; nothing without tokens."""
+    # `(?!)` matches nowhere: a tokenizer may have no such tokens.
     return re.compile(rf"(?=(?:{'|'.join(map(re.escape, tokens)) or '(?!)'})).", re.DOTALL)

@@ -26,6 +26,7 @@ from rltf_verl.runlog.valid import episode_trouble, rows_trouble
 logger = logging.getLogger(__name__)
 
 Kind = Literal["train", "val", "rows"]
+# `00000012.train.4711.jsonl`, `00000012.rows.jsonl.gz`
 _NAME = re.compile(r"(\d{8})\.(train|val|rows)\.(?:[^.]+\.)?jsonl(?:\.gz)?")
 EPISODES: tuple[Kind, ...] = ("train", "val")
 
@@ -173,7 +174,9 @@ def _pack(files: list[Path], target: Path) -> None:
         ]
         part = target.with_name(f".{target.name}.part")
         with part.open("wb") as file:
+            # Without a time, equal lines are equal bytes.
             file.write(gzip.compress(b"\n".join([*lines, b""]), compresslevel=6, mtime=0))
+            # On the disk before the originals go.
             file.flush()
             os.fsync(file.fileno())
         part.replace(target)
@@ -206,6 +209,7 @@ def folders_of(top: Path) -> Iterator[Path]:
         folder = Path(name)
         yield folder
         deep = len(folder.relative_to(top).parts) >= DEPTH
+        # In place: `os.walk` goes on where this list says.
         below[:] = [] if deep else sorted(b for b in below if not b.startswith(ELSEWHERE))
 
 

@@ -133,11 +133,12 @@ def groups_dead(steps: Steps) -> bool | None:
         return None
     if dead < DEAD or now.get(ACC, 0.0) >= SOLVED:
         return False
+    # Attempts' own is of second answers here, or of what these add to first ones.
     trained = [
         value
         for name, value in now.items()
         if name.startswith("rltf/") and name.endswith("/adv_abs") and name != ATTEMPT
-    ]  # attempts' own is of second answers here, or of what these add to first ones
+    ]
     # this objective logs no advantage; its weight tells whether it trains
     trained.append(now.get("rltf/logit_distill/weight", 0.0))
     return steps.seen.live or all(value <= STILL for value in trained)

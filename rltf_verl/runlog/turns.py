@@ -12,6 +12,7 @@ from typing import Any
 from rltf_verl.answers import answer_form
 from rltf_verl.types import path_to
 
+# `Your previous answer is incorrect`, `it was wrong`, `Let's try again`
 _EMPTY_TALK = re.compile(
     r"\b(?:your|the|this|that|it)(?:\s+(?:previous|last|first))?(?:\s+(?:answer|attempt|solution|response))?"
     r"\s+(?:is|was)\s+(?:not\s+)?(?:correct|incorrect|wrong|right)\b|\b(?:please|let'?s|now|and)?\s*try\s+(?:it\s+)?again\b",

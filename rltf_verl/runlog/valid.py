@@ -15,6 +15,7 @@ MOST_TURNS, MOST_DEPTH = 4096, 400
 """An episode's; more would cost readers, which look at pairs of turns and go down branches, too
 much.
 """
+# exports hold whole numbers as int64
 _WHOLE = 2**63
 
 
@@ -30,6 +31,7 @@ Fields = Mapping[str, Kind]
 
 _TEXT = Kind("text", lambda v: isinstance(v, str))
 _BOOL = Kind("true or false", lambda v: isinstance(v, bool))
+# `type(…) is`: to `isinstance` true and false are whole numbers.
 _COUNT = Kind("a whole number, at least 0", lambda v: type(v) is int and 0 <= v < _WHOLE)
 _INT = Kind("a whole number", lambda v: type(v) is int and -_WHOLE <= v < _WHOLE)
 _NUMBER = Kind("a number", lambda v: type(v) is float or _INT.fits(v))
@@ -126,6 +128,7 @@ def _episode(record: Mapping[str, Any]) -> Iterator[str]:
     yield from _faults("", record, _EPISODE)
     for k, message in enumerate(record.get("context", [])):
         yield from _faults(f"context[{k}].", message, _MESSAGE)
+    # it is there: the caller takes the first fault, and nothing goes on after it
     turns = record["turns"]
     if not 0 < len(turns) <= MOST_TURNS:
         yield f"turns has {len(turns)} entries, not 1 to {MOST_TURNS}"

@@ -43,6 +43,7 @@ def sampling_metrics(batch: RowBatch, entropy: torch.Tensor) -> dict[str, float]
     compared_at = sampled.nonzero()[:, 0]
     if not len(compared_at):
         return mean_entropy
+    # Each k-th token, k rounded up.
     compared_at = compared_at[:: -(-len(compared_at) // MOST_COMPARED)]
     columns: dict[str, Any] = {
         "rollout_log_probs": batch.sampler_log_probs,
@@ -82,6 +83,7 @@ def role_metrics(
         if not place.numel():
             continue
         advantages, old = targets.advantages[place], batch.old_log_probs[place]
+        # [N]: whether any token of a row is its own. No row is empty, as `reduceat` needs.
         in_row = np.logical_or.reduceat(mask.numpy(), first_tokens)
         numbers = {
             "weight": weights[objective.name],

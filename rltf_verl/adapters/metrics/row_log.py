@@ -57,6 +57,7 @@ class RowLog:
         ids: dict[int, list[int]] = {}
         if with_tokens:
             at = [step.at[i] for i in with_tokens]
+            # Read here, not in the thread: verl clears the queue when the step ends.
             responses = read_columns(step.meta, at, ["responses"])["responses"].unbind()
             ids = {i: row.tolist() for i, row in zip(with_tokens, responses, strict=True)}
         self._thread.submit(self._write, step, targets, ids, number)
@@ -137,6 +138,7 @@ def episode_records(
     starts = np.append(0, step.batch.lengths.cumsum(0).numpy())
     parts = _parts(columns, starts, names)
     records: dict[str, dict[str, Any]] = {}
+    # By the row's place in its episode: verl's balancing over ranks has mixed them.
     for i in sorted(written, key=lambda i: int(keys[i].rpartition("_")[2])):
         uid, episode = episode_of(keys[i])
         row: dict[str, Any] = {"parts": parts[i]}
@@ -182,6 +184,7 @@ def _parts(
     counts = np.diff(np.append(first, len(role)))
     means = {
         name: (
+            # [P] mean of each part; the sum in double precision.
             (np.add.reduceat(columns[name].astype(np.float64), first) / counts)
             .round(DIGITS)
             .tolist()

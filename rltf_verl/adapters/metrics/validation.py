@@ -46,6 +46,7 @@ def averaged_info(episode: Episode, horizon: int) -> dict[str, Any]:
         ),
     }
     for k in range(1, horizon):
+        # An episode that ended earlier keeps its last answer.
         info[f"acc_turn_{k + 1}"] = correct[min(k, len(correct) - 1)]
     return info
 
@@ -89,6 +90,7 @@ def validation_metrics(
         table = torch.tensor(tables)
         named = episode_metrics(table, horizon)
         if table.shape[1] < horizon:
+            # Later turns were not to be played: their numbers would only tell the setting.
             named = {name: named[name] for name in named.keys() & OF_FIRST_ANSWERS}
         for name, value in named.items():
             metrics[f"rltf_val/{source}/{name.removeprefix('rltf/')}"] = value
@@ -142,5 +144,6 @@ def sampled_episodes(infos: Mapping[str, Sequence[Any]], num: int) -> list[tuple
     """
     shown = zip(infos[EPISODE], infos["acc"], strict=True)
     rows = sorted((*json.loads(text), acc) for text, acc in shown if text is not None)
+    # verl sorts by the prompt and shuffles with this seed.
     order = np.random.RandomState(42).permutation(len(rows))
     return [rows[i] for i in order[:num]]

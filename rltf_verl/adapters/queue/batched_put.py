@@ -36,6 +36,7 @@ class _Entry:
     @property
     def kind(self) -> Hashable:
         """Entries of one kind may be put together."""
+        # All rows of a TensorDict have the same columns; entries of tags alone have no row.
         columns = None if self.rows is None else frozenset(chain.from_iterable(self.rows))
         return self.partition, columns
 
@@ -91,6 +92,7 @@ class BatchedPuts:
             loop = asyncio.get_running_loop()
             await loop.run_in_executor(self._thread, self._send, entries)
         except Exception as error:
+            # An entry fails only if it fails alone.
             if len(entries) > 1:
                 for entry in entries:
                     await self._store([entry])

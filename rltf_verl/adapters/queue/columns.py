@@ -96,6 +96,7 @@ def teacher_spans(column: torch.Tensor) -> list[TeacherSpan]:
         [TeacherSpan(start=0, end=3, prompt_ids=(7, 8), against=((9,),))]
     """
     values, spans = iter(column.tolist()), []
+    # One iterator: the loop takes the first number of a span, and its body the rest of that span.
     for start in values:
         end, num_prompts = next(values), next(values)
         prompts = [tuple(islice(values, next(values))) for _ in range(num_prompts)]
@@ -123,10 +124,12 @@ def episode_facts(episode: Episode, num_nodes: int) -> torch.Tensor:
 
 def episode_table(facts: torch.Tensor) -> EpisodeTable:
     """[S, M, F] facts as `runlog.numbers` counts them."""
+    # A first turn's parent is −1, so NaN means a turn that was not played.
     valid = ~torch.isnan(facts[..., EPISODE_FACTS.index("parent")])
     turns = facts[valid].double().numpy()
     return EpisodeTable(
         {name: turns[:, i] for i, name in enumerate(EPISODE_FACTS)},
+        # [n] episode of each played turn, as `turns` is [n, F].
         valid.nonzero()[:, 0].numpy(),
         np.full(len(facts), np.inf),
     )
@@ -178,6 +181,7 @@ def real_rows(batch: KVBatchMeta) -> list[int]:
 
 def episode_of(key: str) -> tuple[str, str]:
     """Transfer-queue key `{uid}_{session}_{row}` -> (uid, `{uid}_{session}`)."""
+    # From the right, so that a uid may hold `_`.
     uid, session, _ = key.rsplit("_", 2)
     return uid, f"{uid}_{session}"
 
@@ -198,6 +202,7 @@ def token_roles(role: torch.Tensor, response_mask: torch.Tensor) -> torch.Tensor
         response_mask: verl's column, ragged or [N, T].
     """
     mask = to_dense(response_mask, 0).bool()
+    # The column may be wider: a padding row of one token copies the roles of a whole row.
     return torch.where(mask, to_dense(role, CONTEXT)[:, : mask.shape[1]], CONTEXT)
 
 

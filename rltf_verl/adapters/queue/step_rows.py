@@ -73,6 +73,7 @@ class StepRows:
         first_row = torch.full_like(group, len(at)).scatter_reduce_(
             0, episode, torch.arange(len(at)), "amin"
         )
+        # [N M, F] → [N, M, F] → [S, M, F].
         facts = tokens(columns.pop(FACTS)).view(len(at), -1, len(EPISODE_FACTS))[first_row]
         lengths = token_counts(columns[ROLE])
         # Workers in bfloat16 send bfloat16, in which sums over many tokens are wrong, and which
@@ -84,6 +85,7 @@ class StepRows:
         if not whole:
             rows = torch.zeros(len(meta), dtype=torch.bool)
             rows[of_actor] = True
+            # [rows of the queue] → [N] → [L].
             mask = rows[at].repeat_interleave(lengths)
             column |= {"old_log_probs": sampler.clone(), "entropy": -sampler}
             for name, values in read_columns(meta, of_actor, ACTOR_COLUMNS).items():
@@ -91,6 +93,7 @@ class StepRows:
         batch = RowBatch(
             role=column[ROLE],
             turn=column[TURN],
+            # 32 bits: `look_up` then reads its tables by 32-bit indices, in half the time.
             episode=torch.from_numpy(np.repeat(episode.int().numpy(), lengths.numpy())),
             lengths=lengths,
             episodes=episode_batch(facts, group),
@@ -126,9 +129,11 @@ class StepRows:
             given[self.at] = True  # tokens of the other rows, which only pad the batch, stay 0
             place = given.repeat_interleave(lengths)
             fields = {
+                # The L values fill the L true places in order.
                 k: torch.zeros(place.shape).masked_scatter_(place, v.float())
                 for k, v in fields.items()
             }
+        # [rows + 1]: 0, then the end of each row among all tokens.
         offsets = torch.nn.functional.pad(lengths.cumsum(0), (1, 0))
         columns = dict(ready or {})
         for k, v in fields.items():

@@ -157,6 +157,7 @@ def _tokens_of(tokenizer: Any, ids: tuple[int, ...], num_chars: int) -> int:
     """How many of the tokens the beginning of their text takes, the last of them perhaps in part;
     by bisection.
     """
+    # The first n whose decoded beginning is that long; where none is, all of them.
     return bisect_left(range(len(ids)), num_chars, key=lambda n: len(tokenizer.decode(ids[:n])))
 
 
@@ -203,6 +204,7 @@ async def rows_of_foreign_loop(
         ValueError: as of `attempt_of`.
     """
     policy = VerlPolicy.of(loop, {}, kwargs, getattr(loop, "tool_schemas", ()))
+    # Not strict: `attempt_of` names lists that differ in length.
     sampled = [
         i for i, mine in zip(output.response_ids, output.response_mask, strict=False) if mine
     ]
@@ -276,6 +278,7 @@ def _outputs(
     seconds: float,
 ) -> list[AgentLoopOutput]:
     facts = episode_facts(episode, config.episode.num_nodes)
+    # verl tags rows with the oldest and newest weights: those of the whole episode.
     steps = [t.attempt.info[k] for t in episode.turns for k in VERSIONS]
     steps = [s for s in steps if s is not None]
     extra = {
@@ -386,6 +389,8 @@ class VerlPolicy:
         ended = [*ids, *(() if ends_turn else end)]
 
         def render() -> tuple[int, ...]:
+            # A subclass knows its model's family; the general builder loses a separator (see
+            # `extend`).
             if type(builder) is not ContinuousTokenBuilder:
                 # A template that wants roles to alternate raises: verl renders the message alone.
                 with suppress(Exception):
@@ -394,6 +399,7 @@ class VerlPolicy:
                     )
                     return tuple(int(i) for i in merged.token_ids)
             settings = builder.chat_template_kwargs
+            # `ended` has the end of the turn already.
             return (*ended, *after_answer(self._tokenizer, settings, added)[len(end) :])
 
         return await self.loop.loop.run_in_executor(None, render)
@@ -414,6 +420,7 @@ class VerlPolicy:
         gives none, is malformed.
         """
         text = self._tokenizer.decode(ids)
+        # Where the decoded text has something that the parser's content lacks.
         start, end = inserted_span(content, text)
         # `<` may begin the call and the text after it: then the place is one too far right.
         while 0 < start < end and text[start - 1] == text[end - 1]:
@@ -427,6 +434,7 @@ class VerlPolicy:
 
     async def clip(self, text: str, tokens: int) -> str:
         """The text, without its middle where it has more tokens."""
+        # A token has a byte at least, so this text fits, and no thread is needed.
         if len(text.encode()) <= tokens:
             return text
         return await self.loop.loop.run_in_executor(None, self._clip, text, tokens)
@@ -438,6 +446,7 @@ class VerlPolicy:
             return text
         head, tail = (
             self._tokenizer.decode(ids[:half]),
+            # The last tokens − half.
             self._tokenizer.decode(ids[half - tokens :]),
         )
         return f"{head}\n[… {len(ids) - tokens} tokens left out …]\n{tail}"

@@ -44,6 +44,7 @@ class SharedLoop:
     def __init__(self, module: Any) -> None:
         self._hydra, self._registry = module.hydra, module._agent_loop_registry
         self._loop: Any = None
+        # verl calls `hydra.utils.instantiate`: this object is both `hydra` and its `utils`.
         self.utils = self
 
     def __getattr__(self, name: str) -> Any:
@@ -80,6 +81,7 @@ class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
         self.rltf_shared = WorkerContext(self.config, JobGateway)
         self._lags = Lags()
         self._watch: asyncio.Task[None] | None = None
+        # Episodes start one after the other, each in its own turn of the event loop.
         self._start = asyncio.Lock()
         # Else each full collection looks at all that the imports made, for 0.3 s.
         gc.freeze()

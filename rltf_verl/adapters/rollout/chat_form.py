@@ -91,6 +91,8 @@ def _read(tokenizer: Any, settings: Mapping[str, Any]) -> ChatForm:
     if before.startswith(header):
         between = before[len(header) :]
     else:
+        # The header opens thoughts itself, and the template drops them from past answers: what
+        # closes them is not rendered, so it is written as most models do.
         between = f"\n{THOUGHTS_END}\n\n" if header.rstrip().endswith(THOUGHTS) else ""
     end = _ids(tokenizer, after)
     # `all_special_ids` has those with a name alone (eos, pad, …).

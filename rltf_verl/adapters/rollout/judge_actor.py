@@ -85,10 +85,12 @@ def _actor() -> Any:
     context = ray.get_runtime_context()
     options = {
         "name": f"rltf-judge-{context.get_job_id()}",
+        # The trainer makes it; workers, which start later, find it by its name.
         "get_if_exists": True,
         "num_cpus": 0,
         "max_concurrency": CALLS_AT_ONCE,
         "max_restarts": -1,
+        # Soft: Ray may start it elsewhere if the node is gone.
         "scheduling_strategy": NodeAffinitySchedulingStrategy(context.get_node_id(), soft=True),
     }
     return ray.remote(JudgeServer).options(**options).remote()

@@ -61,6 +61,7 @@ class OnlyServerClient(LLMServerClient):
     async def _acquire_server(self, request_id: str, **extra: Any) -> tuple[str, Any]:
         if self._only is None:
             self._only = await super()._acquire_server(request_id, **extra)
+            # Given back at once: the later requests are not counted either.
             super()._release_server(self._only[0], request_id)
         return self._only
 

@@ -40,6 +40,7 @@ async def watch_lag(lags: Lags, busy: Callable[[], bool]) -> None:
 
 def quantile(lags: Lags, share: float) -> float:
     """Seconds of lag that this share of the ticks does not exceed."""
+    # Ticks with at most this lag, for each lag in rising order.
     reached = accumulate(lags[lag] for lag in sorted(lags))
     least = share * lags.total()
     return (

@@ -68,6 +68,7 @@ def check_row_budget(config: DictConfig) -> None:
             rollout.get("log_prob_max_token_len_per_gpu"),
         ),
     }
+    # verl multiplies its limit on tokens by the ranks that share a sequence.
     ranks = int(actor.get("ulysses_sequence_parallel_size") or 1)
     for key, (used, limit) in limits.items():
         if used and limit is not None and int(limit) * ranks < longest:
@@ -119,6 +120,7 @@ def check_prompt_budget(
             f" prompts were measured with {tokens} tokens of feedback"
         )
     for kind in (REVISE, TEACHER):
+        # Pairs: the longest prompt, and its problem.
         longest, worst = max(measured.plain[kind], default=(0, 0))
         if longest > limit:
             template = rltf.teacher.prompt if kind == TEACHER else rltf.episode.revise
@@ -194,6 +196,7 @@ def _measure_prompts(
             observation = {"role": "tool" if tools else "user", "content": "?"}
             answered = [*question, {"role": "assistant", "content": ""}, observation]
             length(answered, problem.index)
+        # As many tokens without the tools: the template leaves them out.
         if tools and tokens == _length(tokenizer, options, question, problem.index):
             key = "actor_rollout_ref.model.custom_chat_template"
             why = f"the chat template shows none of the tools of {parts.env.name}"
@@ -267,6 +270,7 @@ def later_prompts(
         sources["feedback"] = feedback
     if any(sources.values()) or "sibling" in rltf.teacher.sources:
         bare = [""] if rltf.teacher.against.name == "reference_only" else []
+        # The teacher of `reference_only` is contrasted with a prompt without the question.
         for asked in (question[-1]["content"], *bare):
             text = render(rltf.teacher.prompt or "", question=asked, attempt="", **sources)
             yield TEACHER, [*question[:-1], {"role": "user", "content": text}]
@@ -292,12 +296,15 @@ class _Explanations:
 
     def of(self, problem: Problem) -> str:
         """The explanation for a problem, or the longest so far."""
+        # The prompt with the judge's longest text is measured apart (`_Prompts.judged`).
         if self.parts.words_of_judge:
             return "."
         env = bounded(self.parts.env)
         level = self.parts.config.feedback.provider.options.get("level", "verdict")
         levels = [level] if isinstance(level, str) else level
         try:
+            # The first problem may take all of the time: without one text there is nothing to guess
+            # by.
             with self.dry_run.timed(SHARE if self.longest else 1.0):
                 grade = grade_text(env, problem, "")
                 explained = (explain_text(env, problem, "", grade, each) for each in levels)

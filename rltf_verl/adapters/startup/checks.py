@@ -97,11 +97,11 @@ def refusals(
     yield from wrong_values(config)
     unusable = [*_findings(resolve_files, config)]
     yield from unusable
-    config.trainer.experiment_name = str(
-        config.trainer.experiment_name
-    )  # Hydra knows the config's name here only
+    # Hydra knows the config's name here only.
+    config.trainer.experiment_name = str(config.trainer.experiment_name)
     parts = method = None
     if not unusable:
+        # First in a process of its own: from here on this process runs the user's code too.
         fatal = fatal_code(config, dry_run)
         try:
             if fatal is None:

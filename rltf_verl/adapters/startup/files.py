@@ -104,6 +104,7 @@ def take_reward_function(config: DictConfig) -> None:
         _require_python_file(block, str(path))
         name = OmegaConf.select(config, f"{block}.name") or "compute_score"
         source = str(path).removeprefix("pkg://")
+        # Without `pkg://` it is a file.
         if source == str(path):
             source = str(Path(source).expanduser().resolve())
         OmegaConf.update(config, "rltf.env.function", f"{source}:{name}")
@@ -147,6 +148,7 @@ def check_datasets(
                 if str(finding) not in seen:
                     yield finding
                 seen.add(str(finding))
+                # A file that cannot be read: how many rows there are is not known.
                 num_rows = -1
             if key == DATA[0] and num_rows >= 0:
                 num_rows += rows_of(path)
@@ -248,6 +250,7 @@ def check_folders(rltf: RLTFConfig) -> None:
 
 def _write_trouble(folder: Path) -> str | None:
     """Why nothing could be written there; the folder is created on first write."""
+    # A folder that is not there yet will be made in the nearest one that is.
     existing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     try:
         with tempfile.TemporaryFile(dir=existing):

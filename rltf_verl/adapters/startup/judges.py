@@ -34,6 +34,7 @@ def unanswered(judges: Sequence[Judge]) -> Iterator[Finding]:
     Raises:
         ConfigError: a package or an API key is missing.
     """
+    # Reversed: of judges with one endpoint the first stays, and its key is named.
     asked = {judge.settings.endpoint: judge for judge in reversed(judges)}
     faults = first_answers(list(asked)) if asked else []
     for (endpoint, judge), fault in zip(asked.items(), faults, strict=True):

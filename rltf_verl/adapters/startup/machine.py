@@ -120,6 +120,8 @@ def check_cpus(config: DictConfig) -> None:
     """
     key, rollout = "ray_kwargs.ray_init.num_cpus", config.actor_rollout_ref.rollout
     needed = config.transfer_queue.backend.SimpleStorage.num_data_storage_units + 1
+    # verl's count is 3 for the trainer's pools (single_controller/ray/base.py), 2 for a replica's
+    # own (replica.py); any other actor needs one while it starts
     needed += 3 * config.trainer.nnodes * config.trainer.n_gpus_per_node + 1
     if str(config.trainer.v1.trainer_mode).endswith("separate_async"):
         needed += 2 * rollout.nnodes * rollout.n_gpus_per_node

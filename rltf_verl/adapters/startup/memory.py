@@ -66,7 +66,9 @@ def weights_of(model_config: Any, rank: int) -> tuple[int, int, int]:
     with torch.device("meta"):
         model: Any = AutoModelForCausalLM.from_config(deepcopy(model_config))
     head, total = model.get_output_embeddings(), sum(p.numel() for p in model.parameters())
+    # By identity: a model whose head is its embedding has one matrix, not two.
     ends = {id(w): w.numel() for w in (model.get_input_embeddings().weight, head.weight)}
+    # LoRA adds A, [r, in], and B, [out, r], to each linear layer.
     adapter = rank * sum(
         m.in_features + m.out_features
         for m in model.modules()
@@ -94,10 +96,12 @@ def memory_of(config: DictConfig, model: Any, card: float | None) -> dict[str, d
     rank = get(f"{MODEL}.lora.rank") or get(f"{MODEL}.lora_rank") or 0
     total, trained, ends = weights_of(model, int(rank))
     lora, num_layers = trained < total, model.num_hidden_layers
+    # verl's default of −1 means all devices.
     shards = max(0, get(f"{FSDP}.fsdp_size")) or get("trainer.nnodes") * get(
         "trainer.n_gpus_per_node"
     )
     each = (2 if "16" in str(get(f"{FSDP}.model_dtype")) else 4) / GB / shards
+    # FSDP2's offload policy keeps the shards in the host's memory.
     each *= not get(f"{FSDP}.offload_policy")
     tokens, (of_hidden, of_inner) = _lengths(get)[1] / GB, WORKING[lora]
     working = tokens * (of_hidden * model.hidden_size + of_inner * model.intermediate_size)
@@ -125,6 +129,7 @@ def memory_of(config: DictConfig, model: Any, card: float | None) -> dict[str, d
     }
     moments = {
         UPDATE: held
+        # Not at the same time: the larger of the two counts.
         | max(loss, {"a layer": working * again}, key=lambda parts: sum(parts.values())),
         "sending new weights": stays
         | {

@@ -147,6 +147,7 @@ def _load_cached(
             )
         )
     text = config.get_text_config()
+    # vLLM takes any length then
     unbounded = os.environ.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN") == "1"
     context = None if unbounded else context_of(text)
     return Model(path, tokenizer, str(config.model_type), context, text)
@@ -213,6 +214,7 @@ def _hub_is_there() -> bool:
     """True if the hub's name resolves here: without a network the hub's client tries for half a
     minute.
     """
+    # behind a proxy the hub's name need not resolve here
     if getproxies():
         return True
     host = urlsplit(os.environ.get("HF_ENDPOINT", "https://huggingface.co")).hostname

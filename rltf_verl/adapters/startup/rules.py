@@ -180,6 +180,7 @@ def _too_short(get: Setting) -> bool:
 def _plays_alone(get: Setting) -> bool:
     """True if a worker plays one problem: verl gives each the same share, the last one the rest."""
     size = get("data.train_batch_size")
+    # Rounded up, as by `TensorDict.chunk`, by which verl hands problems to workers.
     share = -(-size // get(WORKERS))
     return share == 1 or size % share == 1
 

@@ -86,6 +86,7 @@ def experiment_stamp(config: DictConfig, rltf: RLTFConfig) -> dict[str, Any]:
     stamp = dict(_flat("rltf", dataclasses.asdict(rltf)))
     stamp |= {key: OmegaConf.select(config, key) for key in (*VERL_KEYS, *OPTIMISER)}
     stamp["data.train_files"] = [_content(Path(path)) for path in files_of(config.data.train_files)]
+    # By JSON and back, as the stamp that it is compared with: a tuple is a list there.
     plain = hidden(json.loads(json.dumps(stamp, default=str)))
     return dict(cleaned(plain, secrets_here()))
 
@@ -131,6 +132,7 @@ def check_resume(config: DictConfig, rltf: RLTFConfig) -> None:
 def _check_optimiser(config: DictConfig, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     """Raise ConfigError about a setting that the checkpoint's optimiser would override."""
     actor = config.actor_rollout_ref.actor
+    # verl's `extra` holds the rate's scheduler.
     restored = {"optimizer", "extra"} & set(actor.checkpoint.load_contents)
     if not (restored and str(actor.strategy).startswith("fsdp")):
         return
@@ -168,6 +170,7 @@ def whole_checkpoint(config: DictConfig, step: int) -> Iterator[None]:
         yield
     except Exception as error:
         folder = Path(config.trainer.default_local_dir).absolute()
+        # the folder itself may be what could not be made
         there = next(place for place in (folder, *folder.parents) if place.exists())
         cause = (str(error).strip() or type(error).__name__).splitlines()[-1]
         raise RuntimeError(
@@ -192,6 +195,7 @@ def resumed_folder(config: DictConfig) -> Path | None:
 def how_to_go_back(config: DictConfig, step: int) -> str:
     """To the last checkpoint up to a step, for a warning: the settings, or what is missing."""
     folder = Path(config.trainer.default_local_dir).absolute()
+    # `global_step_12`.
     steps = [int(place.name.rpartition("_")[2]) for place in folder.glob("global_step_[0-9]*")]
     last = max((kept for kept in steps if kept <= step), default=None)
     if last is None:

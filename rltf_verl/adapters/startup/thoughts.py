@@ -129,6 +129,8 @@ def _of_template(render: Callable[..., str], after: Message) -> tuple[bool, bool
     thoughts by other tokens than `<think>`: from an answer with thoughts as text, and one with
     thoughts in the fields that templates read them from.
     """
+    # Templates differ in where thoughts come from: Qwen3 cuts them out of the text, others read a
+    # field.
     text = {"role": "assistant", "content": f"{THOUGHTS}\n{IDEA}\n{THOUGHTS_END}\n\n{ANSWER}"}
     fields = {"role": "assistant", "content": ANSWER, "reasoning_content": IDEA, "thinking": IDEA}
     last = render([USER, fields], add_generation_prompt=False)

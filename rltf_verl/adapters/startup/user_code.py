@@ -82,6 +82,7 @@ def _why_fatal(call: Callable[[], object]) -> str | None:
 
 def _call_silently(call: Callable[[], object]) -> NoReturn:
     """In the new process, which leaves no output."""
+    # A group of its own, which `_why_fatal` kills with all that the call has started.
     os.setpgid(0, 0)
     nowhere = os.open(os.devnull, os.O_RDWR)
     for stream in range(3):
@@ -123,6 +124,7 @@ async def _make_rows(config: DictConfig, parts: Parts, method: Method, model: Mo
     unrecorded = replace(parts.config.feedback, record_dir=None)
     acting, _ = with_placeholders(Parts.of(replace(parts.config, feedback=unrecorded)))
     policy: Any = ScriptedVerlPolicy(config, model, tools_of(parts.env))
+    # A wrong second answer, and a right one: objectives may make rows of either.
     for later in ("", problem.reference):
         policy.tell({FIRST: "", LATER: later, CRITIC: f"Critique: {CRITIQUE}"})
         episode = await EpisodePlayer(

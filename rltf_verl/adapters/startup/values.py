@@ -82,6 +82,7 @@ def too_few_devices(config: DictConfig) -> Iterator[Finding]:
     nodes, devices, size = (OmegaConf.select(config, name) for name in keys)
     if any(trouble(number, COUNT) for number in (nodes, devices, size)):
         return
+    # more devices a replica than there are leave a remainder too
     if nodes * devices % size:
         yield Finding(
             key,
@@ -95,6 +96,7 @@ def too_few_devices(config: DictConfig) -> Iterator[Finding]:
 @cache
 def _defaults() -> Mapping[str, Any]:
     text = files("verl.trainer.config").joinpath(VERLS_DEFAULTS).read_text()
+    # Not resolved: an interpolation stays a text, and `_kinds` leaves texts open.
     defaults: Any = OmegaConf.to_container(OmegaConf.create(text), resolve=False)
     return dict(defaults)
 

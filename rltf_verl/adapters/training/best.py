@@ -47,6 +47,7 @@ class BestCheckpoint:
             require_choice("rltf.keep_best", self._metric, metrics)
             self._known = True
         value = metrics.get(self._metric or "", -math.inf)  # later ones may have no second answers
+        # A validation before the first step is of the checkpoint that the run resumed from.
         if value > self._best and step > self._resumed_at:
             self._best = float(value)
             self._keep(step)

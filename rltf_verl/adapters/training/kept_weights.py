@@ -42,6 +42,7 @@ class KeptWeights:
         self.share = share
         # An average in bfloat16 would lose steps below 1/256 of a weight.
         kind = torch.float32 if share else None
+        # `copy`: `to` hands back the weight itself where nothing is to be converted.
         self.values = {
             name: shard.to(kind or shard.dtype, copy=True) for name, shard in _shards(module)
         }
@@ -118,6 +119,7 @@ class KeepingWorker(ProportionalWorker):
     def reset(self) -> None:
         """The model as its files have it: what the teacher starts from."""
         super().reset()
+        # verl's context brings offloaded weights to the device.
         with self.engine.eval_mode():
             self.kept = KeptWeights(self.engine.module, self._share)
 
@@ -134,6 +136,8 @@ class KeepingWorker(ProportionalWorker):
         if not tu.pop(data, key=KEPT_WEIGHTS, default=False):
             return super().infer_batch(data)
         with self.engine.eval_mode(), self.kept.in_place(self.engine.module):
+            # The same context is entered again inside; there it would offload the weights before
+            # `in_place` writes them back.
             tu.assign_non_tensor(data, disable_auto_offload=True)
             return super().infer_batch(data)
 
@@ -163,6 +167,7 @@ def use_our_workers(classes: dict[Role, Any], share: float | None) -> None:
     make = ProportionalWorker if share is None else partial(KeepingWorker, share=share)
     for role in (Role.Actor, Role.ActorRollout, Role.ActorRolloutRef):
         if role in classes:
+            # verl builds its actor by the class attribute `actor_worker_cls`.
             worker: type[ActorRolloutRefWorker] = classes[role].__ray_actor_class__
             ours = {"actor_worker_cls": staticmethod(make)}
             classes[role] = ray.remote(type(worker.__name__, (worker,), ours))

@@ -103,6 +103,7 @@ class LiveGroups:
         if not groups:
             return []
         live = self._is_live(StepRows.read(batch, scored=False))
+        # `StepRows` numbers groups in the same order, that of appearance.
         return [group for group, is_live in zip(groups, live.tolist(), strict=True) if not is_live]
 
     def _sample_more(
@@ -114,6 +115,8 @@ class LiveGroups:
             more, counts = self._sample(global_steps=step, partition_id=partition, batch_size=num)
         except RuntimeError as error:  # verl's, for groups without a row; the run has others
             logger.warning("step %d: %d further groups were lost: %s", step, num, error)
+            # verl raises before it takes these prompts out of the queue, and would select them
+            # again.
             failed = [
                 key for key, tag in tq.kv_list(partition)[partition].items() if tag.get("is_prompt")
             ]
@@ -139,6 +142,7 @@ class Draws:
             self._step, self._counts = step, Counter()
         draws = []
         for source, index in zip(batch["data_source"], batch["index"], strict=True):
+            # The number of draws so far: 0 the first time.
             draws.append(self._counts[str(source), str(index)])
             self._counts[str(source), str(index)] += 1
         tu.assign_non_tensor_stack(batch, DRAW, draws)

@@ -135,6 +135,7 @@ def gradients(
     """
     if not log_prob.requires_grad:
         return {}
+    # The graph is kept for the update's own backward pass.
     (gradient,) = torch.autograd.grad(loss, log_prob, retain_graph=True)
     pulls = gradient.abs()
     return {f"rltf/{own.name}/grad": (pulls * has_role(role, own.role)).sum() for own in owners}
@@ -144,6 +145,7 @@ def _policy_loss(
     config: ActorConfig, log_prob: torch.Tensor, padded: TensorDict, mask: torch.Tensor
 ) -> tuple[torch.Tensor, dict[str, Any]]:
     """Token sum of verl's registered policy loss over what the policy sampled."""
+    # `agg_loss` multiplies a token sum by `dp_size`; `rltf_loss` scales all roles alike.
     config.global_batch_info.update(
         dp_size=1, batch_num_tokens=None, global_batch_size=None, loss_scale_factor=None
     )

@@ -53,6 +53,7 @@ class ProportionalWorker(TrainingWorker):
         weights = [weight for group in groups for weight in group["params"]]
         before = [_part(weight).clone() for weight in weights]
         rates = [group["lr"] for group in groups]
+        # With Adam the length of a step is proportional to its rate.
         for group, rate in zip(groups, rates, strict=True):
             group["lr"] = rate * sqrt(self._evidence)
         try:
@@ -72,6 +73,7 @@ class ProportionalWorker(TrainingWorker):
 
     def _compare(self, norm: float) -> None:
         self._norm_ratio = norm / self._mean_norm if self._mean_norm else 1.0
+        # The first norm is the mean itself.
         self._mean_norm += (norm - self._mean_norm) * (RUNNING_SHARE if self._mean_norm else 1.0)
 
 

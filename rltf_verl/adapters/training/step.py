@@ -115,10 +115,12 @@ def compute_step(
         before: metrics of the step so far: replaced groups' spending is added to.
     """
     method, batch, rltf = settings.method, rows.batch, settings.method.config
+    # `now.step` counts from 0, `stale_turns` from 1.
     stale = stale_turns(rows.facts, settings.now.step + 1, rltf.max_staleness)
     correction = settings.verl.algorithm.get("rollout_correction")
     trust, corrected = rollout_correction(batch, correction)
     shares = method.shares(settings.now)
+    # After `trust`, which weighs the pulls that shares of the gradient are made of.
     targets, weights = shared_targets(batch, method, settings.weights, shares, stale, trust)
     token_weights = torch.zeros(0)
     if teacher is not None:
@@ -303,7 +305,10 @@ def rows_with_tag(tag: str, rows: KVBatchMeta, multiple: int) -> KVBatchMeta:
         multiple: what the number must be divisible by.
     """
     live = [i for i, tags in enumerate(rows.tags) if tags.get(tag)]
+    # Shortest first: a row that only fills should cost little.
     idle = sorted(set(range(len(rows))) - set(live), key=lambda i: rows.tags[i]["seq_len"])
+    # −n mod m is what n lacks to the next multiple. Without a live row one multiple of idle ones
+    # stays.
     num_fill = -len(live) % multiple if live else multiple
     return rows.select_keys([rows.keys[i] for i in sorted(live + idle[:num_fill])])
 
@@ -350,6 +355,8 @@ def target_columns(
             sampled_tokens(batch.role), batch.sampler_log_probs, batch.old_log_probs
         ),
     }
+    # `is not`: an objective that has its own reference makes another tensor. Else the queue's
+    # column holds these values already, unless some rows were not scored.
     if targets.ref_log_probs is not batch.old_log_probs or batch.scored is not None:
         columns["old_log_probs"] = targets.ref_log_probs
     if trust is not None:
@@ -374,6 +381,7 @@ def rollout_correction(
         return None, {}
     sampled = sampled_tokens(batch.role)
     mask = _rectangle(batch, sampled)
+    # [N] bool: verl's means over sequences would count rows without a sampled token too.
     rows = mask.any(dim=1)
     data = DataProto.from_single_dict(
         {

@@ -114,6 +114,7 @@ class RLTFTrainerMixin(_Trainer):
         self.judge = JudgeOfTheJob(self.parts.judges)
         self._draws = Draws()
         with open_dict(config):
+            # verl's constructor looks settings up, and chooses the replay buffer, by this name.
             config.trainer.v1.trainer_mode = self.verl_mode
         super().__init__(config, *args, **kwargs)
         most = self.replay_buffer.poll_interval
@@ -169,6 +170,7 @@ class RLTFTrainerMixin(_Trainer):
     def _load_checkpoint(self) -> None:
         check_resume(self.config, self.rltf)
         super()._load_checkpoint()
+        # verl has set it to the step of the checkpoint, 0 without one.
         self.resumed_at = int(self.global_steps)
         set_aside_later(self.config, self.rltf.episode_log.dir, self.resumed_at)
         self.best = BestCheckpoint(
@@ -276,6 +278,7 @@ class RLTFTrainerMixin(_Trainer):
         num_rows = len(rows) // self.rltf.updates_per_batch
         rows.fields = list(FOR_UPDATE)
         rows.extra_info.update(update_settings(config, num_rows, reads_logits=logits))
+        # Asked before the update and read after it, so that no time is spent on waiting.
         lags = ask_lags(self.agent_workers)
         output = self.actor_rollout_wg.update_actor(rows)["metrics"]
         metrics["rltf/rows/updated_share"] = len(rows) / len(batch)
@@ -294,8 +297,10 @@ class RLTFTrainerMixin(_Trainer):
 
     def _with_tag(self, tag: str, batch: KVBatchMeta) -> KVBatchMeta:
         """Those without the tag left out, the others spread over the ranks again."""
+        # verl's list has the data-parallel rank of each worker.
         dp_size = max(self.actor_rollout_wg._dispatch_info["actor"]) + 1
         multiple = self._get_required_batch_multiple(dp_size)
+        # The empty dict takes metrics that verl has logged of the whole batch.
         return self._balance_batch(rows_with_tag(tag, batch, multiple), {})
 
     def _maybe_log_val_generations(self, **_: Any) -> None:  # type: ignore[override]  # by name
@@ -341,6 +346,7 @@ class RLTFTrainerMixin(_Trainer):
 def _metrics_of_update(output: Mapping[str, Any]) -> dict[str, Any]:
     """By the names that they have everywhere else: `actor/` before verl's, nothing before ours."""
     metrics = reduce_metrics(rename_dict(dict(output), "actor/"))
+    # As verl's `_update_actor`, which this package's replaces.
     metrics["perf/mfu/actor"] = metrics.pop("actor/mfu")
     renamed = {
         k.removeprefix("actor/") if k.startswith("actor/rltf/") else k: v

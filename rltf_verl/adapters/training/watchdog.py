@@ -43,6 +43,7 @@ class ActorWatchdog:
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + INTERVAL_S
+        # One question per actor at a time: a busy one answers late.
         for name in set(self._actors) - set(self._pending.values()):
             self._pending[self._actors[name].__ray_ready__.remote()] = name
         # Only answers that are here: a busy actor stays in `_pending` and answers a later poll.

@@ -71,6 +71,7 @@ def _dense(
 ) -> torch.Tensor:
     (batch, heads, n, size), groups = query.shape, key.shape[1]
     grouped = query.float().reshape(batch, groups, -1, size)  # heads of a group stand together
+    # [B, K, H/K · n, D] @ [B, K, D, m]: each key is read once for its whole group of heads.
     scores = (grouped * scale) @ key.float().transpose(2, 3)
     scores = scores.view(batch, heads, n, -1)
     seen = mask.dtype == torch.bool
@@ -98,6 +99,7 @@ def _fused(
         value,
         attn_mask=mask,
         scale=scale,
+        # For one new token torch's causal mask would let it see the first key alone.
         is_causal=mask is None and query.shape[2] > 1,
     )
 

@@ -77,6 +77,7 @@ class CPUEngine(FSDPEngineWithLMHead):
     def _shared_batch(
         self, data: TensorDict, loss_function: LossFunction | None, forward_only: bool
     ) -> Any:
+        # The constants that verl's own `forward_backward_batch` hands to a loss.
         group = self.get_data_parallel_group()
         num_tokens = data["loss_mask"].sum()
         dist.all_reduce(num_tokens, group=group)
@@ -139,6 +140,7 @@ class CPUEngine(FSDPEngineWithLMHead):
         if question.whole:
             assert loss_function is not None
             data[LOGIT_ROWS] = _nested(data, positions, question.states[1])
+            # [1, n, V]: verl's packed batches are one long row.
             read = loss_function(student_logits=answer.unsqueeze(0), data=data)
             offsets = data["input_ids"].offsets()
             for name, values in read.items():

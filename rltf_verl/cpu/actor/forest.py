@@ -88,6 +88,7 @@ def micro_batches(bins: Sequence[Bin], max_nodes: int, at_least: int = 1) -> lis
     """
     parts: list[list[Bin]] = []
     for one in bins:
+        # A micro-batch is padded to its first bin, the widest.
         if not parts or (len(parts[-1]) + 1) * parts[-1][0].size > max_nodes:
             parts.append([])
         parts[-1].append(one)
@@ -140,6 +141,7 @@ def _cut(order: list[int], lengths: list[int], shared: list[int], width: int) ->
 
 def _cost(bins: list[Bin]) -> float:
     width = bins[0].size
+    # Every bin is padded to the widest, and attention costs each node its bin's width.
     return len(bins) * width * (1 + width * ATTENTION_SHARE)
 
 

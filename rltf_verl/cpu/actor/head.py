@@ -96,6 +96,7 @@ class LabelLogProbs(torch.autograd.Function):
                 d = log_p.exp_().mul_(slope).neg_()
             else:
                 d = log_p.exp_().mul_(-pull[:, None])
+            # Accumulated: several labels may follow one state, which rows share.
             d.index_put_((where[here], labels[here] - start), of_log_probs[here], accumulate=True)
             if ctx.temperature != 1:
                 d.div_(ctx.temperature)
@@ -112,6 +113,7 @@ def _tiles(
     buffer = torch.empty(len(states) * TILE)
     for start in range(0, len(weight), TILE):
         tile = weight[start : start + TILE].float()
+        # The last tile may be narrower.
         logits = buffer[: len(states) * len(tile)].view(len(states), len(tile))
         torch.mm(states, tile.t(), out=logits)
         yield start, logits.div_(temperature) if temperature != 1 else logits, tile

@@ -36,6 +36,7 @@ def available_cores(quota: Path = QUOTA) -> int:
     allowed = len(os.sched_getaffinity(0))
     if not quota.is_file():
         return allowed
+    # `200000 100000`, two cores, or `max 100000`.
     most, period = quota.read_text().split()
     return allowed if most == "max" else max(1, min(allowed, int(most) // int(period)))
 

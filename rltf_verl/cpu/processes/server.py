@@ -78,6 +78,7 @@ def start() -> str:
     """
     name = f"rltf-{uuid4().hex}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        # An abstract socket: its name is no file, and ends with the last process that has it.
         listener.bind(f"\0{name}")
         listener.listen(64)
         subprocess.Popen(
@@ -199,6 +200,7 @@ class Server:
             if worker.given_up is None:
                 self._selector.unregister(worker.asked)
                 with suppress(OSError):
+                    # One byte: an end by a signal is negative, so −9 is sent as 247.
                     worker.asked.send(bytes([os.waitstatus_to_exitcode(state) % 256]))
             worker.asked.close()
 
@@ -217,8 +219,10 @@ def receive(asked: socket.socket) -> tuple[Request, list[int]]:
         ValueError: invalid request.
     """
     credentials = asked.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    # (pid, uid, gid) of the process at the other end, by the kernel.
     if struct.unpack("3i", credentials)[1] != os.getuid():
         raise PermissionError("another user's")
+    # Four bytes, the size of the request, and with them the three standard streams.
     head, streams, _, _ = socket.recv_fds(asked, 4, 3)
     if len(head) < 4:
         raise OSError("the other end closed")

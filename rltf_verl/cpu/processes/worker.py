@@ -34,6 +34,7 @@ def main(address: str, arguments: list[str]) -> int:
         accepted = server.recv(1)
     except OSError:
         accepted = b""
+    # The server has refused, or is gone.
     if not accepted:
         os.execv(sys.executable, [sys.executable, *arguments])
     try:

@@ -113,6 +113,8 @@ class TransformersAdapter(BaseRollout):
         adapter = peft_config if base_sync_done else None
         limit = self.config.checkpoint_engine.update_weights_bucket_megabytes << 20
         dtype = None if adapter else PrecisionType.to_dtype(self.config.dtype)
+        # One bucket behind: only after the next one has come is it known that this was not the
+        # last.
         waiting: Wire = []
         async for bucket in buckets(weights, limit, dtype):
             if waiting:

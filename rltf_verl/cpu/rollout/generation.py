@@ -188,6 +188,7 @@ class BatchGenerator:
             while self._waiting and len(self._rows) < self.max_rows:
                 width = max(width, len(self._waiting[0].prompt_ids))
                 new = len(self._rows) - first
+                # All prompts of a forward are padded to the longest.
                 if new and width * (new + 1) > self.max_prefill_tokens:
                     break
                 self._rows.append(self._start(self._waiting[0]))
@@ -200,6 +201,7 @@ class BatchGenerator:
         start = len(request.prompt_ids)
         uniforms = np.zeros(0) if params.greedy else draw_uniforms(seed, start, params.max_tokens)
         ends = self.eos_token_ids | set(params.stop_token_ids)
+        # The prompt's last token is the first step's input, and enters the cache with it.
         return _Row(request, uniforms, ends, length=start - 1)
 
     def _default_seed(self, prompt_ids: Sequence[int]) -> int:
@@ -210,6 +212,7 @@ class BatchGenerator:
         self._seen[prompt] += 1
         key = (
             self.seed,
+            # A seed sequence takes no negative numbers, and no None.
             0 if self.version is None else self.version + 1,
             prompt,
             self._seen[prompt],
@@ -229,6 +232,7 @@ class BatchGenerator:
                 continue
             if rest := prompt[cache.get_seq_length() :]:
                 self._forward([rest], cache)
+            # Equal prompts have one row of states, which is copied to the slot of each.
             self._cache.insert(slots[prompt], cache, [0] * len(slots[prompt]))
         width = max(map(len, new), default=0)
         if width == 0:
@@ -273,6 +277,7 @@ class BatchGenerator:
             row = self._rows[slot]
             if row.done:
                 finished.append(row.result(COMPLETED, self.version))
+                # Without the last token, which was sampled and never read.
                 ids = [*row.request.prompt_ids, *row.token_ids][: row.length]
                 self._prefixes.keep(ids, self._cache.states(slot, row.length))
                 last = self._rows.pop()

@@ -49,6 +49,7 @@ class TransformersServer:
                 eos_token_ids=end_tokens(self.model_config),
                 max_rows=self.config.max_num_seqs,
                 max_prefill_tokens=self.config.max_num_batched_tokens,
+                # as verl's vLLM server, so that replicas draw different numbers
                 seed=self.config.seed + replica_rank,
             )
         )
@@ -101,6 +102,7 @@ class TransformersServer:
         await asyncio.wrap_future(
             self.loop.call(lambda g: g.load(staged, global_steps, peft_config))
         )
+        # the tensors first: `give_back` returns what is free
         staged.clear()
         give_back()
         self._ready = True

@@ -101,6 +101,7 @@ class SlotCache(Cache):
                 layer.lazy_initialization(source.keys, source.values)
             columns = source.keys.shape[2]
             layer.reserve(max(slots) + 1, columns)
+            # [n, heads, columns, D]; one row may fill several slots.
             layer.keys[slots, :, :columns] = source.keys[rows]
             layer.values[slots, :, :columns] = source.values[rows]
 

@@ -28,6 +28,7 @@ def packed(bucket: Bucket) -> Wire:
     return [
         (
             name,
+            # As bytes, since numpy has no bfloat16.
             tensor.contiguous().reshape(-1).view(torch.uint8).numpy(),
             tensor.dtype,
             tensor.shape,
@@ -47,6 +48,7 @@ def unpacked(wire: Wire) -> Bucket:
 @torch.no_grad()
 def load_weights(model: PreTrainedModel, named_tensors: NamedTensors) -> None:
     """Copy full weights into the model by name; adapters stay as they are."""
+    # A tied weight has two names, and either may come.
     weights = dict(model.named_parameters(remove_duplicate=False)) | dict(model.named_buffers())
     targets = {name.replace(WRAPPED, ""): weight for name, weight in weights.items()}
     for name, tensor in named_tensors:

@@ -121,6 +121,7 @@ class BinaryMatrix(Puzzle):
         matrix: Matrix = problem.data["matrix"]
         grid = self._read(problem, attempt)
         given = (
+            # no distance is −1: it stands for what could not be read
             [[-1 if cell is None else cell for cell in row] for row in grid]
             if grid is not None and is_square(grid, len(matrix))
             else None

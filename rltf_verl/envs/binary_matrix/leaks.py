@@ -38,6 +38,7 @@ _LABEL = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """`row 1` in front of its numbers."""
+# Whole numbers: not `x2`, `2nd`, `0.5` or `2.5`, but `2.0`, and `2.` at the end of a sentence.
 _NUMBER = re.compile(r"(?<![\w.])\d{1,25}(?!\w|\.[1-9])", re.ASCII)
 
 
@@ -97,6 +98,7 @@ def _grids(
     """Where the solution stands, in the orders that the text mentions."""
     orders = [solution]
     if BACKWARDS.search(text):
+        # Each row from its end; all of it from its end.
         orders += [[row[::-1] for row in solution], [row[::-1] for row in solution[::-1]]]
     if _COLUMNS.search(text):
         orders.append([list(column) for column in zip(*solution, strict=True)])
@@ -119,6 +121,8 @@ def _lines(
     rows = [grid for grid in (solution, matrix, attempt) if grid is not None]
     columns = [[list(column) for column in zip(*grid, strict=True)] for grid in rows]
     for grids in (rows, columns):
+        # A line of the solution, and the same line of the question and of the attempt, which are no
+        # news.
         for line, *shown in zip(*grids, strict=True):
             for start, end in _places(line, lists) if line not in shown else ():
                 if _LINE.search(cue_before(text, start)):
@@ -152,6 +156,7 @@ def _number_lists(text: str, most_gap: int) -> Iterator[_Numbers]:
 
 
 def _as_values(run: list[re.Match[str]]) -> Iterator[_Numbers]:
+    # `012` may be the number 12, or the cells 0, 1 and 2.
     yield [(*number.span(), int(number[0])) for number in run]
     yield [(*number.span(), int(digit)) for number in run for digit in number[0]]
 
@@ -160,8 +165,11 @@ _INDEX = r"(?<!\d)\d{1,2}"
 """Longer numbers name no cell; without the bound a long row of digits would be looked at again from
 each of them.
 """
+# Between row and column: `, `, ` of the `, ` and `.
 _JOIN = r"\W{1,3}(?:(?:and|of|in)\s+)?(?:the\s+)?"
 _NTH = r"(?:st|nd|rd|th)\s+"
+# `(1,2)`; `[1,2]`, `[1][2]`; `row 1, column 2`; `column 2 of row 1`; `1st row, 2nd column`; `2nd
+# cell of row 1`, `2nd cell of the 1st row`
 _CELL = re.compile(
     rf"\(\s*(?P<r1>{_INDEX})\s*,\s*(?P<c1>{_INDEX})\s*\)"
     rf"|\[\s*(?P<r2>{_INDEX})\s*(?:,|\]\s*\[)\s*(?P<c2>{_INDEX})\s*\]"
@@ -174,23 +182,28 @@ _CELL = re.compile(
 )
 _PLACE = "\ue000\ue001*(?!\ue001)"
 """A cell's name, which stands in the text as private characters while claims are looked for."""
+# `should be`, `must then read`, `the correct value is`, `is actually`
 _MUST = (
     r"(?:(?:should|must|ought\s+to|has\s+to|have\s+to|needs?\s+to|is\s+supposed\s+to|shall|would)\s+"
     r"(?:\w{1,20}\s+){0,2}?(?:be|become|read|equal|hold|have|contain|say|show)"
     r"|(?:the|a)\s+(?:correct|right|true|actual|proper|expected)\s+(?:value|distance|entry|number|answer)\s*(?:is|:|=)"
     r"|correctly\s+(?:is|has)|is\s+(?:really|actually|in\s+fact|correctly))"
 )
+# `a value of 2`, but not `2 by 3`, `2, 3`, `2 or`, `2 more`
 _VALUE = (
     r"(?:an?\s+|the\s+)?(?:value\s+|number\s+|distance\s+)?(?:of\s+)?(?<!\d)(?P<value>\d{1,3})\b"
     r"(?!\s*(?:,|by\b|x|×)\s*\d|\s+(?:or|more|less|fewer|larger|smaller|greater|bigger|higher|lower)\b)"
 )
+# `you set (1,2) to 3` tells what the attempt has.
 _NOT_YOU = r"(?<!you )(?<!you have )(?<!you had )"
+# `(1,2) should be 3`; `change (1,2) to 3`; `write 3 at (1,2)`
 _SURE = (
     rf"{_PLACE}[^.\n;]{{0,40}}?{_MUST}\s+{_VALUE}",
     rf"{_NOT_YOU}(?:set|change|make|replace|correct|fix|update|turn)"
     rf"\s[^.\n;]{{0,40}}?{_PLACE}[^.\n;]{{0,25}}?(?:to|with|by|as|into|be|=)\s+{_VALUE}",
     rf"{_NOT_YOU}(?:put|write|use|enter|place)\s+{_VALUE}\s+(?:at|in|into|for|on)\s[^.\n;]{{0,25}}?{_PLACE}",
 )
+# `(1,2) = 3`, `(1,2): 3`, `(1,2) is 3`: may also quote the question.
 _BARE = rf"{_PLACE}[\s\w,]{{0,25}}?(?:=|:|->|→|\bis\b|\bequals\b|\bhas\s+distance\b)\s*{_VALUE}"
 _CLAIMS = [
     (re.compile(pattern, re.IGNORECASE | re.ASCII), pattern != _BARE) for pattern in (*_SURE, _BARE)
@@ -202,12 +215,15 @@ def _cells(text: str, matrix: Matrix) -> Iterator[_Stated]:
     n, places = len(matrix), {}
     for match in _CELL.finditer(text):
         row, column = (
+            # Groups r1 to r7 and c1 to c6: of each letter the one that has matched.
             next(int(v) for k, v in match.groupdict().items() if k[0] == side and v)
             for side in "rc"
         )
         # Counted from 1, as the project's own feedback does, unless there is a 0.
         first = 0 if 0 in (row, column) else 1
         places[match.start()] = row - first, column - first
+    # As long as the text, so that places are the same in both; the text's own private characters
+    # would pass for cells.
     encoded = _CELL.sub(
         lambda match: "\ue000".ljust(len(match[0]), "\ue001"), text.replace("\ue000", " ")
     )

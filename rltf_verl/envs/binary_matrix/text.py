@@ -11,13 +11,17 @@ import re
 Cells = list[list[int | None]]
 """Rows of cells; None where something other than a whole number stands."""
 
+# `\begin{bmatrix}`, `\end{array*}`, `\begin{array}{c|c}`
 _ENVIRONMENT = re.compile(r"\\(?:begin|end)\{\w*\*?\}(?:\{[clr|\s]*\})?")
+# `\text`, `\,`, and single signs of LaTeX, code and tables
 _MARKUP = re.compile(r"""\\[a-zA-Z]+|\\[,;:! ]|[`$&{}"'|\\]""")
+# `\\`, `\\[2pt]`
 _LATEX_ROW_END = re.compile(r"\\\\(?:\s*\[[^\][\n]{0,20}\])?")
 _RULE = re.compile(r"^(?=[^-\n]*-)[|:\- \t]+$", re.MULTILINE)
 """Under the head of a Markdown table."""
 _ROW_END = re.compile(r"[\r\n;\])]")
 _CELL = re.compile(r"[^\s,\[(]+")
+# `2`, `-1`, `2.0`
 _WHOLE = re.compile(r"(-?[0-9]{1,9})(?:\.0*)?")
 _RUN = re.compile(r"[0-9\s,;\[\]()-]+")
 
@@ -58,9 +62,11 @@ def _plain(text: str) -> str:
 def _rows(text: str, n: int) -> list[list[str]]:
     rows = [cells for line in _ROW_END.split(text) if (cells := _CELL.findall(line))]
     if len(rows) == 1:
+        # One row: n² cells side by side, or n² digits in one word.
         flat = rows[0] if len(rows[0]) > 1 else list(rows[0][0])
         if len(flat) == n * n:
             return [flat[i : i + n] for i in range(0, n * n, n)]
+    # A row that is one word of n signs, `010`, has a cell for each.
     return [list(row[0]) if len(row) == 1 and len(row[0]) == n else row for row in rows]
 
 

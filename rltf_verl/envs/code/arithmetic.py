@@ -95,6 +95,7 @@ def _task(formula: Formula, names: str, inputs: list[dict[str, int]], calls: boo
     else:
         how = f"The input is one line with the whole numbers {commas}."
         solution = (
+            # `a, = map(…)` for one name, which would else be the map itself.
             f"{commas}{',' * (len(names) == 1)} = map(int, input().split())\nprint({formula.code})"
         )
     examples = "\n".join(

@@ -46,6 +46,7 @@ def _same_word(got: str, wanted: str, tolerance: float) -> bool:
         return True
     if not (_NUMBER.fullmatch(got) and _NUMBER.fullmatch(wanted)):
         return False
+    # Exact, by value: `7.0` is 7, and 1000001 is not 1000002.
     if wanted.lstrip("+-").isdigit():
         return Decimal(got) == Decimal(wanted)
     return _close(float(got), float(wanted), tolerance)

@@ -12,6 +12,7 @@ SHARE = 0.5
 """Of the tokens that the attempt lacks, in the text: from here on it is a leak."""
 
 _TOKEN = re.compile(r"[A-Za-z_]\w{0,60}|\d{1,20}|[^\w\s`\"']")
+# `return `, `print(` up to the end of the line, `x = `
 _STATEMENT = re.compile(r"^(?:return\s+|print\s*\((?=.*\)$)|\w+\s*=(?!=)\s*)")
 _READS_OR_OPENS = re.compile(r"\binput\s*\(|\bstdin\b|^(?:def|import|from|class|else|try)\b")
 
@@ -28,6 +29,7 @@ def repeated_share(text: str, solution: str, attempt: str) -> float:
     cores = {
         _core(line) for line in solution.splitlines() if not _READS_OR_OPENS.search(line.strip())
     }
+    # Tokens stand between zeros, so there is one zero more than tokens.
     sizes = {core: core.count("\0") - 1 for core in map(_token_string, cores)}
     news = {core: size for core, size in sizes.items() if size >= MIN_TOKENS and core not in known}
     return (

@@ -46,6 +46,7 @@ class Task:
 
 class _NoClasses(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
+        # The list is one string; a class in a pickle may run any code.
         raise pickle.UnpicklingError(f"{module}.{name} in a list of tests")
 
 
@@ -190,6 +191,7 @@ def _standard(test: Mapping[str, str]) -> Test:
 
 
 def _functional(test: Mapping[str, str]) -> Test:
+    # One argument a line.
     arguments = [json.loads(line) for line in test["input"].split("\n") if line.strip()]
     return {"input": arguments, "accept": [json.loads(test["output"])]}
 
@@ -203,6 +205,8 @@ def _unpack(tests: str) -> str:
 
 
 def _distinct(tests: Iterator[Test]) -> tuple[Test, ...]:
+    # A dict keeps the last of equal keys: reversed twice, the first test of an input stays, in
+    # order.
     return tuple({_key(test): test for test in reversed(list(tests))}.values())[::-1]
 
 

@@ -48,6 +48,7 @@ def blocks(text: str) -> Iterator[Block]:
     for fence in _fences(text):
         if opened is None:
             opened = fence
+        # A closing fence has the opening one's sign, at least as often, and no word behind it.
         elif not fence.info and fence.marks.startswith(opened.marks):
             yield from _block(text, opened, fence.start, fence.end)
             opened = None

@@ -217,6 +217,7 @@ def _read_compact(names: Sequence[str], text: str) -> Roles | None:
 def _in_letters_candidates(problem: Problem, text: str) -> list[Candidate]:
     """`AbC`, also with something else than letters and digits in between."""
     num = len(problem.data["names"])
+    # A lookahead takes no text, so stretches may overlap; `[^\W_]` is a letter or a digit.
     coded = re.compile(rf"(?<![^\W_])(?=([A-Za-z](?:[\W_]{{0,3}}[A-Za-z]){{{num - 1}}})(?![^\W_]))")
     spans = (match.span(1) for match in coded.finditer(text))
     return [

@@ -32,22 +32,29 @@ _WORDS = {
     ),
     LIES: "lies?|deceives|fibs|is lying|are lying",
 }
+# What joins a name to a role: `Emma is a knight`, `Emma: knight`, `Emma’s a knave`, `Emma → knave`.
 _LINK = re.compile(
     r"\b(?:is|are|be|as|being|become|tells?|sp(?:eak|oke)s?|must|should|always|never|among|makes?|mark|label|count)\b|['’]s\b|n['’]t\b|"
     r"[:=→|(–—&\t]|->|\s-\s",
     re.IGNORECASE,
 )
+# `Emma says that Noah is a knave`, `your answer`, `or`, `may`: no statement of the text's own. `you
+# can`, `by cases` and `try this:` may stand before one.
 _REPORTED = re.compile(
     r"\b(?:sa(?:y|ys|id|ying)|claim\w*|told|stat(?:ed?|es|ing|ements?)|remark\w*|according|words|declared|heard|put|"
     r"expressed|asserted|mentioned|commented|noted|you(?! can)|your|yours|whether|example|or|would|"
     r"could|may|might|consider|(?<!by )cases?(?!\s+by\b)|try(?!\s+this\s*:))\b",
     re.IGNORECASE,
 )
+# `if Emma is a knight`, `were Emma a knight`
 _SUPPOSED = re.compile(r"\b(?:if|suppos\w+|assum\w+|were|when|imagine|let|unless)\b", re.IGNORECASE)
+# `two of the`, right before the claim: it does not say which.
 _SOME_OF = re.compile(
     r"\b(?:one|two|three|\d|some|any|which|none|most|n?either)\s+of\s+(?:the\s+)?$", re.IGNORECASE
 )
+# The rest of the sentence is a question.
 _ASKED = re.compile(r"[^.;!\n]{0,80}\?")
+# These make a report a statement: `since Emma said so, she must be a knave`.
 _TELLS = re.compile(
     r"\b(?:must|should|actually|really|in fact|correct\w*|ha(?:s|ve) to|needs?"
     r" to|solution|reference|so|hence|"
@@ -60,10 +67,12 @@ _ROLE = rf"(?P<role>[\ue100-\ue102]){FILL}*"
 _REST = r"\b(?:(?:all\s+)?(?:the\s+)?(?:others?|rest)|every(?:one|body)\s+else)\b"
 _GAP = r"[^\w\ue000-\ue200]"
 _AND = r"and|&|plus|as\s+well\s+as|along\s+with|together\s+with"
+# `, Noah`, ` and Noah`, `, and Noah`
 _LISTED = rf"{_GAP}{{1,6}}(?:(?:{_AND}){_GAP}{{1,3}})?{_NAME}"
 _SOME = rf"(?P<names>{_NAME}(?:{_LISTED}){{0,{MAX_LIST}}}|{_REST})"
 _SEVERAL = _SOME.replace("?P<names>", "?:")
 _WRONG = r"(?:wrong|incorrect|mistaken|the other way|swapped|flipped|reversed)"
+# `Emma and Noah are knights`; `the knights are Emma and Noah`
 _CLAIMS = (
     re.compile(
         rf"{_SOME}(?P<link>[^.;!?\n\ue000-\ue200]{{0,40}}?){_ROLE}(?!{FILL}|\s*(?:/|or\b))",
@@ -86,6 +95,8 @@ _IN_ORDER = re.compile(
     r"|(?<![\w.])(?:[01](?:[\s,]{0,2}[01]){1,9}|[TF](?:[\s,]{0,2}[TF]){1,9}|[TL](?:[\s,]{0,2}[TL]){1,9})(?!\w|\.\d)"
 )
 """`knight, knave, knight`, `101`, `T F T`."""
+# `Emma's role is wrong`; `the label of Emma is wrong`; `swap Emma`; `you have Emma wrong`; `wrong
+# about Emma`; `right except for Emma`
 _CALLED_WRONG = re.compile(
     rf"{_SEVERAL}['’]s\s+(?:roles?|labels?)\s+(?:is|was|are|were)\s+{_WRONG}"
     r"|\b(?:roles?|labels?)\s+(?:of|for|that you"
@@ -172,8 +183,10 @@ def _claimed(names: Sequence[str], text: str, claim: re.Match[str]) -> dict[str,
         return {}
     if _SOME_OF.search(before) or _SUPPOSED.search(cue) or _ASKED.match(text, claim.end()):
         return {}
+    # `Emma lies` needs no link: the role is a verb.
     if claim["role"] != LIES and not _LINK.search(link):
         return {}
+    # A negation swaps the two roles: `is not a liar`.
     role = (claim["role"] == TRUTHFUL) != bool(_NOT.search(link))
     named = _named(names, claim["names"]) or _unnamed(names, before)
     counted = re.search(r"(\d) $", before)  # "the 2 knights are Emma and Noah"

@@ -46,6 +46,7 @@ def _worlds(statement: Statement, truthful: Sequence[int], every: int) -> int:
     if kind == "not":
         return every ^ first
     if kind == "->":
+        # `^` binds tighter than `|`: not the first, or the second.
         return every ^ first | others[0]
     if kind == "<=>":
         return every ^ first ^ others[0]
@@ -62,10 +63,12 @@ def only_solution(statements: Sequence[Statement]) -> tuple[bool, ...] | None:
     num = len(statements)
     every = (1 << 2**num) - 1
     # World w is the one in which person i tells the truth if bit i of w is set.
+    # Blocks of 2^(i+1) bits with the upper half set; of four worlds 1010 for person 0, 1100 for 1.
     truthful = [every // ((1 << 2 ** (i + 1)) - 1) * ((1 << 2**i) - 1) << 2**i for i in range(num)]
     # All 2^num worlds at once, a bit each: ten people are one number of 1024 bits.
     left = every
     for person, statement in zip(truthful, statements, strict=True):
+        # The worlds in which a person tells the truth just when the statement is true.
         left &= every ^ person ^ _worlds(statement, truthful, every)
     if left.bit_count() != 1:
         return None
@@ -115,6 +118,7 @@ def formula(statement: Statement) -> str:
 
 def read_letters(text: str, num: int) -> list[bool] | None:
     """What `letters` wrote, in any order; None if not everyone is named exactly once."""
+    # One more than can be right: a long text costs no more than that.
     named = list(islice(filter(str.isalnum, text), num + 1))
     if not text.isascii() or sorted(c.upper() for c in named) != list(_LETTERS[:num]):
         return None

@@ -151,6 +151,7 @@ def _statement(rng: random.Random, speaker: int, depth: int, shape: Shape) -> St
         return (kind, _statement(rng, speaker, depth - 1, shape))
     num = rng.randint(2, shape.width) if kind in ("and", "or") else 2
     parts: list[Statement] = []
+    # ends: `width` is at most the number of different simplest statements
     while len(parts) < num:
         part = _statement(rng, speaker, depth - 1, shape)
         if part not in parts:
@@ -163,6 +164,7 @@ def _reorder(rng: random.Random, puzzle: RolePuzzle, solution: Sequence[bool]) -
     places = list(range(len(solution)))
     rng.shuffle(places)
     free = {role: [place for place in places if solution[place] == role] for role in (True, False)}
+    # person i goes to a free place that has the same role in the new solution
     place_of = [free[role].pop() for role in puzzle.solution]
     moved = {
         place_of[i]: _rename(statement, place_of) for i, statement in enumerate(puzzle.statements)

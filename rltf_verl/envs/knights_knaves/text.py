@@ -18,6 +18,7 @@ ROLE_WORDS = frozenset(
         "fool"
     )
 )
+# Those of the puzzle itself are put over these: what is left are roles of other puzzles.
 _FOREIGN = ROLE_WORDS | {f"{word}s" for word in ROLE_WORDS} | {"heroes"}
 _WORD = re.compile(r"[^\W\d_]+|[.;]")
 _CLAUSE_END = re.compile(r"[.;\n]")
@@ -132,6 +133,7 @@ def _assign(tokens: Sequence[tuple[str, bool | None]]) -> Roles | None:
     """
     if any(name == "!" for name, _ in tokens):
         return None
+    # The first token that is no end of a statement; a role has the name "".
     role_first = next((name for name, _ in tokens if name != "."), ".") == ""
     roles: Roles = {}
     waiting: list[str] = []

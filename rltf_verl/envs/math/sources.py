@@ -105,6 +105,7 @@ _DEEPMATH = Source(
     column("question"),
     column("final_answer"),
     column("r1_solution_1"),
+    # The release leaves the last 500 out.
     first=-500,
 )
 _GSM8K = Source(
@@ -266,6 +267,7 @@ def normalised(question: str) -> str:
 
 def _unbox(answer: str) -> str:
     inner = last_box(answer)
+    # Only where the box is all of it: `\boxed{1} or \boxed{2}` stays.
     return inner if inner is not None and answer == f"\\boxed{{{inner}}}" else answer
 
 

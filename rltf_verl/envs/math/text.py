@@ -20,6 +20,7 @@ _THOUSANDS = r"(?:,(?:\\!)?|\{,\}|\\[,;: ]|~)"
 r"""What math-verify takes for a product: `1\,234`."""
 _WORD = re.compile(r"[^\W\d_]{4,}")
 """Shorter ones may be products; to math-verify all are, so that Alice is Celia."""
+# `-12`, `1,234`, `1{,}234`, `1\,234`, `1~234`
 _WHOLE = re.compile(rf"[+-]?(?:[0-9]{{1,3}}(?:{_THOUSANDS}[0-9]{{3}}){{1,9}}|[0-9]{{1,30}})")
 
 
@@ -29,6 +30,7 @@ def said_answer(text: str) -> str | None:
     if box is not None:
         return box.strip()
     announced = _TOLD.findall(text)
+    # The last announcement with a digit or LaTeX in it; without one, the last.
     told = next(filter(_MATHS.search, reversed(announced)), announced[-1] if announced else "")
     return told.strip().strip("*_` ").removesuffix(".").strip("` ") or None
 

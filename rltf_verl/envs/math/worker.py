@@ -27,11 +27,13 @@ from sympy import (
 )
 from sympy.core.relational import Equality, Relational
 
+# `Evelyn`, `\text{Evelyn}`, `$\text{Evelyn}$`; a single letter is none.
 _WORDS = re.compile(
     r"(?:\\?\$)?(?:\\(?:text|textbf|mathrm|mbox)\s*(?:\{\s*)?|\{?\s*)[A-Za-z]{2}[A-Za-z\s.-]*\}?\$?"
 )
 
 _RAISED, _FRACTION = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+"), re.compile("[½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞]")
+# `√2`, `√{2}`, `√(x+1)`
 _ROOT = re.compile(r"√\s*(?:\(([^()]*)\)|\{?(\d+|[A-Za-z])\}?)")
 _SIGNS = str.maketrans({"·": r"\cdot ", "∞": r"\infty ", "–": "-", "−": "-"})
 
@@ -53,6 +55,7 @@ def compare(given: str, wanted: str, official: bool) -> dict[str, Any]:
     pair = (ours, theirs) if official else (theirs, ours)
     return {
         "correct": bool(verify(*pair, timeout_seconds=None)),
+        # math-verify returns sympy's value, and then the text that it has read.
         "read": next((x for x in ours if isinstance(x, str)), None),
         "kind": _kind(ours, given),
         "wanted_kind": _kind(theirs, wanted),
@@ -70,6 +73,7 @@ def _in_latex(answer: str) -> str:
     """With LaTeX for signs at which math-verify stops to read: `2√3` would be 2."""
     answer = _RAISED.sub(lambda m: f"^{{{unicodedata.normalize('NFKC', m[0])}}}", answer)
     answer = _FRACTION.sub(
+        # NFKC makes three characters of `½`: 1, U+2044, 2.
         lambda m: r"\frac{{{}}}{{{}}}".format(*unicodedata.normalize("NFKC", m[0]).split("⁄")),
         answer,
     )

@@ -30,6 +30,8 @@ START_S = 180.0
 TRIAL_S = 60.0
 """Longest that a first call may take, which only shows whether calls work."""
 
+# Arguments: the socket's number, the module, then this process's `sys.path`, so that the worker
+# finds the same packages.
 _BOOT = (
     "import sys; sys.path[:] = sys.argv[3:]; from rltf_verl.envs.pool.worker import main; "
     "main(int(sys.argv[1]), sys.argv[2])"

@@ -100,6 +100,7 @@ def _confine() -> None:
 
 
 def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
+    # The arguments of this event: path, mode, flags.
     writes = event == "open" and isinstance(flags := arguments[2], int) and flags & _WRITING
     if writes or event.startswith(_DENIED):
         raise PermissionError(f"{event} in a grader process")

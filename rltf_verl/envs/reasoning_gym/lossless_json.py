@@ -27,6 +27,7 @@ def encode(value: Any) -> Any:
     if isinstance(value, tuple):
         return {_TUPLE: [encode(item) for item in value]}
     if isinstance(value, (set, frozenset)):
+        # A set has no order of its own, and its items may not compare.
         return {_SET: [encode(item) for item in sorted(value, key=repr)]}
     if isinstance(value, dict):
         if (
@@ -34,6 +35,7 @@ def encode(value: Any) -> Any:
             and not {_TUPLE, _SET, _PAIRS, _FRACTION} & value.keys()
         ):
             return {str(key): encode(item) for key, item in value.items()}
+        # Keys that are no text, or that would pass for one of these forms.
         return {_PAIRS: [[encode(key), encode(item)] for key, item in value.items()]}
     if isinstance(value, Fraction):
         return {_FRACTION: str(value)}

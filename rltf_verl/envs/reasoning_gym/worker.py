@@ -43,6 +43,7 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 _DIGITS = re.compile(r"[0-9]{1,9}")
 _SUM = re.compile(r"[0-9\s+\-*/()]*")
 
+# A module's own name `eval` comes before the builtin.
 for _task in LITERALS:
     vars(sys.modules[DATASETS[_task][0].__module__])["eval"] = ast.literal_eval
 
@@ -130,6 +131,7 @@ def plain_expression(text: str) -> bool:
     >>> [plain_expression(text) for text in ("3*x**2 + sin(x) + C", "x.__class__", "exit()")]
     (True, False, False)
     """
+    # `x.__class__`: next to a letter a point is no decimal point.
     dotted = re.search(r"\.\s*[A-Za-z]|[A-Za-z]\s*\.", text)
     names = {name for name in _NAME.findall(text) if len(name) > 1}
     return _EXPRESSION.fullmatch(text) is not None and not dotted and names <= _NAMES

@@ -104,6 +104,7 @@ class BubblewrapSandbox(LocalSandbox):
             os.close(info_read)
             raise
         finally:
+            # bwrap has its own copies. With ours open, the read below would never come to an end.
             for fd in (info_write, *filters):
                 os.close(fd)
         try:
@@ -209,6 +210,7 @@ def _is_privileged() -> bool:
         for line in Path("/proc/self/status").read_text().splitlines()
         if ":" in line
     )
+    # First user inside, first user outside, how many: the root of a user namespace has fewer.
     whole_map = Path("/proc/self/uid_map").read_text().split()[2] == str(2**32 - 1)
     return whole_map and bool(int(status["CapEff"], 16) >> CAP_SYS_ADMIN & 1)
 

@@ -67,6 +67,7 @@ class FusionRun:
 
     def __init__(self, url: str, limits: Resources, program: Program) -> None:
         self._url, self._limits, self._entry = url, limits, program.entry
+        # Random, so that no output holds it by chance.
         self._mark = f"\n{secrets.token_hex(16)}\n"
         self._code = f"{INSIDE}\ntell({program.source!r}, {program.entry!r}, {self._mark!r})\n"
         self._deadline = time.monotonic() + limits.total_s
@@ -98,6 +99,7 @@ class FusionRun:
             return Outcome("timeout")
         printed, found, report = str(ran.get("stdout") or "").rpartition(self._mark)
         if not found:
+            # Without the mark `rpartition` has put all of it last.
             printed, report = report, ""
         if not found and ran.get("return_code") != 0:
             last = str(ran.get("stderr") or "").strip().rpartition("\n")[2]

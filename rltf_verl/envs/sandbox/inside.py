@@ -55,6 +55,7 @@ def report_of(source: str, entry: str | None, given: Any) -> dict[str, Any]:
         return _failed(error, "syntax")
     module = sys.modules["__main__"] = types.ModuleType("__main__")
     failed: list[BaseException] = []
+    # What another thread raises fails the test too.
     threading.excepthook = lambda args: failed.append(
         args.exc_value or RuntimeError(args.exc_type.__name__)
     )
@@ -148,9 +149,8 @@ def _settle(alone: bool, uid: int | None) -> None:
     if not alone:
         import ctypes
 
-        ctypes.CDLL(None).prctl(
-            36, 1, 0, 0, 0
-        )  # PR_SET_CHILD_SUBREAPER: orphans become ours, not init's
+        # PR_SET_CHILD_SUBREAPER: orphans become ours, not init's
+        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)
 
 
 def _read_frame() -> bytes | None:
@@ -205,9 +205,8 @@ def _test(job: dict[str, Any], given: Any) -> dict[str, Any]:
 def _child(job: dict[str, Any], given: Any, fds: tuple[int, int, int]) -> None:
     os.setsid()
     nothing = os.open("/dev/null", os.O_WRONLY)
-    stdin, out, say = (
-        os.dup2(fd, 60 + k) for k, fd in enumerate(fds)
-    )  # clear of the numbers they shall get
+    # First to numbers that are clear of those that they shall get.
+    stdin, out, say = (os.dup2(fd, 60 + k) for k, fd in enumerate(fds))
     for target, fd in ((0, stdin), (1, out), (2, nothing), (SAY, say)):
         os.dup2(fd, target)
     os.closerange(SAY + 1, max(NUM_FDS, job["stdin"] + 1))
@@ -222,6 +221,7 @@ def _child(job: dict[str, Any], given: Any, fds: tuple[int, int, int]) -> None:
 def _limit(limits: dict[str, int], alone: bool) -> None:
     mega = 2**20
     for kind, soft, hard in (
+        # SIGXCPU at the first of the two, SIGKILL a second later.
         (resource.RLIMIT_CPU, limits["time_s"], limits["time_s"] + 1),
         (resource.RLIMIT_AS, limits["memory_mb"] * mega, limits["memory_mb"] * mega),
         (resource.RLIMIT_FSIZE, limits["file_mb"] * mega, limits["file_mb"] * mega),
@@ -229,9 +229,8 @@ def _limit(limits: dict[str, int], alone: bool) -> None:
     ):
         resource.setrlimit(kind, (soft, hard))
     if alone:  # elsewhere everything else that this user runs would count
-        most = (
-            limits["processes"] + 2
-        )  # beside it there are this server and the sandbox's first process
+        # Next to the test's there are this server and the sandbox's first process.
+        most = limits["processes"] + 2
         resource.setrlimit(resource.RLIMIT_NPROC, (most, most))
 
 
@@ -284,6 +283,7 @@ def _by_status(status: int, used_up: bool) -> tuple[str, str]:
             ("ended", "") if code == 0 else ("crash", f"the process ended with exit status {code}")
         )
     number = os.WTERMSIG(status)
+    # A program can catch SIGXCPU; then the hard limit kills it.
     if number == signal.SIGXCPU or (number == signal.SIGKILL and used_up):
         return "timeout", ""
     try:

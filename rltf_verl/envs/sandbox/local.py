@@ -172,6 +172,7 @@ class LocalSandbox:
 
     def _command(self) -> list[str]:
         """Where the text of `inside` is run."""
+        # -s: no packages of the user's own folder; utf8, whatever the locale
         return [self._python, "-s", "-X", "utf8", "-c", f"{INSIDE}\nserve()"]
 
 

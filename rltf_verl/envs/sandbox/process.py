@@ -94,6 +94,7 @@ def _children(pid: int) -> list[int]:
 def _lives(pid: int) -> bool:
     try:
         return (
+            # `pid (name) state …`: a name may hold brackets itself. Z is a zombie.
             Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
             != "Z"
         )

@@ -14,8 +14,12 @@ import socket
 import struct
 from typing import NamedTuple
 
+# BPF's load of a word, jumps if equal, at least, any bit; return (linux/bpf_common.h).
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+# Places in `struct seccomp_data`; the lower half of an argument, on machines that are
+# little-endian.
 _NUMBER, _ARCH, _FIRST_ARGUMENT = 0, 4, 16
+# SECCOMP_RET_ALLOW, and SECCOMP_RET_ERRNO, which has the error in its lower half.
 _ALLOW, _FAIL = 0x7FFF0000, 0x00050000
 _NEW_NAMESPACES = 0x7E020000
 """The CLONE_NEW… flags of clone()."""
@@ -138,6 +142,7 @@ def syscall_filter(machine: str | None = None) -> bytes | None:
     # clone3 among them: its flags are out of reach; libc then uses clone
     steps += [(_AT_LEAST, 0, 1, _FIRST_NEW), _fail(errno.ENOSYS)]
     for number in numbers.sockets:
+        # Another call skips the four steps that follow.
         steps += [(_EQUAL, 0, 4, number), (_LOAD, 0, 0, _FIRST_ARGUMENT)]
         steps += [
             (_EQUAL, 0, 1, socket.AF_UNIX),
@@ -150,6 +155,7 @@ def syscall_filter(machine: str | None = None) -> bytes | None:
         (_ANY_BIT, 0, 1, _NEW_NAMESPACES),
     ]
     steps += [_fail(errno.EPERM), (_RETURN, 0, 0, _ALLOW)]
+    # `struct sock_filter`.
     return b"".join(struct.pack("=HBBI", *step) for step in steps)
 
 

@@ -48,9 +48,11 @@ _TOKEN = re.compile(
 )
 """One move or several: `2 cells right`, `right x2`, `down twice`, `R2`, `RRDD`, `→`."""
 _TIMES = {"once": 1, "twice": 2, "thrice": 3}
+# Words that part two lists of moves, or make one of them the attempt's.
 _BREAK = re.compile(
     r"\b(?:you|your|yours|not|instead|or|if|wrong|never|example|e\.g)\b|\n\s*\n", re.IGNORECASE
 )
+# `(1, 2)`, `[1; 2]`; `row 1, column 2`, `r1c2`
 _CELL_FORMS = (
     re.compile(r"[(\[]\s?(\d{1,2})\s?[,;|]\s?(\d{1,2})\s?[)\]]"),
     re.compile(
@@ -60,12 +62,15 @@ _CELL_FORMS = (
 )
 _TELLS = re.compile(r"\b(?:answer|solution|should be|must be|correct)\b|\\boxed\{", re.IGNORECASE)
 _WAY = r"(?:path|route|way|solution)s?"
+# `infeasible`, `no valid path`, `not reachable`, `cannot be reached`, `a path does not exist`,
+# `answer is N`, or `N` on its own
 _NONE = re.compile(
     rf"\b(?:in-?feasible|impossible|unreachable|no\s+(?:\w+\s+){{0,2}}{_WAY}"
     r"|not\s+(?:feasible|possible|reachable)|(?:cannot|can\s?not|can['’]t)\s+(?:be\s+reached|reach)"
     rf"|{_WAY}\s+do(?:es)?(?:\s+not|n['’]t)\s+exist|answer\s+is\s+N)\b|^\s*N\s*$",
     re.IGNORECASE,
 )
+# `return infeasible if there is no path` repeats the task.
 _OPEN_QUESTION = re.compile(
     r"\b(?:if|whether|when|unless|not|never|return|write|isn't)\b", re.IGNORECASE
 )
@@ -156,6 +161,8 @@ def _windows(run: list[_Moves], length: int, backwards: bool) -> Iterator[_Moves
         if len(moves) == length:
             yield _Moves(first.start, run[k - 1].end, moves)
             if backwards:
+                # A list from the destination names the path's moves from its end, or the moves of
+                # the way back.
                 reverse = moves[::-1]
                 yield _Moves(first.start, run[k - 1].end, reverse)
                 back = "".join(_BACK[move] for move in reverse)
@@ -180,6 +187,7 @@ def _as_moves(run: list[re.Match[str]], maze: Maze) -> Iterator[_Moves]:
     pairs = [(int(cell[1]), int(cell[2])) for cell in run]
     for cells in (pairs, [(b, a) for a, b in pairs]):
         for way in (cells, cells[::-1]):
+            # Two cells that are no neighbours have no move, and end the list as a path.
             steps = [_MOVE_OF_STEP.get((b[0] - a[0], b[1] - a[1]), "") for a, b in pairwise(way)]
             if all(steps):
                 moves = "".join(steps)

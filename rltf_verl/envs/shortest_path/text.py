@@ -24,7 +24,9 @@ _ARROWS = {
     **dict.fromkeys(("←", "⬅", "⇐", "\\leftarrow"), "L"),
     **dict.fromkeys(("↑", "⬆", "⇑", "\\uparrow"), "U"),
 }
+# `1.`, `2)`, `3:` in front of a move
 _LABEL = re.compile(r"(?<![\w.])\d+\s*[.):](?!\d)")
+# LaTeX words other than arrows, its spaces, and arrows that only part words
 _MARKUP = re.compile(r"\\(?!(?:right|down|left|up)arrow)[a-z]+|\\[,;:! ]|->|=>|➔")
 _TOKEN = re.compile(r"[^\W\d_]+|\\[a-z]+|[→➡⇒↓⬇⇓←⬅⇐↑⬆⇑]|\d+")
 _STRONG = frozenset(split_words("infeasible impossible unreachable unfeasible"))
@@ -48,6 +50,7 @@ _NONE_FILLERS = _FILLERS.union(
     split_words("available because be blocked cannot could exist existing exists no not problem"),
     split_words("puzzle since t isn any such"),
 )
+# Up to the last `:`, `is` or `be` of a line.
 _TAIL = re.compile(r".*(?::|\b(?:is|be)\b)", re.IGNORECASE)
 _PUNCTUATION = ".,;()[]{}\"' "
 
@@ -110,6 +113,7 @@ def _as_moves(word: str) -> str:
     if word in _MOVES:
         return _MOVES[word]
     letters = word.upper()
+    # `RRDD`
     return letters if STEPS.keys() >= set(letters) else ""
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 
 _BRACE = re.compile(r"[{}]")
+# `\boxed 5`
 _BARE = re.compile(r"\\boxed\s+([a-zA-Z0-9]+)")
 _OPEN = re.compile(r"\\boxed\s*\{")
+# A box with more than white space in it.
 _FILLED = re.compile(rf"{_OPEN.pattern}(?!\s*\}})")
 
 
@@ -31,6 +33,7 @@ def extract_boxed(text: str) -> str:
         if not opened:
             raise ValueError(f"unmatched }} at character {brace.start()}")
         start = opened.pop()
+        # The brace is a box's if `\boxed` stands right before it.
         if text.endswith("\\boxed", 0, start):
             inside = slice(start + 1, brace.start())
     if inside is not None:
@@ -74,6 +77,7 @@ def last_box(text: str) -> str | None:
 
 HASHES = "####"
 """What GSM8K's solutions have in front of the answer."""
+# `####` inside a line; or at its beginning, with nothing, a sign or `the final answer` behind it.
 _ASKS_HASHES = re.compile(
     r"(?<=[^#\n])####(?!#)|^####[ \t]*(?:$|[^\w\s#]|(?:the |your )?(?:final"
     r" )?(?:answer|number|result|x)\b)",
@@ -100,6 +104,7 @@ def last_hashed(text: str) -> str | None:
     """
     answers = _HASHED.findall(text)
     return (
+        # `**63.**`, `**63**.`: the point may stand inside or outside of the emphasis.
         (answers[-1].strip().strip("*_ ").removesuffix(".").strip("*_ ") or None)
         if answers
         else None

@@ -19,8 +19,11 @@ _VALUE = {word: i for i, word in enumerate(_SMALL)} | {
 }
 
 _UNIT = "|".join(_SMALL[1:10])
+# `seventeen` before `seven`: an alternation takes the first word that fits.
 _LONGEST_FIRST = "|".join(sorted(_SMALL, key=len, reverse=True))
+# `forty`, `forty-two`, `seven`
 _BELOW_100 = rf"(?:(?:{'|'.join(_TENS)})(?:[\s-]{{1,3}}(?:{_UNIT})\b)?|{_LONGEST_FIRST})"
+# `a hundred and two`
 _BELOW_1000 = (
     rf"(?:(?:{_UNIT}|a)\s{{1,3}}hundred(?:\s{{1,3}}(?:and\s{{1,3}})?{_BELOW_100})?|{_BELOW_100})"
 )
@@ -31,6 +34,7 @@ NUMBER_WORDS = re.compile(
 )
 """A number below a million, or `first` to `ninth`."""
 _LATEX_FRACTION = re.compile(r"\\[dt]?frac\s*\{([^{}]+)\}\s*\{([^{}]+)\}")
+# Sign; `1,234.5` or `.5`; what it is divided by; per cent.
 _NUMBER = re.compile(
     r"([+-]?)\s*(\d[\d,]*(?:\.\d*)?|\.\d+)\s*(?:/\s*(\d[\d,]*(?:\.\d*)?))?\s*(%)?", re.ASCII
 )
@@ -72,6 +76,7 @@ def as_number(text: str) -> Fraction | None:
     if number is None:
         return None
     sign, above, below, percent = number.groups()
+    # 0 below the line counts as 1: any text may come here, and must not raise.
     value = _fraction(above) / (_fraction(below or "1") or 1) / (100 if percent else 1)
     return -value if sign == "-" else value
 

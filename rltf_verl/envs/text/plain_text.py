@@ -107,8 +107,10 @@ def _plain(character: str) -> str:
     """The character as ASCII where it has such a form; nothing for a mark or an invisible one."""
     if character in _KEPT:
         return character
+    # Format characters, combining marks, half surrogates, private use
     if unicodedata.category(character) in ("Cf", "Mn", "Me", "Cs", "Co"):
         return ""
+    # Of any script, and of mathematics: `٣`, `𝟖`.
     digit = unicodedata.digit(character, None)
     folded = unicodedata.normalize("NFKC", character) if digit is None else str(digit)
     return "".join(_SIGNS.get(c, c) for c in folded)

@@ -83,6 +83,7 @@ class Desk:
         # A file is in one folder only.
         if tool == "move_file":
             self.facts -= {other for other in self.facts if other[:2] == fact[:2]}
+        # All files begin in the inbox: back there, nothing is different.
         if (tool, fact[2]) != ("move_file", INBOX):
             self.facts.add(fact)
         return Step(f"Done with {fact[1]}.")

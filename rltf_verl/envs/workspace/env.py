@@ -164,8 +164,10 @@ def _faults(
     done: set[Fact] = set()
     broken = False
     for k, fact in _facts(steps):
+        # The calls of the ruled order that come before this one.
         too_soon = fact in ruled and not done.issuperset(ruled[: ruled.index(fact)])
         done.add(fact)
+        # Taken back later, or ordered and in time.
         if fact not in made or (fact in ordered and not too_soon):
             continue
         broke_rule = any(fact[:2] == other[:2] for other in ruled)

@@ -18,6 +18,7 @@ from rltf_verl.texts import without_thoughts
 WORDS = 150
 """Limit of a critique that the judge is told."""
 
+# `Score: 8`, `**Score:** 7.5/10`, `> score: 8 out of 10.`
 _SCORE = re.compile(
     r"^(?:[^\S\n]|[>#*_-]){0,20}score[*_ \t]{0,8}:[*_\s]{0,8}(-?[0-9]{1,9}(?:\.[0-9]{1,9})?)"
     r"[ \t]{0,4}(?:/[ \t]{0,4}([0-9]{1,9})|out of ([0-9]{1,9}))?[*_ \t.]{0,20}$",

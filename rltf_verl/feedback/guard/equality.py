@@ -11,6 +11,7 @@ MIN_TOKENS = 5
 N = 5
 """Words of one n-gram: fewer are shared by chance, more are broken by one changed word."""
 
+# Words and numbers; a minus only where a digit follows.
 _TOKEN = re.compile(r"[^\W_]+|-(?=[0-9])")
 
 

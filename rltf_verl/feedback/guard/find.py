@@ -65,6 +65,7 @@ def find_leaks(env: Env, problem: Problem, text: str, attempt: str = "") -> list
         for view in readings(text)
         for leak in _answers(env, problem, view.text, attempt, is_correct)
     }
+    # By kind: `answer` comes before `part` in the alphabet, too.
     ordered = sorted(leaks, key=lambda leak: (leak.kind, leak.start, -leak.end))
     return [*ordered, *_copies(env, problem, text, attempt)]
 

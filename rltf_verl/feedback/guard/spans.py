@@ -22,16 +22,19 @@ TELLING = 10
 """From here on a number, and any fraction, tells the answer wherever it stands."""
 
 _BOXED = re.compile(r"\\boxed\s*\{")
+# `"…"`, `“…”`, `«…»`, backticks, `'…'` (but no apostrophe), `$…$`, `**…**`, `\(…\)`, `\[…\]`
 _QUOTED = re.compile(
     r"\"([^\"\n]+)\"|“([^”\n]+)”|«([^»\n]+)»|`([^`\n]+)`|(?<!\w)'([^'\n]+)'(?!\w)|\$([^$\n]+)\$"
     r"|\*\*([^*\n]+)\*\*|\\\((.{1,400}?)\\\)|\\\[(.{1,400}?)\\\]"
 )
+# `the answer is exactly`, `result:`, `total =`, `it should be`
 _ANNOUNCED = re.compile(
     r"(?:\b(?:answer|result|solution|value|total|sum|outcome|option|choice)s?\b[^.\n:=]{0,40}?"
     r"(?:\bis\b|\bare\b|\bequals\b|\bbe\b|:|=)|\b(?:should|must)\s+be\b)[ \t]*"
     r"(?:(?:exactly|simply|just|actually|in fact|therefore|the number)[ \t]+)?",
     re.IGNORECASE,
 )
+# Where the announced may end: a sentence, a clause, or a word that goes on with prose.
 _END = re.compile(r"[.!?](?:\s|$)|[;,]\s|\s(?:and|but|because|not|since|so|which)\s")
 
 
@@ -90,13 +93,16 @@ def _strip(text: str, start: int, end: int) -> Span:
     return start, end
 
 
+# `hal` with `f` or `ves`: half, halves.
 _PARTS = {"hal": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "seventh": 7, "eighth": 8}
+# `1,234.5`, `minus 3`, `- 3`, `3/4`, `3 over 4`, `2 thirds`
 _NUMBER = re.compile(
     r"(?<![\w.,^/])(?P<minus>(?:minus|negative)\s|-\s?)?(?P<above>\d{1,3}(?:,\d{3}){1,9}|\d{1,40})"
     r"(?P<point>\.\d{1,40})?(?:\s?(?:/|over)\s?(?P<below>\d{1,40})"
     rf"|[\s-](?P<part>{'|'.join(_PARTS)})(?:f|ves|s)?(?![\w-]))?(?![\w^]|[.,/]\d)",
     re.ASCII | re.IGNORECASE,
 )
+# `step 2`, `line (3)`: this number says where.
 _PLACES = r"\b(?:step|line|part|equation|case|row|question|problem|point|item|hint|section)s?\s*\(?"
 _PLACE = re.compile(rf"{_PLACES}$", re.IGNORECASE)
 _ONLY_PLACE = re.compile(
@@ -104,8 +110,10 @@ _ONLY_PLACE = re.compile(
 )
 _SENTENCE = re.compile(r"[^.!?\n]+")
 _DIGIT = re.compile(r"(?<![\w.,])\d(?![\w]|[.,]\d)", re.ASCII)
+# `\$`, thin spaces, `^\circ`, `%` at the end
 _DRESS = re.compile(r"\\[$!,;:]|\^\s*\{?\s*\\circ\s*\}?|\\?%$")
 _WRAPPED = re.compile(r"\\(?:text|textbf|mathrm|mbox)\s*\{([^{}]*)\}")
+# `\text{ cm}^2`
 _UNIT = re.compile(rf"\s*{_WRAPPED.pattern}(?:\s*\^\s*\{{?\s*\d\s*\}}?)?\s*$")
 
 

@@ -84,6 +84,7 @@ def adopt(launch: Launch, method: str = "sd", feedback: str | None = None) -> Ad
     checked = ["settings", *(["rows"] if rows_exist(config) else [])]
     groups = [word for word in (*settings.groups, *extra.groups) if word not in hardware]
     set_keys = {*keys, *(setting.key for setting in (*settings.values, *extra.values))}
+    # what the user has set himself is no change to tell
     chosen = tuple(f"{sign}{setting.key}=" for setting in extra.values for sign in ("", "+"))
     usual = differences(theirs, composed("rltf", groups))
     presets = [s for s in differences(theirs, config) if s in usual and s.key not in set_keys]
@@ -227,5 +228,6 @@ def _rename(settings: Overrides, theirs: DictConfig, method: str) -> None:
     for key in ("trainer.experiment_name", *FOLDERS):
         setting = settings.get(key)
         value = OmegaConf.select(theirs, key)
+        # `…/${trainer.experiment_name}` changes with the name
         if setting is not None and value and "${" not in setting:
             settings.change(key, f"{str(value).rstrip('/')}{suffix}", "keeps the GRPO run's")

@@ -46,6 +46,7 @@ def checked_config(settings: Overrides, extra: Overrides) -> DictConfig:
     Raises:
         ConfigError: they refuse something that the run does not set.
     """
+    # until nothing is dropped: what one drop leaves may be refused for another reason
     while True:
         config = composed("rltf", [*settings.overrides, *extra.overrides])
         seen = checkable(config)

@@ -17,6 +17,7 @@ MODULE = "verl.trainer.main_ppo"
 MAINS = (MODULE, "recipe.dapo.main_dapo")
 """Modules that take the config of `main_ppo`."""
 
+# `fully_async_main` is matched too, so that it is refused by its name
 MAIN = re.compile(r"python3? -m \S*(main_ppo|main_dapo|fully_async_main)")
 
 FLAGS = {
@@ -109,7 +110,9 @@ def environment_of_calling_script() -> dict[str, str] | None:
         before = _environment_of(parent)
     except (OSError, ValueError):  # not Linux, or a process of another user
         return None
+    # each word ends with a zero byte, so the part after the last one is empty
     shell, *arguments = os.fsdecode(command).split("\0")[:-1]
+    # a login shell is called `-bash`
     if Path(shell).name.lstrip("-") not in ("bash", "sh"):
         return None
     if all(argument.startswith("-") for argument in arguments):  # an interactive shell
@@ -124,6 +127,7 @@ def _environment_of(process: int | str) -> dict[str, str]:
 
 def _launch(words: Sequence[str]) -> Launch:
     module, rest = MODULE, list(words)
+    # without these three words, all are flags and overrides of `main_ppo`
     if MAIN.fullmatch(" ".join(rest[:3])):
         module, rest = rest[2], rest[3:]
     if module not in MAINS:
@@ -145,6 +149,7 @@ def _flags(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
         word = rest.pop(0)
         flag, separator, text = word.partition("=")
         if flag in FLAGS:
+            # `--config-name=x` or `--config-name x`
             flags[FLAGS[flag]] = text if separator else rest.pop(0) if rest else ""
         elif word.startswith("-"):
             raise ConfigError(f"{flag}: remove it, only overrides and --config-… can be adopted")
@@ -192,6 +197,7 @@ def secrets_of(launch: Launch, overrides: Iterable[str] = ()) -> Secrets:
 def _word(override: str) -> str:
     """An override as bash reads it."""
     key, _, text = override.partition("=")
+    # `….env_vars.WANDB_API_KEY=…` is read from WANDB_API_KEY, another key from all of its name
     last = key.rpartition(".")[2]
     variable = last if last.isupper() else re.sub(r"\W", "_", key.lstrip("+~")).upper()
     if looks_secret(key, text):

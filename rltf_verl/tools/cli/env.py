@@ -34,6 +34,7 @@ def names() -> None:
 
     folder = files("hydra_configs.rltf_verl").joinpath("rltf", "env")
     texts = {f.name: f.read_text("utf-8") for f in folder.iterdir() if f.name.endswith(".yaml")}
+    # the first line of the YAML is `# @package …`
     lines = [(n[:-5], texts[n].splitlines()[1].lstrip("# ")) for n in sorted(texts)]
     show_table([("rltf/env", "task"), *lines])
 

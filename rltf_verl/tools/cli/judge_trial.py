@@ -39,6 +39,7 @@ class Trial:
 
 def wrong_attempts(env: Env, seed: int, num: int) -> list[FeedbackRequest]:
     """Problems of an environment, each answered with the reference answer of another one."""
+    # more than are asked for: the answer of another problem may be right here
     problems = env.build(seed, 4 * num + 4, 0).train
     requests = []
     for problem, other in pairwise(problems):

@@ -127,10 +127,12 @@ def stats(
 
     records = episodes_of(folder, None)
     steps = [record["step"] for record in records]
+    # five ranges, the width rounded up
     ranges = by_steps(records, every or -(-(max(steps) - min(steps) + 1) // 5))
     if as_json:
         typer.echo(json.dumps([asdict(stats_of_range) for stats_of_range in ranges], indent=1))
         return
+    # `by_steps` has the ranges of one split in a row
     for _, of_split in groupby(ranges, key=lambda each: each.split):
         show_table(stats_table(list(of_split)))
     missing = read_about(log_folder(folder)).get(MISSING)

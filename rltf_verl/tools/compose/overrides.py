@@ -90,6 +90,7 @@ class Overrides:
             if setting.sign == "+" and exists and not merges:
                 place = self.values.index(setting)
                 self.values[place] = Override("", setting.key, setting.text)
+            # an unknown key with a `+` stays: Hydra would append it, too
             elif not (setting.sign or exists or takes_any):
                 self.drop([setting.key], "verl has no such key")
 
@@ -130,6 +131,8 @@ def own_config(name: str, folder: str) -> tuple[DictConfig, str]:
     Raises:
         ConfigError: it cannot be read, or has a block `rltf`.
     """
+    # in the place of the config's own, `file://verl/trainer/config` in those of verl, which holds
+    # in a checkout of verl only
     path = [f"hydra.searchpath=[pkg://{VERL}]"] if folder else []
     folder = folder or str(Path(str(verl.__file__)).parents[1].joinpath(*VERL.split(".")))
     try:

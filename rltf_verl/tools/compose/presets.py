@@ -13,6 +13,7 @@ def method_titles() -> dict[str, str]:
         files_of |= {f"{part}/{f.name}": f for f in folder.joinpath(part).iterdir()}
     del files_of["release/base.yaml"]  # what its neighbours share
     return {
+        # the first line is `# @package …`
         name.removesuffix(".yaml"): file.read_text("utf-8").splitlines()[1].removeprefix("# ")
         for name, file in sorted(files_of.items())
     }

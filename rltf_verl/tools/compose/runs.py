@@ -82,6 +82,7 @@ def _current(config: DictConfig) -> Iterator[None]:
 
 
 def _finding(error: Exception, hydra: Any, name: str, overrides: Sequence[str]) -> Finding:
+    # Hydra says which override failed; its cause, OmegaConf's error, says which part of the key
     text = f"{error} {error.__cause__ or ''}"
     if isinstance(error, MissingConfigException) and error.missing_cfg_file:
         return _missing(error.missing_cfg_file, list(error.options or ()))
@@ -148,6 +149,7 @@ def _closest(key: str, word: str, keys: Sequence[str]) -> str | None:
     for end in (key, word):
         same = [other for other in keys if other.endswith(f".{end}")]
         if same:
+            # False comes before True
             return min(same, key=lambda other: not other.startswith(OURS))
     near = difflib.get_close_matches(key, keys, n=1)
     return near[0] if near else None

@@ -105,6 +105,7 @@ def _worlds(env: Env, problem: Problem) -> Iterator[str]:
     if _steps_alone(env, problem) != alone:
         yield "the same actions have other results the second time"
     with _open_state(env, problem) as one, _open_state(env, problem) as other:
+        # `zip` asks one, then the other: the two states act by turns
         taking_turns = zip(_play(env, one, actions), _play(env, other, actions), strict=True)
         if list(taking_turns) != list(zip(alone[1:], alone[1:], strict=True)):
             yield "actions in one state change what another answers"
@@ -186,6 +187,7 @@ def _secrets(env: Env, problem: Problem) -> set[str]:
 
 def _hostile(env: Env, problems: Sequence[Problem], seed: int, num: int) -> Iterator[str]:
     actions = list(hostile_actions(env, seed, num))
+    # rounded up, so that no action is left over
     share = -(-num // len(problems))
     for k, problem in enumerate(problems):
         given = actions[k * share : (k + 1) * share]
@@ -196,6 +198,7 @@ def _hostile(env: Env, problems: Sequence[Problem], seed: int, num: int) -> Iter
                     steps.append(env.step(state, action))
                 except UserCodeError as error:  # what it raises is the finding
                     yield f"{_call_text(action)}: {error}"
+                # there is one: `verdict_on` asks for no more after a breach
                 if steps[-1].done:
                     break
             trajectory = _trajectory(state, given, steps)

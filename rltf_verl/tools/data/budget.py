@@ -124,5 +124,6 @@ def _count(chats: Sequence[list[dict[str, str]]], tokenizer: Any, what: str) -> 
     counts: list[int] = []
     for batch in progress:
         texts = tokenizer.apply_chat_template(batch, add_generation_prompt=True, tokenize=False)
+        # the template has written the special tokens already
         counts += [len(ids) for ids in tokenizer(texts, add_special_tokens=False)["input_ids"]]
     return counts

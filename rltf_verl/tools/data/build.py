@@ -82,6 +82,8 @@ def build_parquet(
         finished(train_table, train, {**provenance, "split": "train"}) as new_train,
         finished(test_table, test, {**provenance, "split": "test"}) as new_test,
     ):
+        # train.parquet goes first and comes last: where it is there, it belongs to this
+        # test.parquet
         train.unlink(missing_ok=True)
         new_test.replace(test)
         new_train.replace(train)

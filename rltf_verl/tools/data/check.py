@@ -114,6 +114,7 @@ def _check(path: Path) -> CheckedFile:
     env = takes_rows_of(path, AS_IT_IS, {})
     check_parquet(path, env)
     table = pq.read_table(path)
+    # a file in verl's form lacks the last one, `agent_name`
     rows = table.select(REQUIRED if env is None else REQUIRED[:-1]).to_pylist()
     faults = {i: fault for i, row in enumerate(rows) if (fault := _fault(row, env))}
     errors = [f"{path}, row {i}: {fault}" for i, fault in list(faults.items())[:MOST_NAMED]]
@@ -206,6 +207,7 @@ def _fault(row: dict[str, Any], env: Env | None) -> str:
 
 
 def _fault_of_reference(problem: Problem) -> str:
+    # a missing value, NaN, is `nan` as a text
     blank = problem.reference.strip().casefold() in ("", "nan")
     if blank and problem.env in set(env_names()) - {*GRADE_WITHOUT_REFERENCE}:
         return f"its reference answer is {problem.reference!r}: write the answer, or drop the row"

@@ -89,6 +89,7 @@ def _wrap_row(table: pa.Table, env: Env, env_name: str, where: str) -> pa.Table:
     position = table.schema.get_field_index("extra_info")
     table = (
         table.append_column("extra_info", info)
+        # pyarrow's −1: no such column
         if position < 0
         else table.set_column(position, "extra_info", info)
     )
@@ -141,7 +142,9 @@ def _with_fields(table: pa.Table, added: Mapping[str, pa.Array], where: str) -> 
         table.schema.field("extra_info").type
     ):
         old = table.column("extra_info").combine_chunks()
+        # `flatten` hands the nulls of the struct down to its fields, `field` would not
         fields = dict(zip([field.name for field in old.type], old.flatten(), strict=True))
+    # a field of nulls only holds nothing of the source's
     taken = [
         name for name in added if name in fields and fields[name].null_count < len(fields[name])
     ]

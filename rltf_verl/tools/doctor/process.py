@@ -146,6 +146,7 @@ def look_around(where: str) -> list[Check]:
         loaded = PLUGIN in sys.modules
         probes = (*PROBES, *CPU_PROBES) if on_cpu_platform() else PROBES
         checks = [_versions(), *map(_try, probes)]
+        # second in the report, but after the probes: it may load the plugin, which they look for
         checks.insert(1, _plugin(loaded))
     return [Check(c.name, c.status, c.detail, c.fix, where) for c in checks]
 

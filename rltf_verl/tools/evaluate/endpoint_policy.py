@@ -47,6 +47,7 @@ class PolicyEndpoint(Endpoint):
         bits of it.
         """
         body = super().body(messages, seed)
+        # messages hold texts alone, so `_conversation` keeps the calls as JSON
         for message in body["messages"]:
             if "tool_calls" in message:
                 message["tool_calls"] = json.loads(message["tool_calls"])
@@ -94,6 +95,7 @@ class EndpointPolicy:
         """The calls that the endpoint has read."""
         text, _, calls = "".join(self.pieces(ids)).partition(CALLS)
         read = tuple((str(name), str(arguments)) for name, arguments in json.loads(calls or "[]"))
+        # a character is an id, so places in the text are places in the ids
         return Calls(read, not read and WRITTEN_CALL in text, (len(text), len(ids)))
 
     async def clip(self, text: str, tokens: int) -> str:
@@ -144,6 +146,7 @@ def _conversation(text: str) -> list[Message]:
     ids: list[str] = []
     *answered, last = text.split(ENDED)
     for part in answered:
+        # the messages, and where their JSON ends: the answer follows it
         told, end = json.JSONDecoder().raw_decode(part)
         messages += _answering(told, ids)
         said, _, calls = part[end:].partition(CALLS)

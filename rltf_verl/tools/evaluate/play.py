@@ -74,6 +74,7 @@ class EvaluationFolder:
         self.failures: list[str] = []
         """Why episodes have no answer, one line each."""
         facts = {"evaluation": evaluation.facts(), "rows": list(map(_digest, questions))}
+        # as the file gives them back: tuples are lists there
         self._now = json.loads(json.dumps(facts))
         self._rows_before = self._check_rows()
 
@@ -84,6 +85,7 @@ class EvaluationFolder:
         before, now = part_of(self._about, "evaluation", dict), self._now
         rows: list[str] = part_of(self._about, "rows", list)
         differ = list(_differences("", before, now["evaluation"]))
+        # not strict: one list may be the beginning of the other
         if any(a != b for a, b in zip(now["rows"], rows, strict=False)):
             differ.append("another dataset")
         if differ:
@@ -98,6 +100,7 @@ class EvaluationFolder:
         records: dict[Place, Record] = {}
         for record in read_episodes(self._path) if self._path.is_dir() else []:
             row, sample = record["uid"], record["session_id"]
+            # more rows and episodes may be there than are asked for now
             if row.isdecimal() and int(row) < len(self._questions) and sample < self._samples:
                 # a call that was killed may have left an episode that a later one played again
                 records.setdefault((row, sample), record)
@@ -121,6 +124,7 @@ class EvaluationFolder:
         if trouble is not None:
             raise ValueError(trouble)
         self._log = EpisodeLog(self._path, worker="eval")
+        # a call on fewer problems does not shorten the list
         rows = max(self._rows_before, self._now["rows"], key=len)
         # renamed when it is whole: a call that is killed leaves no half a file
         unfinished = self._about.with_name(f".{self._about.name}")
@@ -163,6 +167,7 @@ class EvaluationFolder:
         try:
             await asyncio.gather(*tasks)
         finally:
+            # all have ended before the runtime and the log close: they use both
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

@@ -165,6 +165,7 @@ def _component(
     if trained.get(name_key) == name:
         return _merge(trained, given)
     preset = _of_yaml(block, name)
+    # a YAML of `# @package rltf` (rltf/env=reward_function) names its block, others are the block
     usual = _merge(preset.get(block, preset), default if default[name_key] == name else {})
     return _merge(usual, {**given, name_key: name})
 

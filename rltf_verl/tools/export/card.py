@@ -59,6 +59,7 @@ def card(name: str, step: int, settings: Mapping[str, Any], run: Path) -> str:
 def _plain(value: object) -> str:
     """On one line, for Markdown's text and tables."""
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+    # secrets are hidden first: an escaped one would not be found
     return _MARKUP.sub(r"\\\g<0>", html.escape(secrets_here().quote(text, MOST_CHARS), quote=False))
 
 

@@ -98,6 +98,7 @@ def no_text(one: CheckedAttempt) -> str:
 def contradicts(one: CheckedAttempt) -> str:
     """Praise of a wrong attempt, or blame of a right one, and nothing else."""
     praised = any(map(_praises, _SENTENCES.split(one.first.text)))
+    # left are praise without blame of a wrong attempt, and blame without praise of a right one
     if one.first.error or praised in (_blamed(one.first.text), one.first.correct):
         return ""
     return f"graded {'right' if one.first.correct else 'wrong'}, and {_said(one)}"
@@ -113,6 +114,7 @@ def carries_on(one: CheckedAttempt) -> str:
 def same_score(seen: CheckedFeedback) -> Hits:
     """Right and wrong attempts have one score."""
     graded = [one for one in seen.attempts if not one.first.error]
+    # a proper subset: the reference and something else
     several = {REFERENCE} < {one.attempt.kind for one in graded}
     if several and len({str(one.first.score) for one in graded}) == 1:
         yield from ((one, f"all score {one.first.score}") for one in graded)
@@ -135,6 +137,8 @@ BLAME = _phrases(
 DENIABLE = {"wrong", "mistake", "mistakes", "missing"}
 DENIALS = {"no", "not", "nothing", "without", "never", "isn't"}
 """One of these before a word of `DENIABLE`, or one word earlier: it blames nothing."""
+# ends of sentences: a mark and a blank, a new line, a comma before `but` or `and`, a dash between
+# blanks
 _SENTENCES = re.compile(r"(?<=[.!?;])\s+|\n+|,\s+(?=but\b|and\b)|\s[-–—]\s")
 
 
@@ -168,7 +172,7 @@ VERDICT_WORDS = _words(
 def only_verdict(seen: CheckedFeedback) -> Hits:
     """Most texts only say that the attempt is wrong."""
     # a text of numbers and signs may be a code, like marks of cells
-    talk = [one for one in seen.wrong if re.search(r"[^\W\d_]", one.first.text)]  # no code
+    talk = [one for one in seen.wrong if re.search(r"[^\W\d_]", one.first.text)]
     bare = [one for one in talk if _news(one) <= VERDICT_WORDS]
     if not seen.constant and 2 * len(bare) > len(seen.wrong):
         yield from ((one, _said(one)) for one in bare)
@@ -212,6 +216,7 @@ def _stated(seen: CheckedFeedback) -> Hits:
 
 WAYS: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
     "the difference of attempt and answer": lambda right, said: abs(right - said),
+    # an attempt of 0 has no quotient: it counts as 1
     "the quotient of answer and attempt": lambda right, said: right / (said or right),
     "the error in per cent": lambda right, said: Fraction(round(100 * abs(said / right - 1))),
 }
@@ -224,6 +229,7 @@ def _by_arithmetic(seen: CheckedFeedback) -> Hits:
     for way, number in WAYS.items():
         # an answer of 0 makes every difference the attempt itself
         pairs = [(number(r, s), one) for r, s, one in said if r and s is not None]
+        # a text may round it
         hits = [(n, one) for n, one in pairs if {n, round(n, 2)} & _new_numbers(one)]
         # most of them, and not one number by chance
         if 2 * len(hits) > len(pairs) and len({n for n, _ in hits}) > 1:
@@ -441,6 +447,7 @@ def _blamed(text: str) -> bool:
     for k, word in enumerate(words):
         before = words[max(0, k - 2) : k]
         denied = word in DENIABLE and not DENIALS.isdisjoint(before)
+        # `not quite` is a pair of BLAME, `wrong` a word
         if not denied and BLAME & {word, " ".join([*before[-1:], word])}:
             return True
     return False
@@ -458,11 +465,13 @@ def _blaming(one: CheckedAttempt) -> list[str]:
 def _index(unit: str, one: CheckedAttempt) -> int:
     """Which unit of the reference is changed, from 0."""
     place, reference = one.attempt.place or 0, one.question.problem.reference
+    # units that end before the changed character
     return sum(match.end() <= place for match in re.finditer(unit, reference))
 
 
 def _places(names: str, one: CheckedAttempt) -> set[int]:
     """The numbers of blamed places with one of these names: `line 2`, `the second line`."""
     text = "\n".join(map(spell_digits, _blaming(one)))
+    # `line 2`, `lines 2`; `2nd line`, which `spell_digits` makes of `the second line`
     pattern = rf"\b(?:{names})s?\s+(\d{{1,4}})\b|\b(\d{{1,4}})(?:st|nd|rd|th)\s+(?:{names})\b"
     return {int(a or b) for a, b in re.findall(pattern, text, re.IGNORECASE)}

@@ -95,6 +95,7 @@ async def wrong_answer(
             continue
         if answer.grade.format_ok:
             return answer
+        # wrong only because the grader finds no answer in it: good if nothing else is
         best = best or answer
     return best or await tried_answer(env, case, NO_IDEA, "no answer", dry_run)
 
@@ -224,6 +225,7 @@ async def play_problem(
     rows = await episode_rows(policy, messages, episode, method)
     asked_at = ((place, policy.asked[s]) for place, s in seeds.items() if s in policy.asked)
     critics = [prompt for place, prompt in asked_at if place.endswith("/feedback")]
+    # the next problem clears the judges' lists
     copies = [RecordingGateway(judge.settings, list(judge.calls)) for judge in asked]
     return PlannedEpisode(case, right, tried, episode, rows, critics, copies)
 
@@ -265,6 +267,7 @@ class _Script(dict[int, str]):
         if place.endswith("/feedback"):
             return f"Critique: {CRITIQUE}"
         attempt, _, step = place.partition("/step")
+        # `2.1` is a branch of turn 2; with one turn the last is the first, which is to be wrong
         is_last = attempt.partition(".")[0] == self._last != place_of(0)
         answers = self._right if is_last else self._first
         return answers[min(int(step or 0), len(answers) - 1)]

@@ -60,6 +60,7 @@ def _rule(role: str, config: RLTFConfig) -> str:
     if role in ("attempt", "critique"):
         baseline = TURN_BASELINES.get(config.attempt.estimator, f"by {config.attempt.estimator}")
         by = " / std" if config.attempt.norm_by_std else ""
+        # a baseline without words leaves a blank
         return f"(return at γ = {config.gamma:g} {baseline})".replace(" )", ")") + by
     if role == "distill":
         own = config.distill.baseline

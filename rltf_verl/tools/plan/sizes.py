@@ -57,6 +57,7 @@ def steps_of(inputs: Inputs) -> int:
     given = get("trainer.total_training_steps")
     per_epoch = inputs.num_train // int(get("data.train_batch_size"))
     most = per_epoch * int(get("trainer.total_epochs"))
+    # 0: no rows could be counted
     return most if given is None or 0 < most < int(given) else int(given)
 
 
@@ -72,6 +73,7 @@ def validations_of(inputs: Inputs) -> int:
     """How often the run validates."""
     get, steps = inputs.setting, steps_of(inputs)
     every = int(get("trainer.test_freq"))
+    # verl validates the last step too, whatever its number (trainer_base.py), if it comes to it
     last = every > 0 and steps % every > 0 and not epochs_end_first(inputs)
     during = 0 if every <= 0 else steps // every + last
     return during + bool(get("trainer.val_before_train"))

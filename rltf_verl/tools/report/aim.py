@@ -13,6 +13,7 @@ from typing import NamedTuple
 from rltf_verl.runlog.turns import Record, answer, group_of, wrong
 
 _WORD = re.compile(r"\w+")
+# `[3]`, `step 3`, `lines 3`
 _STEP = re.compile(r"\[\d+\]|\b(?:step|line|statement|test)s? \d+", re.IGNORECASE)
 
 

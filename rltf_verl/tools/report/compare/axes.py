@@ -15,6 +15,7 @@ import pandas as pd
 from rltf_verl.texts import counted
 from rltf_verl.tools.report.compare.run import LOG, SESSIONS, TOKENS, Arm, column
 
+# `judge`, or `judge_2` for a second endpoint
 _COST = r"^rltf/feedback/judge(_\d+)?/cost$"
 _HOUR = 3600.0
 FEW = 3
@@ -92,6 +93,7 @@ def _of_log(steps: pd.DataFrame, name: str) -> pd.Series:
         )
     # what was spent after the last logged step is not known
     there = steps.index[steps.index <= last].union([0])
+    # a step with nothing but a validation spent nothing
     return amounts.reindex(there, fill_value=0.0).cumsum()
 
 

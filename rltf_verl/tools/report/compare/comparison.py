@@ -19,6 +19,7 @@ from rltf_verl.tools.report.compare.run import Arm, Quantity, RunTable
 
 FIRST_TURN = "first_turn"
 LOGGED = "log/val/turn_1/acc"
+# `val-core/openai/gsm8k/acc/mean@4`: a data source may have slashes
 _CORE = re.compile(r"val-core/(?P<source>.+)/acc/mean@\d+")
 
 

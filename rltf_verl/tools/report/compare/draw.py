@@ -12,6 +12,7 @@ import pandas as pd
 from rltf_verl.texts import counted
 from rltf_verl.tools.report.compare.numbers import Panel, mean_curve
 
+# Okabe and Ito's, which colour-blind readers can tell apart.
 COLORS = (
     "#0072B2",
     "#D55E00",
@@ -20,7 +21,7 @@ COLORS = (
     "#E69F00",
     "#56B4E9",
     "#000000",
-)  # Okabe and Ito
+)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)))
 """Numbers of colours, markers and line styles have no common divisor: no two of 280 arms look the
@@ -31,8 +32,10 @@ STYLE: dict[Any, Any] = {
     "font.size": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,
+    # text stays text; with the salt and no date, the same picture has the same bytes
     "svg.fonttype": "none",
     "svg.hashsalt": "rltf",
+    # a name may have a `$`
     "text.parse_math": False,
     "legend.fontsize": 8,
 }
@@ -108,6 +111,7 @@ def _marked(num: int) -> list[int]:
     apart.
     """
     every = max(1, -(-num // MOST_MARKERS))
+    # starts so that the last point is one of them
     return list(range((num - 1) % every, num, every))
 
 
@@ -119,6 +123,7 @@ def _budget(axes: Any, panel: Panel) -> None:
         axes.annotate(
             "equal budget",
             (panel.budget, 1),
+            # across by the axis' own numbers, up by shares of its height
             xycoords=("data", "axes fraction"),
             xytext=(0, 2),
             textcoords="offset points",

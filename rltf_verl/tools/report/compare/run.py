@@ -28,6 +28,7 @@ SESSIONS, TOKENS = "log/train/sessions", "log/train/tokens"
 OWN_FEEDBACK = "policy"
 """Feedback that the policy wrote: the log does not count its tokens."""
 
+# `sd-seed3`, `sd_seed=3`
 _SEED = re.compile(r"[-_.]*seed[-_=]?\d+$")
 
 

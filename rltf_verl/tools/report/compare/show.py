@@ -96,6 +96,7 @@ def write(out: Path, comparison: Comparison) -> None:
 
 def _markdown(lines: Table) -> str:
     """An arm's name comes from a command line."""
+    # a `|` or a line break would end a cell
     header, *rest = (
         [" ".join(cell.replace("|", "\\|").split()) for cell in line] for line in lines
     )

@@ -86,6 +86,7 @@ def estimates(ratios: Mapping[Name, Ratio], seed: int) -> dict[Name, Estimate]:
     """Values and percentile intervals. All ratios ([P] each, the same problems) see the same
     resamples.
     """
+    # [P, metrics]
     over = np.stack([ratio.over for ratio in ratios.values()], axis=1)
     under = np.stack([ratio.under for ratio in ratios.values()], axis=1)
     drawn = _resampled(over, under, np.random.default_rng(seed))
@@ -101,6 +102,7 @@ def _resampled(over: Floats, under: Floats, rng: np.random.Generator) -> Floats:
         # how often each problem is drawn; in chunks, because [RESAMPLES, P] may be gigabytes
         times = rng.multinomial(num_problems, evenly, CHUNK).astype(np.float64)
         with np.errstate(invalid="ignore"):  # 0 / 0
+            # [CHUNK, P] @ [P, metrics]
             parts.append((times @ over) / (times @ under))
     return np.concatenate(parts)
 

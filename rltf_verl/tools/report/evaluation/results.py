@@ -128,6 +128,7 @@ def pass_at_k(n: int, c: int, k: int) -> float:
         c: correct ones.
         k: samples that one may choose from.
     """
+    # the quotient as a product, as in the paper: binomials of many samples overflow
     return 1.0 if n - c < k else float(1.0 - np.prod(1.0 - k / np.arange(n - c + 1, n + 1)))
 
 
@@ -142,7 +143,8 @@ def _pass_ratios(first: Cases, problem: Integers) -> Ratios:
     counts = share_of_cases(first, problem)
     most = int(counts.under.max())
     ratios: dict[int, Ratio] = {}
-    # powers of 2 as papers print them, and all samples of the problem that has most
+    # powers of 2 as papers print them, and all samples of the problem that has most; no k where no
+    # problem has a graded answer
     for k in {2**i for i in range(most.bit_length())} | ({most} - {0}):
         enough = counts.under >= k
         values = np.zeros(len(enough))

@@ -163,6 +163,7 @@ def show_steps(
             *(("    note", note["text"], "cyan") for note in notes if note["step"] == k),
         ]
     for label, text, style in [*lines, ("  end", ENDS[turn["end"]], "dim")]:
+        # further lines stand below the text, not below the label
         say(out, f"{label:<13}", text.replace("\n", f"\n{'':13}"), style)
 
 

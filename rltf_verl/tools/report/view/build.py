@@ -24,6 +24,7 @@ from rltf_verl.tools.report.view.episodes import conversation, has_tokens, token
 from rltf_verl.tools.report.view.run import PageRun, StepOfSplit, page_index, tokens_name
 
 PAGE = Path(str(files("rltf_verl.tools.report"))) / "page"
+# import statements, which end at their `;`, and the word `export` before what a module declares
 IMPORTS = re.compile(r"^import [^;]*;\n|^export (?=async |function |const )", re.M)
 
 Part = tuple[str, str]

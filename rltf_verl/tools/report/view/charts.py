@@ -299,6 +299,7 @@ def warnings(history: History) -> list[dict[str, Any]]:
             if fires:
                 fired.append({"name": rule.key, "advice": rule.fix, "from": at, "to": None})
             else:
+                # one at most: a rule fires again only after it has stopped
                 next(w for w in fired if w["name"] == rule.key and w["to"] is None)["to"] = at
     return fired
 
