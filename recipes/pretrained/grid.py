@@ -14,7 +14,7 @@ import argparse
 import json
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, fields
 from functools import partial
 from itertools import chain, product
@@ -129,7 +129,7 @@ def finished() -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines]
 
 
-def score(line: dict[str, Any]) -> float:
+def score(line: Mapping[str, Any]) -> float:
     """Mean held-out accuracy of first answers over the validations of the training."""
     return fmean(point["accuracy"] for point in line["curve"][1:] or line["curve"])
 
