@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-HEADINGS = ("method", "first answers, held out, greedy: before", "after", "after feedback, in training")
+HEADINGS = (
+    *("method", "first answers, held out, greedy: before", "after"),
+    "after feedback, in training",
+)
 NAMES = {"grpo": "GRPO", "sd": "RLTF-SD", "sft": "SFT on right second answers, with GRPO"}
 
 
