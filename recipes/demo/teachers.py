@@ -5,7 +5,8 @@
 A control's teacher reads what was meant for another problem: what it gains is not from the content.
 Each method has the better of two rates, chosen on a policy that no other run has, and its control
 has the same. Three seeds, each a policy of its own. A finished run is a line of teachers.jsonl
-beside this file and is not run again; the same command continues, and prints the table.
+beside this file and is not run again; the same command continues, and prints the tables. Last comes
+a long run of each method, since policies under a teacher have been seen to collapse late.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ RESULTS = Path(__file__).resolve().parent / "teachers.jsonl"
 METHODS = ("opsd", "sdpo", "srpo", "rlsd", "rlcsd")
 CONTROL = ", another problem's text"
 SEEDS, TUNING_SEED, RATES = (1, 2, 3), 9, (2e-4, 1e-3)
-STEPS, PROBLEMS, EPISODES = 60, 8, 8
+STEPS, LONG, PROBLEMS, EPISODES = 60, 300, 8, 8
 SHAPE: dict[str, Any] = {"style": "compact", "n_people": 3, "depth": 2, "width": 2}
 SOLVED = 0.3
 """Share of the warm-up's first questions with the right answer, so that groups are mixed."""
@@ -54,6 +55,7 @@ class Setting(NamedTuple):
     arm: str
     seed: int
     rate: float
+    steps: int = STEPS
 
 
 def examples(seed: int) -> Iterator[Example]:
@@ -81,9 +83,10 @@ def _boxed(answer: str) -> str:
     return f"\\boxed{{{answer}}}"
 
 
-def finished() -> list[dict[str, Any]]:
-    """Every line of teachers.jsonl."""
-    return [json.loads(line) for line in RESULTS.open()] if RESULTS.exists() else []
+def finished(steps: int = STEPS) -> list[dict[str, Any]]:
+    """The lines of teachers.jsonl with so many steps."""
+    lines = [json.loads(line) for line in RESULTS.open()] if RESULTS.exists() else []
+    return [line for line in lines if line.get("steps", STEPS) == steps]
 
 
 def settings() -> Iterator[Setting]:
@@ -97,6 +100,8 @@ def settings() -> Iterator[Setting]:
     best = {arm: max(RATES, key=lambda rate: _mean(tuned[arm, rate])) for arm in methods}
     for seed, arm in product(SEEDS, ARMS):
         yield Setting(arm, seed, best[arm.removesuffix(CONTROL)])
+    for arm in methods:
+        yield Setting(arm, SEEDS[0], best[arm], LONG)
 
 
 def _mean(line: dict[str, Any]) -> float:
@@ -124,7 +129,7 @@ def train(setting: Setting, out: Path) -> dict[str, Any]:
     """
     data = build_parquet("knights_knaves", out / "data", 0, 2000, 200, **SHAPE)
     # Hydra reads the folder's name, where an apostrophe opens a string
-    folder = out / re.sub(r"[^\w.]+", "_", f"{setting.arm}_{setting.seed}_{setting.rate}")
+    folder = out / re.sub(r"[^\w.]+", "_", "_".join(map(str, setting)))
     shutil.rmtree(folder, ignore_errors=True)
     command = [
         *(sys.executable, "-m", "verl.trainer.main_ppo", "--config-name=rltf"),
@@ -143,7 +148,8 @@ def train(setting: Setting, out: Path) -> dict[str, Any]:
         f"actor_rollout_ref.actor.optim.lr={setting.rate}",
         *(f"rltf.seed={setting.seed}", f"data.seed={setting.seed}"),
         *("trainer.logger=[file]", "trainer.save_freq=-1", "trainer.resume_mode=disable"),
-        *(f"trainer.total_training_steps={STEPS}", "trainer.test_freq=15"),
+        f"trainer.total_training_steps={setting.steps}",
+        f"trainer.test_freq={setting.steps // 4}",
         f"trainer.default_local_dir={folder / 'checkpoints'}",
         f"hydra.run.dir={folder / 'hydra'}",
     ]
@@ -175,6 +181,10 @@ def table() -> str:
             each = " ".join(f"{share:.2f}" for share in end)
             means = f"{statistics.fmean(start):.2f} | **{statistics.fmean(end):.2f}**"
             lines.append(f"| {arm} | {runs[0]['rate']:g} | {means} | {each} |")
+    if long := finished(LONG):
+        lines += ["", f"Held-out answers over {LONG} steps:", "", "| arm | |", "|---|---|"]
+    for line in long:
+        lines.append(f"| {line['arm']} | {' '.join(f'{x:.2f}' for x in line['held_out'])} |")
     return "\n".join(lines)
 
 
@@ -184,7 +194,11 @@ def main() -> None:
     parser.add_argument("--hours", type=float, default=24.0, help="start no run after so long")
     args = parser.parse_args()
     end = time.monotonic() + 3600 * args.hours
-    done = {(line["arm"], line["seed"], line["rate"]) for line in finished()}
+    done = {
+        (line["arm"], line["seed"], line["rate"], steps)
+        for steps in (STEPS, LONG)
+        for line in finished(steps)
+    }
     for setting in settings():
         if setting not in done and time.monotonic() < end:
             line = train(setting, args.out.resolve())

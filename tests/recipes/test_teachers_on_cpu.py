@@ -42,7 +42,9 @@ def test_a_control_has_the_rate_that_its_method_was_better_with(teachers: Any) -
     lines = [_line(s.arm, s.seed, s.rate, 0.9, 0.5 + 0.1 * (s.rate == best[s.arm])) for s in tuning]
     teachers.RESULTS.write_text("".join(lines))
     later = list(teachers.settings())[len(tuning) :]
-    assert len(later) == 3 * len(teachers.ARMS)
+    long = [s.arm for s in later if s.steps == teachers.LONG]
+    assert long == list(best)
+    assert len(later) == 3 * len(teachers.ARMS) + len(long)
     assert all(s.rate == best[s.arm.removesuffix(teachers.CONTROL)] for s in later)
 
 
