@@ -14,6 +14,7 @@ from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.record import call_key
 from rltf_verl.jsonl import read_lines
 from tests.support.feedback_fakes import asked, turn
+from tests.support.waiting import until
 
 
 def human(folder: Path, **options):
@@ -33,14 +34,6 @@ def answer(
 
 def pending(folder: Path) -> list[dict]:
     return [line for path in folder.glob("pending.*.jsonl") for line in read_lines(path)]
-
-
-async def until(condition) -> None:
-    for _ in range(1000):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it did not happen")
 
 
 async def test_the_attempt_is_shown_and_the_answer_picked_up(tmp_path):
