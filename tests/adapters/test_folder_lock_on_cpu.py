@@ -2,8 +2,6 @@
 the lock's place is no danger.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

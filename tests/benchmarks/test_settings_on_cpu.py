@@ -1,7 +1,5 @@
 """What the demo and the notebook start passes the checks at the start of a run."""
 
-from __future__ import annotations
-
 import importlib
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """From an episode log to training data and tables."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow.parquet as pq

@@ -2,8 +2,6 @@
 demo's table that of its numbers.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`docs/examples/python_tool.py` keeps its promises, and its tool is the sandbox."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

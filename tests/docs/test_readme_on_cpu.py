@@ -1,7 +1,5 @@
 """README.md: its commands exist, its trainings pass the checks. All pages: links lead somewhere."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

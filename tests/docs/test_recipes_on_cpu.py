@@ -2,8 +2,6 @@
 that pass what is checked before a run starts.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

@@ -1,7 +1,5 @@
 """People answer in a folder: late, twice, out of order, in broken lines, or never."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time

@@ -2,8 +2,6 @@
 HTTP.
 """
 
-from __future__ import annotations
-
 import difflib
 import json
 import os

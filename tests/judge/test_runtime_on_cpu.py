@@ -1,7 +1,5 @@
 """The judge runtime against a real HTTP server that misbehaves."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

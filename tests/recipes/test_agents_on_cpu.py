@@ -2,8 +2,6 @@
 checks, its template shows tools.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The demos: what a machine gets to train, what is said of it, and what is left: nothing."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -2,8 +2,6 @@
 run.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

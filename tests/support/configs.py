@@ -6,8 +6,6 @@ the overrides of single keys to a copy, by Hydra's own function. What comes out 
 would make (`tests/adapters/startup/test_composing_on_cpu.py`).
 """
 
-from __future__ import annotations
-
 import copy
 import pickle
 import re

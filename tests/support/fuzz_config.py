@@ -5,8 +5,6 @@ What is nonsense follows from the declared kind of a key (`rltf_verl.kinds`), no
 checks say of a value. The test is `tests/config/test_fuzz_on_cpu.py`.
 """
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import inspect

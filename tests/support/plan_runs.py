@@ -1,7 +1,5 @@
 """A folder with all that a small run names, right and wrong; and its command line."""
 
-from __future__ import annotations
-
 import pickle
 from functools import cache
 from pathlib import Path

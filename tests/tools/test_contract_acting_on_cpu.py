@@ -1,7 +1,5 @@
 """`rltf env check` on acting environments: each broken promise is noticed."""
 
-from __future__ import annotations
-
 import json
 import random
 import sqlite3

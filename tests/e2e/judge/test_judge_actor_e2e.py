@@ -1,7 +1,5 @@
 """One judge runtime for a whole job, in an actor of Ray that may die."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from dataclasses import asdict

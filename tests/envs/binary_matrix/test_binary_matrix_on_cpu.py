@@ -1,7 +1,5 @@
 """The release's items and verdicts; then what must hold for any text."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A GGUF file of 40 kB: a Llama of one layer that reads bytes, with a chat template."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
