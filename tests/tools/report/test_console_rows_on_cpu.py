@@ -31,7 +31,8 @@ def test_rows_of_an_objective_of_ones_own_are_read_and_shown(tmp_path):
     write_rows(tmp_path, 1, [{**record, "rows": [own]}])
     record["rows"] = read_rows(tmp_path)[record["uid"], record["session_id"]]
     text = shown(record, terminal=False)
-    assert "row 1: first prompt → attempt 2\n  gain     attempt 2 · 2 tokens" in text
+    numbers = "advantage +0.25 · masked 0.0% · log-prob -0.5 · gap +0.25"
+    assert f"row 1: first prompt → attempt 2\n  gain     attempt 2 · 2 tokens · {numbers}" in text
 
 
 def test_what_a_teacher_reads_is_shown(tmp_path):
