@@ -2,8 +2,6 @@
 loop. What needs a clock is nightly.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 import re

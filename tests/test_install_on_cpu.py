@@ -1,7 +1,5 @@
 """`make install` says little when all is well, and everything when a stage fails."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Secrets are cut out of text, innocent text stays."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys

@@ -1,7 +1,5 @@
 """The primary config `rltf`: what comes with a method, and the names of runs."""
 
-from __future__ import annotations
-
 from importlib.resources import files
 
 import pytest

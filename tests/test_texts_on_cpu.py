@@ -1,7 +1,5 @@
 """Text from elsewhere: what stays, what goes, and that the work grows with the text at most."""
 
-from __future__ import annotations
-
 import unicodedata
 
 import pytest

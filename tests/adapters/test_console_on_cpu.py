@@ -1,7 +1,5 @@
 """What a run shows on the terminal."""
 
-from __future__ import annotations
-
 import io
 import logging
 from concurrent.futures import ThreadPoolExecutor

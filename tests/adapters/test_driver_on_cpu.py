@@ -1,7 +1,5 @@
 """The driver's part: the folders of a run are its own, and its end is named."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

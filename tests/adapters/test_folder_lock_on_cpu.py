@@ -2,15 +2,10 @@
 the lock's place is no danger.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
 import sys
-import threading
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -70,13 +65,6 @@ def run(folder: Path, before: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True)
 
 
-def of_another_host(folder: Path, seconds: float = 1.0) -> Path:
-    """The lock of a run on node7 that shows no sign of life."""
-    path = folder / driver.LOCK
-    path.write_text(f"filelock/2\npid=1234\nhost=node7\nmode=lease\ntoken=0\nduration={seconds}\n")
-    return path
-
-
 def held_here(folder: Path) -> bool:
     return f"pid={os.getpid()}\n" in (folder / driver.LOCK).read_text()
 
@@ -113,33 +101,6 @@ def test_the_end_of_a_forked_child_leaves_the_lock(tmp_path: Path) -> None:
     assert not (tmp_path / driver.LOCK).exists()
 
 
-def test_another_host_blocks_while_it_lives(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, stopped = of_another_host(tmp_path, 120.0), threading.Event()
-
-    def beat() -> None:
-        while not stopped.wait(0.1):
-            os.utime(path)
-
-    alive = threading.Thread(target=beat)
-    alive.start()
-    try:
-        monkeypatch.setattr(driver, "LEASE_S", 120.0)
-        with pytest.raises(ConfigError, match="process 1234 on node7"):
-            lock(tmp_path)
-    finally:
-        stopped.set()
-        alive.join()
-
-
-def test_a_lock_that_cannot_be_judged_is_refused(tmp_path: Path) -> None:
-    path = of_another_host(tmp_path, seconds=7.0)  # of a version with another bound
-    with pytest.raises(ConfigError, match="node7"):
-        lock(tmp_path)
-    assert "node7" in path.read_text()
-
-
 @pytest.mark.parametrize("target", ["nowhere", "mine.txt"])
 def test_a_link_is_replaced_and_its_file_stays(
     tmp_path: Path, target: str, monkeypatch: pytest.MonkeyPatch
@@ -156,25 +117,6 @@ def test_a_link_is_replaced_and_its_file_stays(
     assert not (tmp_path / "nowhere").exists()
 
 
-@pytest.mark.parametrize("content", [b'{"pid": 1}', b"\xff\xfe" * 3000])
-def test_odd_contents_do_not_block(
-    tmp_path: Path, content: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(driver, "LEASE_S", 60.0)
-    (tmp_path / driver.LOCK).write_bytes(content)
-    lock(tmp_path)
-    assert held_here(tmp_path)
-
-
-def test_an_empty_lock_is_taken_or_refused_with_its_path(tmp_path: Path) -> None:
-    """Versions of filelock differ: those before 3.22 left it empty."""
-    (tmp_path / driver.LOCK).touch()
-    try:
-        lock(tmp_path)
-    except ConfigError as refusal:
-        assert str(tmp_path / driver.LOCK) in str(refusal)  # noqa: PT017
-
-
 def test_a_full_disk_and_a_folder_in_the_locks_place_are_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -187,19 +129,3 @@ def test_a_full_disk_and_a_folder_in_the_locks_place_are_a_warning(
     ended = run(tmp_path / "full", f"import resource, signal; {ignored}; {no_space}")
     assert "not locked" in ended.stderr
     assert list((tmp_path / "full").iterdir()) == []
-
-
-def test_one_of_many_takes_a_dead_lock(tmp_path: Path) -> None:
-    of_another_host(tmp_path)
-    together, locked = threading.Barrier(4), []
-
-    def start(k: int) -> None:
-        together.wait()
-        with suppress(ConfigError):
-            lock(tmp_path)
-            locked.append(k)
-
-    with ThreadPoolExecutor(4) as threads:
-        list(threads.map(start, range(4)))
-    assert len(locked) == 1
-    assert held_here(tmp_path)

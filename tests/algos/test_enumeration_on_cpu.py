@@ -7,8 +7,6 @@ gradient" is ∇J_k with respect to that part, times the number of episodes. The
 down without our code and differentiated.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 from torch.distributions import Binomial

@@ -6,8 +6,6 @@ elsewhere: their truth is that expectation with the samples held fixed. Critique
 theirs is the gradient of a return.
 """
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Any mix of roles in one batch: each role's gradient is its own, whatever the others hold."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

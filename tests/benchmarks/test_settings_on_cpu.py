@@ -1,20 +1,13 @@
-"""What a benchmark, the demo and the notebook start passes the checks at the start of a run."""
-
-from __future__ import annotations
+"""What the demo and the notebook start passes the checks at the start of a run."""
 
 import importlib
 import json
-import random
 from collections.abc import Callable
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from benchmarks.peers.arms import ARMS, verl_overrides
-from benchmarks.peers.problems import Files
-from benchmarks.soak import Soak
 from rltf_verl.adapters.startup.checks import check_config
 from tests.e2e import runs
 from tests.e2e.test_arrive_and_leave_e2e import ON_A_CPU
@@ -22,22 +15,6 @@ from tests.recipes.composing import rltf_of
 from tests.support.configs import composed
 
 Words = list[str]
-
-
-def soak() -> list[Words]:
-    run = Soak(Path("o"), Path("o"), random.Random(0), {}, can_fill=False, port=8000)
-    words = run.overrides(steps=3)
-    return [["--config-name=rltf", *runs.words({}, words), *words]]
-
-
-def peers() -> list[Words]:
-    files = Files(*map(Path, ("train.parquet", "test.parquet")))
-    return [
-        verl_overrides(model, arm, files, steps=8, every=4, seed=3)
-        for model, arms in ARMS.items()
-        for key, arm in arms.items()
-        if not (arm.trl or key.startswith("verl"))
-    ]
 
 
 def demo() -> list[Words]:
@@ -68,11 +45,7 @@ def _module(path: str) -> Any:
 
 @pytest.mark.parametrize(
     "commands",
-    [
-        demo,
-        notebook,
-        *(pytest.param(words, marks=pytest.mark.nightly) for words in (soak, peers)),
-    ],
+    [demo, notebook],
 )
 def test_its_settings_pass_the_checks(commands: Callable[[], list[Words]]) -> None:
     for name, *words in commands():

@@ -1,7 +1,5 @@
 """Every benchmark of `make benchmarks` still runs, at small sizes."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from omegaconf import OmegaConf
 
 from rltf_verl.cpu import processes
 from rltf_verl.cpu.processes import server
+from tests.support.waiting import block_until
 
 WORKER = Path(server.__file__).with_name("worker.py")
 ROOT = Path(__file__).parents[3]
@@ -23,6 +23,7 @@ ROLLOUT = {"rollout": {"name": "transformers", "full_determinism": False}}
 SERVER = """
 import os, subprocess, sys
 from rltf_verl.cpu.processes import server
+from tests.support.waiting import block_until
 popen = subprocess.Popen
 code = "import sys; from rltf_verl.cpu.processes import server as s;" \\
     "s.FIRST, s.MODULES = ('torch',), ('tests.support.engine.actor_class',); s.main(*sys.argv[1:])"
@@ -106,6 +107,7 @@ def test_no_fork_where_forks_would_share_their_ids():
     code = """
 import ray
 from rltf_verl.cpu.processes import server
+from tests.support.waiting import block_until
 apart = server._draw_apart()
 ray.UniqueID.from_random()
 server._draw_apart.cache_clear()
@@ -141,10 +143,7 @@ def test_a_fork_ends_with_the_process_that_ray_knows(command, tmp_path):
     assert pid != asked.pid
     asked.kill()
     asked.wait()
-    deadline = time.monotonic() + 30
-    while Path(f"/proc/{pid}").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    block_until(lambda: not Path(f"/proc/{pid}").exists())
 
 
 def test_without_a_server_a_worker_starts_as_ever(tmp_path):
@@ -158,10 +157,7 @@ def test_all_ends_with_the_driver():
     assert answers(name)
     driver.send_signal(signal.SIGKILL)
     driver.wait()
-    deadline = time.monotonic() + 30
-    while answers(name):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    block_until(lambda: not answers(name))
 
 
 def answers(name: str) -> bool:

@@ -2,8 +2,6 @@
 people's datasets nothing else changes.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

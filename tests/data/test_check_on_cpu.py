@@ -2,8 +2,6 @@
 it.
 """
 
-from __future__ import annotations
-
 import re
 from contextlib import nullcontext
 from pathlib import Path

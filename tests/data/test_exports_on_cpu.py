@@ -1,18 +1,13 @@
 """From an episode log to training data and tables."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from omegaconf import OmegaConf
-from transformers import AutoTokenizer
-from verl.utils.dataset.multiturn_sft_dataset import MultiTurnSFTDataset
 
 from rltf_verl.runlog.about import BLOCKS, write_about
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
-from rltf_verl.tools.data.exports import SCHEMA, answers, dialogues, export, preferences, turns
+from rltf_verl.tools.data.exports import answers, dialogues, preferences, turns
 from rltf_verl.types import Episode, Problem
 from tests.support.commands import ran, refused, rltf
 from tests.support.log_records import line, turn, write
@@ -143,20 +138,3 @@ def test_nothing_to_write_is_one_line(tmp_path: Path) -> None:
     folder = write(tmp_path / "log", [line("1", "2")])
     told = refused("log", "export", folder, "--out", tmp_path / "x", "--as", "answers")
     assert "no episode of the log has what is asked for" in told
-
-
-def test_verl_trains_on_the_students_words_only(tmp_path: Path) -> None:
-    roles = ("user", "assistant", "user", "assistant")
-    said = [
-        {"role": role, "content": text}
-        for role, text in zip(roles, ("01", "11", "10", "12"), strict=True)
-    ]
-    row = {"messages": said, "env": "e", "index": 0, "num_turns": 2, "solved": True}
-    export([row], SCHEMA, tmp_path / "d.parquet", {})
-    tokenizer = AutoTokenizer.from_pretrained(POLICY)
-    config = OmegaConf.create({"max_length": 64, "truncation": "error", "pad_mode": "no_padding"})
-    item = MultiTurnSFTDataset([str(tmp_path / "d.parquet")], tokenizer, config)[0]
-    trained = tokenizer.decode(
-        item["input_ids"][item["loss_mask"].bool()], skip_special_tokens=True
-    )
-    assert trained.replace(" ", "").replace("\n", "") == "1112"

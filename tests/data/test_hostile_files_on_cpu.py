@@ -1,7 +1,5 @@
 """Sources that are broken, builds that are killed, files that are there already."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,7 +1,5 @@
 """A dataset names the environment that it was made for: one of a user's own too."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

@@ -2,9 +2,6 @@
 demo's table that of its numbers.
 """
 
-from __future__ import annotations
-
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -35,22 +32,3 @@ from troubleshooting import with_tables  # noqa: E402
 def test_what_is_made_of_the_code_is_current(file: Path, refreshed: Callable[[str], str]) -> None:
     written = file.read_text("utf-8")
     assert written == refreshed(written), "write it again: python tools/refresh.py"
-
-
-def test_a_demos_folder_gives_the_pages_their_numbers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs = {"sd": {"first": [0.0, 0.9], "second": [0.8, 0.5, 0.7]}}
-    made = {"steps": 12, "precision": "fp32", "machine": "arm64, 8 cores", "date": "2026-01-02"}
-    (tmp_path / "summary.json").write_text(json.dumps({**made, "methods": runs}), "utf-8")
-    (tmp_path / "report.png").write_bytes(b"png")
-    for name in ("RESULTS", "PICTURE"):
-        monkeypatch.setattr(demo_table, name, tmp_path / name)
-    demo_table.take(tmp_path)
-    page = f"a\n{demo_table.START}\nold\n{demo_table.END}\nb"
-    filled = demo_table.with_demo(page)
-    assert "| RLTF-SD | 0.00 | 0.90 | 0.80 to 0.70, lowest 0.50 |" in filled
-    assert all(value in filled for value in ("12 steps", "fp32", "8 cores", "2026-01-02"))
-    assert "old" not in filled
-    assert demo_table.with_demo(filled) == filled
-    assert (tmp_path / "PICTURE").read_bytes() == b"png"

@@ -1,7 +1,5 @@
 """docs/environments.md shows what an environment says today, and names the others' commands."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

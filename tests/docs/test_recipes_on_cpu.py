@@ -2,8 +2,6 @@
 that pass what is checked before a run starts.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path
@@ -14,7 +12,6 @@ from omegaconf import OmegaConf
 from rltf_verl.adapters.startup.checks import check_config
 from rltf_verl.adapters.startup.files import resolve_files
 from tests.recipes.composing import RECIPES, composed
-from tests.recipes.experiments import EXPERIMENTS, RECIPE, TASKS, parts
 from tests.recipes.seeds import NAMES
 from tests.support import configs
 
@@ -23,29 +20,6 @@ HYDRA = DOCS.parent / "hydra_configs" / "rltf_verl"
 KEY = re.compile(r"`((?:rltf|data|trainer|actor_rollout_ref|judge)\.[a-z_.0-9]+)")
 OF_OTHER_GROUPS = {"rltf.env.correct_from", "rltf.env.source", "rltf.feedback.critic"}
 """Keys of other environments, and of rltf/feedback=policy."""
-
-
-def rows(text: str) -> list[list[str]]:
-    lines = (line for line in text.splitlines() if line.startswith("|"))
-    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
-
-
-def test_the_index_names_the_values_that_the_config_has() -> None:
-    config = composed("rltf/kk_sd")
-    index = (DOCS.parent / "recipes" / "rltf" / "SOURCES.md").read_text("utf-8")
-    section = index.partition("## What all experiments share")[2].partition("\n## ")[0]
-    table = [row for row in rows(section) if row[0].startswith("`")]
-    assert len(table) > 15
-    for key, value, source in table:
-        written = OmegaConf.create(f"value: {value.strip('`')}").value
-        assert OmegaConf.select(config, key.strip("`"), throw_on_missing=True) == written, key
-        assert re.match(r"paper|release|ours|assumed", source), key
-
-
-def test_the_readme_names_every_experiment() -> None:
-    table = {row[0].strip("`"): row for row in rows((RECIPE / "README.md").read_text("utf-8"))}
-    listed = {name: row for name, row in table.items() if parts(name)[0] in TASKS}
-    assert set(listed) == EXPERIMENTS
 
 
 @pytest.mark.parametrize(

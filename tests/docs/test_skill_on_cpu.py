@@ -1,7 +1,5 @@
 """skills/rltf-verl/SKILL.md and AGENTS.md: their commands run, their files and keys exist."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -2,8 +2,6 @@
 ends with its input.
 """
 
-from __future__ import annotations
-
 import sys
 
 from ray.cluster_utils import Cluster

@@ -1,7 +1,5 @@
 """Data of the runs."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.e2e import runs

@@ -2,8 +2,6 @@
 two workers.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

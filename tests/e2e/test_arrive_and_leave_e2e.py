@@ -2,8 +2,6 @@
 for one GPU on a CPU.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

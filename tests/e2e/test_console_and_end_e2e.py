@@ -2,8 +2,6 @@
 process killed.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 from contextlib import suppress

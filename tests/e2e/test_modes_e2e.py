@@ -2,8 +2,6 @@
 micro-batches, LoRA.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -2,8 +2,6 @@
 `ray start`'s.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Every preset takes two steps through the real `main_ppo`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -2,8 +2,6 @@
 actor agree, and a judge that is a language model itself explains.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import subprocess

@@ -2,8 +2,6 @@
 Ray starts. The other refusals are tested in process: tests/adapters/startup/test_checks_on_cpu.py.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

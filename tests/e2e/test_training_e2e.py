@@ -3,8 +3,6 @@ kill and resume. The first run's feedback is a user's own file and is recorded; 
 killed and resumed replays it.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from pathlib import Path

@@ -5,8 +5,6 @@ One policy, one set of problems, two runs of `sd`. Each engine draws its own ran
 request's seed, so sampled episodes differ and greedy ones must not.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from pathlib import Path

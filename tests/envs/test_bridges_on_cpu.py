@@ -1,7 +1,5 @@
 """Environments of others: Gymnasium's shape, SkyRL-gym's, TRL's objects, textarena, BFCL."""
 
-from __future__ import annotations
-
 import random
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One class that environments extend, and a user's class that does not extend it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from textwrap import dedent

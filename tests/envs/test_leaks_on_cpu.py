@@ -1,7 +1,5 @@
 """What the leak guard finds in texts about the puzzles: leaks in plain English, nothing else."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

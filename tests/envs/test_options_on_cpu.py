@@ -2,8 +2,6 @@
 `rltf/env/<name>.yaml` offers what the constructor takes, with the same defaults.
 """
 
-from __future__ import annotations
-
 import inspect
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The three puzzles keep the contract of an environment, in each mode and style."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

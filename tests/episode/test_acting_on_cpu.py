@@ -323,25 +323,6 @@ def _span_at(spans, i):
     return next(((start, end) for start, end in spans if i < end), (0, 0))
 
 
-def test_faults_of_many_episodes_cost_no_sibling():
-    env = ActorEnv(step_s=0.1)
-    rng = random.Random(1)
-    faults = ["stall", "raise", "exit", "flood", "nothing"]
-
-    async def play(word):
-        parts = parts_with(env, ScriptedProvider(), horizon=1)
-        return await play_parts(parts, ScriptedActor([call("ok"), call(word), call("win")]))
-
-    async def play_all():
-        words = [rng.choice(faults) if rng.random() < 0.1 else "ok" for _ in range(300)]
-        return words, await asyncio.gather(*map(play, words))
-
-    words, episodes = asyncio.run(play_all())
-    for word, episode in zip(words, episodes, strict=True):
-        assert episode.turns[0].grade.correct == (word in ("ok", "flood"))
-    assert not any(world.open for world in env.worlds)
-
-
 ENV = {"env": {"name": "binary_matrix"}, "feedback": {"provider": "verifier"}}
 
 

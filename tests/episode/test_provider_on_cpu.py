@@ -1,7 +1,5 @@
 """From the config to what episodes hear: guarded, recorded, replayed."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

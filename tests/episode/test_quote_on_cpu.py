@@ -2,8 +2,6 @@
 reads.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from rltf_verl.config import EpisodeConfig, FeedbackModelingConfig, RLTFConfig

@@ -1,7 +1,5 @@
 """Which template later prompts have, what is refused, and templates from files."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Feedback only where a whole group failed: nobody hangs, and who is faster does not matter."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import time

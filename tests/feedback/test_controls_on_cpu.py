@@ -2,8 +2,6 @@
 ever.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import random

@@ -1,7 +1,5 @@
 """People answer in a folder: late, twice, out of order, in broken lines, or never."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import time
@@ -14,6 +12,7 @@ from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.record import call_key
 from rltf_verl.jsonl import read_lines
 from tests.support.feedback_fakes import asked, turn
+from tests.support.waiting import until
 
 
 def human(folder: Path, **options):
@@ -33,14 +32,6 @@ def answer(
 
 def pending(folder: Path) -> list[dict]:
     return [line for path in folder.glob("pending.*.jsonl") for line in read_lines(path)]
-
-
-async def until(condition) -> None:
-    for _ in range(1000):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    raise AssertionError("it did not happen")
 
 
 async def test_the_attempt_is_shown_and_the_answer_picked_up(tmp_path):

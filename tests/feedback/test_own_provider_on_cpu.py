@@ -1,7 +1,5 @@
 """A provider and an environment of a user's own: by file, by module, by entry point."""
 
-from __future__ import annotations
-
 import importlib.metadata
 import sys
 from pathlib import Path

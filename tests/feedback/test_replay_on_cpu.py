@@ -1,7 +1,5 @@
 """Record and replay: the same outcome for the same call, and nobody is called."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

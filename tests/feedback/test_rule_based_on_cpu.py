@@ -1,7 +1,5 @@
 """Providers that need no model: the verdict and the verifier's explanation."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

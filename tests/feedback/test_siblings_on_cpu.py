@@ -2,8 +2,6 @@
 whoever is faster.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 import time

@@ -1,7 +1,5 @@
 """The cache of replies: shared folders, killed writers, broken disks."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from rltf_verl import jsonl

@@ -1,7 +1,5 @@
 """From replies to feedback: what is taken, what is counted, what is refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from rltf_verl.judge.parsing import Parsed, parse_reply

@@ -1,7 +1,5 @@
 """RateLimit, breaker, counters and settings, by the clock of the test."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

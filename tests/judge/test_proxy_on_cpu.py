@@ -1,7 +1,5 @@
 """What a proxy of the environment sees of a judge's requests, on real connections."""
 
-from __future__ import annotations
-
 import base64
 import ssl
 from urllib.parse import urlsplit

@@ -1,11 +1,9 @@
 """The judge runtime against a real HTTP server that misbehaves."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -20,6 +18,7 @@ from rltf_verl.judge.settings import JudgeSettings, Price
 from rltf_verl.judge.wire import JudgeUnavailable, Reply
 from tests.support.judge.calls import call, settings
 from tests.support.judge.server import FAULTS, SAID, SILENT, InThread, JudgeServer
+from tests.support.waiting import until
 
 
 @asynccontextmanager
@@ -98,10 +97,7 @@ async def test_retry_after_is_honoured_by_all_calls() -> None:
         assert again - first >= 0.19
         server.script = ["429_retry_after"]
         one = asyncio.create_task(runtime.complete(call(1)))
-        for _ in range(400):
-            await asyncio.sleep(0.005)
-            if server.counts["429_retry_after"] == 2:
-                break
+        await until(lambda: server.counts["429_retry_after"] == 2)
         await asyncio.sleep(0.05)
         await asyncio.gather(one, runtime.complete(call(2)))
         asked, *later = server.arrivals[2:]
@@ -279,14 +275,6 @@ async def test_a_call_at_which_the_endpoint_always_breaks_is_not_waited_for() ->
         await runtime.aclose()
 
 
-async def until(condition: Callable[[], bool]) -> None:
-    for _ in range(3000):
-        if condition():
-            return
-        await asyncio.sleep(0.01)
-    pytest.fail("it did not happen within half a minute")
-
-
 async def test_the_log_tells_each_kind_of_failure_once_and_when_the_breaker_turns(caplog) -> None:
     server = JudgeServer(script=["500", "html", "500", "html", "429"])
     async with serving(server, breaker_failures=3, breaker_after_s=0.0, max_attempts=9) as runtime:
@@ -343,15 +331,3 @@ def test_a_loop_that_ends_leaves_no_connection() -> None:
         session = runtime._client._session
         assert session is not None
         assert session.closed
-
-
-async def test_a_proxy_of_the_environment_is_asked(monkeypatch) -> None:
-    """Nobody listens at the judge's own address."""
-    async with JudgeServer() as proxy:
-        monkeypatch.setenv("http_proxy", proxy.url.removesuffix("/v1"))
-        monkeypatch.delenv("no_proxy", raising=False)
-        monkeypatch.delenv("NO_PROXY", raising=False)
-        runtime = JudgeRuntime(settings("http://judge.invalid/v1"))
-        reply = await runtime.complete(call())
-        await runtime.aclose()
-    assert reply.text == SAID

@@ -1,7 +1,5 @@
 """Rows of trajectories: token classes, and the spans that a teacher scores."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace

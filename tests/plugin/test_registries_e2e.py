@@ -1,7 +1,5 @@
 """Without us there is no trace of us; with us nothing of verl is lost."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.registries import OURS, WRAPPED, of_others, python

@@ -2,8 +2,6 @@
 without it.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

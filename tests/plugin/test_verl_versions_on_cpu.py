@@ -2,8 +2,6 @@
 and the newest that pip finds, which may be one that we do not know yet.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

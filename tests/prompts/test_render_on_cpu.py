@@ -1,7 +1,5 @@
 """Templates render what they are given, and nothing else."""
 
-from __future__ import annotations
-
 import pytest
 
 from rltf_verl.prompts import render, require_template, template_names

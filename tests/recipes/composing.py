@@ -1,7 +1,5 @@
 """The recipes' configs, each composed once per test episode."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 from functools import cache

@@ -1,7 +1,5 @@
 """The recipe of a test file, and its scripts with programs in place of those that they start."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Callable

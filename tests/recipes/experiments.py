@@ -1,7 +1,5 @@
 """The experiments of the paper and of its release: names in `recipes/rltf`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "rltf"

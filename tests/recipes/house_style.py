@@ -1,7 +1,5 @@
 """The environment of recipes/pretrained, loaded as a run loads it."""
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The recipes of other methods, played by scripted policies; all else is real."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -2,10 +2,7 @@
 checks, its template shows tools.
 """
 
-from __future__ import annotations
-
 import json
-import os
 from typing import Any
 
 import jinja2
@@ -61,11 +58,6 @@ def test_a_method_is_what_the_script_says(method: str, start: Any, tmp_path: Any
     assert bool(rltf.distill.enabled) == (method in ("sd", "fork"))
 
 
-def test_the_script_says_what_it_can(start: Any) -> None:
-    assert start(SCRIPT)[0] == start(SCRIPT, "train")[0] == 2
-    assert os.access(SCRIPT, os.X_OK)
-
-
 def test_the_template_shows_tools_and_a_message_alone_as_in_the_conversation() -> None:
     """verl's SFT dataset renders each message by itself."""
     template = jinja2.Template((FOLDER / "chat_template.jinja").read_text("utf-8"))
@@ -77,42 +69,3 @@ def test_the_template_shows_tools_and_a_message_alone_as_in_the_conversation() -
     assert "add_note(ticket, text): Add a note to an open ticket." in whole
     asked = template.render(messages=messages[:1], tools=tools, add_generation_prompt=True)
     assert whole.startswith(asked)
-
-
-def test_a_study_makes_each_run_once_and_then_prints_its_table(start: Any, tmp_path: Any) -> None:
-    """A second call goes on where the first ended."""
-    for num_runs in (12, 0):
-        code, lines, _ = start(SCRIPT, "study", OUT=str(tmp_path))
-        assert code == 0
-        *runs, table = lines
-        names = {
-            w for line in runs for w in line.split() if w.startswith("trainer.experiment_name")
-        }
-        assert len(runs) == len(names) == num_runs
-        assert table.endswith(f"results.py {tmp_path}")
-
-
-def test_only_whole_runs_are_collected(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    results = program("agents/results.py")
-    monkeypatch.setattr(results, "RESULTS", tmp_path / "results.jsonl")
-    key = "val-core/rltf/workspace/acc/mean@1"
-    for seed, steps in ((1, 8), (2, 4)):
-        folder = tmp_path / f"by_step_0_{seed}"
-        folder.mkdir()
-        points = [
-            {
-                "step": n,
-                "data": {
-                    "rltf/session/tokens/total": 100.0,
-                    **({key: n / 8} if n % 4 == 0 else {}),
-                },
-            }
-            for n in range(1, steps + 1)
-        ]
-        (folder / "metrics.jsonl").write_text("\n".join(map(json.dumps, points)))
-    (line,) = results.collected(tmp_path)
-    assert (line["method"], line["seed"]) == ("by_step", 1)
-    assert line["curve"] == [
-        {"step": 4, "tokens": 400, "right": 0.5},
-        {"step": 8, "tokens": 800, "right": 1.0},
-    ]

@@ -1,7 +1,5 @@
 """A real GGUF file becomes a folder, or one line says why not and nothing is left."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import os

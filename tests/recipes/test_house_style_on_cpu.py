@@ -1,7 +1,5 @@
 """The style of a house: drawn rules, exact grades, feedback that never holds the answer."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The wandb view shows metrics that exist."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Logs that are damaged or forged: every reader skips the line, says which, and goes on."""
 
-from __future__ import annotations
-
 import copy
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Trajectories without a policy: calls go straight to an environment."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A policy that acts by script, and an environment whose behaviour an action names."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

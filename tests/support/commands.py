@@ -1,7 +1,5 @@
 """`rltf …` in this process."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from typer import testing

@@ -6,9 +6,6 @@ the overrides of single keys to a copy, by Hydra's own function. What comes out 
 would make (`tests/adapters/startup/test_composing_on_cpu.py`).
 """
 
-from __future__ import annotations
-
-import copy
 import pickle
 import re
 import sys
@@ -19,15 +16,13 @@ from typing import Any
 
 import verl  # noqa: F401  # registers our search path with Hydra
 from hydra import compose, initialize_config_dir, initialize_config_module, version
-from hydra._internal import defaults_list
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.config_repository import ConfigRepository, IConfigRepository
 from hydra._internal.core_plugins.file_config_source import FileConfigSource
 from hydra._internal.core_plugins.importlib_resources_config_source import (
     ImportlibResourcesConfigSource,
 )
-from hydra._internal.defaults_list import Overrides
-from hydra.core.default_element import InputDefault, ResultDefault
+from hydra.core.default_element import ResultDefault
 from hydra.core.object_type import ObjectType
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import ConfigCompositionException
@@ -146,33 +141,8 @@ def _strip_defaults(config: Any) -> None:
         _strip_defaults(value)
 
 
-def _map_where_read() -> None:
-    """Let Hydra make the map of all choices only for a list of defaults that names one of them."""
-    make = defaults_list._create_interpolation_map
-
-    def made(overrides: Overrides, defaults: list[InputDefault], self_added: bool) -> Any:
-        read = any(default.is_interpolation() for default in defaults)
-        return make(overrides, defaults, self_added) if read else None
-
-    _replace(defaults_list, "_create_interpolation_map", made)
-
-
-def _parse_once() -> None:
-    """Let Hydra keep each word that it has understood."""
-    parse, kept = OverridesParser.parse_rule, {}
-
-    def parsed(self: OverridesParser, s: str, rule_name: str) -> Any:
-        if (s, rule_name) not in kept:
-            kept[s, rule_name] = parse(self, s, rule_name)
-        return copy.deepcopy(kept[s, rule_name])
-
-    _replace(OverridesParser, "parse_rule", parsed)
-
-
 _read_once()
 _merge_once()
-_map_where_read()
-_parse_once()
 _replace(version, "_get_version", cache(version._get_version))
 
 VALUE = re.compile(r"[+~]*[^/=]+\.[^/=]+(=|$)")

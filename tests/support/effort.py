@@ -1,7 +1,5 @@
 """How much is tried: little in every run, all of it with `--hypothesis-profile=nightly`."""
 
-from __future__ import annotations
-
 from hypothesis import settings
 
 NIGHTLY = settings.get_current_profile_name() == "nightly"

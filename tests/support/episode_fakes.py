@@ -1,7 +1,5 @@
 """A scripted policy, a scripted provider and a small environment: episodes without a model."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import Mapping, Sequence

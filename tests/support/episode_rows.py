@@ -1,7 +1,5 @@
 """Episodes written down, and their rows."""
 
-from __future__ import annotations
-
 import asyncio
 
 from rltf_verl.config import AttemptConfig, CritiqueConfig, DistillConfig, ImitateConfig, RLTFConfig

@@ -1,7 +1,5 @@
 """A small task, attempts at it and providers that say what they are told."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -5,8 +5,6 @@ What is nonsense follows from the declared kind of a key (`rltf_verl.kinds`), no
 checks say of a value. The test is `tests/config/test_fuzz_on_cpu.py`.
 """
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import inspect
@@ -134,23 +132,18 @@ class Key:
 @cache
 def all_keys() -> tuple[Key, ...]:
     """Every key of the block, every option of every environment, provider and judge."""
-    return (*_own("", RLTFConfig), *_options())
+    return (*_own((), RLTFConfig), *_options())
 
 
-def _own(prefix: str, cls: type) -> Iterator[Key]:
+def _own(above: tuple[str, ...], cls: type) -> Iterator[Key]:
     for name, hint in get_type_hints(cls, include_extras=True).items():
-        path = tuple(p for p in (prefix, name) if p)
+        path = (*above, name)
         if hint is NamedOptions:
             yield Key(("env", "name") if name == "env" else ("feedback", "provider"), str, {})
         elif isinstance(hint, type) and issubclass(hint, Choice):
             yield Key(path, get_type_hints(hint, include_extras=True)["name"], {})
         elif dataclasses.is_dataclass(hint) and isinstance(hint, type):
-            for key in _own(name, hint):
-                yield (
-                    dataclasses.replace(key, path=(*((prefix,) if prefix else ()), *key.path))
-                    if prefix
-                    else key
-                )
+            yield from _own(path, hint)
         else:
             yield Key(path, hint, {})
 
@@ -248,27 +241,26 @@ def fuzz(config: DictConfig, num: int, seed: int) -> tuple[list[str], int]:
     rng, keys, faults, num_nonsense = random.Random(seed), all_keys(), [], 0
     base: Any = OmegaConf.to_container(config.rltf, resolve=True)
     for i in range(num):
-        block, named, nonsense, shown = base, [], False, []
-        for _ in range(rng.choice([1, 1, 1, 2, 3])):
-            key = keys[i % len(keys)] if not named else rng.choice(keys)
+        block, settings, nonsense = base, {}, False
+        for key in (keys[i % len(keys)], *rng.choices(keys, k=rng.choice([0, 0, 0, 1, 2]))):
             wrong_name = rng.random() < 0.1
             name = misspelt(rng, key.path[-1]) if wrong_name else key.path[-1]
-            value = draw(rng, key)
-            if named and (key.around or any(str(key) == other for other in named)):
+            place = "rltf." + ".".join((*key.path[:-1], name))
+            if settings and (key.around or str(key) in settings):
                 continue  # it would take away what was set before
+            value = draw(rng, key)
             try:
                 block = with_value(block, key, name, value)
             except AttributeError:  # below a value that is no block
                 continue
-            named.append("rltf." + ".".join((*key.path[:-1], name)))
-            shown.append(f"{'.'.join((*key.path[:-1], name))}={value!r}"[:200])
+            settings[place] = value
             nonsense |= wrong_name or trouble(value, key.hint) is not None
         num_nonsense += nonsense
         # what stands beside a value may be refused before it: then that key is named
-        keys_named = named if len(named) == 1 and nonsense else ["rltf."]
+        keys_named = [*settings] if len(settings) == 1 and nonsense else ["rltf."]
         fault = fault_of(config, block, keys_named, nonsense)
         if fault is not None:
-            faults.append(f"{'; '.join(shown)} -> {fault}")
+            faults.append(f"{str(settings)[:400]} -> {fault}")
     return faults, num_nonsense
 
 

@@ -5,8 +5,6 @@ but what a row shows it. The environment is deterministic; what differs from cas
 episode is played (`Game`).
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import math

@@ -1,7 +1,5 @@
 """RLTF_SPEC 8.1 (`hand_2x3`) as rows and batches."""
 
-from __future__ import annotations
-
 import asyncio
 
 from rltf_verl.algos.pack import pack_episodes, pack_rows

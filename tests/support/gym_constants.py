@@ -1,7 +1,5 @@
 """What one answer to all problems of a task of reasoning-gym scores."""
 
-from __future__ import annotations
-
 import signal
 from collections import Counter
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Cases worked out by hand: RLTF_SPEC 8.1 (`hand_2x3`) and a small tree."""
 
-from __future__ import annotations
-
 import torch
 
 from rltf_verl.algos.episodes import EpisodeBatch, in_line

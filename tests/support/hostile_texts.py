@@ -1,7 +1,5 @@
 """Texts that no grader may stumble over."""
 
-from __future__ import annotations
-
 import random
 
 from hypothesis import strategies as st

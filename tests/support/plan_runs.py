@@ -1,9 +1,5 @@
 """A folder with all that a small run names, right and wrong; and its command line."""
 
-from __future__ import annotations
-
-import pickle
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +9,7 @@ import pytest
 from omegaconf import DictConfig
 
 from rltf_verl.tools.data.build import build_parquet
-from tests.support.configs import VALUE, changed, composed
+from tests.support.configs import VALUE, composed
 from tests.support.engine.tiny_model import tiny_model
 
 MODEL = "actor_rollout_ref.model"
@@ -117,16 +113,9 @@ GOOD = (
 
 def configured(*words: str) -> DictConfig:
     """Overrides, as on the command line -> a config that is right but for them."""
-    chosen = [word for word in words if not VALUE.match(word)]
-    replaced = {word.partition("=")[0] for word in chosen}
+    replaced = {word.partition("=")[0] for word in words if not VALUE.match(word)}
     groups = (word for word in GROUPS if word.partition("=")[0] not in replaced)
-    values = [word for word in words if VALUE.match(word)]
-    return changed(pickle.loads(_right(*groups, *chosen)), values)
-
-
-@cache
-def _right(*groups: str) -> bytes:
-    return pickle.dumps(composed("rltf", *groups, *GOOD))
+    return composed("rltf", *groups, *GOOD, *words)
 
 
 def pretend(patch: pytest.MonkeyPatch, device: str, num: int = 0) -> None:

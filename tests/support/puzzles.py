@@ -1,7 +1,5 @@
 """What the tests of the puzzles share."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """verl's registries, of this interpreter or of others."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -2,8 +2,6 @@
 reason.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 from functools import cache

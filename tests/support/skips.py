@@ -1,7 +1,5 @@
 """Why tests were skipped, and what would run them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 

@@ -1,7 +1,5 @@
 """A step's rows in memory instead of verl's transfer queue."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

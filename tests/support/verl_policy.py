@@ -1,7 +1,5 @@
 """`VerlPolicy` with a real tokenizer and verl's real token builder, without a rollout engine."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Rows in verl's form, and files of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

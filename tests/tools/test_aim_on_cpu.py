@@ -1,7 +1,5 @@
 """Aim of feedback, by hand; the control has the same share of any other group's words."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rltf_verl.tools.report.aim import FeedbackOverlap, aims, aims_of

@@ -2,8 +2,6 @@
 found.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from itertools import count

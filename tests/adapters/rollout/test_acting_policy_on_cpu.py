@@ -1,7 +1,5 @@
 """`VerlPolicy` as an acting policy: verl's parser and token builder on Qwen2.5's template."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from types import SimpleNamespace

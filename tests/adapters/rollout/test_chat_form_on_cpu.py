@@ -2,8 +2,6 @@
 that think.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

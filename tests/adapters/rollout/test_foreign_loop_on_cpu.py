@@ -1,7 +1,5 @@
 """Rows over what verl's own tool loop has played, with a scripted engine."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Chat templates that cannot play the tools of an environment are refused before the run."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """A refusal has the key that the user set, also where it is about a setting of a preset."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator
 from typing import Any, Literal, get_args, get_origin

@@ -1,7 +1,5 @@
 """What `tests/support/configs.py` keeps of Hydra's work changes nothing of what is composed."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The judges of a run are asked once before it starts."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

@@ -2,8 +2,6 @@
 as refusals that name the key to change.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

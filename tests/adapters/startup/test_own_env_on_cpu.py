@@ -1,7 +1,5 @@
 """`rltf/env=own` as a run composes it, and what tells a user to take it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -4,8 +4,6 @@ one file that a person can read.
 After a deliberate change: RLTF_UPDATE_GOLDEN=1 pytest tests/adapters/startup/test_presets_on_cpu.py
 """
 
-from __future__ import annotations
-
 import difflib
 import os
 from dataclasses import replace

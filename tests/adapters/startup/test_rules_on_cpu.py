@@ -1,7 +1,5 @@
 """Every row of the tables of rules: the config that triggers it gives its finding and no other."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

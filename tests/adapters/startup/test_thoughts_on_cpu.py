@@ -14,7 +14,7 @@ from tests.support.acting_fakes import TOOL, ActorEnv
 from tests.support.configs import composed
 
 TEMPLATES = Path(__file__).parents[2] / "golden" / "chat_templates"
-KEEPS, SWITCHED = "the chat template drops", "data.apply_chat_template_kwargs.enable_thinking"
+SWITCHED = "data.apply_chat_template_kwargs.enable_thinking"
 APPEND = "rltf.episode.context=append"
 OFF = f"+{SWITCHED}=false"
 TEACHER = (

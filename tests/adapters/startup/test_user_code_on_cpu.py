@@ -1,7 +1,5 @@
 """A user's code that cannot be caught: refused in one line that names its key."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

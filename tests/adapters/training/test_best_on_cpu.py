@@ -1,7 +1,5 @@
 """The checkpoint with the best validation is kept, whatever verl deletes."""
 
-from __future__ import annotations
-
 import math
 import os
 import shutil

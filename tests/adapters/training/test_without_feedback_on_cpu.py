@@ -1,7 +1,5 @@
 """A run without feedback ends in verl's own loop: saved, logged and with an error."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

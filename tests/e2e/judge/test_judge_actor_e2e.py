@@ -1,7 +1,5 @@
 """One judge runtime for a whole job, in an actor of Ray that may die."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from dataclasses import asdict
@@ -15,6 +13,7 @@ from rltf_verl.judge.wire import JudgeUnavailable
 from tests.e2e.runs import ROOT
 from tests.support.judge.calls import call, settings
 from tests.support.judge.server import InThread, JudgeServer
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.e2e
 
@@ -53,14 +52,6 @@ async def test_an_actor_that_is_killed_costs_calls_and_comes_back() -> None:
         else:
             pytest.fail("it did not come back")
         assert judge.metrics()
-
-
-async def until(condition) -> None:
-    for _ in range(600):
-        if condition():
-            return
-        await asyncio.sleep(0.1)
-    pytest.fail("it did not happen within a minute")
 
 
 def test_a_run_without_a_judge_has_no_actor() -> None:

@@ -2,8 +2,6 @@
 what happened.
 """
 
-from __future__ import annotations
-
 import signal
 import time
 from pathlib import Path

@@ -2,8 +2,6 @@
 that of the equation written out, from a forward of its own.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from typing import cast
 

@@ -1,7 +1,5 @@
 """The release's items and verdicts; then what must hold for any text."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -11,14 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.envs import make_env
-from rltf_verl.envs.base import LEVELS
 from rltf_verl.envs.binary_matrix.env import BinaryMatrix
 from rltf_verl.types import Problem
 from tests.support.effort import examples
 from tests.support.puzzles import boxed, explained
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "binary_matrix.json").read_text())
-BELOW_FULL = LEVELS[:-1]
 MODES = ("official", "strict")
 FIXES = re.compile(r"\((\d+),(\d+)\) should be (\d+)")
 

@@ -1,7 +1,5 @@
 """The environment `code`: problems, grades, words, and what counts as the expected output."""
 
-from __future__ import annotations
-
 import json
 import random
 import time

@@ -1,7 +1,5 @@
 """Rows in the shapes of APPS, TACO and LiveCodeBench, read from files by the real library."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """The release's puzzles and verdicts; what strict mode promises; what must hold for any text."""
 
-from __future__ import annotations
-
 import math
 import random
 import subprocess

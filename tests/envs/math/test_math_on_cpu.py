@@ -2,8 +2,6 @@
 one.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

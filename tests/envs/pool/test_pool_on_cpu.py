@@ -1,7 +1,5 @@
 """The worker pool: late, crashing and greedy calls cost one call, and no process stays behind."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -2,8 +2,6 @@
 answer is right for all problems of a task.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

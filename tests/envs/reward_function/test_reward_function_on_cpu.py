@@ -1,7 +1,5 @@
 """A reward function of verl's kind as an environment."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from dataclasses import replace

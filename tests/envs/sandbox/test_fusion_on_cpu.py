@@ -1,7 +1,5 @@
 """The service back end against a real server on loopback that answers as SandboxFusion does."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

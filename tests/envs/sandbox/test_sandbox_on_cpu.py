@@ -1,7 +1,5 @@
 """Ordinary programs, and the limits that each local back end promises."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

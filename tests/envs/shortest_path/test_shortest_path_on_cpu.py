@@ -1,7 +1,5 @@
 """The release's mazes and verdicts; what strict mode promises; what must hold for any text."""
 
-from __future__ import annotations
-
 from functools import cache
 from itertools import product
 

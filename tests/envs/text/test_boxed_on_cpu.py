@@ -1,7 +1,5 @@
 """Answers in `\\boxed{}` and behind `####`: each read where the prompt asks for it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The workspace: the rule decides, feedback alone tells it, and nothing hostile moves anything."""
 
-from __future__ import annotations
-
 import copy
 import json
 import random

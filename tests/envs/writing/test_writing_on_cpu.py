@@ -1,7 +1,5 @@
 """Free text scored by judges, over real HTTP."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The leak guard's language model: over real HTTP, for what the rules cannot see."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -2,8 +2,6 @@
 finds the answer in environments that have no parser for prose.
 """
 
-from __future__ import annotations
-
 import pickle
 import re
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """What tests compare an engine with: one forward of plain PyTorch per row."""
 
-from __future__ import annotations
-
 import torch
 
 

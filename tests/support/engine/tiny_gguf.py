@@ -1,7 +1,5 @@
 """A GGUF file of 40 kB: a Llama of one layer that reads bytes, with a chat template."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -28,26 +26,30 @@ def tiny_gguf(path: Path, start: int = 1, template: str | None = CHAT_TEMPLATE) 
 
     writer: Any = gguf.GGUFWriter(path, "llama")
     tokens = [*SPECIAL, *byte_letters(), "ab", "cd"]
-    writer.add_context_length(256)
-    writer.add_embedding_length(WIDTH)
-    writer.add_block_count(1)
-    writer.add_feed_forward_length(HIDDEN)
-    writer.add_head_count(HEADS)
-    writer.add_head_count_kv(HEADS)
-    writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_rope_freq_base(10000.0)
-    writer.add_vocab_size(len(tokens))
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("default")
-    writer.add_token_list(tokens)
-    writer.add_token_types([3] * len(SPECIAL) + [1] * (len(tokens) - len(SPECIAL)))
-    writer.add_token_merges(["a b", "c d"])
-    writer.add_bos_token_id(start)
-    writer.add_eos_token_id(2)
-    writer.add_unk_token_id(0)
-    writer.add_pad_token_id(0)
+    fields: dict[str, Any] = {
+        "context_length": 256,
+        "embedding_length": WIDTH,
+        "block_count": 1,
+        "feed_forward_length": HIDDEN,
+        "head_count": HEADS,
+        "head_count_kv": HEADS,
+        "layer_norm_rms_eps": 1e-5,
+        "rope_freq_base": 10000.0,
+        "vocab_size": len(tokens),
+        "tokenizer_model": "gpt2",
+        "tokenizer_pre": "default",
+        "token_list": tokens,
+        "token_types": [3] * len(SPECIAL) + [1] * (len(tokens) - len(SPECIAL)),
+        "token_merges": ["a b", "c d"],
+        "bos_token_id": start,
+        "eos_token_id": 2,
+        "unk_token_id": 0,
+        "pad_token_id": 0,
+    }
     if template:
-        writer.add_chat_template(template)
+        fields["chat_template"] = template
+    for name, value in fields.items():
+        getattr(writer, f"add_{name}")(value)
     rng = np.random.default_rng(0)
     shapes = {
         "token_embd": (len(tokens), WIDTH),

@@ -1,7 +1,5 @@
 """A folder that looks like a model: config, tokenizer, and weights that nobody reads."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

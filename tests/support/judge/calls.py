@@ -1,7 +1,5 @@
 """Requests and settings for judge tests."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rltf_verl.feedback.base import FeedbackRequest

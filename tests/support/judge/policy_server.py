@@ -2,8 +2,6 @@
 sampling.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A judge that does everything that an endpoint should not, over real HTTP on loopback."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import gzip

@@ -1,7 +1,5 @@
 """Bash as the referee: the words and the environment with which it starts a program."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Mapping

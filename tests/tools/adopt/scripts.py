@@ -1,7 +1,5 @@
 """Launch scripts as verl's users write them: what is in each, and what adopting it must show."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 COMMON = r"""\

@@ -2,8 +2,6 @@
 the settings that change.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

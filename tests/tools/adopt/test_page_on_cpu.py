@@ -1,7 +1,5 @@
 """docs/coming_from.md: its function grades, and its first commands do what it says."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

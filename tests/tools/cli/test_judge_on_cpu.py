@@ -1,7 +1,5 @@
 """`rltf feedback …` against a judge on loopback."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

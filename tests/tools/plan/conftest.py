@@ -1,7 +1,5 @@
 """A run's folder as the working directory, on a machine that pretends to have no GPU."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -2,8 +2,6 @@
 of by `rltf plan`. None reaches a worker.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What `rltf plan` plays where the policy acts: calls, observations, the rule's feedback."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What `rltf plan` says about a run."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable

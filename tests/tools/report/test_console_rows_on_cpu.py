@@ -24,30 +24,6 @@ def shown(record, terminal):
     return out.file.getvalue()
 
 
-def test_a_line_for_each_part(tmp_path):
-    (record,) = records(tmp_path, [line("1", "42")])
-    both = row("attempt", 0, -0.5, "so", " 1")
-    both["parts"].append(both["parts"][0] | {"turn": 1, "advantage": 0.75, "masked": 0.125})
-    with_rows(record, both, {"parts": row("distill", 1, 0.25, "so", " 42")["parts"]})
-    lines = shown(record, terminal=False).splitlines()
-    at = lines.index("row 1: first prompt → attempt 1 → attempt 2")
-    assert lines[at + 1 :] == [
-        (
-            "  attempt  attempt 1 · 2 tokens · advantage -0.5 · masked 0.0% · log-prob -0.5 · gap"
-            " +0.25"
-        ),
-        (
-            "  attempt  attempt 2 · 2 tokens · advantage +0.75 · masked 12.5% · log-prob -0.5 · gap"
-            " +0.25"
-        ),
-        "row 2: first prompt → attempt 2",
-        (
-            "  distill  attempt 2 · 2 tokens · advantage +0.25 · masked 0.0% · log-prob -0.5 · gap"
-            " +0.25"
-        ),
-    ]
-
-
 def test_rows_of_an_objective_of_ones_own_are_read_and_shown(tmp_path):
     (record,) = records(tmp_path, [line("1", "42")])
     own = row("distill", 1, 0.25, "so", " 42")
@@ -55,7 +31,8 @@ def test_rows_of_an_objective_of_ones_own_are_read_and_shown(tmp_path):
     write_rows(tmp_path, 1, [{**record, "rows": [own]}])
     record["rows"] = read_rows(tmp_path)[record["uid"], record["session_id"]]
     text = shown(record, terminal=False)
-    assert "row 1: first prompt → attempt 2\n  gain     attempt 2 · 2 tokens" in text
+    numbers = "advantage +0.25 · masked 0.0% · log-prob -0.5 · gap +0.25"
+    assert f"row 1: first prompt → attempt 2\n  gain     attempt 2 · 2 tokens · {numbers}" in text
 
 
 def test_what_a_teacher_reads_is_shown(tmp_path):

@@ -1,7 +1,5 @@
 """An evaluation's numbers, on episodes whose numbers are plain to see."""
 
-from __future__ import annotations
-
 from itertools import combinations
 from math import comb, sqrt
 from typing import Any

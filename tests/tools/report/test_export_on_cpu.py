@@ -1,7 +1,5 @@
 """`rltf export`: the folder answers as the policy did, its card says where it comes from."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -164,15 +164,6 @@ def test_charts_have_the_numbers_of_stats_and_how_many_are_behind_them(tmp_path)
     ]
 
 
-def test_a_validation_of_first_answers_has_no_later_point(tmp_path):
-    for step, answers in ((0, ("1", "42")), (5, ("42",)), (10, ("42", "42"))):
-        cut = None if len(answers) == 2 else 1
-        write(tmp_path, [line(*answers), line(*answers)], step=step, validate=True, horizon=cut)
-    charts = charts_of(tmp_path)
-    assert [value for _, value, _ in charts["First answer right"]["val"]] == [0.0, 1.0, 1.0]
-    assert [value for _, value, _ in charts["Right after turn 2"]["val"]] == [1.0, None, 1.0]
-
-
 def test_a_number_that_json_has_no_form_for_is_a_word():
     assert json.loads(as_json({"a": [float("nan"), 1.0], "b": (float("-inf"),)})) == {
         "a": ["nan", 1.0],

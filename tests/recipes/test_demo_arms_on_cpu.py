@@ -1,11 +1,7 @@
-"""recipes/demo/graded.py: its arms pass the checks, grades are shares, the table."""
+"""recipes/demo/teachers.py and graded.py: their arms pass the checks, and grades are shares."""
 
-from __future__ import annotations
-
-import json
 import sys
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -16,26 +12,33 @@ from tests.recipes.composing import RECIPES, program, rltf_of_words
 
 
 @pytest.fixture
-def graded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Any]:
+def load(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Any]]:
+    """Name of a program of the demo -> its module; what it imported is forgotten after the test."""
     monkeypatch.syspath_prepend(str(RECIPES / "demo"))
-    module = program("demo/graded.py")
-    monkeypatch.setattr(module, "RESULTS", tmp_path / "graded.jsonl")
-    yield module
-    for name in ("run_demo", "report"):
+    yield lambda name: program(f"demo/{name}.py")
+    for name in ("make_policy", "run_demo", "report"):
         sys.modules.pop(name, None)
 
 
-def test_each_arm_passes_the_checks(graded: Any) -> None:
+def test_each_teacher_passes_the_checks(load: Callable[[str], Any]) -> None:
+    teachers = load("teachers")
+    for arm, words in teachers.ARMS.items():
+        rltf = rltf_of_words("rltf/env=knights_knaves", "rltf/feedback=verifier", *words)
+        assert rltf.episode.horizon == 1, arm
+        assert rltf.teacher.reads_other_problems == arm.endswith(teachers.CONTROL)
+
+
+def test_each_arm_of_graded_rewards_passes_the_checks(load: Callable[[str], Any]) -> None:
     baselines = {
         arm: rltf_of_words("rltf/env=binary_matrix", "rltf/feedback=verifier", *words).distill
-        for arm, words in graded.ARMS.items()
+        for arm, words in load("graded").ARMS.items()
     }
     sd = {arm: own.baseline for arm, own in baselines.items() if own.enabled}
     assert sd == {f"sd {name}": name for name in ("first_turn", "second_turn", "rejection")}
 
 
-def test_a_grade_is_a_share_and_feedback_rights_one_row(graded: Any) -> None:
-    env = make_env(graded.ENV)
+def test_a_grade_is_a_share_and_feedback_rights_one_row(load: Callable[[str], Any]) -> None:
+    env = make_env(load("graded").ENV)
     problem = env.build(0, 1, 1).train[0]
     rows = problem.reference.splitlines()
     wrong = ["4" * 3, "4" * 3, rows[2]]
@@ -46,17 +49,3 @@ def test_a_grade_is_a_share_and_feedback_rights_one_row(graded: Any) -> None:
     assert digits == [rows[0], wrong[1], wrong[2]]
     assert env.grade(problem, "none") == Grade(False, False, score=0.0)
     assert env.grade(problem, f"\\boxed{{{problem.reference}}}").score == 1.0
-
-
-def test_the_table_has_means_and_seeds(graded: Any) -> None:
-    ends = {"share 1": 0.5, "exact 1": 0.0, "share 2": 0.6, "exact 2": 0.1}
-    lines = [
-        json.dumps(
-            {"arm": "sft", "seed": seed} | {k: [0.0, v + 0.1 * seed] for k, v in ends.items()}
-        )
-        for seed in (0, 1)
-    ]
-    graded.RESULTS.write_text("\n".join(lines) + "\n")
-    assert graded.table().splitlines()[2:] == [
-        "| sft | 0.55 (0.50 0.60) | 0.05 (0.00 0.10) | 0.65 (0.60 0.70) | 0.15 (0.10 0.20) |"
-    ]
