@@ -31,7 +31,7 @@ PATIENCE = {"request_timeout_s": 600.0, "deadline_s": 1800.0}
 evaluation.
 """
 AS_VALIDATION = {"branch_turn": None, "stop_when_solved_val": False}
-"""Validation plays one line, and all of it, so that every turn's accuracy is over all problems."""
+"""One line of answers, and all of it, so that every turn's accuracy is over all problems."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,8 @@ def rltf_block(
         overrides: as of `evaluation`.
         blocks: the same of a training run, for what the command line leaves out.
         env: as of `evaluation`.
-        fixed: keys of the block `episode` that hold whatever else is set; with `horizon`.
+        fixed: keys of the block `episode` that hold unless `overrides` say otherwise, and
+            `horizon`.
         provider: default of the feedback.
 
     Raises:
@@ -130,7 +131,7 @@ def rltf_block(
         raise ValueError(f"episode.horizon={horizon}: write --rounds {rounds} instead")
     given = {key: overrides.get(key, blocks.get(key)) for key in ("reward", "seed")}
     values = {key: value for key, value in given.items() if value is not None}
-    values["episode"] = {**(blocks.get("episode") or {}), **episode, **fixed}
+    values["episode"] = {**(blocks.get("episode") or {}), **fixed, **episode}
     values["env"] = _component("env", "name", overrides, blocks, env)
     values["feedback"] = _component(
         "feedback", "provider", overrides, blocks, {"provider": provider}
@@ -253,13 +254,12 @@ def _container(node: Any) -> Any:
 
 
 def _merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Blocks are merged key by key, anything else is replaced."""
-    both = {
-        key: (
-            _merge(under[key], value)
-            if isinstance(value, Mapping) and isinstance(under.get(key), Mapping)
-            else value
-        )
-        for key, value in over.items()
-    }
-    return {**under, **both}
+    """Blocks are merged key by key; anything else is replaced, and a block of another provider."""
+    merged = dict(under)
+    for key, value in over.items():
+        before = under.get(key)
+        both = isinstance(value, Mapping) and isinstance(before, Mapping)
+        if both and value.get("provider") in (None, before.get("provider")):
+            value = _merge(before, value)
+        merged[key] = value
+    return merged

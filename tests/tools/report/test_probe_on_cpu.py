@@ -298,7 +298,7 @@ def test_a_gain_is_expected_where_feedback_on_other_problems_rights_answers() ->
     assert of(corrected=None) is of(first_right=None) is None
     assert of(JUDGE) is None, "feedback on the same problem may help with no other"
     assert "too few" in expected_line(probe(setting=others, corrected=0.1))
-    assert "rltf/feedback=shuffled" in expected_line(probe())
+    assert "feedback.provider=shuffled" in expected_line(probe())
 
 
 def test_open_questions() -> None:
