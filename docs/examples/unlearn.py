@@ -14,7 +14,7 @@ from rltf_verl.objectives.base import Objective, Settings
 
 @dataclass(frozen=True)
 class UnlearnSettings(Settings):
-    """The block `rltf.unlearn`: weight and grad_share are there already."""
+    """The block `rltf.unlearn`: weight is there already."""
 
     most: float = 0.9
     """Probability above which a token is not pushed any harder."""

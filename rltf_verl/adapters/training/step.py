@@ -36,7 +36,7 @@ from rltf_verl.algos.targets import RowBatch, RowTargets, sampled_tokens
 from rltf_verl.config import RLTFConfig
 from rltf_verl.objectives import Method
 from rltf_verl.objectives.base import Now
-from rltf_verl.objectives.targets import compute_targets, shared_targets
+from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.objectives.teacher import weigh_teacher_tokens
 
 LIVE = "rltf_live"
@@ -118,8 +118,8 @@ def compute_step(
     stale = stale_turns(rows.facts, settings.now.step + 1, rltf.max_staleness)
     correction = settings.verl.algorithm.get("rollout_correction")
     trust, corrected = rollout_correction(batch, correction)
-    shares = method.shares(settings.now)
-    targets, weights = shared_targets(batch, method, settings.weights, shares, stale, trust)
+    weights = settings.weights
+    targets = compute_targets(batch, method, weights, stale)
     token_weights = torch.zeros(0)
     if teacher is not None:
         place = token_places(teacher.inputs, batch)
@@ -241,9 +241,7 @@ def needs_scoring(batch: RowBatch, settings: StepSettings) -> torch.Tensor:
     """[N] bool: rows with a token that has an advantage, or that was not sampled under the row's
     prompt, so that only the actor can say how likely it is. It is asked before the actor's pass.
     """
-    shares = settings.method.shares(settings.now)
-    weights = {**settings.weights, **dict.fromkeys(shares, 1.0)}
-    advantages = compute_targets(batch, settings.method, weights, scored=False).advantages
+    advantages = compute_targets(batch, settings.method, settings.weights, scored=False).advantages
     foreign = (batch.role >= 0) & ~sampled_tokens(batch.role)
     return _rows_with(batch, (advantages != 0) | foreign)
 
