@@ -17,7 +17,7 @@ from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env
 from rltf_verl.episode.mentions import mentions
 from rltf_verl.feedback.guard.find import find_leaks
-from rltf_verl.judge.settings import Limits, Price
+from rltf_verl.judge.settings import JudgeLimits, Price
 from rltf_verl.registry import build_block, require_choice
 from rltf_verl.runlog.about import read_about
 from rltf_verl.runlog.turns import Record, group_of
@@ -104,7 +104,7 @@ def _probe(
 ) -> Probe:
     feedback, options, judge = rltf.feedback, rltf.feedback.provider.options, None
     if "endpoint" in options:
-        limits = build_block("rltf.feedback.limits", Limits, options.get("limits") or {})
+        limits = build_block("rltf.feedback.limits", JudgeLimits, options.get("limits") or {})
         price = build_block("rltf.feedback.price", Price, options.get("price") or {})
         judge = judge_load(records, run, limits, price)
     env = make_env(rltf.env.name, **rltf.env.options)

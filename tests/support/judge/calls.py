@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rltf_verl.feedback.base import FeedbackRequest
-from rltf_verl.judge.settings import Endpoint, JudgeSettings, Limits
+from rltf_verl.judge.settings import Endpoint, JudgeSettings, JudgeLimits
 from rltf_verl.judge.wire import Call
 from rltf_verl.types import Attempt, Grade, Problem, Turn
 
@@ -18,7 +18,7 @@ def settings(
 ):
     return JudgeSettings(
         Endpoint(url, "m", **(endpoint or {})),
-        Limits(**{**QUICK, **limits}),
+        JudgeLimits(**{**QUICK, **limits}),
         cache_dir=str(cache_dir) if cache_dir else None,
     )
 
