@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from rltf_verl.judge.runtime import JudgeRuntime
-from rltf_verl.judge.settings import Endpoint, JudgeSettings, JudgeLimits
+from rltf_verl.judge.settings import Endpoint, JudgeLimits, JudgeSettings
 from rltf_verl.judge.wire import Call
 
 SERVER = Path(__file__).parents[1] / "tests" / "support" / "judge" / "server.py"

@@ -1,7 +1,7 @@
 """An objective and a baseline of your own; `tests/objectives/test_own_on_cpu.py` runs both.
 
-    +rltf.objectives.unlearn=./unlearn.py:Unlearn +rltf.unlearn.weight=0.1
-    rltf.distill.baseline=./unlearn.py:best_first_answer
++rltf.objectives.unlearn=./unlearn.py:Unlearn +rltf.unlearn.weight=0.1
+rltf.distill.baseline=./unlearn.py:best_first_answer
 """
 
 from dataclasses import dataclass

@@ -227,7 +227,6 @@ def test_ordinary_annotations_of_own_classes_take_ordinary_values(hint, value):
             {"episode": {"val_feedback_every": 10**9}},
             "rltf.episode.val_feedback_every=1000000000: must be in [1, 1000]",
         ),
-        ({"poll_interval_s": 0}, "rltf.poll_interval_s=0: must be positive (seconds)"),
         ({"episode": {"horizon": 0}}, "rltf.episode.horizon=0: must be in [1, 100]"),
         (
             {"episode": {"horizon": 1}, "distill": {"weight": 0.1}},

@@ -50,6 +50,8 @@ have.
 EXACT = 1e-4
 """Nats by which the log-probs of sampler and actor may differ where one stands for the other."""
 
+LEAST_POLL_S = 0.05
+"""Seconds between two looks at the queue, at least."""
 POLL_S_PER_ROW = 5e-5
 """Seconds between two looks at the queue, for each row of a step: about twenty times what a look
 takes (`benchmarks/driver.py`), during which the queue serves no other.
@@ -195,7 +197,7 @@ def _episode_metrics(
 def poll_interval(config: DictConfig, rltf: RLTFConfig, most: float) -> float:
     """Seconds between two looks at the queue: they grow with the rows of a step, to `most`."""
     episodes: int = config.data.train_batch_size * config.actor_rollout_ref.rollout.n
-    return max(rltf.poll_interval_s, min(most, POLL_S_PER_ROW * episodes * rltf.episode.num_nodes))
+    return max(LEAST_POLL_S, min(most, POLL_S_PER_ROW * episodes * rltf.episode.num_nodes))
 
 
 def may_reuse_log_probs(config: DictConfig, method: Method) -> bool:

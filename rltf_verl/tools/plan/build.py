@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -257,7 +257,9 @@ def _schedule(inputs: Inputs, config: RLTFConfig | None) -> dict[str, Any]:
     }
 
 
-def _metrics_file(project: Any, experiment: Any, env: Mapping[str, str] = os.environ) -> str:
+def _metrics_file(project: Any, experiment: Any) -> str:
     """Where verl's logger `file` writes."""
-    root = Path(env.get("VERL_FILE_LOGGER_ROOT", "."))
-    return env.get("VERL_FILE_LOGGER_PATH") or str(root / str(project) / f"{experiment}.jsonl")
+    root = Path(os.environ.get("VERL_FILE_LOGGER_ROOT", "."))
+    return os.environ.get("VERL_FILE_LOGGER_PATH") or str(
+        root / str(project) / f"{experiment}.jsonl"
+    )

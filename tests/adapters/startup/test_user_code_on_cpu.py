@@ -9,6 +9,7 @@ import pytest
 from rltf_verl.config import ConfigError
 from rltf_verl.registry import load
 
+
 @pytest.mark.parametrize("error", ["SystemExit(3)", "KeyboardInterrupt", "GeneratorExit"])
 def test_a_file_that_raises_when_it_is_imported_is_one_line(tmp_path: Path, error: str) -> None:
     (tmp_path / "mine.py").write_text(f"raise {error}\n")

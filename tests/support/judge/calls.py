@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rltf_verl.feedback.base import FeedbackRequest
-from rltf_verl.judge.settings import Endpoint, JudgeSettings, JudgeLimits
+from rltf_verl.judge.settings import Endpoint, JudgeLimits, JudgeSettings
 from rltf_verl.judge.wire import Call
 from rltf_verl.types import Attempt, Grade, Problem, Turn
 
