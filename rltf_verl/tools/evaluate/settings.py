@@ -255,11 +255,11 @@ def _container(node: Any) -> Any:
 
 def _merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     """Blocks are merged key by key; anything else is replaced, and a block of another provider."""
-    merged = dict(under)
+    merged = {**under, **over}
     for key, value in over.items():
         before = under.get(key)
-        both = isinstance(value, Mapping) and isinstance(before, Mapping)
-        if both and value.get("provider") in (None, before.get("provider")):
-            value = _merge(before, value)
-        merged[key] = value
+        if not (isinstance(value, Mapping) and isinstance(before, Mapping)):
+            continue
+        if value.get("provider") in (None, before.get("provider")):
+            merged[key] = _merge(before, value)
     return merged
