@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -19,9 +19,9 @@ def check(
         typer.Argument(
             metavar="[FILE.py:FUNCTION] DATA.parquet [KEY=VALUE]...",
             help=(
-                "A reward function and rows in verl's form; or a run's own words (rltf/env=…"
-                " rltf/feedback=… rltf.feedback.…) and its rows; data.max_prompt_length of the run"
-                " to come."
+                "A reward function and rows in verl's form, or any rows with env.<key>,"
+                " feedback.<key>, reward.<key> as in a run's block rltf; data.max_prompt_length of"
+                " the run to come."
             ),
         ),
     ],
@@ -50,7 +50,9 @@ def check(
     if len(files) != 1:
         raise ValueError("rltf feedback check: name one dataset; `rltf probe` reads a run's log")
     functions = [f"env.function={word}" for word in given if ":" in word]
-    overrides = _settings([*functions, *(word for word in words if "=" in word)])
+    overrides = settings_of([*functions, *(word for word in words if "=" in word)])
+    if "function" in overrides.get("env", {}):
+        overrides["env"].setdefault("name", "reward_function")
     if not as_json:
         typer.echo(f"feedback at the first {num} rows of {files[0]}")
     time = DryRun(tell=partial(typer.echo, err=True))
@@ -62,17 +64,3 @@ def check(
     else:
         show_feedback(findings, len(seen.attempts))
     raise typer.Exit(int(any(finding.level == "error" for finding in findings)))
-
-
-def _settings(words: list[str]) -> dict[str, Any]:
-    """The words as nested options, a run's groups (`rltf/env=…`) and a function's name too."""
-    from rltf_verl.tools.evaluate.settings import with_group
-
-    groups = [word for word in words if word.startswith(("rltf/env=", "rltf/feedback="))]
-    overrides = settings_of([word for word in words if word not in groups])
-    for word in groups:
-        block, _, name = word.removeprefix("rltf/").partition("=")
-        overrides[block] = with_group(block, name, overrides.get(block, {}))
-    if "function" in overrides.get("env", {}):
-        overrides["env"].setdefault("name", "reward_function")
-    return overrides

@@ -178,21 +178,6 @@ def _of_yaml(block: str, name: str) -> dict[str, Any]:
     return dict(_container(OmegaConf.create(path.read_text(encoding="utf-8"))))
 
 
-def with_group(block: str, name: str, over: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a run's word `rltf/<block>=<name>`, under keys that are set one by one.
-
-    Raises:
-        ConfigError: an unknown name.
-    """
-    folder = files("hydra_configs.rltf_verl").joinpath("rltf", block)
-    require_choice(f"rltf/{block}", name, (path.name[:-5] for path in folder.iterdir()))
-    preset = _of_yaml(block, name)
-    for parent in preset.pop("defaults", ()):
-        if parent != "_self_":
-            preset = with_group(block, parent, preset)
-    return _merge(preset.get(block, preset), over)
-
-
 def questions_of(
     file: Path, num: int | None, overrides: Mapping[str, Any], config: Path | None
 ) -> tuple[list[QuestionRow], dict[str, Any]]:

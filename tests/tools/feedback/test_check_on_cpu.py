@@ -156,9 +156,9 @@ def test_the_command_in_a_process_of_its_own_loads_no_torch_and_no_ray(tmp_path:
 
 def test_a_runs_own_words_name_environment_and_feedback(tmp_path: Path) -> None:
     data = build_parquet("shortest_path", tmp_path, seed=0, num_train=4, num_test=1).train
-    words = ["rltf/env=shortest_path", "rltf/feedback=verifier_full", "rltf.feedback.level=hint"]
+    words = ["rltf.env.name=shortest_path", "feedback.provider=verifier", "feedback.level=hint"]
     assert "nothing is wrong" in ran("feedback", "check", data, *words).stdout
-    assert "correctnes" in refused("feedback", "check", data, "rltf/feedback=correctnes")
+    assert "correctnes" in refused("feedback", "check", data, "feedback.provider=correctnes")
 
 
 def test_json_has_the_findings(tmp_path: Path) -> None:
