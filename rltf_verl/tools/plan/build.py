@@ -17,6 +17,7 @@ from rltf_verl.findings import Finding
 from rltf_verl.judge.runtime import run_to_end
 from rltf_verl.objectives import Method
 from rltf_verl.objectives.user_code import OwnCodeError
+from rltf_verl.registry import described
 from rltf_verl.runlog.record import turn_record
 from rltf_verl.runlog.turns import Record
 from rltf_verl.tools.feedback.attempts import NO_IDEA
@@ -140,7 +141,7 @@ async def _failure(play: Coroutine[None, None, None]) -> str | None:
     except OwnCodeError as error:
         return str(error)
     except Exception as error:  # environments, providers and templates are user code
-        return " ".join(f"could not be played ({type(error).__name__}: {error})".split())[:300]
+        return f"could not be played ({described(error)})"
     return None
 
 
