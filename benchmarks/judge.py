@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from rltf_verl.judge.runtime import JudgeRuntime
-from rltf_verl.judge.settings import Endpoint, JudgeSettings, Limits
+from rltf_verl.judge.settings import Endpoint, JudgeLimits, JudgeSettings
 from rltf_verl.judge.wire import Call
 
 SERVER = Path(__file__).parents[1] / "tests" / "support" / "judge" / "server.py"
@@ -24,7 +24,7 @@ SERVER = Path(__file__).parents[1] / "tests" / "support" / "judge" / "server.py"
 
 async def measure(url: str, cap: int, num: int) -> tuple[float, JudgeRuntime]:
     """Seconds for `num` answers, connections and imports paid for before."""
-    runtime = JudgeRuntime(JudgeSettings(Endpoint(url, "m"), Limits(max_concurrency=cap)))
+    runtime = JudgeRuntime(JudgeSettings(Endpoint(url, "m"), JudgeLimits(max_concurrency=cap)))
     prompt = "An attempt of ordinary length. " * 100
     calls = [Call(({"role": "user", "content": prompt},), seed) for seed in range(num + cap)]
     await asyncio.gather(*(runtime.complete(call) for call in calls[num:]))

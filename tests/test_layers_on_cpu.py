@@ -74,7 +74,7 @@ THIRD_PARTY = {
     "judge": {"aiohttp", "certifi", "tenacity"},
     "runlog": {"numpy"},
     "data": {"pyarrow"},
-    "tools.data": {"pyarrow", "rich", "transformers"},
+    "tools.data": {"pyarrow", "rich"},
     "tools.report": {"rich", "numpy", "pandas", "matplotlib", "pyarrow"},
     "tools.export": {"torch", "peft", "transformers"},
     "tools.plan": {"omegaconf"},

@@ -1,7 +1,7 @@
 """An objective and a baseline of your own; `tests/objectives/test_own_on_cpu.py` runs both.
 
-    +rltf.objectives.unlearn=./unlearn.py:Unlearn +rltf.unlearn.weight=0.1
-    rltf.distill.baseline=./unlearn.py:best_first_answer
++rltf.objectives.unlearn=./unlearn.py:Unlearn +rltf.unlearn.weight=0.1
+rltf.distill.baseline=./unlearn.py:best_first_answer
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from rltf_verl.objectives.base import Objective, Settings
 
 @dataclass(frozen=True)
 class UnlearnSettings(Settings):
-    """The block `rltf.unlearn`: weight and grad_share are there already."""
+    """The block `rltf.unlearn`: weight is there already."""
 
     most: float = 0.9
     """Probability above which a token is not pushed any harder."""

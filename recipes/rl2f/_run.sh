@@ -7,6 +7,8 @@ data="${RL2F_DATA:-data/rl2f}"
 out="${RL2F_OUT:-outputs/rl2f}"
 student_port="${STUDENT_PORT:-8001}"
 server=""
+# `rltf eval` plays as rl2f.yaml trains: eight episodes of up to five answers, of which the first right one is the last.
+as_training=(endpoint.max_tokens=2048 episode.stop_when_solved_val=true -n 8 --rounds 4)
 
 # train EXPERIMENT [overrides …]: all weights, verl's main_ppo.
 train() {

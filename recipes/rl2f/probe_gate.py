@@ -1,6 +1,6 @@
 """Exit with 1, and say why, if the probe of a base model forbids training on these problems.
 
-python probe_gate.py outputs/rl2f/probe/probe.json
+python probe_gate.py outputs/rl2f/probe.json
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ LEAST, MOST = 0.05, 0.95
 the first answer."""
 
 DEAD = 0.80
-"""Of groups whose first answers all earn the same; `rltf feedback check` has the same threshold."""
+"""Of groups whose first answers all earn the same; `rltf probe` has the same threshold."""
 
 
 def reasons(probe: dict[str, Any]) -> Iterator[str]:
     """Why not to train.
 
     Args:
-        probe: what `rltf feedback check --out` writes, probe.json.
+        probe: what `rltf probe --json` prints.
     """
     shares = probe["measured"]["shares"]
     solved, dead, corrected = (
@@ -49,7 +49,7 @@ def reasons(probe: dict[str, Any]) -> Iterator[str]:
         )
     for finding in probe["findings"]:
         if finding["level"] == "error":
-            yield f"rltf feedback check: {finding['key']}={finding['value']}: {finding['why']}"
+            yield f"rltf probe: {finding['key']}={finding['value']}: {finding['why']}"
 
 
 def main() -> None:

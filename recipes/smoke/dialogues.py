@@ -14,8 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 def write_dialogues(
     config: DictConfig, train: Path, folder: Path, judge_url: str, env: Mapping[str, str]
 ) -> Path:
-    """Play the problems of `train` by `rltf feedback check`, the endpoint as both sides, and export
-    them.
+    """Play the problems of `train` by `rltf eval`, the endpoint as both sides, and export them.
 
     Args:
         config: of the experiment whose episodes they are.
@@ -38,11 +37,12 @@ def write_dialogues(
         *(f"endpoint.base_url={judge_url}", "endpoint.model=loopback"),
         *(f"feedback.endpoint.base_url={judge_url}", "feedback.endpoint.model=loopback"),
     ]
-    probe = ["feedback", "check", train, "--config", settings, *endpoints]
-    probe += ["--log-probs", 0, "--out", episodes]
+    play = ["eval", train, "--config", settings, *endpoints, "episode.stop_when_solved_val=true"]
+    play += ["--rounds", config.rltf.episode.horizon - 1, "--out", episodes]
+    play += ["-n", config.actor_rollout_ref.rollout.n]
     # A judge that plays the student is never right, hence --wrong-too.
     kept = ["--split", "val", "--revise", revise, "--wrong-too"]
-    for words in (probe, ["log", "export", episodes / "episodes", "--out", out, *kept]):
+    for words in (play, ["log", "export", episodes / "episodes", "--out", out, *kept]):
         command = [
             sys.executable,
             "-c",

@@ -4,7 +4,7 @@
 `discounted_returns` and `turn_advantages` are multi-turn GRPO; `distill_advantages` and
 `floor_mask` RLTF-SD; the token losses, `distill_loss` and `supervised_loss` (RLTF-FM, SFT,
 self-critique) make numbers of log-probs; `logit_divergence`, `sampled_token` and `GATES` are
-teachers; `share_weights` and `scheduled_weight` weigh objectives. Each docstring has the formula
+teachers; `scheduled_weight` weighs objectives. Each docstring has the formula
 and where it comes from.
 """
 
@@ -12,7 +12,6 @@ from rltf_verl.algos.advantages import first_turn_mean, turn_advantages
 from rltf_verl.algos.distill import distill_advantages, floor_mask, soft_floor
 from rltf_verl.algos.episodes import EpisodeBatch
 from rltf_verl.algos.gate import GATES, Evidence
-from rltf_verl.algos.grad_share import share_weights
 from rltf_verl.algos.logit_distill import entropy_weight, logit_divergence, sampled_token
 from rltf_verl.algos.losses import TOKEN_LOSSES, cross_entropy
 from rltf_verl.algos.pack import pack_episodes, pack_rows
@@ -40,7 +39,6 @@ __all__ = [
     "pack_rows",
     "sampled_token",
     "scheduled_weight",
-    "share_weights",
     "soft_floor",
     "supervised_loss",
     "turn_advantages",

@@ -201,9 +201,6 @@ class RLTFConfig:
     max_staleness: Annotated[int, Within(0, note=" (training steps)")] | None = None
     """Distillation and feedback rows get weight 0 if parameters more than k steps old sampled part
     of the answer; null: never."""
-    poll_interval_s: Annotated[float, Within(above=0, most=3600, note=" (seconds)")] = 0.05
-    """Seconds between looks at the rollout's progress at least; with the rows of a step they grow
-    to 2.0, verl's own constant."""
     keep_best: str | None = None
     """Metric of a validation, such as `val-core/<source>/acc/mean@1`: the checkpoint with its
     largest value so far stays as `best_global_step_N`, whatever `trainer.max_actor_ckpt_to_keep`

@@ -11,7 +11,6 @@ from typing import Annotated, Any, ClassVar, Literal, get_args
 from rltf_verl.config.reading import NamedOptions, block, require
 from rltf_verl.kinds import Choice, Form, Within, shown
 
-Share = Annotated[float, Within(0, below=1, note=", a share of the whole gradient")]
 Weight = Annotated[float, Within(0, 1e6, note="; 0 switches it off")]
 
 Estimator = Literal["group_mean", "leave_one_out", "ragged", "first_turn", "joined", "none"]
@@ -77,7 +76,7 @@ class AttemptConfig:
 
 @dataclass(frozen=True)
 class ScheduleConfig:
-    """When objectives start, all but `attempt`, and the ramps of every weight and share that is
+    """When objectives start, all but `attempt`, and the ramps of every weight that is
     [start, end]."""
 
     start_step: Annotated[int, Within(0)] = 0
@@ -114,24 +113,6 @@ class Scheduled:
 
 
 @dataclass(frozen=True)
-class Shareable(Scheduled):
-    """A coefficient that may also follow from a share of the gradient."""
-
-    grad_share: Share | tuple[Share, Share] | None = None
-    """Share of Σ|∂L/∂log π| over all trained tokens that the objective is to have, or [start, end]
-    of a linear ramp; the coefficient then follows at every step (`algos.grad_share`), and `weight`
-    is that of steps at which no other objective has a gradient. null: the coefficient is
-    `weight`."""
-
-    @property
-    def shares(self) -> tuple[float, ...]:
-        """Start and end of the share; empty without one."""
-        if self.grad_share is None:
-            return ()
-        return self.grad_share if isinstance(self.grad_share, tuple) else (self.grad_share,)
-
-
-@dataclass(frozen=True)
 class Loss(Choice):
     """The token loss of distillation rows."""
 
@@ -152,7 +133,7 @@ class Loss(Choice):
 
 
 @dataclass(frozen=True)
-class DistillConfig(Shareable):
+class DistillConfig(Scheduled):
     """RLTF-SD: an extra row (first prompt, later answer)."""
 
     answer: Literal["last", "first_right"] = "last"
@@ -176,7 +157,7 @@ class DistillConfig(Shareable):
 
 
 @dataclass(frozen=True)
-class FeedbackModelingConfig(Shareable):
+class FeedbackModelingConfig(Scheduled):
     """RLTF-FM: the policy learns to predict the feedback."""
 
     classes: ReadClass | tuple[ReadClass, ...] = "feedback"
@@ -206,7 +187,7 @@ class FeedbackModelingConfig(Shareable):
 
 
 @dataclass(frozen=True)
-class ImitateConfig(Shareable):
+class ImitateConfig(Scheduled):
     """Supervised fine-tuning of the first prompt on correct answers."""
 
     source: Literal["revised", "all"] = "revised"

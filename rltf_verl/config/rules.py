@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from rltf_verl.config.objectives import Scheduled, Shareable
+from rltf_verl.config.objectives import Scheduled
 from rltf_verl.config.teacher import SCALING_GATES, LogitDistillConfig, TeacherConfig
 from rltf_verl.findings import Finding, Rule, findings
 from rltf_verl.texts import counted
@@ -261,31 +261,6 @@ UNREAD: tuple[Rule[RLTFConfig], ...] = (
 """What works and does nothing; logged when a run starts."""
 
 
-def weight_findings(name: str, own: Scheduled) -> Iterator[Finding]:
-    """What is wrong with the weight of the block `rltf.<name>`, the objective's own or a user's."""
-    if isinstance(own, Shareable) and own.shares and not own.enabled:
-        why = (
-            f"with rltf.{name}.grad_share it is the coefficient of steps at which no other"
-            " objective has a gradient"
-        )
-        fix = "set it above 0, or grad_share to null"
-        yield Finding(f"rltf.{name}.weight", own.weight, why, fix)
-
-
-def share_findings(blocks: Mapping[str, object], attempt_weight: float) -> Iterator[Finding]:
-    """Shares of the gradient that leave nothing for attempts, or are a share of nothing else."""
-    asked = {name: own for name, own in blocks.items() if isinstance(own, Shareable)}
-    shares = {f"{name}.grad_share": max(own.shares) for name, own in asked.items() if own.shares}
-    whole = sum(shares.values())
-    for key, share in shares.items():
-        if attempt_weight <= 0:
-            why = "rltf.attempt.weight=0 leaves nothing for it to be a share beside"
-            yield Finding(f"rltf.{key}", share, why, "give attempts a weight, or set it to null")
-        if whole >= 1:
-            why = f"with the shares of the others this makes {whole:g}, and attempts have the rest"
-            yield Finding(f"rltf.{key}", share, why, "keep the sum below 1")
-
-
 def late_findings(start_step: int, num_steps: int) -> Iterator[Finding]:
     """Objectives that start after the run has ended."""
     if start_step >= num_steps:
@@ -297,10 +272,7 @@ def late_findings(start_step: int, num_steps: int) -> Iterator[Finding]:
 def refused(config: RLTFConfig) -> Iterator[Finding]:
     """What cannot work, in the order in which to change it."""
     blocks = {f.name: getattr(config, f.name) for f in fields(config)}
-    schedules = {name: own for name, own in blocks.items() if isinstance(own, Scheduled)}
-    alone = {name: own for name, own in schedules.items() if own.alone}
-    for name, own in schedules.items():
-        yield from weight_findings(name, own)
+    alone = {name: own for name, own in blocks.items() if isinstance(own, Scheduled) and own.alone}
     if not (
         config.attempt.weight > 0
         or any(own.enabled for own in alone.values())
@@ -310,7 +282,6 @@ def refused(config: RLTFConfig) -> Iterator[Finding]:
         fix = f"set it or one of {keys} above 0"
         weight = config.attempt.weight
         yield Finding("rltf.attempt.weight", weight, "no objective is left", fix)
-    yield from share_findings(schedules, config.attempt.weight)
     yield from findings(REFUSED, config, {"rltf": config})
     yield from _unused_levels(config)
 

@@ -99,41 +99,29 @@ def takes_rows_of(path: str | Path, spec: str | None, options: Mapping[str, Any]
     return env if env.takes_rows else None
 
 
-def require_known(path: str | Path, origin: DatasetOrigin, say: str = "env.name=") -> None:
-    """Raise ValueError, as `make` does, for an unknown environment. Its options are not checked:
-    the command line may complete them.
+def require_known(path: str | Path, origin: DatasetOrigin) -> None:
+    """Raise ValueError for an unknown environment, with the file and the fix. Its options are not
+    checked: the command line may complete them.
     """
-    if _trouble(path, origin, say) is not None:  # an installed package may know the name
-        make(path, origin, say)
-
-
-def make(path: str | Path, origin: DatasetOrigin, say: str = "env.name=") -> Env:
-    """The environment of a file.
-
-    Args:
-        path: the dataset.
-        origin: of `made_for`.
-        say: how the command line names the environment's place.
-
-    Raises:
-        ValueError: it cannot be made; names the file and the fix.
-    """
+    trouble = _trouble(path, origin)
+    if trouble is None:
+        return
     try:
-        return make_env(origin.spec, **origin.options)
+        make_env(origin.spec, **origin.options)  # an installed package may know the name
     except ValueError as error:
-        raise ValueError(_trouble(path, origin, say) or f"{path}: {error}") from error
+        raise ValueError(trouble) from error
 
 
-def _trouble(path: str | Path, origin: DatasetOrigin, say: str) -> str | None:
+def _trouble(path: str | Path, origin: DatasetOrigin) -> str | None:
     source, _, name = origin.spec.rpartition(":")
     if origin.own and source.endswith(".py") and not Path(source).expanduser().is_file():
         return (
             f"{path} was made for the environment {origin.spec}: no such file, seen from"
-            f" {Path.cwd()}; work where it is, or add {say}path/to/{Path(source).name}:{name}"
+            f" {Path.cwd()}; work where it is, or add env.name=path/to/{Path(source).name}:{name}"
         )
     if not origin.own and origin.spec not in env_names():
         return (
             f"{path}: the environment {origin.spec} of its rows is not built in, and the file does"
-            f" not name its place: add {say}path/to/file.py:Class"
+            f" not name its place: add env.name=path/to/file.py:Class"
         )
     return None

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from rltf_verl.registry import described
+
 BUILDERS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv"}
 
 
@@ -44,8 +46,7 @@ def read_rows(key: str, path: str, seed: int | None = None) -> Iterator[Mapping[
     try:
         rows = load_file(Path(path))
     except Exception as error:  # whatever datasets raises about a file that is none
-        cause = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        raise ValueError(f"{key}={path}: cannot be read ({cause})") from error
+        raise ValueError(f"{key}={path}: cannot be read ({described(error)})") from error
     yield from rows if seed is None else rows.shuffle(seed=seed)
 
 

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 
 from rltf_verl.feedback import has_trait, provider_of_block
 from rltf_verl.feedback.base import (
-    FeedbackProvider,
     FeedbackRequest,
     FeedbackUnavailable,
     WrappedProvider,
@@ -62,7 +61,8 @@ class _Control(WrappedProvider):
         if group is None or group.cohort is None:
             raise FeedbackUnavailable(
                 self.name,
-                "this problem is played alone; the control works in training and its validations",
+                "this problem is played alone; the control works in training, its validations and"
+                " rltf eval",
             )
         # It has nothing to add, but the others wait for it.
         if request.turns[-1].grade.correct:
@@ -116,26 +116,3 @@ class MarginalProvider(_Control):
         return "".join(
             rng.choices([piece for other in others for piece in other.pieces], k=num_tokens)
         )
-
-
-class ElsewhereProvider(FeedbackProvider):
-    """Texts that were given at other problems: the same control for episodes that are not played
-    together.
-
-    Args:
-        texts: index of a problem -> feedback on wrong attempts at it, of at least two problems.
-    """
-
-    name = "shuffled"
-    sees_reference = constant = False
-
-    def __init__(self, texts: Mapping[int, Sequence[str]]) -> None:
-        self._texts = texts
-
-    async def feedback(self, request: FeedbackRequest) -> Feedback:
-        """A text about another problem; of a correct attempt, that it was correct."""
-        if request.turns[-1].grade.correct:
-            return Feedback(CORRECT, self.name)
-        others = [index for index in self._texts if index != request.problem.index]
-        rng = random.Random(request.seed)
-        return Feedback(rng.choice(self._texts[rng.choice(others)]), self.name)

@@ -22,7 +22,7 @@ class JudgeProvider(FeedbackProvider):
         style: what the judge is asked for, `prompts/judge/<style>.j2`.
         reference: show it the reference answer; None leaves it to the style.
         endpoint: `settings.Endpoint` as a block.
-        limits: `settings.Limits` as a block, for the whole job.
+        limits: `settings.JudgeLimits` as a block, for the whole job.
         price: `settings.Price` as a block.
         cache_dir: folder of replies that are paid for.
 

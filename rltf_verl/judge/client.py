@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from rltf_verl.findings import ConfigError, Finding
-from rltf_verl.judge.settings import Endpoint, Limits
+from rltf_verl.judge.settings import Endpoint, JudgeLimits
 from rltf_verl.judge.wire import Reply, ScoredReply
 from rltf_verl.redaction import Secrets, clean_log, secrets_here
 
@@ -363,7 +363,7 @@ def first_answers(endpoints: Sequence[Endpoint]) -> list[Fault | None]:
 
 
 async def _first_answer(endpoint: Endpoint) -> Fault | None:
-    client = JudgeClient(endpoint, PATIENCE_S, Limits.max_reply_bytes)
+    client = JudgeClient(endpoint, PATIENCE_S, JudgeLimits.max_reply_bytes)
     try:
         asked = client.request(endpoint.body([QUESTION], seed=0))
         outcome = await asyncio.wait_for(asked, PATIENCE_S)

@@ -106,7 +106,7 @@ class Endpoint:
 
 
 @dataclass(frozen=True)
-class Limits:
+class JudgeLimits:
     """How much of the endpoint the whole job may use, and how long a call may take."""
 
     max_concurrency: Annotated[int, Within(1, 1000)] = 64
@@ -167,7 +167,7 @@ class JudgeSettings:
     """Everything that a runtime needs. Hashable: callers with equal settings share one runtime."""
 
     endpoint: Endpoint
-    limits: Limits = field(default_factory=Limits)
+    limits: JudgeLimits = field(default_factory=JudgeLimits)
     price: Price = field(default_factory=Price)
     cache_dir: str | None = None
     """Folder of paid replies; null keeps none. Jobs may share it."""
@@ -206,7 +206,7 @@ def judge_settings(
         raise ConfigError(Finding("cache_dir", folder, "", fix_folder))
     return JudgeSettings(
         endpoint=build_block("endpoint", endpoint, own),
-        limits=build_block("limits", Limits, _block("limits", options)),
+        limits=build_block("limits", JudgeLimits, _block("limits", options)),
         price=build_block("price", Price, _block("price", options)),
         cache_dir=folder,
     )

@@ -1,4 +1,4 @@
-"""What an objective is, and what all of them have in common: schedule, share of the gradient."""
+"""What an objective is, and what all of them have in common: the schedule of the coefficient."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rltf_verl.algos.role_loss import supervised_loss
 from rltf_verl.algos.schedule import scheduled_weight
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import RLTFConfig
-from rltf_verl.config.objectives import ScheduleConfig, Scheduled, Shareable
+from rltf_verl.config.objectives import ScheduleConfig, Scheduled
 from rltf_verl.feedback.base import FeedbackProvider
 from rltf_verl.findings import Finding
 from rltf_verl.policy import Policy
@@ -36,7 +36,7 @@ class Now(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Settings(Shareable):
+class Settings(Scheduled):
     """Settings of a user's objective, the block `rltf.<name>`: extend it with keys."""
 
     weight: float | tuple[float, float] = 1.0
@@ -84,13 +84,6 @@ class Objective(Generic[S]):
     def weight(self, now: Now) -> float:
         """The coefficient at a step."""
         return coefficient_at(self.settings.weight, self.config.schedule, now)
-
-    def share(self, now: Now) -> float | None:
-        """The target share of the gradient at a step; None without a target."""
-        settings = self.settings
-        if not isinstance(settings, Shareable) or settings.grad_share is None:
-            return None
-        return coefficient_at(settings.grad_share, self.config.schedule, now)
 
     async def rows(
         self, policy: Policy, messages: Sequence[Message], episode: Episode
@@ -198,33 +191,11 @@ class Objective(Generic[S]):
     def on_step_end(self, metrics: Mapping[str, float]) -> None:
         """Called with each step's metrics, in the trainer; may log warnings."""
 
-    def gradient_mass(
-        self, batch: RowBatch, targets: RowTargets, trust: torch.Tensor | None
-    ) -> float:
-        """Σ over its tokens of |∂L/∂ log π| at π_old. Every policy loss of a sampled token has the
-        derivative −A_t at ratio 1.
-
-        Args:
-            batch: the rows.
-            targets: their advantages and references.
-            trust: weights of the policy loss on sampled tokens (rollout correction); None is 1.
-        """
-        tokens = batch.tokens(self.role)
-        if not bool(tokens.any()):
-            return 0.0
-        if self.sampled:
-            gradient = targets.advantages if trust is None else targets.advantages * trust
-        else:
-            log_prob = batch.old_log_probs.detach().clone().requires_grad_()
-            loss = self.loss(log_prob, targets.ref_log_probs, targets.advantages, tokens)
-            (gradient,) = torch.autograd.grad(loss, log_prob)
-        return float(torch.where(tokens, gradient.abs(), 0.0).double().sum())
-
 
 def coefficient_at(
     weight: float | tuple[float, float], schedule: ScheduleConfig, now: Now
 ) -> float:
-    """A coefficient or a share at a step."""
+    """A coefficient at a step."""
     start = max(schedule.start_step, now.resumed_at if schedule.restart_on_resume else 0)
     # The ramp's end counts from step 0 of the run, not from `start` (`algos.schedule`).
     end = schedule.ramp_steps or now.num_steps

@@ -39,8 +39,6 @@ def _try(objective: Objective[Any], method: Method, group_size: int) -> None:
     log_prob = batch.old_log_probs.view(shape).clone().requires_grad_()
     reference, weights = targets.ref_log_probs.view(shape), targets.advantages.view(shape)
     objective.loss(log_prob, reference, weights, tokens.view(shape))
-    if objective.share(now) is not None:
-        objective.gradient_mass(batch, targets, None)
     objective.metrics(batch, targets, tokens.nonzero().squeeze(1))
     objective.batch_metrics(batch)
     objective.trained_episodes(batch.episodes)

@@ -7,7 +7,7 @@ from typing import Any
 
 from rltf_verl.config import ConfigError, NamedOptions, RLTFConfig
 from rltf_verl.config.reading import build
-from rltf_verl.config.rules import late_findings, share_findings, unread, weight_findings
+from rltf_verl.config.rules import late_findings, unread
 from rltf_verl.findings import Finding
 from rltf_verl.objectives.attempt import AttemptObjective
 from rltf_verl.objectives.base import VERL_REDUCES, Now, Objective
@@ -51,10 +51,6 @@ class Method:
         # Numbered after the built-in roles, in the order of the config: the same in every process.
         named = enumerate(config.objectives.items(), start=len(Role))
         of_user = [_of_user(name, role, chosen, config) for role, (name, chosen) in named]
-        shares = {o.name: o.settings for o in (*of_user, *built_in)}
-        # The first finding is raised: shares are checked here, where all objectives are known.
-        for finding in share_findings(shares, config.attempt.weight):
-            raise ConfigError(finding)
         self.objectives = built_in + of_user
         """A user's come last."""
         with_tokens = [own for own in self.objectives if own.role != CONTEXT]
@@ -82,11 +78,6 @@ class Method:
         """Name -> coefficient at a step."""
         return {own.name: own.weight(now) for own in self.objectives}
 
-    def shares(self, now: Now) -> dict[str, float]:
-        """Name -> share of the gradient at a step, of the objectives that have one."""
-        shares = {own.name: own.share(now) for own in self.token_owners}
-        return {name: share for name, share in shares.items() if share is not None}
-
     def warnings(self, setting: Callable[[str], Any]) -> Iterator[Finding]:
         """Settings that work and may not be meant; `setting` as of `Objective.refusals`."""
         yield from unread(self.config)
@@ -104,8 +95,6 @@ def _of_user(name: str, role: int, chosen: NamedOptions, config: RLTFConfig) -> 
         raise ConfigError(Finding(key, chosen.name, why, fix))
     with naming_errors(where, kind):
         settings = build(kind.Settings, f"{name}.", chosen.options)
-        for finding in weight_findings(name, settings):
-            raise ConfigError(finding)
         own: Objective[Any] = kind(name, role, settings, config)
     name_failures(own, where)
     return own

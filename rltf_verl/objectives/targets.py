@@ -6,11 +6,9 @@ This is the code path of training *and* of `python -m tools.parity`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import torch
 
-from rltf_verl.algos.grad_share import share_weights
 from rltf_verl.algos.targets import RowBatch, RowTargets, blocks, look_up
 from rltf_verl.objectives.method import Method
 
@@ -68,48 +66,6 @@ def compute_targets(
     for each in owners:
         reference = each.reference(batch, reference)
     return RowTargets(advantages, reference, masked)
-
-
-def shared_targets(
-    batch: RowBatch,
-    method: Method,
-    weights: Mapping[str, float],
-    shares: Mapping[str, float],
-    stale: torch.Tensor | None = None,
-    trust: torch.Tensor | None = None,
-) -> tuple[RowTargets, dict[str, float]]:
-    """As `compute_targets`, where objectives with a share of the gradient get the coefficient that
-    makes it so (`algos.grad_share`).
-
-    Args:
-        batch: the rows.
-        method: the objectives.
-        weights: coefficient of each objective at this step.
-        shares: share of each objective that has one at this step (`Method.shares`), in [0, 1).
-        stale: see `compute_targets`.
-        trust: [L] weights of the policy loss on sampled tokens (rollout correction); None is 1.
-
-    Returns:
-        The targets, and the coefficients that are folded into them.
-    """
-    if not shares:
-        return compute_targets(batch, method, weights, stale), dict(weights)
-    # `share_weights` divides by the pull that an objective has at coefficient 1.
-    targets = compute_targets(batch, method, {**weights, **dict.fromkeys(shares, 1.0)}, stale)
-    used = share_weights(gradient_masses(batch, targets, method, trust), shares, weights)
-    advantages = targets.advantages
-    for each in method.token_owners:
-        if each.name in shares:
-            scaled = advantages * used[each.name]
-            advantages = torch.where(batch.tokens(each.role), scaled, advantages)
-    return replace(targets, advantages=advantages), used
-
-
-def gradient_masses(
-    batch: RowBatch, targets: RowTargets, method: Method, trust: torch.Tensor | None = None
-) -> dict[str, float]:
-    """Name -> `Objective.gradient_mass`; arguments as there."""
-    return {each.name: each.gradient_mass(batch, targets, trust) for each in method.token_owners}
 
 
 def live_groups(batch: RowBatch, method: Method, weights: Mapping[str, float]) -> torch.Tensor:

@@ -199,6 +199,7 @@ class EpisodeTable:
         """Numbers of the attempts at 0-based turn k, and of the episodes that may reach it."""
         here, fact = self.depth == k, self.fact
         graded = here & self._graded
+        # all numbers of a turn at one place, by the names that docs/metrics.md defines
         return {
             "acc": self._cases(self._right, graded),
             "format": self._cases(fact["format_ok"], graded & (fact["grader_error"] == 0)),
@@ -219,6 +220,7 @@ class EpisodeTable:
         if k is not None:
             pair &= self.depth == k
         before, after = self._right[self.parent], self._right
+        # each over its own denominator: all pairs, or those with one side right or wrong
         return {
             "fixed": self._cases(after & ~before, pair),
             "broken": self._cases(before & ~after, pair),

@@ -219,42 +219,6 @@ def test_ordinary_annotations_of_own_classes_take_ordinary_values(hint, value):
             ),
         ),
         ({"distill": {"floor": "sof"}}, "rltf.distill.floor=sof: must be one of hard, soft"),
-        *(
-            (
-                {"distill": {"weight": 0.1, "grad_share": share}},
-                (
-                    f"rltf.distill.grad_share={shown}: must be in [0, 1), a share of the whole"
-                    " gradient"
-                ),
-            )
-            for share, shown in (
-                (1.0, "1.0"),
-                (-0.1, "-0.1"),
-                (float("nan"), "nan"),
-                (float("inf"), "inf"),
-                ([0.1, 1.0], "[0.1, 1.0]"),
-                ([0.1, float("nan")], "[0.1, nan]"),
-            )
-        ),
-        (
-            {"imitate": {"grad_share": 0.2}},
-            "rltf.imitate.weight=0.0: with rltf.imitate.grad_share",
-        ),
-        (
-            {"distill": {"weight": 0.1, "grad_share": 0.5}, "attempt": {"weight": 0}},
-            (
-                "rltf.distill.grad_share=0.5: rltf.attempt.weight=0 leaves nothing for it to be a"
-                " share beside"
-            ),
-        ),
-        (
-            {
-                "distill": {"weight": 1, "grad_share": 0.5},
-                "imitate": {"weight": 1, "grad_share": [0.2, 0.5]},
-            },
-            "rltf.distill.grad_share=0.5: with the shares of the others this makes 1",
-        ),
-        ({"logit_distill": {"grad_share": 0.5}}, "rltf.logit_distill.grad_share=0.5: unknown key"),
         (
             {"logit_distill": {"weight": 1.0, "ratio_clip": 0.5}},
             "rltf.logit_distill.ratio_clip=0.5: must be at least 1",
@@ -263,7 +227,6 @@ def test_ordinary_annotations_of_own_classes_take_ordinary_values(hint, value):
             {"episode": {"val_feedback_every": 10**9}},
             "rltf.episode.val_feedback_every=1000000000: must be in [1, 1000]",
         ),
-        ({"poll_interval_s": 0}, "rltf.poll_interval_s=0: must be positive (seconds)"),
         ({"episode": {"horizon": 0}}, "rltf.episode.horizon=0: must be in [1, 100]"),
         (
             {"episode": {"horizon": 1}, "distill": {"weight": 0.1}},

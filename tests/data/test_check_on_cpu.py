@@ -1,6 +1,4 @@
-"""`rltf data check` and `show`: what is wrong with a dataset, how long its prompts are, what is in
-it.
-"""
+"""`rltf data check` and `show`: what is wrong with a dataset, what is in it."""
 
 import re
 from contextlib import nullcontext
@@ -9,36 +7,14 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
 
 from rltf_verl.data.provenance import read_provenance
 from rltf_verl.data.schema import check_parquet
-from rltf_verl.prompts import render
-from rltf_verl.tools.data.budget import load_tokenizer, prompt_lengths, template_of_file
 from rltf_verl.tools.data.build import build_parquet
 from rltf_verl.tools.data.check import check_files, shared_questions
 from rltf_verl.tools.data.questions import read_questions
-from tests.support.commands import ran, refused, rltf
+from tests.support.commands import ran, rltf
 from tests.support.verl_rows import verl_row, write_rows
-
-TEMPLATE = (
-    "{% for m in messages %}<{{ m['content'] }}>{% endfor %}{% if add_generation_prompt %}!{%"
-    " endif %}"
-)
-
-
-@pytest.fixture(scope="module")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One token per character."""
-    core = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
-    core.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), "isolated")
-    core.decoder = decoders.Fuse()
-    made = PreTrainedTokenizerFast(tokenizer_object=core, unk_token="?")
-    made.chat_template = TEMPLATE
-    folder = tmp_path_factory.mktemp("tokenizer")
-    made.save_pretrained(folder)
-    return folder
 
 
 @pytest.fixture
@@ -142,14 +118,12 @@ def test_a_question_with_two_answers_is_noted_and_a_role_that_is_null_shown(tmp_
 
 
 def test_a_file_in_verls_form_is_checked_as_its_reward_function_takes_it(
-    files: tuple[Path, Path], tokenizer: Path
+    files: tuple[Path, Path],
 ) -> None:
     path = write_rows(files[0].with_name("verl.parquet"), [verl_row()])
     report = check_files([path])
     assert not report.errors
     assert "checked for rltf/env=reward_function" in report.notes[0]
-    limit = ("--tokenizer", tokenizer, "--max-prompt-length", 8)
-    assert "fix: " in rltf("data", "check", path, *limit).stdout, "its revise prompt"
     assert "1 + 1?" in rltf("data", "show", path).stdout
     write_rows(path, [verl_row(), verl_row(extra_info={"index": None})])
     assert [": extra_info.index is missing" in e for e in check_files([path]).errors] == [True]
@@ -190,51 +164,6 @@ def test_rows_that_were_changed_later_are_noticed(files: tuple[Path, Path]) -> N
     assert "content_sha256" in check_files([files[1]]).errors[0]
     pq.write_table(table, files[1], compression="gzip")
     assert not check_files([files[1]]).errors
-
-
-def test_tokens_of_first_and_revise_prompts(files: tuple[Path, Path], tokenizer: Path) -> None:
-    file = check_files(files).files[1]
-    first, second = prompt_lengths([file], load_tokenizer(tokenizer), 10**6, "guide", 100)
-    questions = [m[-1]["content"] for m in file.messages]
-    revised = [render("revise/guide", question=q, attempt="", feedback="") for q in questions]
-    for lengths, texts, more in ((first, questions, 3), (second, revised, 103)):
-        counts = sorted(len(text) + more for text in texts)
-        tokens = lengths.tokens
-        assert (tokens.shortest, tokens.median, tokens.longest) == (
-            counts[0],
-            counts[2],
-            counts[-1],
-        )
-        assert tokens.num_over == 0
-
-
-def test_revise_prompts_have_the_template_of_the_files_environment(tmp_path: Path) -> None:
-    usual = build_parquet("binary_matrix", tmp_path / "a", 0, 1, 1)
-    short = build_parquet("binary_matrix", tmp_path / "b", 0, 1, 1, style="compact")
-    unknown = one_row(tmp_path / "c.parquet", TEXT, extra_info={**INFO, "env": "no_such"})
-    found = [template_of_file(path) for path in (usual.train, short.train, unknown)]
-    assert found == ["critique", "compact", "critique"]
-
-
-def test_rows_over_the_limit(files: tuple[Path, Path], tokenizer: Path) -> None:
-    words = ("data", "check", files[1], "--tokenizer", tokenizer, "--max-prompt-length")
-    ran(*words, 5000)
-    tight = rltf(*words, 100)
-    assert (tight.exit_code, "rows over the limit" in tight.stdout) == (1, True)
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["--max-prompt-length", "10"], "give --tokenizer"),
-        (["--tokenizer", "no/such"], "--tokenizer no/such: cannot be loaded"),
-        (["--revise", "guid"], "Did you mean 'guide'"),
-    ],
-)
-def test_what_a_user_can_mend_is_one_line(
-    files: tuple[Path, Path], words: list[str], told: str
-) -> None:
-    assert told in refused("data", "check", files[1], *words)
 
 
 def test_show(files: tuple[Path, Path]) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from rltf_verl.data.made_for import DatasetOrigin, forgotten_options, made_for
 from rltf_verl.tools.evaluate.settings import questions_of
-from tests.support.commands import ran, refused, rltf
+from tests.support.commands import ran, refused
 from tests.support.verl_rows import verl_row, write_rows
 
 MINE = """
@@ -55,8 +55,6 @@ def test_its_class_and_its_options(folder: Path) -> None:
 
 
 def test_commands_need_not_be_told(folder: Path) -> None:
-    shown = ran("data", "show", folder / "train.parquet", "-n", 1, "--env-feedback")
-    assert "It is no multiple of 7." in shown.output
     questions, env = questions_of(folder / "train.parquet", 1, {}, None)
     assert env == {"name": "./mine.py:Mine", "factor": 7}
     assert questions[0].problem.reference == "0"
@@ -66,24 +64,17 @@ def test_a_file_that_is_gone_or_elsewhere(folder: Path) -> None:
     moved = folder / "moved.py"
     shutil.move("mine.py", moved)
     data = folder / "train.parquet"
-    gone = refused("data", "show", data, "--env-feedback")
-    assert "was made for the environment ./mine.py:Mine: no such file" in gone
-    assert "add --env path/to/mine.py:Mine" in gone
-    told = rltf("data", "show", data, "--env-feedback", "--env", f"{moved}:Mine")
-    assert "It is no multiple of 7." in told.output, "the same class, moved: its options stay"
     with pytest.raises(ValueError, match=r"add env\.name=path/to/mine\.py:Mine"):
         questions_of(data, 1, {}, None)
     _, env = questions_of(data, 1, {"env": {"name": f"{moved}:Mine"}}, None)
-    assert env["factor"] == 7
+    assert env["factor"] == 7, "the same class, moved: its options stay"
 
 
 def test_a_file_that_another_program_wrote_again(folder: Path) -> None:
     data = folder / "again.parquet"
     pd.read_parquet(folder / "train.parquet").to_parquet(data)
-    unknown = refused("data", "show", data, "--env-feedback")
-    assert "the environment mine of its rows is not built in" in unknown
-    told = rltf("data", "show", data, "--env-feedback", "--env", "./mine.py:Mine", "factor=7")
-    assert "It is no multiple of 7." in told.output
+    with pytest.raises(ValueError, match="the environment mine of its rows is not built in"):
+        questions_of(data, 1, {}, None)
     assert "rltf.env.name=./FILE.py:CLASS" in made_for(data, "mine").overrides
 
 

@@ -159,7 +159,7 @@ def test_the_environment_and_the_template_of_the_docs(
     for prompt in seconds:
         assert re.fullmatch(pattern, prompt, re.S)
     log = str(run.checkpoints)
-    probed = json.loads(ran("feedback", "check", "--log", log, "--json").stdout)
+    probed = json.loads(ran("probe", log, "--json").stdout)
     assert (probed["run"]["answer_tokens"], probed["run"]["sessions"]) == (runs.RESPONSE_LENGTH, 3)
     assert probed["feedback"]["revise"].endswith("mine.j2")
     for words in (["inspect", log], ["log", "stats", log], ["view", log, "-o", os.devnull]):

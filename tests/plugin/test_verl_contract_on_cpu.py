@@ -262,7 +262,7 @@ SOURCES = [
         'backend = f"cpu:gloo,{get_device_name()}:{get_nccl_backend()}"',
         "return local_rank, rank, world_size",
     ),
-    # `rltf.poll_interval_s`; the watchdog polls these actors before each pause
+    # `step.poll_interval`; the watchdog polls these actors before each pause
     (f"{_BUFFER}:ReplayBuffer", "poll_interval: float = 2.0", "time.sleep(self.poll_interval)"),
     (f"{_BUFFER}:ReplayBuffer.sample", "self._wait_for_next_poll("),
     (f"{_BUFFER}:ReplayBufferAsync.wait_for_sampleable", "self._wait_for_next_poll("),

@@ -84,9 +84,9 @@ def run(
     with InThread(JudgeServer(reply=played)) as thread:
         url = thread.server.url
         words = [
-            *("feedback", "check", train, "--config", folder / "rl2f.yaml", "--log-probs", 0),
+            *("eval", train, "--config", folder / "rl2f.yaml", "episode.stop_when_solved_val=true"),
             *(f"endpoint.base_url={url}", "endpoint.model=student"),
-            *(f"feedback.endpoint.base_url={url}", "actor_rollout_ref.rollout.n=8"),
+            *(f"feedback.endpoint.base_url={url}", "-n", 8, "--rounds", 4),
             *("--out", folder / "out"),
         ]
         ran(*words)

@@ -1,4 +1,4 @@
-"""`rltf log stats` and `rltf feedback audit`."""
+"""`rltf log stats`."""
 
 import json
 
@@ -22,6 +22,3 @@ def test_stats_command(tmp_path):
     assert "…" not in rltf("log", "stats", tmp_path, columns=100).stdout
     for part in ("1–30", "0.5", "friction", "ended: horizon", "ended: solved"):
         assert part in shown
-    audited = rltf("feedback", "audit", tmp_path, "--step", 30).stdout
-    assert "revisions/fixed" in audited
-    assert "turn_1/acc" not in audited

@@ -68,11 +68,11 @@ def test_commands_take_it(run: Path, monkeypatch: pytest.MonkeyPatch, words: str
 
 
 def test_a_probe_reads_the_first_training_step_and_the_runs_own_limits(run: Path) -> None:
-    unknown = rltf("feedback", "check", "--log", run, "--json", "env.name=shortest_path")
+    unknown = rltf("probe", run, "--json", "env.name=shortest_path")
     assert json.loads(unknown.stdout)["measured"]["sessions"] == 2
     assert "does not hold the run's limits" in unknown.stderr
     write_about(run / "episodes", BLOCKS, SIZES, ["the hint"])
-    known = rltf("feedback", "check", "--log", run, "--json")
+    known = rltf("probe", run, "--json")
     assert known.stderr == ""
     probe = json.loads(known.stdout)
     assert probe["measured"]["sessions"] == 2

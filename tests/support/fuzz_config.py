@@ -19,7 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 from rltf_verl.adapters.startup.checks import check_config
 from rltf_verl.adapters.startup.files import resolve_files
 from rltf_verl.config import FeedbackConfig, NamedOptions, RLTFConfig
-from rltf_verl.judge.settings import Endpoint, Limits, Price
+from rltf_verl.judge.settings import Endpoint, JudgeLimits, Price
 from rltf_verl.kinds import Choice, Url, hints_of, trouble
 from rltf_verl.registry import load
 from tests.support import configs
@@ -156,7 +156,7 @@ def _options() -> Iterator[Key]:
         for option, hint in _arguments(f"rltf_verl.feedback.{where}"):
             yield Key(("feedback", option), hint, {"feedback": {"provider": name, **needed}})
     judged = {"feedback": {"provider": "judge", **JUDGE}}
-    for block, cls in (("endpoint", Endpoint), ("limits", Limits), ("price", Price)):
+    for block, cls in (("endpoint", Endpoint), ("limits", JudgeLimits), ("price", Price)):
         for option, hint in get_type_hints(cls, include_extras=True).items():
             yield Key(("feedback", block, option), Url if option == "base_url" else hint, judged)
 

@@ -221,10 +221,6 @@ async def rows_of_foreign_loop(
     return await _rows(policy, kwargs, ForeignAttempt(attempt, output.reward_score, feedback))
 
 
-rows_over = rows_of_foreign_loop
-"""Its earlier name."""
-
-
 async def _rows(
     policy: VerlPolicy, row: Mapping[str, Any], foreign: ForeignAttempt | None = None
 ) -> list[AgentLoopOutput]:

@@ -22,7 +22,7 @@ from rltf_verl.feedback.judge_prompt import longest_feedback
 from rltf_verl.findings import Finding
 from rltf_verl.prompts import render, template_of
 from rltf_verl.prompts.lengths import empty_revision
-from rltf_verl.registry import UserCodeError, raised_by
+from rltf_verl.registry import UserCodeError, described, raised_by
 from rltf_verl.types import Message, Problem
 
 NUM_BUDGET_PROBES = 32
@@ -242,11 +242,10 @@ def _length(tokenizer: Any, options: Mapping[str, Any], messages: list[Message],
         )
     except Exception as error:  # templates raise what they like
         roles = " ".join(message["role"] for message in messages)
-        cause = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         raise ConfigError(
             "actor_rollout_ref.model.custom_chat_template: the chat template cannot render"
-            f" problem {index}, whose messages are of {roles} ({cause}); change the prompts, or"
-            " set another template"
+            f" problem {index}, whose messages are of {roles} ({described(error)}); change the"
+            " prompts, or set another template"
         ) from error
     return len(ids)
 

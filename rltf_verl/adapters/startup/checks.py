@@ -42,7 +42,7 @@ from rltf_verl.adapters.startup.model import (
 from rltf_verl.adapters.startup.rules import N, rltf_of, rule_findings
 from rltf_verl.adapters.startup.stamp import check_resume
 from rltf_verl.adapters.startup.thoughts import thought_findings
-from rltf_verl.adapters.startup.user_code import check_own_rows, fatal_code
+from rltf_verl.adapters.startup.user_code import check_own_rows
 from rltf_verl.adapters.startup.values import wrong_values
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.envs.dry_run import DryRun
@@ -101,16 +101,12 @@ def refusals(
     config.trainer.experiment_name = str(config.trainer.experiment_name)
     parts = method = None
     if not unusable:
-        # First in a process of its own: from here on this process runs the user's code too.
-        fatal = fatal_code(config, dry_run)
         try:
-            if fatal is None:
+            with dry_run.explained("your own code"):
                 parts = parts_of(config)
                 method = Method(parts.config)
         except ValueError as error:
-            fatal = finding_of(error)
-        if fatal is not None:
-            yield fatal
+            yield finding_of(error)
     if parts is not None and method is not None:
         yield from refused_combinations(config, parts, method)
     yield from _findings(check_platform, config)

@@ -18,14 +18,13 @@ from verl.utils.tokenizer import hf_tokenizer
 
 from rltf_verl.adapters.platform import ROLLOUT_NAME, cpu_startup
 from rltf_verl.findings import ConfigError, Finding
+from rltf_verl.registry import described
 
 T = TypeVar("T")
 MODEL = "actor_rollout_ref.model"
 WEIGHTS = ("*.safetensors", "*.bin")
 STRETCHED = ("llama3", "longrope", "su")
 """Kinds of rotary scaling whose factor `max_position_embeddings` already holds, as in vLLM."""
-CAUSE = 200
-"""Characters of another library's error that are shown."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +186,7 @@ def _from(key: str, path: str, load: Callable[[], T]) -> T:
 def _trouble(path: str, error: Exception) -> tuple[str, str]:
     """Why it cannot be loaded, and the fix."""
     if Path(path).is_dir():
-        return f"cannot be loaded ({_short(error)})", "copy the model's missing files there"
+        return f"cannot be loaded ({described(error)})", "copy the model's missing files there"
     text = str(error).lower()
     if "gated" in text or "restricted" in text:
         return (
@@ -201,13 +200,9 @@ def _trouble(path: str, error: Exception) -> tuple[str, str]:
         )
     return (
         f"neither a folder, seen from {Path.cwd()}, nor to be had from the Hugging Face hub"
-        f" ({_short(error)})",
+        f" ({described(error)})",
         "correct the name, or log in with `hf auth login` if it is private",
     )
-
-
-def _short(error: Exception) -> str:
-    return " ".join(f"{type(error).__name__}: {error}".split())[:CAUSE]
 
 
 def _hub_is_there() -> bool:

@@ -59,7 +59,6 @@ MAY_CHANGE = frozenset(
         "limits",
         "max_parallel",
         "num_workers",
-        "poll_interval_s",
         "price",
         "python",
         "record_dir",

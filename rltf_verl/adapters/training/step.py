@@ -36,7 +36,7 @@ from rltf_verl.algos.targets import RowBatch, RowTargets, sampled_tokens
 from rltf_verl.config import RLTFConfig
 from rltf_verl.objectives import Method
 from rltf_verl.objectives.base import Now
-from rltf_verl.objectives.targets import compute_targets, shared_targets
+from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.objectives.teacher import weigh_teacher_tokens
 
 LIVE = "rltf_live"
@@ -50,6 +50,8 @@ have.
 EXACT = 1e-4
 """Nats by which the log-probs of sampler and actor may differ where one stands for the other."""
 
+LEAST_POLL_S = 0.05
+"""Seconds between two looks at the queue, at least."""
 POLL_S_PER_ROW = 5e-5
 """Seconds between two looks at the queue, for each row of a step: about twenty times what a look
 takes (`benchmarks/driver.py`), during which the queue serves no other.
@@ -119,9 +121,8 @@ def compute_step(
     stale = stale_turns(rows.facts, settings.now.step + 1, rltf.max_staleness)
     correction = settings.verl.algorithm.get("rollout_correction")
     trust, corrected = rollout_correction(batch, correction)
-    shares = method.shares(settings.now)
-    # After `trust`, which weighs the pulls that shares of the gradient are made of.
-    targets, weights = shared_targets(batch, method, settings.weights, shares, stale, trust)
+    weights = settings.weights
+    targets = compute_targets(batch, method, weights, stale)
     token_weights = torch.zeros(0)
     if teacher is not None:
         place = token_places(teacher.inputs, batch)
@@ -197,7 +198,7 @@ def _episode_metrics(
 def poll_interval(config: DictConfig, rltf: RLTFConfig, most: float) -> float:
     """Seconds between two looks at the queue: they grow with the rows of a step, to `most`."""
     episodes: int = config.data.train_batch_size * config.actor_rollout_ref.rollout.n
-    return max(rltf.poll_interval_s, min(most, POLL_S_PER_ROW * episodes * rltf.episode.num_nodes))
+    return max(LEAST_POLL_S, min(most, POLL_S_PER_ROW * episodes * rltf.episode.num_nodes))
 
 
 def may_reuse_log_probs(config: DictConfig, method: Method) -> bool:
@@ -243,9 +244,7 @@ def needs_scoring(batch: RowBatch, settings: StepSettings) -> torch.Tensor:
     """[N] bool: rows with a token that has an advantage, or that was not sampled under the row's
     prompt, so that only the actor can say how likely it is. It is asked before the actor's pass.
     """
-    shares = settings.method.shares(settings.now)
-    weights = {**settings.weights, **dict.fromkeys(shares, 1.0)}
-    advantages = compute_targets(batch, settings.method, weights, scored=False).advantages
+    advantages = compute_targets(batch, settings.method, settings.weights, scored=False).advantages
     foreign = (batch.role >= 0) & ~sampled_tokens(batch.role)
     return _rows_with(batch, (advantages != 0) | foreign)
 

@@ -93,7 +93,7 @@ def start() -> str:
 
 
 @dataclass(frozen=True)
-class Request:
+class ForkRequest:
     """What a worker is to run."""
 
     arguments: list[str]
@@ -124,7 +124,7 @@ class Server:
         self._wake, self._woken = socket.socketpair()
         self._selector = selectors.DefaultSelector()
 
-    def run(self) -> Request:
+    def run(self) -> ForkRequest:
         """Serve for ever. Returns in each fork, with what it is to run."""
         for end in (self._wake, self._woken):
             end.setblocking(False)
@@ -141,7 +141,7 @@ class Server:
             self._reap()
             self._end_given_up()
 
-    def _handle(self, source: Any) -> Request | None:
+    def _handle(self, source: Any) -> ForkRequest | None:
         """A request, in the fork that it was made for."""
         if source is self._listener:
             return self._answer(self._listener.accept()[0])
@@ -155,7 +155,7 @@ class Server:
             _kill(worker.pid, signal.SIGTERM)
         return None
 
-    def _answer(self, asked: socket.socket) -> Request | None:
+    def _answer(self, asked: socket.socket) -> ForkRequest | None:
         streams: list[int] = []
         try:
             request, streams = receive(asked)
@@ -211,7 +211,7 @@ class Server:
                 _kill(worker.pid, signal.SIGKILL)
 
 
-def receive(asked: socket.socket) -> tuple[Request, list[int]]:
+def receive(asked: socket.socket) -> tuple[ForkRequest, list[int]]:
     """The request of `worker.py`, and its standard streams.
 
     Raises:
@@ -232,10 +232,10 @@ def receive(asked: socket.socket) -> tuple[Request, list[int]]:
         if not part:
             raise OSError("the other end closed")
         data += part
-    return Request(**json.loads(data)), streams
+    return ForkRequest(**json.loads(data)), streams
 
 
-def prepare(request: Request) -> None:
+def prepare(request: ForkRequest) -> None:
     """Import, with the first worker's environment, what all workers import.
 
     Raises:
@@ -304,7 +304,7 @@ def _drawn_in_a_fork() -> bytes:
     return drawn
 
 
-def become(request: Request) -> NoReturn:
+def become(request: ForkRequest) -> NoReturn:
     """In a fork: run the script as a new interpreter would."""
     import numpy as np
     import torch

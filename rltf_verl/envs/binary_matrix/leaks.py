@@ -65,17 +65,14 @@ def distance_candidates(
         attempt: the answer that it is about, if it is a grid of this size.
     """
     text = text[:MAX_TEXT]
+    answer = _answer(solution)
+    grids, lines = (find(matrix, solution, text, attempt) for find in (_grids, _lines))
+    # what the attempt has itself, a text cannot give away
+    cells = [c for c in _cells(text, matrix) if attempt is None or not _agrees(c, attempt)]
     return [
-        *(Candidate(*span, _answer(solution)) for span in _grids(matrix, solution, text, attempt)),
-        *(
-            Candidate(*span, _answer(solution), part=True)
-            for span in _lines(matrix, solution, text, attempt)
-        ),
-        *(
-            Candidate(cell.start, cell.end, _answer(solution, cell), part=True)
-            for cell in _cells(text, matrix)
-            if attempt is None or not _agrees(cell, attempt)
-        ),
+        *(Candidate(*span, answer) for span in grids),
+        *(Candidate(*span, answer, part=True) for span in lines),
+        *(Candidate(c.start, c.end, _answer(solution, c), part=True) for c in cells),
     ]
 
 

@@ -19,6 +19,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from rltf_verl.envs.files import BUILDERS, load_file
+from rltf_verl.registry import described
 
 Test = dict[str, Any]
 """`input`: standard input, or the list of arguments. `accept`: the outputs that pass, the one to
@@ -69,9 +70,7 @@ def load_rows(key: str, where: str) -> Iterator[Mapping[str, Any]]:
             yield from load_dataset(name, split=split or "train")
     # A library of many file systems and formats, each with errors of its own.
     except Exception as error:
-        raise ValueError(
-            f"{key}={where!r} cannot be loaded: {type(error).__name__}: {error}"
-        ) from error
+        raise ValueError(f"{key}={where!r} cannot be loaded: {described(error)}") from error
 
 
 def tasks_of(source: str, rows: Iterator[Mapping[str, Any]], num_public: int) -> Iterator[Task]:
@@ -117,7 +116,7 @@ def read_livecodebench(row: Mapping[str, Any], num_public: int) -> Task | None:
     """LiveCodeBench, code generation: `public_test_cases`, `private_test_cases`, `metadata`; no
     solutions.
     """
-    entry = _mapping(row["metadata"]).get("func_name") or None
+    entry = (_parsed(row["metadata"]) or {}).get("func_name") or None
     read = _functional if entry else _standard
     public = _distinct(read(test) for test in json.loads(row["public_test_cases"]))
     shown = {_key(test) for test in public}
@@ -215,10 +214,9 @@ def _key(test: Test) -> str:
 
 
 def _list(value: Any) -> list[str]:
-    found = json.loads(value) if isinstance(value, str) and value.strip() else value
-    return [text for text in found or [] if isinstance(text, str)]
+    return [text for text in _parsed(value) or [] if isinstance(text, str)]
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
-    found = json.loads(value) if isinstance(value, str) and value.strip() else value
-    return found or {}
+def _parsed(value: Any) -> Any:
+    """A column that holds JSON in some copies of a dataset."""
+    return json.loads(value) if isinstance(value, str) and value.strip() else value

@@ -14,7 +14,7 @@ from typing import Any
 
 from rltf_verl.envs.files import BUILDERS, load_file
 from rltf_verl.envs.text.boxed import last_box
-from rltf_verl.registry import unknown
+from rltf_verl.registry import described, unknown
 from rltf_verl.texts import split_words
 
 Row = Mapping[str, Any]
@@ -292,7 +292,6 @@ def _load(key: str, name: str, source: Source, path: str | None) -> Any:
         return datasets.concatenate_datasets(parts)
     # No network, no such repository, no such split, a file of another format …
     except Exception as error:
-        cause = " ".join(f"{type(error).__name__}: {error}".split())[:300]
         fix = (
             "it must be a file or a folder that datasets.load_dataset reads"
             if path is not None
@@ -302,7 +301,9 @@ def _load(key: str, name: str, source: Source, path: str | None) -> Any:
                 " downloaded (HF_HUB_OFFLINE=1)"
             )
         )
-        raise ValueError(f"{key}={name}: cannot load {where} ({cause}): {fix}") from error
+        raise ValueError(
+            f"{key}={name}: cannot load {where} ({described(error)}): {fix}"
+        ) from error
 
 
 def _parts(source: Source, path: str | None) -> Sequence[tuple[str | None, str]]:

@@ -13,14 +13,12 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.startup.files import DATA, REWARD_FUNCTION
-from rltf_verl.adapters.startup.rules import USELESS
+from rltf_verl.adapters.startup.rules import ACTOR, ROLLOUT, USELESS
 from rltf_verl.config import ConfigError
 from rltf_verl.data.made_for import OWN, DatasetOrigin, made_for
 from rltf_verl.data.schema import environments_of, files_of
 from rltf_verl.findings import Finding
 from rltf_verl.tools.adopt.checked import (
-    ACTOR,
-    ROLLOUT,
     apply_refusals,
     checked_config,
     grading_notes,

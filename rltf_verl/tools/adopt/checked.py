@@ -17,13 +17,12 @@ from rltf_verl.adapters.startup.files import (
     resolve_files,
 )
 from rltf_verl.adapters.startup.machine import check_loggers
-from rltf_verl.adapters.startup.rules import VERL, rule_findings
+from rltf_verl.adapters.startup.rules import ACTOR, ROLLOUT, VERL, rule_findings
 from rltf_verl.adapters.startup.values import too_few_devices
 from rltf_verl.config import ConfigError
 from rltf_verl.data.schema import files_of
 from rltf_verl.tools.compose.overrides import Overrides, composed
 
-ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 STAY = (
     "data.train_batch_size",
     "data.max_response_length",

@@ -28,6 +28,7 @@ from rltf_verl.tools.cli.export import export
 from rltf_verl.tools.cli.feedback import feedback
 from rltf_verl.tools.cli.log import log
 from rltf_verl.tools.cli.plan import PASSED_ON, plan
+from rltf_verl.tools.cli.probe import probe
 from rltf_verl.tools.cli.view import view
 
 
@@ -81,6 +82,7 @@ app.add_typer(env, name="env")
 app.add_typer(log, name="log")
 app.command("view")(view)
 app.command("eval")(evaluate)
+app.command()(probe)
 app.command(context_settings=BEFORE_WORDS)(adopt)
 app.command()(results)
 app.command()(compare)

@@ -74,43 +74,16 @@ def data_check(
         list[Path],
         typer.Argument(help="Parquet files that are used together, e.g. train and test."),
     ],
-    tokenizer: Annotated[
-        Path | None, typer.Option(help="Local folder of a tokenizer: counts tokens.")
-    ] = None,
-    max_prompt_length: Annotated[
-        int | None, typer.Option(min=1, help="data.max_prompt_length.")
-    ] = None,
-    revise: Annotated[
-        str | None,
-        typer.Option(
-            help="Template of the revise prompt, rltf.episode.revise; if not given, the one that a"
-            " run with the file's environment uses."
-        ),
-    ] = None,
-    feedback_tokens: Annotated[
-        int, typer.Option(min=0, help="Tokens allowed for the feedback.")
-    ] = 256,
 ) -> None:
-    """Look at every row: schema, repeated and shared questions, prompt lengths; exit 1 if something
-    must be fixed.
+    """Look at every row: schema, repeated and shared questions; exit 1 if something must be fixed.
+    `rltf plan` measures prompts.
     """
-    from rltf_verl.prompts import require_template
-    from rltf_verl.tools.data.budget import load_tokenizer, prompt_lengths
     from rltf_verl.tools.data.check import check_files
     from rltf_verl.tools.report.terminal.console import show_check
 
-    if revise is not None:
-        require_template("--revise", "revise", revise)
-    if max_prompt_length is not None and tokenizer is None:
-        raise ValueError("--max-prompt-length counts tokens: give --tokenizer, a local folder")
     report = check_files(files)
-    lengths = []
-    if tokenizer is not None:
-        loaded = load_tokenizer(tokenizer)
-        lengths = prompt_lengths(report.files, loaded, max_prompt_length, revise, feedback_tokens)
-    errors = [*report.errors, *(kind.fault for kind in lengths if kind.fault)]
-    show_check(report, lengths, errors)
-    raise typer.Exit(int(bool(errors)))
+    show_check(report)
+    raise typer.Exit(int(bool(report.errors)))
 
 
 @data.command("show")
@@ -119,23 +92,12 @@ def data_show(
         Path, typer.Argument(help="Dataset that `rltf data` wrote, or in verl's form.")
     ],
     num: Annotated[int, typer.Option("-n", "--num", min=0, help="Rows.")] = 3,
-    env_feedback: Annotated[
-        bool, typer.Option(help="The feedback of the environment on an attempt, at every level.")
-    ] = False,
-    attempt: Annotated[
-        str, typer.Option(help="With --env-feedback: the attempt.")
-    ] = "I do not know: \\boxed{?}",
-    env: Annotated[
-        str | None,
-        typer.Option(help="Environment of the rows; if not given, the one that the file names."),
-    ] = None,
-    options: Options = None,
 ) -> None:
     """Print the first problems with their answers, and how the file was made."""
+    from rltf_verl.data.made_for import AS_IT_IS, takes_rows_of
     from rltf_verl.data.provenance import read_provenance
-    from rltf_verl.tools.data.questions import first_problems
+    from rltf_verl.tools.data.questions import read_questions
     from rltf_verl.tools.report.terminal.console import show_problems
 
-    tried = attempt if env_feedback else None
-    shown = first_problems(file, num, tried, env, parse_options(options or []))
-    show_problems(read_provenance(file), shown, attempt)
+    questions = read_questions(file, num, takes_rows_of(file, AS_IT_IS, {}))
+    show_problems(read_provenance(file), questions)

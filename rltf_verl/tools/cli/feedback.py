@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from rltf_verl.tools.cli.check import check
-from rltf_verl.tools.cli.common import episodes_of, settings_of
+from rltf_verl.tools.cli.common import settings_of
 
 if TYPE_CHECKING:
     from rltf_verl.feedback.base import FeedbackRequest
@@ -98,27 +98,3 @@ def _judge_and_requests(
                 f"--env {env}: the log holds problems of {problem.env}; add --env {problem.env}"
             )
     return provider, [request_about(environment, *attempt) for attempt in attempts]
-
-
-@feedback.command("audit")
-def audit(
-    folder: Annotated[
-        Path, typer.Argument(metavar="LOG", help="Folder of a run, or its episode log.")
-    ],
-    step: Annotated[int | None, typer.Option(help="Of one step only.")] = None,
-) -> None:
-    """What a run's feedback was like, and what became of the attempts that followed: those numbers
-    of `rltf log stats` that speak of feedback.
-    """
-    from rltf_verl.tools.report.stats import stats
-    from rltf_verl.tools.report.terminal.console import show_table, stats_table
-
-    records = episodes_of(folder, step)
-    for split in sorted({record["split"] for record in records}):
-        whole = stats(records, split)
-        kept = {name: mean for name, mean in whole.mean.items() if _of_feedback(name)}
-        show_table(stats_table([replace(whole, mean=kept)]))
-
-
-def _of_feedback(name: str) -> bool:
-    return name.startswith(("feedback/", "revisions/"))

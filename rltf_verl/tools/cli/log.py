@@ -67,10 +67,8 @@ def export(
         Split | None,
         typer.Option(
             help=(
-                "Episodes of training, or of validation as `rltf eval` and `rltf feedback check`"
-                " write them."
-                " If not given: "
-                "train, and for turns both. Do not train on problems that you test on."
+                "Episodes of training, or of validation as `rltf eval` writes them. If not given:"
+                " train, and for turns both. Do not train on problems that you test on."
             )
         ),
     ] = None,

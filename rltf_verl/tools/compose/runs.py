@@ -145,11 +145,14 @@ def _keys(block: str, config: Mapping[Any, Any]) -> Iterator[str]:
 
 
 def _closest(key: str, word: str, keys: Sequence[str]) -> str | None:
-    """The key that was meant: the same name in another block, ours first; else the most similar."""
-    for end in (key, word):
-        same = [other for other in keys if other.endswith(f".{end}")]
+    """The key that was meant: one of the same name, or whose name ends with it, in another block,
+    ours and those of whole runs first; else the most similar.
+    """
+    # a key that moved out of a block may have a word before its name: distill.classes
+    for ends in ((f".{key}",), (f".{word}", f"_{word}")):
+        same = [other for other in keys if other.endswith(ends)]
         if same:
             # False comes before True
-            return min(same, key=lambda other: not other.startswith(OURS))
+            return min(same, key=lambda other: (not other.startswith(OURS), other.count(".")))
     near = difflib.get_close_matches(key, keys, n=1)
     return near[0] if near else None

@@ -87,7 +87,7 @@ def dialogues(
         records: of an episode log.
         revise: template of what follows an attempt, `prompts/revise/<name>.j2`; use the run's.
         only_solved: leave out branches whose last answer is wrong.
-        split: `train`; or `val`, which is also what evaluations and probes write; None is both.
+        split: `train`; or `val`, which is also what evaluations write; None is both.
     """
     require_template("--revise", "revise", revise)
     for record in _of_split(records, split):

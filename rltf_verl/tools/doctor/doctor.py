@@ -13,7 +13,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.platform import cpu_startup, on_cpu_platform
 from rltf_verl.episode.parts import Parts
-from rltf_verl.tools.doctor.process import Check, Status, describe, look_around
+from rltf_verl.registry import described
+from rltf_verl.tools.doctor.process import Check, Status, look_around
 
 WORKER_TIMEOUT_S = 300
 NO_ACCELERATOR = "no accelerator on this machine"
@@ -62,7 +63,7 @@ def _worker_checks(driver: Sequence[Check]) -> list[Check]:
             Check(
                 "ray",
                 "failed",
-                describe(error),
+                described(error),
                 "start Ray by hand (`ray start --head`) to see why",
                 "worker",
             )
@@ -96,7 +97,7 @@ def _run_checks(
     try:
         config = compose_run(config_name, [*overrides, *added], path, folder)
     except Exception as error:  # Hydra and OmegaConf have a dozen
-        return [Check("config", "failed", f"{config_name}: {describe(error)}", COMPOSE_FIX)]
+        return [Check("config", "failed", f"{config_name}: {described(error)}", COMPOSE_FIX)]
     platform = _platform(config)
     words = " ".join(
         [config_name, *overrides, *(f"{word} (because VERL_PLATFORM=cpu)" for word in added)]
@@ -182,5 +183,5 @@ def _rollout(config: DictConfig, not_run_here: bool) -> Check:
     except Exception as error:  # verl raises ValueError or ImportError, engines anything
         fix = f"install {name}, or choose another actor_rollout_ref.rollout.name"
         status: Status = "note" if not_run_here else "failed"
-        return Check("rollout engine", status, f"{name}: {describe(error)}", fix)
+        return Check("rollout engine", status, f"{name}: {described(error)}", fix)
     return Check("rollout engine", "ok", name)

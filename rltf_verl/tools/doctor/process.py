@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from rltf_verl.adapters.compat import TESTED_VERL, verl_is_tested
 from rltf_verl.adapters.platform import ROLLOUT_NAME, on_cpu_platform
+from rltf_verl.registry import described
 
 PLUGIN = "rltf_verl.plugin"
 
@@ -192,7 +193,7 @@ def _plugin(loaded: bool) -> Check:
         points[0].load()
     except Exception as error:  # whatever it is, verl hides it
         return Check(
-            "plugin", "failed", f"verl could not load it: {describe(error)}", "fix that error"
+            "plugin", "failed", f"verl could not load it: {described(error)}", "fix that error"
         )
     return Check(
         "plugin",
@@ -207,15 +208,9 @@ def _try(probe: ProcessProbe) -> Check:
     try:
         holds = probe.holds(importlib.import_module(probe.module))
     except Exception as error:  # registries raise what they like
-        return Check(probe.name, "failed", describe(error), fix)
+        return Check(probe.name, "failed", described(error), fix)
     return (
         Check(probe.name, "ok", "")
         if holds
         else Check(probe.name, "failed", f"not in {probe.module}", fix)
     )
-
-
-def describe(error: BaseException) -> str:
-    """An exception in one line."""
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text[:300]}"

@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 from rltf_verl.config import EpisodeConfig
 from rltf_verl.episode.revise import revise
@@ -20,17 +21,16 @@ from rltf_verl.judge.wire import Call, JudgeUnavailable, Reply, ScoredReply
 from rltf_verl.runlog.turns import Record, lines
 from rltf_verl.tools.data.questions import QuestionRow
 from rltf_verl.tools.evaluate.endpoint_policy import EndpointPolicy
+from rltf_verl.tools.evaluate.play import part_of
 from rltf_verl.tools.evaluate.settings import Evaluation
 from rltf_verl.tools.report.evaluation.bootstrap import problem_key
-from rltf_verl.tools.report.probe.log_probs import ScoredAnswer
+from rltf_verl.tools.report.probe.log_probs import Gap, ScoredAnswer, gap_of
 from rltf_verl.types import Attempt, Feedback, Grade, Message, Turn
 
 ASKS = {"prompt_logprobs": 0, "add_generation_prompt": False, "continue_final_message": True}
 """More fields of the request body: of every prompt token its own log-prob and no others."""
-
-
-class NoLogProbsError(Exception):
-    """The log-probs cannot be had; why, in one line."""
+FILE = "log_probs.json"
+"""In the folder of an evaluation."""
 
 
 @dataclass(frozen=True)
@@ -41,21 +41,42 @@ class _Answer:
     later: tuple[Message, ...]
 
 
-async def scored_answers(
-    evaluation: Evaluation, episodes: Sequence[Record], questions: Sequence[QuestionRow], most: int
-) -> tuple[list[ScoredAnswer], int]:
-    """Log-probs of the last answers of the first `most` episodes that have a later one, and how
-    many were asked for.
+def write_log_probs(
+    out: Path,
+    evaluation: Evaluation,
+    episodes: Sequence[Record],
+    questions: Sequence[QuestionRow],
+    most: int,
+) -> None:
+    """Write the log-probs of the last answers of the first `most` episodes that have a later one.
 
     Raises:
-        NoLogProbsError: the endpoint gives none, or there is no such episode.
+        ValueError: the endpoint gives none, or there is no such episode.
     """
+    scored, asked = asyncio.run(_scored_answers(evaluation, episodes, questions, most))
+    made = {"asked": asked, "answers": list(map(asdict, scored))}
+    (out / FILE).write_text(json.dumps(made) + "\n", encoding="utf-8")
+
+
+def read_gap(log: Path, seed: int) -> Gap | None:
+    """The gap of an evaluation's answers, by its episode log; None if it was not asked for."""
+    path = log.parent / FILE
+    if not path.exists():
+        return None
+    rows = part_of(path, "answers", list)
+    answers = [ScoredAnswer(**{**row, "problem": tuple(row["problem"])}) for row in rows]
+    return gap_of(answers, part_of(path, "asked", int), seed)
+
+
+async def _scored_answers(
+    evaluation: Evaluation, episodes: Sequence[Record], questions: Sequence[QuestionRow], most: int
+) -> tuple[list[ScoredAnswer], int]:
     played = ((episode, lines(episode["turns"])[-1]) for episode in episodes)
     chosen = [
         (episode, line) for episode, line in played if len(line) > 1 and line[-1]["text"].strip()
     ][:most]
     if not chosen:
-        raise NoLogProbsError("no episode has a second answer")
+        raise ValueError(f"--log-probs {most}: no episode has a second answer")
     endpoint = evaluation.policy.endpoint
     asks = json.dumps({**json.loads(endpoint.extra_body), **ASKS})
     policy = replace(
@@ -76,8 +97,9 @@ async def scored_answers(
         await runtime.aclose()
     known_answers = [scored for scored in (first, *rest) if scored is not None]
     if not known_answers:
-        raise NoLogProbsError(
-            "the answers are not in the prompts that the endpoint's chat template made of them"
+        raise ValueError(
+            f"--log-probs {most}: the answers are not in the prompts that the endpoint's chat"
+            " template made of them"
         )
     return known_answers, len(chosen)
 
@@ -97,7 +119,7 @@ async def _answer(
         given = Feedback(before["feedback"]["text"], before["feedback"]["provider"])
         revision = await revise(policy, config, conversation, question, turn, given)
         if revision.ids is None:  # it was played, so it did fit
-            raise NoLogProbsError(
+            raise ValueError(
                 "a later prompt does not fit any more; is --max-prompt-chars another one?"
             )
         conversation = revision.messages
@@ -114,7 +136,7 @@ async def _score(runtime: JudgeRuntime, answer: _Answer) -> ScoredAnswer | None:
         ]
         replies = await asyncio.gather(*map(runtime.complete, calls))
     except JudgeUnavailable as error:
-        raise NoLogProbsError(f"the endpoint refuses prompt_logprobs: {error.cause}") from None
+        raise ValueError(f"the endpoint refuses prompt_logprobs: {error.cause}") from None
     first, later = (_of_the_answer(reply, answer.text) for reply in replies)
     if first is None or later is None or len(first) != len(later):
         return None
@@ -126,7 +148,7 @@ def _of_the_answer(reply: Reply, text: str) -> tuple[float, ...] | None:
     such.
     """
     if not isinstance(reply, ScoredReply):
-        raise NoLogProbsError(
+        raise ValueError(
             "the endpoint does not offer prompt_logprobs in chat completions (vLLM does)"
         )
     # from the end: the answer is last, whatever the template writes before it

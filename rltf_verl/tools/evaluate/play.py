@@ -22,8 +22,9 @@ from rich.progress import (
 from rltf_verl.episode.acting import first_messages
 from rltf_verl.episode.run import EpisodePlayer
 from rltf_verl.episode.seeds import seeds_of_episode
+from rltf_verl.feedback import has_trait
 from rltf_verl.feedback.base import FeedbackUnavailable
-from rltf_verl.feedback.group import Group
+from rltf_verl.feedback.group import Cohort, Group
 from rltf_verl.judge.runtime import JudgeRuntime, run_to_end
 from rltf_verl.judge.wire import JudgeUnavailable
 from rltf_verl.runlog.about import read_about
@@ -158,11 +159,13 @@ class EvaluationFolder:
         self._runtime = JudgeRuntime(self._evaluation.policy)
         # A whole row at least: its episodes may wait for each other.
         slots = max(self._evaluation.policy.limits.max_concurrency, self._samples)
+        if has_trait("quotes_other_problems", self._evaluation.parts.config.feedback.block):
+            slots = self.num_episodes  # of all rows
         self._slots = asyncio.Semaphore(slots)
-        tasks = []
+        cohort, tasks = Cohort(range(len(self._questions)), self._samples), []
         for row in range(len(self._questions)):
             missing = [s for s in range(self._samples) if (str(row), s) not in records]
-            group = self._group(row, records) if missing else Group(0)
+            group = self._group(row, records, cohort)
             tasks += [asyncio.create_task(self._episode(row, s, group, ended)) for s in missing]
         try:
             await asyncio.gather(*tasks)
@@ -174,9 +177,9 @@ class EvaluationFolder:
             await self._runtime.aclose()
             self._log.close()
 
-    def _group(self, row: int, records: Mapping[Place, Record]) -> Group:
+    def _group(self, row: int, records: Mapping[Place, Record], cohort: Cohort) -> Group:
         """The episodes of a row; those of an earlier call as far as they got."""
-        group = Group(self._samples)
+        group = Group(self._samples, row, cohort)
         for session_id in range(self._samples):
             record = records.get((str(row), session_id))
             for k, turn in enumerate(record["turns"] if record else ()):

@@ -31,7 +31,7 @@ PATIENCE = {"request_timeout_s": 600.0, "deadline_s": 1800.0}
 evaluation.
 """
 AS_VALIDATION = {"branch_turn": None, "stop_when_solved_val": False}
-"""Validation plays one line, and all of it, so that every turn's accuracy is over all problems."""
+"""One line of answers, and all of it, so that every turn's accuracy is over all problems."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,8 @@ def rltf_block(
         overrides: as of `evaluation`.
         blocks: the same of a training run, for what the command line leaves out.
         env: as of `evaluation`.
-        fixed: keys of the block `episode` that hold whatever else is set; with `horizon`.
+        fixed: keys of the block `episode` that hold unless `overrides` say otherwise, and
+            `horizon`.
         provider: default of the feedback.
 
     Raises:
@@ -130,7 +131,7 @@ def rltf_block(
         raise ValueError(f"episode.horizon={horizon}: write --rounds {rounds} instead")
     given = {key: overrides.get(key, blocks.get(key)) for key in ("reward", "seed")}
     values = {key: value for key, value in given.items() if value is not None}
-    values["episode"] = {**(blocks.get("episode") or {}), **episode, **fixed}
+    values["episode"] = {**(blocks.get("episode") or {}), **fixed, **episode}
     values["env"] = _component("env", "name", overrides, blocks, env)
     values["feedback"] = _component(
         "feedback", "provider", overrides, blocks, {"provider": provider}
@@ -176,21 +177,6 @@ def _of_yaml(block: str, name: str) -> dict[str, Any]:
     if not (name.isidentifier() and path.is_file()):
         return {}
     return dict(_container(OmegaConf.create(path.read_text(encoding="utf-8"))))
-
-
-def with_group(block: str, name: str, over: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a run's word `rltf/<block>=<name>`, under keys that are set one by one.
-
-    Raises:
-        ConfigError: an unknown name.
-    """
-    folder = files("hydra_configs.rltf_verl").joinpath("rltf", block)
-    require_choice(f"rltf/{block}", name, (path.name[:-5] for path in folder.iterdir()))
-    preset = _of_yaml(block, name)
-    for parent in preset.pop("defaults", ()):
-        if parent != "_self_":
-            preset = with_group(block, parent, preset)
-    return _merge(preset.get(block, preset), over)
 
 
 def questions_of(
@@ -254,13 +240,12 @@ def _container(node: Any) -> Any:
 
 
 def _merge(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """Blocks are merged key by key, anything else is replaced."""
-    both = {
-        key: (
-            _merge(under[key], value)
-            if isinstance(value, Mapping) and isinstance(under.get(key), Mapping)
-            else value
-        )
-        for key, value in over.items()
-    }
-    return {**under, **both}
+    """Blocks are merged key by key; anything else is replaced, and a block of another provider."""
+    merged = {**under, **over}
+    for key, value in over.items():
+        before = under.get(key)
+        if not (isinstance(value, Mapping) and isinstance(before, Mapping)):
+            continue
+        if value.get("provider") in (None, before.get("provider")):
+            merged[key] = _merge(before, value)
+    return merged

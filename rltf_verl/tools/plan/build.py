@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from rltf_verl.findings import Finding
 from rltf_verl.judge.runtime import run_to_end
 from rltf_verl.objectives import Method
 from rltf_verl.objectives.user_code import OwnCodeError
+from rltf_verl.registry import described
 from rltf_verl.runlog.record import turn_record
 from rltf_verl.runlog.turns import Record
 from rltf_verl.tools.feedback.attempts import NO_IDEA
@@ -140,7 +141,7 @@ async def _failure(play: Coroutine[None, None, None]) -> str | None:
     except OwnCodeError as error:
         return str(error)
     except Exception as error:  # environments, providers and templates are user code
-        return " ".join(f"could not be played ({type(error).__name__}: {error})".split())[:300]
+        return f"could not be played ({described(error)})"
     return None
 
 
@@ -257,7 +258,9 @@ def _schedule(inputs: Inputs, config: RLTFConfig | None) -> dict[str, Any]:
     }
 
 
-def _metrics_file(project: Any, experiment: Any, env: Mapping[str, str] = os.environ) -> str:
+def _metrics_file(project: Any, experiment: Any) -> str:
     """Where verl's logger `file` writes."""
-    root = Path(env.get("VERL_FILE_LOGGER_ROOT", "."))
-    return env.get("VERL_FILE_LOGGER_PATH") or str(root / str(project) / f"{experiment}.jsonl")
+    root = Path(os.environ.get("VERL_FILE_LOGGER_ROOT", "."))
+    return os.environ.get("VERL_FILE_LOGGER_PATH") or str(
+        root / str(project) / f"{experiment}.jsonl"
+    )

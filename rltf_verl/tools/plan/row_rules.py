@@ -74,10 +74,7 @@ def _rule(role: str, config: RLTFConfig) -> str:
 
 
 def weight_of(settings: object, config: RLTFConfig) -> str:
-    """Coefficient of an objective: a number, a ramp, or a share of the gradient."""
-    share = getattr(settings, "grad_share", None)
-    if share is not None:
-        return f"{_as_text(share)} of the gradient"
+    """Coefficient of an objective: a number or a ramp."""
     start = config.schedule.start_step if isinstance(settings, Scheduled) else 0
     return _as_text(getattr(settings, "weight", 0)) + (f" from step {start}" if start else "")
 

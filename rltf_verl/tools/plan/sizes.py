@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from rltf_verl.adapters.startup.rules import ROLLOUT, Setting
 from rltf_verl.config import RLTFConfig
 from rltf_verl.tools.plan.inputs import Inputs
 from rltf_verl.tools.plan.play import PlannedEpisode
-
-Setting = Callable[[str], Any]
-ROLLOUT = "actor_rollout_ref.rollout"
 
 
 def step_sizes(

@@ -78,7 +78,6 @@ MAY_CHANGE = [
     "trainer.test_freq=3",
     "trainer.n_gpus_per_node=2",
     "rltf.episode_log.share=0.5",
-    "rltf.poll_interval_s=1.0",
     "rltf.feedback.record_dir=r",
     "rltf.episode.stop_when_solved_val=true",
 ]

@@ -6,19 +6,13 @@ from tensordict import TensorDict
 from verl.utils.config import omega_conf_to_dataclass
 from verl.utils.tensordict_utils import assign_non_tensor
 
-from rltf_verl.adapters.metrics.roles import with_grad_shares
 from rltf_verl.adapters.startup.rules import TOKEN_SUM_LOSSES
 from rltf_verl.adapters.training.loss import DENOMINATOR, rltf_loss
 from rltf_verl.adapters.training.step import BEYOND_ADVANTAGES, skips_idle_rows
-from rltf_verl.algos.episodes import in_line
-from rltf_verl.algos.targets import RowBatch
 from rltf_verl.config import DistillConfig, FeedbackModelingConfig, ImitateConfig, RLTFConfig
-from rltf_verl.config.objectives import Loss
 from rltf_verl.objectives import Method
 from rltf_verl.objectives.base import VERL_REDUCES
-from rltf_verl.objectives.targets import shared_targets
 from rltf_verl.types import CONTEXT, Role
-from tests.support.methods import ONLY
 
 A, D, C, F, M = (
     int(r)
@@ -210,54 +204,6 @@ def test_gradients_of_the_roles_are_those_of_their_tokens_and_add_up_over_micro_
         assert sum(m[f"rltf/{name}/grad"].aggregate() for m in parts) == pytest.approx(
             own, abs=1e-6
         )
-
-
-@pytest.mark.parametrize("mode", ["rltf_ppo", "importance_sampling", "vanilla"])
-@pytest.mark.parametrize(
-    "distill", [{}, {"reference": "sampler", "loss": Loss("ppo")}, {"loss": Loss("shaped")}]
-)
-def test_the_reported_share_of_the_gradient_is_the_one_that_was_asked_for(actor, mode, distill):
-    """From rows to weights, to advantages, through the workers' loss in micro-batches, to the
-    metric.
-    """
-    rltf = RLTFConfig(
-        distill=DistillConfig(weight=0.1, grad_share=0.3, log_prob_floor=None, **distill),
-        feedback_modeling=FeedbackModelingConfig(weight=0.1, grad_share=0.2),
-        imitate=ImitateConfig(weight=0.1),
-    )
-    batch, index = Batch(ROWS), [i for i, (_, roles) in enumerate(ROWS) for _ in roles]
-    old = [
-        lp.detach()[p - 1 : -1].float() for lp, (p, _) in zip(batch.log_probs, ROWS, strict=True)
-    ]
-    roles = torch.cat([torch.tensor(roles) for _, roles in ROWS])
-    played = torch.ones(len(ROWS), 2, dtype=torch.bool)
-    rewards = torch.tensor(
-        [[0.0, 1.0], [0.5, 0.25], [1.0, 0.0], [0.0, 1.0], [0.5, 0.5], [0.0, 0.0], [0.0, 1.0]]
-    )
-    episodes = in_line(rewards, played, torch.zeros(len(ROWS), dtype=torch.int64))
-    rows = RowBatch(
-        roles,
-        torch.ones_like(roles),
-        torch.tensor(index),
-        torch.tensor([len(values) for values in old]),
-        episodes,
-        torch.cat(old),
-        torch.cat(old) - 0.05,
-    )
-    method = Method(rltf)
-    weights = method.weights(ONLY)
-    targets, used = shared_targets(rows, method, weights, method.shares(ONLY))
-    batch.fields["advantages"] = rows.by_row(targets.advantages.double())
-    batch.fields["old_log_probs"] = rows.by_row(targets.ref_log_probs.double())
-    config, metrics = actor(f"policy_loss.loss_mode={mode}"), {}
-    for pick in ([0, 1], [2, 3], [4, 5, 6]):
-        for name, value in batch.loss(config, rltf, pick)[1].items():
-            if name.endswith("/grad"):
-                metrics[name] = metrics.get(name, 0.0) + float(value.aggregate())
-    reported = with_grad_shares(metrics)
-    assert reported["rltf/distill/grad_share"] == pytest.approx(0.3, abs=1e-4)
-    assert reported["rltf/feedback_modeling/grad_share"] == pytest.approx(0.2, abs=1e-4)
-    assert used["distill"] != weights["distill"]
 
 
 def test_the_default_loss_has_the_gradient_of_importance_sampling_where_no_ratio_has_moved(actor):

@@ -161,4 +161,3 @@ def test_the_queue_is_looked_at_less_often_the_more_rows_a_step_has(problems, ex
         }
     )
     assert poll_interval(verl, RLTFConfig(), 2.0) == pytest.approx(expected)
-    assert poll_interval(verl, RLTFConfig(poll_interval_s=3.0), 2.0) == 3.0

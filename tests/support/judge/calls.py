@@ -3,7 +3,7 @@
 from typing import Any
 
 from rltf_verl.feedback.base import FeedbackRequest
-from rltf_verl.judge.settings import Endpoint, JudgeSettings, Limits
+from rltf_verl.judge.settings import Endpoint, JudgeLimits, JudgeSettings
 from rltf_verl.judge.wire import Call
 from rltf_verl.types import Attempt, Grade, Problem, Turn
 
@@ -16,7 +16,7 @@ def settings(
 ):
     return JudgeSettings(
         Endpoint(url, "m", **(endpoint or {})),
-        Limits(**{**QUICK, **limits}),
+        JudgeLimits(**{**QUICK, **limits}),
         cache_dir=str(cache_dir) if cache_dir else None,
     )
 

@@ -1,4 +1,4 @@
-"""`rltf feedback check` against a scripted base model and a scripted judge, both behind real HTTP
+"""`rltf probe` on evaluations of a scripted base model with a scripted judge, both behind real HTTP
 on loopback.
 """
 
@@ -15,7 +15,7 @@ from typer.testing import Result
 
 from rltf_verl.tools.data.build import build_parquet
 from rltf_verl.tools.data.questions import QuestionRow, read_questions
-from tests.support.commands import ended_well, refusal_of, rltf
+from tests.support.commands import ended_well, ran, refused, rltf
 from tests.support.judge.server import InThread, JudgeServer, completion
 from tests.support.log_records import line, write
 
@@ -23,13 +23,10 @@ Body = dict[str, Any]
 NUM, N = 32, 4
 FEW = 16
 """Problems where fewer prove it."""
+JUDGE = ["feedback.provider=judge", "feedback.endpoint.base_url=http://127.0.0.1:9/v1"]
+JUDGE += ["feedback.endpoint.model=j"]
 WARNINGS = {"never_right", "feedback_tells", "nothing_changes"}
-FAST = [
-    "limits.backoff_s=0.01",
-    "limits.max_attempts=2",
-    "limits.max_concurrency=8",
-    f"actor_rollout_ref.rollout.n={N}",
-]
+FAST = ["limits.backoff_s=0.01", "limits.max_attempts=2", "limits.max_concurrency=8"]
 
 
 class Scoring(JudgeServer):
@@ -79,7 +76,10 @@ def questions(data: Path) -> list[QuestionRow]:
     return read_questions(data)
 
 
-def probed(server: JudgeServer, judge: JudgeServer, data: Path, *words: object) -> Result:
+def evaluated(
+    server: JudgeServer, judge: JudgeServer, data: Path, out: Path, *words: object
+) -> Result:
+    """As training plays: the first right answer ends an episode."""
     asked = [
         "feedback.provider=judge",
         f"feedback.endpoint.base_url={judge.url}",
@@ -87,20 +87,21 @@ def probed(server: JudgeServer, judge: JudgeServer, data: Path, *words: object) 
     ]
     compact = ["episode.revise=compact_guide", "episode.quote=none"]  # what is told later counts
     return rltf(
-        "feedback",
-        "check",
+        "eval",
         data,
         f"endpoint.base_url={server.url}",
         "endpoint.model=m",
+        "episode.stop_when_solved_val=true",
         *FAST,
         *asked,
         *compact,
+        *("-n", N, "--out", out),
         *words,
     )
 
 
-def said(result: Result) -> Any:
-    return json.loads(ended_well(result).stdout)
+def probed(folder: Path, *words: object) -> Any:
+    return json.loads(ran("probe", folder, "--json", *words).stdout)
 
 
 def rules(report: Any, *, blocks: bool) -> set[str]:
@@ -167,17 +168,9 @@ def telling(questions: list[QuestionRow]) -> Callable[[Body], str]:
 
 def test_a_healthy_base_and_judge(server, judge, data, questions, tmp_path: Path) -> None:
     server.reply = policy(questions, half, most)
-    result = probed(
-        server,
-        judge,
-        data,
-        "--json",
-        "--out",
-        tmp_path,
-        "feedback.price.prompt=1",
-        "feedback.price.completion=10",
-    )
-    report = said(result)
+    prices = ["feedback.price.prompt=1", "feedback.price.completion=10"]
+    ended_well(evaluated(server, judge, data, tmp_path, *prices))
+    report = probed(tmp_path)
     assert report["verdict"] == "go"
     assert (rules(report, blocks=True), report["inconclusive"]) == (set(), {})
     assert not WARNINGS & rules(report, blocks=False)
@@ -194,42 +187,15 @@ def test_a_healthy_base_and_judge(server, judge, data, questions, tmp_path: Path
         load["calls_per_episode"] * (100 * 1 + 20 * 10) / 1e6
     )
     assert load["latency_s"]["median"] >= 0.01
-    assert report["log_probs"]["not_known"].startswith(
-        "the endpoint does not offer prompt_logprobs"
-    )
-    assert json.loads((tmp_path / "probe.json").read_text()) == report
-    assert report["control"]["cases"] > 0, "answers after feedback on another problem"
-    asked = len(server.bodies)
-    assert (
-        said(
-            probed(
-                server,
-                judge,
-                data,
-                "--json",
-                "--out",
-                tmp_path,
-                "--log-probs",
-                0,
-                "feedback.price.prompt=1",
-                "feedback.price.completion=10",
-            )
-        )["measured"]
-        == report["measured"]
-    )
-    assert len(server.bodies) == asked, "what was played is not asked again"
-    read = said(rltf("feedback", "check", "--log", tmp_path, "--json"))
-    assert (read["measured"], read["judge"], read["feedback"]) == (
-        report["measured"],
-        load,
-        report["feedback"],
-    )
+    assert report["log_probs"] is None
+    assert "rltf eval --log-probs" in ran("probe", tmp_path).stdout
 
 
-def test_a_judge_that_tells(server, judge, data, questions) -> None:
+def test_a_judge_that_tells(server, judge, data, questions, tmp_path: Path) -> None:
     server.reply, judge.reply = policy(questions, half, most), telling(questions)
-    asked = ["--problems", FEW, "feedback.guard.action=warn"]
-    report = said(probed(server, judge, data, "--json", *asked))
+    words = ["--problems", FEW, "feedback.guard.action=warn"]
+    ended_well(evaluated(server, judge, data, tmp_path, *words))
+    report = probed(tmp_path)
     assert report["verdict"] == "change first"
     assert rules(report, blocks=True) == {"feedback_tells"}
     assert "preset" not in rules(report, blocks=False), (
@@ -241,15 +207,34 @@ def test_a_judge_that_tells(server, judge, data, questions) -> None:
     assert "rltf.feedback.reference=false" in finding(report, "feedback_tells")["fix"]
 
 
-def test_too_few_episodes(server, judge, data, questions) -> None:
+def test_too_few_episodes(server, judge, data, questions, tmp_path: Path) -> None:
     server.reply = policy(questions, never, never)
-    result = ended_well(probed(server, judge, data, "--problems", 3))
-    assert "verdict: too few episodes" in result.stdout
-    assert f"groups of {N} that all fail: 100.0 [36.8, 100.0] % of 3" in result.stdout
+    ended_well(evaluated(server, judge, data, tmp_path, "--problems", 3))
+    shown = ran("probe", tmp_path).stdout
+    assert "verdict: too few episodes" in shown
+    assert f"groups of {N} that all fail: 100.0 [36.8, 100.0] % of 3" in shown
+
+
+def test_the_gain_is_foretold_by_feedback_on_other_problems(
+    server, data, questions, tmp_path: Path
+) -> None:
+    """More episodes than the endpoint takes at once: each waits for all the others' texts."""
+    server.reply = policy(questions, never, most)
+    control = ["feedback.provider=shuffled", "feedback.inner.provider=correctness"]
+    words = ["endpoint.model=m", *FAST, *control, "episode.revise=compact_guide"]
+    url = f"endpoint.base_url={server.url}"
+    ran("eval", data, url, *words, "episode.quote=none", "-n", N, "--out", tmp_path)
+    report = probed(tmp_path)
+    shares = report["measured"]["shares"]
+    assert (shares["corrected"]["cases"], shares["failed"]["value"]) == (NUM * N, 0)
+    assert report["expected"]["value"] == pytest.approx(0.83)
+    assert "first answers right after RLTF-SD: 83.0" in ran("probe", tmp_path).stdout
 
 
 @pytest.mark.parametrize("context", ["fresh", "append"])
-def test_log_probs_of_an_endpoint_that_offers_them(judge, data, questions, context: str) -> None:
+def test_log_probs_of_an_endpoint_that_offers_them(
+    judge, data, questions, context: str, tmp_path: Path
+) -> None:
     words = (
         ["episode.context=append", "episode.revise=compact_append"] if context == "append" else []
     )
@@ -258,13 +243,14 @@ def test_log_probs_of_an_endpoint_that_offers_them(judge, data, questions, conte
     with InThread(server):
         server.reply = policy(questions, half, most, wrong="one two three")
         asked = ["--problems", FEW, "--log-probs", 20]
-        report = said(probed(server, judge, data, "--json", *asked, *words))
+        ended_well(evaluated(server, judge, data, tmp_path, *asked, *words))
         scored = [body for body in server.bodies if "prompt_logprobs" in body]
         played = [body["messages"] for body in server.bodies if "prompt_logprobs" not in body]
     assert all(body["messages"][:-1] in played for body in scored), (
         "the very prompts of the sessions"
     )
     assert 20 < len(scored) <= 2 * 20, "equal answers to equal prompts are asked about once"
+    report = probed(tmp_path)
     gap = report["log_probs"]
     assert (gap["answers"], gap["asked"]) == (20, 20)
     assert [gap[name]["value"] for name in ("under_first", "under_own", "gap")] == pytest.approx(
@@ -273,16 +259,21 @@ def test_log_probs_of_an_endpoint_that_offers_them(judge, data, questions, conte
     assert "far_answers" in rules(report, blocks=False)
 
 
+def test_an_endpoint_without_log_probs(server, judge, data, questions, tmp_path: Path) -> None:
+    server.reply = policy(questions, never, never)
+    few = ["--problems", 3, "--log-probs", 4]
+    refusal = evaluated(server, judge, data, tmp_path, *few)
+    assert refusal.exit_code == 1
+    assert "the endpoint does not offer prompt_logprobs" in refusal.stderr
+    assert probed(tmp_path)["measured"]["sessions"] == 3 * N, "the episodes are there"
+
+
 def test_sizes_of_the_run(server, judge, data, tmp_path: Path) -> None:
     """100 prompt tokens by the endpoint's count; answers cut off are cut off at the run's limit."""
     server.reply = lambda body: ("x", "length")
-    sizes = ["data.max_prompt_length=99", "data.max_response_length=7", "data.train_batch_size=5"]
-    sizes += ["--problems", FEW]
-    report = said(probed(server, judge, data, "--json", "--out", tmp_path, *sizes))
-    assert said(rltf("feedback", "check", "--log", tmp_path, "--json"))["run"] == report["run"], (
-        "kept with the sessions"
-    )
-    assert {body["max_tokens"] for body in server.bodies if "prompt_logprobs" not in body} == {7}
+    ended_well(evaluated(server, judge, data, tmp_path, "--problems", FEW, "endpoint.max_tokens=7"))
+    report = probed(tmp_path, "data.max_prompt_length=99", "data.train_batch_size=5")
+    assert list(report["run"].values()) == [5, N, 99, 7]
     assert {"too_long", "cut_off"} <= rules(report, blocks=True)
     assert finding(report, "too_long")["fix"] == "set data.max_prompt_length=100"
 
@@ -297,7 +288,7 @@ def test_the_log_of_a_run(tmp_path: Path) -> None:
     write(log, [line("1", "2")] * 3, step=1, validate=True)
     write(log, [line("1", "2")] * 5, step=3)
     env = ["env.name=shortest_path"]  # the log's own is not known here
-    report = said(rltf("feedback", "check", "--log", log, "--json", *env))
+    report = probed(log, *env)
     shares = report["measured"]["shares"]
     assert (
         report["measured"]["sessions"],
@@ -308,31 +299,15 @@ def test_the_log_of_a_run(tmp_path: Path) -> None:
     assert values == [0.5, 1.0, 0.5]
     assert shares["tells"]["cases"] == 0, "another environment's problems: not known"
     assert shares["guard_found"]["cases"] == 2
-    later = said(
-        rltf(
-            "feedback",
-            "check",
-            "--log",
-            log,
-            "--json",
-            "--step",
-            3,
-            *env,
-            "actor_rollout_ref.rollout.n=4",
-        )
-    )
+    later = probed(log, "--step", 3, *env, "actor_rollout_ref.rollout.n=4")
     assert (
         later["measured"]["sessions"],
         later["measured"]["groups"],
         later["run"]["sessions"],
     ) == (5, 0, 4)
     assert "groups of 4 that all fail: not known" in later["inconclusive"]["never_right"]
-    for name, part in (("probe.json", "run"), ("evaluation.json", "evaluation")):
-        (tmp_path / name).write_text("[]", "utf-8")
-        damaged = rltf("feedback", "check", "--log", log, "--json", *env)
-        assert damaged.exit_code
-        assert f"{name}: holds no {part}" in damaged.stderr
-        (tmp_path / name).unlink()
+    (tmp_path / "evaluation.json").write_text("[]", "utf-8")
+    assert "evaluation.json: holds no evaluation" in refused("probe", log, *env)
 
 
 @pytest.mark.parametrize(
@@ -344,14 +319,12 @@ def test_the_log_of_a_run(tmp_path: Path) -> None:
         ),
         (["data.max_prompt_length=long"], "data.max_prompt_length=long: must be a whole number"),
         (["data.max_prompt_len=3"], "Did you mean 'data.max_prompt_length'?"),
-        (["endpoint.max_tokens=9"], "set data.max_response_length=9 instead"),
-        (["distill.weight=1"], "rltf feedback check='distill': is not known"),
+        (["distill.weight=1"], "rltf probe='distill': is not known"),
         (["episode.horizon=3"], "write --rounds 2 instead"),
-        (["feedback.price.promt=1"], "Did you mean 'prompt'?"),
-        (["--log", "."], "give a dataset or --log, not both"),
+        ([*JUDGE, "feedback.price.promt=1"], "Did you mean 'prompt'?"),
         (["--config", "hydra_configs/rltf_verl/rltf/env/math.yaml"], "no `rltf:` block"),
     ],
 )
-def test_what_a_user_can_fix_is_one_line(server, judge, data, words, fix) -> None:
-    assert fix in refusal_of(probed(server, judge, data, *words))
-    assert not server.bodies
+def test_what_a_user_can_fix_is_one_line(tmp_path: Path, words: list[str], fix: str) -> None:
+    write(tmp_path, [line("1", "2")])
+    assert fix in refused("probe", tmp_path, "env.name=shortest_path", *words)

@@ -20,7 +20,7 @@ from rltf_verl.feedback import make_provider
 from rltf_verl.findings import Finding
 from rltf_verl.tools.data.build import build_parquet
 from rltf_verl.tools.data.questions import QuestionRow
-from rltf_verl.tools.evaluate.probe import checked_feedback
+from rltf_verl.tools.evaluate.check import checked_feedback
 from rltf_verl.tools.feedback import attempts
 from rltf_verl.tools.feedback.attempts import collect
 from rltf_verl.tools.feedback.verdicts import FAULTS as VERDICTS
@@ -46,9 +46,7 @@ def written(folder: Path, task: str) -> Path:
 
 
 def found(overrides: dict[str, Any], file: Path) -> list[Finding]:
-    seen = checked_feedback(overrides, file, 8, None, DryRun(60.0))
-    assert seen is not None
-    return findings_of(seen)
+    return findings_of(checked_feedback(overrides, file, 8, None, DryRun(60.0)))
 
 
 def of_function(name: str, file: Path) -> list[Finding]:
@@ -158,9 +156,9 @@ def test_the_command_in_a_process_of_its_own_loads_no_torch_and_no_ray(tmp_path:
 
 def test_a_runs_own_words_name_environment_and_feedback(tmp_path: Path) -> None:
     data = build_parquet("shortest_path", tmp_path, seed=0, num_train=4, num_test=1).train
-    words = ["rltf/env=shortest_path", "rltf/feedback=verifier_full", "rltf.feedback.level=hint"]
+    words = ["rltf.env.name=shortest_path", "feedback.provider=verifier", "feedback.level=hint"]
     assert "nothing is wrong" in ran("feedback", "check", data, *words).stdout
-    assert "correctnes" in refused("feedback", "check", data, "rltf/feedback=correctnes")
+    assert "correctnes" in refused("feedback", "check", data, "feedback.provider=correctnes")
 
 
 def test_json_has_the_findings(tmp_path: Path) -> None:
@@ -174,4 +172,5 @@ def test_feedback_of_a_model_is_not_asked_for(tmp_path: Path) -> None:
     function, file = f"{FUNCTIONS}:constant", written(tmp_path, "lists")
     judge = ["feedback.provider=judge", "feedback.endpoint.base_url=http://127.0.0.1:9/v1"]
     words = [function, file, *judge, "feedback.endpoint.model=m"]
-    assert "--log" in refused("feedback", "check", *words)
+    assert "rltf probe" in refused("feedback", "check", *words)
+    assert "name one dataset" in refused("feedback", "check", function)

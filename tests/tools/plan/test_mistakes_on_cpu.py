@@ -49,6 +49,8 @@ COMPOSED = {
     "rltf.distil.weight=0.2": ("rltf.distil.weight", "rltf.distill.weight"),
     "distill.weight=0.2": ("distill.weight", "rltf.distill.weight"),
     "rltf.episode.gamma=0.5": ("rltf.episode.gamma", "rltf.gamma"),
+    "rltf.distill.classes=action": ("rltf.distill.classes", "rltf.token_classes"),
+    "rltf.distill.start_step=9": ("rltf.distill.start_step", "rltf.schedule.start_step"),
     "model.path=x": ("model.path", "actor_rollout_ref.model.path"),
     "data.max_prompt_len=4": ("data.max_prompt_len", "data.max_prompt_length"),
 }

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from rltf_verl.config import RLTFConfig
 from rltf_verl.feedback.judge_prompt import STYLES
-from rltf_verl.judge.settings import Limits, Price
+from rltf_verl.judge.settings import JudgeLimits, Price
 from rltf_verl.tools.report.evaluation.bootstrap import Estimate
 from rltf_verl.tools.report.probe.judge import JudgeLoad, judge_load
 from rltf_verl.tools.report.probe.log_probs import Gap, ScoredAnswer, gap_of
@@ -153,7 +153,7 @@ def test_a_judges_load_by_hand(tmp_path: Path) -> None:
         (turn("1", stop="feedback_unavailable", error="down"),),
     ]
     logged = records(tmp_path, episodes)
-    load = judge_load(logged, RUN, Limits(16), Price(1.0, 2.0))
+    load = judge_load(logged, RUN, JudgeLimits(16), Price(1.0, 2.0))
     assert (load.texts, load.calls_per_episode, load.calls_per_step) == (3, 1.0, 64.0)
     assert (load.latency_s.median, load.seconds_per_step, load.bound_by) == (
         0.5,
@@ -162,14 +162,14 @@ def test_a_judges_load_by_hand(tmp_path: Path) -> None:
     )
     assert load.cost_per_episode == pytest.approx((300 * 1 + 100 * 2) / 1e6)
     assert load.cost_per_step == pytest.approx(64 * 500 / 1e6)
-    slow = judge_load(logged, RUN, Limits(16, 120, 40_000), Price())
+    slow = judge_load(logged, RUN, JudgeLimits(16, 120, 40_000), Price())
     assert (slow.seconds_per_step, slow.bound_by) == (
         pytest.approx(60 * 64 * 400 / 40_000),
         "tokens_per_minute",
     )
     assert slow.cost_per_step is None, "without a price"
     solved = records(tmp_path / "b", [line("42", stop="solved")])
-    assert judge_load(solved, RUN, Limits(1), Price()) is None
+    assert judge_load(solved, RUN, JudgeLimits(1), Price()) is None
 
 
 def test_gaps_are_means_over_tokens() -> None:
@@ -298,7 +298,7 @@ def test_a_gain_is_expected_where_feedback_on_other_problems_rights_answers() ->
     assert of(corrected=None) is of(first_right=None) is None
     assert of(JUDGE) is None, "feedback on the same problem may help with no other"
     assert "too few" in expected_line(probe(setting=others, corrected=0.1))
-    assert "rltf/feedback=shuffled" in expected_line(probe())
+    assert "feedback.provider=shuffled" in expected_line(probe())
 
 
 def test_open_questions() -> None:

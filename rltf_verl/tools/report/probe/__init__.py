@@ -1,1 +1,1 @@
-"""`rltf feedback check`: what episodes of a base model say about a run, before it is paid for."""
+"""`rltf probe`: what episodes of a base model say about a run, before it is paid for."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from rltf_verl.judge.settings import Limits, Price
+from rltf_verl.judge.settings import JudgeLimits, Price
 from rltf_verl.runlog.turns import Record, fell_back
 from rltf_verl.tools.report.probe.measures import Quantiles, TrainingRun, quantiles
 
@@ -33,7 +33,7 @@ class JudgeLoad:
 
 
 def judge_load(
-    records: Sequence[Record], run: TrainingRun, limits: Limits, price: Price
+    records: Sequence[Record], run: TrainingRun, limits: JudgeLimits, price: Price
 ) -> JudgeLoad | None:
     """None if no judge was asked."""
     turns = [turn for record in records for turn in record["turns"]]
@@ -69,7 +69,7 @@ def judge_load(
 
 
 def _seconds(
-    calls: float, latencies: Sequence[float], tokens: float, limits: Limits
+    calls: float, latencies: Sequence[float], tokens: float, limits: JudgeLimits
 ) -> tuple[float | None, str | None]:
     """The longest of what the limits ask for. Little's law: c calls on their way at once end c /
     latency a second.

@@ -68,10 +68,7 @@ class Probe:
     setting: FeedbackSetting
     judge: JudgeLoad | None
     gap: Gap | None
-    no_gap: str = ""
-    """Why `gap` is not known."""
-    control: Probe | None = None
-    """The same with feedback on other problems."""
+    """None: the evaluation asked for no log-probs."""
 
     def __getitem__(self, name: str) -> Estimate:
         return self.measured.shares[name]
@@ -489,7 +486,6 @@ def expected(probe: Probe) -> Estimate | None:
     """Share of right first answers, and within twice the error. None unless the feedback was about
     other problems and certainly righted ENOUGH.
     """
-    probe = probe.control or probe
     first, corrected = probe["first_right"], probe["corrected"]
     if first.value is None or not _is_shuffled(probe) or bounds(corrected)[0] < ENOUGH:
         return None
@@ -506,14 +502,9 @@ def _is_shuffled(probe: Probe) -> bool:
 def expected_line(probe: Probe) -> str:
     """For people."""
     what, estimate = "first answers right after RLTF-SD", expected(probe)
-    if probe.control is not None:
-        righted = in_per_cent(probe.control["corrected"])
-        what = f"wrong answers right after feedback on other problems: {righted} %; {what}"
     if estimate is not None:
         share = in_per_cent(estimate)
         return f"{what}: {share} %, as {RUNS} runs of a small model ended (docs/measuring.md)"
-    if _is_shuffled(probe.control or probe):
+    if _is_shuffled(probe):
         return f"{what}: no prediction, feedback on other problems rights too few answers"
-    return (
-        f"{what}: no prediction; one step with rltf/feedback=shuffled, probed by --log, may give it"
-    )
+    return f"{what}: no prediction; an evaluation with feedback.provider=shuffled may give it"

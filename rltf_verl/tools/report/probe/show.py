@@ -56,7 +56,10 @@ def distance_line(probe: Probe) -> str:
     """How far last answers are from the student."""
     gap = probe.gap
     if gap is None:
-        return f"distance of second answers from the student: not known, {probe.no_gap}"
+        return (
+            "distance of second answers from the student: not known; rltf eval --log-probs 64 asks"
+            " for it"
+        )
     low_high = "" if gap.gap.low is None else f" [{gap.gap.low:.3f}, {gap.gap.high:.3f}]"
     return (
         f"second answers, nats per token: {gap.under_own.value:.3f} with the feedback,"
@@ -91,7 +94,6 @@ def as_json(probe: Probe) -> dict[str, Any]:
     """Everything, with the names of the code."""
     verdict, findings, inconclusive = advise(probe)
     gain, load = expected(probe), probe.judge
-    log_probs = {"not_known": probe.no_gap} if probe.gap is None else asdict(probe.gap)
     return {
         "verdict": verdict,
         "findings": [asdict(finding) for finding in findings],
@@ -99,8 +101,7 @@ def as_json(probe: Probe) -> dict[str, Any]:
         "run": asdict(probe.run),
         "feedback": asdict(probe.setting),
         "measured": asdict(probe.measured),
-        "control": probe.control and asdict(probe.control["corrected"]),
         "expected": gain and asdict(gain),
         "judge": load and asdict(load),
-        "log_probs": log_probs,
+        "log_probs": probe.gap and asdict(probe.gap),
     }

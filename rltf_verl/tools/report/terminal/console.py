@@ -18,9 +18,8 @@ from rltf_verl.tools.report.row_words import ENDS, call_in_words, names, rows_in
 
 if TYPE_CHECKING:
     from rltf_verl.findings import Finding
-    from rltf_verl.tools.data.budget import PromptLengths
     from rltf_verl.tools.data.check import CheckReport
-    from rltf_verl.tools.data.questions import QuestionPreview
+    from rltf_verl.tools.data.questions import QuestionRow
     from rltf_verl.tools.report.stats import EpisodeStats
 
 Table = list[tuple[str, ...]]
@@ -235,51 +234,32 @@ def _steps(s: EpisodeStats) -> str:
     return f"{s.first_step}" + (f"–{s.last_step}" if s.last_step != s.first_step else "")
 
 
-def show_check(
-    report: CheckReport, lengths: Sequence[PromptLengths], errors: Sequence[str]
-) -> None:
-    """Print rows and repeated questions per file, token counts, notes, and what must be fixed."""
+def show_check(report: CheckReport) -> None:
+    """Print rows and repeated questions per file, notes, and what must be fixed."""
     out = Console()
     files = ((f.path, f.num_rows, f.num_repeated) for f in report.files)
     show_table(table(("file", "rows", "repeated questions"), files))
-    if lengths:
-        header = ("file", "tokens of", "min", "median", "max", "rows over the limit")
-        counts = []
-        for kind in lengths:
-            tokens = kind.tokens
-            sizes = (tokens.shortest, f"{tokens.median:g}", tokens.longest, tokens.num_over)
-            counts.append((kind.path, kind.what, *sizes))
-        show_table(table(header, counts))
     for note in report.notes:
         say(out, "note: ", note, "yellow")
-    for error in errors:
+    for error in report.errors:
         say(out, "fix: ", error, "red")
-    if not errors:
+    if not report.errors:
         say(out, "", "all rows can be used" if report.notes else "all rows are fine", "green")
 
 
-def show_problems(
-    provenance: Mapping[str, Any],
-    problems: Sequence[QuestionPreview],
-    attempt: str,
-) -> None:
-    """Print the provenance, then each problem with its answer and the environment's feedback."""
+def show_problems(provenance: Mapping[str, Any], questions: Sequence[QuestionRow]) -> None:
+    """Print the provenance, then each problem with its answer."""
     out = Console()
     say(out, "made by    ", provenance.get("command", "unknown: the file does not say"), "bold")
     for label, key in (("versions", "versions"), ("notes", "notes"), ("sha256", "content_sha256")):
         if provenance.get(key):
             say(out, f"{label:<11}", provenance[key], "dim")
-    for shown in problems:
-        question = shown.question
+    for question in questions:
         where = f"{question.source} {question.split} {question.problem.index}"
         out.rule(Text(printable(where)))
         for message in question.messages:
             say(out, f"{message['role']:<11}", message["content"], "bold")
         say(out, "reference  ", question.problem.reference, "green")
-        if shown.feedback:
-            say(out, "attempt    ", attempt, "bold")
-        for level, text in shown.feedback.items():
-            say(out, f"{level:<11}", text, "cyan")
 
 
 def show_trials(trials: Sequence[Mapping[str, Any]]) -> None:

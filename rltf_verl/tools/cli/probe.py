@@ -1,0 +1,63 @@
+"""`rltf probe`: what a base model's episodes say about a run, before it is paid for."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rltf_verl.tools.cli.common import BootstrapSeed, episodes_of, settings_of
+
+
+def probe(
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="Folder of an evaluation or a run, or its episode log."),
+    ],
+    options: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[KEY=VALUE]...",
+            help=(
+                "data.train_batch_size, data.max_prompt_length, data.max_response_length,"
+                " actor_rollout_ref.rollout.n of the run to come; env.<key>, feedback.<key>,"
+                " episode.<key> that the folder does not hold."
+            ),
+        ),
+    ] = [],  # noqa: B006  typer copies it
+    step: Annotated[int | None, typer.Option(help="The first training step if not given.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="A run's config.yaml: its sizes and block rltf.")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="JSON on stdout instead of tables.")
+    ] = False,
+    bootstrap_seed: BootstrapSeed = 0,
+) -> None:
+    """Say whether a run is worth it, what to change first and which method fits, by the episodes
+    of an evaluation of the base model, or of a run's first step. Asks no model.
+
+    E.g. rltf probe outputs/eval data.train_batch_size=32 data.max_prompt_length=2048
+    """
+    from rltf_verl.runlog.files import log_folder
+    from rltf_verl.runlog.turns import grader_trouble
+    from rltf_verl.tools.evaluate.probe import probe_of
+    from rltf_verl.tools.report.probe import show
+
+    records = episodes_of(folder, step)
+    records = [record for record in records if record["split"] == "train"] or records
+    first = min(record["step"] for record in records)
+    records = [record for record in records if record["step"] == first]
+    tell = partial(typer.echo, err=True)
+    trouble, _ = grader_trouble(records)
+    if trouble is not None:
+        tell(trouble)
+    overrides = settings_of(options)
+    made = probe_of(overrides, log_folder(folder), records, config, bootstrap_seed, tell)
+    if as_json:
+        typer.echo(json.dumps(show.as_json(made), indent=1, ensure_ascii=False))
+    else:
+        show.show(made)
