@@ -33,7 +33,6 @@ from rltf_verl.adapters.training.logit_loss import (
 from rltf_verl.adapters.training.teacher import (
     TeacherInput,
     ask_teacher,
-    by_row,
     fold_contrast,
     kept_share,
     mixture_of,
@@ -153,11 +152,6 @@ WORKS = [
 @pytest.mark.parametrize("overrides", WORKS)
 def test_what_works_is_not_refused(overrides):
     checks.check_config(logit(*overrides))
-
-
-def test_what_is_said_of_several_attempts_of_a_row_stands_in_one_line_of_the_column():
-    values = [torch.tensor([1, 2]), torch.tensor([3])]
-    assert [row.tolist() for row in by_row(values, [1, 1], 3).unbind()] == [[], [1, 2, 3], []]
 
 
 def test_the_teachers_rows_are_revise_prompt_and_first_attempt_filled_up_with_the_shortest():

@@ -187,8 +187,8 @@ def test_outcomes_go_from_worker_to_worker_past_the_driver(step, kind):
 
     for rows, tokens in ([2, 0], [2, 3, 0, 1]), ([1, 3], []):
         names = (TEACHER_SPANS, TEACHER_PLACES)
-        read = {k: ragged([torch.tensor(written[k][i]).long() for i in rows]) for k in names}
-        fetch_outcomes(data := TensorDict(read, 2))
+        own = {k: ragged([torch.tensor(written[k][i]).long() for i in rows]) for k in names}
+        fetch_outcomes(data := TensorDict(own, 2))
         assert [len(row) for row in data[TEACHER_IDS].unbind()] == [len(tokens) // 2] * 2
         if tokens:
             assert torch.equal(data[TEACHER_IDS].values().long(), ids[tokens])
