@@ -65,10 +65,10 @@ def in_chunks(logits: torch.Tensor) -> tuple[Callable[[], object], Callable[[], 
     columns = {
         "input_ids": ragged([torch.zeros(num_tokens + 1)]),
         "responses": ragged([torch.zeros(num_tokens)]),
+        TEACHER_PLACES: ragged([torch.arange(num_tokens)]),
     }
     ids, teacher = of_teacher(logits)
     taught = {
-        TEACHER_PLACES: ragged([torch.arange(num_tokens)]),
         TEACHER_IDS: ragged([ids.int()]),
         TEACHER_LOG_PROBS: ragged([teacher]),
     }

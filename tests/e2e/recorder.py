@@ -31,7 +31,8 @@ COLUMNS = (
     "rltf_sampler_log_probs",
 )
 SPANS = "rltf_teachers"
-TEACHER = tuple(f"rltf_teacher_{n}" for n in ("ids", "log_probs", "places", "said", "weights"))
+TEACHER = tuple(f"rltf_teacher_{n}" for n in ("spans", "places", "log_prob", "weights"))
+OUTCOMES = ("rltf_teacher_ids", "rltf_teacher_log_probs")
 
 
 class FlakyVerifier(VerifierProvider):
@@ -56,9 +57,13 @@ def save(batch, name: object) -> None:
     import torch
     import transfer_queue as tq
 
+    from rltf_verl.adapters.training.outcomes import fetch_outcomes
+
     teaches = "rltf_logit_weight" in batch.extra_info
     names = [*COLUMNS, SPANS, *(TEACHER if teaches else ())]
     data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=names)
+    fetch_outcomes(data)  # as a worker does
+    names += OUTCOMES
     record = {
         "keys": list(batch.keys),
         "tags": list(batch.tags),
@@ -79,8 +84,12 @@ class Recorded:
         return batch
 
     def _update_actor(self, batch, metrics):
+        import transfer_queue as tq
+
         save(batch, f"{self.global_steps}.{self.local_trigger_step}")
-        return super()._update_actor(batch, metrics)
+        batch = super()._update_actor(batch, metrics)
+        assert not any(rows for name, rows in tq.kv_list().items() if name not in ("train", "val"))
+        return batch
 
 
 @wrapt.when_imported("verl.trainer.ppo.v1")

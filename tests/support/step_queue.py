@@ -22,7 +22,8 @@ def facts_of(rewards: Sequence[float], size: int = 2, **columns: Sequence[float]
 
 
 class StepQueue:
-    """The queue of one batch.
+    """The queue of one batch, and of what is put into other partitions (`others`; `fetched`: names
+    of columns that were read there).
 
     Args:
         patch: puts it in the place of verl's.
@@ -36,10 +37,22 @@ class StepQueue:
         self.batch, self.columns = batch, columns
         self.dtypes: dict[str, torch.dtype] = {}
         self.written: list[dict[str, torch.Tensor]] = []
+        self.others: dict[str, dict[str, dict[str, torch.Tensor]]] = {}
+        self.fetched: list[str] = []
         patch.setattr(tq, "kv_batch_get", self._get)
         patch.setattr(tq, "kv_batch_put", self._put)
+        patch.setattr(tq, "kv_list", lambda _: self.others)
+        patch.setattr(tq, "kv_clear", self._clear)
+
+    def rows(self, partition: str, keys: Any, fields: Any) -> dict[str, torch.Tensor]:
+        """Columns of rows of another partition."""
+        rows = [self.others[partition][key] for key in keys]
+        return {name: ragged([row[name] for row in rows]) for name in fields}
 
     def _get(self, keys: Any, partition_id: str, select_fields: Any) -> dict[str, torch.Tensor]:
+        if partition_id != self.batch.partition_id:
+            self.fetched += select_fields
+            return self.rows(partition_id, keys, select_fields)
         at = [self.batch.keys.index(key) for key in keys]
         return {
             name: ragged(
@@ -49,5 +62,15 @@ class StepQueue:
         }
 
     def _put(self, keys: Any, partition_id: str, fields: Any) -> KVBatchMeta:
+        if partition_id != self.batch.partition_id:
+            rows = self.others.setdefault(partition_id, {})
+            for name, column in fields.items():
+                for key, value in zip(keys, column.unbind(), strict=True):
+                    rows.setdefault(key, {})[name] = value
+            return KVBatchMeta(keys, [{} for _ in keys], partition_id, list(rows[keys[0]]))
         self.written.append(dict(fields.items()))
         return self.batch
+
+    def _clear(self, keys: Any, partition_id: str) -> None:
+        for key in keys:
+            del self.others[partition_id][key]

@@ -35,7 +35,13 @@ TEACHER_IDS, TEACHER_LOG_PROBS, TEACHER_PLACES = (
     "rltf_teacher_places",
 )
 """Columns of a row with M tokens that have a teacher: [M, k] int32 tokens, [M, k + 1] float32
-log-probs, the tail last, and [M] int32 positions in the response.
+log-probs, the tail last, and [M] int32 positions in the response. A worker fetches the first two by
+`TEACHER_SPANS` (`outcomes.fetch_outcomes`).
+"""
+
+TEACHER_SPANS, TEACHER_TAIL = "rltf_teacher_spans", "rltf_teacher_tail"
+"""Columns: of a row with S attempts that have a teacher, [S] int64 their positions in the teacher's
+call; of a row of the call, [T] float32 log-probs of the tail.
 """
 
 TEACHER_LOG_PROB, TEACHER_WEIGHTS = "rltf_teacher_log_prob", "rltf_teacher_weights"
@@ -45,6 +51,11 @@ token's weight.
 
 TEACHER_CALL = "rltf_teacher_call"
 """Key of a batch that asks for its outcomes instead of a loss."""
+
+FIRST_SHARE = "rltf_first_share"
+"""Key of a batch about the second of a mixture's two parts, whose rows have the outcomes of the
+first: the share of the first.
+"""
 
 WEIGHT, NUM_TOKENS = "rltf_logit_weight", "rltf_logit_tokens"
 """Keys of the update: the objective's coefficient, and how many tokens with a teacher one update
@@ -117,37 +128,37 @@ def rows_at(data: TensorDict, positions: torch.Tensor) -> torch.Tensor:
     return positions if rows is None else rows.values()[positions]
 
 
-def whole_responses(data: TensorDict) -> torch.Tensor:
-    """Nested [N, T]: 0, 1, … T − 1."""
-    responses = data["responses"]
-    offsets, count = responses.offsets(), torch.arange(len(responses.values()))
-    first = torch.repeat_interleave(offsets[:-1], offsets.diff())
-    places = count.to(first.device) - first
-    return torch.nested.nested_tensor_from_jagged(places, offsets)
-
-
 def keep_outcomes(logits: torch.Tensor, data: TensorDict, top_k: int) -> dict[str, torch.Tensor]:
     """First call for the teacher: the outcomes of every response token, kept in the micro-batch.
 
     verl itself carries only one number per token, so there is nothing to return.
     """
-    rows = rows_at(data, logit_positions(data, whole_responses(data)))
-    offsets, given = data["responses"].offsets(), TEACHER_IDS in data.keys()  # noqa: SIM118
-    if given:
+    rows = rows_at(data, logit_positions(data, data[TEACHER_PLACES]))
+    if FIRST_SHARE in data.keys():  # noqa: SIM118
         ids = data[TEACHER_IDS].values().long()
+        own = outcomes_of_rows(logits[0], rows, ids)
+        outcomes = mix(data[TEACHER_LOG_PROBS].values(), own, data[FIRST_SHARE])
     else:
         chunks = rows.split(rows_per_chunk(logits))
         ids = torch.cat([top_k_ids(logits[0, chunk], top_k) for chunk in chunks])
-    data[TEACHER_IDS] = torch.nested.nested_tensor_from_jagged(ids.int(), offsets)
-    data[TEACHER_LOG_PROBS] = torch.nested.nested_tensor_from_jagged(
-        outcomes_of_rows(logits[0], rows, ids), offsets
-    )
+        outcomes = outcomes_of_rows(logits[0], rows, ids)
+    columns = {TEACHER_IDS: ids.int(), TEACHER_LOG_PROBS: outcomes, TEACHER_TAIL: outcomes[:, -1]}
+    for name, values in columns.items():
+        data[name] = torch.nested.nested_tensor_from_jagged(values, data["responses"].offsets())
     return {}
+
+
+def mix(first: torch.Tensor, second: torch.Tensor, share: float) -> torch.Tensor:
+    """log(share · e^first + (1 − share) e^second), of any shape."""
+    of_first, of_second = torch.tensor([share, 1 - share]).log()
+    return torch.logaddexp(first + of_first, second + of_second)
 
 
 def return_outcomes(model_output: dict[str, Any], data: TensorDict) -> LossOutput:
     """Second call for the teacher: the outcomes become outputs of the model."""
-    model_output.update({name: data[name] for name in (TEACHER_IDS, TEACHER_LOG_PROBS)})
+    model_output.update(
+        {name: data[name] for name in (TEACHER_IDS, TEACHER_LOG_PROBS, TEACHER_TAIL)}
+    )
     return torch.zeros(()), {}
 
 

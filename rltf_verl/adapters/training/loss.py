@@ -19,10 +19,9 @@ from verl.workers.utils.padding import no_padding_2_padding
 
 from rltf_verl.adapters.queue.columns import FOR_FORWARD, ROLE, token_roles
 from rltf_verl.adapters.training.logit_loss import (
-    TEACHER_IDS,
     TEACHER_LOG_PROB,
-    TEACHER_LOG_PROBS,
     TEACHER_PLACES,
+    TEACHER_SPANS,
     TEACHER_WEIGHTS,
     WEIGHT,
     teacher_loss,
@@ -45,7 +44,7 @@ OLD, ADVANTAGES, REF, IS_WEIGHTS = (
 FOR_UPDATE = (
     *FOR_FORWARD,
     *(OLD, ADVANTAGES, REF, IS_WEIGHTS),
-    *(ROLE, TEACHER_PLACES, TEACHER_WEIGHTS, TEACHER_LOG_PROB, TEACHER_IDS, TEACHER_LOG_PROBS),
+    *(ROLE, TEACHER_PLACES, TEACHER_WEIGHTS, TEACHER_LOG_PROB, TEACHER_SPANS),
 )
 """Columns that an update reads."""
 

@@ -11,6 +11,8 @@ from torch.distributed.tensor import DTensor
 from verl.utils import tensordict_utils as tu
 from verl.workers.engine_workers import TrainingWorker
 
+from rltf_verl.adapters.training.outcomes import fetch_outcomes
+
 EVIDENCE = "rltf_evidence"
 """Key of the batch's constant, where the rate is to follow it."""
 
@@ -37,6 +39,11 @@ class ProportionalWorker(TrainingWorker):
         self._mean_norm, self._norm_ratio = 0.0, 1.0
         self._step = self.engine.optimizer_step
         self.engine.optimizer_step = self._scaled_step
+
+    def train_mini_batch(self, data: TensorDict) -> Any:
+        """All updates of a batch. The outcomes are fetched once for all epochs, not by the loss."""
+        fetch_outcomes(data)
+        return super().train_mini_batch(data)
 
     def train_batch(self, data: TensorDict) -> Any:
         """One update."""

@@ -2,7 +2,8 @@
 the agent loop (`Row.teachers`) followed by the attempt.
 
 One forward-only call of the actor's workers for each part of its mixture, so it runs wherever the
-actor runs, split and packed in the same way.
+actor runs, split and packed in the same way. What comes back is a few numbers per token: outcomes
+stay in the transfer queue (`outcomes`).
 """
 
 from __future__ import annotations
@@ -25,13 +26,16 @@ from rltf_verl.adapters.queue.columns import TEACHERS, episode_of, ragged, teach
 from rltf_verl.adapters.queue.step_rows import StepRows, read_columns
 from rltf_verl.adapters.training.kept_weights import KEPT_WEIGHTS
 from rltf_verl.adapters.training.logit_loss import (
+    FIRST_SHARE,
     TEACHER_CALL,
-    TEACHER_IDS,
     TEACHER_LOG_PROB,
-    TEACHER_LOG_PROBS,
     TEACHER_PLACES,
+    TEACHER_SPANS,
+    TEACHER_TAIL,
     TEACHER_WEIGHTS,
+    mix,
 )
+from rltf_verl.adapters.training.outcomes import ask_in_queue
 from rltf_verl.algos.logit_distill import soft_clip
 from rltf_verl.algos.targets import RowBatch
 from rltf_verl.config import LogitDistillConfig, RLTFConfig, TeacherConfig
@@ -63,10 +67,8 @@ class TeacherOutput:
     inputs: Sequence[TeacherInput]
     log_probs: torch.Tensor
     """[M] log p(y_t | x_T) of the sampled token."""
-    ids: torch.Tensor | None = None
-    """[M, k] the teacher's likeliest tokens; None: not asked for."""
-    outcomes: torch.Tensor | None = None
-    """[M, k + 1] log-probs of them and of the tail; None without `ids`."""
+    tail: torch.Tensor | None = None
+    """[M] log-probs of all tokens but the likeliest k; None: not asked for."""
     entropy: torch.Tensor | None = None
     """[M] nats; of a mixture, the mean of its parts' (at most its own). None: not asked for."""
     seconds: float = 0.0
@@ -155,21 +157,16 @@ class Teacher:
         asked = with_contrast(inputs)
         return fold_contrast(ask_teacher(asked, self._parts, partial(self._call, asked)), inputs)
 
-    def _call(
-        self,
-        inputs: Sequence[TeacherInput],
-        ids: Sequence[torch.Tensor] | None,
-        settings: Mapping[str, Any],
-    ) -> TensorDict:
+    def _call(self, inputs: Sequence[TeacherInput], settings: Mapping[str, Any]) -> TensorDict:
         data = teacher_batch(
             inputs,
             multiple=required_batch_multiple(self._config, self._workers.world_size),
             temperature=self._config.actor_rollout_ref.rollout.temperature,
             asked=self._asked,
-            ids=ids,
         )
         tu.assign_non_tensor(data, **settings)
-        answer: TensorDict = self._workers.compute_log_prob(data)
+        call = self._workers.compute_log_prob
+        answer: TensorDict = ask_in_queue(call, data) if self._asked.reads_logits else call(data)
         return answer
 
 
@@ -222,7 +219,6 @@ def teacher_batch(
     multiple: int,
     temperature: float,
     asked: LogitDistillConfig,
-    ids: Sequence[torch.Tensor] | None = None,
 ) -> TensorDict:
     """The rows (x_T, y) of the forward-only call, filled up with copies of the shortest.
 
@@ -231,14 +227,12 @@ def teacher_batch(
         multiple: what the number of rows must be divisible by.
         temperature: the sampler's; verl divides the logits by it, here as for every log-prob.
         asked: what the loss needs: outcomes or only log-probs, and the entropy.
-        ids: [T, k] of each input: tokens that are asked about instead of the likeliest.
     """
     shortest = min(
         range(len(inputs)), key=lambda i: len(inputs[i].prompt) + len(inputs[i].response)
     )
-    # Copies come last, where `_unpack` drops them.
-    order = [*range(len(inputs)), *[shortest] * (-len(inputs) % multiple)]
-    rows = [inputs[i] for i in order]
+    # Copies come last, where `_unpack` drops them and no row's `TEACHER_SPANS` names them.
+    rows = [*inputs, *[inputs[shortest]] * (-len(inputs) % multiple)]
     whole = [torch.cat([row.prompt, row.response]) for row in rows]
     tensors: dict[str, torch.Tensor | list[Any]] = {
         "prompts": ragged([row.prompt for row in rows]),
@@ -247,8 +241,6 @@ def teacher_batch(
         "position_ids": ragged([torch.arange(len(ids)) for ids in whole]),
         "loss_mask": ragged([torch.ones_like(row.response) for row in rows]),
     }
-    if ids is not None:
-        tensors[TEACHER_IDS] = ragged([ids[i] for i in order])
     settings = {
         "temperature": temperature,
         "compute_loss": asked.reads_logits,
@@ -258,45 +250,32 @@ def teacher_batch(
     }
     if asked.reads_logits:
         settings[TEACHER_CALL] = True
+        tensors[TEACHER_PLACES] = ragged([torch.arange(len(row.response)).int() for row in rows])
     return tu.get_tensordict(tensors, settings)
 
 
 def ask_teacher(
     inputs: Sequence[TeacherInput],
     parts: Sequence[Part],
-    call: Callable[[Sequence[torch.Tensor] | None, Mapping[str, Any]], TensorDict],
+    call: Callable[[Mapping[str, Any]], TensorDict],
 ) -> TeacherOutput:
     """Ask every part of the mixture about the inputs, and mix the answers.
 
     Args:
         inputs: at least one.
         parts: one, or two that share their outcomes: the first one's likeliest.
-        call: (`ids` of `teacher_batch`, settings of a part) -> the workers' answer.
+        call: settings of a part -> the workers' answer; the second's outcomes are the mixture's.
     """
     start = time.monotonic()
-    answers: list[TeacherOutput] = []
-    ids: list[torch.Tensor] | None = None
-    for part in parts:
-        output = call(ids, part.settings)
-        answers.append(_unpack(inputs, output))
-        ids = list(output[TEACHER_IDS].unbind()) if TEACHER_IDS in output else None
-    first, seconds = answers[0], time.monotonic() - start
-    if len(answers) == 1:
-        return replace(first, seconds=seconds)
-    (a, b), shares = answers, [part.share for part in parts]
-    outcomes = entropy = None
-    if a.outcomes is not None and b.outcomes is not None:
-        outcomes = _mix(a.outcomes, b.outcomes, *shares)
-    if a.entropy is not None and b.entropy is not None:
-        entropy = shares[0] * a.entropy + shares[1] * b.entropy
-    log_probs = _mix(a.log_probs, b.log_probs, *shares)
-    return TeacherOutput(inputs, log_probs, first.ids, outcomes, entropy, seconds)
-
-
-def _mix(a: torch.Tensor, b: torch.Tensor, *shares: float) -> torch.Tensor:
-    """log(share_a e^a + share_b e^b)."""
-    of_a, of_b = torch.tensor(shares).log()
-    return torch.logaddexp(a + of_a, b + of_b)
+    first, *others = parts
+    answer = _unpack(inputs, call(first.settings))
+    for part in others:
+        own = _unpack(inputs, call({**part.settings, FIRST_SHARE: first.share}))
+        log_probs, entropy = mix(answer.log_probs, own.log_probs, first.share), own.entropy
+        if answer.entropy is not None and entropy is not None:
+            entropy = first.share * answer.entropy + part.share * entropy
+        answer = replace(own, log_probs=log_probs, entropy=entropy)
+    return replace(answer, seconds=time.monotonic() - start)
 
 
 def _unpack(inputs: Sequence[TeacherInput], output: TensorDict) -> TeacherOutput:
@@ -309,14 +288,10 @@ def _unpack(inputs: Sequence[TeacherInput], output: TensorDict) -> TeacherOutput
         # A token is predicted one position before it stands, and nothing follows the last.
         return torch.cat([values[len(x.prompt) - 1 : -1] for x, values in whole]).float()
 
-    def of_inputs(name: str) -> torch.Tensor | None:
-        if name not in output:
-            return None
-        return torch.cat(output[name].unbind()[: len(inputs)])
-
     entropy = of_responses("entropy") if "entropy" in output else None
-    ids, outcomes = of_inputs(TEACHER_IDS), of_inputs(TEACHER_LOG_PROBS)
-    return TeacherOutput(inputs, of_responses("log_probs"), ids, outcomes, entropy)
+    whole = output[TEACHER_TAIL].unbind() if TEACHER_TAIL in output else ()
+    tail = torch.cat(whole[: len(inputs)]) if whole else None
+    return TeacherOutput(inputs, of_responses("log_probs"), tail, entropy)
 
 
 def teacher_columns(
@@ -331,19 +306,17 @@ def teacher_columns(
         asked: which columns the loss reads.
     """
     lengths = [len(x.response) for x in output.inputs]
-    places = [torch.arange(n) + x.start for n, x in zip(lengths, output.inputs, strict=True)]
-    columns = {TEACHER_PLACES: torch.cat(places).int(), TEACHER_WEIGHTS: weights.float()}
-    if asked.reads_logits:
-        assert output.ids is not None
-        assert output.outcomes is not None
-        columns |= {TEACHER_IDS: output.ids, TEACHER_LOG_PROBS: output.outcomes}
-    else:
-        columns[TEACHER_LOG_PROB] = output.target
-    rows = [step.at[x.row] for x in output.inputs]
-    return {
-        name: by_row(values.split(lengths), rows, len(step.meta))
-        for name, values in columns.items()
+    places = [torch.arange(n).int() + x.start for n, x in zip(lengths, output.inputs, strict=True)]
+    columns: dict[str, Sequence[torch.Tensor]] = {
+        TEACHER_PLACES: places,
+        TEACHER_WEIGHTS: weights.float().split(lengths),
     }
+    if asked.reads_logits:
+        columns[TEACHER_SPANS] = torch.arange(len(lengths)).split(1)
+    else:
+        columns[TEACHER_LOG_PROB] = output.target.split(lengths)
+    rows = [step.at[x.row] for x in output.inputs]
+    return {name: by_row(values, rows, len(step.meta)) for name, values in columns.items()}
 
 
 def by_row(values: Sequence[torch.Tensor], rows: Sequence[int], num_rows: int) -> torch.Tensor:
@@ -385,8 +358,8 @@ def teacher_metrics(
         metrics["teacher_gap_abs"] = float(output.gap.abs().mean())
         if output.against is not None:
             metrics["against_gap"] = float((output.against - output.student).mean())
-        if output.outcomes is not None:
-            metrics["teacher_tail"] = float(output.outcomes[:, -1].exp().mean())
+        if output.tail is not None:
+            metrics["teacher_tail"] = float(output.tail.exp().mean())
         if output.entropy is not None:
             metrics["teacher_entropy"] = float(output.entropy.mean())
     return {f"rltf/logit_distill/{name}": value for name, value in metrics.items()}

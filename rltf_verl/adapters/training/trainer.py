@@ -54,6 +54,7 @@ from rltf_verl.adapters.training.kept_weights import use_our_workers
 from rltf_verl.adapters.training.live_groups import Draws, LiveGroups
 from rltf_verl.adapters.training.logit_loss import WEIGHT, loss_with_logits
 from rltf_verl.adapters.training.loss import FOR_UPDATE, rltf_loss
+from rltf_verl.adapters.training.outcomes import clear_outcomes
 from rltf_verl.adapters.training.run_files import (
     open_row_log,
     set_aside_later,
@@ -281,6 +282,8 @@ class RLTFTrainerMixin(_Trainer):
         # Asked before the update and read after it, so that no time is spent on waiting.
         lags = ask_lags(self.agent_workers)
         output = self.actor_rollout_wg.update_actor(rows)["metrics"]
+        if self.rltf.logit_distill.reads_logits:
+            clear_outcomes()
         metrics["rltf/rows/updated_share"] = len(rows) / len(batch)
         metrics.update({**_metrics_of_update(output), **lag_metrics(lags)})
         self._watch_step(metrics)

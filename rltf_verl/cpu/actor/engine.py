@@ -21,7 +21,7 @@ from verl.utils import tensordict_utils as tu
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 from verl.workers.engine.utils import detach_tree, postprocess_batch_func
 
-from rltf_verl.adapters.training.logit_loss import LOGIT_ROWS, TEACHER_CALL, TEACHER_PLACES
+from rltf_verl.adapters.training.logit_loss import LOGIT_ROWS, TEACHER_PLACES
 from rltf_verl.cpu.actor import attention
 from rltf_verl.cpu.actor.forest import Bin, lay_out, micro_batches, pack
 from rltf_verl.cpu.actor.head import LogProbHead, Question, can_answer
@@ -64,10 +64,7 @@ class CPUEngine(FSDPEngineWithLMHead):
         return (
             self._head is not None
             and not tu.get_non_tensor_data(data, "calculate_sum_pi_squared", False)
-            and (
-                not _reads_logits(data)
-                or not {TEACHER_CALL, TEACHER_PLACES}.isdisjoint(data.keys())
-            )
+            and (not _reads_logits(data) or TEACHER_PLACES in data.keys())  # noqa: SIM118
             and bool(tu.get_non_tensor_data(data, "use_dynamic_bsz", True))
             and not isinstance(data["temperature"], torch.Tensor)
             and not _holds_images(data)

@@ -33,7 +33,6 @@ from rltf_verl.adapters.training.logit_loss import (
 from rltf_verl.adapters.training.teacher import (
     TeacherInput,
     ask_teacher,
-    by_row,
     fold_contrast,
     kept_share,
     mixture_of,
@@ -155,11 +154,6 @@ def test_what_works_is_not_refused(overrides):
     checks.check_config(logit(*overrides))
 
 
-def test_what_is_said_of_several_attempts_of_a_row_stands_in_one_line_of_the_column():
-    values = [torch.tensor([1, 2]), torch.tensor([3])]
-    assert [row.tolist() for row in by_row(values, [1, 1], 3).unbind()] == [[], [1, 2, 3], []]
-
-
 def test_the_teachers_rows_are_revise_prompt_and_first_attempt_filled_up_with_the_shortest():
     ids = lambda start, n: torch.arange(start, start + n)  # noqa: E731
     inputs = [
@@ -206,30 +200,6 @@ def test_who_is_asked(kind):
         assert sum(part.share for part in mixture_of(teacher, bool(lora))) == 1
 
 
-def test_a_trust_region_is_a_mixture_of_probabilities_on_the_policys_outcomes():
-    """Of outcomes it is the mixture of the whole distributions, seen through the same outcomes."""
-    inputs = [TeacherInput(0, 0, torch.arange(2), torch.tensor([3, 1, 0]), torch.zeros(3))]
-    logits = [torch.randn(3, 8, generator=torch.Generator().manual_seed(s)) for s in (0, 1)]
-
-    def call(ids, settings):
-        own = logits[KEPT_WEIGHTS in settings]
-        chosen = top_k_ids(own, 4) if ids is None else ids[0]
-        of_tokens = torch.nn.functional.pad(
-            own.log_softmax(-1).gather(-1, inputs[0].response[:, None])[:, 0], (1, 1)
-        )
-        names = {TEACHER_IDS: chosen, TEACHER_LOG_PROBS: outcome_log_probs(own, chosen)}
-        return TensorDict({k: ragged([v]) for k, v in {**names, "log_probs": of_tokens}.items()}, 1)
-
-    teacher = TeacherConfig(kind=TeacherKind("trust_region", 0.3))
-    output = ask_teacher(inputs, mixture_of(teacher, lora=False), call)
-    mixture = 0.3 * logits[0].softmax(-1) + 0.7 * logits[1].softmax(-1)
-    assert torch.equal(output.ids, top_k_ids(logits[0], 4))
-    torch.testing.assert_close(output.outcomes, outcome_log_probs(mixture.log(), output.ids))
-    expected = mixture.log().gather(-1, inputs[0].response[:, None])[:, 0]
-    torch.testing.assert_close(output.log_probs, expected)
-    torch.testing.assert_close(output.gap, expected)
-
-
 @pytest.mark.parametrize("kind", ["policy", "trust_region"])
 def test_a_contrast_is_the_right_prompt_against_the_mean_of_the_wrong_ones(kind):
     """In one call; of a mixture each prompt's probability is the mixture's."""
@@ -257,7 +227,7 @@ def test_a_contrast_is_the_right_prompt_against_the_mean_of_the_wrong_ones(kind)
     parts = mixture_of(TeacherConfig(kind=TeacherKind(kind, 0.25)), lora=False)
     probs = [[torch.rand(len(x.response), generator=said) for x in asked] for _ in parts]
 
-    def call(_, settings):
+    def call(settings):
         own = probs[len(parts) - 1 if KEPT_WEIGHTS in settings else 0]
         padded = [
             torch.nn.functional.pad(p.log(), (len(x.prompt) - 1, 1))

@@ -2,13 +2,16 @@
 and constants of the update, and its metrics.
 """
 
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
 import torch
+import transfer_queue as tq
 from omegaconf import OmegaConf
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
+from verl.utils import tensordict_utils as tu
 
 from rltf_verl.adapters.queue.columns import (
     FACTS,
@@ -19,10 +22,20 @@ from rltf_verl.adapters.queue.columns import (
     teacher_column,
 )
 from rltf_verl.adapters.queue.step_rows import StepRows
+from rltf_verl.adapters.training.kept_weights import KEPT_WEIGHTS
+from rltf_verl.adapters.training.logit_loss import (
+    TEACHER_IDS,
+    TEACHER_LOG_PROBS,
+    TEACHER_PLACES,
+    TEACHER_SPANS,
+    loss_with_logits,
+)
+from rltf_verl.adapters.training.outcomes import PARTITION, clear_outcomes, fetch_outcomes
 from rltf_verl.adapters.training.step import StepSettings, compute_step, poll_interval
 from rltf_verl.adapters.training.teacher import Teacher
+from rltf_verl.algos.logit_distill import outcome_log_probs, top_k_ids
 from rltf_verl.config import AttemptConfig, LogitDistillConfig, RLTFConfig, TeacherConfig
-from rltf_verl.config.teacher import Divergence, Gate
+from rltf_verl.config.teacher import Divergence, Gate, TeacherKind
 from rltf_verl.objectives import Method
 from rltf_verl.objectives.base import Now
 from rltf_verl.types import Role, TeacherSpan
@@ -45,6 +58,36 @@ def answer(batch):
     return TensorDict({"log_probs": ragged(values)}, len(values))
 
 
+WORKERS = SimpleNamespace(world_size=1, compute_log_prob=answer)
+LOGITS = torch.randn(2, 12, 12, generator=torch.Generator().manual_seed(0))
+"""Of the policy and of the kept weights: [token read, next token]."""
+
+
+class Ranks:
+    """Two of the actor's workers, as verl's bridge to the queue has them: each reads its rows
+    there, and writes what it computes into them. Their next token follows from the last one.
+    """
+
+    world_size = 2
+
+    def __init__(self, config):
+        self.config = config
+
+    def compute_log_prob(self, batch):
+        for mine in batch.chunk(self.world_size):
+            columns = self.queue.rows(mine.partition_id, mine.keys, mine.fields)
+            data = tu.get_tensordict(columns, mine.extra_info)
+            logits = LOGITS[int(KEPT_WEIGHTS in mine.extra_info)]
+            call = partial(loss_with_logits, None, self.config, data=data)
+            assert call(student_logits=logits[data["input_ids"].values()].unsqueeze(0)) == {}
+            rows = columns["input_ids"].unbind()
+            said = [logits.log_softmax(-1)[ids, ids.roll(-1)] for ids in rows]  # the last: nothing
+            output = {"log_probs": ragged(said)}
+            call(model_output=output)
+            stored = tq.kv_batch_put(mine.keys, mine.partition_id, output)
+        return KVBatchMeta(batch.keys, batch.tags, batch.partition_id, stored.fields)
+
+
 @pytest.fixture
 def step(monkeypatch):
     """Compute and write a step; returns the batch, the written columns, the metrics."""
@@ -58,14 +101,14 @@ def step(monkeypatch):
         "entropy": [[1.0] * len(ids) for ids in responses],
         "responses": responses,
         FACTS: [facts_of([reward], size=1) for reward in right],
-        TEACHERS: [teacher_column(SPANS.get(key, ())) for key in KEYS],
     }
 
-    def run(config, loss="rltf_ppo", **before):
+    def run(config, loss="rltf_ppo", spans=SPANS, workers=WORKERS, **before):
+        columns[TEACHERS] = [teacher_column(spans.get(key, ())) for key in KEYS]
         tags = [{"response_len": len(SAID[k]), "is_padding": k.startswith("pad")} for k in KEYS]
         batch = KVBatchMeta(KEYS, tags, "train")
         batch.extra_info = {}
-        queue = StepQueue(monkeypatch, batch, columns)
+        queue = workers.queue = StepQueue(monkeypatch, batch, columns)
         actor = {
             "use_dynamic_bsz": True,
             "policy_loss": {"loss_mode": loss},
@@ -76,7 +119,6 @@ def step(monkeypatch):
         data = {"train_batch_size": 2, "max_response_length": 10}
         verl = OmegaConf.create({"algorithm": {}, "data": data, "actor_rollout_ref": role})
         step = StepRows.read(batch)
-        workers = SimpleNamespace(world_size=1, compute_log_prob=answer)
         teacher = Teacher(verl, config, workers).ask(step)
         before = {f"training/{name}": value for name, value in before.items()}
         result = compute_step(step, StepSettings(Method(config), verl, Now(0, 10)), teacher, before)
@@ -103,13 +145,57 @@ def test_each_token_with_a_teacher_has_its_teachers_log_prob(step):
     log_probs = [[-0.8, -1.0], [], [-0.9, -1.1], []]
     assert written["rltf_teacher_log_prob"] == [pytest.approx(row) for row in log_probs]
     assert written["rltf_teacher_weights"] == [[1, 1], [], [1, 1], []]
-    assert "rltf_teacher_ids" not in written
+    assert TEACHER_SPANS not in written
     assert batch.extra_info["rltf_logit_weight"] == 0.5
     assert batch.extra_info["rltf_logit_tokens"] == 4
     assert metrics["rltf/logit_distill/teacher_gap"] == pytest.approx((0.2 + 0 + 0.1 - 0.1) / 4)
     assert metrics["rltf/logit_distill/session_share"] == pytest.approx(2 / 3)
     assert metrics["rltf/logit_distill/token_share"] == pytest.approx(4 / 7)
     assert written["advantages"] == [[0, 0, 0], [0], [1, 1], [0, 0]]
+
+
+SHARE, TOP_K = 0.3, 4
+KINDS = {  # log-probs of the teacher, [token read, next token]
+    "policy": LOGITS[0].log_softmax(-1),
+    "trust_region": (SHARE * LOGITS[0].softmax(-1) + (1 - SHARE) * LOGITS[1].softmax(-1)).log(),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_outcomes_go_from_worker_to_worker_past_the_driver(step, kind):
+    """Two attempts of a row are on two ranks of the teacher's call. A rank of the update without a
+    teacher has columns of no token.
+    """
+    spans = {**SPANS, "a_1_0": (TeacherSpan(0, 1, (4,)), TeacherSpan(1, 2, (3, 1)))}
+    read = [3, 6, 4, 1]  # the tokens before those of the attempts
+    settings = RLTFConfig(
+        logit_distill=LogitDistillConfig(weight=0.5, top_k=TOP_K),
+        teacher=TeacherConfig(right=True, reads="reference", kind=TeacherKind(kind, SHARE)),
+    )
+    workers = Ranks(settings.logit_distill)
+    _, written, metrics = step(settings, spans=spans, workers=workers)
+    assert set(workers.queue.others[PARTITION]) == set("0123"), "filled up for two ranks"
+    for column in workers.queue.rows(PARTITION, "012", workers.queue.fetched).values():
+        assert column.dim() == 2, "the driver fetches one number of each token"
+    said = KINDS[kind][read]
+    ids = top_k_ids(LOGITS[0][read], TOP_K)
+    outcomes = outcome_log_probs(said, ids)
+    gap = said[range(4), [6, 7, 8, 9]].mean() - OLD
+    assert metrics["rltf/logit_distill/teacher_gap"] == pytest.approx(float(gap), rel=1e-5)
+    tail = float(outcomes[:, -1].exp().mean())
+    assert metrics["rltf/logit_distill/teacher_tail"] == pytest.approx(tail, rel=1e-5)
+
+    for rows, tokens in ([2, 0], [2, 3, 0, 1]), ([1, 3], []):
+        names = (TEACHER_SPANS, TEACHER_PLACES)
+        own = {k: ragged([torch.tensor(written[k][i]).long() for i in rows]) for k in names}
+        fetch_outcomes(data := TensorDict(own, 2))
+        assert [len(row) for row in data[TEACHER_IDS].unbind()] == [len(tokens) // 2] * 2
+        if tokens:
+            assert torch.equal(data[TEACHER_IDS].values().long(), ids[tokens])
+            torch.testing.assert_close(data[TEACHER_LOG_PROBS].values(), outcomes[tokens])
+    for _ in range(2):
+        clear_outcomes()
+        assert not workers.queue.others[PARTITION]
 
 
 def test_a_gate_weighs_advantages_and_teacher(step):
