@@ -10,6 +10,24 @@ from pathlib import Path
 import wrapt
 
 
+class _Device(str):
+    """The CPU's name; in an f-string its number, which FSDP1's helpers write behind "cpu:"."""
+
+    def __format__(self, _spec: str) -> str:
+        return "0"
+
+
+@wrapt.when_imported("verl.utils.fsdp_utils")
+def _number(fsdp_utils) -> None:
+    fsdp_utils.get_device_id = lambda: _Device("cpu")
+
+
+@wrapt.when_imported("torch.distributed.fsdp._init_utils")
+def _broadcast(fsdp) -> None:
+    """FSDP1 refuses to broadcast first weights from CPUs, which gloo does."""
+    fsdp._check_module_states_for_sync_module_states = lambda _states: None
+
+
 @wrapt.when_imported("verl.workers.engine.fsdp.transformer_impl")
 def _register(transformer_impl) -> None:
     engine, registry = transformer_impl.FSDPEngineWithLMHead, transformer_impl.EngineRegistry
