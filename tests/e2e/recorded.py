@@ -16,7 +16,7 @@ from rltf_verl.algos.targets import sampled_tokens
 from tests.e2e import runs
 from tests.support.engine.plain import of_tokens
 
-LORA_RANK, LORA_ALPHA, TIMEOUT = 4, 16, 600
+LORA_RANK, LORA_ALPHA, TIMEOUT = 4, 16, 1800
 PREFIX = "base_model.model."
 SAMPLER = "rltf_sampler_log_probs"
 
