@@ -134,6 +134,7 @@ def test_a_step_is_plain_pytorch_s(cell: Cell, tmp_path, data: dict[str, str], r
     run = runs.start(tmp_path / "run", data, gpu, recorder="gpu_engine,recorder", hardware=hardware)
     run.finished(recorded.TIMEOUT)
     assert (run.folder / "record" / f"packed.{cell.strategy}").exists()
+    assert "was lost" not in run.log  # nor an episode that is under way at the end
     newest = 0
     for step in range(1, STEPS[cell.mode] + 1):
         updates = [(step, i) for i in range(UPDATES if cell.mode == "separate_async" else 1)]
