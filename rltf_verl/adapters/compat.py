@@ -89,8 +89,8 @@ def patch_model_copies(fsdp_utils: ModuleType) -> None:
     π_old, computes its log-probs and restores the current one. With `param_offload` the saved
     weights become π_old too, and the update is lost; on a CPU π_old is never restored. verl's
     function for FSDP1 copies, but the next update computes with π_old's embeddings, last norm and
-    output layer (`reshard`). Offloading is asynchronous (`offload_fsdp2_model_to_cpu`), so host code
-    that reads or writes the weights waits for it first.
+    output layer (`reshard`). Offloading is asynchronous (`offload_fsdp2_model_to_cpu`), so host
+    code that reads or writes the weights waits for it first.
     """
 
     def save(original: Any, _: Any, args: Any, kwargs: Any) -> Any:
