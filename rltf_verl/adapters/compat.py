@@ -65,14 +65,31 @@ def meet_at_free_ports(trainer_base: Any) -> None:
     )
 
 
+def reshard(module: Any) -> None:
+    """Free the whole weights that FSDP's root keeps after a forward pass without gradients: its
+    next pass would take them, whatever was written to the shards in between.
+    """
+    from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
+
+    for part in module.modules():
+        if isinstance(part, FSDPModule):
+            part.reshard()
+        elif isinstance(part, FullyShardedDataParallel):
+            handle = part._handle
+            if handle is not None and handle.uses_sharded_strategy:
+                handle.reshard(True)
+
+
 def patch_model_copies(fsdp_utils: ModuleType) -> None:
-    """Save FSDP2's weights by copying them, once their transfers have ended; idempotent.
+    """Save FSDP2's weights by copying them, once their transfers have ended; let both versions of
+    FSDP compute with the weights that were restored; idempotent.
 
     verl 0.9.1 saves with `.detach().cpu()`, which of a weight on the CPU is the weight itself.
     `separate_async` with several updates per synchronisation saves the current policy, restores
     π_old, computes its log-probs and restores the current one. With `param_offload` the saved
     weights become π_old too, and the update is lost; on a CPU π_old is never restored. verl's
-    function for FSDP1 copies. Offloading is asynchronous (`offload_fsdp2_model_to_cpu`), so host
+    function for FSDP1 copies, but the next update computes with π_old's embeddings, last norm and
+    output layer (`reshard`). Offloading is asynchronous (`offload_fsdp2_model_to_cpu`), so host
     code that reads or writes the weights waits for it first.
     """
 
@@ -88,11 +105,13 @@ def patch_model_copies(fsdp_utils: ModuleType) -> None:
 
     def restore(original: Any, _: Any, args: Any, kwargs: Any) -> None:
         fsdp_utils.get_torch_device().synchronize()
+        reshard(args[0] if args else kwargs["model"])
         original(*args, **kwargs)
 
     if not hasattr(fsdp_utils.fsdp2_sharded_save_to_cpu, "__wrapped__"):
         wrapt.wrap_function_wrapper(fsdp_utils, "fsdp2_sharded_save_to_cpu", save)
         wrapt.wrap_function_wrapper(fsdp_utils, "fsdp2_sharded_load_from_cpu", restore)
+        wrapt.wrap_function_wrapper(fsdp_utils, "fsdp1_sharded_load_from_cpu", restore)
 
 
 def required_batch_multiple(config: DictConfig, per_update: int) -> int:

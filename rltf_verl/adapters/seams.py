@@ -260,10 +260,16 @@ SEAMS = (
     ),
     Seam(
         "verl.utils.fsdp_utils",
-        ("fsdp2_sharded_save_to_cpu", "fsdp2_sharded_load_from_cpu", "get_torch_device"),
+        (
+            "fsdp2_sharded_save_to_cpu",
+            "fsdp2_sharded_load_from_cpu",
+            "fsdp1_sharded_load_from_cpu",
+            "get_torch_device",
+        ),
         "patched",
         "compat.py",
-        "`.cpu()` makes no copy of a weight on the CPU, and offloading may not have ended",
+        "`.cpu()` makes no copy of a weight on the CPU, offloading may not have ended, and FSDP1"
+        " computes with weights that it has gathered before",
     ),
 )
 

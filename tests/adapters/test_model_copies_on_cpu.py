@@ -13,6 +13,8 @@ from verl.utils import fsdp_utils
 from rltf_verl.adapters.compat import patch_model_copies
 
 SAVE, RESTORE = "fsdp2_sharded_save_to_cpu", "fsdp2_sharded_load_from_cpu"
+OF_FSDP1 = "fsdp1_sharded_load_from_cpu"
+"""Its effect: tests/adapters/training/test_logit_engine_e2e.py."""
 
 
 @pytest.fixture
@@ -30,7 +32,7 @@ def verl_functions(patched):
     waits = []
     module = SimpleNamespace(
         get_torch_device=lambda: SimpleNamespace(synchronize=lambda: waits.append(1)),
-        **{name: inspect.unwrap(getattr(fsdp_utils, name)) for name in (SAVE, RESTORE)},
+        **{name: inspect.unwrap(getattr(fsdp_utils, name)) for name in (SAVE, RESTORE, OF_FSDP1)},
     )
     for _ in range(2 * patched):  # idempotent
         patch_model_copies(module)

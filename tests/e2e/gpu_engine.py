@@ -5,9 +5,36 @@ Its packed forward leaves the file packed.<strategy> in the folder RLTF_RECORD_D
 """
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
 
 import wrapt
+
+
+class _Device(str):
+    """The CPU's name; its number, 0, where FSDP1's helpers format it as "cpu:0"."""
+
+    def __format__(self, _spec: str) -> str:
+        return "0"
+
+
+@wrapt.when_imported("verl.utils.fsdp_utils")
+def _number(fsdp_utils) -> None:
+    fsdp_utils.get_device_id = lambda: _Device("cpu")
+
+
+@wrapt.when_imported("torch.distributed.fsdp._init_utils")
+def _broadcast(fsdp) -> None:
+    """FSDP1 refuses to broadcast first weights from CPUs, which gloo does."""
+    fsdp._check_module_states_for_sync_module_states = lambda _states: None
+
+
+@wrapt.when_imported("torch.distributed.fsdp._flat_param")
+def _keep(fsdp) -> None:
+    """FSDP1 moves whole weights to the CPU for a state dict, then frees where they were: the same
+    memory here. The state dict has copies.
+    """
+    fsdp.FlatParamHandle.to_cpu = lambda _handle: nullcontext()
 
 
 @wrapt.when_imported("verl.workers.engine.fsdp.transformer_impl")

@@ -16,7 +16,7 @@ from rltf_verl.algos.targets import sampled_tokens
 from tests.e2e import runs
 from tests.support.engine.plain import of_tokens
 
-LORA_RANK, LORA_ALPHA, TIMEOUT = 4, 16, 600
+LORA_RANK, LORA_ALPHA, TIMEOUT = 4, 16, 1800
 PREFIX = "base_model.model."
 SAMPLER = "rltf_sampler_log_probs"
 
@@ -60,13 +60,18 @@ def policy(run: Path, step: int, start: Path = runs.POLICY) -> PreTrainedModel:
         start, dtype=torch.float32, attn_implementation="eager"
     )
     if step:
-        saved = run / f"checkpoints/global_step_{step}/actor/huggingface/model.safetensors"
-        model.load_state_dict(_merged(load_file(saved)), strict=False)
+        saved = load_file(weights_file(run, step))
+        model.load_state_dict(with_adapters(saved), strict=False)
         model.tie_weights()
     return model
 
 
-def _merged(saved: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def weights_file(run: Path, step: int) -> Path:
+    """The weights that the actor saved after a step."""
+    return run / f"checkpoints/global_step_{step}/actor/huggingface/model.safetensors"
+
+
+def with_adapters(saved: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """W + (alpha / rank) · B A for every weight that has an adapter."""
     names = {name.removeprefix(PREFIX): tensor for name, tensor in saved.items()}
     merged = {}

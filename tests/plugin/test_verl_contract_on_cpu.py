@@ -66,6 +66,7 @@ PARAMETERS = {
     "verl.utils.fsdp_utils": {
         "fsdp2_sharded_save_to_cpu": "model",
         "fsdp2_sharded_load_from_cpu": "model cpu_sharded_state target_spec",
+        "fsdp1_sharded_load_from_cpu": "model cpu_sharded_state",
         "get_torch_device": "",
     },
     "verl.workers.engine.base": {"EngineRegistry.register": "model_type backend device vendor"},

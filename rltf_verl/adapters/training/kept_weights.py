@@ -17,13 +17,13 @@ from typing import Any
 import ray
 import torch
 from tensordict import TensorDict
-from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
 from torch.distributed.tensor import DTensor
 from verl.trainer.ppo.utils import Role
 from verl.utils import tensordict_utils as tu
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngine
 from verl.workers.engine_workers import ActorRolloutRefWorker
 
+from rltf_verl.adapters.compat import reshard
 from rltf_verl.adapters.training.proportional import ProportionalWorker
 
 KEPT_WEIGHTS = "rltf_kept_weights"
@@ -88,14 +88,7 @@ class KeptWeights:
 
 def _shards(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
     """(name, this rank's part) of each weight that is trained; what is written there stays."""
-    # FSDP keeps the gathered weights of its root after a forward pass without gradients.
-    for part in module.modules():
-        if isinstance(part, FSDPModule):
-            part.reshard()
-        elif isinstance(part, FullyShardedDataParallel):
-            handle = part._handle
-            if handle is not None and handle.uses_sharded_strategy:
-                handle.reshard(True)
+    reshard(module)
     for name, parameter in module.named_parameters():
         if parameter.requires_grad:
             data = parameter.detach()

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import ray
 from omegaconf import DictConfig, OmegaConf, open_dict
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
@@ -194,6 +195,9 @@ class RLTFTrainerMixin(_Trainer):
             super().fit(agent_loop_manager)
         finally:
             warn_of_missing_episodes(agent_loop_manager, self.rltf.episode_log.dir)
+        # Before the rollout ends: the episodes of later steps that are under way would be lost.
+        for worker in self.agent_workers:
+            ray.kill(worker)
         if self.without_feedback.firing:
             cause = (
                 f"the run ends without it (rltf.feedback.stop_after); {self.judge.last_failures()}"

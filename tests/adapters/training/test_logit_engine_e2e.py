@@ -12,7 +12,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from tests.support.engine import engine_rank, kept_rank, plain
+from tests.support.engine import engine_rank, kept_rank, packed_rank, plain
 
 pytestmark = pytest.mark.e2e
 ROOT = Path(__file__).parents[3]
@@ -142,6 +142,47 @@ def test_outcomes_and_gradient_equal_plain_pytorch(tmp_path, layout):
     # The engine has the probabilities in fp32: 6e-8 near 1.
     assert reported == pytest.approx(divergence / tokens, rel=1e-4, abs=1e-7)
     assert (record["micro"] > 1) == ("micro-batches" in layout)
+
+
+RATE = 3e-3
+PLAIN_DESCENT = [
+    "rltf.logit_distill.weight=0",
+    "actor_rollout_ref.model.use_remove_padding=true",
+    "actor_rollout_ref.model.enable_gradient_checkpointing=true",
+    f"{ACTOR}.optim.optimizer=SGD",
+    f"{ACTOR}.optim.lr={RATE}",
+    f"{ACTOR}.optim.weight_decay=0",
+    f"{ACTOR}.optim.clip_grad=1e9",
+]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("offload", [True, False], ids=["offloaded", "kept"])
+@pytest.mark.parametrize("strategy", ["fsdp", "fsdp2"])
+def test_what_the_rollout_gets_are_plain_steps_of_verl_s_engine(tmp_path, strategy, offload):
+    """The engine of a GPU run, on two ranks, by both versions of FSDP. Weights that are put back
+    for old log-probs leave no trace in the next gradient.
+    """
+    moves = [f"{ACTOR}.fsdp_config.{what}_offload={offload}" for what in ("param", "optimizer")]
+    settings = [*PLAIN_DESCENT, f"{ACTOR}.strategy={strategy}", *moves]
+    record = run(tmp_path, 2, settings, packed_rank, modules="tests.e2e.gpu_engine")
+    assert record["engine"] == "FSDPEngineWithLMHead"
+    assert record["micro"] > 1
+    model = policy()
+    descent = torch.optim.SGD(model.parameters(), RATE)
+    for _ in range(2):
+        loss = torch.zeros(()).double()
+        for row in record["rows"]:
+            own = plain.of_tokens(log_probs(model, row["x0"], row["y"]), row["y"]).double()
+            loss = loss - (row["advantage"] * (own + 1).exp()).sum()  # old log-probs are -1
+        descent.zero_grad()
+        (loss / engine_rank.NUM_EPISODES).backward()
+        descent.step()
+    before, after = record["before"], record["after"]
+    moved = max((before[name] - after[name]).abs().max() for name in before)
+    assert moved > 1e-3
+    for name, parameter in model.named_parameters():
+        assert (parameter - after[name]).abs().max() < 1e-3 * moved, name
 
 
 SAMPLED = {
