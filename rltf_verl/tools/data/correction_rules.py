@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import cached_property
 from typing import NamedTuple
 
 from rltf_verl.texts import split_words
@@ -32,14 +31,28 @@ _STOP = frozenset(
 _QUOTED = re.compile(r'```.*?(?:```|\Z)|"[^"\n]*"|^>[ \t].*?$', re.DOTALL | re.MULTILINE)
 """Code, quotations and quoted lines: words of somebody else."""
 _SENTENCE_END = re.compile(r"(?<=[.!?;\n])\s+")
-_ASKS = re.compile(
+_ASKS = (
     r"\?\W*\Z|\A(?:(?:and|ok|so|now|also)[,.]? )?(?:how|what|who|when|where|why|which|can|could"
     r"|would|will|is|are|do|does|did)\b"
 )
 
 
-def _plain(text: str) -> str:
-    return _QUOTED.sub(" ", text[:MOST_READ].replace("\u2019", "'").lower()).strip()
+class UserTurn(NamedTuple):
+    """What a user says to an answer, in lower case."""
+
+    question: str
+    """The user's message before the answer."""
+    answer: str
+    text: str
+    """Without code and quotations."""
+
+
+class Rule(NamedTuple):
+    """A row of the table."""
+
+    name: str
+    corrects: bool
+    matches: Callable[[UserTurn], object]
 
 
 def _words(text: str) -> set[str]:
@@ -48,97 +61,41 @@ def _words(text: str) -> set[str]:
     return {word if len(word) < 4 else word.removesuffix("s") for word in found} - _STOP
 
 
-class UserTurn:
-    """What a user says to an answer.
-
-    Args:
-        question: the user's message before the answer.
-        answer: the assistant's.
-        text: the user's next message.
-    """
-
-    def __init__(self, question: str, answer: str, text: str) -> None:
-        self.is_empty = not (answer.strip() and text.strip())
-        self.question, self.text = _plain(question), _plain(text)
-        self._answer = answer
-
-    @cached_property
-    def asks(self) -> bool:
-        """The turn is a question."""
-        return _ASKS.search(self.text) is not None
-
-    @cached_property
-    def replies(self) -> bool:
-        """The answer ended with a question of the assistant."""
-        return self._answer.rstrip()[-1:] == "?"
-
-    @cached_property
-    def topic(self) -> set[str]:
-        """Words of question and answer."""
-        return _words(self.question) | _words(self._answer[:MOST_READ].lower())
-
-
-class Rule(NamedTuple):
-    """A row of the table."""
-
-    name: str
-    corrects: bool
-    matches: Callable[[UserTurn], bool]
-
-
-def _said(*patterns: str) -> Callable[[UserTurn], bool]:
-    pattern = re.compile("|".join(patterns))
-    return lambda turn: pattern.search(turn.text) is not None
-
-
-def _is_empty(turn: UserTurn) -> bool:
-    return turn.is_empty
+def _said(*patterns: str) -> Callable[[UserTurn], object]:
+    pattern = re.compile("|".join(patterns), re.DOTALL)
+    return lambda turn: pattern.search(turn.text)
 
 
 def _replies(turn: UserTurn) -> bool:
-    return turn.replies
-
-
-def _asks(turn: UserTurn) -> bool:
-    return turn.asks
+    """The answer ended with a question of the assistant."""
+    return turn.answer.rstrip().endswith("?")
 
 
 def _repeats(turn: UserTurn) -> bool:
+    """A sentence has the question's words."""
     asked = _words(turn.question)
     for sentence in _SENTENCE_END.split(turn.text):
         words = _words(sentence)
-        fewest = FEWEST_REPEATED if _ASKS.search(sentence) else 1
+        fewest = FEWEST_REPEATED if re.search(_ASKS, sentence) else 1
         if len(words & asked) >= max(fewest, REPEATED * len(words)):
             return True
     return False
 
 
+# A statement that does not begin with the user or with something to do.
 _STATES = re.compile(
-    r"[=<>]|\w's\b|n't\b|\b(?:is|are|was|were|has|have|had|means?|contains?|needs?|computes?"
-    r"|returns?|won|only)\b"
-)
-_OF_ONESELF = re.compile(
-    r"\A(?:i|i'm|i've|i'd|i'll|my|we|let|let's|now|and|also|then|here|use|add|give|turn|he|she)\b"
+    r"\A(?!(?:i|i'm|i've|i'd|i'll|my|we|let|let's|now|and|also|then|here|use|add|give|turn|he|she)\b)"
+    r".*(?:[=<>]|\w's\b|n't\b|\b(?:is|are|was|were|has|have|had|means?|contains?|needs?|computes?"
+    r"|returns?|won|only)\b)",
+    re.DOTALL,
 )
 
 
 def _disputes(turn: UserTurn) -> bool:
-    stated = _STATES.search(turn.text) and not _OF_ONESELF.search(turn.text)
+    """A short statement about what the answer or the question speaks of."""
+    topic = _words(turn.question) | _words(turn.answer)
     short = len(turn.text.split()) <= MOST_STATED
-    return bool(stated and short and _words(turn.text) & turn.topic)
-
-
-_PRAISE = re.compile(
-    r"\b(?:thanks?|thank (?:you|u)|thx|ty|great|perfect(?:ly)?|awesome|amazing|brilliant|excellent"
-    r"|love|nice|beautiful|delicious|helpful|interesting|finally|lol|haha?|wow|got it|makes sense"
-    r"|good (?:one|to know|job|idea)|looks good|(?:it )?work(?:s|ed)|exactly (?:right|what)|i see"
-    r"|you(?:'re| are| were) right|that's (?:right|correct|it)|not bad|as i expected|it is!)"
-)
-_CONTRAST = re.compile(r"\b(?:but|however|though|although|yet|except|still|unfortunately)\b|n't\b")
-
-
-def _praises(turn: UserTurn) -> bool:
-    return bool(_PRAISE.search(turn.text)) and not _CONTRAST.search(turn.text)
+    return short and bool(_STATES.search(turn.text) and _words(turn.text) & topic)
 
 
 _IT = r"(?:that|this|it|which|they|those|these|(?:the|your) \w+)"
@@ -147,7 +104,7 @@ _NOT = r"(?:n't| not| never)"
 _VERY = r"(?: just| still| also| all| completely| totally| simply| clearly| a bit| way| far| much)*"
 
 RULES = (
-    Rule("empty", False, _is_empty),
+    Rule("empty", False, _said(r"\A\Z")),
     Rule(
         "nothing to correct",
         False,
@@ -163,7 +120,9 @@ RULES = (
         "you failed",
         True,
         _said(
-            r"\byou(?:'ve| have)?" + _VERY + r" (?:forg[eo]t|forgotten|miss(?:ed)?|left out|ignored?"
+            r"\byou(?:'ve| have)?"
+            + _VERY
+            + r" (?:forg[eo]t|forgotten|miss(?:ed)?|left out|ignored?"
             r"|misread|misunderst\w+|mix(?:ed)? up|mixed|confus\w+|overlook\w*|skipp?e?d?|dropped"
             r"|omitted|made (?:a|an|the|some) (?:\w+ )?(?:mistake|error)s?|didn't|did not|haven't"
             r"|have not|keep|were supposed|should(?:n't| not| be| have)|spell?ed|misspell?ed)\b",
@@ -204,7 +163,18 @@ RULES = (
             r"\Awhy (?:did|do|would|are|is|were) you\b",
         ),
     ),
-    Rule("thanks or praise", False, _praises),
+    Rule(
+        "thanks or praise",
+        False,
+        _said(
+            r"\A(?!.*(?:\b(?:but|however|though|although|yet|except|still|unfortunately)\b|n't\b))"
+            r".*\b(?:thanks?|thank (?:you|u)|thx|ty|great|perfect(?:ly)?|awesome|amazing|brilliant"
+            r"|excellent|love|nice|beautiful|delicious|helpful|interesting|finally|lol|haha?|wow"
+            r"|got it|makes sense|good (?:one|to know|job|idea)|looks good|(?:it )?work(?:s|ed)"
+            r"|exactly (?:right|what)|i see|you(?:'re| are| were) right|that's (?:right|correct|it)"
+            r"|not bad|as i expected|it is!)"
+        ),
+    ),
     Rule("replies to a question", False, _replies),
     Rule(
         "again",
@@ -216,7 +186,7 @@ RULES = (
         ),
     ),
     Rule("repeats the question", True, _repeats),
-    Rule("asks something else", False, _asks),
+    Rule("asks something else", False, _said(_ASKS)),
     Rule(
         "no, …",
         True,
@@ -265,7 +235,8 @@ RULES = (
         _said(
             rf"\b{_IT}(?: \w+)? (?:doesn't|does not|don't|didn't|won't|isn't|aren't|can't|fails?"
             r"|failed|breaks?|broke|crash\w*|deleted|throws?|raises?|returns|changed|matches)\b",
-            r"\A(?:doesn't|does not|won't|didn't|fails|not) (?:work|fit|compile|run|match|help|use)",
+            r"\A(?:doesn't|does not|won't|didn't|fails|not)"
+            r" (?:work|fit|compile|run|match|help|use)",
             r"\bi(?:'m)? (?:get|getting|got|see|don't see|count)\b",
         ),
     ),
@@ -274,11 +245,24 @@ RULES = (
         True,
         _said(r"\A(?:ha,? )?(?:thanks?|thank you|nice|great|good|ok(?:ay)?|cool)\b.{0,40}\bbut\b"),
     ),
-    Rule("please do", True, _said(r"\A(?:but )?please (?:use|don't|do not|stop|avoid|remove|keep)")),
+    Rule(
+        "please do", True, _said(r"\A(?:but )?please (?:use|don't|do not|stop|avoid|remove|keep)")
+    ),
     Rule("disputes the answer", True, _disputes),
+    Rule("no rule matches", False, _said("")),
 )
 
 
-def rule_of(turn: UserTurn) -> Rule | None:
-    """The first rule that matches; None if the turn says nothing of the answer."""
-    return next((rule for rule in RULES if rule.matches(turn)), None)
+def rule_of(question: str, answer: str, text: str) -> Rule:
+    """The first rule that matches what a user says to an answer.
+
+    Args:
+        question: the user's message before the answer.
+        answer: the assistant's.
+        text: the user's next message.
+    """
+    question, answer, text = (
+        one[:MOST_READ].replace("\u2019", "'").lower() for one in (question, answer, text)
+    )
+    turn = UserTurn(question, answer, _QUOTED.sub(" ", text).strip())
+    return next(rule for rule in RULES if rule.matches(turn))
