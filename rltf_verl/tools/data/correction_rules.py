@@ -47,7 +47,7 @@ class UserTurn(NamedTuple):
     """Without code and quotations."""
 
 
-class Rule(NamedTuple):
+class TurnRule(NamedTuple):
     """A row of the table."""
 
     name: str
@@ -86,7 +86,7 @@ def _repeats(turn: UserTurn) -> bool:
 _STATES = re.compile(
     r"\A(?!(?:i|i'm|i've|i'd|i'll|my|we|let|let's|now|and|also|then|here|use|add|give|turn|he|she)\b)"
     r".*(?:[=<>]|\w's\b|n't\b|\b(?:is|are|was|were|has|have|had|means?|contains?|needs?|computes?"
-    r"|returns?|won|only)\b)",
+    r"|returns?|won|did|does|only)\b)",
     re.DOTALL,
 )
 
@@ -104,8 +104,8 @@ _NOT = r"(?:n't| not| never)"
 _VERY = r"(?: just| still| also| all| completely| totally| simply| clearly| a bit| way| far| much)*"
 
 RULES = (
-    Rule("empty", False, _said(r"\A\Z")),
-    Rule(
+    TurnRule("empty", False, _said(r"\A\Z")),
+    TurnRule(
         "nothing to correct",
         False,
         _said(
@@ -116,7 +116,7 @@ RULES = (
             r"|\bsomething else\b|\bchange the subject\b",
         ),
     ),
-    Rule(
+    TurnRule(
         "you failed",
         True,
         _said(
@@ -124,14 +124,15 @@ RULES = (
             + _VERY
             + r" (?:forg[eo]t|forgotten|miss(?:ed)?|left out|ignored?"
             r"|misread|misunderst\w+|mix(?:ed)? up|mixed|confus\w+|overlook\w*|skipp?e?d?|dropped"
-            r"|omitted|made (?:a|an|the|some) (?:\w+ )?(?:mistake|error)s?|didn't|did not|haven't"
+            r"|omitted|(?:over|mis)\w+ed|made (?:a|an|the|some) (?:\w+ )?(?:mistake|error)s?"
+            r"|didn't|did not|haven't"
             r"|have not|keep|were supposed|should(?:n't| not| be| have)|spell?ed|misspell?ed)\b",
             r"\byou(?:'re| are| were)" + _VERY + r" (?:wrong|mistaken|incorrect|missing|confus\w+)",
             r"\byou(?:'ve| have)? (?:got|have|gave)\b.{0,60}\b(?:wrong|backwards?|mixed up)\b",
-            r"\byou (?:left|put) .{1,40} (?:out|in)\b",
+            r"\byou (?:left|put) .{1,40} (?:out|in)\b|\bnow you(?:'ve)? \w+ed\b",
         ),
     ),
-    Rule(
+    TurnRule(
         "that is wrong",
         True,
         _said(
@@ -141,9 +142,12 @@ RULES = (
             r"(?<=n't |not )(?:right|correct|true|what|how|quite|an?|even|the)\b",
             rf"\b{_IT}{_NOT}? (?:doesn't|does not|didn't|did not) (?:answer|help)",
             r"\b(?:can't|cannot|couldn't) be (?:right|correct|true)\b",
+            r"\A(?:the )?other way a?round\b|\Awrong(?: \w+){1,3}\W*\Z",
+            r"\Athat(?:'s| is) (?!(?:an?|all|fine|ok|good|great|it|right|correct|true|what|why"
+            r"|how|so|very|really|my|our|enough|helpful|perfect|cool|nice|exactly|not)\b)[a-z]+",
         ),
     ),
-    Rule(
+    TurnRule(
         "I asked for another",
         True,
         _said(
@@ -153,7 +157,7 @@ RULES = (
             r"\bnot what i\b",
         ),
     ),
-    Rule(
+    TurnRule(
         "doubts",
         True,
         _said(
@@ -163,11 +167,12 @@ RULES = (
             r"\Awhy (?:did|do|would|are|is|were) you\b",
         ),
     ),
-    Rule(
+    TurnRule(
         "thanks or praise",
         False,
         _said(
-            r"\A(?!.*(?:\b(?:but|however|though|although|yet|except|still|unfortunately)\b|n't\b))"
+            r"\A(?!.*(?:\b(?:but|however|though|although|yet|except|still|unfortunately"
+            r"|(?:lol|haha?|wow),? no)\b|n't\b))"
             r".*\b(?:thanks?|thank (?:you|u)|thx|ty|great|perfect(?:ly)?|awesome|amazing|brilliant"
             r"|excellent|love|nice|beautiful|delicious|helpful|interesting|finally|lol|haha?|wow"
             r"|got it|makes sense|good (?:one|to know|job|idea)|looks good|(?:it )?work(?:s|ed)"
@@ -175,8 +180,8 @@ RULES = (
             r"|not bad|as i expected|it is!)"
         ),
     ),
-    Rule("replies to a question", False, _replies),
-    Rule(
+    TurnRule("replies to a question", False, _replies),
+    TurnRule(
         "again",
         True,
         _said(
@@ -185,18 +190,18 @@ RULES = (
             r"\Aagain\b(?!,? thank)|\b(?:redo|recheck|double[- ]check|recount)\b",
         ),
     ),
-    Rule("repeats the question", True, _repeats),
-    Rule("asks something else", False, _said(_ASKS)),
-    Rule(
+    TurnRule("repeats the question", True, _repeats),
+    TurnRule("asks something else", False, _said(_ASKS)),
+    TurnRule(
         "no, …",
         True,
         _said(
-            r"\A(?:hmm+,? |um+,? |well,? |wait,? |sorry,? )*"
+            r"\A(?:lol,? |haha?,? |wow,? |hmm+,? |um+,? |well,? |wait,? |sorry,? )*"
             r"(?:no+|nope|nah|false|incorrect|wrong|not (?:quite|right|true|correct|really))"
             r"(?:\Z|[,.!:;]| (?:it|that|this|you|the|i|they|chapter|\w+\Z))"
         ),
     ),
-    Rule(
+    TurnRule(
         "not X but Y",
         True,
         _said(
@@ -204,7 +209,7 @@ RULES = (
             r"(?:an? |the )?\w+[.!]*\Z|\b(?:instead|rather) (?:of|than)\b"
         ),
     ),
-    Rule(
+    TurnRule(
         "should be",
         True,
         _said(
@@ -212,16 +217,24 @@ RULES = (
             r"(?:should|must|needs? to|has to|ought to)(?: not|n't)? (?!be (?:fine|ok|enough))"
         ),
     ),
-    Rule("actually", True, _said(r"\Aactually\b|\bin fact\b|\bthe (?:correct|right) \w+ is\b")),
-    Rule(
+    TurnRule(
+        "actually",
+        True,
+        _said(
+            r"\Aactually\b|\bin fact\b|\A(?:the|my|our) [\w ]{1,30} says?\b"
+            r"|\bthe (?:correct|right) \w+ is\b"
+        ),
+    ),
+    TurnRule(
         "too much or too little",
         True,
         _said(
             rf"(?:\A|\b{_IT}{_BE}){_VERY} ?too \w+|\b(?:way|far|much) (?:too|over|more|less)\b"
             rf"|\b{_IT}{_BE} even (?:more|less|worse)\b|\A(?:only|just) \d+"
+            r"|\A(?:[a-z]+er|more [a-z]+|less [a-z]+),? (?:please|pls)\b"
         ),
     ),
-    Rule(
+    TurnRule(
         "still",
         True,
         _said(
@@ -229,7 +242,7 @@ RULES = (
             rf"\b{_IT}(?:'s| is| are)? still\b",
         ),
     ),
-    Rule(
+    TurnRule(
         "it fails",
         True,
         _said(
@@ -240,20 +253,20 @@ RULES = (
             r"\bi(?:'m)? (?:get|getting|got|see|don't see|count)\b",
         ),
     ),
-    Rule(
+    TurnRule(
         "thanks, but",
         True,
         _said(r"\A(?:ha,? )?(?:thanks?|thank you|nice|great|good|ok(?:ay)?|cool)\b.{0,40}\bbut\b"),
     ),
-    Rule(
+    TurnRule(
         "please do", True, _said(r"\A(?:but )?please (?:use|don't|do not|stop|avoid|remove|keep)")
     ),
-    Rule("disputes the answer", True, _disputes),
-    Rule("no rule matches", False, _said("")),
+    TurnRule("disputes the answer", True, _disputes),
+    TurnRule("no rule matches", False, _said("")),
 )
 
 
-def rule_of(question: str, answer: str, text: str) -> Rule:
+def rule_of(question: str, answer: str, text: str) -> TurnRule:
     """The first rule that matches what a user says to an answer.
 
     Args:
