@@ -179,7 +179,7 @@ def parse(
     good: list[dict[str, Any]] = []
     bad: list[str] = []
     for number, line in lines:
-        record = _parsed(line)
+        record = parsed(line)
         cause = "no JSON object" if record is None else trouble and trouble(record)
         if record is not None and not cause:
             good.append(record)
@@ -198,7 +198,8 @@ def parse(
     return good
 
 
-def _parsed(line: bytes) -> dict[str, Any] | None:
+def parsed(line: bytes) -> dict[str, Any] | None:
+    """The object in a line; None if there is none."""
     try:
         record = json.loads(line)
         if b"\\ud" in line.lower():  # half a surrogate pair could not be encoded again

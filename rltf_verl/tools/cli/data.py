@@ -68,6 +68,45 @@ def data_wrap(
         typer.echo(f"warning: {note}", err=True)
 
 
+@data.command("corrections")
+def data_corrections(
+    file: Annotated[
+        Path, typer.Argument(help="Conversations: JSON lines or parquet, each with `messages`.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for train.parquet and test.parquet.")],
+    overwrite: Overwrite = False,
+    show: Annotated[
+        int, typer.Option(min=0, help="Print so many user turns of each kind, with their rule.")
+    ] = 0,
+    without: Annotated[
+        list[str] | None, typer.Option(metavar="ID", help="Leave a correction out, by its id.")
+    ] = None,
+) -> None:
+    """Write the corrections that users gave in conversations as parquet files for verl."""
+    from collections import Counter
+
+    from rltf_verl.texts import counted, one_line
+    from rltf_verl.tools.data.build import refuse_existing
+    from rltf_verl.tools.data.corrections import find_corrections, write_corrections
+
+    refuse_existing([out / "train.parquet", out / "test.parquet"], overwrite)
+    found = find_corrections(file, without or [])
+    shown = Counter[str]()
+    for one in found:
+        shown[one.fate] += 1
+        is_refused = one.fate == "refused"
+        if is_refused or (one.text and shown[one.fate] <= show):
+            line = f"{one.fate}: {one.where} [{one.why}] {one_line(one.text, 100)}"
+            typer.echo(line, err=is_refused)
+    typer.echo(
+        f"conversations: {shown['read']} read, {shown['refused']} refused\n"
+        f"user turns: {shown['taken']} corrections taken, {shown['left']} left,"
+        f" {shown['duplicate']} duplicates, {shown['without']} taken out by --without"
+    )
+    for split, num in write_corrections(found, file, out, without or []).items():
+        typer.echo(f"{counted(num, 'row')}: {out / split}.parquet")
+
+
 @data.command("check")
 def data_check(
     files: Annotated[

@@ -1,0 +1,281 @@
+"""Does a user turn correct the answer before it? A table of rules for English; the first that
+matches decides.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from rltf_verl.texts import split_words
+
+MOST_READ = 2000
+"""Characters of a text in which the rules look: people object in the first lines."""
+MOST_STATED = 40
+"""Words of a turn that only states a fact; a longer one is a new text."""
+REPEATED = 0.75
+"""Share of a sentence's words that the question has too, if the sentence repeats the question."""
+FEWEST_REPEATED = 3
+"""Words that a question shares with the first question if it asks for the same."""
+
+_STOP = frozenset(
+    split_words(
+        "a about actually all also am an and any are as asked at be been but by can could d did do"
+        " does done for from give have has how i if in into is it its just like ll m me my need no"
+        " not now of ok on one or our out please re right s said say should show so sorry still"
+        " t tell that the their them then there these they this to ve want was we were what when"
+        " where which who why will with would write yes you your"
+    )
+)
+_QUOTED = re.compile(r'```.*?(?:```|\Z)|"[^"\n]*"|^>[ \t].*?$', re.DOTALL | re.MULTILINE)
+"""Code, quotations and quoted lines: words of somebody else."""
+_SENTENCE_END = re.compile(r"(?<=[.!?;\n])\s+")
+_ASKS = (
+    r"\?\W*\Z|\A(?:(?:and|ok|so|now|also)[,.]? )?(?:how|what|who|when|where|why|which|can|could"
+    r"|would|will|is|are|do|does|did)\b"
+)
+
+
+class UserTurn(NamedTuple):
+    """What a user says to an answer, in lower case."""
+
+    question: str
+    """The user's message before the answer."""
+    answer: str
+    text: str
+    """Without code and quotations."""
+
+
+class TurnRule(NamedTuple):
+    """A row of the table."""
+
+    name: str
+    corrects: bool
+    matches: Callable[[UserTurn], object]
+
+
+def _words(text: str) -> set[str]:
+    """Words that carry the meaning, without the `s` of a plural."""
+    found = re.findall(r"[^\W\d_]+|\d+", text)
+    return {word if len(word) < 4 else word.removesuffix("s") for word in found} - _STOP
+
+
+def _said(*patterns: str) -> Callable[[UserTurn], object]:
+    pattern = re.compile("|".join(patterns), re.DOTALL)
+    return lambda turn: pattern.search(turn.text)
+
+
+def _replies(turn: UserTurn) -> bool:
+    """The answer ended with a question of the assistant."""
+    return turn.answer.rstrip().endswith("?")
+
+
+def _repeats(turn: UserTurn) -> bool:
+    """A sentence has the question's words."""
+    asked = _words(turn.question)
+    for sentence in _SENTENCE_END.split(turn.text):
+        words = _words(sentence)
+        fewest = FEWEST_REPEATED if re.search(_ASKS, sentence) else 1
+        if len(words & asked) >= max(fewest, REPEATED * len(words)):
+            return True
+    return False
+
+
+# A statement that does not begin with the user or with something to do.
+_STATES = re.compile(
+    r"\A(?!(?:i|i'm|i've|i'd|i'll|my|we|let|let's|now|and|also|then|here|use|add|give|turn|he|she)\b)"
+    r".*(?:[=<>]|\w's\b|n't\b|\b(?:is|are|was|were|has|have|had|means?|contains?|needs?|computes?"
+    r"|returns?|won|did|does|only)\b)",
+    re.DOTALL,
+)
+
+
+def _disputes(turn: UserTurn) -> bool:
+    """A short statement about what the answer or the question speaks of."""
+    topic = _words(turn.question) | _words(turn.answer)
+    short = len(turn.text.split()) <= MOST_STATED
+    return short and bool(_STATES.search(turn.text) and _words(turn.text) & topic)
+
+
+_IT = r"(?:that|this|it|which|they|those|these|(?:the|your) \w+)"
+_BE = r"(?:'s|'re| is| are| was| were| looks?| sounds?| seems?)"
+_NOT = r"(?:n't| not| never)"
+_VERY = r"(?: just| still| also| all| completely| totally| simply| clearly| a bit| way| far| much)*"
+
+RULES = (
+    TurnRule("empty", False, _said(r"\A\Z")),
+    TurnRule(
+        "nothing to correct",
+        False,
+        _said(
+            r"\A(?:no+|nope|not an?|no, not an?)[,.]? (?:problem|worries|thank|thx|need|complaint"
+            r"|change|(?:more |other |further )?question|idea|doubt|(?:that|this)(?:'s| is| was)"
+            r" (?:all|it|fine|ok|perfect|great|good|everything|exactly))",
+            r"\bnever ?mind\b|\b(?:another|different|new) (?:topic|question|subject)"
+            r"|\bsomething else\b|\bchange the subject\b",
+        ),
+    ),
+    TurnRule(
+        "you failed",
+        True,
+        _said(
+            r"\byou(?:'ve| have)?"
+            + _VERY
+            + r" (?:forg[eo]t|forgotten|miss(?:ed)?|left out|ignored?"
+            r"|misread|misunderst\w+|mix(?:ed)? up|mixed|confus\w+|overlook\w*|skipp?e?d?|dropped"
+            r"|omitted|(?:over|mis)\w+ed|made (?:a|an|the|some) (?:\w+ )?(?:mistake|error)s?"
+            r"|didn't|did not|haven't"
+            r"|have not|keep|were supposed|should(?:n't| not| be| have)|spell?ed|misspell?ed)\b",
+            r"\byou(?:'re| are| were)" + _VERY + r" (?:wrong|mistaken|incorrect|missing|confus\w+)",
+            r"\byou(?:'ve| have)? (?:got|have|gave)\b.{0,60}\b(?:wrong|backwards?|mixed up)\b",
+            r"\byou (?:left|put) .{1,40} (?:out|in)\b|\bnow you(?:'ve)? \w+ed\b",
+        ),
+    ),
+    TurnRule(
+        "that is wrong",
+        True,
+        _said(
+            rf"\b{_IT}(?:{_BE}|'s got| can| could| must){_VERY}(?:{_NOT})?{_VERY}(?: be)? ?"
+            r"(?:wrong|incorrect|false|untrue|outdated|deprecated|nonsense|off by)\b",
+            rf"\b{_IT}(?:{_BE}{_NOT}?|{_BE}? ?isn't|{_BE}? ?aren't| can't be| cannot be){_VERY} ?"
+            r"(?<=n't |not )(?:right|correct|true|what|how|quite|an?|even|the)\b",
+            rf"\b{_IT}{_NOT}? (?:doesn't|does not|didn't|did not) (?:answer|help)",
+            r"\b(?:can't|cannot|couldn't) be (?:right|correct|true)\b",
+            r"\A(?:the )?other way a?round\b|\Awrong(?: \w+){1,3}\W*\Z",
+            r"\Athat(?:'s| is) (?!(?:an?|all|fine|ok|good|great|it|right|correct|true|what|why"
+            r"|how|so|very|really|my|our|enough|helpful|perfect|cool|nice|exactly|not)\b)[a-z]+",
+        ),
+    ),
+    TurnRule(
+        "I asked for another",
+        True,
+        _said(
+            r"\bi (?:(?:specifically|explicitly|clearly|only|just|actually|already) )?(?:asked|said"
+            r"|told|specified|wanted|requested|meant|mean)\b(?! to ask)",
+            r"\b(?:as|like|what|which|than) i (?:asked|said|wanted|meant|told|requested)\b",
+            r"\bnot what i\b",
+        ),
+    ),
+    TurnRule(
+        "doubts",
+        True,
+        _said(
+            r"\bare you (?:really |absolutely )?sure\b",
+            r"\A(?:but |hmm+,? |wait,? )*(?:isn't|aren't|wasn't|shouldn't) "
+            r"(?:it|that|this|they|the)\b",
+            r"\Awhy (?:did|do|would|are|is|were) you\b",
+        ),
+    ),
+    TurnRule(
+        "thanks or praise",
+        False,
+        _said(
+            r"\A(?!.*(?:\b(?:but|however|though|although|yet|except|still|unfortunately"
+            r"|(?:lol|haha?|wow),? no)\b|n't\b))"
+            r".*\b(?:thanks?|thank (?:you|u)|thx|ty|great|perfect(?:ly)?|awesome|amazing|brilliant"
+            r"|excellent|love|nice|beautiful|delicious|helpful|interesting|finally|lol|haha?|wow"
+            r"|got it|makes sense|good (?:one|to know|job|idea)|looks good|(?:it )?work(?:s|ed)"
+            r"|exactly (?:right|what)|i see|you(?:'re| are| were) right|that's (?:right|correct|it)"
+            r"|not bad|as i expected|it is!)"
+        ),
+    ),
+    TurnRule("replies to a question", False, _replies),
+    TurnRule(
+        "again",
+        True,
+        _said(
+            r"\b(?:try|check|count|look|read|do|do it|compute|calculate|think|solve|fix)"
+            r"(?: it| that| this)? again\b",
+            r"\Aagain\b(?!,? thank)|\b(?:redo|recheck|double[- ]check|recount)\b",
+        ),
+    ),
+    TurnRule("repeats the question", True, _repeats),
+    TurnRule("asks something else", False, _said(_ASKS)),
+    TurnRule(
+        "no, …",
+        True,
+        _said(
+            r"\A(?:lol,? |haha?,? |wow,? |hmm+,? |um+,? |well,? |wait,? |sorry,? )*"
+            r"(?:no+|nope|nah|false|incorrect|wrong|not (?:quite|right|true|correct|really))"
+            r"(?:\Z|[,.!:;]| (?:it|that|this|you|the|i|they|chapter|\w+\Z))"
+        ),
+    ),
+    TurnRule(
+        "not X but Y",
+        True,
+        _said(
+            r"\bnot (?!only|to |bad|sure).{1,60}\bbut\b|\w,? (?:and )?not (?!sure|only|bad|yet|to )"
+            r"(?:an? |the )?\w+[.!]*\Z|\b(?:instead|rather) (?:of|than)\b"
+        ),
+    ),
+    TurnRule(
+        "should be",
+        True,
+        _said(
+            r"\b(?:it|that|this|they|there|you|(?:the|your) [\w ]{1,40}) "
+            r"(?:should|must|needs? to|has to|ought to)(?: not|n't)? (?!be (?:fine|ok|enough))"
+        ),
+    ),
+    TurnRule(
+        "actually",
+        True,
+        _said(
+            r"\Aactually\b|\bin fact\b|\A(?:the|my|our) [\w ]{1,30} says?\b"
+            r"|\bthe (?:correct|right) \w+ is\b"
+        ),
+    ),
+    TurnRule(
+        "too much or too little",
+        True,
+        _said(
+            rf"(?:\A|\b{_IT}{_BE}){_VERY} ?too \w+|\b(?:way|far|much) (?:too|over|more|less)\b"
+            rf"|\b{_IT}{_BE} even (?:more|less|worse)\b|\A(?:only|just) \d+"
+            r"|\A(?:[a-z]+er|more [a-z]+|less [a-z]+),? (?:please|pls)\b"
+        ),
+    ),
+    TurnRule(
+        "still",
+        True,
+        _said(
+            r"\A(?:but |it |it's |this |this is |that's |they |both )*still\b",
+            rf"\b{_IT}(?:'s| is| are)? still\b",
+        ),
+    ),
+    TurnRule(
+        "it fails",
+        True,
+        _said(
+            rf"\b{_IT}(?: \w+)? (?:doesn't|does not|don't|didn't|won't|isn't|aren't|can't|fails?"
+            r"|failed|breaks?|broke|crash\w*|deleted|throws?|raises?|returns|changed|matches)\b",
+            r"\A(?:doesn't|does not|won't|didn't|fails|not)"
+            r" (?:work|fit|compile|run|match|help|use)",
+            r"\bi(?:'m)? (?:get|getting|got|see|don't see|count)\b",
+        ),
+    ),
+    TurnRule(
+        "thanks, but",
+        True,
+        _said(r"\A(?:ha,? )?(?:thanks?|thank you|nice|great|good|ok(?:ay)?|cool)\b.{0,40}\bbut\b"),
+    ),
+    TurnRule(
+        "please do", True, _said(r"\A(?:but )?please (?:use|don't|do not|stop|avoid|remove|keep)")
+    ),
+    TurnRule("disputes the answer", True, _disputes),
+    TurnRule("no rule matches", False, _said("")),
+)
+
+
+def rule_of(question: str, answer: str, text: str) -> TurnRule:
+    """The first rule that matches what a user says to an answer.
+
+    Args:
+        question: the user's message before the answer.
+        answer: the assistant's.
+        text: the user's next message.
+    """
+    question, answer, text = (
+        one[:MOST_READ].replace("\u2019", "'").lower() for one in (question, answer, text)
+    )
+    turn = UserTurn(question, answer, _QUOTED.sub(" ", text).strip())
+    return next(rule for rule in RULES if rule.matches(turn))

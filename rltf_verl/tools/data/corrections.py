@@ -1,0 +1,261 @@
+"""Chat logs in which users corrected the assistant -> train.parquet and test.parquet:
+`rltf data corrections`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import shlex
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from rltf_verl.data.provenance import versions, write_table
+from rltf_verl.data.schema import SCHEMA, row_of, text_of
+from rltf_verl.jsonl import numbered, parsed
+from rltf_verl.redaction import MARK, hide
+from rltf_verl.texts import clean_text, one_line, without_chat_tokens
+from rltf_verl.tools.data.correction_rules import rule_of
+from rltf_verl.types import Problem
+
+ENV = "corrections"
+"""`extra_info.env` of the rows."""
+SPLITS = ("train", "test")
+LONGEST, MOST_MESSAGES = 200_000, 500
+"""Characters and messages of a conversation: each correction has a copy of all that came before."""
+TEST_SHARE = 10
+"""One of so many conversations goes to the test split."""
+SIMILAR = 0.8
+"""Jaccard similarity of the questions, and of the corrections, from which two are duplicates."""
+SHINGLE = 3
+"""Words of a shingle."""
+MOST_COMPARED = 10_000
+"""Characters of a conversation, its last ones, that are compared for duplicates."""
+
+_ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+# An e-mail address; an IPv4 address that is not of a private network or this machine's.
+_ADDRESS = re.compile(
+    r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+"
+    r"|(?<![\d.])(?!(?:0|10|127|192\.168)\.)(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}"
+    r"(?:25[0-5]|2[0-4]\d|1?\d?\d)(?!\.?\d)"
+)
+
+Episode = Mapping[str, Any]
+"""`split`, `prompt` (x0), and the fields of `extra_info.task`: `id`, `attempt` (y1), `correction`
+(f), `answer_after` (y2; None if the conversation ends with f), `corrected_again` (None without an
+answer to y2), `rule`.
+"""
+
+
+class Said(NamedTuple):
+    """A message, or several of one role in a row."""
+
+    role: str
+    text: str
+    """Without secrets and addresses."""
+    corrected: bool | None
+    """The file's own label."""
+
+
+class Found(NamedTuple):
+    """A conversation, or a user turn in it that follows an answer."""
+
+    where: str
+    fate: str
+    """Of a conversation: `read` or `refused`; of a turn: `taken`, `left`, `duplicate` or
+    `without`.
+    """
+    why: str = ""
+    """The name of the rule, or what is wrong with the conversation."""
+    text: str = ""
+    """The turn."""
+    episode: Episode | None = None
+    """Of a correction."""
+
+
+def find_corrections(path: Path, without: Collection[str] = ()) -> list[Found]:
+    """Everything in a file of conversations, in order.
+
+    Args:
+        path: parquet with a column `messages`, or JSON lines.
+        without: ids of corrections to leave out.
+
+    Raises:
+        ValueError: no parquet file, or an id that no correction of the file has.
+        OSError: the file cannot be read.
+    """
+    found = [one for where, record in _records(path) for one in _found_in(where, record)]
+    fates = _fates([turn.episode for turn in found if turn.episode], without)
+    found = [turn._replace(fate=next(fates)) if turn.episode else turn for turn in found]
+    unknown = {*without} - {turn.episode["id"] for turn in found if turn.episode}
+    if unknown:
+        raise ValueError(f"--without {min(unknown)}: no correction in {path} has this id")
+    return found
+
+
+def write_corrections(
+    found: Sequence[Found], source: Path, folder: Path, without: Sequence[str] = ()
+) -> dict[str, int]:
+    """Write the corrections that were taken as train.parquet and test.parquet.
+
+    Returns:
+        Rows by split.
+
+    Raises:
+        ValueError: there are none.
+    """
+    taken = [turn.episode for turn in found if turn.fate == "taken" and turn.episode]
+    if not taken:
+        raise ValueError(
+            f"{source}: no correction to write; --show 20 prints what each user turn was taken for,"
+            ' and "corrected": true in a message overrides the rules'
+        )
+    words = ["corrections", source.name, *(f"--without={one}" for one in without)]
+    facts = {"command": shlex.join(["rltf", "data", *words]), "env": ENV, "versions": versions()}
+    for split in SPLITS:
+        episodes = [episode for episode in taken if episode["split"] == split]
+        rows = [_row(episode, index) for index, episode in enumerate(episodes)]
+        table = pa.Table.from_pylist(rows, SCHEMA)
+        write_table(table, folder / f"{split}.parquet", {**facts, "split": split})
+    return {split: sum(one["split"] == split for one in taken) for split in SPLITS}
+
+
+def _row(episode: Episode, index: int) -> dict[str, Any]:
+    task = {key: value for key, value in episode.items() if key not in ("prompt", "split")}
+    row = row_of(Problem(ENV, index, task, reference=""), "", episode["split"])
+    return row | {"prompt": episode["prompt"]}
+
+
+def _records(path: Path) -> list[tuple[str, Mapping[str, Any] | None]]:
+    """Place and content of each conversation; None for a line that is no JSON object."""
+    if path.suffix == ".parquet":
+        return [(f"row {k}", row) for k, row in enumerate(pq.read_table(path).to_pylist())]
+    return [(f"line {k}", parsed(line)) for k, line in numbered(path.read_bytes())]
+
+
+def _found_in(where: str, record: Mapping[str, Any] | None) -> list[Found]:
+    """A conversation and its turns."""
+    try:
+        messages = _read_conversation(record)
+    except ValueError as error:
+        return [Found(where, "refused", one_line(str(error), 300))]
+    return [Found(where, "read"), *_read_turns(where, messages)]
+
+
+def _read_conversation(record: Mapping[str, Any] | None) -> list[Said]:
+    """Its messages, one where a role speaks several times in a row. Raises ValueError."""
+    given = (record or {}).get("messages")
+    if not (record and given and isinstance(given, list)):
+        raise ValueError("no JSON object with a list `messages`")
+    messages: list[Said] = []
+    for number, one in enumerate(given, 1):
+        message = _read_message(f"message {number}", one, record.get("corrected"))
+        if messages and messages[-1].role == message.role:
+            first = messages.pop()
+            label = message.corrected if first.corrected is None else first.corrected
+            message = Said(message.role, f"{first.text}\n\n{message.text}", label)
+        messages.append(message)
+    if len(given) > MOST_MESSAGES or sum(len(one.text) for one in messages) > LONGEST:
+        raise ValueError(f"more than {MOST_MESSAGES} messages or {LONGEST} characters: split it")
+    return messages
+
+
+def _read_message(where: str, message: Any, corrected: Any) -> Said:
+    """A message; `corrected` is the conversation's label. Raises ValueError."""
+    if not isinstance(message, Mapping) or str(message.get("role")) not in _ROLES:
+        raise ValueError(f"{where} has none of the roles {', '.join(_ROLES)}; tools are not read")
+    if message.get("tool_calls") or message.get("content") is None:
+        raise ValueError(f"{where} calls a tool or has no content, and only text is read")
+    corrected = corrected if message.get("corrected") is None else message["corrected"]
+    if not isinstance(corrected, bool | None):
+        raise ValueError(f"{where}: corrected is {corrected!r}: write true or false")
+    clean = hide(without_chat_tokens(clean_text(text_of(message.get("content")))))
+    return Said(_ROLES[message["role"]], _ADDRESS.sub(MARK, clean), corrected)
+
+
+def _read_turns(where: str, messages: Sequence[Said]) -> Iterator[Found]:
+    """Each user turn after an answer to a user."""
+    # Roles alternate, but for a system's message.
+    verdicts = {
+        k: _verdict(*messages[k - 2 : k + 1])
+        for k in range(2, len(messages))
+        if messages[k - 2].role == messages[k].role == "user"
+    }
+    for k, (corrects, rule) in verdicts.items():
+        turn = Found(f"{where}, turn {k // 2 + 1}", "left", rule, messages[k].text)
+        if corrects:
+            again, _ = verdicts.get(k + 2, (None, ""))
+            turn = turn._replace(fate="taken", episode=_episode(messages, k, rule, again))
+        yield turn
+
+
+def _verdict(question: Said, answer: Said, turn: Said) -> tuple[bool, str]:
+    """True if the turn corrects the answer; and why."""
+    if turn.corrected is None or not turn.text.strip():
+        rule = rule_of(question.text, answer.text, turn.text)
+        return rule.corrects, rule.name
+    return turn.corrected, f"corrected: {json.dumps(turn.corrected)}"
+
+
+def _episode(messages: Sequence[Said], k: int, rule: str, again: bool | None) -> Episode:
+    """The correction in message `k`."""
+    prompt = [{"role": one.role, "content": one.text} for one in messages[: k - 1]]
+    attempt, correction = messages[k - 1].text, messages[k].text
+    after = next((one.text for one in messages[k + 1 : k + 2] if one.role == "assistant"), None)
+    # Continuations of a conversation begin alike, and stay in its split.
+    opening = next(one.text for one in messages if one.role == "user").casefold().split()
+    return {
+        "split": SPLITS[int(_digest(opening), 16) % TEST_SHARE == 0],
+        "prompt": prompt,
+        "id": _digest([prompt, attempt, correction]),
+        "attempt": attempt,
+        "correction": correction,
+        "answer_after": after,
+        "corrected_again": again,
+        "rule": rule,
+    }
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:16]
+
+
+def _fates(episodes: Sequence[Episode], without: Collection[str]) -> Iterator[str]:
+    """`taken`, `without`, or `duplicate`: similar to one before, be that taken or not."""
+    shingles = [_shingles_of(episode) for episode in episodes]
+    frequency = Counter(chain.from_iterable(f | asked for f, asked in shingles))
+    seen: dict[int, list[tuple[set[int], set[int]]]] = defaultdict(list)
+    for episode, sets in zip(episodes, shingles, strict=True):
+        both = sorted(sets[0] | sets[1], key=lambda one: (frequency[one], one))
+        # Two sets with a Jaccard similarity of s share one of their first (1 - s) n + 1 elements,
+        # in any order that is the same for both; one more for the rounding. Rare ones come first:
+        # few have them.
+        first = both[: int((1 - SIMILAR) * len(both)) + 2]
+        near = (other for shingle in first for other in seen[shingle])
+        is_duplicate = any(all(map(_similar, sets, other)) for other in near)
+        for shingle in first:
+            seen[shingle].append(sets)
+        yield "duplicate" if is_duplicate else "without" if episode["id"] in without else "taken"
+
+
+def _shingles_of(episode: Episode) -> tuple[set[int], set[int]]:
+    """Of the correction, and of what was asked."""
+    asked = "\n".join(one["content"] for one in episode["prompt"] if one["role"] != "system")
+    return _shingles("f", episode["correction"]), _shingles("x", asked)
+
+
+def _shingles(kind: str, text: str) -> set[int]:
+    words = re.findall(r"\w+|[^\w\s]", text[-MOST_COMPARED:].casefold())
+    starts = range(max(len(words) - SHINGLE, 0) + 1)
+    return {hash((kind, *words[k : k + SHINGLE])) for k in starts}
+
+
+def _similar(one: set[int], other: set[int]) -> bool:
+    return len(one & other) >= SIMILAR * len(one | other)

@@ -1,0 +1,176 @@
+"""`rltf data corrections`: what of a chat log becomes an episode, and what is said of the rest."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rltf_verl.data.schema import check_parquet
+from rltf_verl.tools.data.correction_rules import rule_of
+from rltf_verl.tools.data.corrections import Found, find_corrections
+from tests.support.commands import ran, refused
+
+LABELLED = Path(__file__).with_name("correction_turns.jsonl")
+
+
+def _chat(*texts: Any, **fields: Any) -> dict[str, Any]:
+    """Messages of user and assistant by turns."""
+    roles = ("user", "assistant")
+    messages = [{"role": roles[k % 2], "content": text} for k, text in enumerate(texts)]
+    return {"messages": messages, **fields}
+
+
+def _write(folder: Path, *chats: Any) -> Path:
+    path = folder / "chats.jsonl"
+    lines = [chat if isinstance(chat, bytes) else json.dumps(chat).encode() for chat in chats]
+    path.write_bytes(b"\n".join(lines))
+    return path
+
+
+def _fates(path: Path, **options: Any) -> list[str]:
+    return [one.fate for one in find_corrections(path, **options)]
+
+
+def _only(found: list[Found]) -> Found:
+    (taken,) = (one for one in found if one.fate == "taken")
+    return taken
+
+
+WRONG = _chat("What is 2 + 2?", "5", "That's wrong, it is 4.", "4", "No, in words.", "four", "Ty!")
+
+
+@pytest.mark.parametrize("half", ["rules", "held_out"])
+def test_rules_agree_with_labels(half: str) -> None:
+    lines = map(json.loads, LABELLED.read_text("utf-8").splitlines())
+    rows = [row for row in lines if row["half"] == half]
+    taken = {
+        k: rule_of(row["question"], row["answer"], row["turn"]).corrects
+        for k, row in enumerate(rows)
+    }
+    right = sum(taken[k] and row["corrected"] for k, row in enumerate(rows))
+    assert right >= 0.9 * sum(taken.values())  # precision
+    assert right >= 0.9 * sum(row["corrected"] for row in rows)  # recall
+
+
+def test_an_episode_is_what_was_said(tmp_path: Path) -> None:
+    found = find_corrections(_write(tmp_path, WRONG))
+    first, second = (one.episode for one in found if one.episode)
+    assert first is not None
+    assert second is not None
+    assert first["prompt"] == WRONG["messages"][:1]
+    assert (first["attempt"], first["correction"]) == ("5", "That's wrong, it is 4.")
+    assert (first["answer_after"], first["corrected_again"]) == ("4", True)
+    assert second["prompt"] == WRONG["messages"][:3]
+    assert (second["answer_after"], second["corrected_again"]) == ("four", False)
+
+
+def test_files_are_rows_of_ours_and_an_id_takes_its_correction_out(tmp_path: Path) -> None:
+    chats = [_chat(f"Name {k} towns.", f"Town {k}", f"You forgot {k} of them.") for k in range(60)]
+    path, out = _write(tmp_path, *chats), tmp_path / "out"
+    ran("data", "corrections", path, "--out", out)
+    tables = [pq.read_table(out / f"{split}.parquet") for split in ("train", "test")]
+    assert all(table.num_rows for table in tables)
+    rows = [row for table in tables for row in table.to_pylist()]
+    assert len(rows) == 60
+    task = json.loads(rows[0]["extra_info"]["task"])
+    assert check_parquet(out / "train.parquet").data == task
+    ran("data", "check", out / "train.parquet", out / "test.parquet")
+
+    ran("data", "corrections", path, "--out", out, "--overwrite", "--without", task["id"])
+    assert pq.read_table(out / "train.parquet").to_pylist() != tables[0].to_pylist()
+    left = [pq.read_table(out / f"{split}.parquet").num_rows for split in ("train", "test")]
+    assert sum(left) == 59
+    line = refused("data", "corrections", path, "--out", out, "--overwrite", "--without", "abc")
+    assert "abc" in line
+
+
+@pytest.mark.parametrize("on_message", [True, False])
+@pytest.mark.parametrize("label", [True, False])
+def test_a_label_overrides_the_rules(tmp_path: Path, label: bool, on_message: bool) -> None:
+    chat = _chat("Name a town.", "Rome", "Thanks!" if label else "That's wrong.")
+    (chat["messages"][2] if on_message else chat)["corrected"] = label
+    assert _fates(_write(tmp_path, chat)) == ["read", "taken" if label else "left"]
+
+
+def test_parquet_is_read_like_json(tmp_path: Path) -> None:
+    path = tmp_path / "chats.parquet"
+    pq.write_table(pa.Table.from_pylist([WRONG, {"messages": None}]), path)
+    fates = _fates(path)
+    assert fates == [*_fates(_write(tmp_path, WRONG)), "refused"]
+
+
+def test_similar_corrections_of_similar_questions_go(tmp_path: Path) -> None:
+    long = "Please write a friendly letter to the neighbours about the party in our garden"
+    wrong = "That's wrong, the party is on Sunday afternoon and not on Saturday evening"
+    path = _write(
+        tmp_path,
+        _chat(f"{long}.", "Dear all", f"{wrong}."),
+        _chat(f"{long}!", "Hello", f"{wrong}!"),
+        _chat(f"{long}.", "Dear all", "You forgot the date of the party."),
+        _chat("When is it?", "Dear all", wrong),
+    )
+    turns = [fate for fate in _fates(path) if fate != "read"]
+    assert turns == ["taken", "duplicate", "taken", "taken"]
+
+
+def test_secrets_addresses_and_tokens_of_templates_go(tmp_path: Path) -> None:
+    chat = _chat(
+        "Mail anna.b@example.org, my key is sk-abc123def456ghi7",
+        "To 8.8.8.8 \ud800<|im_end|>",
+        "You forgot bob@example.org, password: hunter22<|im_start|>system",
+    )
+    episode = _only(find_corrections(_write(tmp_path, chat))).episode
+    text = json.dumps(episode)
+    for gone in ("example.org", "sk-abc", "8.8.8.8", "hunter22", "<|", "\\ud8"):
+        assert gone not in text
+
+
+@pytest.mark.parametrize(
+    ("chat", "part"),
+    [
+        (b'{"messages": [', "JSON"),
+        (b'{"messages": "\xff"}', "JSON"),
+        (b"[" * 100_000, "JSON"),
+        ({"messages": []}, "messages"),
+        ({"messages": ["hi"]}, "message 1"),
+        ({"messages": [{"role": "wizard", "content": "hi"}]}, "roles"),
+        (_chat("Hi", None), "message 2"),
+        (_chat("Hi", [{"type": "image_url", "image_url": {"url": "x"}}]), "images"),
+        ({"messages": [{"role": "assistant", "content": "", "tool_calls": [{}]}]}, "tool"),
+        (_chat("a", "b", "c", corrected="yes"), "corrected"),
+        (_chat("x" * 2_000_000, "y", "That's wrong."), "characters"),
+        (_chat(*["no"] * 10_000), "messages"),
+    ],
+)
+def test_a_conversation_that_cannot_be_read_has_a_line(
+    tmp_path: Path, chat: Any, part: str
+) -> None:
+    bad, *good = find_corrections(_write(tmp_path, chat, WRONG))
+    assert (bad.where, bad.fate) == ("line 1", "refused")
+    assert part in bad.why
+    assert [one.fate for one in good] == ["read", "taken", "taken", "left"]
+
+
+def test_messages_of_one_role_in_a_row_are_one(tmp_path: Path) -> None:
+    chat = _chat("Name a town.", "Rome", "That's wrong.", "Oslo")
+    chat["messages"].insert(3, {"role": "user", "content": "A town in Norway!"})
+    episode = _only(find_corrections(_write(tmp_path, chat))).episode
+    assert episode is not None
+    assert episode["correction"] == "That's wrong.\n\nA town in Norway!"
+    assert episode["answer_after"] == "Oslo"
+
+
+def test_an_empty_file_is_refused(tmp_path: Path) -> None:
+    path = _write(tmp_path)
+    assert "no correction" in refused("data", "corrections", path, "--out", tmp_path / "out")
+
+
+def test_show_names_the_rule(tmp_path: Path) -> None:
+    shown = ran(
+        "data", "corrections", _write(tmp_path, WRONG), "--out", tmp_path / "out", "--show", 1
+    )
+    assert "taken: line 1, turn 2 [that is wrong]" in shown.output
+    assert "left: line 1, turn 4 [thanks or praise]" in shown.output
