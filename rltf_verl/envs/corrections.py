@@ -60,7 +60,11 @@ class Corrections(Env):
         return Grade(turn > 0 and attempt.ended and text not in ("", given), format_ok=bool(text))
 
     def grade(self, problem: Problem, text: str) -> Grade:
-        """Raises GradeUnavailable: only a subclass can tell whether an answer needs correcting."""
+        """Raises GradeUnavailable: only a subclass can tell whether an answer needs correcting. An
+        empty one does.
+        """
+        if not text.strip():
+            return Grade(correct=False, format_ok=False)
         raise GradeUnavailable(
             "corrections do not say which answers are right; give rltf.env.name a subclass of"
             " Corrections with a method `grade`"

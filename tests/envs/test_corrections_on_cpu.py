@@ -239,6 +239,10 @@ def test_the_contract_of_environments_holds_for_a_subclass_with_a_verifier():
     ] == []
 
 
+def test_an_empty_answer_is_wrong_before_any_run():
+    assert not Corrections().grade(PROBLEM, " \n").correct
+
+
 def test_a_row_of_another_command_is_refused():
     env = make_env("corrections")
     assert env.trouble_with(PROBLEM) is None
