@@ -248,12 +248,16 @@ class Attempt:
     """Where it retries from a step: the first attempt's response up to there, which stands before
     it behind the first prompt.
     """
+    recorded: bool = False
+    """Another policy or a person wrote the answer (`Env.recorded`): no token of it trains."""
 
     @property
     def spans(self) -> tuple[tuple[int, int], ...]:
-        """[start, end) of each stretch of response ids that the policy sampled."""
+        """[start, end) of each stretch of response ids that the policy sampled; of a recorded
+        answer an empty one.
+        """
         if self.trajectory is None:
-            return ((0, len(self.response_ids)),)
+            return ((0, 0 if self.recorded else len(self.response_ids)),)
         return tuple((step.start, step.end) for step in self.trajectory.steps)
 
 

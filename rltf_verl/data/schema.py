@@ -27,6 +27,8 @@ NO_CHAT = (
     "a prompt is no list of chat messages: write a text, as TRL has it, as"
     " [{'role': 'user', 'content': TEXT}]"
 )
+CORRECTIONS = "corrections"
+"""`extra_info.env` of rows that hold a recorded answer and its correction."""
 MOST_NAMED = 5
 """Rows that a message names."""
 MEDIA = ("images", "videos", "audios")
@@ -270,6 +272,15 @@ def environments_of(path: str | Path) -> set[str]:
             return set()
         infos = _column(file, "extra_info.env", "extra_info.task")
         return {str(info["env"]) for info in infos if info and _is_ours(info)}
+
+
+def correction_ids(path: str | Path) -> list[str]:
+    """The ids of the corrections in a file (`rltf data corrections`); none for other data."""
+    if CORRECTIONS not in environments_of(path):
+        return []
+    with pq.ParquetFile(path) as file:
+        infos = list(_column(file, "extra_info.env", "extra_info.task"))
+    return [json.loads(info["task"])["id"] for info in infos if info["env"] == CORRECTIONS]
 
 
 def index_of_all(path: str | Path) -> str | None:

@@ -10,6 +10,7 @@ from rltf_verl.registry import UnknownOptionError, construct
 _ENVS = {
     "bfcl": "rltf_verl.envs.bfcl:Bfcl",
     "binary_matrix": "rltf_verl.envs.binary_matrix:BinaryMatrix",
+    "corrections": "rltf_verl.envs.corrections:Corrections",
     "gym_text": "rltf_verl.envs.gym_text:GymText",
     "knights_knaves": "rltf_verl.envs.knights_knaves:KnightsKnaves",
     "math": "rltf_verl.envs.math:Math",

@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeVar
 from rltf_verl.judge.gateway import Judge
 from rltf_verl.kinds import Within, hints_of, trouble
 from rltf_verl.registry import UserCodeError, described
-from rltf_verl.types import Action, Grade, Problem, Step
+from rltf_verl.types import Action, Attempt, Grade, Problem, Step
 
 T = TypeVar("T")
 
@@ -209,6 +209,8 @@ class Env:
     """True if the class has `candidates`."""
     takes_rows: bool = False
     """True if the class has `data_of`."""
+    has_record: bool = False
+    """True if the class has `recorded`."""
     tools: Sequence[Mapping[str, Any]] = ()
     """JSON schemas as OpenAI and verl have them; empty: the whole answer is the action."""
     limits: Limits = Limits()
@@ -231,6 +233,7 @@ class Env:
         cls.grades_async = cls.agrade is not Env.agrade
         cls.finds_candidates = cls.candidates is not Env.candidates
         cls.takes_rows = cls.data_of is not Env.data_of
+        cls.has_record = cls.recorded is not Env.recorded
 
     def build(self, seed: int, num_train: int, num_test: int) -> Splits:
         """Make the problems of both splits; the same seed gives the same problems."""
@@ -289,6 +292,23 @@ class Env:
         over the network, e.g. of a judge. Raises GradeUnavailable.
         """
         raise self._lacks("agrade")
+
+    def recorded(self, problem: Problem) -> str | None:
+        """An answer that was given to this problem earlier. In training it is the first attempt if
+        a second one follows, and trains nothing. None: the policy gives the first answer. Not for
+        trajectories.
+        """
+        return None
+
+    def accept(self, problem: Problem, attempt: Attempt, turn: int) -> Grade | None:
+        """The verdict in training, where the class has `recorded`; None: that of `grade`.
+
+        Args:
+            problem: what is asked.
+            attempt: the recorded answer, or the policy's.
+            turn: 0 for the first attempt of the episode.
+        """
+        return None
 
     def candidates(self, problem: Problem, text: str, attempt: str) -> Sequence[Candidate]:
         """Every passage that may state the answer or a part of it, for the leak guard. Never raises

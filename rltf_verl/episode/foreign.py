@@ -1,4 +1,6 @@
-"""Attempts that another loop has played, from its token ids."""
+"""Attempts that the policy did not play here: of another loop, from its token ids, and of a record,
+from its text.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from math import inf
 from typing import Any
 
 from rltf_verl.episode.acting import trajectory_text
-from rltf_verl.policy import ActingPolicy
+from rltf_verl.policy import ActingPolicy, Policy
 from rltf_verl.types import Attempt, Grade, PlayedStep, Step, Trajectory
 
 LEAST_RIGHT = 1.0
@@ -32,6 +34,24 @@ class ForeignAttempt:
         if self.reward is None:
             return await by_env()
         return Grade(correct=self.reward >= LEAST_RIGHT, format_ok=True, score=self.reward)
+
+
+async def recorded_attempt(policy: Policy, prompt_ids: tuple[int, ...], text: str) -> Attempt:
+    """The attempt of a recorded answer, which has no log-probs and no sampled token. `ended` is
+    False if the answer budget cuts it.
+    """
+    ids, end = await policy.encode_answer(text), await policy.encode_answer("")
+    return Attempt(
+        prompt_ids,
+        ids,
+        # verl's queue wants a number for each token; no role reads these.
+        (0.0,) * len(ids),
+        text,
+        # The text is encoded without control tokens, so only a whole answer has the end token.
+        ended=ids[-len(end) :] == end,
+        info={"num_tokens": 0},
+        recorded=True,
+    )
 
 
 def attempt_of(

@@ -13,11 +13,11 @@ from itertools import chain
 from typing import Any, cast
 
 from rltf_verl.envs.base import GradeUnavailable
+from rltf_verl.envs.calls import call_env, deadline_of, notes_of
 from rltf_verl.envs.calls import grade as grade_of
-from rltf_verl.envs.calls import notes_of
 from rltf_verl.episode.acting import LiveState, Retry, play, retry_at
 from rltf_verl.episode.failure_log import log_once
-from rltf_verl.episode.foreign import ForeignAttempt
+from rltf_verl.episode.foreign import ForeignAttempt, recorded_attempt
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.revise import Revision, revise, with_span
 from rltf_verl.episode.reward import graded_reward, shape_rewards
@@ -27,7 +27,7 @@ from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, ask
 from rltf_verl.feedback.group import Group
 from rltf_verl.feedback.sentences import CorrectnessProvider
 from rltf_verl.policy import ActingPolicy, Policy
-from rltf_verl.registry import described
+from rltf_verl.registry import UserCodeError, described
 from rltf_verl.types import (
     Attempt,
     Episode,
@@ -189,9 +189,11 @@ class EpisodePlayer:
             by_env = partial(grade_of, self.parts.env, self.problem, answer)
             return await self._grade(attempt, self.foreign.grade(by_env))
         if not self.parts.env.acts:
-            attempt = await self.policy.sample(prompt_ids, self.seed_of(place_of(turn, branch)))
-            answered = grade_of(self.parts.env, self.problem, attempt.text)
-            return await self._grade(attempt, answered)
+            recorded = await self._recorded(prompt_ids) if turn == 0 else None
+            attempt = recorded or await self.policy.sample(
+                prompt_ids, self.seed_of(place_of(turn, branch))
+            )
+            return await self._grade(attempt, self._grade_answer(attempt, turn))
 
         def seed_of_step(step: int) -> int:
             # The first step has the place of the attempt itself.
@@ -208,6 +210,31 @@ class EpisodePlayer:
             return await self._grade(attempt, grading)
         finally:
             await state.close()
+
+    async def _recorded(self, prompt_ids: tuple[int, ...]) -> Attempt | None:
+        """The recorded first attempt (`Env.recorded`); None where the policy gives it: in
+        validation, without a turn that revises it, and if the problem has no record.
+        """
+        env = self.parts.env
+        if not env.has_record or self.validate or self._horizon == 1:
+            return None
+        try:
+            text = await call_env(deadline_of(env), env.recorded, self.problem)
+        except UserCodeError as error:  # as of a grader
+            log_once("the policy gives a first answer", f"problem {self.problem.index}", error)
+            return None
+        return None if text is None else await recorded_attempt(self.policy, prompt_ids, text)
+
+    async def _grade_answer(self, attempt: Attempt, turn: int) -> Grade:
+        """Raises GradeUnavailable, or what the environment raises."""
+        env, grade = self.parts.env, None
+        if attempt.recorded and not attempt.ended:
+            raise GradeUnavailable(
+                "the recorded answer does not fit in data.max_response_length; raise it"
+            )
+        if env.has_record and not self.validate:
+            grade = await call_env(deadline_of(env), env.accept, self.problem, attempt, turn)
+        return grade or await grade_of(env, self.problem, attempt.text)
 
     async def _grade(self, attempt: Attempt, grading: Awaitable[Grade]) -> Turn:
         try:

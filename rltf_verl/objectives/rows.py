@@ -47,7 +47,14 @@ async def episode_rows(
         extra += rows
     first_prompt = episode.turns[0].attempt.prompt_ids
     kept = (_without_mentions(row, first_prompt, policy, config.mentions) for row in extra)
-    return [*attempts[:-1], *(row for row in kept if row is not None), attempts[-1]]
+    # A recorded answer in a row of its own trains nothing. An episode of it alone keeps the row:
+    # verl needs one.
+    before = (row for row in attempts[:-1] if not _is_recorded(row, episode))
+    return [*before, *(row for row in kept if row is not None), attempts[-1]]
+
+
+def _is_recorded(row: Row, episode: Episode) -> bool:
+    return all(episode.turns[turn].attempt.recorded for turn in set(row.turn))
 
 
 def _without_mentions(

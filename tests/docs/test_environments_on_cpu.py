@@ -11,7 +11,7 @@ from tests.support.commands import ran, rltf
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs" / "environments.md"
-WITHOUT_EXAMPLE = {"reward_function", "gym_text", "tool_object", "textarena", "bfcl"}
+WITHOUT_EXAMPLE = {"reward_function", "corrections", "gym_text", "tool_object", "textarena", "bfcl"}
 """They make no problems, or need a class or a package of others."""
 
 

@@ -275,7 +275,7 @@ def _outputs(
 ) -> list[AgentLoopOutput]:
     facts = episode_facts(episode, config.episode.num_nodes)
     # verl tags rows with the oldest and newest weights: those of the whole episode.
-    steps = [t.attempt.info[k] for t in episode.turns for k in VERSIONS]
+    steps = [t.attempt.info.get(k) for t in episode.turns for k in VERSIONS]
     steps = [s for s in steps if s is not None]
     extra = {
         "reward_extra_info": info,

@@ -23,7 +23,7 @@ from verl.utils.checkpoint.checkpoint_manager import find_latest_ckpt_path
 
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.data.provenance import read_provenance
-from rltf_verl.data.schema import files_of
+from rltf_verl.data.schema import correction_ids, files_of
 from rltf_verl.findings import Finding
 from rltf_verl.redaction import cleaned, hidden, secrets_here
 from rltf_verl.runlog.files import STAMP
@@ -73,6 +73,10 @@ MAY_CHANGE = frozenset(
 trains.
 """
 
+IDS = "data.corrections"
+"""Key of the ids of the corrections in the training files, of which one may have to be taken out
+again. A resumed run has the same files (`check_resume`), so the list is whole.
+"""
 NUM_SHOWN = 5
 LONGEST_COMMAND = 100_000
 """Characters of the command in `config.yaml`."""
@@ -155,7 +159,12 @@ def write_stamp(config: DictConfig, rltf: RLTFConfig, step: int) -> None:
     folder = Path(config.trainer.default_local_dir) / f"global_step_{step}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(experiment_stamp(config, rltf), indent=1, sort_keys=True)
+    stamp = experiment_stamp(config, rltf)
+    # A file on another machine costs the ids, not the checkpoint.
+    with contextlib.suppress(OSError, ValueError):
+        found = [correction_ids(path) for path in files_of(config.data.train_files)]
+        stamp |= {IDS: sorted(set().union(*found))} if any(found) else {}
+    text = json.dumps(stamp, indent=1, sort_keys=True)
     (folder / STAMP).write_text(text + "\n", "utf-8")
 
 

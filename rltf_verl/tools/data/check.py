@@ -33,7 +33,7 @@ MOST_NAMED = 5
 TRAINED_ON = ": what is tested was trained on"
 ROLES = ("system", "developer", "user", "assistant", "tool")
 """Roles of messages; a chat template drops or refuses others."""
-GRADE_WITHOUT_REFERENCE = ("code", "writing", AS_IT_IS)
+GRADE_WITHOUT_REFERENCE = ("code", "corrections", "writing", AS_IT_IS)
 """Environments in which a problem may have none."""
 
 

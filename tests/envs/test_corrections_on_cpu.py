@@ -1,0 +1,299 @@
+"""Training on recorded corrections: the recorded answer is the first attempt and trains nothing."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from rltf_verl.adapters.queue.columns import episode_batch, episode_facts
+from rltf_verl.adapters.startup import stamp
+from rltf_verl.adapters.startup.checks import check_config
+from rltf_verl.algos.targets import RowBatch
+from rltf_verl.config import RLTFConfig
+from rltf_verl.data.schema import SCHEMA, row_of
+from rltf_verl.envs import make_env
+from rltf_verl.envs.base import Env, Splits
+from rltf_verl.envs.corrections import Corrections
+from rltf_verl.episode.parts import Parts
+from rltf_verl.feedback import make_provider, provider_of_block
+from rltf_verl.feedback.group import Groups
+from rltf_verl.objectives import Method
+from rltf_verl.objectives.rows import episode_rows
+from rltf_verl.objectives.targets import compute_targets
+from rltf_verl.runlog.record import episode_record
+from rltf_verl.tools.contract import check_env
+from rltf_verl.types import CONTEXT, Grade, Problem, Role
+from tests.support.configs import composed
+from tests.support.episode_fakes import (
+    QUESTION,
+    ScriptedPolicy,
+    parts_with,
+    play_parts,
+    stops,
+    text_of,
+)
+
+PROBLEM = Problem(
+    "corrections", 0, {"id": "a1", "attempt": "20 F", "correction": "In Celsius, please."}, ""
+)
+OTHER = Problem(
+    "corrections", 1, {"id": "b2", "attempt": "Hi", "correction": "Say good morning."}, ""
+)
+VERIFIER = {"provider": "verifier", "level": "hint"}
+REVISE = {"fresh": "compact", "append": "plain_append"}
+RUN = {"env": {"name": "corrections"}, "feedback": VERIFIER, "episode": {"horizon": 2}}
+BLOCKS = {
+    "sd": {"distill": {"weight": 1.0, "baseline": "none"}},
+    "sft": {"imitate": {"weight": 1.0}},
+    "fm": {"feedback_modeling": {"weight": 1.0, "form": "rows"}},
+}
+
+
+class Celsius(Corrections):
+    """The grade that the recipe's validation has."""
+
+    name = "celsius"
+
+    def build(self, seed: int, num_train: int, num_test: int) -> Splits:
+        made = [
+            Problem(self.name, i, {**PROBLEM.data, "degrees": seed + i}, f"{seed + i} C")
+            for i in range(num_train + num_test)
+        ]
+        return Splits(tuple(made[:num_train]), tuple(made[num_train:]))
+
+    def prompt(self, problem: Problem) -> str:
+        return f"Say {problem.data['degrees']} degrees."
+
+    def grade(self, problem: Problem, text: str) -> Grade:
+        return Grade(text.strip() == problem.reference, format_ok=bool(text.strip()))
+
+
+def parts(env: Env | None = None, feedback: dict | None = None, **episode) -> Parts:
+    provider = provider_of_block("provider", feedback or VERIFIER)
+    return parts_with(env or Corrections(), provider, **{"horizon": 2, **episode})
+
+
+async def rows_of(played, **blocks):
+    config = RLTFConfig.from_mapping({**RUN, **blocks})
+    return await episode_rows(ScriptedPolicy([]), QUESTION, played, Method(config))
+
+
+async def test_the_recorded_answer_is_the_first_attempt_and_the_words_are_the_feedback():
+    policy = ScriptedPolicy(["-7 C"])
+    episode = await play_parts(parts(), policy, problem=PROBLEM)
+    first, second = episode.turns
+    assert (first.attempt.text, first.reward, first.grade.correct) == ("20 F", 0.0, False)
+    assert first.feedback.text == "In Celsius, please."
+    assert text_of(first.attempt.response_ids) == "20 F\0"
+    assert (second.attempt.text, second.reward, stops(episode)) == ("-7 C", 1.0, [None, "solved"])
+    # Only the second answer is sampled, after a prompt that shows the recorded one.
+    assert len(policy.prompts) == 1
+    assert "20 F" in policy.prompts[0]
+    assert "In Celsius, please." in policy.prompts[0]
+    tokens = [turn["num_tokens"] for turn in episode_record(episode)["turns"]]
+    assert tokens == [0, len("-7 C") + 1], "no token of it was sampled"
+
+
+@pytest.mark.parametrize("context", ["fresh", "append"])
+@pytest.mark.parametrize("method", BLOCKS)
+async def test_no_token_of_the_recorded_answer_trains(method: str, context: str):
+    playing = parts(context=context, revise=REVISE[context])
+    played = await play_parts(playing, ScriptedPolicy(["-7 C"]), problem=PROBLEM)
+    rows = await rows_of(played, **BLOCKS[method])
+    trained = {
+        Role(role): "".join(
+            chr(i) for i, r in zip(row.response_ids, row.role, strict=True) if r == role
+        )
+        for row in rows
+        for role in set(row.role) - {CONTEXT}
+    }
+    own = {"sd": Role.DISTILL, "sft": Role.IMITATE, "fm": Role.FEEDBACK_MODELING}[method]
+    taught = "In Celsius, please.\0" if method == "fm" else "-7 C\0"
+    assert trained == {Role.ATTEMPT: "-7 C\0", own: taught}
+    behind_x0 = [row for row in rows if own in row.role and method != "fm"]
+    assert all(row.prompt_ids == played.turns[0].attempt.prompt_ids for row in behind_x0)
+    # A row that trains nothing is left out.
+    assert all(set(row.role) != {CONTEXT} for row in rows)
+
+
+async def test_only_second_answers_have_an_advantage():
+    """Two episodes of a group; one repeats the recorded answer, which is not accepted."""
+    played = [
+        await play_parts(parts(), ScriptedPolicy([answer]), problem=PROBLEM, session_id=i)
+        for i, answer in enumerate(["-7 C", "20 F"])
+    ]
+    config = RLTFConfig.from_mapping({**RUN, **BLOCKS["sd"]})
+    rows = [
+        (i, row) for i, each in enumerate(played) for row in await rows_of(each, **BLOCKS["sd"])
+    ]
+    lengths = torch.tensor([len(row.role) for _, row in rows])
+    log_probs = torch.zeros(int(lengths.sum()))
+    batch = RowBatch(
+        role=torch.tensor([r for _, row in rows for r in row.role]),
+        turn=torch.tensor([t for _, row in rows for t in row.turn]),
+        episode=torch.tensor([i for i, row in rows for _ in row.role]),
+        lengths=lengths,
+        episodes=episode_batch(
+            torch.stack([episode_facts(each, 2) for each in played]), torch.zeros(2).long()
+        ),
+        old_log_probs=log_probs,
+        sampler_log_probs=log_probs,
+    )
+    targets = compute_targets(batch, Method(config), {"attempt": 0.0, "distill": 1.0})
+    taught = targets.advantages != 0
+    assert bool((batch.role[taught] == Role.DISTILL).all())
+    assert bool((targets.advantages[taught] == 1.0).all())
+    assert batch.episode[taught].tolist() == [0] * len("-7 C\0")
+
+
+async def test_an_answer_that_is_too_long_leaves_its_episode_out():
+    policy = ScriptedPolicy(["-7 C"], answer_budget=len("20 F"))
+    played = await play_parts(parts(), policy, problem=PROBLEM)
+    assert stops(played) == ["ungraded"]
+    assert "data.max_response_length" in played.turns[0].error
+    assert policy.prompts == [], "no second answer is sampled"
+    (row,) = await rows_of(played, **BLOCKS["sd"])
+    assert set(row.role) == {CONTEXT}
+
+
+@pytest.mark.parametrize("answer", [" 20 F\n", "  ", ""])
+async def test_a_second_answer_that_says_the_same_or_nothing_is_not_accepted(answer: str):
+    played = await play_parts(parts(), ScriptedPolicy([answer]), problem=PROBLEM)
+    assert [turn.grade.correct for turn in played.turns] == [False, False]
+
+
+async def test_a_second_answer_that_was_cut_off_is_not_accepted():
+    played = await play_parts(parts(), ScriptedPolicy(["-7"], cut=[0]), problem=PROBLEM)
+    assert not played.turns[1].grade.correct
+
+
+async def test_a_validation_samples_first_answers_and_has_no_verdict_of_its_own():
+    played = await play_parts(parts(), ScriptedPolicy(["5 C"]), problem=PROBLEM, validate=True)
+    assert [turn.attempt.text for turn in played.turns] == ["5 C"]
+    assert (stops(played), "grade" in played.turns[0].error) == (["ungraded"], True)
+
+
+async def test_a_subclass_grades_validations():
+    problem = Problem("corrections", 0, PROBLEM.data, "5 C")
+    policy = ScriptedPolicy(["4 C", "5 C"])
+    played = await play_parts(parts(Celsius()), policy, problem=problem, validate=True)
+    assert [turn.grade.correct for turn in played.turns] == [False, True]
+    said = played.turns[0].feedback.text
+    assert said.index("20 F") < said.index("In Celsius, please."), "the words are about that answer"
+
+
+async def test_a_problem_without_a_record_is_played_as_any_other():
+    class Some(Celsius):
+        def recorded(self, problem):
+            if problem.index == 2:
+                raise ValueError("no such record")
+
+    for index in (1, 2):
+        problem = Problem("corrections", index, PROBLEM.data, "5 C")
+        policy = ScriptedPolicy(["4 C", "5 C"])
+        played = await play_parts(parts(Some()), policy, problem=problem)
+        assert [turn.attempt.text for turn in played.turns] == ["4 C", "5 C"]
+
+
+async def test_a_teacher_reads_the_correction_of_the_policys_own_answer():
+    config = RLTFConfig.from_mapping(
+        {
+            **RUN,
+            "episode": {"horizon": 1},
+            "logit_distill": {"weight": 1.0},
+            "teacher": {"reads": ["feedback"], "prompt": "teacher/privileged"},
+        }
+    )
+    playing = Parts(config, Corrections(), make_provider("verifier"))
+    played = await play_parts(playing, ScriptedPolicy(["5 F"]), problem=PROBLEM)
+    (turn,) = played.turns
+    assert (turn.attempt.text, turn.attempt.recorded) == ("5 F", False)
+    assert "In Celsius, please." in turn.teacher.text
+    assert turn.teacher.ids != turn.attempt.prompt_ids
+
+
+async def test_the_control_gives_another_conversations_correction():
+    shuffled = parts(feedback={"provider": "shuffled", "inner": VERIFIER})
+    groups = Groups()
+    groups.announce(["0", "1"], 1)
+    plays = [
+        play_parts(
+            shuffled,
+            ScriptedPolicy(["-7 C"]),
+            problem=problem,
+            group=groups.of(str(problem.index), 1),
+        )
+        for problem in (PROBLEM, OTHER)
+    ]
+    said = [played.turns[0].feedback.text for played in await asyncio.gather(*plays)]
+    assert said == ["Say good morning.", "In Celsius, please."]
+
+
+def test_the_contract_of_environments_holds_for_a_subclass_with_a_verifier():
+    assert [
+        verdict.broken for verdict in check_env(Celsius(), num_problems=8) if verdict.broken
+    ] == []
+
+
+def test_an_empty_answer_is_wrong_before_any_run():
+    assert not Corrections().grade(PROBLEM, " \n").correct
+
+
+def test_a_row_of_another_command_is_refused():
+    env = make_env("corrections")
+    assert env.trouble_with(PROBLEM) is None
+    assert "correction" in env.trouble_with(Problem("math", 0, {"attempt": "1"}, ""))
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("data")
+    made = {name: folder / f"{name}.parquet" for name in ("train", "val")}
+    for name, path in made.items():
+        rows = [row_of(problem, "How warm?", name) for problem in (PROBLEM, OTHER)]
+        pq.write_table(pa.Table.from_pylist(rows, SCHEMA), path)
+    return made
+
+
+def composed_run(files: dict[str, Path], folder: Path, *words: str):
+    return composed(
+        "rltf",
+        "rltf/env=corrections",
+        "rltf/hardware=cpu",
+        "actor_rollout_ref.model.path=/model",
+        f"data.train_files={files['train']}",
+        f"data.val_files={files['val']}",
+        f"trainer.default_local_dir={folder}",
+        *words,
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["rltf/method=sd", "rltf.distill.baseline=none"],
+        ["rltf/method=sd", "rltf/feedback=shuffled"],
+        ["rltf/method=sft"],
+        ["rltf/method=raft"],
+        ["rltf/method=fm"],
+        ["rltf/method=teacher/sdpo", "rltf.teacher.reads=[feedback]", "rltf.teacher.right=false"],
+    ],
+    ids=" ".join,
+)
+def test_a_run_on_corrections_composes(files, tmp_path, words):
+    config = composed_run(files, tmp_path, *words)
+    assert check_config(config).env.name == "corrections"
+
+
+def test_a_checkpoint_names_the_corrections_that_it_was_trained_on(files, tmp_path):
+    config = composed_run(files, tmp_path, "rltf/method=sd")
+    rltf = check_config(config)
+    stamp.write_stamp(config, rltf, 1)
+    (tmp_path / "latest_checkpointed_iteration.txt").write_text("1")
+    written = json.loads((tmp_path / "global_step_1" / stamp.STAMP).read_text())
+    assert written[stamp.IDS] == ["a1", "b2"]
+    stamp.check_resume(config, rltf)
