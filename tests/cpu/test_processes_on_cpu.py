@@ -23,7 +23,6 @@ ROLLOUT = {"rollout": {"name": "transformers", "full_determinism": False}}
 SERVER = """
 import os, subprocess, sys
 from rltf_verl.cpu.processes import server
-from tests.support.waiting import block_until
 popen = subprocess.Popen
 code = "import sys; from rltf_verl.cpu.processes import server as s;" \\
     "s.FIRST, s.MODULES = ('torch',), ('tests.support.engine.actor_class',); s.main(*sys.argv[1:])"
@@ -107,7 +106,6 @@ def test_no_fork_where_forks_would_share_their_ids():
     code = """
 import ray
 from rltf_verl.cpu.processes import server
-from tests.support.waiting import block_until
 apart = server._draw_apart()
 ray.UniqueID.from_random()
 server._draw_apart.cache_clear()

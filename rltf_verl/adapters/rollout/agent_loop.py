@@ -275,8 +275,8 @@ def _outputs(
 ) -> list[AgentLoopOutput]:
     facts = episode_facts(episode, config.episode.num_nodes)
     # verl tags rows with the oldest and newest weights: those of the whole episode.
-    steps = [t.attempt.info.get(k) for t in episode.turns for k in VERSIONS]
-    steps = [s for s in steps if s is not None]
+    found = [t.attempt.info.get(k) for t in episode.turns for k in VERSIONS]
+    steps: list[Any] = [step for step in found if step is not None]
     extra = {
         "reward_extra_info": info,
         "min_global_steps": min(steps, default=None),

@@ -187,7 +187,8 @@ class RLTFTrainerMixin(_Trainer):
     def fit(self, agent_loop_manager: AgentLoopManager) -> None:
         """verl's training, which ends when an actor dies without which it would hang."""
         quiet_verl(trainer_base, self.config)
-        self.agent_workers = agent_loop_manager.agent_loop_workers
+        workers: list[Any] = agent_loop_manager.agent_loop_workers
+        self.agent_workers = workers
         buffer: Any = self.replay_buffer
         watchdog = ActorWatchdog(actors_of_episodes(agent_loop_manager))
         buffer._wait_for_next_poll = watchdog.guard(buffer._wait_for_next_poll)
@@ -196,7 +197,7 @@ class RLTFTrainerMixin(_Trainer):
         finally:
             warn_of_missing_episodes(agent_loop_manager, self.rltf.episode_log.dir)
         # Before the rollout ends: the episodes of later steps that are under way would be lost.
-        for worker in self.agent_workers:
+        for worker in workers:
             ray.kill(worker)
         if self.without_feedback.firing:
             cause = (

@@ -18,15 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rltf_verl.data.provenance import versions, write_table
-from rltf_verl.data.schema import SCHEMA, row_of, text_of
+from rltf_verl.data.schema import CORRECTIONS, SCHEMA, row_of, text_of
 from rltf_verl.jsonl import numbered, parsed
 from rltf_verl.redaction import MARK, hide
 from rltf_verl.texts import clean_text, one_line, without_chat_tokens
 from rltf_verl.tools.data.correction_rules import rule_of
 from rltf_verl.types import Problem
 
-ENV = "corrections"
-"""`extra_info.env` of the rows."""
 SPLITS = ("train", "test")
 LONGEST, MOST_MESSAGES = 200_000, 500
 """Characters and messages of a conversation: each correction has a copy of all that came before."""
@@ -118,7 +116,11 @@ def write_corrections(
             ' and "corrected": true in a message overrides the rules'
         )
     words = ["corrections", source.name, *(f"--without={one}" for one in without)]
-    facts = {"command": shlex.join(["rltf", "data", *words]), "env": ENV, "versions": versions()}
+    facts = {
+        "command": shlex.join(["rltf", "data", *words]),
+        "env": CORRECTIONS,
+        "versions": versions(),
+    }
     for split in SPLITS:
         episodes = [episode for episode in taken if episode["split"] == split]
         rows = [_row(episode, index) for index, episode in enumerate(episodes)]
@@ -129,7 +131,7 @@ def write_corrections(
 
 def _row(episode: Episode, index: int) -> dict[str, Any]:
     task = {key: value for key, value in episode.items() if key not in ("prompt", "split")}
-    row = row_of(Problem(ENV, index, task, reference=""), "", episode["split"])
+    row = row_of(Problem(CORRECTIONS, index, task, reference=""), "", episode["split"])
     return row | {"prompt": episode["prompt"]}
 
 
