@@ -47,6 +47,30 @@ def test_the_first_surprise_in_a_runs_metrics(tmp_path, records, surprise) -> No
     assert HOUR.look(metrics, 2)[0] == surprise
 
 
+@pytest.mark.parametrize(
+    ("steps", "script", "surprise"),
+    [
+        (0, "sleep 60", "no end"),
+        (2, "sleep 60", "nothing new in metrics.jsonl"),
+        (2, "for i in 1 2 3 4 5 6; do sleep 0.7; echo {} >> $1; done; exit 3", "it ended with 3"),
+        (0, "exit 0", ""),
+    ],
+)
+def test_the_limit_is_for_the_start_and_for_each_step(
+    tmp_path, monkeypatch, steps, script, surprise
+) -> None:
+    """The steps of the third take longer than the limit together."""
+    monkeypatch.setattr(HOUR, "POLL_S", 0.05)
+    stage = HOUR.Stage("x", [], 3 / 60, steps=steps)
+    metrics = tmp_path / "metrics.jsonl"
+    process = subprocess.Popen(["bash", "-c", script, "bash", str(metrics)])
+    try:
+        assert HOUR.surprise_of(process, stage, metrics).startswith(surprise)
+    finally:
+        process.kill()
+        process.wait()
+
+
 @pytest.mark.parametrize("broken", [None, "sglang_2_steps"])
 def test_stages_come_cheapest_first_and_stop_at_a_surprise(tmp_path, broken) -> None:
     played = []
