@@ -6,6 +6,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from tests.recipes import house_style  # noqa: F401  # makes the files beside it importable
 from tests.recipes.composing import RECIPES, program
 
 POLICY = RECIPES / "demo/policy"

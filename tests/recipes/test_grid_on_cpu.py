@@ -5,7 +5,10 @@ from dataclasses import asdict
 
 import pytest
 
-from tests.recipes import composing
+from tests.recipes import (
+    composing,
+    house_style,  # noqa: F401  # makes the files beside it importable
+)
 from tests.recipes.composing import program
 
 
