@@ -257,6 +257,7 @@ class EpisodeTable:
             fact[name] > 0 for name in ("feedback", "withheld", "feedback_failed")
         )
         looked = fact["feedback_leak"] >= 0
+        # Each share is over the answers that could have it: asked about, with a text, or looked at.
         numbers = {
             "failed_share": self._cases(failed, has_text | failed),
             "fallback_share": self._cases(fact["feedback_fallback"], has_text | failed),

@@ -134,7 +134,7 @@ def keep_outcomes(logits: torch.Tensor, data: TensorDict, top_k: int) -> dict[st
     verl itself carries only one number per token, so there is nothing to return.
     """
     rows = rows_at(data, logit_positions(data, data[TEACHER_PLACES]))
-    if FIRST_SHARE in data.keys():  # noqa: SIM118
+    if FIRST_SHARE in data.keys():  # noqa: SIM118  (a TensorDict is not searched by its keys)
         ids = data[TEACHER_IDS].values().long()
         own = outcomes_of_rows(logits[0], rows, ids)
         outcomes = mix(data[TEACHER_LOG_PROBS].values(), own, data[FIRST_SHARE])

@@ -40,7 +40,8 @@ def ask_in_queue(call: Callable[[KVBatchMeta], KVBatchMeta], batch: TensorDict) 
     columns = [name for name, value in batch.items() if isinstance(value, torch.Tensor)]
     keys = [str(i) for i in range(len(batch))]
     rows = tq.kv_batch_put(keys=keys, partition_id=PARTITION, fields=batch.select(*columns))
-    rows.extra_info = {name: batch[name] for name in batch.keys() if name not in columns}  # noqa: SIM118
+    settings = set(batch.keys()) - set(columns)
+    rows.extra_info = {name: batch[name] for name in settings}
     fields = [name for name in call(rows).fields if name in ONE_PER_TOKEN]
     return tq.kv_batch_get(keys=keys, partition_id=PARTITION, select_fields=fields)
 

@@ -87,6 +87,7 @@ def make_plan(inputs: Inputs, num_problems: int, attempt: str | None = None) -> 
     warnings = [*inputs.warnings, *inputs.dry_run.findings(), *trouble]
     warnings += advice(inputs, episodes, no_idea, lengths)
     config = None if inputs.parts is None else inputs.parts.config
+    # Findings of level `note` are the estimates of memory; a run without a config has no sizes.
     return Plan(
         run=_run(inputs, inputs.method),
         problems=[_problem(inputs, episode) for episode in episodes],
