@@ -21,13 +21,14 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
-from study import ARMS, CONSTANT, HERE, HOUSES, Study, claimed, commit, curve, first_step
+from runs import HERE, MOST_ROUNDS, Study, claimed, commit, curve, first_step
 
 RESULTS = HERE / "law.jsonl"
 Line = Mapping[str, Any]
 ENOUGH = 0.3
 """Chosen on house 11."""
-WARM_UPS = (4, 1)
+HOUSES = (11, 12)
+WARM_UPS = (MOST_ROUNDS, 1)
 """Rounds of 80 supervised steps."""
 LEVELS = {
     "location": ("rltf.feedback.level=location",),
@@ -43,12 +44,13 @@ LEVELS = {
     "full": ("rltf.feedback.level=full",),
 }
 """Feedback -> overrides of the recipe's config."""
-RATE = 1e-4
-"""The study's choice for this arm."""
 WORDS = (
-    CONSTANT,
-    *ARMS["sd rejection w=1"],
-    f"actor_rollout_ref.actor.optim.lr={RATE}",
+    "trainer.total_training_steps=16",
+    "rltf/method=sd",
+    "rltf.distill.weight=1.0",
+    "rltf.distill.baseline=rejection",
+    "actor_rollout_ref.actor.optim.lr=1e-4",
+    "actor_rollout_ref.actor.optim.lr_scheduler_type=constant",
     *("rltf.feedback.guard.action=none", "rltf.feedback.acknowledge_leaks=true"),  # `full` tells
 )
 
@@ -70,7 +72,7 @@ def settings() -> Iterator[Setting]:
     levels = [level for level in LEVELS if level != "full"]
     for rounds in WARM_UPS:
         yield Setting("date", rounds, "full", HOUSES[0])
-    for house, family, rounds, level in product(HOUSES[:2], ("date", "entries"), WARM_UPS, levels):
+    for house, family, rounds, level in product(HOUSES, ("date", "entries"), WARM_UPS, levels):
         if house == HOUSES[0] or rounds == max(WARM_UPS):
             yield Setting(family, rounds, level, house)
 
@@ -80,37 +82,21 @@ def finished() -> list[dict[str, Any]]:
     return [json.loads(line) for line in RESULTS.open()] if RESULTS.exists() else []
 
 
-class Law(Study):
-    """The study's runs with other words."""
-
-    def policy(self, family: str, rounds: int) -> Path:
-        """The weights after so many rounds of warm-up; made where they are not there."""
-        warm = self.model(family, "zero", HOUSES[0])
-        short = self.out / f"rounds_{rounds}" / f"warm_{family}"
-        if rounds == max(WARM_UPS):
-            return warm
-        if not short.is_dir():
-            folder = {"MODEL": str(self.out / "smollm2"), "OUT": str(short.parent)}
-            for command in ("adapter", "warm_up"):
-                script = [str(HERE / "pretrained.sh"), command]
-                self.call(script, FAMILY=family, ROUNDS=str(rounds), **folder)
-        return short
-
-    def line(self, setting: Setting) -> dict[str, Any]:
-        """One run, and its line of law.jsonl."""
-        folder = self.folder(setting)
-        words = (*LEVELS[setting.level], *WORDS)
-        model = self.policy(setting.family, setting.rounds)
-        seconds = self.play(folder, model, setting.family, setting.house, setting.seed, words)
-        before, after = first_step(folder)
-        return {
-            **setting._asdict(),
-            "seconds": seconds,
-            "commit": commit(),
-            "before": before,
-            "after": after,
-            "curve": [point["accuracy"] for point in curve(folder)],
-        }
+def line_of(study: Study, setting: Setting) -> dict[str, Any]:
+    """One run, and its line of law.jsonl."""
+    folder = study.folder(setting)
+    words = (*LEVELS[setting.level], *WORDS)
+    model = study.policy(setting.family, setting.rounds)
+    seconds = study.play(folder, model, setting.family, setting.house, setting.seed, words)
+    before, after = first_step(folder)
+    return {
+        **setting._asdict(),
+        "seconds": seconds,
+        "commit": commit(),
+        "before": before,
+        "after": after,
+        "curve": [point["accuracy"] for point in curve(folder)],
+    }
 
 
 def left_out(lines: Sequence[Line], key: str) -> float:
@@ -166,11 +152,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("outputs/study_lm"))
     parser.add_argument("--hours", type=float, default=1000.0, help="start no run after so long")
     args = parser.parse_args()
-    law, end = Law(args.out), time.monotonic() + 3600 * args.hours
+    study, end = Study(args.out), time.monotonic() + 3600 * args.hours
     for setting in settings():
-        with claimed(law.folder(setting)) as mine:
+        with claimed(study.folder(setting)) as mine:
             if mine and setting not in made() and time.monotonic() < end:
-                line = law.line(setting)
+                line = line_of(study, setting)
                 with RESULTS.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(line) + "\n")
                 print(f"{setting}: Δ {delta(line):.2f}, gain {gain(line):.2f}", flush=True)

@@ -1,442 +1,309 @@
-"""Every arm on houses that no setting was chosen on, from two starts; each run once, resumable.
+"""Every arm at a rate and a weight that were chosen for it alone, on eight houses; resumable.
 
-    python recipes/pretrained/study.py [--hours 2]    # rates on another house, then all runs
-    python recipes/pretrained/study_report.py         # table and picture of what is there
+    python recipes/pretrained/study.py [--hours 2]    # study_report.py writes its tables
 
-Finished runs are lines of results.jsonl beside this file and are not run again; a run that was cut
-short starts anew. A second process with the same folder takes the runs that the first one has not
-begun. Dates first, from both starts, with a constant rate, so that a budget of answers means the
-same in each run; houses are outermost, so that a study that is not whole has all arms. Then with
-the recipe's rate, which falls: letters; the dates of four houses at once, where another problem's
-text mostly tells another house's rule; entries; dates, with the arms that had right answers.
+A finished run is a line of results.jsonl beside this file and is not run again; a second process
+with the same folder takes the runs that the first one has not begun. Each arm first has six runs on
+two houses that no result uses, more only while its best rate or weight is the first or the last
+one. Then houses are outermost, so that a study that is not whole has all arms.
 """
 
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
-import os
-import re
 import shutil
-import signal
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, fields
+from functools import partial
 from itertools import chain, product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from ability import ability
+from runs import Study, claimed, measured
+
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results.jsonl"
-STARTS = ("zero", "mixed")
-FOUR_HOUSES = "date, 4 houses"
-HOUSES = (11, 12, 13)
-TUNING_HOUSE, RATES = 20, (2e-5, 1e-4)
-TEACHERS, CONTROL = ("sdpo", "opsd", "srpo", "rlsd", "rlcsd"), ", another problem's text"
-GRPO, SHUFFLED, FORWARD_KL = "grpo 1 turn n=8", "fm, feedback shuffled", "sdpo, forward KL"
-ONE_TURN, TWO_TURNS = (f"trainer.total_training_steps={steps}" for steps in (12, 16))
-TWICE = {ONE_TURN: "trainer.total_training_steps=24", TWO_TURNS: "trainer.total_training_steps=32"}
-"""Steps -> those of four houses: with 16, SFT had 0.30 right in one run."""
-ONE = ("data.train_batch_size=8", "actor_rollout_ref.rollout.n=8", ONE_TURN)
-RIGHT_ONLY = ("rltf.distill.weight=1.0", "rltf.distill.baseline=rejection")
-FLOOR = ("rltf.distill.log_prob_floor=-5.0",)
+CHOOSING = (20, 21)
+"""Houses: for the rate, and for the weight (or the rate again)."""
+HOUSES = tuple(range(31, 39))
+FEW = HOUSES[:4]
+RATES = (5e-5, 1e-4, 2e-4)
+"""Those that are tried first; of weights, a third, once and three times the usual one."""
+MOST = 6
+"""Values that are tried of a rate or of a weight on one house."""
+NUM_STEPS = 16
+STEPS = f"trainer.total_training_steps={NUM_STEPS}"
+ONE_TURN = ("data.train_batch_size=8", "actor_rollout_ref.rollout.n=8")
+"""As many answers a step as sixteen problems with two episodes of two turns."""
 
-ARMS: dict[str, tuple[str, ...]] = {
-    GRPO: ("rltf/method=grpo_single", *ONE),
-    "grpo n=2": ("rltf/method=grpo",),
-    "grpo n=8": (
-        "rltf/method=grpo",
-        "data.train_batch_size=4",
-        "actor_rollout_ref.rollout.n=8",
+
+@dataclass(frozen=True)
+class Arm:
+    """A method."""
+
+    words: tuple[str, ...]
+    """Overrides of the recipe's config."""
+    weight: str | None = None
+    """Key of its weight beside other objectives'; None: one objective, which Adam scales away."""
+    usual: float = 1.0
+    """The weight that the factors multiply."""
+    start: str = "zero"
+    """Where its rate is chosen, from `zero` right first answers or from some (`mixed`): without
+    one GRPO learns at no rate.
+    """
+
+
+CORE = {
+    "grpo": Arm(("rltf/method=grpo_single", *ONE_TURN), start="mixed"),
+    "sft": Arm(("rltf/method=sft",), "rltf.imitate.weight"),
+    "raft": Arm(("rltf/method=raft",)),
+    "sd": Arm(("rltf/method=sd",), "rltf.distill.weight"),
+    "fm": Arm(("rltf/method=fm",), "rltf.feedback_modeling.weight", 0.1),
+}
+OTHERS = {
+    "sd second_turn": Arm(
+        ("rltf/method=sd", "rltf.distill.baseline=second_turn"), "rltf.distill.weight"
     ),
-    "sft": ("rltf/method=sft", "rltf.imitate.weight=1.0"),
-    "raft": ("rltf/method=raft",),
-    "sd paper": ("rltf/method=sd", *FLOOR, "rltf.distill.floor=hard"),
-    "sd soft floor": ("rltf/method=sd", *FLOOR),
-    "sd rejection w=1": ("rltf/method=sd", *RIGHT_ONLY),
-    "fm": ("rltf/method=fm",),
-    SHUFFLED: ("rltf/method=fm", "rltf/feedback=shuffled"),
-    "sd soft floor + fm": ("rltf/method=sd_fm", *FLOOR),
+    "sd + fm": Arm(("rltf/method=sd_fm",), "rltf.distill.weight"),
+    "sdpo forward KL": Arm(
+        (
+            "rltf/method=teacher/sdpo",
+            f"rltf.teacher.prompt={HERE / 'teacher.j2'}",
+            "rltf.logit_distill.divergence=forward_kl",
+            *ONE_TURN,
+        )
+    ),
 }
-"""Arm -> overrides of the recipe's config. A step has 64 answers, or 32 to 64 with two turns."""
-for _name in TEACHERS:
-    ARMS[_name] = (
-        f"rltf/method=teacher/{_name}",
-        f"rltf.teacher.prompt={HERE / 'teacher.j2'}",
-        *ONE,
-    )
-ARMS[FORWARD_KL] = (*ARMS["sdpo"], "rltf.logit_distill.divergence=forward_kl")
-CONTROLS = {
-    name + CONTROL: (*ARMS[name], "rltf.teacher.shuffled=true") for name in (*TEACHERS, FORWARD_KL)
-} | {"rlcsd" + CONTROL: (*ARMS["rlcsd"], "rltf.teacher.against=other_problem")}
-"""Each with a teacher that reads what was meant for another problem, at its method's rate."""
-
-FM_WEIGHTS = {
-    f"fm, weight {weight}": ("rltf/method=fm", f"rltf.feedback_modeling.weight={weight}")
-    for weight in ("0.02", "0.1", "0.5", "[0.5,0.02]")
+ARMS = CORE | OTHERS
+LIKE = {
+    "sd rejection": ("sd", ("rltf.distill.baseline=rejection",)),
+    "fm shuffled": ("fm", ()),
+    "no training": ("grpo", ("trainer.val_only=true", "+rltf.env.example=true")),
 }
-"""Tried on the tuning house from the start with no right first answer, at 1e-4; the last one falls
-line by line, so that the policy learns the words first. `fm` is the best of them.
+"""Arm of other tasks -> whose rate, weight and words it has, and its own ones."""
+TASKS: dict[str, tuple[Sequence[int], Sequence[str]]] = {
+    "prompt": (HOUSES, ("no training",)),
+    "form": (HOUSES, ("sft", "raft", "sd", "sd second_turn")),
+    "tag": (FEW, ("sft", "raft", "sd", "sd second_turn")),
+    "seldom": (FEW, ("sft", "sd", "fm", "fm shuffled")),
+    "letters": (FEW, ("sft", "sd", "sd second_turn", "sd rejection")),
+}
+"""Task -> its houses and arms, at the rates and weights that were chosen on dates. `prompt`: dates,
+each question after an entry of the house, which a person may write there and not train. `form` and
+`tag`: deviations of `accepted.py`. `seldom`: entries after a quarter of the warm-up, with a hint to
+one answer in ten. `letters`: the reward counts the rules that a letter keeps.
 """
-THEN: tuple[tuple[str, str, Sequence[int], tuple[str, ...], bool], ...] = (
-    ("reply", "zero", (11,), ("grpo n=2", "sft", "sd soft floor", "sd rejection w=1"), True),
-    (FOUR_HOUSES, "zero", (13,), ("fm", SHUFFLED, FORWARD_KL, FORWARD_KL + CONTROL), True),
-    ("entries", "zero", HOUSES, ("grpo n=2", "sft", "sd soft floor"), True),
-    *(("entries", "zero", (11,), ("fm",), falls) for falls in (True, False)),
-    ("date", "zero", HOUSES, ("sft", "raft", "sd soft floor", "sd rejection w=1"), True),
-    ("date", "zero", (11,), ("fm", FORWARD_KL), True),
-    ("date", "mixed", HOUSES, (GRPO, "sft", "raft", "sd soft floor"), True),
-    ("date", "mixed", (11,), ("grpo n=2", "sdpo"), True),
-)
-"""Family, start, houses and arms of what follows, and whether the rate falls. One house of what
-takes longest, and of arms that no text compares over houses. FM begins late, and learned less with
-a rate that falls. A letter's reward is graded. How long four houses need was tried on house 11.
-"""
-
-RECIPE = ("--config-dir", str(HERE / "config"), "--config-name", "pretrained")
-CONSTANT = "actor_rollout_ref.actor.optim.lr_scheduler_type=constant"
-SHARED = (TWO_TURNS, "trainer.logger=[file]")
-"""Before an arm's own words."""
+PROVIDER = f"{HERE / 'seldom.py'}:Seldom"
+SELDOM = ["rltf/feedback=own", f"rltf.feedback.provider={PROVIDER}", "+rltf.feedback.share=0.1"]
+SHUFFLED_SELDOM = [
+    "rltf/feedback=shuffled",
+    *("~rltf.feedback.inner.level", f"rltf.feedback.inner.provider={PROVIDER}"),
+    "+rltf.feedback.inner.share=0.1",
+]
+NULL = "sft"
+"""Run twice on each house, with two seeds: the difference is noise."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One training run of the study."""
+    """One training run."""
 
-    family: str
     arm: str
     start: str
     house: int
     seed: int
     rate: float
-    falls: bool = False
-    """The rate, to a fifth at the last step."""
+    weight: float
+    task: str = "date"
+    """`date`, or one of `TASKS`."""
 
 
 def finished() -> list[dict[str, Any]]:
     """Every line of results.jsonl."""
-    if not RESULTS.exists():
-        return []
-    return [json.loads(line) for line in RESULTS.read_text("utf-8").splitlines()]
+    lines = RESULTS.read_text("utf-8").splitlines() if RESULTS.exists() else []
+    return [json.loads(line) for line in lines]
 
 
-def tuning_runs() -> Iterator[Run]:
-    """Each arm at each rate on the mixed start, where all of them can learn."""
-    for rate in RATES:
-        for arm in ARMS:
-            yield Run("date", arm, "mixed", TUNING_HOUSE, 0, rate)
-    for arm in FM_WEIGHTS:
-        yield Run("date", arm, "zero", TUNING_HOUSE, 0, RATES[-1])
+def score(line: Mapping[str, Any]) -> float:
+    """Mean held-out accuracy of first answers over the validations of the training."""
+    return fmean(point["accuracy"] for point in line["curve"][1:] or line["curve"])
 
 
-def main_runs() -> Iterator[Run]:
-    """Each arm at its own best rate, which was chosen on dates. Teachers and their controls first,
-    then the others.
+def scores(arm: str, house: int, key: str) -> dict[float, float]:
+    """Rate or weight -> score, of an arm's runs on a choosing house."""
+    lines = [line for line in finished() if (line["arm"], line["house"]) == (arm, house)]
+    return {line[key]: score(line) for line in lines}
+
+
+def next_value(tried: dict[float, float], first: Sequence[float], factor: float) -> float | None:
+    """The value to try next: the first ones, then one further out while the best is at an edge;
+    None: the best is bracketed, or `MOST` were tried.
+
+    >>> next_value({1.0: 0.1}, (1.0, 2.0), 2.0), next_value({1.0: 0.1, 2.0: 0.5}, (1.0, 2.0), 2.0)
+    (2.0, 4.0)
+    >>> next_value({1.0: 0.1, 2.0: 0.5, 4.0: 0.2}, (1.0, 2.0), 2.0)
     """
-    rates = best_rates()
-    rates |= {control: rates[control.removesuffix(CONTROL)] for control in CONTROLS}
-    for house, arm in product(HOUSES, (GRPO, *TEACHERS, *CONTROLS)):
-        yield Run("date", arm, "mixed", house, 1, rates[arm])
-    ours = [arm for arm in ARMS if arm not in (*TEACHERS[1:], SHUFFLED)]
-    for house, start, arm in product(HOUSES, STARTS, ours):
-        yield Run("date", arm, start, house, 1, rates[arm])
-    for family, start, houses, arms, falls in THEN:
+    for value in first:
+        if value not in tried:
+            return value
+    best, smallest, largest = max(tried, key=tried.__getitem__), min(tried), max(tried)
+    if len(tried) < MOST and best == largest:
+        return best * factor
+    return best / factor if len(tried) < MOST and best == smallest else None
+
+
+def choosing_run(arm: str) -> Run | None:
+    """The next run of an arm's choice; None: it has been made."""
+    of = ARMS[arm]
+    run = partial(Run, arm, of.start, seed=0)
+    rate = next_value(scores(arm, CHOOSING[0], "rate"), RATES, 2.0)
+    if rate is not None:
+        return run(house=CHOOSING[0], rate=rate, weight=of.usual)
+    if of.weight is None:
+        rate = next_value(scores(arm, CHOOSING[1], "rate"), RATES, 2.0)
+        return None if rate is None else run(house=CHOOSING[1], rate=rate, weight=of.usual)
+    weights = [round(of.usual * factor, 4) for factor in (1 / 3, 1, 3)]
+    weight = next_value(scores(arm, CHOOSING[1], "weight"), weights, 3.0)
+    if weight is None:
+        return None
+    return run(house=CHOOSING[1], rate=best_rate(arm), weight=weight)
+
+
+def best_rate(arm: str) -> float:
+    """Of an arm with a weight, the best of the first house; else the best mean of both."""
+    houses = CHOOSING if ARMS[arm].weight is None else CHOOSING[:1]
+    by_house = [scores(arm, house, "rate") for house in houses]
+    rates = set.intersection(*map(set, by_house))
+    return max(sorted(rates), key=lambda rate: sum(tried[rate] for tried in by_house))
+
+
+def choice(arm: str) -> tuple[float, float]:
+    """The rate and the weight with which an arm goes to the eight houses."""
+    tried = scores(arm, CHOOSING[1], "weight")
+    weight = ARMS[arm].usual if ARMS[arm].weight is None else max(tried, key=tried.__getitem__)
+    return best_rate(arm), weight
+
+
+def choosing_runs() -> Iterator[Run]:
+    """In turns, so that what is not whole has something of each arm."""
+    left = list(ARMS)
+    while left:
+        for arm in tuple(left):
+            run = choosing_run(arm)
+            if run is None:
+                left.remove(arm)
+            else:
+                yield run
+
+
+def result_runs() -> Iterator[Run]:
+    """On the eight houses from the first start, with a verifier that takes other answers too, and
+    on four of them from the other start.
+    """
+    chosen = {arm: choice(arm) for arm in ARMS}
+    for house in HOUSES:
+        for arm in ARMS if house in FEW else CORE:
+            yield Run(arm, "zero", house, 1, *chosen[arm])
+        yield Run(NULL, "zero", house, 2, *chosen[NULL])
+    chosen |= {arm: chosen[like] for arm, (like, _) in LIKE.items()}
+    for task, (houses, arms) in TASKS.items():
         for house, arm in product(houses, arms):
-            yield Run(family, arm, start, house, 1, rates[arm], falls)
+            yield Run(arm, "zero", house, 1, *chosen[arm], task)
+    for house in FEW:
+        for arm in CORE:
+            yield Run(arm, "mixed", house, 1, *chosen[arm])
+        yield Run(NULL, "mixed", house, 2, *chosen[NULL])
 
 
-def best_rates() -> dict[str, float]:
-    """Arm -> the rate with the best mean accuracy over the tuning run's validations."""
-    scores: dict[str, dict[float, float]] = {}
-    for line in finished():
-        if (line["house"], line["start"]) == (TUNING_HOUSE, "mixed"):
-            accuracies = [point["accuracy"] for point in line["curve"][1:]]
-            mean = sum(accuracies) / len(accuracies)
-            scores.setdefault(line["arm"], {})[line["rate"]] = mean
-    missing = [arm for arm in ARMS if len(scores.get(arm, {})) < len(RATES)]
-    if missing:
-        raise SystemExit(f"no rate yet for {', '.join(missing)}")
-    return {arm: max(rates, key=lambda rate: rates[rate]) for arm, rates in scores.items()}
+def words_of(run: Run) -> list[str]:
+    """Overrides of the recipe's config, but for the problems."""
+    like, own = LIKE.get(run.arm, (run.arm, ()))
+    of = ARMS[like]
+    words = [*of.words, *own, f"actor_rollout_ref.actor.optim.lr={run.rate}", STEPS]
+    if of.weight is not None:
+        words.append(f"{of.weight}={run.weight}")
+    if run.task == "seldom":
+        words += SHUFFLED_SELDOM if run.arm == "fm shuffled" else SELDOM
+    if keeps(run):
+        words.append(f"trainer.save_freq={NUM_STEPS}")
+    return words
 
 
-class Study:
-    """Prepares starts and data in a folder, and trains one run at a time."""
-
-    def __init__(self, out: Path) -> None:
-        self.out = out.resolve()
-        self.environment = {
-            **os.environ,
-            "OUT": str(self.out),
-            "VERL_PLATFORM": "cpu",
-            "OMP_NUM_THREADS": "1",
-            "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-        }
-
-    def model(self, family: str, start: str, house: int) -> Path:
-        """The folder of a start's weights; made where it is not there."""
-        family = family.partition(",")[0]
-        warm = self.out / f"warm_{family}"
-        for command, folder in (("model", self.out / "smollm2"), ("warm_up", warm)):
-            if not folder.is_dir():
-                self.call([str(HERE / "pretrained.sh"), command], FAMILY=family)
-        if start == "zero":
-            return warm
-        mixed = self.out / f"mixed_{house}"
-        if not mixed.is_dir():
-            self._make_mixed(warm, house, mixed)
-        return mixed
-
-    def _make_mixed(self, warm: Path, house: int, mixed: Path) -> None:
-        """Thirty supervised steps in verl's SFT trainer on first questions of the house."""
-        work = self.out / f"first_questions_{house}"
-        table = work / "dialogues.parquet"
-        self.call(
-            [sys.executable, str(HERE / "first_questions.py"), str(table), "--house", str(house)]
-        )
-        settings = [
-            *("--config-dir", str(HERE / "config"), "--config-name", "warm_up"),
-            f"trainer.default_local_dir={work / 'sft'}",
-            f"hydra.run.dir={work / 'hydra'}",
-        ]
-        torchrun = ["torchrun", "--standalone", "--nproc_per_node=1"]
-        variables = {"MODEL": str(warm), "OUT": str(work)}
-        variables["VERL_FILE_LOGGER_PATH"] = str(work / "metrics.jsonl")
-        self.call([*torchrun, "-m", "verl.trainer.sft_trainer", *settings], **variables)
-        (checkpoint,) = (work / "sft").glob("global_step_*")
-        merge = ["verl.model_merger", "merge", "--backend", "fsdp"]
-        folders = ["--local_dir", str(checkpoint), "--target_dir", str(work / "merged")]
-        self.call([sys.executable, "-m", *merge, *folders])
-        adapter = str(work / "merged" / "lora_adapter")
-        self.call([sys.executable, str(HERE / "merge.py"), str(warm), adapter, str(mixed)])
-
-    def data(self, family: str, house: int) -> Path:
-        """The folder of a house's problems."""
-        base = family.partition(", ")[0]
-        place = {"FAMILY": base, "SEED": str(house)}
-        if family == FOUR_HOUSES:
-            place |= {"HOUSES": "4", "OUT": str(self.out / "four_houses")}
-        folder = Path(place.get("OUT", self.out)) / f"data_{base}_{house}"
-        if not folder.is_dir():
-            self.call([str(HERE / "pretrained.sh"), "data"], **place)
-        return folder
-
-    def call(self, command: list[str], **variables: str) -> None:
-        """Run one of the recipe's commands. Raises CalledProcessError."""
-        subprocess.run(command, env={**self.environment, **variables}, check=True)
-
-    def folder(self, run: Iterable[Any]) -> Path:
-        """Of a run's values."""
-        return self.out / "runs" / re.sub(r"\W+", "_", "_".join(map(str, run)))
-
-    def train(self, run: Run) -> dict[str, Any]:
-        """One run, and its line of results.jsonl."""
-        model = self.model(run.family, run.start, run.house)
-        folder = self.folder(astuple(run))
-        words = (
-            *([] if run.falls else [CONSTANT]),
-            *(ARMS | CONTROLS | FM_WEIGHTS)[run.arm],
-            f"actor_rollout_ref.actor.optim.lr={run.rate}",
-        )
-        seconds = self.play(folder, model, run.family, run.house, run.seed, words)
-        return {**asdict(run), **measured(folder, seconds)}
-
-    def play(
-        self, folder: Path, model: Path, family: str, house: int, seed: int, words: Sequence[str]
-    ) -> int:
-        """One run into a folder, made anew; its seconds.
-
-        Args:
-            folder: of the run.
-            model: weights at the start.
-            family: of the house's problems.
-            house: number of the house.
-            seed: of the run.
-            words: overrides of the recipe's config.
-
-        Raises:
-            SystemExit: it failed; names its log.
-        """
-        data = self.data(family, house)
-        words = [*SHARED, *words]
-        if family == FOUR_HOUSES:
-            words = [TWICE.get(word, word) for word in words]
-        words += [
-            f"data.max_response_length={96 if family == 'reply' else 48}",
-            f"rltf.seed={seed}",
-            f"data.seed={seed}",
-            f"rltf.env.name={HERE / 'house_style.py'}:HouseStyle",
-            f"rltf.env.family={family.partition(', ')[0]}",
-            f"rltf.env.num_houses={4 if family == FOUR_HOUSES else 1}",
-            f"data.train_files={data / 'train.parquet'}",
-            f"data.val_files={data / 'test.parquet'}",
-        ]
-        return self.train_with(folder, model, words)
-
-    def train_with(
-        self,
-        folder: Path,
-        model: Path | None,
-        words: Sequence[str],
-        config: Sequence[str] = RECIPE,
-    ) -> int:
-        """One run of a config, the recipe's, with these overrides, made anew; its seconds.
-
-        Raises:
-            SystemExit: it failed; names its log.
-        """
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        command = [
-            *(sys.executable, "-m", "verl.trainer.main_ppo"),
-            *config,
-            *words,
-            f"trainer.default_local_dir={folder / 'checkpoints'}",
-            f"hydra.run.dir={folder / 'hydra'}",
-        ]
-        began = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="rltf", ignore_cleanup_errors=True) as ray_folder:
-            variables = {
-                **({"MODEL": str(model)} if model else {}),
-                "RAY_TMPDIR": ray_folder,
-                "VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl"),
-            }
-            with (folder / "log.txt").open("wb") as log:
-                process = subprocess.Popen(
-                    command,
-                    env={**self.environment, **variables},
-                    cwd=folder,
-                    stdout=log,
-                    stderr=subprocess.STDOUT,
-                    start_new_session=True,
-                )
-                try:
-                    code = process.wait()
-                finally:
-                    _end(process)
-        if code:
-            raise SystemExit(f"{folder.name} ended with {code}: see {folder / 'log.txt'}")
-        return round(time.monotonic() - began)
+def train(study: Study, run: Run) -> dict[str, Any]:
+    """One run, and its line."""
+    folder, words = study.folder(("grid", *astuple(run))), words_of(run)
+    family = {"seldom": "entries", "letters": "reply"}.get(run.task, "date")
+    if run.task == "seldom":
+        model = study.policy(family, rounds=1)
+    else:
+        model = study.model(family, run.start, run.house)
+    if run.task in ("form", "tag"):
+        words += accepted_words(study, run)
+        seconds = study.train_with(folder, model, words)
+    else:
+        seconds = study.play(folder, model, family, run.house, run.seed, words)
+    line = {**asdict(run), **measured(folder, seconds)}
+    if keeps(run):
+        line["ability"] = ability(folder / f"checkpoints/global_step_{NUM_STEPS}/actor/huggingface")
+        shutil.rmtree(folder / "checkpoints")
+    return line
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """The run's whole process group."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+def keeps(run: Run) -> bool:
+    """Whether it is measured what the model can still do at the end."""
+    return (run.task, run.start, run.seed) == ("date", "zero", 1) and run.house in FEW
 
 
-def commit() -> str:
-    """The version of the code that made a line."""
-    asked = ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"]
-    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+def accepted_words(study: Study, run: Run) -> list[str]:
+    """Of the recipe's config, for a deviation; its problems are made where they are not there."""
+    environment = f"{HERE / 'accepted.py'}:Accepted"
+    data = study.out / f"data_accepted_{run.task}_{run.house}"
+    if not data.is_dir():
+        sizes = ["--num-train", "512", "--num-test", "64", f"deviation={run.task}"]
+        made = ["--out", str(data), "--seed", str(run.house), *sizes]
+        study.call(["rltf", "data", "build", environment, *made])
+    return [
+        f"rltf.env.name={environment}",
+        "~rltf.env.family",
+        f"+rltf.env.deviation={run.task}",
+        f"data.train_files={data / 'train.parquet'}",
+        f"data.val_files={data / 'test.parquet'}",
+        *("data.max_response_length=48", "trainer.logger=[file]"),
+        *(f"rltf.seed={run.seed}", f"data.seed={run.seed}"),
+    ]
 
 
-def training_steps(folder: Path) -> list[dict[str, Any]]:
-    """The metrics of each."""
-    lines = (folder / "metrics.jsonl").read_text("utf-8").splitlines()
-    trained = (json.loads(line)["data"] for line in lines)
-    return [data for data in trained if "rltf/turn_1/acc" in data]
-
-
-def measured(folder: Path, seconds: int) -> dict[str, Any]:
-    """What a line says of a finished run."""
-    return {
-        "seconds": seconds,
-        "commit": commit(),
-        "right_before_and_after_feedback": first_step(folder),
-        "entropy_and_corrected_at_the_end": last_steps(folder),
-        "curve": curve(folder),
-    }
-
-
-def first_step(folder: Path) -> list[float | None]:
-    """Shares of answers that are right in the first training step: the first ones, and those that
-    stand after feedback; None with one turn, and where nothing is trained.
+def play(runs: Iterator[Run], study: Study, end: float) -> None:
+    """All runs that have no line yet, until the time is over. What another process makes just now
+    is left to it.
     """
-    data = next(iter(training_steps(folder)), {})
-    return [data.get("rltf/turn_1/acc"), data.get("rltf/turn_2/standing")]
-
-
-def last_steps(folder: Path) -> list[float | None]:
-    """Nats per token, and the share of wrong first answers that feedback rights; means over the
-    last quarter of the steps, None where no step has it.
-    """
-    steps = training_steps(folder)
-    late = steps[-(len(steps) // 4) :]
-    found = ([d[k] for d in late if k in d] for k in ("actor/entropy", "rltf/turn_2/corrected"))
-    return [round(fmean(values), 4) if values else None for values in found]
-
-
-def curve(folder: Path) -> list[dict[str, Any]]:
-    """A point per validation: answers sampled and seconds of training until then, accuracy."""
-    points, answers, seconds = [], 0.0, 0.0
-    for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines():
-        record = json.loads(line)
-        data = record["data"]
-        answers += data.get("rltf/session/total", 0) * data.get("rltf/session/turns", 0)
-        seconds += data.get("timing_s/step", 0.0) - data.get("timing_s/testing", 0.0)
-        accuracy = [v for k, v in data.items() if k.startswith("val-core/") and "/acc/" in k]
-        if accuracy:
-            points.append(
-                {
-                    "step": record["step"],
-                    "answers": round(answers),
-                    "seconds": round(seconds, 1),
-                    "accuracy": round(accuracy[0], 4),
-                }
-            )
-    return points
-
-
-@contextmanager
-def claimed(folder: Path) -> Iterator[bool]:
-    """Whether this process has a run's folder, and not another one that makes it just now."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with folder.with_suffix(".lock").open("w") as claim:
-        try:
-            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
-
-
-def play(runs: Iterator[Run], out: Path, hours: float) -> None:
-    """All runs that have no line yet, until the hours are over."""
-    study, end = Study(out), time.monotonic() + 3600 * hours
     names = [field.name for field in fields(Run)]
     for run in runs:
-        with claimed(study.folder(astuple(run))) as mine:
+        with claimed(study.folder(("grid", *astuple(run)))) as mine:
             made = {tuple(line[name] for name in names) for line in finished()}
-            if not mine or astuple(run) in made:
-                continue
             if time.monotonic() > end:
                 return
-            line = study.train(run)
-            with RESULTS.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
-            last = line["curve"][-1]
-            print(f"{run}: {last['accuracy']:.2f} after {last['answers']} answers", flush=True)
+            if not mine:
+                time.sleep(10)
+            elif astuple(run) not in made:
+                line = train(study, run)
+                with RESULTS.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(line) + "\n")
+                print(f"{run}: {[point['accuracy'] for point in line['curve']]}", flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("outputs/study_lm"))
     parser.add_argument("--hours", type=float, default=1000.0, help="start no run after so long")
-    parser.add_argument("--start", type=int, metavar="HOUSE", help="only make its mixed start")
     args = parser.parse_args()
-    if args.start is not None:
-        print(Study(args.out).model("date", "mixed", args.start))
-        return
-    # The rates are read from the tuning's lines: `main_runs` starts when those are there.
-    play(chain(tuning_runs(), main_runs()), args.out, args.hours)
+    study, end = Study(args.out), time.monotonic() + 3600 * args.hours
+    # The second generator reads what the first one's runs have found: it starts when they end.
+    play(chain(choosing_runs(), result_runs()), study, end)
 
 
 if __name__ == "__main__":

@@ -58,14 +58,6 @@ def test_a_method_composes_and_passes_the_checks(method) -> None:
     assert config.actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype == "bf16"
 
 
-def test_each_arm_of_the_study_composes_and_passes_the_checks() -> None:
-    study = program("pretrained/study.py")
-    for arm, overrides in (study.ARMS | study.CONTROLS | study.FM_WEIGHTS).items():
-        rltf = rltf_of("pretrained", *study.SHARED, *overrides)
-        assert rltf.distill.enabled == arm.startswith("sd "), arm
-    assert {run.arm for run in study.main_runs()} <= set(study.ARMS | study.CONTROLS)
-
-
 def test_each_setting_of_the_law_composes_and_passes_the_checks() -> None:
     law = program("pretrained/law.py")
     settings = list(law.settings())

@@ -1,4 +1,4 @@
-"""recipes/pretrained/grid.py: how rates and weights are chosen, and which runs are results."""
+"""recipes/pretrained/study.py: how rates and weights are chosen, and which runs are results."""
 
 from collections import Counter
 from dataclasses import asdict
@@ -13,9 +13,9 @@ from tests.recipes.composing import program
 
 
 @pytest.fixture
-def grid(monkeypatch):
+def study(monkeypatch):
     """The module, and a list in the place of its file."""
-    module, lines = program("pretrained/grid.py"), []
+    module, lines = program("pretrained/study.py"), []
     monkeypatch.setattr(module, "finished", lambda: lines)
     return module, lines
 
@@ -28,8 +28,8 @@ def choose(module, lines, accuracy) -> Counter:
     return Counter(line["arm"] for line in lines)
 
 
-def test_each_arm_has_six_runs_where_its_best_values_are_inner_ones(grid):
-    module, lines = grid
+def test_each_arm_has_six_runs_where_its_best_values_are_inner_ones(study):
+    module, lines = study
     usual = {arm: of.usual for arm, of in module.ARMS.items()}
     right = {5e-5: 0.2, 1e-4: 0.6, 2e-4: 0.3}
     counts = choose(
@@ -39,15 +39,15 @@ def test_each_arm_has_six_runs_where_its_best_values_are_inner_ones(grid):
     assert all(module.choice(arm) == (1e-4, usual[arm]) for arm in module.ARMS)
 
 
-def test_an_edge_is_followed_outwards_and_not_for_ever(grid):
-    module, lines = grid
+def test_an_edge_is_followed_outwards_and_not_for_ever(study):
+    module, lines = study
     counts = choose(module, lines, lambda run: 0.3 if run.rate == 2.5e-5 else run.rate)
     assert module.best_rate("sft") == 16e-4
     assert set(counts.values()) <= {module.MOST * 2, module.MOST + 3, module.MOST + 4}
 
 
-def test_results_are_paired_by_house_and_have_a_null_pair(grid):
-    module, lines = grid
+def test_results_are_paired_by_house_and_have_a_null_pair(study):
+    module, lines = study
     choose(module, lines, lambda run: 0.5)
     runs = list(module.result_runs())
     assert len(runs) == len(set(runs))
@@ -61,8 +61,8 @@ def test_results_are_paired_by_house_and_have_a_null_pair(grid):
     assert others == set(module.FEW)
 
 
-def test_every_run_of_a_task_starts(grid):
-    module, lines = grid
+def test_every_run_of_a_task_starts(study):
+    module, lines = study
     choose(module, lines, lambda run: 0.5)
     firsts = {(run.task, run.arm): run for run in module.result_runs()}
     assert {task for task, _ in firsts} == {"date", *module.TASKS}
@@ -71,8 +71,8 @@ def test_every_run_of_a_task_starts(grid):
         assert composing.rltf_of("pretrained", *module.words_of(run), env)
 
 
-def test_a_table_has_students_interval_of_paired_houses(grid):
-    report = program("pretrained/grid_report.py")
+def test_a_table_has_students_interval_of_paired_houses(study):
+    report = program("pretrained/study_report.py")
     lines = [
         {
             "task": "date",
@@ -85,9 +85,15 @@ def test_a_table_has_students_interval_of_paired_houses(grid):
         for arm, seed, ends in (("sft", 1, (0.8, 0.9, 0.7)), ("sd", 1, (0.9, 0.9, 0.9)))
         for house, end in enumerate(ends)
     ]
-    page = report.with_tables("<!-- grid: date; zero -->\n\nold\n\n<!-- end -->", lines)
+    page = report.with_tables("<!-- study: date; zero -->\n\nold\n\n<!-- end -->", lines)
     rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| s")]
     # stdev 0.1 of three: 4.303 × 0.1 / √3
     assert rows[0][1:3] == ["3", "0.80 ± 0.25"]
     assert rows[1][2:] == ["0.90 ± 0.00", "0.70 ± 0.00", "+0.10 ± 0.25 |"]
     assert report.with_tables(page, lines) == page
+
+
+def test_the_page_has_the_tables_of_the_lines():
+    report = program("pretrained/study_report.py")
+    page = report.PAGE.read_text("utf-8")
+    assert report.with_tables(page, report.finished()) == page

@@ -1,0 +1,263 @@
+"""Prepares the starts and the problems of the pretrained recipe, and trains one run at a time: for
+`study.py`, `law.py` and `unseen_runs.py`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+RECIPE = ("--config-dir", str(HERE / "config"), "--config-name", "pretrained")
+MOST_ROUNDS = 4
+"""Of 80 supervised steps each: those of the adapters that the project holds."""
+
+
+class Study:
+    """Prepares starts and data in a folder, and trains one run at a time."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out.resolve()
+        self.environment = {
+            **os.environ,
+            "OUT": str(self.out),
+            "VERL_PLATFORM": "cpu",
+            "OMP_NUM_THREADS": "1",
+            "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        }
+
+    def model(self, family: str, start: str, house: int) -> Path:
+        """The folder of a start's weights; made where it is not there."""
+        warm = self.out / f"warm_{family}"
+        for command, folder in (("model", self.out / "smollm2"), ("warm_up", warm)):
+            if not folder.is_dir():
+                self.call([str(HERE / "pretrained.sh"), command], FAMILY=family)
+        if start == "zero":
+            return warm
+        mixed = self.out / f"mixed_{house}"
+        if not mixed.is_dir():
+            self._make_mixed(warm, house, mixed)
+        return mixed
+
+    def _make_mixed(self, warm: Path, house: int, mixed: Path) -> None:
+        """Thirty supervised steps in verl's SFT trainer on first questions of the house."""
+        work = self.out / f"first_questions_{house}"
+        table = work / "dialogues.parquet"
+        self.call(
+            [sys.executable, str(HERE / "first_questions.py"), str(table), "--house", str(house)]
+        )
+        settings = [
+            *("--config-dir", str(HERE / "config"), "--config-name", "warm_up"),
+            f"trainer.default_local_dir={work / 'sft'}",
+            f"hydra.run.dir={work / 'hydra'}",
+        ]
+        torchrun = ["torchrun", "--standalone", "--nproc_per_node=1"]
+        variables = {"MODEL": str(warm), "OUT": str(work)}
+        variables["VERL_FILE_LOGGER_PATH"] = str(work / "metrics.jsonl")
+        self.call([*torchrun, "-m", "verl.trainer.sft_trainer", *settings], **variables)
+        (checkpoint,) = (work / "sft").glob("global_step_*")
+        merge = ["verl.model_merger", "merge", "--backend", "fsdp"]
+        folders = ["--local_dir", str(checkpoint), "--target_dir", str(work / "merged")]
+        self.call([sys.executable, "-m", *merge, *folders])
+        adapter = str(work / "merged" / "lora_adapter")
+        self.call([sys.executable, str(HERE / "merge.py"), str(warm), adapter, str(mixed)])
+
+    def policy(self, family: str, rounds: int) -> Path:
+        """The weights after so many rounds of warm-up; made where they are not there."""
+        warm = self.model(family, "zero", 0)
+        short = self.out / f"rounds_{rounds}" / f"warm_{family}"
+        if rounds == MOST_ROUNDS:
+            return warm
+        if not short.is_dir():
+            folder = {"MODEL": str(self.out / "smollm2"), "OUT": str(short.parent)}
+            for command in ("adapter", "warm_up"):
+                script = [str(HERE / "pretrained.sh"), command]
+                self.call(script, FAMILY=family, ROUNDS=str(rounds), **folder)
+        return short
+
+    def data(self, family: str, house: int) -> Path:
+        """The folder of a house's problems."""
+        folder = self.out / f"data_{family}_{house}"
+        if not folder.is_dir():
+            self.call([str(HERE / "pretrained.sh"), "data"], FAMILY=family, SEED=str(house))
+        return folder
+
+    def call(self, command: list[str], **variables: str) -> None:
+        """Run one of the recipe's commands. Raises CalledProcessError."""
+        subprocess.run(command, env={**self.environment, **variables}, check=True)
+
+    def folder(self, run: Iterable[Any]) -> Path:
+        """Of a run's values."""
+        return self.out / "runs" / re.sub(r"\W+", "_", "_".join(map(str, run)))
+
+    def play(
+        self, folder: Path, model: Path, family: str, house: int, seed: int, words: Sequence[str]
+    ) -> int:
+        """One run into a folder, made anew; its seconds.
+
+        Args:
+            folder: of the run.
+            model: weights at the start.
+            family: of the house's problems.
+            house: number of the house.
+            seed: of the run.
+            words: overrides of the recipe's config.
+
+        Raises:
+            SystemExit: it failed; names its log.
+        """
+        data = self.data(family, house)
+        words = [
+            "trainer.logger=[file]",
+            *words,
+            f"data.max_response_length={96 if family == 'reply' else 48}",
+            f"rltf.seed={seed}",
+            f"data.seed={seed}",
+            f"rltf.env.name={HERE / 'house_style.py'}:HouseStyle",
+            f"rltf.env.family={family}",
+            f"data.train_files={data / 'train.parquet'}",
+            f"data.val_files={data / 'test.parquet'}",
+        ]
+        return self.train_with(folder, model, words)
+
+    def train_with(
+        self,
+        folder: Path,
+        model: Path | None,
+        words: Sequence[str],
+        config: Sequence[str] = RECIPE,
+    ) -> int:
+        """One run of a config, the recipe's, with these overrides, made anew; its seconds.
+
+        Raises:
+            SystemExit: it failed; names its log.
+        """
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        command = [
+            *(sys.executable, "-m", "verl.trainer.main_ppo"),
+            *config,
+            *words,
+            f"trainer.default_local_dir={folder / 'checkpoints'}",
+            f"hydra.run.dir={folder / 'hydra'}",
+        ]
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="rltf", ignore_cleanup_errors=True) as ray_folder:
+            variables = {
+                **({"MODEL": str(model)} if model else {}),
+                "RAY_TMPDIR": ray_folder,
+                "VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl"),
+            }
+            with (folder / "log.txt").open("wb") as log:
+                process = subprocess.Popen(
+                    command,
+                    env={**self.environment, **variables},
+                    cwd=folder,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    start_new_session=True,
+                )
+                try:
+                    code = process.wait()
+                finally:
+                    _end(process)
+        if code:
+            raise SystemExit(f"{folder.name} ended with {code}: see {folder / 'log.txt'}")
+        return round(time.monotonic() - began)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """The run's whole process group."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def commit() -> str:
+    """The version of the code that made a line."""
+    asked = ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def training_steps(folder: Path) -> list[dict[str, Any]]:
+    """The metrics of each."""
+    lines = (folder / "metrics.jsonl").read_text("utf-8").splitlines()
+    trained = (json.loads(line)["data"] for line in lines)
+    return [data for data in trained if "rltf/turn_1/acc" in data]
+
+
+def measured(folder: Path, seconds: int) -> dict[str, Any]:
+    """What a line says of a finished run."""
+    return {
+        "seconds": seconds,
+        "commit": commit(),
+        "right_before_and_after_feedback": first_step(folder),
+        "entropy_and_corrected_at_the_end": last_steps(folder),
+        "curve": curve(folder),
+    }
+
+
+def first_step(folder: Path) -> list[float | None]:
+    """Shares of answers that are right in the first training step: the first ones, and those that
+    stand after feedback; None with one turn, and where nothing is trained.
+    """
+    data = next(iter(training_steps(folder)), {})
+    return [data.get("rltf/turn_1/acc"), data.get("rltf/turn_2/standing")]
+
+
+def last_steps(folder: Path) -> list[float | None]:
+    """Nats per token, and the share of wrong first answers that feedback rights; means over the
+    last quarter of the steps, None where no step has it.
+    """
+    steps = training_steps(folder)
+    late = steps[-(len(steps) // 4) :]
+    found = ([d[k] for d in late if k in d] for k in ("actor/entropy", "rltf/turn_2/corrected"))
+    return [round(fmean(values), 4) if values else None for values in found]
+
+
+def curve(folder: Path) -> list[dict[str, Any]]:
+    """A point per validation: answers sampled and seconds of training until then, accuracy."""
+    points, answers, seconds = [], 0.0, 0.0
+    for line in (folder / "metrics.jsonl").read_text("utf-8").splitlines():
+        record = json.loads(line)
+        data = record["data"]
+        answers += data.get("rltf/session/total", 0) * data.get("rltf/session/turns", 0)
+        seconds += data.get("timing_s/step", 0.0) - data.get("timing_s/testing", 0.0)
+        accuracy = [v for k, v in data.items() if k.startswith("val-core/") and "/acc/" in k]
+        if accuracy:
+            points.append(
+                {
+                    "step": record["step"],
+                    "answers": round(answers),
+                    "seconds": round(seconds, 1),
+                    "accuracy": round(accuracy[0], 4),
+                }
+            )
+    return points
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[bool]:
+    """Whether this process has a run's folder, and not another one that makes it just now."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_suffix(".lock").open("w") as claim:
+        try:
+            fcntl.flock(claim, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True
