@@ -22,7 +22,6 @@ from rltf_verl.feedback import make_provider
 from rltf_verl.prompts import render, template_of
 from rltf_verl.types import Problem
 from tests.support import configs
-from tools.methods_table import PAGE, with_methods
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "prompts.txt"
 MATRIX = ((0, 1), (1, 1))
@@ -218,24 +217,6 @@ def test_each_is_accepted_and_can_be_looked_at_and_resumed_without_further_words
         trainer = preset.config.trainer
         assert list(trainer.logger) == ["file"]
         assert min(trainer.test_freq, trainer.save_freq, trainer.max_actor_ckpt_to_keep) > 0
-
-
-def test_the_table_in_the_docs_is_what_the_configs_say(presets):
-    text = PAGE.read_text("utf-8")
-    assert text == with_methods(text, presets), "write it again: python tools/refresh.py"
-
-
-def test_an_objective_that_a_method_names_is_in_its_line(presets):
-    where = f"{PAGE.parent / 'examples' / 'unlearn.py'}:Unlearn"
-    block = {
-        "env": {"name": "binary_matrix"},
-        "feedback": {"provider": "verifier"},
-        "objectives": {"unlearn": where},
-        "unlearn": {"weight": 0.2},
-    }
-    own = replace(presets[0], rltf=RLTFConfig.from_mapping(block))
-    table = with_methods("", [*presets[:2], own])
-    assert [line for line in table.splitlines() if line.endswith("| unlearn 0.2 |")]
 
 
 def test_the_releases_presets_have_its_adam(presets):
