@@ -17,6 +17,7 @@ from rltf_verl.feedback.guard.equality import find_reference, same_answer, token
 from rltf_verl.feedback.guard.provider import GAP, redacted
 from rltf_verl.feedback.guard.spans import answer_spans
 from rltf_verl.types import Attempt, Problem
+from tests.support.episode_fakes import ScriptedProvider
 from tests.support.feedback_fakes import Scripted, Sums, asked, turn
 
 CLEAN, LEAKY = "Carry the one.", "Not 41: the answer is 42."
@@ -98,7 +99,7 @@ async def test_warn_lets_it_pass_and_says_so_once(caplog):
 
 
 async def test_nothing_is_looked_at_where_nothing_can_be_given_away():
-    blind = await GuardedProvider(Scripted(LEAKY, sees_reference=False)).feedback(asked())
+    blind = await GuardedProvider(ScriptedProvider(LEAKY)).feedback(asked())
     solved = await GuardedProvider(Scripted(LEAKY)).feedback(asked(turn("42")))
     own_critique = Attempt((1,), (2,), None, LEAKY, ended=True)
     own = await GuardedProvider(Scripted(LEAKY, attempt=own_critique)).feedback(asked())
@@ -106,7 +107,7 @@ async def test_nothing_is_looked_at_where_nothing_can_be_given_away():
 
 
 async def test_check_all_looks_at_everybody():
-    await refusal(GuardedProvider(Scripted(LEAKY, sees_reference=False), check_all=True), asked())
+    await refusal(GuardedProvider(ScriptedProvider(LEAKY), check_all=True), asked())
 
 
 async def test_a_redacted_critique_is_not_trained_on_as_if_it_had_been_sampled():
@@ -135,7 +136,7 @@ async def test_an_additional_check_sees_what_rules_do_not():
 
 
 def test_the_wrapper_is_transparent():
-    inner = Scripted(CLEAN, sees_reference=False)
+    inner = ScriptedProvider(CLEAN)
     guard = GuardedProvider(inner)
     assert (guard.name, guard.sees_reference, guard.constant) == ("scripted", False, False)
     with pytest.raises(
