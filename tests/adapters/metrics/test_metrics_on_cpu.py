@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -276,6 +277,28 @@ def test_no_metric_name_makes_verl_reduce_it_by_something_else_than_the_mean():
     assert len(names) > 35
     meant = re.compile(r"/(max|total)$")
     assert [n for n in names if any(word in meant.sub("", n) for word in VERL_REDUCES)] == []
+
+
+def test_every_metric_is_explained():
+    text = (Path(__file__).parents[3] / "docs" / "metrics.md").read_text()
+    leaky = session(turn(False, feedback=replace(SAYS, leak="answer: 1")), turn(True))
+    batch = packed(SESSIONS, [0, 0, 1, 1])
+    for name in {
+        *metrics_of([*SESSIONS, leaky], 2),
+        *metrics_of_roles(batch),
+        "rltf/attempt/grad_share",
+    }:
+        if "/" not in name:
+            assert f"`{name}`" in text, name
+            continue
+        _, group, last, *_ = name.split("/")
+        shown = (
+            f"`{last}`"
+            if group.startswith("turn_") or group in ("attempt", "distill")
+            else f"`{name}"
+        )
+        own_line = f"`{name}`" in text or shown in text
+        assert own_line or f"`rltf/{group}/{last}/<provider>`" in text, name
 
 
 def outputs(episode):
