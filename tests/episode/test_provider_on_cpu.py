@@ -11,7 +11,7 @@ from rltf_verl import feedback
 from rltf_verl.config import ConfigError, FeedbackConfig, RLTFConfig
 from rltf_verl.episode.parts import Parts, build_provider
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
-from rltf_verl.feedback.guard import GuardedProvider
+from rltf_verl.feedback.guard.provider import GuardedProvider
 from rltf_verl.types import Episode, Feedback
 from tests.support.episode_fakes import ScriptedPolicy, play
 

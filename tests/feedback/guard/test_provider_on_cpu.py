@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from rltf_verl.envs.text.number_words import as_number
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
-from rltf_verl.feedback.guard import GuardedProvider, Leak, find_leaks
 from rltf_verl.feedback.guard.equality import find_reference, same_answer, tokens_of
-from rltf_verl.feedback.guard.provider import GAP, redacted
+from rltf_verl.feedback.guard.find import Leak, find_leaks
+from rltf_verl.feedback.guard.provider import GAP, GuardedProvider, redacted
 from rltf_verl.feedback.guard.spans import answer_spans
 from rltf_verl.types import Attempt, Problem
 from tests.support.feedback_fakes import Scripted, Sums, asked, turn
