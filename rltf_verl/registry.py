@@ -118,8 +118,6 @@ def construct(
     except OWN_ERRORS as error:  # a user's constructor can raise anything
         why = f"cannot be made: {raised_by(factory, error)}"
         raise _refused(key, name, why, "correct the class") from error
-    if type(made) is not factory and not isinstance(made, factory):
-        raise _refused(key, name, f"makes {plain(made)}", "correct its __new__")
     try:
         return with_defaults(made, base)
     except TypeError as error:
@@ -188,11 +186,10 @@ def load(key: str, where: str) -> Any:
     if not source:
         raise _refused(key, where, "", "name it as module:name or ./file.py:name")
     try:
-        module = (
-            _module_of_file(_existing(Path(source)))
-            if source.endswith(".py")
-            else importlib.import_module(source)
-        )
+        if source.endswith(".py"):
+            module = _module_of_file(_existing(Path(source)))
+        else:
+            module = importlib.import_module(source)
     except OWN_ERRORS as error:
         fix = "correct the name" if isinstance(error, FileNotFoundError) else "correct the file"
         raise _refused(key, where, raised_by(None, error), fix) from error

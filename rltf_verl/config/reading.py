@@ -114,11 +114,9 @@ def _check_keys(
     for key in values:
         if key not in names:
             close = difflib.get_close_matches(str(key), names, n=1)
-            hint = (
-                f"did you mean rltf.{prefix}{close[0]}?"
-                if close
-                else f"known keys: {', '.join(names)}"
-            )
+            hint = f"known keys: {', '.join(names)}"
+            if close:
+                hint = f"did you mean rltf.{prefix}{close[0]}?"
             raise ConfigError(Finding(f"rltf.{prefix}{plain(key)}", values[key], why, hint))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rltf_verl.adapters.startup.checks import check_config
+from rltf_verl.adapters.startup.checks import checked_parts
 from tests.e2e import runs
 from tests.e2e.test_arrive_and_leave_e2e import ON_A_CPU
 from tests.recipes.composing import rltf_of
@@ -49,7 +49,7 @@ def _module(path: str) -> Any:
 )
 def test_its_settings_pass_the_checks(commands: Callable[[], list[Words]]) -> None:
     for name, *words in commands():
-        check_config(composed(name.removeprefix("--config-name="), *words))
+        checked_parts(composed(name.removeprefix("--config-name="), *words))
 
 
 @pytest.mark.parametrize(

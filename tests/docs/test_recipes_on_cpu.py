@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
-from rltf_verl.adapters.startup.checks import check_config
+from rltf_verl.adapters.startup.checks import checked_parts
 from rltf_verl.adapters.startup.files import resolve_files
 from tests.recipes.composing import RECIPES, composed
 from tests.recipes.seeds import NAMES
@@ -69,5 +69,5 @@ def test_a_command_of_the_page(
     Path("reward.py").write_text(code[0], "utf-8")
     found = config_of(command)
     resolve_files(found)
-    config = check_config(found)
+    config = checked_parts(found).config
     assert config.distill.enabled or config.teaches

@@ -12,7 +12,7 @@ sys.path.insert(0, str(RECIPES / "smoke"))  # programs, not a package
 
 from smoke_tests import HERE, Outcome, find_tests
 
-from rltf_verl.adapters.startup.checks import check_config
+from rltf_verl.adapters.startup.checks import checked_parts
 
 SMALL = (
     "rltf/kk_sd",
@@ -43,7 +43,7 @@ def test_it_is_the_same_experiment_made_small(name) -> None:
     full = name if "/" in name else f"{name}/{name}"
     (test,) = (test for test in find_tests(RECIPES) if test.name == full)
     config, real = test.config, rltf_of(name)
-    small = check_config(config)
+    small = checked_parts(config).config
     for block in ("attempt", "distill", "imitate", "critique", "logit_distill", "reward", "gamma"):
         assert getattr(small, block) == getattr(real, block), block
     assert small.feedback.provider.name == real.feedback.provider.name

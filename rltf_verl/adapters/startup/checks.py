@@ -44,7 +44,7 @@ from rltf_verl.adapters.startup.stamp import check_resume
 from rltf_verl.adapters.startup.thoughts import thought_findings
 from rltf_verl.adapters.startup.user_code import check_own_rows
 from rltf_verl.adapters.startup.values import wrong_values
-from rltf_verl.config import ConfigError, RLTFConfig
+from rltf_verl.config import ConfigError
 from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.episode.parts import Parts
 from rltf_verl.findings import Finding, finding_of
@@ -169,11 +169,6 @@ def _findings(check: Callable[..., None], *args: Any, **options: Any) -> Iterato
         check(*args, **options)
     except ValueError as error:  # ConfigError is one
         yield finding_of(error)
-
-
-def check_config(config: DictConfig) -> RLTFConfig:
-    """The `rltf:` block of `checked_parts`."""
-    return checked_parts(config).config
 
 
 def checked_parts(config: DictConfig) -> Parts:

@@ -33,8 +33,6 @@ def shape(answer: str) -> str:
     if len(lines) > 1:
         return f"{len(lines)} lines long"
     words = len(answer.split())
-    return (
-        "one word or expression without blanks"
-        if words == 1
-        else f"one line of {words} words or symbols"
-    )
+    if words == 1:
+        return "one word or expression without blanks"
+    return f"one line of {words} words or symbols"

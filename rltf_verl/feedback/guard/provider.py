@@ -17,12 +17,10 @@ from rltf_verl.feedback.base import (
 )
 from rltf_verl.feedback.guard.find import Leak, find_leaks
 from rltf_verl.judge.gateway import judges_of
-from rltf_verl.registry import require_choice
 from rltf_verl.types import Feedback
 
 logger = logging.getLogger(__name__)
 
-ACTIONS = ("drop", "redact", "regenerate", "warn")
 REGENERATIONS = 2
 GAP = "[…]"
 """What stands in place of a redacted passage."""
@@ -56,7 +54,6 @@ class GuardedProvider(WrappedProvider):
         check_all: bool = False,
         also: LeakCheck | None = None,
     ) -> None:
-        require_choice("rltf.feedback.guard.action", action, ACTIONS)
         super().__init__(inner)
         self._action, self._check_all = action, check_all
         self._also = also

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rltf_verl.tools.cli.common import nested, parse_options
+from rltf_verl.tools.cli.common import parse_options
 
 if TYPE_CHECKING:
     from rltf_verl.envs.base import Env
@@ -22,7 +22,7 @@ Options = Annotated[
 def _make_env(name: str, options: list[str] | None) -> Env:
     from rltf_verl.envs import make_env
 
-    return make_env(name, **nested(parse_options(options or [])))
+    return make_env(name, **parse_options(options or []))
 
 
 @env.command("list")

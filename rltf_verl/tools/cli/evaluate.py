@@ -113,10 +113,9 @@ def results(
         )
     last = max(record["step"] for record in held_out)
     apart = by_source(record for record in held_out if record["step"] == last)
-    named = {
-        f"step {last}, {source}" if len(apart) > 1 else f"step {last}": episodes
-        for source, episodes in apart.items()
-    }
+    named = {}
+    for source, episodes in apart.items():
+        named[f"step {last}, {source}" if len(apart) > 1 else f"step {last}"] = episodes
     _report(named, {"log": log.name, "step": last}, out, bootstrap_seed)
 
 

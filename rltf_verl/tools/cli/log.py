@@ -77,7 +77,9 @@ def export(
     from rltf_verl.tools.data import exports
 
     records = episodes_of(folder, step)
-    chosen = split.value if split else None if form is OutputForm.turns else Split.train.value
+    chosen = None if form is OutputForm.turns else Split.train.value
+    if split is not None:
+        chosen = split.value
     provenance = {"log": folder.name, "as": form.value, "step": step, "split": chosen}
     if form is OutputForm.dialogues:
         template = revise or _template_of(folder)

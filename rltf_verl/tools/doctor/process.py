@@ -209,8 +209,6 @@ def _try(probe: ProcessProbe) -> Check:
         holds = probe.holds(importlib.import_module(probe.module))
     except Exception as error:  # registries raise what they like
         return Check(probe.name, "failed", described(error), fix)
-    return (
-        Check(probe.name, "ok", "")
-        if holds
-        else Check(probe.name, "failed", f"not in {probe.module}", fix)
-    )
+    if not holds:
+        return Check(probe.name, "failed", f"not in {probe.module}", fix)
+    return Check(probe.name, "ok", "")

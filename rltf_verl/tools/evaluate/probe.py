@@ -17,8 +17,7 @@ from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env
 from rltf_verl.episode.mentions import mentions
 from rltf_verl.feedback.guard.find import find_leaks
-from rltf_verl.judge.settings import JudgeLimits, Price
-from rltf_verl.registry import build_block, require_choice
+from rltf_verl.registry import require_choice
 from rltf_verl.runlog.about import read_about
 from rltf_verl.runlog.turns import Record, group_of
 from rltf_verl.tools.evaluate.log_probs import read_gap
@@ -29,7 +28,6 @@ from rltf_verl.tools.evaluate.settings import (
     rltf_block,
     training_blocks,
 )
-from rltf_verl.tools.report.probe.judge import judge_load
 from rltf_verl.tools.report.probe.measures import Reader, TrainingRun, measure
 from rltf_verl.tools.report.probe.rules import FeedbackSetting, Probe
 from rltf_verl.types import Problem
@@ -102,22 +100,18 @@ def _probe(
     log: Path,
     seed: int,
 ) -> Probe:
-    feedback, options, judge = rltf.feedback, rltf.feedback.provider.options, None
-    if "endpoint" in options:
-        limits = build_block("rltf.feedback.limits", JudgeLimits, options.get("limits") or {})
-        price = build_block("rltf.feedback.price", Price, options.get("price") or {})
-        judge = judge_load(records, run, limits, price)
+    feedback = rltf.feedback
     env = make_env(rltf.env.name, **rltf.env.options)
     reader = Reader(partial(_tells, env), lambda text: bool(mentions(text, phrases)))
     setting = FeedbackSetting(
         feedback.provider.name,
-        options,
+        feedback.provider.options,
         feedback.guard.action,
         feedback.acknowledge_leaks,
         rltf.episode.revise,
         rltf.episode.context,
     )
-    return Probe(measure(records, run, reader, seed), run, setting, judge, read_gap(log, seed))
+    return Probe(measure(records, run, reader, seed), run, setting, read_gap(log, seed))
 
 
 def _tells(env: Env, episode: Record, feedback: str, attempt: str) -> bool | None:

@@ -167,11 +167,12 @@ class PlannedEpisode:
     @property
     def calls(self) -> list[tuple[JudgeSettings, str]]:
         """The settings and the prompt of each call."""
-        return [
-            (judge.settings, "\n\n".join(m["content"] for m in call.messages))
-            for judge in self.asked
-            for call in judge.calls
-        ]
+        calls = []
+        for judge in self.asked:
+            for call in judge.calls:
+                prompt = "\n\n".join(message["content"] for message in call.messages)
+                calls.append((judge.settings, prompt))
+        return calls
 
 
 async def play_problem(

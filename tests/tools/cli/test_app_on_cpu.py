@@ -60,23 +60,21 @@ def test_option_values() -> None:
         "a=1",
         "b=1e-3",
         "c=true",
-        "d=None",
-        "e=null",
-        "f=[1, 'x']",
+        "d.e=null",
+        "f=[1, x]",
         "g=compact",
         "h=x=y",
-        "i=",
+        "i={id: game:Guess-v0}",
     ]
     values = {
         "a": 1,
         "b": 1e-3,
         "c": True,
-        "d": None,
-        "e": None,
+        "d": {"e": None},
         "f": [1, "x"],
         "g": "compact",
         "h": "x=y",
-        "i": "",
+        "i": {"id": "game:Guess-v0"},
     }
     assert parse_options(words) == values
 

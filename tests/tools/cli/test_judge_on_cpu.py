@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from rltf_verl.runlog.episodes import EpisodeLog
-from rltf_verl.tools.cli.common import nested
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Turn
 from tests.support.commands import ran, refused, rltf
 from tests.support.judge.server import JudgeServer
@@ -89,15 +88,3 @@ def test_bench_counts_and_measures(server: JudgeServer) -> None:
 )
 def test_what_a_user_can_fix_is_one_line(words: list[str], part: str) -> None:
     assert part in refused("feedback", *words)
-
-
-@pytest.mark.parametrize(
-    ("options", "part"),
-    [
-        ({"a": 1, "a.b": 2}, "a.b=2: a has the value 1 already"),
-        ({"a.b": 2, "a": 1}, "a=1: a has keys of its own already"),
-    ],
-)
-def test_a_key_is_a_value_or_a_block(options: dict[str, int], part: str) -> None:
-    with pytest.raises(ValueError, match=part):
-        nested(options)

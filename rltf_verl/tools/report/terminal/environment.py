@@ -46,13 +46,10 @@ def example(env: Env, seed: int, wrong: str | None = None) -> str:
     grade = env.grade(problem, answer)
     if grade.correct:
         raise ValueError(f"--wrong: {answer!r} is a right answer to this problem")
-    by_level = {level: env.explain(problem, answer, grade, level) for level in LEVELS}
     parts += ["The reference:", fenced(problem.reference), "A wrong answer:", fenced(answer)]
-    parts += [
-        part
-        for level, text in by_level.items()
-        for part in (f"Feedback, `level={level}`:", fenced(text))
-    ]
+    for level in LEVELS:
+        text = env.explain(problem, answer, grade, level)
+        parts += [f"Feedback, `level={level}`:", fenced(text)]
     return "\n\n".join(parts)
 
 

@@ -55,8 +55,7 @@ class PageRun:
         self.name = name
         log = log_folder(path)
         self.steps = {
-            at: _read_step(log, at)
-            for at in sorted({place(file) for file in log_files(log, EPISODES)})
+            at: _read_step(log, at) for at in sorted({*map(place, log_files(log, EPISODES))})
         }
         if not self.steps:
             raise NoEpisodesError(f"{path}: no episodes in it")
