@@ -156,11 +156,7 @@ def build_block(
     Raises:
         ConfigError: an option that is unknown, missing, or outside of its annotation.
     """
-    try:
-        parameters = inspect.signature(factory).parameters
-    except (ValueError, TypeError) as error:
-        why = f"the arguments of {owner} cannot be read ({error})"
-        raise _refused(block, options, why, "name another class") from error
+    parameters = inspect.signature(factory).parameters
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     hints = hints_of(factory)
     for option, value in options.items():

@@ -64,9 +64,7 @@ class SiblingsProvider(FeedbackProvider):
             feedback = await ask(self.each, request)
             if not request.turns[-1].grade.correct:
                 attempt = shown_of(request.turns[-1].attempt.text, request.quote)
-                remark = Remark(
-                    request.problem, f"{attempt.strip()}\n\nFeedback: {feedback.text}", ()
-                )
+                remark = Remark(request.problem, f"{attempt.strip()}\n\nFeedback: {feedback.text}")
         # After a failure too: the others wait for this episode at this turn.
         finally:
             if group is not None:

@@ -125,7 +125,7 @@ class ShortestPath(Puzzle):
             marked = grade.correct and self._compact and level != "verdict"
             return "=" if marked else verdict(grade)
         path, best = self._read(text), _best(problem)
-        length, hint = _length(best), level != "location"
+        length, hint = 0 if best == NO_PATH else len(best), level != "location"
         if self._compact and level == "full":
             return self._write(best)
         if self._compact:
@@ -207,10 +207,6 @@ def _maze(problem: Problem) -> Maze:
 def _best(problem: Problem) -> str:
     """A shortest path as the release reads it: where both ends are one cell, NO_PATH."""
     return read_release_path(problem.data["answer"])
-
-
-def _length(best: str) -> int:
-    return 0 if best == NO_PATH else len(best)
 
 
 def _is_correct(problem: Problem, path: str) -> bool:

@@ -70,7 +70,7 @@ class GuardedProvider(WrappedProvider):
         leaks = await self._leaks(request, feedback.text)
         if not leaks:
             return replace(feedback, leak="")
-        first = _with_verdict(feedback, leaks)
+        first = replace(feedback, leak=leaks[0].verdict(feedback.text))
         if self._action == "warn":
             return self._warned_of(first)
         if self._action == "redact":
@@ -135,10 +135,6 @@ def redacted(text: str, leaks: Sequence[Leak]) -> str:
             out += [text[at : leak.start], GAP]
         at = max(at, leak.end)
     return "".join([*out, text[at:]])
-
-
-def _with_verdict(feedback: Feedback, leaks: Sequence[Leak]) -> Feedback:
-    return replace(feedback, leak=leaks[0].verdict(feedback.text))
 
 
 def _next_seed(seed: int, k: int) -> int:

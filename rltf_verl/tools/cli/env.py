@@ -28,15 +28,10 @@ def _make_env(name: str, options: list[str] | None) -> Env:
 @env.command("list")
 def names() -> None:
     """List the environments for rltf/env, with a line on each."""
-    from importlib.resources import files
-
+    from rltf_verl.tools.compose.presets import titles
     from rltf_verl.tools.report.terminal.console import show_table
 
-    folder = files("hydra_configs.rltf_verl").joinpath("rltf", "env")
-    texts = {f.name: f.read_text("utf-8") for f in folder.iterdir() if f.name.endswith(".yaml")}
-    # the first line of the YAML is `# @package …`
-    lines = [(n[:-5], texts[n].splitlines()[1].lstrip("# ")) for n in sorted(texts)]
-    show_table([("rltf/env", "task"), *lines])
+    show_table([("rltf/env", "task"), *titles("env").items()])
 
 
 @env.command("check")

@@ -21,7 +21,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from rltf_verl.findings import ConfigError, Finding
-from rltf_verl.tools.compose.presets import method_titles
+from rltf_verl.tools.compose.presets import titles
 
 MAIN = "verl.trainer.main_ppo"
 OURS = "rltf"
@@ -108,7 +108,7 @@ def _missing(file: str, options: list[str]) -> Finding:
     group, _, choice = file.rpartition("/")
     if group.startswith(f"{OURS}/method"):
         group, choice = f"{OURS}/method", file.removeprefix(f"{OURS}/method/")
-        options = [*method_titles()]
+        options = [*titles("method")]
     if not group:
         folder = files("hydra_configs.rltf_verl").iterdir()
         options = [f.name.removesuffix(".yaml") for f in folder if f.name.endswith(".yaml")]

@@ -18,7 +18,7 @@ OURS = {"provider", "ask", "on_error", "guard", "acknowledge_leaks", "record_dir
 SETTINGS = ("teacher", "execution", "escalating", "verifier_full")
 """Of a judge, and of the verifier."""
 
-NEW = ("marginal", "replay", "shuffled", "siblings", "try_again")
+NEW = ("replay", "shuffled", "siblings", "try_again")
 
 
 def test_every_provider_has_one() -> None:

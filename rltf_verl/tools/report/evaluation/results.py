@@ -69,21 +69,10 @@ def evaluate(records: Sequence[Record], seed: int = 0) -> Results:
     """All numbers of some episodes.
 
     Args:
-        records: of an episode log (`runlog.episodes.read_episodes`), episodes of one policy that
-            play one line of turns.
+        records: of an episode log (`runlog.episodes.read_episodes`), at least one, of one policy;
+            validations and evaluations play one line of turns.
         seed: of the resamples.
-
-    Raises:
-        ValueError: no episodes, or one that branches.
     """
-    if not records:
-        raise ValueError("no episodes to evaluate")
-    for record in records:
-        if any(turn["parent"] not in (None, k - 1) for k, turn in enumerate(record["turns"])):
-            raise ValueError(
-                f"episode {record['session_id']} of problem {record['index']} branches; choose"
-                " validation"
-            )
     table, problem = EpisodeTable.of(records), numbered(map(problem_key, records))
     per_problem = np.bincount(problem)
     # pass@k with the others, so that all of them see the same resamples

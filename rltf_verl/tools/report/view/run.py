@@ -96,10 +96,8 @@ def runs_at(paths: Sequence[Path]) -> list[PageRun]:
     """The runs in these folders, each with its name.
 
     Raises:
-        ValueError: a folder is given twice, holds no episodes, or cannot be read.
+        ValueError: a folder holds no episodes, or cannot be read.
     """
-    if len({path.resolve() for path in paths}) < len(paths):
-        raise ValueError("a run is given twice; name each once")
     names = [run_name(path) for path in paths]
     return [
         PageRun(path, name if names.count(name) == 1 else str(path))
