@@ -26,7 +26,6 @@ ConfigDir = Annotated[
     Path | None,
     typer.Option("--config-dir", "-cd", help="A further folder of configs, as of Hydra."),
 ]
-BootstrapSeed = Annotated[int, typer.Option(help="Seed of the confidence intervals.")]
 
 
 def parse_options(words: list[str]) -> dict[str, Any]:

@@ -49,7 +49,6 @@ def probe_of(
     log: Path,
     records: Sequence[Record],
     config: Path | None,
-    seed: int,
     tell: Callable[[str], object],
 ) -> Probe:
     """All that the episodes of a log show.
@@ -60,7 +59,6 @@ def probe_of(
         log: folder of the episodes.
         records: its episodes, at least one.
         config: YAML of a training run, for what the command line leaves out.
-        seed: of the intervals.
         tell: gets a line if the limits of the run are not known.
 
     Raises:
@@ -83,7 +81,7 @@ def probe_of(
     fixed = {"branch_turn": None, "horizon": 2}
     rltf = rltf_block(overrides, blocks, {"name": records[0]["env"]}, fixed, provider)
     phrases = _phrases(config) if config or not run else tuple(run["phrases"])
-    probe = _probe(rltf, records, training_run(sizes, config), phrases, log, seed)
+    probe = _probe(rltf, records, training_run(sizes, config), phrases, log)
     if config is None and not sizes.keys() >= LIMITS:
         tell(
             f"{log} does not hold the run's limits, so the presets' are taken: set"
@@ -98,7 +96,6 @@ def _probe(
     run: TrainingRun,
     phrases: tuple[str, ...],
     log: Path,
-    seed: int,
 ) -> Probe:
     feedback = rltf.feedback
     env = make_env(rltf.env.name, **rltf.env.options)
@@ -111,7 +108,7 @@ def _probe(
         rltf.episode.revise,
         rltf.episode.context,
     )
-    return Probe(measure(records, run, reader, seed), run, setting, read_gap(log, seed))
+    return Probe(measure(records, run, reader), run, setting, read_gap(log))
 
 
 def _tells(env: Env, episode: Record, feedback: str, attempt: str) -> bool | None:

@@ -65,19 +65,18 @@ class Results:
     """
 
 
-def evaluate(records: Sequence[Record], seed: int = 0) -> Results:
+def evaluate(records: Sequence[Record]) -> Results:
     """All numbers of some episodes.
 
     Args:
         records: of an episode log (`runlog.episodes.read_episodes`), at least one, of one policy;
             validations and evaluations play one line of turns.
-        seed: of the resamples.
     """
     table, problem = EpisodeTable.of(records), numbered(map(problem_key, records))
     per_problem = np.bincount(problem)
     # pass@k with the others, so that all of them see the same resamples
     ratios = _ratios(table, problem) | _pass_ratios(table.answers(0)["acc"], problem)
-    estimated = estimates(ratios, seed)
+    estimated = estimates(ratios)
     numbers = {name: value for name, value in estimated.items() if isinstance(name, str)}
     pass_at = {k: value for k, value in estimated.items() if isinstance(k, int)}
     answers = [turn for record in records for turn in record["turns"]]
