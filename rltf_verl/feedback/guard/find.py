@@ -60,11 +60,10 @@ def find_leaks(env: Env, problem: Problem, text: str, attempt: str = "") -> list
     if len(text) > MAX_TEXT:
         return [Leak("unreadable", 0, len(text))]
     is_correct = _Grader(env, problem)
-    leaks = {
-        Leak(leak.kind, *view.origin(leak.start, leak.end))
-        for view in readings(text)
-        for leak in _answers(env, problem, view.text, attempt, is_correct)
-    }
+    leaks = set()
+    for view in readings(text):
+        for leak in _answers(env, problem, view.text, attempt, is_correct):
+            leaks.add(Leak(leak.kind, *view.origin(leak.start, leak.end)))
     # By kind: `answer` comes before `part` in the alphabet, too.
     ordered = sorted(leaks, key=lambda leak: (leak.kind, leak.start, -leak.end))
     return [*ordered, *_copies(env, problem, text, attempt)]

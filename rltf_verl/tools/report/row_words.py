@@ -63,13 +63,11 @@ def rows_in_words(
     """The rows without their tokens: `title` (prompt → answers) and `parts`, each with `what` it is
     the text of.
     """
-    return [
-        {
-            "title": title(row, turns),
-            "parts": [{**part, "what": _what(part, turns)} for part in row["parts"]],
-        }
-        for row in rows
-    ]
+    worded = []
+    for row in rows:
+        parts = [{**part, "what": _what(part, turns)} for part in row["parts"]]
+        worded.append({"title": title(row, turns), "parts": parts})
+    return worded
 
 
 def title(row: Mapping[str, Any], turns: Sequence[Record]) -> str:
