@@ -117,7 +117,8 @@ def _missing(file: str, options: list[str]) -> Finding:
         return Finding(f"{OURS}/env", path, "", f"write {OURS}/env=own {OURS}.env.name={path}")
     ends = {option.rpartition("/")[2]: option for option in options}
     bare = choice.removeprefix(f"{OURS}_")
-    near = difflib.get_close_matches(bare, ends, n=1)
+    swapped = [end for end in ends if sorted(end) == sorted(bare)]  # letters in another order
+    near = difflib.get_close_matches(bare, swapped or ends, n=1)
     hint = f"did you mean {ends[near[0]]}? " if near else ""
     names = f"{hint}choose one of {', '.join(sorted(options))}"
     return Finding(group or "--config-name", choice, f"there is no {choice}", names)
