@@ -105,7 +105,7 @@ def construct(
     if name == MISSING:
         raise ConfigError(Finding(key, MISSING, "", f"name your class, e.g. {key}=./mine.py:Mine"))
     if ":" not in name:
-        table = {**_installed(block), **table}
+        table = {**installed(block), **table}
         require_choice(key, name, table)
     factory = load(key, table.get(name, name))
     if not isinstance(factory, type):
@@ -213,15 +213,11 @@ def raised_by(own: Any, error: BaseException) -> str:
     return f"{text} ({Path(file).name}:{lines[-1]})" if lines else text
 
 
-def _installed(block: str) -> dict[str, str]:
-    """Name -> `module:Class` of other packages."""
-    return _read_once(entry_points, f"rltf_verl.{block.rpartition('.')[2]}")
-
-
 @cache
-def _read_once(read: Callable[..., Any], group: str) -> dict[str, str]:
-    """Once per process: it opens a file of every installed package."""
-    return {point.name: point.value for point in read(group=group)}
+def installed(block: str) -> dict[str, str]:
+    """Name -> `module:Class` of other packages, once per process: each has a file to open."""
+    points = entry_points(group=f"rltf_verl.{block.rpartition('.')[2]}")
+    return {point.name: point.value for point in points}
 
 
 def _existing(path: Path) -> Path:

@@ -11,7 +11,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from operator import methodcaller
 from typing import Any, Literal
@@ -149,7 +149,7 @@ def look_around(where: str) -> list[Check]:
         checks = [_versions(), *map(_try, probes)]
         # second in the report, but after the probes: it may load the plugin, which they look for
         checks.insert(1, _plugin(loaded))
-    return [Check(c.name, c.status, c.detail, c.fix, where) for c in checks]
+    return [replace(check, where=where) for check in checks]
 
 
 def _versions() -> Check:

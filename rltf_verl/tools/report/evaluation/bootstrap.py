@@ -84,8 +84,10 @@ def share_of_cases(cases: Cases, problem: Integers) -> Ratio:
 
 def estimates(ratios: Mapping[Name, Ratio]) -> dict[Name, Estimate]:
     """Values and percentile intervals. All ratios ([P] each, the same problems) see the same
-    resamples.
+    resamples, in every call.
     """
+    if not ratios:
+        return {}
     # [P, metrics]
     over = np.stack([ratio.over for ratio in ratios.values()], axis=1)
     under = np.stack([ratio.under for ratio in ratios.values()], axis=1)
