@@ -180,9 +180,13 @@ def plain(value: object, key: str = "") -> str:
     return str(value) if short else shown(value)
 
 
-@cache
 def type_hints(of: Any, *, include_extras: bool = False) -> Mapping[str, Any]:
     """`get_type_hints`, once per process: it evaluates the text of each annotation."""
+    return _type_hints(of, include_extras)
+
+
+@cache  # apart: to mypy a dataclass is not hashable
+def _type_hints(of: Any, include_extras: bool) -> Mapping[str, Any]:
     return get_type_hints(of, include_extras=include_extras)
 
 
