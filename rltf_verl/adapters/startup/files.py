@@ -135,7 +135,7 @@ def check_datasets(
     config: DictConfig, env: Env, dry_run: DryRun | None = None
 ) -> Iterator[Finding]:
     """Files of the config that cannot be trained or validated on."""
-    num_rows, seen, dry_run = 0, set(), dry_run or DryRun()
+    num_rows, seen = 0, set()
     for key in DATA:
         named = OmegaConf.select(config, key)
         if not named:
