@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Any
 
 from rltf_verl.feedback import has_trait, provider_of_block
 from rltf_verl.feedback.base import (
@@ -15,9 +15,8 @@ from rltf_verl.feedback.base import (
     WrappedProvider,
     ask,
 )
-from rltf_verl.feedback.group import Remark
+from rltf_verl.feedback.group import WAIT_S, Remark
 from rltf_verl.feedback.sentences import CORRECT
-from rltf_verl.kinds import Within
 from rltf_verl.types import Feedback
 
 
@@ -31,20 +30,18 @@ class ShuffledProvider(WrappedProvider):
 
     Args:
         inner: block `{provider: …, its options}`.
-        wait_s: longest wait for the other problems' episodes.
 
     Raises:
         ValueError: a value that cannot be, or what the inner provider raises.
     """
 
     waits_for_others = quotes_other_problems = True
+    wait_s = WAIT_S
 
-    def __init__(
-        self, inner: Mapping[str, Any], wait_s: Annotated[float, Within(0, 1e6)] = 600.0
-    ) -> None:
+    def __init__(self, inner: Mapping[str, Any]) -> None:
         super().__init__(provider_of_block("inner", inner))
         # Records and metrics must not take it for the inner one.
-        self.name, self.wait_s = "shuffled", wait_s
+        self.name = "shuffled"
         if has_trait("self_written", inner) or has_trait("quotes_other_problems", inner):
             raise ValueError(
                 f"rltf.feedback.inner.provider={inner['provider']}: critiques that the policy"
