@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rltf_verl.adapters.startup.checks import check_config
+from rltf_verl.adapters.startup.checks import checked_parts
 from tests.e2e import runs
 from tests.support.configs import composed
 
@@ -47,4 +47,4 @@ def _module(path: str) -> Any:
 )
 def test_its_settings_pass_the_checks(commands: Callable[[], list[Words]]) -> None:
     for name, *words in commands():
-        check_config(composed(name.removeprefix("--config-name="), *words))
+        checked_parts(composed(name.removeprefix("--config-name="), *words))

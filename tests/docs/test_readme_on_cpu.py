@@ -13,7 +13,7 @@ import click
 import pytest
 from typer.main import get_command
 
-from rltf_verl.adapters.startup.checks import check_config
+from rltf_verl.adapters.startup.checks import checked_parts
 from rltf_verl.adapters.startup.files import resolve_files
 from rltf_verl.tools.cli.app import app
 from tests.support import configs
@@ -76,7 +76,7 @@ def test_a_training_passes_the_checks(
     name, *overrides = words
     found = configs.composed(name.removeprefix("--config-name="), *overrides)
     resolve_files(found)
-    assert check_config(found).distill.enabled
+    assert checked_parts(found).config.distill.enabled
 
 
 def test_its_reward_function_grades_and_speaks() -> None:
@@ -132,7 +132,7 @@ def test_a_command_of_the_page(
     Path("reward.py").write_text(code[0], "utf-8")
     found = config_of(command)
     resolve_files(found)
-    config = check_config(found)
+    config = checked_parts(found).config
     assert config.distill.enabled or config.teaches
 
 

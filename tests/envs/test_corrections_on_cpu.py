@@ -11,7 +11,7 @@ import torch
 
 from rltf_verl.adapters.queue.columns import episode_batch, episode_facts
 from rltf_verl.adapters.startup import stamp
-from rltf_verl.adapters.startup.checks import check_config
+from rltf_verl.adapters.startup.checks import checked_parts
 from rltf_verl.algos.targets import RowBatch
 from rltf_verl.config import RLTFConfig
 from rltf_verl.data.schema import SCHEMA, row_of
@@ -286,12 +286,12 @@ def composed_run(files: dict[str, Path], folder: Path, *words: str):
 )
 def test_a_run_on_corrections_composes(files, tmp_path, words):
     config = composed_run(files, tmp_path, *words)
-    assert check_config(config).env.name == "corrections"
+    assert checked_parts(config).config.env.name == "corrections"
 
 
 def test_a_checkpoint_names_the_corrections_that_it_was_trained_on(files, tmp_path):
     config = composed_run(files, tmp_path, "rltf/method=sd")
-    rltf = check_config(config)
+    rltf = checked_parts(config).config
     stamp.write_stamp(config, rltf, 1)
     (tmp_path / "latest_checkpointed_iteration.txt").write_text("1")
     written = json.loads((tmp_path / "global_step_1" / stamp.STAMP).read_text())

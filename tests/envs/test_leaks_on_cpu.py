@@ -12,7 +12,7 @@ from rltf_verl.envs.binary_matrix.env import BinaryMatrix
 from rltf_verl.envs.knights_knaves.env import KnightsKnaves
 from rltf_verl.envs.shortest_path.env import ShortestPath
 from rltf_verl.envs.text.plain_text import MAX_TEXT, readings
-from rltf_verl.feedback.guard import find_leaks
+from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.types import Problem
 from tests.support.effort import examples, many
 

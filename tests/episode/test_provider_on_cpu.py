@@ -16,7 +16,7 @@ from rltf_verl.envs.base import Env
 from rltf_verl.episode.parts import Parts, build_provider
 from rltf_verl.episode.templates import with_template
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
-from rltf_verl.feedback.guard import GuardedProvider
+from rltf_verl.feedback.guard.provider import GuardedProvider
 from rltf_verl.prompts import render, require_template
 from rltf_verl.types import Episode, Feedback
 from tests.recipes import house_style

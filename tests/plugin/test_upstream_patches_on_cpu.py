@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import verl
 
-from rltf_verl.adapters.startup.checks import check_config
+from rltf_verl.adapters.startup.checks import checked_parts
 from tests.support.configs import composed
 
 UPSTREAM = Path(__file__).parents[2] / "upstream"
@@ -46,7 +46,7 @@ def test_the_launcher_for_verl_recipe_composes(tmp_path: Path, method: str) -> N
     module, name, *words = ended.stdout.split()[1:]
     assert (module, name) == ("verl.trainer.main_ppo", f"--config-name=rltf_{method}")
     config = composed(f"rltf_{method}", *words)
-    check_config(config)
+    checked_parts(config)
     assert (bool(config.rltf.distill.weight), config.data.seed) == (method == "sd", 3)
 
 

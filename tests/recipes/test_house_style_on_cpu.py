@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rltf_verl.feedback.guard import find_leaks
+from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.tools.contract import check_env
 from rltf_verl.types import Problem
 from tests.recipes.house_style import conventions, letters, make_house

@@ -10,7 +10,7 @@ import pytest
 from jinja2 import Template
 from omegaconf import DictConfig, OmegaConf
 
-from rltf_verl.adapters.startup.checks import check_config
+from rltf_verl.adapters.startup.checks import checked_parts
 from rltf_verl.config import RLTFConfig
 from tests.recipes.composing import RECIPES, composed, method_of, rltf_of
 from tests.recipes.experiments import COMPOSED, EXPERIMENTS, METHODS, TASKS, parts
@@ -158,7 +158,7 @@ def test_it_is_the_same_experiment_made_small(name) -> None:
     full = name if "/" in name else f"{name}/{name}"
     (test,) = (test for test in find_tests(RECIPES) if test.name == full)
     config, real = test.config, rltf_of(name)
-    small = check_config(config)
+    small = checked_parts(config).config
     for block in ("attempt", "distill", "imitate", "critique", "logit_distill", "reward", "gamma"):
         assert getattr(small, block) == getattr(real, block), block
     assert small.feedback.provider.name == real.feedback.provider.name

@@ -320,14 +320,6 @@ def test_writers_and_a_packer_at_once_lose_nothing(tmp_path):
     assert sorted(uids(tmp_path)) == sorted(want)
 
 
-def test_a_role_of_earlier_logs_has_its_name_of_today(tmp_path):
-    numbers = dict.fromkeys(("turn", "tokens", "advantage", "masked", "log_prob", "gap"), 0)
-    parts = [{"role": role, **numbers} for role in ("feedback", "attempt")]
-    write_rows(tmp_path, 2, [{"step": 2, "uid": "w", "session_id": 0, "rows": [{"parts": parts}]}])
-    (rows,) = read_rows(tmp_path).values()
-    assert roles({"rows": rows}) == {"feedback_modeling", "attempt"}
-
-
 def test_packed_steps_are_set_aside_too(tmp_path):
     play(tmp_path, (1, 2, 3))
     write_rows(tmp_path, 2, [{"step": 2, "uid": "w-2-0", "session_id": 0, "rows": []}])

@@ -19,7 +19,7 @@ import pytest
 
 from rltf_verl.envs.base import Env, Limits, Splits
 from rltf_verl.envs.binary_matrix.env import BinaryMatrix
-from rltf_verl.envs.workspace import Workspace
+from rltf_verl.envs.workspace.env import Workspace
 from rltf_verl.tools.contract import check_env
 from rltf_verl.types import Action, Grade, Note, Problem, Step, Trajectory
 from tests.support.commands import rltf

@@ -9,7 +9,6 @@ and critique, so `verifier` at level `hint` says what the judge said and costs n
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
@@ -19,7 +18,7 @@ from rltf_verl.envs.files import read_rows
 from rltf_verl.envs.writing.scoring import JudgedText, Scale, ScoringJudge
 from rltf_verl.judge.runtime import run_to_end
 from rltf_verl.kinds import Prose
-from rltf_verl.texts import without_thoughts
+from rltf_verl.texts import seed_from, without_thoughts
 from rltf_verl.types import Grade, Problem
 
 EMPTY = Grade(correct=False, format_ok=False, score=0.0)
@@ -126,7 +125,8 @@ class Writing(Env):
             )
         question, rubric = problem.data["question"], problem.data["rubric"]
         asked = [
-            judge.score(question, text, rubric, _seed(text, i))
+            # The same text has the same score again; equal judges have different opinions.
+            judge.score(question, text, rubric, seed_from(f"{i}/{text}"))
             for i, judge in enumerate(self._judges)
         ]
         return self._grade(await asyncio.gather(*asked))
@@ -177,11 +177,3 @@ class Writing(Env):
         question, rubric = assignment
         data = {"question": question, "rubric": list(rubric)}
         return Problem(self.name, index, data, reference="")
-
-
-def _seed(text: str, judge: int) -> int:
-    """The same text has the same score again; equal judges have different opinions."""
-    digest = hashlib.blake2b(
-        f"{judge}/{text}".encode(errors="surrogatepass"), digest_size=4
-    ).digest()
-    return int.from_bytes(digest, "big") >> 1

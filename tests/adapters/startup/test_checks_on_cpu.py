@@ -57,7 +57,7 @@ REFUSED = {
 def test_what_cannot_work_is_refused_with_key_and_fix(verl_config, case):
     key, word = REFUSED[case]
     with pytest.raises(ConfigError) as refused:
-        checks.check_config(verl_config(*case.split(" ")))
+        checks.checked_parts(verl_config(*case.split(" ")))
     assert refused.value.finding.key == key
     assert word in refused.value.finding.fix
 
@@ -112,17 +112,17 @@ def test_a_loss_of_your_own_says_that_it_is_a_token_sum(verl_config, monkeypatch
     monkeypatch.setitem(core_algos.POLICY_LOSS_REGISTRY, "mine", loss)
     config = verl_config(f"{ACTOR}.policy_loss.loss_mode=mine")
     with pytest.raises(ConfigError, match="set rltf_token_sum=True on the function"):
-        checks.check_config(config)
+        checks.checked_parts(config)
     loss.rltf_token_sum = True
-    checks.check_config(config)
+    checks.checked_parts(config)
 
 
 def test_an_untested_verl_is_a_warning_that_names_both_versions(verl_config, monkeypatch, caplog):
     with caplog.at_level(logging.WARNING, checks.__name__):
-        checks.check_config(verl_config())
+        checks.checked_parts(verl_config())
         assert not caplog.messages
         monkeypatch.setattr("rltf_verl.adapters.compat.version", lambda name: "0.10.0")
-        checks.check_config(verl_config())
+        checks.checked_parts(verl_config())
     (line,) = caplog.messages
     assert "verl 0.10.0 is outside" in line
     assert "0.9.1" in line
@@ -173,7 +173,7 @@ def test_a_folder_that_cannot_be_made_is_refused(verl_config, tmp_path, case):
         if others:
             del config.rltf.feedback["level"]
         OmegaConf.update(config, key, str(folder))
-        files.check_folders(checks.check_config(config))
+        files.check_folders(checks.checked_parts(config).config)
 
     with pytest.raises(ConfigError, match=f"^{key}={bad}: .*Not a directory.*name another"):
         check(bad)
@@ -482,7 +482,7 @@ TWO_UPDATES = "rltf.updates_per_batch=2"
 def test_a_loss_that_clips_nothing_is_warned_about_where_the_ratio_moves(
     verl_config, caplog, overrides, key, words
 ):
-    checks.check_config(verl_config(*overrides))
+    checks.checked_parts(verl_config(*overrides))
     texts = [record.getMessage() for record in caplog.records]
     keys = [text.partition(": ")[0] for text in texts if "update" in text or "epochs" in text]
     assert keys == ([key] if key else [])

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rltf_verl.adapters.startup.checks import check_config
+from rltf_verl.adapters.startup.checks import checked_parts
 from rltf_verl.config import SOURCES, FeedbackConfig, NamedOptions, RLTFConfig
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env
@@ -213,7 +213,7 @@ def test_each_is_accepted_and_can_be_looked_at_and_resumed_without_further_words
             preset.config.rltf.feedback.endpoint.update(
                 base_url="http://127.0.0.1:8000/v1", model="m"
             )
-        check_config(preset.config)
+        checked_parts(preset.config)
         trainer = preset.config.trainer
         assert list(trainer.logger) == ["file"]
         assert min(trainer.test_freq, trainer.save_freq, trainer.max_actor_ckpt_to_keep) > 0

@@ -133,7 +133,7 @@ REFUSED = {  # what is set, and how the message starts
 def test_what_cannot_work_is_refused_with_key_value_and_fix(case):
     overrides, message = REFUSED[case]
     with pytest.raises(ConfigError, match=f"^{re.escape(message)}"):
-        checks.check_config(logit(*overrides))
+        checks.checked_parts(logit(*overrides))
 
 
 ENGINES = ("megatron", "veomni", "fused", "sequence parallel")
@@ -153,7 +153,7 @@ WORKS = [
 
 @pytest.mark.parametrize("overrides", WORKS)
 def test_what_works_is_not_refused(overrides):
-    checks.check_config(logit(*overrides))
+    checks.checked_parts(logit(*overrides))
 
 
 def test_the_teachers_rows_are_revise_prompt_and_first_attempt_filled_up_with_the_shortest():

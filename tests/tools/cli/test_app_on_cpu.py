@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from rltf_verl.data.provenance import read_provenance
 from rltf_verl.runlog.episodes import EpisodeLog
 from rltf_verl.tools.cli.app import app
-from rltf_verl.tools.cli.common import nested, parse_options
+from rltf_verl.tools.cli.common import parse_options
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Turn
 from tests.support.commands import ran, refused, rltf
 from tests.support.judge.server import JudgeServer
@@ -63,23 +63,21 @@ def test_option_values() -> None:
         "a=1",
         "b=1e-3",
         "c=true",
-        "d=None",
-        "e=null",
-        "f=[1, 'x']",
+        "d.e=null",
+        "f=[1, x]",
         "g=compact",
         "h=x=y",
-        "i=",
+        "i={id: game:Guess-v0}",
     ]
     values = {
         "a": 1,
         "b": 1e-3,
         "c": True,
-        "d": None,
-        "e": None,
+        "d": {"e": None},
         "f": [1, "x"],
         "g": "compact",
         "h": "x=y",
-        "i": "",
+        "i": {"id": "game:Guess-v0"},
     }
     assert parse_options(words) == values
 
@@ -223,15 +221,3 @@ def test_bench_counts_and_measures(server: JudgeServer) -> None:
 )
 def test_what_a_user_of_a_judge_can_fix_is_one_line(words: list[str], part: str) -> None:
     assert part in refused("feedback", *words)
-
-
-@pytest.mark.parametrize(
-    ("options", "part"),
-    [
-        ({"a": 1, "a.b": 2}, "a.b=2: a has the value 1 already"),
-        ({"a.b": 2, "a": 1}, "a=1: a has keys of its own already"),
-    ],
-)
-def test_a_key_is_a_value_or_a_block(options: dict[str, int], part: str) -> None:
-    with pytest.raises(ValueError, match=part):
-        nested(options)

@@ -161,8 +161,7 @@ def telling(questions: list[QuestionRow]) -> Callable[[Body], str]:
 
 def test_a_healthy_base_and_judge(server, judge, data, questions, tmp_path: Path) -> None:
     server.reply = policy(questions, half, most)
-    prices = ["feedback.price.prompt=1", "feedback.price.completion=10"]
-    ended_well(evaluated(server, judge, data, tmp_path, *prices))
+    ended_well(evaluated(server, judge, data, tmp_path))
     report = probed(tmp_path)
     assert report["verdict"] == "go"
     assert (rules(report, blocks=True), report["inconclusive"]) == (set(), {})
@@ -173,13 +172,6 @@ def test_a_healthy_base_and_judge(server, judge, data, questions, tmp_path: Path
     right = shares["first_right"]["value"]
     assert round((1 - right) * NUM * N) == shares["corrected"]["cases"], "right ones are done"
     assert len(judge.bodies) == shares["corrected"]["cases"], "nobody else is asked about"
-    load = report["judge"]
-    assert load["calls_per_episode"] == len(judge.bodies) / (NUM * N)
-    assert load["calls_per_step"] == pytest.approx(32 * N * load["calls_per_episode"])
-    assert load["cost_per_episode"] == pytest.approx(
-        load["calls_per_episode"] * (100 * 1 + 20 * 10) / 1e6
-    )
-    assert load["latency_s"]["median"] >= 0.01
     assert report["log_probs"] is None
     assert "rltf eval --log-probs" in ran("probe", tmp_path).stdout
 
@@ -306,7 +298,6 @@ def test_the_log_of_a_run(tmp_path: Path) -> None:
         (["data.max_prompt_len=3"], "Did you mean 'data.max_prompt_length'?"),
         (["distill.weight=1"], "rltf probe='distill': is not known"),
         (["episode.horizon=3"], "write --rounds 2 instead"),
-        ([*JUDGE, "feedback.price.promt=1"], "Did you mean 'prompt'?"),
         (["--config", "hydra_configs/rltf_verl/rltf/env/math.yaml"], "no `rltf:` block"),
     ],
 )

@@ -82,14 +82,16 @@ def share_of_cases(cases: Cases, problem: Integers) -> Ratio:
     return Ratio(total, num, len(of))
 
 
-def estimates(ratios: Mapping[Name, Ratio], seed: int) -> dict[Name, Estimate]:
+def estimates(ratios: Mapping[Name, Ratio]) -> dict[Name, Estimate]:
     """Values and percentile intervals. All ratios ([P] each, the same problems) see the same
-    resamples.
+    resamples, in every call.
     """
+    if not ratios:
+        return {}
     # [P, metrics]
     over = np.stack([ratio.over for ratio in ratios.values()], axis=1)
     under = np.stack([ratio.under for ratio in ratios.values()], axis=1)
-    drawn = _resampled(over, under, np.random.default_rng(seed))
+    drawn = _resampled(over, under, np.random.default_rng(0))
     return {name: _estimate(ratio, drawn[:, k]) for k, (name, ratio) in enumerate(ratios.items())}
 
 

@@ -219,7 +219,6 @@ def test_the_command_writes_several_runs_into_one_page(tmp_path):
         (("nowhere", "-o", "p.html"), "no such folder"),
         (("log", "-o", "no/p.html"), "No such file"),
         (("empty", "-o", "p.html"), "no episodes"),
-        (("log", "./log", "-o", "p.html"), "twice"),
         ((), "--example"),
         (("log", "--example"), "--example"),
     ],
