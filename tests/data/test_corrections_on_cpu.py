@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rltf_verl.data.schema import check_parquet
+from rltf_verl.tools.data import corrections
 from rltf_verl.tools.data.correction_rules import rule_of
 from rltf_verl.tools.data.corrections import Found, find_corrections
 from tests.support.commands import ran, refused
@@ -114,6 +115,30 @@ def test_similar_corrections_of_similar_questions_go(tmp_path: Path) -> None:
     )
     turns = [fate for fate in _fates(path) if fate != "read"]
     assert turns == ["taken", "duplicate", "taken", "taken"]
+
+
+@pytest.mark.parametrize("kind", ["one question", "all but a word"])
+def test_comparisons_for_duplicates_grow_as_the_file_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    words = [f"w{k}" for k in range(20)]
+    shared = " ".join(words)
+
+    def chat(k: int) -> dict[str, Any]:
+        replaced = [*words[: k % 20], f"x{k}", *words[k % 20 + 1 :]]
+        said = f"No, it is {k}." if kind == "one question" else " ".join(replaced)
+        return _chat(shared, "Rome", said, corrected=True)
+
+    compared, similar = list[object](), corrections._similar
+    monkeypatch.setattr(
+        corrections, "_similar", lambda *sets: compared.append(sets) or similar(*sets)
+    )
+    counts = []
+    for num in (150, 300):
+        compared.clear()
+        find_corrections(_write(tmp_path, *map(chat, range(num))))
+        counts.append(len(compared))
+    assert counts[1] < 3 * counts[0] + 300, "the square would be four times as many"
 
 
 def test_secrets_addresses_and_tokens_of_templates_go(tmp_path: Path) -> None:

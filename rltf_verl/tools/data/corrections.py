@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 import shlex
+import zlib
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
@@ -36,6 +37,11 @@ SHINGLE = 3
 """Words of a shingle."""
 MOST_COMPARED = 10_000
 """Characters of a conversation, its last ones, that are compared for duplicates."""
+MOST_ALIKE = 8
+"""Corrections that are found by one shingle, the first ones. Without a bound the comparisons grow
+as the square of those to one question: hours for ten thousand. A pair that shares no other rare
+shingle may both stay.
+"""
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 # An e-mail address; an IPv4 address that is not of a private network or this machine's.
@@ -230,34 +236,40 @@ def _digest(value: object) -> str:
 
 
 def _fates(episodes: Sequence[Episode], without: Collection[str]) -> Iterator[str]:
-    """`taken`, `without`, or `duplicate`: similar to one before, be that taken or not."""
+    """`taken`, `without`, or `duplicate`: similar to one before that is none."""
     shingles = [_shingles_of(episode) for episode in episodes]
     frequency = Counter(chain.from_iterable(f | asked for f, asked in shingles))
-    seen: dict[int, list[tuple[set[int], set[int]]]] = defaultdict(list)
-    for episode, sets in zip(episodes, shingles, strict=True):
+    seen: dict[int, list[int]] = defaultdict(list)
+    for k, (episode, sets) in enumerate(zip(episodes, shingles, strict=True)):
         both = sorted(sets[0] | sets[1], key=lambda one: (frequency[one], one))
         # Two sets with a Jaccard similarity of s share one of their first (1 - s) n + 1 elements,
         # in any order that is the same for both; one more for the rounding. Rare ones come first:
         # few have them.
         first = both[: int((1 - SIMILAR) * len(both)) + 2]
-        near = (other for shingle in first for other in seen[shingle])
-        is_duplicate = any(all(map(_similar, sets, other)) for other in near)
+        near = {other for shingle in first for other in seen[shingle]}
+        if any(all(map(_similar, sets, shingles[other])) for other in near):
+            yield "duplicate"
+            continue
         for shingle in first:
-            seen[shingle].append(sets)
-        yield "duplicate" if is_duplicate else "without" if episode["id"] in without else "taken"
+            if len(seen[shingle]) < MOST_ALIKE:
+                seen[shingle].append(k)
+        yield "without" if episode["id"] in without else "taken"
 
 
 def _shingles_of(episode: Episode) -> tuple[set[int], set[int]]:
     """Of the correction, and of what was asked."""
     asked = "\n".join(one["content"] for one in episode["prompt"] if one["role"] != "system")
-    return _shingles("f", episode["correction"]), _shingles("x", asked)
+    return _shingles(0, episode["correction"]), _shingles(1, asked)
 
 
-def _shingles(kind: str, text: str) -> set[int]:
-    words = re.findall(r"\w+|[^\w\s]", text[-MOST_COMPARED:].casefold())
+def _shingles(kind: int, text: str) -> set[int]:
+    found = re.findall(r"\w+|[^\w\s]", text[-MOST_COMPARED:].casefold())
+    # Unlike those of texts, hashes of integers are the same in each process.
+    words = [zlib.crc32(word.encode()) for word in found]
     starts = range(max(len(words) - SHINGLE, 0) + 1)
     return {hash((kind, *words[k : k + SHINGLE])) for k in starts}
 
 
 def _similar(one: set[int], other: set[int]) -> bool:
-    return len(one & other) >= SIMILAR * len(one | other)
+    shared = len(one & other)
+    return shared >= SIMILAR * (len(one) + len(other) - shared)
