@@ -247,7 +247,9 @@ async def _ask(judge: Judge, conversations: Sequence[Sequence[Said]]) -> dict[Ex
 
     console = Console(stderr=True)
     asked = asyncio.as_completed(map(ask, exchanges))
-    for done in track(asked, "judge", len(exchanges), console=console, transient=True):
+    for done in track(
+        asked, "judge", len(exchanges), console=console, disable=not console.is_terminal
+    ):
         await done
     if failures:
         turns = counted(len(failures), "turn")
