@@ -16,7 +16,6 @@ from typing import Any
 from rltf_verl.envs.base import Candidate, Env, FeedbackLevel, Splits, number_problems, split_items
 from rltf_verl.envs.files import read_rows
 from rltf_verl.envs.writing.scoring import JudgedText, Scale, ScoringJudge
-from rltf_verl.judge.runtime import run_to_end
 from rltf_verl.kinds import Prose
 from rltf_verl.texts import seed_from, without_thoughts
 from rltf_verl.types import Grade, Problem
@@ -102,10 +101,6 @@ class Writing(Env):
     def prompt(self, problem: Problem) -> str:
         """The assignment, as it is."""
         return str(problem.data["question"])
-
-    def grade(self, problem: Problem, text: str) -> Grade:
-        """As `agrade`, for callers without an event loop. Raises GradeUnavailable."""
-        return run_to_end(self.agrade(problem, text)) if text.strip() else EMPTY
 
     async def agrade(self, problem: Problem, text: str) -> Grade:
         """Ask all judges at the same time; `Grade.score` is their mean as a share of the scale.
