@@ -47,6 +47,7 @@ def export(
 
         typer.echo(require_rise(checkpoint))
         questions = list(chain.from_iterable(read_questions(installed_folder()).values()))
+        typer.echo(f"{len(questions)} public questions to two models on the CPU: minutes")
     out.parent.mkdir(parents=True, exist_ok=True)
     # `out` appears whole or not at all
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as unfinished:
