@@ -1,5 +1,5 @@
 """recipes/pretrained: its dialogues tell no house's rule, its config passes the checks, its script
-is shell; the likelihood of an answer is that of its own tokens; the tasks beyond the study.
+is shell; the tasks beyond the study.
 """
 
 from __future__ import annotations
@@ -8,8 +8,6 @@ import os
 import subprocess
 
 import pytest
-import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rltf_verl.tools.contract import check_env
 from tests.recipes import house_style
@@ -76,31 +74,6 @@ def test_each_setting_of_the_law_composes_and_passes_the_checks() -> None:
     for words in law.LEVELS.values():
         rltf = rltf_of("pretrained", *words, *law.WORDS)
         assert rltf.feedback.guard.action == "none"
-
-
-POLICY = RECIPES / "demo/policy"
-
-
-def test_answers_are_compared_by_the_likelihood_of_their_own_tokens() -> None:
-    ability = program("pretrained/ability.py")
-    tokenizer = AutoTokenizer.from_pretrained(POLICY, padding_side="right")
-    model = AutoModelForCausalLM.from_pretrained(POLICY)
-    text, answers = "1 0 1", ["0 1", "1 0 0 1 1", "1"]
-    expected = []
-    with torch.inference_mode():
-        for answer in answers:
-            before, whole = (tokenizer(one).input_ids for one in (text, f"{text} {answer}"))
-            own = model(input_ids=torch.tensor([whole])).logits[0].log_softmax(-1)
-            places = range(len(before), len(whole))
-            expected.append(sum(float(own[i - 1, whole[i]]) for i in places))
-        found = ability.log_likelihoods(model, tokenizer, text, answers)
-        assert found == pytest.approx(expected, abs=1e-3)
-        question = ability.Question(text, answers, right=0)
-        best = max(range(3), key=lambda i: expected[i] / len(answers[i]))
-        assert ability.answer(model, tokenizer, question, per_letter=True) == best
-        assert ability.answer(model, tokenizer, question, per_letter=False) == expected.index(
-            max(expected)
-        )
 
 
 unseen, unseen_runs = program("pretrained/unseen.py"), program("pretrained/unseen_runs.py")

@@ -44,11 +44,11 @@ class Ratio:
     cases: int = 0
 
 
-def problem_key(record: Record) -> tuple[str, str, str]:
+def problem_key(record: Record) -> tuple[str, str, str, str]:
     """What makes two records episodes at one problem, also where a dataset holds it more than
-    once.
+    once. Conversations whose last message is the same differ in the messages before.
     """
-    return record["env"], record["question"], record["reference"]
+    return record["env"], repr(record.get("context")), record["question"], record["reference"]
 
 
 def numbered(keys: Iterable[Hashable]) -> Integers:
