@@ -81,7 +81,8 @@ def require_rise(checkpoint: Checkpoint) -> str:
     directions = [direction for direction, _ in changes]
     lines = "\n".join(line for _, line in changes)
     if -1 in directions or 1 not in directions:
-        raise ValueError(f"not exported: {lines or f'{log} has no graded first answer of both'}")
+        without = f"{log} has no graded first answer of both; give rltf.env a grade"
+        raise ValueError(f"not exported: {lines or without}")
     return lines
 
 
