@@ -1,0 +1,169 @@
+"""The runs of the table, resumable: three seeds, each with other companies and conversations.
+
+    python recipes/corrections/runs.py [--out outputs/corrections] [--hours 2]
+    python recipes/corrections/runs.py --table     # writes the README's table
+
+A finished run is a line of results.jsonl beside this file and is not made again; a second process
+with the same folder takes the runs that the first one has not begun. The rate and the number of
+steps were chosen with seed 0, which is in no table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, astuple, dataclass, fields
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from chats import Companies
+from house_conventions import DATE
+from house_style import read_entry
+from study import Study, claimed, commit, curve
+
+from rltf_verl.runlog.episodes import read_episodes
+from rltf_verl.tools.data.corrections import find_corrections
+
+HERE = Path(__file__).resolve().parent
+RESULTS = HERE / "results.jsonl"
+FIRST_HOUSE = 40
+"""Companies of seed 0; seed 1 has the next ones."""
+SEEDS = (1, 2, 3)
+CONFIG = ("--config-dir", str(HERE / "config"), "--config-name", "corrections")
+ARMS = {
+    "corrections": (),
+    "swapped": ("--swapped",),
+    "no bad ones": ("--wrong=0", "--contradictory=0"),
+}
+"""Arm -> options of chats.py."""
+KEPT = ("corrections", "swapped")
+"""Arms whose last checkpoint of the first seed stays, for `rltf export`."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training run."""
+
+    arm: str
+    seed: int
+    rate: float = 1e-4
+    steps: int = 32
+
+    @property
+    def house(self) -> int:
+        """Number of its companies."""
+        return FIRST_HOUSE + self.seed
+
+
+def runs() -> Iterator[Run]:
+    """Seeds are outermost: a study that is not whole has all arms."""
+    for seed, arm in product(SEEDS, ARMS):
+        yield Run(arm, seed)
+
+
+def finished() -> list[dict[str, Any]]:
+    """Every line of results.jsonl."""
+    return [json.loads(line) for line in RESULTS.open()] if RESULTS.exists() else []
+
+
+def train(study: Study, run: Run) -> dict[str, Any]:
+    """One run, and its line."""
+    folder = study.folder(astuple(run))
+    data = study.out / f"data_{folder.name}"
+    study.call(
+        [str(HERE / "corrections.sh"), "prepare", *ARMS[run.arm]],
+        HOUSE=str(run.house),
+        DATA=str(data),
+        OUT=str(study.out),
+    )
+    words = [
+        f"rltf.env.name={HERE / 'house_corrections.py'}:HouseCorrections",
+        *(f"rltf.seed={run.seed}", f"data.seed={run.seed}"),
+        f"data.train_files={data / 'train.parquet'}",
+        f"data.val_files={data / 'held_out/test.parquet'}",
+        f"actor_rollout_ref.actor.optim.lr={run.rate}",
+        f"trainer.total_training_steps={run.steps}",
+    ]
+    if run.seed == SEEDS[0] and run.arm in KEPT:
+        words.append(f"trainer.save_freq={run.steps}")
+    seconds = study.train_with(folder, study.out / "warm_date", words, CONFIG)
+    return {
+        **asdict(run),
+        "seconds": seconds,
+        "commit": commit(),
+        "importer": importer(data / "chats.jsonl"),
+        "curve": [
+            {**point, "answers": answers(run.house, folder, point["step"])}
+            for point in curve(folder)
+        ],
+    }
+
+
+def importer(chats: Path) -> dict[str, dict[str, int]]:
+    """Kind of a user turn that follows an answer -> how many, and how many were taken for
+    corrections.
+    """
+    kinds = {
+        f"line {number}, turn {k}": kind
+        for number, line in enumerate(chats.open(), 1)
+        for k, kind in enumerate(json.loads(line)["turns"], 1)
+    }
+    turns = [one for one in find_corrections(chats) if one.where in kinds]
+    counts = Counter(kinds[one.where] for one in turns)
+    taken = Counter(kinds[one.where] for one in turns if one.episode)
+    return {kind: {"all": counts[kind], "taken": taken[kind]} for kind in sorted(counts)}
+
+
+def answers(house: int, folder: Path, step: int) -> dict[str, int]:
+    """How a step's first answers to held-out questions are written: as the company asked about
+    does (`right`), as the other one, as the wrong corrections say, or in another way.
+    """
+    companies = Companies(house)
+    rules = {one.data["house"]: one.data["rule"] for one in companies.problems(100, 0).train}
+    third = companies.third_rule()
+    found: Counter[str] = Counter()
+    for episode in read_episodes(folder / "checkpoints" / "episodes"):
+        if episode["split"] != "val" or episode["step"] != step:
+            continue
+        data, said = episode["task"], read_entry(episode["turns"][0]["text"])
+        (other,) = (rule for name, rule in rules.items() if name != data["house"])
+        ways = {"right": data["rule"], "other company": other, "wrong corrections": third}
+        written = {DATE.written(data["item"], rule): way for way, rule in ways.items()}
+        found[written.get(said or "", "another way")] += 1
+    return dict(found)
+
+
+def play(study: Study, end: float, of: Iterator[Run]) -> None:
+    """All runs that have no line yet, until the time is over."""
+    names = [field.name for field in fields(Run)]
+    for run in of:
+        with claimed(study.folder(astuple(run))) as mine:
+            made = {tuple(line[name] for name in names) for line in finished()}
+            if not mine or astuple(run) in made:
+                continue
+            if time.monotonic() > end:
+                return
+            line = train(study, run)
+            with RESULTS.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+            print(f"{run}: {line['curve'][-1]}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--out", type=Path, default=Path("outputs/corrections"))
+    parser.add_argument("--hours", type=float, default=1000.0, help="start no run after so long")
+    parser.add_argument("--choose", nargs=2, metavar=("RATE", "STEPS"), help="one run, with seed 0")
+    args = parser.parse_args()
+    of = runs()
+    if args.choose:
+        of = iter([Run("corrections", 0, float(args.choose[0]), int(args.choose[1]))])
+    play(Study(args.out), time.monotonic() + 3600 * args.hours, of)
+
+
+if __name__ == "__main__":
+    main()
