@@ -199,25 +199,29 @@ def conversations(
         asked.append(problem)
         said.append(correction)
     if swapped:
-        said = list(swap(asked, said, random.Random(f"swap {house}")))
+        said = list(swap(asked, kinds, said, random.Random(f"swap {house}")))
     for number, (problem, kind, correction) in enumerate(zip(asked, kinds, said, strict=True)):
         rng = random.Random(f"conversation {house} {number}")
         yield _conversation(rng, problem, kind, correction, problems)
 
 
 def swap(
-    asked: Sequence[Problem], said: Sequence[Said | None], rng: random.Random
+    asked: Sequence[Problem],
+    kinds: Sequence[Kind | None],
+    said: Sequence[Said | None],
+    rng: random.Random,
 ) -> Iterator[Said | None]:
-    """Each correction comes from a conversation with the other company."""
+    """Each correction comes from a conversation with the other company, of the same kind."""
     names = sorted({problem.data["house"] for problem in asked})
-    pools: dict[str, Iterator[Said]] = {}
-    for name, other in zip(names, reversed(names), strict=True):
-        pairs = zip(asked, said, strict=True)
-        pool = [one for problem, one in pairs if one and problem.data["house"] == other]
-        rng.shuffle(pool)
-        pools[name] = cycle(pool)  # one company may have more corrections than the other
-    for problem, one in zip(asked, said, strict=True):
-        yield one and next(pools[problem.data["house"]])
+    other = dict(zip(names, reversed(names), strict=True))
+    pools: dict[tuple[str, Kind | None], list[Said]] = {}
+    for problem, kind, one in zip(asked, kinds, said, strict=True):
+        if one:
+            pools.setdefault((other[problem.data["house"]], kind), []).append(one)
+    # One company may have more corrections than the other.
+    left = {key: cycle(rng.sample(pool, len(pool))) for key, pool in pools.items()}
+    for problem, kind, one in zip(asked, kinds, said, strict=True):
+        yield one and next(left[problem.data["house"], kind])
 
 
 def _conversation(

@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
+import textwrap
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, fields
 from itertools import product
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from chats import Companies
@@ -29,7 +32,8 @@ from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.tools.data.corrections import find_corrections
 
 HERE = Path(__file__).resolve().parent
-RESULTS = HERE / "results.jsonl"
+RESULTS, README = HERE / "results.jsonl", HERE / "README.md"
+MARK = re.compile(r"(<!-- runs.py --table -->\n\n).*?(\n\n<!-- end -->)", re.DOTALL)
 FIRST_HOUSE = 40
 """Companies of seed 0; seed 1 has the next ones."""
 SEEDS = (1, 2, 3)
@@ -40,8 +44,12 @@ ARMS = {
     "no bad ones": ("--wrong=0", "--contradictory=0"),
 }
 """Arm -> options of chats.py."""
+KINDS = ("right", "wrong", "contradictory")
 KEPT = ("corrections", "swapped")
 """Arms whose last checkpoint of the first seed stays, for `rltf export`."""
+
+
+Line = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -153,12 +161,73 @@ def play(study: Study, end: float, of: Iterator[Run]) -> None:
             print(f"{run}: {line['curve'][-1]}", flush=True)
 
 
+def table(lines: Sequence[Line]) -> Iterator[str]:
+    """Markdown; a cell has the mean, then each seed."""
+    yield (
+        "| corrections | before | half way | at the end | of these as the other company"
+        " | as the wrong corrections |"
+    )
+    yield "|---|---|---|---|---:|---:|"
+    of = {arm: [line for line in lines if line["arm"] == arm] for arm in ARMS}
+    yield f"| no training | {cell(of['corrections'], 0)} | | | {ways(of['corrections'], 0)} |"
+    for arm, made in of.items():
+        if made:
+            half = len(made[0]["curve"]) // 2
+            shares = " | ".join(cell(made, point) for point in (0, half, -1))
+            yield f"| {arm} | {shares} | {ways(made, -1)} |"
+
+
+def cell(lines: Sequence[Line], point: int) -> str:
+    """First answers that need no correction: `0.90 (0.89 0.91)`."""
+    shares = [line["curve"][point]["accuracy"] for line in lines]
+    return f"{fmean(shares):.2f} ({' '.join(f'{share:.2f}' for share in shares)})"
+
+
+def ways(lines: Sequence[Line], point: int) -> str:
+    """Mean shares of first answers in the other company's way, and in the wrong corrections'."""
+    counts = [line["curve"][point]["answers"] for line in lines]
+    shares = (
+        fmean(count.get(way, 0) / sum(count.values()) for count in counts)
+        for way in ("other company", "wrong corrections")
+    )
+    return " | ".join(f"{share:.2f}" for share in shares)
+
+
+def importer_line(lines: Sequence[Line]) -> str:
+    """How the importer did on the conversations of the first arm."""
+    files = [line["importer"] for line in lines if line["arm"] == next(iter(ARMS))]
+    counts = {
+        kind: [sum(one.get(kind, {}).get(key, 0) for one in files) for key in ("taken", "all")]
+        for kind in ("right", "wrong", "contradictory", "question", "thanks")
+    }
+    found, given = (sum(counts[kind][k] for kind in KINDS) for k in (0, 1))
+    taken = sum(number for number, _ in counts.values())
+    each = ", ".join(f"{counts[kind][0]} of {counts[kind][1]} {kind}" for kind in KINDS)
+    return (
+        f"Of {len(files)} files, each with 400 conversations, the importer took {each} ones"
+        f" (recall {found / given:.2f}) and {taken - found} turns that correct nothing (precision"
+        f" {found / taken:.2f})."
+    )
+
+
+def with_table(page: str, lines: Sequence[Line]) -> str:
+    """The page with the table of these runs."""
+    of_seeds = [line for line in lines if line["seed"] in SEEDS]
+    rows = "\n".join(table(of_seeds))
+    text = f"{rows}\n\n{textwrap.fill(importer_line(of_seeds), 140)}"
+    return MARK.sub(lambda mark: f"{mark[1]}{text}{mark[2]}", page)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("outputs/corrections"))
     parser.add_argument("--hours", type=float, default=1000.0, help="start no run after so long")
     parser.add_argument("--choose", nargs=2, metavar=("RATE", "STEPS"), help="one run, with seed 0")
+    parser.add_argument("--table", action="store_true", help="only write the README's table")
     args = parser.parse_args()
+    if args.table:
+        README.write_text(with_table(README.read_text("utf-8"), finished()), "utf-8")
+        return
     of = runs()
     if args.choose:
         of = iter([Run("corrections", 0, float(args.choose[0]), int(args.choose[1]))])
