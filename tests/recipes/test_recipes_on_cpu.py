@@ -128,7 +128,7 @@ def test_the_release_keeps_its_hard_floor_and_its_rate(name: str) -> None:
     assert (release.distill.floor, release.evidence_scaling) == ("hard", False)
 
 
-@pytest.mark.parametrize("recipe", ["agents", "pretrained"])
+@pytest.mark.parametrize("recipe", ["agents", "corrections", "pretrained"])
 def test_a_recipe_of_ours_has_a_rate_that_falls(recipe: str) -> None:
     optim = composed(recipe).actor_rollout_ref.actor.optim
     assert (optim.lr_scheduler_type, optim.min_lr_ratio) == ("cosine", 0.2)
