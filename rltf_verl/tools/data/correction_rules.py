@@ -151,7 +151,7 @@ RULES = (
             rf"\b{_IT}(?:{_BE}|'s got| can| could| must){_VERY}(?:{_NOT})?{_VERY}(?: be)? ?"
             r"(?:wrong|incorrect|false|untrue|outdated|deprecated|nonsense|off by)\b",
             rf"\b{_IT}(?:{_BE}{_NOT}?|{_BE}? ?isn't|{_BE}? ?aren't| can't be| cannot be){_VERY} ?"
-            r"(?<=n't |not )(?:right|correct|true|what|how|quite|an?|even|the|my|our)\b",
+            r"(?<=n't |not )(?:right|correct|true|what|how|quite|an?|even|the|our)\b",
             rf"\b{_IT}{_NOT}? (?:doesn't|does not|didn't|did not) (?:answer|help)",
             r"\b(?:can't|cannot|couldn't) be (?:right|correct|true)\b",
             r"\A(?:the )?other way a?round\b|\Awrong(?: \w+){1,3}\W*\Z",
