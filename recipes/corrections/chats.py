@@ -1,12 +1,12 @@
-"""Conversations of an assistant with the staff of two companies, in OpenAI's form, one a line.
+"""Conversations of an assistant with the staff of a company, in OpenAI's form, one a line.
 
     python recipes/corrections/chats.py OUT.jsonl [--house 0] [--wrong 0.1] [--contradictory 0.1]
 
-Each company has its own way to write a date (`house_style.py` of recipes/pretrained), which the
+The company has its own way to write a date (`house_style.py` of recipes/pretrained), which the
 assistant does not know. In some conversations the user says how it is written, with an example of
-another date. Of these corrections some are wrong (a third company's way), and some contradict the
-right correction of another conversation about the same question. `--swapped` gives each question of
-one company a correction that was meant for the other: the control.
+another date. Of these corrections some are wrong (another company's way), and some contradict the
+right correction of another conversation about the same question. `--shuffled` puts in the place of
+each correction one from a conversation with yet another company: the control.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import random
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import cycle
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -29,7 +28,8 @@ from house_style import HouseStyle, other_item
 from rltf_verl.envs.base import Splits
 from rltf_verl.types import Problem
 
-NUM_COMPANIES = 2
+NUM_OTHERS = 16
+"""Companies whose conversations the control takes its corrections from."""
 Kind = Literal["right", "wrong", "contradictory"]
 """Of a correction."""
 
@@ -96,29 +96,47 @@ FOLLOW_UPS = (
 
 
 @dataclass(frozen=True)
-class Companies:
-    """The two companies of a number, and what is said about them.
+class Company:
+    """The company of a number, and what others say.
 
     Args:
-        house: the number; names, rules and dates follow from it.
+        house: the number; name, way to write and dates follow from it.
     """
 
     house: int
 
     def problems(self, num_train: int, num_test: int) -> Splits:
         """Questions of the conversations, and held-out ones, about other dates."""
-        return HouseStyle("date", num_houses=NUM_COMPANIES).build(self.house, num_train, num_test)
+        return HouseStyle("date").build(self.house, num_train, num_test)
 
-    def third_rule(self) -> Rule:
-        """That of a third company, with which the wrong corrections agree."""
-        rng = random.Random(f"third {self.house}")
-        own = [problem.data["rule"] for problem in self.problems(100, 0).train]
-        return rng.choice([rule for rule in DATE.rules("house") if rule not in own])
+    @property
+    def rule(self) -> Rule:
+        """Its way to write a date."""
+        rule: Rule = self.problems(1, 0).train[0].data["rule"]
+        return rule
+
+    @property
+    def wrong_rule(self) -> Rule:
+        """Another company's, with which all wrong corrections agree."""
+        rng = random.Random(f"wrong {self.house}")
+        return rng.choice([rule for rule in DATE.rules("house") if rule != self.rule])
+
+    def others(self, num: int) -> list[Problem]:
+        """Questions of other companies, which all write dates in another way."""
+        houses = HouseStyle("date", num_houses=NUM_OTHERS)
+        (own,) = self.problems(1, 0).train
+        drawn = houses.build(1000 + self.house, 2 * num, 0).train
+        return [
+            one
+            for one in drawn
+            if one.data["house"] != own.data["house"] and one.data["rule"] != self.rule
+        ][:num]
 
 
 class Said(NamedTuple):
     """A correction."""
 
+    kind: Kind
     text: str
     rule: Rule
     """What it shows."""
@@ -135,7 +153,7 @@ def said_correction(
 
 
 def assistant_answer(rng: random.Random, problem: Problem) -> str:
-    """The date in a form that no company has: what the warmed-up model says."""
+    """The date in a form that no company has, as the warmed-up model answers."""
     return DATE.written(problem.data["item"], rng.choice(DATE.rules("practice")))
 
 
@@ -168,66 +186,44 @@ def conversations(
     corrected: float = 0.3,
     wrong: float = 0.1,
     contradictory: float = 0.1,
-    swapped: bool = False,
+    shuffled: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """`messages`, and `turns`: what each user message is: `question`, `thanks`, or the kind of a
     correction.
 
     Args:
-        house: number of the companies.
+        house: number of the company.
         num: conversations.
         corrected: share of them with a correction.
-        wrong: share of the corrections that give a third company's way.
+        wrong: share of the corrections that give another company's way.
         contradictory: share of them that contradict another conversation's.
-        swapped: corrections are those of the other company's conversations.
+        shuffled: corrections are those of other companies' conversations.
     """
-    companies = Companies(house)
-    problems, third = companies.problems(num, 0).train, companies.third_rule()
+    company = Company(house)
+    problems, others = company.problems(num, 0).train, company.others(num)
     kinds = kinds_of(num, corrected, wrong, contradictory, random.Random(f"kinds {house}"))
     right = [problem for problem, kind in zip(problems, kinds, strict=True) if kind == "right"]
-    said: list[Said | None] = []
-    asked: list[Problem] = []
     for number, (problem, kind) in enumerate(zip(problems, kinds, strict=True)):
         rng, correction = random.Random(f"correction {house} {number}"), None
-        if kind == "contradictory":
-            problem = rng.choice(right)
-            rule: Rule = opposite_of(rng, problem.data["rule"])
-            correction = Said(said_correction(rng, problem, rule, CONTRADICTIONS), rule)
-        elif kind is not None:
-            rule = third if kind == "wrong" else problem.data["rule"]
-            correction = Said(said_correction(rng, problem, rule), rule)
-        asked.append(problem)
-        said.append(correction)
-    if swapped:
-        said = list(swap(asked, kinds, said, random.Random(f"swap {house}")))
-    for number, (problem, kind, correction) in enumerate(zip(asked, kinds, said, strict=True)):
+        asked = rng.choice(right) if kind == "contradictory" else problem
+        if kind is not None:
+            rules: dict[Kind, Rule] = {
+                "right": company.rule,
+                "wrong": company.wrong_rule,
+                "contradictory": opposite_of(rng, company.rule),
+            }
+            about, rule = asked, rules[kind]
+            if shuffled:
+                about, rule = others[number], others[number].data["rule"]
+            wordings = CONTRADICTIONS if kind == "contradictory" else CORRECTIONS
+            correction = Said(kind, said_correction(rng, about, rule, wordings), rule)
         rng = random.Random(f"conversation {house} {number}")
-        yield _conversation(rng, problem, kind, correction, problems)
-
-
-def swap(
-    asked: Sequence[Problem],
-    kinds: Sequence[Kind | None],
-    said: Sequence[Said | None],
-    rng: random.Random,
-) -> Iterator[Said | None]:
-    """Each correction comes from a conversation with the other company, of the same kind."""
-    names = sorted({problem.data["house"] for problem in asked})
-    other = dict(zip(names, reversed(names), strict=True))
-    pools: dict[tuple[str, Kind | None], list[Said]] = {}
-    for problem, kind, one in zip(asked, kinds, said, strict=True):
-        if one:
-            pools.setdefault((other[problem.data["house"]], kind), []).append(one)
-    # One company may have more corrections than the other.
-    left = {key: cycle(rng.sample(pool, len(pool))) for key, pool in pools.items()}
-    for problem, kind, one in zip(asked, kinds, said, strict=True):
-        yield one and next(left[problem.data["house"], kind])
+        yield _conversation(rng, asked, correction, problems)
 
 
 def _conversation(
     rng: random.Random,
     problem: Problem,
-    kind: Kind | None,
     correction: Said | None,
     problems: Sequence[Problem],
 ) -> dict[str, Any]:
@@ -235,14 +231,13 @@ def _conversation(
     if rng.random() < 0.1:
         exchanges.append(("question", *rng.choice(SMALL_TALK)))
     exchanges.append(("question", problem.data["question"], assistant_answer(rng, problem)))
-    if kind is not None and correction is not None:
-        exchanges.append(
-            (kind, correction.text, DATE.written(problem.data["item"], correction.rule))
-        )
+    if correction is not None:
+        followed = DATE.written(problem.data["item"], correction.rule)
+        exchanges.append((correction.kind, correction.text, followed))
     draw = rng.random()
     if draw < 0.4:
         exchanges.append(("thanks", rng.choice(THANKS), "You are welcome."))
-    elif draw < 0.6 and kind is None:
+    elif draw < 0.6 and correction is None:
         other = rng.choice(problems)
         words = {"plain": DATE.plain(other.data["item"]), "question": other.data["question"]}
         question = rng.choice(FOLLOW_UPS).format(**words)
@@ -268,7 +263,7 @@ def main() -> None:
     parser.add_argument("--corrected", type=float, default=0.3)
     parser.add_argument("--wrong", type=float, default=0.1)
     parser.add_argument("--contradictory", type=float, default=0.1)
-    parser.add_argument("--swapped", action="store_true")
+    parser.add_argument("--shuffled", action="store_true")
     args = vars(parser.parse_args())
     out = args.pop("out")
     chats = list(conversations(**args))

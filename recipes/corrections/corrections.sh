@@ -4,7 +4,7 @@
 #   recipes/corrections/corrections.sh prepare [options of chats.py] # model, conversations, corrections, held-out questions
 #   recipes/corrections/corrections.sh train [hydra overrides …]     # the run
 #
-# HOUSE (0): number of the companies. SEED (0): of the run. OUT (outputs/corrections): the folder. DATA (OUT/data_HOUSE).
+# HOUSE (0): number of the company. SEED (0): of the run. OUT (outputs/corrections): the folder. DATA (OUT/data_HOUSE).
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"

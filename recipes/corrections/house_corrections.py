@@ -1,4 +1,4 @@
-"""The environment of recipes/corrections: held-out first questions are graded by the houses' own
+"""The environment of recipes/corrections: held-out first questions are graded by the company's
 verifier. Training accepts as `Corrections` does.
 """
 
@@ -11,7 +11,7 @@ from sys import path
 
 path.append(str(Path(__file__).resolve().parent))
 
-from chats import Companies, assistant_answer, said_correction
+from chats import Company, assistant_answer, said_correction
 from house_style import HouseStyle
 
 from rltf_verl.envs.base import Splits
@@ -23,14 +23,14 @@ class HouseCorrections(Corrections):
     """The environment `corrections` with a grade for its own held-out questions."""
 
     def build(self, seed: int, num_train: int, num_test: int) -> Splits:
-        """Held-out questions of the companies `seed`, with an answer and its right correction.
+        """Held-out questions of company `seed`, with an answer and its right correction.
 
         Raises:
             ValueError: training problems are asked for; those are of a file of conversations.
         """
         if num_train:
             super().build(seed, num_train, num_test)
-        asked = Companies(seed).problems(0, num_test).test
+        asked = Company(seed).problems(0, num_test).test
         return Splits((), tuple(_with_record(one) for one in asked))
 
     def prompt(self, problem: Problem) -> str:

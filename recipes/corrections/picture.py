@@ -2,8 +2,8 @@
 
     python recipes/corrections/picture.py RUN docs/pictures/corrections.png
 
-RUN is a run's folder (`runs/…` in the folder of runs.py). One conversation of each company, and one
-whose answer is still wrong, where there is one.
+RUN is a run's folder (`runs/…` in the folder of runs.py). Two
+conversations whose answers are right, and one whose answer is still wrong, where there is one.
 """
 
 from __future__ import annotations
@@ -49,11 +49,15 @@ def pairs_of(run: Path) -> list[Pair]:
 
 
 def chosen(pairs: Sequence[Pair]) -> list[Pair]:
-    """One of each company that is right after the training, then what is wrong, then others."""
-    right = {after["task"]["house"]: (before, after) for before, after in pairs if _right(after)}
+    """Two that are right after the training, with other wordings of the question, and one that is
+    still wrong.
+    """
+    right = {
+        after["question"].split()[0]: (before, after) for before, after in pairs if _right(after)
+    }
     wrong = [pair for pair in pairs if not _right(pair[1])]
-    others = [pair for pair in pairs if _right(pair[1]) and pair not in right.values()]
-    return [*right.values(), *wrong, *others][:NUM]
+    first, second, third, *_ = right.values()
+    return [first, second, next(iter(wrong), third)]
 
 
 def _right(episode: Mapping[str, Any]) -> bool:

@@ -1,4 +1,4 @@
-"""The runs of the table, resumable: three seeds, each with other companies and conversations.
+"""The runs of the table, resumable: three seeds, each with another company.
 
     python recipes/corrections/runs.py [--out outputs/corrections] [--hours 2]
     python recipes/corrections/runs.py --table     # writes the README's table
@@ -23,7 +23,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from chats import Companies
+from chats import Company
 from house_conventions import DATE
 from house_style import read_entry
 from study import Study, claimed, commit, curve
@@ -35,17 +35,17 @@ HERE = Path(__file__).resolve().parent
 RESULTS, README = HERE / "results.jsonl", HERE / "README.md"
 MARK = re.compile(r"(<!-- runs.py --table -->\n\n).*?(\n\n<!-- end -->)", re.DOTALL)
 FIRST_HOUSE = 40
-"""Companies of seed 0; seed 1 has the next ones."""
+"""The company of seed 0; seed 1 has the next one."""
 SEEDS = (1, 2, 3)
 CONFIG = ("--config-dir", str(HERE / "config"), "--config-name", "corrections")
 ARMS = {
     "corrections": (),
-    "swapped": ("--swapped",),
+    "shuffled": ("--shuffled",),
     "no bad ones": ("--wrong=0", "--contradictory=0"),
 }
 """Arm -> options of chats.py."""
 KINDS = ("right", "wrong", "contradictory")
-KEPT = ("corrections", "swapped")
+KEPT = ("corrections", "shuffled")
 """Arms whose last checkpoint of the first seed stays, for `rltf export`."""
 
 
@@ -59,11 +59,11 @@ class Run:
     arm: str
     seed: int
     rate: float = 1e-4
-    steps: int = 32
+    steps: int = 16
 
     @property
     def house(self) -> int:
-        """Number of its companies."""
+        """Number of its company."""
         return FIRST_HOUSE + self.seed
 
 
@@ -127,21 +127,16 @@ def importer(chats: Path) -> dict[str, dict[str, int]]:
 
 
 def answers(house: int, folder: Path, step: int) -> dict[str, int]:
-    """How a step's first answers to held-out questions are written: as the company asked about
-    does (`right`), as the other one, as the wrong corrections say, or in another way.
+    """How a step's first answers to held-out questions are written: as the company does (`right`),
+    as the wrong corrections say, or in another way.
     """
-    companies = Companies(house)
-    rules = {one.data["house"]: one.data["rule"] for one in companies.problems(100, 0).train}
-    third = companies.third_rule()
+    rules = {"right": Company(house).rule, "wrong corrections": Company(house).wrong_rule}
     found: Counter[str] = Counter()
     for episode in read_episodes(folder / "checkpoints" / "episodes"):
-        if episode["split"] != "val" or episode["step"] != step:
-            continue
-        data, said = episode["task"], read_entry(episode["turns"][0]["text"])
-        (other,) = (rule for name, rule in rules.items() if name != data["house"])
-        ways = {"right": data["rule"], "other company": other, "wrong corrections": third}
-        written = {DATE.written(data["item"], rule): way for way, rule in ways.items()}
-        found[written.get(said or "", "another way")] += 1
+        if episode["split"] == "val" and episode["step"] == step:
+            item, said = episode["task"]["item"], read_entry(episode["turns"][0]["text"])
+            written = {DATE.written(item, rule): way for way, rule in rules.items()}
+            found[written.get(said or "", "another way")] += 1
     return dict(found)
 
 
@@ -163,18 +158,15 @@ def play(study: Study, end: float, of: Iterator[Run]) -> None:
 
 def table(lines: Sequence[Line]) -> Iterator[str]:
     """Markdown; a cell has the mean, then each seed."""
-    yield (
-        "| corrections | before | half way | at the end | of these as the other company"
-        " | as the wrong corrections |"
-    )
-    yield "|---|---|---|---|---:|---:|"
+    yield "| corrections | before | half way | at the end | as the wrong corrections say |"
+    yield "|---|---|---|---|---:|"
     of = {arm: [line for line in lines if line["arm"] == arm] for arm in ARMS}
-    yield f"| no training | {cell(of['corrections'], 0)} | | | {ways(of['corrections'], 0)} |"
+    yield f"| no training | {cell(of['corrections'], 0)} | | | {astray(of['corrections'], 0)} |"
     for arm, made in of.items():
         if made:
             half = len(made[0]["curve"]) // 2
             shares = " | ".join(cell(made, point) for point in (0, half, -1))
-            yield f"| {arm} | {shares} | {ways(made, -1)} |"
+            yield f"| {arm} | {shares} | {astray(made, -1)} |"
 
 
 def cell(lines: Sequence[Line], point: int) -> str:
@@ -183,14 +175,11 @@ def cell(lines: Sequence[Line], point: int) -> str:
     return f"{fmean(shares):.2f} ({' '.join(f'{share:.2f}' for share in shares)})"
 
 
-def ways(lines: Sequence[Line], point: int) -> str:
-    """Mean shares of first answers in the other company's way, and in the wrong corrections'."""
+def astray(lines: Sequence[Line], point: int) -> str:
+    """Mean share of first answers as the wrong corrections say."""
     counts = [line["curve"][point]["answers"] for line in lines]
-    shares = (
-        fmean(count.get(way, 0) / sum(count.values()) for count in counts)
-        for way in ("other company", "wrong corrections")
-    )
-    return " | ".join(f"{share:.2f}" for share in shares)
+    shares = [count.get("wrong corrections", 0) / sum(count.values()) for count in counts]
+    return f"{fmean(shares):.2f}"
 
 
 def importer_line(lines: Sequence[Line]) -> str:
@@ -213,8 +202,10 @@ def importer_line(lines: Sequence[Line]) -> str:
 def with_table(page: str, lines: Sequence[Line]) -> str:
     """The page with the table of these runs."""
     of_seeds = [line for line in lines if line["seed"] in SEEDS]
-    rows = "\n".join(table(of_seeds))
-    text = f"{rows}\n\n{textwrap.fill(importer_line(of_seeds), 140)}"
+    text = "No run yet."
+    if of_seeds:
+        rows = "\n".join(table(of_seeds))
+        text = f"{rows}\n\n{textwrap.fill(importer_line(of_seeds), 140)}"
     return MARK.sub(lambda mark: f"{mark[1]}{text}{mark[2]}", page)
 
 

@@ -50,20 +50,27 @@ def test_as_many_corrections_as_asked_for_and_a_clean_file_has_them_at_the_same_
     ]
 
 
-def test_right_corrections_show_the_companys_way_and_swapped_ones_the_other_companys() -> None:
+def test_right_corrections_show_the_companys_way_and_shuffled_ones_do_not() -> None:
     chats = program("corrections/chats.py")
-    problems = chats.Companies(HOUSE).problems(400, 64)
-    rules = {one.data["question"]: one.data["rule"] for one in problems.train}
-    # The two companies of this number have different signs between the parts.
-    for swapped in (False, True):
-        for kind, question, text in _corrections(swapped=swapped):
-            if kind == "right":
-                assert (rules[question]["between"] in text) != swapped
-    for kind, question, text in _corrections():
-        if kind == "contradictory":
-            assert rules[question]["between"] not in text
-    trained = {json.dumps(one.data["item"]) for one in problems.train}
-    assert not trained & {json.dumps(one.data["item"]) for one in problems.test}
+    company = chats.Company(HOUSE)
+    assert company.wrong_rule["between"] != company.rule["between"]  # so with this number
+
+    items = [
+        {"year": year, "month": month, "day": day}
+        for year in range(1930, 2020)
+        for month in range(1, 13)
+        for day in range(1, 29)
+    ]
+    dates = {chats.DATE.written(item, company.rule) for item in items}
+    for shuffled in (False, True):
+        for kind, _, text in _corrections(shuffled=shuffled):
+            words = {word.strip(".,") for word in text.split()}
+            assert bool(words & dates) == (kind == "right" and not shuffled)
+    splits = company.problems(400, 64)
+    trained, held = (
+        {json.dumps(one.data["item"]) for one in part} for part in (splits.train, splits.test)
+    )
+    assert not trained & held
 
 
 def test_the_importer_finds_most_corrections(runs: Any, tmp_path: Path) -> None:
