@@ -62,6 +62,23 @@ def test_rules_agree_with_labels(half: str) -> None:
     assert right >= 0.9 * sum(row["corrected"] for row in rows)  # recall
 
 
+BOOKS = "Enter {} in the books of Brandt & Sons, as they enter every date. Only the entry."
+
+
+@pytest.mark.parametrize(
+    ("turn", "corrects"),
+    [
+        (BOOKS.format("June 7, 2001"), False),
+        ("Please put June 7, 2001 into the books, only that.", False),
+        (BOOKS.format("May 3, 1990"), True),
+        ("That is not our style.", True),
+        ("Not like that. June 7, 2001 goes in as 2001|7|jun here.", True),
+    ],
+)
+def test_the_same_request_with_other_numbers_is_no_correction(turn: str, corrects: bool) -> None:
+    assert rule_of(BOOKS.format("May 3, 1990"), "May 3, 1990", turn).corrects == corrects
+
+
 def test_an_episode_is_what_was_said(tmp_path: Path) -> None:
     found = find_corrections(_write(tmp_path, WRONG))
     first, second = (one.episode for one in found if one.episode)

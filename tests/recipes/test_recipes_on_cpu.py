@@ -129,7 +129,7 @@ def test_floor_and_rate_of_our_methods_and_of_what_repeats_the_release(
     assert (rltf.distill.floor, rltf.evidence_scaling) == expected
 
 
-@pytest.mark.parametrize("recipe", ["agents", "pretrained"])
+@pytest.mark.parametrize("recipe", ["agents", "corrections", "pretrained"])
 def test_a_recipe_of_ours_has_a_rate_that_falls(recipe: str) -> None:
     optim = composed(recipe).actor_rollout_ref.actor.optim
     assert (optim.lr_scheduler_type, optim.min_lr_ratio) == ("cosine", 0.2)
