@@ -113,10 +113,10 @@ async def _play(
     (acting, asked), dry_run = with_placeholders(parts), inputs.dry_run
 
     async def play(case: Case) -> None:
-        no_idea.append(await tried_answer(parts.env, case, NO_IDEA, "no answer", dry_run))
         plays.append(
             await play_problem(acting, method, asked, policy, case, cases, attempt, dry_run)
         )
+        no_idea.append(await tried_answer(parts.env, case, NO_IDEA, "no answer", dry_run))
 
     for i, case in enumerate(cases[:num]):
         try:
@@ -125,8 +125,9 @@ async def _play(
             dry_run.left_out.append(f"{len(cases[i:num])} of the {num} problems to show")
             break
         if failure is not None and failure not in refused:
-            why = f"problem {case.problem.index}: {failure}"
-            trouble.append(Finding("", None, why, "", "warning"))
+            # Training can do without a grade after a recorded answer.
+            at = "validations" if parts.env.has_record else f"problem {case.problem.index}"
+            trouble.append(Finding("", None, f"{at}: {failure}", "", "warning"))
     answer = int(inputs.setting("data.max_response_length"))
     return plays, no_idea, await measure_lengths(parts, policy, cases, plays, answer), trouble
 

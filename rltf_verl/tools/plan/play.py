@@ -39,6 +39,8 @@ from rltf_verl.types import CONTEXT, Action, Episode, Grade, Problem, Row
 
 DONE = "I am done."
 """The answer after the last action of a trajectory."""
+SECOND = "(the second answer)"
+"""The policy's, after a recorded one."""
 EXAMPLES = {"integer": 1, "number": 1.0, "boolean": True, "array": [], "object": {}, "null": None}
 """JSON type -> an argument of it; any other is a text."""
 
@@ -202,8 +204,11 @@ async def play_problem(
         OutOfTimeError: the grader is slow.
     """
     env, messages = parts.env, list(case.messages)
-    right, tried = (None, []) if env.acts else await right_answer(parts.env, case, dry_run)
-    if env.acts:
+    graded = not (env.acts or env.has_record)
+    right, tried = await right_answer(parts.env, case, dry_run) if graded else (None, [])
+    if env.has_record:
+        first = last = [SECOND]
+    elif env.acts:
         messages = await first_messages(env, case.problem, messages)
         first, last = actions_of(env, case.problem)
     else:

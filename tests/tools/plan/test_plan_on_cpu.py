@@ -13,6 +13,7 @@ from rich.console import Console
 
 from rltf_verl.adapters.startup.checks import refusals
 from rltf_verl.tools.data.build import build_parquet
+from rltf_verl.tools.data.corrections import find_corrections, write_corrections
 from rltf_verl.tools.plan.build import Plan, make_plan
 from rltf_verl.tools.plan.inputs import inspect_run
 from rltf_verl.tools.report.terminal.plan import show_plan
@@ -217,6 +218,22 @@ def test_an_environment_of_ones_own(run: Run, home: Path) -> None:
     first = plan.problems[0].turns[0]
     assert (first["text"], first["feedback"]["text"]) == ("2", "Not 2.")
     assert plan.refusals == []
+
+
+def test_a_correction_is_shown_with_the_answer_that_was_corrected(run: Run, home: Path) -> None:
+    said = ("How cold is it?", "20 F", "No, in Celsius.")
+    messages = zip(("user", "assistant", "user"), said, strict=True)
+    chat = {"messages": [{"role": role, "content": text} for role, text in messages]}
+    (home / "chats.jsonl").write_text(f"{json.dumps(chat)}\n")
+    found = find_corrections(home / "chats.jsonl")
+    write_corrections(found, home / "chats.jsonl", home / "mine")
+    data = home / "mine/train.parquet"
+    words = ("custom_reward_function.path=null", "data.train_batch_size=1", "~rltf.env")
+    plan = planned(run(*words, "+rltf.env.name=corrections", f"data.train_files={data}"))
+    first, second = plan.problems[0].turns
+    assert (first["text"], first["feedback"]["text"]) == said[1:]
+    assert "No, in Celsius." in second["prompt"]
+    assert [line for line in plan.warnings if line.startswith("validations: ")]
 
 
 def test_it_fits_80_columns_and_ends_with_what_to_change(run: Run) -> None:
