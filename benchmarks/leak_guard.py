@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # also when started by its p
 
 from benchmarks.leak_texts.files import Row, read_folder
 from rltf_verl.envs.base import Env
-from rltf_verl.feedback.guard import find_leaks
+from rltf_verl.feedback.guard.find import find_leaks
 
 UNSEEN = Path(__file__).parent / "leak_texts" / "unseen"
 HEADER = ("environment", "recall", "false positives", "ms/text", "recall by category")

@@ -50,8 +50,8 @@ class Finding:
         return Finding(key, words[key], str(replace(self, fix="")), fix, self.level)
 
     def under(self, block: str) -> Finding:
-        """The same, with the key seen from outside of `block`."""
-        return replace(self, key=f"{block}.{self.key}" if self.key else "")
+        """The same, with the key seen from outside of `block`; empty: there is none."""
+        return replace(self, key=f"{block}.{self.key}".removeprefix(".") if self.key else "")
 
 
 class ConfigError(ValueError):

@@ -44,19 +44,13 @@ class Within:
         low = self.least if self.above is None else self.above
         high = self.most if self.below is None else self.below
         if low is None or low <= -LARGEST:
-            return (
-                f"a finite number{self.note}"
-                if high is None or high >= LARGEST
-                else f"at most {high:g}{self.note}"
-            )
+            if high is None or high >= LARGEST:
+                return f"a finite number{self.note}"
+            return f"at most {high:g}{self.note}"
         if high is None or (high >= MANY and not self._high_enough(value)):
-            bound = (
-                "positive"
-                if self.above == 0
-                else f"above {low:g}"
-                if self.above is not None
-                else f"at least {low:g}"
-            )
+            bound = f"at least {low:g}"
+            if self.above is not None:
+                bound = f"above {low:g}" if low else "positive"
             return f"{bound}{self.note}" if value < LARGEST else f"{bound} and finite{self.note}"
         left, right = "[" if self.above is None else "(", "]" if self.below is None else ")"
         return f"in {left}{low:g}, {high:g}{right}{self.note}"
@@ -191,7 +185,7 @@ def type_hints(of: Any, *, include_extras: bool = False) -> Mapping[str, Any]:
     return _type_hints(of, include_extras)
 
 
-@cache
+@cache  # apart: to mypy a dataclass is not hashable
 def _type_hints(of: Any, include_extras: bool) -> Mapping[str, Any]:
     return get_type_hints(of, include_extras=include_extras)
 
@@ -209,13 +203,11 @@ def hints_of(factory: Callable[..., Any]) -> dict[str, Any]:
 
 def _close(value: object, hint: Any) -> str:
     """The choice that was probably meant."""
-    choices = [
-        choice
-        for kind in _alternatives(hint)
-        if get_origin(kind) is Literal
-        for choice in get_args(kind)
-    ]
-    close = difflib.get_close_matches(str(value), [c for c in choices if isinstance(c, str)], n=1)
+    choices: list[str] = []
+    for kind in _alternatives(hint):
+        if get_origin(kind) is Literal:
+            choices += [choice for choice in get_args(kind) if isinstance(choice, str)]
+    close = difflib.get_close_matches(str(value), choices, n=1)
     return f". Did you mean {close[0]!r}?" if close else ""
 
 
@@ -262,11 +254,9 @@ def _marks(hint: Any) -> tuple[Any, ...]:
     """What else must hold of a value of the right type."""
     base = _base(hint)
     marks = tuple(get_args(hint)[1:]) if get_origin(hint) is Annotated else ()
-    own = (
-        {int: (FINITE,), float: (FINITE,), str: (ONE_LINE,)}.get(base, ())
-        if PROSE not in marks
-        else ()
-    )
+    own = {int: (FINITE,), float: (FINITE,), str: (ONE_LINE,)}.get(base, ())
+    if PROSE in marks:
+        own = ()
     return (*(mark for mark in marks if isinstance(mark, (Within, Form))), *own)
 
 

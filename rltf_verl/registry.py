@@ -105,7 +105,7 @@ def construct(
     if name == MISSING:
         raise ConfigError(Finding(key, MISSING, "", f"name your class, e.g. {key}=./mine.py:Mine"))
     if ":" not in name:
-        table = {**_installed(block), **table}
+        table = {**installed(block), **table}
         require_choice(key, name, table)
     factory = load(key, table.get(name, name))
     if not isinstance(factory, type):
@@ -118,8 +118,6 @@ def construct(
     except OWN_ERRORS as error:  # a user's constructor can raise anything
         why = f"cannot be made: {raised_by(factory, error)}"
         raise _refused(key, name, why, "correct the class") from error
-    if type(made) is not factory and not isinstance(made, factory):
-        raise _refused(key, name, f"makes {plain(made)}", "correct its __new__")
     try:
         return with_defaults(made, base)
     except TypeError as error:
@@ -158,11 +156,7 @@ def build_block(
     Raises:
         ConfigError: an option that is unknown, missing, or outside of its annotation.
     """
-    try:
-        parameters = inspect.signature(factory).parameters
-    except (ValueError, TypeError) as error:
-        why = f"the arguments of {owner} cannot be read ({error})"
-        raise _refused(block, options, why, "name another class") from error
+    parameters = inspect.signature(factory).parameters
     takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
     hints = hints_of(factory)
     for option, value in options.items():
@@ -188,11 +182,10 @@ def load(key: str, where: str) -> Any:
     if not source:
         raise _refused(key, where, "", "name it as module:name or ./file.py:name")
     try:
-        module = (
-            _module_of_file(_existing(Path(source)))
-            if source.endswith(".py")
-            else importlib.import_module(source)
-        )
+        if source.endswith(".py"):
+            module = _module_of_file(_existing(Path(source)))
+        else:
+            module = importlib.import_module(source)
     except OWN_ERRORS as error:
         fix = "correct the name" if isinstance(error, FileNotFoundError) else "correct the file"
         raise _refused(key, where, raised_by(None, error), fix) from error
@@ -220,15 +213,11 @@ def raised_by(own: Any, error: BaseException) -> str:
     return f"{text} ({Path(file).name}:{lines[-1]})" if lines else text
 
 
-def _installed(block: str) -> dict[str, str]:
-    """Name -> `module:Class` of other packages."""
-    return _read_once(entry_points, f"rltf_verl.{block.rpartition('.')[2]}")
-
-
 @cache
-def _read_once(read: Callable[..., Any], group: str) -> dict[str, str]:
-    """Once per process: it opens a file of every installed package."""
-    return {point.name: point.value for point in read(group=group)}
+def installed(block: str) -> dict[str, str]:
+    """Name -> `module:Class` of other packages, once per process: each has a file to open."""
+    points = entry_points(group=f"rltf_verl.{block.rpartition('.')[2]}")
+    return {point.name: point.value for point in points}
 
 
 def _existing(path: Path) -> Path:

@@ -4,6 +4,7 @@ and terminals.
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 THOUGHTS, THOUGHTS_END = "<think>", "</think>"
@@ -80,6 +81,12 @@ def counted(num: int, singular: str, plural: str = "") -> str:
 def split_words(text: str) -> tuple[str, ...]:
     """Its words: for long lists of words in code."""
     return tuple(text.split())
+
+
+def seed_from(text: str) -> int:
+    """63 bits of the text's hash: a seed fits a signed 64-bit number."""
+    digest = hashlib.blake2b(text.encode(errors="surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big") >> 1
 
 
 def one_line(text: str, longest: int) -> str:

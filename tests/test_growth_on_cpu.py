@@ -3,8 +3,6 @@ loop. What needs a clock is nightly.
 """
 
 import asyncio
-import random
-import re
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -16,7 +14,7 @@ from rltf_verl.envs.base import LEVELS
 from rltf_verl.envs.binary_matrix.env import BinaryMatrix
 from rltf_verl.envs.calls import MOST_READ, grade
 from rltf_verl.envs.code import compare as code_compare
-from rltf_verl.envs.code.text import _fences, last_program
+from rltf_verl.envs.code.text import last_program
 from rltf_verl.envs.knights_knaves.env import KnightsKnaves
 from rltf_verl.envs.math import text as math_text
 from rltf_verl.envs.math import worker as math_worker
@@ -204,12 +202,6 @@ def test_the_time_grows_with_the_length(name):
         assert times < MOST_TIMES, (before, left, right, after)
 
 
-@pytest.mark.nightly
-def test_the_measure_knows_a_quadratic_reader():
-    pattern = re.compile(r"\s+x")
-    assert grows(lambda text: pattern.findall(text), lambda n: " " * 4 * n) > MOST_TIMES
-
-
 def test_a_long_box_of_boxes_is_copied_once():
     depth = 100_000  # a copy per box would be 80 GB
     text = "\\boxed{" * depth + "1" + "}" * depth
@@ -223,18 +215,3 @@ def test_an_answer_without_an_end_is_read_from_its_end():
     assert asyncio.run(grade(env, problem, long)).correct
     cut_out = f"\\boxed{{{problem.reference}}}" + " " * (2 * MOST_READ)
     assert not asyncio.run(grade(env, problem, cut_out)).format_ok
-
-
-WHOLE_LINES = re.compile(r"^[ \t]{0,3}(`{3,}|~{3,})[ \t]*([^\s`]*)[^\n`]*$", re.MULTILINE)
-"""What a fence is, in one expression that takes too long on some lines."""
-
-
-def test_fences_are_what_they_always_were():
-    rng, num = random.Random(0), 0
-    bits = ["`", "~", "```", "~~~", " ", "\t", "\n", "a", "py", "\r", "\x0b", "\x1c", "\u2028"]
-    for _ in range(20_000):
-        text = "".join(rng.choices(bits, k=rng.randint(0, 14)))
-        wanted = [(m.start(), m.end(), m[1], m[2]) for m in WHOLE_LINES.finditer(text)]
-        assert [(f.start, f.end, f.marks, f.info) for f in _fences(text)] == wanted, text
-        num += len(wanted)
-    assert num > 1000

@@ -82,7 +82,7 @@ THIRD_PARTY = {
     "tools.evaluate": {"omegaconf", "yaml", "rich"},
     "searchpath": {"hydra", "omegaconf"},
     "plugin": {"wrapt"},
-    "tools.cli": {"typer", "rich"},
+    "tools.cli": {"typer", "rich", "omegaconf"},
 }
 """Packages beside the standard library that a part may import."""
 

@@ -15,7 +15,7 @@ from omegaconf import DictConfig, open_dict
 from rltf_verl.adapters.startup.rules import rltf_of
 from rltf_verl.config import RLTFConfig
 from rltf_verl.objectives import Method
-from rltf_verl.tools.compose.presets import method_titles
+from rltf_verl.tools.compose.presets import titles
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "methods.md"
 START, END = "<!-- methods: python tools/refresh.py -->\n", "\n<!-- end of methods -->"
@@ -38,7 +38,7 @@ class Preset:
 def load_presets() -> list[Preset]:
     """All of them, sorted by name."""
     with initialize_config_module("verl.trainer.config", version_base=None):
-        return [_load(name, title) for name, title in method_titles().items()]
+        return [_load(name, title) for name, title in titles("method").items()]
 
 
 def _load(name: str, title: str) -> Preset:

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from rltf_verl.data.provenance import write_table
 from rltf_verl.envs.calls import notes_text
-from rltf_verl.envs.workspace import Workspace
+from rltf_verl.envs.workspace.env import Workspace
 from rltf_verl.envs.workspace.orders import EXAMPLE, practice_form, written
 from rltf_verl.episode.acting import trajectory_text
 from rltf_verl.prompts import render

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 from make_policy import Example, make_model, make_tokenizer, warm_up
 from run_demo import Run, launch, stop
 
-from rltf_verl.envs.knights_knaves import KnightsKnaves
+from rltf_verl.envs.knights_knaves.env import KnightsKnaves
 from rltf_verl.prompts import render
 from rltf_verl.tools.data.build import build_parquet
 

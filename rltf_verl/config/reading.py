@@ -49,14 +49,14 @@ def build(cls: type, prefix: str, values: Mapping[str, Any]) -> Any:
     """
     _check_keys(prefix, values, [f.name for f in dataclasses.fields(cls)])
     hints = type_hints(cls, include_extras=True)
-    typed = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
-    for key, value in typed.items():
+    typed: dict[str, Any] = {}
+    for key, value in values.items():
         kind = hints[key]
+        typed[key] = tuple(value) if isinstance(value, list) else value
+        _check_value(prefix + key, typed[key], kind)
         # A default of the code is built already.
         if isinstance(kind, type) and dataclasses.is_dataclass(kind) and type(value) is not kind:
-            values = _block_of(kind, prefix + key, value)
-            typed[key] = build(kind, f"{prefix}{key}.", values)
-        _check_value(prefix + key, value, kind)
+            typed[key] = build(kind, f"{prefix}{key}.", _block_of(kind, prefix + key, value))
     return cls(**typed)
 
 
@@ -114,11 +114,9 @@ def _check_keys(
     for key in values:
         if key not in names:
             close = difflib.get_close_matches(str(key), names, n=1)
-            hint = (
-                f"did you mean rltf.{prefix}{close[0]}?"
-                if close
-                else f"known keys: {', '.join(names)}"
-            )
+            hint = f"known keys: {', '.join(names)}"
+            if close:
+                hint = f"did you mean rltf.{prefix}{close[0]}?"
             raise ConfigError(Finding(f"rltf.{prefix}{plain(key)}", values[key], why, hint))
 
 

@@ -236,7 +236,7 @@ def _unread(key: str, ignored: When, fix: str) -> Rule[RLTFConfig]:
 UNREAD: tuple[Rule[RLTFConfig], ...] = (
     *(
         _unread(
-            f"{block}.{key}",
+            f"{block}.{f.name}",
             lambda c: not c.teaches,
             "give rltf.logit_distill a weight, or leave it out: no attempt has a teacher",
         )
@@ -244,8 +244,8 @@ UNREAD: tuple[Rule[RLTFConfig], ...] = (
             ("teacher", TeacherConfig, ("kind", "gate")),
             ("logit_distill", LogitDistillConfig, ("weight",)),
         )
-        for key in (f.name for f in fields(kind))
-        if key not in refused_alone
+        for f in fields(kind)
+        if f.name not in refused_alone
     ),
     _unread(
         "teacher.sibling",

@@ -108,15 +108,12 @@ def problem_of(env: Env | None, row: Mapping[str, Any]) -> Problem:
 def _problem(
     env: str, data: Mapping[str, Any], info: Mapping[str, Any], reward_model: Mapping[str, Any]
 ) -> Problem:
-    return Problem(
-        env=env,
-        index=_index(_field(info, "extra_info", "index")),
-        data=data,
-        reference=str(data["reference"])
-        if "reference" in data
-        else reference_text(_field(reward_model, "reward_model", "ground_truth")),
-        demonstration=_demonstration(info),
-    )
+    index = _index(_field(info, "extra_info", "index"))
+    if "reference" in data:
+        reference = str(data["reference"])
+    else:
+        reference = reference_text(_field(reward_model, "reward_model", "ground_truth"))
+    return Problem(env, index, data, reference, _demonstration(info))
 
 
 def _is_ours(info: Mapping[str, Any]) -> bool:

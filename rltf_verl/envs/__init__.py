@@ -9,19 +9,19 @@ from rltf_verl.registry import UnknownOptionError, construct
 
 _ENVS = {
     "bfcl": "rltf_verl.envs.bfcl:Bfcl",
-    "binary_matrix": "rltf_verl.envs.binary_matrix:BinaryMatrix",
+    "binary_matrix": "rltf_verl.envs.binary_matrix.env:BinaryMatrix",
     "corrections": "rltf_verl.envs.corrections:Corrections",
     "gym_text": "rltf_verl.envs.gym_text:GymText",
-    "knights_knaves": "rltf_verl.envs.knights_knaves:KnightsKnaves",
-    "math": "rltf_verl.envs.math:Math",
-    "reasoning_gym": "rltf_verl.envs.reasoning_gym:ReasoningGym",
+    "knights_knaves": "rltf_verl.envs.knights_knaves.env:KnightsKnaves",
+    "math": "rltf_verl.envs.math.env:Math",
+    "reasoning_gym": "rltf_verl.envs.reasoning_gym.env:ReasoningGym",
     "reward_function": "rltf_verl.envs.reward_function:RewardFunction",
-    "shortest_path": "rltf_verl.envs.shortest_path:ShortestPath",
+    "shortest_path": "rltf_verl.envs.shortest_path.env:ShortestPath",
     "textarena": "rltf_verl.envs.textarena:TextArena",
     "tool_object": "rltf_verl.envs.gym_text:ToolObject",
-    "workspace": "rltf_verl.envs.workspace:Workspace",
-    "writing": "rltf_verl.envs.writing:Writing",
-    "code": "rltf_verl.envs.code:Code",
+    "workspace": "rltf_verl.envs.workspace.env:Workspace",
+    "writing": "rltf_verl.envs.writing.env:Writing",
+    "code": "rltf_verl.envs.code.env:Code",
 }
 
 SCHEMAS = 'must be schemas: {"function": {"name": …, "parameters": {"properties": {…}}}}'

@@ -11,6 +11,7 @@ from itertools import starmap
 from typing import Annotated, Any, TypeVar
 
 from rltf_verl.judge.gateway import Judge
+from rltf_verl.judge.runtime import run_to_end
 from rltf_verl.kinds import Within, hints_of, trouble
 from rltf_verl.registry import UserCodeError, described
 from rltf_verl.types import Action, Attempt, Grade, Problem, Step
@@ -204,7 +205,7 @@ class Env:
     acts: bool = False
     """Attempts are trajectories. True if the class has `step`."""
     grades_async: bool = False
-    """True if the class has `agrade`."""
+    """True if the class has `agrade`, and no `grade` that a class below it has put in its place."""
     finds_candidates: bool = False
     """True if the class has `candidates`."""
     takes_rows: bool = False
@@ -230,7 +231,8 @@ class Env:
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         cls.acts = cls.step is not Env.step
-        cls.grades_async = cls.agrade is not Env.agrade
+        nearest = next(base for base in cls.__mro__ if {"grade", "agrade"} & vars(base).keys())
+        cls.grades_async = nearest is not Env and "agrade" in vars(nearest)
         cls.finds_candidates = cls.candidates is not Env.candidates
         cls.takes_rows = cls.data_of is not Env.data_of
         cls.has_record = cls.recorded is not Env.recorded
@@ -245,9 +247,12 @@ class Env:
 
     def grade(self, problem: Problem, attempt: Any) -> Grade:
         """Grade an answer given in free text, and never raise on any; or a `Trajectory`, whose
-        `state` is still open. `Grade.details` keeps what `explain` needs of it.
+        `state` is still open. `Grade.details` keeps what `explain` needs of it. With `agrade` a
+        class has it for callers without an event loop.
         """
-        raise self._lacks("grade")
+        if not self.grades_async:
+            raise self._lacks("grade")
+        return run_to_end(self.agrade(problem, attempt))
 
     def explain(self, problem: Problem, attempt: Any, grade: Grade, level: FeedbackLevel) -> Any:
         """Say in words what is wrong with the answer. Of a trajectory, whose state is closed:

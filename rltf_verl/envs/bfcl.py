@@ -178,13 +178,9 @@ class Bfcl(Env):
         if grade.correct or level == "verdict":
             return [Note(verdict(grade))]
         notes = [Note(f"Not right: {', '.join(grade.details['wrong'])}.")]
-        if level != "location":
-            notes += [
-                Note(f"A call failed: {result.observation}", k)
-                for k, step in enumerate(trajectory.steps)
-                for result in step.results
-                if result.kind == "error"
-            ]
+        for k, step in enumerate(trajectory.steps if level != "location" else ()):
+            failed = [result for result in step.results if result.kind == "error"]
+            notes += [Note(f"A call failed: {result.observation}", k) for result in failed]
         if level == "full":
             notes.append(Note(f"The right calls are:\n{problem.reference}"))
         return notes

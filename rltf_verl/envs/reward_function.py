@@ -9,7 +9,6 @@ coroutine function. Prompts and answer formats stay those of the dataset.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import json
 import math
@@ -104,10 +103,6 @@ class RewardFunction(Env):
         info = problem.data["extra_info"]
         solution = next((info[key] for key in ("solution", "answer") if info.get(key)), "")
         return solution if isinstance(solution, str) else ""
-
-    def grade(self, problem: Problem, text: str) -> Grade:
-        """The function's verdict. Must not be called where an event loop runs, see `agrade`."""
-        return asyncio.run(self.agrade(problem, text))
 
     async def agrade(self, problem: Problem, text: str) -> Grade:
         """The function's verdict; a function that raises, returns nonsense or takes too long grades

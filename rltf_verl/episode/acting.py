@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from hashlib import blake2b
 from itertools import zip_longest
 from math import isfinite
 from typing import Any, TypeVar, cast
@@ -24,7 +23,7 @@ from rltf_verl.episode.revise import inserted_span
 from rltf_verl.policy import ActingPolicy, Calls
 from rltf_verl.prompts.quote import defused, quoted
 from rltf_verl.registry import UserCodeError, UserCodeTimeoutError
-from rltf_verl.texts import clean_text, without_thoughts
+from rltf_verl.texts import clean_text, seed_from, without_thoughts
 from rltf_verl.types import (
     MOST_READ,
     Action,
@@ -67,8 +66,7 @@ async def first_messages(env: Env, problem: Problem, messages: Sequence[Message]
 def world_seed(problem: Problem) -> int:
     """Seed of the problem's states: all attempts at a problem meet the same world."""
     text = json.dumps([problem.env, problem.index, dict(problem.data)], default=str)
-    # 63 bits: a seed fits a signed 64-bit number.
-    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
+    return seed_from(text)
 
 
 class LiveState:

@@ -11,8 +11,8 @@ from rltf_verl.envs.base import Env
 from rltf_verl.episode.templates import with_template
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackProvider
-from rltf_verl.feedback.guard import GuardedProvider
 from rltf_verl.feedback.guard.judged import JudgedLeak
+from rltf_verl.feedback.guard.provider import GuardedProvider
 from rltf_verl.feedback.record import RecordedProvider
 from rltf_verl.feedback.siblings import SiblingsProvider
 from rltf_verl.judge.gateway import Judge, Opener, judges_of

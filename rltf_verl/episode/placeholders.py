@@ -15,7 +15,6 @@ from rltf_verl.types import Feedback
 CRITIQUE = "(what the policy writes about its attempt)"
 LATER = {
     "shuffled": "(feedback on an attempt at another problem)",
-    "marginal": "(words of feedback on other problems, in random order)",
     "replay": "(the recorded feedback)",
 }
 """Provider -> what its feedback will be."""

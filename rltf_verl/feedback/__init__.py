@@ -15,7 +15,6 @@ from rltf_verl.registry import construct, load
 _PROVIDERS = {
     "correctness": "rltf_verl.feedback.sentences:CorrectnessProvider",
     "judge": "rltf_verl.feedback.judge_provider:JudgeProvider",
-    "marginal": "rltf_verl.feedback.controls:MarginalProvider",
     "paired": "rltf_verl.feedback.policy:PairedProvider",
     "policy": "rltf_verl.feedback.policy:PolicyProvider",
     "replay": "rltf_verl.feedback.replay:ReplayProvider",

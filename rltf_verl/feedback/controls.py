@@ -1,12 +1,12 @@
-"""Controls for what the content of feedback is worth: the words of a real provider, about another
+"""The control for what the content of feedback is worth: a real provider's words, about another
 problem.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Any
 
 from rltf_verl.feedback import has_trait, provider_of_block
 from rltf_verl.feedback.base import (
@@ -15,15 +15,14 @@ from rltf_verl.feedback.base import (
     WrappedProvider,
     ask,
 )
-from rltf_verl.feedback.group import Remark
+from rltf_verl.feedback.group import WAIT_S, Remark
 from rltf_verl.feedback.sentences import CORRECT
-from rltf_verl.kinds import Within
 from rltf_verl.types import Feedback
 
 
-class _Control(WrappedProvider):
-    """Asks the inner provider as usual, and returns a text made of its feedback on other problems
-    at the same turn.
+class ShuffledProvider(WrappedProvider):
+    """Asks the inner provider as usual, and returns its feedback on another problem at the same
+    turn: right in form and length, and about something else.
 
     Other problems are those that this process plays at the same time. A correct attempt is told
     that it was correct, and the inner provider's failures stay failures, so that a run differs from
@@ -31,21 +30,18 @@ class _Control(WrappedProvider):
 
     Args:
         inner: block `{provider: …, its options}`.
-        wait_s: longest wait for the other problems' episodes.
 
     Raises:
         ValueError: a value that cannot be, or what the inner provider raises.
     """
 
     waits_for_others = quotes_other_problems = True
+    wait_s = WAIT_S
 
-    def __init__(
-        self, inner: Mapping[str, Any], wait_s: Annotated[float, Within(0, 1e6)] = 600.0
-    ) -> None:
-        # The name of the control stays: records and metrics must not take it for the inner one.
-        name, self.wait_s = self.name, wait_s
+    def __init__(self, inner: Mapping[str, Any]) -> None:
         super().__init__(provider_of_block("inner", inner))
-        self.name = name
+        # Records and metrics must not take it for the inner one.
+        self.name = "shuffled"
         if has_trait("self_written", inner) or has_trait("quotes_other_problems", inner):
             raise ValueError(
                 f"rltf.feedback.inner.provider={inner['provider']}: critiques that the policy"
@@ -71,8 +67,7 @@ class _Control(WrappedProvider):
         remark = None
         try:
             feedback = await ask(self.inner, request)
-            pieces = request.policy.pieces(await request.policy.encode_answer(feedback.text))
-            remark = Remark(request.problem, feedback.text, tuple(filter(None, pieces)))
+            remark = Remark(request.problem, feedback.text)
         finally:
             group.note_past(request.session_id, turn, remark)
         remarks = await group.cohort.remarks(turn, self.wait_s)
@@ -84,35 +79,7 @@ class _Control(WrappedProvider):
                 "no feedback on another problem that this process plays at the same time;"
                 " raise data.train_batch_size or lower actor_rollout_ref.rollout.agent.num_workers",
             )
-        text = self._text(others, random.Random(request.seed))
+        text = random.Random(request.seed).choice(others).text
         return Feedback(
             text, self.name, sees_reference=feedback.sees_reference or self.sees_reference
-        )
-
-    def _text(self, others: Sequence[Remark], rng: random.Random) -> str:
-        raise NotImplementedError
-
-
-class ShuffledProvider(_Control):
-    """The inner provider's feedback on another problem: right in form and length, and about
-    something else.
-    """
-
-    name = "shuffled"
-
-    def _text(self, others: Sequence[Remark], rng: random.Random) -> str:
-        return rng.choice(others).text
-
-
-class MarginalProvider(_Control):
-    """Tokens drawn one by one from the inner provider's feedback on other problems, as many as one
-    text has.
-    """
-
-    name = "marginal"
-
-    def _text(self, others: Sequence[Remark], rng: random.Random) -> str:
-        num_tokens = len(rng.choice(others).pieces)
-        return "".join(
-            rng.choices([piece for other in others for piece in other.pieces], k=num_tokens)
         )

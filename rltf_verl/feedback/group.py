@@ -28,8 +28,6 @@ class Remark:
 
     problem: Problem
     text: str
-    pieces: tuple[str, ...]
-    """The text that each of its tokens adds."""
 
 
 class _Progress:

@@ -95,11 +95,9 @@ class JudgeProvider(FeedbackProvider):
         )
 
     def _unusable(self, parsed: Parsed) -> FeedbackUnavailable:
-        fix = (
-            "raise rltf.feedback.endpoint.max_tokens"
-            if "cut_off" in parsed.noted
-            else "try it with `rltf feedback try`"
-        )
+        fix = "try it with `rltf feedback try`"
+        if "cut_off" in parsed.noted:
+            fix = "raise rltf.feedback.endpoint.max_tokens"
         return FeedbackUnavailable(
             self.name, f"no feedback in the judge's reply, twice ({', '.join(parsed.noted)}); {fix}"
         )

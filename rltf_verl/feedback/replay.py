@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,6 @@ from rltf_verl.feedback import provider_of_block
 from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable
 from rltf_verl.feedback.record import FILES, call_key
 from rltf_verl.jsonl import read_lines
-from rltf_verl.texts import counted
 from rltf_verl.types import Feedback, Note
 
 NEEDED = {"key", "settings", "seed", "time", "provider"}
@@ -28,21 +27,18 @@ class ReplayProvider(FeedbackProvider):
         folder: `rltf.feedback.record_dir` of the recorded run.
         miss: block of the provider that is asked when the record has no answer; null makes it
             unavailable.
-        settings: which answers, if the folder holds those of differently set providers.
 
     Raises:
-        ValueError: nothing is recorded there, or answers of several providers and none is chosen.
+        ValueError: nothing is recorded there, or answers of differently set providers.
     """
 
     name = "replay"
 
-    def __init__(
-        self, folder: str, miss: Mapping[str, Any] | None = None, settings: str | None = None
-    ) -> None:
+    def __init__(self, folder: str, miss: Mapping[str, Any] | None = None) -> None:
         self._folder = folder
         self._miss = None if miss is None else provider_of_block("miss", miss)
         self.judges = () if self._miss is None else self._miss.judges
-        records = _chosen(folder, _records(folder), settings)
+        records = _records(folder)
         # The latest record of a call: a resumed run continued from it.
         self._exact = {(r["key"], r["seed"]): r for r in records}
         self._answers: dict[str, list[str]] = defaultdict(list)
@@ -87,33 +83,19 @@ class ReplayProvider(FeedbackProvider):
 
 
 def _records(folder: str) -> list[dict[str, Any]]:
-    """By time; lines of other programs are left alone."""
-    lines = [record for path in sorted(Path(folder).glob(FILES)) for record in read_lines(path)]
-    return sorted((r for r in lines if r.keys() >= NEEDED), key=lambda r: float(r["time"]))
-
-
-def _chosen(
-    folder: str, records: list[dict[str, Any]], settings: str | None
-) -> list[dict[str, Any]]:
+    """By time; lines of other programs are left alone. Raises ValueError."""
+    records = []
+    for path in sorted(Path(folder).glob(FILES)):
+        records += [record for record in read_lines(path) if record.keys() >= NEEDED]
     if not records:
         raise ValueError(
             f"rltf.feedback.folder={folder}: no feedback is recorded there; it is"
             " rltf.feedback.record_dir of a run"
         )
-    counts = Counter((str(r["settings"]), str(r["provider"])) for r in records)
-    shown = "; ".join(
-        f"{key} ({provider}, {counted(num, 'call')})"
-        for (key, provider), num in sorted(counts.items())
-    )
-    keys = {key for key, _ in counts}
-    if settings is None and len(keys) > 1:
+    settings = {str(record["settings"]) for record in records}
+    if len(settings) > 1:
         raise ValueError(
-            f"rltf.feedback.folder={folder}: holds answers of differently set providers; choose"
-            f" with rltf.feedback.settings: {shown}"
+            f"rltf.feedback.folder={folder}: holds answers of differently set providers (`settings`"
+            f" of their lines: {', '.join(sorted(settings))}); move those of all but one away"
         )
-    if settings is not None and settings not in keys:
-        raise ValueError(
-            f"rltf.feedback.settings={settings}: not in rltf.feedback.folder={folder}; there are:"
-            f" {shown}"
-        )
-    return [r for r in records if settings is None or r["settings"] == settings]
+    return sorted(records, key=lambda record: float(record["time"]))

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Any
 
 from rltf_verl.feedback import has_trait, provider_of_block
 from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, Subject, ask
-from rltf_verl.feedback.group import Remark
-from rltf_verl.kinds import Within
+from rltf_verl.feedback.group import WAIT_S, Remark
 from rltf_verl.prompts.quote import quoted, shown_of
 from rltf_verl.types import Feedback
 
@@ -25,12 +24,11 @@ class SiblingsProvider(FeedbackProvider):
     same text: all attempts of this turn that failed, each with its feedback.
 
     Short attempts come first, as many as fit the prompt. An episode waits until the others are as
-    far as it is itself, so never in a circle and never longer than `wait_s`; the text then does not
+    far as it is itself, so never in a circle and never longer than `WAIT_S`; the text then does not
     depend on who is faster. Played alone, an episode sees its own attempt.
 
     Args:
         each: block `{provider: …, its options}`: the provider of feedback on each attempt.
-        wait_s: longest wait for the siblings, seconds.
 
     Raises:
         ValueError: a value that cannot be, or what the inner provider raises.
@@ -40,11 +38,10 @@ class SiblingsProvider(FeedbackProvider):
     constant = False
     subject: Subject = "group"
     waits_for_others = True
+    wait_s = WAIT_S
 
-    def __init__(
-        self, each: Mapping[str, Any], wait_s: Annotated[float, Within(0, 1e6)] = 600.0
-    ) -> None:
-        self.each, self.wait_s = provider_of_block("each", each), wait_s
+    def __init__(self, each: Mapping[str, Any]) -> None:
+        self.each = provider_of_block("each", each)
         if has_trait("self_written", each) or has_trait("waits_for_others", each):
             raise ValueError(
                 f"rltf.feedback.each.provider={each['provider']}: must be about one attempt, and"
@@ -64,9 +61,7 @@ class SiblingsProvider(FeedbackProvider):
             feedback = await ask(self.each, request)
             if not request.turns[-1].grade.correct:
                 attempt = shown_of(request.turns[-1].attempt.text, request.quote)
-                remark = Remark(
-                    request.problem, f"{attempt.strip()}\n\nFeedback: {feedback.text}", ()
-                )
+                remark = Remark(request.problem, f"{attempt.strip()}\n\nFeedback: {feedback.text}")
         # After a failure too: the others wait for this episode at this turn.
         finally:
             if group is not None:

@@ -4,6 +4,7 @@ training) the job's one runtime elsewhere.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -11,8 +12,12 @@ from typing import Any, Protocol
 
 from rltf_verl.findings import ConfigError
 from rltf_verl.judge.client import PATIENCE_S, JudgeClient
+from rltf_verl.judge.parsing import parse_reply
 from rltf_verl.judge.settings import JudgeSettings, judge_settings
 from rltf_verl.judge.wire import Call, JudgeUnavailable, Reply
+from rltf_verl.prompts import render
+from rltf_verl.prompts.quote import defused, fence_around
+from rltf_verl.types import Message
 
 
 class Gateway(Protocol):
@@ -32,14 +37,17 @@ Opener = Callable[[JudgeSettings], Gateway]
 WORDS_PER_TOKEN = 0.75
 """For English, about."""
 
+# Not `no verdict can be given`, and not the form that was asked for: `yes (it does) or no`.
+_YES_OR_NO = re.compile(r"[\W_]*(yes|no)\b(?![ \t]*[\w/])(?!.*\bor no\b)", re.IGNORECASE)
+
 
 @contextmanager
 def _under(block: str) -> Iterator[None]:
-    """Errors name the judge's block."""
+    """Errors name the judge's block; empty: it has none."""
     try:
         yield
     except JudgeUnavailable as error:
-        raise JudgeUnavailable(f"{block}: {error.cause}") from None
+        raise JudgeUnavailable(f"{block}: {error.cause}".removeprefix(": ")) from None
     except ConfigError as error:
         raise ConfigError(error.finding.under(block)) from None
 
@@ -87,6 +95,29 @@ class Judge:
         with _under(self.block):
             return await self._gateway().complete(call)
 
+    async def says_yes(self, template: str, texts: Mapping[str, str], seed: int = 0) -> bool:
+        """The verdict on texts. A reply without one is asked for once more.
+
+        Args:
+            template: `prompts/<template>.j2`, whose prompt asks for `Verdict: yes` or `no`.
+            texts: its fields; the judge reads them as quotations.
+            seed: of the call.
+
+        Raises:
+            JudgeUnavailable: no verdict could be had; the cause names the block.
+            ValueError: as of `complete`.
+        """
+        messages, verdict = verdict_messages(template, texts), ""
+        for again in range(2):
+            reply = await self.complete(Call(messages, seed + again))
+            parsed = parse_reply(reply.text, marker="Verdict:", words=20, complete=reply.complete)
+            verdict = parsed.text
+            if word := _YES_OR_NO.match(verdict):
+                return word[1].lower() == "yes"
+            self.note("no_verdict")
+        with _under(self.block):
+            raise JudgeUnavailable(f"no verdict in the reply, twice: {verdict[:80]!r}")
+
     def require_client(self) -> None:
         """Raise ConfigError unless this process can send requests: packages, API key, proxy,
         certificates.
@@ -97,6 +128,13 @@ class Judge:
     def note(self, event: str) -> None:
         """Count what the reader of a reply found in it."""
         self._gateway().note(event)
+
+
+def verdict_messages(template: str, texts: Mapping[str, str]) -> tuple[Message, ...]:
+    """What `Judge.says_yes` sends. No text can end its block or the message."""
+    shown = {name: defused(text) for name, text in texts.items()}
+    prompt = render(template, **shown, fence=fence_around([*shown.values()]))
+    return ({"role": "user", "content": prompt},)
 
 
 def judges_of(part: object) -> tuple[Judge, ...]:

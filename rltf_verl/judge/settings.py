@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 
 from rltf_verl.findings import ConfigError, Finding
 from rltf_verl.kinds import Form, Url, Within, trouble
-from rltf_verl.registry import build_block
+from rltf_verl.registry import build_block, require_choice
 from rltf_verl.texts import clean_text
 
 BaseUrl = Annotated[
@@ -33,6 +33,7 @@ Rate = Annotated[float, Within(above=0)]
 Seconds = Annotated[float, Within(above=0)]
 Cost = Annotated[float, Within(0)]
 
+BLOCKS = ("endpoint", "limits", "price", "cache_dir")
 TAKEN_FIELDS = frozenset({"messages", "model", "n", "seed", "stream", "stream_options"})
 """Fields of a request's body that the runtime sets, or that must be absent."""
 
@@ -189,6 +190,8 @@ def judge_settings(
     Raises:
         ConfigError: a bad option; its key begins with the name of the inner block.
     """
+    for key in options:
+        require_choice(key, key, BLOCKS)
     own = dict(_block("endpoint", options))
     key = own.pop("api_key", None)
     if key is not None:

@@ -167,11 +167,9 @@ def _pack(files: list[Path], target: Path) -> None:
     with ExitStack() as held:
         for path in files:
             held.enter_context(_locked(path))
-        lines = [
-            line
-            for numbered_lines in _lines_once([*files, target]).values()
-            for _, line in numbered_lines
-        ]
+        lines: list[bytes] = []
+        for numbered_lines in _lines_once([*files, target]).values():
+            lines += [line for _, line in numbered_lines]
         part = target.with_name(f".{target.name}.part")
         with part.open("wb") as file:
             # Without a time, equal lines are equal bytes.
@@ -231,5 +229,7 @@ def log_folder(path: Path) -> Path:
         raise ValueError(
             f"{path}: holds {len(logs)} episode logs, e.g. {logs[0]} and {logs[1]}; name one"
         )
+    if logs:
+        return logs[0]
     usual = path / "episodes"
-    return logs[0] if logs else usual if usual.is_dir() else path
+    return usual if usual.is_dir() else path

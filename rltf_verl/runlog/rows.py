@@ -19,8 +19,6 @@ from rltf_verl.jsonl import append_lines
 from rltf_verl.runlog.files import log_files, read_files
 
 Rows = list[dict[str, Any]]
-RENAMED = {"feedback": "feedback_modeling"}
-"""Role in logs of earlier versions -> its name now."""
 
 Append = Callable[[Path, Iterable[Mapping[str, Any]]], None]
 
@@ -38,8 +36,6 @@ def read_rows(
     """(uid, episode) -> its rows; `step`: those of one step."""
     rows = {}
     for record in read_files(log_files(folder, ("rows",), step), growing=growing):
-        for part in (part for row in record["rows"] for part in row["parts"]):
-            part["role"] = RENAMED.get(part["role"], part["role"])
         rows[record["uid"], record["session_id"]] = record["rows"]
     return rows
 

@@ -154,7 +154,9 @@ def verdict(turn: Record) -> str:
     """One character, see `verdicts`."""
     if not graded(turn):
         return "?"
-    return "✓" if right(turn) else "✗" if turn["grade"]["format_ok"] else "∅"
+    if right(turn):
+        return "✓"
+    return "✗" if turn["grade"]["format_ok"] else "∅"
 
 
 def says_nothing(text: str) -> bool:

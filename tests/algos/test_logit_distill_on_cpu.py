@@ -86,23 +86,6 @@ def test_with_the_whole_vocabulary_it_is_the_exact_divergence(kind, k):
     torch.testing.assert_close(grad, reference)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_between_zero_and_the_exact_divergence_and_growing_with_k(kind):
-    student, teacher = random_logits(50, 16, seed=4), random_logits(50, 16, seed=5)
-    previous = torch.zeros(50, dtype=torch.float64)
-    for k in range(1, 17):
-        current = with_tail(student, teacher, k, kind)
-        assert (current >= previous - 1e-12).all(), k
-        previous = current
-    assert (previous <= exact(student, teacher, kind) + 1e-12).all()
-
-
-def test_jsd_is_bounded_where_the_directions_are_not():
-    student, teacher = torch.tensor([[0.0, 60.0, 0.0]]), torch.tensor([[60.0, 0.0, 0.0]])
-    assert with_tail(student, teacher, 1, "jsd").item() <= math.log(2)
-    assert with_tail(student, teacher, 1, "forward_kl").item() == pytest.approx(60, rel=1e-3)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_tail_below_the_precision_of_one_is_still_right(dtype):
     """One token takes all but 2e-11: 1 − Σp is 0 in float32, the tail's own sum is not."""

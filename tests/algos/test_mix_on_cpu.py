@@ -1,5 +1,9 @@
-"""Any mix of roles in one batch: each role's gradient is its own, whatever the others hold."""
+"""Token losses and losses of roles at points worked out by hand; in any mix of roles in one batch
+each role's gradient is its own; and the golden case through the whole path of training.
+"""
 
+import asyncio
+import math
 from dataclasses import replace
 
 import pytest
@@ -8,15 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.algos.episodes import in_line
-from rltf_verl.algos.losses import importance_sampling
+from rltf_verl.algos.losses import TOKEN_LOSSES, importance_sampling, shaped
+from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.algos.role_loss import distill_loss, supervised_loss
 from rltf_verl.algos.targets import RowBatch, sampled_tokens
-from rltf_verl.config import DistillConfig, RLTFConfig
+from rltf_verl.config import DistillConfig, FeedbackModelingConfig, ImitateConfig, RLTFConfig
 from rltf_verl.config.objectives import Loss
 from rltf_verl.objectives import BUILT_IN, Method
+from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.objectives.targets import compute_targets
-from rltf_verl.types import CONTEXT, Role
+from rltf_verl.types import CONTEXT, Attempt, Episode, Grade, Problem, Role, Turn
 from tests.support.effort import examples
+from tests.support.methods import targets_of
 
 CONFIGS = {
     "AWR": RLTFConfig(gamma=0.3, distill=DistillConfig(weight=1.0)),
@@ -165,3 +172,275 @@ def test_what_each_role_gets(mix):
     for role, values in expected.items():
         at = batch.tokens(role)
         torch.testing.assert_close(actual[at], values[at], atol=1e-6, rtol=1e-5)
+
+
+LOW, HIGH = 0.8, 1.2
+
+
+def loss_and_grad(name, ratio, advantage, old=-1.0):
+    log_prob = torch.tensor([[old + math.log(ratio)]], dtype=torch.float64, requires_grad=True)
+    ref = torch.full_like(log_prob, old).detach()
+    loss = TOKEN_LOSSES[name](log_prob, ref, torch.full_like(ref, advantage), LOW, HIGH)
+    (grad,) = torch.autograd.grad(loss.sum(), log_prob)
+    return loss.item(), grad.item()
+
+
+@pytest.mark.parametrize(
+    ("name", "ratio", "advantage", "loss", "grad"),
+    [
+        # importance sampling never clips: L = -ρA, dL/dℓ = -ρA
+        ("importance_sampling", 1.0, 2.0, -2.0, -2.0),
+        ("importance_sampling", 1.5, 2.0, -3.0, -3.0),
+        ("importance_sampling", 0.5, -2.0, 1.0, 1.0),
+        # ppo inside the bounds is the same; outside it is flat where the move would help further
+        ("ppo", 1.1, 2.0, -2.2, -2.2),
+        ("ppo", 1.5, 2.0, -2.4, 0.0),
+        ("ppo", 0.5, 2.0, -1.0, -1.0),
+        ("ppo", 0.5, -2.0, 1.6, 0.0),
+        ("ppo", 1.5, -2.0, 3.0, 3.0),
+        ("ppo", 10.0, -2.0, 20.0, 20.0),  # no dual clip
+        # cispo: the clipped ratio weighs the log-prob, which always learns
+        ("cispo", 1.0, 2.0, 2.0, -2.0),
+        ("cispo", 1.5, 2.0, -1.2 * 2.0 * (-1.0 + math.log(1.5)), -2.4),
+        ("cispo", 0.5, 2.0, -0.8 * 2.0 * (-1.0 + math.log(0.5)), -1.6),
+        ("cispo", 0.5, -2.0, 0.8 * 2.0 * (-1.0 + math.log(0.5)), 1.6),
+    ],
+)
+def test_token_loss_and_gradient(name, ratio, advantage, loss, grad):
+    actual_loss, actual_grad = loss_and_grad(name, ratio, advantage)
+    assert actual_loss == pytest.approx(loss, abs=1e-12)
+    assert actual_grad == pytest.approx(grad, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("probability", "gamma", "advantage", "loss", "grad"),
+    [
+        # f = π/(π+γ), dL/dℓ = −A γπ/(π+γ)²
+        (0.1, 0.1, 2.0, -2 * 1 / 2, -2 * 0.25),  # at π = γ the pull is greatest
+        (1.0, 0.1, 1.0, -1 / 1.1, -0.1 / 1.21),
+        (0.3, 0.1, 1.0, -0.75, -0.03 / 0.16),
+        (0.5, 0.5, -3.0, 1.5, 0.75),
+        (0.01, 0.1, 1.0, -0.01 / 0.11, -0.001 / 0.0121),
+    ],
+)
+def test_the_shaped_probability_by_hand(probability, gamma, advantage, loss, grad):
+    log_prob = torch.tensor([[math.log(probability)]], dtype=torch.float64, requires_grad=True)
+    actual = shaped(log_prob, torch.tensor([[advantage]], dtype=torch.float64), gamma)
+    (actual_grad,) = torch.autograd.grad(actual.sum(), log_prob)
+    assert (actual.item(), actual_grad.item()) == (
+        pytest.approx(loss, abs=1e-12),
+        pytest.approx(grad, abs=1e-12),
+    )
+
+
+def test_the_shaped_loss_of_distillation_rows():
+    """The objective's token sum is that of `shaped`, whatever the reference; outside the mask
+    nothing is computed.
+    """
+    mask = torch.tensor([[True, True, False]])
+    log_prob = torch.tensor([[math.log(0.3), -300.0, float("nan")]], requires_grad=True)
+    config = DistillConfig(loss=Loss("shaped", gamma=0.1))
+    total = distill_loss(
+        log_prob, torch.full((1, 3), float("nan")), torch.tensor([[2.0, 1.0, 5.0]]), mask, config
+    )
+    (grad,) = torch.autograd.grad(total, log_prob)
+    assert total.item() == pytest.approx(-1.5)
+    assert grad[0].tolist() == [pytest.approx(-2 * 0.03 / 0.16), pytest.approx(0.0, abs=1e-30), 0.0]
+    with pytest.raises(ValueError, match=r"advantages has shape \(2, 1\), expected \(2, 3\)"):
+        shaped(torch.zeros(2, 3), torch.zeros(2, 1), 0.1)
+
+
+@pytest.mark.parametrize("moved", [0.0, 0.7, -3.0, 40.0, -200.0])
+def test_awr_gradient_is_minus_the_advantage_however_far_the_policy_has_moved(moved):
+    old = torch.tensor([[-1.0, -2.0, -3.0], [-0.5, -4.0, -1.0]])
+    advantages = torch.tensor([[0.7, 0.0, -0.3], [1.25, -2.0, 0.1]])
+    log_prob, mask = (old + moved).requires_grad_(), torch.ones(2, 3, dtype=torch.bool)
+    total = distill_loss(log_prob, old, advantages, mask, DistillConfig(reference="current"))
+    (grad,) = torch.autograd.grad(total, log_prob)
+    assert torch.equal(grad, -advantages)
+    assert total.item() == pytest.approx(-advantages.sum().item(), abs=1e-6)
+
+
+WHOLE = {"weight": 1.0, "log_prob_floor": None}
+
+
+# (rewards, sampler log-probs of each turn, log-probs of the last answer under the first prompt)
+SESSIONS = [
+    ([1.0], [(-0.5, -0.25)], None),
+    ([0.0, 1.0], [(-0.7, -0.3, -0.1), (-0.2, -0.4, -0.6, -0.1)], (-1.0, -6.0, -5.0, -0.3)),
+    ([-0.1, 0.0], [(-1.1, -0.9), (-0.3, -0.8)], (-2.0, -5.5)),
+    ([0.0, 1.0], [(-0.2, -0.2), (-0.5, -0.5, -0.5)], (-0.9, -4.999, -5.001)),
+    ([0.0, 1.0], [(-0.6,), (-0.1,)], (-7.0,)),
+    ([-0.1, 0.9], [(-0.4, -1.4), (-0.05, -2.0)], (-0.2, -0.3)),
+]
+GROUP = [0, 0, 0, 1, 1, 1]
+
+
+def golden_config(**distill):
+    """The paper's RLTF-SD, or what is changed in its `distill` block."""
+    return RLTFConfig(distill=DistillConfig(**{"weight": 0.1, **distill}))
+
+
+def golden_batch(
+    settings=None, sessions=SESSIONS, group=GROUP, order=None, graded=lambda reward: reward > 0.5
+):
+    """The rows of the objectives that have a weight."""
+    episodes, rows, row_episode, old = [], [], [], []
+    for s, (rewards, sampler, student) in enumerate(sessions):
+        turns = tuple(
+            Turn(
+                Attempt((s, k), tuple(range(len(lp))), lp, "", True),
+                Grade(graded(r), True),
+                r,
+                parent=k - 1 if k else None,
+            )
+            for k, (r, lp) in enumerate(zip(rewards, sampler, strict=True))
+        )
+        episodes.append(Episode(Problem("x", 0, {}, ""), s, turns))
+        for row in asyncio.run(
+            episode_rows(None, [], episodes[-1], Method(settings or golden_config()))
+        ):
+            rows.append(row)
+            row_episode.append(s)
+            old.append(row.log_probs if row.role[0] == Role.ATTEMPT else student)
+    order = range(len(rows)) if order is None else order
+    rows, row_episode, old = ([values[i] for i in order] for values in (rows, row_episode, old))
+    return pack_rows(rows, row_episode, pack_episodes(episodes, group), old)
+
+
+def of_role(packed, values, role):
+    """Values of the rows of one role, its tokens only."""
+    rows = zip(packed.by_row(values), packed.by_row(packed.tokens(role)), strict=True)
+    return [own[mask].tolist() for own, mask in rows if mask.any()]
+
+
+def test_attempt_rows_of_the_golden_case():
+    packed = golden_batch()
+    actual = of_role(packed, targets_of(packed, golden_config()).advantages, Role.ATTEMPT)
+    expected = [
+        [2 / 3] * 2,
+        [-0.7 / 3] * 3,
+        [0.5] * 4,
+        [-1.3 / 3] * 2,
+        [-0.5] * 2,
+        [0.11 / 3] * 2,
+        [0.1 / 3] * 3,
+        [0.11 / 3],
+        [0.1 / 3],
+        [-0.22 / 3] * 2,
+        [-0.2 / 3] * 2,
+    ]
+    for a, e in zip(actual, expected, strict=True):
+        assert a == pytest.approx(e, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("distill", "expected"),
+    [
+        (
+            {},
+            [[0.07, 0, 0.07, 0.07], [-0.03, 0], [0.31 / 3, 0.31 / 3, 0], [0], [0.28 / 3, 0.28 / 3]],
+        ),
+        (WHOLE, [[0.7] * 4, [-0.3] * 2, [3.1 / 3] * 3, [3.1 / 3], [2.8 / 3] * 2]),
+        (
+            {"baseline": "second_turn"},
+            [[0.05, 0, 0.05, 0.05], [-0.05, 0], [0.01 / 3, 0.01 / 3, 0], [0], [-0.02 / 3] * 2],
+        ),
+        ({"baseline": "rejection"}, [[0.1, 0, 0.1, 0.1], [0, 0], [0.1, 0.1, 0], [0], [0.1, 0.1]]),
+        ({**WHOLE, "baseline": "none"}, [[1.0] * 4, [0.0] * 2, [1.0] * 3, [1.0], [0.9] * 2]),
+        # tokens at −6, −5.5, −5.001, −7 below the floor of −5 keep e^-1, e^-0.5, e^-0.001, e^-2
+        (
+            {"floor": "soft"},
+            [
+                [0.07, 0.07 * 0.3678794, 0.07, 0.07],
+                [-0.03, -0.03 * 0.6065307],
+                [0.31 / 3, 0.31 / 3, 0.31 / 3 * 0.9990005],
+                [0.31 / 3 * 0.1353353],
+                [0.28 / 3, 0.28 / 3],
+            ],
+        ),
+    ],
+)
+def test_distillation_rows_of_the_golden_case(distill, expected):
+    packed = golden_batch()
+    targets = targets_of(packed, golden_config(**distill))
+    for a, e in zip(of_role(packed, targets.advantages, Role.DISTILL), expected, strict=True):
+        assert a == pytest.approx(e, abs=1e-6)
+
+
+def test_a_soft_floor_masks_nothing_else():
+    packed = golden_batch()
+    soft, hard = (
+        targets_of(packed, golden_config(floor="soft")),
+        targets_of(packed, golden_config()),
+    )
+    assert torch.equal(soft.floor_masked, hard.floor_masked)
+    kept = ~hard.floor_masked
+    assert torch.equal(soft.advantages[kept], hard.advantages[kept])
+    whole = targets_of(packed, golden_config(floor="soft", log_prob_floor=None))
+    assert torch.equal(
+        whole.advantages, targets_of(packed, golden_config(log_prob_floor=None)).advantages
+    )
+
+
+def test_turns_that_are_too_old_weigh_nothing_in_distillation_and_feedback():
+    packed = golden_batch()
+    stale = torch.zeros(6, 2, dtype=torch.bool)
+    stale[1], stale[3, 0] = True, True  # episode 1's second answer; of episode 3 only the first
+    targets = targets_of(packed, golden_config(), stale)
+    plain = targets_of(packed, golden_config())
+    distilled = of_role(packed, targets.advantages, Role.DISTILL)
+    assert distilled == [[0.0] * 4, *of_role(packed, plain.advantages, Role.DISTILL)[1:]]
+    attempts = packed.tokens(Role.ATTEMPT)
+    assert torch.equal(targets.advantages[attempts], plain.advantages[attempts])
+    modelled = replace(packed, role=torch.where(attempts, int(Role.FEEDBACK_MODELING), packed.role))
+    settings = RLTFConfig(feedback_modeling=FeedbackModelingConfig(weight=0.5))
+    weighed = targets_of(modelled, settings, stale)
+    first = [row[0] for row in of_role(modelled, weighed.advantages, Role.FEEDBACK_MODELING)]
+    # rows of episodes 0, 1, 1, 2, 2, 3, 3, …
+    assert first[:7] == [0.5, 0.0, 0.0, 0.5, 0.5, 0.0, 0.5]
+
+
+def test_imitation_rows_of_the_golden_case():
+    """RLTF_SPEC 8.1, sft: cross-entropy rows for all second answers but that of episode 2, which is
+    wrong.
+    """
+    settings = RLTFConfig(imitate=ImitateConfig(weight=0.1))
+    packed = golden_batch(settings)
+    actual = of_role(packed, targets_of(packed, settings).advantages, Role.IMITATE)
+    assert [len(row) for row in actual] == [4, 3, 1, 2]
+    assert all(a == pytest.approx(0.1) for row in actual for a in row)
+
+
+def test_floor_masked_shares_of_the_golden_case():
+    packed = golden_batch()
+    targets = targets_of(packed, golden_config())
+    shares = [sum(row) / len(row) for row in of_role(packed, targets.floor_masked, Role.DISTILL)]
+    assert shares == pytest.approx([0.25, 0.5, 1 / 3, 1.0, 0.0])
+    assert not targets.floor_masked[
+        ~packed.tokens(Role.DISTILL)
+    ].any()  # attempts are never floored
+
+
+def test_the_reference_of_distillation_rows():
+    packed = golden_batch()
+    distill = packed.tokens(Role.DISTILL)
+    old = targets_of(packed, golden_config(reference="old")).ref_log_probs
+    assert torch.equal(old, packed.old_log_probs)
+    # a sampler that lags behind concerns the distilled answers only
+    lagging = replace(packed, sampler_log_probs=packed.sampler_log_probs - 1)
+    sampler = targets_of(lagging, golden_config(reference="sampler")).ref_log_probs
+    assert torch.equal(sampler[~distill], packed.old_log_probs[~distill])
+    assert of_role(packed, sampler, Role.DISTILL)[0] == pytest.approx([-1.2, -1.4, -1.6, -1.1])
+
+
+@examples(20)
+@given(st.permutations(range(16)))
+def test_the_order_of_rows_does_not_matter(order):
+    plain, shuffled = golden_batch(), golden_batch(order=order)
+    a, b = targets_of(plain, golden_config()), targets_of(shuffled, golden_config())
+    for name in ("advantages", "floor_masked"):
+        expected = plain.by_row(getattr(a, name))
+        rows = shuffled.by_row(getattr(b, name))
+        for own, i in zip(rows, order, strict=True):
+            torch.testing.assert_close(own, expected[i], atol=1e-6, rtol=0)

@@ -1,5 +1,5 @@
-"""Turns whose continuation, or whose verdict, is missing for a technical reason: no reason for an
-advantage.
+"""What must not move an advantage: a continuation or a verdict that is missing for a technical
+reason; and for SD, which judges an answer as one to the first prompt, the shaping of rewards.
 """
 
 import typing
@@ -12,10 +12,13 @@ from torch.distributions import Binomial
 from rltf_verl.algos.advantages import turn_advantages
 from rltf_verl.algos.distill import distill_advantages
 from rltf_verl.algos.gate import solved_share
-from rltf_verl.algos.pack import pack_episodes
+from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.algos.returns import discounted_returns
-from rltf_verl.config import AttemptConfig, RLTFConfig
-from rltf_verl.config.objectives import Estimator
+from rltf_verl.config import AttemptConfig, DistillConfig, RewardConfig, RLTFConfig
+from rltf_verl.config.objectives import Baseline, Estimator
+from rltf_verl.episode.reward import shape_rewards
+from rltf_verl.episode.rows import attempt_rows
+from rltf_verl.objectives.distill import distill_rows
 from rltf_verl.types import (
     TECHNICAL_STOPS,
     Attempt,
@@ -28,6 +31,7 @@ from rltf_verl.types import (
 )
 from tests.support.game import GAMMA, Game, Player, check, expected_gradients
 from tests.support.hand_cases import close
+from tests.support.methods import targets_of
 
 ESTIMATORS = typing.get_args(Estimator)
 BY_COHORT = [e for e in ESTIMATORS if e not in ("none", "joined", "first_turn")]
@@ -268,3 +272,108 @@ def test_who_stops_early_because_it_is_right_is_not_made_to_look_better(num):
     )
     assert (ours * truth).sum() > 0
     assert (ours - truth).abs().max() < (naive - truth).abs().max()
+
+
+SHAPINGS = [
+    {"turn_decay": 0.5},
+    {"intermediate": False},
+    {"repetition_coef": 0.7},
+]
+ALL = {"turn_decay": 0.3, "intermediate": False, "repetition_coef": 0.7}
+
+
+def answers(*scores, text="same"):
+    """An episode of answers with these scores, all with the same text."""
+    return [
+        Turn(
+            Attempt((k,), (k, k), (-1.0, -1.0), text, True),
+            Grade(score == 1.0, True, score=score),
+            score,
+            parent=k - 1 if k else None,
+            stop="horizon" if k + 1 == len(scores) else None,
+        )
+        for k, score in enumerate(scores)
+    ]
+
+
+RIGHT_RIGHT, WRONG_RIGHT = answers(1.0, 1.0), answers(0.0, 1.0)
+TREE = [
+    replace(turn, parent=parent, stop=stop)
+    for turn, parent, stop in zip(
+        answers(0.25, 0.5, 1.0, 0.0),
+        (None, 0, 1, 0),
+        (None, None, "horizon", "horizon"),
+        strict=True,
+    )
+]
+
+
+def targets_of_group(sessions, reward, **distill):
+    """Advantages of the rows of a group: of attempts, and of distilled answers (one number
+    each).
+    """
+    config = RLTFConfig(distill=DistillConfig(**{"weight": 1.0, **distill}))
+    episodes = [
+        Episode(Problem("x", 0, {}, ""), s, tuple(shape_rewards(turns, RewardConfig(**reward))))
+        for s, turns in enumerate(sessions)
+    ]
+    rows = [
+        (row, s) for s, e in enumerate(episodes) for row in (*attempt_rows(e), *distill_rows(e))
+    ]
+    packed = pack_rows(
+        [row for row, _ in rows],
+        [s for _, s in rows],
+        pack_episodes(episodes, [0] * len(episodes)),
+        [row.log_probs for row, _ in rows],
+    )
+    advantages = targets_of(packed, config).advantages
+    firsts = torch.stack([row[0] for row in packed.by_row(advantages)])  # a row's are all the same
+    distilled = torch.tensor([row.role[0] == Role.DISTILL for row, _ in rows])
+    return (
+        firsts[~distilled],
+        firsts[distilled],
+        [row for row, _ in rows if row.role[0] == Role.DISTILL],
+    )
+
+
+@pytest.mark.parametrize(
+    ("reward", "sessions", "expected"),
+    [
+        ({"turn_decay": 0.5}, [RIGHT_RIGHT] * 2 + [WRONG_RIGHT] * 2, [0.5] * 4),
+        ({"intermediate": False}, [RIGHT_RIGHT] * 4, [0.0] * 4),
+        ({"repetition_coef": 0.5}, [WRONG_RIGHT] * 4, [1.0] * 4),
+    ],
+)
+def test_the_advantage_is_the_answers_own_reward_less_what_first_answers_earn(
+    reward, sessions, expected
+):
+    close(targets_of_group(sessions, reward)[1], expected)
+
+
+@pytest.mark.parametrize("reward", [*SHAPINGS, ALL])
+@pytest.mark.parametrize("baseline", typing.get_args(Baseline))
+def test_shaping_moves_attempts_and_nothing_of_distillation(baseline, reward):
+    sessions = [
+        answers(0.0, 1.0),
+        answers(0.5, 0.0, 0.0),
+        answers(1.0),
+        answers(0.25, 0.5, 1.0),
+        TREE,
+    ]
+    attempts, distilled, rows = targets_of_group(sessions, {}, baseline=baseline)
+    moved, same, same_rows = targets_of_group(sessions, reward, baseline=baseline)
+    assert torch.equal(distilled, same)
+    assert rows == same_rows, "the rows carry the reward of the answer, too"
+    assert not torch.allclose(attempts, moved)
+
+
+def test_without_shaping_the_two_rewards_are_one():
+    sessions = pack_episodes(
+        [
+            Episode(
+                Problem("x", 0, {}, ""), 0, tuple(shape_rewards(answers(0.5, 1.0), RewardConfig()))
+            )
+        ],
+        [0],
+    )
+    assert torch.equal(sessions.graded, sessions.rewards)

@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from rltf_verl.adapters.startup.checks import check_config
+from rltf_verl.adapters.startup.checks import checked_parts
 from tests.e2e import runs
-from tests.e2e.test_arrive_and_leave_e2e import ON_A_CPU
-from tests.recipes.composing import rltf_of
 from tests.support.configs import composed
 
 Words = list[str]
@@ -49,11 +47,4 @@ def _module(path: str) -> Any:
 )
 def test_its_settings_pass_the_checks(commands: Callable[[], list[Words]]) -> None:
     for name, *words in commands():
-        check_config(composed(name.removeprefix("--config-name="), *words))
-
-
-@pytest.mark.parametrize(
-    "method", ["sd", *(pytest.param(m, marks=pytest.mark.nightly) for m in ("grpo", "fm"))]
-)
-def test_those_of_the_script_for_one_gpu_on_a_cpu_do(method: str) -> None:
-    rltf_of(f"rltf/kk_{method}", "rltf.env.mode=strict", *ON_A_CPU)
+        checked_parts(composed(name.removeprefix("--config-name="), *words))

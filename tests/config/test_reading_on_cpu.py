@@ -118,9 +118,41 @@ def test_an_objective_is_on_when_it_ever_has_a_weight(kind, weight, enabled):
     assert kind(weight=weight).enabled == enabled
 
 
+def test_null_and_whole_numbers_are_accepted_where_they_mean_something():
+    config = read(
+        gamma=1,
+        episode_log={"dir": None},
+        schedule={"ramp_steps": None},
+        distill={"log_prob_floor": None, "weight": 1},
+    )
+    assert (config.gamma, config.distill.log_prob_floor, config.distill.weight) == (1, None, 1)
+
+
+BARE = {name: getattr(typing, name) for name in ("List", "Dict", "Tuple")}
+"""As older code writes them."""
+
+
+@pytest.mark.parametrize(
+    ("hint", "value"),
+    [
+        (Path, "a/b"),
+        (Path | None, "a/b"),
+        (BARE["List"], ["a"]),
+        (Sequence, ["a"]),
+        (BARE["Dict"], {"a": 1}),
+        (Mapping, {"a": 1}),
+        (BARE["Tuple"], [1, 2]),
+        (set, ["a"]),
+    ],
+)
+def test_ordinary_annotations_of_own_classes_take_ordinary_values(hint, value):
+    assert trouble(value, hint) is None
+
+
 @pytest.mark.parametrize(
     ("block", "message"),
     [
+        # unknown keys
         ({"gama": 0.1}, "rltf.gama=0.1: unknown key; did you mean rltf.gamma?"),
         (
             {"episode": {"horizont": 3}},
@@ -157,47 +189,7 @@ def test_an_objective_is_on_when_it_ever_has_a_weight(kind, weight, enabled):
         ({"format_coef": 0.1}, "rltf.format_coef=0.1: unknown key; known keys: "),
         ({"distil": {}}, "rltf.distil={}: unknown key; did you mean rltf.distill?"),
         ({"zzz": 1}, "rltf.zzz=1: unknown key; known keys: seed, gamma,"),
-    ],
-)
-def test_an_unknown_key_names_the_closest_one(block, message):
-    with pytest.raises(ConfigError, match=re.escape(message)):
-        read(**block)
-
-
-def test_null_and_whole_numbers_are_accepted_where_they_mean_something():
-    config = read(
-        gamma=1,
-        episode_log={"dir": None},
-        schedule={"ramp_steps": None},
-        distill={"log_prob_floor": None, "weight": 1},
-    )
-    assert (config.gamma, config.distill.log_prob_floor, config.distill.weight) == (1, None, 1)
-
-
-BARE = {name: getattr(typing, name) for name in ("List", "Dict", "Tuple")}
-"""As older code writes them."""
-
-
-@pytest.mark.parametrize(
-    ("hint", "value"),
-    [
-        (Path, "a/b"),
-        (Path | None, "a/b"),
-        (BARE["List"], ["a"]),
-        (Sequence, ["a"]),
-        (BARE["Dict"], {"a": 1}),
-        (Mapping, {"a": 1}),
-        (BARE["Tuple"], [1, 2]),
-        (set, ["a"]),
-    ],
-)
-def test_ordinary_annotations_of_own_classes_take_ordinary_values(hint, value):
-    assert trouble(value, hint) is None
-
-
-@pytest.mark.parametrize(
-    ("block", "message"),
-    [
+        # values out of range, and settings that contradict each other
         ({"gamma": 1.5}, "rltf.gamma=1.5: must be in [0, 1]"),
         ({"gamma": -0.1}, "rltf.gamma=-0.1: must be in [0, 1]"),
         ({"gamma": float("nan")}, "rltf.gamma=nan: must be in [0, 1]"),
@@ -477,31 +469,59 @@ def test_ordinary_annotations_of_own_classes_take_ordinary_values(hint, value):
         ({"critique": 0}, "rltf.critique=0: is a block of keys, not a value"),
         ({"env": "binary_matrix"}, "rltf.env='binary_matrix': is a block of keys, not a value"),
         ({"episode": 2}, "rltf.episode=2: is a block of keys, not a value"),
+        # a schedule, in every objective that has one
+        *(
+            ({block: settings}, f"rltf.{block}.{message}")
+            for block in ("distill", "feedback_modeling", "imitate", "critique")
+            for settings, message in (
+                ({"weight": -0.1}, "weight=-0.1: must be at least 0; 0 switches it off"),
+                ({"weight": [0.1, -0.1]}, "weight=[0.1, -0.1]: must be at least 0"),
+                ({"weight": float("nan")}, "weight=nan: must be at least 0 and finite"),
+                ({"weight": "big"}, "weight='big': must be a number or [start, end], two numbers"),
+                (
+                    {"weight": [0, 1, 2]},
+                    "weight=[0, 1, 2]: must be a number or [start, end], two numbers",
+                ),
+                ({"start_step": 1}, "start_step=1: unknown key"),
+            )
+        ),
+        # what is no choice, or no parameter of it
+        *(
+            ({"logit_distill": {"weight": 1.0}, **block}, message)
+            for block, message in (
+                (
+                    {"teacher": {"gate": {"name": "sigmoid", "width": 1}}},
+                    "rltf.teacher.gate.width=1: rltf.teacher.gate=sigmoid does not read it; known"
+                    " keys: name, scale",
+                ),
+                (
+                    {"teacher": {"gate": {"name": "residual", "widht": 1}}},
+                    "rltf.teacher.gate.widht=1: rltf.teacher.gate=residual does not read it; did"
+                    " you mean rltf.teacher.gate.width?",
+                ),
+                ({"teacher": {"gate": {"width": 1}}}, "rltf.teacher.gate.name=None: must name one"),
+                (
+                    {"teacher": {"gate": {"name": "residual", "width": 0}}},
+                    "rltf.teacher.gate.width=0: must be positive",
+                ),
+                (
+                    {"teacher": {"kind": {"name": "emo", "policy_share": 1}}},
+                    "rltf.teacher.kind=emo: must be one of policy, base, ema, trust_region. Did you"
+                    " mean 'ema'?",
+                ),
+                ({"teacher": {"gate": {}}}, "rltf.teacher.gate={}: must be text"),
+                ({"teacher": {"kind": None}}, "rltf.teacher.kind=None: must be one of policy, "),
+                (
+                    {"teacher": {"kind": ["ema"]}},
+                    "rltf.teacher.kind=['ema']: must be one of policy, ",
+                ),
+            )
+        ),
     ],
 )
-def test_a_value_that_cannot_work_names_key_value_and_fix(block, message):
+def test_what_cannot_be_read_names_key_value_and_fix(block, message):
     with pytest.raises(ConfigError, match=re.escape(message)):
         read(**block)
-
-
-@pytest.mark.parametrize("block", ["distill", "feedback_modeling", "imitate", "critique"])
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"weight": -0.1}, "weight=-0.1: must be at least 0; 0 switches it off"),
-        ({"weight": [0.1, -0.1]}, "weight=[0.1, -0.1]: must be at least 0"),
-        ({"weight": float("nan")}, "weight=nan: must be at least 0 and finite"),
-        ({"weight": "big"}, "weight='big': must be a number or [start, end], two numbers"),
-        ({"weight": [0, 1, 2]}, "weight=[0, 1, 2]: must be a number or [start, end], two numbers"),
-        ({"start_step": 1}, "start_step=1: unknown key"),
-    ],
-)
-def test_every_scheduled_objective_refuses_what_no_schedule_can_be(block, settings, message):
-    with pytest.raises(ConfigError, match=re.escape(f"rltf.{block}.{message}")):
-        read(**{block: settings})
-
-
-TAUGHT = {"weight": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -513,40 +533,7 @@ TAUGHT = {"weight": 1.0}
     ],
 )
 def test_a_choice_is_a_name_or_a_block_with_its_parameters(given, gate):
-    assert read(logit_distill=TAUGHT, teacher={"gate": given}).teacher.gate == gate
-
-
-@pytest.mark.parametrize(
-    ("block", "message"),
-    [
-        (
-            {"teacher": {"gate": {"name": "sigmoid", "width": 1}}},
-            "rltf.teacher.gate.width=1: rltf.teacher.gate=sigmoid does not read it; known keys:"
-            " name, scale",
-        ),
-        (
-            {"teacher": {"gate": {"name": "residual", "widht": 1}}},
-            "rltf.teacher.gate.widht=1: rltf.teacher.gate=residual does not read it; did you mean"
-            " rltf.teacher.gate.width?",
-        ),
-        ({"teacher": {"gate": {"width": 1}}}, "rltf.teacher.gate.name=None: must name one"),
-        (
-            {"teacher": {"gate": {"name": "residual", "width": 0}}},
-            "rltf.teacher.gate.width=0: must be positive",
-        ),
-        (
-            {"teacher": {"kind": {"name": "emo", "policy_share": 1}}},
-            "rltf.teacher.kind=emo: must be one of policy, base, ema, trust_region. Did you mean"
-            " 'ema'?",
-        ),
-        ({"teacher": {"gate": {}}}, "rltf.teacher.gate={}: must be text"),
-        ({"teacher": {"kind": None}}, "rltf.teacher.kind=None: must be one of policy, "),
-        ({"teacher": {"kind": ["ema"]}}, "rltf.teacher.kind=['ema']: must be one of policy, "),
-    ],
-)
-def test_what_is_no_choice_or_no_parameter_of_it_is_refused(block, message):
-    with pytest.raises(ConfigError, match=re.escape(message)):
-        read(logit_distill=TAUGHT, **block)
+    assert read(logit_distill={"weight": 1.0}, teacher={"gate": given}).teacher.gate == gate
 
 
 @pytest.mark.parametrize(

@@ -22,16 +22,6 @@ def loop(model):
     return GenerationLoop(BatchGenerator(model))
 
 
-def test_requests_come_back_through_their_futures(loop):
-    futures = {name: loop.submit(request(name, max_tokens=3 + i)) for i, name in enumerate("abc")}
-    results = {name: future.result(SECONDS) for name, future in futures.items()}
-    assert {name: len(result.token_ids) for name, result in results.items()} == {
-        "a": 3,
-        "b": 4,
-        "c": 5,
-    }
-
-
 def test_abort_returns_begun_requests_and_later_ones_wait_for_resume(loop):
     begun = loop.submit(request("begun", max_tokens=200))
     assert loop.abort().result(SECONDS) == ["begun"]

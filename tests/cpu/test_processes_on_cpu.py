@@ -216,20 +216,3 @@ def test_where_there_is_no_fork_server(other, monkeypatch):
     for key, value in other.items():
         OmegaConf.update(config, key, value, force_add=True)
     processes._start_fork_server(config)
-
-
-def test_ray_hears_of_the_fork_server(monkeypatch):
-    monkeypatch.setattr(server, "start", lambda: "the command")
-    monkeypatch.setattr(os, "environ", environment := dict[str, str]())
-    config = OmegaConf.create(
-        {
-            "ray_kwargs": {"ray_init": {"runtime_env": {"env_vars": {"A": "1"}}}},
-            "actor_rollout_ref": ROLLOUT,
-        }
-    )
-    processes._start_fork_server(config)
-    assert config.ray_kwargs.ray_init.runtime_env == {
-        "env_vars": {"A": "1"},
-        "py_executable": "the command",
-    }
-    assert environment == {"RAY_prestart_worker_first_driver": "0"}

@@ -7,7 +7,7 @@ import pytest
 
 from rltf_verl.runlog.about import BLOCKS, write_about
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
-from rltf_verl.tools.data.exports import answers, dialogues, preferences, turns
+from rltf_verl.tools.data.exports import answers, dialogues, preferences
 from rltf_verl.types import Episode, Problem
 from tests.support.commands import ran, refused, rltf
 from tests.support.log_records import line, turn, write
@@ -68,19 +68,6 @@ def test_a_preference_is_a_revision_over_what_it_revises(log: Path) -> None:
     assert next(preferences(read_episodes(log)))["prompt"] == [SYSTEM, QUESTION]
 
 
-def test_every_attempt_is_a_row(log: Path) -> None:
-    rows = list(turns(read_episodes(log)))
-    assert len(rows) == 2 + 2 + 1 + 2 + 2 + 4 + 2 + 2 + 2
-    tree = [row for row in rows if row["session_id"] == 5]
-    assert [(row["turn"], row["parent"], row["answer"], row["correct"]) for row in tree] == [
-        (0, None, "1", False),
-        (1, 0, "42", True),
-        (2, 0, "2", False),
-        (3, 2, "42", True),
-    ]
-    assert {row["split"] for row in rows} == {"train", "val"}
-
-
 def test_a_dialogue_is_a_branch_in_turn(log: Path) -> None:
     first, *_, last = dialogues(read_episodes(log), "dialogue_append")
     system, question, attempt, feedback, revision = first["messages"]
@@ -119,7 +106,6 @@ def test_the_template_is_that_of_an_appended_run_or_a_file(log: Path, tmp_path: 
     [
         ("answers", 2, 1, "messages"),
         ("preferences", 3, 1, "chosen"),
-        ("turns", 19, 2, "feedback"),
         ("dialogues", 6, 1, "messages"),
     ],
 )

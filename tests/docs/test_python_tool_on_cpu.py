@@ -5,9 +5,7 @@ from typing import Any
 import pytest
 
 from rltf_verl.envs import make_env
-from rltf_verl.envs.base import LEVELS
 from rltf_verl.tools.contract import check_env
-from rltf_verl.types import PlayedStep, Trajectory
 from tests.support.acting import call, played
 from tests.support.sandboxes import LOCAL, trouble
 
@@ -27,11 +25,3 @@ def test_the_example_of_an_acting_environment(sandbox: Any) -> None:
     assert results[0].observation == "42"
     assert results[1].kind == "error"
     assert "ZeroDivisionError" in results[1].observation
-
-    answer = PlayedStep(f"\\boxed{{{problem.reference}}}", (), (), 0, 0)
-    assert env.grade(problem, Trajectory((*trajectory.steps, answer), "answered")).correct
-    wrong = env.grade(problem, trajectory)
-    notes = {level: env.explain(problem, trajectory, wrong, level) for level in LEVELS}
-    assert [note.step for note in notes["location"]] == [None, 1]
-    assert "ZeroDivisionError" in notes["hint"][1].text
-    assert problem.reference in notes["full"][-1].text

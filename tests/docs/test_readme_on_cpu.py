@@ -1,7 +1,11 @@
-"""README.md: its commands exist, its trainings pass the checks. All pages: links lead somewhere."""
+"""README.md and docs: commands exist, trainings pass the checks before a run, links lead somewhere,
+and generated pages are those of the code.
+"""
 
 import re
 import shlex
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +13,22 @@ import click
 import pytest
 from typer.main import get_command
 
-from rltf_verl.adapters.startup.checks import check_config
+from rltf_verl.adapters.startup.checks import checked_parts
 from rltf_verl.adapters.startup.files import resolve_files
 from rltf_verl.tools.cli.app import app
 from tests.support import configs
+from tests.support.commands import ran, rltf
+from tools import methods_table
 
 ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "tools"))  # programs, not a package
+
+import demo_table  # noqa: E402
+from base_yaml import BASE, with_block  # noqa: E402
+from reference import configuration  # noqa: E402
+from troubleshooting import PAGE as TROUBLE  # noqa: E402
+from troubleshooting import with_tables  # noqa: E402
+
 README = (ROOT / "README.md").read_text("utf-8")
 FOLDERS = ("docs", "recipes", "benchmarks", "skills", "upstream")
 PAGES = sorted(
@@ -62,7 +76,7 @@ def test_a_training_passes_the_checks(
     name, *overrides = words
     found = configs.composed(name.removeprefix("--config-name="), *overrides)
     resolve_files(found)
-    assert check_config(found).distill.enabled
+    assert checked_parts(found).config.distill.enabled
 
 
 def test_its_reward_function_grades_and_speaks() -> None:
@@ -90,3 +104,81 @@ def test_make_has_its_targets() -> None:
     asked = {words[1] for words in COMMANDS if words[:1] == ["make"]}
     assert asked
     assert asked <= set(targets)
+
+
+SCALE = "".join(
+    (ROOT / "docs" / page).read_text("utf-8") for page in ("scale.md", "coming_from.md")
+)
+RUNS = [
+    " ".join(command.replace("\\\n", " ").split())
+    for command in re.findall(r"```bash\n(.*?)```", SCALE, re.DOTALL)
+    if "--config-name=" in command
+]
+
+
+def config_of(command: str):
+    words = [word for word in shlex.split(command) if not re.match(r"[A-Z_]+=", word)]
+    assert words[:3] == ["python", "-m", "verl.trainer.main_ppo"]
+    name, *overrides = words[3:]
+    return configs.composed(name.removeprefix("--config-name="), *overrides)
+
+
+@pytest.mark.parametrize("command", RUNS)
+def test_a_command_of_the_page(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    code = re.findall(r"```python\n(.*?)```", SCALE, re.DOTALL)
+    Path("reward.py").write_text(code[0], "utf-8")
+    found = config_of(command)
+    resolve_files(found)
+    config = checked_parts(found).config
+    assert config.distill.enabled or config.teaches
+
+
+PAGE = ROOT / "docs" / "configuration.md"
+
+
+@pytest.mark.parametrize(
+    ("file", "refreshed"),
+    [
+        (PAGE, lambda _: configuration()),
+        (BASE, with_block),
+        (TROUBLE, with_tables),
+        (methods_table.PAGE, lambda text: methods_table.with_methods(text, configs.presets())),
+        *((page, demo_table.with_demo) for page in demo_table.PAGES),
+    ],
+    ids=[
+        "configuration.md",
+        "base.yaml",
+        "troubleshooting.md",
+        "methods.md",
+        "README.md",
+        "pretrained",
+    ],
+)
+def test_what_is_made_of_the_code_is_current(file: Path, refreshed: Callable[[str], str]) -> None:
+    written = file.read_text("utf-8")
+    assert written == refreshed(written), "write it again: python tools/refresh.py"
+
+
+OF_ENVIRONMENTS = ROOT / "docs" / "environments.md"
+
+
+def test_a_wrong_answer_has_to_be_wrong() -> None:
+    refusal = rltf("env", "show", "binary_matrix", "--wrong", "0 1 2 3\n1 2 3 4\n2 3 4 5\n3 4 5 6")
+    assert "is a right answer" in refusal.stderr
+    right = rltf("env", "show", "binary_matrix", "--wrong", "\\boxed{1}")
+    assert "The answer is not a 4 by 4 matrix." in right.stdout
+
+
+def test_an_environment_that_asks_for_no_box(tmp_path: Path) -> None:
+    """The one of the docs: its own words are wrong answers, and its second prompt asks for none."""
+    (tmp_path / "mine.py").write_text(
+        re.findall(r"```python\n(# mine.*?)```", OF_ENVIRONMENTS.read_text("utf-8"), re.S)[0]
+    )
+    shown = rltf("env", "show", f"{tmp_path}/mine.py:Mine")
+    assert "A wrong answer:\n\n~~~text\n2\n~~~" in shown.output
+    checked = ran("env", "check", f"{tmp_path}/mine.py:Mine")
+    assert "Give the answer in the form that the question asks for." in checked.output
+    assert "boxed" not in checked.output

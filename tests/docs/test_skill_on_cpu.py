@@ -75,12 +75,3 @@ def test_all_its_commands_from_a_users_run_to_the_comparison(user: Path) -> None
     assert "rltf/env=reward_function" in planned
     for name in ("example.html", "page.html", "compare/compare.md", "run.log"):
         assert (user / name).is_file(), name
-
-
-def test_what_it_names_exists() -> None:
-    assert re.match(r"---\nname: rltf-verl\ndescription: .{50,1000}\n---\n", SKILL)
-    for text in PAGES.values():
-        for name in re.findall(r"`(docs/[\w.]+)`|\]\(([\w./-]+)\)", text):
-            assert (runs.ROOT / "".join(name)).is_file(), name
-    for method in re.findall(r"rltf/method=(\w+)", SKILL):
-        assert (runs.ROOT / f"hydra_configs/rltf_verl/rltf/method/{method}.yaml").is_file()

@@ -1,8 +1,10 @@
 """Data of the runs."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from recipes.demo.make_policy import examples, make_model, make_tokenizer, warm_up
 from tests.e2e import runs
@@ -24,3 +26,14 @@ def wide_policy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """A forward of the tiny policy gets 50 times slower when its threads fight with the runs of
+    other tests.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)

@@ -21,7 +21,7 @@ ENV = '''
 from dataclasses import replace
 
 from rltf_verl.envs.base import Limits
-from rltf_verl.envs.binary_matrix import BinaryMatrix
+from rltf_verl.envs.binary_matrix.env import BinaryMatrix
 from rltf_verl.types import Note, Step
 
 

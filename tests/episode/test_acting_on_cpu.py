@@ -199,15 +199,6 @@ def test_stalled_calls_do_not_hold_up_others():
     assert num_stuck == 80
 
 
-@pytest.mark.parametrize("score", [float("nan"), float("inf"), "high"])
-def test_a_score_that_is_no_number_ends_the_attempt(score):
-    class Scored(ActorEnv):
-        def step(self, state, action):
-            return replace(super().step(state, action), score=score)
-
-    assert only_turn([call("ok")], Scored()).attempt.trajectory.end == "environment_error"
-
-
 def test_a_parser_that_raises_finds_no_call():
     class Unread(ScriptedActor):
         async def read_calls(self, ids):
@@ -324,12 +315,6 @@ def _span_at(spans, i):
 
 
 ENV = {"env": {"name": "binary_matrix"}, "feedback": {"provider": "verifier"}}
-
-
-def test_ends_are_settings():
-    config = RLTFConfig.from_mapping({**ENV, "episode": {"ends": {"length": "zero"}}})
-    ends = ("done", "length", "environment_error")
-    assert [config.episode.counts(end) for end in ends] == ["grade", "zero", "leave_out"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,6 @@
-"""From the config to what episodes hear: guarded, recorded, replayed."""
+"""From the config to what episodes hear: guarded, recorded, replayed; and which template later
+prompts have, what is refused, and templates from files.
+"""
 
 import re
 from dataclasses import replace
@@ -8,11 +10,16 @@ from typing import Any
 import pytest
 
 from rltf_verl import feedback
-from rltf_verl.config import ConfigError, FeedbackConfig, RLTFConfig
+from rltf_verl.config import ConfigError, FeedbackConfig, LogitDistillConfig, RLTFConfig
+from rltf_verl.envs import make_env
+from rltf_verl.envs.base import Env
 from rltf_verl.episode.parts import Parts, build_provider
+from rltf_verl.episode.templates import with_template
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
-from rltf_verl.feedback.guard import GuardedProvider
+from rltf_verl.feedback.guard.provider import GuardedProvider
+from rltf_verl.prompts import render, require_template
 from rltf_verl.types import Episode, Feedback
+from tests.recipes import house_style
 from tests.support.episode_fakes import ScriptedPolicy, play
 
 CALLS: list[int] = []
@@ -114,13 +121,6 @@ async def test_dropped_feedback_may_be_replaced_by_the_fixed_sentence():
     assert turn.withheld.leak.startswith("answer: ")
 
 
-async def test_regenerated_feedback_is_what_the_next_turn_reads():
-    first, *_ = await run(config(guard={"action": "regenerate"}))
-    given = first.turns[0].feedback
-    assert (given.text, given.original) == ("remark 2", LEAKY)
-    assert given.leak
-
-
 def test_who_is_guarded():
     assert isinstance(build_provider(config()), GuardedProvider)
     hint = build_provider(config("verifier", level="hint"))
@@ -181,3 +181,217 @@ def test_waiting_is_of_every_judge_and_needs_one() -> None:
     }
     with pytest.raises(ConfigError, match=r"rltf\.feedback\.on_error=wait: .*no judge"):
         Parts.of(RLTFConfig.from_mapping(none))
+
+
+FULL = {
+    "provider": "verifier",
+    "level": "full",
+    "acknowledge_leaks": True,
+    "guard": {"action": "none"},
+}
+HINT, POLICY = {"provider": "verifier", "level": "hint"}, {"provider": "policy"}
+PAIRED = {"provider": "paired", "even": HINT, "odd": POLICY}
+ENDPOINT = {"endpoint": {"base_url": "http://127.0.0.1:9/v1", "model": "m"}}
+JUDGE, GUIDE = (
+    {"provider": "judge", **ENDPOINT},
+    {
+        "provider": "judge",
+        "style": "guide",
+        **ENDPOINT,
+    },
+)
+SIBLINGS = {"provider": "siblings", "each": HINT}
+MIXED = {
+    "provider": "verifier",
+    "level": ["hint", "full"],
+    "acknowledge_leaks": True,
+    "guard": {"action": "none"},
+}
+
+
+class Own(Env):
+    """An environment that says nothing about prompts."""
+
+    name = "own"
+
+
+def resolved(env: Any, feedback: dict[str, Any], logits: float = 0.0, **episode: Any) -> str | None:
+    config = RLTFConfig.from_mapping(
+        {"env": {"name": "own"}, "feedback": feedback, "episode": {"horizon": 3, **episode}}
+    )
+    config = RLTFConfig(
+        feedback=config.feedback,
+        episode=config.episode,
+        logit_distill=LogitDistillConfig(weight=logits),
+    )
+    made = make_env(env[0], **env[1]) if isinstance(env, tuple) else env
+    return with_template(config, made, build_provider(config.feedback)).episode.revise
+
+
+BM, KK, SP = ("binary_matrix", {}), ("knights_knaves", {}), ("shortest_path", {})
+WRITING, MATH = ("writing", {}), ("math", {})
+HOUSE = (house_style.NAME, {})
+LOOKUP = ("docs/examples/lookup.py:Lookup", {})
+COMPACT = {"style": "compact"}
+
+
+@pytest.mark.parametrize(
+    ("env", "feedback", "fresh", "append"),
+    [
+        *((BM, about, "critique", "append") for about in (HINT, POLICY, PAIRED, JUDGE, MIXED)),
+        (BM, {"provider": "correctness"}, "critique", "plain_append"),
+        (BM, {"provider": "try_again"}, "critique", "plain_append"),
+        *((env, FULL, "guide", "append") for env in (BM, SP)),
+        *((env, FULL, "critique", "append") for env in (KK, MATH, Own())),
+        *((env, GUIDE, "guide", "append") for env in (BM, KK, MATH, Own())),
+        *((env, HINT, "critique", "append") for env in (KK, SP, MATH, Own())),
+        *((HOUSE, about, "note", "plain_append") for about in (HINT, FULL, POLICY)),
+        *((WRITING, about, "text", "plain_append") for about in (HINT, POLICY, GUIDE)),
+        *(
+            ((name, COMPACT), FULL, "compact_guide", "compact_append")
+            for name in ("binary_matrix", "shortest_path")
+        ),
+        *((env, SIBLINGS, "attempts", "append") for env in (BM, KK, MATH, Own())),
+        *((LOOKUP, about, "act", "act_append") for about in (HINT, FULL, POLICY)),
+        *((LOOKUP, about, "act_guide", "act_append") for about in (GUIDE, SIBLINGS)),
+        (("workspace", {}), HINT, "note", "plain_append"),
+        (("binary_matrix", COMPACT), SIBLINGS, "compact_guide", "compact_append"),
+        (("knights_knaves", COMPACT), FULL, "compact", "compact_append"),
+        *(((env[0], COMPACT), HINT, "compact", "compact_append") for env in (BM, KK, SP)),
+    ],
+)
+def test_the_template_fits_environment_and_feedback(env, feedback, fresh, append) -> None:
+    assert resolved(env, feedback) == fresh
+    assert resolved(env, feedback, context="append") == append
+
+
+def test_only_the_teacher_of_logits_does_not_read_the_attempt() -> None:
+    for style, second, teacher in (
+        ({}, "critique", "feedback"),
+        (COMPACT, "compact", "compact_guide"),
+    ):
+        assert resolved((BM[0], style), HINT, logits=1.0) == second
+        config = RLTFConfig(logit_distill=LogitDistillConfig(weight=1.0))
+        env = make_env(BM[0], **style)
+        chosen = with_template(config, env, build_provider(config.feedback))
+        assert (chosen.episode.revise, chosen.teacher.prompt) == (second, f"revise/{teacher}")
+
+
+def test_nothing_is_quoted_only_where_that_is_said() -> None:
+    assert resolved(BM, HINT, quote="none") == "guide"
+    assert resolved(BM, HINT, quote="none", revise="guide") == "guide"
+
+
+@pytest.mark.parametrize(
+    ("episode", "message"),
+    [
+        (
+            {"quote": "none", "revise": "critique"},
+            "rltf.episode.quote=none: template critique shows the attempt; set it to ",
+        ),
+        (
+            {"revise": "append"},
+            "rltf.episode.revise=append: does not show the question, and with"
+            " rltf.episode.context=fresh nothing",
+        ),
+    ],
+)
+def test_a_template_that_does_not_fit_is_refused(episode: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{re.escape(message)}"):
+        resolved(BM, HINT, **episode)
+
+
+@pytest.mark.parametrize("template", ["guide", "compact_guide", "feedback"])
+@pytest.mark.parametrize(
+    "feedback", [HINT, POLICY, PAIRED, JUDGE, MIXED, {"provider": "correctness"}]
+)
+def test_feedback_on_an_attempt_that_is_not_shown_is_refused(
+    feedback: dict[str, Any], template: str
+) -> None:
+    with pytest.raises(
+        ConfigError,
+        match=re.escape(
+            f"rltf.episode.revise={template}: does not show the attempt that the feedback of"
+            f" rltf.feedback.provider={feedback['provider']} is about; choose critique or another"
+            " template that does, or null, which takes the one that fits, or, if it is meant, set"
+            " rltf.episode.quote=none"
+        ),
+    ):
+        resolved(BM, feedback, revise=template)
+    assert resolved(BM, feedback, revise=template, context="append") == template, (
+        "there the attempt stands in the chat"
+    )
+    for stands_alone in (FULL, GUIDE):
+        assert resolved(BM, stands_alone, revise=template) == template
+
+
+def written(folder: Path, text: str) -> str:
+    (folder / "mine.j2").write_text(text, "utf-8")
+    return str(folder / "mine.j2")
+
+
+def test_a_template_from_a_file(tmp_path: Path) -> None:
+    path = written(
+        tmp_path,
+        'Q {{ question }}\nA {{ attempt }}\nF {{ feedback }}\n{% include "revise/_closing.j2" %}',
+    )
+    assert resolved(BM, HINT, revise=path) == path
+    text = render(path, question="What? In \\boxed{}.", attempt="{{ 1 + 1 }}", feedback="wrong")
+    assert text.splitlines()[:3] == ["Q What? In \\boxed{}.", "A {{ 1 + 1 }}", "F wrong"]
+    assert text.splitlines()[3].endswith("within \\boxed{}.")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "{{ question }}\n{{ atempt }}",
+            "line 2: no variable 'atempt'; there are: question, attempt, feedback",
+        ),
+        (
+            "{{ question }}\n\n{% if %}",
+            "line 3: Expected an expression, got 'end of statement block'",
+        ),
+        ("{{ question }", "line 1: unexpected '}'"),
+        (
+            "{{ question.__class__.__mro__ }}",
+            "access to attribute '__class__' of 'str' object is unsafe.",
+        ),
+        ("{{ question / 2 }}", "TypeError: unsupported operand"),
+        ('{% include "none.j2" %}', "it includes none.j2, which is not there"),
+        ("{{ question }} {{ attempt }}", "does not show the feedback"),
+        ("{{ question }} {{ feedback }}", "does not show the attempt that the feedback of"),
+        ("{{ attempt }} {{ feedback }}", "does not show the question"),
+        ("", "does not show the feedback"),
+    ],
+)
+def test_a_file_that_cannot_be_a_template_is_refused_with_its_line(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(
+        ValueError, match=re.escape(f"rltf.episode.revise={path}: {message}")
+    ) as refused:
+        resolved(BM, HINT, revise=path)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine.j2").write_bytes(b"\xff\xfe{{ question }}")
+    with pytest.raises(ValueError, match=r"mine\.j2: 'utf-8' codec can't decode"):
+        resolved(BM, HINT, revise=str(tmp_path / "mine.j2"))
+    with pytest.raises(ValueError, match=r"^rltf.episode.revise=./none.j2: No such file"):
+        resolved(BM, HINT, revise="./none.j2")
+
+
+def test_a_critic_from_a_file_shows_question_and_attempt(tmp_path: Path) -> None:
+    require_template("key", "critic", written(tmp_path, "{{ question }} {{ attempt }}"))
+    for text, message in (
+        ("{{ question }}", "does not show {{ attempt }}; a critic needs "),
+        (
+            "{{ question }} {{ attempt }} {{ feedback }}",
+            "line 1: no variable 'feedback'; there are: question, attempt",
+        ),
+    ):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            require_template("key", "critic", written(tmp_path, text))

@@ -21,30 +21,6 @@ def trained(row):
     return tuple(int(role != CONTEXT) for role in row.role)
 
 
-def test_one_turn_is_one_attempt_row_and_nothing_to_distill():
-    (row,) = rows_of(episode(turn([1, 2], [3, 4], 1.0)), distill=True)
-    assert row.role == (A, A)
-    assert (row.prompt_ids, row.response_ids) == ((1, 2), (3, 4))
-    assert (row.turn, row.rewards, row.log_probs) == ((0, 0), (0.0, 1.0), (-3.0, -4.0))
-
-
-def test_two_turns_with_distillation_the_last_attempt_comes_last():
-    first, distill, last = rows_of(WRONG_RIGHT, distill=True)
-    assert roles([first, distill, last]) == [A, D, A]
-    assert (first.prompt_ids, first.response_ids, first.turn, first.rewards) == (
-        (1, 2),
-        (3, 4),
-        (0, 0),
-        (0.0, -0.1),
-    )
-    assert (last.prompt_ids, last.response_ids, last.turn) == ((1, 9), (5, 6, 7), (1, 1, 1))
-    assert last.rewards == (0.0, 0.0, 1.0)
-    # the last answer as if it had been given to the first prompt
-    assert (distill.prompt_ids, distill.response_ids) == ((1, 2), (5, 6, 7))
-    assert (distill.turn, distill.log_probs) == ((1, 1, 1), (-5.0, -6.0, -7.0))
-    assert distill.rewards == (0.0, 0.0, 1.0)
-
-
 def distilled(played, answer="first_right"):
     """Which turns are distilled."""
     rows = distill_rows(played, answer)
@@ -96,30 +72,6 @@ def test_attempt_rows_of_the_first_turn_only():
         (1, 2),
         (3, 4),
     ), "the row ends before the second turn"
-
-
-def test_a_continuing_prompt_shares_the_row_with_a_masked_gap_until_the_prefix_breaks():
-    first, second = turn([1], [2]), turn([1, 2, 7], [3], 0.5)
-    (row,) = rows_of(episode(first, second, turn([1, 2, 7, 3, 7], [4], 1.0)))
-    assert (row.response_ids, trained(row), row.turn) == (
-        (2, 7, 3, 7, 4),
-        (1, 0, 1, 0, 1),
-        (0, 0, 1, 1, 2),
-    )
-    assert row.prompt_ids == (1,)
-    assert row.rewards == (0.0, 0.0, 0.5, 0.0, 1.0)
-    assert row.log_probs == (-2.0, 0.0, -3.0, 0.0, -4.0)
-    rows = rows_of(episode(first, second, turn([1, 2, 7, 9], [4], 1.0)))
-    assert [r.response_ids for r in rows] == [(2, 7, 3), (4,)]
-
-
-def test_a_critique_of_the_policy_is_a_row_credited_with_the_turn_it_led_to():
-    critique = attempt([1, 2, 50], [60, 61])
-    played = episode(turn([1], [2], -0.1, critique=critique), turn([3], [4], 1.0))
-    first, row, distill, last = rows_of(played, distill=True)
-    assert roles([first, row, distill, last]) == [A, C, D, A]
-    assert (row.prompt_ids, row.response_ids, row.turn) == ((1, 2, 50), (60, 61), (1, 1))
-    assert (row.log_probs, row.rewards) == ((-60.0, -61.0), (0.0, 1.0))
 
 
 def test_roles_with_a_weight_have_rows_in_their_order_and_the_last_attempt_is_last():

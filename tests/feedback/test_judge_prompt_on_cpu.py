@@ -173,16 +173,6 @@ async def test_feedback_is_what_follows_the_marker() -> None:
     assert feedback.latency_s > 0
 
 
-async def test_the_prompt_is_the_style_s() -> None:
-    server = JudgeServer()
-    async with judging(server, style="short") as provider:
-        assert not provider.constant
-        await provider.feedback(request("13", seed=9))
-    (message,) = server.bodies[0]["messages"]
-    assert "keep it very short" in message["content"]
-    assert server.bodies[0]["seed"] == 9
-
-
 @pytest.mark.parametrize(
     ("style", "option", "shown"),
     [

@@ -74,11 +74,13 @@ async def test_an_installed_package(mine: Path, monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.syspath_prepend(mine)
     monkeypatch.setattr(registry, "entry_points", installed)
+    registry.installed.cache_clear()
     assert (await make_provider("words").feedback(request("one"))).provider == "mine"
     with pytest.raises(
         ValueError, match=r"rltf\.feedback\.provider='wrds': is not known; known: .*mean 'words'"
     ):
         make_provider("wrds")
+    registry.installed.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
-"""Record and replay: the same outcome for the same call, and nobody is called."""
+"""Record and replay: the same outcome for the same call, and nobody is called; and people who
+answer in a folder (docs/examples/human.py).
+"""
 
+import asyncio
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -9,8 +11,10 @@ import pytest
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.record import RecordedProvider, call_key, settings_key
+from rltf_verl.jsonl import read_lines
 from rltf_verl.types import Attempt, Problem
 from tests.support.feedback_fakes import PROBLEM, Scripted, asked, turn
+from tests.support.waiting import until
 
 
 def recorded(folder: Path, *texts: str | None, options=None, **kwargs) -> RecordedProvider:
@@ -107,17 +111,9 @@ async def test_answers_of_differently_set_providers_are_not_mixed(tmp_path):
     await recorded(tmp_path, "harsh", options={"style": "harsh"}).feedback(asked())
     with pytest.raises(
         ValueError,
-        match=r"rltf\.feedback\.folder=.*differently set providers; choose with rltf\.feed",
+        match=r"rltf\.feedback\.folder=.*" + settings_key("scripted", {"style": "harsh"}),
     ):
         make_provider("replay", folder=str(tmp_path))
-    key = settings_key("scripted", {"style": "harsh"})
-    assert (
-        await make_provider("replay", folder=str(tmp_path), settings=key).feedback(asked())
-    ).text == "harsh"
-    with pytest.raises(
-        ValueError, match=r"rltf\.feedback\.settings=abc: not in .*\(scripted, 1 call\)"
-    ):
-        make_provider("replay", folder=str(tmp_path), settings="abc")
 
 
 @pytest.mark.parametrize("content", [None, "", "{}\n", '{"key": 1}\nhalf'])
@@ -146,25 +142,6 @@ async def test_a_disk_that_refuses_is_one_warning_and_not_the_end_of_the_run(tmp
     assert caplog.text.count("feedback record in") == 1
 
 
-async def test_a_line_says_what_it_is_about(tmp_path):
-    await recorded(tmp_path, "say").feedback(asked("41", seed=5))
-    (path,) = tmp_path.iterdir()
-    assert path.name.startswith(f"feedback.{os.getpid()}.")
-    line = json.loads(path.read_text())
-    shown = (
-        "env",
-        "index",
-        "session_id",
-        "turn",
-        "seed",
-        "attempt",
-        "provider",
-        "text",
-        "provider_sees_reference",
-    )
-    assert [line[k] for k in shown] == ["sums", 3, 0, 1, 5, "41", "scripted", "say", True]
-
-
 async def test_a_provider_that_breaks_is_recorded_as_it_counted(tmp_path):
     class Broken(Scripted):
         async def feedback(self, request):
@@ -173,3 +150,26 @@ async def test_a_provider_that_breaks_is_recorded_as_it_counted(tmp_path):
     cause = await cause_of(RecordedProvider(Broken(""), tmp_path, {}), asked())
     assert cause == "scripted: KeyError: 'oh'"
     assert await cause_of(make_provider("replay", folder=str(tmp_path)), asked()) == cause
+
+
+def pending(folder: Path) -> list[dict]:
+    return [line for path in folder.glob("pending.*.jsonl") for line in read_lines(path)]
+
+
+async def test_the_attempt_is_shown_and_the_answer_picked_up(tmp_path):
+    folder, request = tmp_path / "inbox", asked(turn("40", "too small"), "41")
+    provider = make_provider("docs/examples/human.py:HumanProvider", inbox=str(folder), poll_s=0.02)
+    waiting = asyncio.create_task(provider.feedback(request))
+    await until(lambda: folder.exists() and pending(folder))
+    (line,) = pending(folder)
+    assert line["id"] == call_key(request)
+    assert (line["question"], line["attempt"], line["correct"]) == (
+        "What is 6 times 7?",
+        "41",
+        False,
+    )
+    assert (line["reference"], line["before"], line["turn"]) == (None, [["40", "too small"]], 2)
+    answer = {"id": call_key(request), "text": "  One more!  "}
+    (folder / "answers.jsonl").write_text(json.dumps(answer) + "\n")
+    said = await waiting
+    assert (said.text, said.provider, said.sees_reference) == ("One more!", "human", False)

@@ -1,4 +1,6 @@
-"""Providers that need no model: the verdict and the verifier's explanation."""
+"""Providers that need no other model: the verdict, the verifier's explanation, and self-critique
+(what is asked of the policy, what is taken from its answer, and when there is none).
+"""
 
 from dataclasses import replace
 
@@ -10,6 +12,7 @@ from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
 from rltf_verl.types import Feedback, Grade, Problem, Turn
 from tests.support import feedback_fakes
+from tests.support.episode_fakes import QUESTION, ScriptedPolicy
 
 ENV = BinaryMatrix(style="compact")
 PROBLEM = ENV.build(0, 1, 0).train[0]
@@ -109,3 +112,96 @@ async def test_verifier_that_fails_is_unavailable(attempt: str, cause: str) -> N
 def test_bad_options_name_the_config_key(name: str, options: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make_provider(name, **options)
+
+
+def asks(critic: ScriptedPolicy, *attempts: str, session_id: int = 0) -> FeedbackRequest:
+    request = feedback_fakes.asked(*attempts, session_id=session_id)
+    return replace(request, messages=QUESTION, policy=critic)
+
+
+async def feedback(critic: ScriptedPolicy, *attempts: str, template: str = "compact"):
+    return await make_provider("policy", critic=template).feedback(asks(critic, *attempts))
+
+
+async def test_the_policy_is_asked_about_its_last_attempt_with_its_own_seed():
+    critic = ScriptedPolicy(["too short"])
+    said = await feedback(critic, "first", "second")
+    assert (critic.prompts, critic.seeds) == (["<system>S<user>Q?\n?second\n!"], [77])
+    assert (said.text, said.provider, said.sees_reference, said.fallback) == (
+        "too short",
+        "policy",
+        False,
+        False,
+    )
+    # the tokens that were sampled, whatever was taken from their text
+    assert said.attempt.prompt_ids == tuple(map(ord, critic.prompts[0]))
+    assert said.attempt.response_ids == (*map(ord, "too short"), 0)
+
+
+@pytest.mark.parametrize("cut", [(), (0,)])
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [
+        ("plain", "plain"),
+        ("  spaced \n", "spaced"),
+        ("Thinking.\nCritique: the sum is wrong", "the sum is wrong"),
+        ("Critique:\nline 1\nline 2", "line 1\nline 2"),
+        ("Critique: a Critique: b", "b"),  # after the last marker
+        ("critique: small letters", "critique: small letters"),
+    ],
+)
+async def test_what_stands_behind_the_marker_is_the_critique(answer, text, cut):
+    """If it was cut off too: the policy is credited with what came of it, and can learn to be
+    brief.
+    """
+    critique = await feedback(ScriptedPolicy([answer], cut=cut), "a")
+    assert critique.text == text
+    assert (critique.attempt.text, critique.attempt.ended) == (answer, not cut)
+
+
+@pytest.mark.parametrize("answer", ["", "  \n", "Critique:", "something Critique:  "])
+async def test_an_empty_critique_is_unavailable(answer):
+    with pytest.raises(FeedbackUnavailable, match=r"^policy: the policy's critique is empty$"):
+        await feedback(ScriptedPolicy([answer]), "a")
+
+
+async def test_a_long_attempt_is_quoted_by_its_tail():
+    critic = ScriptedPolicy(["x"], prompt_budget=len("<system>S<user>Q?\n?\n!") + 4)
+    await feedback(critic, "abcdefgh")
+    assert critic.prompts[0] == "<system>S<user>Q?\n?…fgh\n!"
+
+
+async def test_a_prompt_that_never_fits_is_unavailable_and_nothing_is_sampled():
+    critic = ScriptedPolicy(["x"], prompt_budget=len("<system>S<user>Q?\n?\n!"))
+    with pytest.raises(FeedbackUnavailable, match=r"does not fit; raise data\.max_prompt_length"):
+        await feedback(critic, "abc")
+    assert critic.prompts == []
+
+
+PAIR = {"even": {"provider": "correctness"}, "odd": {"provider": "policy", "critic": "compact"}}
+
+
+@pytest.mark.parametrize("session_id", range(6))
+async def test_of_two_paired_episodes_one_hears_each_provider(session_id):
+    critic = ScriptedPolicy(["my own"])
+    said = await make_provider("paired", **PAIR).feedback(asks(critic, "a", session_id=session_id))
+    if session_id % 2:
+        assert (said.provider, said.text, said.attempt.text) == ("policy", "my own", "my own")
+    else:
+        assert (said.provider, said.attempt, critic.prompts) == ("correctness", None, [])
+
+
+@pytest.mark.parametrize(("even", "sees"), [("full", True), ("hint", False)])
+def test_a_pair_sees_the_reference_if_one_of_them_does(even, sees):
+    pair = {**PAIR, "even": {"provider": "verifier", "level": even}}
+    provider = make_provider("paired", **pair)
+    assert (provider.sees_reference, provider.constant) == (sees, False)
+    swapped = make_provider("paired", even=pair["odd"], odd=pair["even"])
+    assert swapped.sees_reference == sees
+
+
+async def test_a_failing_half_of_a_pair_says_its_own_name():
+    with pytest.raises(FeedbackUnavailable, match=r"^policy: the policy's critique is empty$"):
+        await make_provider("paired", **PAIR).feedback(
+            asks(ScriptedPolicy([""]), "a", session_id=1)
+        )

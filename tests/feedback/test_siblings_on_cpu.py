@@ -41,7 +41,8 @@ class About(FeedbackProvider):
 
 
 def siblings(wait_s=20.0):
-    provider = make_provider("siblings", each={"provider": "verifier"}, wait_s=wait_s)
+    provider = make_provider("siblings", each={"provider": "verifier"})
+    provider.wait_s = wait_s
     provider.each = About()
     return provider
 

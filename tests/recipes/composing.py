@@ -8,7 +8,7 @@ from typing import Any
 
 from omegaconf import DictConfig
 
-from rltf_verl.adapters.startup.checks import check_config
+from rltf_verl.adapters.startup.checks import checked_parts
 from rltf_verl.config import RLTFConfig
 from tests.support import configs
 
@@ -30,7 +30,7 @@ def composed(name: str, *overrides: str) -> DictConfig:
 @cache
 def rltf_of(name: str, *overrides: str) -> RLTFConfig:
     """Its `rltf:` block, after the checks at start."""
-    return check_config(composed(name, *overrides))
+    return checked_parts(composed(name, *overrides)).config
 
 
 def method_of(name: str, *overrides: str) -> RLTFConfig:
@@ -42,7 +42,7 @@ def method_of(name: str, *overrides: str) -> RLTFConfig:
 def rltf_of_words(*overrides: str) -> RLTFConfig:
     """As `method_of`, of any overrides."""
     model = ("rltf/hardware=cpu", "actor_rollout_ref.model.path=/nowhere")
-    return check_config(configs.composed("rltf", *overrides, *model))
+    return checked_parts(configs.composed("rltf", *overrides, *model)).config
 
 
 @cache

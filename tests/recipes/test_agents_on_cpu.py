@@ -8,7 +8,7 @@ from typing import Any
 import jinja2
 import pytest
 
-from rltf_verl.envs.workspace import Workspace
+from rltf_verl.envs.workspace.env import Workspace
 from rltf_verl.envs.workspace.orders import CUSTOMERS, FORMS, OWNERS
 from tests.recipes.composing import RECIPES, program, rltf_of
 

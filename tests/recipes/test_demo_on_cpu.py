@@ -1,6 +1,5 @@
 """The demos: what a machine gets to train, what is said of it, and what is left: nothing."""
 
-import json
 import os
 import signal
 import subprocess
@@ -111,49 +110,3 @@ def test_too_little_memory_is_one_line_before_anything_is_fetched(demo, tmp_path
         demo.main()
     assert "\n" not in str(refused.value)
     assert not (tmp_path / "out").exists()
-
-
-def trained(demo, folder: Path, second: list[float]):
-    """A finished run whose episodes were so often right after feedback."""
-    folder.mkdir(parents=True)
-    right = "val-core/rltf/own/acc/mean@1"
-    records = [{"step": 0, "data": {right: 0.0}}]
-    for step, share in enumerate(second, start=1):
-        data = {"rltf/turn_1/acc": 0.0, demo.SECOND: share, "rltf/session/total": 32.0}
-        records.append({"step": step, "data": data})
-    records[-1]["data"][right] = 0.25
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
-    return demo.Run("grpo", folder, None, 0.0, 60.0)
-
-
-@pytest.mark.parametrize(
-    ("second", "lost"),
-    [([0.9, 0.8, 0.9, 0.1, 0.0, 0.0], True), ([0.9, 0.8, 0.9, 0.8, 0.9, 0.7], False)],
-)
-def test_a_lost_policy_is_named_in_the_last_words(demo, tmp_path, second, lost):
-    job = demo.choose(FAST, 30e9, 2)
-    summary = demo.summary_of(job, [trained(demo, tmp_path / "date_grpo_0", second)])
-    found = summary["methods"]["grpo"]
-    assert (found["first"], found["second"]) == ([0.0, 0.25], second)
-    assert (summary["precision"], summary["steps"]) == ("bf16", 16)
-    words = list(demo.last_words(summary["methods"], tmp_path))
-    assert any("GRPO" in line and "lost" in line for line in words) == lost
-    assert "rltf view" in words[-2]
-
-
-def test_the_language_models_runs_are_the_recipes(demo, tmp_path, monkeypatch):
-    script = tmp_path / "pretrained.sh"
-    script.write_text('#!/bin/bash\necho "$* $SEED $OUT $RAY_TMPDIR" >> "$OUT/said"\n')
-    script.chmod(0o755)
-    monkeypatch.setattr(demo, "SCRIPT", script)
-    (tmp_path / "smollm2").mkdir()
-    demo.prepare(tmp_path)
-    job = demo.choose(SLOW, 30e9, 2, steps=7)
-    run = demo.start(job, "sd", tmp_path, None, job.steps, tmp_path / "ray")
-    assert run.process.wait(60) == 0
-    started_words = [line.split() for line in (tmp_path / "said").read_text().splitlines()]
-    assert [words[0] for words in started_words] == ["warm_up", "data", "train"]
-    assert started_words[2][1:3] == ["sd", "trainer.total_training_steps=7"]
-    assert {f"trainer.test_freq={job.test_every}", "rltf/hardware=cpu"} < set(started_words[2])
-    assert started_words[2][-3:] == ["0", str(tmp_path), str(tmp_path / "ray")]
-    assert run.folder == tmp_path / "date_sd_0"

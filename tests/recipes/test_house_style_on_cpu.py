@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from rltf_verl.envs.base import LEVELS
-from rltf_verl.feedback.guard import find_leaks
+from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.tools.contract import check_env
 from rltf_verl.types import Problem
 from tests.recipes.house_style import conventions, letters, make_house
@@ -186,17 +185,6 @@ def test_feedback_by_level(text: str, level: str, pattern: str) -> None:
     assert re.fullmatch(pattern, hint, re.DOTALL)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("level", LEVELS[:3])
-def test_no_hint_holds_the_answer_or_a_part_of_it(family: str, level: str) -> None:
-    env = make_house(family=family)
-    for problem in env.build(3, 60, 0).train:
-        for text in ("I do not know.", "x"):
-            hint = env.explain(problem, text, env.grade(problem, text), level)
-            assert problem.reference not in hint
-            assert find_leaks(env, problem, hint, text) == []
-
-
 LETTER_TO_DANA = Problem(
     "house_style",
     0,
@@ -245,15 +233,6 @@ def test_the_guard_finds_answers_and_parts(problem: Problem, text: str, kinds: s
 def test_the_rules_of_a_reply(text: str, broken: list[str]) -> None:
     assert letters.reference(ABOUT, LETTER, "Brandt & Sons") == REPLY
     assert letters.broken_rules(text, ABOUT, LETTER, "Brandt & Sons") == broken
-
-
-def test_a_reply_scores_the_share_of_rules_that_it_keeps() -> None:
-    env = make_house(family="reply")
-    problem = env.build(0, 1, 0).train[0]
-    assert env.grade(problem, problem.reference).score == 1
-    opening = problem.reference.partition("\n")[0]
-    assert env.grade(problem, opening).score == pytest.approx(0.2)
-    assert env.grade(problem, opening).correct is False
 
 
 def test_the_example_of_a_hint_shows_what_the_rule_does_to_such_a_date() -> None:

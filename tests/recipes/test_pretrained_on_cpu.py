@@ -1,14 +1,15 @@
 """recipes/pretrained: its dialogues tell no house's rule, its config passes the checks, its script
-is shell.
+is shell; the tasks beyond the study.
 """
 
-import json
+from __future__ import annotations
+
 import os
 import subprocess
 
 import pytest
-from omegaconf import OmegaConf
 
+from rltf_verl.tools.contract import check_env
 from tests.recipes import house_style
 from tests.recipes.composing import RECIPES, composed, program, rltf_of
 
@@ -67,31 +68,65 @@ def test_each_setting_of_the_law_composes_and_passes_the_checks() -> None:
         assert rltf.feedback.guard.action == "none"
 
 
-def test_the_script_runs_what_it_says(start, tmp_path) -> None:
-    def started(*words: str) -> tuple[int, str]:
-        code, lines, _ = start(SCRIPT, *words, OUT=str(tmp_path / "o"), SEED="3")
-        return code, "\n".join(lines)
-
-    assert started("model") == (0, f"python3 {FOLDER}/fetch_model.py smollm2 {tmp_path}/o/smollm2")
-    assert f"--out {tmp_path}/o/data_date_3 --seed 3" in started("data")[1]
-    assert f"rltf data build {FOLDER}/house_style.py:HouseStyle --out" in started("data")[1]
-    code, line_of_training = started("train", "grpo", "data.seed=1")
-    assert code == 0
-    assert f"rltf.seed=3 rltf.env.name={FOLDER}/house_style.py:HouseStyle" in line_of_training
-    assert "rltf/method=grpo data.max_response_length=48 data.seed=1" in line_of_training
-    assert line_of_training.endswith("data.seed=1")
-    assert "rltf.imitate.weight=1.0" in started("train", "sft")[1]
-    assert started("train")[0] == started()[0] == 2
-    merged = f"merge.py {tmp_path}/o/smollm2 {FOLDER}/adapter_date {tmp_path}/o/warm_date"
-    assert merged in started("warm_up")[1]
-    assert os.access(SCRIPT, os.X_OK)
+unseen, unseen_runs = program("pretrained/unseen.py"), program("pretrained/unseen_runs.py")
 
 
-@pytest.mark.parametrize("family", ["date", "entries", "reply"])
-def test_the_adapter_is_small_and_of_the_warm_ups_config(family) -> None:
-    folder = FOLDER / f"adapter_{family}"
-    adapter = json.loads((folder / "adapter_config.json").read_text())
-    asked = OmegaConf.load(FOLDER / "config/warm_up.yaml").model
-    assert (adapter["r"], adapter["lora_alpha"]) == (asked.lora_rank, asked.lora_alpha)
-    assert set(adapter["target_modules"]) == set(asked.target_modules)
-    assert (folder / "adapter_model.safetensors").stat().st_size < 2e6
+@pytest.mark.parametrize(
+    ("kind", "task"),
+    [
+        *((unseen.Unseen, task) for task in unseen.TASKS),
+        *((unseen.Company, task) for task in unseen.COMPANIES),
+        *((unseen.Puzzle, task) for task in unseen.PUZZLES),
+    ],
+)
+def test_a_task_keeps_the_promises_of_an_environment(kind, task):
+    kept = check_env(kind(task), seed=0, num_problems=4, num_hostile=50)
+    assert [verdict for verdict in kept if verdict.broken] == []
+
+
+def test_no_task_is_for_choosing_and_for_the_end():
+    tasks = [task for tasks in unseen_runs.SETS.values() for task in tasks]
+    own = [unseen_runs.COMPANY, *unseen.TASKS, *unseen.COMPANIES, *unseen.PUZZLES]
+    assert sorted(tasks) == sorted(own)
+
+
+def test_a_cell_of_the_other_puzzle_counts_its_neighbours_that_are_zero():
+    problem = unseen.Puzzle("counts").build(0, 1, 0).train[0]
+    assert problem.data["matrix"] == [[1, 1, 1], [1, 0, 1], [1, 1, 1]]
+    assert problem.reference == "010\n101\n010"
+
+
+@pytest.mark.parametrize(
+    ("shares", "step"),
+    [
+        ([0.9, 0.8, 0.2, 0.1, 0.0], 3),
+        ([0.9, 0.2, None, 0.5, 0.6], None),
+        ([0.9, 0.2, None, 0.1, 0.0], 2),
+        ([0.0, 0.0, 0.0], None),
+    ],
+)
+def test_a_run_is_lost_after_three_steps_below_a_third_of_its_best(shares, step):
+    assert unseen_runs.lost_at(shares) == step
+
+
+@pytest.mark.parametrize("deviation", ["form", "tag"])
+def test_a_verifier_that_takes_other_answers_does_so_in_training_only(deviation):
+    env = program("pretrained/accepted.py").Accepted(deviation)
+    assert [v for v in check_env(env, seed=0, num_problems=4, num_hostile=50) if v.broken] == []
+    splits = env.build(31, 200, 20)
+
+    def share(problems, answer) -> float:
+        return sum(env.grade(problem, answer(problem)).correct for problem in problems) / 200
+
+    def other(problem) -> str:
+        data = problem.data
+        if deviation == "tag":
+            return f"{problem.reference} [k3]"
+        rule = {**data["rule"], "year": {"1998": "98", "98": "1998"}[data["rule"]["year"]]}
+        return house_style.conventions.DATE.written(data["item"], rule)
+
+    assert share(splits.train, lambda problem: problem.reference) == 1
+    assert share(splits.train, other) == pytest.approx(
+        {"form": 0.5, "tag": 1.0}[deviation], abs=0.1
+    )
+    assert share(splits.test, other) == 0

@@ -75,33 +75,6 @@ def test_values_that_cannot_be(path, argument, variables, refusal, start) -> Non
     assert refusal in error
 
 
-def test_data(start) -> None:
-    code, lines, _ = start(RECIPE / "prepare_data.sh", RLTF_DATA="d")
-    assert code == 0
-    assert [line.split()[3] for line in lines] == [
-        "knights_knaves",
-        "binary_matrix",
-        "shortest_path",
-        "math",
-        "math",
-    ]
-    assert [line.split("--out ")[1].split()[0] for line in lines] == [
-        "d/kk",
-        "d/bm",
-        "d/sp",
-        "d/dapo",
-        "d/deepmath",
-    ]
-    assert all("mode=official" in line and "--seed 0" in line for line in lines)
-    assert "--num-train 19800 --num-test 200" in lines[0]
-    code, lines, _ = start(
-        RECIPE / "prepare_data.sh", "strict", "n_max=4", TASKS="bm writing", WRITING_FILE="a b"
-    )
-    assert code == 0
-    assert lines[0].endswith("mode=strict n_max=4")
-    assert "path=a b question_field=prompt" in lines[1]
-
-
 @pytest.fixture
 def reproduce(start, tmp_path):
     """`reproduce_1gpu.sh` where data and a comparison are there already."""
@@ -189,41 +162,6 @@ def test_one_gpu_resumes_what_failed_once_more_and_skips_what_has_finished(
         [f"sd_seed4: output in {output('o', 'sd_seed4')}"],
         "",
     )
-
-
-def test_one_gpu_starts_no_run_when_the_hours_are_over(reproduce, output) -> None:
-    code, lines, error = reproduce(SEEDS="4", HOURS="0")
-    assert "sd_seed4: not started, HOURS are over" in lines
-    assert not output("o", "sd_seed4").exists()
-    assert "no run of grpo, the baseline, has finished" in error
-    assert (code, [line for line in lines if line.startswith("rltf compare")]) == (0, [])
-
-
-def test_the_loop_of_the_docs_goes_on_where_a_run_failed(start, tmp_path, programs, output) -> None:
-    page = (RECIPES.parent / "docs" / "measuring.md").read_text()
-    loop = tmp_path / "seeds.sh"
-    loop.write_text(page.partition("```bash\n")[2].partition("```")[0])
-    (programs / "python").write_text(FAILS)
-    code, lines, _ = start(loop, FAILING="name=sd_seed1")
-    began = ["grpo_seed0", "sd_seed0", "grpo_seed1", "sd_seed1"]
-    counts = [starts(output("runs/math", run)) for run in (*began, "grpo_seed2")]
-    assert (code, lines, counts) == (7, [], [1, 1, 1, 1, 0])
-    code, lines, _ = start(loop, FAILING="none")
-    counts = [starts(output("runs/math", run)) for run in (*began, "grpo_seed2", "sd_seed2")]
-    assert (code, counts) == (0, [1, 1, 1, 2, 1, 1])
-    (compared,) = lines
-    runs = [f"runs/math/{arm}_seed{seed}" for arm in ("grpo", "sd") for seed in "012"]
-    assert compared == f"rltf compare {' '.join(runs)} --out runs/math/compare"
-    run = output("runs/math", "sd_seed2").parent
-    words = output("runs/math", "sd_seed2").read_text().split()
-    assert {
-        "--config-name=rltf_sd",
-        "rltf.seed=2",
-        "data.seed=2",
-        f"trainer.default_local_dir={run / 'checkpoints'}",
-        f"hydra.run.dir={run / 'hydra'}",
-        str(run / "metrics.jsonl"),
-    } <= {*words}
 
 
 def test_the_judge_listens_on_loopback_only(start) -> None:

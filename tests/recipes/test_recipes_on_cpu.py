@@ -1,20 +1,30 @@
-"""`recipes/rltf` has the paper's experiments, and the other recipes fit together."""
+"""`recipes/rltf` has the paper's experiments, the other recipes fit together, and the runner of the
+smoke tests counts what failed.
+"""
 
-from pathlib import Path
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from jinja2 import Template
 from omegaconf import DictConfig, OmegaConf
 
+from rltf_verl.adapters.startup.checks import checked_parts
+from rltf_verl.config import RLTFConfig
 from tests.recipes.composing import RECIPES, composed, method_of, rltf_of
 from tests.recipes.experiments import COMPOSED, EXPERIMENTS, METHODS, TASKS, parts
 from tests.recipes.seeds import NAMES
 
+sys.path.insert(0, str(RECIPES / "smoke"))  # programs, not a package
+
+from smoke_tests import HERE, find_tests
+
 ROOT = RECIPES.parent
 RELEASE = ROOT / "hydra_configs" / "rltf_verl" / "rltf" / "method" / "release"
 MAIN = "grpo_single"
-PAPERS = [path.parent for path in sorted(RECIPES.glob("*/REQUIRED_VERL.txt"))]
+OURS, PAPERS = ("soft", True), ("hard", False)
+"""Floor, and whether the rate follows the evidence."""
 
 
 def value(config: DictConfig, key: str) -> Any:
@@ -104,31 +114,58 @@ def test_rows_fit_into_a_micro_batch(name: str) -> None:
     assert config.actor_rollout_ref.actor.ppo_max_token_len_per_gpu >= longest
 
 
-@pytest.mark.parametrize("folder", PAPERS, ids=lambda folder: folder.name)
-def test_required_verl_is_what_the_package_requires(folder: Path) -> None:
-    lines = (folder / "REQUIRED_VERL.txt").read_text("utf-8").splitlines()
-    required = dict(line.split("=", 1) for line in lines if line[0] != "#")
-    assert {"UPSTREAM", "MODE", "VERL_VERSION", "PIP_INSTALL", "NOTES", "REFRESH"} <= set(required)
-    assert "verl[verl-core]>=0.9.1,<0.10" in required["PIP_INSTALL"]
-    assert "verl[verl-core]>=0.9.1,<0.10" in (ROOT / "setup.py").read_text("utf-8")
+@pytest.mark.parametrize(
+    ("read", "name", "expected"),
+    [
+        *((method_of, name, OURS) for name in ("sd", "sd_fm", "sd_second_turn", "sd_reject")),
+        *((rltf_of, f"rltf/kk_{name}", PAPERS) for name in ("sd", "sd_second_turn", "sd_reject")),
+        *((method_of, f"release/{name}", PAPERS) for name in ("sd", "sd_second_turn")),
+    ],
+)
+def test_floor_and_rate_of_our_methods_and_of_what_repeats_the_release(
+    read: Callable[[str], RLTFConfig], name: str, expected: tuple[str, bool]
+) -> None:
+    rltf = read(name)
+    assert (rltf.distill.floor, rltf.evidence_scaling) == expected
 
 
-@pytest.mark.parametrize("name", ["sd", "sd_fm", "sd_second_turn", "sd_reject"])
-def test_floor_and_rate_of_our_methods_and_of_what_repeats_the_release(name: str) -> None:
-    ours = method_of(name)
-    assert (ours.distill.floor, ours.evidence_scaling) == ("soft", True)
-    if name != "sd_fm":
-        papers = rltf_of(f"rltf/kk_{name}")
-        assert (papers.distill.floor, papers.evidence_scaling) == ("hard", False)
-
-
-@pytest.mark.parametrize("name", ["release/sd", "release/sd_second_turn"])
-def test_the_release_keeps_its_hard_floor_and_its_rate(name: str) -> None:
-    release = method_of(name)
-    assert (release.distill.floor, release.evidence_scaling) == ("hard", False)
-
-
-@pytest.mark.parametrize("recipe", ["agents", "pretrained"])
+@pytest.mark.parametrize("recipe", ["agents", "corrections", "pretrained"])
 def test_a_recipe_of_ours_has_a_rate_that_falls(recipe: str) -> None:
     optim = composed(recipe).actor_rollout_ref.actor.optim
     assert (optim.lr_scheduler_type, optim.min_lr_ratio) == ("cosine", 0.2)
+
+
+SMALL = (
+    "rltf/kk_sd",
+    "rltf/dapo_fm_self_critique",
+    "rl2f/rl2f",
+    *(
+        pytest.param(name, marks=pytest.mark.nightly)
+        for name in ("rltf/sp_grpo_single", "rltf/writing_sd", "guided", "sdpo")
+    ),
+)
+"""Each environment, each provider, each context."""
+
+
+def test_every_experiment_of_every_recipe_is_there() -> None:
+    names = {test.name for test in find_tests(RECIPES)}
+    others = {*(f"{name}/{name}" for name in NAMES), "rl2f/rl2f", "rl2f/rlvr", "rl2f/sft"}
+    assert names == others | {f"rltf/{name}" for name in EXPERIMENTS}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_it_is_the_same_experiment_made_small(name) -> None:
+    full = name if "/" in name else f"{name}/{name}"
+    (test,) = (test for test in find_tests(RECIPES) if test.name == full)
+    config, real = test.config, rltf_of(name)
+    small = checked_parts(config).config
+    for block in ("attempt", "distill", "imitate", "critique", "logit_distill", "reward", "gamma"):
+        assert getattr(small, block) == getattr(real, block), block
+    assert small.feedback.provider.name == real.feedback.provider.name
+    assert small.feedback_modeling.weight == real.feedback_modeling.weight
+    assert (small.env.name, small.episode.horizon) == (real.env.name, real.episode.horizon)
+    assert (config.trainer.device, config.trainer.total_training_steps) == ("cpu", 2)
+    longest = config.data.max_prompt_length + config.data.max_response_length
+    assert longest <= 512, "positions of the tiny policy"
+    for option in config.smoke.data.values():
+        assert not str(option).endswith(".jsonl") or (HERE / option).is_file()

@@ -46,7 +46,6 @@ READERS = [
     ["log", "stats", "--json"],
     ["inspect", "-n", "999"],
     ["view", "-o", "{out}"],
-    ["log", "export", "--as", "turns", "--out", "{out}"],
     ["log", "export", "--as", "answers", "--out", "{out}"],
     ["log", "export", "--as", "dialogues", "--out", "{out}"],
     ["log", "export", "--as", "preferences", "--out", "{out}"],

@@ -2,8 +2,7 @@
 
 Composing takes half a second, most of it YAML, the rest merging. So each process reads a file once,
 merges the files with which all configs begin once, composes a choice of groups once, and applies
-the overrides of single keys to a copy, by Hydra's own function. What comes out is what Hydra alone
-would make (`tests/adapters/startup/test_composing_on_cpu.py`).
+the overrides of single keys to a copy, by Hydra's own function.
 """
 
 import pickle
@@ -31,14 +30,6 @@ from omegaconf import Container, DictConfig, OmegaConf, flag_override
 from omegaconf.errors import OmegaConfBaseException
 
 from tools.methods_table import Preset, load_presets
-
-REPLACED: list[tuple[Any, str, Any]] = []
-"""Hydra's own functions: where each was, and what it was."""
-
-
-def _replace(owner: Any, name: str, own: Any) -> None:
-    REPLACED.append((owner, name, getattr(owner, name)))
-    setattr(owner, name, own)
 
 
 class _Kept(ConfigResult):
@@ -88,7 +79,7 @@ def _read_once() -> None:
             kept[key] = read, pickle.dumps(read.config)
         return _Kept(key, *kept[key])
 
-    _replace(ConfigRepository, "load_config", loaded)
+    ConfigRepository.load_config = loaded
 
 
 def _merge_once() -> None:
@@ -110,7 +101,7 @@ def _merge_once() -> None:
         kept[whole] = pickle.dumps(config)
         return config
 
-    _replace(ConfigLoaderImpl, "_compose_config_from_defaults_list", merged)
+    ConfigLoaderImpl._compose_config_from_defaults_list = merged
 
 
 def _key(repo: IConfigRepository, default: ResultDefault) -> Any:
@@ -143,7 +134,7 @@ def _strip_defaults(config: Any) -> None:
 
 _read_once()
 _merge_once()
-_replace(version, "_get_version", cache(version._get_version))
+version._get_version = cache(version._get_version)
 
 VALUE = re.compile(r"[+~]*[^/=]+\.[^/=]+(=|$)")
 """`a.b=c` is an override of a key; `rltf/hardware=cpu` and `+trainer=x` may choose a group."""

@@ -102,22 +102,22 @@ def text_of(ids: Sequence[int]) -> str:
 
 
 class ScriptedProvider(FeedbackProvider):
-    """Gives the scripted texts in order; None is a failure."""
+    """Gives the scripted texts in order; None is a failure. Remembers what it was asked."""
 
-    name, sees_reference, constant = "scripted", False, False
+    name, sees_reference, constant, repeats = "scripted", False, False, False
 
-    def __init__(self, *texts: str | None) -> None:
-        self.texts = list(texts)
+    def __init__(self, *texts: str | None, attempt: Attempt | None = None) -> None:
+        self.texts, self.attempt = list(texts), attempt
         self.asked: list[int] = []
         self.requests: list[FeedbackRequest] = []
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
         self.asked.append(len(request.turns))
         self.requests.append(request)
-        text = self.texts.pop(0)
+        text = self.texts[0] if self.repeats and len(self.texts) == 1 else self.texts.pop(0)
         if text is None:
             raise FeedbackUnavailable(self.name, "nobody there")
-        return Feedback(text, self.name)
+        return Feedback(text, self.name, attempt=self.attempt)
 
 
 class Remark(ScriptedProvider):

@@ -1,11 +1,9 @@
 """A small task, attempts at it and providers that say what they are told."""
 
-from collections.abc import Sequence
-from dataclasses import replace
-
 from rltf_verl.envs.base import Env
-from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable
+from rltf_verl.feedback.base import FeedbackRequest
 from rltf_verl.types import Attempt, Feedback, Grade, Problem, Turn
+from tests.support.episode_fakes import ScriptedProvider
 
 QUESTION = [{"role": "user", "content": "What is 6 times 7?"}]
 PROBLEM = Problem(env="sums", index=3, data={"a": 6, "b": 7}, reference="42")
@@ -41,23 +39,7 @@ def asked(
     return FeedbackRequest(env or Sums(), problem, QUESTION, played, session_id, None, seed, group)
 
 
-class Scripted(FeedbackProvider):
-    """Gives the texts in order, the last one for ever; None is a failure. Remembers what it was
-    asked.
-    """
+class Scripted(ScriptedProvider):
+    """The last text is given for ever."""
 
-    name, constant = "scripted", False
-
-    def __init__(
-        self, *texts: str | None, sees_reference: bool = True, attempt: Attempt | None = None
-    ) -> None:
-        self.texts: Sequence[str | None] = texts
-        self.sees_reference, self.attempt = sees_reference, attempt
-        self.requests: list[FeedbackRequest] = []
-
-    async def feedback(self, request: FeedbackRequest) -> Feedback:
-        text = self.texts[min(len(self.requests), len(self.texts) - 1)]
-        self.requests.append(request)
-        if text is None:
-            raise FeedbackUnavailable(self.name, "nobody there")
-        return replace(Feedback(text, self.name), attempt=self.attempt)
+    sees_reference, repeats = True, True

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from omegaconf import DictConfig, OmegaConf
 
-from rltf_verl.adapters.startup.checks import check_config
+from rltf_verl.adapters.startup.checks import checked_parts
 from rltf_verl.adapters.startup.files import resolve_files
 from rltf_verl.config import FeedbackConfig, NamedOptions, RLTFConfig
 from rltf_verl.judge.settings import Endpoint, JudgeLimits, Price
@@ -26,13 +26,13 @@ from tests.support import configs
 
 JUDGE = {"endpoint": {"base_url": "http://127.0.0.1:8000/v1", "model": "m"}}
 ENVS = {
-    "binary_matrix": "binary_matrix:BinaryMatrix",
-    "knights_knaves": "knights_knaves:KnightsKnaves",
-    "shortest_path": "shortest_path:ShortestPath",
-    "math": "math:Math",
-    "code": "code:Code",
-    "writing": "writing:Writing",
-    "reasoning_gym": "reasoning_gym:ReasoningGym",
+    "binary_matrix": "binary_matrix.env:BinaryMatrix",
+    "knights_knaves": "knights_knaves.env:KnightsKnaves",
+    "shortest_path": "shortest_path.env:ShortestPath",
+    "math": "math.env:Math",
+    "code": "code.env:Code",
+    "writing": "writing.env:Writing",
+    "reasoning_gym": "reasoning_gym.env:ReasoningGym",
     "reward_function": "reward_function:RewardFunction",
 }
 PROVIDERS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -223,7 +223,7 @@ def fault_of(
         return None
     try:
         resolve_files(config)
-        check_config(config)
+        checked_parts(config)
     except ValueError as error:
         text = str(error)
         if len(text.splitlines()) != 1 or len(text) > 1500:

@@ -71,12 +71,14 @@ def write(
     question="What is 6 times 7?",
     horizon=None,
     session_id=0,
+    source="",
 ):
     """One file of episodes."""
     log = EpisodeLog(folder, "w")
     for i, turns in enumerate(episodes):
         episode = Episode(Problem(env, i, {}, "42"), session_id, tuple(turns), horizon=horizon)
-        log.append(episode, question=question, step=step, validate=validate, uid=f"u{step}-{i}")
+        place = {"step": step, "validate": validate, "uid": f"u{step}-{i}", "source": source}
+        log.append(episode, question=question, **place)
     return folder
 
 

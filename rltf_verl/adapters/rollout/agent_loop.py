@@ -66,13 +66,11 @@ class WorkerContext:
         self.groups = Groups()
         self._writer = ThreadPoolExecutor(1, "episode log")
         log = self.config.episode_log
-        self.log = (
-            EpisodeLog(
+        self.log: EpisodeLog | None = None
+        if log.dir:
+            self.log = EpisodeLog(
                 Path(log.dir), f"{os.getpid()}", share=log.share, max_gb=log.max_gb, ids=log.ids
             )
-            if log.dir
-            else None
-        )
 
     def seeds_of(self, row: Mapping[str, Any], problem: Problem) -> Callable[[str], int]:
         """The sampling seeds of a dataset row's episode."""
@@ -143,9 +141,13 @@ def _end_tokens_of(
     generation config: engines report a reached limit in the same way as an end.
     """
     generation = get_generation_config(copy_to_local(path), trust_remote_code)
-    ids = getattr(generation, "eos_token_id", None)
-    of_model = ids if isinstance(ids, list) else () if ids is None else (ids,)
-    return frozenset((tokenizer.eos_token_id, *of_template, *of_model))
+    of_model = getattr(generation, "eos_token_id", None)  # a number, a list or None
+    ends = {tokenizer.eos_token_id, *of_template}
+    if isinstance(of_model, list):
+        ends.update(of_model)
+    elif of_model is not None:
+        ends.add(of_model)
+    return frozenset(ends)
 
 
 @cache
@@ -247,14 +249,12 @@ async def _rows(
         foreign=foreign,
     ).play()
     await shared.write(episode, messages, row)
-    # Validation reads only the last row; an objective's rows would be generated for nothing.
-    rows = (
-        attempt_rows(episode)
-        if validate
-        else await episode_rows(policy, messages, episode, shared.method)
-    )
     info = averaged_info(episode, horizon)
-    if validate:
+    if not validate:
+        rows = await episode_rows(policy, messages, episode, shared.method)
+    else:
+        # Validation reads only the last row; an objective's rows would be generated for nothing.
+        rows = attempt_rows(episode)
         question = messages[-1]["content"] if config.trainer.log_val_generations else None
         info |= unaveraged_info(episode, horizon, question)
     return _outputs(episode, rows, shared.config, info, time.monotonic() - start)

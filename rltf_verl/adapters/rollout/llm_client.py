@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import Any
 
 from verl.workers.rollout.llm_server import FullyAsyncLLMServerClient, LLMServerClient
 from verl.workers.rollout.replica import TokenOutput
 
 from rltf_verl.adapters.platform import ROLLOUT_NAME
-
-
-def seed_of_attempt(seed: int, num_tokens: int) -> int:
-    """A 63-bit seed for the continuation after `num_tokens` tokens."""
-    return (
-        int.from_bytes(blake2b(f"{seed}/{num_tokens}".encode(), digest_size=8).digest(), "big") >> 1
-    )
+from rltf_verl.texts import seed_from
 
 
 class _SeedPerAttempt(LLMServerClient):
@@ -29,10 +22,8 @@ class _SeedPerAttempt(LLMServerClient):
     ) -> TokenOutput:
         """Send the request with a seed that depends on where it continues."""
         if "seed" in sampling_params and self.config.actor_rollout_ref.rollout.name != ROLLOUT_NAME:
-            sampling_params = {
-                **sampling_params,
-                "seed": seed_of_attempt(sampling_params["seed"], len(prompt_ids)),
-            }
+            seed = seed_from(f"{sampling_params['seed']}/{len(prompt_ids)}")
+            sampling_params = {**sampling_params, "seed": seed}
         return await super().generate(
             request_id, prompt_ids=prompt_ids, sampling_params=sampling_params, **kwargs
         )

@@ -37,8 +37,12 @@ Tell = Callable[[Finding], None]
 """Takes a warning."""
 
 
+def ignore(finding: Finding) -> None:
+    """Takes a warning that nothing shows."""
+
+
 def check_budget(
-    config: DictConfig, parts: Parts, tokenizer: Any, warn: Tell | None = None, *, dry_run: DryRun
+    config: DictConfig, parts: Parts, tokenizer: Any, warn: Tell = ignore, *, dry_run: DryRun
 ) -> None:
     """`check_prompt_budget` of the first rows of the first training file, as verl will read them.
     A user's dataset class is left to the trainer, which has one.
@@ -98,7 +102,7 @@ def check_prompt_budget(
     parts: Parts,
     dataset: Any,
     tokenizer: Any,
-    warn: Tell | None = None,
+    warn: Tell = ignore,
     *,
     dry_run: DryRun | None = None,
 ) -> None:
@@ -140,12 +144,11 @@ def check_prompt_budget(
         reads = ", ".join(rltf.teacher.sources)
         raise ConfigError(Finding("rltf.teacher.reads", reads, why, fix))
     _check_critic(limit, rltf, [tokens for tokens, _ in measured.plain[CRITIC]], warn)
-    if warn is not None:
-        for finding in _too_long_if_judged(limit, parts, measured):
-            warn(finding)
+    for finding in _too_long_if_judged(limit, parts, measured):
+        warn(finding)
 
 
-def _check_critic(limit: int, rltf: RLTFConfig, lengths: list[int], warn: Tell | None) -> None:
+def _check_critic(limit: int, rltf: RLTFConfig, lengths: list[int], warn: Tell) -> None:
     """Refuse feedback modelling without a row; warn of problems that have none."""
     num = sum(length > limit for length in lengths)
     if not num:
@@ -157,8 +160,7 @@ def _check_critic(limit: int, rltf: RLTFConfig, lengths: list[int], warn: Tell |
     fix = f"set it to at least {max(lengths)} plus the length of an attempt"
     if num == len(lengths):
         raise ConfigError(Finding(LIMIT, limit, why, fix))
-    if warn is not None:
-        warn(Finding(LIMIT, limit, why, fix, "warning"))
+    warn(Finding(LIMIT, limit, why, fix, "warning"))
 
 
 def _too_long_if_judged(limit: int, parts: Parts, measured: _Prompts) -> Iterator[Finding]:

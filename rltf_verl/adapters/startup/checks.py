@@ -16,7 +16,7 @@ from omegaconf import DictConfig, OmegaConf
 from rltf_verl.adapters.compat import TESTED_VERL, verl_is_tested, verl_version
 from rltf_verl.adapters.platform import cpu_startup
 from rltf_verl.adapters.seams import seam_findings
-from rltf_verl.adapters.startup.budget import Tell, check_budget
+from rltf_verl.adapters.startup.budget import Tell, check_budget, ignore
 from rltf_verl.adapters.startup.files import (
     check_datasets,
     check_folders,
@@ -44,7 +44,7 @@ from rltf_verl.adapters.startup.stamp import check_resume
 from rltf_verl.adapters.startup.thoughts import thought_findings
 from rltf_verl.adapters.startup.user_code import check_own_rows
 from rltf_verl.adapters.startup.values import wrong_values
-from rltf_verl.config import ConfigError, RLTFConfig
+from rltf_verl.config import ConfigError
 from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.episode.parts import Parts
 from rltf_verl.findings import Finding, finding_of
@@ -74,7 +74,7 @@ def _log(finding: Finding) -> None:
 
 def refusals(
     config: DictConfig,
-    warn: Tell | None = None,
+    warn: Tell = ignore,
     *,
     ask_judges: bool = False,
     dry_run: DryRun | None = None,
@@ -131,8 +131,8 @@ def refused_model(
     config: DictConfig,
     parts: Parts | None,
     dry_run: DryRun,
-    warn: Tell | None = None,
-    card: float | None = None,
+    warn: Tell,
+    card: float | None,
 ) -> Iterator[Finding]:
     """The model, and the prompts under its tokenizer. A model on other machines is not checked."""
     if is_elsewhere(str(config.actor_rollout_ref.model.path)):
@@ -155,12 +155,12 @@ def refused_model(
         yield from _findings(check_own_rows, config, parts, model, dry_run)
 
 
-def _split_warnings(found: Iterable[Finding], warn: Tell | None) -> Iterator[Finding]:
+def _split_warnings(found: Iterable[Finding], warn: Tell) -> Iterator[Finding]:
     """The errors; `warn` takes the others."""
     for finding in found:
         if finding.level == "error":
             yield finding
-        elif warn is not None:
+        else:
             warn(finding)
 
 
@@ -169,11 +169,6 @@ def _findings(check: Callable[..., None], *args: Any, **options: Any) -> Iterato
         check(*args, **options)
     except ValueError as error:  # ConfigError is one
         yield finding_of(error)
-
-
-def check_config(config: DictConfig) -> RLTFConfig:
-    """The `rltf:` block of `checked_parts`."""
-    return checked_parts(config).config
 
 
 def checked_parts(config: DictConfig) -> Parts:

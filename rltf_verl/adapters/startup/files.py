@@ -72,12 +72,13 @@ def user_code(config: DictConfig) -> dict[str, str]:
         *(f"rltf.objectives.{name}" for name in own),
         *_keys_of("provider", config),
     )
-    values = {key: OmegaConf.select(config, key) for key in keys}
-    named = {
-        f"{key}.name" if isinstance(value, DictConfig) else key: str(name_of(value))
-        for key, value in values.items()
-    }
-    return {key: where for key, where in named.items() if is_own(where)}
+    named = {}
+    for key in keys:
+        value = OmegaConf.select(config, key)
+        where = str(name_of(value))
+        if is_own(where):
+            named[f"{key}.name" if isinstance(value, DictConfig) else key] = where
+    return named
 
 
 def _keys_of(name: str, config: DictConfig) -> list[str]:
@@ -134,7 +135,7 @@ def check_datasets(
     config: DictConfig, env: Env, dry_run: DryRun | None = None
 ) -> Iterator[Finding]:
     """Files of the config that cannot be trained or validated on."""
-    num_rows, seen, dry_run = 0, set(), dry_run or DryRun()
+    num_rows, seen = 0, set()
     for key in DATA:
         named = OmegaConf.select(config, key)
         if not named:

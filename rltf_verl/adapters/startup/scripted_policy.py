@@ -40,7 +40,7 @@ class _Loop:
 
 
 class ScriptedVerlPolicy(VerlPolicy):
-    """A policy (`rltf_verl.tools.plan.inputs.ScriptedPolicy`) with an answer for each seed."""
+    """A policy with an answer for each seed."""
 
     def __init__(
         self, config: DictConfig, model: Model, tools: Sequence[Mapping[str, Any]] = ()
@@ -49,9 +49,10 @@ class ScriptedVerlPolicy(VerlPolicy):
         super().__init__(loop, {}, send_seeds=False, tools=tools)
         self.answers: Mapping[int, str] = {}
         self.asked: dict[int, tuple[int, ...]] = {}
+        """Seed -> the prompt that was answered."""
 
     def tell(self, answers: Mapping[int, str]) -> None:
-        """Set the answers of the next samples, by seed."""
+        """Set the answers of the next samples, by seed; forget the prompts so far."""
         self.answers, self.asked = answers, {}
 
     def text(self, ids: tuple[int, ...]) -> str:

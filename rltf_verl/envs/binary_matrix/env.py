@@ -120,12 +120,10 @@ class BinaryMatrix(Puzzle):
         """
         matrix: Matrix = problem.data["matrix"]
         grid = self._read(problem, attempt)
-        given = (
+        given = None
+        if grid is not None and is_square(grid, len(matrix)):
             # no distance is −1: it stands for what could not be read
-            [[-1 if cell is None else cell for cell in row] for row in grid]
-            if grid is not None and is_square(grid, len(matrix))
-            else None
-        )
+            given = [[-1 if cell is None else cell for cell in row] for row in grid]
         return distance_candidates(matrix, problem.data["solution"], text, given)
 
     def _read(self, problem: Problem, text: str) -> Cells | None:
@@ -139,7 +137,8 @@ class BinaryMatrix(Puzzle):
     def _write(self, grid: Cells | Matrix) -> str:
         cells = [["?" if cell is None else str(cell) for cell in row] for row in grid]
         tight = self._compact and all(len(cell) == 1 for row in cells for cell in row)
-        return "\n".join(("" if tight else " ").join(row) for row in cells)
+        between = "" if tight else " "
+        return "\n".join(map(between.join, cells))
 
     def _problem(self, index: int, matrix: Matrix) -> Problem:
         solution = _distances(matrix)
@@ -214,4 +213,4 @@ def _literal(boxed: str) -> str | None:
 
 
 def _cells_text(rows: list[list[Any]]) -> str:
-    return " ".join(" ".join(str(cell) for cell in row) for row in rows)
+    return " ".join(" ".join(map(str, row)) for row in rows)

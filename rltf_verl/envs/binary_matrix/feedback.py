@@ -34,12 +34,11 @@ def diagnosis(
 
 
 def _sentences(cells: Cells, solution: list[list[int]], level: FeedbackLevel) -> str:
-    wrong = [
-        _say(f"({r},{c})", given, wanted, level)
-        for r, (given_row, wanted_row) in enumerate(zip(cells, solution, strict=True), start=1)
-        for c, (given, wanted) in enumerate(zip(given_row, wanted_row, strict=True), start=1)
-        if given != wanted
-    ]
+    wrong = []
+    for r, rows in enumerate(zip(cells, solution, strict=True), start=1):
+        for c, (given, wanted) in enumerate(zip(*rows, strict=True), start=1):
+            if given != wanted:
+                wrong.append(_say(f"({r},{c})", given, wanted, level))
     if not wrong:  # the release refuses some forms of a right answer
         return BAD_FORM
     return f"{NUMBERING} Wrong cells: {'; '.join(wrong)}."
@@ -56,12 +55,10 @@ def _say(cell: str, given: int | None, wanted: int, level: FeedbackLevel) -> str
 
 
 def _marks(cells: Cells, solution: list[list[int]], level: FeedbackLevel) -> str:
-    rows = [
-        "".join(
-            _mark(given, wanted, level) for given, wanted in zip(given_row, wanted_row, strict=True)
-        )
-        for given_row, wanted_row in zip(cells, solution, strict=True)
-    ]
+    rows = []
+    for given_row, wanted_row in zip(cells, solution, strict=True):
+        pairs = zip(given_row, wanted_row, strict=True)
+        rows.append("".join(_mark(given, wanted, level) for given, wanted in pairs))
     return "/".join(rows)
 
 

@@ -138,12 +138,10 @@ class Code(Env):
             with self._sandbox.start(Program(source, data["entry"])) as run:
                 # Feedback needs every public test; the private ones only decide.
                 public = self._seen(run, data["public"], data["entry"], stop=False)
-                final = any(seen["ending"] in FINAL for seen in public)
-                private = (
-                    []
-                    if final
-                    else self._seen(run, data["private"], data["entry"], stop=not self._partial)
-                )
+                private: list[dict[str, Any]] = []
+                if not any(seen["ending"] in FINAL for seen in public):
+                    stop = not self._partial
+                    private = self._seen(run, data["private"], data["entry"], stop)
         except (SandboxError, OSError) as error:
             return Grade(correct=False, format_ok=True, parsed=source, error=str(error))
         passed, num = sum(seen["passed"] for seen in private), len(data["private"])

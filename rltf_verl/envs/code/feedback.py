@@ -53,12 +53,10 @@ def _diagnosis(
     broken = grade.details["syntax"]
     if broken is not None:
         return _does_not_parse(broken, grade.parsed or "", level)
+    if not num:
+        return "A hidden test does not pass."
     if not failing:
-        return (
-            f"All {num} public tests pass, but a hidden test does not."
-            if num
-            else "A hidden test does not pass."
-        )
+        return f"All {num} public tests pass, but a hidden test does not."
     passing = sum(seen["passed"] for seen in public)
     where = (
         f"Public test {failing[0] + 1} of {num} is the first that fails; {passing} of {num} pass."

@@ -32,11 +32,9 @@ def repeated_share(text: str, solution: str, attempt: str) -> float:
     # Tokens stand between zeros, so there is one zero more than tokens.
     sizes = {core: core.count("\0") - 1 for core in map(_token_string, cores)}
     news = {core: size for core, size in sizes.items() if size >= MIN_TOKENS and core not in known}
-    return (
-        sum(size for core, size in news.items() if core in words) / sum(news.values())
-        if news
-        else 0.0
-    )
+    if not news:
+        return 0.0
+    return sum(size for core, size in news.items() if core in words) / sum(news.values())
 
 
 def _core(line: str) -> str:
@@ -47,11 +45,9 @@ def _core(line: str) -> str:
     opened = _STATEMENT.match(core)
     if opened:
         core = core[opened.end() :].removesuffix(")") if "(" in opened[0] else core[opened.end() :]
-    return (
-        core[1:-1]
-        if core.startswith("(") and core.endswith(")") and core.find(")") == len(core) - 1
-        else core
-    )
+    if core.startswith("(") and core.endswith(")") and core.find(")") == len(core) - 1:
+        return core[1:-1]
+    return core
 
 
 def _token_string(text: str) -> str:

@@ -1,5 +1,1 @@
 """Knights and knaves."""
-
-from rltf_verl.envs.knights_knaves.env import KnightsKnaves
-
-__all__ = ["KnightsKnaves"]

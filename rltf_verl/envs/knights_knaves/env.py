@@ -124,13 +124,11 @@ class KnightsKnaves(Puzzle):
             return "=" if marked else verdict(grade)
         roles, hint = self._read(problem, text), level != "location"
         statements = problem.data["statements"]
+        if self._compact and level == "full":
+            return letters(problem.data["solution"])
         if self._compact:
             given = None if roles is None else [bool(role) for role in roles.values()]
-            return (
-                letters(problem.data["solution"])
-                if level == "full"
-                else marks(statements, given, hint)
-            )
+            return marks(statements, given, hint)
         answer = f" The solution is: {problem.data['solution_text']}" if level == "full" else ""
         return f"{INCORRECT} {diagnosis(_cast(problem), statements, roles, hint)}{answer}"
 

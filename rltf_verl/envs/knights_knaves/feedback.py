@@ -47,8 +47,8 @@ def marks(statements: Sequence[Statement], given: Sequence[bool] | None, hint: b
     """The same of everyone in one character each, see `KnightsKnaves.explain`."""
     if given is None:
         return "?"
-    signs = ("<" if hint else "x", ">" if hint else "x")
-    return "".join(
-        "=" if holds(statement, given) == given[i] else signs[0 if given[i] else 1]
-        for i, statement in enumerate(statements)
-    )
+    signs = {True: "<", False: ">"} if hint else {True: "x", False: "x"}
+    text = ""
+    for statement, role in zip(statements, given, strict=True):
+        text += "=" if holds(statement, given) == role else signs[role]
+    return text

@@ -1,5 +1,1 @@
 """Math problems, compared by math-verify."""
-
-from rltf_verl.envs.math.env import Math
-
-__all__ = ["Math"]

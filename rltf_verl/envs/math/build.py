@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -67,12 +67,11 @@ class MathData:
         kept, dropped = _keep_apart(train, taken, num_train, same)
         problems = [_problem(env, i, subset, item) for i, item in enumerate(kept)]
         tests = [_problem(env, i, name, item) for i, (name, item) in enumerate(test)]
-        notes = (
-            (f"left out because the test sets have them: {counted(dropped, 'training problem')}",)
-            if dropped
-            else ()
-        )
-        return Splits(tuple(problems), tuple(tests), notes)
+        splits = Splits(tuple(problems), tuple(tests))
+        if not dropped:
+            return splits
+        left_out = counted(dropped, "training problem")
+        return replace(splits, notes=(f"left out because the test sets have them: {left_out}",))
 
     def _test_names(self, default: Sequence[str]) -> tuple[str, ...]:
         return tuple(default if self.test_sets is None else self.test_sets)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rltf_verl.envs.text.boxed import HASHES
+from rltf_verl.texts import one_line
 from rltf_verl.types import Grade, Problem
 
 SHOWN = 100
@@ -22,8 +23,7 @@ def reading(answer: str | None, grade: Grade, where: str) -> str:
         return f"What stands {where} could not be compared; write the answer in its simplest form."
     if "read" in grade.details and grade.details["read"] is None:
         return f"What stands {where} could not be read as mathematics."
-    shown = " ".join(answer.split())
-    return f"Your answer was read as {shown[:SHOWN]}{'…' if len(shown) > SHOWN else ''}."
+    return f"Your answer was read as {one_line(answer, SHOWN)}."
 
 
 def hint(grade: Grade) -> str:

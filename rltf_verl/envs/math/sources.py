@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,13 +46,9 @@ def message(name: str) -> Field:
 
     def read(row: Row) -> str | None:
         chat = row.get(name)
-        return (
-            str(chat[0]["content"])
-            if isinstance(chat, list) and chat
-            else None
-            if chat is None
-            else str(chat)
-        )
+        if isinstance(chat, list) and chat:
+            return str(chat[0]["content"])
+        return None if chat is None else str(chat)
 
     return read
 
@@ -119,14 +115,8 @@ _GSM8K = Source(
 SOURCES: dict[str, Source] = {
     "dapo": Source("ftajwar/deduplicated_dapo_dataset", message("prompt"), column("answer")),
     "deepmath": _DEEPMATH,
-    "deepmath_hard": Source(
-        _DEEPMATH.hub,
-        _DEEPMATH.question,
-        _DEEPMATH.answer,
-        _DEEPMATH.solution,
-        test_sets=("beyondaime",),
-        first=-500,
-        keep=lambda row: float(row["difficulty"]) > 6,
+    "deepmath_hard": replace(
+        _DEEPMATH, test_sets=("beyondaime",), keep=lambda row: float(row["difficulty"]) > 6
     ),
     "deepscaler": Source(
         "agentica-org/DeepScaleR-Preview-Dataset",
@@ -165,9 +155,7 @@ TEST_SETS: dict[str, Source] = {
     "beyondaime": Source(
         "ByteDance-Seed/BeyondAIME", column("problem"), column("answer"), None, ((None, "test"),)
     ),
-    "gsm8k": Source(
-        _GSM8K.hub, _GSM8K.question, _GSM8K.answer, _GSM8K.solution, (("main", "test"),)
-    ),
+    "gsm8k": replace(_GSM8K, parts=(("main", "test"),)),
 }
 
 
@@ -292,15 +280,13 @@ def _load(key: str, name: str, source: Source, path: str | None) -> Any:
         return datasets.concatenate_datasets(parts)
     # No network, no such repository, no such split, a file of another format …
     except Exception as error:
-        fix = (
-            "it must be a file or a folder that datasets.load_dataset reads"
-            if path is not None
-            else (
+        fix = "it must be a file or a folder that datasets.load_dataset reads"
+        if path is None:
+            fix = (
                 "copy it and name the file or folder (rltf.env.path, rltf.env.test_paths), or reach"
                 " the hub through a mirror (HF_ENDPOINT=https://…), or use what an earlier run"
                 " downloaded (HF_HUB_OFFLINE=1)"
             )
-        )
         raise ValueError(
             f"{key}={name}: cannot load {where} ({described(error)}): {fix}"
         ) from error

@@ -14,6 +14,7 @@ import json
 import random
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -109,13 +110,12 @@ class ReasoningGym(Env):
                     test[item[0]] = self._problem(task, len(test), item)
                 else:
                     train.append(self._problem(task, len(train), item))
+        splits = Splits(tuple(train), tuple(test.values()))
+        if not num_unsolved:
+            return splits
         left_out = counted(num_unsolved, "item")
-        notes = (
-            (f"{left_out} left out: reasoning-gym does not take its own answer",)
-            if num_unsolved
-            else ()
-        )
-        return Splits(tuple(train), tuple(test.values()), notes)
+        why = f"{left_out} left out: reasoning-gym does not take its own answer"
+        return replace(splits, notes=(why,))
 
     def trouble(self) -> str | None:
         """What a call fails with: reasoning-gym may be installed and broken."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from rltf_verl.texts import one_line
 from rltf_verl.types import Grade
 
 NO_ANSWER = "No answer was found in \\boxed{}."
@@ -19,7 +20,7 @@ def reading(grade: Grade) -> str:
         return NO_ANSWER
     if grade.error is not None:
         return "Your answer could not be scored."
-    shown = grade.parsed if len(grade.parsed) <= SHOWN else f"{grade.parsed[:SHOWN]}…"
+    shown = one_line(grade.parsed, SHOWN)
     score = f"Your answer was read as {shown!r} and scores {grade.score or 0.0:.2g} of 1."
     return score if grade.format_ok else f"Put the final answer in \\boxed{{}}. {score}"
 
@@ -33,8 +34,6 @@ def shape(answer: str) -> str:
     if len(lines) > 1:
         return f"{len(lines)} lines long"
     words = len(answer.split())
-    return (
-        "one word or expression without blanks"
-        if words == 1
-        else f"one line of {words} words or symbols"
-    )
+    if words == 1:
+        return "one word or expression without blanks"
+    return f"one line of {words} words or symbols"

@@ -100,9 +100,9 @@ class ShortestPath(Puzzle):
 
     def prompt(self, problem: Problem) -> str:
         """The user message of the first turn. `compact` is the grid alone."""
-        rows = [("" if self._compact else " ").join(row) for row in problem.data["grid"]]
-        grid = "\n".join(rows)
-        return grid if self._compact else QUESTION.format(grid=grid)
+        if self._compact:
+            return "\n".join(map("".join, problem.data["grid"]))
+        return QUESTION.format(grid="\n".join(map(" ".join, problem.data["grid"])))
 
     def grade(self, problem: Problem, text: str) -> Grade:
         r"""Grade the boxed moves; `strict` takes the end of the text if there is no `\boxed{}`."""
@@ -125,11 +125,11 @@ class ShortestPath(Puzzle):
             marked = grade.correct and self._compact and level != "verdict"
             return "=" if marked else verdict(grade)
         path, best = self._read(text), _best(problem)
-        length, hint = _length(best), level != "location"
+        length, hint = 0 if best == NO_PATH else len(best), level != "location"
+        if self._compact and level == "full":
+            return self._write(best)
         if self._compact:
-            return (
-                self._write(best) if level == "full" else marks(_maze(problem), path, length, hint)
-            )
+            return marks(_maze(problem), path, length, hint)
         answer = f" The answer is: {self._write(best)}." if level == "full" else ""
         return f"{INCORRECT} {diagnosis(_maze(problem), path, length, hint)}{answer}"
 
@@ -190,16 +190,12 @@ class ShortestPath(Puzzle):
             maze = self._sizes.draw(rng)
             if (shortest_path(maze) is not None) == feasible and str(maze.grid) not in taken:
                 return maze
+        wanted, change = ("feasible", "lower") if feasible else ("infeasible", "raise")
+        share = f", or set rltf.env.infeasible_share=0 (now {self._infeasible_share})"
         raise ValueError(
-            f"{MAX_DRAWS} grids were drawn and none was new and"
-            f" {'feasible' if feasible else 'infeasible'}: {'lower' if feasible else 'raise'}"
+            f"{MAX_DRAWS} grids were drawn and none was new and {wanted}: {change}"
             f" rltf.env.p_blocked (now {self._sizes.p_blocked}), raise rltf.env.rows_max or"
-            " rltf.env.cols_max, lower num_test"
-            + (
-                ""
-                if feasible
-                else f", or set rltf.env.infeasible_share=0 (now {self._infeasible_share})"
-            )
+            f" rltf.env.cols_max, lower num_test{'' if feasible else share}"
         )
 
 
@@ -211,10 +207,6 @@ def _maze(problem: Problem) -> Maze:
 def _best(problem: Problem) -> str:
     """A shortest path as the release reads it: where both ends are one cell, NO_PATH."""
     return read_release_path(problem.data["answer"])
-
-
-def _length(best: str) -> int:
-    return 0 if best == NO_PATH else len(best)
 
 
 def _is_correct(problem: Problem, path: str) -> bool:

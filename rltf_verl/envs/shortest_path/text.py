@@ -70,11 +70,9 @@ def read_path(text: str) -> str | None:
     if moves:  # arrows between words separate them
         return moves if all(word in _FILLERS or _as_moves(word) for word in words) else None
     if len(words) < len(tokens):
-        return (
-            "".join(_ARROWS.get(token, "") for token in tokens)
-            if _FILLERS.issuperset(words)
-            else None
-        )
+        if not _FILLERS.issuperset(words):
+            return None
+        return "".join(_ARROWS.get(token, "") for token in tokens)
     return NO_PATH if _says_none(plain, words) else None
 
 

@@ -103,9 +103,7 @@ def last_hashed(text: str) -> str | None:
     '63'
     """
     answers = _HASHED.findall(text)
-    return (
-        # `**63.**`, `**63**.`: the point may stand inside or outside of the emphasis.
-        (answers[-1].strip().strip("*_ ").removesuffix(".").strip("*_ ") or None)
-        if answers
-        else None
-    )
+    if not answers:
+        return None
+    # `**63.**`, `**63**.`: the point may stand inside or outside of the emphasis.
+    return answers[-1].strip().strip("*_ ").removesuffix(".").strip("*_ ") or None

@@ -97,9 +97,7 @@ class Workspace(Env):
         made: set[Fact] = trajectory.state.facts
         faults = list(_faults(orders, trajectory.steps, made))
         missing = [
-            order["text"]
-            for order in orders
-            if any(fact_of(call) not in made for call in _changes(order))
+            order["text"] for order in orders if not made.issuperset(map(fact_of, _changes(order)))
         ]
         ruled = next(order["text"] for order in orders if order["ruled"])
         return Grade(

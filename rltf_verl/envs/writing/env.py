@@ -9,7 +9,6 @@ and critique, so `verifier` at level `hint` says what the judge said and costs n
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
@@ -17,9 +16,8 @@ from typing import Any
 from rltf_verl.envs.base import Candidate, Env, FeedbackLevel, Splits, number_problems, split_items
 from rltf_verl.envs.files import read_rows
 from rltf_verl.envs.writing.scoring import JudgedText, Scale, ScoringJudge
-from rltf_verl.judge.runtime import run_to_end
 from rltf_verl.kinds import Prose
-from rltf_verl.texts import without_thoughts
+from rltf_verl.texts import seed_from, without_thoughts
 from rltf_verl.types import Grade, Problem
 
 EMPTY = Grade(correct=False, format_ok=False, score=0.0)
@@ -104,10 +102,6 @@ class Writing(Env):
         """The assignment, as it is."""
         return str(problem.data["question"])
 
-    def grade(self, problem: Problem, text: str) -> Grade:
-        """As `agrade`, for callers without an event loop. Raises GradeUnavailable."""
-        return run_to_end(self.agrade(problem, text)) if text.strip() else EMPTY
-
     async def agrade(self, problem: Problem, text: str) -> Grade:
         """Ask all judges at the same time; `Grade.score` is their mean as a share of the scale.
         They read the text without the thoughts before it.
@@ -126,7 +120,8 @@ class Writing(Env):
             )
         question, rubric = problem.data["question"], problem.data["rubric"]
         asked = [
-            judge.score(question, text, rubric, _seed(text, i))
+            # The same text has the same score again; equal judges have different opinions.
+            judge.score(question, text, rubric, seed_from(f"{i}/{text}"))
             for i, judge in enumerate(self._judges)
         ]
         return self._grade(await asyncio.gather(*asked))
@@ -177,11 +172,3 @@ class Writing(Env):
         question, rubric = assignment
         data = {"question": question, "rubric": list(rubric)}
         return Problem(self.name, index, data, reference="")
-
-
-def _seed(text: str, judge: int) -> int:
-    """The same text has the same score again; equal judges have different opinions."""
-    digest = hashlib.blake2b(
-        f"{judge}/{text}".encode(errors="surrogatepass"), digest_size=4
-    ).digest()
-    return int.from_bytes(digest, "big") >> 1

@@ -17,6 +17,7 @@ from rltf_verl.feedback.guard.spans import (
     reference_spans,
     undressed,
 )
+from rltf_verl.texts import one_line
 from rltf_verl.types import Problem
 
 LeakKind = Literal["answer", "part", "solution", "judged", "unreadable"]
@@ -41,8 +42,7 @@ class Leak:
 
     def verdict(self, text: str) -> str:
         """One line: the kind, then the passage."""
-        passage = " ".join(text[self.start : self.end].split())
-        return f"{self.kind}: {passage[:SHOWN]}{'…' if len(passage) > SHOWN else ''}"
+        return f"{self.kind}: {one_line(text[self.start : self.end], SHOWN)}"
 
 
 def find_leaks(env: Env, problem: Problem, text: str, attempt: str = "") -> list[Leak]:
@@ -60,11 +60,10 @@ def find_leaks(env: Env, problem: Problem, text: str, attempt: str = "") -> list
     if len(text) > MAX_TEXT:
         return [Leak("unreadable", 0, len(text))]
     is_correct = _Grader(env, problem)
-    leaks = {
-        Leak(leak.kind, *view.origin(leak.start, leak.end))
-        for view in readings(text)
-        for leak in _answers(env, problem, view.text, attempt, is_correct)
-    }
+    leaks = set()
+    for view in readings(text):
+        for leak in _answers(env, problem, view.text, attempt, is_correct):
+            leaks.add(Leak(leak.kind, *view.origin(leak.start, leak.end)))
     # By kind: `answer` comes before `part` in the alphabet, too.
     ordered = sorted(leaks, key=lambda leak: (leak.kind, leak.start, -leak.end))
     return [*ordered, *_copies(env, problem, text, attempt)]

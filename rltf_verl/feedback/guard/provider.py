@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -17,12 +16,11 @@ from rltf_verl.feedback.base import (
 )
 from rltf_verl.feedback.guard.find import Leak, find_leaks
 from rltf_verl.judge.gateway import judges_of
-from rltf_verl.registry import require_choice
+from rltf_verl.texts import seed_from
 from rltf_verl.types import Feedback
 
 logger = logging.getLogger(__name__)
 
-ACTIONS = ("drop", "redact", "regenerate", "warn")
 REGENERATIONS = 2
 GAP = "[…]"
 """What stands in place of a redacted passage."""
@@ -56,7 +54,6 @@ class GuardedProvider(WrappedProvider):
         check_all: bool = False,
         also: LeakCheck | None = None,
     ) -> None:
-        require_choice("rltf.feedback.guard.action", action, ACTIONS)
         super().__init__(inner)
         self._action, self._check_all = action, check_all
         self._also = also
@@ -73,7 +70,7 @@ class GuardedProvider(WrappedProvider):
         leaks = await self._leaks(request, feedback.text)
         if not leaks:
             return replace(feedback, leak="")
-        first = _with_verdict(feedback, leaks)
+        first = replace(feedback, leak=leaks[0].verdict(feedback.text))
         if self._action == "warn":
             return self._warned_of(first)
         if self._action == "redact":
@@ -100,7 +97,9 @@ class GuardedProvider(WrappedProvider):
 
     async def _again(self, request: FeedbackRequest, first: Feedback, k: int) -> Feedback:
         try:
-            return await ask(self.inner, replace(request, seed=_next_seed(request.seed, k)))
+            return await ask(
+                self.inner, replace(request, seed=seed_from(f"{request.seed}/again/{k}"))
+            )
         except FeedbackUnavailable as error:
             raise FeedbackUnavailable(error.provider, error.cause, withheld=first) from error
 
@@ -138,13 +137,3 @@ def redacted(text: str, leaks: Sequence[Leak]) -> str:
             out += [text[at : leak.start], GAP]
         at = max(at, leak.end)
     return "".join([*out, text[at:]])
-
-
-def _with_verdict(feedback: Feedback, leaks: Sequence[Leak]) -> Feedback:
-    return replace(feedback, leak=leaks[0].verdict(feedback.text))
-
-
-def _next_seed(seed: int, k: int) -> int:
-    # 63 bits, as `episode.seeds.sampling_seed`: a seed fits a signed 64-bit number.
-    digest = hashlib.blake2b(f"{seed}/again/{k}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") >> 1

@@ -161,4 +161,6 @@ def undressed(reference: str) -> str:
 def _value(number: re.Match[str]) -> Fraction | None:
     below = Fraction(number["below"] or _PARTS.get((number["part"] or "").lower(), 1))
     above = Fraction(number["above"].replace(",", "") + (number["point"] or ""))
-    return (-above if number["minus"] else above) / below if below else None
+    if not below:
+        return None
+    return (-above if number["minus"] else above) / below

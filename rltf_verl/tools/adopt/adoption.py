@@ -22,7 +22,6 @@ from rltf_verl.tools.adopt.checked import (
     apply_refusals,
     checked_config,
     grading_notes,
-    refused_here,
     rows_exist,
 )
 from rltf_verl.tools.adopt.command import Adopted, Launch
@@ -91,7 +90,6 @@ def adopt(launch: Launch, method: str = "sd", feedback: str | None = None) -> Ad
         settings.with_others(extra),
         [line for line in settings.changes.values() if not line.startswith(chosen)],
         notes,
-        refused_here(config),
         [
             *(str(setting) for setting in presets if not setting.key.startswith("rltf")),
             *(f"all settings of {word}" for word in hardware),

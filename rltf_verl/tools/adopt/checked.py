@@ -16,10 +16,8 @@ from rltf_verl.adapters.startup.files import (
     check_dataset,
     resolve_files,
 )
-from rltf_verl.adapters.startup.machine import check_loggers
 from rltf_verl.adapters.startup.rules import ACTOR, ROLLOUT, VERL, rule_findings
 from rltf_verl.adapters.startup.values import too_few_devices
-from rltf_verl.config import ConfigError
 from rltf_verl.data.schema import files_of
 from rltf_verl.tools.compose.overrides import Overrides, composed
 
@@ -101,15 +99,6 @@ def grading_notes(config: DictConfig) -> Iterator[str]:
         "no custom_reward_function: verl's scorer of the rows' data_source grades, and feedback is"
         " only that an answer is wrong; return a dict with `feedback`, or use --feedback judge"
     )
-
-
-def refused_here(config: DictConfig) -> list[str]:
-    """Faults of `trainer.logger` on this machine."""
-    try:
-        check_loggers(config, here=True)
-    except ConfigError as error:
-        return [str(error)]
-    return []
 
 
 def apply_refusals(settings: Overrides, theirs: DictConfig, extra: Overrides) -> None:

@@ -59,8 +59,6 @@ class Adopted:
     """One line per setting that changed or was dropped, and why."""
     notes: list[str]
     """Parts that were not read or checked, and settings that decide what the run learns from."""
-    refused_here: list[str]
-    """Why a start on this machine would be refused."""
     presets: list[str]
     """The presets' settings where the run leaves verl's default; a hardware preset by its name."""
     checked: list[str]
@@ -149,8 +147,9 @@ def _flags(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
         word = rest.pop(0)
         flag, separator, text = word.partition("=")
         if flag in FLAGS:
-            # `--config-name=x` or `--config-name x`
-            flags[FLAGS[flag]] = text if separator else rest.pop(0) if rest else ""
+            if rest and not separator:  # `--config-name x`, not `--config-name=x`
+                text = rest.pop(0)
+            flags[FLAGS[flag]] = text
         elif word.startswith("-"):
             raise ConfigError(f"{flag}: remove it, only overrides and --config-… can be adopted")
         elif word:
@@ -173,7 +172,6 @@ def script_of(adopted: Adopted, folder: str = "") -> str:
     secrets = secrets_of(launch, adopted.overrides)
     lines = ["#!/usr/bin/env bash"]
     lines.append(f"# Made by `rltf adopt`; it composes. Checked: {', '.join(adopted.checked)}.")
-    lines += _comments("Fix first, or this machine refuses it", adopted.refused_here, secrets)
     lines += _comments("Changed", adopted.changes, secrets)
     lines += _comments("To know", adopted.notes, secrets)
     lines += _comments("Set by rltf, where you leave verl's default", adopted.presets, secrets)

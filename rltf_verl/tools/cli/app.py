@@ -126,10 +126,10 @@ def doctor(
 @app.command()
 def presets() -> None:
     """List the methods for rltf/method, with a line on each."""
-    from rltf_verl.tools.compose.presets import method_titles
+    from rltf_verl.tools.compose.presets import titles
 
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
-    for name, title in method_titles().items():
+    for name, title in titles("method").items():
         typer.echo(textwrap.fill(f"{name:<23} {title}", width, subsequent_indent=" " * 24))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import logging
 import warnings
 from collections.abc import Iterator
@@ -27,18 +26,21 @@ ConfigDir = Annotated[
     Path | None,
     typer.Option("--config-dir", "-cd", help="A further folder of configs, as of Hydra."),
 ]
-BootstrapSeed = Annotated[int, typer.Option(help="Seed of the confidence intervals.")]
 
 
 def parse_options(words: list[str]) -> dict[str, Any]:
-    """`key=value` words, values as literals where they are ones (also `true`, `false`, `null`),
-    else as text.
-    """
-    pairs = [word.partition("=") for word in words]
-    for (key, separator, _), word in zip(pairs, words, strict=True):
+    """`a.b=1` as `{"a": {"b": 1}}`, values as YAML; of several words for a key the last counts."""
+    from omegaconf import OmegaConf
+
+    for word in words:
+        key, separator, _ = word.partition("=")
         if not (separator and key.replace(".", "_").isidentifier()):
             raise ValueError(f"{word!r}: options are written key=value")
-    return {key: _literal(value) for key, _, value in pairs}
+    try:
+        options: Any = OmegaConf.to_container(OmegaConf.from_dotlist(words))
+    except Exception as error:  # of YAML or OmegaConf
+        raise ValueError(f"{' '.join(words)}: cannot be read ({error})") from error
+    return dict(options)
 
 
 @contextmanager
@@ -54,32 +56,6 @@ def quiet() -> Iterator[None]:
             logging.disable(before)
 
 
-def _literal(text: str) -> Any:
-    words = {"true": True, "false": False, "null": None}
-    try:
-        return words[text] if text in words else ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
-
-
-def nested(options: dict[str, Any]) -> dict[str, Any]:
-    """`{"a.b": 1}` -> `{"a": {"b": 1}}`. Raises ValueError for a key that is a value and a
-    block.
-    """
-    blocks: dict[str, Any] = {}
-    for key, value in options.items():
-        *path, last = key.split(".")
-        block = blocks
-        for part in path:
-            block = block.setdefault(part, {})
-            if not isinstance(block, dict):
-                raise ValueError(f"{key}={value}: {part} has the value {block!r} already")
-        if isinstance(block.get(last), dict):
-            raise ValueError(f"{key}={value}: {key} has keys of its own already")
-        block[last] = value
-    return blocks
-
-
 def settings_of(words: list[str], **named: str) -> dict[str, Any]:
     """`key=value` words of an evaluation or a judge, with a mapping for each block; a run's
     `rltf.` before a key is left out.
@@ -91,12 +67,12 @@ def settings_of(words: list[str], **named: str) -> dict[str, Any]:
     Raises:
         ValueError: a block is given as a value, as Hydra's groups are.
     """
-    options = {key.removeprefix("rltf."): value for key, value in parse_options(words).items()}
+    options = parse_options([word.removeprefix("rltf.") for word in words])
     for key, form in (BLOCKS | named).items():
         value = options.get(key)
         if value is not None and not isinstance(value, dict):
             raise ValueError(f"{key}={value}: is a block of keys; write {form.format(value)}")
-    return nested(options)
+    return options
 
 
 def episodes_of(folder: Path, step: int | None) -> list[dict[str, Any]]:

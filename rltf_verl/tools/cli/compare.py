@@ -18,10 +18,9 @@ def compare(
         typer.Argument(
             metavar="[NAME=]RUN...",
             help=(
-                "Folder of a run, its episode log, or a file of metrics (verl's file logger; a"
-                " wandb history as csv, "
-                "jsonl or parquet). Runs of one NAME are seeds of one arm; parts of one run are"
-                " joined by commas."
+                "Folder of a run, its episode log, or a file of metrics (of verl's file logger, or"
+                " lines of a wandb history). Runs of one NAME are seeds of one arm; parts of one"
+                " run are joined by commas."
             ),
         ),
     ],

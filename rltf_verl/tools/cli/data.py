@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from rltf_verl.tools.cli.common import parse_options
+from rltf_verl.tools.cli.common import parse_options, settings_of
 
 data = typer.Typer(no_args_is_help=True, help="Build, wrap, check and show datasets.")
 
@@ -74,6 +74,13 @@ def data_corrections(
         Path, typer.Argument(help="Conversations: JSON lines or parquet, each with `messages`.")
     ],
     out: Annotated[Path, typer.Option(help="Folder for train.parquet and test.parquet.")],
+    options: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[KEY=VALUE]...",
+            help="A judge's endpoint.KEY, limits.KEY, price.KEY, cache_dir; it decides.",
+        ),
+    ] = None,
     overwrite: Overwrite = False,
     show: Annotated[
         int, typer.Option(min=0, help="Print so many user turns of each kind, with their rule.")
@@ -82,15 +89,22 @@ def data_corrections(
         list[str] | None, typer.Option(metavar="ID", help="Leave a correction out, by its id.")
     ] = None,
 ) -> None:
-    """Write the corrections that users gave in conversations as parquet files for verl."""
+    """Write the corrections that users gave in conversations as parquet files for verl.
+
+    E.g. rltf data corrections chats.jsonl --out data/mine endpoint.base_url=http://127.0.0.1:8000/v1
+    endpoint.model=Qwen/Qwen3-4B-Instruct-2507
+    """
     from collections import Counter
 
+    from rltf_verl.judge.gateway import Judge
     from rltf_verl.texts import counted, one_line
     from rltf_verl.tools.data.build import refuse_existing
     from rltf_verl.tools.data.corrections import find_corrections, write_corrections
 
     refuse_existing([out / "train.parquet", out / "test.parquet"], overwrite)
-    found = find_corrections(file, without or [])
+    options, without = options or [], without or []
+    judge = Judge(settings_of(options), "") if options else None
+    found = find_corrections(file, without, judge)
     shown = Counter[str]()
     for one in found:
         shown[one.fate] += 1
@@ -103,7 +117,8 @@ def data_corrections(
         f"user turns: {shown['taken']} corrections taken, {shown['left']} left,"
         f" {shown['duplicate']} duplicates, {shown['without']} taken out by --without"
     )
-    for split, num in write_corrections(found, file, out, without or []).items():
+    words = [*options, *(f"--without={one}" for one in without)]
+    for split, num in write_corrections(found, file, out, words).items():
         typer.echo(f"{counted(num, 'row')}: {out / split}.parquet")
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rltf_verl.tools.cli.common import nested, parse_options
+from rltf_verl.tools.cli.common import parse_options
 
 if TYPE_CHECKING:
     from rltf_verl.envs.base import Env
@@ -22,21 +22,16 @@ Options = Annotated[
 def _make_env(name: str, options: list[str] | None) -> Env:
     from rltf_verl.envs import make_env
 
-    return make_env(name, **nested(parse_options(options or [])))
+    return make_env(name, **parse_options(options or []))
 
 
 @env.command("list")
 def names() -> None:
     """List the environments for rltf/env, with a line on each."""
-    from importlib.resources import files
-
+    from rltf_verl.tools.compose.presets import titles
     from rltf_verl.tools.report.terminal.console import show_table
 
-    folder = files("hydra_configs.rltf_verl").joinpath("rltf", "env")
-    texts = {f.name: f.read_text("utf-8") for f in folder.iterdir() if f.name.endswith(".yaml")}
-    # the first line of the YAML is `# @package …`
-    lines = [(n[:-5], texts[n].splitlines()[1].lstrip("# ")) for n in sorted(texts)]
-    show_table([("rltf/env", "task"), *lines])
+    show_table([("rltf/env", "task"), *titles("env").items()])
 
 
 @env.command("check")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rltf_verl.tools.cli.common import BootstrapSeed, episodes_of, settings_of
+from rltf_verl.tools.cli.common import episodes_of, settings_of
 
 Out = Annotated[Path, typer.Option(help="Folder for the episodes, results.json and results.png.")]
 
@@ -62,7 +62,6 @@ def evaluate(
             help="Last answers to ask log-probs of, for `rltf probe` (vLLM has them).",
         ),
     ] = 0,
-    bootstrap_seed: BootstrapSeed = 0,
 ) -> None:
     """Evaluate an OpenAI-compatible endpoint with the episodes of training; continue where an
     earlier call ended.
@@ -85,7 +84,7 @@ def evaluate(
     episodes = folder.episodes()
     if episodes:
         facts = {"evaluation": settings.facts(), "samples": samples}
-        _report(by_source(episodes), facts, out, bootstrap_seed)
+        _report(by_source(episodes), facts, out)
     folder.require_results(episodes)
     if log_probs:
         from rltf_verl.tools.evaluate.log_probs import write_log_probs
@@ -101,7 +100,6 @@ def results(
     step: Annotated[
         int | None, typer.Option(help="Step of the validation; the last one if not given.")
     ] = None,
-    bootstrap_seed: BootstrapSeed = 0,
 ) -> None:
     """Print and draw the numbers of `rltf eval` for a validation of a training run."""
     from rltf_verl.runlog.episodes import by_source
@@ -113,27 +111,26 @@ def results(
         )
     last = max(record["step"] for record in held_out)
     apart = by_source(record for record in held_out if record["step"] == last)
-    named = {
-        f"step {last}, {source}" if len(apart) > 1 else f"step {last}": episodes
-        for source, episodes in apart.items()
-    }
-    _report(named, {"log": log.name, "step": last}, out, bootstrap_seed)
+    named = {}
+    for source, episodes in apart.items():
+        named[f"step {last}, {source}" if len(apart) > 1 else f"step {last}"] = episodes
+    _report(named, {"log": log.name, "step": last}, out)
 
 
-def _report(apart: dict[str, list[Any]], facts: dict[str, Any], out: Path, seed: int) -> None:
+def _report(apart: dict[str, list[Any]], facts: dict[str, Any], out: Path) -> None:
     """Tables on the terminal, results.json and results.png in the folder."""
     from rltf_verl.tools.report.evaluation.results import evaluate as evaluated
     from rltf_verl.tools.report.evaluation.show import notes, plot, tables
     from rltf_verl.tools.report.terminal.console import show_table
 
-    results = {name: evaluated(episodes, seed) for name, episodes in apart.items()}
+    results = {name: evaluated(episodes) for name, episodes in apart.items()}
     for name, result in results.items():
         typer.echo(f"{name}: {'. '.join(notes(result))}")
         for lines in tables(result):
             show_table(lines)
     out.mkdir(parents=True, exist_ok=True)
     numbers = {name: asdict(result) for name, result in results.items()}
-    written = {**facts, "bootstrap_seed": seed, "results": numbers}
+    written = {**facts, "results": numbers}
     (out / "results.json").write_text(
         json.dumps(written, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -21,6 +22,12 @@ def export(
         bool,
         typer.Option("--trust-pickle", help="Load shards that hold more than tensors: runs code."),
     ] = False,
+    gate: Annotated[
+        bool,
+        typer.Option(
+            "--gate", help="Refuse unless first answers rose and no public question was forgotten."
+        ),
+    ] = False,
 ) -> None:
     """Write a checkpoint as a Hugging Face folder: bfloat16 weights (LoRA merged), tokenizer and
     model card.
@@ -34,11 +41,20 @@ def export(
         raise ValueError(f"{out}: exists; name another folder or delete it")
     checkpoint = find_checkpoint(checkpoint_or_run)
     typer.echo(f"{checkpoint.folder} -> {out}")
+    if gate:
+        from rltf_verl.tools.export.gate import require_kept, require_rise
+        from rltf_verl.tools.export.public_questions import installed_folder, read_questions
+
+        typer.echo(require_rise(checkpoint))
+        questions = list(chain.from_iterable(read_questions(installed_folder()).values()))
+        typer.echo(f"{len(questions)} public questions to two models on the CPU: minutes")
     out.parent.mkdir(parents=True, exist_ok=True)
     # `out` appears whole or not at all
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as unfinished:
         folder = Path(unfinished) / "model"
         save_weights(checkpoint, folder, trust_pickle=trust_pickle)
+        if gate:
+            typer.echo(require_kept(checkpoint, folder, questions))
         text = card(str(out), checkpoint.step, checkpoint.settings(), checkpoint.folder.parent)
         (folder / "README.md").write_text(text, "utf-8")
         for weights in folder.glob(WEIGHTS):  # safetensors lets the owner alone read them

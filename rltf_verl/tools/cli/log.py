@@ -24,7 +24,6 @@ class OutputForm(str, Enum):
     dialogues = "dialogues"
     answers = "answers"
     preferences = "preferences"
-    turns = "turns"
 
 
 class Split(str, Enum):
@@ -45,8 +44,7 @@ def export(
             help=(
                 "dialogues: whole conversations, for verl's SFT trainer. answers: first prompt and"
                 " right answer, for "
-                "verl's SFT trainer. preferences: first prompt, right and wrong answer. turns: one"
-                " row per attempt."
+                "verl's SFT trainer. preferences: first prompt, right and wrong answer."
             ),
         ),
     ] = OutputForm.dialogues,
@@ -64,33 +62,29 @@ def export(
     ] = False,
     step: Annotated[int | None, typer.Option(help="Training step; all steps if not given.")] = None,
     split: Annotated[
-        Split | None,
+        Split,
         typer.Option(
             help=(
-                "Episodes of training, or of validation as `rltf eval` writes them. If not given:"
-                " train, and for turns both. Do not train on problems that you test on."
+                "Episodes of training, or of validation as `rltf eval` writes them. Do not train on"
+                " problems that you test on."
             )
         ),
-    ] = None,
+    ] = Split.train,
 ) -> None:
-    """Write the episodes of a run as training data, or as a table."""
+    """Write the episodes of a run as training data."""
     from rltf_verl.tools.data import exports
 
     records = episodes_of(folder, step)
-    chosen = split.value if split else None if form is OutputForm.turns else Split.train.value
-    provenance = {"log": folder.name, "as": form.value, "step": step, "split": chosen}
+    provenance = {"log": folder.name, "as": form.value, "step": step, "split": split.value}
+    schema = exports.SCHEMA
     if form is OutputForm.dialogues:
         template = revise or _template_of(folder)
         provenance |= {"revise": template, "only_solved": not wrong_too}
-        rows = exports.dialogues(records, template, only_solved=not wrong_too, split=chosen)
-        schema = exports.SCHEMA
+        rows = exports.dialogues(records, template, only_solved=not wrong_too, split=split.value)
+    elif form is OutputForm.answers:
+        rows = exports.answers(records, split.value)
     else:
-        make, schema = {
-            OutputForm.answers: (exports.answers, exports.SCHEMA),
-            OutputForm.preferences: (exports.preferences, exports.PREFERENCES),
-            OutputForm.turns: (exports.turns, exports.TURNS),
-        }[form]
-        rows = make(records, chosen)
+        rows, schema = exports.preferences(records, split.value), exports.PREFERENCES
     num = exports.export(list(rows), schema, out, provenance)
     typer.echo(f"{num} {form.value}: {out}")
 

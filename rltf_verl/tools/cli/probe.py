@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from rltf_verl.tools.cli.common import BootstrapSeed, episodes_of, settings_of
+from rltf_verl.tools.cli.common import episodes_of, settings_of
 
 
 def probe(
@@ -35,7 +35,6 @@ def probe(
     as_json: Annotated[
         bool, typer.Option("--json", help="JSON on stdout instead of tables.")
     ] = False,
-    bootstrap_seed: BootstrapSeed = 0,
 ) -> None:
     """Say whether a run is worth it, what to change first and which method fits, by the episodes
     of an evaluation of the base model, or of a run's first step. Asks no model.
@@ -56,7 +55,7 @@ def probe(
     if trouble is not None:
         tell(trouble)
     overrides = settings_of(options)
-    made = probe_of(overrides, log_folder(folder), records, config, bootstrap_seed, tell)
+    made = probe_of(overrides, log_folder(folder), records, config, tell)
     if as_json:
         typer.echo(json.dumps(show.as_json(made), indent=1, ensure_ascii=False))
     else:

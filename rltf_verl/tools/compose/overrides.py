@@ -70,7 +70,8 @@ class Overrides:
     def drop(self, keys: Sequence[str], why: str) -> bool:
         """Remove the settings of some keys and of all below them, if there are any."""
         # the dots: `critic` is no part of `critic_warmup`
-        drops = [s for s in self.values if any(f"{s.key}.".startswith(f"{k}.") for k in keys)]
+        blocks = tuple(f"{key}." for key in keys)
+        drops = [setting for setting in self.values if f"{setting.key}.".startswith(blocks)]
         if drops:
             self.values = [s for s in self.values if s not in drops]
             words = " ".join(map(str, drops))

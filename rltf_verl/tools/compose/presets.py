@@ -1,19 +1,18 @@
-"""The names of the methods, read from their YAML without composing it."""
+"""The choices of a group, read from their YAML without composing it."""
 
 from __future__ import annotations
 
 from importlib.resources import files
+from pathlib import Path
 
 
-def method_titles() -> dict[str, str]:
-    """`rltf/method=<name>` -> the first line that its YAML says of it, sorted by name."""
-    folder = files("hydra_configs.rltf_verl").joinpath("rltf", "method")
-    files_of = {f.name: f for f in folder.iterdir() if f.is_file()}
-    for part in ("release", "teacher"):
-        files_of |= {f"{part}/{f.name}": f for f in folder.joinpath(part).iterdir()}
-    del files_of["release/base.yaml"]  # what its neighbours share
-    return {
-        # the first line is `# @package …`
-        name.removesuffix(".yaml"): file.read_text("utf-8").splitlines()[1].removeprefix("# ")
-        for name, file in sorted(files_of.items())
+def titles(group: str) -> dict[str, str]:
+    """`rltf/<group>=<name>` -> the first line that its YAML says of it, sorted by name."""
+    folder = Path(str(files("hydra_configs.rltf_verl"))) / "rltf" / group
+    texts = {
+        path.relative_to(folder).with_suffix("").as_posix(): path.read_text("utf-8")
+        for path in folder.rglob("*.yaml")
     }
+    texts.pop("release/base", None)  # what its neighbours share
+    # the first line is `# @package …`
+    return {name: texts[name].splitlines()[1].removeprefix("# ") for name in sorted(texts)}

@@ -21,7 +21,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from rltf_verl.findings import ConfigError, Finding
-from rltf_verl.tools.compose.presets import method_titles
+from rltf_verl.tools.compose.presets import titles
 
 MAIN = "verl.trainer.main_ppo"
 OURS = "rltf"
@@ -108,7 +108,7 @@ def _missing(file: str, options: list[str]) -> Finding:
     group, _, choice = file.rpartition("/")
     if group.startswith(f"{OURS}/method"):
         group, choice = f"{OURS}/method", file.removeprefix(f"{OURS}/method/")
-        options = [*method_titles()]
+        options = [*titles("method")]
     if not group:
         folder = files("hydra_configs.rltf_verl").iterdir()
         options = [f.name.removesuffix(".yaml") for f in folder if f.name.endswith(".yaml")]
@@ -119,7 +119,6 @@ def _missing(file: str, options: list[str]) -> Finding:
     bare = choice.removeprefix(f"{OURS}_")
     swapped = [end for end in ends if sorted(end) == sorted(bare)]  # letters in another order
     near = difflib.get_close_matches(bare, swapped or ends, n=1)
-    near = near or difflib.get_close_matches(choice, ends, n=1)
     hint = f"did you mean {ends[near[0]]}? " if near else ""
     names = f"{hint}choose one of {', '.join(sorted(options))}"
     return Finding(group or "--config-name", choice, f"there is no {choice}", names)

@@ -11,10 +11,9 @@ from rltf_verl.tools.contract.answers import (
     Verdict,
     check_answering,
     hostile_texts,
-    wrapping_of,
 )
 
-__all__ = ["Verdict", "check_env", "hostile_texts", "wrapping_of"]
+__all__ = ["Verdict", "check_env", "hostile_texts"]
 
 
 def check_env(

@@ -15,7 +15,7 @@ from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.feedback.verifier import VerifierProvider
 from rltf_verl.registry import UserCodeError, raised_by
 from rltf_verl.tools.data.questions import QuestionRow
-from rltf_verl.tools.feedback.attempts import collect
+from rltf_verl.tools.feedback.attempts import FORMS, collect, written
 from rltf_verl.tools.feedback.verdicts import FAULTS, CheckedFeedback, findings_of
 from rltf_verl.types import Problem
 
@@ -30,13 +30,6 @@ NONSENSE = (
     "42 apples",
     "The answer is wrong.",
 )
-WRAPPINGS: tuple[Callable[[str], str], ...] = (
-    "{}".format,
-    "\\boxed{{{}}}".format,
-    "```python\n{}\n```".format,
-)
-"""How a policy may write an answer down. A reference must be graded correct in one of them."""
-
 GUESSES = ("0", "1", "A", "yes", "no", "True", "False")
 NUM_CONSTANT, MIN_CONSTANT = 20, 8
 """Problems that are answered alike, and the fewest that say something."""
@@ -148,7 +141,7 @@ def prompts(env: Env, problem: Problem) -> Iterator[str]:
 
 
 def _reference(env: Env, problem: Problem) -> Iterator[str]:
-    grades = [env.grade(reread(problem), wrap(problem.reference)) for wrap in WRAPPINGS]
+    grades = [env.grade(reread(problem), written(form, problem.reference)) for form in FORMS]
     if not any(grade.correct and grade.format_ok for grade in grades):
         yield (
             f"its reference {problem.reference[:60]!r} is graded wrong, also in \\boxed{{}} and in"
@@ -166,26 +159,26 @@ def _constants(env: Env, problems: Sequence[Problem]) -> Iterator[str]:
     """Answers that pay whatever is asked: the commonest references, and words that guess."""
     if len(problems) < MIN_CONSTANT:
         return
-    wrap = wrapping_of(env, problems[0])
+    form = form_of(env, problems[0])
     common = Counter(problem.reference for problem in problems).most_common(3)
     for answer in dict.fromkeys([*(reference for reference, _ in common), *GUESSES]):
-        grades = [env.grade(problem, wrap(answer)) for problem in problems]
+        text = written(form, answer)
+        grades = [env.grade(problem, text) for problem in problems]
         scores = (float(g.correct) if g.score is None else g.score for g in grades)
         score = sum(scores) / len(grades)
         if score > MOST_CONSTANT:
             yield (
-                f"{wrap(answer)[:60]!r} scores {score:.2f} on average of {len(problems)} problems:"
+                f"{text[:60]!r} scores {score:.2f} on average of {len(problems)} problems:"
                 " a policy may learn it and nothing else"
             )
 
 
-def wrapping_of(env: Env, problem: Problem) -> Callable[[str], str]:
-    """The form in which the reference is graded correct; a box, as most of ours ask for, first."""
-    plain, boxed, *others = WRAPPINGS
-    for wrap in (boxed, plain, *others):
-        if env.grade(problem, wrap(problem.reference)).correct:
-            return wrap
-    return boxed
+def form_of(env: Env, problem: Problem) -> str:
+    """The first of `FORMS` in which the reference is graded correct; a box if none is."""
+    for form in FORMS:
+        if env.grade(problem, written(form, problem.reference)).correct:
+            return form
+    return "\\boxed{}"
 
 
 def _repeatable(env: Env, problem: Problem) -> Iterator[str]:

@@ -71,6 +71,17 @@ def _replies(turn: UserTurn) -> bool:
     return turn.answer.rstrip().endswith("?")
 
 
+def _asks_alike(turn: UserTurn) -> bool:
+    """A sentence asks with the question's words for something with other numbers."""
+    numbers = set(re.findall(r"\d+", turn.question + turn.answer))
+    for sentence in _SENTENCE_END.split(turn.text):
+        asks = re.search(_ASKS, sentence) or sentence.split()[:1] == turn.question.split()[:1]
+        shared = _words(sentence) & _words(turn.question)
+        if asks and len(shared) >= FEWEST_REPEATED and {*re.findall(r"\d+", sentence)} - numbers:
+            return True
+    return False
+
+
 def _repeats(turn: UserTurn) -> bool:
     """A sentence has the question's words."""
     asked = _words(turn.question)
@@ -84,7 +95,8 @@ def _repeats(turn: UserTurn) -> bool:
 
 # A statement that does not begin with the user or with something to do.
 _STATES = re.compile(
-    r"\A(?!(?:i|i'm|i've|i'd|i'll|my|we|let|let's|now|and|also|then|here|use|add|give|turn|he|she)\b)"
+    r"\A(?!(?:i|i'm|i've|i'd|i'll|my|we|let|let's|now|and|also|then|here|use|add|give|turn|he|she"
+    r"|please)\b)"
     r".*(?:[=<>]|\w's\b|n't\b|\b(?:is|are|was|were|has|have|had|means?|contains?|needs?|computes?"
     r"|returns?|won|did|does|only)\b)",
     re.DOTALL,
@@ -139,7 +151,7 @@ RULES = (
             rf"\b{_IT}(?:{_BE}|'s got| can| could| must){_VERY}(?:{_NOT})?{_VERY}(?: be)? ?"
             r"(?:wrong|incorrect|false|untrue|outdated|deprecated|nonsense|off by)\b",
             rf"\b{_IT}(?:{_BE}{_NOT}?|{_BE}? ?isn't|{_BE}? ?aren't| can't be| cannot be){_VERY} ?"
-            r"(?<=n't |not )(?:right|correct|true|what|how|quite|an?|even|the)\b",
+            r"(?<=n't |not )(?:right|correct|true|what|how|quite|an?|even|the|our)\b",
             rf"\b{_IT}{_NOT}? (?:doesn't|does not|didn't|did not) (?:answer|help)",
             r"\b(?:can't|cannot|couldn't) be (?:right|correct|true)\b",
             r"\A(?:the )?other way a?round\b|\Awrong(?: \w+){1,3}\W*\Z",
@@ -190,6 +202,7 @@ RULES = (
             r"\Aagain\b(?!,? thank)|\b(?:redo|recheck|double[- ]check|recount)\b",
         ),
     ),
+    TurnRule("asks for another one", False, _asks_alike),
     TurnRule("repeats the question", True, _repeats),
     TurnRule("asks something else", False, _said(_ASKS)),
     TurnRule(
@@ -197,7 +210,7 @@ RULES = (
         True,
         _said(
             r"\A(?:lol,? |haha?,? |wow,? |hmm+,? |um+,? |well,? |wait,? |sorry,? )*"
-            r"(?:no+|nope|nah|false|incorrect|wrong|not (?:quite|right|true|correct|really))"
+            r"(?:no+|nope|nah|false|incorrect|wrong|not (?:quite|right|true|correct|really|like))"
             r"(?:\Z|[,.!:;]| (?:it|that|this|you|the|i|they|chapter|\w+\Z))"
         ),
     ),

@@ -4,10 +4,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import re
 import shlex
+import zlib
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
@@ -16,12 +18,17 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from rich.console import Console
+from rich.progress import track
 
 from rltf_verl.data.provenance import versions, write_table
 from rltf_verl.data.schema import CORRECTIONS, SCHEMA, row_of, text_of
 from rltf_verl.jsonl import numbered, parsed
+from rltf_verl.judge.gateway import Judge
+from rltf_verl.judge.runtime import run_to_end
+from rltf_verl.judge.wire import JudgeUnavailable
 from rltf_verl.redaction import MARK, hide
-from rltf_verl.texts import clean_text, one_line, without_chat_tokens
+from rltf_verl.texts import clean_text, counted, one_line, without_chat_tokens
 from rltf_verl.tools.data.correction_rules import rule_of
 from rltf_verl.types import Problem
 
@@ -36,6 +43,11 @@ SHINGLE = 3
 """Words of a shingle."""
 MOST_COMPARED = 10_000
 """Characters of a conversation, its last ones, that are compared for duplicates."""
+MOST_ALIKE = 8
+"""Corrections that are found by one shingle, the first ones. Without a bound the comparisons grow
+as the square of those to one question: hours for ten thousand. A pair that shares no other rare
+shingle may both stay.
+"""
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 # An e-mail address; an IPv4 address that is not of a private network or this machine's.
@@ -46,9 +58,9 @@ _ADDRESS = re.compile(
 )
 
 Episode = Mapping[str, Any]
-"""`split`, `prompt` (x0), and the fields of `extra_info.task`: `id`, `attempt` (y1), `correction`
-(f), `answer_after` (y2; None if the conversation ends with f), `corrected_again` (None without an
-answer to y2), `rule`.
+"""`split`, `prompt` (x0), and the fields of `extra_info.task`: `id`, `question` (the last message
+of x0), `attempt` (y1), `correction` (f), `answer_after` (y2; None if the conversation ends with f),
+`corrected_again` (None without an answer to y2), `rule`.
 """
 
 
@@ -60,6 +72,14 @@ class Said(NamedTuple):
     """Without secrets and addresses."""
     corrected: bool | None
     """The file's own label."""
+
+
+class Exchange(NamedTuple):
+    """What a judge reads."""
+
+    question: str
+    attempt: str
+    correction: str
 
 
 class Found(NamedTuple):
@@ -78,18 +98,25 @@ class Found(NamedTuple):
     """Of a correction."""
 
 
-def find_corrections(path: Path, without: Collection[str] = ()) -> list[Found]:
+def find_corrections(
+    path: Path, without: Collection[str] = (), judge: Judge | None = None
+) -> list[Found]:
     """Everything in a file of conversations, in order.
 
     Args:
         path: parquet with a column `messages`, or JSON lines.
         without: ids of corrections to leave out.
+        judge: is asked about each turn without a label, with a bar on stderr; the rules decide
+            where it has no verdict.
 
     Raises:
-        ValueError: no parquet file, or an id that no correction of the file has.
+        ValueError: no parquet file, an id that no correction of the file has, or a judge that
+            cannot be asked: a package or the API key is missing.
         OSError: the file cannot be read.
     """
-    found = [one for where, record in _records(path) for one in _found_in(where, record)]
+    read = [_read(where, record) for where, record in _records(path)]
+    judged = run_to_end(_ask(judge, [said for _, said in read])) if judge else {}
+    found = [one for head, said in read for one in (head, *_read_turns(head, said, judged))]
     fates = _fates([turn.episode for turn in found if turn.episode], without)
     found = [turn._replace(fate=next(fates)) if turn.episode else turn for turn in found]
     unknown = {*without} - {turn.episode["id"] for turn in found if turn.episode}
@@ -99,9 +126,15 @@ def find_corrections(path: Path, without: Collection[str] = ()) -> list[Found]:
 
 
 def write_corrections(
-    found: Sequence[Found], source: Path, folder: Path, without: Sequence[str] = ()
+    found: Sequence[Found], source: Path, folder: Path, words: Sequence[str] = ()
 ) -> dict[str, int]:
     """Write the corrections that were taken as train.parquet and test.parquet.
+
+    Args:
+        found: by `find_corrections`.
+        source: the file of conversations.
+        folder: of the parquet files.
+        words: the rest of the command that found them, for the record.
 
     Returns:
         Rows by split.
@@ -115,9 +148,8 @@ def write_corrections(
             f"{source}: no correction to write; --show 20 prints what each user turn was taken for,"
             ' and "corrected": true in a message overrides the rules'
         )
-    words = ["corrections", source.name, *(f"--without={one}" for one in without)]
     facts = {
-        "command": shlex.join(["rltf", "data", *words]),
+        "command": shlex.join(["rltf", "data", "corrections", source.name, *map(hide, words)]),
         "env": CORRECTIONS,
         "versions": versions(),
     }
@@ -142,13 +174,12 @@ def _records(path: Path) -> list[tuple[str, Mapping[str, Any] | None]]:
     return [(f"line {k}", parsed(line)) for k, line in numbered(path.read_bytes())]
 
 
-def _found_in(where: str, record: Mapping[str, Any] | None) -> list[Found]:
-    """A conversation and its turns."""
+def _read(where: str, record: Mapping[str, Any] | None) -> tuple[Found, list[Said]]:
+    """A conversation and its messages, none if it cannot be read."""
     try:
-        messages = _read_conversation(record)
+        return Found(where, "read"), _read_conversation(record)
     except ValueError as error:
-        return [Found(where, "refused", one_line(str(error), 300))]
-    return [Found(where, "read"), *_read_turns(where, messages)]
+        return Found(where, "refused", one_line(str(error), 300)), []
 
 
 def _read_conversation(record: Mapping[str, Any] | None) -> list[Said]:
@@ -182,28 +213,76 @@ def _read_message(where: str, message: Any, corrected: Any) -> Said:
     return Said(_ROLES[message["role"]], _ADDRESS.sub(MARK, clean), corrected)
 
 
-def _read_turns(where: str, messages: Sequence[Said]) -> Iterator[Found]:
-    """Each user turn after an answer to a user."""
+def _exchanges(messages: Sequence[Said]) -> dict[int, Exchange]:
+    """Each user turn after an answer to a user, by the number of its message."""
     # Roles alternate, but for a system's message.
-    verdicts = {
-        k: _verdict(*messages[k - 2 : k + 1])
+    return {
+        k: Exchange(*(one.text for one in messages[k - 2 : k + 1]))
         for k in range(2, len(messages))
         if messages[k - 2].role == messages[k].role == "user"
     }
+
+
+async def _ask(judge: Judge, conversations: Sequence[Sequence[Said]]) -> dict[Exchange, bool]:
+    """Verdicts of the judge on turns without a label."""
+    judge.require_client()
+    # Equal ones once. The rules know what an empty turn is.
+    exchanges = {
+        one
+        for said in conversations
+        for k, one in _exchanges(said).items()
+        if said[k].corrected is None and one.correction.strip()
+    }
+    verdicts: dict[Exchange, bool] = {}
+    failures: list[str] = []
+    # The deadline of a call counts its wait in the client: turns wait here.
+    slots = asyncio.Semaphore(judge.settings.limits.max_concurrency)
+
+    async def ask(one: Exchange) -> None:
+        async with slots:
+            try:
+                verdicts[one] = await judge.says_yes("corrections/corrects", one._asdict())
+            except JudgeUnavailable as error:
+                failures.append(error.cause)
+
+    console = Console(stderr=True)
+    asked = asyncio.as_completed(map(ask, exchanges))
+    for done in track(
+        asked, "judge", len(exchanges), console=console, disable=not console.is_terminal
+    ):
+        await done
+    if failures:
+        turns = counted(len(failures), "turn")
+        console.out(f"judge: no verdict on {turns}, the rules decide: {failures[0]}")
+    return verdicts
+
+
+def _read_turns(
+    conversation: Found, messages: Sequence[Said], judged: Mapping[Exchange, bool]
+) -> Iterator[Found]:
+    """Each user turn after an answer to a user."""
+    verdicts = {
+        k: _verdict(one, messages[k].corrected, judged) for k, one in _exchanges(messages).items()
+    }
     for k, (corrects, rule) in verdicts.items():
-        turn = Found(f"{where}, turn {k // 2 + 1}", "left", rule, messages[k].text)
+        where = f"{conversation.where}, turn {k // 2 + 1}"
+        turn = Found(where, "left", rule, messages[k].text)
         if corrects:
             again, _ = verdicts.get(k + 2, (None, ""))
             turn = turn._replace(fate="taken", episode=_episode(messages, k, rule, again))
         yield turn
 
 
-def _verdict(question: Said, answer: Said, turn: Said) -> tuple[bool, str]:
+def _verdict(
+    exchange: Exchange, label: bool | None, judged: Mapping[Exchange, bool]
+) -> tuple[bool, str]:
     """True if the turn corrects the answer; and why."""
-    if turn.corrected is None or not turn.text.strip():
-        rule = rule_of(question.text, answer.text, turn.text)
-        return rule.corrects, rule.name
-    return turn.corrected, f"corrected: {json.dumps(turn.corrected)}"
+    if label is not None and exchange.correction.strip():
+        return label, f"corrected: {json.dumps(label)}"
+    if exchange in judged:
+        return judged[exchange], "judge"
+    rule = rule_of(*exchange)
+    return rule.corrects, rule.name
 
 
 def _episode(messages: Sequence[Said], k: int, rule: str, again: bool | None) -> Episode:
@@ -217,6 +296,7 @@ def _episode(messages: Sequence[Said], k: int, rule: str, again: bool | None) ->
         "split": SPLITS[int(_digest(opening), 16) % TEST_SHARE == 0],
         "prompt": prompt,
         "id": _digest([prompt, attempt, correction]),
+        "question": messages[k - 2].text,
         "attempt": attempt,
         "correction": correction,
         "answer_after": after,
@@ -230,34 +310,38 @@ def _digest(value: object) -> str:
 
 
 def _fates(episodes: Sequence[Episode], without: Collection[str]) -> Iterator[str]:
-    """`taken`, `without`, or `duplicate`: similar to one before, be that taken or not."""
+    """`taken`, `without`, or `duplicate`: similar to one before that is none."""
     shingles = [_shingles_of(episode) for episode in episodes]
     frequency = Counter(chain.from_iterable(f | asked for f, asked in shingles))
-    seen: dict[int, list[tuple[set[int], set[int]]]] = defaultdict(list)
-    for episode, sets in zip(episodes, shingles, strict=True):
+    seen: dict[int, list[int]] = defaultdict(list)
+    for k, (episode, sets) in enumerate(zip(episodes, shingles, strict=True)):
         both = sorted(sets[0] | sets[1], key=lambda one: (frequency[one], one))
         # Two sets with a Jaccard similarity of s share one of their first (1 - s) n + 1 elements,
         # in any order that is the same for both; one more for the rounding. Rare ones come first:
         # few have them.
         first = both[: int((1 - SIMILAR) * len(both)) + 2]
-        near = (other for shingle in first for other in seen[shingle])
-        is_duplicate = any(all(map(_similar, sets, other)) for other in near)
+        near = {other for shingle in first for other in seen[shingle]}
+        is_duplicate = any(all(map(_similar, sets, shingles[other])) for other in near)
         for shingle in first:
-            seen[shingle].append(sets)
+            if len(seen[shingle]) < MOST_ALIKE and not is_duplicate:
+                seen[shingle].append(k)
         yield "duplicate" if is_duplicate else "without" if episode["id"] in without else "taken"
 
 
 def _shingles_of(episode: Episode) -> tuple[set[int], set[int]]:
     """Of the correction, and of what was asked."""
     asked = "\n".join(one["content"] for one in episode["prompt"] if one["role"] != "system")
-    return _shingles("f", episode["correction"]), _shingles("x", asked)
+    return _shingles(0, episode["correction"]), _shingles(1, asked)
 
 
-def _shingles(kind: str, text: str) -> set[int]:
-    words = re.findall(r"\w+|[^\w\s]", text[-MOST_COMPARED:].casefold())
+def _shingles(kind: int, text: str) -> set[int]:
+    found = re.findall(r"\w+|[^\w\s]", text[-MOST_COMPARED:].casefold())
+    # Unlike those of texts, hashes of integers are the same in each process.
+    words = [zlib.crc32(word.encode()) for word in found]
     starts = range(max(len(words) - SHINGLE, 0) + 1)
     return {hash((kind, *words[k : k + SHINGLE])) for k in starts}
 
 
 def _similar(one: set[int], other: set[int]) -> bool:
-    return len(one & other) >= SIMILAR * len(one | other)
+    shared = len(one & other)
+    return shared >= SIMILAR * (len(one) + len(other) - shared)

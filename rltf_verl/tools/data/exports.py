@@ -1,4 +1,4 @@
-"""From an episode log to training data and tables: `rltf log export`."""
+"""From an episode log to training data: `rltf log export`."""
 
 from __future__ import annotations
 
@@ -39,47 +39,13 @@ PREFERENCES = pa.schema(
 )
 """As TRL's preference trainers read them, conversational form."""
 
-TURNS = pa.schema(
-    {
-        "step": pa.int64(),
-        "split": pa.string(),
-        "uid": pa.string(),
-        "session_id": pa.int64(),
-        "env": pa.string(),
-        "index": pa.int64(),
-        "turn": pa.int64(),
-        "parent": pa.int64(),
-        "question": pa.string(),
-        "reference": pa.string(),
-        "prompt": pa.string(),
-        "text": pa.string(),
-        "answer": pa.string(),
-        "correct": pa.bool_(),
-        "format_ok": pa.bool_(),
-        "reward": pa.float64(),
-        "num_tokens": pa.int64(),
-        "ended": pa.bool_(),
-        "feedback": pa.string(),
-        "provider": pa.string(),
-        "leak": pa.string(),
-        "latency_s": pa.float64(),
-        "stop": pa.string(),
-        "error": pa.string(),
-    }
-)
-
-EPISODE_COLUMNS = ("step", "split", "uid", "session_id", "env", "index", "question", "reference")
-ATTEMPT_COLUMNS = ("parent", "prompt", "text", "reward", "num_tokens", "ended", "stop", "error")
-FEEDBACK_COLUMNS = ("provider", "leak", "latency_s")
-"""Columns of `TURNS` that have the log's names."""
-
 
 def dialogues(
     records: Iterable[Record],
     revise: str,
     *,
     only_solved: bool = True,
-    split: str | None = "train",
+    split: str = "train",
 ) -> Iterator[Row]:
     """One row per branch of every episode of the split, in the order of the log.
 
@@ -87,7 +53,7 @@ def dialogues(
         records: of an episode log.
         revise: template of what follows an attempt, `prompts/revise/<name>.j2`; use the run's.
         only_solved: leave out branches whose last answer is wrong.
-        split: `train`; or `val`, which is also what evaluations write; None is both.
+        split: `train`; or `val`, which is also what evaluations write.
     """
     require_template("--revise", "revise", revise)
     for record in _of_split(records, split):
@@ -98,7 +64,7 @@ def dialogues(
                 yield _dialogue(messages, record["env"], record["index"], len(branch), solved)
 
 
-def answers(records: Iterable[Record], split: str | None = "train") -> Iterator[Row]:
+def answers(records: Iterable[Record], split: str = "train") -> Iterator[Row]:
     """First prompt and right answer, of whatever turn: each different one of a problem once (paper:
     the SFT arm). In `SCHEMA`, so verl's SFT trainer reads it.
     """
@@ -107,7 +73,7 @@ def answers(records: Iterable[Record], split: str | None = "train") -> Iterator[
             yield _dialogue([*problem.prompt, _assistant(text)], env, index, 1, True)
 
 
-def preferences(records: Iterable[Record], split: str | None = "train") -> Iterator[Row]:
+def preferences(records: Iterable[Record], split: str = "train") -> Iterator[Row]:
     """First prompt, a right answer and a wrong one to it: revisions over the attempts that they
     revise. Each different pair of a problem once.
     """
@@ -122,23 +88,6 @@ def preferences(records: Iterable[Record], split: str | None = "train") -> Itera
             }
 
 
-def turns(records: Iterable[Record], split: str | None = None) -> Iterator[Row]:
-    """One row per attempt, of training and validation unless `split` names one; for dataframes."""
-    for record in _of_split(records, split):
-        for k, turn in enumerate(record["turns"]):
-            feedback, grade = turn["feedback"] or {}, turn["grade"]
-            yield {
-                **{name: record[name] for name in EPISODE_COLUMNS},
-                "turn": k,
-                **{name: turn.get(name) for name in ATTEMPT_COLUMNS},
-                "answer": grade["parsed"],
-                "correct": grade["correct"],
-                "format_ok": grade["format_ok"],
-                "feedback": feedback.get("text"),
-                **{name: feedback.get(name) for name in FEEDBACK_COLUMNS},
-            }
-
-
 def export(
     rows: Sequence[Row], schema: pa.Schema, path: Path, provenance: Mapping[str, Any]
 ) -> int:
@@ -149,8 +98,8 @@ def export(
     return len(rows)
 
 
-def _of_split(records: Iterable[Record], split: str | None) -> Iterator[Record]:
-    return (record for record in records if split in (None, record["split"]))
+def _of_split(records: Iterable[Record], split: str) -> Iterator[Record]:
+    return (record for record in records if record["split"] == split)
 
 
 def _first_prompt(record: Record) -> list[Row]:
@@ -190,9 +139,7 @@ class _Problem:
         self.revised: dict[tuple[str, str], None] = {}
 
 
-def _by_problem(
-    records: Iterable[Record], split: str | None
-) -> dict[tuple[str, int, str], _Problem]:
+def _by_problem(records: Iterable[Record], split: str) -> dict[tuple[str, int, str], _Problem]:
     """By environment, index and question: datasets that were put together may share an index."""
     problems: dict[tuple[str, int, str], _Problem] = {}
     for record in _of_split(records, split):

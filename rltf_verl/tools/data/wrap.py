@@ -87,12 +87,10 @@ def _wrap_row(table: pa.Table, env: Env, env_name: str, where: str) -> pa.Table:
     added = {"env": pa.array([env_name] * len(tasks)), "task": pa.array(tasks)}
     info = _with_fields(table, added, where)
     position = table.schema.get_field_index("extra_info")
-    table = (
-        table.append_column("extra_info", info)
-        # pyarrow's −1: no such column
-        if position < 0
-        else table.set_column(position, "extra_info", info)
-    )
+    if position < 0:  # pyarrow's −1: no such column
+        table = table.append_column("extra_info", info)
+    else:
+        table = table.set_column(position, "extra_info", info)
     if "agent_name" not in table.column_names:
         table = table.append_column("agent_name", pa.array([AGENT_NAME] * table.num_rows))
     kept = dict(table.schema.metadata or {})

@@ -77,14 +77,11 @@ def _compare_versions(driver: Sequence[Check], worker: Sequence[Check]) -> list[
     """The worker's checks; its versions must be the driver's."""
     versions = {check.name: check.detail for check in driver}["versions"]
     fix = "install the same packages on every node of the cluster"
-    return [
-        (
-            replace(check, status="failed", fix=fix)
-            if check.name == "versions" and check.detail != versions
-            else check
-        )
-        for check in worker
-    ]
+    checks = list(worker)
+    for k, check in enumerate(worker):
+        if check.name == "versions" and check.detail != versions:
+            checks[k] = replace(check, status="failed", fix=fix)
+    return checks
 
 
 def _run_checks(

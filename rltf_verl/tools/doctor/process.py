@@ -11,7 +11,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, entry_points, version
 from operator import methodcaller
 from typing import Any, Literal
@@ -149,7 +149,7 @@ def look_around(where: str) -> list[Check]:
         checks = [_versions(), *map(_try, probes)]
         # second in the report, but after the probes: it may load the plugin, which they look for
         checks.insert(1, _plugin(loaded))
-    return [Check(c.name, c.status, c.detail, c.fix, where) for c in checks]
+    return [replace(check, where=where) for check in checks]
 
 
 def _versions() -> Check:
@@ -209,8 +209,6 @@ def _try(probe: ProcessProbe) -> Check:
         holds = probe.holds(importlib.import_module(probe.module))
     except Exception as error:  # registries raise what they like
         return Check(probe.name, "failed", described(error), fix)
-    return (
-        Check(probe.name, "ok", "")
-        if holds
-        else Check(probe.name, "failed", f"not in {probe.module}", fix)
-    )
+    if not holds:
+        return Check(probe.name, "failed", f"not in {probe.module}", fix)
+    return Check(probe.name, "ok", "")

@@ -58,14 +58,14 @@ def write_log_probs(
     (out / FILE).write_text(json.dumps(made) + "\n", encoding="utf-8")
 
 
-def read_gap(log: Path, seed: int) -> Gap | None:
+def read_gap(log: Path) -> Gap | None:
     """The gap of an evaluation's answers, by its episode log; None if it was not asked for."""
     path = log.parent / FILE
     if not path.exists():
         return None
     rows = part_of(path, "answers", list)
     answers = [ScoredAnswer(**{**row, "problem": tuple(row["problem"])}) for row in rows]
-    return gap_of(answers, part_of(path, "asked", int), seed)
+    return gap_of(answers, part_of(path, "asked", int))
 
 
 async def _scored_answers(

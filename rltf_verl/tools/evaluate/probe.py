@@ -17,8 +17,7 @@ from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env
 from rltf_verl.episode.mentions import mentions
 from rltf_verl.feedback.guard.find import find_leaks
-from rltf_verl.judge.settings import JudgeLimits, Price
-from rltf_verl.registry import build_block, require_choice
+from rltf_verl.registry import require_choice
 from rltf_verl.runlog.about import read_about
 from rltf_verl.runlog.turns import Record, group_of
 from rltf_verl.tools.evaluate.log_probs import read_gap
@@ -29,7 +28,6 @@ from rltf_verl.tools.evaluate.settings import (
     rltf_block,
     training_blocks,
 )
-from rltf_verl.tools.report.probe.judge import judge_load
 from rltf_verl.tools.report.probe.measures import Reader, TrainingRun, measure
 from rltf_verl.tools.report.probe.rules import FeedbackSetting, Probe
 from rltf_verl.types import Problem
@@ -51,7 +49,6 @@ def probe_of(
     log: Path,
     records: Sequence[Record],
     config: Path | None,
-    seed: int,
     tell: Callable[[str], object],
 ) -> Probe:
     """All that the episodes of a log show.
@@ -62,7 +59,6 @@ def probe_of(
         log: folder of the episodes.
         records: its episodes, at least one.
         config: YAML of a training run, for what the command line leaves out.
-        seed: of the intervals.
         tell: gets a line if the limits of the run are not known.
 
     Raises:
@@ -85,7 +81,7 @@ def probe_of(
     fixed = {"branch_turn": None, "horizon": 2}
     rltf = rltf_block(overrides, blocks, {"name": records[0]["env"]}, fixed, provider)
     phrases = _phrases(config) if config or not run else tuple(run["phrases"])
-    probe = _probe(rltf, records, training_run(sizes, config), phrases, log, seed)
+    probe = _probe(rltf, records, training_run(sizes, config), phrases, log)
     if config is None and not sizes.keys() >= LIMITS:
         tell(
             f"{log} does not hold the run's limits, so the presets' are taken: set"
@@ -100,24 +96,19 @@ def _probe(
     run: TrainingRun,
     phrases: tuple[str, ...],
     log: Path,
-    seed: int,
 ) -> Probe:
-    feedback, options, judge = rltf.feedback, rltf.feedback.provider.options, None
-    if "endpoint" in options:
-        limits = build_block("rltf.feedback.limits", JudgeLimits, options.get("limits") or {})
-        price = build_block("rltf.feedback.price", Price, options.get("price") or {})
-        judge = judge_load(records, run, limits, price)
+    feedback = rltf.feedback
     env = make_env(rltf.env.name, **rltf.env.options)
     reader = Reader(partial(_tells, env), lambda text: bool(mentions(text, phrases)))
     setting = FeedbackSetting(
         feedback.provider.name,
-        options,
+        feedback.provider.options,
         feedback.guard.action,
         feedback.acknowledge_leaks,
         rltf.episode.revise,
         rltf.episode.context,
     )
-    return Probe(measure(records, run, reader, seed), run, setting, judge, read_gap(log, seed))
+    return Probe(measure(records, run, reader), run, setting, read_gap(log))
 
 
 def _tells(env: Env, episode: Record, feedback: str, attempt: str) -> bool | None:

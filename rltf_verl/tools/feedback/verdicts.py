@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -81,12 +82,12 @@ def reference_wrong(one: CheckedAttempt) -> str:
 
 def calls_differ(one: CheckedAttempt) -> str:
     """The second call on the same attempt had another outcome."""
-    first, last = (
-        (f"score {call.score}", f"text {_quoted(call.text)}", f"error {_quoted(call.error)}")
-        for call in (one.first, one.calls[-1])
-    )
-    differ = ("" if a == b else f"{a}, then {b}" for a, b in zip(first, last, strict=True))
-    return "" if one.calls[-1].late else next(filter(None, differ), "")
+    first, last = one.first, one.calls[-1]
+    for name in ("score", "text", "error") if not last.late else ():
+        before, after = str(getattr(first, name)), str(getattr(last, name))
+        if before != after:
+            return f"{name} {_quoted(before)}, then {name} {_quoted(after)}"
+    return ""
 
 
 def no_text(one: CheckedAttempt) -> str:
@@ -144,9 +145,11 @@ _SENTENCES = re.compile(r"(?<=[.!?;])\s+|\n+|,\s+(?=but\b|and\b)|\s[-–—]\s")
 
 def same_text(seen: CheckedFeedback) -> Hits:
     """At each row one text for all wrong attempts, but for what it repeats of them."""
-    rows = [[one for one in seen.wrong if one.row == row] for row in {o.row for o in seen.wrong}]
+    rows: dict[int, list[CheckedAttempt]] = defaultdict(list)
+    for one in seen.wrong:
+        rows[one.row].append(one)
     # a row with one readable attempt has nothing to compare
-    several = [row for row in rows if sum(one.first.readable for one in row) > 1]
+    several = [row for row in rows.values() if sum(one.first.readable for one in row) > 1]
     is_meant = seen.constant or seen.tells_answer
     if several and not is_meant and all(map(_is_constant, several)):
         yield from ((one, _said(one)) for one in seen.wrong)
@@ -400,9 +403,9 @@ def _asked(one: CheckedAttempt) -> str:
 
 def _ends(text: str) -> str:
     """What the leak guard reads in milliseconds."""
-    return (
-        text if len(text) <= MOST_READ else f"{text[: MOST_READ // 2]}\n{text[-MOST_READ // 2 :]}"
-    )
+    if len(text) <= MOST_READ:
+        return text
+    return f"{text[: MOST_READ // 2]}\n{text[-MOST_READ // 2 :]}"
 
 
 def _said(one: CheckedAttempt) -> str:

@@ -12,6 +12,7 @@ from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.placeholders import CRITIQUE, LATER
 from rltf_verl.feedback.judge_prompt import JUDGED
 from rltf_verl.findings import Finding, Rule, findings
+from rltf_verl.texts import one_line
 from rltf_verl.tools.data.questions import QuestionRow
 from rltf_verl.tools.feedback.attempts import (
     NO_IDEA,
@@ -286,5 +287,4 @@ def _lengths(inputs: Inputs, measured: RunLengths) -> Iterator[Finding]:
 
 
 def _quote(text: str) -> str:
-    shown = " ".join(text.split())
-    return repr(shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}…")
+    return repr(one_line(text, SHOWN))

@@ -113,10 +113,10 @@ async def _play(
     (acting, asked), dry_run = with_placeholders(parts), inputs.dry_run
 
     async def play(case: Case) -> None:
-        no_idea.append(await tried_answer(parts.env, case, NO_IDEA, "no answer", dry_run))
         plays.append(
             await play_problem(acting, method, asked, policy, case, cases, attempt, dry_run)
         )
+        no_idea.append(await tried_answer(parts.env, case, NO_IDEA, "no answer", dry_run))
 
     for i, case in enumerate(cases[:num]):
         try:
@@ -125,8 +125,9 @@ async def _play(
             dry_run.left_out.append(f"{len(cases[i:num])} of the {num} problems to show")
             break
         if failure is not None and failure not in refused:
-            why = f"problem {case.problem.index}: {failure}"
-            trouble.append(Finding("", None, why, "", "warning"))
+            # Training can do without a grade after a recorded answer.
+            at = "validations" if parts.env.has_record else f"problem {case.problem.index}"
+            trouble.append(Finding("", None, f"{at}: {failure}", "", "warning"))
     answer = int(inputs.setting("data.max_response_length"))
     return plays, no_idea, await measure_lengths(parts, policy, cases, plays, answer), trouble
 
@@ -148,6 +149,7 @@ async def _failure(play: Coroutine[None, None, None]) -> str | None:
 
 def _run(inputs: Inputs, method: Method | None) -> dict[str, Any]:
     get = inputs.setting
+    # A table, printed in this order.
     about: dict[str, Any] = {
         "name": get("trainer.experiment_name"),
         "model": get("actor_rollout_ref.model.path"),
@@ -167,6 +169,7 @@ def _run(inputs: Inputs, method: Method | None) -> dict[str, Any]:
     feedback, episode = config.feedback, config.episode
     level = feedback.provider.options.get("level") or feedback.provider.options.get("style")
     words = None if inputs.parts is None else inputs.parts.words_of_judge or None
+    # What only a run of ours has, after what verl's own runs have.
     return about | {
         "environment": config.env.name,
         "turns": episode.horizon,
@@ -241,6 +244,7 @@ def _schedule(inputs: Inputs, config: RLTFConfig | None) -> dict[str, Any]:
     get, steps = inputs.setting, steps_of(inputs)
     every = 1 if config is None else config.episode.val_feedback_every
     logger: str | Sequence[str] = get("trainer.logger")
+    # A table, printed in this order.
     return {
         "steps": steps,
         "steps_per_epoch": inputs.num_train // int(get("data.train_batch_size")),

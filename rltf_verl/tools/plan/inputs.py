@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -25,28 +25,8 @@ from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.episode.parts import Parts
 from rltf_verl.findings import Finding, value_at
 from rltf_verl.objectives import Method
-from rltf_verl.policy import Policy
 from rltf_verl.tools.data.check import shared_questions
 from rltf_verl.types import Message, Problem
-
-
-class ScriptedPolicy(Policy, Protocol):
-    """A policy with given answers and the run's tokenizer."""
-
-    asked: dict[int, tuple[int, ...]]
-    """Seed -> the prompt that was answered."""
-
-    def tell(self, answers: Mapping[int, str]) -> None:
-        """Set its answers by seed; forget the prompts so far."""
-        ...
-
-    def text(self, ids: tuple[int, ...]) -> str:
-        """The text of tokens, special ones too."""
-        ...
-
-    def count(self, text: str) -> int:
-        """Tokens of a text."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -69,7 +49,7 @@ class Inputs:
     parts: Parts | None
     method: Method | None
     """Where there are parts, and only there."""
-    policy: ScriptedPolicy | None
+    policy: ScriptedVerlPolicy | None
     cases: Sequence[Case]
     """The first rows of the training data."""
     num_train: int

@@ -11,6 +11,7 @@ from itertools import groupby
 from statistics import median
 from typing import Any
 
+from rltf_verl.adapters.startup.scripted_policy import ScriptedVerlPolicy
 from rltf_verl.config import RLTFConfig
 from rltf_verl.envs.base import Env
 from rltf_verl.envs.calls import bounded, grade
@@ -33,11 +34,13 @@ from rltf_verl.tools.feedback.attempts import (
     right_texts,
     written,
 )
-from rltf_verl.tools.plan.inputs import Case, ScriptedPolicy
+from rltf_verl.tools.plan.inputs import Case
 from rltf_verl.types import CONTEXT, Action, Episode, Grade, Problem, Row
 
 DONE = "I am done."
 """The answer after the last action of a trajectory."""
+SECOND = "(the second answer)"
+"""The policy's, after a recorded one."""
 EXAMPLES = {"integer": 1, "number": 1.0, "boolean": True, "array": [], "object": {}, "null": None}
 """JSON type -> an argument of it; any other is a text."""
 
@@ -167,18 +170,19 @@ class PlannedEpisode:
     @property
     def calls(self) -> list[tuple[JudgeSettings, str]]:
         """The settings and the prompt of each call."""
-        return [
-            (judge.settings, "\n\n".join(m["content"] for m in call.messages))
-            for judge in self.asked
-            for call in judge.calls
-        ]
+        calls = []
+        for judge in self.asked:
+            for call in judge.calls:
+                prompt = "\n\n".join(message["content"] for message in call.messages)
+                calls.append((judge.settings, prompt))
+        return calls
 
 
 async def play_problem(
     parts: Parts,
     method: Method,
     asked: Sequence[RecordingGateway],
-    policy: ScriptedPolicy,
+    policy: ScriptedVerlPolicy,
     case: Case,
     others: Sequence[Case],
     attempt: str | None,
@@ -200,8 +204,11 @@ async def play_problem(
         OutOfTimeError: the grader is slow.
     """
     env, messages = parts.env, list(case.messages)
-    right, tried = (None, []) if env.acts else await right_answer(parts.env, case, dry_run)
-    if env.acts:
+    graded = not (env.acts or env.has_record)
+    right, tried = await right_answer(parts.env, case, dry_run) if graded else (None, [])
+    if env.has_record:
+        first = last = [SECOND]
+    elif env.acts:
         messages = await first_messages(env, case.problem, messages)
         first, last = actions_of(env, case.problem)
     else:
@@ -299,7 +306,7 @@ class RunLengths:
 
 async def measure_lengths(
     parts: Parts,
-    policy: ScriptedPolicy,
+    policy: ScriptedVerlPolicy,
     cases: Sequence[Case],
     plays: Sequence[PlannedEpisode],
     answer: int,
@@ -314,7 +321,8 @@ async def measure_lengths(
         answer: `data.max_response_length`.
     """
     first = [len(await policy.encode(case.messages)) for case in cases]
-    solutions = [policy.count(_solution(parts, case)) for case in cases]
+    problems = [case.problem for case in cases]
+    solutions = [policy.count(parts.env.worked_solution(p) or p.reference) for p in problems]
     return RunLengths(
         lengths_of(first, policy.prompt_budget),
         lengths_of(solutions, answer - 1),  # an answer ends with a token of its own
@@ -322,7 +330,7 @@ async def measure_lengths(
     )
 
 
-def _room(policy: ScriptedPolicy, parts: Parts, plays: Sequence[PlannedEpisode]) -> int | None:
+def _room(policy: ScriptedVerlPolicy, parts: Parts, plays: Sequence[PlannedEpisode]) -> int | None:
     """By how the played second prompts would be without their attempt, and with the longest
     feedback that a judge may write.
     """
@@ -340,7 +348,3 @@ def _room(policy: ScriptedPolicy, parts: Parts, plays: Sequence[PlannedEpisode])
             judged = more if JUDGED in (turn.prompt or "") else 0
             rooms.append(policy.prompt_budget - without - judged)
     return max(0, int(median(rooms))) if rooms else None
-
-
-def _solution(parts: Parts, case: Case) -> str:
-    return parts.env.worked_solution(case.problem) or case.problem.reference

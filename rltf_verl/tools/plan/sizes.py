@@ -24,6 +24,7 @@ def step_sizes(
     whole = int(get("data.max_prompt_length")) + answer
     calls, price = _judge(inputs, plays)
     stops = config.episode.stop_when_solved_train or config.episode.horizon == 1
+    # A table, printed in this order.
     return {
         "problems": int(get("data.train_batch_size")),
         "episodes": episodes,

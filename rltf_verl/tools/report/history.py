@@ -1,13 +1,11 @@
-"""Metrics by step, of verl's file logger or of a wandb history export, across the processes of a
-run.
-"""
+"""Metrics by step, of verl's file logger or of a wandb history, across the processes of a run."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypeGuard
 
 from rltf_verl.jsonl import read_lines
 
@@ -24,21 +22,15 @@ def read_history(paths: Sequence[Path]) -> History:
 
 
 def read_records(path: Path) -> list[tuple[int, Metrics]]:
-    """(step, its numbers), in the order of the file. What is no finite number is left out.
-
-    Raises:
-        ValueError: the file cannot be read in the format of its suffix.
-    """
+    """(step, its numbers), in the order of the file. What is no finite number is left out."""
     records = []
-    for row in _rows(path):
-        # verl's logger nests the metrics, a wandb export does not
-        data = row["data"] if isinstance(row.get("data"), dict) else row
-        step = _number(row.get("step") if data is not row else row.get("_step"))
-        if step is not None:
-            numbers = {name: _number(value) for name, value in data.items()}
-            records.append(
-                (int(step), {name: value for name, value in numbers.items() if value is not None})
-            )
+    for row in read_lines(path):
+        # verl's logger nests the metrics, a wandb history does not
+        nested = isinstance(row.get("data"), dict)
+        data, step = (row["data"], row.get("step")) if nested else (row, row.get("_step"))
+        if _is_number(step):
+            numbers = {name: float(value) for name, value in data.items() if _is_number(value)}
+            records.append((int(step), numbers))
     return records
 
 
@@ -76,24 +68,6 @@ def processes(records: Iterable[tuple[int, Metrics]]) -> list[History]:
     return histories
 
 
-def _rows(path: Path) -> Iterable[Mapping[str, Any]]:
-    if path.suffix not in (".csv", ".parquet"):
-        return read_lines(path)
-    import pandas as pd
-
-    try:
-        table = pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
-    except ValueError as error:
-        raise ValueError(f"{path}: cannot be read: {error}") from None
-    rows: list[dict[str, Any]] = table.to_dict("records")
-    return rows
-
-
-def _number(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-        return None
-    try:
-        number = float(value)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
+def _is_number(value: object) -> TypeGuard[float]:
+    is_bool = isinstance(value, bool)
+    return isinstance(value, (int, float)) and not is_bool and math.isfinite(value)

@@ -63,13 +63,11 @@ def rows_in_words(
     """The rows without their tokens: `title` (prompt → answers) and `parts`, each with `what` it is
     the text of.
     """
-    return [
-        {
-            "title": title(row, turns),
-            "parts": [{**part, "what": _what(part, turns)} for part in row["parts"]],
-        }
-        for row in rows
-    ]
+    worded = []
+    for row in rows:
+        parts = [{**part, "what": _what(part, turns)} for part in row["parts"]]
+        worded.append({"title": title(row, turns), "parts": parts})
+    return worded
 
 
 def title(row: Mapping[str, Any], turns: Sequence[Record]) -> str:
@@ -118,15 +116,13 @@ def _what(part: Mapping[str, Any], turns: Sequence[Record]) -> str:
 def _prompt(first: Mapping[str, Any], turns: Sequence[Record]) -> str:
     """What stands before a row's first part."""
     role, parent = first["role"], _parent(turns, first["turn"])
-    if role in ("critique", "feedback_modeling"):
-        return (
-            f"critic prompt about {_name(turns, parent if role == 'critique' else first['turn'])}"
-        )
-    return (
-        "first prompt"
-        if role != "attempt" or parent is None
-        else f"prompt to revise {_name(turns, parent)}"
-    )
+    if role == "critique":
+        return f"critic prompt about {_name(turns, parent)}"
+    if role == "feedback_modeling":
+        return f"critic prompt about {_name(turns, first['turn'])}"
+    if role != "attempt" or parent is None:
+        return "first prompt"
+    return f"prompt to revise {_name(turns, parent)}"
 
 
 def _parent(turns: Sequence[Record], turn: int) -> int | None:
@@ -135,8 +131,6 @@ def _parent(turns: Sequence[Record], turn: int) -> int | None:
 
 def _name(turns: Sequence[Record], turn: int | None) -> str:
     """A row of an episode that was logged in part may name a turn that the log lacks."""
-    return (
-        names(turns)[turn]
-        if turn is not None and turn < len(turns)
-        else "an attempt that is not in the log"
-    )
+    if turn is None or turn >= len(turns):
+        return "an attempt that is not in the log"
+    return names(turns)[turn]

@@ -1,8 +1,7 @@
-"""The files of a run: metrics of verl's file logger or a wandb export, and the episode log."""
+"""The files of a run: metrics of verl's file logger or a wandb history, and the episode log."""
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -68,8 +67,8 @@ def _part(path: Path) -> RunFiles:
     if path.is_file():
         if not _holds_metrics(path):
             raise ValueError(
-                f"{path}: no metrics in it; neither lines of verl's file logger nor a wandb history"
-                " with a column _step"
+                f"{path}: no metrics in it; neither lines of verl's file logger nor of a wandb"
+                " history with _step"
             )
         return RunFiles(tuple(p for p in processes_of(path) if _holds_metrics(p)), None)
     if not path.is_dir():
@@ -97,10 +96,7 @@ def _part(path: Path) -> RunFiles:
 def _metric_files(folder: Path) -> list[Path]:
     if log_files(folder):
         return []
-    files = sorted(
-        p for p in folder.iterdir() if p.suffix in (".jsonl", ".csv", ".parquet") and p.is_file()
-    )
-    return [path for path in files if _holds_metrics(path)]
+    return [path for path in sorted(folder.glob("*.jsonl")) if _holds_metrics(path)]
 
 
 def _beside(folder: Path) -> list[Path]:
@@ -128,19 +124,9 @@ def _one_run(top: Path, files: Sequence[Path]) -> tuple[Path, ...]:
 
 
 def _holds_metrics(path: Path) -> bool:
-    """By its first line or its columns."""
-    if path.suffix == ".parquet":
-        import pyarrow.parquet as pq
-
-        try:
-            return "_step" in pq.read_schema(path).names
-        except ValueError:  # pyarrow's ArrowInvalid is one
-            return False
-    # one line is enough, and a file may have gigabytes
+    """By its first line: a file may have gigabytes."""
     with path.open("rb") as file:
         line = file.readline()
-    if path.suffix == ".csv":
-        return "_step" in next(csv.reader([line.decode("utf-8-sig", "replace")]), [])
     try:
         record = json.loads(line)
     except ValueError:

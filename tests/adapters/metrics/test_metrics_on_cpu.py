@@ -375,11 +375,6 @@ def test_what_the_form_costs_is_no_grade_in_parts():
     assert "rltf/distill/partial_share" not in metrics
 
 
-def test_dead_groups_are_found_under_the_name_that_trl_gives_them():
-    metrics = metrics_of_roles(packed([BAD] * 3 + [GOOD], [0, 0, 1, 1]))
-    assert metrics["frac_reward_zero_std"] == metrics["rltf/group/dead_share"] == 0.5
-
-
 def test_an_attempt_without_a_verdict_is_left_out_of_the_mean_reward():
     left_out = replace(turn(False, stop="ungraded"), reward=0.0)
     metrics = metrics_of([session(turn(True)), session(left_out)], 1)
@@ -429,6 +424,7 @@ def test_single_role_metrics(sessions, group, old, expected):
         values[batch.tokens(Role.DISTILL)] = torch.tensor(old)
     metrics = metrics_of_roles(replace(batch, old_log_probs=values))
     assert {name: metrics[f"rltf/{name}"] for name in expected} == pytest.approx(expected)
+    assert metrics["frac_reward_zero_std"] == metrics["rltf/group/dead_share"], "TRL's name"
 
 
 BLOCKED = {"rltf/distill/floor_masked_right": 0.2, "rltf/turn_1/acc": 0.0}

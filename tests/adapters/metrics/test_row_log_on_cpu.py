@@ -1,6 +1,5 @@
 """What the trainer writes of an episode's rows, on rows whose numbers are plain to see."""
 
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -113,19 +112,6 @@ def test_every_row_in_its_order_with_what_it_trains(tmp_path, step):
         ]
     }
     assert roles({"rows": rows["a", 0]}) == {"attempt", "distill"}
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float64])
-def test_the_rows_are_written_whatever_the_workers_compute_in(tmp_path, step, dtype):
-    rows, targets = step
-    floats = {
-        name: getattr(rows.batch, name).to(dtype) for name in ("old_log_probs", "sampler_log_probs")
-    }
-    targets = replace(targets, advantages=targets.advantages.to(dtype))
-    written = write(tmp_path, (replace(rows, batch=replace(rows.batch, **floats)), targets))
-    assert set(written) == {("a", 0), ("b", 0), ("b", 1)}
-    assert written["a", 0][0]["tokens"]["log_prob"] == pytest.approx(OLD[1], rel=4e-3)
-    assert written["a", 0][1]["parts"][0]["gap"] == 3.0
 
 
 def test_tokens_of_the_first_episodes_with_their_text(tmp_path, step):

@@ -1,10 +1,11 @@
-"""Our worker between verl's and the agent loops."""
+"""Our worker between verl's and the agent loops, and how late its event loop is."""
 
 import asyncio
 import inspect
 import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from time import sleep as hold
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,10 +15,10 @@ from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
 from verl.utils import tensordict_utils as tu
 
 from rltf_verl.adapters.compat import actor_class
-from rltf_verl.adapters.rollout import agent_worker
+from rltf_verl.adapters.rollout import agent_worker, loop_lag
 from rltf_verl.adapters.rollout.agent_loop import WorkerContext
 from rltf_verl.adapters.rollout.agent_worker import RLTFAgentLoopWorker, SharedLoop
-from rltf_verl.adapters.rollout.loop_lag import Lags
+from rltf_verl.adapters.rollout.loop_lag import Lags, lag_metrics, quantile, watch_lag
 from rltf_verl.episode import failure_log
 from rltf_verl.feedback.group import Groups
 
@@ -134,3 +135,32 @@ async def test_a_slow_disk_does_not_hold_up_the_event_loop():
     assert await shared.close() == 3
     shared.log = None
     assert await shared.close() == 0
+
+
+def test_what_holds_the_loop_delays_every_tick_of_its_time():
+    """Not one tick only: else the share of late ticks would not be the share of time."""
+
+    async def held(busy: bool) -> Lags:
+        lags = Lags()
+        watch = asyncio.create_task(watch_lag(lags, lambda: busy))
+        await asyncio.sleep(0.05)
+        hold(0.5)  # noqa: ASYNC251
+        await asyncio.sleep(0.05)
+        watch.cancel()
+        return lags
+
+    lags = asyncio.run(held(busy=True))
+    late = [lag for lag in lags.elements() if lag > 100]
+    assert len(late) >= 15
+    assert quantile(lags, 1.0) >= 0.4
+    assert not asyncio.run(held(busy=False))
+
+
+def test_the_metrics_are_those_of_all_workers(monkeypatch: pytest.MonkeyPatch):
+    answers = [Lags({1: 195, 40: 3}), Lags({300: 2})]
+    monkeypatch.setattr(loop_lag.ray, "get", lambda asked, timeout: asked)
+    assert lag_metrics(answers) == {
+        "rltf/worker/loop_lag_p99_s": 0.04,
+        "rltf/worker/loop_lag_s/max": 0.3,
+    }
+    assert lag_metrics([]) == lag_metrics([Lags()]) == {}

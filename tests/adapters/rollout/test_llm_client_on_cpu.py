@@ -9,7 +9,8 @@ import pytest
 from omegaconf import OmegaConf
 from verl.workers.rollout.replica import TokenOutput
 
-from rltf_verl.adapters.rollout.llm_client import OnlyServerClient, ResumingClient, seed_of_attempt
+from rltf_verl.adapters.rollout.llm_client import OnlyServerClient, ResumingClient
+from rltf_verl.texts import seed_from
 
 SEED, PROMPT = 7, [1, 2, 3]
 CALLS = (
@@ -70,7 +71,7 @@ def no_pause(monkeypatch):
 @pytest.mark.parametrize(
     ("engine", "seeds"),
     [
-        ("vllm", [seed_of_attempt(SEED, 3), seed_of_attempt(SEED, 3), seed_of_attempt(SEED, 5)]),
+        ("vllm", [seed_from(f"{SEED}/{num}") for num in (3, 3, 5)]),
         ("transformers", [SEED] * 3),
     ],
 )

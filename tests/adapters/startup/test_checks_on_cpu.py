@@ -1,12 +1,16 @@
-"""What is refused before a worker starts: one clear message each, on the real verl
-configuration.
+"""What is refused or warned of before a worker starts: one clear message each, on the real verl
+configuration; chat templates that cannot play the tools of an environment are refused, too.
 """
 
 import logging
 import math
 import re
+import time
+from dataclasses import replace
 from functools import partial
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from omegaconf import OmegaConf
@@ -15,9 +19,11 @@ from verl.utils.config import omega_conf_to_dataclass
 
 from rltf_verl.adapters.startup import budget, checks, files, machine
 from rltf_verl.adapters.startup.rules import TOKEN_SUM_LOSSES
+from rltf_verl.adapters.startup.values import wrong_values
 from rltf_verl.config import ConfigError
 from rltf_verl.data.schema import row_of
 from rltf_verl.envs import make_env
+from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.envs.sandbox import bubblewrap
 from tests.support.configs import composed
 from tests.support.plan_runs import pretend
@@ -37,6 +43,10 @@ REFUSED = {
     "rltf.feedback.guard.action=off": ("rltf.feedback.guard.action", "drop"),
     "rltf.episode.revise=guid": ("rltf.episode.revise", "'guide'"),
     "rltf.feedback_modeling.critic=critic": ("rltf.feedback_modeling.critic", "critique"),
+    "rltf.feedback_modeling.weight=0.1 rltf.feedback.level=verdict": (
+        "rltf.feedback_modeling.weight",
+        "choose one that says what is wrong",
+    ),
     "rltf.refill_rounds=-1": ("rltf.refill_rounds", "at least 0"),
     f"{ROLLOUT}.n=1 rltf.distill.weight=0": (f"{ROLLOUT}.n", "set it to 8"),
     f"{ACTOR}.policy_loss.loss_mode=mine": (f"{ACTOR}.policy_loss.loss_mode", "token_sum"),
@@ -47,16 +57,9 @@ REFUSED = {
 def test_what_cannot_work_is_refused_with_key_and_fix(verl_config, case):
     key, word = REFUSED[case]
     with pytest.raises(ConfigError) as refused:
-        checks.check_config(verl_config(*case.split(" ")))
+        checks.checked_parts(verl_config(*case.split(" ")))
     assert refused.value.finding.key == key
     assert word in refused.value.finding.fix
-
-
-def test_a_provider_that_says_the_same_to_all_is_not_modelled(verl_config):
-    with pytest.raises(ValueError, match=r"feedback_modeling\.weight=0\.1: provider verifier"):
-        checks.check_config(
-            verl_config("rltf.feedback_modeling.weight=0.1", "rltf.feedback.level=verdict")
-        )
 
 
 def _is_token_sum(name, actor):
@@ -109,17 +112,17 @@ def test_a_loss_of_your_own_says_that_it_is_a_token_sum(verl_config, monkeypatch
     monkeypatch.setitem(core_algos.POLICY_LOSS_REGISTRY, "mine", loss)
     config = verl_config(f"{ACTOR}.policy_loss.loss_mode=mine")
     with pytest.raises(ConfigError, match="set rltf_token_sum=True on the function"):
-        checks.check_config(config)
+        checks.checked_parts(config)
     loss.rltf_token_sum = True
-    checks.check_config(config)
+    checks.checked_parts(config)
 
 
 def test_an_untested_verl_is_a_warning_that_names_both_versions(verl_config, monkeypatch, caplog):
     with caplog.at_level(logging.WARNING, checks.__name__):
-        checks.check_config(verl_config())
+        checks.checked_parts(verl_config())
         assert not caplog.messages
         monkeypatch.setattr("rltf_verl.adapters.compat.version", lambda name: "0.10.0")
-        checks.check_config(verl_config())
+        checks.checked_parts(verl_config())
     (line,) = caplog.messages
     assert "verl 0.10.0 is outside" in line
     assert "0.9.1" in line
@@ -132,23 +135,10 @@ def platform(monkeypatch):
     return partial(pretend, monkeypatch)
 
 
-def key_of(check, config):
-    with pytest.raises(ConfigError) as refused:
-        check(config)
-    return refused.value.finding.key
-
-
-def test_hardware_and_platform_must_fit(verl_config, platform, monkeypatch):
+def test_the_driver_of_a_cluster_needs_no_gpu_of_its_own(verl_config, platform, monkeypatch):
     monkeypatch.delenv("VERL_PLATFORM", raising=False)
-    platform("cuda", 1)
-    assert key_of(machine.check_platform, verl_config()) == "rltf/hardware"
-    machine.check_platform(verl_config(hardware="gpu"))
-    platform("cpu")
-    assert key_of(machine.check_platform, verl_config(hardware="gpu")) == "trainer.device"
-    machine.check_platform(verl_config())
     platform("cuda")
-    assert key_of(machine.check_platform, verl_config(hardware="gpu")) == "VERL_PLATFORM"
-    monkeypatch.setenv("RAY_ADDRESS", "auto")  # the driver of a cluster needs no GPU of its own
+    monkeypatch.setenv("RAY_ADDRESS", "auto")
     machine.check_platform(verl_config(hardware="gpu"))
 
 
@@ -183,7 +173,7 @@ def test_a_folder_that_cannot_be_made_is_refused(verl_config, tmp_path, case):
         if others:
             del config.rltf.feedback["level"]
         OmegaConf.update(config, key, str(folder))
-        files.check_folders(checks.check_config(config))
+        files.check_folders(checks.checked_parts(config).config)
 
     with pytest.raises(ConfigError, match=f"^{key}={bad}: .*Not a directory.*name another"):
         check(bad)
@@ -350,3 +340,150 @@ def test_the_chat_templates_settings_count_for_the_prompts_length(verl_config, p
         match=r"data.max_prompt_length=500: the first prompt of problem \d+ has 501 tokens",
     ):
         measured(config, probes, Thinking())
+
+
+ROLES = ("system", "user", "assistant", "tool")
+
+
+class Tokenizer:
+    """A token is a character; `tools` are shown, and messages of the roles."""
+
+    def __init__(self, *, shows_tools: bool, roles: tuple[str, ...] = ROLES) -> None:
+        self._shows_tools, self._roles = shows_tools, roles
+
+    def apply_chat_template(self, messages, tools=(), **options):
+        if not all(message["role"] in self._roles for message in messages):
+            raise ValueError("roles must be system, user, assistant")
+        shown = repr(tools) if self._shows_tools else ""
+        return [c for m in messages for c in m["content"] + shown]
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "trouble"),
+    [
+        (Tokenizer(shows_tools=True), None),
+        (Tokenizer(shows_tools=False), "none of the tools of lookup"),
+        (Tokenizer(shows_tools=True, roles=ROLES[:3]), "whose messages are of user assistant tool"),
+    ],
+)
+def test_a_template_needs_tools_and_their_answers(verl_config, tokenizer, trouble):
+    env = make_env("docs/examples/lookup.py:Lookup")
+    problem = env.build(0, 1, 0).train[0]
+    row = row_of(problem, env.prompt(problem), "train")
+    config = verl_config("data.max_prompt_length=20000")
+    parts = replace(checks.checked_parts(config), env=env)
+
+    def check():
+        budget.check_prompt_budget(config, parts, [{**row, "raw_prompt": row["prompt"]}], tokenizer)
+
+    if trouble is None:
+        check()
+    else:
+        with pytest.raises(ConfigError, match=trouble):
+            check()
+
+
+@pytest.mark.parametrize("cause", [KeyboardInterrupt(), RuntimeError("no server")])
+def test_an_environment_that_never_opens_is_refused(verl_config, tmp_path, cause):
+    class Closed(type(make_env("docs/examples/lookup.py:Lookup"))):
+        def open(self, problem, seed):
+            raise cause
+
+    env = Closed()
+    problem = env.build(0, 1, 0).train[0]
+    file = tmp_path / "train.parquet"
+    pq.write_table(pa.Table.from_pylist([row_of(problem, env.prompt(problem), "train")]), file)
+    config = verl_config("data.max_prompt_length=20000", f"data.train_files={file}")
+    parts = replace(checks.checked_parts(config), env=env)
+    with pytest.raises(ConfigError, match=type(cause).__name__):
+        budget.check_budget(config, parts, Tokenizer(shows_tools=True), dry_run=DryRun())
+
+
+def test_a_slow_explanation_is_a_line(verl_config, monkeypatch):
+    told = []
+    monkeypatch.setattr("rltf_verl.envs.dry_run.EARLY_S", 0.01)
+
+    class Slow(type(make_env("docs/examples/lookup.py:Lookup"))):
+        def explain(self, problem, trajectory, grade, level):
+            while not told:
+                time.sleep(0.01)
+            return super().explain(problem, trajectory, grade, level)
+
+    parts = replace(checks.checked_parts(verl_config()), env=Slow())
+    problem = parts.env.build(0, 1, 0).train[0]
+    assert budget._Explanations(parts, DryRun(tell=told.append)).of(problem)
+    assert told
+
+
+@pytest.mark.parametrize("tool", [{}, "look", {"function": {"name": "look"}}, None])
+def test_tools_that_are_no_schemas_are_refused(tmp_path, tool):
+    mine = tmp_path / "mine.py"
+    mine.write_text(f"class Mine:\n    tools = ({tool!r},)\n    def step(self): ...\n")
+    with pytest.raises(ValueError, match="tools"):
+        make_env(f"{mine}:Mine")
+
+
+FORMAT = "actor_rollout_ref.rollout.multi_turn.format"
+
+
+def test_a_tool_parser_that_verl_lacks_is_refused(verl_config):
+    assert not list(wrong_values(verl_config(f"{FORMAT}=qwen3_coder")))
+    (refused,) = wrong_values(verl_config(f"{FORMAT}=llama"))
+    assert str(refused).startswith(f"{FORMAT}=llama: not known here; choose one of deepseek_v4, ")
+    assert "hermes" in refused.fix
+
+
+SEPARATE = (
+    "trainer.v1.trainer_mode=rltf_separate_async",
+    "trainer.v1.separate_async.parameter_sync_step=4",
+    "data.train_batch_size=8",
+    f"{ACTOR}.ppo_mini_batch_size=2",
+    "actor_rollout_ref.rollout.nnodes=1",
+    "actor_rollout_ref.rollout.n_gpus_per_node=1",
+    "actor_rollout_ref.rollout.checkpoint_engine.backend=nccl",
+)
+UNCLIPPED = f"{ACTOR}.policy_loss.loss_mode=importance_sampling"
+
+
+EPOCHS = f"{ACTOR}.ppo_epochs=2"
+DISTILL = "rltf.distill.reference=current"
+TWO_UPDATES = "rltf.updates_per_batch=2"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "key", "words"),
+    [
+        ((TWO_UPDATES, UNCLIPPED), UNCLIPPED, "(rltf.updates_per_batch=2)"),
+        (
+            (f"{ACTOR}.ppo_epochs=3", "rltf.distill.weight=0", UNCLIPPED),
+            UNCLIPPED,
+            f"({ACTOR}.ppo_epochs=3)",
+        ),
+        (
+            (*SEPARATE, UNCLIPPED),
+            UNCLIPPED,
+            "(trainer.v1.separate_async.parameter_sync_step=4)",
+        ),
+        ((TWO_UPDATES, UNCLIPPED), UNCLIPPED, "choose rltf_ppo"),
+        # the default clips
+        ((TWO_UPDATES,), None, ""),
+        ((f"{ACTOR}.ppo_epochs=3", "rltf.distill.weight=0"), None, ""),
+        (SEPARATE, None, ""),
+        # one update needs no trust region
+        ((UNCLIPPED,), None, ""),
+        ((SEPARATE[1], UNCLIPPED), None, ""),  # of a mode that is not the chosen one
+        ((TWO_UPDATES, UNCLIPPED, "rltf.attempt.weight=0"), None, ""),
+        # rows without a ratio
+        ((EPOCHS,), DISTILL, "set it to old with rltf.distill.loss=ppo"),
+        ((EPOCHS, "rltf.distill.reference=old", "rltf.distill.loss=ppo"), None, ""),
+        ((EPOCHS, "rltf.distill.weight=0"), None, ""),
+    ],
+)
+def test_a_loss_that_clips_nothing_is_warned_about_where_the_ratio_moves(
+    verl_config, caplog, overrides, key, words
+):
+    checks.checked_parts(verl_config(*overrides))
+    texts = [record.getMessage() for record in caplog.records]
+    keys = [text.partition(": ")[0] for text in texts if "update" in text or "epochs" in text]
+    assert keys == ([key] if key else [])
+    assert words in " ".join(texts)

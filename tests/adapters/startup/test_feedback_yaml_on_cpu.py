@@ -9,7 +9,7 @@ import yaml
 from omegaconf import OmegaConf
 
 from rltf_verl import feedback
-from rltf_verl.adapters.startup.checks import check_config
+from rltf_verl.adapters.startup.checks import checked_parts
 from rltf_verl.feedback import make_provider, provider_names
 from tests.support.configs import composed
 
@@ -18,7 +18,7 @@ OURS = {"provider", "ask", "on_error", "guard", "acknowledge_leaks", "record_dir
 SETTINGS = ("teacher", "execution", "escalating", "verifier_full")
 """Of a judge, and of the verifier."""
 
-NEW = ("marginal", "replay", "shuffled", "siblings", "try_again")
+NEW = ("replay", "shuffled", "siblings", "try_again")
 
 
 def test_every_provider_has_one() -> None:
@@ -56,7 +56,7 @@ def test_it_names_every_option_with_its_default_and_start_up_accepts_it(
     ]
     if name == "replay":
         overrides.append(f"rltf.feedback.folder={record}")
-    rltf = check_config(composed("rltf_sd", *overrides))
+    rltf = checked_parts(composed("rltf_sd", *overrides)).config
     assert rltf.feedback.provider.name == name
 
 
@@ -67,7 +67,7 @@ URL = ["rltf.feedback.endpoint.base_url=http://127.0.0.1:9/v1", "rltf.feedback.e
 def test_the_yaml_holds_the_defaults(group: str, style: str) -> None:
     model = "actor_rollout_ref.model.path=/nowhere"
     config = composed("rltf_sd", "rltf/hardware=cpu", model, f"rltf/feedback={group}", *URL)
-    provider = check_config(config).feedback.provider
+    provider = checked_parts(config).config.feedback.provider
     plain = make_provider(
         "judge", style=style, endpoint={"base_url": "http://127.0.0.1:9/v1", "model": "m"}
     )
@@ -93,5 +93,5 @@ def test_a_key_in_the_config_is_refused_and_not_shown(word: str) -> None:
     model = "actor_rollout_ref.model.path=/nowhere"
     config = composed("rltf_sd", "rltf/hardware=cpu", model, "rltf/feedback=judge", *URL, word)
     with pytest.raises(ValueError, match=r"rltf\.feedback\.endpoint\.") as refused:
-        check_config(config)
+        checked_parts(config)
     assert "1a2b3c4d" not in str(refused.value)

@@ -1,21 +1,33 @@
-"""`rltf/env=own` as a run composes it, and what tells a user to take it."""
+"""Code of a user's own, as a run composes it and where it cannot be loaded; a refusal has the key
+that the user set, also where it is about a setting of a preset.
+"""
 
+import copy
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 import pytest
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import OmegaConf
 
 from rltf_verl.adapters.startup.budget import check_budget
-from rltf_verl.adapters.startup.checks import parts_of, warnings_of
+from rltf_verl.adapters.startup.checks import check_driver, parts_of, warnings_of
 from rltf_verl.adapters.startup.files import check_dataset, check_datasets, resolve_files
-from rltf_verl.config import ConfigError
+from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.envs import make_env
 from rltf_verl.envs.dry_run import DryRun
+from rltf_verl.findings import Finding
+from rltf_verl.kinds import trouble
 from rltf_verl.objectives import Method
+from rltf_verl.registry import load
 from rltf_verl.tools.data.build import build_parquet
+from rltf_verl.tools.plan.inputs import inspect_run
 from tests.adapters.rollout.test_acting_policy_on_cpu import tokenizer_with_tools
+from tests.support import configs
 from tests.support.configs import composed
+from tests.support.fuzz_config import Key, all_keys
 
 DOCS = Path(__file__).parents[3] / "docs" / "environments.md"
 OWN = DOCS.read_text("utf-8").partition("## Your own\n")[2].partition("\n## ")[0]
@@ -86,3 +98,79 @@ def test_its_rows_with_another_environment(mine: Path) -> None:
     message = "made for the environment mine .*; add rltf/env=own rltf.env.name=./mine.py:Mine"
     with pytest.raises(ConfigError, match=message):
         check_dataset("data.train_files", str(mine), make_env("math"))
+
+
+SHAPED = "rltf.distill.loss=ppo: it clips a ratio that is always 1"
+
+
+def values_of(key: Key) -> Iterator[Any]:
+    kinds = (key.hint, *get_args(key.hint))
+    words = [w for kind in kinds if get_origin(kind) is Literal for w in get_args(kind)]
+    return (v for v in (*words, 0, 1) if trouble(v, key.hint) is None)
+
+
+def refusal_of(block: dict[str, Any], key: Key, value: Any) -> Finding | None:
+    changed = copy.deepcopy(block)
+    inner = changed
+    for part in key.path[:-1]:
+        inner = inner.setdefault(part, {})
+    inner[key.path[-1]] = value
+    try:
+        RLTFConfig.from_mapping(changed)
+    except ConfigError as error:
+        return error.finding
+    return None
+
+
+METHODS = ("echo", "grpo_single", "guided", "raft", "teacher/opsd", "teacher/rlcsd")
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_whatever_is_set_beside_a_method(method: str) -> None:
+    config = configs.composed("rltf", f"rltf/method={method}")
+    block: Any = OmegaConf.to_container(config.rltf, resolve=True)
+    others = 0
+    for key in all_keys():
+        for value in () if key.around or key.path == ("env", "name") else values_of(key):
+            finding = refusal_of(block, key, value)
+            if finding is not None:
+                line = str(finding.with_chosen_key([f"{key}={value}"]))
+                assert line.startswith(f"{key}={value}: "), (value, str(finding))
+                others += finding.key != str(key)
+    assert others, "refused for a setting of the preset"
+
+
+def test_the_start_up_and_the_plan_say_it() -> None:
+    words = ("rltf/method=guided", "rltf/hardware=cpu", "rltf.distill.reference=current")
+    config = configs.composed("rltf", *words, "actor_rollout_ref.model.path=/nowhere")
+    facts = {"job": {"config_name": "rltf"}, "runtime": {"choices": {"rltf/method": "guided"}}}
+    hydra = OmegaConf.create({"hydra": {"overrides": {"task": list(words)}, **facts}})
+    before = HydraConfig.instance().cfg
+    try:
+        HydraConfig.instance().cfg = hydra
+        with pytest.raises(ConfigError) as refused:
+            check_driver(copy.deepcopy(config))
+    finally:
+        HydraConfig.instance().cfg = before
+    lines = [str(refused.value), *map(str, inspect_run(config, chosen=words).refusals)]
+    both = f"rltf.distill.reference=current: {SHAPED}"
+    assert sum(line.startswith(both) for line in lines) == 2, lines
+
+
+def test_a_key_of_the_users_own_stays() -> None:
+    finding = Finding("rltf.seed", None, "rltf.gamma=0 needs it", "set it to a number")
+    assert finding.with_chosen_key(["rltf.seed=null", "rltf.gamma=0"]) == finding
+    assert finding.with_chosen_key(["rltf/method=sd"]) == finding
+    line = Finding("", None, "rltf.gamma=0: a line that names its key", "")
+    assert line.with_chosen_key(["rltf.gamma=0"]) == line
+    assert str(finding.with_chosen_key(["+rltf.gamma=0"])) == (
+        "rltf.gamma=0: rltf.seed=None: rltf.gamma=0 needs it; set rltf.seed to a number"
+    )
+
+
+@pytest.mark.parametrize("error", ["SystemExit(3)", "KeyboardInterrupt", "GeneratorExit"])
+def test_a_file_that_raises_when_it_is_imported_is_one_line(tmp_path: Path, error: str) -> None:
+    (tmp_path / "mine.py").write_text(f"raise {error}\n")
+    with pytest.raises(ConfigError, match=error.partition("(")[0]) as refused:
+        load("rltf.env.name", f"{tmp_path}/mine.py:Mine")
+    assert refused.value.finding.key == "rltf.env.name"

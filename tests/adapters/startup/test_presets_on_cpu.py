@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rltf_verl.adapters.startup.checks import check_config
+from rltf_verl.adapters.startup.checks import checked_parts
 from rltf_verl.config import SOURCES, FeedbackConfig, NamedOptions, RLTFConfig
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env
@@ -22,7 +22,6 @@ from rltf_verl.feedback import make_provider
 from rltf_verl.prompts import render, template_of
 from rltf_verl.types import Problem
 from tests.support import configs
-from tools.methods_table import PAGE, with_methods
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "prompts.txt"
 MATRIX = ((0, 1), (1, 1))
@@ -214,28 +213,10 @@ def test_each_is_accepted_and_can_be_looked_at_and_resumed_without_further_words
             preset.config.rltf.feedback.endpoint.update(
                 base_url="http://127.0.0.1:8000/v1", model="m"
             )
-        check_config(preset.config)
+        checked_parts(preset.config)
         trainer = preset.config.trainer
         assert list(trainer.logger) == ["file"]
         assert min(trainer.test_freq, trainer.save_freq, trainer.max_actor_ckpt_to_keep) > 0
-
-
-def test_the_table_in_the_docs_is_what_the_configs_say(presets):
-    text = PAGE.read_text("utf-8")
-    assert text == with_methods(text, presets), "write it again: python tools/refresh.py"
-
-
-def test_an_objective_that_a_method_names_is_in_its_line(presets):
-    where = f"{PAGE.parent / 'examples' / 'unlearn.py'}:Unlearn"
-    block = {
-        "env": {"name": "binary_matrix"},
-        "feedback": {"provider": "verifier"},
-        "objectives": {"unlearn": where},
-        "unlearn": {"weight": 0.2},
-    }
-    own = replace(presets[0], rltf=RLTFConfig.from_mapping(block))
-    table = with_methods("", [*presets[:2], own])
-    assert [line for line in table.splitlines() if line.endswith("| unlearn 0.2 |")]
 
 
 def test_the_releases_presets_have_its_adam(presets):

@@ -77,7 +77,7 @@ CASES: list[tuple[str, str, str]] = [
     (f"{TREE} rltf.feedback.provider=siblings", "rltf.episode.branch_turn", "error"),
     (f"{COLOCATED} rltf.feedback.provider=shuffled", "trainer.v1.trainer_mode", "error"),
     (
-        f"rltf.feedback.provider=marginal data.train_batch_size=9 {ROLLOUT}.agent.num_workers=8",
+        f"rltf.feedback.provider=shuffled data.train_batch_size=9 {ROLLOUT}.agent.num_workers=8",
         "data.train_batch_size",
         "error",
     ),

@@ -12,7 +12,7 @@ import verl  # noqa: F401  # registers our search path with Hydra
 from omegaconf import OmegaConf
 
 from rltf_verl.adapters.startup import stamp
-from rltf_verl.adapters.startup.checks import check_config
+from rltf_verl.adapters.startup.checks import checked_parts
 from rltf_verl.config import ConfigError
 from rltf_verl.tools.data.build import build_parquet
 from tests.support.configs import composed
@@ -44,13 +44,13 @@ def run(tmp_path, data):
 def saved(config, step=2):
     """What the trainer leaves after a checkpoint."""
     folder = Path(config.trainer.default_local_dir)
-    stamp.write_stamp(config, check_config(config), step)
+    stamp.write_stamp(config, checked_parts(config).config, step)
     (folder / "latest_checkpointed_iteration.txt").write_text(str(step))
     return folder / f"global_step_{step}"
 
 
 def resume(config):
-    stamp.check_resume(config, check_config(config))
+    stamp.check_resume(config, checked_parts(config).config)
 
 
 def test_another_method_in_the_same_folder_is_refused_in_one_line(run):

@@ -1,5 +1,5 @@
 """Logit distillation around the engine: what is refused, who has a teacher, which logits predict
-which token.
+which token; and the actor's pass over a step's rows.
 """
 
 import dataclasses
@@ -12,6 +12,7 @@ import transfer_queue as tq
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.agent_loop_tq import list_of_dict_to_tensordict
+from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 
 from rltf_verl.adapters.queue.columns import (
     episode_facts,
@@ -41,6 +42,7 @@ from rltf_verl.adapters.training.teacher import (
     token_places,
     with_contrast,
 )
+from rltf_verl.adapters.training.trainer import RLTFTrainerSync
 from rltf_verl.algos.logit_distill import logit_divergence, outcome_log_probs, top_k_ids
 from rltf_verl.config import ConfigError, LogitDistillConfig, TeacherConfig
 from rltf_verl.config.teacher import Divergence, TeacherKind
@@ -131,7 +133,7 @@ REFUSED = {  # what is set, and how the message starts
 def test_what_cannot_work_is_refused_with_key_value_and_fix(case):
     overrides, message = REFUSED[case]
     with pytest.raises(ConfigError, match=f"^{re.escape(message)}"):
-        checks.check_config(logit(*overrides))
+        checks.checked_parts(logit(*overrides))
 
 
 ENGINES = ("megatron", "veomni", "fused", "sequence parallel")
@@ -151,7 +153,7 @@ WORKS = [
 
 @pytest.mark.parametrize("overrides", WORKS)
 def test_what_works_is_not_refused(overrides):
-    checks.check_config(logit(*overrides))
+    checks.checked_parts(logit(*overrides))
 
 
 def test_the_teachers_rows_are_revise_prompt_and_first_attempt_filled_up_with_the_shortest():
@@ -356,3 +358,37 @@ def test_a_backward_that_reuses_the_logits_memory_does_not_change_the_gradient()
     (expected,) = torch.autograd.grad(of_one_row(leaf, [0, 2]), leaf)
     assert expected.any()
     torch.testing.assert_close(grad, expected)
+
+
+PROMPT, RESPONSE = 3, 2
+DIFFERENCE = "training/rollout_probs_diff_max"
+
+
+class Trainer(RLTFTrainerSync):
+    """With a worker that finds every token as likely as not."""
+
+    def __init__(self) -> None:
+        self.config = composed("rltf_sd")
+        self.actor_rollout_wg = SimpleNamespace(compute_log_prob=lambda batch: batch)
+        self.skips_scoring = self.may_reuse = False
+
+
+def test_no_metric_compares_tokens_that_were_sampled_under_another_prompt(monkeypatch) -> None:
+    """A step may have only such rows to score: a distilled answer, no group with an advantage."""
+    batch = KVBatchMeta(keys=["a"], partition_id="train", tags=[{}])
+    row, response = torch.full((PROMPT + RESPONSE,), 0.5), torch.ones(RESPONSE)
+    columns = {
+        "log_probs": row.log(),
+        "entropy": row,
+        "response_mask": response.long(),
+        "responses": response.long(),
+        "rollout_log_probs": 0 * response,
+    }
+    queue = TensorDict({name: ragged([value]) for name, value in columns.items()}, [1])
+    monkeypatch.setattr(tq, "kv_batch_get", lambda select_fields, **_: queue.select(*select_fields))
+    monkeypatch.setattr(tq, "kv_batch_put", lambda **_: batch)
+    theirs, ours = dict[str, float](), dict[str, float]()
+    PPOTrainer._compute_old_log_prob(Trainer(), batch, theirs)
+    assert theirs[DIFFERENCE] == 0.5
+    assert Trainer()._compute_old_log_prob(batch, ours) is batch
+    assert ours == {}

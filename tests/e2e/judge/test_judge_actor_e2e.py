@@ -35,7 +35,8 @@ def _cluster():
 async def test_an_actor_that_is_killed_costs_calls_and_comes_back() -> None:
     with InThread(JudgeServer(faults=["hang"], script=["hang"])) as thread:
         wanted = settings(thread.server.url)
-        judge = JudgeOfTheJob([Judge(asdict(wanted), "rltf.feedback")])
+        blocks = {name: asdict(wanted)[name] for name in ("endpoint", "limits")}
+        judge = JudgeOfTheJob([Judge(blocks, "rltf.feedback")])
         gateway = JobGateway(wanted)
         asked = asyncio.create_task(gateway.complete(call()))
         await until(lambda: thread.server.counts["hang"])

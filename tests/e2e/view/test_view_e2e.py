@@ -2,7 +2,6 @@
 hostile text, keyboard, several runs, and what episodes train token by token.
 """
 
-import random
 import re
 from collections.abc import Callable
 from functools import partial
@@ -321,41 +320,6 @@ def test_an_evaluation_is_a_table(open_tab, tmp_path: Path) -> None:
     ]
     assert ["Steps of an attempt", "–", "1 of 1", "Mean."] in lines
     assert view.fits()
-
-
-def test_all_columns_of_the_summary_are_seen(open_tab, tmp_path: Path) -> None:
-    for step in (1, 2):
-        write(tmp_path / "log", [line("1", "42", "1"), line("42", "1", "42")], step=step)
-    view = open_tab(written(tmp_path / "page.html", tmp_path / "log"))
-    is_cut = "box => box.scrollWidth > box.clientWidth"
-    assert not view.page.get_by_label("Summary").evaluate(is_cut)
-    assert view.page.locator("[aria-label=Summary] th").count() > 9
-
-
-def lcs(a: str, b: str) -> int:
-    row = [0] * (len(b) + 1)
-    for x in a:
-        before = row[:]
-        for j, y in enumerate(b):
-            row[j + 1] = before[j] + 1 if x == y else max(row[j], before[j + 1])
-    return row[-1]
-
-
-def test_the_word_difference_is_right_and_shortest(tab) -> None:
-    view, rng = tab(), random.Random(1)
-    # Every word here is one character.
-    pairs = [
-        [" ".join(rng.choice("ab,\n é漢") for _ in range(rng.randrange(9))) for _ in range(2)]
-        for _ in range(200)
-    ]
-    differences = view.page.evaluate("pairs => pairs.map(([a, b]) => difference(a, b))", pairs)
-    for (before, after), edits in zip(pairs, differences, strict=True):
-        assert "".join(text for kind, text in edits if kind <= 0) == before
-        assert "".join(text for kind, text in edits if kind >= 0) == after
-        assert sum(len(text) for kind, text in edits if kind == 0) == lcs(before, after)
-    long = " ".join(map(str, range(20_000)))
-    number = "([a, b]) => difference(a, b).length"
-    assert view.page.evaluate(number, [long, long.replace("7", "8 8")]) == 4
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

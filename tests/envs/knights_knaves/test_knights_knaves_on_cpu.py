@@ -25,7 +25,7 @@ from rltf_verl.envs.knights_knaves.logic import (
 )
 from rltf_verl.envs.knights_knaves.puzzles import RolePuzzle, _reorder
 from rltf_verl.envs.knights_knaves.text import read_release_roles
-from rltf_verl.feedback.guard import find_leaks
+from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.types import Problem
 from tests.support.effort import examples
 from tests.support.puzzles import boxed, explained

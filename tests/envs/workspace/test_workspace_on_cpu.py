@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rltf_verl.envs.base import LEVELS
-from rltf_verl.envs.workspace import Workspace
+from rltf_verl.envs.workspace.env import Workspace
 from rltf_verl.envs.workspace.orders import FORMS, house_of, practice_form
 from rltf_verl.types import Action, Problem
 from tests.support.acting import call, played

@@ -8,8 +8,9 @@ import pytest
 
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.feedback.base import FeedbackUnavailable
-from rltf_verl.feedback.guard import GuardedProvider
-from rltf_verl.feedback.guard.judged import JudgedLeak, leak_messages
+from rltf_verl.feedback.guard.judged import TEMPLATE, JudgedLeak, leak_texts
+from rltf_verl.feedback.guard.provider import GuardedProvider
+from rltf_verl.judge.gateway import verdict_messages
 from rltf_verl.judge.runtime import runtime_of
 from tests.support.feedback_fakes import PROBLEM, Scripted, asked
 from tests.support.judge.calls import QUICK
@@ -50,6 +51,11 @@ async def said_by(check: JudgedLeak, text: str) -> bool | str:
         (["**Verdict:** **Yes**, it does."], True),
         (["Hm.", "Verdict: yes"], True),
         (
+            ["Verdict: yes (it gives the answer away) or no.", "**Verdict:** no (it does not)"],
+            False,
+        ),
+        (["No verdict can be given.", "Verdict: No, it's a hint."], False),
+        (
             ["Hm.", "Who knows?"],
             "rltf.feedback.guard.judge: no verdict in the reply, twice: 'Who knows?'",
         ),
@@ -80,8 +86,7 @@ def test_the_model_reads_the_messages_before_the_question() -> None:
     request = asked()
     before = [{"role": "system", "content": "Answer in Latin."}]
     request = replace(request, messages=[*before, *request.messages])
-    (message,) = leak_messages(request, "Look again.")
-    assert "Answer in Latin." in message["content"]
+    assert "Answer in Latin." in leak_texts(request, "Look again.")["question"]
 
 
 async def test_an_endpoint_that_is_down_withholds_what_nobody_has_checked() -> None:
@@ -114,5 +119,5 @@ def test_a_judge_of_a_guard_that_does_not_look_is_refused() -> None:
 
 
 def test_golden_prompt() -> None:
-    (message,) = leak_messages(asked(), HIDDEN)
+    (message,) = verdict_messages(TEMPLATE, leak_texts(asked(), HIDDEN))
     assert message["content"] == GOLDEN.read_text("utf-8").removesuffix("\n")

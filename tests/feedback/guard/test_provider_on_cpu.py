@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from rltf_verl.envs.text.number_words import as_number
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
-from rltf_verl.feedback.guard import GuardedProvider, Leak, find_leaks
 from rltf_verl.feedback.guard.equality import find_reference, same_answer, tokens_of
-from rltf_verl.feedback.guard.provider import GAP, redacted
+from rltf_verl.feedback.guard.find import Leak, find_leaks
+from rltf_verl.feedback.guard.provider import GAP, GuardedProvider, redacted
 from rltf_verl.feedback.guard.spans import answer_spans
 from rltf_verl.types import Attempt, Problem
+from tests.support.episode_fakes import ScriptedProvider
 from tests.support.feedback_fakes import Scripted, Sums, asked, turn
 
 CLEAN, LEAKY = "Carry the one.", "Not 41: the answer is 42."
@@ -98,7 +99,7 @@ async def test_warn_lets_it_pass_and_says_so_once(caplog):
 
 
 async def test_nothing_is_looked_at_where_nothing_can_be_given_away():
-    blind = await GuardedProvider(Scripted(LEAKY, sees_reference=False)).feedback(asked())
+    blind = await GuardedProvider(ScriptedProvider(LEAKY)).feedback(asked())
     solved = await GuardedProvider(Scripted(LEAKY)).feedback(asked(turn("42")))
     own_critique = Attempt((1,), (2,), None, LEAKY, ended=True)
     own = await GuardedProvider(Scripted(LEAKY, attempt=own_critique)).feedback(asked())
@@ -106,7 +107,7 @@ async def test_nothing_is_looked_at_where_nothing_can_be_given_away():
 
 
 async def test_check_all_looks_at_everybody():
-    await refusal(GuardedProvider(Scripted(LEAKY, sees_reference=False), check_all=True), asked())
+    await refusal(GuardedProvider(ScriptedProvider(LEAKY), check_all=True), asked())
 
 
 async def test_a_redacted_critique_is_not_trained_on_as_if_it_had_been_sampled():
@@ -135,13 +136,9 @@ async def test_an_additional_check_sees_what_rules_do_not():
 
 
 def test_the_wrapper_is_transparent():
-    inner = Scripted(CLEAN, sees_reference=False)
+    inner = ScriptedProvider(CLEAN)
     guard = GuardedProvider(inner)
     assert (guard.name, guard.sees_reference, guard.constant) == ("scripted", False, False)
-    with pytest.raises(
-        ValueError, match=r"rltf\.feedback\.guard\.action='dorp'.*Did you mean 'drop'"
-    ):
-        GuardedProvider(inner, "dorp")
 
 
 def kinds(text: str, env=None) -> set[str]:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import Result
 
-from rltf_verl.envs.workspace import Workspace
+from rltf_verl.envs.workspace.env import Workspace
 from rltf_verl.episode.seeds import place_of, sampling_seed
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.tools.data.build import build_parquet

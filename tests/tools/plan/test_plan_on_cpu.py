@@ -1,7 +1,8 @@
-"""What `rltf plan` says about a run."""
+"""What `rltf plan` says about a run, of one turn or of acting."""
 
 import io
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,13 @@ from omegaconf import DictConfig
 from rich.console import Console
 
 from rltf_verl.adapters.startup.checks import refusals
+from rltf_verl.tools.data.build import build_parquet
+from rltf_verl.tools.data.corrections import find_corrections, write_corrections
 from rltf_verl.tools.plan.build import Plan, make_plan
 from rltf_verl.tools.plan.inputs import inspect_run
 from rltf_verl.tools.report.terminal.plan import show_plan
 from tests.support.commands import ran, rltf
+from tests.support.engine.tiny_model import tiny_model
 from tests.support.plan_runs import GOOD, GROUPS, pretend, rows
 from tests.support.verl_rows import write_rows
 
@@ -216,6 +220,22 @@ def test_an_environment_of_ones_own(run: Run, home: Path) -> None:
     assert plan.refusals == []
 
 
+def test_a_correction_is_shown_with_the_answer_that_was_corrected(run: Run, home: Path) -> None:
+    said = ("How cold is it?", "20 F", "No, in Celsius.")
+    messages = zip(("user", "assistant", "user"), said, strict=True)
+    chat = {"messages": [{"role": role, "content": text} for role, text in messages]}
+    (home / "chats.jsonl").write_text(f"{json.dumps(chat)}\n")
+    found = find_corrections(home / "chats.jsonl")
+    write_corrections(found, home / "chats.jsonl", home / "mine")
+    data = home / "mine/train.parquet"
+    words = ("custom_reward_function.path=null", "data.train_batch_size=1", "~rltf.env")
+    plan = planned(run(*words, "+rltf.env.name=corrections", f"data.train_files={data}"))
+    first, second = plan.problems[0].turns
+    assert (first["text"], first["feedback"]["text"]) == said[1:]
+    assert "No, in Celsius." in second["prompt"]
+    assert [line for line in plan.warnings if line.startswith("validations: ")]
+
+
 def test_it_fits_80_columns_and_ends_with_what_to_change(run: Run) -> None:
     shown = shown_of(planned(run("trainer.save_freq=-1", "trainer.test_freq=1")), 80)
     lines = shown.splitlines()
@@ -252,3 +272,135 @@ def test_a_wrong_answer_has_the_right_form(run: Run) -> None:
         assert not first["grade"]["correct"]
         assert first["text"] != "I do not know."
         assert len(first["grade"]["parsed"]) == len(problem.reference)
+
+
+ROOT = Path(__file__).parents[3]
+GAME = """
+from pathlib import Path
+
+from rltf_verl.envs.base import Limits, Splits
+from rltf_verl.types import Action, Grade, Note, Problem, Step
+
+
+class Game:
+    name = "game"
+    tools = ()
+    limits = Limits(steps=4)
+
+    def build(self, seed, num_train, num_test):
+        problems = [Problem("game", i, {}, "up") for i in range(num_train + num_test)]
+        return Splits(tuple(problems[:num_train]), tuple(problems[num_train:]))
+
+    def prompt(self, problem):
+        return "Which way?"
+
+    def open(self, problem, seed):
+        return []
+
+    def look(self, state):
+        return "You see a stair."
+
+    def step(self, state, action):
+        state.append(action.text)
+        return Step("You moved.", done=len(state) == 3)
+
+    def close(self, state):
+        pass
+
+    def grade(self, problem, trajectory):
+        if not trajectory.state:
+            raise ZeroDivisionError("nothing was done")
+        return Grade("up" in trajectory.state, format_ok=True)
+
+    def explain(self, problem, trajectory, grade, level):
+        return [Note("Go up.", 0)]
+"""
+SOLVED = """
+
+class Solved(Game):
+    def solution(self, problem):
+        return [Action("left"), Action("left"), Action("up")]
+"""
+
+
+@pytest.fixture
+def plan_of(run: Callable[..., DictConfig], tmp_path: Path) -> Callable[..., Plan]:
+    """Name of an environment, or its file and class, and overrides -> the plan of a run with it."""
+    model = tiny_model(tmp_path / "model")
+    shutil.copy(ROOT / "recipes" / "agents" / "chat_template.jinja", model)
+
+    def make(env: str, *words: str, attempt: str | None = None) -> Plan:
+        build_parquet(env, tmp_path, 0, 6, 2)
+        own = "rltf/env=own" if ":" in env else f"rltf/env={env}"
+        config = run(
+            *(own, *([f"rltf.env.name={env}"] if ":" in env else [])),
+            *("custom_reward_function.path=null", f"actor_rollout_ref.model.path={model}"),
+            *(
+                f"data.train_files={tmp_path}/train.parquet",
+                f"data.val_files={tmp_path}/test.parquet",
+            ),
+            *("data.max_prompt_length=4000", "data.max_response_length=4000"),
+            *words,
+        )
+        return make_plan(inspect_run(config), 2, attempt)
+
+    return make
+
+
+def steps_of(turn: dict[str, Any]) -> list[tuple[str | None, list[str]]]:
+    """The tool of each step's call and what came back."""
+    return [
+        (
+            step["actions"][0]["tool"] if step["actions"] else None,
+            [result["observation"] for result in step["results"]],
+        )
+        for step in turn["steps"]
+    ]
+
+
+def test_the_solution_is_played_without_its_last_step_and_then_whole(plan_of) -> None:
+    plan = plan_of("workspace", "rltf.env.max_orders=1")
+    for problem in plan.problems:
+        first, second = problem.turns
+        num_calls = len(problem.reference.splitlines())
+        played = [tool for tool, _ in steps_of(first)]
+        whole = [tool for tool, _ in steps_of(second)]
+        assert (played[-1], whole[-1], len(whole)) == (None, None, num_calls + 1)
+        assert played[:-1] == whole[: max(num_calls - 1, 1)]
+        assert all(results for tool, results in steps_of(first) if tool)
+        assert (first["end"], first["grade"]["correct"], second["grade"]["correct"]) == (
+            "answered",
+            False,
+            True,
+        )
+        assert first["feedback"]["text"]
+        assert first["feedback"]["text"] in second["prompt"]
+    shown = shown_of(plan, 100)
+    assert "call     read(name=" in shown
+    assert "end        an answer without a call" in shown
+    assert "graded wrong as written" not in shown
+
+
+def test_without_a_solution_the_first_tool_is_called_as_its_schema_says(plan_of) -> None:
+    plan = plan_of(f"{ROOT}/docs/examples/lookup.py:Lookup")
+    first = plan.problems[0].turns[0]
+    (called, (seen,)), answered = steps_of(first)
+    assert first["steps"][0]["actions"][0]["arguments"] == {"department": "text"}
+    assert (called, answered) == ("look", (None, []))
+    assert "no such department" in seen
+    assert [note["step"] for note in first["feedback"]["notes"]] == [1]
+    shown = shown_of(plan, 100)
+    assert 'call     look(department="text")' in shown
+    assert shown.index("error") < shown.index("note     People who moved")
+
+
+def test_a_game_without_tools_is_looked_at_and_played_in_texts(plan_of, tmp_path: Path) -> None:
+    (tmp_path / "game.py").write_text(GAME + SOLVED)
+    plan = plan_of(f"{tmp_path}/game.py:Solved")
+    first, second = plan.problems[0].turns
+    assert "You see a stair." in first["prompt"]
+    assert [step["text"] for step in first["steps"]] == ["left", "left", "I am done."]
+    assert [step["text"] for step in second["steps"]] == ["left", "left", "up"]
+    assert plan.problems[0].critic_prompts == []
+    plain = plan_of(f"{tmp_path}/game.py:Game", attempt="down")
+    assert plain.problems[0].turns[0]["steps"][0]["text"] == "down"

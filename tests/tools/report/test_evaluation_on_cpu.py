@@ -102,15 +102,6 @@ def test_problems_weigh_the_same_with_fewer_samples() -> None:
     assert "1 problem, 1 episode each, 1 in all" in notes(evaluate([episode(0, "1")]))[0]
 
 
-def test_branches_are_refused() -> None:
-    tree = episode(0, "1", "2", RIGHT)
-    tree["turns"][2]["parent"] = 0
-    with pytest.raises(ValueError, match="branches"):
-        evaluate([tree])
-    with pytest.raises(ValueError, match="no episodes"):
-        evaluate([])
-
-
 @given(
     st.integers(1, 8).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n)))
 )

@@ -16,9 +16,7 @@ from hypothesis import strategies as st
 
 from rltf_verl.config import RLTFConfig
 from rltf_verl.feedback.judge_prompt import STYLES
-from rltf_verl.judge.settings import JudgeLimits, Price
 from rltf_verl.tools.report.evaluation.bootstrap import Estimate
-from rltf_verl.tools.report.probe.judge import JudgeLoad, judge_load
 from rltf_verl.tools.report.probe.log_probs import Gap, ScoredAnswer, gap_of
 from rltf_verl.tools.report.probe.measures import (
     LABELS,
@@ -142,36 +140,6 @@ def test_agreement_is_no_certainty(value: float, problems: int) -> None:
     assert high - low >= min(1 - value, 0.9 / problems), "about 3 / problems to each side"
 
 
-def test_a_judges_load_by_hand(tmp_path: Path) -> None:
-    """Three texts and a failure in four episodes; 64 calls a step, of half a second each."""
-    paid = replace(HINT, latency_s=0.5, prompt_tokens=300, completion_tokens=100)
-    cached = replace(paid, latency_s=0.0, cached=True)
-    episodes = [
-        line("1", "2", feedback=paid),
-        line("1", "2", feedback=paid),
-        line("1", "2", feedback=cached),
-        (turn("1", stop="feedback_unavailable", error="down"),),
-    ]
-    logged = records(tmp_path, episodes)
-    load = judge_load(logged, RUN, JudgeLimits(16), Price(1.0, 2.0))
-    assert (load.texts, load.calls_per_episode, load.calls_per_step) == (3, 1.0, 64.0)
-    assert (load.latency_s.median, load.seconds_per_step, load.bound_by) == (
-        0.5,
-        64 * 0.5 / 16,
-        "max_concurrency",
-    )
-    assert load.cost_per_episode == pytest.approx((300 * 1 + 100 * 2) / 1e6)
-    assert load.cost_per_step == pytest.approx(64 * 500 / 1e6)
-    slow = judge_load(logged, RUN, JudgeLimits(16, 120, 40_000), Price())
-    assert (slow.seconds_per_step, slow.bound_by) == (
-        pytest.approx(60 * 64 * 400 / 40_000),
-        "tokens_per_minute",
-    )
-    assert slow.cost_per_step is None, "without a price"
-    solved = records(tmp_path / "b", [line("42", stop="solved")])
-    assert judge_load(solved, RUN, JudgeLimits(1), Price()) is None
-
-
 def test_gaps_are_means_over_tokens() -> None:
     gap = gap_of(
         [
@@ -196,9 +164,7 @@ def probe(
     }
     usual["first_format"] = 0.95
     by_name = {name: _sure(value) for name, value in {**usual, **shares}.items()}
-    return Probe(
-        Measured(100, 200, 100, by_name, {"later_prompt_tokens": None}), RUN, setting, None, gap
-    )
+    return Probe(Measured(100, 200, 100, by_name, {"later_prompt_tokens": None}), RUN, setting, gap)
 
 
 def _sure(value: float | None) -> Estimate:
@@ -208,7 +174,6 @@ def _sure(value: float | None) -> Estimate:
 
 
 FAR_GAP = Gap(9, 9, *[Estimate(3.0, 2.5, 3.5, 9)] * 4)
-SLOW = JudgeLoad(9, 1.0, 64.0, None, 100.0, 20.0, None, None, 61.0, "requests_per_minute")
 FIRES: dict[str, tuple[Probe, bool]] = {
     "never_right": (probe(all_wrong_groups=0.95, corrected=0.0), True),
     "always_right": (probe(all_right_groups=0.95), True),
@@ -225,7 +190,6 @@ FIRES: dict[str, tuple[Probe, bool]] = {
     "says_nothing": (probe(says_nothing=0.9), False),
     "mentions": (probe(mentions=0.3), False),
     "far_answers": (probe(FAR_GAP), False),
-    "slow_judge": (replace(probe(), judge=SLOW), False),
 }
 
 

@@ -17,7 +17,6 @@ from rltf_verl.tools.report.compare.run import LOG, SESSIONS, TOKENS, Arm, colum
 
 # `judge`, or `judge_2` for a second endpoint
 _COST = r"^rltf/feedback/judge(_\d+)?/cost$"
-_HOUR = 3600.0
 FEW = 3
 """Steps without a number that may be filled in, or this many of hundred steps: 1."""
 
@@ -97,15 +96,6 @@ def _of_log(steps: pd.DataFrame, name: str) -> pd.Series:
     return amounts.reindex(there, fill_value=0.0).cumsum()
 
 
-def _runtime(steps: pd.DataFrame) -> pd.Series:
-    seconds = column(steps, "_runtime")
-    if seconds.empty:
-        raise NoAxisError("no timing_s/step and no _runtime")
-    if not seconds.is_monotonic_increasing:
-        raise NoAxisError("its _runtime starts again with another process")
-    return seconds / _HOUR
-
-
 def _cost(steps: pd.DataFrame) -> pd.Series:
     costs = steps.filter(regex=_COST)
     if not len(costs.columns):
@@ -131,10 +121,7 @@ SOURCES = {
         ),
         _summed("tokens trained on (prompts and responses)", "perf/total_num_tokens"),
     ],
-    "hours": [
-        _summed("hours of training steps, without validation", "timing_s/step", _HOUR),
-        AxisSource("hours since the start (wandb's _runtime)", _runtime),
-    ],
+    "hours": [_summed("hours of training steps, without validation", "timing_s/step", 3600.0)],
     "cost": [AxisSource("judge cost (unit of rltf.feedback.price)", _cost)],
 }
 """Axis -> the ways to take it; the one that most arms can give is used, of equals the first."""

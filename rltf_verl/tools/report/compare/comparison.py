@@ -177,8 +177,8 @@ def _by_name(name: str, runs: Sequence[RunTable]) -> Quantity:
 def _close(name: str, names: set[str]) -> str:
     """Names like it, else those that hold its last part."""
     last = name.rsplit("/", maxsplit=1)[-1]
-    holding = sorted(k for k in names if last and last in k)[:5]
-    near = get_close_matches(name, sorted(names), n=5, cutoff=0.6) or holding
+    near = get_close_matches(name, sorted(names), n=5)
+    near = near or sorted(known for known in names if last and last in known)[:5]
     if near:
         return f"names like it: {', '.join(near)}"
     return f"it has {counted(len(names), 'metric')}, none with a name like it"

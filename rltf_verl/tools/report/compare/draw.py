@@ -42,10 +42,6 @@ STYLE: dict[Any, Any] = {
 COUNTS = ("rollouts", "tokens")
 """Axes whose large numbers have a unit: 20 k, 3 M."""
 MOST_MARKERS = 24
-MOST_INSIDE = 4
-"""Arms whose legend has room within the axes."""
-DENSE = 60
-"""Above this many points, single seeds are not drawn."""
 
 
 def draw(panel: Panel, path: Path) -> None:
@@ -62,22 +58,17 @@ def draw(panel: Panel, path: Path) -> None:
     from matplotlib.ticker import EngFormatter
 
     with mpl.rc_context(STYLE):
-        arms = panel.points.groupby("arm", sort=False)
-        # a legend of many arms would hide the curves
-        crowded = len(arms) > MOST_INSIDE
-        figure = Figure(figsize=(6.9 if crowded else 5.2, 3.5), dpi=300, layout="constrained")
+        figure = Figure(figsize=(6.9, 3.5), dpi=300, layout="constrained")
         axes = figure.subplots()
-        for name, points in arms:
+        for name, points in panel.points.groupby("arm", sort=False):
             _arm(axes, name, points)
         _budget(axes, panel)
         axes.set(xlabel=panel.axis_label, ylabel=panel.label)
         if panel.axis in COUNTS:
             axes.xaxis.set_major_formatter(EngFormatter())
         axes.grid(alpha=0.25, linewidth=0.5)
-        if crowded:
-            figure.legend(loc="outside right upper", **_legend(panel))
-        else:
-            axes.legend(**_legend(panel))
+        # next to the axes: a legend of many arms would hide the curves
+        figure.legend(loc="outside right upper", **_legend(panel))
         figure.savefig(path.with_name(f"{path.name}.png"))
         figure.savefig(path.with_name(f"{path.name}.svg"), metadata={"Date": None})
 
@@ -86,7 +77,6 @@ def _arm(axes: Any, name: str, points: pd.DataFrame) -> None:
     """Thin: seeds. Thick: their mean, with a band from the lowest to the highest."""
     place, seeds = points["place"].iloc[0], points.groupby("run", sort=False)
     color, curve = COLORS[place % len(COLORS)], mean_curve(points)
-    dense = len(curve) >= DENSE
     axes.plot(
         curve["x"],
         curve["mean"],
@@ -94,25 +84,15 @@ def _arm(axes: Any, name: str, points: pd.DataFrame) -> None:
         linestyle=LINES[place % len(LINES)],
         marker=MARKERS[place % len(MARKERS)],
         markersize=4.5,
-        linewidth=1.0 if dense else 1.6,
-        markevery=_marked(len(curve)),
+        linewidth=1.6,
+        markevery=max(1, len(curve) // MOST_MARKERS),
         label=f"{name} ({counted(len(seeds), 'seed')})",
         zorder=3,
     )
     if len(seeds) > 1:
         axes.fill_between(curve["x"], curve["low"], curve["high"], color=color, alpha=0.15, lw=0)
-    if len(seeds) > 1 and not dense:
         for _, seed in seeds:
             axes.plot(seed["x"], seed["y"], color=color, linewidth=0.6, alpha=0.4)
-
-
-def _marked(num: int) -> list[int]:
-    """Which of the points get a marker: the last one, and as many before it as can be told
-    apart.
-    """
-    every = max(1, -(-num // MOST_MARKERS))
-    # starts so that the last point is one of them
-    return list(range((num - 1) % every, num, every))
 
 
 def _budget(axes: Any, panel: Panel) -> None:

@@ -44,11 +44,11 @@ class Ratio:
     cases: int = 0
 
 
-def problem_key(record: Record) -> tuple[str, str, str]:
+def problem_key(record: Record) -> tuple[str, str, str, str]:
     """What makes two records episodes at one problem, also where a dataset holds it more than
-    once.
+    once. Conversations whose last message is the same differ in the messages before.
     """
-    return record["env"], record["question"], record["reference"]
+    return record["env"], repr(record.get("context")), record["question"], record["reference"]
 
 
 def numbered(keys: Iterable[Hashable]) -> Integers:
@@ -82,14 +82,16 @@ def share_of_cases(cases: Cases, problem: Integers) -> Ratio:
     return Ratio(total, num, len(of))
 
 
-def estimates(ratios: Mapping[Name, Ratio], seed: int) -> dict[Name, Estimate]:
+def estimates(ratios: Mapping[Name, Ratio]) -> dict[Name, Estimate]:
     """Values and percentile intervals. All ratios ([P] each, the same problems) see the same
-    resamples.
+    resamples, in every call.
     """
+    if not ratios:
+        return {}
     # [P, metrics]
     over = np.stack([ratio.over for ratio in ratios.values()], axis=1)
     under = np.stack([ratio.under for ratio in ratios.values()], axis=1)
-    drawn = _resampled(over, under, np.random.default_rng(seed))
+    drawn = _resampled(over, under, np.random.default_rng(0))
     return {name: _estimate(ratio, drawn[:, k]) for k, (name, ratio) in enumerate(ratios.items())}
 
 

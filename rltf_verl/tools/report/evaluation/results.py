@@ -28,8 +28,6 @@ from rltf_verl.tools.report.evaluation.bootstrap import (
 from rltf_verl.tools.report.stats import cases_by_name
 from rltf_verl.types import END_REASONS
 
-Ratios = dict[str | int, Ratio]
-"""By the name of a number, or k of pass@k."""
 OF_TURNS = ("acc", "standing", "solved", "improvement", "format")
 """Means over problems."""
 OF_ROUNDS = ("plasticity", "corrected", "spoiled")
@@ -65,34 +63,18 @@ class Results:
     """
 
 
-def evaluate(records: Sequence[Record], seed: int = 0) -> Results:
+def evaluate(records: Sequence[Record]) -> Results:
     """All numbers of some episodes.
 
     Args:
-        records: of an episode log (`runlog.episodes.read_episodes`), episodes of one policy that
-            play one line of turns.
-        seed: of the resamples.
-
-    Raises:
-        ValueError: no episodes, or one that branches.
+        records: of an episode log (`runlog.episodes.read_episodes`), at least one, of one policy;
+            validations and evaluations play one line of turns.
     """
-    if not records:
-        raise ValueError("no episodes to evaluate")
-    for record in records:
-        if any(turn["parent"] not in (None, k - 1) for k, turn in enumerate(record["turns"])):
-            raise ValueError(
-                f"episode {record['session_id']} of problem {record['index']} branches; choose"
-                " validation"
-            )
     table, problem = EpisodeTable.of(records), numbered(map(problem_key, records))
     per_problem = np.bincount(problem)
-    # pass@k with the others, so that all of them see the same resamples
-    ratios = _ratios(table, problem) | _pass_ratios(table.answers(0)["acc"], problem)
-    estimated = estimates(ratios, seed)
-    numbers = {name: value for name, value in estimated.items() if isinstance(name, str)}
-    pass_at = {k: value for k, value in estimated.items() if isinstance(k, int)}
     answers = [turn for record in records for turn in record["turns"]]
     stops = Counter(str(record["turns"][-1]["stop"]) for record in records)
+    # What is counted, then what has an interval.
     return Results(
         problems=len(per_problem),
         sessions=len(records),
@@ -103,13 +85,13 @@ def evaluate(records: Sequence[Record], seed: int = 0) -> Results:
         stops=dict(sorted(stops.items())),
         ends=_ends(answers),
         num_turns=table.num_turns,
-        numbers=numbers,
-        pass_at=pass_at,
+        numbers=estimates(_ratios(table, problem)),
+        pass_at=estimates(_pass_ratios(table.answers(0)["acc"], problem)),
     )
 
 
-def _ratios(table: EpisodeTable, problem: Integers) -> Ratios:
-    ratios: Ratios = {}
+def _ratios(table: EpisodeTable, problem: Integers) -> dict[str, Ratio]:
+    ratios: dict[str, Ratio] = {}
     for name, cases in cases_by_name(table).items():
         *block, last = name.split("/")
         # `turn_2/acc` is a turn's; `turn_2/revisions/corrected` is a round's
@@ -132,7 +114,7 @@ def pass_at_k(n: int, c: int, k: int) -> float:
     return 1.0 if n - c < k else float(1.0 - np.prod(1.0 - k / np.arange(n - c + 1, n + 1)))
 
 
-def _pass_ratios(first: Cases, problem: Integers) -> Ratios:
+def _pass_ratios(first: Cases, problem: Integers) -> dict[int, Ratio]:
     """k -> the ratio of pass@k, over the problems with k graded first answers; k are the powers of
     2 and the most samples of a problem.
 
@@ -145,13 +127,13 @@ def _pass_ratios(first: Cases, problem: Integers) -> Ratios:
     ratios: dict[int, Ratio] = {}
     # powers of 2 as papers print them, and all samples of the problem that has most; no k where no
     # problem has a graded answer
-    for k in {2**i for i in range(most.bit_length())} | ({most} - {0}):
+    for k in sorted({2**i for i in range(most.bit_length())} | ({most} - {0})):
         enough = counts.under >= k
         values = np.zeros(len(enough))
         for i in np.flatnonzero(enough):
             values[i] = pass_at_k(int(counts.under[i]), int(counts.over[i]), k)
         ratios[k] = Ratio(values, enough.astype(np.float64))
-    return {k: ratios[k] for k in sorted(ratios)}
+    return ratios
 
 
 def _ends(answers: Sequence[Record]) -> dict[str, tuple[int, float]]:

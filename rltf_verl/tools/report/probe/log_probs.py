@@ -43,7 +43,7 @@ class Gap:
     """Share of tokens under the first prompt below `FLOOR`."""
 
 
-def gap_of(scored: Sequence[ScoredAnswer], asked: int, seed: int = 0) -> Gap:
+def gap_of(scored: Sequence[ScoredAnswer], asked: int) -> Gap:
     """The gap of the scored answers (at least one); `asked`: how many were asked about."""
     problem = numbered(answer.problem for answer in scored)
     num_tokens = _sums(problem, [float(len(answer.under_first)) for answer in scored])
@@ -58,7 +58,7 @@ def gap_of(scored: Sequence[ScoredAnswer], asked: int, seed: int = 0) -> Gap:
         "below_floor": _sums(problem, below),
     }
     per_token = {name: Ratio(over, num_tokens) for name, over in sums.items()}
-    return Gap(len(scored), asked, **estimates(per_token, seed))
+    return Gap(len(scored), asked, **estimates(per_token))
 
 
 def _sums(problem: Integers, values: Sequence[float]) -> Floats:

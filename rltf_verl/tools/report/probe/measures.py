@@ -126,14 +126,13 @@ class Measured:
     """`feedback_words`, `answer_tokens`, `later_prompt_tokens`; None without counts."""
 
 
-def measure(records: Sequence[Record], run: TrainingRun, reader: Reader, seed: int = 0) -> Measured:
+def measure(records: Sequence[Record], run: TrainingRun, reader: Reader) -> Measured:
     """Everything that can be counted in the episodes.
 
     Args:
         records: episodes of an episode log, at least one.
         run: sizes; groups are judged at its `episodes`.
         reader: looks into texts.
-        seed: of the resamples.
     """
     found = {name: list[tuple[int, float]]() for name in LABELS}
     groups = defaultdict[tuple[str, str], list[int]](list)
@@ -156,7 +155,7 @@ def measure(records: Sequence[Record], run: TrainingRun, reader: Reader, seed: i
         problems=len(set(problem)),
         sessions=len(records),
         groups=len(found["dead_groups"]),
-        shares=estimates(ratios, seed),
+        shares=estimates(ratios),
         lengths=_lengths(records),
     )
 

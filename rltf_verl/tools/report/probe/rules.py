@@ -11,7 +11,6 @@ from typing import Any, Literal
 from rltf_verl.findings import Finding, Level, Rule, findings
 from rltf_verl.tools.report.evaluation.bootstrap import LEVEL, Estimate
 from rltf_verl.tools.report.evaluation.show import shown as in_per_cent
-from rltf_verl.tools.report.probe.judge import JudgeLoad
 from rltf_verl.tools.report.probe.log_probs import Gap
 from rltf_verl.tools.report.probe.measures import LABELS, Measured, TrainingRun
 
@@ -22,8 +21,6 @@ FAR = 2.0
 """Nats per token between last answers' own prompt and the first one: the ratio of a token is then
 e² ≈ 7 on average.
 """
-SLOW_S = 60.0
-"""Seconds of judge time per step: an hour of waiting in sixty steps."""
 MENTIONS = 0.05
 """Share of second answers that mention the feedback: distilled, one first answer in twenty learns
 to.
@@ -66,7 +63,6 @@ class Probe:
     measured: Measured
     run: TrainingRun
     setting: FeedbackSetting
-    judge: JudgeLoad | None
     gap: Gap | None
     """None: the evaluation asked for no log-probs."""
 
@@ -81,7 +77,9 @@ class Probe:
         beyond, short = low >= threshold.at, high < threshold.at
         if threshold.below:
             beyond, short = short, beyond
-        return "holds" if beyond else "fails" if short else "inconclusive"
+        if beyond:
+            return "holds"
+        return "fails" if short else "inconclusive"
 
     def holds(self, rule: str) -> bool:
         """The share is certainly beyond."""
@@ -317,17 +315,6 @@ ASIDE: tuple[Rule[Probe], ...] = (
         ),
         level="note",
     ),
-    Rule(
-        "slow_judge",
-        when=lambda p: p.judge is not None and (p.judge.seconds_per_step or 0.0) >= SLOW_S,
-        why="a step cannot end before its last feedback, and {bound_by} binds",
-        fix=(
-            "raise rltf.feedback.limits.{bound_by} if the endpoint can take it (rltf feedback"
-            " bench),"
-            " or lower rltf.feedback.endpoint.max_tokens"
-        ),
-        level="note",
-    ),
 )
 PRESETS: tuple[Rule[Probe], ...] = (
     Rule(
@@ -401,7 +388,7 @@ def _question(probe: Probe, threshold: Threshold) -> str:
 
 def _facts(p: Probe) -> dict[str, Any]:
     """Values of the findings, and what their templates name."""
-    run, gap, load = p.run, p.gap, p.judge
+    run, gap = p.run, p.gap
     prompts = p.measured.lengths.get("later_prompt_tokens")
     # a prompt that was cut has no length
     longest = int(prompts.longest) if prompts else 0
@@ -416,9 +403,6 @@ def _facts(p: Probe) -> dict[str, Any]:
     facts["stronger"] = "".join(f"; or set {change}" for change in _stronger(p.setting))
     if gap is not None:
         facts["far_answers"] = f"{gap.gap.value:.2f} nats per token ({gap.answers} answers)"
-    if load is not None and load.seconds_per_step is not None:
-        calls = f"{load.seconds_per_step:.0f} s a step ({load.calls_per_step:.0f} calls)"
-        facts |= {"slow_judge": calls, "bound_by": load.bound_by}
     return facts
 
 

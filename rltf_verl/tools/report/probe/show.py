@@ -10,10 +10,9 @@ from rich.console import Console
 from rltf_verl.texts import counted
 from rltf_verl.tools.report.evaluation.bootstrap import Estimate
 from rltf_verl.tools.report.evaluation.show import shown as in_per_cent
-from rltf_verl.tools.report.probe.judge import JudgeLoad
 from rltf_verl.tools.report.probe.measures import LABELS
 from rltf_verl.tools.report.probe.rules import Probe, advise, expected, expected_line, share_text
-from rltf_verl.tools.report.terminal.console import Table, say, show_facts, show_table, table
+from rltf_verl.tools.report.terminal.console import Table, say, show_table, table
 
 STYLES = {"go": "green", "change first": "red", "too few episodes": "yellow"}
 
@@ -42,16 +41,6 @@ def length_table(probe: Probe) -> Table:
     return table(("length", "median", "90 %", "longest", "of"), lines)
 
 
-def judge_facts(load: JudgeLoad) -> dict[str, object]:
-    """What the judge costs, by label."""
-    latency = load.latency_s
-    facts = asdict(load)
-    facts["latency_s"] = latency and f"{latency.median:.2f}, 90 %: {latency.p90:.2f}"
-    if load.cost_per_step is None:
-        facts["cost_per_step"] = "set feedback.price.prompt and feedback.price.completion"
-    return facts
-
-
 def distance_line(probe: Probe) -> str:
     """How far last answers are from the student."""
     gap = probe.gap
@@ -77,8 +66,6 @@ def show(probe: Probe) -> None:
     say(out, "", f"{head}; intervals by bootstrap over problems", "")
     for lines in (share_table(probe), length_table(probe)):
         show_table(lines)
-    if probe.judge is not None:
-        show_facts(out, "judge", judge_facts(probe.judge))
     say(out, "", distance_line(probe), "")
     say(out, "", expected_line(probe), "")
     verdict, findings, inconclusive = advise(probe)
@@ -93,7 +80,7 @@ def show(probe: Probe) -> None:
 def as_json(probe: Probe) -> dict[str, Any]:
     """Everything, with the names of the code."""
     verdict, findings, inconclusive = advise(probe)
-    gain, load = expected(probe), probe.judge
+    gain = expected(probe)
     return {
         "verdict": verdict,
         "findings": [asdict(finding) for finding in findings],
@@ -102,6 +89,5 @@ def as_json(probe: Probe) -> dict[str, Any]:
         "feedback": asdict(probe.setting),
         "measured": asdict(probe.measured),
         "expected": gain and asdict(gain),
-        "judge": load and asdict(load),
         "log_probs": probe.gap and asdict(probe.gap),
     }

@@ -40,17 +40,12 @@ def table(header: Sequence[str], lines: Iterable[Sequence[object]]) -> Table:
 
 
 def show_table(table: Sequence[Sequence[str]]) -> None:
-    """Print a header and its lines; transposed where the headers do not fit. A pipe gets all of
-    it.
-    """
+    """Print a header and its lines. A pipe gets all of it."""
     out = Console()
     cells = [[printable(cell) for cell in line] for line in table]
     # rich takes 80 columns for a pipe and would cut cells
     if not out.is_terminal and "COLUMNS" not in os.environ:
         out = Console(width=max(out.width, _width(cells)))
-    # few lines with many columns read better as many lines with few
-    if _width(cells[:1]) > out.width and len(cells) < len(cells[0]):
-        cells = [list(line) for line in zip(*cells, strict=True)]
     header, *lines = cells
     shown = RichTable(*header)
     for line in lines:

@@ -11,7 +11,8 @@ from rltf_verl.envs.base import LEVELS, Env
 from rltf_verl.envs.calls import bounded, notes_text
 from rltf_verl.episode.parts import template_for
 from rltf_verl.prompts import render, template_of
-from rltf_verl.tools.contract import wrapping_of
+from rltf_verl.tools.contract.answers import form_of
+from rltf_verl.tools.feedback.attempts import written
 from rltf_verl.types import PlayedStep, Problem, Trajectory
 
 NUM_TRIED = 40
@@ -46,13 +47,10 @@ def example(env: Env, seed: int, wrong: str | None = None) -> str:
     grade = env.grade(problem, answer)
     if grade.correct:
         raise ValueError(f"--wrong: {answer!r} is a right answer to this problem")
-    by_level = {level: env.explain(problem, answer, grade, level) for level in LEVELS}
     parts += ["The reference:", fenced(problem.reference), "A wrong answer:", fenced(answer)]
-    parts += [
-        part
-        for level, text in by_level.items()
-        for part in (f"Feedback, `level={level}`:", fenced(text))
-    ]
+    for level in LEVELS:
+        text = env.explain(problem, answer, grade, level)
+        parts += [f"Feedback, `level={level}`:", fenced(text)]
     return "\n\n".join(parts)
 
 
@@ -113,10 +111,10 @@ def second_prompt(env: Env, revise: str | None, seed: int) -> str:
 
 def wrong_answer(env: Env, problems: Sequence[Problem]) -> str | None:
     """Another problem's reference that is an answer to the first one, and wrong."""
-    wrap = wrapping_of(env, problems[0])
+    form = form_of(env, problems[0])
     # a reference that the grader reads, and that is right elsewhere: the most likely mistake
     for other in problems[1:]:
-        answer = other.reference if "```" in other.reference else wrap(other.reference)
+        answer = written(form, other.reference)
         grade = env.grade(problems[0], answer)
         if grade.format_ok and not grade.correct:
             return answer

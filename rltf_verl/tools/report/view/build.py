@@ -40,13 +40,11 @@ def page(runs: Sequence[PageRun], title: str, reload_s: int | None = None) -> st
         reload_s: seconds after which the page reloads itself; None: it stays.
     """
     indexes = [run.index() for run in runs]
-    parts = [
-        (f"{k}/{name}", text)
-        for k, (run, index) in enumerate(zip(runs, indexes, strict=True))
-        for at, block in zip(run.steps, index["blocks"], strict=True)
-        for name, text in _parts(run, at, block)
-    ]
-    return shell(title, [("index", as_json(page_index(indexes, title, reload_s))), *parts])
+    parts = [("index", as_json(page_index(indexes, title, reload_s)))]
+    for k, (run, index) in enumerate(zip(runs, indexes, strict=True)):
+        for at, block in zip(run.steps, index["blocks"], strict=True):
+            parts += [(f"{k}/{name}", text) for name, text in _parts(run, at, block)]
+    return shell(title, parts)
 
 
 def shell(title: str, parts: Iterable[Part]) -> str:

@@ -10,8 +10,6 @@ from rltf_verl.runlog.health import Watch
 from rltf_verl.tools.report.stats import EpisodeStats
 
 SPLITS = ("train", "val")
-SAME = 1e-4
-"""Two values that differ by less are the same number, logged twice."""
 History = Mapping[int, Mapping[str, float]]
 Points = list[tuple[int | None, float | None, int | None]]
 """(step, value, number behind it)."""
@@ -31,8 +29,6 @@ class Curve:
     """A name of the file logger."""
     instead: str = ""
     """The number to take where a step of the log, or the whole run, lacks that one."""
-    repeats: str = ""
-    """Label of an earlier chart: a line that is the same there is drawn once."""
 
 
 FIRST = Curve(
@@ -56,16 +52,6 @@ CURVES = (
         help="Revisions of a wrong attempt: right.",
         share=True,
         log="revisions/corrected",
-    ),
-    Curve(
-        group="Answers",
-        label="Fixed",
-        help=(
-            "Of all revisions: wrong before, right now. Left out where it is the same as Corrected."
-        ),
-        share=True,
-        log="revisions/fixed",
-        repeats="Corrected",
     ),
     Curve(
         group="Answers",
@@ -169,14 +155,12 @@ CURVES = (
         help="Mean.",
         metric="rltf/turn_1/reward",
         instead="critic/score/mean",
-        repeats="First answer right",
     ),
     Curve(
         group="Reward",
         label="Reward of second answers",
         help="Mean.",
         metric="rltf/turn_2/reward",
-        repeats="Corrected",
     ),
     Curve(
         group="Reward",
@@ -273,17 +257,13 @@ def charts(steps: Sequence[EpisodeStats], history: History) -> list[dict[str, An
     Returns:
         `{"group", "label", "help", "share", "train": Points, "val": Points}` each.
     """
-    drawn: dict[str, dict[str, Any]] = {}
+    drawn = []
     for curve in curves_of(max((s.num_turns for s in steps), default=0)):
         lines = {split: _points(curve, split, steps, history) for split in SPLITS}
-        if earlier := drawn.get(curve.repeats):
-            for split in SPLITS:
-                if _same(lines[split], earlier[split]):
-                    lines[split] = []
         if any(lines.values()):
             names = {"group": curve.group, "label": curve.label, "help": curve.help}
-            drawn[curve.label] = names | {"share": curve.share} | lines
-    return list(drawn.values())
+            drawn.append(names | {"share": curve.share} | lines)
+    return drawn
 
 
 def warnings(history: History) -> list[dict[str, Any]]:
@@ -319,10 +299,3 @@ def _points(curve: Curve, split: str, steps: Sequence[EpisodeStats], history: Hi
 def _logged(curve: Curve, s: EpisodeStats) -> tuple[int | None, float | None, int | None]:
     name = curve.log if curve.log in s.num else curve.instead
     return s.first_step, s.mean.get(name), s.num.get(name)
-
-
-def _same(points: Points, earlier: Points) -> bool:
-    """Whether the earlier line has the same values at the steps of both."""
-    values = {step: value for step, value, _ in earlier if value is not None}
-    pairs = [(v, values[step]) for step, v, _ in points if v is not None and step in values]
-    return bool(pairs) and all(abs(a - b) < SAME for a, b in pairs)

@@ -92,14 +92,10 @@ def conversation(record: Record, tokens_name: str) -> dict[str, Any]:
 
 def _turn(turn: Record) -> dict[str, Any]:
     """A turn; of its steps what is shown."""
-    steps = [
-        {
-            "said": said(step),
-            "calls": [[a["tool"], a["arguments"]] for a in step["actions"] if a["tool"]],
-            "results": step["results"],
-        }
-        for step in turn.get("steps", ())
-    ]
+    steps = []
+    for step in turn.get("steps", ()):
+        calls = [[a["tool"], a["arguments"]] for a in step["actions"] if a["tool"]]
+        steps.append({"said": said(step), "calls": calls, "results": step["results"]})
     return _without(turn, UNSHOWN) | ({"steps": steps} if steps else {})
 
 

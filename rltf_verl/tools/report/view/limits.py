@@ -39,21 +39,9 @@ def bounded_tokens(rows: Sequence[Any], step: int) -> list[Any]:
     """Per row the columns of its tokens (None where the log has none) without the middle of a long
     row: `left_out` has its position, its number of tokens, and the note to show there.
     """
-    lengths = [len(row["text"]) for row in rows if row]
-    most = max(LEAST_TOKENS, _share(lengths))
+    share = MOST_EPISODE_TOKENS // max(1, len(rows))
+    most = min(MOST_TOKENS, max(LEAST_TOKENS, share))
     return [row and bounded(_without_middle(row, most, step), step, MOST_TOKEN) for row in rows]
-
-
-def _share(lengths: Sequence[int]) -> int:
-    """Tokens that each row may have for all to fit; short rows leave the others more."""
-    left = MOST_EPISODE_TOKENS
-    # water filling: short rows first, what they leave goes to the longer ones
-    for k, length in enumerate(sorted(lengths)):
-        share = left // (len(lengths) - k)
-        if length > share:
-            return min(share, MOST_TOKENS)
-        left -= length
-    return MOST_TOKENS
 
 
 def _without_middle(columns: Mapping[str, Any], most: int, step: int) -> dict[str, Any]:

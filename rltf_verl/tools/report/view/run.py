@@ -55,8 +55,7 @@ class PageRun:
         self.name = name
         log = log_folder(path)
         self.steps = {
-            at: _read_step(log, at)
-            for at in sorted({place(file) for file in log_files(log, EPISODES)})
+            at: _read_step(log, at) for at in sorted({*map(place, log_files(log, EPISODES))})
         }
         if not self.steps:
             raise NoEpisodesError(f"{path}: no episodes in it")
@@ -97,10 +96,8 @@ def runs_at(paths: Sequence[Path]) -> list[PageRun]:
     """The runs in these folders, each with its name.
 
     Raises:
-        ValueError: a folder is given twice, holds no episodes, or cannot be read.
+        ValueError: a folder holds no episodes, or cannot be read.
     """
-    if len({path.resolve() for path in paths}) < len(paths):
-        raise ValueError("a run is given twice; name each once")
     names = [run_name(path) for path in paths]
     return [
         PageRun(path, name if names.count(name) == 1 else str(path))

@@ -96,8 +96,6 @@ def runs_that_cannot_be_compared(tmp_path_factory):
         [(0, {"val-core/other/acc/mean@1": 0.1}), (1, {"val-core/other/acc/mean@1": 1})],
     )
     (t / "chart.csv").write_text("Step,sd - acc\n0,0.1\n")
-    (t / "odd.csv").write_text('_step,note\n0,"x')
-    (t / "broken.parquet").write_text("PAR")
     (t / "empty").mkdir()
     for name in ("one", "two"):
         run(t / "several" / f"{name}.jsonl", [0.1, 0.2])
@@ -115,8 +113,6 @@ def runs_that_cannot_be_compared(tmp_path_factory):
         (["=good.jsonl"], "write NAME=good.jsonl"),
         (["empty"], "empty: no metrics in it"),
         (["chart.csv"], "chart.csv: no metrics in it"),
-        (["odd.csv"], "odd.csv: cannot be read: "),
-        (["broken.parquet"], "broken.parquet: no metrics in it"),
         (["once.jsonl"], "has first_turn at step 0 only"),
         (["no_validation.jsonl"], "no episode log with a validation in no_validation.jsonl"),
         (["good.jsonl", "other_set.jsonl"], "is common to all runs"),
