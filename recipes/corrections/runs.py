@@ -26,7 +26,7 @@ from typing import Any
 from chats import Company
 from house_conventions import DATE
 from house_style import read_entry
-from study import Study, claimed, commit, curve
+from training import Study, claimed, commit, curve
 
 from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.tools.data.corrections import find_corrections

@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, NamedTuple
 
-from runs import HERE, MOST_ROUNDS, Study, claimed, commit, curve, first_step
+from training import HERE, MOST_ROUNDS, Study, claimed, commit, curve, first_step
 
 RESULTS = HERE / "law.jsonl"
 Line = Mapping[str, Any]

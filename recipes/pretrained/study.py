@@ -23,7 +23,7 @@ from statistics import fmean
 from typing import Any
 
 from ability import ability
-from runs import Study, claimed, measured
+from training import Study, claimed, measured
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results.jsonl"

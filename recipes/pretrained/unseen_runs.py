@@ -21,7 +21,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from runs import Study, claimed, commit, curve, training_steps
+from training import Study, claimed, commit, curve, training_steps
 from unseen import COMPANIES, PUZZLES
 
 HERE = Path(__file__).resolve().parent

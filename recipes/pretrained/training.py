@@ -1,5 +1,5 @@
 """Prepares the starts and the problems of the pretrained recipe, and trains one run at a time: for
-`study.py`, `law.py` and `unseen_runs.py`.
+`study.py`, `law.py`, `unseen_runs.py` and recipes/corrections.
 """
 
 from __future__ import annotations
