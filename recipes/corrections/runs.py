@@ -5,7 +5,7 @@
 
 A finished run is a line of results.jsonl beside this file and is not made again; a second process
 with the same folder takes the runs that the first one has not begun. The rate and the number of
-steps were chosen with seed 0, which is in no table.
+steps are those of ../pretrained, chosen on other companies.
 """
 
 from __future__ import annotations
