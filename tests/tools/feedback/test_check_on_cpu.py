@@ -192,7 +192,7 @@ def test_a_model_is_asked_with_its_own_and_with_other_feedback(tmp_path: Path) -
         asked = len(thread.server.bodies)
         assert json.loads(ran("feedback", "check", *words).stdout) == report
     assert report.pop("checked") == []
-    shares = {name: probe["measured"]["shares"]["corrected"]["value"] for name, probe in report.items()}
-    assert shares == {"this feedback": 1.0, "feedback on other problems": 1.0}
+    assert set(report) == {"this feedback", "feedback on other problems"}
+    assert all(p["measured"]["shares"]["corrected"]["value"] == 1.0 for p in report.values())
     assert report["feedback on other problems"]["expected"]
     assert asked == len(thread.server.bodies)
