@@ -46,6 +46,7 @@ def check(
     """
     from rltf_verl.envs.dry_run import DryRun
     from rltf_verl.tools.evaluate.check import checked_feedback, feedback_probes
+    from rltf_verl.tools.evaluate.settings import ENDPOINT_BLOCKS
     from rltf_verl.tools.feedback.verdicts import findings_of
     from rltf_verl.tools.report.probe import show
     from rltf_verl.tools.report.terminal.console import show_feedback
@@ -66,7 +67,7 @@ def check(
     if not as_json:
         show_feedback(findings, len(seen.attempts))
     made: dict[str, Any] = {"checked": list(map(asdict, findings))}
-    if "endpoint" in overrides:
+    if overrides.keys() & ENDPOINT_BLOCKS:
         tell = partial(typer.echo, err=True)
         for name, probe in feedback_probes(overrides, files[0], num, config, out, tell):
             made[name] = show.as_json(probe)

@@ -176,6 +176,8 @@ def test_feedback_of_a_model_is_not_asked_for(tmp_path: Path) -> None:
     words = [function, file, *judge, "feedback.endpoint.model=m"]
     assert "rltf probe" in refused("feedback", "check", *words)
     assert "name one dataset" in refused("feedback", "check", function)
+    limits = refused("feedback", "check", function, file, "limits.max_attempts=2")
+    assert "endpoint.base_url" in limits
 
 
 def test_a_model_is_asked_with_its_own_and_with_other_feedback(tmp_path: Path) -> None:
