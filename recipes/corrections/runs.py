@@ -5,7 +5,7 @@
 
 A finished run is a line of results.jsonl beside this file and is not made again; a second process
 with the same folder takes the runs that the first one has not begun. The rate and the number of
-steps were chosen with seed 0, which is in no table.
+steps are those of ../pretrained, chosen on other companies.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ HERE = Path(__file__).resolve().parent
 RESULTS, README = HERE / "results.jsonl", HERE / "README.md"
 MARK = re.compile(r"(<!-- runs.py --table -->\n\n).*?(\n\n<!-- end -->)", re.DOTALL)
 FIRST_HOUSE = 40
-"""The company of seed 0; seed 1 has the next one."""
+"""Seed 1 has the company after it."""
 SEEDS = (1, 2, 3)
 CONFIG = ("--config-dir", str(HERE / "config"), "--config-name", "corrections")
 ARMS = {
@@ -140,10 +140,10 @@ def answers(house: int, folder: Path, step: int) -> dict[str, int]:
     return dict(found)
 
 
-def play(study: Study, end: float, of: Iterator[Run]) -> None:
+def play(study: Study, end: float) -> None:
     """All runs that have no line yet, until the time is over."""
     names = [field.name for field in fields(Run)]
-    for run in of:
+    for run in runs():
         with claimed(study.folder(astuple(run))) as mine:
             made = {tuple(line[name] for name in names) for line in finished()}
             if not mine or astuple(run) in made:
@@ -201,11 +201,10 @@ def importer_line(lines: Sequence[Line]) -> str:
 
 def with_table(page: str, lines: Sequence[Line]) -> str:
     """The page with the table of these runs."""
-    of_seeds = [line for line in lines if line["seed"] in SEEDS]
     text = "No run yet."
-    if of_seeds:
-        rows = "\n".join(table(of_seeds))
-        text = f"{rows}\n\n{textwrap.fill(importer_line(of_seeds), 140)}"
+    if lines:
+        rows = "\n".join(table(lines))
+        text = f"{rows}\n\n{textwrap.fill(importer_line(lines), 140)}"
     return MARK.sub(lambda mark: f"{mark[1]}{text}{mark[2]}", page)
 
 
@@ -213,16 +212,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("outputs/corrections"))
     parser.add_argument("--hours", type=float, default=1000.0, help="start no run after so long")
-    parser.add_argument("--choose", nargs=2, metavar=("RATE", "STEPS"), help="one run, with seed 0")
     parser.add_argument("--table", action="store_true", help="only write the README's table")
     args = parser.parse_args()
     if args.table:
         README.write_text(with_table(README.read_text("utf-8"), finished()), "utf-8")
         return
-    of = runs()
-    if args.choose:
-        of = iter([Run("corrections", 0, float(args.choose[0]), int(args.choose[1]))])
-    play(Study(args.out), time.monotonic() + 3600 * args.hours, of)
+    play(Study(args.out), time.monotonic() + 3600 * args.hours)
 
 
 if __name__ == "__main__":

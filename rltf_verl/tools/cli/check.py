@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -21,7 +21,7 @@ def check(
             help=(
                 "A reward function and rows in verl's form, or any rows with env.<key>,"
                 " feedback.<key>, reward.<key> as in a run's block rltf; data.max_prompt_length of"
-                " the run to come."
+                " the run to come; endpoint.<key> and limits.<key> of a model to ask, too."
             ),
         ),
     ],
@@ -34,15 +34,21 @@ def check(
     config: Annotated[
         Path | None, typer.Option(help="A run's config.yaml: its sizes and block rltf.")
     ] = None,
+    out: Annotated[Path, typer.Option(help="Folder for a model's episodes.")] = Path(
+        "outputs/feedback_check"
+    ),
 ) -> None:
     """Say what is wrong with a feedback function before a run: calls it on attempts made from the
-    rows, twice each. Needs no GPU and asks no model. Exit code 1 if something is wrong.
+    rows, twice each. Needs no GPU. Exit code 1 if something is wrong. A model is asked only with
+    endpoint.<key>: `rltf probe` of its episodes, and of some with feedback on other problems.
 
     E.g. rltf feedback check ./reward.py:compute_score data/train.parquet
     """
     from rltf_verl.envs.dry_run import DryRun
-    from rltf_verl.tools.evaluate.check import checked_feedback
+    from rltf_verl.tools.evaluate.check import checked_feedback, feedback_probes
+    from rltf_verl.tools.evaluate.settings import ENDPOINT_BLOCKS
     from rltf_verl.tools.feedback.verdicts import findings_of
+    from rltf_verl.tools.report.probe import show
     from rltf_verl.tools.report.terminal.console import show_feedback
 
     given = [word for word in words if "=" not in word]
@@ -58,9 +64,16 @@ def check(
     time = DryRun(tell=partial(typer.echo, err=True))
     seen = checked_feedback(overrides, files[0], num, config, time)
     findings = findings_of(seen)
-    if as_json:
-        made = {"checked": list(map(asdict, findings))}
-        typer.echo(json.dumps(made, indent=1, ensure_ascii=False))
-    else:
+    if not as_json:
         show_feedback(findings, len(seen.attempts))
+    made: dict[str, Any] = {"checked": list(map(asdict, findings))}
+    if overrides.keys() & ENDPOINT_BLOCKS:
+        tell = partial(typer.echo, err=True)
+        for name, probe in feedback_probes(overrides, files[0], num, config, out, tell):
+            made[name] = show.as_json(probe)
+            if not as_json:
+                typer.echo(f"\n{name}, {out}")
+                show.show(probe)
+    if as_json:
+        typer.echo(json.dumps(made, indent=1, ensure_ascii=False))
     raise typer.Exit(int(any(finding.level == "error" for finding in findings)))

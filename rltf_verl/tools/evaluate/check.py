@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +11,21 @@ from rltf_verl.envs.calls import bounded
 from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.feedback import make_provider
 from rltf_verl.judge.gateway import judges_of
+from rltf_verl.runlog.files import log_folder
 from rltf_verl.tools.evaluate.endpoint_policy import CHARACTERS
-from rltf_verl.tools.evaluate.probe import split_sizes, training_run
+from rltf_verl.tools.evaluate.play import EvaluationFolder
+from rltf_verl.tools.evaluate.probe import OF_THE_RUN, probe_of, split_sizes, training_run
 from rltf_verl.tools.evaluate.settings import (
+    ENDPOINT_BLOCKS,
     EPISODE_BLOCKS,
+    evaluation,
     questions_of,
     rltf_block,
     training_blocks,
 )
 from rltf_verl.tools.feedback.attempts import MOST_SAID, CheckedFunction, collect
 from rltf_verl.tools.feedback.verdicts import CheckedFeedback
+from rltf_verl.tools.report.probe.rules import Probe
 
 
 def checked_feedback(
@@ -40,7 +45,8 @@ def checked_feedback(
         ValueError: a bad key or value, feedback of a model, or attempts with steps; names it and
             the fix.
     """
-    sizes, overrides = split_sizes("rltf feedback check", overrides, EPISODE_BLOCKS)
+    split = split_sizes("rltf feedback check", overrides, (*ENDPOINT_BLOCKS, *EPISODE_BLOCKS))
+    sizes, overrides = split
     questions, named = questions_of(file, num, overrides, config)
     rltf = rltf_block(overrides, training_blocks(config), named, {"horizon": 2})
     block, env = rltf.feedback.provider, make_env(rltf.env.name, **rltf.env.options)
@@ -59,3 +65,44 @@ def checked_feedback(
         provider.tells_answer,
         provider.constant,
     )
+
+
+def feedback_probes(
+    overrides: Mapping[str, Any],
+    file: Path,
+    num: int,
+    config: Path | None,
+    out: Path,
+    tell: Callable[[str], object],
+) -> Iterator[tuple[str, Probe]]:
+    """What a model's episodes say of a run with this feedback, and with what the feedback says of
+    other problems; each with its name.
+
+    Args:
+        overrides: as of `checked_feedback`, with the model's blocks `endpoint` and `limits`.
+        file: dataset.
+        num: its first rows; two episodes each.
+        config: as of `checked_feedback`.
+        out: folder that gets a folder of episodes for each; what is there is not played again.
+        tell: gets a line if the limits of the run are not known.
+
+    Raises:
+        ValueError: a bad key or value, or an episode has no result; names it and the fix.
+    """
+    run = {block: values for block, values in overrides.items() if block in OF_THE_RUN}
+    asked = {block: values for block, values in overrides.items() if block not in OF_THE_RUN}
+    # As in training: a right answer gets no feedback.
+    asked["episode"] = {"stop_when_solved_val": True, **asked.get("episode", {})}
+    questions, env = questions_of(file, num, asked, config)
+    own = evaluation(asked, 1, env, config=config)
+    provider = own.parts.config.feedback.provider
+    inner = {"provider": provider.name, **provider.options}
+    other = evaluation(
+        {**asked, "feedback": {"provider": "shuffled", "inner": inner}}, 1, env, config=config
+    )
+    for name, settings in (("this feedback", own), ("feedback on other problems", other)):
+        place = out / name.replace(" ", "_")
+        folder = EvaluationFolder(place, settings, questions, 2)
+        folder.play()
+        folder.require_results(folder.episodes())
+        yield name, probe_of(run, log_folder(place), folder.episodes(), config, tell)

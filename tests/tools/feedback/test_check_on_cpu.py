@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +27,7 @@ from rltf_verl.tools.feedback.attempts import collect
 from rltf_verl.tools.feedback.verdicts import FAULTS as VERDICTS
 from rltf_verl.tools.feedback.verdicts import CheckedFeedback, findings_of
 from tests.support.commands import ran, refused, rltf
+from tests.support.judge.server import InThread, JudgeServer
 from tests.tools.feedback.functions import FAULTS, GOOD, TASKS
 
 FUNCTIONS = Path(__file__).with_name("functions.py")
@@ -174,3 +176,25 @@ def test_feedback_of_a_model_is_not_asked_for(tmp_path: Path) -> None:
     words = [function, file, *judge, "feedback.endpoint.model=m"]
     assert "rltf probe" in refused("feedback", "check", *words)
     assert "name one dataset" in refused("feedback", "check", function)
+    limits = refused("feedback", "check", function, file, "limits.max_attempts=2")
+    assert "endpoint.base_url" in limits
+
+
+def test_a_model_is_asked_with_its_own_and_with_other_feedback(tmp_path: Path) -> None:
+    def answer(body: dict[str, Any]) -> str:
+        words = body["messages"][-1]["content"]
+        pens, euros = map(int, re.findall(r"(\d+) pens at (\d+)", words)[0])
+        return str(pens * euros) if "Multiply again" in words else "1"
+
+    function, file = f"{FUNCTIONS}:high_or_low", written(tmp_path, "sums")
+    with InThread(JudgeServer(reply=answer)) as thread:
+        endpoint = [f"endpoint.base_url={thread.server.url}", "endpoint.model=m"]
+        words = [function, file, *endpoint, "--json", "--out", tmp_path / "out"]
+        report = json.loads(ran("feedback", "check", *words).stdout)
+        asked = len(thread.server.bodies)
+        assert json.loads(ran("feedback", "check", *words).stdout) == report
+    assert report.pop("checked") == []
+    assert set(report) == {"this feedback", "feedback on other problems"}
+    assert all(p["measured"]["shares"]["corrected"]["value"] == 1.0 for p in report.values())
+    assert report["feedback on other problems"]["expected"]
+    assert asked == len(thread.server.bodies)

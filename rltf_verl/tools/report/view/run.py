@@ -74,6 +74,7 @@ class PageRun:
         # the page finds an episode's block by its position in the list
         ends = accumulate(len(step.lines) for step in steps)
         splits = sorted({step.stats.split for step in steps})
+        # The names are those that the page reads.
         return columns | {
             "name": self.name,
             "envs": envs,
