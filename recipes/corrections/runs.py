@@ -14,10 +14,9 @@ import argparse
 import json
 import re
 import textwrap
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
 from statistics import fmean
@@ -26,7 +25,7 @@ from typing import Any
 from chats import Company
 from house_conventions import DATE
 from house_style import read_entry
-from training import Study, claimed, commit, curve
+from training import Study, add_line, commit, curve, lines_of
 
 from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.tools.data.corrections import find_corrections
@@ -73,14 +72,8 @@ def runs() -> Iterator[Run]:
         yield Run(arm, seed)
 
 
-def finished() -> list[dict[str, Any]]:
-    """Every line of results.jsonl."""
-    return [json.loads(line) for line in RESULTS.open()] if RESULTS.exists() else []
-
-
-def train(study: Study, run: Run) -> dict[str, Any]:
+def train(study: Study, run: Run, folder: Path) -> dict[str, Any]:
     """One run, and its line."""
-    folder = study.folder(astuple(run))
     data = study.out / f"data_{folder.name}"
     study.call(
         [str(HERE / "corrections.sh"), "prepare", *ARMS[run.arm]],
@@ -138,22 +131,6 @@ def answers(house: int, folder: Path, step: int) -> dict[str, int]:
             written = {DATE.written(item, rule): way for way, rule in rules.items()}
             found[written.get(said or "", "another way")] += 1
     return dict(found)
-
-
-def play(study: Study, end: float) -> None:
-    """All runs that have no line yet, until the time is over."""
-    names = [field.name for field in fields(Run)]
-    for run in runs():
-        with claimed(study.folder(astuple(run))) as mine:
-            made = {tuple(line[name] for name in names) for line in finished()}
-            if not mine or astuple(run) in made:
-                continue
-            if time.monotonic() > end:
-                return
-            line = train(study, run)
-            with RESULTS.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
-            print(f"{run}: {line['curve'][-1]}", flush=True)
 
 
 def table(lines: Sequence[Line]) -> Iterator[str]:
@@ -215,9 +192,13 @@ def main() -> None:
     parser.add_argument("--table", action="store_true", help="only write the README's table")
     args = parser.parse_args()
     if args.table:
-        README.write_text(with_table(README.read_text("utf-8"), finished()), "utf-8")
+        README.write_text(with_table(README.read_text("utf-8"), lines_of(RESULTS)), "utf-8")
         return
-    play(Study(args.out), time.monotonic() + 3600 * args.hours)
+    study = Study(args.out)
+    for run, folder in study.missing(runs(), RESULTS, args.hours):
+        line = train(study, run, folder)
+        add_line(RESULTS, line)
+        print(f"{run}: {line['curve'][-1]}", flush=True)
 
 
 if __name__ == "__main__":

@@ -12,16 +12,24 @@ off their mean is for runs that it leaves out, and what the others gained.
 from __future__ import annotations
 
 import argparse
-import json
-import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import product
 from math import sqrt
 from pathlib import Path
 from statistics import mean
-from typing import Any, NamedTuple
+from typing import Any
 
-from training import HERE, MOST_ROUNDS, Study, claimed, commit, curve, first_step
+from training import (
+    HERE,
+    MOST_ROUNDS,
+    Study,
+    add_line,
+    commit,
+    curve,
+    first_step,
+    lines_of,
+)
 
 RESULTS = HERE / "law.jsonl"
 Line = Mapping[str, Any]
@@ -55,7 +63,8 @@ WORDS = (
 )
 
 
-class Setting(NamedTuple):
+@dataclass(frozen=True)
+class Setting:
     """One run."""
 
     family: str
@@ -77,20 +86,14 @@ def settings() -> Iterator[Setting]:
             yield Setting(family, rounds, level, house)
 
 
-def finished() -> list[dict[str, Any]]:
-    """Every line of law.jsonl."""
-    return [json.loads(line) for line in RESULTS.open()] if RESULTS.exists() else []
-
-
-def line_of(study: Study, setting: Setting) -> dict[str, Any]:
+def train(study: Study, setting: Setting, folder: Path) -> dict[str, Any]:
     """One run, and its line of law.jsonl."""
-    folder = study.folder(setting)
     words = (*LEVELS[setting.level], *WORDS)
     model = study.policy(setting.family, setting.rounds)
     seconds = study.play(folder, model, setting.family, setting.house, setting.seed, words)
     before, after = first_step(folder)
     return {
-        **setting._asdict(),
+        **asdict(setting),
         "seconds": seconds,
         "commit": commit(),
         "before": before,
@@ -152,20 +155,12 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("outputs/study_lm"))
     parser.add_argument("--hours", type=float, default=1000.0, help="start no run after so long")
     args = parser.parse_args()
-    study, end = Study(args.out), time.monotonic() + 3600 * args.hours
-    for setting in settings():
-        with claimed(study.folder(setting)) as mine:
-            if mine and setting not in made() and time.monotonic() < end:
-                line = line_of(study, setting)
-                with RESULTS.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(line) + "\n")
-                print(f"{setting}: Δ {delta(line):.2f}, gain {gain(line):.2f}", flush=True)
-    report(finished())
-
-
-def made() -> set[Setting]:
-    """Settings that have a line."""
-    return {Setting(*(line[name] for name in Setting._fields)) for line in finished()}
+    study = Study(args.out)
+    for setting, folder in study.missing(settings(), RESULTS, args.hours):
+        line = train(study, setting, folder)
+        add_line(RESULTS, line)
+        print(f"{setting}: Δ {delta(line):.2f}, gain {gain(line):.2f}", flush=True)
+    report(lines_of(RESULTS))
 
 
 if __name__ == "__main__":

@@ -11,11 +11,9 @@ one. Then houses are outermost, so that a study that is not whole has all arms.
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain, product
 from pathlib import Path
@@ -23,14 +21,14 @@ from statistics import fmean
 from typing import Any
 
 from ability import ability
-from training import Study, claimed, measured
+from training import Study, add_line, lines_of, measured
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results.jsonl"
 CHOOSING = (20, 21)
 """Houses: for the rate, and for the weight (or the rate again)."""
 HOUSES = tuple(range(31, 39))
-FEW = HOUSES[:4]
+FEW, REST = HOUSES[:4], HOUSES[4:]
 RATES = (5e-5, 1e-4, 2e-4)
 """Those that are tried first; of weights, a third, once and three times the usual one."""
 MOST = 6
@@ -79,20 +77,28 @@ OTHERS = {
     ),
 }
 ARMS = CORE | OTHERS
+NULL, AGAIN = "sft", "sft, another seed"
+"""Their difference is noise."""
 LIKE = {
+    AGAIN: (NULL, ()),
     "sd rejection": ("sd", ("rltf.distill.baseline=rejection",)),
     "fm shuffled": ("fm", ()),
     "no training": ("grpo", ("trainer.val_only=true", "+rltf.env.example=true")),
 }
-"""Arm of other tasks -> whose rate, weight and words it has, and its own ones."""
-TASKS: dict[str, tuple[Sequence[int], Sequence[str]]] = {
-    "prompt": (HOUSES, ("no training",)),
-    "form": (HOUSES, ("sft", "raft", "sd", "sd second_turn")),
-    "tag": (FEW, ("sft", "raft", "sd", "sd second_turn")),
-    "seldom": (FEW, ("sft", "sd", "fm", "fm shuffled")),
-    "letters": (FEW, ("sft", "sd", "sd second_turn", "sd rejection")),
-}
-"""Task -> its houses and arms, at the rates and weights that were chosen on dates. `prompt`: dates,
+"""Arm that has no choice of its own -> whose rate, weight and words it has, and its own ones."""
+IMITATING = ("sft", "raft", "sd", "sd second_turn")
+GRID: Sequence[tuple[str, str, Sequence[int], Sequence[str]]] = (
+    ("prompt", "zero", HOUSES, ("no training",)),
+    ("date", "zero", FEW, (*ARMS, AGAIN)),
+    ("form", "zero", FEW, IMITATING),
+    ("date", "zero", REST, (*CORE, AGAIN)),
+    ("form", "zero", REST, IMITATING),
+    ("seldom", "zero", FEW, ("sft", "sd", "fm", "fm shuffled")),
+    ("letters", "zero", FEW, ("sft", "sd", "sd second_turn", "sd rejection")),
+    ("date", "mixed", FEW, (*CORE, AGAIN)),
+    ("tag", "zero", FEW, IMITATING),
+)
+"""Task, start, houses, arms, at the rates and weights that were chosen on dates. `prompt`: dates,
 each question after an entry of the house, which a person may write there and not train. `form` and
 `tag`: deviations of `accepted.py`. `seldom`: entries after a quarter of the warm-up, with a hint to
 one answer in ten. `letters`: the reward counts the rules that a letter keeps.
@@ -104,8 +110,6 @@ SHUFFLED_SELDOM = [
     *("~rltf.feedback.inner.level", f"rltf.feedback.inner.provider={PROVIDER}"),
     "+rltf.feedback.inner.share=0.1",
 ]
-NULL = "sft"
-"""Run twice on each house, with two seeds: the difference is noise."""
 
 
 @dataclass(frozen=True)
@@ -119,13 +123,12 @@ class Run:
     rate: float
     weight: float
     task: str = "date"
-    """`date`, or one of `TASKS`."""
+    """Of `GRID`."""
 
 
 def finished() -> list[dict[str, Any]]:
     """Every line of results.jsonl."""
-    lines = RESULTS.read_text("utf-8").splitlines() if RESULTS.exists() else []
-    return [json.loads(line) for line in lines]
+    return lines_of(RESULTS)
 
 
 def score(line: Mapping[str, Any]) -> float:
@@ -201,22 +204,12 @@ def choosing_runs() -> Iterator[Run]:
 
 
 def result_runs() -> Iterator[Run]:
-    """On the eight houses from the first start, with a verifier that takes other answers too, and
-    on four of them from the other start.
-    """
+    """Houses are outermost in a part of the grid, so that what is not whole has all its arms."""
     chosen = {arm: choice(arm) for arm in ARMS}
-    for house in HOUSES:
-        for arm in ARMS if house in FEW else CORE:
-            yield Run(arm, "zero", house, 1, *chosen[arm])
-        yield Run(NULL, "zero", house, 2, *chosen[NULL])
     chosen |= {arm: chosen[like] for arm, (like, _) in LIKE.items()}
-    for task, (houses, arms) in TASKS.items():
+    for task, start, houses, arms in GRID:
         for house, arm in product(houses, arms):
-            yield Run(arm, "zero", house, 1, *chosen[arm], task)
-    for house in FEW:
-        for arm in CORE:
-            yield Run(arm, "mixed", house, 1, *chosen[arm])
-        yield Run(NULL, "mixed", house, 2, *chosen[NULL])
+            yield Run(arm, start, house, 2 if arm == AGAIN else 1, *chosen[arm], task)
 
 
 def words_of(run: Run) -> list[str]:
@@ -233,9 +226,9 @@ def words_of(run: Run) -> list[str]:
     return words
 
 
-def train(study: Study, run: Run) -> dict[str, Any]:
+def train(study: Study, run: Run, folder: Path) -> dict[str, Any]:
     """One run, and its line."""
-    folder, words = study.folder(("grid", *astuple(run))), words_of(run)
+    words = words_of(run)
     family = {"seldom": "entries", "letters": "reply"}.get(run.task, "date")
     if run.task == "seldom":
         model = study.policy(family, rounds=1)
@@ -277,33 +270,18 @@ def accepted_words(study: Study, run: Run) -> list[str]:
     ]
 
 
-def play(runs: Iterator[Run], study: Study, end: float) -> None:
-    """All runs that have no line yet, until the time is over. What another process makes just now
-    is left to it.
-    """
-    names = [field.name for field in fields(Run)]
-    for run in runs:
-        with claimed(study.folder(("grid", *astuple(run)))) as mine:
-            made = {tuple(line[name] for name in names) for line in finished()}
-            if time.monotonic() > end:
-                return
-            if not mine:
-                time.sleep(10)
-            elif astuple(run) not in made:
-                line = train(study, run)
-                with RESULTS.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(line) + "\n")
-                print(f"{run}: {[point['accuracy'] for point in line['curve']]}", flush=True)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("outputs/study_lm"))
     parser.add_argument("--hours", type=float, default=1000.0, help="start no run after so long")
     args = parser.parse_args()
-    study, end = Study(args.out), time.monotonic() + 3600 * args.hours
+    study = Study(args.out)
     # The second generator reads what the first one's runs have found: it starts when they end.
-    play(chain(choosing_runs(), result_runs()), study, end)
+    runs = chain(choosing_runs(), result_runs())
+    for run, folder in study.missing(runs, RESULTS, args.hours):
+        line = train(study, run, folder)
+        add_line(RESULTS, line)
+        print(f"{run}: {[point['accuracy'] for point in line['curve']]}", flush=True)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,9 @@ COLORS = dict(
 """Arm -> colour (Okabe and Ito)."""
 T_95 = (math.nan, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 """Student's t for 95 % on both sides; by degrees of freedom."""
-HEADER = ("arm", "houses", "at the end", "mean of training", f"end, less {NULL}")
+AGAINST = (NULL, "sd")
+"""Arms that the others are compared with."""
+HEADER = ("arm", "houses", "at the end", "mean of training", *(f"less {arm}" for arm in AGAINST))
 ABILITIES = {"hellaswag": "HellaSwag", "truthfulqa": "TruthfulQA"}
 """Of `ability.py`, on the houses that have it."""
 Line = Mapping[str, Any]
@@ -56,34 +58,36 @@ def at_end(line: Line) -> float:
     return float(line["curve"][-1]["accuracy"])
 
 
-def runs_of(lines: Sequence[Line], task: str, start: str, arm: str, seed: int = 1) -> Houses:
-    """House -> its run."""
-    asked = (task, start, arm, seed)
-    keys = ("task", "start", "arm", "seed")
-    return {line["house"]: line for line in lines if tuple(line[key] for key in keys) == asked}
+def runs_of(lines: Sequence[Line], task: str, start: str, arm: str) -> Houses:
+    """House -> its run, but for those on which rates were chosen."""
+    runs = (line for line in lines if line["house"] not in CHOOSING)
+    keys, asked = ("task", "start", "arm"), (task, start, arm)
+    return {line["house"]: line for line in runs if tuple(line[key] for key in keys) == asked}
 
 
-def differences(ours: Houses, theirs: Houses) -> list[float]:
-    """Of the houses that both have."""
-    return [at_end(ours[house]) - at_end(theirs[house]) for house in sorted(ours.keys() & theirs)]
+def difference(ours: Houses, theirs: Houses) -> str:
+    """At the end, paired by the houses that both have; empty where there are none."""
+    houses = ours.keys() & theirs if ours != theirs else ()
+    values = [at_end(ours[house]) - at_end(theirs[house]) for house in houses]
+    return mean_of(values, signed=True) if values else ""
 
 
 def table(lines: Sequence[Line], task: str, start: str) -> Iterator[str]:
-    """An arm a row; the last one is the null pair's, whose difference is noise."""
+    """An arm a row; what is not trained is compared with what dates have learned."""
     measured = any("ability" in line for line in runs_of(lines, task, start, NULL).values())
     abilities = ABILITIES if measured else {}
     header = [*HEADER, *abilities.values()]
     yield f"| {' | '.join(header)} |"
     yield "|---" + "|---:" * (len(header) - 1) + "|"
-    null = runs_of(lines, task, start, NULL)
-    again = runs_of(lines, task, start, NULL, seed=2)
-    arms = [(arm, runs_of(lines, task, start, arm)) for arm in (*ARMS, *LIKE)]
-    for arm, runs in [*arms, (f"{NULL}, another seed", again)]:
+    others = "date" if task == "prompt" else task
+    against = [runs_of(lines, others, start, arm) for arm in AGAINST]
+    for arm in (*ARMS, *LIKE):
+        runs = runs_of(lines, task, start, arm)
         if not runs:
             continue
-        less = "" if runs == null else mean_of(differences(runs, null) or [math.nan], signed=True)
         ends, means = ([value(run) for run in runs.values()] for value in (at_end, score))
-        cells = [arm, str(len(runs)), mean_of(ends), mean_of(means), less]
+        cells = [arm, str(len(runs)), mean_of(ends), mean_of(means)]
+        cells += [difference(runs, theirs) for theirs in against]
         kept = [run["ability"] for run in runs.values() if "ability" in run]
         cells += [mean_of([one[name] for one in kept]) if kept else "" for name in abilities]
         yield f"| {' | '.join(cells)} |"

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import re
 import shutil
@@ -16,14 +17,17 @@ import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 HERE = Path(__file__).resolve().parent
 RECIPE = ("--config-dir", str(HERE / "config"), "--config-name", "pretrained")
 MOST_ROUNDS = 4
 """Of 80 supervised steps each: those of the adapters that the project holds."""
+Run = TypeVar("Run")
+"""A dataclass; its fields say which run a line is of."""
 
 
 class Study:
@@ -100,9 +104,25 @@ class Study:
         """Run one of the recipe's commands. Raises CalledProcessError."""
         subprocess.run(command, env={**self.environment, **variables}, check=True)
 
-    def folder(self, run: Iterable[Any]) -> Path:
-        """Of a run's values."""
-        return self.out / "runs" / re.sub(r"\W+", "_", "_".join(map(str, run)))
+    def missing(
+        self, runs: Iterable[Run], results: Path, hours: float = math.inf
+    ) -> Iterator[tuple[Run, Path]]:
+        """Each run that has no line in a file yet, and its folder; no more after so many hours. The
+        caller adds its line before it goes on. What another process makes just now is left to it.
+        """
+        end = time.monotonic() + 3600 * hours
+        for run in runs:
+            values = asdict(run)  # type: ignore[call-overload]  # no bound says "a dataclass"
+            name = "_".join(map(str, (results.stem, *values.values())))
+            folder = self.out / "runs" / re.sub(r"\W+", "_", name)
+            with _claimed(folder) as mine:
+                if time.monotonic() > end:
+                    return
+                if not mine:
+                    # Where the runs depend on the lines, this one comes again and again.
+                    time.sleep(2)
+                elif not any(values.items() <= line.items() for line in lines_of(results)):
+                    yield run, folder
 
     def play(
         self, folder: Path, model: Path, family: str, house: int, seed: int, words: Sequence[str]
@@ -250,8 +270,20 @@ def curve(folder: Path) -> list[dict[str, Any]]:
     return points
 
 
+def lines_of(results: Path) -> list[dict[str, Any]]:
+    """The finished runs."""
+    lines = results.read_text("utf-8").splitlines() if results.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+def add_line(results: Path, line: dict[str, Any]) -> None:
+    """A finished run."""
+    with results.open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+
+
 @contextmanager
-def claimed(folder: Path) -> Iterator[bool]:
+def _claimed(folder: Path) -> Iterator[bool]:
     """Whether this process has a run's folder, and not another one that makes it just now."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_suffix(".lock").open("w") as claim:

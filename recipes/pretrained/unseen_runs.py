@@ -14,14 +14,14 @@ episodes that are right after feedback falls below a third of its best for three
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass, fields
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from training import Study, claimed, commit, curve, training_steps
+from training import Study, add_line, commit, curve, lines_of, training_steps
 from unseen import COMPANIES, PUZZLES
 
 HERE = Path(__file__).resolve().parent
@@ -60,9 +60,22 @@ SHOWN = {
     "recipe": ("rate × √e: kept", "#0072B2"),
 }
 """Settings -> name and colour in the picture."""
-KEYS = ("task", "method", "settings", "hardware")
-"""Of a line: which run it is."""
 LOST, FOR_STEPS = 1 / 3, 3
+
+
+@dataclass(frozen=True)
+class Run:
+    """One training run."""
+
+    task: str
+    method: str
+    settings: str
+    hardware: str
+
+    @classmethod
+    def of(cls, line: Mapping[str, Any]) -> Run:
+        """The one that made a line."""
+        return cls(*(line[field.name] for field in fields(cls)))
 
 
 def lost_at(shares: Sequence[float | None]) -> int | None:
@@ -83,23 +96,17 @@ def lost_at(shares: Sequence[float | None]) -> int | None:
     return None
 
 
-def finished() -> list[dict[str, Any]]:
-    """Every line of unseen.jsonl."""
-    lines = RESULTS.read_text("utf-8").splitlines() if RESULTS.exists() else []
-    return [json.loads(line) for line in lines]
-
-
-def train(study: Study, task: str, method: str, settings: str, hardware: str) -> dict[str, Any]:
+def train(study: Study, run: Run, folder: Path) -> dict[str, Any]:
     """One run, and its line."""
-    folder = study.folder(("unseen", task, method, settings, hardware))
+    task, method = run.task, run.method
     data = problems(study, task)
-    steps = (PUZZLE_STEPS if task in PUZZLES else STEPS) * (2 if settings == "longer" else 1)
+    steps = (PUZZLE_STEPS if task in PUZZLES else STEPS) * (2 if run.settings == "longer" else 1)
     words = [
-        f"rltf/hardware={hardware}",
+        f"rltf/hardware={run.hardware}",
         "trainer.logger=[file]",
         f"data.train_files={data / 'train.parquet'}",
         f"data.val_files={data / 'test.parquet'}",
-        *SETTINGS[settings][method],
+        *SETTINGS[run.settings][method],
         f"trainer.total_training_steps={steps}",
     ]
     if task in PUZZLES:
@@ -111,10 +118,7 @@ def train(study: Study, task: str, method: str, settings: str, hardware: str) ->
         seconds = study.train_with(folder, study.model(family, "zero", 0), [*own, *words])
     steps = training_steps(folder)
     return {
-        "task": task,
-        "method": method,
-        "settings": settings,
-        "hardware": hardware,
+        **asdict(run),
         "seconds": seconds,
         "commit": commit(),
         "first": [round(data["rltf/turn_1/acc"], 4) for data in steps],
@@ -174,8 +178,8 @@ def table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
     """A row of Markdown for each run."""
     yield "| task | method | settings | on | first answers, held out | second answers | lost |"
     yield "|---|---|---|---|---|---|---|"
-    for line in sorted(lines, key=lambda line: [line[key] for key in KEYS]):
-        names = " | ".join(line[key] for key in KEYS)
+    for line in sorted(lines, key=lambda line: astuple(Run.of(line))):
+        names = " | ".join(astuple(Run.of(line)))
         held_out = " ".join(f"{share:.2f}" for share in line["held_out"])
         second = [share for share in line["second"] if share is not None]
         seen = f"{second[0]:.2f}, lowest {min(second):.2f}" if second else ""
@@ -201,8 +205,8 @@ def draw(lines: Sequence[dict[str, Any]], path: Path) -> None:
         2, 1, figsize=(7, 4), height_ratios=(2, 1), sharex=True, layout="constrained"
     )
     for settings, (name, color) in SHOWN.items():
-        run = (COMPANY, "grpo", settings, "cpu")
-        line = next(line for line in lines if tuple(line[key] for key in KEYS) == run)
+        run = Run(COMPANY, "grpo", settings, "cpu")
+        line = next(line for line in lines if Run.of(line) == run)
         steps = range(1, len(line["second"]) + 1)
         upper.plot(steps, line["second"], color=color, marker="o", label=name)
         lower.plot(steps, line["evidence"], color=color, marker="o")
@@ -226,21 +230,18 @@ def main() -> None:
     parser.add_argument("--picture", type=Path, help="draw a lost run and a kept one")
     args = parser.parse_args()
     if args.picture:
-        draw(finished(), args.picture)
+        draw(lines_of(RESULTS), args.picture)
         return
     if args.table:
-        PAGE.write_text(with_table(PAGE.read_text("utf-8"), finished()), "utf-8")
+        PAGE.write_text(with_table(PAGE.read_text("utf-8"), lines_of(RESULTS)), "utf-8")
         return
     study = Study(args.out)
-    for task, method in product(SETS[args.tasks], METHODS):
-        run = (task, method, args.settings, args.hardware)
-        with claimed(study.folder(("unseen", *run))) as mine:
-            if not mine or run in {tuple(line[key] for key in KEYS) for line in finished()}:
-                continue
-            line = train(study, *run)
-            with RESULTS.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
-            print(*run, line["held_out"], "lost" if lost_at(line["second"]) else "", flush=True)
+    tasks = product(SETS[args.tasks], METHODS)
+    runs = (Run(task, method, args.settings, args.hardware) for task, method in tasks)
+    for run, folder in study.missing(runs, RESULTS):
+        line = train(study, run, folder)
+        add_line(RESULTS, line)
+        print(run, line["held_out"], "lost" if lost_at(line["second"]) else "", flush=True)
 
 
 if __name__ == "__main__":

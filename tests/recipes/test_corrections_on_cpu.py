@@ -4,6 +4,7 @@ their corrections, held-out questions are graded, and the table is that of the r
 
 import json
 from collections import Counter
+from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
@@ -109,8 +110,8 @@ def test_the_script_trains_with_the_recipes_words(start: Any, tmp_path: Path) ->
 
 def test_the_readme_has_the_table_of_the_runs(runs: Any) -> None:
     page = runs.README.read_text("utf-8")
-    assert runs.with_table(page, runs.finished()) == page
+    assert runs.with_table(page, runs.lines_of(runs.RESULTS)) == page
     names = ("arm", "seed", "rate", "steps")
-    made = [tuple(line[name] for name in names) for line in runs.finished()]
+    made = [tuple(line[name] for name in names) for line in runs.lines_of(runs.RESULTS)]
     assert len(made) == len(set(made))
-    assert {one for one in made if one[1]} <= {runs.astuple(run) for run in runs.runs()}
+    assert {one for one in made if one[1]} <= {astuple(run) for run in runs.runs()}

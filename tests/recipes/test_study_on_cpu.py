@@ -1,7 +1,7 @@
 """recipes/pretrained/study.py: how rates and weights are chosen, and which runs are results."""
 
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 
 import pytest
 
@@ -52,12 +52,13 @@ def test_results_are_paired_by_house_and_have_a_null_pair(study):
     runs = list(module.result_runs())
     assert len(runs) == len(set(runs))
     assert not {run.house for run in runs} & set(module.CHOOSING)
-    for arm in module.CORE:
-        dates = [run for run in runs if run.task == "date"]
-        of = Counter((run.start, run.seed) for run in dates if run.arm == arm)
-        null = {("zero", 2): 8, ("mixed", 2): 4} if arm == module.NULL else {}
-        assert of == {("zero", 1): 8, ("mixed", 1): 4, **null}
-    others = {run.house for run in runs if run.arm in module.OTHERS and run.task == "date"}
+    dates = [run for run in runs if run.task == "date"]
+    for arm in (*module.CORE, module.AGAIN):
+        of = Counter(run.start for run in dates if run.arm == arm)
+        assert of == {"zero": 8, "mixed": 4}
+    null, again = ([run for run in runs if run.arm == arm] for arm in (module.NULL, module.AGAIN))
+    assert {replace(run, arm=module.NULL, seed=1) for run in again} <= set(null)
+    others = {run.house for run in dates if run.arm in module.OTHERS}
     assert others == set(module.FEW)
 
 
@@ -65,7 +66,7 @@ def test_every_run_of_a_task_starts(study):
     module, lines = study
     choose(module, lines, lambda run: 0.5)
     firsts = {(run.task, run.arm): run for run in module.result_runs()}
-    assert {task for task, _ in firsts} == {"date", *module.TASKS}
+    assert {task for task, _ in firsts} == {task for task, *_ in module.GRID}
     env = f"rltf.env.name={module.HERE / 'house_style.py'}:HouseStyle"
     for run in firsts.values():
         assert composing.rltf_of("pretrained", *module.words_of(run), env)
@@ -78,19 +79,40 @@ def test_a_table_has_students_interval_of_paired_houses(study):
             "task": "date",
             "start": "zero",
             "arm": arm,
-            "seed": seed,
             "house": house,
             "curve": [{"accuracy": 0.0}, {"accuracy": 0.5}, {"accuracy": end}],
         }
-        for arm, seed, ends in (("sft", 1, (0.8, 0.9, 0.7)), ("sd", 1, (0.9, 0.9, 0.9)))
+        for arm, ends in (("sft", (0.8, 0.9, 0.7)), ("sd", (0.9, 0.9, 0.9)))
         for house, end in enumerate(ends)
     ]
     page = report.with_tables("<!-- study: date; zero -->\n\nold\n\n<!-- end -->", lines)
     rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| s")]
     # stdev 0.1 of three: 4.303 × 0.1 / √3
-    assert rows[0][1:3] == ["3", "0.80 ± 0.25"]
-    assert rows[1][2:] == ["0.90 ± 0.00", "0.70 ± 0.00", "+0.10 ± 0.25 |"]
+    assert rows[0][1:] == ["3", "0.80 ± 0.25", "0.65 ± 0.12", "", "-0.10 ± 0.25 |"]
+    assert rows[1][2:] == ["0.90 ± 0.00", "0.70 ± 0.00", "+0.10 ± 0.25", " |"]
     assert report.with_tables(page, lines) == page
+
+
+@dataclass(frozen=True)
+class Made:
+    """A run."""
+
+    arm: str
+    house: int
+
+
+def test_a_run_is_made_once_and_left_to_the_process_that_makes_it(study, tmp_path):
+    training = program("pretrained/training.py")
+    results, runs = tmp_path / "lines.jsonl", [Made("sd", house) for house in range(4)]
+    training.add_line(results, {**asdict(runs[1]), "curve": []})
+    first = training.Study(tmp_path).missing(runs, results)
+    run, folder = next(first)
+    assert (run, folder.name) == (runs[0], "lines_sd_0")
+    others = [run for run, _ in training.Study(tmp_path).missing(runs, results)]
+    assert others == runs[2:]
+    training.add_line(results, asdict(runs[0]))
+    assert [run for run, _ in first] == runs[2:]
+    assert not list(training.Study(tmp_path).missing(runs, results, hours=0))
 
 
 def test_the_page_has_the_tables_of_the_lines():
