@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import chain, product
@@ -77,6 +77,8 @@ OTHERS = {
     ),
 }
 ARMS = CORE | OTHERS
+FIRST = ("grpo", "sft", "raft", "sd", "sd second_turn")
+"""Arms whose runs all come before the others', which take up to four times as long."""
 NULL, AGAIN = "sft", "sft, another seed"
 """Their difference is noise."""
 LIKE = {
@@ -191,9 +193,9 @@ def choice(arm: str) -> tuple[float, float]:
     return best_rate(arm), weight
 
 
-def choosing_runs() -> Iterator[Run]:
+def choosing_runs(arms: Iterable[str]) -> Iterator[Run]:
     """In turns, so that what is not whole has something of each arm."""
-    left = list(ARMS)
+    left = list(arms)
     while left:
         for arm in tuple(left):
             run = choosing_run(arm)
@@ -203,13 +205,14 @@ def choosing_runs() -> Iterator[Run]:
                 yield run
 
 
-def result_runs() -> Iterator[Run]:
-    """Houses are outermost in a part of the grid, so that what is not whole has all its arms."""
-    chosen = {arm: choice(arm) for arm in ARMS}
-    chosen |= {arm: chosen[like] for arm, (like, _) in LIKE.items()}
-    for task, start, houses, arms in GRID:
-        for house, arm in product(houses, arms):
-            yield Run(arm, start, house, 2 if arm == AGAIN else 1, *chosen[arm], task)
+def result_runs(arms: Iterable[str]) -> Iterator[Run]:
+    """Of these arms and those like them; houses are outermost in each part of the grid."""
+    chosen = {arm: choice(arm) for arm in arms}
+    chosen |= {arm: chosen[like] for arm, (like, _) in LIKE.items() if like in chosen}
+    for task, start, houses, of in GRID:
+        for house, arm in product(houses, of):
+            if arm in chosen:
+                yield Run(arm, start, house, 2 if arm == AGAIN else 1, *chosen[arm], task)
 
 
 def words_of(run: Run) -> list[str]:
@@ -276,9 +279,9 @@ def main() -> None:
     parser.add_argument("--hours", type=float, default=1000.0, help="start no run after so long")
     args = parser.parse_args()
     study = Study(args.out)
-    # The second generator reads what the first one's runs have found: it starts when they end.
-    runs = chain(choosing_runs(), result_runs())
-    for run, folder in study.missing(runs, RESULTS, args.hours):
+    # Each generator reads what the runs of those before it have found: it starts when they end.
+    runs = (runs(arms) for arms in (FIRST, ARMS) for runs in (choosing_runs, result_runs))
+    for run, folder in study.missing(chain.from_iterable(runs), RESULTS, args.hours):
         line = train(study, run, folder)
         add_line(RESULTS, line)
         print(f"{run}: {[point['accuracy'] for point in line['curve']]}", flush=True)

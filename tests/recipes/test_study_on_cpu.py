@@ -22,7 +22,7 @@ def study(monkeypatch):
 
 def choose(module, lines, accuracy) -> Counter:
     """Make every run of the choice with this accuracy; runs of each arm."""
-    for run in module.choosing_runs():
+    for run in module.choosing_runs(module.ARMS):
         points = [{"accuracy": 0.0}, {"accuracy": accuracy(run)}]
         lines.append({**asdict(run), "curve": points})
     return Counter(line["arm"] for line in lines)
@@ -49,7 +49,7 @@ def test_an_edge_is_followed_outwards_and_not_for_ever(study):
 def test_results_are_paired_by_house_and_have_a_null_pair(study):
     module, lines = study
     choose(module, lines, lambda run: 0.5)
-    runs = list(module.result_runs())
+    runs = list(module.result_runs(module.ARMS))
     assert len(runs) == len(set(runs))
     assert not {run.house for run in runs} & set(module.CHOOSING)
     dates = [run for run in runs if run.task == "date"]
@@ -58,6 +58,7 @@ def test_results_are_paired_by_house_and_have_a_null_pair(study):
         assert of == {"zero": 8, "mixed": 4}
     null, again = ([run for run in runs if run.arm == arm] for arm in (module.NULL, module.AGAIN))
     assert {replace(run, arm=module.NULL, seed=1) for run in again} <= set(null)
+    assert set(module.result_runs(module.FIRST)) < set(runs)
     others = {run.house for run in dates if run.arm in module.OTHERS}
     assert others == set(module.FEW)
 
@@ -65,7 +66,7 @@ def test_results_are_paired_by_house_and_have_a_null_pair(study):
 def test_every_run_of_a_task_starts(study):
     module, lines = study
     choose(module, lines, lambda run: 0.5)
-    firsts = {(run.task, run.arm): run for run in module.result_runs()}
+    firsts = {(run.task, run.arm): run for run in module.result_runs(module.ARMS)}
     assert {task for task, _ in firsts} == {task for task, *_ in module.GRID}
     env = f"rltf.env.name={module.HERE / 'house_style.py'}:HouseStyle"
     for run in firsts.values():
