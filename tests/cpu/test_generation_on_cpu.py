@@ -1,6 +1,7 @@
 """The generation core against independent forwards of the same sequences."""
 
 import copy
+import random
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from transformers import MistralConfig, MistralForCausalLM
 
 from rltf_verl.cpu.bf16 import has_bf16
 from rltf_verl.cpu.rollout.generation import BatchGenerator, Request
+from rltf_verl.cpu.rollout.prefixes import Prefixes, num_common
 from rltf_verl.cpu.rollout.sampling import SamplingParams, sample
 
 from .conftest import SIZES
@@ -253,8 +255,38 @@ def test_a_trajectory_computes_only_what_is_new(model, other_model):
     torch.testing.assert_close(torch.tensor(after.log_probs), expected, atol=1e-5, rtol=0)
 
 
-def test_what_is_kept_of_ended_sequences_is_bounded(model):
-    generator = BatchGenerator(model, max_kept_tokens=400)
-    run(generator, [request(i, 150 + i) for i in range(5)])
-    kept = [len(ids) for ids, _ in generator._prefixes._kept]
-    assert 0 < sum(kept) <= 400
+def test_what_prompts_begin_with_alike_is_computed_once(model):
+    widths = []
+    model.model.embed_tokens.register_forward_pre_hook(
+        lambda _, inputs: widths.append(inputs[0].numel())
+    )
+    instructions = prompt(0, 60)
+    asked = [
+        Request(str(i), instructions + prompt(i, 2 + 5 * i), SamplingParams(5, seed=i))
+        for i in range(1, 6)
+    ]
+    results = run(BatchGenerator(model), asked)
+    assert sum(widths) < 60 + 5 * 30 + 5 * 5
+    for item in asked:
+        expected = log_probs_of(model, item.prompt_ids, results[item.request_id].token_ids, 1.0)
+        torch.testing.assert_close(
+            torch.tensor(results[item.request_id].log_probs), expected, atol=1e-4, rtol=0
+        )
+
+
+@pytest.mark.parametrize("max_tokens", [0, 20, 1000])
+def test_the_longest_beginning_is_found_and_what_is_kept_is_bounded(max_tokens):
+    draw, prefixes, kept = random.Random(0), Prefixes(max_tokens), []
+    for _ in range(60):
+        ids = tuple(draw.choices((1, 2), k=draw.randint(1, 8)))
+        prefixes.keep(ids, [ids])
+        kept = kept if ids in kept else [*kept, ids]
+        while sum(map(len, kept)) > max_tokens:
+            kept.pop(0)
+        asked = tuple(draw.choices((1, 2), k=draw.randint(0, 8)))
+        common, states = prefixes.longest(asked)
+        assert common == max((num_common(asked, one) for one in kept), default=0)
+        assert not common or states[0][:common] == asked[:common]
+    assert prefixes.num_tokens == sum(map(len, kept))
+    prefixes.clear()
+    assert prefixes.longest((1, 2)) == (0, [])

@@ -2,9 +2,10 @@
 Ray, no verl.
 
 Every `step` admits waiting requests, runs the model once over all running ones and returns those
-that ended. All but the last token of a prompt are prefilled (equal prompts once, and what an ended
-sequence began with not again); the last one is the first decode step's input, so that every sampled
-token comes from the same code. A finished row's place is taken by the last row.
+that ended. All but the last token of a prompt are prefilled (equal prompts once, what prompts begin
+with alike once, and what an ended sequence began with not again); the last one is the first decode
+step's input, so that every sampled token comes from the same code. A finished row's place is taken
+by the last row.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from zlib import crc32
 
 import numpy as np
 import torch
-from transformers import DynamicCache, PreTrainedModel
+from transformers import PreTrainedModel
 
 from rltf_verl.cpu.actor import attention
 from rltf_verl.cpu.bf16 import pack
+from rltf_verl.cpu.rollout.prefill import prefill
 from rltf_verl.cpu.rollout.prefixes import Prefixes
 from rltf_verl.cpu.rollout.sampling import SamplingParams, draw_uniforms, sample
 from rltf_verl.cpu.rollout.slot_cache import SlotCache
@@ -224,31 +226,9 @@ class BatchGenerator:
         slots: dict[tuple[int, ...], list[int]] = {}
         for slot, row in enumerate(self._rows[first:], first):
             slots.setdefault(tuple(row.request.prompt_ids[:-1]), []).append(slot)
-        new = []
-        for prompt in slots:
-            cache = self._prefixes.cache_for(prompt)
-            if cache is None:
-                new.append(prompt)
-                continue
-            if rest := prompt[cache.get_seq_length() :]:
-                self._forward([rest], cache)
-            # Equal prompts have one row of states, which is copied to the slot of each.
-            self._cache.insert(slots[prompt], cache, [0] * len(slots[prompt]))
-        width = max(map(len, new), default=0)
-        if width == 0:
-            return
-        # Padded on the right with token 0: no earlier position can see it, and no later step reads
-        # its cache.
-        cache = DynamicCache()
-        self._forward([[*prompt, *[0] * (width - len(prompt))] for prompt in new], cache)
-        places = [(slot, row) for row, prompt in enumerate(new) for slot in slots[prompt]]
-        self._cache.insert([slot for slot, _ in places], cache, [row for _, row in places])
-
-    def _forward(self, ids: Sequence[Sequence[int]], cache: DynamicCache) -> None:
-        """Extend a cache."""
-        self.model(
-            input_ids=torch.tensor(ids), past_key_values=cache, use_cache=True, logits_to_keep=1
-        )
+        if prompts := list(filter(None, slots)):
+            for prompt, states in prefill(self.model, prompts, self._prefixes):
+                self._cache.insert(slots[prompt], states)
 
     def _decode(self) -> None:
         rows = self._rows

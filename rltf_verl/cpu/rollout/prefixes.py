@@ -1,23 +1,19 @@
-"""Keys and values of sequences that have ended, for prompts that begin as they do.
+"""Keys and values of sequences of tokens, for prompts that begin as they do.
 
-A trajectory's next prompt is the last one, its answer and an observation: without this every step
-would compute all of them again.
+A trajectory's next prompt is the last one, its answer and an observation, and all prompts of a task
+have its instructions: without this every step would compute them again.
 """
 
 from __future__ import annotations
 
+from bisect import bisect, insort
 from collections.abc import Sequence
 
-import numpy as np
 import torch
-from transformers import DynamicCache
 
 States = list[tuple[torch.Tensor, torch.Tensor]]
 """Keys and values of each layer, [1, heads, tokens, head size]."""
-LEAST_TOKENS, LEAST_SHARE = 128, 0.5
-"""The smallest cached part of a prompt that is worth using: the rest needs a forward pass of its
-own, as costly as a hundred tokens in a pass with other prompts.
-"""
+Ids = tuple[int, ...]
 
 
 class Prefixes:
@@ -25,37 +21,41 @@ class Prefixes:
 
     def __init__(self, max_tokens: int) -> None:
         self.max_tokens = max_tokens
-        self._kept: list[tuple[np.ndarray, States]] = []
+        self.num_tokens = 0
+        self._states: dict[Ids, States] = {}  # in the order in which they came
+        self._sorted: list[Ids] = []
 
     def keep(self, ids: Sequence[int], states: States) -> None:
         """Remember a sequence of tokens with its states; the oldest ones are forgotten."""
-        if len(ids) < LEAST_TOKENS:
+        ids = tuple(ids)
+        if ids in self._states:
             return
-        self._kept.append((np.asarray(ids), states))
-        while sum(len(kept) for kept, _ in self._kept) > self.max_tokens:
-            self._kept.pop(0)
+        self._states[ids] = states
+        insort(self._sorted, ids)
+        self.num_tokens += len(ids)
+        while self.num_tokens > self.max_tokens:
+            oldest = next(iter(self._states))
+            del self._states[oldest], self._sorted[bisect(self._sorted, oldest) - 1]
+            self.num_tokens -= len(oldest)
 
-    def cache_for(self, prompt: Sequence[int]) -> DynamicCache | None:
-        """The states of the longest beginning of a prompt; None where most of it is not there."""
-        ids, best, found = np.asarray(prompt), 0, None
-        for kept, states in self._kept:
-            common = _common(ids, kept)
-            if common > best:
-                best, found = common, states
-        if found is None or best < max(LEAST_TOKENS, LEAST_SHARE * len(ids)):
-            return None
-        cache = DynamicCache()
-        for layer, (keys, values) in enumerate(found):
-            cache.update(keys[:, :, :best], values[:, :, :best], layer)
-        return cache
+    def longest(self, prompt: Ids) -> tuple[int, States]:
+        """How many tokens of a prompt are there, and the states of a sequence that begins with
+        them.
+        """
+        # In the order of tuples no sequence has more in common with the prompt than a neighbour.
+        place = bisect(self._sorted, prompt)
+        neighbours = self._sorted[max(0, place - 1) : place + 1]
+        found = max(neighbours, key=lambda kept: num_common(kept, prompt), default=())
+        return num_common(found, prompt), self._states.get(found, [])
 
     def clear(self) -> None:
         """Forget all: the weights have changed."""
-        self._kept.clear()
+        self._states.clear()
+        self._sorted.clear()
+        self.num_tokens = 0
 
 
-def _common(one: np.ndarray, other: np.ndarray) -> int:
+def num_common(one: Ids, other: Ids) -> int:
     """How many tokens two sequences begin with alike."""
-    n = min(len(one), len(other))
-    differ = np.flatnonzero(one[:n] != other[:n])
-    return int(differ[0]) if len(differ) else n
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))

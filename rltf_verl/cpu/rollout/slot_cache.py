@@ -7,7 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
+from transformers.cache_utils import Cache, CacheLayerMixin
+
+from rltf_verl.cpu.rollout.prefixes import States
 
 NEW_SLOTS, NEW_COLUMNS = 8, 64
 """The cache grows by multiples of these: every growth copies it."""
@@ -78,6 +80,12 @@ def _rounded(size: int, step: int) -> int:
     return -(-size // step) * step
 
 
+def states_of(cache: Cache, row: int, columns: slice) -> States:
+    """Views of a row's columns."""
+    own = slice(row, row + 1), slice(None), columns
+    return [(layer.keys[own], layer.values[own]) for layer in cache.layers]
+
+
 class SlotCache(Cache):
     """The cache of one decode step: `lengths` says where each running slot's new token goes."""
 
@@ -94,23 +102,20 @@ class SlotCache(Cache):
         self.width = int(lengths.max()) + 1
         return (torch.arange(self.width) <= lengths[:, None])[:, None, None]
 
-    def insert(self, slots: Sequence[int], prefilled: DynamicCache, rows: Sequence[int]) -> None:
-        """Copy row `rows[i]` of a prefilled cache to slot `slots[i]`."""
-        for layer, source in zip(self.layers, prefilled.layers, strict=True):
+    def insert(self, slots: Sequence[int], states: States) -> None:
+        """Copy a sequence's states to slots."""
+        for layer, (keys, values) in zip(self.layers, states, strict=True):
             if not layer.is_initialized:
-                layer.lazy_initialization(source.keys, source.values)
-            columns = source.keys.shape[2]
+                layer.lazy_initialization(keys, values)
+            columns = keys.shape[2]
             layer.reserve(max(slots) + 1, columns)
-            # [n, heads, columns, D]; one row may fill several slots.
-            layer.keys[slots, :, :columns] = source.keys[rows]
-            layer.values[slots, :, :columns] = source.values[rows]
+            layer.keys[slots, :, :columns], layer.values[slots, :, :columns] = keys, values
 
-    def states(self, slot: int, length: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """A copy of the first `length` columns of a slot: keys and values of each layer, as one
-        row.
-        """
-        own = slice(slot, slot + 1), slice(None), slice(length)
-        return [(layer.keys[own].clone(), layer.values[own].clone()) for layer in self.layers]
+    def states(self, slot: int, length: int) -> States:
+        """A copy of the first `length` columns of a slot."""
+        return [
+            (keys.clone(), values.clone()) for keys, values in states_of(self, slot, slice(length))
+        ]
 
     def move(self, source: int, target: int) -> None:
         """Copy slot `source` over slot `target`."""
