@@ -146,19 +146,32 @@ def scores(arm: str, house: int, key: str) -> dict[float, float]:
 
 def next_value(tried: dict[float, float], first: Sequence[float], factor: float) -> float | None:
     """The value to try next: the first ones, then one further out while the best is at an edge;
-    None: the best is bracketed, or `MOST` were tried.
+    None: the best is bracketed, `MOST` were tried, or one more than the first ones without success.
 
     >>> next_value({1.0: 0.1}, (1.0, 2.0), 2.0), next_value({1.0: 0.1, 2.0: 0.5}, (1.0, 2.0), 2.0)
     (2.0, 4.0)
     >>> next_value({1.0: 0.1, 2.0: 0.5, 4.0: 0.2}, (1.0, 2.0), 2.0)
+    >>> next_value({1.0: 0.0, 2.0: 0.0}, (1.0, 2.0), 2.0)
+    4.0
     """
     for value in first:
         if value not in tried:
             return value
-    best, smallest, largest = max(tried, key=tried.__getitem__), min(tried), max(tried)
-    if len(tried) < MOST and best == largest:
+    best, smallest, largest = best_of(tried, max(tried)), min(tried), max(tried)
+    if len(tried) == (MOST if any(tried.values()) else len(first) + 1):
+        return None
+    if best == largest:
         return best * factor
-    return best / factor if len(tried) < MOST and best == smallest else None
+    return best / factor if best == smallest else None
+
+
+def best_of(tried: Mapping[float, float], usual: float) -> float:
+    """The value with the best score; where all are equal, the usual one.
+
+    >>> best_of({1.0: 0.0, 2.0: 0.0}, 2.0), best_of({1.0: 0.1, 2.0: 0.0}, 2.0)
+    (2.0, 1.0)
+    """
+    return max(sorted(tried), key=lambda value: (tried[value], value == usual))
 
 
 def choosing_run(arm: str) -> Run | None:
@@ -183,14 +196,14 @@ def best_rate(arm: str) -> float:
     houses = CHOOSING if ARMS[arm].weight is None else CHOOSING[:1]
     by_house = [scores(arm, house, "rate") for house in houses]
     rates = set.intersection(*map(set, by_house))
-    return max(sorted(rates), key=lambda rate: sum(tried[rate] for tried in by_house))
+    return best_of({rate: sum(tried[rate] for tried in by_house) for rate in rates}, RATES[-1])
 
 
 def choice(arm: str) -> tuple[float, float]:
     """The rate and the weight with which an arm goes to the eight houses."""
     tried = scores(arm, CHOOSING[1], "weight")
-    weight = ARMS[arm].usual if ARMS[arm].weight is None else max(tried, key=tried.__getitem__)
-    return best_rate(arm), weight
+    usual = ARMS[arm].usual
+    return best_rate(arm), usual if ARMS[arm].weight is None else best_of(tried, usual)
 
 
 def choosing_runs(arms: Iterable[str]) -> Iterator[Run]:
