@@ -81,17 +81,32 @@ FIRST = ("grpo", "sft", "raft", "sd", "sd second_turn")
 """Arms whose runs all come before the others', which take up to four times as long."""
 NULL, AGAIN = "sft", "sft, another seed"
 """Their difference is noise."""
+EQUAL = "sft, as sd"
+
+
+@dataclass(frozen=True)
+class Like:
+    """An arm that has no choice of its own."""
+
+    method: str
+    """Arm whose words it has."""
+    words: tuple[str, ...] = ()
+    """Its own ones beside them."""
+    chosen: str | None = None
+    """Arm whose rate and weight it has; None: those of `method`."""
+
+
 LIKE = {
-    AGAIN: (NULL, ()),
-    "sd rejection": ("sd", ("rltf.distill.baseline=rejection",)),
-    "fm shuffled": ("fm", ()),
-    "no training": ("grpo", ("trainer.val_only=true", "+rltf.env.example=true")),
+    AGAIN: Like(NULL),
+    EQUAL: Like(NULL, chosen="sd"),
+    "sd rejection": Like("sd", ("rltf.distill.baseline=rejection",)),
+    "fm shuffled": Like("fm"),
+    "no training": Like("grpo", ("trainer.val_only=true", "+rltf.env.example=true")),
 }
-"""Arm that has no choice of its own -> whose rate, weight and words it has, and its own ones."""
-IMITATING = ("sft", "raft", "sd", "sd second_turn")
+IMITATING = ("sft", EQUAL, "raft", "sd", "sd second_turn")
 GRID: Sequence[tuple[str, str, Sequence[int], Sequence[str]]] = (
     ("prompt", "zero", HOUSES, ("no training",)),
-    ("date", "zero", FEW, (*ARMS, AGAIN)),
+    ("date", "zero", FEW, (*ARMS, AGAIN, EQUAL)),
     ("form", "zero", FEW, IMITATING),
     ("date", "zero", REST, (*CORE, AGAIN)),
     ("form", "zero", REST, IMITATING),
@@ -221,7 +236,8 @@ def choosing_runs(arms: Iterable[str]) -> Iterator[Run]:
 def result_runs(arms: Iterable[str]) -> Iterator[Run]:
     """Of these arms and those like them; houses are outermost in each part of the grid."""
     chosen = {arm: choice(arm) for arm in arms}
-    chosen |= {arm: chosen[like] for arm, (like, _) in LIKE.items() if like in chosen}
+    like = {arm: one.chosen or one.method for arm, one in LIKE.items()}
+    chosen |= {arm: chosen[of] for arm, of in like.items() if of in chosen}
     for task, start, houses, of in GRID:
         for house, arm in product(houses, of):
             if arm in chosen:
@@ -230,9 +246,9 @@ def result_runs(arms: Iterable[str]) -> Iterator[Run]:
 
 def words_of(run: Run) -> list[str]:
     """Overrides of the recipe's config, but for the problems."""
-    like, own = LIKE.get(run.arm, (run.arm, ()))
-    of = ARMS[like]
-    words = [*of.words, *own, f"actor_rollout_ref.actor.optim.lr={run.rate}", STEPS]
+    like = LIKE.get(run.arm, Like(run.arm))
+    of = ARMS[like.method]
+    words = [*of.words, *like.words, f"actor_rollout_ref.actor.optim.lr={run.rate}", STEPS]
     if of.weight is not None:
         words.append(f"{of.weight}={run.weight}")
     if run.task == "seldom":
