@@ -115,13 +115,15 @@ class Study:
             values = asdict(run)  # type: ignore[call-overload]  # no bound says "a dataclass"
             name = "_".join(map(str, (results.stem, *values.values())))
             folder = self.out / "runs" / re.sub(r"\W+", "_", name)
+            if _has_line(results, values):
+                continue
             with _claimed(folder) as mine:
                 if time.monotonic() > end:
                     return
                 if not mine:
                     # Where the runs depend on the lines, this one comes again and again.
                     time.sleep(2)
-                elif not any(values.items() <= line.items() for line in lines_of(results)):
+                elif not _has_line(results, values):  # by another process before the claim
                     yield run, folder
 
     def play(
@@ -280,6 +282,10 @@ def add_line(results: Path, line: dict[str, Any]) -> None:
     """A finished run."""
     with results.open("a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")
+
+
+def _has_line(results: Path, values: dict[str, Any]) -> bool:
+    return any(values.items() <= line.items() for line in lines_of(results))
 
 
 @contextmanager
