@@ -101,7 +101,7 @@ LIKE = {
     EQUAL: Like(NULL, chosen="sd"),
     "sd rejection": Like("sd", ("rltf.distill.baseline=rejection",)),
     "fm shuffled": Like("fm"),
-    "no training": Like("grpo", ("trainer.val_only=true", "+rltf.env.example=true")),
+    "no training": Like("grpo", ("trainer.val_only=true",)),
 }
 IMITATING = ("sft", EQUAL, "raft", "sd", "sd second_turn")
 GRID: Sequence[tuple[str, str, Sequence[int], Sequence[str]]] = (
@@ -120,6 +120,12 @@ each question after an entry of the house, which a person may write there and no
 `tag`: deviations of `accepted.py`. `seldom`: entries after a quarter of the warm-up, with a hint to
 one answer in ten. `letters`: the reward counts the rules that a letter keeps.
 """
+OWN_DATA = {
+    "prompt": (f"{HERE / 'house_style.py'}:HouseStyle", "example=true"),
+    "form": (f"{HERE / 'accepted.py'}:Accepted", "deviation=form"),
+    "tag": (f"{HERE / 'accepted.py'}:Accepted", "deviation=tag"),
+}
+"""Task -> environment and option with which its problems are built."""
 PROVIDER = f"{HERE / 'seldom.py'}:Seldom"
 SELDOM = ["rltf/feedback=own", f"rltf.feedback.provider={PROVIDER}", "+rltf.feedback.share=0.1"]
 SHUFFLED_SELDOM = [
@@ -266,8 +272,8 @@ def train(study: Study, run: Run, folder: Path) -> dict[str, Any]:
         model = study.policy(family, rounds=1)
     else:
         model = study.model(family, run.start, run.house)
-    if run.task in ("form", "tag"):
-        words += accepted_words(study, run)
+    if run.task in OWN_DATA:
+        words += words_with_data(study, run)
         seconds = study.train_with(folder, model, words)
     else:
         seconds = study.play(folder, model, family, run.house, run.seed, words)
@@ -283,18 +289,19 @@ def keeps(run: Run) -> bool:
     return (run.task, run.start, run.seed) == ("date", "zero", 1) and run.house in FEW
 
 
-def accepted_words(study: Study, run: Run) -> list[str]:
-    """Of the recipe's config, for a deviation; its problems are made where they are not there."""
-    environment = f"{HERE / 'accepted.py'}:Accepted"
-    data = study.out / f"data_accepted_{run.task}_{run.house}"
+def words_with_data(study: Study, run: Run) -> list[str]:
+    """Of the recipe's config, for a task with problems of its own; they are made where they are not
+    there.
+    """
+    environment, option = OWN_DATA[run.task]
+    data = study.out / f"data_{run.task}_{run.house}"
     if not data.is_dir():
-        sizes = ["--num-train", "512", "--num-test", "64", f"deviation={run.task}"]
-        made = ["--out", str(data), "--seed", str(run.house), *sizes]
-        study.call(["rltf", "data", "build", environment, *made])
+        made = ["--out", str(data), "--seed", str(run.house), option]
+        sizes = ["--num-train", "512", "--num-test", "64"]
+        study.call(["rltf", "data", "build", environment, *made, *sizes])
     return [
         f"rltf.env.name={environment}",
-        "~rltf.env.family",
-        f"+rltf.env.deviation={run.task}",
+        *("~rltf.env.family", f"+rltf.env.{option}"),
         f"data.train_files={data / 'train.parquet'}",
         f"data.val_files={data / 'test.parquet'}",
         *("data.max_response_length=48", "trainer.logger=[file]"),
