@@ -18,6 +18,7 @@ from rltf_verl.adapters.platform import cpu_startup
 from rltf_verl.adapters.seams import seam_findings
 from rltf_verl.adapters.startup.budget import Tell, check_budget, ignore
 from rltf_verl.adapters.startup.files import (
+    changed_prompts,
     check_datasets,
     check_folders,
     odd_files,
@@ -118,7 +119,7 @@ def refusals(
         if is_here(config):
             yield from _findings(check_judges, parts.judges)
         unusable = [*check_datasets(config, parts.env, dry_run)]
-        yield from unusable
+        yield from unusable or _split_warnings(changed_prompts(config, parts.env), warn)
         yield from _findings(check_folders, parts.config)
         yield from _findings(check_resume, config, parts.config)
     yield from _findings(check_loggers, config, here=is_here(config))

@@ -13,12 +13,15 @@ from omegaconf import DictConfig, OmegaConf
 from rltf_verl.config import ConfigError, RLTFConfig, reading
 from rltf_verl.config.objectives import is_own
 from rltf_verl.data.made_for import forgotten_options, made_for
+from rltf_verl.data.provenance import read_provenance
 from rltf_verl.data.schema import (
     FIX,
     check_parquet,
     environments_of,
     files_of,
+    first_rows,
     index_of_all,
+    problem_of,
     refuse_empty_prompts,
     rows_of,
 )
@@ -185,6 +188,28 @@ def odd_files(config: DictConfig) -> Iterator[Finding]:
                         f"extra_info.index is {index} in all rows, so the same episode of each"
                         " problem is sampled with the same seed",
                         "number the rows",
+                        "warning",
+                    )
+
+
+def changed_prompts(config: DictConfig, env: Env) -> Iterator[Finding]:
+    """Checked files whose first prompt is not what the environment writes: a run reads prompts from
+    the file, whatever has changed since it was built.
+    """
+    for key in DATA:
+        for path in files_of(OmegaConf.select(config, key)):
+            if not str(read_provenance(path).get("command")).startswith("rltf data build "):
+                continue
+            (row,) = first_rows(path, 1)
+            with suppress(Exception):  # of a user's class; a run asks for no prompt
+                prompt = env.prompt(problem_of(env, row))
+                if [message["content"] for message in row["prompt"]] != [prompt]:
+                    yield Finding(
+                        key,
+                        path,
+                        f"its first prompt is not the one that {env.name} writes now: its class or"
+                        " options changed after the file was built, and the run reads the file's",
+                        "build the file again with `rltf data build`",
                         "warning",
                     )
 

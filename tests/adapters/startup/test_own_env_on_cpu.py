@@ -14,7 +14,12 @@ from omegaconf import OmegaConf
 
 from rltf_verl.adapters.startup.budget import check_budget
 from rltf_verl.adapters.startup.checks import check_driver, parts_of, warnings_of
-from rltf_verl.adapters.startup.files import check_dataset, check_datasets, resolve_files
+from rltf_verl.adapters.startup.files import (
+    changed_prompts,
+    check_dataset,
+    check_datasets,
+    resolve_files,
+)
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.envs import make_env
 from rltf_verl.envs.dry_run import DryRun
@@ -67,6 +72,29 @@ def test_options_that_the_data_were_made_with(mine: Path) -> None:
     assert [f.key for f in made_otherwise] == ["data.train_files", "data.val_files"]
     assert {f.fix for f in made_otherwise} == {f"add {ADDED[0]}"}
     assert not [f for f in warnings_of(knows, Method(parts_of(knows).config)) if "made" in f.why]
+
+
+def test_a_question_that_changed_after_the_file_was_built(mine: Path) -> None:
+    config = run("rltf/env=own", NAME, *ADDED, data=mine)
+    assert not list(changed_prompts(config, parts_of(config).env))
+    new = SNIPPETS["python"].replace(
+        "def prompt(self", "def prompt(self, problem):\n        return 'new'\n\n    def old(self"
+    )
+    assert new != SNIPPETS["python"]
+    Path("new.py").write_text(new)
+    config = run("rltf/env=own", "rltf.env.name=./new.py:Mine", *ADDED, data=mine)
+    found = [*changed_prompts(config, parts_of(config).env)]
+    assert [(f.key, f.level) for f in found] == [
+        ("data.train_files", "warning"),
+        ("data.val_files", "warning"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["binary_matrix", "knights_knaves", "shortest_path", "workspace"])
+def test_a_built_file_has_the_questions_of_its_environment(tmp_path: Path, name: str) -> None:
+    data = build_parquet(name, tmp_path, 0, 2, 1)
+    config = run(f"rltf/env={name}", data=data.train)
+    assert not list(changed_prompts(config, parts_of(config).env))
 
 
 @pytest.mark.parametrize(
