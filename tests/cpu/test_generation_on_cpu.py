@@ -267,6 +267,11 @@ def test_what_prompts_begin_with_alike_is_computed_once(model):
     ]
     results = run(BatchGenerator(model), asked)
     assert sum(widths) < 60 + 5 * 30 + 5 * 5
+    widths.clear()
+    # A long prompt is computed apart: the short ones are not padded to it.
+    asked += [request(i, length, max_tokens=5) for i, length in ((6, 200), (7, 9), (8, 8))]
+    results |= run(BatchGenerator(model), asked[-3:])
+    assert sum(widths) < 200 + 2 * 9 + 3 * 5
     for item in asked:
         expected = log_probs_of(model, item.prompt_ids, results[item.request_id].token_ids, 1.0)
         torch.testing.assert_close(
@@ -287,6 +292,5 @@ def test_the_longest_beginning_is_found_and_what_is_kept_is_bounded(max_tokens):
         common, states = prefixes.longest(asked)
         assert common == max((num_common(asked, one) for one in kept), default=0)
         assert not common or states[0][:common] == asked[:common]
-    assert prefixes.num_tokens == sum(map(len, kept))
     prefixes.clear()
     assert prefixes.longest((1, 2)) == (0, [])

@@ -21,7 +21,6 @@ class Prefixes:
 
     def __init__(self, max_tokens: int) -> None:
         self.max_tokens = max_tokens
-        self.num_tokens = 0
         self._states: dict[Ids, States] = {}  # in the order in which they came
         self._sorted: list[Ids] = []
 
@@ -32,11 +31,9 @@ class Prefixes:
             return
         self._states[ids] = states
         insort(self._sorted, ids)
-        self.num_tokens += len(ids)
-        while self.num_tokens > self.max_tokens:
+        while sum(map(len, self._sorted)) > self.max_tokens:
             oldest = next(iter(self._states))
             del self._states[oldest], self._sorted[bisect(self._sorted, oldest) - 1]
-            self.num_tokens -= len(oldest)
 
     def longest(self, prompt: Ids) -> tuple[int, States]:
         """How many tokens of a prompt are there, and the states of a sequence that begins with
@@ -52,7 +49,6 @@ class Prefixes:
         """Forget all: the weights have changed."""
         self._states.clear()
         self._sorted.clear()
-        self.num_tokens = 0
 
 
 def num_common(one: Ids, other: Ids) -> int:

@@ -109,6 +109,7 @@ class SlotCache(Cache):
                 layer.lazy_initialization(keys, values)
             columns = keys.shape[2]
             layer.reserve(max(slots) + 1, columns)
+            # [1, heads, columns, D], copied to each slot.
             layer.keys[slots, :, :columns], layer.values[slots, :, :columns] = keys, values
 
     def states(self, slot: int, length: int) -> States:

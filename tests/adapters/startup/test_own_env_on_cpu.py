@@ -13,7 +13,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
 from rltf_verl.adapters.startup.budget import check_budget
-from rltf_verl.adapters.startup.checks import check_driver, parts_of, warnings_of
+from rltf_verl.adapters.startup.checks import check_driver, parts_of, refusals, warnings_of
 from rltf_verl.adapters.startup.files import (
     changed_prompts,
     check_dataset,
@@ -83,7 +83,9 @@ def test_a_question_that_changed_after_the_file_was_built(mine: Path) -> None:
     assert new != SNIPPETS["python"]
     Path("new.py").write_text(new)
     config = run("rltf/env=own", "rltf.env.name=./new.py:Mine", *ADDED, data=mine)
-    found = [*changed_prompts(config, parts_of(config).env)]
+    warnings = []
+    list(refusals(config, warnings.append))
+    found = [one for one in warnings if "its first prompt" in one.why]
     assert [(f.key, f.level) for f in found] == [
         ("data.train_files", "warning"),
         ("data.val_files", "warning"),
