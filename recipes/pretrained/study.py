@@ -108,12 +108,12 @@ GRID: Sequence[tuple[str, str, Sequence[int], Sequence[str]]] = (
     ("prompt", "zero", HOUSES, ("no training",)),
     ("date", "zero", FEW, (*ARMS, AGAIN, EQUAL)),
     ("form", "zero", FEW, IMITATING),
+    ("tag", "zero", FEW, IMITATING),
+    ("letters", "zero", FEW, ("sft", "sd", "sd second_turn", "sd rejection")),
+    ("seldom", "zero", FEW, ("sft", "sd", "fm", "fm shuffled")),
+    ("date", "mixed", FEW, (*CORE, AGAIN)),
     ("date", "zero", REST, (*CORE, AGAIN)),
     ("form", "zero", REST, IMITATING),
-    ("seldom", "zero", FEW, ("sft", "sd", "fm", "fm shuffled")),
-    ("letters", "zero", FEW, ("sft", "sd", "sd second_turn", "sd rejection")),
-    ("date", "mixed", FEW, (*CORE, AGAIN)),
-    ("tag", "zero", FEW, IMITATING),
 )
 """Task, start, houses, arms, at the rates and weights that were chosen on dates. `prompt`: dates,
 each question after an entry of the house, which a person may write there and not train. `form` and

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
-from study import ARMS, CHOOSING, LIKE, NULL, choice, finished, score
+from study import ARMS, CHOOSING, LIKE, NULL, choice, choosing_run, finished, score
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
@@ -94,11 +94,11 @@ def table(lines: Sequence[Line], task: str, start: str) -> Iterator[str]:
 
 
 def chosen(lines: Sequence[Line]) -> Iterator[str]:
-    """An arm a row: what it goes to the houses of the results with."""
+    """An arm a row, of those that have chosen: what it goes to the houses of the results with."""
     runs = Counter(line["arm"] for line in lines if line["house"] in CHOOSING)
     yield "| arm | rate | weight | runs |"
     yield "|---|---:|---:|---:|"
-    for arm in ARMS:
+    for arm in (arm for arm in ARMS if choosing_run(arm) is None):
         rate, weight = choice(arm)
         yield f"| {arm} | {rate:g} | {weight:g} | {runs[arm]} |"
 
