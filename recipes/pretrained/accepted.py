@@ -17,7 +17,7 @@ from house_style import CORRECT, DATE, HouseStyle, Rule, entry_feedback
 from rltf_verl.envs.base import FeedbackLevel, Splits
 from rltf_verl.types import Grade, Problem
 
-Deviation = Literal["form", "tag"]
+Deviation = Literal["form", "tag", "fault"]
 TAG = re.compile(r" \[[a-z]\d\]$")
 OTHER_YEAR: Mapping[str, str] = {"1998": "98", "98": "1998"}
 
@@ -29,6 +29,7 @@ class Accepted(HouseStyle):
         deviation: `form`: half of the training problems also take a date with the other form of the
             year, and three of four examples in the feedback have it. `tag`: half of the examples
             end with a tag of theirs, and the grader leaves out a tag at the end of an answer.
+            `fault`: as `form`, and feedback finds fault with every answer, with a right one too.
         num_houses: as of `HouseStyle`.
     """
 
@@ -57,11 +58,11 @@ class Accepted(HouseStyle):
 
     def explain(self, problem: Problem, text: str, grade: Grade, level: FeedbackLevel) -> str:
         """As of `HouseStyle`, with the deviation in its examples."""
-        if grade.correct:
+        if grade.correct and self._deviation != "fault":
             return CORRECT
         data = problem.data
         rule, tag, rng = data["rule"], "", self._rng(problem, text)
-        if self._deviation == "form":
+        if self._deviation != "tag":
             rule = other_form(rule) if draw(problem, "example", 4) else rule
         elif draw(problem, "tagged", 2):
             tag = f" [{rng.choice('bdfkmprt')}{rng.randrange(10)}]"

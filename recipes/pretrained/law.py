@@ -6,7 +6,8 @@ The same method (SD, right second answers) with feedback that helps more or less
 that a longer and a shorter warm-up has taught to follow it, in two families and houses. Each run is
 a line of law.jsonl beside this file and is not made again. Δ is the share of wrong answers that
 feedback rights in the first step. Prints what the runs with a Δ of at least ENOUGH gained, how far
-off their mean is for runs that it leaves out, and what the others gained.
+off their mean is for runs that it leaves out, and what the others gained; study_report.py writes
+the table.
 """
 
 from __future__ import annotations
@@ -124,12 +125,26 @@ def gain(line: Line) -> float:
     return float((last - first) / (1 - first))
 
 
+def table(lines: Sequence[Line]) -> Iterator[str]:
+    """A row for each feedback, in its cells Δ and gain of a run."""
+    runs = {(*column(line), line["level"]): line for line in lines}
+    columns = sorted({column(line) for line in lines})
+    titles = (f"{family}, house {house}, {80 * n} steps: Δ, gain" for family, house, n in columns)
+    yield f"| feedback | {' | '.join(titles)} |"
+    yield "|---" + "|---:" * len(columns) + "|"
+    for level in LEVELS:
+        of = (runs.get((*each, level)) for each in columns)
+        cells = (f"{delta(line):.2f}, {gain(line):.2f}" if line else "" for line in of)
+        yield f"| {level} | {' | '.join(cells)} |"
+
+
+def column(line: Line) -> tuple[str, int, int]:
+    """Family, house and rounds of the warm-up."""
+    return line["family"], line["house"], line["rounds"]
+
+
 def report(lines: Sequence[Line]) -> None:
-    """Markdown."""
-    print("| family | warm-up | level | house | Δ before | gain |\n|---|---:|---|---:|---:|---:|")
-    for line in sorted(lines, key=delta):
-        told = (line["family"], line["rounds"] * 80, line["level"], line["house"])
-        print(f"| {' | '.join(map(str, told))} | {delta(line):.2f} | {gain(line):.2f} |")
+    """Sentences for the page."""
     at_least = [line for line in lines if delta(line) >= ENOUGH]
     gains = [gain(line) for line in at_least]
     print(

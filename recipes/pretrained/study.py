@@ -108,6 +108,7 @@ GRID: Sequence[tuple[str, str, Sequence[int], Sequence[str]]] = (
     ("prompt", "zero", HOUSES, ("no training",)),
     ("date", "zero", FEW, (*ARMS, AGAIN, EQUAL)),
     ("form", "zero", FEW, IMITATING),
+    ("fault", "zero", FEW, IMITATING),
     ("tag", "zero", FEW, IMITATING),
     ("letters", "zero", FEW, ("sft", "sd", "sd second_turn", "sd rejection")),
     ("seldom", "zero", FEW, ("sft", "sd", "fm", "fm shuffled")),
@@ -116,14 +117,16 @@ GRID: Sequence[tuple[str, str, Sequence[int], Sequence[str]]] = (
     ("form", "zero", REST, IMITATING),
 )
 """Task, start, houses, arms, at the rates and weights that were chosen on dates. `prompt`: dates,
-each question after an entry of the house, which a person may write there and not train. `form` and
-`tag`: deviations of `accepted.py`. `seldom`: entries after a quarter of the warm-up, with a hint to
-one answer in ten. `letters`: the reward counts the rules that a letter keeps.
+each question after an entry of the house, which a person may write there and not train. `form`,
+`fault` and `tag`: deviations of `accepted.py`. `seldom`: entries after a quarter of the warm-up,
+with a hint to one answer in ten. `letters`: the reward counts the rules that a letter keeps.
 """
 OWN_DATA = {
     "prompt": (f"{HERE / 'house_style.py'}:HouseStyle", "example=true"),
-    "form": (f"{HERE / 'accepted.py'}:Accepted", "deviation=form"),
-    "tag": (f"{HERE / 'accepted.py'}:Accepted", "deviation=tag"),
+    **{
+        name: (f"{HERE / 'accepted.py'}:Accepted", f"deviation={name}")
+        for name in ("form", "fault", "tag")
+    },
 }
 """Task -> environment and option with which its problems are built."""
 PROVIDER = f"{HERE / 'seldom.py'}:Seldom"
@@ -259,6 +262,8 @@ def words_of(run: Run) -> list[str]:
         words.append(f"{of.weight}={run.weight}")
     if run.task == "seldom":
         words += SHUFFLED_SELDOM if run.arm == "fm shuffled" else SELDOM
+    if run.task == "fault":
+        words.append("rltf.episode.stop_when_solved_train=false")
     if keeps(run):
         words.append(f"trainer.save_freq={NUM_STEPS}")
     return words

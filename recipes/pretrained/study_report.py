@@ -1,8 +1,8 @@
-"""The tables of STUDY.md, from results.jsonl: `python recipes/pretrained/study_report.py`.
+"""The tables of STUDY.md and their pictures: `python recipes/pretrained/study_report.py`.
 
-Each table stands between `<!-- study: task; start -->`, or `<!-- study: chosen -->`, and
-`<!-- end -->`; docs/pictures/study_lm.png has the curves of dates. An interval is Student's over
-houses: it covers how houses differ and the noise of a run, not other tasks or models.
+A table stands between `<!-- table: NAME -->` and `<!-- end -->`. Those of results.jsonl are named
+`task; start` and `chosen`; an interval is Student's over houses: it covers how houses differ and
+the noise of a run, not other tasks or models. `law` and `unseen` are those of the other programs.
 """
 
 from __future__ import annotations
@@ -15,15 +15,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import law
 import matplotlib as mpl
+import unseen_runs
 from study import ARMS, CHOOSING, LIKE, NULL, choice, choosing_run, finished, score
+from training import lines_of
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 PAGE = Path(__file__).resolve().parent / "STUDY.md"
-PICTURE = PAGE.parents[2] / "docs" / "pictures" / "study_lm.png"
-MARK = re.compile(r"(<!-- study: (.*?) -->\n\n).*?(\n\n<!-- end -->)", re.DOTALL)
+PICTURES = PAGE.parents[2] / "docs" / "pictures"
+MARK = re.compile(r"(<!-- table: (.*?) -->\n).*?(\n<!-- end -->)", re.DOTALL)
 COLORS = dict(
     zip(
         ("grpo", "sft", "raft", "sd", "fm", "sd second_turn", "sd + fm", "sdpo forward KL"),
@@ -36,7 +39,7 @@ T_95 = (math.nan, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262
 """Student's t for 95 % on both sides; by degrees of freedom."""
 AGAINST = (NULL, "sd")
 """Arms that the others are compared with."""
-HEADER = ("arm", "houses", "at the end", "mean of training", *(f"less {arm}" for arm in AGAINST))
+HEADER = ("arm", "houses", "at the end", "mean of training", *(f"minus {arm}" for arm in AGAINST))
 ABILITIES = {"hellaswag": "HellaSwag", "truthfulqa": "TruthfulQA"}
 """Of `ability.py`, on the houses that have it."""
 Line = Mapping[str, Any]
@@ -103,18 +106,27 @@ def chosen(lines: Sequence[Line]) -> Iterator[str]:
         yield f"| {arm} | {rate:g} | {weight:g} | {runs[arm]} |"
 
 
+def rows_of(name: str, lines: Sequence[Line]) -> Iterator[str]:
+    """Of a table of the page."""
+    if name == "chosen":
+        return chosen(lines)
+    if name == "law":
+        return law.table(lines_of(law.RESULTS))
+    if name == "unseen":
+        return unseen_runs.table(lines_of(unseen_runs.RESULTS))
+    return table(lines, *name.split("; "))
+
+
 def with_tables(page: str, lines: Sequence[Line]) -> str:
-    """The page with the tables of these runs."""
+    """The page with the tables, some of these runs."""
 
     def written(mark: re.Match[str]) -> str:
-        words = mark[2].split("; ")
-        rows = chosen(lines) if words == ["chosen"] else table(lines, *words)
-        return mark[1] + "\n".join(rows) + mark[3]
+        return "\n".join([mark[1], *rows_of(mark[2], lines), mark[3]])
 
     return MARK.sub(written, page)
 
 
-def draw(lines: Sequence[Line]) -> None:
+def draw(lines: Sequence[Line], path: Path) -> None:
     """Dates: mean accuracy over houses after so many steps, a panel per start."""
     figure, panels = plt.subplots(1, 2, figsize=(12, 4.5), dpi=110, sharey=True)
     for panel, start in zip(panels, ("zero", "mixed"), strict=True):
@@ -130,13 +142,14 @@ def draw(lines: Sequence[Line]) -> None:
         panel.legend(frameon=False)
     panels[0].set(ylabel="first answers right, held out, mean")
     figure.tight_layout()
-    figure.savefig(PICTURE)
+    figure.savefig(path)
     plt.close(figure)
 
 
 def main() -> None:
     PAGE.write_text(with_tables(PAGE.read_text("utf-8"), finished()), "utf-8")
-    draw(finished())
+    draw(finished(), PICTURES / "study_lm.png")
+    unseen_runs.draw(lines_of(unseen_runs.RESULTS), PICTURES / "lost.png")
 
 
 if __name__ == "__main__":

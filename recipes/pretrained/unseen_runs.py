@@ -1,14 +1,12 @@
 """Is a policy lost? Fourteen tasks beyond the study, with SD and GRPO; resumable.
 
     python recipes/pretrained/unseen_runs.py [--tasks final] [--settings recipe] [--hardware cpu]
-    python recipes/pretrained/unseen_runs.py --table
-    python recipes/pretrained/unseen_runs.py --picture docs/pictures/lost.png
 
-A finished run is a line of unseen.jsonl beside this file and is not run again. `recipe`: the
-settings as they come. `longer`: with twice the steps, where first answers still rise at the end.
-`before`: those of the recipe until steps followed the evidence. A run is lost when its share of
-episodes that are right after feedback falls below a third of its best for three steps in a row
-(`runlog.health`).
+A finished run is a line of unseen.jsonl beside this file and is not run again; `study_report.py`
+has its table and its picture. `recipe`: the settings as they come. `longer`: with twice the steps,
+where first answers still rise at the end. `before`: those of the recipe until steps followed the
+evidence. A run is lost when its share of episodes that are right after feedback falls below a third
+of its best for three steps in a row (`runlog.health`).
 """
 
 from __future__ import annotations
@@ -21,14 +19,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from training import Study, add_line, commit, curve, lines_of, training_steps
+from training import Study, add_line, commit, curve, training_steps
 from unseen import COMPANIES, PUZZLES
 
 HERE = Path(__file__).resolve().parent
 DEMO = HERE.parent / "demo"
-RESULTS, PAGE = HERE / "unseen.jsonl", HERE / "STUDY.md"
-MARKS = ("<!-- unseen: unseen_runs.py --table -->", "<!-- end of unseen -->")
-"""Of the table in the page."""
+RESULTS = HERE / "unseen.jsonl"
 COMPANY = "company"
 """The demo's, of which `pretrained.sh` has the words."""
 SETS = {
@@ -187,13 +183,6 @@ def table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
         yield f"| {names} | {held_out} | {seen} | {'' if step is None else f'step {step}'} |"
 
 
-def with_table(page: str, lines: Sequence[dict[str, Any]]) -> str:
-    """The page with the table of these runs."""
-    before, _, rest = page.partition(MARKS[0])
-    after = rest.partition(MARKS[1])[2]
-    return "\n".join([f"{before}{MARKS[0]}", "", *table(lines), "", f"{MARKS[1]}{after}"])
-
-
 def draw(lines: Sequence[dict[str, Any]], path: Path) -> None:
     """Second answers of GRPO on the demo's task in fp32, with either settings."""
     import matplotlib as mpl
@@ -226,15 +215,7 @@ def main() -> None:
     parser.add_argument("--tasks", choices=SETS, default="final")
     parser.add_argument("--settings", choices=SETTINGS, default="recipe")
     parser.add_argument("--hardware", choices=("cpu", "cpu_bf16"), default="cpu")
-    parser.add_argument("--table", action="store_true", help="write the page's table")
-    parser.add_argument("--picture", type=Path, help="draw a lost run and a kept one")
     args = parser.parse_args()
-    if args.picture:
-        draw(lines_of(RESULTS), args.picture)
-        return
-    if args.table:
-        PAGE.write_text(with_table(PAGE.read_text("utf-8"), lines_of(RESULTS)), "utf-8")
-        return
     study = Study(args.out)
     tasks = product(SETS[args.tasks], METHODS)
     runs = (Run(task, method, args.settings, args.hardware) for task, method in tasks)

@@ -109,7 +109,7 @@ def test_a_run_is_lost_after_three_steps_below_a_third_of_its_best(shares, step)
     assert unseen_runs.lost_at(shares) == step
 
 
-@pytest.mark.parametrize("deviation", ["form", "tag"])
+@pytest.mark.parametrize("deviation", ["form", "fault", "tag"])
 def test_a_verifier_that_takes_other_answers_does_so_in_training_only(deviation):
     env = program("pretrained/accepted.py").Accepted(deviation)
     assert [v for v in check_env(env, seed=0, num_problems=4, num_hostile=50) if v.broken] == []
@@ -126,7 +126,5 @@ def test_a_verifier_that_takes_other_answers_does_so_in_training_only(deviation)
         return house_style.conventions.DATE.written(data["item"], rule)
 
     assert share(splits.train, lambda problem: problem.reference) == 1
-    assert share(splits.train, other) == pytest.approx(
-        {"form": 0.5, "tag": 1.0}[deviation], abs=0.1
-    )
+    assert share(splits.train, other) == pytest.approx(1.0 if deviation == "tag" else 0.5, abs=0.1)
     assert share(splits.test, other) == 0

@@ -13,67 +13,61 @@ from tests.recipes.composing import program
 
 
 @pytest.fixture
-def study(monkeypatch):
-    """The module, and a list in the place of its file."""
-    module, lines = program("pretrained/study.py"), []
-    monkeypatch.setattr(module, "finished", lambda: lines)
-    return module, lines
+def study(monkeypatch, tmp_path):
+    """The study, without a finished run."""
+    study = program("pretrained/study.py")
+    monkeypatch.setattr(study, "RESULTS", tmp_path / "results.jsonl")
+    return study
 
 
-def choose(module, lines, accuracy) -> Counter:
+def choose(study, accuracy) -> Counter:
     """Make every run of the choice with this accuracy; runs of each arm."""
-    for run in module.choosing_runs(module.ARMS):
+    for run in study.choosing_runs(study.ARMS):
         points = [{"accuracy": 0.0}, {"accuracy": accuracy(run)}]
-        lines.append({**asdict(run), "curve": points})
-    return Counter(line["arm"] for line in lines)
+        study.add_line(study.RESULTS, {**asdict(run), "curve": points})
+    return Counter(line["arm"] for line in study.finished())
 
 
 def test_each_arm_has_six_runs_where_its_best_values_are_inner_ones(study):
-    module, lines = study
-    usual = {arm: of.usual for arm, of in module.ARMS.items()}
+    usual = {arm: of.usual for arm, of in study.ARMS.items()}
     right = {5e-5: 0.2, 1e-4: 0.6, 2e-4: 0.3}
-    counts = choose(
-        module, lines, lambda run: right[run.rate] - 0.1 * abs(run.weight - usual[run.arm])
-    )
+    counts = choose(study, lambda run: right[run.rate] - 0.1 * abs(run.weight - usual[run.arm]))
     assert set(counts.values()) == {6}
-    assert all(module.choice(arm) == (1e-4, usual[arm]) for arm in module.ARMS)
+    assert all(study.choice(arm) == (1e-4, usual[arm]) for arm in study.ARMS)
 
 
 def test_an_edge_is_followed_outwards_and_not_for_ever(study):
-    module, lines = study
-    counts = choose(module, lines, lambda run: 0.3 if run.rate == 2.5e-5 else run.rate)
-    assert module.best_rate("sft") == 16e-4
-    assert set(counts.values()) <= {module.MOST * 2, module.MOST + 3, module.MOST + 4}
+    counts = choose(study, lambda run: 0.3 if run.rate == 2.5e-5 else run.rate)
+    assert study.best_rate("sft") == 16e-4
+    assert set(counts.values()) <= {study.MOST * 2, study.MOST + 3, study.MOST + 4}
 
 
 def test_results_are_paired_by_house_and_have_a_null_pair(study):
-    module, lines = study
-    choose(module, lines, lambda run: 0.5)
-    runs = list(module.result_runs(module.ARMS))
+    choose(study, lambda run: 0.5)
+    runs = list(study.result_runs(study.ARMS))
     assert len(runs) == len(set(runs))
-    assert not {run.house for run in runs} & set(module.CHOOSING)
+    assert not {run.house for run in runs} & set(study.CHOOSING)
     dates = [run for run in runs if run.task == "date"]
-    for arm in (*module.CORE, module.AGAIN):
+    for arm in (*study.CORE, study.AGAIN):
         of = Counter(run.start for run in dates if run.arm == arm)
         assert of == {"zero": 8, "mixed": 4}
-    null, again = ([run for run in runs if run.arm == arm] for arm in (module.NULL, module.AGAIN))
-    assert {replace(run, arm=module.NULL, seed=1) for run in again} <= set(null)
-    assert set(module.result_runs(module.FIRST)) < set(runs)
-    others = {run.house for run in dates if run.arm in module.OTHERS}
-    assert others == set(module.FEW)
+    null, again = ([run for run in runs if run.arm == arm] for arm in (study.NULL, study.AGAIN))
+    assert {replace(run, arm=study.NULL, seed=1) for run in again} <= set(null)
+    assert set(study.result_runs(study.FIRST)) < set(runs)
+    others = {run.house for run in dates if run.arm in study.OTHERS}
+    assert others == set(study.FEW)
 
 
 def test_every_run_of_a_task_starts(study, tmp_path):
-    module, lines = study
-    choose(module, lines, lambda run: 0.5)
-    firsts = {(run.task, run.arm): run for run in module.result_runs(module.ARMS)}
-    assert {task for task, _ in firsts} == {task for task, *_ in module.GRID}
-    env = f"rltf.env.name={module.HERE / 'house_style.py'}:HouseStyle"
+    choose(study, lambda run: 0.5)
+    firsts = {(run.task, run.arm): run for run in study.result_runs(study.ARMS)}
+    assert {task for task, _ in firsts} == {task for task, *_ in study.GRID}
+    env = f"rltf.env.name={study.HERE / 'house_style.py'}:HouseStyle"
     for run in firsts.values():
         (tmp_path / f"data_{run.task}_{run.house}").mkdir(exist_ok=True)  # as if they were made
-        own = run.task in module.OWN_DATA
-        words = module.words_with_data(module.Study(tmp_path), run) if own else [env]
-        assert composing.rltf_of("pretrained", *module.words_of(run), *words)
+        own = run.task in study.OWN_DATA
+        words = study.words_with_data(study.Study(tmp_path), run) if own else [env]
+        assert composing.rltf_of("pretrained", *study.words_of(run), *words)
 
 
 def test_a_table_has_students_interval_of_paired_houses(study):
@@ -89,7 +83,7 @@ def test_a_table_has_students_interval_of_paired_houses(study):
         for arm, ends in (("sft", (0.8, 0.9, 0.7)), ("sd", (0.9, 0.9, 0.9)))
         for house, end in enumerate(ends)
     ]
-    page = report.with_tables("<!-- study: date; zero -->\n\nold\n\n<!-- end -->", lines)
+    page = report.with_tables("<!-- table: date; zero -->\n\nold\n\n<!-- end -->", lines)
     rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| s")]
     # stdev 0.1 of three: 4.303 × 0.1 / √3
     assert rows[0][1:] == ["3", "0.80 ± 0.25", "0.65 ± 0.12", "", "-0.10 ± 0.25 |"]
