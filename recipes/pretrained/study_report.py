@@ -77,17 +77,19 @@ def difference(ours: Houses, theirs: Houses) -> str:
 
 def table(lines: Sequence[Line], task: str, start: str) -> Iterator[str]:
     """An arm a row; what is not trained is compared with what dates have learned."""
-    measured = any("ability" in line for line in runs_of(lines, task, start, NULL).values())
+    by_arm = {arm: runs_of(lines, task, start, arm) for arm in (*ARMS, *LIKE)}
+    by_arm = {arm: runs for arm, runs in by_arm.items() if runs}
+    if not by_arm:
+        yield "Not run yet: `make study-lm` goes on."
+        return
+    measured = any("ability" in line for line in by_arm.get(NULL, {}).values())
     abilities = ABILITIES if measured else {}
     header = [*HEADER, *abilities.values()]
     yield f"| {' | '.join(header)} |"
     yield "|---" + "|---:" * (len(header) - 1) + "|"
     others = "date" if task == "prompt" else task
     against = [runs_of(lines, others, start, arm) for arm in AGAINST]
-    for arm in (*ARMS, *LIKE):
-        runs = runs_of(lines, task, start, arm)
-        if not runs:
-            continue
+    for arm, runs in by_arm.items():
         ends, means = ([value(run) for run in runs.values()] for value in (at_end, score))
         cells = [arm, str(len(runs)), mean_of(ends), mean_of(means)]
         cells += [difference(runs, theirs) for theirs in against]
