@@ -18,7 +18,7 @@ from typing import Any
 import law
 import matplotlib as mpl
 import unseen_runs
-from study import ARMS, CHOOSING, LIKE, NULL, choice, choosing_run, finished, score
+from study import ARMS, CHOOSING, EQUAL, LIKE, NULL, choice, choosing_run, finished, score
 from training import lines_of
 
 mpl.use("Agg")
@@ -29,12 +29,21 @@ PICTURES = PAGE.parents[2] / "docs" / "pictures"
 MARK = re.compile(r"(<!-- table: (.*?) -->\n).*?(\n<!-- end -->)", re.DOTALL)
 COLORS = dict(
     zip(
-        ("grpo", "sft", "raft", "sd", "fm", "sd second_turn", "sd + fm", "sdpo forward KL"),
-        ("#E69F00", "#009E73", "#000000", "#0072B2", "#CC79A7", "#56B4E9", "#D55E00", "#999999"),
+        ("grpo", "sft", "raft", "sd", "fm", "sd second_turn", "sd + fm", "sdpo forward KL", EQUAL),
+        (
+            *("#E69F00", "#009E73", "#000000", "#0072B2", "#CC79A7"),
+            *("#56B4E9", "#D55E00", "#999999", "#009E73"),
+        ),
         strict=True,
     )
 )
 """Arm -> colour (Okabe and Ito)."""
+PANELS = {
+    "date": "dates, an exact verifier",
+    "form": "a verifier that also takes another form",
+    "fault": "the same, and feedback after every answer",
+}
+"""Task -> title in the picture."""
 T_95 = (math.nan, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 """Student's t for 95 % on both sides; by degrees of freedom."""
 AGAINST = (NULL, "sd")
@@ -129,21 +138,23 @@ def with_tables(page: str, lines: Sequence[Line]) -> str:
 
 
 def draw(lines: Sequence[Line], path: Path) -> None:
-    """Dates: mean accuracy over houses after so many steps, a panel per start."""
-    figure, panels = plt.subplots(1, 2, figsize=(12, 4.5), dpi=110, sharey=True)
-    for panel, start in zip(panels, ("zero", "mixed"), strict=True):
+    """Mean accuracy over houses after so many steps, a panel per task."""
+    figure, panels = plt.subplots(
+        1, len(PANELS), figsize=(15, 4.5), dpi=90, sharey=True, layout="constrained"
+    )
+    for panel, (task, title) in zip(panels, PANELS.items(), strict=True):
         for arm, color in COLORS.items():
-            curves = [run["curve"] for run in runs_of(lines, "date", start, arm).values()]
+            curves = [run["curve"] for run in runs_of(lines, task, "zero", arm).values()]
             if curves:
                 steps = [point["step"] for point in curves[0]]
                 by_step = zip(*([point["accuracy"] for point in of] for of in curves), strict=True)
                 means = [statistics.fmean(values) for values in by_step]
-                panel.plot(steps, means, color=color, lw=2, label=f"{arm}, {len(curves)} houses")
-        panel.set(xlabel="steps", title=f"from the start `{start}`")
+                style = {"color": color, "ls": "--" if arm in LIKE else "-", "lw": 2}
+                panel.plot(steps, means, label=f"{arm}, {len(curves)} houses", **style)
+                panel.legend(frameon=False)
+        panel.set(xlabel="steps", title=title)
         panel.grid(alpha=0.3)
-        panel.legend(frameon=False)
     panels[0].set(ylabel="first answers right, held out, mean")
-    figure.tight_layout()
     figure.savefig(path)
     plt.close(figure)
 
