@@ -103,12 +103,13 @@ LIKE = {
     "fm shuffled": Like("fm"),
     "no training": Like("grpo", ("trainer.val_only=true",)),
 }
-IMITATING = ("sft", EQUAL, "raft", "sd", "sd second_turn")
+IMITATING = ("sft", EQUAL, "raft", "sd")
 GRID: Sequence[tuple[str, str, Sequence[int], Sequence[str]]] = (
     ("prompt", "zero", HOUSES, ("no training",)),
     ("date", "zero", FEW, (*ARMS, AGAIN, EQUAL)),
-    ("form", "zero", FEW, IMITATING),
-    ("fault", "zero", FEW, IMITATING),
+    ("form", "zero", FEW, (*IMITATING, "sd second_turn")),
+    ("fault", "zero", FEW, (*IMITATING, "sd second_turn")),
+    ("fault", "zero", REST, IMITATING),
     ("tag", "zero", FEW, IMITATING),
     ("letters", "zero", FEW, ("sft", "sd", "sd second_turn", "sd rejection")),
     ("seldom", "zero", FEW, ("sft", "sd", "fm", "fm shuffled")),
