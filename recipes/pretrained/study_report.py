@@ -27,16 +27,17 @@ from matplotlib import pyplot as plt
 PAGE = Path(__file__).resolve().parent / "STUDY.md"
 PICTURES = PAGE.parents[2] / "docs" / "pictures"
 MARK = re.compile(r"(<!-- table: (.*?) -->\n).*?(\n<!-- end -->)", re.DOTALL)
-COLORS = dict(
-    zip(
-        ("grpo", "sft", "raft", "sd", "fm", "sd second_turn", "sd + fm", "sdpo forward KL", EQUAL),
-        (
-            *("#E69F00", "#009E73", "#000000", "#0072B2", "#CC79A7"),
-            *("#56B4E9", "#D55E00", "#999999", "#009E73"),
-        ),
-        strict=True,
-    )
-)
+COLORS = {
+    "grpo": "#E69F00",
+    "sft": "#009E73",
+    "raft": "#000000",
+    "sd": "#0072B2",
+    "fm": "#CC79A7",
+    "sd second_turn": "#56B4E9",
+    "sd + fm": "#D55E00",
+    "sdpo forward KL": "#999999",
+    EQUAL: "#009E73",
+}
 """Arm -> colour (Okabe and Ito)."""
 PANELS = {
     "date": "dates, an exact verifier",

@@ -128,3 +128,7 @@ def test_a_verifier_that_takes_other_answers_does_so_in_training_only(deviation)
     assert share(splits.train, lambda problem: problem.reference) == 1
     assert share(splits.train, other) == pytest.approx(1.0 if deviation == "tag" else 0.5, abs=0.1)
     assert share(splits.test, other) == 0
+    problem = splits.train[0]
+    grade = env.grade(problem, problem.reference)
+    says = env.explain(problem, problem.reference, grade, "hint")
+    assert (says == house_style.CORRECT) == (deviation != "fault")
