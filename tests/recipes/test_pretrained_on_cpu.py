@@ -131,4 +131,4 @@ def test_a_verifier_that_takes_other_answers_does_so_in_training_only(deviation)
     problem = splits.train[0]
     grade = env.grade(problem, problem.reference)
     says = env.explain(problem, problem.reference, grade, "hint")
-    assert (says == house_style.CORRECT) == (deviation != "fault")
+    assert (says == "That is how we write it.") == (deviation != "fault")
