@@ -117,6 +117,8 @@ def turn_advantages(
         # Turns without a verdict deviate by 0, so all members may be summed; `counts` lacks them.
         squares, _ = cohort_sums(deviation**2, where, members)
         std = (squares / (counts - 1).clamp(min=1)).sqrt()
-        differ = (counts > 1) & (std > 1e-8)
+        # Equal returns differ by their rounding, which must not be divided by itself.
+        rounding = 1e-8 + 1e-6 * (sums / counts.clamp(min=1)).abs()
+        differ = (counts > 1) & (std > rounding)
         advantages = torch.where(differ, advantages / (std + 1e-8), 0.0)
     return advantages.to(returns.dtype)

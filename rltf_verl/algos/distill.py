@@ -57,10 +57,12 @@ def distill_advantages(
 
 
 def _leave_one_out(rewards: torch.Tensor, episodes: EpisodeBatch) -> torch.Tensor:
-    sums, n = (each.to(rewards.dtype) for each in first_turn_sums(rewards, episodes))
+    sums, n = first_turn_sums(rewards, episodes)
+    values = rewards.double()
     # Wrong for an episode that the sum lacks: without a verdict it has no later answer, either.
-    others = (sums - rewards[:, 0]) / (n - 1).clamp(min=1)
-    return torch.where(n > 1, 1.0, 0.0).unsqueeze(1) * (rewards - others.unsqueeze(1))
+    others = (sums - values[:, 0]) / (n - 1).clamp(min=1)
+    advantages = torch.where((n > 1).unsqueeze(1), values - others.unsqueeze(1), 0.0)
+    return advantages.to(rewards.dtype)
 
 
 def _zero_before_longest(advantages: torch.Tensor, episodes: EpisodeBatch) -> torch.Tensor:

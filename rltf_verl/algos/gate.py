@@ -22,7 +22,7 @@ class Evidence:
     gap: torch.Tensor
     """[M] Δ_t, nats."""
     advantage: torch.Tensor
-    """[M] of the token's own answer."""
+    """[M] of the token's own answer, before the objective's coefficient."""
     right: torch.Tensor
     """[M] bool: the verdict on that answer."""
     solved: torch.Tensor

@@ -342,5 +342,5 @@ def entropy_weight(entropy: torch.Tensor, decay: float) -> torch.Tensor:
         >>> entropy_weight(torch.tensor([0.0, 3.0]).log1p(), 1.0)  # e^{-H} = 1 and 1/4
         tensor([1.6000, 0.4000])
     """
-    weight = (-decay * entropy).exp()
-    return weight / weight.mean() if len(weight) else weight
+    # A softmax over the tokens, times their number.
+    return (-decay * entropy).softmax(dim=0) * len(entropy)

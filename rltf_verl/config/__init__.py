@@ -29,7 +29,12 @@ from rltf_verl.config.reading import (
     named_options,
 )
 from rltf_verl.config.rules import refused
-from rltf_verl.config.teacher import SOURCES, LogitDistillConfig, TeacherConfig
+from rltf_verl.config.teacher import (
+    SCALING_GATES,
+    SOURCES,
+    LogitDistillConfig,
+    TeacherConfig,
+)
 from rltf_verl.kinds import Within, type_hints
 from rltf_verl.types import EndReason
 
@@ -242,6 +247,11 @@ class RLTFConfig:
     def teaches(self) -> bool:
         """Whether attempts have teachers."""
         return self.logit_distill.enabled
+
+    @property
+    def scales_advantages(self) -> bool:
+        """Whether the teacher's gate changes advantages, and the teacher trains nothing itself."""
+        return self.teaches and self.teacher.gate.name in SCALING_GATES
 
     @property
     def asks_at_end(self) -> bool:

@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from rltf_verl.config.objectives import Scheduled
-from rltf_verl.config.teacher import SCALING_GATES, LogitDistillConfig, TeacherConfig
+from rltf_verl.config.teacher import LogitDistillConfig, TeacherConfig
 from rltf_verl.findings import Finding, Rule, findings
 from rltf_verl.texts import counted
 
@@ -132,6 +132,18 @@ REFUSED: tuple[Rule[RLTFConfig], ...] = (
         "name one or more, or set rltf.mentions.action=keep",
     ),
     Rule(
+        "rltf.token_classes",
+        lambda c: c.chosen_classes == (),
+        "no token of an answer would train",
+        "name one class or more, or set it to null",
+    ),
+    Rule(
+        "rltf.feedback_modeling.classes",
+        lambda c: c.feedback_modeling.enabled and not c.feedback_modeling.classes,
+        "nothing is predicted",
+        "name feedback or observation, or set rltf.feedback_modeling.weight=0",
+    ),
+    Rule(
         "rltf.teacher.reads",
         lambda c: not 0 < len(c.teacher.sources) == len(set(c.teacher.sources)),
         "a source is missing or repeated",
@@ -181,6 +193,15 @@ REFUSED: tuple[Rule[RLTFConfig], ...] = (
         "set it to joined, or rltf.teacher.against to null",
     ),
     Rule(
+        "rltf.teacher.notes",
+        lambda c: (
+            c.teacher.notes == "by_step"
+            and ("feedback" not in c.teacher.sources or c.teacher.shuffled)
+        ),
+        "the notes are the feedback's, which this teacher does not read",
+        "set it to joined, or rltf.teacher.reads to feedback and rltf.teacher.shuffled to false",
+    ),
+    Rule(
         "rltf.teacher.shuffled",
         lambda c: c.teacher.shuffled and c.teacher.against.name is not None,
         "the control of a contrast is rltf.teacher.against=other_problem",
@@ -188,9 +209,7 @@ REFUSED: tuple[Rule[RLTFConfig], ...] = (
     ),
     Rule(
         "rltf.logit_distill.weight",
-        lambda c: (
-            c.teaches and c.teacher.gate.name in SCALING_GATES and max(c.logit_distill.ramp) > 1
-        ),
+        lambda c: c.scales_advantages and max(c.logit_distill.ramp) > 1,
         "with rltf.teacher.gate={rltf.teacher.gate} it is how far advantages are scaled",
         "set it to at most 1",
     ),
@@ -252,6 +271,14 @@ UNREAD: tuple[Rule[RLTFConfig], ...] = (
         lambda c: c.teaches and "sibling" not in c.teacher.sources,
         "set rltf.teacher.reads to sibling, or leave it out",
     ),
+    *(
+        _unread(
+            f"logit_distill.{key}",
+            lambda c: c.scales_advantages,
+            "choose another rltf.teacher.gate, or leave it out: the teacher's own loss is 0",
+        )
+        for key in ("entropy_decay", "ratio_clip")
+    ),
     _unread(
         "logit_distill.top_k",
         lambda c: c.teaches and c.logit_distill.divergence.name == "sampled_token",
@@ -273,6 +300,8 @@ def refused(config: RLTFConfig) -> Iterator[Finding]:
     """What cannot work, in the order in which to change it."""
     blocks = {f.name: getattr(config, f.name) for f in fields(config)}
     alone = {name: own for name, own in blocks.items() if isinstance(own, Scheduled) and own.alone}
+    if config.scales_advantages:
+        del alone["logit_distill"]
     if not (
         config.attempt.weight > 0
         or any(own.enabled for own in alone.values())

@@ -45,6 +45,12 @@ class Distill(Objective[DistillConfig]):
         super().__init__(name, role, settings, config)
         self._blocked = 0
 
+    @property
+    def compares_siblings(self) -> bool:
+        """As the baseline says; a tree's revisions are siblings too."""
+        baseline, tree = self.settings.baseline, self.config.episode.branch_turn is not None
+        return baseline == "leave_one_out" or (baseline.startswith("second_turn") and not tree)
+
     async def rows(
         self, policy: Policy, messages: Sequence[Message], episode: Episode
     ) -> list[Row]:

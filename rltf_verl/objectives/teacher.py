@@ -18,7 +18,6 @@ from rltf_verl.algos.logit_distill import entropy_weight
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import LogitDistillConfig, RLTFConfig
 from rltf_verl.config.objectives import is_own
-from rltf_verl.config.teacher import SCALING_GATES
 from rltf_verl.episode.rows import spans_of
 from rltf_verl.feedback.base import FeedbackProvider
 from rltf_verl.findings import Finding
@@ -57,10 +56,15 @@ class LogitDistill(Objective[LogitDistillConfig]):
                     teachers.append(TeacherSpan(start, end, ids + before, against))
         return replace(row, teachers=tuple(teachers))
 
+    @property
+    def compares_siblings(self) -> bool:
+        """A gate that scales leaves an advantage of 0 as it is."""
+        return self.config.scales_advantages
+
     def trained_episodes(self, episodes: EpisodeBatch) -> torch.Tensor:
         """[S] bool: where an attempt has a teacher, and the gate leaves it a weight."""
         lives, gate = episodes.has_teacher, self.config.teacher.gate.name
-        if gate in SCALING_GATES:  # an advantage of 0 stays 0
+        if self.config.scales_advantages:  # an advantage of 0 stays 0
             lives = torch.zeros_like(lives)
         elif gate == "route":
             lives = lives & ~episodes.correct
@@ -194,8 +198,9 @@ def weigh_teacher_tokens(
     """
     advantages, weight = targets.advantages.clone(), torch.ones_like(gap)
     if config.teacher.gate.name != "none":
-        factor, weight = _gate(config, _evidence(batch, targets, place, gap))
-        if config.teacher.gate.name in SCALING_GATES:  # faded in and out by the coefficient
+        advantage = targets.advantages[place] / (config.attempt.weight or 1.0)
+        factor, weight = _gate(config, _evidence(batch, advantage, place, gap))
+        if config.scales_advantages:  # faded in and out by the coefficient
             factor = 1 + weights["logit_distill"] * (factor - 1)
         advantages[place] *= factor
     counts = weight > 0
@@ -233,9 +238,9 @@ def _gate(config: RLTFConfig, evidence: Evidence) -> tuple[torch.Tensor, torch.T
 
 
 def _evidence(
-    batch: RowBatch, targets: RowTargets, place: torch.Tensor, gap: torch.Tensor
+    batch: RowBatch, advantage: torch.Tensor, place: torch.Tensor, gap: torch.Tensor
 ) -> Evidence:
     episodes = batch.episodes
     episode, turn = batch.episode[place].long(), batch.turn[place].long()
     solved = solved_share(episodes)[episode, turn].to(gap.dtype)
-    return Evidence(gap, targets.advantages[place], episodes.correct[episode, turn], solved)
+    return Evidence(gap, advantage, episodes.correct[episode, turn], solved)

@@ -150,6 +150,11 @@ def test_normalised_advantages_by_cohort():
     equal = line([[0.3, 1.0]] * 3)
     for estimator in ESTIMATORS:  # nor has a cohort with one and the same return
         close(advantages(equal, estimator, norm_by_std=True), [[0.0, 0.0]] * 3)
+    # 0.9 each, but for the rounding
+    sums = line([[0.3, 0.6], [0.4, 0.5], [0.1, 0.8], [0.2, 0.7]])
+    returns = discounted_returns(sums, 1.0)
+    assert len(returns[:, 0].unique()) > 1
+    assert not turn_advantages(returns, sums, "group_mean", norm_by_std=True)[:, 0].any()
 
 
 def test_joined_is_divided_by_the_deviation_of_all_that_is_compared():

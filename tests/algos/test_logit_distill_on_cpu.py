@@ -207,3 +207,4 @@ def test_the_entropy_weight_keeps_the_scale_of_the_whole():
     weight = entropy_weight(torch.rand(50) * 5, 0.7)
     assert weight.mean().item() == pytest.approx(1.0, abs=1e-6)
     assert entropy_weight(torch.zeros(0), 1.0).shape == (0,)
+    assert entropy_weight(torch.tensor([4.0, 5.0]), 30.0).tolist() == pytest.approx([2.0, 0.0])

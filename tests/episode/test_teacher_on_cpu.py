@@ -50,7 +50,7 @@ ANSWERS = {
 
 
 def parts_of(provider=None, reads="feedback", feedback=None, env=None, weight=1.0, **keys):
-    names = ("turns", "right", "prompt", "against", "sibling", "shuffled")
+    names = ("turns", "right", "prompt", "against", "sibling", "shuffled", "notes")
     teacher = {key: keys.pop(key) for key in names if key in keys}
     divergence = Divergence("sampled_token" if "against" in teacher else "jsd")
     config = RLTFConfig(
@@ -399,6 +399,8 @@ REFUSED = [
         {"against": Contrast("other_problem"), "shuffled": True},
         "rltf.teacher.shuffled=True: the control of a contrast",
     ),
+    ({"reads": "reference", "notes": "by_step"}, "rltf.teacher.notes=by_step: the notes are"),
+    ({"shuffled": True, "notes": "by_step"}, "rltf.teacher.notes=by_step: the notes are"),
 ]
 
 

@@ -5,7 +5,13 @@ import torch
 
 from rltf_verl.algos.episodes import in_line
 from rltf_verl.algos.targets import RowBatch, RowTargets
-from rltf_verl.config import LogitDistillConfig, NamedOptions, RLTFConfig, TeacherConfig
+from rltf_verl.config import (
+    AttemptConfig,
+    LogitDistillConfig,
+    NamedOptions,
+    RLTFConfig,
+    TeacherConfig,
+)
 from rltf_verl.config.teacher import Gate
 from rltf_verl.objectives.teacher import weigh_teacher_tokens
 from rltf_verl.types import Role
@@ -24,7 +30,7 @@ GAP = torch.log(torch.tensor([2.0, 0.5, 3.0, 0.9, 1.0]))
 ADVANTAGES = torch.tensor([1.0, -1.0, 0.5, -2.0, 0.25, -3.0, 4.0])
 
 
-def weighed(gate, entropy=None, weight=1.0, **logit):
+def weighed(gate, entropy=None, weight=1.0, attempt=1.0, **logit):
     tokens = torch.zeros(7)
     batch = RowBatch(
         role=torch.full((7,), int(Role.ATTEMPT)),
@@ -35,9 +41,10 @@ def weighed(gate, entropy=None, weight=1.0, **logit):
         old_log_probs=tokens,
         sampler_log_probs=tokens,
     )
-    targets = RowTargets(ADVANTAGES, tokens, tokens.bool())
+    targets = RowTargets(attempt * ADVANTAGES, tokens, tokens.bool())
     config = RLTFConfig(
         env=NamedOptions("word"),
+        attempt=AttemptConfig(weight=attempt),
         teacher=TeacherConfig(gate=gate),
         logit_distill=LogitDistillConfig(weight=weight, **logit),
     )
@@ -79,6 +86,9 @@ def test_a_residual_is_faded_in_with_its_own_width_and_threshold():
     assert not weights.any()
     half, _ = weighed(gate, weight=0.5)
     torch.testing.assert_close(half, (whole + ADVANTAGES) / 2)
+    # The term is one of the advantage itself: the objective's coefficient multiplies both.
+    scaled, _ = weighed(gate, attempt=0.1)
+    torch.testing.assert_close(scaled, 0.1 * whole)
 
 
 def test_an_unsure_teacher_weighs_less_among_the_tokens_that_it_teaches():

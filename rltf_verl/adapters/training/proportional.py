@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import sqrt
+from math import isfinite, sqrt
 from typing import Any
 
 import torch
@@ -80,8 +80,10 @@ class ProportionalWorker(TrainingWorker):
 
     def _compare(self, norm: float) -> None:
         self._norm_ratio = norm / self._mean_norm if self._mean_norm else 1.0
-        # The first norm is the mean itself.
-        self._mean_norm += (norm - self._mean_norm) * (RUNNING_SHARE if self._mean_norm else 1.0)
+        if isfinite(norm):  # else verl leaves the update out
+            # The first norm is the mean itself.
+            share = RUNNING_SHARE if self._mean_norm else 1.0
+            self._mean_norm += (norm - self._mean_norm) * share
 
 
 def _part(weight: torch.Tensor) -> torch.Tensor:

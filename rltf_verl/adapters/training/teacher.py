@@ -110,7 +110,8 @@ def mixture_of(teacher: TeacherConfig, lora: bool) -> list[Part]:
 
     The mixture of a trust region is one of probabilities, c π_θ + (1 − c) π_base: two calls that do
     not see each other's logits give it exactly, of any outcome and of a single token. SDPO's code
-    mixes logits, which is a product of powers and has to be normalised over the vocabulary.
+    mixes logits, which is a product of powers and has to be normalised over the vocabulary. The
+    largest part comes first: its likeliest tokens are the outcomes.
 
     Args:
         teacher: the settings.
@@ -119,12 +120,13 @@ def mixture_of(teacher: TeacherConfig, lora: bool) -> list[Part]:
     policy: dict[str, Any] = {}
     base = {"no_lora_adapter": True} if lora else {KEPT_WEIGHTS: True}
     share = teacher.kind.policy_share
-    return {
+    parts = {
         "policy": [Part(1.0, policy)],
         "base": [Part(1.0, base)],
         "ema": [Part(1.0, {KEPT_WEIGHTS: True})],
         "trust_region": [Part(share, policy), Part(1 - share, base)],
     }[teacher.kind.name]
+    return sorted(parts, key=lambda part: -part.share)
 
 
 def kept_share(teacher: TeacherConfig, lora: bool) -> float | None:

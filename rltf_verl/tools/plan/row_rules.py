@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rltf_verl.config import RLTFConfig
 from rltf_verl.config.objectives import Scheduled, is_own
-from rltf_verl.config.teacher import SCALING_GATES
 
 TURN_BASELINES = {
     "group_mean": "− mean of the group at this turn",
@@ -34,7 +33,7 @@ def advantage_of(role: str, config: RLTFConfig, *, taught: bool = False) -> str:
     own = _advantage(role, config)
     if not taught:
         return own
-    if config.teacher.gate.name in SCALING_GATES:
+    if config.scales_advantages:
         return f"{own}, scaled by the teacher"
     weight, divergence = weight_of(config.logit_distill, config), config.logit_distill.divergence
     pull = f"{weight} × {divergence.name} to the teacher"

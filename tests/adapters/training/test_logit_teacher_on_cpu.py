@@ -24,6 +24,7 @@ from rltf_verl.adapters.startup import checks
 from rltf_verl.adapters.training.kept_weights import KEPT_WEIGHTS
 from rltf_verl.adapters.training.logit_loss import (
     DIVERGENCE,
+    FIRST_SHARE,
     LOGIT_ROWS,
     TEACHER_CALL,
     TEACHER_IDS,
@@ -185,9 +186,9 @@ KINDS = {  # without LoRA, with LoRA: (settings of each part, share of the weigh
     "base": ([{KEPT_WEIGHTS: True}], 0.0, [{"no_lora_adapter": True}], None),
     "ema": ([{KEPT_WEIGHTS: True}], 0.3, [{KEPT_WEIGHTS: True}], 0.3),
     "trust_region": (
-        [{}, {KEPT_WEIGHTS: True}],
+        [{KEPT_WEIGHTS: True}, {}],  # the largest part first
         0.0,
-        [{}, {"no_lora_adapter": True}],
+        [{"no_lora_adapter": True}, {}],
         None,
     ),
 }
@@ -230,7 +231,7 @@ def test_a_contrast_is_the_right_prompt_against_the_mean_of_the_wrong_ones(kind)
     probs = [[torch.rand(len(x.response), generator=said) for x in asked] for _ in parts]
 
     def call(settings):
-        own = probs[len(parts) - 1 if KEPT_WEIGHTS in settings else 0]
+        own = probs[int(FIRST_SHARE in settings)]
         padded = [
             torch.nn.functional.pad(p.log(), (len(x.prompt) - 1, 1))
             for p, x in zip(own, asked, strict=True)
@@ -240,7 +241,7 @@ def test_a_contrast_is_the_right_prompt_against_the_mean_of_the_wrong_ones(kind)
     output = fold_contrast(ask_teacher(asked, parts, call), inputs)
     mixed = probs[0]
     if kind == "trust_region":
-        mixed = [0.25 * a + 0.75 * b for a, b in zip(*probs, strict=True)]
+        mixed = [0.75 * a + 0.25 * b for a, b in zip(*probs, strict=True)]
     wrong = [(mixed[2] + mixed[3] + mixed[4]) / 3, mixed[5]]
     own = torch.cat([x.log_probs for x in inputs])
     gap = 10 * ((torch.cat(mixed[:2]) / torch.cat(wrong)).log() / 10).tanh()

@@ -91,6 +91,21 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
         "actor_rollout_ref.rollout.n",
         "rltf.attempt.estimator",
     ),
+    "SD against its siblings with groups of one": (
+        ["rltf.distill.baseline=leave_one_out", "actor_rollout_ref.rollout.n=1"],
+        "actor_rollout_ref.rollout.n",
+        "rltf.attempt.estimator",
+    ),
+    "a gate that scales advantages with groups of one": (
+        ["rltf/method=teacher/rlsd", "actor_rollout_ref.rollout.n=1"],
+        "actor_rollout_ref.rollout.n",
+        "rltf.attempt.estimator",
+    ),
+    "a gate that scales advantages without weight": (
+        ["rltf/method=teacher/rlsd", "rltf.attempt.weight=0"],
+        "rltf.attempt.weight",
+        "objective",
+    ),
     "guard off and the answer told": (
         ["rltf.feedback.level=full", "rltf.feedback.guard.action=none"],
         "",
