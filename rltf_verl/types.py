@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from math import isfinite
 from operator import index
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from rltf_verl.texts import clean_text, one_line
 
@@ -292,17 +292,27 @@ class Feedback:
     """The parts of a text on a trajectory, which may be on steps of it; by its lines `Step N: …`
     where the provider does not say. Empty where none is on a step.
     """
+    FLAGS: ClassVar = ("sees_reference", "fallback", "cached")
+    COUNTS: ClassVar = ("prompt_tokens", "completion_tokens")
 
     def __post_init__(self) -> None:
         """Whoever wrote it (a judge, a person, a record, a program): it can be tokenised, logged
         and shown.
 
         Raises:
-            TypeError: the text is not a string.
+            ValueError: a truth value is not true or false.
+            TypeError: a field of another kind.
         """
         leak, original = self.leak and clean_text(self.leak), self.original
         _set(
-            self, text=clean_text(self.text), leak=leak, original=original and clean_text(original)
+            self,
+            text=clean_text(self.text),
+            provider=clean_text(self.provider),
+            leak=leak,
+            original=original and clean_text(original),
+            latency_s=float(self.latency_s),
+            **{name: _flag(name, getattr(self, name)) for name in self.FLAGS},
+            **{name: index(getattr(self, name) or 0) for name in self.COUNTS},
         )
 
 

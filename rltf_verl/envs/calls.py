@@ -28,7 +28,7 @@ Outcome = tuple[Any, Exception | None]
 DEADLINE_S = 600.0
 """Seconds of a call, where the environment has no `limits`."""
 JUDGES_S = 3600.0
-"""Seconds of `agrade`: it waits for judges, which have their own deadlines."""
+"""Seconds of `agrade`, beside those of its judges' calls."""
 MOST_CALLS = 32
 """Calls that start at a time in one event loop; more would only share the interpreter."""
 COMPUTES_S = 1.0
@@ -189,7 +189,9 @@ async def grade(env: Env, problem: Problem, text: str) -> Grade:
     """The environment's verdict, in whichever way it is had. Raises as `call_env`."""
     text = graded_part(text)
     if env.grades_async:
-        return await await_env(JUDGES_S, env.agrade, problem, text)
+        # Twice: a reply without a verdict is asked for once more.
+        waits = 2 * sum(judge.settings.longest_call_s for judge in env.judges)
+        return await await_env(JUDGES_S + waits, env.agrade, problem, text)
     return await call_env(deadline_of(env), grade_text, env, problem, text)
 
 

@@ -71,11 +71,11 @@ class Corrections(Env):
 
     def accept(self, problem: Problem, attempt: Attempt, turn: int) -> Grade | None:
         """No first answer is right, so the correction follows. A second one is not if it is empty,
-        was cut off, or repeats the recorded one; of another the judge decides, and without one it
-        is right.
+        was cut off, or repeats the recorded one, thoughts aside; of another the judge decides, and
+        without one it is right.
         """
-        text = attempt.text.strip()
-        given = str(problem.data["attempt"]).strip()
+        text = without_thoughts(attempt.text).strip()
+        given = without_thoughts(str(problem.data["attempt"])).strip()
         is_new = turn > 0 and attempt.ended and text not in ("", given)
         return None if is_new and self.judges else Grade(is_new, format_ok=bool(text))
 

@@ -163,7 +163,9 @@ async def test_an_answer_that_is_too_long_leaves_its_episode_out():
     assert set(row.role) == {CONTEXT}
 
 
-@pytest.mark.parametrize("answer", [" 20 F\n", "  ", ""])
+@pytest.mark.parametrize(
+    "answer", [" 20 F\n", "  ", "", "<think>\nhm\n</think>\n\n20 F", "<think>\nhm\n</think>\n"]
+)
 async def test_a_second_answer_that_says_the_same_or_nothing_is_not_accepted(answer: str):
     played = await play_parts(parts(), ScriptedPolicy([answer]), problem=PROBLEM)
     assert [turn.grade.correct for turn in played.turns] == [False, False]

@@ -1,14 +1,18 @@
 """A provider and an environment of a user's own: by file, by module, by entry point."""
 
 import importlib.metadata
+import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from rltf_verl import registry
 from rltf_verl.config import RLTFConfig
 from rltf_verl.feedback import has_trait, make_provider
+from rltf_verl.types import Feedback
 from tests.support.judge.calls import request
 from tests.support.methods import objective_of
 
@@ -49,6 +53,19 @@ async def test_a_file_of_twenty_lines_and_a_module(
     for where in ("./mine.py:Mine", f"{mine}/mine.py:Mine", "mine:Mine"):
         provider = make_provider(where, limit=3)
         assert (await provider.feedback(request("one two"))).text == "2 words; use at most 3."
+
+
+def test_what_a_provider_counts_may_be_of_numpy_or_missing():
+    said = Feedback("no", "mine", np.True_, np.float32(0.5), prompt_tokens=np.int64(5), cached=1)
+    assert json.loads(json.dumps(asdict(said))) == asdict(Feedback("no", "mine", True, 0.5)) | {
+        "notes": [],
+        "prompt_tokens": 5,
+        "cached": True,
+    }
+    assert Feedback("no", "mine", completion_tokens=None).completion_tokens == 0
+    for odd in ({"provider": None}, {"prompt_tokens": 5.5}, {"provider": "mine", "cached": "no"}):
+        with pytest.raises((TypeError, ValueError)):
+            Feedback("no", **{"provider": "mine", **odd})
 
 
 async def test_a_file_that_imports_its_neighbours(

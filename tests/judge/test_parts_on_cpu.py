@@ -91,6 +91,7 @@ def test_retry_after_in_its_three_forms(headers: dict[str, str], seconds: float 
         ('{"choices": {}}', "bad_reply"),
         ('{"choices": [{"message": {"content": "x"}}], "usage": 3}', "bad_reply"),
         ('{"choices": [{"message": {"content": 3}}]}', "bad_reply"),
+        ('{"choices": [{"message": {"content": "x"}, "finish_reason": "abort"}]}', "bad_reply"),
     ],
 )
 def test_bodies_that_are_no_replies(body: str, kind: str) -> None:

@@ -18,6 +18,7 @@ from rltf_verl.envs.base import (
     Candidate,
     Env,
     FeedbackLevel,
+    GradeUnavailable,
     Splits,
     draw_splits,
     number_problems,
@@ -30,7 +31,14 @@ from rltf_verl.envs.code.leaks import SHARE, repeated_share
 from rltf_verl.envs.code.sources import Task, Test, load_rows, tasks_of
 from rltf_verl.envs.code.text import blocks, fenced, last_program, question, shorten
 from rltf_verl.envs.sandbox import Backend, make_sandbox
-from rltf_verl.envs.sandbox.base import Outcome, Program, ProgramRun, Resources, SandboxError
+from rltf_verl.envs.sandbox.base import (
+    Outcome,
+    Program,
+    ProgramRun,
+    Resources,
+    SandboxError,
+    SandboxUnreachableError,
+)
 from rltf_verl.envs.text.plain_text import MAX_TEXT
 from rltf_verl.kinds import Url, Within
 from rltf_verl.texts import counted
@@ -129,7 +137,11 @@ class Code(Env):
         return question(problem.data["statement"], problem.data["entry"], problem.data["starter"])
 
     def grade(self, problem: Problem, text: str) -> Grade:
-        """Run the last fenced block against the tests. A sandbox that fails is `Grade.error`."""
+        """Run the last fenced block against the tests. A sandbox that fails is `Grade.error`.
+
+        Raises:
+            GradeUnavailable: nobody answers at the sandbox's address.
+        """
         source = last_program(text)
         if source is None:
             return Grade(correct=False, format_ok=False)
@@ -142,6 +154,8 @@ class Code(Env):
                 if not any(seen["ending"] in FINAL for seen in public):
                     stop = not self._partial
                     private = self._seen(run, data["private"], data["entry"], stop)
+        except SandboxUnreachableError as error:
+            raise GradeUnavailable(str(error)) from None
         except (SandboxError, OSError) as error:
             return Grade(correct=False, format_ok=True, parsed=source, error=str(error))
         passed, num = sum(seen["passed"] for seen in private), len(data["private"])

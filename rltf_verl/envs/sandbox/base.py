@@ -65,6 +65,10 @@ class SandboxError(RuntimeError):
     """The sandbox itself failed; nothing is known about the program."""
 
 
+class SandboxUnreachableError(SandboxError):
+    """It does not answer, whatever the program."""
+
+
 class ProgramRun(Protocol):
     """One program in one sandbox."""
 

@@ -18,7 +18,13 @@ from contextlib import contextmanager
 from http.client import HTTPException
 from typing import Any
 
-from rltf_verl.envs.sandbox.base import Outcome, Program, Resources, SandboxError
+from rltf_verl.envs.sandbox.base import (
+    Outcome,
+    Program,
+    Resources,
+    SandboxError,
+    SandboxUnreachableError,
+)
 from rltf_verl.envs.sandbox.local import INSIDE, slots
 from rltf_verl.envs.sandbox.reports import SILENT, as_mapping, outcome_of_report
 
@@ -115,6 +121,7 @@ class FusionRun:
 
     def _post(self, body: bytes) -> dict[str, Any]:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        failed = SandboxUnreachableError
         for k in range(TRIES):
             try:
                 request = urllib.request.Request(self._url, body, headers)
@@ -125,11 +132,10 @@ class FusionRun:
             except urllib.error.HTTPError as error:
                 failure: Exception = error
                 if error.code not in RETRIED:
+                    failed = SandboxError  # it answers, and may refuse this program only
                     break
             except (OSError, HTTPException, ValueError) as error:
                 failure = error
             if k + 1 < TRIES:
                 time.sleep(RETRY_S * (k + 1))
-        raise SandboxError(
-            f"rltf.env.url={self._url}: {type(failure).__name__}: {failure}"
-        ) from failure
+        raise failed(f"rltf.env.url={self._url}: {type(failure).__name__}: {failure}") from failure

@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from rltf_verl.envs.base import GradeUnavailable
 from rltf_verl.envs.code.env import Code
 from rltf_verl.envs.code.text import fenced
 from rltf_verl.envs.sandbox import fusion, make_sandbox
@@ -172,3 +173,6 @@ def test_grades_through_the_service(url):
     )
     Service.script = [400]
     assert "rltf.env.url" in env.grade(problem, wrong).error
+    Service.script = [503] * 3
+    with pytest.raises(GradeUnavailable, match=r"rltf\.env\.url=.* 503"):
+        env.grade(problem, wrong)
