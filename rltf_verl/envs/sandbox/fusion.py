@@ -121,7 +121,7 @@ class FusionRun:
 
     def _post(self, body: bytes) -> dict[str, Any]:
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        failed = SandboxUnreachableError
+        failed: type[SandboxError] = SandboxUnreachableError
         for k in range(TRIES):
             try:
                 request = urllib.request.Request(self._url, body, headers)
