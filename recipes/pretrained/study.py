@@ -81,7 +81,8 @@ FIRST = ("grpo", "sft", "raft", "sd", "sd second_turn")
 """Arms whose runs all come before the others', which take up to four times as long."""
 NULL, AGAIN = "sft", "sft, another seed"
 """Their difference is noise."""
-EQUAL = "sft, as sd"
+EQUAL, EQUAL_AGAIN = "sft, as sd", "sft, as sd, another seed"
+"""Theirs too."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,7 @@ class Like:
 LIKE = {
     AGAIN: Like(NULL),
     EQUAL: Like(NULL, chosen="sd"),
+    EQUAL_AGAIN: Like(NULL, chosen="sd"),
     "sd rejection": Like("sd", ("rltf.distill.baseline=rejection",)),
     "fm shuffled": Like("fm"),
     "no training": Like("grpo", ("trainer.val_only=true",)),
@@ -110,6 +112,7 @@ GRID: Sequence[tuple[str, str, Sequence[int], Sequence[str]]] = (
     ("form", "zero", FEW, (*IMITATING, "sd second_turn")),
     ("fault", "zero", FEW, (*IMITATING, "sd second_turn")),
     ("fault", "zero", REST, IMITATING),
+    ("fault", "zero", FEW, (EQUAL_AGAIN,)),
     ("tag", "zero", FEW, IMITATING),
     ("letters", "zero", FEW, ("sft", "sd", "sd second_turn", "sd rejection")),
     ("seldom", "zero", FEW, ("sft", "sd", "fm", "fm shuffled")),
@@ -250,8 +253,9 @@ def result_runs(arms: Iterable[str]) -> Iterator[Run]:
     chosen |= {arm: chosen[of] for arm, of in like.items() if of in chosen}
     for task, start, houses, of in GRID:
         for house, arm in product(houses, of):
+            seed = 2 if arm in (AGAIN, EQUAL_AGAIN) else 1
             if arm in chosen:
-                yield Run(arm, start, house, 2 if arm == AGAIN else 1, *chosen[arm], task)
+                yield Run(arm, start, house, seed, *chosen[arm], task)
 
 
 def words_of(run: Run) -> list[str]:
