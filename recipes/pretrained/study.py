@@ -81,8 +81,8 @@ FIRST = ("grpo", "sft", "raft", "sd", "sd second_turn")
 """Arms whose runs all come before the others', which take up to four times as long."""
 NULL, AGAIN = "sft", "sft, another seed"
 """Their difference is noise."""
-EQUAL, EQUAL_AGAIN = "sft, as sd", "sft, as sd, another seed"
-"""Theirs too."""
+EQUAL = "sft, as sd"
+EQUAL_AGAIN, SD_AGAIN = f"{EQUAL}, another seed", "sd, another seed"
 
 
 @dataclass(frozen=True)
@@ -95,12 +95,14 @@ class Like:
     """Its own ones beside them."""
     chosen: str | None = None
     """Arm whose rate and weight it has; None: those of `method`."""
+    seed: int = 1
 
 
 LIKE = {
-    AGAIN: Like(NULL),
+    AGAIN: Like(NULL, seed=2),
     EQUAL: Like(NULL, chosen="sd"),
-    EQUAL_AGAIN: Like(NULL, chosen="sd"),
+    EQUAL_AGAIN: Like(NULL, chosen="sd", seed=2),
+    SD_AGAIN: Like("sd", seed=2),
     "sd rejection": Like("sd", ("rltf.distill.baseline=rejection",)),
     "fm shuffled": Like("fm"),
     "no training": Like("grpo", ("trainer.val_only=true",)),
@@ -112,7 +114,7 @@ GRID: Sequence[tuple[str, str, Sequence[int], Sequence[str]]] = (
     ("form", "zero", FEW, (*IMITATING, "sd second_turn")),
     ("fault", "zero", FEW, (*IMITATING, "sd second_turn")),
     ("fault", "zero", REST, IMITATING),
-    ("fault", "zero", FEW, (EQUAL_AGAIN,)),
+    ("fault", "zero", HOUSES, (EQUAL_AGAIN, SD_AGAIN)),
     ("tag", "zero", FEW, IMITATING),
     ("letters", "zero", FEW, ("sft", "sd", "sd second_turn", "sd rejection")),
     ("seldom", "zero", FEW, ("sft", "sd", "fm", "fm shuffled")),
@@ -253,8 +255,8 @@ def result_runs(arms: Iterable[str]) -> Iterator[Run]:
     chosen |= {arm: chosen[of] for arm, of in like.items() if of in chosen}
     for task, start, houses, of in GRID:
         for house, arm in product(houses, of):
-            seed = 2 if arm in (AGAIN, EQUAL_AGAIN) else 1
             if arm in chosen:
+                seed = LIKE[arm].seed if arm in LIKE else 1
                 yield Run(arm, start, house, seed, *chosen[arm], task)
 
 
