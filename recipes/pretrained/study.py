@@ -115,23 +115,24 @@ GRID: Sequence[tuple[str, str, Sequence[int], Sequence[str]]] = (
     ("fault", "zero", FEW, (*IMITATING, "sd second_turn")),
     ("fault", "zero", REST, IMITATING),
     ("fault", "zero", HOUSES, (EQUAL_AGAIN, SD_AGAIN)),
-    ("tag", "zero", FEW, IMITATING),
+    ("tag", "zero", HOUSES[:2], IMITATING),
+    ("sign", "zero", FEW, IMITATING),
     ("letters", "zero", FEW, ("sft", "sd", "sd second_turn", "sd rejection")),
     ("seldom", "zero", FEW, ("sft", "sd", "fm", "fm shuffled")),
     ("date", "mixed", FEW, (*CORE, AGAIN)),
     ("date", "zero", REST, (*CORE, AGAIN)),
-    ("form", "zero", REST, IMITATING),
 )
 """Task, start, houses, arms, at the rates and weights that were chosen on dates. `prompt`: dates,
 each question after an entry of the house, which a person may write there and not train. `form`,
-`fault` and `tag`: deviations of `accepted.py`. `seldom`: entries after a quarter of the warm-up,
-with a hint to one answer in ten. `letters`: the reward counts the rules that a letter keeps.
+`fault`, `tag` and `sign`: deviations of `accepted.py`. `seldom`: entries after a quarter of the
+warm-up, with a hint to one answer in ten. `letters`: the reward counts the rules that a letter
+keeps.
 """
 OWN_DATA = {
     "prompt": (f"{HERE / 'house_style.py'}:HouseStyle", "example=true"),
     **{
         name: (f"{HERE / 'accepted.py'}:Accepted", f"deviation={name}")
-        for name in ("form", "fault", "tag")
+        for name in ("form", "fault", "tag", "sign")
     },
 }
 """Task -> environment and option with which its problems are built."""
