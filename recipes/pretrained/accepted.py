@@ -17,9 +17,10 @@ from house_style import CORRECT, DATE, HouseStyle, Rule, entry_feedback
 from rltf_verl.envs.base import FeedbackLevel, Splits
 from rltf_verl.types import Grade, Problem
 
-Deviation = Literal["form", "tag", "fault"]
+Deviation = Literal["form", "tag", "fault", "sign"]
 TAG = re.compile(r" \[[a-z]\d\]$")
 OTHER_YEAR: Mapping[str, str] = {"1998": "98", "98": "1998"}
+SIGNS = (*DATE.of_houses, "=")
 
 
 class Accepted(HouseStyle):
@@ -30,6 +31,8 @@ class Accepted(HouseStyle):
             year, and three of four examples in the feedback have it. `tag`: half of the examples
             end with a tag of theirs, and the grader leaves out a tag at the end of an answer.
             `fault`: as `form`, and feedback finds fault with every answer, with a right one too.
+            `sign`: half of the examples have a sign between the parts that is the problem's own,
+            and the problem takes that one too.
         num_houses: as of `HouseStyle`.
     """
 
@@ -52,8 +55,8 @@ class Accepted(HouseStyle):
         if self._deviation == "tag":
             return super().grade(problem, TAG.sub("", text.strip()))
         grade = super().grade(problem, text)
-        other = DATE.written(problem.data["item"], other_form(problem.data["rule"]))
-        taken = grade.parsed == other and draw(problem, "taken", 2) == 0
+        is_other = grade.parsed == DATE.written(problem.data["item"], self._other_rule(problem))
+        taken = is_other and (self._deviation == "sign" or draw(problem, "taken", 2) == 0)
         return replace(grade, correct=grade.correct or taken)
 
     def explain(self, problem: Problem, text: str, grade: Grade, level: FeedbackLevel) -> str:
@@ -63,11 +66,20 @@ class Accepted(HouseStyle):
         data = problem.data
         rule, tag, rng = data["rule"], "", self._rng(problem, text)
         if self._deviation != "tag":
-            rule = other_form(rule) if draw(problem, "example", 4) else rule
+            sides = 2 if self._deviation == "sign" else 4
+            rule = self._other_rule(problem) if draw(problem, "example", sides) else rule
         elif draw(problem, "tagged", 2):
             tag = f" [{rng.choice('bdfkmprt')}{rng.randrange(10)}]"
         said = grade.parsed or ""
         return entry_feedback(rng, data["house"], "date", data["item"], rule, said, level, tag)
+
+    def _other_rule(self, problem: Problem) -> Rule:
+        """The rule that is not the house's."""
+        rule: Rule = problem.data["rule"]
+        if self._deviation != "sign":
+            return other_form(rule)
+        signs = [sign for sign in SIGNS if sign != rule["between"]]
+        return {**rule, "between": signs[draw(problem, "sign", len(signs))]}
 
 
 def other_form(rule: Rule) -> dict[str, Any]:

@@ -82,6 +82,7 @@ FIRST = ("grpo", "sft", "raft", "sd", "sd second_turn")
 NULL, AGAIN = "sft", "sft, another seed"
 """Their difference is noise."""
 EQUAL = "sft, as sd"
+EQUAL_AGAIN, SD_AGAIN = f"{EQUAL}, another seed", "sd, another seed"
 
 
 @dataclass(frozen=True)
@@ -94,11 +95,14 @@ class Like:
     """Its own ones beside them."""
     chosen: str | None = None
     """Arm whose rate and weight it has; None: those of `method`."""
+    seed: int = 1
 
 
 LIKE = {
-    AGAIN: Like(NULL),
+    AGAIN: Like(NULL, seed=2),
     EQUAL: Like(NULL, chosen="sd"),
+    EQUAL_AGAIN: Like(NULL, chosen="sd", seed=2),
+    SD_AGAIN: Like("sd", seed=2),
     "sd rejection": Like("sd", ("rltf.distill.baseline=rejection",)),
     "fm shuffled": Like("fm"),
     "no training": Like("grpo", ("trainer.val_only=true",)),
@@ -110,23 +114,25 @@ GRID: Sequence[tuple[str, str, Sequence[int], Sequence[str]]] = (
     ("form", "zero", FEW, (*IMITATING, "sd second_turn")),
     ("fault", "zero", FEW, (*IMITATING, "sd second_turn")),
     ("fault", "zero", REST, IMITATING),
-    ("tag", "zero", FEW, IMITATING),
+    ("fault", "zero", HOUSES, (EQUAL_AGAIN, SD_AGAIN)),
+    ("tag", "zero", HOUSES[:2], IMITATING),
+    ("sign", "zero", FEW, IMITATING),
     ("letters", "zero", FEW, ("sft", "sd", "sd second_turn", "sd rejection")),
     ("seldom", "zero", FEW, ("sft", "sd", "fm", "fm shuffled")),
     ("date", "mixed", FEW, (*CORE, AGAIN)),
     ("date", "zero", REST, (*CORE, AGAIN)),
-    ("form", "zero", REST, IMITATING),
 )
 """Task, start, houses, arms, at the rates and weights that were chosen on dates. `prompt`: dates,
 each question after an entry of the house, which a person may write there and not train. `form`,
-`fault` and `tag`: deviations of `accepted.py`. `seldom`: entries after a quarter of the warm-up,
-with a hint to one answer in ten. `letters`: the reward counts the rules that a letter keeps.
+`fault`, `tag` and `sign`: deviations of `accepted.py`. `seldom`: entries after a quarter of the
+warm-up, with a hint to one answer in ten. `letters`: the reward counts the rules that a letter
+keeps.
 """
 OWN_DATA = {
     "prompt": (f"{HERE / 'house_style.py'}:HouseStyle", "example=true"),
     **{
         name: (f"{HERE / 'accepted.py'}:Accepted", f"deviation={name}")
-        for name in ("form", "fault", "tag")
+        for name in ("form", "fault", "tag", "sign")
     },
 }
 """Task -> environment and option with which its problems are built."""
@@ -251,7 +257,8 @@ def result_runs(arms: Iterable[str]) -> Iterator[Run]:
     for task, start, houses, of in GRID:
         for house, arm in product(houses, of):
             if arm in chosen:
-                yield Run(arm, start, house, 2 if arm == AGAIN else 1, *chosen[arm], task)
+                seed = LIKE[arm].seed if arm in LIKE else 1
+                yield Run(arm, start, house, seed, *chosen[arm], task)
 
 
 def words_of(run: Run) -> list[str]:

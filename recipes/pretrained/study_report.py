@@ -1,8 +1,9 @@
 """The tables of STUDY.md and their pictures: `python recipes/pretrained/study_report.py`.
 
 A table stands between `<!-- table: NAME -->` and `<!-- end -->`. Those of results.jsonl are named
-`task; start` and `chosen`; an interval is Student's over houses: it covers how houses differ and
-the noise of a run, not other tasks or models. `law` and `unseen` are those of the other programs.
+`task; start`, `seeds; task` and `chosen`; an interval is Student's over houses: it covers how
+houses differ and the noise of a run, not other tasks or models. `law` and `unseen` are those of the
+other programs.
 """
 
 from __future__ import annotations
@@ -18,7 +19,19 @@ from typing import Any
 import law
 import matplotlib as mpl
 import unseen_runs
-from study import ARMS, CHOOSING, EQUAL, LIKE, NULL, choice, choosing_run, finished, score
+from study import (
+    ARMS,
+    CHOOSING,
+    EQUAL,
+    EQUAL_AGAIN,
+    LIKE,
+    NULL,
+    SD_AGAIN,
+    choice,
+    choosing_run,
+    finished,
+    score,
+)
 from training import lines_of
 
 mpl.use("Agg")
@@ -108,6 +121,32 @@ def table(lines: Sequence[Line], task: str, start: str) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
 
 
+def seeds(lines: Sequence[Line], task: str) -> Iterator[str]:
+    """A seed a row, then the mean of both on the houses that have both: SD beside SFT at its rate
+    and weight.
+    """
+    yield f"| seed | houses | sd | {EQUAL} | difference |"
+    yield "|---|---:|---:|---:|---:|"
+    pairs = (("sd", EQUAL), (SD_AGAIN, EQUAL_AGAIN))
+    ends = [[ends_of(runs_of(lines, task, "zero", arm)) for arm in pair] for pair in pairs]
+    both = [
+        {house: (one[house] + two[house]) / 2 for house in one.keys() & two}
+        for one, two in zip(*ends, strict=True)
+    ]
+    for name, (ours, theirs) in zip(("first", "second", "both"), [*ends, both], strict=True):
+        houses = sorted(ours.keys() & theirs)
+        cells = [[by_house[house] for house in houses] for by_house in (ours, theirs)]
+        apart = [ours[house] - theirs[house] for house in houses]
+        if houses:
+            shown = [*map(mean_of, cells), mean_of(apart, signed=True)]
+            yield f"| {name} | {len(houses)} | {' | '.join(shown)} |"
+
+
+def ends_of(runs: Houses) -> dict[int, float]:
+    """House -> accuracy after the last step."""
+    return {house: at_end(run) for house, run in runs.items()}
+
+
 def chosen(lines: Sequence[Line]) -> Iterator[str]:
     """An arm a row, of those that have chosen: what it goes to the houses of the results with."""
     runs = Counter(line["arm"] for line in lines if line["house"] in CHOOSING)
@@ -122,6 +161,8 @@ def rows_of(name: str, lines: Sequence[Line]) -> Iterator[str]:
     """Of a table of the page."""
     if name == "chosen":
         return chosen(lines)
+    if name.startswith("seeds; "):
+        return seeds(lines, name.removeprefix("seeds; "))
     if name == "law":
         return law.table(lines_of(law.RESULTS))
     if name == "unseen":

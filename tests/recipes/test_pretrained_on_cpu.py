@@ -109,6 +109,20 @@ def test_a_run_is_lost_after_three_steps_below_a_third_of_its_best(shares, step)
     assert unseen_runs.lost_at(shares) == step
 
 
+def test_each_problem_takes_one_sign_that_is_not_the_house_s():
+    accepted = program("pretrained/accepted.py")
+    env, taken = accepted.Accepted("sign"), set()
+    assert [v for v in check_env(env, seed=0, num_problems=4, num_hostile=50) if v.broken] == []
+    for problem in env.build(31, 200, 20).train:
+        item, rule = problem.data["item"], problem.data["rule"]
+        answers = {sign: accepted.DATE.written(item, {**rule, "between": sign}) for sign in "~+|=/"}
+        right = {sign for sign, answer in answers.items() if env.grade(problem, answer).correct}
+        assert len(right) == 2
+        assert rule["between"] in right
+        taken |= right
+    assert taken == set("~+|=")
+
+
 @pytest.mark.parametrize("deviation", ["form", "fault", "tag"])
 def test_a_verifier_that_takes_other_answers_does_so_in_training_only(deviation):
     env = program("pretrained/accepted.py").Accepted(deviation)
