@@ -81,7 +81,7 @@ FIRST = ("grpo", "sft", "raft", "sd", "sd second_turn")
 """Arms whose runs all come before the others', which take up to four times as long."""
 NULL, AGAIN = "sft", "sft, another seed"
 """Their difference is noise."""
-EQUAL = "sft, as sd"
+EQUAL, EQUAL_SD = "sft, as sd", "sd, as sft"
 EQUAL_AGAIN, SD_AGAIN = f"{EQUAL}, another seed", "sd, another seed"
 
 
@@ -103,6 +103,7 @@ LIKE = {
     EQUAL: Like(NULL, chosen="sd"),
     EQUAL_AGAIN: Like(NULL, chosen="sd", seed=2),
     SD_AGAIN: Like("sd", seed=2),
+    EQUAL_SD: Like("sd", chosen=NULL),
     "sd rejection": Like("sd", ("rltf.distill.baseline=rejection",)),
     "fm shuffled": Like("fm"),
     "no training": Like("grpo", ("trainer.val_only=true",)),
@@ -114,8 +115,8 @@ GRID: Sequence[tuple[str, str, Sequence[int], Sequence[str]]] = (
     ("form", "zero", FEW, (*IMITATING, "sd second_turn")),
     ("fault", "zero", FEW, (*IMITATING, "sd second_turn")),
     ("fault", "zero", REST, IMITATING),
-    ("fault", "zero", HOUSES, (EQUAL_AGAIN, SD_AGAIN)),
-    ("tag", "zero", HOUSES[:2], IMITATING),
+    ("fault", "zero", HOUSES, (EQUAL_AGAIN, SD_AGAIN, EQUAL_SD)),
+    ("tag", "zero", HOUSES[:3], IMITATING),
     ("sign", "zero", FEW, IMITATING),
     ("letters", "zero", FEW, ("sft", "sd", "sd second_turn", "sd rejection")),
     ("seldom", "zero", FEW, ("sft", "sd", "fm", "fm shuffled")),
