@@ -13,7 +13,6 @@ import inspect
 import json
 import math
 from collections.abc import Callable, Mapping
-from copy import deepcopy
 from functools import partial
 from typing import Annotated, Any
 
@@ -25,9 +24,6 @@ from rltf_verl.types import Grade, Problem
 
 VERL_SCORER = "verl.utils.reward_score:default_compute_score"
 """verl's own: it knows GSM8K, MATH and more by their `data_source`."""
-
-GIVEN = ("data_source", "ground_truth", "extra_info")
-"""Of a problem's data, what verl's reward functions are called with."""
 
 SAID = "rltf.env.function: "
 SET_BY = "(custom_reward_function.path and .name set it)"
@@ -112,9 +108,13 @@ class RewardFunction(Env):
         """The function's verdict; a function that raises, returns nonsense or takes too long grades
         wrong, with the cause in `Grade.error`.
         """
-        # A function may change what it is given, and grades every turn of an episode.
-        given = deepcopy({key: problem.data[key] for key in GIVEN})
-        arguments = {**given, "solution_str": text, **self._kwargs}
+        arguments = {
+            "data_source": problem.data["data_source"],
+            "solution_str": text,
+            "ground_truth": problem.data["ground_truth"],
+            "extra_info": problem.data["extra_info"],
+            **self._kwargs,
+        }
         run: Any = await_env if inspect.iscoroutinefunction(self._function) else call_env
         try:
             return self._grade(await run(self._timeout_s, partial(self._function, **arguments)))

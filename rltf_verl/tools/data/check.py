@@ -33,7 +33,10 @@ MOST_NAMED = 5
 TRAINED_ON = ": what is tested was trained on"
 ROLES = ("system", "developer", "user", "assistant", "tool")
 """Roles of messages; a chat template drops or refuses others."""
-GRADE_WITHOUT_REFERENCE = ("code", "corrections", "writing", AS_IT_IS)
+GRADE_WITHOUT_REFERENCE = (
+    *("code", "corrections", "writing", "gym_text", "textarena", "tool_object"),
+    AS_IT_IS,
+)
 """Environments in which a problem may have none."""
 
 
@@ -54,7 +57,7 @@ class CheckedFile:
     @property
     def num_repeated(self) -> int:
         """Rows whose question an earlier row of the file has."""
-        return self.num_rows - len(self.questions)
+        return self.questions.total() - len(self.questions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,10 +52,6 @@ def asks(data_source, solution_str, ground_truth, extra_info):
     return float(extra_info["index"] == 3 and extra_info["parts"][1] == ground_truth["target"][0])
 
 
-def takes(data_source, solution_str, ground_truth, extra_info):
-    return float(solution_str == extra_info.pop("answer"))
-
-
 def length(data_source, solution_str, ground_truth, extra_info):
     return len(solution_str) / 10
 
@@ -105,12 +101,6 @@ def test_the_scorer_of_verl_grades_its_own_dataset(tmp_path: Path) -> None:
     assert env.explain(problem, "", grades[1], "hint") == "Your previous answer is incorrect."
     assert env.worked_solution(problem).startswith("3 and 4")
     assert env.trouble_with(problem) is None
-
-
-def test_a_function_that_changes_what_it_is_given_grades_the_second_answer_too(file: Path) -> None:
-    env = RewardFunction(f"{file}:takes")
-    problem = problem_of(env, row(answer="7"))
-    assert [env.grade(problem, text).correct for text in ("8", "7")] == [False, True]
 
 
 def test_its_words_are_the_feedback(file: Path) -> None:

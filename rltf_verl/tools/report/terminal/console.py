@@ -121,7 +121,9 @@ def show_facts(out: Console, title: str, facts: Mapping[str, object]) -> None:
     for label, value in facts.items():
         for item in value if isinstance(value, list) else [value]:
             if item is not None:
-                grid.add_row(label.replace("_", " "), " ".join(_in_words(item).split()))
+                # A `Text` is no markup: a fix may hold `[vllm-cpu]`.
+                words = label.replace("_", " "), " ".join(_in_words(item).split())
+                grid.add_row(*map(Text, words))
     out.print()
     out.rule(Text(printable(title), "bold"), align="left")
     out.print(grid)
