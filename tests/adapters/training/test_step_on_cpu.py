@@ -178,7 +178,7 @@ def test_outcomes_go_from_worker_to_worker_past_the_driver(step, kind):
     for column in workers.queue.rows(PARTITION, "012", workers.queue.fetched).values():
         assert column.dim() == 2, "the driver fetches one number of each token"
     said = KINDS[kind][read]
-    larger = LOGITS[kind == "trust_region"]  # part of the mixture
+    larger = LOGITS[int(kind == "trust_region")]  # part of the mixture
     ids = top_k_ids(larger[read], TOP_K)
     outcomes = outcome_log_probs(said, ids)
     gap = said[range(4), [6, 7, 8, 9]].mean() - OLD
