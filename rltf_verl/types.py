@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from math import isfinite
 from operator import index
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, Literal, get_args
 
 from rltf_verl.texts import clean_text, one_line
 
@@ -292,8 +292,6 @@ class Feedback:
     """The parts of a text on a trajectory, which may be on steps of it; by its lines `Step N: …`
     where the provider does not say. Empty where none is on a step.
     """
-    FLAGS: ClassVar = ("sees_reference", "fallback", "cached")
-    COUNTS: ClassVar = ("prompt_tokens", "completion_tokens")
 
     def __post_init__(self) -> None:
         """Whoever wrote it (a judge, a person, a record, a program): it can be tokenised, logged
@@ -311,8 +309,11 @@ class Feedback:
             leak=leak,
             original=original and clean_text(original),
             latency_s=float(self.latency_s),
-            **{name: _flag(name, getattr(self, name)) for name in self.FLAGS},
-            **{name: index(getattr(self, name) or 0) for name in self.COUNTS},
+            sees_reference=_flag("sees_reference", self.sees_reference),
+            fallback=_flag("fallback", self.fallback),
+            cached=_flag("cached", self.cached),
+            prompt_tokens=index(self.prompt_tokens or 0),
+            completion_tokens=index(self.completion_tokens or 0),
         )
 
 

@@ -82,6 +82,7 @@ FIRST = ("grpo", "sft", "raft", "sd", "sd second_turn")
 NULL, AGAIN = "sft", "sft, another seed"
 """Their difference is noise."""
 EQUAL, EQUAL_SD = "sft, as sd", "sd, as sft"
+"""One with the rate and the weight of the other."""
 EQUAL_AGAIN, SD_AGAIN = f"{EQUAL}, another seed", "sd, another seed"
 
 

@@ -34,9 +34,10 @@ TRANSIENT = ("rate_limited", "server_error", "timeout", "connection", "bad_reply
 ENDPOINT_FAULTS = ("server_error", "timeout", "connection", "bad_reply")
 """Kinds that the breaker counts: the endpoint itself is in trouble."""
 
-BROKEN_OFF = ("abort", "error", "content_filter", "insufficient_system_resource")
-"""`finish_reason` of half a reply that comes with HTTP 200; of one cut at its limit it is `length`.
-"""
+BROKEN_OFF = ("abort", "error", "insufficient_system_resource")
+"""`finish_reason` of half a reply that comes with HTTP 200, and may be whole the next time."""
+CUT_OFF = ("length", "content_filter")
+"""`finish_reason` of half a reply that the same request has again."""
 
 LONGEST_REPLY = 400_000
 """Characters of a reply that are kept: no model says more at once."""
@@ -292,7 +293,7 @@ def read_reply(text: str, secrets: Secrets | None = None) -> Reply:
         raise Fault("bad_reply", f"not a chat completion: {secrets.quote(text, 80)}") from None
     if finish in BROKEN_OFF:
         raise Fault("bad_reply", f"broken off: finish_reason={finish}")
-    reply = (content, finish != "length", tokens[0], tokens[1], False, calls)
+    reply = (content, finish not in CUT_OFF, tokens[0], tokens[1], False, calls)
     if data.get("prompt_logprobs"):
         return ScoredReply(*reply, prompt=_prompt_log_probs(data["prompt_logprobs"], secrets))
     return Reply(*reply)

@@ -48,8 +48,9 @@ class Distill(Objective[DistillConfig]):
     @property
     def compares_siblings(self) -> bool:
         """As the baseline says; a tree's revisions are siblings too."""
-        baseline, tree = self.settings.baseline, self.config.episode.branch_turn is not None
-        return baseline == "leave_one_out" or (baseline.startswith("second_turn") and not tree)
+        if self.settings.baseline in ("second_turn", "second_turn_padded"):
+            return self.config.episode.branch_turn is None
+        return self.settings.baseline == "leave_one_out"
 
     async def rows(
         self, policy: Policy, messages: Sequence[Message], episode: Episode

@@ -198,6 +198,7 @@ def weigh_teacher_tokens(
     """
     advantages, weight = targets.advantages.clone(), torch.ones_like(gap)
     if config.teacher.gate.name != "none":
+        # Without the coefficient; where that is 0 all advantages are.
         advantage = targets.advantages[place] / (config.attempt.weight or 1.0)
         factor, weight = _gate(config, _evidence(batch, advantage, place, gap))
         if config.scales_advantages:  # faded in and out by the coefficient

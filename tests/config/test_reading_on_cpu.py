@@ -345,6 +345,11 @@ def test_ordinary_annotations_of_own_classes_take_ordinary_values(hint, value):
             "rltf.mentions.action=cut: must be one of keep, mask, drop",
         ),
         ({"mentions": {"phrases": []}}, "rltf.mentions.phrases=[]: a phrase is missing"),
+        ({"token_classes": []}, "rltf.token_classes=[]: no token of an answer would train"),
+        (
+            {"feedback_modeling": {"weight": 0.1, "classes": []}},
+            "rltf.feedback_modeling.classes=[]: nothing is predicted",
+        ),
         (
             {"mentions": {"phrases": ["a", ""]}},
             "rltf.mentions.phrases=['a', '']: must be text in one line, without control characters",

@@ -81,8 +81,10 @@ def test_every_row_is_looked_at(files: tuple[Path, Path], change, message: str) 
 
 def test_many_bad_rows_are_counted(files: tuple[Path, Path]) -> None:
     path = rewrite(files[0], lambda rows: [row.update(agent_name=None) for row in rows])
-    errors = check_files([path]).errors
+    report = check_files([path])
+    errors = report.errors
     assert (len(errors), errors[-1].endswith("25 more bad rows")) == (6, True)
+    assert report.files[0].num_repeated == 0, "what cannot be read repeats nothing"
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,13 @@ import inspect
 import re
 from pathlib import Path
 from textwrap import dedent
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
-from rltf_verl.envs import _ENVS, env_names, make_env
+from rltf_verl.envs import _ENVS, calls, env_names, make_env
 from rltf_verl.envs.base import Env
 from rltf_verl.envs.calls import bounded, explain_text, grade, grade_text
 from rltf_verl.feedback import make_provider
@@ -21,12 +22,26 @@ from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.feedback.verifier import VerifierProvider
 from rltf_verl.registry import load
 from rltf_verl.tools.contract import check_env
-from rltf_verl.types import Note, Problem
+from rltf_verl.types import Grade, Note, Problem
 
 from ..support.acting_fakes import ActorEnv, ScriptedActor
 from ..support.episode_fakes import parts_with, play_parts
 
 PROBLEM = Problem("mine", 0, {}, "42")
+
+
+async def test_a_verdict_may_take_as_long_as_its_judges(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(Env):
+        judges = (SimpleNamespace(settings=SimpleNamespace(longest_call_s=60.0)),)
+
+        async def agrade(self, problem: Problem, text: str) -> Grade:
+            await asyncio.sleep(0.05)
+            return Grade(correct=True, format_ok=True)
+
+    monkeypatch.setattr(calls, "JUDGES_S", 0.001)
+    assert (await grade(Slow(), PROBLEM, "42")).correct
+
+
 BODY = """
     name: str = "mine"
     def build(self, seed, num_train, num_test): return Splits((), ())

@@ -105,6 +105,8 @@ def test_a_reply_without_usage_counts_no_tokens() -> None:
     assert read_reply(f'{{"choices": [{{"message": {{"content": {parts}}}}}]}}').text == "in parts"
     reply = read_reply('{"choices": [{"message": {"content": "x"}, "finish_reason": "length"}]}')
     assert (reply.text, reply.complete, reply.prompt_tokens) == ("x", False, 0)
+    filtered = '{"choices": [{"message": {"content": "x"}, "finish_reason": "content_filter"}]}'
+    assert not read_reply(filtered).complete
     assert read_reply('{"choices": [{"message": {"content": null}}]}').text == ""
 
 

