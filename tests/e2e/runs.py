@@ -110,6 +110,13 @@ class Run:
         lines = (self.folder / "metrics.jsonl").read_text().splitlines()
         return [json.loads(line) for line in lines]
 
+    def played(self, step: int) -> bool:
+        """Whether a training episode of a step stands whole in the log: a worker makes a step's
+        file, empty, just before it writes into it.
+        """
+        files = self.episodes.glob(f"{step:08d}.train.*")
+        return any(b"\n" in file.read_bytes() for file in files)
+
     def training_steps(self, num: int) -> list[dict[str, Any]]:
         """Metrics of its training steps, `num` of them."""
         steps = [m["data"] for m in self.metrics() if "actor/loss" in m["data"]]

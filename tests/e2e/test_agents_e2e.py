@@ -116,7 +116,7 @@ def resumed(root: Path) -> runs.Run:
     data, settings = _settings(root)
     settings.append("actor_rollout_ref.rollout.agent.num_workers=2")
     broken = runs.start(root / "broken", data, settings, env="own")
-    runs.wait_for(lambda: any(broken.episodes.glob("00000002.train.*")), broken, TIMEOUT)
+    runs.wait_for(lambda: broken.played(2), broken, TIMEOUT)
     broken.kill()
     return runs.start(root / "broken", data, settings, env="own").finished(TIMEOUT)
 

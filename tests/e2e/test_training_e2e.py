@@ -5,6 +5,7 @@ killed and resumed replays it.
 
 import json
 from collections import defaultdict
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ def both(root: Path, data: dict[str, str]) -> tuple[runs.Run, runs.Run]:
     replay = ["rltf/feedback=replay", f"rltf.feedback.folder={root / 'record'}", GUARD]
     settings = [*SAME, *replay, SCALED, steps, f"trainer.save_freq={SAVED_AT}"]
     broken = runs.start(root / "broken", data, settings)
-    runs.wait_for(lambda: any(broken.episodes.glob(f"{KILLED_IN:08d}.train.*")), broken, TIMEOUT)
+    runs.wait_for(lambda: broken.played(KILLED_IN), broken, TIMEOUT)
     broken.kill()
     assert broken.wait(1) == -9, "it ended before it was killed"
     resumed = runs.start(root / "broken", data, settings).finished(TIMEOUT)
@@ -147,14 +148,17 @@ def _episodes(run: runs.Run) -> dict[tuple[int, int, int], list[str]]:
 
 
 def test_the_killed_run_left_no_broken_line(both: tuple[runs.Run, runs.Run]) -> None:
-    files = list(both[1].episodes.rglob("*.jsonl"))
-    assert any("superseded" in str(f) for f in files), (
+    """Each line that has an end. What a kill lets a worker write of its last one, nothing or a
+    part, has none.
+    """
+    episodes = both[1].episodes
+    aside = list((episodes / "superseded").rglob("*.train.*.jsonl"))
+    lines = {file: file.read_bytes().split(b"\n")[:-1] for file in episodes.rglob("*.jsonl")}
+    assert any(lines[file] for file in aside), (
         "the killed step's sessions were moved aside, not deleted"
     )
-    for file in files:
-        for line in file.read_bytes().split(b"\n")[:-1]:
-            json.loads(line)
-        assert file.read_bytes().endswith(b"\n")
+    for line in chain.from_iterable(lines.values()):
+        json.loads(line)
 
 
 def test_the_killed_run_kept_the_metrics_of_both_processes(both: tuple[runs.Run, runs.Run]) -> None:

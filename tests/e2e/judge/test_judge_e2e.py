@@ -44,10 +44,6 @@ def start(folder: Path, url: str, *overrides: str) -> runs.Run:
     )
 
 
-def played(run: runs.Run, step: int) -> bool:
-    return any(run.episodes.glob(f"{step:08d}.train.*"))
-
-
 @pytest.fixture(autouse=True)
 def _key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RLTF_TEST_KEY", KEY)
@@ -57,15 +53,15 @@ def test_a_judge_that_dies_and_comes_back(tmp_path: Path) -> None:
     server = JudgeServer(reply=lambda body: "Thinking: no.\n\nCritique: 010", key=KEY)
     with InThread(server) as thread:
         run = start(tmp_path, server.url, "trainer.total_training_steps=1000")
-        runs.wait_for(lambda: played(run, DOWN_IN), run, TIMEOUT)
+        runs.wait_for(lambda: run.played(DOWN_IN), run, TIMEOUT)
         thread.run(server.stop())
-        runs.wait_for(lambda: played(run, BACK_IN), run, TIMEOUT)
+        runs.wait_for(lambda: run.played(BACK_IN), run, TIMEOUT)
         asked = len(server.bodies)
         thread.run(server.start())
         # Without a judge steps are shorter than the breaker's wait: the run must not end before it.
         runs.wait_for(lambda: len(server.bodies) > asked, run, TIMEOUT)
         later = len(list(run.episodes.glob("*.train.*"))) + 3
-        runs.wait_for(lambda: played(run, later), run, TIMEOUT)
+        runs.wait_for(lambda: run.played(later), run, TIMEOUT)
         run.process.send_signal(signal.SIGTERM)
         assert run.wait(TIMEOUT) == 128 + signal.SIGTERM, run.log[-3000:]
     steps = [m["data"] for m in run.metrics() if "actor/loss" in m["data"]]
@@ -93,13 +89,13 @@ def test_a_run_waits_for_its_judge_and_ends_with_a_checkpoint_without_it(tmp_pat
     waits = ("rltf.feedback.on_error=wait", "trainer.total_training_steps=1000")
     with InThread(server) as thread:
         run = start(tmp_path, server.url, *waits, "rltf.feedback.limits.outage_s=30")
-        runs.wait_for(lambda: played(run, 2), run, TIMEOUT)
+        runs.wait_for(lambda: run.played(2), run, TIMEOUT)
         thread.run(server.stop())
         runs.wait_for(lambda: "calls wait for it, at most 30 s" in run.log, run, TIMEOUT)
         last = len(list(run.episodes.glob("*.train.*")))
         thread.run(server.start())
-        runs.wait_for(lambda: played(run, last + 2), run, TIMEOUT)
-        records = read_episodes(run.episodes)
+        runs.wait_for(lambda: run.played(last + 2), run, TIMEOUT)
+        records = read_episodes(run.episodes, growing=True)
         assert not [t for r in records if r["step"] <= last + 1 for t in r["turns"] if t["error"]]
         thread.run(server.stop())
         assert run.wait(TIMEOUT) == 1, run.log[-3000:]
@@ -117,7 +113,7 @@ def test_a_judge_that_stays_away(tmp_path: Path) -> None:
     server = JudgeServer(reply=lambda body: "Critique: 010", key=KEY)
     with InThread(server) as thread:
         run = start(tmp_path, server.url, "rltf.feedback.on_error=correctness")
-        runs.wait_for(lambda: played(run, 2), run, TIMEOUT)
+        runs.wait_for(lambda: run.played(2), run, TIMEOUT)
         thread.run(server.stop())
         down = time.monotonic()
         assert run.wait(TIMEOUT) == 0, run.log[-3000:]
