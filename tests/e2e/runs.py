@@ -16,6 +16,7 @@ from typing import Any
 
 import psutil
 
+from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.tools.data.build import build_parquet
 
 ROOT = Path(__file__).parents[2]
@@ -114,8 +115,7 @@ class Run:
         """Whether a training episode of a step stands whole in the log: a worker makes a step's
         file, empty, just before it writes into it.
         """
-        files = self.episodes.glob(f"{step:08d}.train.*")
-        return any(b"\n" in file.read_bytes() for file in files)
+        return bool(read_episodes(self.episodes, step, ("train",), growing=True))
 
     def training_steps(self, num: int) -> list[dict[str, Any]]:
         """Metrics of its training steps, `num` of them."""
