@@ -121,8 +121,8 @@ GRID: Sequence[tuple[str, str, Sequence[int], Sequence[str]]] = (
     ("sign", "zero", FEW, IMITATING),
     ("letters", "zero", FEW, ("sft", "sd", "sd second_turn", "sd rejection")),
     ("seldom", "zero", FEW, ("sft", "sd", "fm", "fm shuffled")),
-    ("date", "mixed", FEW, (*CORE, AGAIN)),
     ("date", "zero", REST, (*CORE, AGAIN)),
+    ("date", "mixed", FEW, (*CORE, AGAIN)),
 )
 """Task, start, houses, arms, at the rates and weights that were chosen on dates. `prompt`: dates,
 each question after an entry of the house, which a person may write there and not train. `form`,
