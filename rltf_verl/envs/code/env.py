@@ -101,7 +101,7 @@ class Code(Env):
         python: str | None = None,
         max_parallel: Annotated[int, Within(1, 1024)] | None = None,
         time_s: Annotated[int, Within(1, 86400)] = 6,
-        total_s: Annotated[int, Within(1, 86400)] = 60,
+        total_s: Annotated[int, Within(1, 300)] = 60,
         memory_mb: Annotated[int, Within(1, 10**7)] = 1024,
         processes: Annotated[int, Within(1, 10**5)] = 8,
         output_kb: Annotated[int, Within(1, 10**7)] = 1024,
@@ -140,7 +140,7 @@ class Code(Env):
         """Run the last fenced block against the tests. A sandbox that fails is `Grade.error`.
 
         Raises:
-            GradeUnavailable: nobody answers at the sandbox's address.
+            GradeUnavailable: nobody answers at the sandbox's address, or none was free in time.
         """
         source = last_program(text)
         if source is None:

@@ -25,7 +25,7 @@ from rltf_verl.envs.sandbox.base import (
     SandboxError,
     SandboxUnreachableError,
 )
-from rltf_verl.envs.sandbox.local import INSIDE, slots
+from rltf_verl.envs.sandbox.local import INSIDE, held, slots
 from rltf_verl.envs.sandbox.reports import SILENT, as_mapping, outcome_of_report
 
 TRIES = 3
@@ -64,7 +64,7 @@ class FusionSandbox:
     @contextmanager
     def start(self, program: Program) -> Iterator[FusionRun]:
         """See `Sandbox.start`."""
-        with self._slots:
+        with held(self._slots):
             yield FusionRun(self._url, self._limits, program)
 
 

@@ -15,11 +15,21 @@ from pathlib import Path
 from threading import BoundedSemaphore
 from typing import Any
 
-from rltf_verl.envs.sandbox.base import Outcome, Program, Resources, SandboxError
+from rltf_verl.envs.sandbox.base import (
+    Outcome,
+    Program,
+    Resources,
+    SandboxError,
+    SandboxUnreachableError,
+)
 from rltf_verl.envs.sandbox.channel import Channel, ChannelClosed, ChannelFull
 from rltf_verl.envs.sandbox.reports import outcome_of
 
 INSIDE = Path(__file__).with_name("inside.py").read_text("utf-8")
+WAIT_S = 240.0
+"""Seconds until an execution begins. With a start and all tests they stay below the deadline of a
+grader's call, past which an answer counts as wrong.
+"""
 START_S = 30.0
 """Seconds that a start may take on a busy machine."""
 GRACE_S = 5.0
@@ -57,6 +67,20 @@ def slots(num: int) -> BoundedSemaphore:
     bound.
     """
     return BoundedSemaphore(num)
+
+
+@contextmanager
+def held(slot: BoundedSemaphore) -> Iterator[None]:
+    """Raises SandboxUnreachableError: none was free for too long."""
+    if not slot.acquire(timeout=WAIT_S):
+        raise SandboxUnreachableError(
+            f"no sandbox was free within {WAIT_S:g} s; raise rltf.env.max_parallel or lower"
+            " rltf.env.time_s"
+        )
+    try:
+        yield
+    finally:
+        slot.release()
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +188,7 @@ class LocalSandbox:
     @contextmanager
     def start(self, program: Program) -> Iterator[LocalRun]:
         """See `Sandbox.start`."""
-        with self._slots, self._started() as started:
+        with held(self._slots), self._started() as started:
             yield LocalRun(program, self._limits, started)
 
     def _started(self) -> AbstractContextManager[Started]:

@@ -11,8 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rltf_verl.envs.sandbox import BACKENDS, bubblewrap, make_sandbox
-from rltf_verl.envs.sandbox.base import Outcome, Program, Resources, SandboxError
+from rltf_verl.envs.sandbox import BACKENDS, bubblewrap, local, make_sandbox
+from rltf_verl.envs.sandbox.base import (
+    Outcome,
+    Program,
+    Resources,
+    SandboxError,
+    SandboxUnreachableError,
+)
 from rltf_verl.envs.sandbox.channel import Channel, ChannelClosed, ChannelFull
 from rltf_verl.envs.sandbox.reports import outcome_of, outcome_of_report
 from tests.support.sandboxes import LIMITS, LOCAL, run_once, sandbox
@@ -207,6 +213,20 @@ def test_no_more_run_at_once_than_allowed():
     with ThreadPoolExecutor(9) as threads:
         list(threads.map(use, range(9)))
     assert most == 3
+
+
+def test_a_run_that_finds_no_sandbox_free_does_not_judge_its_program(monkeypatch):
+    monkeypatch.setattr(local, "WAIT_S", 0.1)
+    box = sandbox("unsafe_process", LIMITS, 1)
+    with box.start(Program("print(1)")) as run:
+        with (
+            pytest.raises(SandboxUnreachableError, match="max_parallel"),
+            box.start(Program("print(1)")),
+        ):
+            pass
+        assert run.call("").output == "1\n"
+    with box.start(Program("print(2)")) as run:
+        assert run.call("").output == "2\n"
 
 
 def test_without_bubblewrap_it_says_what_to_do(monkeypatch):
