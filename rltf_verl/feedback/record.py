@@ -25,6 +25,8 @@ from rltf_verl.types import Feedback
 
 VERSION = 1
 FILES = "feedback.*.jsonl"
+NOT_IN_ANSWERS = ("limits", "price", "cache_dir")
+"""Settings of a judge."""
 
 
 class RecordedProvider(WrappedProvider):
@@ -109,8 +111,11 @@ def call_key(request: FeedbackRequest) -> str:
 
 
 def settings_key(name: str, options: Mapping[str, Any]) -> str:
-    """Short hash of a provider's settings: answers of differently set providers are not mixed."""
-    return digest([name, options])[:12]
+    """Short hash of a provider's settings: answers of differently set providers are not mixed. How
+    fast a judge may be asked changes none; a resumed run may have other limits.
+    """
+    asked = {key: value for key, value in options.items() if key not in NOT_IN_ANSWERS}
+    return digest([name, asked])[:12]
 
 
 def digest(value: object) -> str:

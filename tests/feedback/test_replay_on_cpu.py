@@ -116,6 +116,14 @@ async def test_answers_of_differently_set_providers_are_not_mixed(tmp_path):
         make_provider("replay", folder=str(tmp_path))
 
 
+async def test_a_run_that_was_resumed_with_other_limits_is_replayed(tmp_path):
+    for k, most in enumerate((64, 4)):
+        options = {"style": "mild", "limits": {"max_concurrency": most}}
+        await recorded(tmp_path, f"said {k}", options=options).feedback(asked(str(k)))
+    replay = make_provider("replay", folder=str(tmp_path))
+    assert [(await replay.feedback(asked(str(k)))).text for k in range(2)] == ["said 0", "said 1"]
+
+
 @pytest.mark.parametrize("content", [None, "", "{}\n", '{"key": 1}\nhalf'])
 def test_a_folder_without_a_record(tmp_path, content):
     if content is not None:
