@@ -1,7 +1,8 @@
 """What all tests share: how much is tried, which come first, and what the end says.
 
-Property tests have no deadline, since a busy machine is no finding. `--hypothesis-profile=nightly`
-tries as much as each test asks for (`tests/support/effort.py`).
+Property tests have no deadline, since a busy machine is no finding, and one set of examples.
+`--hypothesis-profile=nightly` tries as many as each test asks for (`tests/support/effort.py`),
+and others each night.
 """
 
 import gc
@@ -16,7 +17,7 @@ from tests.support.skips import lines_of
 gc.disable()  # until all is imported
 
 settings.register_profile("nightly", deadline=None)
-settings.register_profile("quick", deadline=None, max_examples=25)
+settings.register_profile("quick", deadline=None, max_examples=25, derandomize=True)
 settings.load_profile("quick")
 
 LONGEST = (

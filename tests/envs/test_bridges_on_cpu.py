@@ -38,6 +38,7 @@ class Guess:
 class Stalls(Guess):
     def step(self, text):
         if text == "stall":
+            self.begun.set()
             self.ends.wait()
         return "", 1.0, True, False, {}
 
@@ -163,10 +164,11 @@ def test_a_seed_of_the_whole_process_stays_with_its_attempt(games: str) -> None:
 def test_an_attempt_that_stalls_holds_up_no_other_one(games: str) -> None:
     env: Any = make_env("gym_text", factory=f"{games}:Stalls", global_random=True, step_s=0.05)
     problem = env.build(0, 1, 0).train[0]
-    ends, stalled = Event(), env.open(problem, 0)
-    stalled.made.ends = ends
+    begun, ends, stalled = Event(), Event(), env.open(problem, 0)
+    stalled.made.begun, stalled.made.ends = begun, ends
     thread = Thread(target=env.step, args=(stalled, Action("stall")), daemon=True)
     thread.start()
+    assert begun.wait(60)
     random.seed(1)
     ours = random.getstate()
     assert env.step(env.open(problem, 0), Action("go on")).done

@@ -21,6 +21,7 @@ from rltf_verl.types import CONTEXT, Note, Role
 
 from ..support.acting_fakes import ActorEnv, ScriptedActor, call
 from ..support.episode_fakes import PROBLEM, QUESTION, ScriptedProvider, parts_with, play_parts
+from ..support.waiting import until
 
 
 def played(answers, env=None, *, policy=None, provider=None, **episode):
@@ -54,8 +55,8 @@ ENDS = {
     "a call that never closes": (["<call>{"] * 3, {}, "invalid", False),
     "an unknown tool": ([call("win", "dig"), call("win")], {}, "done", True),
     "one readable call of two": ([call("ok") + "<call>{</call>", call("win")], {}, "done", True),
-    "stall": ([call("stall")], {}, "deadline", False),
-    "attempt's seconds": ([call("slow")] * 2, {"attempt_s": 0.6, "step_s": 5.0}, "deadline", False),
+    "stall": ([call("stall")], {"step_s": 0.5}, "deadline", False),
+    "attempt's seconds": ([call("ok"), call("stall")], {"attempt_s": 0.6}, "deadline", False),
     "raise": ([call("raise")], {}, "environment_error", False),
     "exit": ([call("exit")], {}, "environment_error", False),
     "no step": ([call("nothing")], {}, "environment_error", False),
@@ -67,6 +68,7 @@ def test_every_end_has_its_reason(name):
     answers, limits, end, correct = ENDS[name]
     env = ActorEnv(**limits)
     turn = only_turn(answers, env)
+    env.over.set()
     trajectory = turn.attempt.trajectory
     assert trajectory is not None
     assert (trajectory.end, turn.grade.correct) == (end, correct)
@@ -98,19 +100,19 @@ def test_a_state_that_opens_too_late_is_closed():
     async def play():
         parts = parts_with(env, ScriptedProvider(), horizon=1)
         await play_parts(parts, ScriptedActor(WON))
-        await asyncio.sleep(0.3)
+        await until(lambda: env.worlds and not env.worlds[0].open)
 
     asyncio.run(play())
-    assert [world.open for world in env.worlds] == [False]
+    assert len(env.worlds) == 1
 
 
 def test_a_cancelled_episode_closes_its_state():
-    env = ActorEnv(step_s=5.0)
+    env = ActorEnv()
 
     async def play():
         parts = parts_with(env, ScriptedProvider(), horizon=1)
         task = asyncio.ensure_future(play_parts(parts, ScriptedActor([call("stall")])))
-        await asyncio.sleep(0.1)
+        await until(lambda: env.worlds and env.worlds[0].done == ["stall"])
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

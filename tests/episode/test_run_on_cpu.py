@@ -416,13 +416,17 @@ async def test_in_an_appended_context_the_shared_turn_is_trained_once():
 
 
 class OneBranchFails(Remark):
-    """Unavailable for the branch that answered `no`; says when others are asked."""
+    """Unavailable for the branch that answered `no`; the others wait until the session is dead."""
+
+    def __init__(self):
+        super().__init__()
+        self.is_dead = asyncio.Event()
 
     async def feedback(self, request):
         if len(request.turns) == 2:
             if request.turns[-1].attempt.text == "no":
                 raise FeedbackUnavailable(self.name, "nobody there")
-            await asyncio.sleep(0.05)
+            await self.is_dead.wait()
         return await super().feedback(request)
 
 
@@ -431,5 +435,6 @@ async def test_with_raise_the_other_branches_end_too():
     policy = ScriptedPolicy({"0": "1", "1": "no", "1.1": "2"})
     with pytest.raises(FeedbackUnavailable):
         await play(policy, provider, horizon=3, branch_turn=1, on_error="raise")
+    provider.is_dead.set()
     await asyncio.sleep(0.1)
     assert provider.asked == [1], "a branch of a dead session went on"

@@ -39,7 +39,7 @@ from tests.support.judge.storm import KEY, KINDS, RESPONSES, StormServer
 SECRETS = Secrets([KEY])
 LIMITS = {
     **QUICK,
-    "request_timeout_s": 0.5,
+    "request_timeout_s": 2.0,
     "max_attempts": 6,
     "max_reply_bytes": 500_000,
     "retry_after_cap_s": 0.2,

@@ -2,7 +2,7 @@
 
 import json
 import re
-import time
+import threading
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -94,12 +94,14 @@ class ActorEnv(Env):
 
     def __init__(self, tools: Sequence[dict[str, Any]] = (TOOL,), **limits: Any) -> None:
         self.tools = tools
-        self.limits = Limits(**{"step_s": 0.5, "observation_tokens": 40, **limits})
+        self.limits = Limits(**{"step_s": 60.0, "observation_tokens": 40, **limits})
         self.worlds: list[World] = []
         self.explained: list[Trajectory] = []
         self.fails: tuple[str, ...] = ()
         """Methods that raise."""
         self.shown: str | None = None
+        self.over = threading.Event()
+        """What stalls goes on."""
 
     def _may_fail(self, method: str) -> None:
         if method in self.fails:
@@ -119,9 +121,7 @@ class ActorEnv(Env):
         assert state.open
         state.done.append(what)
         if what == "stall":
-            time.sleep(1.0)
-        if what == "slow":
-            time.sleep(0.4)
+            self.over.wait(60)
         if what == "raise":
             raise ZeroDivisionError("the world broke")
         if what == "exit":

@@ -13,7 +13,7 @@ import pytest
 from rltf_verl.envs.sandbox import Backend, make_sandbox
 from rltf_verl.envs.sandbox.base import Outcome, Program, Resources, Sandbox
 
-LIMITS = Resources(time_s=1, total_s=20, memory_mb=256, processes=8, output_kb=64, file_mb=4)
+LIMITS = Resources(time_s=2, total_s=20, memory_mb=256, processes=8, output_kb=64, file_mb=4)
 LOCAL: tuple[Backend, ...] = ("bubblewrap", "unsafe_process")
 HEADER = b"What runs inside of a sandbox"
 
@@ -50,14 +50,20 @@ def left_over(marker: bytes = HEADER) -> list[int]:
     found = [
         int(folder.name) for folder in Path("/proc").glob("[0-9]*") if _alive_with(folder, marker)
     ]
-    others = {child.pid for child in psutil.Process().parent().children()} - {os.getpid()}
-    return [pid for pid in found if not others & _ancestors(pid)]
+    theirs = {
+        process.pid
+        for worker in psutil.Process().parent().children()
+        if worker.pid != os.getpid()
+        for process in _children(worker)
+    }
+    # Looked for again: what another worker's program was may have ended meanwhile.
+    return [pid for pid in found if pid not in theirs and _alive_with(Path(f"/proc/{pid}"), marker)]
 
 
-def _ancestors(pid: int) -> set[int]:
+def _children(worker: psutil.Process) -> list[psutil.Process]:
     with contextlib.suppress(psutil.NoSuchProcess):
-        return {process.pid for process in psutil.Process(pid).parents()}
-    return set()
+        return worker.children(recursive=True)
+    return []
 
 
 def _alive_with(folder: Path, marker: bytes) -> bool:

@@ -150,7 +150,7 @@ class Adds:
 
     name = "adds"
     tools: Sequence[Any] = ()
-    limits = Limits(step_s=0.5, observation_tokens=8)
+    limits = Limits(step_s=60.0, observation_tokens=8)
 
     def build(self, seed: int, num_train: int, num_test: int) -> Splits:
         made = [Problem(self.name, i, {"n": 5 + i}, "") for i in range(num_train + num_test)]
@@ -214,6 +214,8 @@ class Trusting(Adds):
 
 
 class Hangs(Adds):
+    limits = Limits(step_s=0.5, observation_tokens=8)
+
     def step(self, state: Any, action: Action) -> Step:
         if len(action.text) > 1000:
             time.sleep(60)

@@ -2,7 +2,6 @@
 gradients against plain PyTorch on the same weights."""
 
 import os
-import socket
 import subprocess
 import sys
 from functools import partial
@@ -13,6 +12,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from tests.support.engine import engine_rank, kept_rank, packed_rank, plain
+from tests.support.judge.server import free_port
 
 pytestmark = pytest.mark.e2e
 ROOT = Path(__file__).parents[3]
@@ -48,9 +48,7 @@ LAYOUTS = {
 
 
 def run(folder, world, overrides, script=engine_rank, modules=""):
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = str(s.getsockname()[1])
+    port = str(free_port())
     settings = [
         *(["rltf/hardware=cpu"] if not any("hardware" in o for o in overrides) else []),
         f"actor_rollout_ref.model.path={POLICY}",

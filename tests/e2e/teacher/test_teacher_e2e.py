@@ -100,7 +100,6 @@ def test_each_teacher_reads_what_the_log_says_and_says_what_the_policy_says_ther
     place: str, run: runs.Run, taught: range
 ) -> None:
     tokenizer, records = AutoTokenizer.from_pretrained(runs.POLICY), read_episodes(run.episodes)
-    rounding = 1e-4 if place == EVERY_RUN else ROUNDING
     for step in taught:
         model, texts = recorded.policy(run.folder, step - 1), []
         assert any(tag.get("is_padding") for tag in recorded.record(run, step)["tags"])
@@ -119,7 +118,7 @@ def test_each_teacher_reads_what_the_log_says_and_says_what_the_policy_says_ther
                 reported = row["rltf_teacher_log_probs"][first : first + len(teacher)]
                 first += len(teacher)
                 assert (teacher.gather(-1, ids) - teacher.topk(TOP_K).values).abs().max() < 1e-4
-                assert (teacher.gather(-1, ids) - reported[:, :-1]).abs().max() < rounding
+                assert (teacher.gather(-1, ids) - reported[:, :-1]).abs().max() < ROUNDING
                 assert (plain.outcomes(teacher, ids) - reported.double().exp()).abs().max() < 1e-4
         logged = [
             (prompt_of(record, turn, place), turn["teacher"]["prompt"])

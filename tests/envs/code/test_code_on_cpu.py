@@ -23,7 +23,7 @@ from tests.support.effort import NIGHTLY
 from tests.support.sandboxes import LOCAL, sandbox, trouble
 
 BACKEND = next(backend for backend in LOCAL if trouble(backend) is None)
-QUICK = {"sandbox": BACKEND, "time_s": 1, "total_s": 20, "memory_mb": 256}
+QUICK = {"sandbox": BACKEND, "time_s": 2, "total_s": 20, "memory_mb": 256}
 ENV = Code(**QUICK)
 
 
@@ -213,7 +213,7 @@ def test_what_stops_a_program():
     grade = ENV.grade(problem(), endless)
     assert time.monotonic() - start < 20
     assert len(grade.details["public"]) == 1, "after it no other test is run"
-    assert ENV.explain(problem(), endless, grade, "hint").endswith("\nIt ran out of time (1 s).")
+    assert ENV.explain(problem(), endless, grade, "hint").endswith("\nIt ran out of time (2 s).")
     assert hint("x = [0] * 10**9") == "It ran out of memory (256 MB)."
     assert hint("while True: print('x' * 9999)") == "Its output is longer than 1024 KB."
     assert (

@@ -136,7 +136,6 @@ def test_no_worker_outlives_a_killed_parent(arguments: tuple[str, str, float]) -
     try:
         pids = [int(pid) for pid in parent.stdout.readline().split()]
         assert len(set(pids)) == 2, "one is busy now"
-        assert all(map(alive, pids))
     finally:
         parent.kill()
         parent.communicate()

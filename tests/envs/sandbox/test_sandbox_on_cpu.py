@@ -192,7 +192,8 @@ def test_a_run_has_a_deadline_of_its_own(backend):
         Program("import time; time.sleep(0.5); print(input())")
     ) as run:
         endings = [run.call("a").ending for _ in range(20)]
-    assert (endings[0], endings[-1]) == ("ok", "timeout")
+    assert endings[-1] == "timeout"
+    assert "ok" not in endings[endings.index("timeout") :]
     assert time.monotonic() - start < 15
 
 

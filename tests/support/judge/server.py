@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import json
 import random
+import socket
 import ssl
 import threading
 import time
@@ -35,6 +36,17 @@ FAULTS = (
 """Everything that it can do instead of answering."""
 
 SAID = "Thinking: it is wrong.\n\nCritique: Look at\nthe second line again."
+
+
+def free_port() -> int:
+    """A port of this machine that nobody has. Nobody gets it meanwhile: it is below those that the
+    kernel gives to who asks for any, and above those of Ray's workers.
+    """
+    while True:
+        port = random.SystemRandom().randrange(20_000, 32_000)
+        with contextlib.suppress(OSError), socket.socket() as listener:
+            listener.bind(("127.0.0.1", port))
+            return port
 
 
 @dataclass
@@ -70,13 +82,13 @@ class JudgeServer:
     keep_bodies: bool = True
 
     async def start(self) -> None:
-        """Listen, on a free port unless one is given."""
+        """Listen, on a free port unless one is given; after `stop` again on the same one."""
         self._rng = random.Random(0)
+        self.port = self.port or free_port()
         self._writers: set[asyncio.StreamWriter] = set()
         self._server = await asyncio.start_server(
             self._connection, "127.0.0.1", self.port, backlog=1000, ssl=self.tls
         )
-        self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:
         """Die: close the port and break every connection."""
