@@ -118,7 +118,7 @@ GRID: Sequence[tuple[str, str, Sequence[int], Sequence[str]]] = (
     ("fault", "zero", REST, IMITATING),
     ("fault", "zero", HOUSES, (EQUAL_AGAIN, SD_AGAIN, EQUAL_SD)),
     ("tag", "zero", HOUSES[:3], IMITATING),
-    ("sign", "zero", FEW, IMITATING),
+    ("sign", "zero", HOUSES[:3], IMITATING),
     ("letters", "zero", FEW, ("sft", "sd", "sd second_turn", "sd rejection")),
     ("seldom", "zero", FEW, ("sft", "sd", "fm", "fm shuffled")),
     ("date", "zero", REST, (*CORE, AGAIN)),
