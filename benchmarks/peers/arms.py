@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.peers.problems import Files
-from benchmarks.peers.tasks import TASKS, Task
+from benchmarks.peers.tasks import STEPS, Task
 
 HERE = Path(__file__).resolve().parent
 
@@ -55,8 +55,6 @@ VERL = (
     "algorithm.adv_estimator=grpo",
     "data.return_raw_chat=true",
     "actor_rollout_ref.rollout.calculate_log_probs=true",
-    "actor_rollout_ref.rollout.val_kwargs.do_sample=true",
-    "actor_rollout_ref.rollout.val_kwargs.temperature=1.0",
     "actor_rollout_ref.actor.ppo_mini_batch_size=${data.train_batch_size}",
     f"reward.custom_reward_function.path={HERE / 'problems.py'}",
 )
@@ -93,20 +91,15 @@ ARMS = {
 """Task -> key -> arm."""
 
 
-def verl_overrides(
-    model: str, arm: Arm, files: Files, steps: int, every: int, seed: int
-) -> list[str]:
+def verl_overrides(task: Task, arm: Arm, files: Files, seed: int) -> list[str]:
     """Of a run of an arm of verl's trainer.
 
     Args:
-        model: the task.
+        task: problems, policy and settings.
         arm: which.
         files: its problems.
-        steps: to train.
-        every: how many steps are between two validations.
         seed: of the problems' order and of what is sampled.
     """
-    task = TASKS[model]
     own = (
         [f"+rltf/hardware={task.hardware}"]
         if arm.files == "verl"
@@ -119,8 +112,6 @@ def verl_overrides(
         f"data.seed={seed}",
         f"data.train_files={files.train}",
         f"data.val_files={files.test}",
-        f"trainer.total_training_steps={steps}",
-        f"trainer.test_freq={every}",
     ]
 
 
@@ -133,28 +124,27 @@ def shared(task: Task) -> list[str]:
         f"data.max_response_length={task.answer_tokens}",
         f"data.train_batch_size={task.problems}",
         f"{rollout}.n={task.answers}",
-        f"{rollout}.val_kwargs.n={task.tested}",
         f"{optim}.lr={task.rate}",
         f"{optim}.betas=[{task.betas[0]},{task.betas[1]}]",
         f"{optim}.weight_decay=0.01",
         "trainer.logger=[file]",
+        f"trainer.total_training_steps={STEPS}",
         "trainer.val_before_train=false",
+        "trainer.test_freq=-1",
         "trainer.save_freq=-1",
         "trainer.resume_mode=disable",
     ]
 
 
-def trl_command(
-    python: Path, model: str, arm: Arm, files: Files, steps: int, every: int, seed: int
-) -> list[str]:
+def trl_command(python: Path, task: Task, arm: Arm, files: Files, seed: int) -> list[str]:
     """Of a run of one of TRL's trainers with the interpreter that has `trl`; else as above."""
-    options = {"model": model, "steps": steps, "every": every, "seed": seed}
+    options = {"task": task.name, "hardware": task.hardware, "policy": task.policy}
+    options |= {"steps": STEPS, "seed": seed}
     return [
         str(python),
         "-m",
         "benchmarks.peers.trl_trainers",
         arm.trl,
         str(files.train),
-        str(files.test),
         *(f"--{name}={value}" for name, value in options.items()),
     ]

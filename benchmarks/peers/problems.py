@@ -31,35 +31,31 @@ class Files(NamedTuple):
     test: Path
 
 
-def save(folder: Path, task: Task, copies: bool = True) -> dict[str, Files]:
+def save(folder: Path, task: Task) -> dict[str, Files]:
     """A task's problems, each with what a teacher reads as a demonstration.
 
     Args:
         folder: gets a folder of files per way: `verl`'s are without the column that names our agent
             loop.
         task: whose.
-        copies: with the problems whose answer is the question.
     """
-    built = build_parquet(
-        task.env, folder / "built", task.seed, task.num_train, task.num_test, **task.options
-    )
+    built = build_parquet(task.env, folder / "built", task.seed, 512, 8, **task.options)
     files = {}
     for way, dropped in (("ours", []), ("verl", ["agent_name"])):
         (folder / way).mkdir(exist_ok=True)
         for path in (built.train, built.test):
-            table = _with_demonstrations(pq.read_table(path), task, copies)
+            table = _with_demonstrations(pq.read_table(path), task)
             pq.write_table(table.drop_columns(dropped), folder / way / path.name)
         files[way] = Files(folder / way / built.train.name, folder / way / built.test.name)
     return files
 
 
-def _with_demonstrations(table: pa.Table, task: Task, copies: bool) -> pa.Table:
+def _with_demonstrations(table: pa.Table, task: Task) -> pa.Table:
     rows, env = [], task.make_env()
     for row in table.to_pylist():
         problem = problem_from_row(row["extra_info"], row["reward_model"])
         row["extra_info"]["demonstration"] = demonstration(env, problem)
-        if copies or problem.data.get("matrix", ()) != problem.data.get("solution"):
-            rows.append(row)
+        rows.append(row)
     return pa.Table.from_pylist(rows)
 
 

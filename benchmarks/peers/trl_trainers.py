@@ -1,6 +1,6 @@
 """TRL's trainers of a task's policy, and a program that trains one of them as an arm of the race.
 
-  python -m benchmarks.peers.trl_trainers grpo TRAIN TEST --model tiny --steps 8 --every 2 --seed 1
+  python -m benchmarks.peers.trl_trainers grpo TRAIN --task tiny --policy FOLDER --steps 8 --seed 1
 
 Runs where `trl` is installed. Writes a line per step to the file that VERL_FILE_LOGGER_PATH names,
 in the form of verl's file logger.
@@ -13,9 +13,9 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import torch
@@ -24,8 +24,6 @@ from benchmarks.peers.problems import read, scores
 from benchmarks.peers.tasks import TASKS, Task
 from rltf_verl.types import Problem
 
-ACC = "val-core/rltf/task/acc/mean@1"
-"""In the form of verl's name."""
 TEACHER = {
     "teacher_model_kind": "base",
     "distillation_alpha": 0.5,
@@ -128,42 +126,8 @@ def _chat(question: str) -> list[dict[str, str]]:
     return [{"role": "user", "content": question}]
 
 
-def held_out(trainer: Any, task: Task, problems: Sequence[Problem]) -> float:
-    """Share of right answers, sampled in batches as large as a step's."""
-    asked = [problem for problem in problems for _ in range(task.tested)]
-    size, prompt_of = task.problems * task.answers, task.make_env().prompt
-    graded = [
-        score["acc"]
-        for at in range(0, len(asked), size)
-        for score in scores(
-            asked[at : at + size],
-            _answers(trainer, [prompt_of(problem) for problem in asked[at : at + size]]),
-        )
-    ]
-    return fmean(graded)
-
-
-def _answers(trainer: Any, questions: Sequence[str]) -> list[str]:
-    tokenizer = trainer.processing_class
-    inputs = tokenizer.apply_chat_template(
-        [_chat(question) for question in questions],
-        add_generation_prompt=True,
-        padding=True,
-        return_tensors="pt",
-        return_dict=True,
-    )
-    with torch.no_grad():
-        ids = trainer.model.generate(**inputs, generation_config=trainer.generation_config)
-    answers: list[str] = tokenizer.batch_decode(
-        ids[:, inputs["input_ids"].shape[1] :], skip_special_tokens=True
-    )
-    return answers
-
-
-def watched(trainer: Any, test: Callable[[], float], every: int, out: Path) -> None:
-    """Let a trainer write its metrics: seconds and tokens of each step, and held-out accuracy every
-    few steps.
-    """
+def watched(trainer: Any, out: Path) -> None:
+    """Let a trainer write its metrics: seconds and tokens of each step."""
     from transformers import TrainerCallback
 
     tokens = 0
@@ -175,7 +139,7 @@ def watched(trainer: Any, test: Callable[[], float], every: int, out: Path) -> N
         return loss(model, inputs, *rest, **named)
 
     class Watch(TrainerCallback):
-        """Times steps, tests between them."""
+        """Times steps."""
 
         def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             nonlocal tokens
@@ -183,8 +147,6 @@ def watched(trainer: Any, test: Callable[[], float], every: int, out: Path) -> N
 
         def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
             data = {"timing_s/step": time.monotonic() - self.start, "tokens": tokens}
-            if state.global_step % every == 0:
-                data[ACC] = test()
             with out.open("a") as file:
                 file.write(json.dumps({"step": state.global_step, "data": data}) + "\n")
 
@@ -197,14 +159,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("trainer", choices=("grpo", "sdpo"))
     parser.add_argument("train", type=Path)
-    parser.add_argument("test", type=Path)
-    parser.add_argument("--model", choices=tuple(TASKS), required=True)
+    parser.add_argument("--task", choices=tuple(TASKS), required=True)
+    parser.add_argument("--hardware", default="cpu")
+    parser.add_argument("--policy", type=Path, required=True)
     parser.add_argument("--steps", type=int, required=True)
-    parser.add_argument("--every", type=int, required=True)
     parser.add_argument("--seed", type=int, required=True)
     args = parser.parse_args()
     torch.set_num_threads(1)
-    task, problems, test = TASKS[args.model], read(args.train), read(args.test)
+    task = replace(TASKS[args.task], hardware=args.hardware, policy=args.policy)
+    problems = read(args.train)
     settings = {**race_settings(task), "max_steps": args.steps, "seed": args.seed}
     with tempfile.TemporaryDirectory() as folder:
         if args.trainer == "grpo":
@@ -214,7 +177,7 @@ def main() -> None:
             texts = [(env.prompt(p), p.demonstration) for p in problems]
             trainer = sdpo(folder, task, texts, **settings, **teacher_settings(task))
         out = Path(os.environ["VERL_FILE_LOGGER_PATH"])
-        watched(trainer, lambda: held_out(trainer, task, test), args.every, out)
+        watched(trainer, out)
         trainer.train()
 
 
