@@ -155,16 +155,14 @@ def followed(process: subprocess.Popen[bytes], metrics: Path, began: float) -> l
         metrics: the file that gets a line per step.
         began: `time.monotonic()` before the start.
     """
-    lines, now, held = 0, Clocks(), 0
     ticks: list[Tick] = []
     root = psutil.Process(process.pid)
     while process.poll() is None:
         time.sleep(POLL_S)
-        written = metrics.read_bytes().count(b"\n") if metrics.exists() else 0
-        if written > lines or len(ticks) == 0:
-            now, held = clocks(root, now), memory(root)
-        ticks += [Tick(time.monotonic() - began, now, held)] * (written - lines)
-        lines = written
+        lines = metrics.read_bytes().count(b"\n") if metrics.exists() else 0
+        if lines > len(ticks):
+            now = clocks(root, ticks[-1].clocks if ticks else {})
+            ticks += [Tick(time.monotonic() - began, now, memory(root))] * (lines - len(ticks))
     return ticks
 
 

@@ -61,32 +61,26 @@ VERL = (
 ALL_ROWS = "actor_rollout_ref.actor.entropy_coeff=1e-9"
 """Else this package leaves rows without a gradient out of the update."""
 SD = ("--config-name=rltf_sd", "rltf.distill.weight=1.0")
-HINT = ("rltf/feedback=verifier", "rltf.feedback.level=hint")
+HINT = ("rltf/feedback=verifier", "rltf.feedback.level=hint", "rltf.distill.baseline=rejection")
+SINGLE = "--config-name=rltf_grpo_single"
+
+
+def arms_of(sd: tuple[str, ...], teacher: tuple[str, ...]) -> dict[str, Arm]:
+    """A task's arms; `sd` and `teacher` are those methods' words for its feedback."""
+    return {
+        "verl_grpo": Arm("verl: GRPO", VERL, "verl"),
+        "grpo_all": Arm("this package: GRPO, one turn, all rows", (SINGLE, ALL_ROWS)),
+        "grpo_single": Arm("this package: GRPO, one turn", (SINGLE,)),
+        "sd": Arm("this package: RLTF-SD", (*SD, *sd)),
+        "sd_logit": Arm("this package: `sd_logit`", ("--config-name=rltf", *teacher)),
+        "trl_grpo": Arm("TRL: GRPO", trl="grpo"),
+        "trl_sdpo": Arm("TRL: SDPO", trl="sdpo"),
+    }
+
 
 ARMS = {
-    "tiny": {
-        "verl_grpo": Arm("verl: GRPO", VERL, "verl"),
-        "grpo_single": Arm("this package: GRPO, one turn", ("--config-name=rltf_grpo_single",)),
-        "grpo": Arm(
-            "this package: GRPO, two turns",
-            ("--config-name=rltf_grpo", "rltf/feedback=verifier_full"),
-        ),
-        "sd": Arm("this package: RLTF-SD", (*SD, "rltf/feedback=verifier_full")),
-        "sd_logit": Arm("this package: `sd_logit`", ("--config-name=rltf", *TEACHER)),
-        "trl_grpo": Arm("TRL: GRPO", trl="grpo"),
-        "trl_sdpo": Arm("TRL: SDPO", trl="sdpo"),
-    },
-    "smollm2": {
-        "verl_grpo": Arm("verl: GRPO", VERL, "verl"),
-        "grpo_all": Arm(
-            "this package: GRPO, one turn, all rows", ("--config-name=rltf_grpo_single", ALL_ROWS)
-        ),
-        "grpo_single": Arm("this package: GRPO, one turn", ("--config-name=rltf_grpo_single",)),
-        "sd": Arm("this package: RLTF-SD", (*SD, *HINT, "rltf.distill.baseline=rejection")),
-        "sd_logit": Arm("this package: `sd_logit`", ("--config-name=rltf", *LM_TEACHER)),
-        "trl_grpo": Arm("TRL: GRPO", trl="grpo"),
-        "trl_sdpo": Arm("TRL: SDPO", trl="sdpo"),
-    },
+    "tiny": arms_of(("rltf/feedback=verifier_full",), TEACHER),
+    "smollm2": arms_of(HINT, LM_TEACHER),
 }
 """Task -> key -> arm."""
 

@@ -1,7 +1,8 @@
 """Trainers on the same problems in turns: what a step costs.
 
 A line is read at the end of each step, with the CPU clocks of all processes of the run. The cost of
-a step is what passes between two lines; what is left of the first line is the start-up.
+a step is what passes between two lines. Arms take turns, and each is also compared with another one
+of the same turn: a machine is not as fast in each hour.
 """
 
 from __future__ import annotations
@@ -81,8 +82,6 @@ def costs(ticks: Sequence[Tick], steps: Sequence[Metrics]) -> dict[str, float]:
         **means,
         "tokens": tokens,
         "token_cpu_ms": 1000 * means["cpu_s"] / tokens,
-        "start_wall_s": at["wall_s"][0] - means["wall_s"],
-        "start_cpu_s": at["cpu_s"][0] - means["cpu_s"],
         "memory_gb": max(tick.memory for tick in ticks) / 2**30,
     }
 
@@ -100,24 +99,31 @@ COLUMNS = {
     "step, CPU s": "cpu_s",
     "answer tokens": "tokens",
     "CPU ms per answer token": "token_cpu_ms",
-    "start-up, wall s": "start_wall_s",
-    "start-up, CPU s": "start_cpu_s",
     "memory, GB": "memory_gb",
 }
+EQUAL = "grpo_all"
+"""The arm that trains all rows of a step, as TRL does."""
 
 
 def table(lines: Sequence[Mapping[str, Any]], task: Task) -> str:
-    """Markdown: a line per arm, each value the median over its runs, their range behind it."""
-    by_arm = defaultdict(list)
+    """Markdown: a line per arm, each value the median over its runs, their range behind it; the
+    last column is CPU time per answer token over that of `EQUAL` in the same turn.
+    """
+    by_arm: dict[str, dict[int, Mapping[str, Any]]] = defaultdict(dict)
     for line in lines:
         if (line["task"], line["hardware"]) == (task.name, task.hardware):
-            by_arm[line["arm"]].append(line)
-    rows = [
-        [ARMS[task.name][key].name, *(spread([run[of] for run in runs]) for of in COLUMNS.values())]
-        for key, runs in sorted(by_arm.items(), key=lambda item: [*ARMS[task.name]].index(item[0]))
-    ]
-    ruler = ["---", *["---:"] * len(COLUMNS)]
-    return "\n".join(f"| {' | '.join(row)} |" for row in (["", *COLUMNS], ruler, *rows))
+            by_arm[line["arm"]][line["seed"]] = line
+    rows = [["", *COLUMNS, "in the same turn"], ["---", *["---:"] * (len(COLUMNS) + 1)]]
+    for key in (key for key in ARMS[task.name] if key in by_arm):
+        runs, equal = by_arm[key], by_arm[EQUAL]
+        times = [
+            run["token_cpu_ms"] / equal[seed]["token_cpu_ms"]
+            for seed, run in runs.items()
+            if seed in equal
+        ]
+        cells = [spread([run[of] for run in runs.values()]) for of in COLUMNS.values()]
+        rows.append([ARMS[task.name][key].name, *cells, spread(times) if times else ""])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def spread(values: Sequence[float]) -> str:
