@@ -115,7 +115,7 @@ def table(lines: Sequence[Mapping[str, Any]], task: Task) -> str:
             by_arm[line["arm"]][line["seed"]] = line
     rows = [["", *COLUMNS, "in the same turn"], ["---", *["---:"] * (len(COLUMNS) + 1)]]
     for key in (key for key in ARMS[task.name] if key in by_arm):
-        runs, equal = by_arm[key], by_arm[EQUAL]
+        runs, equal = by_arm[key], by_arm.get(EQUAL, {})
         times = [
             run["token_cpu_ms"] / equal[seed]["token_cpu_ms"]
             for seed, run in runs.items()
