@@ -118,12 +118,21 @@ def bounded(env: Env, most_s: float = DEADLINE_S) -> Env:
         most_s: seconds of a call, where the environment's own deadline is not shorter.
     """
     late = set[str]()
+    next_is_opened = threading.Event()
 
     def method(name: str, call: Callable[..., Any], *args: Any) -> Any:
+        nonlocal next_is_opened
         seconds = min(env.limits.attempt_s if name == "open" else deadline_of(env), most_s)
         if name not in late:
             outcomes: SimpleQueue[Outcome] = SimpleQueue()
-            _start(outcomes.put, call, *args)
+            settle: Callable[[Outcome], object] = outcomes.put
+            if name == "open":
+                # The thread lives on until the next state is opened: the system would give its
+                # number to a later one, which would then pass for the state's own.
+                next_is_opened.set()
+                next_is_opened = threading.Event()
+                settle = partial(_settle_and_wait, outcomes, next_is_opened)
+            _start(settle, call, *args)
             with suppress(Empty):
                 return _value(outcomes.get(timeout=seconds))
             late.add(name)
@@ -154,6 +163,13 @@ def _start(settle: Callable[[Outcome], object], call: Callable[..., Any], *args:
             settle(outcome)
 
     threading.Thread(target=run, daemon=True, name="environment").start()
+
+
+def _settle_and_wait(
+    outcomes: SimpleQueue[Outcome], until: threading.Event, outcome: Outcome
+) -> None:
+    outcomes.put(outcome)
+    until.wait()
 
 
 def _failure(error: BaseException) -> Exception:
