@@ -1,6 +1,6 @@
 """This package beside plain verl and TRL.
 
-    python -m benchmarks.peers race --hardware cpu_bf16 --trl-python PYTHON   # trainers in turns
+    python -m benchmarks.peers race --trl-python PYTHON    # trainers in turns
     python -m benchmarks.peers losses                     # TRL's SDPO loss and ours, a table
     python -m benchmarks.peers losses --golden FILE       # TRL's numbers for small tensors, as JSON
 
@@ -17,7 +17,6 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 
 TRL = "1.16.0"
@@ -48,16 +47,20 @@ def race(options: argparse.Namespace) -> None:
     from benchmarks.peers.race import run, table
     from benchmarks.peers.tasks import TASKS, policy
 
-    task = replace(TASKS[options.task], hardware=options.hardware)
+    task = TASKS[options.task]
+    task = replace(task, hardware=options.hardware or task.hardware)
     arms = [k for k, arm in ARMS[task.name].items() if options.trl_python or not arm.trl]
     out = options.out.resolve() / task.name
-    task = replace(task, policy=policy(task))
-    files = save(out / "problems", task)
     lines = [json.loads(line) for line in RACE.read_text().splitlines()] if RACE.exists() else []
-    for seed, arm in product(range(1, options.repeats + 1), arms):
-        asked = {"task": task.name, "hardware": task.hardware, "arm": arm, "seed": seed}
-        if any(asked.items() <= line.items() for line in lines):
-            continue
+    of = {"task": task.name, "hardware": task.hardware}
+    turns = range(1, options.repeats + 1)
+    asked_for = [of | {"arm": arm, "seed": seed} for seed in turns for arm in arms]
+    missing = [a for a in asked_for if not any(a.items() <= line.items() for line in lines)]
+    if missing:
+        task = replace(task, policy=policy(task))
+        files = save(out / "problems", task)
+    for asked in missing:
+        arm, seed = asked["arm"], asked["seed"]
         lines.append(asked | run(out / f"{arm}-{seed}", task, arm, files, options.trl_python, seed))
         with RACE.open("a") as file:
             file.write(json.dumps(lines[-1]) + "\n")
@@ -79,7 +82,7 @@ def main(words: Sequence[str] | None = None) -> None:
     of_race = commands.add_parser("race")
     of_race.set_defaults(run=race)
     of_race.add_argument("--task", choices=("tiny", "smollm2"), default="smollm2")
-    of_race.add_argument("--hardware", choices=("cpu", "cpu_bf16"), default="cpu")
+    of_race.add_argument("--hardware", choices=("cpu", "cpu_bf16"), help="the task's own")
     of_race.add_argument("--repeats", type=int, default=5)
     of_race.add_argument("--trl-python", type=Path, help="interpreter that has trl")
     of_race.add_argument("--out", type=Path, default=Path("outputs/benchmarks/peers"))

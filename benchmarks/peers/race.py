@@ -78,16 +78,14 @@ def costs(ticks: Sequence[Tick], steps: Sequence[Metrics]) -> dict[str, float]:
     num = len(ticks) - WARM_UP
     means = {name: (clock[-1] - clock[WARM_UP - 1]) / num for name, clock in at.items()}
     tokens = fmean(trained_tokens(step) for step in steps[WARM_UP:])
-    return {
-        **means,
-        "tokens": tokens,
-        "token_cpu_ms": 1000 * means["cpu_s"] / tokens,
-        "memory_gb": max(tick.memory for tick in ticks) / 2**30,
-    }
+    means["tokens"] = tokens
+    means["token_cpu_ms"] = 1000 * means["cpu_s"] / tokens
+    means["memory_gb"] = max(tick.memory for tick in ticks) / 2**30
+    return {name: round(mean, 4) for name, mean in means.items()}
 
 
 def trained_tokens(step: Metrics) -> float:
-    """Answers' tokens in the rows of a step, prompts left out."""
+    """Tokens of answers in the rows of a step; SD's second answers stand in two."""
     if "tokens" in step:
         return float(step["tokens"])
     prompt, answer = (float(step[f"{of}_length/mean"]) for of in ("prompt", "response"))
@@ -97,8 +95,8 @@ def trained_tokens(step: Metrics) -> float:
 COLUMNS = {
     "step, wall s": "wall_s",
     "step, CPU s": "cpu_s",
-    "answer tokens": "tokens",
-    "CPU ms per answer token": "token_cpu_ms",
+    "row tokens": "tokens",
+    "CPU ms per row token": "token_cpu_ms",
     "memory, GB": "memory_gb",
 }
 EQUAL = "grpo_all"
@@ -107,7 +105,7 @@ EQUAL = "grpo_all"
 
 def table(lines: Sequence[Mapping[str, Any]], task: Task) -> str:
     """Markdown: a line per arm, each value the median over its runs, their range behind it; the
-    last column is CPU time per answer token over that of `EQUAL` in the same turn.
+    last column is CPU time per row token over that of `EQUAL` in the same turn.
     """
     by_arm: dict[str, dict[int, Mapping[str, Any]]] = defaultdict(dict)
     for line in lines:

@@ -118,23 +118,27 @@ def bounded(env: Env, most_s: float = DEADLINE_S) -> Env:
         most_s: seconds of a call, where the environment's own deadline is not shorter.
     """
     late = set[str]()
-    next_is_opened = threading.Event()
+    is_done_with = threading.Event()
+    """With the state that was opened last."""
 
     def method(name: str, call: Callable[..., Any], *args: Any) -> Any:
-        nonlocal next_is_opened
+        nonlocal is_done_with
         seconds = min(env.limits.attempt_s if name == "open" else deadline_of(env), most_s)
         if name not in late:
             outcomes: SimpleQueue[Outcome] = SimpleQueue()
             settle: Callable[[Outcome], object] = outcomes.put
             if name == "open":
-                # The thread lives on until the next state is opened: the system would give its
-                # number to a later one, which would then pass for the state's own.
-                next_is_opened.set()
-                next_is_opened = threading.Event()
-                settle = partial(_settle_and_wait, outcomes, next_is_opened)
+                # The thread lives on with its state: the system would give its number to a later
+                # one, which would then pass for the state's own.
+                is_done_with.set()
+                is_done_with = threading.Event()
+                settle = partial(_settle_and_wait, outcomes, is_done_with)
             _start(settle, call, *args)
             with suppress(Empty):
-                return _value(outcomes.get(timeout=seconds))
+                outcome = outcomes.get(timeout=seconds)
+                if name == "close" or outcome[1] is not None:
+                    is_done_with.set()
+                return _value(outcome)
             late.add(name)
         raise _late(name, seconds)
 

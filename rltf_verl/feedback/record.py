@@ -114,8 +114,17 @@ def settings_key(name: str, options: Mapping[str, Any]) -> str:
     """Short hash of a provider's settings: answers of differently set providers are not mixed. How
     fast a judge may be asked changes none; a resumed run may have other limits.
     """
-    asked = {key: value for key, value in options.items() if key not in NOT_IN_ANSWERS}
-    return digest([name, asked])[:12]
+    return digest([name, _in_answers(name, options)])[:12]
+
+
+def _in_answers(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what changes no answer, also of the providers inside."""
+    left_out = NOT_IN_ANSWERS if name == "judge" else ()
+    return {
+        key: _in_answers(str(value.get("provider")), value) if isinstance(value, Mapping) else value
+        for key, value in options.items()
+        if key not in left_out
+    }
 
 
 def digest(value: object) -> str:

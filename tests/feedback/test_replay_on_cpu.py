@@ -116,12 +116,31 @@ async def test_answers_of_differently_set_providers_are_not_mixed(tmp_path):
         make_provider("replay", folder=str(tmp_path))
 
 
-async def test_a_run_that_was_resumed_with_other_limits_is_replayed(tmp_path):
-    for k, most in enumerate((64, 4)):
-        options = {"style": "mild", "limits": {"max_concurrency": most}}
-        await recorded(tmp_path, f"said {k}", options=options).feedback(asked(str(k)))
-    replay = make_provider("replay", folder=str(tmp_path))
-    assert [(await replay.feedback(asked(str(k)))).text for k in range(2)] == ["said 0", "said 1"]
+def test_how_fast_a_judge_may_be_asked_is_no_other_setting():
+    keys = {
+        (provider, most): settings_key(name, {**options, **around(most)})
+        for provider, (name, options, around) in SLOWER.items()
+        for most in (64, 4)
+    }
+    assert keys["judge", 64] == keys["judge", 4]
+    assert keys["siblings of one", 64] == keys["siblings of one", 4]
+    assert keys["own", 64] != keys["own", 4]
+    assert settings_key("judge", {"style": "hint"}) != settings_key("judge", {"style": "full"})
+
+
+def _limits(most):
+    return {"limits": {"max_concurrency": most}}
+
+
+SLOWER = {
+    "judge": ("judge", {"style": "hint"}, _limits),
+    "siblings of one": (
+        "siblings",
+        {},
+        lambda most: {"each": {"provider": "judge", **_limits(most)}},
+    ),
+    "own": ("own", {}, _limits),
+}
 
 
 @pytest.mark.parametrize("content", [None, "", "{}\n", '{"key": 1}\nhalf'])

@@ -75,7 +75,7 @@ class Code(Env):
         max_parallel: executions at once in this process; None: as many as there are cores.
         time_s: CPU seconds of a test; on the clock twice as much. The tests after one that takes
             longer are not run.
-        total_s: seconds on the clock for all tests of an answer.
+        total_s: seconds on the clock for all tests of an answer, 300 at most.
         memory_mb: address space of a process.
         processes: processes and threads at the same time.
         output_kb: output of a test.

@@ -64,7 +64,7 @@ class FusionSandbox:
     @contextmanager
     def start(self, program: Program) -> Iterator[FusionRun]:
         """See `Sandbox.start`."""
-        with held(self._slots):
+        with held(self._slots, self._limits):
             yield FusionRun(self._url, self._limits, program)
 
 
@@ -125,9 +125,9 @@ class FusionRun:
         for k in range(TRIES):
             try:
                 request = urllib.request.Request(self._url, body, headers)
-                with urllib.request.urlopen(
-                    request, timeout=2 * self._limits.time_s + NETWORK_S
-                ) as response:
+                left = max(self._deadline - time.monotonic(), 0.0)
+                seconds = min(2 * self._limits.time_s, left) + NETWORK_S
+                with urllib.request.urlopen(request, timeout=seconds) as response:
                     return as_mapping(response.read())
             except urllib.error.HTTPError as error:
                 failure: Exception = error
@@ -136,6 +136,8 @@ class FusionRun:
                     break
             except (OSError, HTTPException, ValueError) as error:
                 failure = error
+            if time.monotonic() > self._deadline:
+                break
             if k + 1 < TRIES:
                 time.sleep(RETRY_S * (k + 1))
         raise failed(f"rltf.env.url={self._url}: {type(failure).__name__}: {failure}") from failure

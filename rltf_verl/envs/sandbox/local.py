@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import BoundedSemaphore
 from typing import Any
 
+from rltf_verl.envs.calls import DEADLINE_S
 from rltf_verl.envs.sandbox.base import (
     Outcome,
     Program,
@@ -26,10 +27,6 @@ from rltf_verl.envs.sandbox.channel import Channel, ChannelClosed, ChannelFull
 from rltf_verl.envs.sandbox.reports import outcome_of
 
 INSIDE = Path(__file__).with_name("inside.py").read_text("utf-8")
-WAIT_S = 240.0
-"""Seconds until an execution begins. With a start and all tests they stay below the deadline of a
-grader's call, past which an answer counts as wrong.
-"""
 START_S = 30.0
 """Seconds that a start may take on a busy machine."""
 GRACE_S = 5.0
@@ -70,12 +67,15 @@ def slots(num: int) -> BoundedSemaphore:
 
 
 @contextmanager
-def held(slot: BoundedSemaphore) -> Iterator[None]:
-    """Raises SandboxUnreachableError: none was free for too long."""
-    if not slot.acquire(timeout=WAIT_S):
+def held(slot: BoundedSemaphore, limits: Resources) -> Iterator[None]:
+    """Raises SandboxUnreachableError: none was free for so long that what is left of a grader's
+    call might not do for a start and all tests. Past the call's deadline an answer counts as wrong.
+    """
+    seconds = max(DEADLINE_S - 2 * START_S - limits.total_s, 0.0)
+    if not slot.acquire(timeout=seconds):
         raise SandboxUnreachableError(
-            f"no sandbox was free within {WAIT_S:g} s; raise rltf.env.max_parallel or lower"
-            " rltf.env.time_s"
+            f"no sandbox was free within {seconds:g} s; raise rltf.env.max_parallel, or lower"
+            " rltf.env.time_s and rltf.env.total_s"
         )
     try:
         yield
@@ -188,7 +188,7 @@ class LocalSandbox:
     @contextmanager
     def start(self, program: Program) -> Iterator[LocalRun]:
         """See `Sandbox.start`."""
-        with held(self._slots), self._started() as started:
+        with held(self._slots, self._limits), self._started() as started:
             yield LocalRun(program, self._limits, started)
 
     def _started(self) -> AbstractContextManager[Started]:
