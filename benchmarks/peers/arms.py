@@ -132,8 +132,7 @@ def shared(task: Task) -> list[str]:
 
 def trl_command(python: Path, task: Task, arm: Arm, files: Files, seed: int) -> list[str]:
     """Of a run of one of TRL's trainers with the interpreter that has `trl`; else as above."""
-    options = {"task": task.name, "hardware": task.hardware, "policy": task.policy}
-    options |= {"steps": STEPS, "seed": seed}
+    options = {"task": task.name, "hardware": task.hardware, "policy": task.policy, "seed": seed}
     return [
         str(python),
         "-m",

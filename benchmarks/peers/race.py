@@ -125,7 +125,8 @@ def table(lines: Sequence[Mapping[str, Any]], task: Task) -> str:
 
 
 def spread(values: Sequence[float]) -> str:
-    """
+    """The median, and the range behind it.
+
     >>> spread([3.14, 2.0, 10.0]), spread([160.0, 162.0])
     ('3.1 (2.0 to 10.0)', '161 (160 to 162)')
     """

@@ -1,6 +1,6 @@
 """TRL's trainers of a task's policy, and a program that trains one of them as an arm of the race.
 
-  python -m benchmarks.peers.trl_trainers grpo TRAIN --task tiny --policy FOLDER --steps 8 --seed 1
+  python -m benchmarks.peers.trl_trainers grpo TRAIN --task tiny --policy FOLDER --seed 1
 
 Runs where `trl` is installed. Writes a line per step to the file that VERL_FILE_LOGGER_PATH names,
 in the form of verl's file logger.
@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from benchmarks.peers.problems import read, scores
-from benchmarks.peers.tasks import TASKS, Task
+from benchmarks.peers.tasks import STEPS, TASKS, Task
 from rltf_verl.types import Problem
 
 TEACHER = {
@@ -161,13 +161,12 @@ def main() -> None:
     parser.add_argument("--task", choices=tuple(TASKS), required=True)
     parser.add_argument("--hardware", default="cpu")
     parser.add_argument("--policy", type=Path, required=True)
-    parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--seed", type=int, required=True)
     args = parser.parse_args()
     torch.set_num_threads(1)
     task = replace(TASKS[args.task], hardware=args.hardware, policy=args.policy)
     problems = read(args.train)
-    settings = {**race_settings(task), "max_steps": args.steps, "seed": args.seed}
+    settings = {**race_settings(task), "max_steps": STEPS, "seed": args.seed}
     with tempfile.TemporaryDirectory() as folder:
         if args.trainer == "grpo":
             trainer = grpo(folder, task, problems, **settings)
