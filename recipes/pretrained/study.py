@@ -119,10 +119,10 @@ GRID: Sequence[tuple[str, str, Sequence[int], Sequence[str]]] = (
     ("fault", "zero", HOUSES, (EQUAL_AGAIN, SD_AGAIN, EQUAL_SD)),
     ("tag", "zero", HOUSES[:3], IMITATING),
     ("sign", "zero", HOUSES[:3], IMITATING),
-    ("letters", "zero", FEW, ("sft", "sd", "sd second_turn", "sd rejection")),
-    ("seldom", "zero", FEW, ("sft", "sd", "fm", "fm shuffled")),
     ("date", "zero", REST, (*CORE, AGAIN)),
+    ("seldom", "zero", FEW, ("sft", "sd", "fm", "fm shuffled")),
     ("date", "mixed", FEW, (*CORE, AGAIN)),
+    ("letters", "zero", FEW, ("sft", "sd", "sd second_turn", "sd rejection")),
 )
 """Task, start, houses, arms, at the rates and weights that were chosen on dates. `prompt`: dates,
 each question after an entry of the house, which a person may write there and not train. `form`,
