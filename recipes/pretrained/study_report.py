@@ -24,6 +24,7 @@ from study import (
     CHOOSING,
     EQUAL,
     EQUAL_AGAIN,
+    EQUAL_SD,
     LIKE,
     NULL,
     SD_AGAIN,
@@ -50,8 +51,9 @@ COLORS = {
     "sd + fm": "#D55E00",
     "sdpo forward KL": "#999999",
     EQUAL: "#009E73",
+    EQUAL_SD: "#0072B2",
 }
-"""Arm -> colour (Okabe and Ito)."""
+"""Arm -> colour (Okabe and Ito); dashed where it has another arm's rate and weight."""
 PANELS = {
     "date": "dates, an exact verifier",
     "form": "a verifier that also takes another form",
