@@ -46,7 +46,7 @@ demo: install
 demo-tiny: install
 	$(BIN)/python recipes/demo/run_demo.py
 
-# Every method on houses that no setting was chosen on: recipes/pretrained. About 15 hours on one core; a second call goes on
+# Every method on houses that no setting was chosen on: recipes/pretrained. About 40 hours on one core; a second call goes on
 # where the first ended.
 study-lm: install
 	$(BIN)/python recipes/pretrained/study.py
