@@ -243,7 +243,10 @@ def with_metrics(batch: KVBatchMeta, num_groups: int) -> None:
         {
             "algorithm": {},
             "data": {"max_response_length": 60, "train_batch_size": num_groups},
-            "actor_rollout_ref": {"rollout": {"n": GROUP}},
+            "actor_rollout_ref": {
+                "rollout": {"n": GROUP},
+                "actor": {"policy_loss": {}, "entropy_coeff": 0, "use_kl_loss": False},
+            },
         }
     )
     step = StepRows.read(batch)

@@ -46,12 +46,13 @@ def race(options: argparse.Namespace) -> None:
     from benchmarks.peers.problems import save
     from benchmarks.peers.race import run, table
     from benchmarks.peers.tasks import TASKS, policy
+    from rltf_verl.jsonl import append_lines, read_lines
 
     task = TASKS[options.task]
     task = replace(task, hardware=options.hardware or task.hardware)
     arms = [k for k, arm in ARMS[task.name].items() if options.trl_python or not arm.trl]
     out = options.out.resolve() / task.name
-    lines = [json.loads(line) for line in RACE.read_text().splitlines()] if RACE.exists() else []
+    lines = read_lines(RACE) if RACE.exists() else []
     of = {"task": task.name, "hardware": task.hardware}
     turns = range(1, options.repeats + 1)
     asked_for = [of | {"arm": arm, "seed": seed} for seed in turns for arm in arms]
@@ -62,8 +63,7 @@ def race(options: argparse.Namespace) -> None:
     for asked in missing:
         arm, seed = asked["arm"], asked["seed"]
         lines.append(asked | run(out / f"{arm}-{seed}", task, arm, files, options.trl_python, seed))
-        with RACE.open("a") as file:
-            file.write(json.dumps(lines[-1]) + "\n")
+        append_lines(RACE, lines[-1:])
         print(table(lines[-1:], task).splitlines()[-1], flush=True)
     print(table(lines, task))
 

@@ -25,8 +25,9 @@ from typing import Any
 from chats import Company
 from house_conventions import DATE
 from house_style import read_entry
-from training import Study, add_line, commit, curve, lines_of
+from training import COMMIT, Study, curve, lines_of
 
+from rltf_verl.jsonl import append_lines
 from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.tools.data.corrections import find_corrections
 
@@ -75,6 +76,7 @@ def runs() -> Iterator[Run]:
 def train(study: Study, run: Run, folder: Path) -> dict[str, Any]:
     """One run, and its line."""
     data = study.out / f"data_{folder.name}"
+    model = study.model("date", "zero", run.house)
     study.call(
         [str(HERE / "corrections.sh"), "prepare", *ARMS[run.arm]],
         HOUSE=str(run.house),
@@ -91,11 +93,11 @@ def train(study: Study, run: Run, folder: Path) -> dict[str, Any]:
     ]
     if run.seed == SEEDS[0] and run.arm in KEPT:
         words.append(f"trainer.save_freq={run.steps}")
-    seconds = study.train_with(folder, study.out / "warm_date", words, CONFIG)
+    seconds = study.train_with(folder, model, words, CONFIG)
     return {
         **asdict(run),
         "seconds": seconds,
-        "commit": commit(),
+        "commit": COMMIT,
         "importer": importer(data / "chats.jsonl"),
         "curve": [
             {**point, "answers": answers(run.house, folder, point["step"])}
@@ -197,7 +199,7 @@ def main() -> None:
     study = Study(args.out)
     for run, folder in study.missing(runs(), RESULTS, args.hours):
         line = train(study, run, folder)
-        add_line(RESULTS, line)
+        append_lines(RESULTS, [line])
         print(f"{run}: {line['curve'][-1]}", flush=True)
 
 

@@ -21,16 +21,9 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from training import (
-    HERE,
-    MOST_ROUNDS,
-    Study,
-    add_line,
-    commit,
-    curve,
-    first_step,
-    lines_of,
-)
+from training import COMMIT, HERE, MOST_ROUNDS, Study, curve, first_step, lines_of
+
+from rltf_verl.jsonl import append_lines
 
 RESULTS = HERE / "law.jsonl"
 Line = Mapping[str, Any]
@@ -96,7 +89,7 @@ def train(study: Study, setting: Setting, folder: Path) -> dict[str, Any]:
     return {
         **asdict(setting),
         "seconds": seconds,
-        "commit": commit(),
+        "commit": COMMIT,
         "before": before,
         "after": after,
         "curve": [point["accuracy"] for point in curve(folder)],
@@ -173,7 +166,7 @@ def main() -> None:
     study = Study(args.out)
     for setting, folder in study.missing(settings(), RESULTS, args.hours):
         line = train(study, setting, folder)
-        add_line(RESULTS, line)
+        append_lines(RESULTS, [line])
         print(f"{setting}: Δ {delta(line):.2f}, gain {gain(line):.2f}", flush=True)
     report(lines_of(RESULTS))
 

@@ -20,8 +20,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ability import ability
-from training import Study, add_line, lines_of, measured
+from ability import ability, questions
+from training import Study, lines_of, measured
+
+from rltf_verl.jsonl import append_lines
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results.jsonl"
@@ -287,6 +289,8 @@ def train(study: Study, run: Run, folder: Path) -> dict[str, Any]:
         model = study.policy(family, rounds=1)
     else:
         model = study.model(family, run.start, run.house)
+    if keeps(run):
+        questions()  # what is asked at the end must be had, and that shows before the training
     if run.task in OWN_DATA:
         words += words_with_data(study, run)
         seconds = study.train_with(folder, model, words)
@@ -309,11 +313,10 @@ def words_with_data(study: Study, run: Run) -> list[str]:
     there.
     """
     environment, option = OWN_DATA[run.task]
-    data = study.out / f"data_{run.task}_{run.house}"
-    if not data.is_dir():
-        made = ["--out", str(data), "--seed", str(run.house), option]
-        sizes = ["--num-train", "512", "--num-test", "64"]
-        study.call(["rltf", "data", "build", environment, *made, *sizes])
+    name = f"data_{run.task}_{run.house}"
+    sizes = ["--num-train", "512", "--num-test", "64"]
+    build = ["rltf", "data", "build", environment, "--seed", str(run.house), option, *sizes]
+    data = study.made(study.out / name, lambda out: study.call([*build, "--out", str(out / name)]))
     return [
         f"rltf.env.name={environment}",
         *("~rltf.env.family", f"+rltf.env.{option}"),
@@ -334,7 +337,7 @@ def main() -> None:
     runs = (runs(arms) for arms in (FIRST, ARMS) for runs in (choosing_runs, result_runs))
     for run, folder in study.missing(chain.from_iterable(runs), RESULTS, args.hours):
         line = train(study, run, folder)
-        add_line(RESULTS, line)
+        append_lines(RESULTS, [line])
         print(f"{run}: {[point['accuracy'] for point in line['curve']]}", flush=True)
 
 

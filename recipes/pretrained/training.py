@@ -15,14 +15,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any, TypeVar
 
+from rltf_verl.jsonl import read_lines
+
 HERE = Path(__file__).resolve().parent
+SCRIPT = str(HERE / "pretrained.sh")
 RECIPE = ("--config-dir", str(HERE / "config"), "--config-name", "pretrained")
 MOST_ROUNDS = 4
 """Of 80 supervised steps each: those of the adapters that the project holds."""
@@ -46,20 +50,23 @@ class Study:
 
     def model(self, family: str, start: str, house: int) -> Path:
         """The folder of a start's weights; made where it is not there."""
-        warm = self.out / f"warm_{family}"
-        for command, folder in (("model", self.out / "smollm2"), ("warm_up", warm)):
-            if not folder.is_dir():
-                self.call([str(HERE / "pretrained.sh"), command], FAMILY=family)
+        warm = self.made(self.out / f"warm_{family}", partial(self._warm_up, family))
         if start == "zero":
             return warm
-        mixed = self.out / f"mixed_{house}"
-        if not mixed.is_dir():
-            self._make_mixed(warm, house, mixed)
-        return mixed
+        return self.made(self.out / f"mixed_{house}", partial(self._make_mixed, warm, house))
 
-    def _make_mixed(self, warm: Path, house: int, mixed: Path) -> None:
+    def _smollm2(self) -> Path:
+        return self.made(
+            self.out / "smollm2", lambda part: self.call([SCRIPT, "model"], OUT=str(part))
+        )
+
+    def _warm_up(self, family: str, out: Path) -> None:
+        variables = {"FAMILY": family, "MODEL": str(self._smollm2())}
+        self.call([SCRIPT, "warm_up"], OUT=str(out), **variables)
+
+    def _make_mixed(self, warm: Path, house: int, out: Path) -> None:
         """Thirty supervised steps in verl's SFT trainer on first questions of the house."""
-        work = self.out / f"first_questions_{house}"
+        work = out / "first_questions"
         table = work / "dialogues.parquet"
         self.call(
             [sys.executable, str(HERE / "first_questions.py"), str(table), "--house", str(house)]
@@ -78,26 +85,43 @@ class Study:
         folders = ["--local_dir", str(checkpoint), "--target_dir", str(work / "merged")]
         self.call([sys.executable, "-m", *merge, *folders])
         adapter = str(work / "merged" / "lora_adapter")
-        self.call([sys.executable, str(HERE / "merge.py"), str(warm), adapter, str(mixed)])
+        mixed = str(out / f"mixed_{house}")
+        self.call([sys.executable, str(HERE / "merge.py"), str(warm), adapter, mixed])
 
     def policy(self, family: str, rounds: int) -> Path:
         """The weights after so many rounds of warm-up; made where they are not there."""
-        warm = self.model(family, "zero", 0)
-        short = self.out / f"rounds_{rounds}" / f"warm_{family}"
         if rounds == MOST_ROUNDS:
-            return warm
-        if not short.is_dir():
-            folder = {"MODEL": str(self.out / "smollm2"), "OUT": str(short.parent)}
+            return self.model(family, "zero", 0)
+        variables = {"FAMILY": family, "ROUNDS": str(rounds), "MODEL": str(self._smollm2())}
+
+        def make(out: Path) -> None:
             for command in ("adapter", "warm_up"):
-                script = [str(HERE / "pretrained.sh"), command]
-                self.call(script, FAMILY=family, ROUNDS=str(rounds), **folder)
-        return short
+                self.call([SCRIPT, command], OUT=str(out), **variables)
+
+        return self.made(self.out / f"rounds_{rounds}" / f"warm_{family}", make)
 
     def data(self, family: str, house: int) -> Path:
         """The folder of a house's problems."""
-        folder = self.out / f"data_{family}_{house}"
-        if not folder.is_dir():
-            self.call([str(HERE / "pretrained.sh"), "data"], FAMILY=family, SEED=str(house))
+        variables = {"FAMILY": family, "SEED": str(house)}
+        return self.made(
+            self.out / f"data_{family}_{house}",
+            lambda out: self.call([SCRIPT, "data"], OUT=str(out), **variables),
+        )
+
+    def made(self, folder: Path, make: Callable[[Path], object]) -> Path:
+        """A folder, whole or not there: by one process at a time, `make` writes it into another
+        one, with the same name.
+        """
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with folder.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not folder.is_dir():
+                part = folder.with_suffix(".part")
+                shutil.rmtree(part, ignore_errors=True)
+                part.mkdir()
+                make(part)
+                (part / folder.name).rename(folder)
+                shutil.rmtree(part)
         return folder
 
     def call(self, command: list[str], **variables: str) -> None:
@@ -192,6 +216,7 @@ class Study:
                     stdout=log,
                     stderr=subprocess.STDOUT,
                     start_new_session=True,
+                    close_fds=False,  # the claim of the run is its own too: it may outlive us
                 )
                 try:
                     code = process.wait()
@@ -209,10 +234,13 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def commit() -> str:
-    """The version of the code that made a line."""
+def _commit() -> str:
     asked = ["git", "-C", str(HERE), "rev-parse", "--short", "HEAD"]
     return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+
+
+COMMIT = _commit()
+"""The version of the code that made a line: at the start, it may move meanwhile."""
 
 
 def training_steps(folder: Path) -> list[dict[str, Any]]:
@@ -226,7 +254,7 @@ def measured(folder: Path, seconds: int) -> dict[str, Any]:
     """What a line says of a finished run."""
     return {
         "seconds": seconds,
-        "commit": commit(),
+        "commit": COMMIT,
         "right_before_and_after_feedback": first_step(folder),
         "entropy_and_corrected_at_the_end": last_steps(folder),
         "curve": curve(folder),
@@ -274,14 +302,7 @@ def curve(folder: Path) -> list[dict[str, Any]]:
 
 def lines_of(results: Path) -> list[dict[str, Any]]:
     """The finished runs."""
-    lines = results.read_text("utf-8").splitlines() if results.exists() else []
-    return [json.loads(line) for line in lines]
-
-
-def add_line(results: Path, line: dict[str, Any]) -> None:
-    """A finished run."""
-    with results.open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
+    return read_lines(results) if results.exists() else []
 
 
 def _has_line(results: Path, values: dict[str, Any]) -> bool:
@@ -298,4 +319,5 @@ def _claimed(folder: Path) -> Iterator[bool]:
         except BlockingIOError:
             yield False
         else:
+            os.set_inheritable(claim.fileno(), True)
             yield True

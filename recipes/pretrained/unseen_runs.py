@@ -19,8 +19,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from training import Study, add_line, commit, curve, training_steps
+from training import COMMIT, Study, curve, training_steps
 from unseen import COMPANIES, PUZZLES
+
+from rltf_verl.jsonl import append_lines
 
 HERE = Path(__file__).resolve().parent
 DEMO = HERE.parent / "demo"
@@ -116,7 +118,7 @@ def train(study: Study, run: Run, folder: Path) -> dict[str, Any]:
     return {
         **asdict(run),
         "seconds": seconds,
-        "commit": commit(),
+        "commit": COMMIT,
         "first": [round(data["rltf/turn_1/acc"], 4) for data in steps],
         "second": [_rounded(data.get("rltf/turn_2/standing")) for data in steps],
         "evidence": [_rounded(data.get("rltf/update/evidence")) for data in steps],
@@ -134,11 +136,10 @@ def problems(study: Study, task: str) -> Path:
     """The folder of a task's problems; made where it is not there."""
     if task == COMPANY:
         return study.data("date", 0)
-    folder = study.out / f"data_unseen_{task}"
-    if not folder.is_dir():
-        sizes = ["--seed", "0", "--num-train", "512", "--num-test", "64", f"task={task}"]
-        study.call(["rltf", "data", "build", environment(task), "--out", str(folder), *sizes])
-    return folder
+    name = f"data_unseen_{task}"
+    sizes = ["--seed", "0", "--num-train", "512", "--num-test", "64", f"task={task}"]
+    build = ["rltf", "data", "build", environment(task), *sizes]
+    return study.made(study.out / name, lambda out: study.call([*build, "--out", str(out / name)]))
 
 
 def task_words(task: str) -> list[str]:
@@ -221,7 +222,7 @@ def main() -> None:
     runs = (Run(task, method, args.settings, args.hardware) for task, method in tasks)
     for run, folder in study.missing(runs, RESULTS):
         line = train(study, run, folder)
-        add_line(RESULTS, line)
+        append_lines(RESULTS, [line])
         print(run, line["held_out"], "lost" if lost_at(line["second"]) else "", flush=True)
 
 

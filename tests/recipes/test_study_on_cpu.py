@@ -2,9 +2,11 @@
 
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
+from subprocess import Popen
 
 import pytest
 
+from rltf_verl.jsonl import append_lines
 from tests.recipes import (
     composing,
     house_style,  # noqa: F401  # makes the files beside it importable
@@ -24,7 +26,7 @@ def choose(study, accuracy) -> Counter:
     """Make every run of the choice with this accuracy; runs of each arm."""
     for run in study.choosing_runs(study.ARMS):
         points = [{"accuracy": 0.0}, {"accuracy": accuracy(run)}]
-        study.add_line(study.RESULTS, {**asdict(run), "curve": points})
+        append_lines(study.RESULTS, [{**asdict(run), "curve": points}])
     return Counter(line["arm"] for line in study.finished())
 
 
@@ -102,15 +104,49 @@ class Made:
 def test_a_run_is_made_once_and_left_to_the_process_that_makes_it(study, tmp_path):
     training = program("pretrained/training.py")
     results, runs = tmp_path / "lines.jsonl", [Made("sd", house) for house in range(4)]
-    training.add_line(results, {**asdict(runs[1]), "curve": []})
+    append_lines(results, [{**asdict(runs[1]), "curve": []}])
     first = training.Study(tmp_path).missing(runs, results)
     run, folder = next(first)
     assert (run, folder.name) == (runs[0], "lines_sd_0")
     others = [run for run, _ in training.Study(tmp_path).missing(runs, results)]
     assert others == runs[2:]
-    training.add_line(results, asdict(runs[0]))
+    append_lines(results, [asdict(runs[0])])
     assert [run for run, _ in first] == runs[2:]
     assert not list(training.Study(tmp_path).missing(runs, results, hours=0))
+
+
+def test_half_a_line_of_a_full_disk_costs_its_run_only(tmp_path):
+    training = program("pretrained/training.py")
+    results, runs = tmp_path / "lines.jsonl", [Made("sd", house) for house in range(3)]
+    results.write_text('{"arm": "sd", "hou')
+    append_lines(results, [asdict(runs[1])])
+    left = [run for run, _ in training.Study(tmp_path).missing(runs, results)]
+    assert left == [runs[0], runs[2]]
+
+
+def test_a_trainer_that_outlives_its_study_keeps_its_claim(tmp_path):
+    training = program("pretrained/training.py")
+    results, runs = tmp_path / "lines.jsonl", [Made("sd", 0)]
+    for _ in training.Study(tmp_path).missing(runs, results):
+        trainer = Popen(["sleep", "600"], close_fds=False)
+    assert not list(training.Study(tmp_path).missing(runs, results))
+    trainer.kill()
+    trainer.wait()
+    assert len(list(training.Study(tmp_path).missing(runs, results))) == 1
+
+
+def test_what_was_made_halfway_is_made_again(tmp_path):
+    study = program("pretrained/training.py").Study(tmp_path)
+
+    def full_disk(out):
+        (out / "data").mkdir()
+        raise OSError("disk full")
+
+    with pytest.raises(OSError, match="disk full"):
+        study.made(tmp_path / "data", full_disk)
+    made = study.made(tmp_path / "data", lambda out: (out / "data").mkdir())
+    assert made.is_dir()
+    assert study.made(tmp_path / "data", full_disk) == made
 
 
 def test_the_page_has_the_tables_of_the_lines():

@@ -15,7 +15,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.client import HTTPException
+from http.client import HTTPException, HTTPResponse
 from typing import Any
 
 from rltf_verl.envs.sandbox.base import (
@@ -127,8 +127,9 @@ class FusionRun:
                 request = urllib.request.Request(self._url, body, headers)
                 left = max(self._deadline - time.monotonic(), 0.0)
                 seconds = min(2 * self._limits.time_s, left) + NETWORK_S
+                end = time.monotonic() + seconds
                 with urllib.request.urlopen(request, timeout=seconds) as response:
-                    return as_mapping(response.read())
+                    return as_mapping(b"".join(_chunks(response, end)))
             except urllib.error.HTTPError as error:
                 failure: Exception = error
                 if error.code not in RETRIED:
@@ -141,3 +142,11 @@ class FusionRun:
             if k + 1 < TRIES:
                 time.sleep(RETRY_S * (k + 1))
         raise failed(f"rltf.env.url={self._url}: {type(failure).__name__}: {failure}") from failure
+
+
+def _chunks(response: HTTPResponse, end: float) -> Iterator[bytes]:
+    """The body; urllib's timeout is one of each read. Raises TimeoutError at `end`."""
+    while chunk := response.read1(2**16):
+        if time.monotonic() > end:
+            raise TimeoutError("the reply did not end in time")
+        yield chunk

@@ -39,9 +39,11 @@ from itertools import *
 from math import *
 from string import *
 from typing import *
+from builtins import *
+sys.setrecursionlimit(50000)
 """
-"""Names that solutions of function problems take for granted, as the sites where these problems
-come from have them.
+"""What solutions of function problems take for granted, as the sites where these problems come from
+have it; `pow` is the builtin, not that of `math`.
 """
 
 
@@ -53,7 +55,9 @@ def report_of(source: str, entry: str | None, given: Any) -> dict[str, Any]:
         code = compile(source, ANSWER, "exec", dont_inherit=True)
     except BaseException as error:  # a hostile text gets more than SyntaxErrors out of the compiler
         return _failed(error, "syntax")
-    module = sys.modules["__main__"] = types.ModuleType("__main__")
+    # A function is imported: what stands behind its file's `__main__` guard reads other input.
+    name = "__main__" if entry is None else "answer"
+    module = sys.modules[name] = types.ModuleType(name)
     failed: list[BaseException] = []
     # What another thread raises fails the test too.
     threading.excepthook = lambda args: failed.append(
@@ -90,9 +94,7 @@ def _value(code: types.CodeType, entry: str, given: Any, module: types.ModuleTyp
 
 def _finish() -> None:
     """What the interpreter does at its end: other threads, exit functions, buffers."""
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon:
-            thread.join()
+    threading._shutdown()  # type: ignore[attr-defined]  # also ends executors, whose threads wait
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.__stdout__):
         with suppress(Exception):  # a program may have put anything there

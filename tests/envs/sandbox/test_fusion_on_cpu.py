@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 import threading
+import time
+from contextlib import suppress
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -13,7 +15,13 @@ from rltf_verl.envs.base import GradeUnavailable
 from rltf_verl.envs.code.env import Code
 from rltf_verl.envs.code.text import fenced
 from rltf_verl.envs.sandbox import fusion, make_sandbox
-from rltf_verl.envs.sandbox.base import Outcome, Program, Resources, SandboxError
+from rltf_verl.envs.sandbox.base import (
+    Outcome,
+    Program,
+    Resources,
+    SandboxError,
+    SandboxUnreachableError,
+)
 from rltf_verl.types import Problem
 
 LIMITS = Resources(time_s=60, memory_mb=64, output_kb=10)
@@ -41,7 +49,10 @@ class Service(BaseHTTPRequestHandler):
         done = self.script.pop(0) if self.script else self.ran(body)
         self.send_response(done if isinstance(done, int) else 200)
         self.end_headers()
-        self.wfile.write(done if isinstance(done, bytes) else json.dumps(done).encode())
+        if callable(done):
+            done(self.wfile)
+        else:
+            self.wfile.write(done if isinstance(done, bytes) else json.dumps(done).encode())
 
     def ran(self, body):
         try:
@@ -145,6 +156,22 @@ def test_a_service_that_fails_is_not_the_program_s_fault(url, script):
     Service.script = list(script)
     with pytest.raises(SandboxError, match=r"rltf.env.url=http://127.0.0.1"):
         once(url, "print(1)")
+
+
+def test_a_reply_that_trickles_is_given_up(url, monkeypatch):
+    monkeypatch.setattr(fusion, "NETWORK_S", 0.0)
+    right = {"status": "Success", "run_result": {"return_code": 0, "stdout": ""}}
+
+    def trickle(file):
+        with suppress(OSError):  # the other side has gone
+            for _ in range(1000):
+                file.write(b" ")
+                time.sleep(0.01)
+            file.write(json.dumps(right).encode())
+
+    Service.script = [trickle] * fusion.TRIES
+    with pytest.raises(SandboxUnreachableError, match="did not end in time"):
+        once(url, "print(1)", limits=replace(LIMITS, time_s=0.1))
 
 
 def test_nobody_there_is_told(monkeypatch):

@@ -58,6 +58,13 @@ ENDS = {
         None,
         Outcome("ok", output="1\nNone\n"),
     ),
+    "executor that nobody shuts down": (
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "print(sum(ThreadPoolExecutor(2).map(int, input().split())))",
+        "1 2",
+        None,
+        Outcome("ok", output="3\n"),
+    ),
     "exit function": (
         "import atexit; atexit.register(print, 'end')",
         "",
@@ -93,6 +100,24 @@ ENDS = {
         [4],
         "f",
         Outcome("ok", output="true"),
+    ),
+    "builtins": (
+        "def f(n):\n    return pow(2, n, 1000)",
+        [10],
+        "f",
+        Outcome("ok", output="24"),
+    ),
+    "deep recursion": (
+        "def f(n):\n    return n and 1 + f(n - 1)",
+        [2000],
+        "f",
+        Outcome("ok", output="2000"),
+    ),
+    "main guard of a function": (
+        "def f():\n    return __name__\nif __name__ == '__main__': print(input())",
+        [],
+        "f",
+        Outcome("ok", output='"answer"'),
     ),
     "prints beside": (
         "def f():\n    print('x')\n    return 1.5",
