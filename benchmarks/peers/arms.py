@@ -69,10 +69,10 @@ def arms_of(sd: tuple[str, ...], teacher: tuple[str, ...]) -> dict[str, Arm]:
     """A task's arms; `sd` and `teacher` are those methods' words for its feedback."""
     return {
         "verl_grpo": Arm("verl: GRPO", VERL, "verl"),
-        "grpo_all": Arm("this package: GRPO, one turn, all rows", (SINGLE, ALL_ROWS)),
-        "grpo_single": Arm("this package: GRPO, one turn", (SINGLE,)),
-        "sd": Arm("this package: RLTF-SD", (*SD, *sd)),
-        "sd_logit": Arm("this package: `sd_logit`", ("--config-name=rltf", *teacher)),
+        "grpo_all": Arm("GRPO, one turn, all rows", (SINGLE, ALL_ROWS)),
+        "grpo_single": Arm("GRPO, one turn", (SINGLE,)),
+        "sd": Arm("RLTF-SD", (*SD, *sd)),
+        "sd_logit": Arm("`sd_logit`", ("--config-name=rltf", *teacher)),
         "trl_grpo": Arm("TRL: GRPO", trl="grpo"),
         "trl_sdpo": Arm("TRL: SDPO", trl="sdpo"),
     }
