@@ -178,7 +178,8 @@ class GymText(Env):
         """The score is what the environment paid."""
         reward, state = self._reward(trajectory.state), trajectory.state
         return Grade(
-            correct=reward >= self._correct_from,
+            # Ten steps that pay 0.1 are 0.9999999999999999.
+            correct=round(reward, 9) >= self._correct_from,
             format_ok=any(step.actions for step in trajectory.steps),
             score=reward,
             details={"hints": list(map(list, state.hints))},

@@ -129,9 +129,11 @@ class LiveState:
     async def grade(self, attempt: Attempt, episode: EpisodeConfig) -> Grade:
         """The verdict on the attempt, by what its end counts. Raises UserCodeError."""
         trajectory = cast(Trajectory, attempt.trajectory)
-        counts = episode.counts(trajectory.end)
+        # A policy may answer without a call where the state was never opened.
+        end = trajectory.end if self._failure is None else "environment_error"
+        counts = episode.counts(end)
         if counts == "leave_out":
-            raise GradeUnavailable(f"the trajectory ended: {trajectory.end}")
+            raise GradeUnavailable(f"the trajectory ended: {end}")
         if counts == "zero":
             return Grade(correct=False, format_ok=True, score=0.0)
         complete = replace(trajectory, state=self._state)

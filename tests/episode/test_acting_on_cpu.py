@@ -89,6 +89,12 @@ def test_an_environment_that_exits_ends_its_attempt_alone(method):
     assert len(turn.attempt.response_ids) > 0
 
 
+def test_an_answer_without_a_call_is_not_graded_where_the_state_did_not_open():
+    env = ActorEnv()
+    env.fails = ("open",)
+    assert only_turn(["it is 12"], env).stop == "ungraded"
+
+
 def test_a_state_that_opens_too_late_is_closed():
     class Late(ActorEnv):
         def open(self, problem, seed):

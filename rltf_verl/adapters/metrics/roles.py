@@ -37,6 +37,8 @@ def sampling_metrics(batch: RowBatch, entropy: torch.Tensor) -> dict[str, float]
     each second, third, … one: `MOST_COMPARED` at most.
     """
     sampled = sampled_tokens(batch.role)
+    if not sampled.any():
+        return {}
     mean_entropy = {"actor/entropy": _mean(entropy[sampled])}
     if batch.scored is not None:
         sampled &= batch.scored

@@ -203,8 +203,9 @@ def resumed_folder(config: DictConfig) -> Path | None:
 def how_to_go_back(config: DictConfig, step: int) -> str:
     """To the last checkpoint up to a step, for a warning: the settings, or what is missing."""
     folder = Path(config.trainer.default_local_dir).absolute()
-    # `global_step_12`.
-    steps = [int(place.name.rpartition("_")[2]) for place in folder.glob("global_step_[0-9]*")]
+    # `global_step_12/actor`: verl deletes the weights of old ones, and leaves the folder.
+    places = folder.glob("global_step_[0-9]*/actor")
+    steps = [int(place.parent.name.rpartition("_")[2]) for place in places]
     last = max((kept for kept in steps if kept <= step), default=None)
     if last is None:
         return "start again with trainer.save_freq (no checkpoint is that old)"

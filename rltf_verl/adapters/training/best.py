@@ -30,25 +30,33 @@ class BestCheckpoint:
     """
 
     def __init__(self, folder: Path, metric: str | None, resumed_at: int) -> None:
-        self._folder, self._metric, self._resumed_at = folder, metric, resumed_at
+        self._folder, self._metric = folder, metric
         self._best, self._known = -math.inf, metric is None
         for path in folder.glob(f"{BEST}*/{RECORD}") if resumed_at else ():
             record = json.loads(path.read_text("utf-8"))
             if record["metric"] == metric:
                 self._best = max(self._best, record["value"])
 
-    def on_validation(self, metrics: Mapping[str, float], step: int) -> None:
+    def on_validation(
+        self, metrics: Mapping[str, float], step: int, *, first_answers: bool = False
+    ) -> None:
         """After a validation: keep the checkpoint of this step if it is the best so far.
 
+        Args:
+            metrics: of the validation.
+            step: the one that it follows.
+            first_answers: it had no later turns, and so not the metrics of those.
+
         Raises:
-            ConfigError: the first validation has no such metric.
+            ConfigError: the first validation of all turns has no such metric.
         """
-        if not self._known:
+        if not self._known and not first_answers:
             require_choice("rltf.keep_best", self._metric, metrics)
             self._known = True
-        value = metrics.get(self._metric or "", -math.inf)  # later ones may have no second answers
-        # A validation before the first step is of the checkpoint that the run resumed from.
-        if value > self._best and step > self._resumed_at:
+        value = metrics.get(self._metric or "", -math.inf)
+        # Before the first step there is none. A run that was killed in this validation has it.
+        saved = (self._folder / f"global_step_{step}" / "actor").is_dir()
+        if value > self._best and saved:
             self._best = float(value)
             self._keep(step)
 
@@ -58,7 +66,9 @@ class BestCheckpoint:
         shutil.rmtree(best, ignore_errors=True)
         shutil.copytree(self._folder / f"global_step_{step}", best, copy_function=_link)
         record = json.dumps({"metric": self._metric, "value": self._best})
-        (best / RECORD).write_text(record, "utf-8")  # last: now it is whole
+        part = best / f"{RECORD}.part"
+        part.write_text(record, "utf-8")
+        part.replace(best / RECORD)  # last: now it is whole
         for other in set(self._folder.glob(f"{BEST}*")) - {best}:
             shutil.rmtree(other, ignore_errors=True)
         print(

@@ -382,6 +382,8 @@ def rollout_correction(
     mask = _rectangle(batch, sampled)
     # [N] bool: verl's means over sequences would count rows without a sampled token too.
     rows = mask.any(dim=1)
+    if not rows.any():
+        return None, {}
     data = DataProto.from_single_dict(
         {
             "old_log_probs": _rectangle(batch, batch.old_log_probs)[rows],

@@ -326,7 +326,8 @@ class RLTFTrainerMixin(_Trainer):
         facts, horizon = infos.pop(FACTS, [None] * len(data_sources)), self.rltf.episode.horizon
         ours = validation_metrics(data_sources, facts, horizon)
         ours |= validation_lost_shares(data_sources, expected_acc_counts or {})
-        if first_answers_only(facts, horizon):
+        first_answers = first_answers_only(facts, horizon)
+        if first_answers:
             # verl's are of an episode's last answer: one curve would mix two kinds of validation.
             infos.pop("reward", None)
             sample_turns = []
@@ -334,7 +335,8 @@ class RLTFTrainerMixin(_Trainer):
         theirs: dict[str, float] = super()._val_metrics_update(
             data_sources, sample_uids, infos, sample_turns, expected_acc_counts=expected_acc_counts
         )
-        self.best.on_validation(theirs | ours, self.global_steps)
+        self.best.on_validation(theirs | ours, self.global_steps, first_answers=first_answers)
+        self.judge.metrics()  # what it was asked here is not the next step's
         return theirs | ours
 
     def _log_episodes(self, infos: dict[str, list[Any]]) -> None:

@@ -166,7 +166,8 @@ class Code(Env):
             "private_passed": passed,
             "num_private": num,
         }
-        return Grade(passed == num > 0, format_ok=True, parsed=source, score=score, details=details)
+        correct = passed == num > 0 and all(seen["passed"] for seen in public)
+        return Grade(correct, format_ok=True, parsed=source, score=score, details=details)
 
     def explain(self, problem: Problem, text: str, grade: Grade, level: FeedbackLevel) -> str:
         """Say which public test fails first (`location`), with input, expected and got, or the

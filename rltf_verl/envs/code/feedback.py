@@ -58,9 +58,8 @@ def _diagnosis(
     if not failing:
         return f"All {num} public tests pass, but a hidden test does not."
     passing = sum(seen["passed"] for seen in public)
-    where = (
-        f"Public test {failing[0] + 1} of {num} is the first that fails; {passing} of {num} pass."
-    )
+    others = f"{passing} of {num} pass." if len(public) == num else "those after it were not run."
+    where = f"Public test {failing[0] + 1} of {num} is the first that fails; {others}"
     if level == "location":
         return where
     most = MOST_TESTS if level == "full" and not data["solution"] else 1

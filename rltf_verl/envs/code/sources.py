@@ -11,6 +11,7 @@ import base64
 import io
 import json
 import pickle
+import re
 import warnings
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -104,7 +105,10 @@ def read_apps(row: Mapping[str, Any], num_public: int) -> Task | None:
     both = json.loads(row["input_output"] or "{}")
     entry = both.get("fn_name") or None
     pairs = zip(both.get("inputs", []), both.get("outputs", []), strict=False)
-    tests = _distinct(_call_test(*pair) if entry else _stdin_test(*pair) for pair in pairs)
+    if entry:
+        tests = _distinct(_call_tests(list(pairs)))
+    else:
+        tests = _distinct(_stdin_test(*pair) for pair in pairs)
     public, private = split_tests(row["question"], tests, num_public)
     if not private:
         return None
@@ -163,10 +167,13 @@ def first_that_parses(programs: Sequence[str]) -> str:
 
 
 def _stands_in(words: str, test: Test) -> bool:
+    """Whether the input stands there, then "Sample Output 1:" or the like, and the output."""
     parts = (test["input"], test["accept"][-1])
-    return all(
-        isinstance(part, str) and part.strip() and " ".join(part.split()) in words for part in parts
-    )
+    if not all(isinstance(part, str) and part.strip() for part in parts):
+        return False
+    given, wanted = (re.escape(" ".join(part.split())) for part in parts)
+    between = r"(?:\S+ ){0,2}(?i:\S*output\S*) (?:\S{1,3} )?"
+    return re.search(rf"(?<!\S){given} {between}{wanted}(?!\S)", words) is not None
 
 
 def _stdin_test(given: Any, output: Any) -> Test:
@@ -177,12 +184,14 @@ def _lines(value: Any) -> str:
     return "\n".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _call_test(given: Any, output: Any) -> Test:
-    if not isinstance(given, list):
-        raise TypeError("arguments are a list")
-    # APPS wraps most return values in a list, not all; its own grader takes both.
-    wrapped = isinstance(output, list) and len(output) > 0
-    return {"input": given, "accept": [output, output[0]] if wrapped else [output]}
+def _call_tests(pairs: Sequence[tuple[Any, Any]]) -> Iterator[Test]:
+    # APPS wraps the return values of most problems in a list; its own grader takes both.
+    lists = [output for _, output in pairs if isinstance(output, list)]
+    wrapped = lists if all(len(output) == 1 for output in lists) else []
+    for given, output in pairs:
+        if not isinstance(given, list):
+            raise TypeError("arguments are a list")
+        yield {"input": given, "accept": [output, output[0]] if output in wrapped else [output]}
 
 
 def _standard(test: Mapping[str, str]) -> Test:

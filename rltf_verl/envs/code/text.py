@@ -6,8 +6,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_FENCE = re.compile(r"[ \t]{0,3}(`{3,}|~{3,})[ \t]*([^\s`]*)")
-LANGUAGES = ("", "python", "python3", "py")
+_FENCE = re.compile(r"([ \t]*)(`{3,}|~{3,})[ \t]*([^\s`]*)")
+_BEHIND_WORDS = re.compile(r"()(?<!`)(`{3,})(python3?|py)[ \t]*$", re.IGNORECASE)
+"""``Here it is:```python``."""
+_PYTHON = re.compile(r"\{?\.?(?:python[\d.]*|py)?\}?", re.IGNORECASE)
 
 READS_INPUT = "Write a Python program that reads standard input and prints to standard output."
 DEFINES = (
@@ -38,6 +40,8 @@ class _Fence:
     """Its backticks or tildes."""
     info: str
     """The word behind them."""
+    indent: str
+    """The blanks before them."""
 
 
 def blocks(text: str) -> Iterator[Block]:
@@ -48,8 +52,13 @@ def blocks(text: str) -> Iterator[Block]:
     for fence in _fences(text):
         if opened is None:
             opened = fence
-        # A closing fence has the opening one's sign, at least as often, and no word behind it.
-        elif not fence.info and fence.marks.startswith(opened.marks):
+        # A closing fence has the opening one's sign, at least as often, no word behind it, and
+        # stands no deeper than its program's text may.
+        elif (
+            not fence.info
+            and fence.marks.startswith(opened.marks)
+            and len(fence.indent) <= len(opened.indent) + 3
+        ):
             yield from _block(text, opened, fence.start, fence.end)
             opened = None
     if opened is not None:
@@ -62,15 +71,17 @@ def _fences(text: str) -> Iterator[_Fence]:
     """
     start = 0
     for line in text.split("\n"):
-        match = _FENCE.match(line)
+        match = _FENCE.match(line) or _BEHIND_WORDS.search(line)
         if match is not None and "`" not in line[match.end() :]:
-            yield _Fence(start, start + len(line), match[1], match[2])
+            yield _Fence(start + match.start(), start + len(line), match[2], match[3], match[1])
         start += len(line) + 1
 
 
 def _block(text: str, opened: _Fence, stop: int, end: int) -> Iterator[Block]:
-    source = text[opened.end + 1 : stop].rstrip("\n")
-    if opened.info.lower() in LANGUAGES and source.strip():
+    lines = text[opened.end + 1 : stop].rstrip("\n").split("\n")
+    # As Markdown has it: the opening fence's blanks are not the program's.
+    source = "\n".join(line.removeprefix(opened.indent) for line in lines)
+    if _PYTHON.fullmatch(opened.info) and source.strip():
         yield Block(opened.start, end, source, bool(opened.info))
 
 

@@ -24,8 +24,8 @@ _WORD = re.compile(r"[^\W\d_]+|[.;]")
 _CLAUSE_END = re.compile(r"[.;\n]")
 _UNCLEAR = frozenset(
     split_words(
-        "not or nor neither either if unless isn aren cannot never maybe said says say claimed "
-        "claims claim told stated"
+        "not no non or nor neither either if unless isn aren cannot never maybe said says say "
+        "claimed claims claim told stated"
     )
 )
 _NOBODY = frozenset(("none", "nobody", "noone"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 from rltf_verl.envs.text.boxed import last_box
@@ -24,6 +25,10 @@ _WORD = re.compile(r"[^\W\d_]{4,}")
 _WHOLE = re.compile(rf"[+-]?(?:[0-9]{{1,3}}(?:{_THOUSANDS}[0-9]{{3}}){{1,9}}|[0-9]{{1,30}})")
 
 
+_RATIO = re.compile(r"\$?\d{1,30}(?:\s*:\s*\d{1,30}){2,9}\$?")
+"""Of three and more; math-verify reads quotients."""
+
+
 def said_answer(text: str) -> str | None:
     r"""The last `\boxed{}`, else what is said to be the answer; None if neither is there."""
     box = last_box(text)
@@ -36,15 +41,22 @@ def said_answer(text: str) -> str | None:
 
 
 def plainly_equal(answer: str, reference: str) -> bool | None:
-    """The verdict where it needs no algebra: the same text, two words, or two whole numbers; else
-    None.
+    """The verdict where it needs no algebra: the same text, two words, two ratios or two whole
+    numbers; else None.
     """
     if _BLANKS.sub("", answer) == _BLANKS.sub("", reference):
         return bool(answer.strip())
     if _WORD.fullmatch(answer) and _WORD.fullmatch(reference):
         return answer.casefold() == reference.casefold()
+    if _RATIO.fullmatch(answer) and _RATIO.fullmatch(reference):
+        return _ratio(answer) == _ratio(reference)
     ours, theirs = _whole(answer), _whole(reference)
     return None if ours is None or theirs is None else ours == theirs
+
+
+def _ratio(text: str) -> list[int]:
+    parts = list(map(int, re.findall(r"\d+", text)))
+    return [part // max(math.gcd(*parts), 1) for part in parts]
 
 
 def _whole(text: str) -> int | None:

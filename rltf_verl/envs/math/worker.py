@@ -35,6 +35,13 @@ _WORDS = re.compile(
 _RAISED, _FRACTION = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+"), re.compile("[½⅓⅔¼¾⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞]")
 # `√2`, `√{2}`, `√(x+1)`
 _ROOT = re.compile(r"√\s*(?:\(([^()]*)\)|\{?(\d+|[A-Za-z])\}?)")
+# `1 1/2`
+_MIXED = re.compile(r"(?<![\d./^])(\d{1,30})\s+(\d{1,30})/(\d{1,30})(?![\d/])")
+# `0.1\overline{6}`; `0.1(6)` is one only where it is the whole answer
+_REPEATING = re.compile(
+    r"(\d{0,30})\.(\d{0,30})\\(?:overline|bar|dot)\s*(?:\{(\d{1,30})\}|(\d))"
+    r"|^\$?(\d{0,30})\.(\d{0,30})\((\d{1,30})\)\$?$"
+)
 _SIGNS = str.maketrans({"·": r"\cdot ", "∞": r"\infty ", "–": "-", "−": "-"})
 
 
@@ -54,7 +61,8 @@ def compare(given: str, wanted: str, official: bool) -> dict[str, Any]:
     ours, theirs = (_parse(answer, official) for answer in (given, wanted))
     pair = (ours, theirs) if official else (theirs, ours)
     return {
-        "correct": bool(verify(*pair, timeout_seconds=None)),
+        # Ours also takes `x < 3` for an interval, in either order.
+        "correct": bool(verify(*pair, timeout_seconds=None, allow_set_relation_comp=not official)),
         # math-verify returns sympy's value, and then the text that it has read.
         "read": next((x for x in ours if isinstance(x, str)), None),
         "kind": _kind(ours, given),
@@ -77,7 +85,17 @@ def _in_latex(answer: str) -> str:
         lambda m: r"\frac{{{}}}{{{}}}".format(*unicodedata.normalize("NFKC", m[0]).split("⁄")),
         answer,
     )
+    answer = _MIXED.sub(r"\1\\frac{\2}{\3}", answer)
+    answer = _REPEATING.sub(_fraction, answer)
     return _ROOT.sub(lambda m: rf"\sqrt{{{m[1] or m[2]}}}", answer).translate(_SIGNS)
+
+
+def _fraction(decimal: re.Match[str]) -> str:
+    """Of a repeating decimal: 0.1666… is (16 − 1) / 90."""
+    whole, once = (decimal[k] or decimal[k + 4] or "" for k in (1, 2))
+    again = decimal[3] or decimal[4] or decimal[7]
+    above = int(f"0{whole}{once}{again}") - int(f"0{whole}{once}")
+    return rf"\frac{{{above}}}{{{10 ** len(once) * (10 ** len(again) - 1)}}}"
 
 
 def _kind(parsed: list[Any], text: str) -> str | None:

@@ -7,15 +7,14 @@ import re
 from rltf_verl.envs.text.boxed import last_box
 
 _TAG = re.compile(r"<(/?)answer>", re.IGNORECASE)
-_TEXT = re.compile(r"\s*\\(?:text|mathrm|mathtt|texttt)\s*\{(.*)\}\s*", re.DOTALL)
+_TEXT = re.compile(r"\\(?:text|mathrm|mathtt|texttt)\s*\{([^{}]*)\}")
 
 
 def said_answer(text: str) -> tuple[str, bool]:
     """The answer, empty if there is none, and whether it stands where it should."""
     box = last_box(text)
     if box is not None:
-        wrapped = _TEXT.fullmatch(box)
-        return (wrapped[1] if wrapped else box).strip(), True
+        return _TEXT.sub(r"\1", box).strip(), True
     tagged = _last_tagged(text)
     if tagged is not None:
         return tagged.strip(), True

@@ -80,13 +80,15 @@ def report_of(source: str, entry: str | None, given: Any) -> dict[str, Any]:
 
 
 def _value(code: types.CodeType, entry: str, given: Any, module: types.ModuleType) -> str:
-    exec(PREAMBLE, module.__dict__)  # noqa: S102
-    exec(code, module.__dict__)  # noqa: S102
     names = module.__dict__
-    if entry in names:
-        target = names[entry]
-    elif "Solution" in names:
+    exec(PREAMBLE, names)  # noqa: S102
+    known = names.get(entry)
+    exec(code, names)  # noqa: S102
+    # What the preamble knows, `math.factorial` or `heapq.merge`, is not the program's.
+    if hasattr(names.get("Solution"), entry):
         target = getattr(names["Solution"](), entry)
+    elif names.get(entry) is not known:
+        target = names[entry]
     else:
         raise NameError(f"there is no function {entry!r}")
     return json.dumps(target(*given))

@@ -83,6 +83,8 @@ _ASKS_HASHES = re.compile(
     r" )?(?:answer|number|result|x)\b)",
     re.I | re.M,
 )
+# `18 dollars`: the number alone, as verl's own grader of GSM8K takes it.
+_COUNTED = re.compile(r"(\$?[+-]?\d[\d,.]*)\s+[^\W\d_]{3,}\D*")
 _HASHED = re.compile(r"(?<!#)####(?!#)[ \t]*([^\n]*)")
 
 
@@ -106,4 +108,6 @@ def last_hashed(text: str) -> str | None:
     if not answers:
         return None
     # `**63.**`, `**63**.`: the point may stand inside or outside of the emphasis.
-    return answers[-1].strip().strip("*_ ").removesuffix(".").strip("*_ ") or None
+    answer = answers[-1].strip().strip("*_ ").removesuffix(".").strip("*_ ")
+    counted = _COUNTED.fullmatch(answer)
+    return (counted[1] if counted else answer) or None

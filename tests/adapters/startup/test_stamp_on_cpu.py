@@ -163,7 +163,8 @@ def test_the_way_back_is_to_the_last_checkpoint_before_it_went_wrong(run, tmp_pa
     config = run("rltf_sd")
     assert "trainer.save_freq" in stamp.how_to_go_back(config, 8)
     for step in (4, 8, 12):
-        (tmp_path / f"global_step_{step}").mkdir()
+        (tmp_path / f"global_step_{step}" / "actor").mkdir(parents=True)
+    (tmp_path / "global_step_10").mkdir()  # verl has deleted its weights
     for step, kept in ((8, 8), (11, 8), (30, 12)):
         assert f"trainer.resume_from_path={tmp_path}/global_step_{kept})" in stamp.how_to_go_back(
             config, step

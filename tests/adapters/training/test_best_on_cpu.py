@@ -45,13 +45,21 @@ def test_the_best_of_a_run_survives(tmp_path: Path, capsys: pytest.CaptureFixtur
 def test_a_resumed_run_knows_the_earlier_best(tmp_path: Path) -> None:
     trained(BestCheckpoint(tmp_path, METRIC, 0), tmp_path, {2: 0.5, 4: 0.25})
     resumed = BestCheckpoint(tmp_path, METRIC, resumed_at=4)
-    resumed.on_validation({METRIC: 0.9}, 4)  # verl's validation before training
+    resumed.on_validation({METRIC: 0.25}, 4)  # verl's validation before training
     trained(resumed, tmp_path, {6: 0.4})
     assert kept(tmp_path) == [("best_global_step_2", "weights of step 2")]
     trained(resumed, tmp_path, {8: 0.75})
     assert kept(tmp_path) == [("best_global_step_8", "weights of step 8")]
     trained(BestCheckpoint(tmp_path, METRIC, resumed_at=8), tmp_path, {10: 0.7})
     assert [name for name, _ in kept(tmp_path)] == ["best_global_step_8"]
+
+
+def test_a_run_that_was_killed_in_a_validation_keeps_its_checkpoint(tmp_path: Path) -> None:
+    saved(tmp_path, 4)
+    resumed = BestCheckpoint(tmp_path, METRIC, resumed_at=4)
+    resumed.on_validation({METRIC: 0.9}, 4)
+    trained(resumed, tmp_path, {6: 0.5})
+    assert kept(tmp_path) == [("best_global_step_4", "weights of step 4")]
 
 
 @pytest.mark.parametrize(("metric", "resumed_at"), [(METRIC, 0), ("val-core/other", 4)])
@@ -70,8 +78,9 @@ def test_a_metric_that_no_validation_has_is_refused_at_the_first(tmp_path: Path)
     with pytest.raises(ConfigError, match=f"rltf.keep_best=.*{METRIC}"):
         best.on_validation({METRIC: 0.0, "val-aux/x": 1.0}, 0)
     later = BestCheckpoint(tmp_path, METRIC, 0)
-    later.on_validation({METRIC: 0.0}, 0)
-    later.on_validation({"val-aux/x": 1.0}, 2)  # first answers only
+    later.on_validation({"val-aux/x": 1.0}, 0, first_answers=True)
+    later.on_validation({METRIC: 0.0}, 2)
+    later.on_validation({"val-aux/x": 1.0}, 4, first_answers=True)
     BestCheckpoint(tmp_path, None, 0).on_validation({}, 2)
     assert kept(tmp_path) == []
 

@@ -13,11 +13,13 @@ from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.utils import tensordict_utils as tu
 
+from rltf_verl.adapters.metrics.roles import sampling_metrics
 from rltf_verl.adapters.queue.columns import (
     FACTS,
     ROLE,
     TEACHERS,
     TURN,
+    episode_batch,
     ragged,
     teacher_column,
 )
@@ -31,14 +33,20 @@ from rltf_verl.adapters.training.logit_loss import (
     loss_with_logits,
 )
 from rltf_verl.adapters.training.outcomes import PARTITION, clear_outcomes, fetch_outcomes
-from rltf_verl.adapters.training.step import StepSettings, compute_step, poll_interval
+from rltf_verl.adapters.training.step import (
+    StepSettings,
+    compute_step,
+    poll_interval,
+    rollout_correction,
+)
 from rltf_verl.adapters.training.teacher import Teacher
 from rltf_verl.algos.logit_distill import outcome_log_probs, top_k_ids
+from rltf_verl.algos.targets import RowBatch
 from rltf_verl.config import AttemptConfig, LogitDistillConfig, RLTFConfig, TeacherConfig
 from rltf_verl.config.teacher import Divergence, Gate, TeacherKind
 from rltf_verl.objectives import Method
 from rltf_verl.objectives.base import Now
-from rltf_verl.types import Role, TeacherSpan
+from rltf_verl.types import CONTEXT, Role, TeacherSpan
 from tests.support.step_queue import StepQueue, facts_of
 
 KEYS = ["a_0_0", "pad_0_0", "a_1_0", "b_0_0"]
@@ -248,3 +256,20 @@ def test_the_queue_is_looked_at_less_often_the_more_rows_a_step_has(problems, ex
         }
     )
     assert poll_interval(verl, RLTFConfig(), 2.0) == pytest.approx(expected)
+
+
+def test_a_step_in_which_the_policy_sampled_no_token_is_no_failure():
+    """As where only calls are trained and nobody calls a tool."""
+    zeros = torch.zeros(2)
+    batch = RowBatch(
+        role=torch.full((2,), CONTEXT),
+        turn=zeros.long(),
+        episode=torch.tensor([0, 1]),
+        lengths=torch.ones(2, dtype=torch.int64),
+        episodes=episode_batch(torch.stack([facts_of([0.0])] * 2), zeros.long()),
+        old_log_probs=zeros,
+        sampler_log_probs=zeros,
+    )
+    correction = {"rollout_is": "token", "rollout_is_threshold": 2.0}
+    assert rollout_correction(batch, correction) == (None, {})
+    assert sampling_metrics(batch, zeros) == {}

@@ -97,6 +97,10 @@ READ = {
         apps(tests=FUNCTIONS, starter_code="def f(a):"),
         ("f", "def f(a):", (), listed(([1], [5], 5), ([[2]], "x"))),
     ),
+    "apps: wrapped functions that are lists": (
+        apps(tests={**FUNCTIONS, "outputs": [[1, 2], [3]]}, starter_code="def f(a):"),
+        ("f", "def f(a):", (), listed(([1], [1, 2]), ([[2]], [3]))),
+    ),
     "taco: programs with lines as lists": (
         taco(input_output=json.dumps(LINES)),
         (None, "", listed(("1\n2", "3")), listed(("3\n4", "7"))),
@@ -163,11 +167,16 @@ def test_a_missing_column_is_named():
 
 def test_public_are_the_tests_of_the_statement_or_the_first():
     pairs = listed(("1 2\n", "3"), ("3\n4", "7"), ("5 6", "11"))
-    public, private = split_tests("Example\n3 4\ngives  7", pairs, 2)
-    assert (public, private) == ((pairs[1],), (pairs[0], pairs[2]))
+    for between in ("Output", "-----Sample Output-----", "Sample Output 1:"):
+        public, private = split_tests(f"Input\n3 4\n\n{between}\n7\n", pairs, 2)
+        assert (public, private) == ((pairs[1],), (pairs[0], pairs[2]))
     assert split_tests("nothing", pairs, 2) == (pairs[:2], pairs[2:])
     assert split_tests("nothing", pairs, 9) == (pairs[:2], pairs[2:])
     assert split_tests("nothing", pairs, 0) == ((), pairs)
+    # "1" stands in "100", and "YES" in the words: that is no example.
+    words = "1 to 100. Print YES or NO.\nInput\n8\nOutput\nYES"
+    pairs = listed(("1", "NO"), ("8", "YES"), ("100", "YES"))
+    assert split_tests(words, pairs, 1) == ((pairs[1],), (pairs[0], pairs[2]))
     assert split_tests("1 2 3 4 5 6 7 11", pairs[:1], 2) == ((), pairs[:1])
 
 

@@ -76,6 +76,17 @@ def test_verdicts_of_the_release(case: dict) -> None:
         ("???", "\\boxed{???}", True, True),
         ("5", "\\boxed{}", False, False),
         ("1 1/2", "\\boxed{11/2}", False, False),
+        ("1 1/2", "\\boxed{3/2}", True, False),
+        ("1 1/2", "\\boxed{1}", False, True),  # math-verify stops at the blank
+        ("\\frac{4}{11}", "\\boxed{0.\\overline{36}}", True, False),
+        ("0.\\overline{36}", "\\boxed{0}", False, True),  # and at the line
+        ("0.\\overline{36}", "\\boxed{0.\\overline{45}}", False, True),
+        ("\\frac{1}{6}", "\\boxed{0.1(6)}", True, False),
+        ("\\frac{-7}{6}", "\\boxed{-1.1\\dot6}", True, False),
+        ("3:4:5", "\\boxed{6 : 8 : 10}", True, False),
+        ("3:4:5", "\\boxed{3:5:4}", False, True),  # quotients
+        ("(-\\infty,3)", "\\boxed{x<3}", True, True),
+        ("5", "\\boxed{x<5}", False, False),
         ("12", "\\boxed{1 2}", False, False),
         ("10000", "\\boxed{10 000}", True, False),
         ("1234567", "\\boxed{1\\,234\\,567}", True, False),

@@ -113,6 +113,18 @@ ENDS = {
         "f",
         Outcome("ok", output="2000"),
     ),
+    "method that the preamble knows too": (
+        "class Solution:\n    def merge(self, a): return sorted(a)",
+        [[2, 1]],
+        "merge",
+        Outcome("ok", output="[1, 2]"),
+    ),
+    "function that only the preamble knows": (
+        "from math import *",
+        [4],
+        "factorial",
+        Outcome("error", message="NameError: there is no function 'factorial'"),
+    ),
     "main guard of a function": (
         "def f():\n    return __name__\nif __name__ == '__main__': print(input())",
         [],

@@ -72,6 +72,8 @@ def problem(question: str) -> Problem:
     [
         (GSM8K, "7 * 9 = 63\n#### 63", "strict", True),
         (GSM8K, "#### 64", "strict", False),
+        (GSM8K, "#### 63 eggs", "strict", True),
+        (GSM8K, "#### 63 or 64", "strict", False),
         (GSM8K, "\\boxed{64} #### 63", "strict", True),
         (GSM8K, "\\boxed{63}\n#### 64", "strict", False),
         (GSM8K, "It is \\boxed{63}.", "strict", True),
