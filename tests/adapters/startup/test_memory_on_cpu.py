@@ -131,7 +131,7 @@ def test_the_bytes_of_a_layer_are_what_torch_allocates(rank: int) -> None:
     for hidden, inner, layers in shapes:
         layer = of_hidden * hidden + of_inner * inner + KEPT[bool(rank)] * hidden * layers
         assert _bytes_of_a_token(hidden, inner, layers, rank, num_tokens) == pytest.approx(
-            layer, rel=0.15
+            layer, rel=0.07
         )
 
 
@@ -155,7 +155,9 @@ def _bytes_of_a_token(hidden: int, inner: int, layers: int, rank: int, num_token
     ids = torch.randint(0, 64, (1, num_tokens))
 
     def work() -> None:
-        with torch.autocast("cpu", torch.bfloat16):
+        # oneDNN takes memory of its own, as much as the CPU's instructions want.
+        no_scratch = torch.backends.mkldnn.flags(enabled=False)
+        with torch.autocast("cpu", torch.bfloat16), no_scratch:
             model(input_ids=ids, use_cache=False).logits.float().logsumexp(-1).sum().backward()
 
     return peak_bytes(work) / num_tokens
