@@ -11,13 +11,12 @@ import logging
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from rltf_verl.jsonl import PatientWriter
-from rltf_verl.runlog.files import EPISODES, Kind, log_files, read_files, size
+from rltf_verl.runlog.files import EPISODES, Kind, Room, log_files, read_files
 from rltf_verl.runlog.record import VERSION, episode_record
 from rltf_verl.runlog.rows import read_rows
 from rltf_verl.runlog.turns import wrong
@@ -25,7 +24,6 @@ from rltf_verl.types import Episode, Grade, Message, Problem
 
 logger = logging.getLogger(__name__)
 
-GB = 10**9
 GRADE = [field.name for field in fields(Grade)]
 
 
@@ -51,10 +49,9 @@ class EpisodeLog:
         ids: bool = False,
     ) -> None:
         self._folder, self._worker = folder, worker
-        self._share, self._max_gb, self._ids = share, max_gb, ids
+        self._share, self._ids = share, ids
         self._writer = PatientWriter(f"episode log in {folder}")
-        self._full, self._left_out = False, 0
-        self._open: Path | None = None
+        self._room, self._left_out = Room(folder, max_gb), 0
         folder.mkdir(parents=True, exist_ok=True)
 
     def append(
@@ -90,7 +87,7 @@ class EpisodeLog:
             {"context": list(context), "question": question} if context else {"question": question}
         )
         path = self._folder / f"{step:08d}.{split}.{self._worker}.jsonl"
-        if not self._has_room(path):
+        if not self._room.left(path):
             self._left_out += 1
         else:
             self._writer.append(path, [place | prompt | episode_record(episode, ids=self._ids)])
@@ -98,24 +95,6 @@ class EpisodeLog:
     def close(self) -> int:
         """Try once more what the disk refused; the number of episodes that the log lacks."""
         return self._left_out + self._writer.close()
-
-    def _has_room(self, path: Path) -> bool:
-        """Looks once per file, which is once per step."""
-        # listing a folder of thousands of files for each episode would cost more than writing it
-        if self._max_gb is None or path == self._open:
-            return not self._full
-        self._open, was_full = path, self._full
-        with suppress(OSError):  # the folder is away for a while
-            self._full = size(self._folder) >= self._max_gb * GB
-        if self._full and not was_full:
-            logger.warning(
-                "episode log: %s has reached rltf.episode_log.max_gb=%g; no episodes are written"
-                " until it is smaller: raise the limit, lower rltf.episode_log.share, or move old"
-                " files away",
-                self._folder,
-                self._max_gb,
-            )
-        return not self._full
 
 
 def is_written(uid: str, share: float) -> bool:

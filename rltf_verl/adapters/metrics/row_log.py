@@ -24,7 +24,7 @@ from rltf_verl.algos.targets import RowTargets
 from rltf_verl.config import EpisodeLogConfig
 from rltf_verl.jsonl import PatientWriter
 from rltf_verl.runlog.episodes import is_written
-from rltf_verl.runlog.files import pack
+from rltf_verl.runlog.files import Room, pack
 from rltf_verl.runlog.rows import write_rows
 from rltf_verl.texts import counted
 
@@ -46,6 +46,7 @@ class RowLog:
         self._config, self._tokenizer, self._names = config, tokenizer, names
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="episode-log")
         self._writer = PatientWriter(f"trained rows in {config.dir}")
+        self._room = Room(Path(str(config.dir)), config.max_gb)
         self._broken = False
 
     def write(self, step: StepRows, targets: RowTargets, number: int) -> None:
@@ -97,8 +98,9 @@ class RowLog:
                 for i, key in enumerate(step.keys)
                 if is_written(episode_of(key)[0], self._config.share)
             ]
-            records = episode_records(step, targets, text, number, written, self._names)
-            write_rows(folder, number, records, self._writer.append)
+            if self._room.left(number):
+                records = episode_records(step, targets, text, number, written, self._names)
+                write_rows(folder, number, records, self._writer.append)
             # Tried again at the next step; the writer has reported the disk's error.
             with suppress(OSError):
                 pack(folder, number)

@@ -1,8 +1,8 @@
 """Programming problems: the answer is a program, and tests decide.
 
 Programs run in a sandbox (`rltf.env.sandbox`), all tests of an answer in one start. Expected
-outputs stay outside; the reward is from the private tests, everything that is said is from the
-public ones.
+outputs stay outside; the reward is from the private tests (a right program passes the public ones
+too), everything that is said is from the public ones.
 """
 
 from __future__ import annotations

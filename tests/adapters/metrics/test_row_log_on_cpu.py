@@ -212,3 +212,9 @@ def test_token_texts_join_to_the_text(text):
             "".join(texts[:at]) == decode(ids[:at]).rstrip("\N{REPLACEMENT CHARACTER}")
             or "\ufffd" in text
         )
+
+
+def test_no_rows_are_written_where_the_log_is_full(tmp_path, step, caplog):
+    (tmp_path / "00000001.train.w.jsonl").write_text("x" * 100)
+    assert write(tmp_path, step, max_gb=1e-9) == {}
+    assert "rltf.episode_log.max_gb=1e-09" in caplog.text
