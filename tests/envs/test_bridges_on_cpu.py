@@ -35,6 +35,11 @@ class Guess:
         return f"Luck: {random.random()}", float(right), right, False, info
 
 
+class Tenths(Guess):
+    def step(self, text):
+        return "", 0.1, False, False, {}
+
+
 class Stalls(Guess):
     def step(self, text):
         if text == "stall":
@@ -142,6 +147,13 @@ def test_an_environment_in_gymnasiums_shape(games: str) -> None:
     assert [note.step for note in notes["location"]] == [0]
     silent = env.grade(problem, played(env, problem, []))
     assert "Its score is 0." in env.explain(problem, trajectory, silent, "hint")[0].text
+
+
+def test_ten_tenths_are_a_whole_reward(games: str) -> None:
+    env: Any = make_env("gym_text", factory=f"{games}:Tenths")
+    problem = env.build(0, 1, 1).train[0]
+    assert env.grade(problem, played(env, problem, [Action("on")] * 10)).correct
+    assert not env.grade(problem, played(env, problem, [Action("on")] * 9)).correct
 
 
 def test_a_seed_of_the_whole_process_stays_with_its_attempt(games: str) -> None:

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
-from subprocess import Popen
 
 import pytest
 
@@ -124,15 +123,24 @@ def test_half_a_line_of_a_full_disk_costs_its_run_only(tmp_path):
     assert left == [runs[0], runs[2]]
 
 
-def test_a_trainer_that_outlives_its_study_keeps_its_claim(tmp_path):
-    training = program("pretrained/training.py")
-    results, runs = tmp_path / "lines.jsonl", [Made("sd", 0)]
-    for _ in training.Study(tmp_path).missing(runs, results):
-        trainer = Popen(["sleep", "600"], close_fds=False)
-    assert not list(training.Study(tmp_path).missing(runs, results))
-    trainer.kill()
-    trainer.wait()
-    assert len(list(training.Study(tmp_path).missing(runs, results))) == 1
+TRAINER = """
+import os
+print([os.path.realpath(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd")])
+"""
+
+
+def test_a_trainer_holds_the_claim_of_its_run(tmp_path, monkeypatch):
+    """So that one that outlives its study has no rival."""
+    trainer = tmp_path / "verl" / "trainer" / "main_ppo.py"
+    trainer.parent.mkdir(parents=True)
+    for package in (trainer.parent.parent, trainer.parent):
+        (package / "__init__.py").touch()
+    trainer.write_text(TRAINER)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    study = program("pretrained/training.py").Study(tmp_path)
+    for _, folder in study.missing([Made("sd", 0)], tmp_path / "lines.jsonl"):
+        study.train_with(folder, None, [])
+    assert str(folder.with_suffix(".lock")) in (folder / "log.txt").read_text()
 
 
 def test_what_was_made_halfway_is_made_again(tmp_path):

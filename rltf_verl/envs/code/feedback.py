@@ -58,8 +58,10 @@ def _diagnosis(
     if not failing:
         return f"All {num} public tests pass, but a hidden test does not."
     passing = sum(seen["passed"] for seen in public)
-    others = f"{passing} of {num} pass." if len(public) == num else "those after it were not run."
-    where = f"Public test {failing[0] + 1} of {num} is the first that fails; {others}"
+    of = f"{num}" if len(public) == num else f"the {len(public)} that were run"
+    where = (
+        f"Public test {failing[0] + 1} of {num} is the first that fails; {passing} of {of} pass."
+    )
     if level == "location":
         return where
     most = MOST_TESTS if level == "full" and not data["solution"] else 1

@@ -168,10 +168,13 @@ def first_that_parses(programs: Sequence[str]) -> str:
 
 def _stands_in(words: str, test: Test) -> bool:
     """Whether the input stands there, then "Sample Output 1:" or the like, and the output."""
-    parts = (test["input"], test["accept"][-1])
-    if not all(isinstance(part, str) and part.strip() for part in parts):
+    parts = [
+        " ".join(part.split()) if isinstance(part, str) else ""
+        for part in (test["input"], test["accept"][-1])
+    ]
+    if not all(part and part in words for part in parts):  # most: an expression costs more
         return False
-    given, wanted = (re.escape(" ".join(part.split())) for part in parts)
+    given, wanted = map(re.escape, parts)
     between = r"(?:\S+ ){0,2}(?i:\S*output\S*) (?:\S{1,3} )?"
     return re.search(rf"(?<!\S){given} {between}{wanted}(?!\S)", words) is not None
 
@@ -186,12 +189,12 @@ def _lines(value: Any) -> str:
 
 def _call_tests(pairs: Sequence[tuple[Any, Any]]) -> Iterator[Test]:
     # APPS wraps the return values of most problems in a list; its own grader takes both.
-    lists = [output for _, output in pairs if isinstance(output, list)]
-    wrapped = lists if all(len(output) == 1 for output in lists) else []
+    wrapped = all(len(output) == 1 for _, output in pairs if isinstance(output, list))
     for given, output in pairs:
         if not isinstance(given, list):
             raise TypeError("arguments are a list")
-        yield {"input": given, "accept": [output, output[0]] if output in wrapped else [output]}
+        both = wrapped and isinstance(output, list)
+        yield {"input": given, "accept": [output, output[0]] if both else [output]}
 
 
 def _standard(test: Mapping[str, str]) -> Test:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 _FENCE = re.compile(r"([ \t]*)(`{3,}|~{3,})[ \t]*([^\s`]*)")
 _BEHIND_WORDS = re.compile(r"()(?<!`)(`{3,})(python3?|py)[ \t]*$", re.IGNORECASE)
-"""``Here it is:```python``."""
+"""``Here it is:```python``. The first group stands for the blanks, of which there are none."""
 _PYTHON = re.compile(r"\{?\.?(?:python[\d.]*|py)?\}?", re.IGNORECASE)
 
 READS_INPUT = "Write a Python program that reads standard input and prints to standard output."

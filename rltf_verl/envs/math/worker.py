@@ -37,10 +37,10 @@ _RAISED, _FRACTION = re.compile("[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ]+"), re.c
 _ROOT = re.compile(r"√\s*(?:\(([^()]*)\)|\{?(\d+|[A-Za-z])\}?)")
 # `1 1/2`
 _MIXED = re.compile(r"(?<![\d./^])(\d{1,30})\s+(\d{1,30})/(\d{1,30})(?![\d/])")
-# `0.1\overline{6}`; `0.1(6)` is one only where it is the whole answer
+# `0.1\overline{6}`; `0.1(6)` only at the end of an answer, elsewhere it may be a product
 _REPEATING = re.compile(
-    r"(\d{0,30})\.(\d{0,30})\\(?:overline|bar|dot)\s*(?:\{(\d{1,30})\}|(\d))"
-    r"|^\$?(\d{0,30})\.(\d{0,30})\((\d{1,30})\)\$?$"
+    r"(\d{0,30})\.(\d{0,30})"
+    r"(?:\\(?:overline|bar|dot)\s*(?:\{(\d{1,30})\}|(\d))|\((\d{1,30})\)(?=\$?$))"
 )
 _SIGNS = str.maketrans({"·": r"\cdot ", "∞": r"\infty ", "–": "-", "−": "-"})
 
@@ -92,8 +92,8 @@ def _in_latex(answer: str) -> str:
 
 def _fraction(decimal: re.Match[str]) -> str:
     """Of a repeating decimal: 0.1666… is (16 − 1) / 90."""
-    whole, once = (decimal[k] or decimal[k + 4] or "" for k in (1, 2))
-    again = decimal[3] or decimal[4] or decimal[7]
+    whole, once, *ways = decimal.groups()
+    again = next(filter(None, ways))
     above = int(f"0{whole}{once}{again}") - int(f"0{whole}{once}")
     return rf"\frac{{{above}}}{{{10 ** len(once) * (10 ** len(again) - 1)}}}"
 

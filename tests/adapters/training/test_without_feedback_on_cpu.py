@@ -1,5 +1,6 @@
 """A run without feedback ends in verl's own loop: saved, logged and with an error."""
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 from omegaconf import OmegaConf
 from verl.trainer.ppo.v1 import trainer_base
 
+from rltf_verl.adapters.training.best import BestCheckpoint
 from rltf_verl.adapters.training.trainer import RLTFTrainerSync
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.findings import Rule
@@ -63,6 +65,18 @@ def queue(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 MANAGER = SimpleNamespace(agent_loop_workers=[])
+
+
+def test_what_a_validation_asks_of_the_judge_is_not_the_next_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer, asked = Trainer([], 1, -1), [{"rltf/judge/failed_share": 1.0}]
+    trainer.judge = SimpleNamespace(metrics=lambda: asked.pop() if asked else {})
+    trainer.best = BestCheckpoint(tmp_path, None, 0)
+    trainer.rltf = SimpleNamespace(episode=SimpleNamespace(horizon=1))
+    monkeypatch.setattr(trainer_base.PPOTrainer, "_val_metrics_update", lambda *_, **__: {})
+    trainer._val_metrics_update([], [], {}, [])
+    assert trainer.judge.metrics() == {}
 
 
 @pytest.mark.parametrize("save_freq", [-1, 2, 100])

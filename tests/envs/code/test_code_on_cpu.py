@@ -159,6 +159,12 @@ def test_the_private_tests_decide():
     )
 
 
+def test_a_right_program_passes_the_public_tests_too():
+    only_private = fenced("n = int(input())\nprint(2 * n if n > 10 else 0)")
+    assert not ENV.grade(problem(), only_private).correct
+    assert "0 of 2 pass" in told(problem(), only_private, "location")
+
+
 def test_the_share_that_passes_counts_if_that_is_wanted():
     env, half = (
         Code(partial=True, **QUICK),
@@ -218,7 +224,9 @@ def test_what_stops_a_program():
     grade = ENV.grade(problem(), endless)
     assert time.monotonic() - start < 20
     assert len(grade.details["public"]) == 1, "after it no other test is run"
-    assert ENV.explain(problem(), endless, grade, "hint").endswith("\nIt ran out of time (2 s).")
+    text = ENV.explain(problem(), endless, grade, "hint")
+    assert "0 of the 1 that were run pass." in text
+    assert text.endswith("\nIt ran out of time (2 s).")
     assert hint("x = [0] * 10**9") == "It ran out of memory (256 MB)."
     assert hint("while True: print('x' * 9999)") == "Its output is longer than 1024 KB."
     assert (

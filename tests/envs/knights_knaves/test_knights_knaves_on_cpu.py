@@ -127,6 +127,7 @@ def test_strict_accepts_what_a_human_would(text: str) -> None:
         ("Emma is an angel/devil, Noah is an angel/devil, Mia is an angel/devil", False),
         ("Emma is an angel or a devil, Noah is a devil, Mia is an angel", False),
         ("Emma is an angel, Noah is not a devil, Mia is an angel", False),
+        ("Emma is an angel, Noah is no devil, Mia is an angel", False),
         ("Emma, Noah, Mia", False),
         ("angel, devil, angel", False),
         ("Angels: Emma, Mia; devils:", False),

@@ -83,6 +83,7 @@ def test_verdicts_of_the_release(case: dict) -> None:
         ("0.\\overline{36}", "\\boxed{0.\\overline{45}}", False, True),
         ("\\frac{1}{6}", "\\boxed{0.1(6)}", True, False),
         ("\\frac{-7}{6}", "\\boxed{-1.1\\dot6}", True, False),
+        ("-\\frac{1}{6}", "\\boxed{-0.1(6)}", True, False),
         ("3:4:5", "\\boxed{6 : 8 : 10}", True, False),
         ("3:4:5", "\\boxed{3:5:4}", False, True),  # quotients
         ("(-\\infty,3)", "\\boxed{x<3}", True, True),

@@ -17,6 +17,7 @@ from rltf_verl.envs.base import LEVELS
 from rltf_verl.envs.reasoning_gym import worker
 from rltf_verl.envs.reasoning_gym.env import REFUSED, ReasoningGym
 from rltf_verl.envs.reasoning_gym.lossless_json import decode, encode
+from rltf_verl.envs.reasoning_gym.text import said_answer
 from rltf_verl.envs.reasoning_gym.worker import (
     DATASETS,
     EXACT,
@@ -297,3 +298,11 @@ def test_a_task_whose_items_hold_fractions_is_kept():
 def test_a_right_answer_scores_one_whatever_its_parts_add_up_to() -> None:
     entry = {"question": "", "answer": "a b c d e f", "metadata": {}}
     assert worker.score("letter_jumble", "{}", entry, "a b c\nd e f") == 1.0  # 6 * (1 / 6) is less
+
+
+@pytest.mark.parametrize(
+    ("box", "said"),
+    [(r"\text{A}", "A"), (r"\text{A}, \text{B}", "A, B"), (r"\mathrm{A} 1", "A 1")],
+)
+def test_each_text_of_a_box_is_unwrapped(box: str, said: str) -> None:
+    assert said_answer(f"\\boxed{{{box}}}") == (said, True)

@@ -170,7 +170,7 @@ def test_a_reply_that_trickles_is_given_up(url, monkeypatch):
             file.write(json.dumps(right).encode())
 
     Service.script = [trickle] * fusion.TRIES
-    with pytest.raises(SandboxUnreachableError, match="did not end in time"):
+    with pytest.raises(SandboxUnreachableError):
         once(url, "print(1)", limits=replace(LIMITS, time_s=0.1))
 
 
