@@ -77,7 +77,7 @@ class JudgeProvider(FeedbackProvider):
                     completion_tokens=reply.completion_tokens,
                     cached=reply.cached,
                 )
-        raise self._unusable(parsed)
+        raise self.unusable(parsed)
 
     def messages(self, request: FeedbackRequest) -> tuple[Message, ...]:
         """What the judge is sent."""
@@ -94,10 +94,11 @@ class JudgeProvider(FeedbackProvider):
             reply.text, marker=style.marker, words=style.words, complete=reply.complete
         )
 
-    def _unusable(self, parsed: Parsed) -> FeedbackUnavailable:
+    def unusable(self, parsed: Parsed) -> FeedbackUnavailable:
+        """The failure that a reply without feedback is."""
         fix = "try it with `rltf feedback try`"
         if "cut_off" in parsed.noted:
             fix = "raise rltf.feedback.endpoint.max_tokens"
         return FeedbackUnavailable(
-            self.name, f"no feedback in the judge's reply, twice ({', '.join(parsed.noted)}); {fix}"
+            self.name, f"no feedback in the judge's reply ({', '.join(parsed.noted)}); {fix}"
         )

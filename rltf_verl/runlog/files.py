@@ -34,6 +34,9 @@ GB = 10**9
 STAMP = "rltf_experiment.json"
 """File next to the weights of a checkpoint: the settings that decide what was trained."""
 
+EVALUATION = "evaluation.json"
+"""File next to the log of an evaluation: its settings."""
+
 
 def log_files(
     folder: Path, kinds: Iterable[Kind] = EPISODES, step: int | None = None

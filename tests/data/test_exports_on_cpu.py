@@ -10,7 +10,7 @@ from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.tools.data.exports import answers, dialogues, preferences
 from rltf_verl.types import Episode, Problem
 from tests.support.commands import ran, refused, rltf
-from tests.support.log_records import line, turn, write
+from tests.support.log_records import acted, acts, line, turn, write
 
 POLICY = Path(__file__).parents[2] / "recipes" / "demo" / "policy"
 SYSTEM = {"role": "system", "content": "Be brief."}
@@ -76,6 +76,18 @@ def test_a_dialogue_is_a_branch_in_turn(log: Path) -> None:
     assert (attempt["content"], revision["content"]) == ("so 1", "so 42")
     assert feedback["content"].startswith("look at row two\n\nTry again.")
     assert (first["num_turns"], first["solved"], last["num_turns"]) == (2, True, 2)
+
+
+def test_trajectories_are_refused(tmp_path: Path) -> None:
+    """Their observations are not the assistant's words."""
+    write(tmp_path, [[acted("42", acts("a call", "what it did", x=1), acts("42"))]])
+    for rows in (
+        answers(read_episodes(tmp_path)),
+        preferences(read_episodes(tmp_path)),
+        dialogues(read_episodes(tmp_path), "dialogue_append"),
+    ):
+        with pytest.raises(ValueError, match="its attempts have steps"):
+            next(rows)
 
 
 def test_branches_that_end_wrong_are_written_when_asked_for(log: Path) -> None:

@@ -204,7 +204,7 @@ async def test_twice_nothing_is_no_feedback() -> None:
     async with judging(server) as provider:
         with pytest.raises(
             FeedbackUnavailable,
-            match=r"judge: no feedback in the judge's reply, twice \(no_marker, empty",
+            match=r"judge: no feedback in the judge's reply \(no_marker, empty",
         ):
             await provider.feedback(request("13"))
 

@@ -369,8 +369,12 @@ def test_a_promise_that_was_not_tried_says_so() -> None:
     class Unsolved(Adds):
         solution = Env.solution
 
-    kept = {v.promise: v.kept for v in check_env(Unsolved(), num_problems=2, num_hostile=4)}
-    assert kept["the solution is graded correct"].startswith("not tried")
+    for env, promise in (
+        (Unsolved(), "the solution is graded correct"),
+        (Doubles(), "no constant answer scores well"),
+    ):
+        kept = {v.promise: v.kept for v in check_env(env, num_problems=2, num_hostile=4)}
+        assert kept[promise].startswith("not tried")
 
 
 class Stores(Workspace):

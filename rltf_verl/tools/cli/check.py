@@ -51,12 +51,13 @@ def check(
     from rltf_verl.tools.report.probe import show
     from rltf_verl.tools.report.terminal.console import show_feedback
 
-    given = [word for word in words if "=" not in word]
+    # a path may have a "=", but no key has a "/" before it
+    given = [word for word in words if "=" not in word or "/" in word.partition("=")[0]]
     files = [Path(word) for word in given if ":" not in word]
     if len(files) != 1:
         raise ValueError("rltf feedback check: name one dataset; `rltf probe` reads a run's log")
     functions = [f"env.function={word}" for word in given if ":" in word]
-    overrides = settings_of([*functions, *(word for word in words if "=" in word)])
+    overrides = settings_of([*functions, *(word for word in words if word not in given)])
     if "function" in overrides.get("env", {}):
         overrides["env"].setdefault("name", "reward_function")
     if not as_json:

@@ -88,12 +88,17 @@ def _judge_and_requests(
 
     overrides = settings_of(options, env="--env {}")
     environment = make_env(env, **overrides.pop("env", {}))
+    if environment.acts:
+        raise ValueError(
+            f"--env {env}: its attempts have steps, and only attempts of one answer are made up;"
+            " let a model play some with `rltf eval --rounds 1`"
+        )
     provider = cast("JudgeProvider", make_provider("judge", **overrides))
     if log is None:
         return provider, wrong_attempts(environment, seed, num)
     attempts = read_wrong_attempts(log_folder(log), num)
     for problem, *_ in attempts:
-        if problem.env != env:
+        if problem.env != environment.name:
             raise ValueError(
                 f"--env {env}: the log holds problems of {problem.env}; add --env {problem.env}"
             )

@@ -86,6 +86,7 @@ async def _try(provider: JudgeProvider, request: FeedbackRequest) -> Trial:
         seconds=time.monotonic() - start,
         tokens=tokens,
         cost=0.0 if reply.cached else provider.settings.price.of(*tokens),
+        error=None if parsed.text else provider.unusable(parsed).cause,
     )
 
 
@@ -98,7 +99,7 @@ async def bench_judge(
         The runtime's metrics, and `seconds`, `calls_per_s`, `reply_tokens_per_s`.
 
     Raises:
-        ValueError: with a cache, which would be what is measured.
+        ValueError: with a cache, which would be what is measured, or no call got a reply.
     """
     if provider.settings.cache_dir is not None:
         raise ValueError(
@@ -109,15 +110,15 @@ async def bench_judge(
     prompts = [provider.messages(request) for request in requests]
     start = time.monotonic()
     asked = [provider.ask(prompts[i % len(prompts)], i) for i in range(num)]
-    failed = sum(
-        isinstance(outcome, Exception)
-        for outcome in await asyncio.gather(*asked, return_exceptions=True)
-    )
+    outcomes = await asyncio.gather(*asked, return_exceptions=True)
+    failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+    if len(failures) == num:
+        raise ValueError(f"rltf feedback bench: no call got a reply, e.g. because {failures[0]}")
     seconds = time.monotonic() - start
     written = runtime.stats.since_start["completion_tokens"]
     rates = {
         "seconds": seconds,
-        "calls_per_s": (num - failed) / seconds,
+        "calls_per_s": (num - len(failures)) / seconds,
         "reply_tokens_per_s": written / seconds,
     }
     return rates | runtime.snapshot()

@@ -87,7 +87,9 @@ def check_answering(env: Env, seed: int, num_problems: int, num_hostile: int) ->
         *verdicts,
         verdict_on(own, secret, partial(_finds, "tells the answer", env, some, LEVELS[:-1])),
         verdict_on(own, something, partial(_finds, "no text", env, some, LEVELS[-1:])),
-        verdict_on(own, constant, partial(_constants, env, alike)),
+        verdict_on(own, constant, partial(_constants, env, alike))
+        if len(alike) >= MIN_CONSTANT
+        else Verdict(constant, "", f"not tried: fewer than {MIN_CONSTANT} problems"),
         verdict_on(own, hostile, partial(_hostile, env, problems, seed, num_hostile)),
     ]
 
@@ -157,8 +159,6 @@ def _nonsense(env: Env, problem: Problem) -> Iterator[str]:
 
 def _constants(env: Env, problems: Sequence[Problem]) -> Iterator[str]:
     """Answers that pay whatever is asked: the commonest references, and words that guess."""
-    if len(problems) < MIN_CONSTANT:
-        return
     form = form_of(env, problems[0])
     common = Counter(problem.reference for problem in problems).most_common(3)
     for answer in dict.fromkeys([*(reference for reference, _ in common), *GUESSES]):

@@ -99,7 +99,16 @@ def export(
 
 
 def _of_split(records: Iterable[Record], split: str) -> Iterator[Record]:
-    return (record for record in records if record["split"] == split)
+    """Raises ValueError: an attempt has steps."""
+    for record in records:
+        if any("steps" in turn for turn in record["turns"]):
+            raise ValueError(
+                f"problem {record['index']} of {record['env']}: its attempts have steps, and only"
+                " attempts of one answer are written as training data; the log's lines hold each"
+                " step"
+            )
+        if record["split"] == split:
+            yield record
 
 
 def _first_prompt(record: Record) -> list[Row]:

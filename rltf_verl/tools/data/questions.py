@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,17 @@ def read_questions(
         _question(row, f"{path}, row {i}", env)
         for i, row in enumerate(table.slice(0, num).to_pylist())
     ]
+
+
+def require_rows_of(env: Env, questions: Sequence[QuestionRow]) -> None:
+    """Raise ValueError for a row that was made for another environment."""
+    for question in questions:
+        if question.problem.env != env.name:
+            raise ValueError(
+                f"env.name={env.name}: row {question.problem.index} was made for the environment"
+                f" {question.problem.env} (extra_info.env): leave env.name out, or name a file of"
+                f" {env.name}"
+            )
 
 
 def _question(row: dict[str, Any], where: str, env: Env | None) -> QuestionRow:

@@ -12,6 +12,7 @@ from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.feedback import make_provider
 from rltf_verl.judge.gateway import judges_of
 from rltf_verl.runlog.files import log_folder
+from rltf_verl.tools.data.questions import require_rows_of
 from rltf_verl.tools.evaluate.endpoint_policy import CHARACTERS
 from rltf_verl.tools.evaluate.play import EvaluationFolder
 from rltf_verl.tools.evaluate.probe import OF_THE_RUN, probe_of, split_sizes, training_run
@@ -51,6 +52,7 @@ def checked_feedback(
     rltf = rltf_block(overrides, training_blocks(config), named, {"horizon": 2})
     block, env = rltf.feedback.provider, make_env(rltf.env.name, **rltf.env.options)
     provider = make_provider(block.name, **block.options)
+    require_rows_of(env, questions)
     if env.acts or judges_of(env) or judges_of(provider):
         raise ValueError(
             "rltf feedback check: asks no judge and plays no steps; ask a judge with `rltf feedback"

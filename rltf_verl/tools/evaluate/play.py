@@ -29,9 +29,10 @@ from rltf_verl.judge.runtime import JudgeRuntime, run_to_end
 from rltf_verl.judge.wire import JudgeUnavailable
 from rltf_verl.runlog.about import read_about
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
+from rltf_verl.runlog.files import EVALUATION, log_files
 from rltf_verl.runlog.turns import Record, grader_trouble
 from rltf_verl.texts import counted
-from rltf_verl.tools.data.questions import QuestionRow
+from rltf_verl.tools.data.questions import QuestionRow, require_rows_of
 from rltf_verl.tools.evaluate.endpoint_policy import EndpointPolicy
 from rltf_verl.tools.evaluate.settings import Evaluation
 from rltf_verl.types import Episode
@@ -63,18 +64,21 @@ class EvaluationFolder:
         samples: episodes per row.
 
     Raises:
-        ValueError: the folder holds another evaluation; names what differs.
+        ValueError: the folder holds another evaluation; names what differs. Or the rows are of
+            another environment.
     """
 
     def __init__(
         self, path: Path, evaluation: Evaluation, questions: Sequence[QuestionRow], samples: int
     ) -> None:
         self._evaluation, self._questions, self._samples = evaluation, questions, samples
-        self._path, self._about = path / "episodes", path / "evaluation.json"
+        self._path, self._about = path / "episodes", path / EVALUATION
         self.num_episodes = len(questions) * samples
         self.failures: list[str] = []
         """Why episodes have no answer, one line each."""
-        facts = {"evaluation": evaluation.facts(), "rows": list(map(_digest, questions))}
+        rows, files = list(map(_digest, questions)), evaluation.own_files()
+        facts = {"evaluation": evaluation.facts(), "rows": rows, "files": files}
+        require_rows_of(evaluation.parts.env, questions)
         # as the file gives them back: tuples are lists there
         self._now = json.loads(json.dumps(facts))
         self._rows_before = self._check_rows()
@@ -82,6 +86,10 @@ class EvaluationFolder:
     def _check_rows(self) -> list[str]:
         """Rows that the folder is of. Raises ValueError."""
         if not self._about.exists():
+            if log_files(self._path):
+                raise ValueError(
+                    f"--out {self._path.parent}: holds the episodes of a run; name another folder"
+                )
             return []
         before, now = part_of(self._about, "evaluation", dict), self._now
         rows: list[str] = part_of(self._about, "rows", list)
@@ -89,6 +97,9 @@ class EvaluationFolder:
         # not strict: one list may be the beginning of the other
         if any(a != b for a, b in zip(now["rows"], rows, strict=False)):
             differ.append("another dataset")
+        # a folder of an earlier version has none
+        files = read_about(self._about.parent, self._about.name).get("files", {})
+        differ += [f"{path} has changed" for path in files if files[path] != now["files"].get(path)]
         if differ:
             raise ValueError(
                 f"--out {self._about.parent}: holds another evaluation ({'; '.join(differ)}); use a"

@@ -19,6 +19,7 @@ from rltf_verl.episode.mentions import mentions
 from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.registry import require_choice
 from rltf_verl.runlog.about import read_about
+from rltf_verl.runlog.files import EVALUATION
 from rltf_verl.runlog.turns import Record, group_of
 from rltf_verl.tools.evaluate.log_probs import read_gap
 from rltf_verl.tools.evaluate.play import part_of
@@ -65,7 +66,7 @@ def probe_of(
         ValueError: a bad key or value; names it and the fix.
     """
     sizes, overrides = split_sizes("rltf probe", overrides, EPISODE_BLOCKS)
-    run, about = read_about(log), log.parent / "evaluation.json"
+    run, about = read_about(log), log.parent / EVALUATION
     evaluation = part_of(about, "evaluation", dict) if about.exists() else {}
     if evaluation:
         sizes = {SIZES["answer_tokens"][0]: evaluation["endpoint"]["max_tokens"], **sizes}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -60,6 +61,25 @@ class Evaluation:
             "step": self.step,
             "prompt_budget": self.prompt_budget,
         }
+
+    def own_files(self) -> dict[str, str]:
+        """Each file of the user's that a setting names, and a digest of what it holds."""
+        paths = [Path(name).expanduser() for name in _files_in(self.facts())]
+        return {
+            str(path): hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest()
+            for path in paths
+            if path.is_file()
+        }
+
+
+def _files_in(setting: Any) -> Iterator[str]:
+    """What looks like a file of a user's class or template, wherever it stands."""
+    if isinstance(setting, str):
+        code = setting.rpartition(":")[0]
+        yield from (name for name in (code, setting) if name.endswith((".py", ".j2")))
+    elif isinstance(setting, Mapping | Sequence):
+        for inner in setting.values() if isinstance(setting, Mapping) else setting:
+            yield from _files_in(inner)
 
 
 def evaluation(

@@ -159,6 +159,8 @@ def _cases(config: DictConfig, parts: Parts) -> list[Case]:
     try:
         (file, *_) = files_of(config.data.train_files)
         rows = first_rows(file, NUM_MEASURED)
-        return [Case(problem_of(parts.env, row), tuple(first_prompt(row))) for row in rows]
+        cases = [Case(problem_of(parts.env, row), tuple(first_prompt(row))) for row in rows]
     except (OSError, ValueError, LookupError, TypeError):  # refused above
         return []
+    # rows of another environment are refused too
+    return [case for case in cases if case.problem.env == parts.env.name]

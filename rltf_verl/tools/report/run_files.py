@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rltf_verl.runlog.files import folders_of, log_files
+from rltf_verl.runlog.files import EVALUATION, folders_of, log_files
 from rltf_verl.runlog.metrics_file import processes_of, stem_of
 
 Place = tuple[Path, ...]
@@ -51,8 +51,11 @@ def run_name(path: Path) -> str:
 
 def metrics_near(log: Path) -> tuple[Path, ...]:
     """The metrics of the run that an episode log is of, where they are in the two folders above it
-    or where verl writes them by default; none if several runs' are there.
+    or where verl writes them by default; none if several runs' are there, or for the log of an
+    evaluation, which may lie in a run's folder.
     """
+    if (log.resolve().parent / EVALUATION).exists():
+        return ()
     for folder in log.resolve().parents[:2]:
         files = _metric_files(folder) or _beside(folder)
         if files:

@@ -142,6 +142,7 @@ def test_adopt_prints_a_script_or_one_line(tmp_path):
     assert "s3cret" not in rltf("adopt", *words, "+env.MY_KEY=[s3cret").stderr
 
 
+OWN = "rltf_verl.envs.binary_matrix.env:BinaryMatrix"
 DATA = {"matrix": [[0, 1], [1, 1]], "solution": [[0, 1], [1, 2]], "n": 2}
 
 
@@ -185,7 +186,10 @@ def test_try_with_real_attempts_from_an_episode_log(server: JudgeServer, tmp_pat
     assert "my wrong answer" in result.stdout
     assert "GIVES THE ANSWER AWAY (answer: 0 1 / 1 2" in result.stdout
     (tmp_path / "none").mkdir()
+    ran("feedback", "try", *endpoint(server), "--log", tmp_path, "--env", OWN)
     for words, part in (
+        ((tmp_path, "--env", "knights_knaves"), "holds problems of binary_matrix"),
+        ((tmp_path, "--env", "workspace"), "its attempts have steps"),
         ((tmp_path, "--env", "no_such"), "rltf.env.name='no_such'"),
         ((tmp_path / "none",), "no wrong attempt in it"),
         ((tmp_path / "no",), "no such folder"),
@@ -199,6 +203,22 @@ def test_try_with_an_endpoint_that_refuses_says_why(server: JudgeServer) -> None
     assert result.exit_code == 1
     assert "last failure: server_error: HTTP 500" in result.stdout
     assert "no leak found" not in result.stdout
+
+
+@pytest.mark.parametrize("reply", ["empty", "null_content", "cut"])
+def test_try_says_that_a_reply_has_no_feedback(server: JudgeServer, reply: str) -> None:
+    server.reply = lambda body: ("The", "length")
+    server.script = [] if reply == "cut" else [reply]
+    result = rltf("feedback", "try", *endpoint(server), "--num", 1)
+    assert result.exit_code == 1, result.stdout
+    assert "no feedback in the judge's reply" in result.stdout
+
+
+def test_bench_of_an_endpoint_that_refuses_says_why(server: JudgeServer) -> None:
+    server.script = ["500"] * 8
+    refusal = refused("feedback", "bench", *endpoint(server), "--num", 4)
+    assert "no call got a reply, e.g. because" in refusal
+    assert "HTTP 500" in refusal
 
 
 def test_bench_counts_and_measures(server: JudgeServer) -> None:

@@ -19,6 +19,7 @@ from rltf_verl.tools.data.questions import QuestionRow, read_questions
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Turn
 from tests.support.commands import ended_well, ran, refusal_of, refused, rltf
 from tests.support.judge.server import JudgeServer
+from tests.support.log_records import line, write
 from tests.support.verl_rows import verl_row, write_rows
 
 Body = dict[str, Any]
@@ -423,6 +424,47 @@ def test_a_dataset_and_a_reward_function_of_verl(server: JudgeServer, tmp_path: 
     assert texts(out) == {("0", 0): ["3", "2"]}
     about = json.loads((out / "evaluation.json").read_text("utf-8"))["evaluation"]
     assert about["reward"]["format_coef"] == 0.0, "as rltf/env=reward_function of a training run"
+
+
+def test_the_log_of_a_run_gets_no_evaluation(
+    server: JudgeServer, data: Path, tmp_path: Path
+) -> None:
+    write(tmp_path / "episodes", [line("1", "42")])
+    assert "holds the episodes of a run" in refusal_of(evaluated(server, data, tmp_path))
+    assert not server.bodies
+
+
+def test_an_edited_file_is_another_evaluation(server: JudgeServer, tmp_path: Path) -> None:
+    """Of a grader, and of a template, of which the old folder's episodes know nothing."""
+    reward, template = tmp_path / "reward.py", tmp_path / "again.j2"
+    reward.write_text("def compute_score(solution_str, **_):\n    return 0.0\n")
+    template.write_text("{{ question }} Not {{ attempt }}. {{ feedback }}")
+    data, out = write_rows(tmp_path / "verl.parquet", [verl_row()]), tmp_path / "out"
+    grader = ["env.name=reward_function", f"env.function={reward}:compute_score"]
+    words = [*grader, f"episode.revise={template}"]
+    ended_well(evaluated(server, data, out, *words))
+    ended_well(evaluated(server, data, out, *words, "-n", 2))
+    for file in (template, reward):
+        before = file.read_text()
+        file.write_text(f"{before}\n")
+        assert f"({file} has changed)" in refusal_of(evaluated(server, data, out, *words))
+        file.write_text(before)
+    ended_well(evaluated(server, data, out, *words))
+
+
+def test_rows_of_another_environment_are_refused(
+    server: JudgeServer, data: Path, tmp_path: Path
+) -> None:
+    words = [
+        "env.name=reward_function",
+        "env.function=tests/tools/feedback/functions.py:high_or_low",
+    ]
+    for command in (
+        rltf("feedback", "check", data, *words),
+        evaluated(server, data, tmp_path, *words),
+    ):
+        assert "was made for the environment binary_matrix" in refusal_of(command)
+    assert not server.bodies
 
 
 @pytest.mark.parametrize("fails", ["True", "solution_str == 'x'"])

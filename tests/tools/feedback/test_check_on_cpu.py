@@ -139,6 +139,13 @@ def test_a_hostile_function_is_one_line_each(case: str, tmp_path: Path) -> None:
     result.output.encode()
 
 
+def test_a_path_may_have_an_equals_sign(tmp_path: Path) -> None:
+    folder = tmp_path / "lr=1"
+    folder.mkdir()
+    result = ran("feedback", "check", f"{FUNCTIONS}:high_or_low", written(folder, "sums"))
+    assert "nothing is wrong" in result.stdout
+
+
 def test_the_command_in_a_process_of_its_own_loads_no_torch_and_no_ray(tmp_path: Path) -> None:
     written(tmp_path, "sums")
     words = ["feedback", "check", f"{FUNCTIONS}:high_or_low", "sums.parquet"]

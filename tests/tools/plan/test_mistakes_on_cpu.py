@@ -348,6 +348,12 @@ def test_refused_before_ray_with_key_and_fix(run: Callable[..., DictConfig], cas
     assert all(f.level == "error" and "\n" not in str(f) for f in refused)
 
 
+def test_no_problem_of_another_environment_is_played(run: Callable[..., DictConfig]) -> None:
+    plan = make_plan(inspect_run(run("data.train_files=matrix/train.parquet")), 3)
+    assert not plan.problems
+    assert "extra_info.env" in " ".join(plan.refusals)
+
+
 def test_values_that_no_run_can_have_are_refused_together(run: Callable[..., DictConfig]) -> None:
     refused = {finding.key: finding.fix for finding in refusals(run(*VALUES))}
     for word, fix in VALUES.items():

@@ -13,8 +13,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from rltf_verl.runlog.files import EVALUATION
 from rltf_verl.runlog.rows import write_rows
 from rltf_verl.tools.report.row_words import names
+from rltf_verl.tools.report.run_files import metrics_near
 from rltf_verl.tools.report.view import limits
 from rltf_verl.tools.report.view.build import as_json, page
 from rltf_verl.tools.report.view.episodes import FLAGS, TRAINED, conversation, tokens
@@ -269,6 +271,15 @@ def test_a_followed_page_is_written_again_until_ctrl_c(tmp_path, monkeypatch):
     assert "waiting" in lines[0]
     assert out.as_uri() in lines[1]
     assert sorted(tmp_path.iterdir()) == [log, out]
+
+
+def test_an_evaluation_in_the_folder_of_a_run_has_no_curves_of_it(tmp_path):
+    write_metrics(tmp_path / "metrics.jsonl", [(k, trained()) for k in range(1, 3)])
+    log = tmp_path / "eval" / "episodes"
+    write(log, [line("1", "42")], validate=True)
+    assert metrics_near(log), "of the run, for its own log"
+    (log.parent / EVALUATION).write_text("{}")
+    assert not metrics_near(log)
 
 
 def test_a_run_that_degenerates_has_a_warning(tmp_path):
