@@ -45,7 +45,7 @@ def test_an_edge_is_followed_outwards_and_not_for_ever(study):
 
 def test_results_are_paired_by_house_and_have_a_null_pair(study):
     choose(study, lambda run: 0.5)
-    runs = list(study.result_runs(study.ARMS))
+    runs = list(study.result_runs(study.ARMS, study.GRID))
     assert len(runs) == len(set(runs))
     assert not {run.house for run in runs} & set(study.CHOOSING)
     dates = [run for run in runs if run.task == "date"]
@@ -54,14 +54,14 @@ def test_results_are_paired_by_house_and_have_a_null_pair(study):
         assert of == {"zero": 8, "mixed": 4}
     null, again = ([run for run in runs if run.arm == arm] for arm in (study.NULL, study.AGAIN))
     assert {replace(run, arm=study.NULL, seed=1) for run in again} <= set(null)
-    assert set(study.result_runs(study.FIRST)) < set(runs)
+    assert set(study.result_runs(study.FIRST, study.GRID)) < set(runs)
     others = {run.house for run in dates if run.arm in study.OTHERS}
     assert others == set(study.FEW)
 
 
 def test_every_run_of_a_task_starts(study, tmp_path):
     choose(study, lambda run: 0.5)
-    firsts = {(run.task, run.arm): run for run in study.result_runs(study.ARMS)}
+    firsts = {(run.task, run.arm): run for run in study.result_runs(study.ARMS, study.GRID)}
     assert {task for task, _ in firsts} == {task for task, *_ in study.GRID}
     env = f"rltf.env.name={study.HERE / 'house_style.py'}:HouseStyle"
     for run in firsts.values():
