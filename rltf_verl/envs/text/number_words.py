@@ -33,7 +33,7 @@ NUMBER_WORDS = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 """A number below a million, or `first` to `ninth`."""
-_LATEX_FRACTION = re.compile(r"\\[dt]?frac\s*\{([^{}]+)\}\s*\{([^{}]+)\}")
+LATEX_FRACTION = re.compile(r"\\[dt]?frac\s*\{([^{}]+)\}\s*\{([^{}]+)\}")
 # Sign; `1,234.5` or `.5`; what it is divided by; per cent.
 _NUMBER = re.compile(
     r"([+-]?)\s*(\d[\d,]*(?:\.\d*)?|\.\d+)\s*(?:/\s*(\d[\d,]*(?:\.\d*)?))?\s*(%)?", re.ASCII
@@ -71,7 +71,7 @@ def as_number(text: str) -> Fraction | None:
     >>> as_number(r"\\frac{1}{2}") == as_number("50%") == as_number("0.5")
     True
     """
-    plain = _LATEX_FRACTION.sub(r"\1/\2", text.strip().strip("$").rstrip(".").strip())
+    plain = LATEX_FRACTION.sub(r"\1/\2", text.strip().strip("$").rstrip(".").strip())
     number = _NUMBER.fullmatch(spell_digits(plain).strip())
     if number is None:
         return None

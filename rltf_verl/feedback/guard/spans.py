@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from fractions import Fraction
 
-from rltf_verl.envs.text.number_words import as_number, spell_digits
+from rltf_verl.envs.text.number_words import LATEX_FRACTION, as_number, spell_digits
 
 Span = tuple[int, int]
 
@@ -18,6 +18,8 @@ MAX_SPAN = 400
 """Longest passage that is taken for an answer."""
 MAX_SPANS = 100
 """Passages of one text that are looked at."""
+MOST_WORDS = 6
+"""Words before `is the answer` that may be it."""
 TELLING = 10
 """From here on a number, and any fraction, tells the answer wherever it stands."""
 
@@ -28,19 +30,26 @@ _QUOTED = re.compile(
     r"|\*\*([^*\n]+)\*\*|\\\((.{1,400}?)\\\)|\\\[(.{1,400}?)\\\]"
 )
 # `the answer is exactly`, `result:`, `total =`, `it should be`
+_NAMES = r"(?:answer|result|solution|value|total|sum|outcome|option|choice)s?\b"
 _ANNOUNCED = re.compile(
-    r"(?:\b(?:answer|result|solution|value|total|sum|outcome|option|choice)s?\b[^.\n:=]{0,40}?"
+    rf"(?:\b{_NAMES}[^.\n:=]{{0,40}}?"
     r"(?:\bis\b|\bare\b|\bequals\b|\bbe\b|:|=)|\b(?:should|must)\s+be\b)[ \t]*"
     r"(?:(?:exactly|simply|just|actually|in fact|therefore|the number)[ \t]+)?",
     re.IGNORECASE,
 )
+# `… is the correct answer`, and where what stands before it may begin
+_CONCLUDED = re.compile(rf"\s(?:is|are|was|were)\s(?!not\b)(?:\w+\s){{0,3}}{_NAMES}", re.IGNORECASE)
+_BEGIN = re.compile(r"[.!?;:,]\s|\s")
 # Where the announced may end: a sentence, a clause, or a word that goes on with prose.
 _END = re.compile(r"[.!?](?:\s|$)|[;,]\s|\s(?:and|but|because|not|since|so|which)\s")
 
 
 def answer_spans(text: str) -> list[Span]:
-    """Boxes, quotations, what follows `the answer is`, and the last line; at most `MAX_SPANS`."""
-    spans = {*_boxes(text), *quotations(text), *_announcements(text), *_last_lines(text)}
+    """Boxes, quotations, what stands beside `the answer is` or `is the answer`, and the last line;
+    at most `MAX_SPANS`.
+    """
+    finders = (_boxes, quotations, _announcements, _conclusions, _last_lines)
+    spans = {span for find in finders for span in find(text)}
     return sorted((start, end) for start, end in spans if 0 < end - start <= MAX_SPAN)[:MAX_SPANS]
 
 
@@ -78,6 +87,16 @@ def _announcements(text: str) -> Iterator[Span]:
             yield _strip(text, start, end)
 
 
+def _conclusions(text: str) -> Iterator[Span]:
+    """What stands before `is the answer`: the last few words, or fewer."""
+    for cue in _CONCLUDED.finditer(text):
+        line = max(text.rfind("\n", 0, cue.start()) + 1, cue.start() - MAX_SPAN)
+        begins = [line, *(m.end() for m in _BEGIN.finditer(text, line, cue.start()))]
+        for begin in begins[-MOST_WORDS:]:
+            if not _PLACE.search(text[line:begin].rstrip()):
+                yield _strip(text, begin, cue.start())
+
+
 def _last_lines(text: str) -> Iterator[Span]:
     """The last line, and the last paragraph when it has several lines."""
     last = text.rstrip()
@@ -102,6 +121,7 @@ _NUMBER = re.compile(
     rf"|[\s-](?P<part>{'|'.join(_PARTS)})(?:f|ves|s)?(?![\w-]))?(?![\w^]|[.,/]\d)",
     re.ASCII | re.IGNORECASE,
 )
+_LATEX_NUMBER = re.compile(rf"(?:-\s?)?{LATEX_FRACTION.pattern}")
 # `step 2`, `line (3)`: this number says where.
 _PLACES = r"\b(?:step|line|part|equation|case|row|question|problem|point|item|hint|section)s?\s*\(?"
 _PLACE = re.compile(rf"{_PLACES}$", re.IGNORECASE)
@@ -131,19 +151,27 @@ def reference_spans(question: str, reference: str, text: str) -> Iterator[Span]:
         return
     if wanted in numbers_in(question) or (abs(wanted) < TELLING and wanted.denominator == 1):
         return
-    for match in _NUMBER.finditer(text):
-        start = match.start()
-        if _value(match) == wanted and not _PLACE.search(text[max(0, start - 20) : start].rstrip()):
-            yield match.span()
+    for value, (start, end) in _numbers(text):
+        if value == wanted and not _PLACE.search(text[max(0, start - 20) : start].rstrip()):
+            yield start, end
     for sentence in _SENTENCE.finditer(text):  # "the digits are 8 and 1"
         digits = _DIGIT.findall(sentence[0]) if "digit" in sentence[0].lower() else []
         if "".join(digits) == str(wanted):
             yield sentence.span()
 
 
-def numbers_in(text: str) -> set[Fraction | None]:
+def numbers_in(text: str) -> set[Fraction]:
     """The numbers of a text, also those in words."""
-    return {_value(match) for match in _NUMBER.finditer(spell_digits(text))}
+    return {value for value, _ in _numbers(spell_digits(text))}
+
+
+def _numbers(text: str) -> Iterator[tuple[Fraction, Span]]:
+    """Each number in digits, and where it stands."""
+    for pattern, value_of in ((_NUMBER, _value), (_LATEX_NUMBER, lambda m: as_number(m[0]))):
+        for match in pattern.finditer(text):
+            value = value_of(match)
+            if value is not None:
+                yield value, match.span()
 
 
 def undressed(reference: str) -> str:

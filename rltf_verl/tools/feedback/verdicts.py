@@ -436,7 +436,7 @@ def _news(one: CheckedAttempt) -> set[str]:
 
 def _new_numbers(one: CheckedAttempt) -> set[Fraction]:
     """Numbers of the text that the question does not have, without their signs."""
-    new = numbers_in(_ends(one.first.text)) - numbers_in(_asked(one)) - {None}
+    new = numbers_in(_ends(one.first.text)) - numbers_in(_asked(one))
     return {abs(number) for number in new if number}
 
 
