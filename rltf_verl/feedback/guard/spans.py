@@ -93,7 +93,7 @@ def _conclusions(text: str) -> Iterator[Span]:
         line = max(text.rfind("\n", 0, cue.start()) + 1, cue.start() - MAX_SPAN)
         begins = [line, *(m.end() for m in _BEGIN.finditer(text, line, cue.start()))]
         for begin in begins[-MOST_WORDS:]:
-            if not _PLACE.search(text[line:begin].rstrip()):
+            if not _PLACE.search(text[max(line, begin - 20) : begin].rstrip()):
                 yield _strip(text, begin, cue.start())
 
 
