@@ -49,17 +49,19 @@ def _only(found: list[Found]) -> Found:
 WRONG = _chat("What is 2 + 2?", "5", "That's wrong, it is 4.", "4", "No, in words.", "four", "Ty!")
 
 
-@pytest.mark.parametrize("half", ["rules", "held_out"])
-def test_rules_agree_with_labels(half: str) -> None:
+@pytest.mark.parametrize(
+    ("part", "least"), [("rules", 0.9), ("held_out", 0.9), ("another author", 0.6)]
+)
+def test_rules_agree_with_labels(part: str, least: float) -> None:
     lines = map(json.loads, LABELLED.read_text("utf-8").splitlines())
-    rows = [row for row in lines if row["half"] == half]
+    rows = [row for row in lines if row["part"] == part]
     taken = {
         k: rule_of(row["question"], row["answer"], row["turn"]).corrects
         for k, row in enumerate(rows)
     }
     right = sum(taken[k] and row["corrected"] for k, row in enumerate(rows))
     assert right >= 0.9 * sum(taken.values())  # precision
-    assert right >= 0.9 * sum(row["corrected"] for row in rows)  # recall
+    assert right >= least * sum(row["corrected"] for row in rows)  # recall
 
 
 BOOKS = "Enter {} in the books of Brandt & Sons, as they enter every date. Only the entry."

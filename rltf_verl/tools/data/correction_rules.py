@@ -33,7 +33,13 @@ _QUOTED = re.compile(r'```.*?(?:```|\Z)|"[^"\n]*"|^>[ \t].*?$', re.DOTALL | re.M
 _SENTENCE_END = re.compile(r"(?<=[.!?;\n])\s+")
 _ASKS = (
     r"\?\W*\Z|\A(?:(?:and|ok|so|now|also)[,.]? )?(?:how|what|who|when|where|why|which|can|could"
-    r"|would|will|is|are|do|does|did)\b"
+    r"|would|will|is|are|do|does|did)\b(?! not\b)"
+)
+_ASKS_BACK = re.compile(r"\?\W*\Z|\b(?:let me know|tell me|send me|share|paste)\b[^.!?\n]*\W*\Z")
+# `thats`, `doesnt`, `youre`: up to where the apostrophe is missing
+_LEFT_OUT = re.compile(
+    r"\b(?:that(?=s\b)|(?:you|they)(?=(?:re|ve)\b)"
+    r"|(?:do|does|did|is|are|was|were|has|have|had|should|would|could|ca|wo)n(?=t\b))"
 )
 
 
@@ -67,8 +73,8 @@ def _said(*patterns: str) -> Callable[[UserTurn], object]:
 
 
 def _replies(turn: UserTurn) -> bool:
-    """The answer ended with a question of the assistant."""
-    return turn.answer.rstrip().endswith("?")
+    """The answer ended with a question or a request of the assistant."""
+    return bool(_ASKS_BACK.search(turn.answer))
 
 
 def _asks_alike(turn: UserTurn) -> bool:
@@ -96,7 +102,7 @@ def _repeats(turn: UserTurn) -> bool:
 # A statement that does not begin with the user or with something to do.
 _STATES = re.compile(
     r"\A(?!(?:i|i'm|i've|i'd|i'll|my|we|let|let's|now|and|also|then|here|use|add|give|turn|he|she"
-    r"|please)\b)"
+    r"|please|ok|okay|done)\b)"
     r".*(?:[=<>]|\w's\b|n't\b|\b(?:is|are|was|were|has|have|had|means?|contains?|needs?|computes?"
     r"|returns?|won|did|does|only)\b)",
     re.DOTALL,
@@ -129,6 +135,14 @@ RULES = (
         ),
     ),
     TurnRule(
+        "the user's own mistake",
+        False,
+        _said(
+            r"\b(?:i|sorry,?) (?:also |just |totally |completely )?forgot\b|\bmistyped\b"
+            r"|\bmy (?:bad|mistake|fault|typo)\b|\boh wait,? i mean"
+        ),
+    ),
+    TurnRule(
         "you failed",
         True,
         _said(
@@ -154,18 +168,23 @@ RULES = (
             r"(?<=n't |not )(?:right|correct|true|what|how|quite|an?|even|the|our)\b",
             rf"\b{_IT}{_NOT}? (?:doesn't|does not|didn't|did not) (?:answer|help)",
             r"\b(?:can't|cannot|couldn't) be (?:right|correct|true)\b",
-            r"\A(?:the )?other way a?round\b|\Awrong(?: \w+){1,3}\W*\Z",
-            r"\Athat(?:'s| is) (?!(?:an?|all|fine|ok|good|great|it|right|correct|true|what|why"
-            r"|how|so|very|really|my|our|enough|helpful|perfect|cool|nice|exactly|not)\b)[a-z]+",
+            r"\Awrong(?: \w+){1,3}\W*\Z"
+            r"|\b(?:swapped|reversed|back to front|(?:other|wrong) way (?:a?round|up))\b",
+            # "that's feet", but no praise
+            r"\Athat(?:'s| is) (?!(?:an?|all|fine|fun|funny|fair|ok|okay|good|great|better|best|it"
+            r"|right|correct|true|what|why|how|so|very|really|my|our|the one|me|more like it|enough"
+            r"|perfect|cool|cute|sweet|neat|nice|lovely|sad|hilarious|exactly|not"
+            r"|\w+(?:ful|ant|ous|(?<!miss)ing|ive|ible|able|tastic|liant))\b)[a-z]+",
         ),
     ),
     TurnRule(
         "I asked for another",
         True,
         _said(
-            r"\bi (?:(?:specifically|explicitly|clearly|only|just|actually|already) )?(?:asked|said"
-            r"|told|specified|wanted|requested|meant|mean)\b(?! to ask)",
-            r"\b(?:as|like|what|which|than) i (?:asked|said|wanted|meant|told|requested)\b",
+            r"(?<!exactly what )\bi (?:(?:specifically|explicitly|clearly|only|just|actually"
+            r"|already) )?(?:asked|said|told|specified|wanted|requested|meant|mean)\b(?! to ask)",
+            r"\b(?:as|like|(?<!exactly )what|which|than) i (?:asked|said|wanted|meant|told"
+            r"|requested)\b",
             r"\bnot what i\b",
         ),
     ),
@@ -176,6 +195,7 @@ RULES = (
             r"\bare you (?:really |absolutely )?sure\b",
             r"\A(?:but |hmm+,? |wait,? )*(?:isn't|aren't|wasn't|shouldn't) "
             r"(?:it|that|this|they|the)\b",
+            r"(?:\bsurely|, (?:no|remember))\?|\bsince when\b|\bare you serious\b",
             r"\Awhy (?:did|do|would|are|is|were) you\b",
         ),
     ),
@@ -185,8 +205,8 @@ RULES = (
         _said(
             r"\A(?!.*(?:\b(?:but|however|though|although|yet|except|still|unfortunately"
             r"|(?:lol|haha?|wow),? no)\b|n't\b))"
-            r".*\b(?:thanks?|thank (?:you|u)|thx|ty|great|perfect(?:ly)?|awesome|amazing|brilliant"
-            r"|excellent|love|nice|beautiful|delicious|helpful|interesting|finally|lol|haha?|wow"
+            r".*\b(?:thanks?|thank (?:you|u)|thx|ty\b|great\b|perfect(?:ly)?|awesome|amazing"
+            r"|brilliant|excellent|love|nice|beautiful|delicious|helpful|interesting|finally|lol|haha?|wow"
             r"|got it|makes sense|good (?:one|to know|job|idea)|looks good|(?:it )?work(?:s|ed)"
             r"|exactly (?:right|what)|i see|you(?:'re| are| were) right|that's (?:right|correct|it)"
             r"|not bad|as i expected|it is!)"
@@ -226,15 +246,17 @@ RULES = (
         "should be",
         True,
         _said(
-            r"\b(?:it|that|this|they|there|you|(?:the|your) [\w ]{1,40}) "
-            r"(?:should|must|needs? to|has to|ought to)(?: not|n't)? (?!be (?:fine|ok|enough))"
+            # "also" and "too" ask for more
+            r"\A(?!.*\b(?:too|as well)\b)"
+            r".*\b(?:it|that|this|they|there|you|(?:the|your) [\w ]{1,40}) "
+            r"(?:should|must|needs? to|has to|ought to)(?: not|n't)? (?!also|be (?:fine|ok|enough))"
         ),
     ),
     TurnRule(
         "actually",
         True,
         _said(
-            r"\Aactually\b|\bin fact\b|\A(?:the|my|our) [\w ]{1,30} says?\b"
+            r"\Aactually\b(?!,? let's)|\bin fact\b|\A(?:the|my|our) [\w ]{1,30} says?\b"
             r"|\bthe (?:correct|right) \w+ is\b"
         ),
     ),
@@ -260,10 +282,11 @@ RULES = (
         True,
         _said(
             rf"\b{_IT}(?: \w+)? (?:doesn't|does not|don't|didn't|won't|isn't|aren't|can't|fails?"
-            r"|failed|breaks?|broke|crash\w*|deleted|throws?|raises?|returns|changed|matches)\b",
+            r"|failed|breaks?|broke|crash\w*|deletes|deleted|removes|overwrites|sorts|mixes|skips"
+            r"|comes across|throws?|raises?|returns|changed|matches)\b",
             r"\A(?:doesn't|does not|won't|didn't|fails|not)"
             r" (?:work|fit|compile|run|match|help|use)",
-            r"\bi(?:'m)? (?:get|getting|got|see|don't see|count)\b",
+            r"\bi(?:'m)? (?:get|getting|got|see|don't see|count)\b|\A\w*(?:error|exception):",
         ),
     ),
     TurnRule(
@@ -273,6 +296,14 @@ RULES = (
     ),
     TurnRule(
         "please do", True, _said(r"\A(?:but )?please (?:use|don't|do not|stop|avoid|remove|keep)")
+    ),
+    TurnRule(
+        "our way",
+        True,
+        _said(
+            r"\bwe (?:never|always|don't|do not|only) (?:put|write|use|say|call|spell|add|start"
+            r"|abbreviate|round|include|have the)\b"
+        ),
     ),
     TurnRule("disputes the answer", True, _disputes),
     TurnRule("no rule matches", False, _said("")),
@@ -290,5 +321,6 @@ def rule_of(question: str, answer: str, text: str) -> TurnRule:
     question, answer, text = (
         one[:MOST_READ].replace("\u2019", "'").lower() for one in (question, answer, text)
     )
+    text = _LEFT_OUT.sub(r"\g<0>'", text)
     turn = UserTurn(question, answer, _QUOTED.sub(" ", text).strip())
     return next(rule for rule in RULES if rule.matches(turn))
