@@ -11,6 +11,12 @@ MIN_TOKENS = 5
 N = 5
 """Words of one n-gram: fewer are shared by chance, more are broken by one changed word."""
 
+# A name, a date, a formula, an address, or a long word
+_TELLING = re.compile(r"(?=.{4}).*[^a-z\s]|.{9}", re.DOTALL)
+_COMMON = frozenset(
+    {"True", "False", "None", "Both", "Even", "Never", "Always", "Neither", "Zero", "incorrect"}
+)
+_LIST = re.compile(r"(?:\b[A-Z]\w{0,30}, ){2,20}(?:(?:and |or )?[A-Z]\w{0,30})?")
 # Words and numbers; a minus only where a digit follows.
 _TOKEN = re.compile(r"[^\W_]+|-(?=[0-9])")
 
@@ -48,6 +54,28 @@ def find_reference(text: str, reference: str) -> tuple[int, int] | None:
     for i in range(len(tokens) - len(wanted) + 1):
         if all(tokens[i + k][0] == token for k, token in enumerate(wanted)):
             return tokens[i][1][0], tokens[i + len(wanted) - 1][1][1]
+    return None
+
+
+def find_phrase(text: str, reference: str, known: str) -> tuple[int, int] | None:
+    """Where the text has a short reference as it is written: a name, a date, a formula; None if it
+    has not, and where it is no news.
+
+    Args:
+        text: the feedback, as a reading.
+        reference: the answer; a number and a common word are left to other finders.
+        known: what the reader has anyway.
+    """
+    phrase = reference.strip()
+    if phrase in _COMMON or phrase in known or not _TELLING.match(phrase):
+        return None
+    if as_number(phrase) is not None:
+        return None
+    # Of several names none is said to be the answer.
+    lists = [] if "," in phrase else [match.span() for match in _LIST.finditer(text)]
+    for match in re.finditer(rf"(?<!\w){re.escape(phrase)}(?!\w)", text):
+        if not any(start <= match.start() < end for start, end in lists):
+            return match.span()
     return None
 
 

@@ -8,8 +8,14 @@ from typing import Literal
 
 from rltf_verl.envs.base import Env
 from rltf_verl.envs.calls import grade_text
+from rltf_verl.envs.text.number_words import as_number
 from rltf_verl.envs.text.plain_text import MAX_TEXT, readings
-from rltf_verl.feedback.guard.equality import copied_share, find_reference, same_answer
+from rltf_verl.feedback.guard.equality import (
+    copied_share,
+    find_phrase,
+    find_reference,
+    same_answer,
+)
 from rltf_verl.feedback.guard.spans import (
     answer_spans,
     is_place,
@@ -96,25 +102,44 @@ def _answers(
     question, reference = str(problem.data.get("question", "")), problem.reference
     accepted = (reference, undressed(reference))
     asked = [question[start:end] for start, end in quotations(question)]
-    for start, end in answer_spans(text):
-        passage = text[start:end]
-        if any(same_answer(passage, answer) for answer in accepted) or (
+    tried, exact = _without_spaces(attempt), [_without_spaces(answer) for answer in accepted]
+
+    def is_news(passage: str) -> bool:
+        # What stands in the attempt is none: it may have the words of the answer without its signs,
+        # as `(0, 4)` and `[0, 4)`.
+        bare = _without_spaces(passage)
+        return bare in exact or bare not in tried or as_number(passage) is not None
+
+    def graded_right(passage: str) -> bool:
+        # A long passage is no answer, and a quotation of the question is no news.
+        return (
             not env.grades_async
-            # A long passage is no answer, and a quotation of the question is no news.
             and len(passage) <= MIN_GRADED + 4 * len(reference)
             and passage not in question
             and not is_place(passage)
             and not any(expression in passage for expression in asked)
             and (is_correct(passage) or is_correct(f"\\boxed{{{passage}}}"))
-        ):
+        )
+
+    for start, end in answer_spans(text):
+        passage = text[start:end]
+        same = any(same_answer(passage, answer) for answer in accepted)
+        if is_news(passage) and (same or graded_right(passage)):
             yield Leak("answer", start, end)
-    # Without the question no number is known to be new.
+    # Without the question no number is known to be new, and no name.
     if question:
         for span in reference_spans(question, reference, text):
             yield Leak("answer", *span)
+        phrase = find_phrase(text, reference, f"{question}\n{attempt}")
+        if phrase is not None:
+            yield Leak("answer", *phrase)
     copied = find_reference(text, reference)
-    if copied is not None:
+    if copied is not None and is_news(text[slice(*copied)]):
         yield Leak("answer", *copied)
+
+
+def _without_spaces(text: str) -> str:
+    return "".join(text.casefold().split())
 
 
 def _copies(env: Env, problem: Problem, text: str, attempt: str) -> list[Leak]:

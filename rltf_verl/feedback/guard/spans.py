@@ -29,26 +29,36 @@ _QUOTED = re.compile(
     r"\"([^\"\n]+)\"|“([^”\n]+)”|«([^»\n]+)»|`([^`\n]+)`|(?<!\w)'([^'\n]+)'(?!\w)|\$([^$\n]+)\$"
     r"|\*\*([^*\n]+)\*\*|\\\((.{1,400}?)\\\)|\\\[(.{1,400}?)\\\]"
 )
-# `the answer is exactly`, `result:`, `total =`, `it should be`
+# `the answer is exactly`, `result:`, `total =`, `it should be`, `the right label is`, `Expected:`,
+# `not 5 but`, `change 5 to`, `→`
 _NAMES = r"(?:answer|result|solution|value|total|sum|outcome|option|choice)s?\b"
 _ANNOUNCED = re.compile(
     rf"(?:\b{_NAMES}[^.\n:=]{{0,40}}?"
-    r"(?:\bis\b|\bare\b|\bequals\b|\bbe\b|:|=)|\b(?:should|must)\s+be\b)[ \t]*"
+    r"(?:\bis\b|\bare\b|\bequals\b|\bbe\b|:|=)"
+    r"|\b(?:should|must)\s+(?:be|have\s(?:been|answered|picked|chosen|said|written))\b"
+    r"|\b(?:right|correct|expected|intended)(?:\s\w+){0,2}?(?:\sis\b|\sare\b|\swas\b|:)"
+    r"|\bnot\s[^.\n]{1,60}?\sbut\b|\b(?:change|replace|correct)\s[^.\n]{1,60}?\s(?:to|by|with)\b"
+    r"|→|[-=]>)[ \t]*"
     r"(?:(?:exactly|simply|just|actually|in fact|therefore|the number)[ \t]+)?",
     re.IGNORECASE,
 )
-# `… is the correct answer`, and where what stands before it may begin
-_CONCLUDED = re.compile(rf"\s(?:is|are|was|were)\s(?!not\b)(?:\w+\s){{0,3}}{_NAMES}", re.IGNORECASE)
+# `… is the correct answer`, `… is correct`, `…, not 5`, and where what stands before it may begin
+_CONCLUDED = re.compile(
+    rf"\s(?:is|are|was|were)\s(?!not\b)(?:(?:\w+\s){{0,3}}{_NAMES}|correct\b|right\b)"
+    r"|,?\s(?:not|rather\sthan|instead\sof)\s",
+    re.IGNORECASE,
+)
+_IS_RIGHT = re.compile(r"(?:correct|right)\Z", re.IGNORECASE)
 _BEGIN = re.compile(r"[.!?;:,]\s|\s")
 # Where the announced may end: a sentence, a clause, or a word that goes on with prose.
-_END = re.compile(r"[.!?](?:\s|$)|[;,]\s|\s(?:and|but|because|not|since|so|which)\s")
+_END = re.compile(r"[.!?](?:\s|$)|[;,]\s|\s(?:and|but|because|not|since|so|which)\s|\s[(\[]")
 
 
 def answer_spans(text: str) -> list[Span]:
-    """Boxes, quotations, what stands beside `the answer is` or `is the answer`, and the last line;
-    at most `MAX_SPANS`.
+    """Boxes, quotations and what equations in them end with, what stands beside `the answer is` or
+    `is the answer`, and the last line; at most `MAX_SPANS`.
     """
-    finders = (_boxes, quotations, _announcements, _conclusions, _last_lines)
+    finders = (_boxes, quotations, _right_sides, _announcements, _conclusions, _last_lines)
     spans = {span for find in finders for span in find(text)}
     return sorted((start, end) for start, end in spans if 0 < end - start <= MAX_SPAN)[:MAX_SPANS]
 
@@ -77,6 +87,16 @@ def quotations(text: str) -> Iterator[Span]:
         yield quotation.span(quotation.lastindex or 0)
 
 
+def _right_sides(text: str) -> Iterator[Span]:
+    """What stands behind the last `=` of a quotation."""
+    for start, end in quotations(text):
+        sign = text.rfind("=", start, end)
+        side = _strip(text, sign + 1, end)
+        # a digit stands at the end of many a step
+        if sign >= 0 and side[1] - side[0] > 1:
+            yield side
+
+
 def _announcements(text: str) -> Iterator[Span]:
     """What follows `the answer is`: up to every place where it could end."""
     for cue in _ANNOUNCED.finditer(text):
@@ -93,8 +113,12 @@ def _conclusions(text: str) -> Iterator[Span]:
         line = max(text.rfind("\n", 0, cue.start()) + 1, cue.start() - MAX_SPAN)
         begins = [line, *(m.end() for m in _BEGIN.finditer(text, line, cue.start()))]
         for begin in begins[-MOST_WORDS:]:
-            if not _PLACE.search(text[max(line, begin - 20) : begin].rstrip()):
-                yield _strip(text, begin, cue.start())
+            span = _strip(text, begin, cue.start())
+            # "3 is correct" may be said of a step, "C is correct" of an option
+            said_of_step = _IS_RIGHT.search(cue[0]) and _ANY_DIGIT.search(text, *span)
+            place = _PLACE.search(text[max(line, begin - 20) : begin].rstrip())
+            if not (said_of_step or place):
+                yield span
 
 
 def _last_lines(text: str) -> Iterator[Span]:
@@ -129,12 +153,15 @@ _ONLY_PLACE = re.compile(
     rf"\D*{_PLACES}\s*\d{{1,4}}\D*|\W*\d{{1,4}}[.):\]]+\s\D*[a-z]\D*", re.IGNORECASE
 )
 _SENTENCE = re.compile(r"[^.!?\n]+")
+_ANY_DIGIT = re.compile(r"\d")
 _DIGIT = re.compile(r"(?<![\w.,])\d(?![\w]|[.,]\d)", re.ASCII)
 # `\$`, thin spaces, `^\circ`, `%` at the end
 _DRESS = re.compile(r"\\[$!,;:]|\^\s*\{?\s*\\circ\s*\}?|\\?%$")
 _WRAPPED = re.compile(r"\\(?:text|textbf|mathrm|mbox)\s*\{([^{}]*)\}")
-# `\text{ cm}^2`
-_UNIT = re.compile(rf"\s*{_WRAPPED.pattern}(?:\s*\^\s*\{{?\s*\d\s*\}}?)?\s*$")
+# `\text{ cm}^2`, ` m/s`, ` empty seats`
+_UNIT = re.compile(
+    rf"\s*{_WRAPPED.pattern}(?:\s*\^\s*\{{?\s*\d\s*\}}?)?\s*$|(?:\s[^\W\d_][^\s\d]{{0,12}}){{1,2}}$"
+)
 
 
 def reference_spans(question: str, reference: str, text: str) -> Iterator[Span]:
@@ -178,8 +205,8 @@ def undressed(reference: str) -> str:
     r"""A reference without the LaTeX that a sentence leaves out: dollars, degrees, thin spaces, the
     unit behind a number, what words are wrapped in.
 
-    >>> [undressed(r) for r in (r"90^\circ", r"\$18", r"12\text{ cm}", r"\text{Evelyn}")]
-    ['90', '18', '12', 'Evelyn']
+    >>> [undressed(r) for r in (r"90^\circ", r"\$18", r"12\text{ cm}", "9.6 m/s", r"\text{Evelyn}")]
+    ['90', '18', '12', '9.6', 'Evelyn']
     """
     plain = _DRESS.sub("", reference).strip()
     number = _UNIT.sub("", plain)

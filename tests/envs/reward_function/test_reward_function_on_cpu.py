@@ -59,6 +59,10 @@ def length(data_source, solution_str, ground_truth, extra_info):
 def sleeps(data_source, solution_str, ground_truth, extra_info):
     while pathlib.Path(__file__).exists():
         time.sleep(0.1)
+
+
+def strictly(data_source, solution_str, ground_truth, extra_info):
+    return float(solution_str == ground_truth)
 """
 
 
@@ -202,6 +206,30 @@ def test_the_guard_finds_the_answer_and_does_not_ask_the_function(file: Path) ->
     problem = problem_of(env, row())
     assert find_leaks(env, problem, "The answer is 7.")
     assert not find_leaks(env, problem, "The answer is no even number.")
+
+
+@pytest.mark.parametrize(
+    ("reference", "attempt", "text", "leaks"),
+    [
+        ("[0, 4)", "(0, 4)", "Your domain **(0, 4)** is not right.", False),
+        ("[0, 4)", "(0, 4)", "Not **(0, 4)**: **[0,4)**", True),
+        ("x^3 - 6x^2 + 9", "x^3 + 6x^2 + 9", "x^3 + 6x^2 + 9 has a wrong sign.", False),
+        ("Kaliningrad", "Gdansk", "Today it is called Kaliningrad.", True),
+        ("Tuesday", "Monday", "Is it Monday, Tuesday, or Friday?", False),
+        ("True", "False", "True, it is old, but is it a myth?", False),
+        ("9.6 m/s", "8 m/s", "The average speed is 9.6 m/s.", True),
+        ("neutral", "positive", "so the right label is neutral.", True),
+        ("listen", "tinsel", "Listen carefully.", False),
+        ("B", "C", "The correct option is B (mitochondrion).", True),
+        ("False", "True", "You should have answered False.", True),
+        ("May", "June", "Change June to May.", True),
+    ],
+)
+def test_texts_that_the_guard_finds_and_passes(
+    file: Path, reference: str, attempt: str, text: str, leaks: bool
+) -> None:
+    problem = problem_of(RewardFunction(f"{file}:strictly"), row(reference))
+    assert bool(find_leaks(RewardFunction(f"{file}:strictly"), problem, text, attempt)) is leaks
 
 
 @pytest.mark.parametrize("tells", [True, False])
