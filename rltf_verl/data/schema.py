@@ -340,15 +340,16 @@ def _column(file: pq.ParquetFile, *names: str) -> Iterator[Any]:
 
 
 def _index(value: Any) -> int:
-    """The row's index as an integer, for seeds; other identifiers are hashed. Raises ValueError
-    for booleans and NaN.
+    """The row's index as an integer, for seeds; a text that is no number is hashed. Raises
+    ValueError for whatever else is no number.
     """
-    if isinstance(value, bool) or is_nan(value):
-        raise ValueError(f"extra_info.index is {value}: number the rows")
     try:
-        return int(value)
-    except ValueError:
-        return int.from_bytes(hashlib.sha256(str(value).encode()).digest()[:4], "big")
+        if not isinstance(value, bool):
+            return int(value)
+    except (TypeError, ValueError, OverflowError):
+        if isinstance(value, (str, bytes)):
+            return int.from_bytes(hashlib.sha256(str(value).encode()).digest()[:4], "big")
+    raise ValueError(f"extra_info.index is {str(value)[:40]}: number the rows")
 
 
 def _demonstration(extra_info: Mapping[str, Any]) -> str:
