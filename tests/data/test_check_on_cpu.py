@@ -165,6 +165,20 @@ def test_files_that_share_a_question_are_told_as_a_plan_does_it(tmp_path: Path) 
     assert shared_questions([str(one)], [str(one), str(other)]) == [line]
 
 
+@pytest.mark.parametrize("splits", [(None, None), ("train", None)])
+def test_files_that_share_a_question_and_name_no_split_must_be_mended(
+    tmp_path: Path, splits
+) -> None:
+    paths = [
+        write_rows(tmp_path / f"{k}.parquet", [verl_row(extra_info={"index": k, "split": split})])
+        for k, split in enumerate(splits)
+    ]
+    (line,) = check_files(paths).overlaps
+    assert "share 1 question" in line
+    assert "extra_info.split" in line
+    assert rltf("data", "check", *paths).exit_code == 1
+
+
 def test_rows_that_were_changed_later_are_noticed(files: tuple[Path, Path]) -> None:
     table = pq.read_table(files[1])
     pq.write_table(table.slice(1), files[1])

@@ -31,6 +31,10 @@ from rltf_verl.types import Problem
 MOST_NAMED = 5
 """Bad rows of a file that are named."""
 TRAINED_ON = ": what is tested was trained on"
+UNNAMED = (
+    ", and extra_info.split does not say what each is for: drop them from the test file, or check"
+    " files for the same use one by one"
+)
 ROLES = ("system", "developer", "user", "assistant", "tool")
 """Roles of messages; a chat template drops or refuses others."""
 GRADE_WITHOUT_REFERENCE = (
@@ -51,6 +55,7 @@ class CheckedFile:
     messages: tuple[list[dict[str, Any]], ...]
     """First prompts."""
     splits: frozenset[str]
+    """That its rows name."""
     errors: tuple[str, ...]
     notes: tuple[str, ...]
 
@@ -66,7 +71,7 @@ class CheckReport:
 
     files: list[CheckedFile]
     overlaps: list[str]
-    """Files of different splits that share questions."""
+    """Files that share questions, and whose rows do not all name the same splits."""
     notes: list[str]
 
     @property
@@ -85,10 +90,11 @@ def check_files(paths: Sequence[str | Path]) -> CheckReport:
     report = CheckReport(files, [], [note for file in files for note in file.notes])
     for a, b in combinations(files, 2):
         line = _shared_line(a.path, a.questions.keys(), b.path, b.questions.keys())
-        if line is not None and a.splits == b.splits:
+        named = a.splits and b.splits
+        if line is not None and named and a.splits == b.splits:
             report.notes.append(line)
         elif line is not None:
-            report.overlaps.append(line + TRAINED_ON)
+            report.overlaps.append(line + (TRAINED_ON if named else UNNAMED))
     return report
 
 
@@ -141,7 +147,7 @@ def _check(path: Path) -> CheckedFile:
         len(rows),
         Counter(_normalise(_question_of(row["prompt"])) for row in good),
         tuple(row["prompt"] for row in good),
-        frozenset(str((row["extra_info"] or {}).get("split")) for row in good),
+        frozenset(map(str, filter(None, ((row["extra_info"] or {}).get("split") for row in good)))),
         tuple(errors),
         tuple(f"{path}: {note}" for note in _notes(rows, good, env)),
     )
