@@ -81,6 +81,11 @@ class Exchange(NamedTuple):
     attempt: str
     correction: str
 
+    @property
+    def has_words(self) -> bool:
+        """A label and a judge can speak of it; the rules name what is empty."""
+        return bool(self.question.strip() and self.correction.strip())
+
 
 class Found(NamedTuple):
     """A conversation, or a user turn in it that follows an answer."""
@@ -226,12 +231,12 @@ def _exchanges(messages: Sequence[Said]) -> dict[int, Exchange]:
 async def _ask(judge: Judge, conversations: Sequence[Sequence[Said]]) -> dict[Exchange, bool]:
     """Verdicts of the judge on turns without a label."""
     judge.require_client()
-    # Equal ones once. The rules know what an empty turn is.
+    # Equal ones once.
     exchanges = {
         one
         for said in conversations
         for k, one in _exchanges(said).items()
-        if said[k].corrected is None and one.correction.strip()
+        if said[k].corrected is None and one.has_words
     }
     verdicts: dict[Exchange, bool] = {}
     failures: list[str] = []
@@ -277,7 +282,7 @@ def _verdict(
     exchange: Exchange, label: bool | None, judged: Mapping[Exchange, bool]
 ) -> tuple[bool, str]:
     """True if the turn corrects the answer; and why."""
-    if label is not None and exchange.correction.strip():
+    if label is not None and exchange.has_words:
         return label, f"corrected: {json.dumps(label)}"
     if exchange in judged:
         return judged[exchange], "judge"
