@@ -135,6 +135,15 @@ def test_parquet_is_read_like_json(tmp_path: Path) -> None:
     assert fates == [*_fates(_write(tmp_path, WRONG)), "refused"]
 
 
+def test_a_list_of_conversations_is_read_like_lines(tmp_path: Path) -> None:
+    path, chats = tmp_path / "chats.json", [3, _chat("a\ud800?", "b", "That's wrong."), WRONG]
+    path.write_text(json.dumps(chats, indent=1))
+    listed = find_corrections(path)
+    assert (listed[0].where, listed[0].fate) == ("entry 1", "refused")
+    lines = find_corrections(_write(tmp_path, *chats))
+    assert [one._replace(where="") for one in listed] == [one._replace(where="") for one in lines]
+
+
 def test_similar_corrections_of_similar_questions_go(tmp_path: Path) -> None:
     long = "Please write a friendly letter to the neighbours about the party in our garden"
     wrong = "That's wrong, the party is on Sunday afternoon and not on Saturday evening"

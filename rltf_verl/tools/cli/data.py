@@ -71,7 +71,7 @@ def data_wrap(
 @data.command("corrections")
 def data_corrections(
     file: Annotated[
-        Path, typer.Argument(help="Conversations: JSON lines or parquet, each with `messages`.")
+        Path, typer.Argument(help="Conversations: JSON or parquet, each with `messages`.")
     ],
     out: Annotated[Path, typer.Option(help="Folder for train.parquet and test.parquet.")],
     options: Annotated[

@@ -12,6 +12,7 @@ import shlex
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -109,7 +110,7 @@ def find_corrections(
     """Everything in a file of conversations, in order.
 
     Args:
-        path: parquet with a column `messages`, or JSON lines.
+        path: parquet with a column `messages`, JSON lines, or a list of JSON.
         without: ids of corrections to leave out.
         judge: is asked about each turn without a label, with a bar on stderr; the rules decide
             where it has no verdict.
@@ -173,10 +174,15 @@ def _row(episode: Episode, index: int) -> dict[str, Any]:
 
 
 def _records(path: Path) -> list[tuple[str, Mapping[str, Any] | None]]:
-    """Place and content of each conversation; None for a line that is no JSON object."""
+    """Place and content of each conversation; None for what is no JSON object."""
     if path.suffix == ".parquet":
         return [(f"row {k}", row) for k, row in enumerate(pq.read_table(path).to_pylist())]
-    return [(f"line {k}", parsed(line)) for k, line in numbered(path.read_bytes())]
+    data = path.read_bytes()
+    if data.lstrip().startswith(b"["):
+        with suppress(ValueError, RecursionError):  # else it holds lines
+            entries = enumerate(json.loads(data), 1)
+            return [(f"entry {k}", parsed(json.dumps(one).encode())) for k, one in entries]
+    return [(f"line {k}", parsed(line)) for k, line in numbered(data)]
 
 
 def _read(where: str, record: Mapping[str, Any] | None) -> tuple[Found, list[Said]]:
