@@ -58,13 +58,12 @@ def data_wrap(
     """
     from rltf_verl.texts import counted
     from rltf_verl.tools.data.build import refuse_existing
-    from rltf_verl.tools.data.check import check_files
     from rltf_verl.tools.data.wrap import wrap_parquet
 
     refuse_existing([out], overwrite)
-    num = wrap_parquet(file, env, out, **parse_options(options or []))
-    typer.echo(f"{counted(num, 'row')}: {out}")
-    for note in check_files([out]).notes:
+    checked = wrap_parquet(file, env, out, **parse_options(options or []))
+    typer.echo(f"{counted(checked.num_rows, 'row')}: {out}")
+    for note in checked.notes:
         typer.echo(f"warning: {note}", err=True)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rltf_verl.data.made_for import AS_IT_IS, takes_rows_of
@@ -119,10 +120,14 @@ def _questions_in(path: str) -> set[int]:
         return {hash(_normalise(_question_of(p))) for p in chain.from_iterable(prompts) if p}
 
 
-def _check(path: Path) -> CheckedFile:
-    env = takes_rows_of(path, AS_IT_IS, {})
-    check_parquet(path, env)
-    table = pq.read_table(path)
+def check_table(path: Path, table: pa.Table, env: Env | None = None) -> CheckedFile:
+    """Look at every row of a table.
+
+    Args:
+        path: its name in what is said.
+        table: rows of ours, or with `env` in verl's form.
+        env: takes them.
+    """
     # a file in verl's form lacks the last one, `agent_name`
     rows = table.select(REQUIRED if env is None else REQUIRED[:-1]).to_pylist()
     faults = {i: fault for i, row in enumerate(rows) if (fault := _fault(row, env))}
@@ -135,12 +140,6 @@ def _check(path: Path) -> CheckedFile:
             f"{path}: extra_info.index is {indices[0]} in all rows, and seeds are made of it:"
             " number them"
         )
-    recorded = read_provenance(path).get("content_sha256")
-    if recorded not in (None, content_sha256(table)):
-        errors.append(
-            f"{path}: its rows are not those that it was written with (content_sha256 of its"
-            " provenance)"
-        )
     good = [row for i, row in enumerate(rows) if i not in faults]
     return CheckedFile(
         path,
@@ -151,6 +150,21 @@ def _check(path: Path) -> CheckedFile:
         tuple(errors),
         tuple(f"{path}: {note}" for note in _notes(rows, good, env)),
     )
+
+
+def _check(path: Path) -> CheckedFile:
+    env = takes_rows_of(path, AS_IT_IS, {})
+    check_parquet(path, env)
+    table = pq.read_table(path)
+    checked = check_table(path, table, env)
+    recorded = read_provenance(path).get("content_sha256")
+    if recorded in (None, content_sha256(table)):
+        return checked
+    changed = (
+        f"{path}: its rows are not those that it was written with (content_sha256 of its"
+        " provenance)"
+    )
+    return replace(checked, errors=(*checked.errors, changed))
 
 
 def _notes(
