@@ -10,7 +10,6 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -151,10 +150,12 @@ def text_of(content: Any) -> str:
     write them.
 
     Raises:
-        ValueError: it holds something that is no text, an image say.
+        ValueError: there is none, or it holds something that is no text, an image say.
     """
     if isinstance(content, str):
         return content
+    if content is None:
+        raise ValueError("a message of the prompt has no content: write a text, or drop the row")
     if not isinstance(content, (list, tuple)) or not all(_is_text(part) for part in content):
         raise ValueError(
             "the prompt holds more than text: images, videos and audio cannot be asked about; drop"
@@ -303,14 +304,14 @@ def _check_prompts(file: pq.ParquetFile, path: str | Path) -> None:
             refuse_media(name, (b.column(0) for b in file.iter_batches(columns=[name])), path)
     if file.schema_arrow.field("prompt").type == SCHEMA.field("prompt").type:
         return
-    prompts = (prompt or () for prompt in _column(file, "prompt"))
-    try:
-        for message in chain.from_iterable(prompts):
-            text_of(message["content"])
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
-    except (TypeError, LookupError) as error:
-        raise ValueError(f"{path}: {NO_CHAT}") from error
+    for i, prompt in enumerate(_column(file, "prompt")):
+        try:
+            for message in prompt or ():
+                text_of(message["content"])
+        except ValueError as error:
+            raise ValueError(f"{path}, row {i}: {error}") from error
+        except (TypeError, LookupError) as error:
+            raise ValueError(f"{path}, row {i}: {NO_CHAT}") from error
 
 
 def refuse_empty_prompts(path: str | Path) -> None:

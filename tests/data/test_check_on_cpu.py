@@ -13,7 +13,7 @@ from rltf_verl.data.schema import check_parquet
 from rltf_verl.tools.data.build import build_parquet
 from rltf_verl.tools.data.check import check_files, shared_questions
 from rltf_verl.tools.data.questions import read_questions
-from tests.support.commands import ran, rltf
+from tests.support.commands import ran, refused, rltf
 from tests.support.verl_rows import verl_row, write_rows
 
 
@@ -58,6 +58,11 @@ def test_repeated_rows_are_counted_and_shared_ones_must_be_mended(tmp_path: Path
         (lambda rows: rows[3]["extra_info"].update(task="{"), "row 3: extra_info.task is not JSON"),
         (lambda rows: rows[3].update(prompt=[]), "row 3: a prompt is no list"),
         (lambda rows: rows[3]["prompt"][0].update(content=" "), "row 3: its prompt has no text"),
+        (lambda rows: rows[3]["prompt"][0].update(content=None), "row 3: a message of the prompt"),
+        (
+            lambda rows: rows[3]["prompt"].insert(0, {"role": "system", "content": None}),
+            "row 3: a message of the prompt has no content",
+        ),
         (lambda rows: rows[3].update(agent_name="x"), "row 3: agent_name is 'x'"),
         (
             lambda rows: rows[3]["prompt"][0].update(role="root"),
@@ -246,8 +251,19 @@ def test_a_prompt_that_is_more_than_text_is_refused(
     tmp_path: Path, prompt, columns, message: str
 ) -> None:
     path = one_row(tmp_path / "x.parquet", prompt, **columns)
-    with pytest.raises(ValueError, match=re.escape(f"{path}: {message}")):
+    with pytest.raises(ValueError, match=rf"{re.escape(str(path))}.*: {message}"):
         check_parquet(path)
+
+
+def test_a_message_without_content_is_named_by_its_row(tmp_path: Path) -> None:
+    prompt = [{"role": "system", "content": None, "name": "x"}, *TEXT]
+    rows = [verl_row(extra_info={"index": k}, prompt=p) for k, p in enumerate((TEXT, prompt))]
+    path = write_rows(tmp_path / "parts.parquet", rows)
+    for command in ("check", "show"):
+        assert "row 1: a message of the prompt has no content" in refused("data", command, path)
+    rows[1]["prompt"][0].pop("name")
+    path = write_rows(tmp_path / "usual.parquet", rows)
+    assert "row 1: a message of the prompt has no content" in refused("data", "show", path)
 
 
 def test_a_prompt_in_parts_of_text_is_their_text(tmp_path: Path) -> None:

@@ -212,7 +212,7 @@ def _fault(row: dict[str, Any], env: Env | None) -> str:
     try:
         problem = problem_of(env, row)
         roles = [message["role"] for message in row["prompt"]]
-        question = text_of(row["prompt"][-1]["content"])
+        question = [text_of(message["content"]) for message in row["prompt"]][-1]
     except ValueError as error:
         return str(error)
     except (TypeError, LookupError, AttributeError):
