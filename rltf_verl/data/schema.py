@@ -304,14 +304,22 @@ def _check_prompts(file: pq.ParquetFile, path: str | Path) -> None:
             refuse_media(name, (b.column(0) for b in file.iter_batches(columns=[name])), path)
     if file.schema_arrow.field("prompt").type == SCHEMA.field("prompt").type:
         return
-    for i, prompt in enumerate(_column(file, "prompt")):
-        try:
-            for message in prompt or ():
-                text_of(message["content"])
-        except ValueError as error:
-            raise ValueError(f"{path}, row {i}: {error}") from error
-        except (TypeError, LookupError) as error:
-            raise ValueError(f"{path}, row {i}: {NO_CHAT}") from error
+    for row, prompt in enumerate(_column(file, "prompt")):
+        trouble = _trouble_with(prompt)
+        if trouble:
+            raise ValueError(f"{path}, row {row}: {trouble}")
+
+
+def _trouble_with(prompt: Iterable[Any] | None) -> str:
+    """Why a prompt is no chat of texts; empty if it is one."""
+    try:
+        for message in prompt or ():
+            text_of(message["content"])
+    except ValueError as error:
+        return str(error)
+    except (TypeError, LookupError):
+        return NO_CHAT
+    return ""
 
 
 def refuse_empty_prompts(path: str | Path) -> None:

@@ -360,7 +360,7 @@ def test_the_check_finds_one_index_in_all_rows_of_another_programs_file(tmp_path
     write_rows(out, rows)
     assert "extra_info.index is 7 in all rows" in " ".join(check_files([out]).errors)
     write_rows(source, [verl_row(extra_info={"index": 7})] * 2)
-    with pytest.raises(ValueError, match="extra_info.index is 7 in all rows"):
+    with pytest.raises(ValueError, match="index is 7 in all rows"):
         wrap_parquet(source, "math", out)
 
 
