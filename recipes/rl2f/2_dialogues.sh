@@ -15,4 +15,5 @@ serve_base
 rltf eval "$data/train.parquet" --config "$config" "${student[@]}" "${as_training[@]}" --problems "${PROBLEMS:-1000}" \
     --out "$out/dialogues" "$@"
 # Such episodes are logged as validation; the problems are training problems.
-rltf log export "$out/dialogues/episodes" --as dialogues --split val --out "$out/dialogues.parquet"
+rltf log export "$out/dialogues/episodes" --as dialogues --split val --out "$out/dialogues.parquet" \
+    --overwrite

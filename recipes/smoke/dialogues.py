@@ -41,7 +41,7 @@ def write_dialogues(
     play += ["--rounds", config.rltf.episode.horizon - 1, "--out", episodes]
     play += ["-n", config.actor_rollout_ref.rollout.n]
     # A judge that plays the student is never right, hence --wrong-too.
-    kept = ["--split", "val", "--revise", revise, "--wrong-too"]
+    kept = ["--split", "val", "--revise", revise, "--wrong-too", "--overwrite"]
     for words in (play, ["log", "export", episodes / "episodes", "--out", out, *kept]):
         command = [
             sys.executable,

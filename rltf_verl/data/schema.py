@@ -10,7 +10,6 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -151,10 +150,12 @@ def text_of(content: Any) -> str:
     write them.
 
     Raises:
-        ValueError: it holds something that is no text, an image say.
+        ValueError: there is none, or it holds something that is no text, an image say.
     """
     if isinstance(content, str):
         return content
+    if content is None:
+        raise ValueError("a message of the prompt has no content: write a text, or drop the row")
     if not isinstance(content, (list, tuple)) or not all(_is_text(part) for part in content):
         raise ValueError(
             "the prompt holds more than text: images, videos and audio cannot be asked about; drop"
@@ -303,14 +304,22 @@ def _check_prompts(file: pq.ParquetFile, path: str | Path) -> None:
             refuse_media(name, (b.column(0) for b in file.iter_batches(columns=[name])), path)
     if file.schema_arrow.field("prompt").type == SCHEMA.field("prompt").type:
         return
-    prompts = (prompt or () for prompt in _column(file, "prompt"))
+    for row, prompt in enumerate(_column(file, "prompt")):
+        trouble = _trouble_with(prompt)
+        if trouble:
+            raise ValueError(f"{path}, row {row}: {trouble}")
+
+
+def _trouble_with(prompt: Iterable[Any] | None) -> str:
+    """Why a prompt is no chat of texts; empty if it is one."""
     try:
-        for message in chain.from_iterable(prompts):
+        for message in prompt or ():
             text_of(message["content"])
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
-    except (TypeError, LookupError) as error:
-        raise ValueError(f"{path}: {NO_CHAT}") from error
+        return str(error)
+    except (TypeError, LookupError):
+        return NO_CHAT
+    return ""
 
 
 def refuse_empty_prompts(path: str | Path) -> None:
@@ -340,15 +349,16 @@ def _column(file: pq.ParquetFile, *names: str) -> Iterator[Any]:
 
 
 def _index(value: Any) -> int:
-    """The row's index as an integer, for seeds; other identifiers are hashed. Raises ValueError
-    for booleans and NaN.
+    """The row's index as an integer, for seeds; a text that is no number is hashed. Raises
+    ValueError for whatever else is no number.
     """
-    if isinstance(value, bool) or is_nan(value):
-        raise ValueError(f"extra_info.index is {value}: number the rows")
     try:
-        return int(value)
-    except ValueError:
-        return int.from_bytes(hashlib.sha256(str(value).encode()).digest()[:4], "big")
+        if not isinstance(value, bool):
+            return int(value)
+    except (TypeError, ValueError, OverflowError):
+        if isinstance(value, (str, bytes)):
+            return int.from_bytes(hashlib.sha256(str(value).encode()).digest()[:4], "big")
+    raise ValueError(f"extra_info.index is {str(value)[:40]}: number the rows")
 
 
 def _demonstration(extra_info: Mapping[str, Any]) -> str:

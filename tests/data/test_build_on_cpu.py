@@ -144,7 +144,7 @@ def gsm8k(i: int, **more: Any) -> dict[str, Any]:
 def test_nothing_that_is_there_changes(tmp_path: Path) -> None:
     rows = [gsm8k(i, difficulty=i / 2, tags=["a", None]) for i in range(5)]
     source, out = write_rows(tmp_path / "train.parquet", rows), tmp_path / "out" / "train.parquet"
-    assert wrap_parquet(source, "math", out) == 5
+    assert wrap_parquet(source, "math", out).num_rows == 5
     check_parquet(out)
     wrapped = pq.read_table(out).to_pylist()
     for before, after in zip(rows, wrapped, strict=True):
@@ -233,6 +233,8 @@ def test_what_datasets_wrote_of_columns_does_not_hide_the_new_ones(tmp_path: Pat
             {"reward_model": {"style": "rule", "ground_truth": [1, 2]}},
             r"row 0: reward_model\.ground_truth is a list .*one text",
         ),
+        ({"extra_info": {"index": float("inf")}}, r"row 0: extra_info\.index is inf"),
+        ({"prompt": [{"role": "root", "content": "?"}]}, "row 0: a message has the role 'root'"),
         ({"prompt": "text"}, "row 0: a prompt is no list of .*'role': 'user', 'content': TEXT"),
     ],
 )
@@ -271,7 +273,7 @@ def test_json_as_verl_reads_it_becomes_parquet(tmp_path: Path, name: str) -> Non
     source.write_text("\n".join(lines) if name.endswith("l") else json.dumps(rows))
     with pytest.raises(ValueError, match=rf"`rltf data wrap {source} --env .* --out .*train\.parq"):
         check_parquet(source)
-    assert wrap_parquet(source, "reward_function", out) == 3
+    assert wrap_parquet(source, "reward_function", out).num_rows == 3
     check_parquet(out)
     for before, after in zip(rows, pq.read_table(out).to_pylist(), strict=True):
         extra = {k: v for k, v in after["extra_info"].items() if k in before["extra_info"]}
@@ -357,6 +359,9 @@ def test_the_check_finds_one_index_in_all_rows_of_another_programs_file(tmp_path
         row["extra_info"]["index"] = 7
     write_rows(out, rows)
     assert "extra_info.index is 7 in all rows" in " ".join(check_files([out]).errors)
+    write_rows(source, [verl_row(extra_info={"index": 7})] * 2)
+    with pytest.raises(ValueError, match="index is 7 in all rows"):
+        wrap_parquet(source, "math", out)
 
 
 BROKEN = {

@@ -13,7 +13,7 @@ from rltf_verl.data.schema import check_parquet
 from rltf_verl.tools.data.build import build_parquet
 from rltf_verl.tools.data.check import check_files, shared_questions
 from rltf_verl.tools.data.questions import read_questions
-from tests.support.commands import ran, rltf
+from tests.support.commands import ran, refused, rltf
 from tests.support.verl_rows import verl_row, write_rows
 
 
@@ -58,6 +58,11 @@ def test_repeated_rows_are_counted_and_shared_ones_must_be_mended(tmp_path: Path
         (lambda rows: rows[3]["extra_info"].update(task="{"), "row 3: extra_info.task is not JSON"),
         (lambda rows: rows[3].update(prompt=[]), "row 3: a prompt is no list"),
         (lambda rows: rows[3]["prompt"][0].update(content=" "), "row 3: its prompt has no text"),
+        (lambda rows: rows[3]["prompt"][0].update(content=None), "row 3: a message of the prompt"),
+        (
+            lambda rows: rows[3]["prompt"].insert(0, {"role": "system", "content": None}),
+            "row 3: a message of the prompt has no content",
+        ),
         (lambda rows: rows[3].update(agent_name="x"), "row 3: agent_name is 'x'"),
         (
             lambda rows: rows[3]["prompt"][0].update(role="root"),
@@ -93,15 +98,20 @@ def test_many_bad_rows_are_counted(files: tuple[Path, Path]) -> None:
         ("ground_truth", "reward_model", [1.0, float("nan")]),
         ("index", "extra_info", [True, False]),
         ("index", "extra_info", [1.0, float("nan")]),
+        ("index", "extra_info", [1.0, float("inf")]),
+        ("index", "extra_info", [[1], [2]]),
+        ("index", "extra_info", [{"a": 1}, {"a": 2}]),
     ],
 )
-def test_values_that_pandas_makes_are_named(tmp_path: Path, key, column, values) -> None:
+def test_values_that_cannot_be_used_are_named(tmp_path: Path, key, column, values) -> None:
     rows = [
         {**verl_row(extra_info={"index": i}), column: {**verl_row()[column], key: value}}
         for i, value in enumerate(values)
     ]
     path = write_rows(tmp_path / "x.parquet", rows)
-    with pytest.raises(ValueError, match=key) if values[0] is True else nullcontext():
+    # The first row is read for the columns too, before all are looked at.
+    at_once = not isinstance(values[0], float)
+    with pytest.raises(ValueError, match=f"{key} is") if at_once else nullcontext():
         (error,) = check_files([path]).errors
         assert f"row 1: {column}.{key} is" in error
 
@@ -158,6 +168,20 @@ def test_files_that_share_a_question_are_told_as_a_plan_does_it(tmp_path: Path) 
     line = f"{one} and {other} share 1 question: what is tested was trained on"
     assert check_files([one, other]).overlaps == [line]
     assert shared_questions([str(one)], [str(one), str(other)]) == [line]
+
+
+@pytest.mark.parametrize("splits", [(None, None), ("train", None)])
+def test_files_that_share_a_question_and_name_no_split_must_be_mended(
+    tmp_path: Path, splits
+) -> None:
+    paths = [
+        write_rows(tmp_path / f"{k}.parquet", [verl_row(extra_info={"index": k, "split": split})])
+        for k, split in enumerate(splits)
+    ]
+    (line,) = check_files(paths).overlaps
+    assert "share 1 question" in line
+    assert "extra_info.split" in line
+    assert rltf("data", "check", *paths).exit_code == 1
 
 
 def test_rows_that_were_changed_later_are_noticed(files: tuple[Path, Path]) -> None:
@@ -227,8 +251,19 @@ def test_a_prompt_that_is_more_than_text_is_refused(
     tmp_path: Path, prompt, columns, message: str
 ) -> None:
     path = one_row(tmp_path / "x.parquet", prompt, **columns)
-    with pytest.raises(ValueError, match=re.escape(f"{path}: {message}")):
+    with pytest.raises(ValueError, match=rf"{re.escape(str(path))}.*: {message}"):
         check_parquet(path)
+
+
+def test_a_message_without_content_is_named_by_its_row(tmp_path: Path) -> None:
+    prompt = [{"role": "system", "content": None, "name": "x"}, *TEXT]
+    rows = [verl_row(extra_info={"index": k}, prompt=p) for k, p in enumerate((TEXT, prompt))]
+    path = write_rows(tmp_path / "parts.parquet", rows)
+    for command in ("check", "show"):
+        assert "row 1: a message of the prompt has no content" in refused("data", command, path)
+    rows[1]["prompt"][0].pop("name")
+    path = write_rows(tmp_path / "usual.parquet", rows)
+    assert "row 1: a message of the prompt has no content" in refused("data", "show", path)
 
 
 def test_a_prompt_in_parts_of_text_is_their_text(tmp_path: Path) -> None:

@@ -121,11 +121,27 @@ def test_a_label_overrides_the_rules(tmp_path: Path, label: bool, on_message: bo
     assert _fates(_write(tmp_path, chat)) == ["read", "taken" if label else "left"]
 
 
+@pytest.mark.parametrize("label", [None, True])
+def test_a_correction_without_a_question_is_left(tmp_path: Path, label: bool | None) -> None:
+    path = _write(tmp_path, _chat(" ", "5", "That's wrong, it is 4.", corrected=label))
+    _, turn = find_corrections(path)
+    assert (turn.fate, turn.why) == ("left", "no question")
+
+
 def test_parquet_is_read_like_json(tmp_path: Path) -> None:
     path = tmp_path / "chats.parquet"
     pq.write_table(pa.Table.from_pylist([WRONG, {"messages": None}]), path)
     fates = _fates(path)
     assert fates == [*_fates(_write(tmp_path, WRONG)), "refused"]
+
+
+def test_a_list_of_conversations_is_read_like_lines(tmp_path: Path) -> None:
+    path, chats = tmp_path / "chats.json", [3, _chat("a\ud800?", "b", "That's wrong."), WRONG]
+    path.write_text(json.dumps(chats, indent=1))
+    listed = find_corrections(path)
+    assert (listed[0].where, listed[0].fate) == ("entry 1", "refused")
+    lines = find_corrections(_write(tmp_path, *chats))
+    assert [one._replace(where="") for one in listed] == [one._replace(where="") for one in lines]
 
 
 def test_similar_corrections_of_similar_questions_go(tmp_path: Path) -> None:
@@ -266,9 +282,9 @@ def test_a_judge_decides_what_no_label_does(tmp_path: Path) -> None:
         ("taken", "judge"),
         ("left", "corrected: false"),
         ("left", "empty"),
-        ("taken", "judge"),
+        ("left", "no question"),
     ]
-    assert len(gateway.prompts) == 3
+    assert len(gateway.prompts) == 2
     episode = found[2].episode
     assert episode is not None
     assert (episode["rule"], episode["corrected_again"]) == ("judge", False)

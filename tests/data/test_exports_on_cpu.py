@@ -100,7 +100,7 @@ def test_branches_that_end_wrong_are_written_when_asked_for(log: Path) -> None:
 def test_the_template_is_that_of_an_appended_run_or_a_file(log: Path, tmp_path: Path) -> None:
     def between(*words: str) -> str:
         out = tmp_path / "dialogues.parquet"
-        ran("log", "export", log, "--out", out, *words)
+        ran("log", "export", log, "--out", out, "--overwrite", *words)
         return pq.read_table(out).to_pylist()[0]["messages"][3]["content"]
 
     assert "Try again." in between()
@@ -125,11 +125,14 @@ def test_the_command(
     log: Path, tmp_path: Path, form: str, num: int, num_val: int, column: str
 ) -> None:
     out = tmp_path / "out.parquet"
-    for rows, words in ((num, ()), (num_val, ("--split", "val"))):
+    for rows, words in ((num, ()), (num_val, ("--split", "val", "--overwrite"))):
         result = ran("log", "export", log, "--out", out, "--as", form, *words)
         assert f"{rows} {form}: " in result.stdout
         table = pq.read_table(out)
         assert (table.num_rows, column in table.column_names) == (rows, True)
+    before = out.read_bytes()
+    assert "--overwrite" in refused("log", "export", log, "--out", out, "--as", form)
+    assert out.read_bytes() == before
 
 
 def test_nothing_to_write_is_one_line(tmp_path: Path) -> None:

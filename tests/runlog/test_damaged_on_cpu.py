@@ -46,9 +46,9 @@ READERS = [
     ["log", "stats", "--json"],
     ["inspect", "-n", "999"],
     ["view", "-o", "{out}"],
-    ["log", "export", "--as", "answers", "--out", "{out}"],
-    ["log", "export", "--as", "dialogues", "--out", "{out}"],
-    ["log", "export", "--as", "preferences", "--out", "{out}"],
+    ["log", "export", "--as", "answers", "--out", "{out}", "--overwrite"],
+    ["log", "export", "--as", "dialogues", "--out", "{out}", "--overwrite"],
+    ["log", "export", "--as", "preferences", "--out", "{out}", "--overwrite"],
 ]
 EPISODES = [
     line("41", "42"),

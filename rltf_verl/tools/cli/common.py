@@ -1,10 +1,10 @@
-"""Shared by several commands: `key=value` words and the episodes of a log."""
+"""Shared by several commands: `key=value` words, files to write, the episodes of a log."""
 
 from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,6 +19,7 @@ BLOCKS = {
 }
 """Blocks of settings, and what is meant by a value of one."""
 
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")]
 ConfigPath = Annotated[
     str | None, typer.Option("--config-path", "-cp", help="Folder of that config, as of Hydra.")
 ]
@@ -26,6 +27,15 @@ ConfigDir = Annotated[
     Path | None,
     typer.Option("--config-dir", "-cd", help="A further folder of configs, as of Hydra."),
 ]
+
+
+def refuse_existing(paths: Sequence[Path], overwrite: bool) -> None:
+    """Raise ValueError if a file is there that may not be replaced."""
+    there = [str(path) for path in paths if path.exists()]
+    if there and not overwrite:
+        raise ValueError(
+            f"{', '.join(there)}: there already; name another --out, or replace it with --overwrite"
+        )
 
 
 def parse_options(words: list[str]) -> dict[str, Any]:

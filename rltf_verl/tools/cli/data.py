@@ -7,14 +7,13 @@ from typing import Annotated
 
 import typer
 
-from rltf_verl.tools.cli.common import parse_options, settings_of
+from rltf_verl.tools.cli.common import Overwrite, parse_options, refuse_existing, settings_of
 
 data = typer.Typer(no_args_is_help=True, help="Build, wrap, check and show datasets.")
 
 Options = Annotated[
     list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Options of the environment.")
 ]
-Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")]
 
 
 @data.command("build")
@@ -35,7 +34,7 @@ def data_build(
 ) -> None:
     """Write the problems of an environment as parquet files for verl."""
     from rltf_verl.texts import counted
-    from rltf_verl.tools.data.build import build_parquet, refuse_existing
+    from rltf_verl.tools.data.build import build_parquet
 
     refuse_existing([out / "train.parquet", out / "test.parquet"], overwrite)
     built = build_parquet(env, out, seed, num_train, num_test, **parse_options(options or []))
@@ -57,21 +56,19 @@ def data_wrap(
     that is there.
     """
     from rltf_verl.texts import counted
-    from rltf_verl.tools.data.build import refuse_existing
-    from rltf_verl.tools.data.check import check_files
     from rltf_verl.tools.data.wrap import wrap_parquet
 
     refuse_existing([out], overwrite)
-    num = wrap_parquet(file, env, out, **parse_options(options or []))
-    typer.echo(f"{counted(num, 'row')}: {out}")
-    for note in check_files([out]).notes:
+    checked = wrap_parquet(file, env, out, **parse_options(options or []))
+    typer.echo(f"{counted(checked.num_rows, 'row')}: {out}")
+    for note in checked.notes:
         typer.echo(f"warning: {note}", err=True)
 
 
 @data.command("corrections")
 def data_corrections(
     file: Annotated[
-        Path, typer.Argument(help="Conversations: JSON lines or parquet, each with `messages`.")
+        Path, typer.Argument(help="Conversations: JSON or parquet, each with `messages`.")
     ],
     out: Annotated[Path, typer.Option(help="Folder for train.parquet and test.parquet.")],
     options: Annotated[
@@ -98,7 +95,6 @@ def data_corrections(
 
     from rltf_verl.judge.gateway import Judge
     from rltf_verl.texts import counted, one_line
-    from rltf_verl.tools.data.build import refuse_existing
     from rltf_verl.tools.data.corrections import find_corrections, write_corrections
 
     refuse_existing([out / "train.parquet", out / "test.parquet"], overwrite)

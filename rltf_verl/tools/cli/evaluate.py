@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from rltf_verl.tools.cli.common import episodes_of, settings_of
+from rltf_verl.tools.cli.common import Overwrite, episodes_of, refuse_existing, settings_of
 
 Out = Annotated[Path, typer.Option(help="Folder for the episodes, results.json and results.png.")]
 
@@ -100,10 +100,12 @@ def results(
     step: Annotated[
         int | None, typer.Option(help="Step of the validation; the last one if not given.")
     ] = None,
+    overwrite: Overwrite = False,
 ) -> None:
     """Print and draw the numbers of `rltf eval` for a validation of a training run."""
     from rltf_verl.runlog.episodes import by_source
 
+    refuse_existing([out / "results.json", out / "results.png"], overwrite)
     held_out = [record for record in episodes_of(log, step) if record["split"] == "val"]
     if not held_out:
         raise ValueError(

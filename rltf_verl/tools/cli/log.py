@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from rltf_verl.tools.cli.common import episodes_of
+from rltf_verl.tools.cli.common import Overwrite, episodes_of, refuse_existing
 
 Log = Annotated[Path, typer.Argument(metavar="LOG", help="Folder of a run, or its episode log.")]
 
@@ -70,10 +70,12 @@ def export(
             )
         ),
     ] = Split.train,
+    overwrite: Overwrite = False,
 ) -> None:
     """Write the episodes of a run as training data."""
     from rltf_verl.tools.data import exports
 
+    refuse_existing([out], overwrite)
     records = episodes_of(folder, step)
     provenance = {"log": folder.name, "as": form.value, "step": step, "split": split.value}
     schema = exports.SCHEMA

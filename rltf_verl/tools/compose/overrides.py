@@ -103,7 +103,10 @@ def parsed(words: Sequence[str]) -> Overrides:
         try:
             override = OverridesParser.create().parse_override(word)
         except HydraException as error:
-            raise ConfigError(f"{word}: Hydra cannot read it ({_first_line(error)})") from error
+            why = f"Hydra cannot read it ({_first_line(error)})"
+            if "=" not in word:
+                why = "is no override; name a launch: python3 -m verl.trainer.main_ppo, overrides"
+            raise ConfigError(f"{word}: {why}") from error
         key = str(override.key_or_group)
         sign = word[: len(word) - len(word.lstrip("+~"))]
         if "/" in key or override.package or key == "model_engine":

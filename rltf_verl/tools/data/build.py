@@ -90,15 +90,6 @@ def build_parquet(
     return Built(train, test, len(splits.train), len(splits.test), splits.notes)
 
 
-def refuse_existing(paths: Sequence[Path], overwrite: bool) -> None:
-    """Raise ValueError if a file is there that may not be replaced."""
-    there = [str(path) for path in paths if path.exists()]
-    if there and not overwrite:
-        raise ValueError(
-            f"{', '.join(there)}: there already; name another --out, or replace it with --overwrite"
-        )
-
-
 def _table(env: Env, problems: Sequence[Problem], split: str) -> pa.Table:
     progress = track(
         problems,

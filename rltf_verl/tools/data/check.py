@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rltf_verl.data.made_for import AS_IT_IS, takes_rows_of
@@ -31,6 +32,10 @@ from rltf_verl.types import Problem
 MOST_NAMED = 5
 """Bad rows of a file that are named."""
 TRAINED_ON = ": what is tested was trained on"
+UNNAMED = (
+    ", and extra_info.split does not say what each is for: drop them from the test file, or check"
+    " files for the same use one by one"
+)
 ROLES = ("system", "developer", "user", "assistant", "tool")
 """Roles of messages; a chat template drops or refuses others."""
 GRADE_WITHOUT_REFERENCE = (
@@ -51,6 +56,7 @@ class CheckedFile:
     messages: tuple[list[dict[str, Any]], ...]
     """First prompts."""
     splits: frozenset[str]
+    """That its rows name."""
     errors: tuple[str, ...]
     notes: tuple[str, ...]
 
@@ -66,7 +72,7 @@ class CheckReport:
 
     files: list[CheckedFile]
     overlaps: list[str]
-    """Files of different splits that share questions."""
+    """Files that share questions, and whose rows do not all name the same splits."""
     notes: list[str]
 
     @property
@@ -85,10 +91,11 @@ def check_files(paths: Sequence[str | Path]) -> CheckReport:
     report = CheckReport(files, [], [note for file in files for note in file.notes])
     for a, b in combinations(files, 2):
         line = _shared_line(a.path, a.questions.keys(), b.path, b.questions.keys())
-        if line is not None and a.splits == b.splits:
+        named = a.splits and b.splits
+        if line is not None and named and a.splits == b.splits:
             report.notes.append(line)
         elif line is not None:
-            report.overlaps.append(line + TRAINED_ON)
+            report.overlaps.append(line + (TRAINED_ON if named else UNNAMED))
     return report
 
 
@@ -113,10 +120,14 @@ def _questions_in(path: str) -> set[int]:
         return {hash(_normalise(_question_of(p))) for p in chain.from_iterable(prompts) if p}
 
 
-def _check(path: Path) -> CheckedFile:
-    env = takes_rows_of(path, AS_IT_IS, {})
-    check_parquet(path, env)
-    table = pq.read_table(path)
+def check_table(path: Path, table: pa.Table, env: Env | None = None) -> CheckedFile:
+    """Look at every row of a table.
+
+    Args:
+        path: its name in what is said.
+        table: rows of ours, or with `env` in verl's form.
+        env: takes them.
+    """
     # a file in verl's form lacks the last one, `agent_name`
     rows = table.select(REQUIRED if env is None else REQUIRED[:-1]).to_pylist()
     faults = {i: fault for i, row in enumerate(rows) if (fault := _fault(row, env))}
@@ -129,22 +140,31 @@ def _check(path: Path) -> CheckedFile:
             f"{path}: extra_info.index is {indices[0]} in all rows, and seeds are made of it:"
             " number them"
         )
-    recorded = read_provenance(path).get("content_sha256")
-    if recorded not in (None, content_sha256(table)):
-        errors.append(
-            f"{path}: its rows are not those that it was written with (content_sha256 of its"
-            " provenance)"
-        )
     good = [row for i, row in enumerate(rows) if i not in faults]
     return CheckedFile(
         path,
         len(rows),
         Counter(_normalise(_question_of(row["prompt"])) for row in good),
         tuple(row["prompt"] for row in good),
-        frozenset(str((row["extra_info"] or {}).get("split")) for row in good),
+        frozenset(map(str, filter(None, ((row["extra_info"] or {}).get("split") for row in good)))),
         tuple(errors),
         tuple(f"{path}: {note}" for note in _notes(rows, good, env)),
     )
+
+
+def _check(path: Path) -> CheckedFile:
+    env = takes_rows_of(path, AS_IT_IS, {})
+    check_parquet(path, env)
+    table = pq.read_table(path)
+    checked = check_table(path, table, env)
+    recorded = read_provenance(path).get("content_sha256")
+    if recorded in (None, content_sha256(table)):
+        return checked
+    changed = (
+        f"{path}: its rows are not those that it was written with (content_sha256 of its"
+        " provenance)"
+    )
+    return replace(checked, errors=(*checked.errors, changed))
 
 
 def _notes(
@@ -192,7 +212,7 @@ def _fault(row: dict[str, Any], env: Env | None) -> str:
     try:
         problem = problem_of(env, row)
         roles = [message["role"] for message in row["prompt"]]
-        question = text_of(row["prompt"][-1]["content"])
+        question = [text_of(message["content"]) for message in row["prompt"]][-1]
     except ValueError as error:
         return str(error)
     except (TypeError, LookupError, AttributeError):

@@ -122,6 +122,7 @@ _NOT = r"(?:n't| not| never)"
 _VERY = r"(?: just| still| also| all| completely| totally| simply| clearly| a bit| way| far| much)*"
 
 RULES = (
+    TurnRule("no question", False, lambda turn: not turn.question.strip()),
     TurnRule("empty", False, _said(r"\A\Z")),
     TurnRule(
         "nothing to correct",

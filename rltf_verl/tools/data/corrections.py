@@ -12,6 +12,7 @@ import shlex
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -81,6 +82,11 @@ class Exchange(NamedTuple):
     attempt: str
     correction: str
 
+    @property
+    def has_words(self) -> bool:
+        """A label and a judge can speak of it; the rules name what is empty."""
+        return bool(self.question.strip() and self.correction.strip())
+
 
 class Found(NamedTuple):
     """A conversation, or a user turn in it that follows an answer."""
@@ -104,7 +110,7 @@ def find_corrections(
     """Everything in a file of conversations, in order.
 
     Args:
-        path: parquet with a column `messages`, or JSON lines.
+        path: parquet with a column `messages`, JSON lines, or a list of JSON.
         without: ids of corrections to leave out.
         judge: is asked about each turn without a label, with a bar on stderr; the rules decide
             where it has no verdict.
@@ -168,10 +174,15 @@ def _row(episode: Episode, index: int) -> dict[str, Any]:
 
 
 def _records(path: Path) -> list[tuple[str, Mapping[str, Any] | None]]:
-    """Place and content of each conversation; None for a line that is no JSON object."""
+    """Place and content of each conversation; None for what is no JSON object."""
     if path.suffix == ".parquet":
         return [(f"row {k}", row) for k, row in enumerate(pq.read_table(path).to_pylist())]
-    return [(f"line {k}", parsed(line)) for k, line in numbered(path.read_bytes())]
+    data = path.read_bytes()
+    if data.lstrip().startswith(b"["):
+        with suppress(ValueError, RecursionError):  # else it holds lines
+            entries = enumerate(json.loads(data), 1)
+            return [(f"entry {k}", parsed(json.dumps(one).encode())) for k, one in entries]
+    return [(f"line {k}", parsed(line)) for k, line in numbered(data)]
 
 
 def _read(where: str, record: Mapping[str, Any] | None) -> tuple[Found, list[Said]]:
@@ -226,12 +237,12 @@ def _exchanges(messages: Sequence[Said]) -> dict[int, Exchange]:
 async def _ask(judge: Judge, conversations: Sequence[Sequence[Said]]) -> dict[Exchange, bool]:
     """Verdicts of the judge on turns without a label."""
     judge.require_client()
-    # Equal ones once. The rules know what an empty turn is.
+    # Equal ones once.
     exchanges = {
         one
         for said in conversations
         for k, one in _exchanges(said).items()
-        if said[k].corrected is None and one.correction.strip()
+        if said[k].corrected is None and one.has_words
     }
     verdicts: dict[Exchange, bool] = {}
     failures: list[str] = []
@@ -277,7 +288,7 @@ def _verdict(
     exchange: Exchange, label: bool | None, judged: Mapping[Exchange, bool]
 ) -> tuple[bool, str]:
     """True if the turn corrects the answer; and why."""
-    if label is not None and exchange.correction.strip():
+    if label is not None and exchange.has_words:
         return label, f"corrected: {json.dumps(label)}"
     if exchange in judged:
         return judged[exchange], "judge"

@@ -62,11 +62,11 @@ def require_rows_of(env: Env, questions: Sequence[QuestionRow]) -> None:
 def _question(row: dict[str, Any], where: str, env: Env | None) -> QuestionRow:
     try:
         problem = problem_of(env, row)
+        messages = tuple(
+            {"role": str(m["role"]), "content": text_of(m["content"])} for m in row["prompt"] or ()
+        )
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
-    messages = tuple(
-        {"role": str(m["role"]), "content": text_of(m["content"])} for m in row["prompt"] or ()
-    )
     if not messages:
         raise ValueError(f"{where}: the prompt is empty; {FIX}")
     split = (row["extra_info"] or {}).get("split") or ""

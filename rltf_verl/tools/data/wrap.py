@@ -22,20 +22,22 @@ from rltf_verl.data.schema import (
     NO_CHAT,
     is_json,
     is_nan,
-    reference_text,
     refuse_media,
-    same_everywhere,
     text_of,
 )
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env
 from rltf_verl.envs.files import read_rows
+from rltf_verl.tools.data.check import CheckedFile, check_table
 
 FIX = "rename or drop it first"
 
 
-def wrap_parquet(source: str | Path, env_name: str, out: str | Path, **env_options: Any) -> int:
-    """Write `source` with what our agent loop needs to `out`, and return the number of its rows.
+def wrap_parquet(
+    source: str | Path, env_name: str, out: str | Path, **env_options: Any
+) -> CheckedFile:
+    """Write `source` with what our agent loop needs to `out`, and return what `rltf data check`
+    says of its rows.
 
     Args:
         source: parquet file, .json or .jsonl, with verl's columns `prompt` and `reward_model`.
@@ -60,10 +62,13 @@ def wrap_parquet(source: str | Path, env_name: str, out: str | Path, **env_optio
     if out.exists() and out.samefile(source):
         raise ValueError(f"--out {out} is the source itself: name another file")
     wrapped = _wrap_row(_table_of(source), env, env.name, str(source))
+    checked = check_table(source, wrapped)
+    if checked.errors:
+        raise ValueError(checked.errors[0])
     words = ["wrap", source.name, "--env", env_name]
     facts = made_by(words, env_name, env, env_options, seed=None, versions=versions())
     write_table(wrapped, out, facts)
-    return int(wrapped.num_rows)
+    return checked
 
 
 def _table_of(source: Path) -> pa.Table:
@@ -124,8 +129,6 @@ def _task(env: Env, i: int, row: Mapping[str, Any], where: str) -> str:
         raise ValueError(f"{where}, row {i}: reward_model.ground_truth is missing")
     try:
         data = dict(env.data_of(text_of(row["prompt"][-1]["content"]), row))
-        if "reference" not in data:
-            reference_text(reference)
     except ValueError as error:
         raise ValueError(f"{where}, row {i}: {error}") from error
     except (TypeError, LookupError, AttributeError) as error:
@@ -152,10 +155,5 @@ def _with_fields(table: pa.Table, added: Mapping[str, pa.Array], where: str) -> 
         if "index" in fields and fields["index"].null_count < len(fields["index"]):
             raise ValueError(f"{where}: extra_info.index is missing in some rows: {FIX}")
         fields["index"] = pa.array(range(table.num_rows), pa.int64())
-    if same_everywhere(fields["index"].to_pylist()):
-        raise ValueError(
-            f"{where}: extra_info.index is {fields['index'][0]} in all rows, and seeds are made of"
-            f" it: {FIX}"
-        )
     fields.update(added)
     return pa.StructArray.from_arrays(list(fields.values()), names=list(fields))

@@ -232,6 +232,7 @@ REFUSED = {
     "reward_model.enable=True: the environment grades": "algorithm.adv_estimator=grpo"
     " reward_model.enable=True",
     "a=[1: Hydra cannot read it": "a=[1",
+    "train.py: is no override": "train.py",
     "-x: remove it": "-x",
 }
 """Start of a refusal -> words of a launch that cannot be adopted."""

@@ -402,6 +402,11 @@ def test_results_of_a_runs_last_validation_by_data_source(tmp_path: Path) -> Non
     assert (standing(right), right["sessions"], standing(wrong)) == ([1], 2, [0])
     ran("results", tmp_path / "log", "--out", tmp_path / "b", "--step", 0)
     assert standing(results_of(tmp_path / "b", "step 0")) == [0]
+    again = ("results", tmp_path / "log", "--out", tmp_path / "a", "--step", 0)
+    assert "--overwrite" in refused(*again)
+    assert standing(results_of(tmp_path / "a", "step 2, rltf/aime")) == [0]
+    ran(*again, "--overwrite")
+    assert standing(results_of(tmp_path / "a", "step 0")) == [0]
     missing = refused("results", tmp_path / "log", "--out", tmp_path / "c", "--step", 4)
     assert "no validation episodes of step 4" in missing
 

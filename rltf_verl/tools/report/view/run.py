@@ -54,9 +54,9 @@ class PageRun:
     def __init__(self, path: Path, name: str) -> None:
         self.name = name
         log = log_folder(path)
-        self.steps = {
-            at: _read_step(log, at) for at in sorted({*map(place, log_files(log, EPISODES))})
-        }
+        places = sorted({*map(place, log_files(log, EPISODES))})
+        read = {at: _read_step(log, at) for at in places}
+        self.steps = {at: step for at, step in read.items() if step.records}
         if not self.steps:
             raise NoEpisodesError(f"{path}: no episodes in it")
         metrics: tuple[Path, ...] = ()

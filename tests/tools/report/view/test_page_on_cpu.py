@@ -221,6 +221,7 @@ def test_the_command_writes_several_runs_into_one_page(tmp_path):
         (("nowhere", "-o", "p.html"), "no such folder"),
         (("log", "-o", "no/p.html"), "No such file"),
         (("empty", "-o", "p.html"), "no episodes"),
+        (("begun", "-o", "p.html"), "no episodes"),
         ((), "--example"),
         (("log", "--example"), "--example"),
     ],
@@ -229,6 +230,8 @@ def test_a_mistake_of_the_command_is_one_line(tmp_path, monkeypatch, words, caus
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "log", [line("1")])
     (tmp_path / "empty").mkdir()
+    (tmp_path / "begun").mkdir()
+    (tmp_path / "begun" / "00000001.train.w.jsonl").touch()
     assert cause in refused("view", *words)
 
 
