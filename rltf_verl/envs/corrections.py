@@ -29,8 +29,8 @@ FOLLOWED = "corrections/followed"
 
 class Corrections(Env):
     """The environment `corrections`. `Problem.data` holds `id`, `attempt` (the answer that was
-    given), `correction` (what the user said to it) and, for a judge, `question`; there is no
-    reference answer.
+    given), `correction` (what the user said to it) and, for a judge, `question` and what was said
+    `before` it; there is no reference answer.
 
     A judge says of a second answer, and in validation of a first one, if it follows the correction.
     Without one training takes every complete second answer that is not the recorded one again for
@@ -95,8 +95,9 @@ class Corrections(Env):
                 " rltf.env.name a subclass of Corrections with a method `grade`"
             )
         given = {name: str(problem.data[name]) for name in ("question", "attempt", "correction")}
+        given |= {"before": str(problem.data.get("before", "")), "answer": answer}
         try:
-            follows = await self.judges[0].says_yes(FOLLOWED, {**given, "answer": answer})
+            follows = await self.judges[0].says_yes(FOLLOWED, given)
         except JudgeUnavailable as error:
             raise GradeUnavailable(error.cause) from None
         return Grade(follows, format_ok=True)

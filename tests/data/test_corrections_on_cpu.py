@@ -113,6 +113,40 @@ def test_files_are_rows_of_ours_and_an_id_takes_its_correction_out(tmp_path: Pat
     assert "abc" in line
 
 
+def test_share_gpt_thoughts_and_what_came_before(tmp_path: Path) -> None:
+    """Two corrections in a row: of the second a judge knows what was asked."""
+    said = [
+        ("human", "3 + 4?"),
+        ("gpt", "<think>hm, 8?</think>\n8"),
+        ("human", "No, that's wrong."),
+    ]
+    said += [("gpt", "9"), ("human", "Still wrong."), ("gpt", "7")]
+    chat = {"conversations": [{"from": role, "value": text} for role, text in said]}
+    found = find_corrections(_write(tmp_path, chat))
+    first, second = (one.episode for one in found if one.episode)
+    assert first is not None
+    assert second is not None
+    assert (first["attempt"], first["before"]) == ("8", "")
+    assert second["before"] == "user: 3 + 4?\n\nassistant: 8"
+    assert [one["role"] for one in second["prompt"]] == ["user", "assistant", "user"]
+
+
+def test_nothing_is_lost_without_a_word(tmp_path: Path) -> None:
+    """A system's message between the others, and an empty answer."""
+    between = {"messages": [*WRONG["messages"][:2], {"role": "system", "content": "Be brief."}]}
+    (refused_one,) = find_corrections(_write(tmp_path, between))
+    assert (refused_one.fate, "message 3" in refused_one.why) == ("refused", True)
+    assert _fates(_write(tmp_path, _chat("2 + 2?", "  ", "That's wrong."))) == ["read", "left"]
+
+
+def test_versions_are_no_addresses(tmp_path: Path) -> None:
+    chat = _chat("Install it.", "npm i react@18.2.0", "That's wrong, ask me@mail.example.org.")
+    (found,) = (one for one in find_corrections(_write(tmp_path, chat)) if one.episode)
+    assert found.episode is not None
+    assert found.episode["attempt"] == "npm i react@18.2.0"
+    assert "ask ***." in found.episode["correction"]
+
+
 @pytest.mark.parametrize("on_message", [True, False])
 @pytest.mark.parametrize("label", [True, False])
 def test_a_label_overrides_the_rules(tmp_path: Path, label: bool, on_message: bool) -> None:

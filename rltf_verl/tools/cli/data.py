@@ -115,7 +115,8 @@ def data_corrections(
     )
     words = [*options, *(f"--without={one}" for one in without)]
     for split, num in write_corrections(found, file, out, words).items():
-        typer.echo(f"{counted(num, 'row')}: {out / split}.parquet")
+        few = "" if num else "; more conversations fill it, or name another file in its place"
+        typer.echo(f"{counted(num, 'row')}: {out / split}.parquet{few}")
 
 
 @data.command("check")

@@ -123,6 +123,7 @@ _VERY = r"(?: just| still| also| all| completely| totally| simply| clearly| a bi
 
 RULES = (
     TurnRule("no question", False, lambda turn: not turn.question.strip()),
+    TurnRule("no answer", False, lambda turn: not turn.answer.strip()),
     TurnRule("empty", False, _said(r"\A\Z")),
     TurnRule(
         "nothing to correct",

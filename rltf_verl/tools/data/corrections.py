@@ -29,7 +29,13 @@ from rltf_verl.judge.gateway import Judge
 from rltf_verl.judge.runtime import run_to_end
 from rltf_verl.judge.wire import JudgeUnavailable
 from rltf_verl.redaction import MARK, hide
-from rltf_verl.texts import clean_text, counted, one_line, without_chat_tokens
+from rltf_verl.texts import (
+    clean_text,
+    counted,
+    one_line,
+    without_chat_tokens,
+    without_thoughts,
+)
 from rltf_verl.tools.data.correction_rules import rule_of
 from rltf_verl.types import Problem
 
@@ -51,17 +57,22 @@ shingle may both stay.
 """
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+_SHARE_GPT = {"human": "user", "gpt": "assistant"}
+"""Names of its `from`."""
+MOST_BEFORE = 4000
+"""Characters of what was said before a question that a judge reads, the last ones."""
 # An e-mail address; an IPv4 address that is not of a private network or this machine's.
 _ADDRESS = re.compile(
-    r"[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+"
+    r"[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,9}[a-zA-Z]{2,63}\b"
     r"|(?<![\d.])(?!(?:0|10|127|192\.168)\.)(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}"
     r"(?:25[0-5]|2[0-4]\d|1?\d?\d)(?!\.?\d)"
 )
 
 Episode = Mapping[str, Any]
 """`split`, `prompt` (x0), and the fields of `extra_info.task`: `id`, `question` (the last message
-of x0), `attempt` (y1), `correction` (f), `answer_after` (y2; None if the conversation ends with f),
-`corrected_again` (None without an answer to y2), `rule`.
+of x0), `before` (the end of what stands before it), `attempt` (y1), `correction` (f),
+`answer_after` (y2; None if the conversation ends with f), `corrected_again` (None without an answer
+to y2), `rule`.
 """
 
 
@@ -81,11 +92,13 @@ class Exchange(NamedTuple):
     question: str
     attempt: str
     correction: str
+    before: str = ""
+    """What was said before the question."""
 
     @property
     def has_words(self) -> bool:
         """A label and a judge can speak of it; the rules name what is empty."""
-        return bool(self.question.strip() and self.correction.strip())
+        return all(text.strip() for text in self[:3])
 
 
 class Found(NamedTuple):
@@ -195,12 +208,15 @@ def _read(where: str, record: Mapping[str, Any] | None) -> tuple[Found, list[Sai
 
 def _read_conversation(record: Mapping[str, Any] | None) -> list[Said]:
     """Its messages, one where a role speaks several times in a row. Raises ValueError."""
-    given = (record or {}).get("messages")
-    if not (record and given and isinstance(given, list)):
-        raise ValueError("no JSON object with a list `messages`")
+    record = record or {}
+    given = record.get("messages") or record.get("conversations")
+    if not (given and isinstance(given, list)):
+        raise ValueError("no JSON object with a list `messages`, or `conversations` as ShareGPT's")
     messages: list[Said] = []
     for number, one in enumerate(given, 1):
         message = _read_message(f"message {number}", one, record.get("corrected"))
+        if messages and message.role == "system" != messages[-1].role:
+            raise ValueError(f"message {number} is a system's, and not at the start: take it out")
         if messages and messages[-1].role == message.role:
             first = messages.pop()
             label = message.corrected if first.corrected is None else first.corrected
@@ -213,6 +229,9 @@ def _read_conversation(record: Mapping[str, Any] | None) -> list[Said]:
 
 def _read_message(where: str, message: Any, corrected: Any) -> Said:
     """A message; `corrected` is the conversation's label. Raises ValueError."""
+    if isinstance(message, Mapping) and "from" in message:
+        role = _SHARE_GPT.get(str(message["from"]), message["from"])
+        message = {**message, "role": role, "content": message.get("value")}
     if not isinstance(message, Mapping) or str(message.get("role")) not in _ROLES:
         raise ValueError(f"{where} has none of the roles {', '.join(_ROLES)}; tools are not read")
     if message.get("tool_calls") or message.get("content") is None:
@@ -220,18 +239,26 @@ def _read_message(where: str, message: Any, corrected: Any) -> Said:
     corrected = corrected if message.get("corrected") is None else message["corrected"]
     if not isinstance(corrected, bool | None):
         raise ValueError(f"{where}: corrected is {corrected!r}: write true or false")
-    clean = hide(without_chat_tokens(clean_text(text_of(message.get("content")))))
-    return Said(_ROLES[message["role"]], _ADDRESS.sub(MARK, clean), corrected)
+    role, text = _ROLES[message["role"]], text_of(message["content"])
+    text = without_thoughts(text) if role == "assistant" else text
+    clean = hide(without_chat_tokens(clean_text(text)))
+    return Said(role, _ADDRESS.sub(MARK, clean), corrected)
 
 
 def _exchanges(messages: Sequence[Said]) -> dict[int, Exchange]:
     """Each user turn after an answer to a user, by the number of its message."""
-    # Roles alternate, but for a system's message.
+    # Roles alternate behind a system's message.
     return {
-        k: Exchange(*(one.text for one in messages[k - 2 : k + 1]))
-        for k in range(2, len(messages))
-        if messages[k - 2].role == messages[k].role == "user"
+        k: Exchange(
+            messages[k - 2].text, messages[k - 1].text, one.text, _before(messages[: k - 2])
+        )
+        for k, one in enumerate(messages)
+        if k >= 2 and messages[k - 2].role == one.role == "user"
     }
+
+
+def _before(messages: Sequence[Said]) -> str:
+    return "\n\n".join(f"{one.role}: {one.text}" for one in messages)[-MOST_BEFORE:]
 
 
 async def _ask(judge: Judge, conversations: Sequence[Sequence[Said]]) -> dict[Exchange, bool]:
@@ -292,7 +319,7 @@ def _verdict(
         return label, f"corrected: {json.dumps(label)}"
     if exchange in judged:
         return judged[exchange], "judge"
-    rule = rule_of(*exchange)
+    rule = rule_of(*exchange[:3])
     return rule.corrects, rule.name
 
 
@@ -308,6 +335,7 @@ def _episode(messages: Sequence[Said], k: int, rule: str, again: bool | None) ->
         "prompt": prompt,
         "id": _digest([prompt, attempt, correction]),
         "question": messages[k - 2].text,
+        "before": _before(messages[: k - 2]),
         "attempt": attempt,
         "correction": correction,
         "answer_after": after,
