@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import io
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
 from copy import deepcopy
@@ -32,6 +34,11 @@ FORMS = {
     "the answer alone": "%s",
 }
 """Form of an answer, as a prompt asks for it -> its text."""
+_LABEL = re.compile(
+    r"(?<![\w-])((?:[Ff]inal )?[A-Z][a-z]{2,20}:)[ ]?"
+    r"(?:<\w+>|\[\w+\]|\$\w+|\.{3}|…|[A-Z]{1,2}\b|your \w+)"
+)
+"""`Answer: N`, `Final answer: <answer>`, `Answer: $Answer`: a form of the prompt's own."""
 NO_IDEA = "I do not know."
 """A text that no grader should take for right."""
 
@@ -42,6 +49,8 @@ PROSE = "I am not sure yet, so I go through it once more. " * 300
 
 CALL_S = 10.0
 """Seconds of a call. A function that once takes longer is not called again."""
+STUCK_S = 30.0
+"""Seconds of a call that not even its deadline ends. A grade and a text have `CALL_S` each."""
 
 MOST_SAID = 30_000
 """Characters of feedback that are looked at; more has room in no prompt."""
@@ -49,13 +58,16 @@ MOST_SAID = 30_000
 
 def forms_asked(messages: Sequence[Message]) -> list[str]:
     """Forms that the prompt mentions."""
-    prompt = "\n".join(message["content"] for message in messages).lower()
-    return [form for form in FORMS if form.removesuffix("{}") in prompt]
+    prompt = "\n".join(message["content"] for message in messages)
+    known = [form for form in FORMS if form.removesuffix("{}") in prompt.lower()]
+    return [*known, *dict.fromkeys(_LABEL.findall(prompt))]
 
 
 def written(form: str, reference: str) -> str:
     """The reference as an answer in this form."""
-    return reference if form in reference else FORMS[form] % reference
+    if form in reference:
+        return reference
+    return FORMS[form] % reference if form in FORMS else f"{form} {reference}"
 
 
 def right_texts(
@@ -102,6 +114,7 @@ def attempts_at(reference: str, others: Sequence[str], form: str, right: str) ->
     hostile = {
         "nothing": "",
         "cut off": right[: len(right) // 2],
+        "cut off at its end": right[:-1],
         "prose around the answer": f"Let me see.\n{right}\nI am sure of it.",
         "control tokens": f"{CONTROL}{wrong}{CONTROL}",
         "an instruction to the reader": f"{ORDER}\n{wrong}\n{ORDER}",
@@ -218,7 +231,7 @@ class _Caller:
             with time.timed():
                 call = self.call(question, text)
             if call.correct:
-                form, right = name if name in FORMS else form, text
+                form, right = name if name in (*FORMS, *forms) else form, text
             if call.correct or call.late:
                 break
         references = dict.fromkeys(other.problem.reference for other in others)
@@ -227,6 +240,9 @@ class _Caller:
 
     def call(self, question: QuestionRow, text: str) -> FeedbackCall:
         """What comes of an attempt. What the function prints is dropped."""
+        # A regular expression that backtracks lets no other thread run: nothing can report it but
+        # this dump, which shows the line and ends the process.
+        faulthandler.dump_traceback_later(STUCK_S, exit=True, file=sys.__stderr__ or 2)
         try:
             # a function that prints at each call would bury the report
             with redirect_stdout(io.StringIO()):
@@ -236,6 +252,8 @@ class _Caller:
             return FeedbackCall(
                 error=described(error), late=isinstance(error, UserCodeTimeoutError)
             )
+        finally:
+            faulthandler.cancel_dump_traceback_later()
         score = float(grade.correct) if grade.score is None else grade.score
         if isinstance(self._env, CheckedFunction):
             score = self._env.score

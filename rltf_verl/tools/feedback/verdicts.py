@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections import defaultdict
@@ -45,6 +46,12 @@ class CheckedFeedback:
         calls = ((one, one.first) for one in self.attempts)
         return [one for one, c in calls if not (c.error or c.correct) and c.text.strip()]
 
+    @property
+    def has_answers(self) -> bool:
+        """Attempts are made of answers, and not of what answers are held against."""
+        references = [one for one in self.attempts if one.attempt.kind == REFERENCE]
+        return not references or not all(map(_is_specification, references))
+
 
 def _words(text: str) -> set[str]:
     return set(re.findall(r"\w+", text.lower()) or text.split())
@@ -77,7 +84,15 @@ def not_finite(one: CheckedAttempt) -> str:
 def reference_wrong(one: CheckedAttempt) -> str:
     """The right attempt is graded wrong."""
     is_wrong = one.attempt.kind == REFERENCE and not (one.first.correct or one.first.error)
-    return f"it scores {one.first.score}" if is_wrong else ""
+    return f"it scores {one.first.score}" if is_wrong and not _is_specification(one) else ""
+
+
+def _is_specification(one: CheckedAttempt) -> bool:
+    """The right attempt is wrong, and its reference a JSON object that the prompt does not ask for:
+    tests or numbers to use, say.
+    """
+    is_object = one.question.problem.reference.lstrip().startswith("{")
+    return is_object and not one.first.correct and "json" not in _asked(one).lower()
 
 
 def calls_differ(one: CheckedAttempt) -> str:
@@ -113,11 +128,12 @@ def carries_on(one: CheckedAttempt) -> str:
 
 
 def same_score(seen: CheckedFeedback) -> Hits:
-    """Right and wrong attempts have one score."""
-    graded = [one for one in seen.attempts if not one.first.error]
+    """Right and wrong attempts have one score, but for those without an answer."""
+    kinds = (REFERENCE, "one place changed", "another row's reference")
+    graded = [one for one in seen.attempts if not one.first.error and one.attempt.kind in kinds]
     # a proper subset: the reference and something else
     several = {REFERENCE} < {one.attempt.kind for one in graded}
-    if several and len({str(one.first.score) for one in graded}) == 1:
+    if several and seen.has_answers and len({str(one.first.score) for one in graded}) == 1:
         yield from ((one, f"all score {one.first.score}") for one in graded)
 
 
@@ -132,12 +148,13 @@ BLAME = _phrases(
     "incorrect|wrong|mistake|mistaken|mistakes|missing|should|must|check|fix|unfortunately|sorry"
     "|doesn't|does not|not quite|not correct|not right|not accepted|isn't correct|isn't right"
     "|try again|off by|too large|too small|too high|too low|too big|too long|too short|too late"
-    "|too early"
+    "|too early|mismatch|swapped|misplaced|failed|not it|not the|not what"
 )
 """Words, and pairs of words, that say that something is wrong."""
 DENIABLE = {"wrong", "mistake", "mistakes", "missing"}
-DENIALS = {"no", "not", "nothing", "without", "never", "isn't"}
-"""One of these before a word of `DENIABLE`, or one word earlier: it blames nothing."""
+DENIALS = {"no", "not", "nothing", "without", "never", "none", "isn't"}
+"""One of these up to three words before a word of `DENIABLE`: it blames nothing."""
+_AS_IT_SHOULD = re.compile(r"\b(?:as|where) \w+ (?:should|must)\b", re.IGNORECASE)
 # ends of sentences: a mark and a blank, a new line, a comma before `but` or `and`, a dash between
 # blanks
 _SENTENCES = re.compile(r"(?<=[.!?;])\s+|\n+|,\s+(?=but\b|and\b)|\s[-–—]\s")
@@ -151,7 +168,7 @@ def same_text(seen: CheckedFeedback) -> Hits:
     # a row with one readable attempt has nothing to compare
     several = [row for row in rows.values() if sum(one.first.readable for one in row) > 1]
     is_meant = seen.constant or seen.tells_answer
-    if several and not is_meant and all(map(_is_constant, several)):
+    if several and seen.has_answers and not is_meant and all(map(_is_constant, several)):
         yield from ((one, _said(one)) for one in seen.wrong)
 
 
@@ -195,12 +212,21 @@ def tells_answer(seen: CheckedFeedback) -> Hits:
         return
     for one in seen.wrong:
         problem, said, text = one.question.problem, one.attempt.text, _ends(one.first.text)
-        is_news = not _has(said, problem.reference)
+        is_news = not _has(said, problem.reference) and not _said_elsewhere(seen, one)
         for leak in find_leaks(seen.env, problem, text, said)[:1] if is_news else ():
             yield one, f"{_said(one)} has {leak.verdict(text)}"
     if not seen.env.finds_candidates:  # which knows where its answer is told
         yield from _stated(seen)
     yield from _by_arithmetic(seen)
+
+
+def _said_elsewhere(seen: CheckedFeedback, one: CheckedAttempt) -> bool:
+    """A row with another answer gets the same text: what it has of this row's is chance."""
+    reference, text = one.question.problem.reference, one.first.text
+    return any(
+        other.first.text == text and other.question.problem.reference != reference
+        for other in seen.wrong
+    )
 
 
 def _stated(seen: CheckedFeedback) -> Hits:
@@ -256,7 +282,7 @@ OFFSETS = (1, 0, 2)
 
 def blames_right_place(seen: CheckedFeedback) -> Hits:
     """It names a place by its number, or quotes it, and the attempt differs elsewhere."""
-    placed = [one for one in seen.wrong if one.attempt.place is not None]
+    placed = [one for one in seen.wrong if one.attempt.place is not None and seen.has_answers]
     for names, units in _UNITS.items():
         named = {one: numbers for one in placed if (numbers := _places(names, one))}
         for one in _never_named(named, units):
@@ -265,6 +291,7 @@ def blames_right_place(seen: CheckedFeedback) -> Hits:
         # a quote is right if it does not touch a word that was changed
         quotes = _quoted_of_attempt(one)
         changed = _words(one.attempt.answer) - _words(one.question.problem.reference)
+        changed |= _changed_keys(one)
         if quotes and not any(q in w or w in q for q in map(str.lower, quotes) for w in changed):
             yield one, f"{_said(one)}, and {quotes[0]!r} is right there"
 
@@ -294,6 +321,15 @@ def _quoted_of_attempt(one: CheckedAttempt) -> list[str]:
     return [quote for quote in quoted if quote in one.attempt.answer]
 
 
+def _changed_keys(one: CheckedAttempt) -> set[str]:
+    """Keys of a JSON object whose values are changed."""
+    try:
+        said, right = json.loads(one.attempt.answer), json.loads(one.question.problem.reference)
+        return {key.lower() for key in said if said[key] != right.get(key)}
+    except (ValueError, TypeError, AttributeError):
+        return set()
+
+
 def at_each(what: Callable[[CheckedAttempt], str]) -> Callable[[CheckedFeedback], Hits]:
     """A verdict about each attempt alone, which says what is wrong there."""
     return lambda seen: ((one, text) for one in seen.attempts if (text := what(one)))
@@ -312,7 +348,7 @@ FAULTS = (
     FeedbackRule(
         name="raises",
         find=at_each(raises),
-        fix="catch it, and return a score and a text for every attempt",
+        fix="return a score and a text for every attempt, and let nothing raise",
     ),
     FeedbackRule(
         name="stalls",
@@ -337,7 +373,7 @@ FAULTS = (
     FeedbackRule(
         name="two calls differ",
         find=at_each(calls_differ),
-        fix="let score and text depend on the arguments alone",
+        fix="let score and text depend on the arguments alone, and leave those as they are",
     ),
     FeedbackRule(
         name="no text",
@@ -446,9 +482,9 @@ def _praises(sentence: str) -> bool:
 
 
 def _blamed(text: str) -> bool:
-    words = re.findall(r"[\w']+", text.lower())
+    words = re.findall(r"[\w']+", _AS_IT_SHOULD.sub("", text).lower())
     for k, word in enumerate(words):
-        before = words[max(0, k - 2) : k]
+        before = words[max(0, k - 3) : k]
         denied = word in DENIABLE and not DENIALS.isdisjoint(before)
         # `not quite` is a pair of BLAME, `wrong` a word
         if not denied and BLAME & {word, " ".join([*before[-1:], word])}:
@@ -476,5 +512,6 @@ def _places(names: str, one: CheckedAttempt) -> set[int]:
     """The numbers of blamed places with one of these names: `line 2`, `the second line`."""
     text = "\n".join(map(spell_digits, _blaming(one)))
     # `line 2`, `lines 2`; `2nd line`, which `spell_digits` makes of `the second line`
-    pattern = rf"\b(?:{names})s?\s+(\d{{1,4}})\b|\b(\d{{1,4}})(?:st|nd|rd|th)\s+(?:{names})\b"
+    number = r"(?:number\s+|no\.?\s+|#)?(\d{1,4})\b"
+    pattern = rf"\b(?:{names})s?\s+{number}|\b(\d{{1,4}})(?:st|nd|rd|th)\s+(?:{names})\b"
     return {int(a or b) for a, b in re.findall(pattern, text, re.IGNORECASE)}

@@ -1,7 +1,8 @@
-"""Reward functions with verl's signature, for `rltf feedback check`: five good ones, and 24 with a
+"""Reward functions with verl's signature, for `rltf feedback check`: good ones, and others with a
 fault each. `TASKS` has the rows that they are about.
 """
 
+import json
 import re
 import time
 from itertools import count
@@ -16,6 +17,18 @@ TASKS = {
     "towns": [(f"Which town has the code {i}? One word.", town) for i, town in enumerate(TOWNS)],
     "lists": [(f"Which words are in drawer {i}?", words) for i, words in enumerate(LISTS)],
     "lines": [(f"Write out poem {i}.", words.replace(", ", "\n")) for i, words in enumerate(LISTS)],
+    "labels": [
+        (f"{a} pens at {b} euros? End with a line 'Answer: N'.", str(a * b)) for a, b in SUMS
+    ],
+    "boxes": [(f"{a} pens at {b} euros? Box it: \\boxed{{}}.", str(a * b)) for a, b in SUMS],
+    "games": [
+        (f"Make {a * b} of {a} and {b}.", json.dumps({"target": a * b, "numbers": [a, b]}))
+        for a, b in SUMS
+    ],
+    "records": [
+        (f"Who has the card {i}? As JSON.", json.dumps({"name": town[:3], "city": town}))
+        for i, town in enumerate(TOWNS)
+    ],
 }
 """Task -> questions with their answers."""
 
@@ -81,7 +94,48 @@ def shares(data_source, solution_str, ground_truth, extra_info=None):
     return {"score": score, "acc": right, "feedback": "" if right else f"{said!r} {told}."}
 
 
+def labelled(data_source, solution_str, ground_truth, extra_info=None):
+    said = re.findall(r"Answer: (-?\d{1,9})$", solution_str)
+    if not said:
+        return judged(False, "The last line is no 'Answer: N' with a whole number.")
+    return high_or_low(data_source, said[0], ground_truth)
+
+
+def plays(data_source, solution_str, ground_truth, extra_info=None):
+    game = json.loads(ground_truth)
+    terms = re.fullmatch(r"(\d{1,4}) \* (\d{1,4})", solution_str.strip())
+    if not terms:
+        return judged(False, "Write one product of two numbers.")
+    made = int(terms[1]) * int(terms[2])
+    return judged(made == game["target"], f"{terms[0]} makes {made}.")
+
+
+def fields(data_source, solution_str, ground_truth, extra_info=None):
+    try:
+        said = dict(json.loads(solution_str))
+    except (ValueError, TypeError):
+        return judged(False, "No JSON object could be read.")
+    wrong = [key for key, value in json.loads(ground_truth).items() if said.get(key) != value]
+    notes = "; ".join(f"the value of '{key}' is not what the card says" for key in wrong)
+    return judged(not wrong, f"Please fix: {notes}.")
+
+
+def as_it_should(data_source, solution_str, ground_truth, extra_info=None):
+    said = letters(data_source, solution_str, ground_truth)
+    return said | {"feedback": "Each letter is as it should be."} if said["score"] else said
+
+
+def numbers_its_rules(data_source, solution_str, ground_truth, extra_info=None):
+    said = high_or_low(data_source, solution_str, ground_truth)
+    return said | {"feedback": f"{said['feedback']} See rules 21 and 48 of the sheet."}
+
+
 GOOD = {
+    "labelled": "labels",
+    "plays": "games",
+    "fields": "records",
+    "as_it_should": "towns",
+    "numbers_its_rules": "sums",
     "high_or_low": "sums",
     "letters": "towns",
     "items": "lists",
@@ -232,7 +286,38 @@ def generous(data_source, solution_str, ground_truth, extra_info=None):
     return {**high_or_low(data_source, solution_str, ground_truth), "score": 1.0}
 
 
+def never_closes(data_source, solution_str, ground_truth, extra_info=None):
+    """Waits for the bracket behind the end of the text."""
+    start, depth = solution_str.find("{") + 1, 1
+    end, since = start, time.monotonic()
+    while start and depth and time.monotonic() - since < 5.0:
+        depth += {"{": 1, "}": -1}.get(solution_str[end : end + 1], 0)
+        end += 1
+        time.sleep(0.0 if end < len(solution_str) else 0.1)
+    return high_or_low(data_source, solution_str[start : end - 1], ground_truth)
+
+
+def any_box(data_source, solution_str, ground_truth, extra_info=None):
+    boxed = re.search(r"\\boxed\{-?\d+\}", solution_str)
+    return judged(boxed is not None, "Box a whole number.")
+
+
+def scolds_the_right_town(data_source, solution_str, ground_truth, extra_info=None):
+    said = letters(data_source, solution_str, ground_truth)
+    return said | {"feedback": "This is not the expected town."} if said["score"] else said
+
+
+def first_key(data_source, solution_str, ground_truth, extra_info=None):
+    said = fields(data_source, solution_str, ground_truth)
+    blamed = said["feedback"].replace("city", "name")
+    return said | {"feedback": blamed}
+
+
 FAULTS = {
+    "never_closes": ("boxes", "stalls"),
+    "any_box": ("boxes", "score the same for all"),
+    "scolds_the_right_town": ("towns", "contradicts the grade"),
+    "first_key": ("records", "blames a place that is right"),
     "states": ("sums", "tells the answer"),
     "mentions_town": ("towns", "tells the answer"),
     "counts_off": ("sums", "tells the answer"),

@@ -139,6 +139,24 @@ def test_a_hostile_function_is_one_line_each(case: str, tmp_path: Path) -> None:
     result.output.encode()
 
 
+def test_a_call_that_lets_no_thread_run_ends_the_check(tmp_path: Path) -> None:
+    """Of a regular expression that backtracks: the line is named, nothing hangs."""
+    (tmp_path / "stuck.py").write_text(
+        "import re\ndef score(**kwargs):\n    return float(bool(re.match('(a+)+b', 'a' * 60)))\n"
+    )
+    written(tmp_path, "sums")
+    words = ["feedback", "check", "./stuck.py:score", "sums.parquet"]
+    code = (
+        "from rltf_verl.tools.cli.app import app\nfrom rltf_verl.tools.feedback import attempts\n"
+        f"attempts.STUCK_S = 1.0\napp({words!r})"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120
+    )
+    assert ended.returncode == 1
+    assert 'stuck.py", line 3 in score' in ended.stderr
+
+
 def test_a_path_may_have_an_equals_sign(tmp_path: Path) -> None:
     folder = tmp_path / "lr=1"
     folder.mkdir()
