@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -13,6 +14,9 @@ import ray
 from ray.exceptions import GetTimeoutError, RayError
 
 TICK_S = 0.02
+STUCK_S = 900.0
+"""Lag that no episode will end: the worker dumps where it stands, and ends. A regular expression
+that backtracks lets no other thread run, so that no deadline of a grader can."""
 PATIENCE_S = 5.0
 """How long the trainer waits for the workers' numbers."""
 
@@ -21,21 +25,28 @@ Lags = Counter[int]
 
 
 async def watch_lag(lags: Lags, busy: Callable[[], bool]) -> None:
-    """Count how late each tick is.
+    """Count how late each tick is; after `STUCK_S` without one the process ends.
 
     Args:
         lags: counts them.
         busy: whether episodes run; other ticks do not count.
     """
-    loop = asyncio.get_running_loop()
-    while True:
-        due = loop.time() + TICK_S
-        await asyncio.sleep(TICK_S)
-        late = loop.time() - due
-        # A tick that is 60 ms late held up three more, which are 40, 20 and 0 ms late.
-        while busy() and late >= 0:
-            lags[int(1000 * late)] += 1
-            late -= TICK_S
+    loop, set_at = asyncio.get_running_loop(), -STUCK_S
+    try:
+        while True:
+            due = loop.time() + TICK_S
+            if due - set_at > STUCK_S / 10:
+                set_at = due
+                # Its thread needs no interpreter. Ray shows what is written here in the log.
+                faulthandler.dump_traceback_later(STUCK_S, exit=True, file=2)
+            await asyncio.sleep(TICK_S)
+            late = loop.time() - due
+            # A tick that is 60 ms late held up three more, which are 40, 20 and 0 ms late.
+            while busy() and late >= 0:
+                lags[int(1000 * late)] += 1
+                late -= TICK_S
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def quantile(lags: Lags, share: float) -> float:

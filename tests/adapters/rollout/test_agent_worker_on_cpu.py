@@ -3,6 +3,8 @@
 import asyncio
 import inspect
 import logging
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from time import sleep as hold
@@ -154,6 +156,24 @@ def test_what_holds_the_loop_delays_every_tick_of_its_time():
     assert len(late) >= 15
     assert quantile(lags, 1.0) >= 0.4
     assert not asyncio.run(held(busy=False))
+
+
+def test_a_worker_that_no_thread_can_stop_says_where_it_stands_and_ends():
+    code = (
+        "import asyncio, re\nfrom rltf_verl.adapters.rollout import loop_lag\n"
+        "loop_lag.STUCK_S = 1.0\n"
+        "async def stuck():\n"
+        "    asyncio.create_task(loop_lag.watch_lag(loop_lag.Lags(), lambda: True))\n"
+        "    await asyncio.sleep(0.1)\n"
+        "    await asyncio.to_thread(re.match, '(a+)+b', 'a' * 60)\n"
+        "asyncio.run(stuck())"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120
+    )
+    assert ended.returncode == 1
+    assert "Timeout" in ended.stderr
+    assert "re/__init__.py" in ended.stderr or "re.py" in ended.stderr
 
 
 def test_the_metrics_are_those_of_all_workers(monkeypatch: pytest.MonkeyPatch):
