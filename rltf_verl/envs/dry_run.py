@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import threading
 import time
@@ -16,10 +17,34 @@ MOST_S = 20.0
 """Seconds for all calls. A call that has begun is waited for."""
 EARLY_S = 3.0
 """Seconds of one call, after which a line explains the wait."""
+STUCK_S = 30.0
+"""Seconds in which no other thread has run."""
 
 
 class OutOfTimeError(Exception):
     """The seconds are used up."""
+
+
+@contextmanager
+def ended_if_stuck() -> Iterator[None]:
+    """Around a call of user code. A regular expression that backtracks lets no other thread run, so
+    that no deadline can end it: the process then shows where it stands, and ends.
+    """
+    is_over = threading.Event()
+
+    def postpone() -> None:
+        while not is_over.is_set():
+            faulthandler.dump_traceback_later(STUCK_S, exit=True, file=2)
+            is_over.wait(STUCK_S / 10)
+        faulthandler.cancel_dump_traceback_later()
+
+    thread = threading.Thread(target=postpone, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
 
 
 class DryRun:
@@ -46,7 +71,7 @@ class DryRun:
             raise OutOfTimeError
         start = time.monotonic()
         try:
-            with self.explained("the grader"):
+            with self.explained("the grader"), ended_if_stuck():
                 yield
         finally:
             took = time.monotonic() - start

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import faulthandler
 import io
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
 from copy import deepcopy
@@ -49,8 +47,6 @@ PROSE = "I am not sure yet, so I go through it once more. " * 300
 
 CALL_S = 10.0
 """Seconds of a call. A function that once takes longer is not called again."""
-STUCK_S = 30.0
-"""Seconds of a call that not even its deadline ends. A grade and a text have `CALL_S` each."""
 
 MOST_SAID = 30_000
 """Characters of feedback that are looked at; more has room in no prompt."""
@@ -240,9 +236,6 @@ class _Caller:
 
     def call(self, question: QuestionRow, text: str) -> FeedbackCall:
         """What comes of an attempt. What the function prints is dropped."""
-        # A regular expression that backtracks lets no other thread run: nothing can report it but
-        # this dump, which shows the line and ends the process.
-        faulthandler.dump_traceback_later(STUCK_S, exit=True, file=sys.__stderr__ or 2)
         try:
             # a function that prints at each call would bury the report
             with redirect_stdout(io.StringIO()):
@@ -252,8 +245,6 @@ class _Caller:
             return FeedbackCall(
                 error=described(error), late=isinstance(error, UserCodeTimeoutError)
             )
-        finally:
-            faulthandler.cancel_dump_traceback_later()
         score = float(grade.correct) if grade.score is None else grade.score
         if isinstance(self._env, CheckedFunction):
             score = self._env.score

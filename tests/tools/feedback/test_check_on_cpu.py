@@ -147,8 +147,8 @@ def test_a_call_that_lets_no_thread_run_ends_the_check(tmp_path: Path) -> None:
     written(tmp_path, "sums")
     words = ["feedback", "check", "./stuck.py:score", "sums.parquet"]
     code = (
-        "from rltf_verl.tools.cli.app import app\nfrom rltf_verl.tools.feedback import attempts\n"
-        f"attempts.STUCK_S = 1.0\napp({words!r})"
+        "from rltf_verl.tools.cli.app import app\nfrom rltf_verl.envs import dry_run\n"
+        f"dry_run.STUCK_S = 1.0\napp({words!r})"
     )
     ended = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120
