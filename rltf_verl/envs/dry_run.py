@@ -17,7 +17,7 @@ MOST_S = 20.0
 """Seconds for all calls. A call that has begun is waited for."""
 EARLY_S = 3.0
 """Seconds of one call, after which a line explains the wait."""
-STUCK_S = 30.0
+STUCK_S = 120.0
 """Seconds in which no other thread has run."""
 
 
