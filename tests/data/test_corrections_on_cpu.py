@@ -64,6 +64,27 @@ def test_rules_agree_with_labels(part: str, least: float) -> None:
     assert right >= least * sum(row["corrected"] for row in rows)  # recall
 
 
+@pytest.mark.parametrize(
+    ("turn", "corrects"),
+    [
+        ("i get it now", False),
+        ("they don't care", False),
+        ("that's actually great", False),
+        ("why not tcp", False),
+        ("HA, i told him so", False),
+        ("nothing changed", True),
+        ("doesn't the rule give a 2 in front?", True),
+        ("I don't believe that's right.", True),
+        ("thats feet", True),
+        ("that's brilliant", False),
+        ("sorry, I forgot to say: in metres", False),
+        ("the other way round", True),
+    ],
+)
+def test_turns_that_other_authors_wrote(turn: str, corrects: bool) -> None:
+    assert rule_of("How tall is the tower?", "Use `\\d+ ?`: 330.", turn).corrects == corrects
+
+
 BOOKS = "Enter {} in the books of Brandt & Sons, as they enter every date. Only the entry."
 
 

@@ -36,6 +36,7 @@ _ASKS = (
     r"|would|will|is|are|do|does|did)\b(?! not\b)"
 )
 _ASKS_BACK = re.compile(r"\?\W*\Z|\b(?:let me know|tell me|send me|share|paste)\b[^.!?\n]*\W*\Z")
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 # `thats`, `doesnt`, `youre`: up to where the apostrophe is missing
 _LEFT_OUT = re.compile(
     r"\b(?:that(?=s\b)|(?:you|they)(?=(?:re|ve)\b)"
@@ -74,7 +75,7 @@ def _said(*patterns: str) -> Callable[[UserTurn], object]:
 
 def _replies(turn: UserTurn) -> bool:
     """The answer ended with a question or a request of the assistant."""
-    return bool(_ASKS_BACK.search(turn.answer))
+    return bool(_ASKS_BACK.search(_CODE.sub("", turn.answer)))
 
 
 def _asks_alike(turn: UserTurn) -> bool:
@@ -102,7 +103,7 @@ def _repeats(turn: UserTurn) -> bool:
 # A statement that does not begin with the user or with something to do.
 _STATES = re.compile(
     r"\A(?!(?:i|i'm|i've|i'd|i'll|my|we|let|let's|now|and|also|then|here|use|add|give|turn|he|she"
-    r"|please|ok|okay|done)\b)"
+    r"|please|ok|okay|done|oh|so|right|great|wonderful|thanks)\b)"
     r".*(?:[=<>]|\w's\b|n't\b|\b(?:is|are|was|were|has|have|had|means?|contains?|needs?|computes?"
     r"|returns?|won|did|does|only)\b)",
     re.DOTALL,
@@ -173,7 +174,8 @@ RULES = (
             r"\Awrong(?: \w+){1,3}\W*\Z"
             r"|\b(?:swapped|reversed|back to front|(?:other|wrong) way (?:a?round|up))\b",
             # "that's feet", but no praise
-            r"\Athat(?:'s| is) (?!(?:an?|all|fine|fun|funny|fair|ok|okay|good|great|better|best|it"
+            r"\Athat(?:'s| is) (?!(?:an?|all|actually|absolutely|pretty|super|hard"
+            r"|fine|fun|funny|fair|ok|okay|good|great|better|best|it"
             r"|right|correct|true|what|why|how|so|very|really|my|our|the one|me|more like it|enough"
             r"|perfect|cool|cute|sweet|neat|nice|lovely|sad|hilarious|exactly|not"
             r"|\w+(?:ful|ant|ous|(?<!miss)ing|ive|ible|able|tastic|liant))\b)[a-z]+",
@@ -184,7 +186,8 @@ RULES = (
         True,
         _said(
             r"(?<!exactly what )\bi (?:(?:specifically|explicitly|clearly|only|just|actually"
-            r"|already) )?(?:asked|said|told|specified|wanted|requested|meant|mean)\b(?! to ask)",
+            r"|already) )?(?:asked|said|told|specified|wanted|requested|meant|mean)\b"
+            r"(?! (?:to ask|him|her|them|my)\b)",
             r"\b(?:as|like|(?<!exactly )what|which|than) i (?:asked|said|wanted|meant|told"
             r"|requested)\b",
             r"\bnot what i\b",
@@ -195,8 +198,9 @@ RULES = (
         True,
         _said(
             r"\bare you (?:really |absolutely )?sure\b",
-            r"\A(?:but |hmm+,? |wait,? )*(?:isn't|aren't|wasn't|shouldn't) "
+            r"\A(?:but |hmm+,? |wait,? )*(?:isn't|aren't|wasn't|shouldn't|doesn't|didn't) "
             r"(?:it|that|this|they|the)\b",
+            r"\bi don't (?:think|believe) (?:that|this|it)(?:'s| is) (?:right|correct|true)\b",
             r"(?:\bsurely|, (?:no|remember))\?|\bsince when\b|\bare you serious\b",
             r"\Awhy (?:did|do|would|are|is|were) you\b",
         ),
@@ -240,7 +244,8 @@ RULES = (
         "not X but Y",
         True,
         _said(
-            r"\bnot (?!only|to |bad|sure).{1,60}\bbut\b|\w,? (?:and )?not (?!sure|only|bad|yet|to )"
+            r"\bnot (?!only|to |bad|sure).{1,60}\bbut\b(?! thank)"
+            r"|\w(?<!why),? (?:and )?not (?!sure|only|bad|yet|to )"
             r"(?:an? |the )?\w+[.!]*\Z|\b(?:instead|rather) (?:of|than)\b"
         ),
     ),
@@ -283,12 +288,16 @@ RULES = (
         "it fails",
         True,
         _said(
-            rf"\b{_IT}(?: \w+)? (?:doesn't|does not|don't|didn't|won't|isn't|aren't|can't|fails?"
-            r"|failed|breaks?|broke|crash\w*|deletes|deleted|removes|overwrites|sorts|mixes|skips"
+            r"\b(?:that|this|it|which|your \w+)(?: \w+)? (?:doesn't|does not|don't|didn't|won't"
+            r"|isn't|aren't|can't)\b",
+            rf"\b{_IT}(?: \w+)? (?:fails?|failed|breaks?|broke|crash\w*|deletes|deleted|removes"
+            r"|overwrites|sorts|mixes|skips"
             r"|comes across|throws?|raises?|returns|changed|matches)\b",
             r"\A(?:doesn't|does not|won't|didn't|fails|not)"
             r" (?:work|fit|compile|run|match|help|use)",
-            r"\bi(?:'m)? (?:get|getting|got|see|don't see|count)\b|\A\w*(?:error|exception):",
+            r"\bi (?:don't|only|still) (?:get|see)\b|\bi(?:'m)? (?:get|getting|got|see|count)"
+            r" (?:an? \w*(?:error|exception)|nothing|only|the same|\d)"
+            r"|\A\w*(?:error|exception):|\bnothing (?:changed|happen(?:s|ed))\b",
         ),
     ),
     TurnRule(
