@@ -31,8 +31,10 @@ def same_answer(passage: str, reference: str) -> bool:
     number = as_number(reference)
     if number is not None:
         return as_number(passage) == number
-    tokens = tokens_of(reference)
-    return bool(tokens) and tokens_of(passage) == tokens
+    tokens, said = (
+        [token for token in tokens_of(text) if token != "and"] for text in (reference, passage)
+    )
+    return bool(tokens) and said == tokens
 
 
 def tokens_of(text: str) -> list[str]:
@@ -73,7 +75,9 @@ def find_phrase(text: str, reference: str, known: str) -> tuple[int, int] | None
         return None
     # Of several names none is said to be the answer.
     lists = [] if "," in phrase else [match.span() for match in _LIST.finditer(text)]
-    for match in re.finditer(rf"(?<!\w){re.escape(phrase)}(?!\w)", text):
+    # `9:03 PM` is `9:03 pm`, but a name is no word
+    case = re.IGNORECASE if re.search(r"\d", phrase) else 0
+    for match in re.finditer(rf"(?<!\w){re.escape(phrase)}(?!\w)", text, case):
         if not any(start <= match.start() < end for start, end in lists):
             return match.span()
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -102,12 +103,12 @@ def _answers(
     question, reference = str(problem.data.get("question", "")), problem.reference
     accepted = (reference, undressed(reference))
     asked = [question[start:end] for start, end in quotations(question)]
-    tried, exact = _without_spaces(attempt), [_without_spaces(answer) for answer in accepted]
+    tried, exact = _bare(attempt), [_bare(answer) for answer in accepted]
 
     def is_news(passage: str) -> bool:
         # What stands in the attempt is none: it may have the words of the answer without its signs,
         # as `(0, 4)` and `[0, 4)`.
-        bare = _without_spaces(passage)
+        bare = _bare(passage)
         return bare in exact or bare not in tried or as_number(passage) is not None
 
     def graded_right(passage: str) -> bool:
@@ -138,8 +139,9 @@ def _answers(
         yield Leak("answer", *copied)
 
 
-def _without_spaces(text: str) -> str:
-    return "".join(text.casefold().split())
+def _bare(text: str) -> str:
+    """Without what a reading blanks out."""
+    return re.sub(r"[\s{}$\\]", "", text.casefold())
 
 
 def _copies(env: Env, problem: Problem, text: str, attempt: str) -> list[Leak]:

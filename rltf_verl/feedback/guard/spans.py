@@ -45,7 +45,7 @@ _ANNOUNCED = re.compile(
 # `… is the correct answer`, `… is correct`, `…, not 5`, and where what stands before it may begin
 _CONCLUDED = re.compile(
     rf"\s(?:is|are|was|were)\s(?!not\b)(?:(?:\w+\s){{0,3}}{_NAMES}|correct\b|right\b)"
-    r"|,?\s(?:not|rather\sthan|instead\sof)\s",
+    r"|,\snot\s|,?\s(?:rather\sthan|instead\sof)\s",
     re.IGNORECASE,
 )
 _IS_RIGHT = re.compile(r"(?:correct|right)\Z", re.IGNORECASE)
@@ -111,11 +111,16 @@ def _conclusions(text: str) -> Iterator[Span]:
     """What stands before `is the answer`: the last few words, or fewer."""
     for cue in _CONCLUDED.finditer(text):
         line = max(text.rfind("\n", 0, cue.start()) + 1, cue.start() - MAX_SPAN)
-        begins = [line, *(m.end() for m in _BEGIN.finditer(text, line, cue.start()))]
+        begins = [line]
+        for gap in _BEGIN.finditer(text, line, cue.start()):
+            # what stands in an earlier sentence is not said here
+            begins = [gap.end()] if gap[0][0] in ".!?" else [*begins, gap.end()]
         for begin in begins[-MOST_WORDS:]:
             span = _strip(text, begin, cue.start())
             # "3 is correct" may be said of a step, "C is correct" of an option
-            said_of_step = _IS_RIGHT.search(cue[0]) and _ANY_DIGIT.search(text, *span)
+            said_of_step = _IS_RIGHT.search(cue[0]) and _ANY_DIGIT.search(
+                spell_digits(text[slice(*span)])
+            )
             place = _PLACE.search(text[max(line, begin - 20) : begin].rstrip())
             if not (said_of_step or place):
                 yield span

@@ -267,6 +267,8 @@ def test_explanations(reference: str, answer: str, location: str, hint: str) -> 
         ("C", "Option C is correct, because it halves.", True),
         ("7", "The pattern 1, 7 is right.", False),
         ("7", "There are 7, not 8.", True),
+        ("0", "Setting the derivative equal to zero is correct.", False),
+        ("0", "Dividing by 0 is not allowed.", False),
         ("15", "So far $3 + 5 = 15.$", True),
         ("-\\frac{3}{7}", "You want minus three sevenths.", True),
         ("\\frac{3}{7}", "You want 7 over 3, or three sevens.", False),
