@@ -106,7 +106,8 @@ def data_corrections(
         shown[one.fate] += 1
         is_refused = one.fate == "refused"
         if is_refused or (one.text and shown[one.fate] <= show):
-            line = f"{one.fate}: {one.where} [{one.why}] {one_line(one.text, 100)}"
+            known_as = f" ({one.episode['id']})" if one.episode else ""
+            line = f"{one.fate}: {one.where} [{one.why}] {one_line(one.text, 200)}{known_as}"
             typer.echo(line, err=is_refused)
     typer.echo(
         f"conversations: {shown['read']} read, {shown['refused']} refused\n"
