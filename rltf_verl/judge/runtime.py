@@ -147,12 +147,18 @@ class JudgeRuntime:
         try:
             return await asyncio.wait_for(tries.until_answered(), self.settings.limits.deadline_s)
         except asyncio.TimeoutError:  # not the builtin before Python 3.11
-            self.failures.gave_up("late" if tries.num_requests else "queue", tries.why_late())
-            return Fault("deadline", tries.why_late())
+            return self._late(tries)
         except Fault as fault:
+            # A busy loop may hear of a fault after the deadline, which it then is.
+            if fault.kind in TRANSIENT and tries.seconds_left <= 0:
+                return self._late(tries)
             return Fault(fault.kind, self._after_all(fault, tries.num_requests))
         except Exception as error:
             return Fault("internal", f"{type(error).__name__} in the endpoint's runtime")
+
+    def _late(self, tries: _Tries) -> Fault:
+        self.failures.gave_up("late" if tries.num_requests else "queue", tries.why_late())
+        return Fault("deadline", tries.why_late())
 
     async def _comes_back(self) -> bool:
         """Hold a call while the endpoint answers no request, at most until `outage_s` after the
@@ -305,8 +311,12 @@ class _Tries:
             or self._runtime.breaker.state == "open"
         ):
             return False
-        left = self._start + self._runtime.settings.limits.deadline_s - time.monotonic()
-        return (error.retry_after_s or 0.0) < left
+        return (error.retry_after_s or 0.0) < self.seconds_left
+
+    @property
+    def seconds_left(self) -> float:
+        """Until the call's deadline."""
+        return self._start + self._runtime.settings.limits.deadline_s - time.monotonic()
 
     def _backoff(self, state: RetryCallState) -> float:
         """Random up to `backoff_s`, doubling from try to try, on top of what the endpoint asked

@@ -12,7 +12,7 @@ import pytest
 
 from rltf_verl.judge import failure_log
 from rltf_verl.judge import runtime as judge_runtime
-from rltf_verl.judge.client import LOGGERS
+from rltf_verl.judge.client import LOGGERS, Fault
 from rltf_verl.judge.runtime import JudgeRuntime, run_to_end, runtime_of
 from rltf_verl.judge.settings import JudgeSettings, Price
 from rltf_verl.judge.wire import JudgeUnavailable, Reply
@@ -116,6 +116,24 @@ async def test_the_deadline_holds_in_the_queue_and_on_the_way() -> None:
         assert "waited 0.5 s for its turn" in str(outcomes[2])
         assert runtime.stats.since_start["failed/deadline"] == 3
         assert (runtime.stats.in_flight, runtime.stats.waiting) == (0, 0)
+
+
+async def test_a_fault_that_is_heard_of_after_the_deadline_is_late(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The loop is held up between the request's limit and the deadline."""
+    counted = JudgeRuntime._counted
+
+    def held_up(self: JudgeRuntime, fault: Fault) -> Fault:
+        time.sleep(0.2)
+        return counted(self, fault)
+
+    monkeypatch.setattr(JudgeRuntime, "_counted", held_up)
+    server = JudgeServer(faults=["hang"], fault_share=1.0)
+    async with serving(server, max_concurrency=1, deadline_s=0.5) as runtime:
+        with pytest.raises(JudgeUnavailable, match=r"within deadline_s=0\.5 in 1 try"):
+            await runtime.complete(call(0))
+        assert runtime.stats.since_start["failed/deadline"] == 1
 
 
 async def test_no_more_requests_at_once_than_allowed_and_connections_are_used_again() -> None:
