@@ -14,7 +14,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
 from rltf_verl.envs.base import CORRECT, INCORRECT, Env, FeedbackLevel, Splits
 from rltf_verl.envs.calls import await_env, call_env
@@ -58,8 +58,15 @@ class RewardFunction(Env):
         feedback_key: str = "feedback",
         timeout_s: Annotated[float, Within(above=0, most=3600)] = 60.0,
     ) -> None:
+        try:
+            loaded = load("rltf.env.function", function)
+        except ValueError as error:
+            raise ValueError(f"{error} {SET_BY}") from error
+        if not callable(loaded) or isinstance(loaded, type):
+            kind = type(loaded).__name__
+            raise ValueError(f"rltf.env.function={function}: is a {kind}; name a function")
+        self._function: Callable[..., Any] = loaded
         self._named, self._own = function, function != VERL_SCORER
-        self._function = _own_function(function) if self._own else _score_as_verl
         self._kwargs = dict(kwargs or {})
         self._correct_from, self._feedback_key = correct_from, feedback_key
         self._timeout_s = float(timeout_s)
@@ -168,25 +175,6 @@ class RewardFunction(Env):
             score=score,
             details={} if feedback is None else {"feedback": str(feedback)},
         )
-
-
-def _own_function(function: str) -> Callable[..., Any]:
-    """Raises ValueError."""
-    try:
-        loaded = load("rltf.env.function", function)
-    except ValueError as error:
-        raise ValueError(f"{error} {SET_BY}") from error
-    if not callable(loaded) or isinstance(loaded, type):
-        kind = type(loaded).__name__
-        raise ValueError(f"rltf.env.function={function}: is a {kind}; name a function")
-    return cast(Callable[..., Any], loaded)
-
-
-def _score_as_verl(**arguments: Any) -> Any:
-    """Imported where it grades: it brings torch and Ray, and a command that shows rows needs
-    neither.
-    """
-    return load("rltf.env.function", VERL_SCORER)(**arguments)
 
 
 def _number(name: str, value: Any) -> float:
