@@ -99,7 +99,10 @@ class EvaluationFolder:
             differ.append("another dataset")
         # a folder of an earlier version has none
         files = read_about(self._about.parent, self._about.name).get("files", {})
-        differ += [f"{path} has changed" for path in files if files[path] != now["files"].get(path)]
+        same = files.keys() & now["files"].keys()  # of another file the setting differs
+        differ += [
+            f"{path} has changed" for path in sorted(same) if files[path] != now["files"][path]
+        ]
         if differ:
             raise ValueError(
                 f"--out {self._about.parent}: holds another evaluation ({'; '.join(differ)}); use a"

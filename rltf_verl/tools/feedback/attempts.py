@@ -34,7 +34,7 @@ FORMS = {
 """Form of an answer, as a prompt asks for it -> its text."""
 _LABEL = re.compile(
     r"(?<![\w-])((?:[Ff]inal )?[A-Z][a-z]{2,20}:)[ ]?"
-    r"(?:<\w+>|\[\w+\]|\$\w+|\.{3}|…|[A-Z]{1,2}\b|your \w+)"
+    r"(?:<\w+>|\[\w+\]|\$\w+|\.{3}|…|[B-HJ-Z]\b|your \w+)"
 )
 """`Answer: N`, `Final answer: <answer>`, `Answer: $Answer`: a form of the prompt's own."""
 NO_IDEA = "I do not know."
