@@ -337,7 +337,7 @@ def main() -> None:
     # Each generator reads what the runs of those before it have found: it starts when they end.
     runs = chain(
         choosing_runs(FIRST),
-        result_runs(FIRST, GRID[:-1]),
+        result_runs(FIRST, [part for part in GRID if part[0] != "letters"]),
         choosing_runs(ARMS),
         result_runs(ARMS, GRID),
     )

@@ -83,13 +83,13 @@ def check_answering(env: Env, seed: int, num_problems: int, num_hostile: int) ->
         "no constant answer scores well",
         f"{num_hostile} hostile texts raise nothing",
     )
+    tried = verdict_on(own, constant, partial(_constants, env, alike))
+    few = f"not tried: fewer than {MIN_CONSTANT} problems"
     return [
         *verdicts,
         verdict_on(own, secret, partial(_finds, "tells the answer", env, some, LEVELS[:-1])),
         verdict_on(own, something, partial(_finds, "no text", env, some, LEVELS[-1:])),
-        verdict_on(own, constant, partial(_constants, env, alike))
-        if len(alike) >= MIN_CONSTANT
-        else Verdict(constant, "", f"not tried: fewer than {MIN_CONSTANT} problems"),
+        tried if len(alike) >= MIN_CONSTANT else Verdict(constant, "", few),
         verdict_on(own, hostile, partial(_hostile, env, problems, seed, num_hostile)),
     ]
 
