@@ -12,6 +12,7 @@ FLOORS = (
     "rltf_verl",
     # words
     "texts",
+    "stuck",
     "redaction",
     "kinds",
     "findings",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import faulthandler
 import logging
 import threading
 import time
@@ -10,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rltf_verl.findings import Finding
+from rltf_verl.stuck import ended_if_stuck
 
 logger = logging.getLogger(__name__)
 
@@ -23,28 +23,6 @@ STUCK_S = 120.0
 
 class OutOfTimeError(Exception):
     """The seconds are used up."""
-
-
-@contextmanager
-def ended_if_stuck() -> Iterator[None]:
-    """Around a call of user code. A regular expression that backtracks lets no other thread run, so
-    that no deadline can end it: the process then shows where it stands, and ends.
-    """
-    is_over = threading.Event()
-
-    def postpone() -> None:
-        while not is_over.is_set():
-            faulthandler.dump_traceback_later(STUCK_S, exit=True, file=2)
-            is_over.wait(STUCK_S / 10)
-        faulthandler.cancel_dump_traceback_later()
-
-    thread = threading.Thread(target=postpone, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
 
 
 class DryRun:
@@ -71,7 +49,7 @@ class DryRun:
             raise OutOfTimeError
         start = time.monotonic()
         try:
-            with self.explained("the grader"), ended_if_stuck():
+            with self.explained("the grader"), ended_if_stuck(STUCK_S):
                 yield
         finally:
             took = time.monotonic() - start

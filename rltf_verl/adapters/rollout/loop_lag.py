@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import faulthandler
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -13,10 +12,11 @@ from typing import Any
 import ray
 from ray.exceptions import GetTimeoutError, RayError
 
+from rltf_verl.stuck import ended_if_stuck
+
 TICK_S = 0.02
 STUCK_S = 900.0
-"""Lag that no episode will end: the worker dumps where it stands, and ends. A regular expression
-that backtracks lets no other thread run, so that no deadline of a grader can."""
+"""Seconds in which no thread of a worker has run."""
 PATIENCE_S = 5.0
 """How long the trainer waits for the workers' numbers."""
 
@@ -25,28 +25,22 @@ Lags = Counter[int]
 
 
 async def watch_lag(lags: Lags, busy: Callable[[], bool]) -> None:
-    """Count how late each tick is; after `STUCK_S` without one the process ends.
+    """Count how late each tick is; a worker whose interpreter is held for ever ends.
 
     Args:
         lags: counts them.
         busy: whether episodes run; other ticks do not count.
     """
-    loop, set_at = asyncio.get_running_loop(), -STUCK_S
-    try:
+    loop = asyncio.get_running_loop()
+    with ended_if_stuck(STUCK_S):
         while True:
             due = loop.time() + TICK_S
-            if due - set_at > STUCK_S / 10:
-                set_at = due
-                # Its thread needs no interpreter. Ray shows what is written here in the log.
-                faulthandler.dump_traceback_later(STUCK_S, exit=True, file=2)
             await asyncio.sleep(TICK_S)
             late = loop.time() - due
             # A tick that is 60 ms late held up three more, which are 40, 20 and 0 ms late.
             while busy() and late >= 0:
                 lags[int(1000 * late)] += 1
                 late -= TICK_S
-    finally:
-        faulthandler.cancel_dump_traceback_later()
 
 
 def quantile(lags: Lags, share: float) -> float:

@@ -158,22 +158,30 @@ def test_what_holds_the_loop_delays_every_tick_of_its_time():
     assert not asyncio.run(held(busy=False))
 
 
-def test_a_worker_that_no_thread_can_stop_says_where_it_stands_and_ends():
+def watched(call: str) -> subprocess.CompletedProcess[str]:
+    """What a worker did whose loop makes this call; it ends a second after all threads stood."""
     code = (
-        "import asyncio, re\nfrom rltf_verl.adapters.rollout import loop_lag\n"
+        "import asyncio, re, time\nfrom rltf_verl.adapters.rollout import loop_lag\n"
         "loop_lag.STUCK_S = 1.0\n"
-        "async def stuck():\n"
-        "    asyncio.create_task(loop_lag.watch_lag(loop_lag.Lags(), lambda: True))\n"
+        "async def worker():\n"
+        "    watch = asyncio.create_task(loop_lag.watch_lag(loop_lag.Lags(), lambda: True))\n"
         "    await asyncio.sleep(0.1)\n"
-        "    await asyncio.to_thread(re.match, '(a+)+b', 'a' * 60)\n"
-        "asyncio.run(stuck())"
+        f"    {call}\n"
+        "asyncio.run(worker())"
     )
-    ended = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120
-    )
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+
+
+def test_a_worker_that_no_thread_can_stop_says_where_it_stands_and_ends():
+    ended = watched("await asyncio.to_thread(re.match, '(a+)+b', 'a' * 60)")
     assert ended.returncode == 1
     assert "Timeout" in ended.stderr
     assert "re/__init__.py" in ended.stderr or "re.py" in ended.stderr
+
+
+def test_a_worker_waits_for_a_call_that_only_holds_its_loop():
+    ended = watched("time.sleep(3)")
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 def test_the_metrics_are_those_of_all_workers(monkeypatch: pytest.MonkeyPatch):
