@@ -6,6 +6,7 @@ same columns.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,9 @@ from typing import Any
 from rltf_verl.envs.files import BUILDERS, load_file
 from rltf_verl.envs.text.boxed import last_box
 from rltf_verl.registry import described, unknown
-from rltf_verl.texts import split_words
+from rltf_verl.texts import counted, split_words
+
+logger = logging.getLogger(__name__)
 
 Row = Mapping[str, Any]
 Field = Callable[[Row], "str | None"]
@@ -233,9 +236,13 @@ def read_items(
 
 def _require_text(key: str, name: str, rows: Any, field: str) -> None:
     """Refuse a row of a user's own file whose question or answer is there and no text; without one
-    it is left out.
+    it is left out, and a line says how many are.
     """
-    for i, value in enumerate(rows[field] if field in rows.column_names else [], 1):
+    values = list(rows[field]) if field in rows.column_names else []
+    if num_null := sum(value is None for value in values):
+        num_left = counted(num_null, "row")
+        logger.warning("%s=%s: left out, as %s is null: %s", key, name, field, num_left)
+    for i, value in enumerate(values, 1):
         first = value[0] if isinstance(value, list) and value else None
         chat = isinstance(first, dict) and isinstance(first.get("content"), str)
         nested = isinstance(value, (dict, list)) and not chat

@@ -221,12 +221,15 @@ def test_the_order_is_the_release_s(tmp_path: Path) -> None:
         assert train == rows.shuffle(seed=seed)["problem"][:9]
 
 
-def test_a_file_of_one_s_own_holds_out_its_test_problems(tmp_path: Path) -> None:
+def test_a_file_of_one_s_own_holds_out_its_test_problems(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     rows = [{"q": f"Q{i}", "a": i} for i in range(10)]
     path = write(tmp_path / "own.jsonl", [*rows, {"q": None, "a": 3}])
     splits = build(source=path, question_field="q", answer_field="a", num_train=100, num_test=3)
     train, test = asked(splits)
     assert (len(train), len(test)) == (7, 3)
+    assert f"{path}: left out, as q is null: 1 row" in caplog.text
     assert not set(train) & set(test)
     assert {p.data["subset"] for p in (*splits.train, *splits.test)} == {"own"}
 
