@@ -17,13 +17,15 @@ def ended_if_stuck(seconds: float) -> Iterator[None]:
     """
     is_over = threading.Event()
 
-    def postpone() -> None:
-        while not is_over.is_set():
-            # The timer's own thread needs no interpreter. Ray shows what is written to 2.
-            faulthandler.dump_traceback_later(seconds, exit=True, file=2)
-            is_over.wait(seconds / 10)
-        faulthandler.cancel_dump_traceback_later()
+    def set_timer() -> None:
+        # The timer's own thread needs no interpreter. Ray shows what is written to 2.
+        faulthandler.dump_traceback_later(seconds, exit=True, file=2)
 
+    def postpone() -> None:
+        while not is_over.wait(seconds / 10):
+            set_timer()
+
+    set_timer()  # here: the thread may never run
     thread = threading.Thread(target=postpone, daemon=True)
     thread.start()
     try:
@@ -31,3 +33,4 @@ def ended_if_stuck(seconds: float) -> Iterator[None]:
     finally:
         is_over.set()
         thread.join()
+        faulthandler.cancel_dump_traceback_later()

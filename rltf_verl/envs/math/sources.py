@@ -240,8 +240,8 @@ def _require_text(key: str, name: str, rows: Any, field: str) -> None:
     """
     values = list(rows[field]) if field in rows.column_names else []
     if num_null := sum(value is None for value in values):
-        num_left = counted(num_null, "row")
-        logger.warning("%s=%s: left out, as %s is null: %s", key, name, field, num_left)
+        left_out = counted(num_null, "row")
+        logger.warning("%s=%s: left out, as %s is null: %s", key, name, field, left_out)
     for i, value in enumerate(values, 1):
         first = value[0] if isinstance(value, list) and value else None
         chat = isinstance(first, dict) and isinstance(first.get("content"), str)

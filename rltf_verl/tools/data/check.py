@@ -141,12 +141,13 @@ def check_table(path: Path, table: pa.Table, env: Env | None = None) -> CheckedF
             " number them"
         )
     good = [row for i, row in enumerate(rows) if i not in faults]
+    splits = ((row["extra_info"] or {}).get("split") for row in good)
     return CheckedFile(
         path,
         len(rows),
         Counter(_normalise(_question_of(row["prompt"])) for row in good),
         tuple(row["prompt"] for row in good),
-        frozenset(map(str, filter(None, ((row["extra_info"] or {}).get("split") for row in good)))),
+        frozenset(str(split) for split in splits if split),
         tuple(errors),
         tuple(f"{path}: {note}" for note in _notes(rows, good, env)),
     )
