@@ -86,6 +86,8 @@ NULL, AGAIN = "sft", "sft, another seed"
 EQUAL, EQUAL_SD = "sft, as sd", "sd, as sft"
 """One with the rate and the weight of the other."""
 EQUAL_AGAIN, SD_AGAIN = f"{EQUAL}, another seed", "sd, another seed"
+GRPO_ON_TURNS = "fm, weight 0"
+"""What is left of it: GRPO on first and second answers."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +100,8 @@ class Like:
     """Its own ones beside them."""
     chosen: str | None = None
     """Arm whose rate and weight it has; None: those of `method`."""
+    weight: float | None = None
+    """None: the chosen one."""
     seed: int = 1
 
 
@@ -109,13 +113,14 @@ LIKE = {
     EQUAL_SD: Like("sd", chosen=NULL),
     "sd rejection": Like("sd", ("rltf.distill.baseline=rejection",)),
     "fm shuffled": Like("fm"),
+    GRPO_ON_TURNS: Like("fm", weight=0.0),
     "no training": Like("grpo", ("trainer.val_only=true",)),
 }
 IMITATING = ("sft", EQUAL, "raft", "sd")
 Part = tuple[str, str, Sequence[int], Sequence[str]]
 GRID: Sequence[Part] = (
     ("prompt", "zero", HOUSES, ("no training",)),
-    ("date", "zero", FEW, (*ARMS, AGAIN, EQUAL)),
+    ("date", "zero", FEW, (*ARMS, AGAIN, EQUAL, GRPO_ON_TURNS)),
     ("form", "zero", FEW, (*IMITATING, "sd second_turn")),
     ("fault", "zero", FEW, (*IMITATING, "sd second_turn")),
     ("fault", "zero", REST, IMITATING),
@@ -257,13 +262,15 @@ def choosing_runs(arms: Iterable[str]) -> Iterator[Run]:
 def result_runs(arms: Iterable[str], grid: Sequence[Part]) -> Iterator[Run]:
     """Of these arms and those like them; houses are outermost in each part of the grid."""
     chosen = {arm: choice(arm) for arm in arms}
-    like = {arm: one.chosen or one.method for arm, one in LIKE.items()}
-    chosen |= {arm: chosen[of] for arm, of in like.items() if of in chosen}
+    like_of = {arm: one.chosen or one.method for arm, one in LIKE.items()}
+    chosen |= {arm: chosen[of] for arm, of in like_of.items() if of in chosen}
     for task, start, houses, of in grid:
         for house, arm in product(houses, of):
             if arm in chosen:
-                seed = LIKE[arm].seed if arm in LIKE else 1
-                yield Run(arm, start, house, seed, *chosen[arm], task)
+                rate, weight = chosen[arm]
+                like = LIKE.get(arm, Like(arm))
+                weight = weight if like.weight is None else like.weight
+                yield Run(arm, start, house, like.seed, rate, weight, task)
 
 
 def words_of(run: Run) -> list[str]:
