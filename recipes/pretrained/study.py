@@ -114,6 +114,7 @@ LIKE = {
     "sd rejection": Like("sd", ("rltf.distill.baseline=rejection",)),
     "fm shuffled": Like("fm"),
     GRPO_ON_TURNS: Like("fm", weight=0.0),
+    f"{GRPO_ON_TURNS}, full rate": Like("fm", ("rltf.evidence_scaling=false",), weight=0.0),
     "no training": Like("grpo", ("trainer.val_only=true",)),
 }
 IMITATING = ("sft", EQUAL, "raft", "sd")
@@ -128,6 +129,7 @@ GRID: Sequence[Part] = (
     ("tag", "zero", HOUSES[:3], IMITATING),
     ("sign", "zero", HOUSES[:3], IMITATING),
     ("date", "zero", REST, (*CORE, AGAIN)),
+    ("date", "zero", FEW, (f"{GRPO_ON_TURNS}, full rate",)),
     ("seldom", "zero", FEW, ("sft", "sd", "fm", "fm shuffled")),
     ("date", "mixed", FEW, (*CORE, AGAIN)),
     ("letters", "zero", FEW, ("sft", "sd", "sd second_turn", "sd rejection")),
