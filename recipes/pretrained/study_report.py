@@ -27,6 +27,7 @@ from study import (
     EQUAL_SD,
     LIKE,
     NULL,
+    NUM_STEPS,
     SD_AGAIN,
     choice,
     choosing_run,
@@ -184,7 +185,7 @@ def with_tables(page: str, lines: Sequence[Line]) -> str:
 def draw(lines: Sequence[Line], path: Path) -> None:
     """Mean accuracy over houses after so many steps, a panel per task."""
     figure, panels = plt.subplots(
-        1, len(PANELS), figsize=(15, 4.5), dpi=90, sharey=True, layout="constrained"
+        1, len(PANELS), figsize=(15, 5.5), dpi=90, sharey=True, layout="constrained"
     )
     for panel, (task, title) in zip(panels, PANELS.items(), strict=True):
         for arm, color in COLORS.items():
@@ -195,8 +196,11 @@ def draw(lines: Sequence[Line], path: Path) -> None:
                 means = [statistics.fmean(values) for values in by_step]
                 style = {"color": color, "ls": "--" if arm in LIKE else "-", "lw": 2}
                 panel.plot(steps, means, label=f"{arm}, {len(curves)} houses", **style)
-                panel.legend(frameon=False)
-        panel.set(xlabel="steps", title=title)
+        panel.set(xlabel="steps", xticks=range(0, NUM_STEPS + 1, 4), title=title)
+        below = (0.5, -0.15)
+        panel.legend(
+            loc="upper center", bbox_to_anchor=below, ncols=2, frameon=False, fontsize="small"
+        )
         panel.grid(alpha=0.3)
     panels[0].set(ylabel="first answers right, held out, mean")
     figure.savefig(path)
