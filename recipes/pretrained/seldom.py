@@ -30,3 +30,13 @@ class Seldom(FeedbackProvider):
         """Drawn with the request's seed. Raises FeedbackUnavailable as the verifier does."""
         helps = random.Random(request.seed).random() < self.share
         return await VerifierProvider("hint" if helps else "verdict").feedback(request)
+
+
+def example(feedback: str) -> list[tuple[int, int]]:
+    """What follows the first sentence, which nearly all of this feedback is: a filter for FM.
+
+    >>> example("That is not how we write it."), example("No. We write 1 as I.")
+    ([], [(4, 20)])
+    """
+    start = feedback.find(". ") + 2
+    return [(start, len(feedback))] if start > 1 else []

@@ -113,6 +113,7 @@ LIKE = {
     EQUAL_SD: Like("sd", chosen=NULL),
     "sd rejection": Like("sd", ("rltf.distill.baseline=rejection",)),
     "fm shuffled": Like("fm"),
+    "fm of examples": Like("fm", (f"rltf.feedback_modeling.filter={HERE / 'seldom.py'}:example",)),
     GRPO_ON_TURNS: Like("fm", weight=0.0),
     f"{GRPO_ON_TURNS}, full rate": Like("fm", ("rltf.evidence_scaling=false",), weight=0.0),
     "no training": Like("grpo", ("trainer.val_only=true",)),
@@ -131,6 +132,7 @@ GRID: Sequence[Part] = (
     ("date", "zero", REST, (*CORE, AGAIN)),
     ("date", "zero", FEW, (f"{GRPO_ON_TURNS}, full rate",)),
     ("seldom", "zero", FEW, ("sft", "sd", "fm", "fm shuffled")),
+    ("seldom", "zero", FEW, ("fm of examples",)),
     ("date", "mixed", FEW, (*CORE, AGAIN)),
     ("letters", "zero", FEW, ("sft", "sd", "sd second_turn", "sd rejection")),
 )
