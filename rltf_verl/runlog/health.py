@@ -51,6 +51,9 @@ LAGS = 0.5
 requests."""
 DRIFTS = 1e-6
 """Observations per attempt before which the sampled tokens were not kept: one of a million."""
+RECITED = 0.1
+"""Of the answers that got feedback: with the first sentence of it. A healthy run has none; where
+feedback has several sentences for one thing, its answers seldom have the same one."""
 UNTRAINED = 0.9
 """Of the revised attempts: their feedback trains no token. Half of them do not where the policy
 writes half of the feedback."""
@@ -308,6 +311,14 @@ RULES = (
         "feedback not predicted",
         at_least(UNTRAINED, UNPREDICTED),
         "raise data.max_prompt_length, or choose a shorter rltf.feedback_modeling.critic",
+        steps=3,
+    ),
+    # 3 steps: it came within two in our runs, and did not go
+    _warning(
+        "answers recite feedback",
+        at_least(RECITED, "rltf/feedback/recited"),
+        "the policy answers with the words of its feedback: lower rltf.feedback_modeling.weight,"
+        " leave out by rltf.feedback_modeling.filter what nearly every text says, " + RESUME,
         steps=3,
     ),
     # 3 steps: feedback that is long once may be short again; every step without revisions is lost

@@ -18,7 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rltf_verl.feedback import provider_names
-from rltf_verl.runlog.turns import Record, answer, feedback_failed, format_ok, says_nothing
+from rltf_verl.runlog.turns import (
+    Record,
+    answer,
+    feedback_failed,
+    format_ok,
+    recites,
+    says_nothing,
+)
 from rltf_verl.texts import epistemic_rate, thought_share
 from rltf_verl.types import END_REASONS, TECHNICAL_STOPS
 
@@ -65,6 +72,8 @@ class TurnFacts:
     feedback_latency_s: float
     no_op: float
     """The feedback has no more than right or wrong."""
+    recited: float
+    """The answer has the first sentence of the feedback on it."""
     withheld: float
     """The leak guard kept the feedback back."""
     feedback_leak: float
@@ -147,6 +156,7 @@ def _feedback_facts(turn: Record) -> dict[str, Any]:
         "feedback_words": len(text.split()),
         "feedback_latency_s": latency_s,
         "no_op": feedback is not None and says_nothing(text),
+        "recited": recites(turn["text"], text),
         "withheld": withheld is not None,
         "feedback_leak": leak,
         "feedback_provider": provider,
@@ -265,6 +275,7 @@ class EpisodeTable:
             "latency_s": self._cases(fact["feedback_latency_s"], has_text),
             "words": self._cases(fact["feedback_words"], has_text),
             "no_op": self._cases(fact["no_op"], has_text),
+            "recited": self._cases(fact["recited"], has_text),
             "leak_share": self._cases(fact["feedback_leak"], looked),
         }
         names = (*provider_names(), "other")  # the last one is at −1

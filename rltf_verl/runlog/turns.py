@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rltf_verl.answers import answer_form
+from rltf_verl.texts import without_thoughts
 from rltf_verl.types import path_to
 
 # `Your previous answer is incorrect`, `it was wrong`, `Let's try again`
@@ -18,6 +19,7 @@ _EMPTY_TALK = re.compile(
     r"\s+(?:is|was)\s+(?:not\s+)?(?:correct|incorrect|wrong|right)\b|\b(?:please|let'?s|now|and)?\s*try\s+(?:it\s+)?again\b",
     re.IGNORECASE,
 )
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s|\n")
 
 Record = Mapping[str, Any]
 
@@ -168,3 +170,13 @@ def says_nothing(text: str) -> bool:
     False
     """
     return not re.search(r"\w", _EMPTY_TALK.sub("", text))
+
+
+def recites(text: str, feedback: str) -> bool:
+    """A policy's text has the first sentence of the feedback on it, of three words or more.
+
+    >>> recites("That is not it.", "That is not it. We write 1 as I."), recites("No.", "No.")
+    (True, False)
+    """
+    first = _SENTENCE_END.split(feedback.strip(), maxsplit=1)[0]
+    return len(first.split()) > 2 and first in without_thoughts(text)

@@ -142,6 +142,7 @@ def test_episode_metrics_with_known_answers():
             "rltf/feedback/latency_s": 8 / 3,
             "rltf/feedback/words": 8 / 3,
             "rltf/feedback/no_op": 0.0,
+            "rltf/feedback/recited": 0.0,
         },
         abs=1e-6,
     )

@@ -90,7 +90,7 @@ def test_the_queue_and_the_log_give_the_same_numbers(episodes):
             for name in ("solved", "standing"):
                 assert metrics.get(f"rltf/turn_{k}/{name}") == of_log.get(f"turn_{k}/{name}")
     assert metrics.get("rltf/session/friction") == of_log.get("friction")
-    for name in ("words", "no_op", "leak_share", "fallback_share"):
+    for name in ("words", "no_op", "recited", "leak_share", "fallback_share"):
         assert metrics.get(f"rltf/feedback/{name}") == of_log.get(f"feedback/{name}")
 
 

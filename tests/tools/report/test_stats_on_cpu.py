@@ -8,6 +8,7 @@ from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.runlog.turns import says_nothing
 from rltf_verl.tools.report.stats import by_steps, stats
 from rltf_verl.tools.report.terminal.console import stats_table
+from rltf_verl.types import Feedback
 from tests.support.effort import examples
 from tests.support.log_records import (
     EMPTY,
@@ -141,6 +142,20 @@ def test_feedback(tmp_path):
     assert (s.num["feedback/words"], s.num["feedback/leak_share"]) == (3, 3)
     names = ("words", "no_op", "failed_share", "fallback_share", "withheld_share", "leak_share")
     assert means(s, "feedback", *names) == ((4 + 6 + 6) / 3, 2 / 3, 1 / 4, 1 / 4, 0.5, 2 / 3)
+
+
+def test_answers_that_recite_their_feedback(tmp_path):
+    """The first sentence in the answer, not in thoughts; of one or two words it is no sign."""
+    said = Feedback("We do not write it so. Our files have 1987.", "judge")
+    no = Feedback("No.", "judge")
+    s = of(
+        tmp_path,
+        line("We do not write it so.", "2", feedback=said),
+        line("<think>We do not write it so.</think>1987", "2", feedback=said),
+        line("1987", "We do not write it so.", feedback=said),
+        line("No.", "2", feedback=no),
+    )
+    assert s.mean["feedback/recited"] == 1 / 4
 
 
 def test_nothing_played_is_no_zero(tmp_path):
