@@ -317,8 +317,8 @@ RULES = (
     _warning(
         "answers recite feedback",
         at_least(RECITED, "rltf/feedback/recited"),
-        "the policy answers with the words of its feedback: lower rltf.feedback_modeling.weight,"
-        " leave out by rltf.feedback_modeling.filter what nearly every text says, " + RESUME,
+        "the policy answers with the words of its feedback: lower the learning rate, or"
+        f" rltf.feedback_modeling.weight, {RESUME}",
         steps=3,
     ),
     # 3 steps: feedback that is long once may be short again; every step without revisions is lost
