@@ -310,7 +310,8 @@ RULES = (
     _warning(
         "feedback not predicted",
         at_least(UNTRAINED, UNPREDICTED),
-        "raise data.max_prompt_length, or choose a shorter rltf.feedback_modeling.critic",
+        "raise data.max_prompt_length, or choose a shorter rltf.feedback_modeling.critic or a"
+        " filter that keeps more",
         steps=3,
     ),
     # 3 steps: it came within two in our runs, and did not go
