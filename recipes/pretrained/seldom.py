@@ -1,4 +1,4 @@
-"""Feedback that helps only now and then, for `law.py`: `rltf/feedback=own
+"""Feedback that helps only now and then, for `law.py` and `study.py`: `rltf/feedback=own
 rltf.feedback.provider=recipes/pretrained/seldom.py:Seldom +rltf.feedback.share=0.1`.
 """
 

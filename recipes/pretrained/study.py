@@ -87,7 +87,7 @@ EQUAL, EQUAL_SD = "sft, as sd", "sd, as sft"
 """One with the rate and the weight of the other."""
 EQUAL_AGAIN, SD_AGAIN = f"{EQUAL}, another seed", "sd, another seed"
 GRPO_ON_TURNS = "fm, weight 0"
-"""What is left of it: GRPO on first and second answers."""
+"""FM that predicts nothing: GRPO on first and second answers."""
 
 
 @dataclass(frozen=True)

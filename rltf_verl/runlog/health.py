@@ -52,8 +52,8 @@ requests."""
 DRIFTS = 1e-6
 """Observations per attempt before which the sampled tokens were not kept: one of a million."""
 RECITED = 0.1
-"""Of the answers that got feedback: with the first sentence of it. A healthy run has none; where
-feedback has several sentences for one thing, its answers seldom have the same one."""
+"""Of the answers that got feedback: with the first sentence of it. Healthy runs had none. Where
+feedback words one thing in several ways, an answer that recites seldom has the same words."""
 UNTRAINED = 0.9
 """Of the revised attempts: their feedback trains no token. Half of them do not where the policy
 writes half of the feedback."""
@@ -314,7 +314,7 @@ RULES = (
         " filter that keeps more",
         steps=3,
     ),
-    # 3 steps: it came within two in our runs, and did not go
+    # 3 steps: in our runs it took two to come, and it stayed
     _warning(
         "answers recite feedback",
         at_least(RECITED, "rltf/feedback/recited"),
