@@ -20,7 +20,7 @@ STAGE = @stage() { \
 	else status=$$?; printf 'failed\n%s\n' "$$printed" >&2; return $$status; fi; \
 }; stage
 
-.PHONY: install demo demo-tiny study-lm test unit e2e nightly test-extras test-vllm lint dist recipes-cpu benchmarks soak clean
+.PHONY: install demo demo-tiny study-lm test unit examples e2e nightly test-extras test-vllm lint dist recipes-cpu benchmarks soak clean
 
 install: $(VENV)/installed
 
@@ -54,13 +54,17 @@ study-lm: install
 
 # Under six minutes on two quiet cores; .ci/run has `make e2e` too. Each run ends with a line per kind of skip and what would
 # run it; .ci/run installs that.
-test: unit lint
+test: unit examples lint
 
 # Packages without which tests skip: a game's environments, a browser's driver, wandb's view. bfcl-eval's own
 # dependencies are those of every model's client; its task files need none of them.
 test-extras: install
 	$(BIN)/pip install --quiet -e '.[textarena,browser]' wandb-workspaces
 	$(BIN)/pip install --quiet --no-deps bfcl-eval mpmath
+
+# What docstrings show.
+examples: install
+	OMP_NUM_THREADS=1 $(BIN)/pytest --doctest-modules --doctest-ignore-import-errors -n 2 rltf_verl recipes/pretrained
 
 lint: install
 	$(BIN)/ruff check .

@@ -129,7 +129,7 @@ def plain_expression(text: str) -> bool:
     """Numbers, operators, single letters and names of elementary functions only.
 
     >>> [plain_expression(text) for text in ("3*x**2 + sin(x) + C", "x.__class__", "exit()")]
-    (True, False, False)
+    [True, False, False]
     """
     # `x.__class__`: next to a letter a point is no decimal point.
     dotted = re.search(r"\.\s*[A-Za-z]|[A-Za-z]\s*\.", text)
