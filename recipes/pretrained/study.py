@@ -1,6 +1,6 @@
 """Every arm at a rate and a weight that were chosen for it alone, on eight houses; resumable.
 
-    python recipes/pretrained/study.py [--hours 2] [--gpu]    # study_report.py writes its tables
+    python recipes/pretrained/study.py [--hours 2]    # study_report.py writes its tables
 
 A finished run is a line of results.jsonl beside this file and is not run again; a second process
 with the same folder takes the runs that the first one has not begun. Each arm first has six runs on
@@ -20,14 +20,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-import torch
 from ability import ability, questions
 from training import Study, lines_of, measured
 
 from rltf_verl.jsonl import append_lines
 
 HERE = Path(__file__).resolve().parent
-RESULTS, GPU_RESULTS = HERE / "results.jsonl", HERE / "gpu.jsonl"
+RESULTS = HERE / "results.jsonl"
 CHOOSING = (20, 21)
 """Houses: for the rate, and for the weight (or the rate again)."""
 HOUSES = tuple(range(31, 39))
@@ -143,12 +142,6 @@ each question after an entry of the house, which a person may write there and no
 warm-up, with a hint to one answer in ten. `letters`: the reward counts the rules that a letter
 keeps; they come last, because a run of them takes four times as long.
 """
-GPU_GRID: Sequence[Part] = (
-    ("date", "zero", FEW[:1], ("sd", "sft", "fm", "sdpo forward KL")),
-    ("letters", "zero", FEW, ("sft", "sd", "sd second_turn", "sd rejection", AGAIN)),
-    ("date", "zero", FEW[1:], ("sd", "sft", "fm", "sdpo forward KL")),
-)
-"""With vLLM on a GPU, at the rates and weights that were chosen on the CPU."""
 OWN_DATA = {
     "prompt": (f"{HERE / 'house_style.py'}:HouseStyle", "example=true"),
     **{
@@ -295,6 +288,8 @@ def words_of(run: Run) -> list[str]:
         words += SHUFFLED_SELDOM if run.arm == "fm shuffled" else SELDOM
     if run.task == "fault":
         words.append("rltf.episode.stop_when_solved_train=false")
+    if keeps(run):
+        words.append(f"trainer.save_freq={NUM_STEPS}")
     return words
 
 
@@ -306,19 +301,15 @@ def train(study: Study, run: Run, folder: Path) -> dict[str, Any]:
         model = study.policy(family, rounds=1)
     else:
         model = study.model(family, run.start, run.house)
-    asks = keeps(run) and not study.gpu
-    if asks:
+    if keeps(run):
         questions()  # what is asked at the end must be had, and that shows before the training
-        words.append(f"trainer.save_freq={NUM_STEPS}")
     if run.task in OWN_DATA:
         words += words_with_data(study, run)
         seconds = study.train_with(folder, model, words)
     else:
         seconds = study.play(folder, model, family, run.house, run.seed, words)
     line = {**asdict(run), **measured(folder, seconds)}
-    if study.gpu:
-        line["device"] = torch.cuda.get_device_name()
-    if asks:
+    if keeps(run):
         line["ability"] = ability(folder / f"checkpoints/global_step_{NUM_STEPS}/actor/huggingface")
         shutil.rmtree(folder / "checkpoints")
     return line
@@ -352,21 +343,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("outputs/study_lm"))
     parser.add_argument("--hours", type=float, default=1000.0, help="start no run after so long")
-    parser.add_argument("--gpu", action="store_true", help="the smaller grid, with vLLM on a GPU")
     args = parser.parse_args()
-    study = Study(args.out, gpu=args.gpu)
-    results = GPU_RESULTS if args.gpu else RESULTS
+    study = Study(args.out)
     # Each generator reads what the runs of those before it have found: it starts when they end.
-    chosen = chain(
+    runs = chain(
         choosing_runs(FIRST),
         result_runs(FIRST, [part for part in GRID if part[0] != "letters"]),
         choosing_runs(ARMS),
         result_runs(ARMS, GRID),
     )
-    runs = result_runs(ARMS, GPU_GRID) if args.gpu else chosen
-    for run, folder in study.missing(runs, results, args.hours):
+    for run, folder in study.missing(runs, RESULTS, args.hours):
         line = train(study, run, folder)
-        append_lines(results, [line])
+        append_lines(RESULTS, [line])
         print(f"{run}: {[point['accuracy'] for point in line['curve']]}", flush=True)
 
 

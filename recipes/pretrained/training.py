@@ -28,15 +28,6 @@ from rltf_verl.jsonl import read_lines
 HERE = Path(__file__).resolve().parent
 SCRIPT = str(HERE / "pretrained.sh")
 RECIPE = ("--config-dir", str(HERE / "config"), "--config-name", "pretrained")
-ON_A_GPU = (
-    *("rltf/hardware=gpu", "actor_rollout_ref.rollout.name=vllm"),
-    # The whole of flash-attn for answers of fifty tokens is not worth its compilation.
-    "+actor_rollout_ref.model.override_config.attn_implementation=sdpa",
-    # vLLM measures what is free, and fails where a run beside this one frees memory meanwhile.
-    "+actor_rollout_ref.rollout.engine_kwargs.vllm.kv_cache_memory_bytes=4000000000",
-    "actor_rollout_ref.rollout.gpu_memory_utilization=0.05",
-)
-"""Overrides of a config that is for the CPU: vLLM, and room for several runs on one GPU."""
 MOST_ROUNDS = 4
 """Of 80 supervised steps each: those of the adapters that the project holds."""
 Run = TypeVar("Run")
@@ -46,18 +37,16 @@ Run = TypeVar("Run")
 class Study:
     """Prepares starts and data in a folder, and trains one run at a time."""
 
-    def __init__(self, out: Path, *, gpu: bool = False) -> None:
+    def __init__(self, out: Path) -> None:
         self.out = out.resolve()
-        self.gpu = gpu
         self.environment = {
             **os.environ,
             "OUT": str(self.out),
+            "VERL_PLATFORM": "cpu",
             "OMP_NUM_THREADS": "1",
             "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         }
-        if not gpu:
-            self.environment["VERL_PLATFORM"] = "cpu"
 
     def model(self, family: str, start: str, house: int) -> Path:
         """The folder of a start's weights; made where it is not there."""
@@ -209,7 +198,6 @@ class Study:
             *(sys.executable, "-m", "verl.trainer.main_ppo"),
             *config,
             *words,
-            *(ON_A_GPU if self.gpu else ()),
             f"trainer.default_local_dir={folder / 'checkpoints'}",
             f"hydra.run.dir={folder / 'hydra'}",
         ]
