@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from importlib.metadata import distributions
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -181,9 +181,16 @@ def machine() -> str:
     if shutil.which("nvidia-smi"):
         asked = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv"]
         lines.append(subprocess.run(asked, capture_output=True, text=True, check=False).stdout)
-    there = {str(d.metadata["Name"]).lower(): d.version for d in distributions()}
-    lines += [f"{name} {there.get(name, 'is not installed')}" for name in PACKAGES]
+    lines += [f"{name} {version_of(name)}" for name in PACKAGES]
     return "\n".join(f"* {line.strip()}" for line in lines)
+
+
+def version_of(name: str) -> str:
+    """Of the package that is imported: the first one on the path."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "is not installed"
 
 
 def report(outcomes: Sequence[Outcome], folder: Path) -> None:

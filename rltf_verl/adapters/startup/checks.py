@@ -70,7 +70,7 @@ def check_driver(config: DictConfig) -> None:
 
 
 def _log(finding: Finding) -> None:
-    logger.warning("%s", finding)
+    logger.log(logging.INFO if finding.level == "note" else logging.WARNING, "%s", finding)
 
 
 def refusals(

@@ -25,6 +25,7 @@ from rltf_verl.data.schema import row_of
 from rltf_verl.envs import make_env
 from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.envs.sandbox import bubblewrap
+from rltf_verl.findings import Finding
 from tests.support.configs import composed
 from tests.support.plan_runs import pretend
 
@@ -133,6 +134,16 @@ def platform(monkeypatch):
     """Pretend to be on another machine."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     return partial(pretend, monkeypatch)
+
+
+def test_the_estimate_of_memory_is_no_warning(verl_config, monkeypatch, caplog):
+    found = [Finding("", None, "about 7 GB", "", "note"), Finding("x.y", 1, "much", "", "warning")]
+    monkeypatch.setattr(checks, "refusals", lambda _, warn, **options: filter(warn, found))
+    with caplog.at_level(logging.INFO, checks.__name__):
+        checks.check_driver(verl_config())
+    levels = {record.getMessage(): record.levelname for record in caplog.records}
+    assert levels["about 7 GB"] == "INFO"
+    assert levels["x.y=1: much"] == "WARNING"
 
 
 def test_the_driver_of_a_cluster_needs_no_gpu_of_its_own(verl_config, platform, monkeypatch):
