@@ -102,6 +102,8 @@ class Like:
     """Arm whose rate and weight it has; None: those of `method`."""
     weight: float | None = None
     """None: the chosen one."""
+    rate: float | None = None
+    """As the weight."""
     seed: int = 1
 
 
@@ -113,6 +115,8 @@ LIKE = {
     EQUAL_SD: Like("sd", chosen=NULL),
     "sd rejection": Like("sd", ("rltf.distill.baseline=rejection",)),
     "fm shuffled": Like("fm"),
+    "fm, weight 0.03": Like("fm", weight=0.03),
+    "fm, rate 0.0001": Like("fm", rate=1e-4),
     "fm of examples": Like("fm", (f"rltf.feedback_modeling.filter={HERE / 'seldom.py'}:example",)),
     GRPO_ON_TURNS: Like("fm", weight=0.0),
     f"{GRPO_ON_TURNS}, full rate": Like("fm", ("rltf.evidence_scaling=false",), weight=0.0),
@@ -133,6 +137,7 @@ GRID: Sequence[Part] = (
     ("date", "zero", FEW, (f"{GRPO_ON_TURNS}, full rate",)),
     ("seldom", "zero", FEW, ("sft", "sd", "fm", "fm shuffled")),
     ("seldom", "zero", FEW, ("fm of examples",)),
+    ("seldom", "zero", FEW[:2], ("fm, weight 0.03", "fm, rate 0.0001")),
     ("date", "mixed", FEW, (*CORE, AGAIN)),
     ("letters", "zero", FEW, ("sft", "sd", "sd second_turn", "sd rejection")),
 )
@@ -274,6 +279,7 @@ def result_runs(arms: Iterable[str], grid: Sequence[Part]) -> Iterator[Run]:
                 rate, weight = chosen[arm]
                 like = LIKE.get(arm, Like(arm))
                 weight = weight if like.weight is None else like.weight
+                rate = rate if like.rate is None else like.rate
                 yield Run(arm, start, house, like.seed, rate, weight, task)
 
 
