@@ -318,8 +318,8 @@ RULES = (
     _warning(
         "answers recite feedback",
         at_least(RECITED, "rltf/feedback/recited"),
-        "the policy answers with the words of its feedback: lower the learning rate, or"
-        f" rltf.feedback_modeling.weight, {RESUME}",
+        "the policy answers with the words of its feedback: leave out what most feedback says"
+        f" (rltf.feedback_modeling.filter), or lower the learning rate, {RESUME}",
         steps=3,
     ),
     # 3 steps: feedback that is long once may be short again; every step without revisions is lost
