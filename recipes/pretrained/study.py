@@ -139,7 +139,7 @@ GRID: Sequence[Part] = (
     ("seldom", "zero", FEW, ("fm of examples",)),
     ("seldom", "zero", FEW[:2], ("fm, weight 0.03", "fm, rate 0.0001")),
     ("date", "mixed", FEW, (*CORE, AGAIN)),
-    ("letters", "zero", FEW, ("sft", "sd", "sd second_turn", "sd rejection")),
+    ("letters", "zero", HOUSES[:3], ("sft", "sd", "sd second_turn", "sd rejection")),
 )
 """Task, start, houses, arms, at the rates and weights that were chosen on dates. `prompt`: dates,
 each question after an entry of the house, which a person may write there and not train. `form`,
