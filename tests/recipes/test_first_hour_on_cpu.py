@@ -91,6 +91,15 @@ def test_stages_come_cheapest_first_and_stop_at_a_surprise(tmp_path, broken) -> 
     assert f"| {played[-1].name} | 1.0 | {'it ended with 1' if broken else 'ok'} |" in text
 
 
+def test_the_report_names_the_package_that_is_imported(tmp_path, monkeypatch) -> None:
+    for place, number in (("first", "1.0"), ("second", "2.0")):
+        folder = tmp_path / place / f"vllm-{number}.dist-info"
+        folder.mkdir(parents=True)
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {number}\n")
+    monkeypatch.setattr(sys, "path", [*(str(tmp_path / p) for p in ("first", "second")), *sys.path])
+    assert "* vllm 1.0" in HOUR.machine().splitlines()
+
+
 @pytest.mark.nightly
 @pytest.mark.e2e
 def test_on_a_cpu_all_stages_pass(tmp_path) -> None:
