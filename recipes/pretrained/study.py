@@ -39,6 +39,9 @@ NUM_STEPS = 16
 STEPS = f"trainer.total_training_steps={NUM_STEPS}"
 ONE_TURN = ("data.train_batch_size=8", "actor_rollout_ref.rollout.n=8")
 """As many answers a step as sixteen problems with two episodes of two turns."""
+FOUR_PROBLEMS = ("data.train_batch_size=4", "actor_rollout_ref.rollout.n=8")
+"""As many, of two turns."""
+UNSCALED = "rltf.evidence_scaling=false"
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,8 @@ EQUAL, EQUAL_SD = "sft, as sd", "sd, as sft"
 EQUAL_AGAIN, SD_AGAIN = f"{EQUAL}, another seed", "sd, another seed"
 GRPO_ON_TURNS = "fm, weight 0"
 """FM that predicts nothing: GRPO on first and second answers."""
+EIGHT = "sd second_turn, eight answers"
+"""A problem, so that more of its second answers differ in their reward."""
 
 
 @dataclass(frozen=True)
@@ -114,12 +119,14 @@ LIKE = {
     SD_AGAIN: Like("sd", seed=2),
     EQUAL_SD: Like("sd", chosen=NULL),
     "sd rejection": Like("sd", ("rltf.distill.baseline=rejection",)),
+    EIGHT: Like("sd second_turn", FOUR_PROBLEMS),
+    f"{EIGHT}, full rate": Like("sd second_turn", (*FOUR_PROBLEMS, UNSCALED)),
     "fm shuffled": Like("fm"),
     "fm, weight 0.03": Like("fm", weight=0.03),
     "fm, rate 0.0001": Like("fm", rate=1e-4),
     "fm of examples": Like("fm", (f"rltf.feedback_modeling.filter={HERE / 'seldom.py'}:example",)),
     GRPO_ON_TURNS: Like("fm", weight=0.0),
-    f"{GRPO_ON_TURNS}, full rate": Like("fm", ("rltf.evidence_scaling=false",), weight=0.0),
+    f"{GRPO_ON_TURNS}, full rate": Like("fm", (UNSCALED,), weight=0.0),
     "no training": Like("grpo", ("trainer.val_only=true",)),
 }
 IMITATING = ("sft", EQUAL, "raft", "sd")
@@ -138,6 +145,7 @@ GRID: Sequence[Part] = (
     ("seldom", "zero", FEW, ("sft", "sd", "fm", "fm shuffled", "fm of examples")),
     ("seldom", "zero", FEW[:2], ("fm, weight 0.03", "fm, rate 0.0001")),
     ("date", "mixed", FEW, (*CORE, AGAIN)),
+    ("date", "zero", FEW[:2], (EIGHT, f"{EIGHT}, full rate")),
     ("letters", "zero", HOUSES[:3], ("sft", "sd", "sd second_turn", "sd rejection")),
 )
 """Task, start, houses, arms, at the rates and weights that were chosen on dates. `prompt`: dates,
