@@ -274,8 +274,7 @@ RULES = (
     _warning(
         "second answers imitated whatever their grade",
         imitates_all,
-        "nearly all are distilled, most of them not right: set rltf.distill.baseline to second_turn"
-        " or rejection",
+        "nearly all are distilled, most of them not right: set rltf.distill.baseline to rejection",
         steps=5,
     ),
     # 1 step: it may be enough to lose a policy

@@ -237,7 +237,7 @@ def _grade_warnings(distill: DistillConfig, plays: Sequence[PlannedEpisode]) -> 
             distill.baseline,
             "grades lie between 0 and 1, so nearly every second answer is above it and is imitated,"
             " whatever its grade",
-            "set it to second_turn or rejection",
+            "set it to rejection",
             "warning",
         )
 
