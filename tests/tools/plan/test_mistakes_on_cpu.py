@@ -451,7 +451,7 @@ WARNED: dict[str, tuple[list[str], str, str]] = {
     "grades in parts and the paper's baseline": (
         ["custom_reward_function.name=graded"],
         "rltf.distill.baseline",
-        "second_turn",
+        "rejection",
     ),
     "answers all the same": (
         ["actor_rollout_ref.rollout.temperature=0"],
