@@ -119,6 +119,7 @@ LIKE = {
     SD_AGAIN: Like("sd", seed=2),
     EQUAL_SD: Like("sd", chosen=NULL),
     "sd rejection": Like("sd", ("rltf.distill.baseline=rejection",)),
+    "sd second_turn, full rate": Like("sd second_turn", (UNSCALED,)),
     EIGHT: Like("sd second_turn", FOUR_PROBLEMS),
     f"{EIGHT}, full rate": Like("sd second_turn", (*FOUR_PROBLEMS, UNSCALED)),
     "fm shuffled": Like("fm"),
@@ -145,7 +146,7 @@ GRID: Sequence[Part] = (
     ("seldom", "zero", FEW, ("sft", "sd", "fm", "fm shuffled", "fm of examples")),
     ("seldom", "zero", FEW[:2], ("fm, weight 0.03", "fm, rate 0.0001")),
     ("date", "mixed", FEW, (*CORE, AGAIN)),
-    ("date", "zero", FEW[:2], (EIGHT, f"{EIGHT}, full rate")),
+    ("date", "zero", FEW[:2], (EIGHT, f"{EIGHT}, full rate", "sd second_turn, full rate")),
     ("letters", "zero", HOUSES[:3], ("sft", "sd", "sd second_turn", "sd rejection")),
 )
 """Task, start, houses, arms, at the rates and weights that were chosen on dates. `prompt`: dates,
