@@ -146,7 +146,8 @@ GRID: Sequence[Part] = (
     ("seldom", "zero", FEW, ("sft", "sd", "fm", "fm shuffled", "fm of examples")),
     ("seldom", "zero", FEW[:2], ("fm, weight 0.03", "fm, rate 0.0001")),
     ("date", "mixed", FEW, (*CORE, AGAIN)),
-    ("date", "zero", FEW[:2], (EIGHT, f"{EIGHT}, full rate", "sd second_turn, full rate")),
+    ("date", "zero", FEW[:2], (EIGHT, f"{EIGHT}, full rate")),
+    ("date", "zero", FEW, ("sd second_turn, full rate",)),
     ("letters", "zero", HOUSES[:3], ("sft", "sd", "sd second_turn", "sd rejection")),
 )
 """Task, start, houses, arms, at the rates and weights that were chosen on dates. `prompt`: dates,
