@@ -53,6 +53,23 @@ SETTINGS: dict[str, dict[str, tuple[str, ...]]] = {
     "before": {"sd": BEFORE, "grpo": BEFORE},
 }
 """Settings -> method -> its words beside the config's."""
+CONTROL = (
+    *(("arrows", "sd", "cpu_bf16"), (COMPANY, "grpo", "cpu")),
+    *(("yearless", "grpo", "cpu_bf16"), ("equals", "sd", "cpu"), (COMPANY, "sd", "cpu_bf16")),
+)
+"""Task, method and hardware with which the forms of the rate are compared."""
+RATE = "actor_rollout_ref.actor.optim.lr"
+FULL = "rltf.evidence_scaling=false"
+FORMS = {
+    "rate × √e": (),
+    "rate × 0.35": (FULL, f"{RATE}=3.5e-5"),
+    "rate × 0.6": (FULL, f"{RATE}=6e-5"),
+    "warm-up of 4": (FULL, "actor_rollout_ref.actor.optim.lr_warmup_steps=4"),
+    "rate × √(e / mean e)": ("+rltf.evidence_by_episode=true",),
+    "rate": (FULL,),
+}
+"""Settings -> words; the last but one takes e by episode, over its running mean."""
+SEEDS = (1, 2)
 SHOWN = {
     "before": ("the rate as it is set: lost", "#D55E00"),
     "recipe": ("rate × √e: kept", "#0072B2"),
@@ -69,11 +86,12 @@ class Run:
     method: str
     settings: str
     hardware: str
+    seed: int = 0
 
     @classmethod
     def of(cls, line: Mapping[str, Any]) -> Run:
         """The one that made a line."""
-        return cls(*(line[field.name] for field in fields(cls)))
+        return cls(*(line.get(field.name, 0) for field in fields(cls)))
 
 
 def lost_at(shares: Sequence[float | None]) -> int | None:
@@ -104,7 +122,7 @@ def train(study: Study, run: Run, folder: Path) -> dict[str, Any]:
         "trainer.logger=[file]",
         f"data.train_files={data / 'train.parquet'}",
         f"data.val_files={data / 'test.parquet'}",
-        *SETTINGS[run.settings][method],
+        *words_of(run),
         f"trainer.total_training_steps={steps}",
     ]
     if task in PUZZLES:
@@ -121,9 +139,23 @@ def train(study: Study, run: Run, folder: Path) -> dict[str, Any]:
         "commit": COMMIT,
         "first": [round(data["rltf/turn_1/acc"], 4) for data in steps],
         "second": [_rounded(data.get("rltf/turn_2/standing")) for data in steps],
+        "factor": [_rounded(data.get("rltf/update/rate_factor")) for data in steps],
+        "moved": [_rounded(data.get("rltf/update/norm")) for data in steps],
         "evidence": [_rounded(data.get("rltf/update/evidence")) for data in steps],
         "held_out": [point["accuracy"] for point in curve(folder)],
     }
+
+
+def words_of(run: Run) -> list[str]:
+    """Its own words beside the config's."""
+    if run.settings in SETTINGS:
+        return [*SETTINGS[run.settings][run.method]]
+    return [
+        *RECIPE[run.method],
+        *FORMS[run.settings],
+        f"rltf.seed={run.seed}",
+        f"data.seed={run.seed}",
+    ]
 
 
 def environment(task: str) -> str:
@@ -213,13 +245,19 @@ def draw(lines: Sequence[dict[str, Any]], path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("outputs/study_lm"))
-    parser.add_argument("--tasks", choices=SETS, default="final")
+    parser.add_argument("--tasks", choices=(*SETS, "control"), default="final")
     parser.add_argument("--settings", choices=SETTINGS, default="recipe")
     parser.add_argument("--hardware", choices=("cpu", "cpu_bf16"), default="cpu")
     args = parser.parse_args()
     study = Study(args.out)
-    tasks = product(SETS[args.tasks], METHODS)
-    runs = (Run(task, method, args.settings, args.hardware) for task, method in tasks)
+    if args.tasks == "control":
+        runs = [
+            Run(task, method, form, hardware, seed)
+            for seed, (task, method, hardware), form in product(SEEDS, CONTROL, FORMS)
+        ]
+    else:
+        tasks = product(SETS[args.tasks], METHODS)
+        runs = [Run(task, method, args.settings, args.hardware) for task, method in tasks]
     for run, folder in study.missing(runs, RESULTS):
         line = train(study, run, folder)
         append_lines(RESULTS, [line])
