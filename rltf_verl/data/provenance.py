@@ -6,7 +6,7 @@ import hashlib
 import json
 import platform
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -20,6 +20,9 @@ from rltf_verl.envs.base import Env
 
 KEY = b"rltf"
 """Of the file's metadata."""
+Batches = Callable[[], Iterable[pa.RecordBatch]]
+"""The rows of a file, each batch a row group: made once for their sha256, once more to be written.
+"""
 
 
 def read_provenance(path: str | Path) -> dict[str, Any]:
@@ -52,31 +55,36 @@ def write_table(table: pa.Table, path: Path, provenance: Mapping[str, Any]) -> N
     half file.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with finished(table, path, provenance) as unfinished:
+    with finished(table.to_batches, table.schema, path, provenance) as unfinished:
         unfinished.replace(path)
 
 
 @contextmanager
-def finished(table: pa.Table, path: Path, provenance: Mapping[str, Any]) -> Iterator[Path]:
-    """The table in a whole file next to `path`, gone at the end if it was not moved there."""
-    facts = {**provenance, "content_sha256": content_sha256(table)}
-    metadata = {**(table.schema.metadata or {}), KEY: json.dumps(facts, sort_keys=True).encode()}
+def finished(
+    batches: Batches, schema: pa.Schema, path: Path, provenance: Mapping[str, Any]
+) -> Iterator[Path]:
+    """The rows in a whole file next to `path`, gone at the end if it was not moved there."""
+    facts = {**provenance, "content_sha256": content_sha256(batches())}
+    metadata = {**(schema.metadata or {}), KEY: json.dumps(facts, sort_keys=True).encode()}
     unfinished = path.with_name(f".{path.name}.part")  # the next try takes it after a kill
     try:
-        pq.write_table(table.replace_schema_metadata(metadata), unfinished)
+        with pq.ParquetWriter(unfinished, schema.with_metadata(metadata)) as writer:
+            for batch in batches():
+                writer.write_batch(batch)
         yield unfinished
     finally:
         unfinished.unlink(missing_ok=True)
 
 
-def content_sha256(table: pa.Table) -> str:
+def content_sha256(batches: Iterable[pa.RecordBatch]) -> str:
     """Of the rows as JSON lines: the same for the same content, whatever the file's compression and
     metadata.
     """
     digest = hashlib.sha256()
-    for batch in table.to_batches(max_chunksize=1024):
-        for row in batch.to_pylist():
-            digest.update(json.dumps(row, sort_keys=True, default=_as_json).encode() + b"\n")
+    for batch in batches:
+        for start in range(0, batch.num_rows, 1024):
+            for row in batch.slice(start, 1024).to_pylist():
+                digest.update(json.dumps(row, sort_keys=True, default=_as_json).encode() + b"\n")
     return digest.hexdigest()
 
 

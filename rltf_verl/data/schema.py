@@ -28,6 +28,8 @@ NO_CHAT = (
 )
 CORRECTIONS = "corrections"
 """`extra_info.env` of rows that hold a recorded answer and its correction."""
+LABELLED, JUDGED = "corrected: true", "judge"
+"""`rule` of a correction that a person or a judge has checked; others were picked by rules."""
 MOST_NAMED = 5
 """Rows that a message names."""
 MEDIA = ("images", "videos", "audios")
@@ -272,13 +274,13 @@ def environments_of(path: str | Path) -> set[str]:
         return {str(info["env"]) for info in infos if info and _is_ours(info)}
 
 
-def correction_ids(path: str | Path) -> list[str]:
-    """The ids of the corrections in a file (`rltf data corrections`); none for other data."""
+def corrections_in(path: str | Path) -> list[dict[str, Any]]:
+    """`Problem.data` of a file of `rltf data corrections`; nothing for other data."""
     if CORRECTIONS not in environments_of(path):
         return []
     with pq.ParquetFile(path) as file:
         infos = list(_column(file, "extra_info.env", "extra_info.task"))
-    return [json.loads(info["task"])["id"] for info in infos if info["env"] == CORRECTIONS]
+    return [json.loads(info["task"]) for info in infos if info["env"] == CORRECTIONS]
 
 
 def index_of_all(path: str | Path) -> str | None:

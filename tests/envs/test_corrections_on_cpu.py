@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import torch
 
 from rltf_verl.adapters.queue.columns import episode_batch, episode_facts
 from rltf_verl.adapters.startup import stamp
-from rltf_verl.adapters.startup.checks import checked_parts
+from rltf_verl.adapters.startup.checks import checked_parts, warnings_of
 from rltf_verl.algos.targets import RowBatch
 from rltf_verl.config import RLTFConfig
 from rltf_verl.data.schema import SCHEMA, row_of
@@ -356,6 +357,19 @@ def composed_run(files: dict[str, Path], folder: Path, *words: str):
 def test_a_run_on_corrections_composes(files, tmp_path, words):
     config = composed_run(files, tmp_path, *words)
     assert checked_parts(config).config.env.name == "corrections"
+
+
+@pytest.mark.parametrize(("rules", "num"), [(["no, …", "judge"], 1), (["corrected: true"] * 2, 0)])
+def test_a_run_names_corrections_that_were_not_checked_once(files, tmp_path, rules, num):
+    pairs = zip((PROBLEM, OTHER), rules, strict=True)
+    problems = [replace(one, data={**one.data, "rule": rule}) for one, rule in pairs]
+    rows = [row_of(problem, "How warm?", "train") for problem in problems]
+    picked = {name: tmp_path / f"{name}.parquet" for name in files}
+    for path in picked.values():
+        pq.write_table(pa.Table.from_pylist(rows, SCHEMA), path)
+    config = composed_run(picked, tmp_path, "rltf/method=sd")
+    found = warnings_of(config, Method(checked_parts(config).config))
+    assert len([one for one in found if "picked by rules" in one.why]) == num
 
 
 def test_a_checkpoint_names_the_corrections_that_it_was_trained_on(files, tmp_path):

@@ -16,7 +16,10 @@ from rltf_verl.data.made_for import forgotten_options, made_for
 from rltf_verl.data.provenance import read_provenance
 from rltf_verl.data.schema import (
     FIX,
+    JUDGED,
+    LABELLED,
     check_parquet,
+    corrections_in,
     environments_of,
     files_of,
     first_rows,
@@ -170,7 +173,9 @@ def check_datasets(
 
 
 def odd_files(config: DictConfig) -> Iterator[Finding]:
-    """Files made with options that the run lacks, and files whose rows have one index."""
+    """Files made with options that the run lacks, or whose rows have one index; corrections to
+    train on that neither a person nor a judge has seen.
+    """
     block: Any = OmegaConf.to_container(config.rltf.env, resolve=True)
     for key in DATA:
         for path in files_of(OmegaConf.select(config, key) or ()):
@@ -179,6 +184,17 @@ def odd_files(config: DictConfig) -> Iterator[Finding]:
                 if options:
                     yield Finding(
                         key, path, "was made with other options", f"add {options}", "warning"
+                    )
+                rules = [one.get("rule", JUDGED) for one in corrections_in(path)]
+                num = sum(rule not in (LABELLED, JUDGED) for rule in rules)
+                if num and key == DATA[0]:
+                    yield Finding(
+                        key,
+                        path,
+                        f"{num} of its {len(rules)} corrections were picked by rules and not"
+                        " checked, and wrong ones are learnt, too",
+                        "read some with `rltf data show`, or let a judge pick them",
+                        "warning",
                     )
                 index = index_of_all(path)
                 if index is not None:

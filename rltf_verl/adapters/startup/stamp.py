@@ -23,7 +23,7 @@ from verl.utils.checkpoint.checkpoint_manager import find_latest_ckpt_path
 
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.data.provenance import read_provenance
-from rltf_verl.data.schema import correction_ids, files_of
+from rltf_verl.data.schema import corrections_in, files_of
 from rltf_verl.findings import Finding
 from rltf_verl.redaction import cleaned, hidden, secrets_here
 from rltf_verl.runlog.files import STAMP
@@ -162,8 +162,8 @@ def write_stamp(config: DictConfig, rltf: RLTFConfig, step: int) -> None:
     stamp = experiment_stamp(config, rltf)
     # A file on another machine costs the ids, not the checkpoint.
     with contextlib.suppress(OSError, ValueError):
-        found = [correction_ids(path) for path in files_of(config.data.train_files)]
-        stamp |= {IDS: sorted(set().union(*found))} if any(found) else {}
+        found = [one for path in files_of(config.data.train_files) for one in corrections_in(path)]
+        stamp |= {IDS: sorted({one["id"] for one in found})} if found else {}
     text = json.dumps(stamp, indent=1, sort_keys=True)
     (folder / STAMP).write_text(text + "\n", "utf-8")
 

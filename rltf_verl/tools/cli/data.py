@@ -82,6 +82,9 @@ def data_corrections(
     show: Annotated[
         int, typer.Option(min=0, help="Print so many user turns of each kind, with their rule.")
     ] = 0,
+    max_prompt_length: Annotated[
+        int, typer.Option(min=1, help="data.max_prompt_length of the run: older messages go.")
+    ] = 2048,
     without: Annotated[
         list[str] | None, typer.Option(metavar="ID", help="Leave a correction out, by its id.")
     ] = None,
@@ -94,30 +97,41 @@ def data_corrections(
     from collections import Counter
 
     from rltf_verl.judge.gateway import Judge
-    from rltf_verl.texts import counted, one_line
-    from rltf_verl.tools.data.corrections import find_corrections, write_corrections
+    from rltf_verl.texts import counted
+    from rltf_verl.tools.data.corrections import (
+        FEWEST_HELD_OUT,
+        MOST_REFUSED,
+        find_corrections,
+        write_corrections,
+    )
 
     refuse_existing([out / "train.parquet", out / "test.parquet"], overwrite)
     options, without = options or [], without or []
     judge = Judge(settings_of(options), "") if options else None
-    found = find_corrections(file, without, judge)
-    shown = Counter[str]()
+    found = find_corrections(file, without, judge, max_prompt_length)
+    fates = Counter[str]()
     for one in found:
-        shown[one.fate] += 1
+        fates[one.fate] += 1
         is_refused = one.fate == "refused"
-        if is_refused or (one.text and shown[one.fate] <= show):
-            known_as = f" ({one.episode['id']})" if one.episode else ""
-            line = f"{one.fate}: {one.where} [{one.why}] {one_line(one.text, 200)}{known_as}"
-            typer.echo(line, err=is_refused)
+        if one.fate != "read" and fates[one.fate] <= max(show, MOST_REFUSED * is_refused):
+            typer.echo(one.shown(), err=is_refused)
+    shortened = sum(bool(one.episode and one.episode["left_out"]) for one in found)
     typer.echo(
-        f"conversations: {shown['read']} read, {shown['refused']} refused\n"
-        f"user turns: {shown['taken']} corrections taken, {shown['left']} left,"
-        f" {shown['duplicate']} duplicates, {shown['without']} taken out by --without"
+        f"conversations: {fates['read']} read, {fates['refused']} refused\n"
+        f"user turns: {fates['taken']} corrections taken, {fates['left']} left,"
+        f" {fates['duplicate']} duplicates, {fates['without']} taken out by --without\n"
+        f"prompts: {shortened} without the oldest messages, to fit {max_prompt_length} tokens"
     )
     words = [*options, *(f"--without={one}" for one in without)]
+    words.append(f"--max-prompt-length={max_prompt_length}")
     for split, num in write_corrections(found, file, out, words).items():
-        few = "" if num else "; more conversations fill it, or name another file in its place"
-        typer.echo(f"{counted(num, 'row')}: {out / split}.parquet{few}")
+        typer.echo(f"{counted(num, 'row')}: {out / split}.parquet")
+    if num < FEWEST_HELD_OUT:
+        typer.echo(
+            f"`rltf export --gate` cannot pass on {counted(num, 'test row')}: it wants"
+            f" {FEWEST_HELD_OUT} held-out first questions; add conversations, or validate on"
+            " another file"
+        )
 
 
 @data.command("check")

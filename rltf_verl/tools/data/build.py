@@ -79,8 +79,10 @@ def build_parquet(
     train_table = _table(env, splits.train, "train")
     test_table = _table(env, splits.test, "test")
     with (
-        finished(train_table, train, {**provenance, "split": "train"}) as new_train,
-        finished(test_table, test, {**provenance, "split": "test"}) as new_test,
+        finished(
+            train_table.to_batches, SCHEMA, train, {**provenance, "split": "train"}
+        ) as new_train,
+        finished(test_table.to_batches, SCHEMA, test, {**provenance, "split": "test"}) as new_test,
     ):
         # train.parquet goes first and comes last: where it is there, it belongs to this
         # test.parquet

@@ -81,23 +81,22 @@ def _replies(turn: UserTurn) -> bool:
 def _asks_alike(turn: UserTurn) -> bool:
     """A sentence asks with the question's words for something with other numbers."""
     numbers = set(re.findall(r"\d+", turn.question + turn.answer))
-    for sentence in _SENTENCE_END.split(turn.text):
-        asks = re.search(_ASKS, sentence) or sentence.split()[:1] == turn.question.split()[:1]
-        shared = _words(sentence) & _words(turn.question)
-        if asks and len(shared) >= FEWEST_REPEATED and {*re.findall(r"\d+", sentence)} - numbers:
-            return True
-    return False
+    return any(
+        {*re.findall(r"\d+", one)} - numbers
+        and len(_words(one) & _words(turn.question)) >= FEWEST_REPEATED
+        and (re.search(_ASKS, one) or one.split()[:1] == turn.question.split()[:1])
+        for one in _SENTENCE_END.split(turn.text)
+    )
 
 
 def _repeats(turn: UserTurn) -> bool:
     """A sentence has the question's words."""
     asked = _words(turn.question)
-    for sentence in _SENTENCE_END.split(turn.text):
-        words = _words(sentence)
-        fewest = FEWEST_REPEATED if re.search(_ASKS, sentence) else 1
-        if len(words & asked) >= max(fewest, REPEATED * len(words)):
-            return True
-    return False
+    return any(
+        len(_words(one) & asked)
+        >= max(FEWEST_REPEATED if re.search(_ASKS, one) else 1, REPEATED * len(_words(one)))
+        for one in _SENTENCE_END.split(turn.text)
+    )
 
 
 # A statement that does not begin with the user or with something to do.
@@ -134,7 +133,7 @@ RULES = (
             r"|change|(?:more |other |further )?question|idea|doubt|(?:that|this)(?:'s| is| was)"
             r" (?:all|it|fine|ok|perfect|great|good|everything|exactly))",
             r"\bnever ?mind\b|\b(?:another|different|new) (?:topic|question|subject)"
-            r"|\bsomething else\b|\bchange the subject\b",
+            r"|\bsomething else\b",
         ),
     ),
     TurnRule(
@@ -142,7 +141,22 @@ RULES = (
         False,
         _said(
             r"\b(?:i|sorry,?) (?:also |just |totally |completely )?forgot\b|\bmistyped\b"
-            r"|\bmy (?:bad|mistake|fault|typo)\b|\boh wait,? i mean"
+            r"|\bmy (?:bad|mistake|fault|typo)\b|\A\*\w+\W*\Z"
+            r"|\b(?:sorry|oops|typo|oh|ah|wait)\b[,.:;!]*(?: no| wait)*,? i (?:mean|meant|wanted)\b"
+            r"(?!.*\bnot\b)"
+            r"|\bi should(?:'ve| have) (?:said|written|asked|told)\b"
+            r"|\bi (?:gave|got|wrote|typed|put) .{0,20}\b(?:wrong|but i (?:need|want|mean))\b"
+        ),
+    ),
+    TurnRule(
+        "an earlier answer",
+        False,
+        _said(
+            r"\A(?:(?:ok|so|and|but|now|wait),? )*(?:(?:going|coming) )?back to (?:the|my|your)\b"
+            r"|\A(?:regarding|about|as for) (?:question|(?:the|my|your) .{1,30}\bagain\b)",
+            r"\b(?:from|gave me|gave|said|wrote|sent|told me) (?:before|earlier|previously)\b"
+            r"|\b(?:earlier|(?:the|your|that) (?:first|second|previous)) (?:answer|message|reply"
+            r"|question|calculation)\b(?!.*\bbetter\b)",
         ),
     ),
     TurnRule(
@@ -158,7 +172,7 @@ RULES = (
             r"|have not|keep|were supposed|should(?:n't| not| be| have)|spell?ed|misspell?ed)\b",
             r"\byou(?:'re| are| were)" + _VERY + r" (?:wrong|mistaken|incorrect|missing|confus\w+)",
             r"\byou(?:'ve| have)? (?:got|have|gave)\b.{0,60}\b(?:wrong|backwards?|mixed up)\b",
-            r"\byou (?:left|put) .{1,40} (?:out|in)\b|\bnow you(?:'ve)? \w+ed\b",
+            r"\byou (?:left|put) .{1,40} (?:out|in)\b",
         ),
     ),
     TurnRule(
@@ -187,7 +201,7 @@ RULES = (
         _said(
             r"(?<!exactly what )\bi (?:(?:specifically|explicitly|clearly|only|just|actually"
             r"|already) )?(?:asked|said|told|specified|wanted|requested|meant|mean)\b"
-            r"(?! (?:to ask|him|her|them|my)\b)",
+            r"(?! (?:to ask|him|her|them|my|is|are|can|does|how)\b)",
             r"\b(?:as|like|(?<!exactly )what|which|than) i (?:asked|said|wanted|meant|told"
             r"|requested)\b",
             r"\bnot what i\b",
@@ -201,8 +215,7 @@ RULES = (
             r"\A(?:but |hmm+,? |wait,? )*(?:isn't|aren't|wasn't|shouldn't|doesn't|didn't) "
             r"(?:it|that|this|they|the)\b",
             r"\bi don't (?:think|believe) (?:that|this|it)(?:'s| is) (?:right|correct|true)\b",
-            r"(?:\bsurely|, (?:no|remember))\?|\bsince when\b|\bare you serious\b",
-            r"\Awhy (?:did|do|would|are|is|were) you\b",
+            r"(?:\bsurely|, (?:no|remember))\?",
         ),
     ),
     TurnRule(
@@ -228,6 +241,21 @@ RULES = (
             r"\Aagain\b(?!,? thank)|\b(?:redo|recheck|double[- ]check|recount)\b",
         ),
     ),
+    TurnRule(
+        "in another style",
+        True,
+        _said(
+            r"\A(?:(?:now|ok|and|but|please)[,.]? )*"
+            r"(?:(?:make|say|write|put|keep) (?:it|that|this) )?(?:(?:a (?:bit|little)|much) )?(?:"
+            r"(?!(?:an)?other|never|however|whatever)[a-z]{3,}er"
+            r"|(?:more|less|too|not so) (?!(?:ideas|examples|details?|info|of)\b)[a-z]+"
+            r"|in (?:plain|simple|short|full|one|two|\d+) [a-z]+|in [a-z ]{3,20} (?=please|pls)"
+            r"|as (?:an? )?[a-z ]{3,20}"
+            r"|(?:without|no|use) (?!(?:but|it|that|this)\b)[a-z]+(?: [a-z]+)?"
+            r"|eli5|tl;?dr|english)(?:,? (?:please|pls|max .*))?\W*\Z",
+            r"\A(?:but )?please (?:use|don't|do not|stop|avoid|remove|keep)",
+        ),
+    ),
     TurnRule("asks for another one", False, _asks_alike),
     TurnRule("repeats the question", True, _repeats),
     TurnRule("asks something else", False, _said(_ASKS)),
@@ -244,8 +272,7 @@ RULES = (
         "not X but Y",
         True,
         _said(
-            r"\bnot (?!only|to |bad|sure).{1,60}\bbut\b(?! thank)"
-            r"|\w(?<!why),? (?:and )?not (?!sure|only|bad|yet|to )"
+            r"\w(?<!why),? (?:and )?not (?!sure|only|bad|yet|to )"
             r"(?:an? |the )?\w+[.!]*\Z|\b(?:instead|rather) (?:of|than)\b"
         ),
     ),
@@ -260,28 +287,20 @@ RULES = (
         ),
     ),
     TurnRule(
-        "actually",
-        True,
-        _said(
-            r"\Aactually\b(?!,? let's)|\bin fact\b|\A(?:the|my|our) [\w ]{1,30} says?\b"
-            r"|\bthe (?:correct|right) \w+ is\b"
-        ),
-    ),
-    TurnRule(
         "too much or too little",
         True,
         _said(
             rf"(?:\A|\b{_IT}{_BE}){_VERY} ?too \w+|\b(?:way|far|much) (?:too|over|more|less)\b"
-            rf"|\b{_IT}{_BE} even (?:more|less|worse)\b|\A(?:only|just) \d+"
-            r"|\A(?:[a-z]+er|more [a-z]+|less [a-z]+),? (?:please|pls)\b"
+            rf"|\b{_IT}{_BE} even (?:more|less|worse)\b"
         ),
     ),
     TurnRule(
-        "still",
+        "but, still",
         True,
         _said(
             r"\A(?:but |it |it's |this |this is |that's |they |both )*still\b",
             rf"\b{_IT}(?:'s| is| are)? still\b",
+            r"\A(?:ha,? )?(?:thanks?|thank you|nice|great|good|ok(?:ay)?|cool)\b.{0,40}\bbut\b",
         ),
     ),
     TurnRule(
@@ -299,14 +318,6 @@ RULES = (
             r" (?:an? \w*(?:error|exception)|nothing|only|the same|\d)"
             r"|\A\w*(?:error|exception):|\bnothing (?:changed|happen(?:s|ed))\b",
         ),
-    ),
-    TurnRule(
-        "thanks, but",
-        True,
-        _said(r"\A(?:ha,? )?(?:thanks?|thank you|nice|great|good|ok(?:ay)?|cool)\b.{0,40}\bbut\b"),
-    ),
-    TurnRule(
-        "please do", True, _said(r"\A(?:but )?please (?:use|don't|do not|stop|avoid|remove|keep)")
     ),
     TurnRule(
         "our way",

@@ -5,15 +5,15 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import hashlib
 import json
 import re
 import shlex
 import zlib
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import chain
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,14 +22,15 @@ import pyarrow.parquet as pq
 from rich.console import Console
 from rich.progress import track
 
-from rltf_verl.data.provenance import versions, write_table
-from rltf_verl.data.schema import CORRECTIONS, SCHEMA, row_of, text_of
-from rltf_verl.jsonl import numbered, parsed
+from rltf_verl.data.provenance import finished, versions
+from rltf_verl.data.schema import CORRECTIONS, JUDGED, LABELLED, SCHEMA, row_of, text_of
+from rltf_verl.jsonl import numbered
 from rltf_verl.judge.gateway import Judge
 from rltf_verl.judge.runtime import run_to_end
 from rltf_verl.judge.wire import JudgeUnavailable
 from rltf_verl.redaction import MARK, hide
 from rltf_verl.texts import (
+    LONGEST,
     clean_text,
     counted,
     one_line,
@@ -40,22 +41,18 @@ from rltf_verl.tools.data.correction_rules import rule_of
 from rltf_verl.types import Problem
 
 SPLITS = ("train", "test")
-LONGEST, MOST_MESSAGES = 200_000, 500
-"""Characters and messages of a conversation: each correction has a copy of all that came before."""
+MAX_PROMPT_LENGTH, CHARACTERS = 2048, 3
+"""Tokens of x0, the answer and the correction, as `data.max_prompt_length` has it by default, and
+characters of a token: English has 4, and the second prompt and the chat template add words.
+"""
+GROUP = 256
+"""Rows of a row group: so many are in memory at once."""
+MOST_REFUSED = 20
+"""Refused conversations that have a line each; all are counted."""
+FEWEST_HELD_OUT = 30
+"""First questions that `rltf export --gate` wants."""
 TEST_SHARE = 10
 """One of so many conversations goes to the test split."""
-SIMILAR = 0.8
-"""Jaccard similarity of the questions, and of the corrections, from which two are duplicates."""
-SHINGLE = 3
-"""Words of a shingle."""
-MOST_COMPARED = 10_000
-"""Characters of a conversation, its last ones, that are compared for duplicates."""
-MOST_ALIKE = 8
-"""Corrections that are found by one shingle, the first ones. Without a bound the comparisons grow
-as the square of those to one question: hours for ten thousand. A pair that shares no other rare
-shingle may both stay.
-"""
-
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 _SHARE_GPT = {"human": "user", "gpt": "assistant"}
 """Names of its `from`."""
@@ -70,9 +67,8 @@ _ADDRESS = re.compile(
 
 Episode = Mapping[str, Any]
 """`split`, `prompt` (x0), and the fields of `extra_info.task`: `id`, `question` (the last message
-of x0), `before` (the end of what stands before it), `attempt` (y1), `correction` (f),
-`answer_after` (y2; None if the conversation ends with f), `corrected_again` (None without an answer
-to y2), `rule`.
+of x0), `before` (the end of what stands before it), `left_out` (messages of the conversation that
+x0 has no room for), `attempt` (y1), `correction` (f), `rule`.
 """
 
 
@@ -98,7 +94,7 @@ class Exchange(NamedTuple):
     @property
     def has_words(self) -> bool:
         """A label and a judge can speak of it; the rules name what is empty."""
-        return all(text.strip() for text in self[:3])
+        return all(map(str.strip, self[:3]))
 
 
 class Found(NamedTuple):
@@ -111,31 +107,47 @@ class Found(NamedTuple):
     """
     why: str = ""
     """The name of the rule, or what is wrong with the conversation."""
-    text: str = ""
-    """The turn."""
+    said: Exchange | None = None
+    """The turn, without what was said before."""
     episode: Episode | None = None
     """Of a correction."""
 
+    def shown(self) -> str:
+        """The turn with its question and answer, in four lines."""
+        parts = zip(("question", "answer", "user"), self.said or (), (100, 60, 200), strict=False)
+        lines = (f"  {name:<9} {one_line(text, longest)}" for name, text, longest in parts)
+        known_as = f" ({self.episode['id']})" if self.episode else ""
+        return "\n".join((f"{self.fate}: {self.where} [{self.why}]{known_as}", *lines))
+
 
 def find_corrections(
-    path: Path, without: Collection[str] = (), judge: Judge | None = None
+    path: Path,
+    without: Collection[str] = (),
+    judge: Judge | None = None,
+    max_prompt_length: int = MAX_PROMPT_LENGTH,
 ) -> list[Found]:
     """Everything in a file of conversations, in order.
 
     Args:
-        path: parquet with a column `messages`, JSON lines, or a list of JSON.
+        path: parquet with a column `messages`, JSON lines, or JSON with one conversation or a list;
+            JSON may be gzipped.
         without: ids of corrections to leave out.
         judge: is asked about each turn without a label, with a bar on stderr; the rules decide
             where it has no verdict.
+        max_prompt_length: tokens of x0, the answer and the correction. x0 leaves out the messages
+            after the system's that have no room.
 
     Raises:
-        ValueError: no parquet file, an id that no correction of the file has, or a judge that
-            cannot be asked: a package or the API key is missing.
+        ValueError: no parquet or gzip file, an id that no correction of the file has, or a judge
+            that cannot be asked: a package or the API key is missing.
         OSError: the file cannot be read.
     """
     read = [_read(where, record) for where, record in _records(path)]
-    judged = run_to_end(_ask(judge, [said for _, said in read])) if judge else {}
-    found = [one for head, said in read for one in (head, *_read_turns(head, said, judged))]
+    longest = max_prompt_length * CHARACTERS
+    judged = run_to_end(_ask(judge, [said for _, said in read], longest)) if judge else {}
+    found = [
+        one for head, said in read for one in (head, *_read_turns(head, said, judged, longest))
+    ]
     fates = _fates([turn.episode for turn in found if turn.episode], without)
     found = [turn._replace(fate=next(fates)) if turn.episode else turn for turn in found]
     unknown = {*without} - {turn.episode["id"] for turn in found if turn.episode}
@@ -162,6 +174,7 @@ def write_corrections(
         ValueError: there are none.
     """
     taken = [turn.episode for turn in found if turn.fate == "taken" and turn.episode]
+    splits = {name: [one for one in taken if one["split"] == name] for name in SPLITS}
     if not taken:
         raise ValueError(
             f"{source}: no correction to write; --show 20 prints what each user turn was taken for,"
@@ -172,12 +185,18 @@ def write_corrections(
         "env": CORRECTIONS,
         "versions": versions(),
     }
-    for split in SPLITS:
-        episodes = [episode for episode in taken if episode["split"] == split]
-        rows = [_row(episode, index) for index, episode in enumerate(episodes)]
-        table = pa.Table.from_pylist(rows, SCHEMA)
-        write_table(table, folder / f"{split}.parquet", {**facts, "split": split})
-    return {split: sum(one["split"] == split for one in taken) for split in SPLITS}
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, episodes in splits.items():
+        path, batches = folder / f"{split}.parquet", partial(_batches, episodes)
+        with finished(batches, SCHEMA, path, {**facts, "split": split}) as unfinished:
+            unfinished.replace(path)
+    return {split: len(episodes) for split, episodes in splits.items()}
+
+
+def _batches(episodes: Sequence[Episode]) -> Iterator[pa.RecordBatch]:
+    for start in range(0, len(episodes), GROUP):
+        rows = [_row(one, k) for k, one in enumerate(episodes[start : start + GROUP], start)]
+        yield pa.RecordBatch.from_pylist(rows, SCHEMA)
 
 
 def _row(episode: Episode, index: int) -> dict[str, Any]:
@@ -186,19 +205,31 @@ def _row(episode: Episode, index: int) -> dict[str, Any]:
     return row | {"prompt": episode["prompt"]}
 
 
-def _records(path: Path) -> list[tuple[str, Mapping[str, Any] | None]]:
-    """Place and content of each conversation; None for what is no JSON object."""
+def _records(path: Path) -> Iterable[tuple[str, Any]]:
+    """Place and content of each conversation, as bytes if it is a line."""
     if path.suffix == ".parquet":
-        return [(f"row {k}", row) for k, row in enumerate(pq.read_table(path).to_pylist())]
+        return ((f"row {k}", row) for k, row in enumerate(pq.read_table(path).to_pylist()))
     data = path.read_bytes()
-    if data.lstrip().startswith(b"["):
-        with suppress(ValueError, RecursionError):  # else it holds lines
-            entries = enumerate(json.loads(data), 1)
-            return [(f"entry {k}", parsed(json.dumps(one).encode())) for k, one in entries]
-    return [(f"line {k}", parsed(line)) for k, line in numbered(data)]
+    if data.startswith(b"\x1f\x8b"):
+        try:
+            data = gzip.decompress(data)
+        except (EOFError, zlib.error) as error:
+            raise ValueError(f"{path}: no whole gzip file ({error}): copy it again") from None
+    try:
+        data.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path}: byte {error.start} is not UTF-8; convert the file, e.g. by iconv -f latin1 -t"
+            f" utf-8 {path} > utf8{path.suffix}"
+        ) from None
+    with suppress(ValueError, RecursionError):  # else it holds lines
+        whole = json.loads(data)
+        where, entries = ("entry", whole) if isinstance(whole, list) else ("line", [whole])
+        return ((f"{where} {k}", one) for k, one in enumerate(entries, 1))
+    return ((f"line {k}", line) for k, line in numbered(data))
 
 
-def _read(where: str, record: Mapping[str, Any] | None) -> tuple[Found, list[Said]]:
+def _read(where: str, record: Any) -> tuple[Found, list[Said]]:
     """A conversation and its messages, none if it cannot be read."""
     try:
         return Found(where, "read"), _read_conversation(record)
@@ -206,9 +237,12 @@ def _read(where: str, record: Mapping[str, Any] | None) -> tuple[Found, list[Sai
         return Found(where, "refused", one_line(str(error), 300)), []
 
 
-def _read_conversation(record: Mapping[str, Any] | None) -> list[Said]:
+def _read_conversation(record: Any) -> list[Said]:
     """Its messages, one where a role speaks several times in a row. Raises ValueError."""
-    record = record or {}
+    if isinstance(record, bytes):
+        with suppress(ValueError, RecursionError):
+            record = json.loads(record)
+    record = record if isinstance(record, Mapping) else {}
     given = record.get("messages") or record.get("conversations")
     if not (given and isinstance(given, list)):
         raise ValueError("no JSON object with a list `messages`, or `conversations` as ShareGPT's")
@@ -222,8 +256,6 @@ def _read_conversation(record: Mapping[str, Any] | None) -> list[Said]:
             label = message.corrected if first.corrected is None else first.corrected
             message = Said(message.role, f"{first.text}\n\n{message.text}", label)
         messages.append(message)
-    if len(given) > MOST_MESSAGES or sum(len(one.text) for one in messages) > LONGEST:
-        raise ValueError(f"more than {MOST_MESSAGES} messages or {LONGEST} characters: split it")
     return messages
 
 
@@ -240,35 +272,54 @@ def _read_message(where: str, message: Any, corrected: Any) -> Said:
     if not isinstance(corrected, bool | None):
         raise ValueError(f"{where}: corrected is {corrected!r}: write true or false")
     role, text = _ROLES[message["role"]], text_of(message["content"])
+    if len(text) > LONGEST:
+        raise ValueError(f"{where} has more than {LONGEST} characters: take it out")
     text = without_thoughts(text) if role == "assistant" else text
-    clean = hide(without_chat_tokens(clean_text(text)))
+    # U+FFFD: half an emoji, or what another program could not read.
+    clean = hide(without_chat_tokens(clean_text(text).replace("\ufffd", "")))
     return Said(role, _ADDRESS.sub(MARK, clean), corrected)
 
 
-def _exchanges(messages: Sequence[Said]) -> dict[int, Exchange]:
+def _exchanges(messages: Sequence[Said], longest: int) -> dict[int, Exchange]:
     """Each user turn after an answer to a user, by the number of its message."""
     # Roles alternate behind a system's message.
     return {
-        k: Exchange(
-            messages[k - 2].text, messages[k - 1].text, one.text, _before(messages[: k - 2])
-        )
+        k: _exchange(messages, k, longest)
         for k, one in enumerate(messages)
         if k >= 2 and messages[k - 2].role == one.role == "user"
     }
 
 
-def _before(messages: Sequence[Said]) -> str:
-    return "\n\n".join(f"{one.role}: {one.text}" for one in messages)[-MOST_BEFORE:]
+def _exchange(messages: Sequence[Said], k: int, longest: int) -> Exchange:
+    question, attempt, correction = (one.text for one in messages[k - 2 : k + 1])
+    before = (f"{one.role}: {one.text}" for one in _context(messages, k, longest))
+    return Exchange(question, attempt, correction, "\n\n".join(before)[-MOST_BEFORE:])
 
 
-async def _ask(judge: Judge, conversations: Sequence[Sequence[Said]]) -> dict[Exchange, bool]:
+def _context(messages: Sequence[Said], k: int, longest: int) -> list[Said]:
+    """The messages of x0 before the question that is answered and corrected in message `k`: the
+    system's, and the last ones for which `longest` characters have room.
+    """
+    head = int(messages[0].role == "system")
+    first, held = k - 2, (*messages[:head], *messages[k - 2 : k + 1])
+    room = longest - sum(len(one.text) for one in held)
+    while first > head and (room := room - len(messages[first - 1].text)) >= 0:
+        first -= 1
+    # Templates refuse a prompt that begins with an answer, unless the conversation does.
+    first += first > head and messages[first].role == "assistant"
+    return [*messages[:head], *messages[first : k - 2]]
+
+
+async def _ask(
+    judge: Judge, conversations: Sequence[Sequence[Said]], longest: int
+) -> dict[Exchange, bool]:
     """Verdicts of the judge on turns without a label."""
     judge.require_client()
     # Equal ones once.
     exchanges = {
         one
         for said in conversations
-        for k, one in _exchanges(said).items()
+        for k, one in _exchanges(said, longest).items()
         if said[k].corrected is None and one.has_words
     }
     verdicts: dict[Exchange, bool] = {}
@@ -296,19 +347,14 @@ async def _ask(judge: Judge, conversations: Sequence[Sequence[Said]]) -> dict[Ex
 
 
 def _read_turns(
-    conversation: Found, messages: Sequence[Said], judged: Mapping[Exchange, bool]
+    conversation: Found, messages: Sequence[Said], judged: Mapping[Exchange, bool], longest: int
 ) -> Iterator[Found]:
     """Each user turn after an answer to a user."""
-    verdicts = {
-        k: _verdict(one, messages[k].corrected, judged) for k, one in _exchanges(messages).items()
-    }
-    for k, (corrects, rule) in verdicts.items():
-        where = f"{conversation.where}, turn {k // 2 + 1}"
-        turn = Found(where, "left", rule, messages[k].text)
-        if corrects:
-            again, _ = verdicts.get(k + 2, (None, ""))
-            turn = turn._replace(fate="taken", episode=_episode(messages, k, rule, again))
-        yield turn
+    for k, one in _exchanges(messages, longest).items():
+        corrects, rule = _verdict(one, messages[k].corrected, judged)
+        where, said = f"{conversation.where}, turn {k // 2 + 1}", one._replace(before="")
+        episode = {**_episode(messages, k, longest), "rule": rule} if corrects else None
+        yield Found(where, "taken" if corrects else "left", rule, said, episode)
 
 
 def _verdict(
@@ -316,31 +362,25 @@ def _verdict(
 ) -> tuple[bool, str]:
     """True if the turn corrects the answer; and why."""
     if label is not None and exchange.has_words:
-        return label, f"corrected: {json.dumps(label)}"
+        return label, LABELLED if label else "corrected: false"
     if exchange in judged:
-        return judged[exchange], "judge"
+        return judged[exchange], JUDGED
     rule = rule_of(*exchange[:3])
     return rule.corrects, rule.name
 
 
-def _episode(messages: Sequence[Said], k: int, rule: str, again: bool | None) -> Episode:
-    """The correction in message `k`."""
-    prompt = [{"role": one.role, "content": one.text} for one in messages[: k - 1]]
-    attempt, correction = messages[k - 1].text, messages[k].text
-    after = next((one.text for one in messages[k + 1 : k + 2] if one.role == "assistant"), None)
+def _episode(messages: Sequence[Said], k: int, longest: int) -> dict[str, Any]:
+    """The correction in message `k`, without its `rule`."""
+    kept = [*_context(messages, k, longest), messages[k - 2]]
+    exchange = _exchange(messages, k, longest)._asdict()
     # Continuations of a conversation begin alike, and stay in its split.
     opening = next(one.text for one in messages if one.role == "user").casefold().split()
     return {
         "split": SPLITS[int(_digest(opening), 16) % TEST_SHARE == 0],
-        "prompt": prompt,
-        "id": _digest([prompt, attempt, correction]),
-        "question": messages[k - 2].text,
-        "before": _before(messages[: k - 2]),
-        "attempt": attempt,
-        "correction": correction,
-        "answer_after": after,
-        "corrected_again": again,
-        "rule": rule,
+        "prompt": [{"role": one.role, "content": one.text} for one in kept],
+        "left_out": k - 1 - len(kept),
+        "id": _digest([opening, k, *(one.text for one in messages[k - 2 : k + 1])]),
+        **exchange,
     }
 
 
@@ -349,38 +389,13 @@ def _digest(value: object) -> str:
 
 
 def _fates(episodes: Sequence[Episode], without: Collection[str]) -> Iterator[str]:
-    """`taken`, `without`, or `duplicate`: similar to one before that is none."""
-    shingles = [_shingles_of(episode) for episode in episodes]
-    frequency = Counter(chain.from_iterable(f | asked for f, asked in shingles))
-    seen: dict[int, list[int]] = defaultdict(list)
-    for k, (episode, sets) in enumerate(zip(episodes, shingles, strict=True)):
-        both = sorted(sets[0] | sets[1], key=lambda one: (frequency[one], one))
-        # Two sets with a Jaccard similarity of s share one of their first (1 - s) n + 1 elements,
-        # in any order that is the same for both; one more for the rounding. Rare ones come first:
-        # few have them.
-        first = both[: int((1 - SIMILAR) * len(both)) + 2]
-        near = {other for shingle in first for other in seen[shingle]}
-        is_duplicate = any(all(map(_similar, sets, shingles[other])) for other in near)
-        for shingle in first:
-            if len(seen[shingle]) < MOST_ALIKE and not is_duplicate:
-                seen[shingle].append(k)
-        yield "duplicate" if is_duplicate else "without" if episode["id"] in without else "taken"
-
-
-def _shingles_of(episode: Episode) -> tuple[set[int], set[int]]:
-    """Of the correction, and of what was asked."""
-    asked = "\n".join(one["content"] for one in episode["prompt"] if one["role"] != "system")
-    return _shingles(0, episode["correction"]), _shingles(1, asked)
-
-
-def _shingles(kind: int, text: str) -> set[int]:
-    found = re.findall(r"\w+|[^\w\s]", text[-MOST_COMPARED:].casefold())
-    # Unlike those of texts, hashes of integers are the same in each process.
-    words = [zlib.crc32(word.encode()) for word in found]
-    starts = range(max(len(words) - SHINGLE, 0) + 1)
-    return {hash((kind, *words[k : k + SHINGLE])) for k in starts}
-
-
-def _similar(one: set[int], other: set[int]) -> bool:
-    shared = len(one & other)
-    return shared >= SIMILAR * (len(one) + len(other) - shared)
+    """`taken`, `without`, or `duplicate`: the words of x0 and the correction are those of an
+    earlier one, whatever their case and punctuation.
+    """
+    seen = set[str]()
+    for episode in episodes:
+        asked = [one["content"] for one in episode["prompt"] if one["role"] != "system"]
+        texts = [*asked, episode["correction"]]
+        words = _digest([re.findall(r"\w+|[^\w\s.,!?]", text.casefold()) for text in texts])
+        yield "duplicate" if words in seen else "without" if episode["id"] in without else "taken"
+        seen.add(words)

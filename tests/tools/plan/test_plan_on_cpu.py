@@ -234,6 +234,7 @@ def test_a_correction_is_shown_with_the_answer_that_was_corrected(run: Run, home
     assert (first["text"], first["feedback"]["text"]) == said[1:]
     assert "No, in Celsius." in second["prompt"]
     assert [line for line in plan.warnings if line.startswith("validations: ")]
+    assert len([line for line in plan.warnings if "picked by rules" in line]) == 1
 
 
 def test_it_fits_80_columns_and_ends_with_what_to_change(run: Run) -> None:

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from rltf_verl.data.schema import CORRECTIONS
 from rltf_verl.runlog.turns import Record, graded, right
 from rltf_verl.texts import printable
 from rltf_verl.tools.report.row_words import ENDS, call_in_words, names, rows_in_words, said
@@ -256,7 +257,10 @@ def show_problems(provenance: Mapping[str, Any], questions: Sequence[QuestionRow
         out.rule(Text(printable(where)))
         for message in question.messages:
             say(out, f"{message['role']:<11}", message["content"], "bold")
-        say(out, "reference  ", question.problem.reference, "green")
+        known = {**question.problem.data, "reference": question.problem.reference}
+        is_correction = question.problem.env == CORRECTIONS
+        for name in ("attempt", "correction") if is_correction else ("reference",):
+            say(out, f"{name:<11}", known[name], "green")
 
 
 def show_trials(trials: Sequence[Mapping[str, Any]]) -> None:
