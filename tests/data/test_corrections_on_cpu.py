@@ -65,7 +65,7 @@ WRONG = _chat("What is 2 + 2?", "5", "That's wrong, it is 4.", "4", "No, in word
 def test_rules_agree_with_labels(part: str, recall: float, false_alarms: float) -> None:
     lines = map(json.loads, LABELLED.read_text("utf-8").splitlines())
     rows = [row for row in lines if row["part"] == part]
-    taken = [rule_of(row["question"], row["answer"], row["turn"]).corrects for row in rows]
+    taken = [rule_of(row["question"], row["answer"], row["turn"])[0] for row in rows]
     corrected = [row["corrected"] for row in rows]
     right = sum(map(min, taken, corrected))
     assert right >= recall * sum(corrected)
@@ -87,10 +87,15 @@ def test_rules_agree_with_labels(part: str, recall: float, false_alarms: float) 
         ("that's brilliant", False),
         ("sorry, I forgot to say: in metres", False),
         ("the other way round", True),
+        ("much better", False),
+        ("more jokes please", False),
+        ("more formal please", True),
+        ("as usual", False),
+        ("no jokes please", True),
     ],
 )
 def test_turns_that_other_authors_wrote(turn: str, corrects: bool) -> None:
-    assert rule_of("How tall is the tower?", "Use `\\d+ ?`: 330.", turn).corrects == corrects
+    assert rule_of("How tall is the tower?", "Use `\\d+ ?`: 330.", turn)[0] == corrects
 
 
 BOOKS = "Enter {} in the books of Brandt & Sons, as they enter every date. Only the entry."
@@ -107,7 +112,7 @@ BOOKS = "Enter {} in the books of Brandt & Sons, as they enter every date. Only 
     ],
 )
 def test_the_same_request_with_other_numbers_is_no_correction(turn: str, corrects: bool) -> None:
-    assert rule_of(BOOKS.format("May 3, 1990"), "May 3, 1990", turn).corrects == corrects
+    assert rule_of(BOOKS.format("May 3, 1990"), "May 3, 1990", turn)[0] == corrects
 
 
 def test_an_episode_is_what_was_said(tmp_path: Path) -> None:

@@ -54,14 +54,6 @@ class UserTurn(NamedTuple):
     """Without code and quotations."""
 
 
-class TurnRule(NamedTuple):
-    """A row of the table."""
-
-    name: str
-    corrects: bool
-    matches: Callable[[UserTurn], object]
-
-
 def _words(text: str) -> set[str]:
     """Words that carry the meaning, without the `s` of a plural."""
     found = re.findall(r"[^\W\d_]+|\d+", text)
@@ -112,8 +104,8 @@ _STATES = re.compile(
 def _disputes(turn: UserTurn) -> bool:
     """A short statement about what the answer or the question speaks of."""
     topic = _words(turn.question) | _words(turn.answer)
-    short = len(turn.text.split()) <= MOST_STATED
-    return short and bool(_STATES.search(turn.text) and _words(turn.text) & topic)
+    states = len(turn.text.split()) <= MOST_STATED and _STATES.search(turn.text)
+    return bool(states and _words(turn.text) & topic)
 
 
 _IT = r"(?:that|this|it|which|they|those|these|(?:the|your) \w+)"
@@ -121,11 +113,12 @@ _BE = r"(?:'s|'re| is| are| was| were| looks?| sounds?| seems?)"
 _NOT = r"(?:n't| not| never)"
 _VERY = r"(?: just| still| also| all| completely| totally| simply| clearly| a bit| way| far| much)*"
 
-RULES = (
-    TurnRule("no question", False, lambda turn: not turn.question.strip()),
-    TurnRule("no answer", False, lambda turn: not turn.answer.strip()),
-    TurnRule("empty", False, _said(r"\A\Z")),
-    TurnRule(
+# Name, verdict, and what a turn matches.
+RULES: tuple[tuple[str, bool, Callable[[UserTurn], object]], ...] = (
+    ("no question", False, lambda turn: not turn.question.strip()),
+    ("no answer", False, lambda turn: not turn.answer.strip()),
+    ("empty", False, _said(r"\A\Z")),
+    (
         "nothing to correct",
         False,
         _said(
@@ -136,7 +129,7 @@ RULES = (
             r"|\bsomething else\b",
         ),
     ),
-    TurnRule(
+    (
         "the user's own mistake",
         False,
         _said(
@@ -148,7 +141,7 @@ RULES = (
             r"|\bi (?:gave|got|wrote|typed|put) .{0,20}\b(?:wrong|but i (?:need|want|mean))\b"
         ),
     ),
-    TurnRule(
+    (
         "an earlier answer",
         False,
         _said(
@@ -159,7 +152,7 @@ RULES = (
             r"|question|calculation)\b(?!.*\bbetter\b)",
         ),
     ),
-    TurnRule(
+    (
         "you failed",
         True,
         _said(
@@ -175,7 +168,7 @@ RULES = (
             r"\byou (?:left|put) .{1,40} (?:out|in)\b",
         ),
     ),
-    TurnRule(
+    (
         "that is wrong",
         True,
         _said(
@@ -195,7 +188,7 @@ RULES = (
             r"|\w+(?:ful|ant|ous|(?<!miss)ing|ive|ible|able|tastic|liant))\b)[a-z]+",
         ),
     ),
-    TurnRule(
+    (
         "I asked for another",
         True,
         _said(
@@ -207,7 +200,7 @@ RULES = (
             r"\bnot what i\b",
         ),
     ),
-    TurnRule(
+    (
         "doubts",
         True,
         _said(
@@ -218,7 +211,7 @@ RULES = (
             r"(?:\bsurely|, (?:no|remember))\?",
         ),
     ),
-    TurnRule(
+    (
         "thanks or praise",
         False,
         _said(
@@ -231,8 +224,8 @@ RULES = (
             r"|not bad|as i expected|it is!)"
         ),
     ),
-    TurnRule("replies to a question", False, _replies),
-    TurnRule(
+    ("replies to a question", False, _replies),
+    (
         "again",
         True,
         _said(
@@ -241,25 +234,26 @@ RULES = (
             r"\Aagain\b(?!,? thank)|\b(?:redo|recheck|double[- ]check|recount)\b",
         ),
     ),
-    TurnRule(
+    (
         "in another style",
         True,
         _said(
             r"\A(?:(?:now|ok|and|but|please)[,.]? )*"
             r"(?:(?:make|say|write|put|keep) (?:it|that|this) )?(?:(?:a (?:bit|little)|much) )?(?:"
-            r"(?!(?:an)?other|never|however|whatever)[a-z]{3,}er"
-            r"|(?:more|less|too|not so) (?!(?:ideas|examples|details?|info|of)\b)[a-z]+"
+            # not "much better", not "more jokes"
+            r"(?!(?:an)?other|\w*ever\b|later|better|super|cheer)[a-z]{3,}er"
+            r"|more [a-z]+(?:al|ed|se|ly|le|ful|ic|nt|ct)|(?:less|too|not so) (?!of\b)[a-z]+"
             r"|in (?:plain|simple|short|full|one|two|\d+) [a-z]+|in [a-z ]{3,20} (?=please|pls)"
-            r"|as (?:an? )?[a-z ]{3,20}"
-            r"|(?:without|no|use) (?!(?:but|it|that|this)\b)[a-z]+(?: [a-z]+)?"
+            r"|as (?:an? [a-z ]{3,20}|json|bullet \w+)|no (?:[a-z]+ )?[a-z]+s"
+            r"|(?:without|use) (?!(?:it|that|this)\b)[a-z]+(?: [a-z]+)?"
             r"|eli5|tl;?dr|english)(?:,? (?:please|pls|max .*))?\W*\Z",
             r"\A(?:but )?please (?:use|don't|do not|stop|avoid|remove|keep)",
         ),
     ),
-    TurnRule("asks for another one", False, _asks_alike),
-    TurnRule("repeats the question", True, _repeats),
-    TurnRule("asks something else", False, _said(_ASKS)),
-    TurnRule(
+    ("asks for another one", False, _asks_alike),
+    ("repeats the question", True, _repeats),
+    ("asks something else", False, _said(_ASKS)),
+    (
         "no, …",
         True,
         _said(
@@ -268,7 +262,7 @@ RULES = (
             r"(?:\Z|[,.!:;]| (?:it|that|this|you|the|i|they|chapter|\w+\Z))"
         ),
     ),
-    TurnRule(
+    (
         "not X but Y",
         True,
         _said(
@@ -276,7 +270,7 @@ RULES = (
             r"(?:an? |the )?\w+[.!]*\Z|\b(?:instead|rather) (?:of|than)\b"
         ),
     ),
-    TurnRule(
+    (
         "should be",
         True,
         _said(
@@ -286,7 +280,7 @@ RULES = (
             r"(?:should|must|needs? to|has to|ought to)(?: not|n't)? (?!also|be (?:fine|ok|enough))"
         ),
     ),
-    TurnRule(
+    (
         "too much or too little",
         True,
         _said(
@@ -294,7 +288,7 @@ RULES = (
             rf"|\b{_IT}{_BE} even (?:more|less|worse)\b"
         ),
     ),
-    TurnRule(
+    (
         "but, still",
         True,
         _said(
@@ -303,7 +297,7 @@ RULES = (
             r"\A(?:ha,? )?(?:thanks?|thank you|nice|great|good|ok(?:ay)?|cool)\b.{0,40}\bbut\b",
         ),
     ),
-    TurnRule(
+    (
         "it fails",
         True,
         _said(
@@ -319,7 +313,7 @@ RULES = (
             r"|\A\w*(?:error|exception):|\bnothing (?:changed|happen(?:s|ed))\b",
         ),
     ),
-    TurnRule(
+    (
         "our way",
         True,
         _said(
@@ -327,13 +321,13 @@ RULES = (
             r"|abbreviate|round|include|have the)\b"
         ),
     ),
-    TurnRule("disputes the answer", True, _disputes),
-    TurnRule("no rule matches", False, _said("")),
+    ("disputes the answer", True, _disputes),
+    ("no rule matches", False, _said("")),
 )
 
 
-def rule_of(question: str, answer: str, text: str) -> TurnRule:
-    """The first rule that matches what a user says to an answer.
+def rule_of(question: str, answer: str, text: str) -> tuple[bool, str]:
+    """True if a user's words correct an answer, and the name of the first rule that matches them.
 
     Args:
         question: the user's message before the answer.
@@ -345,4 +339,4 @@ def rule_of(question: str, answer: str, text: str) -> TurnRule:
     )
     text = _LEFT_OUT.sub(r"\g<0>'", text)
     turn = UserTurn(question, answer, _QUOTED.sub(" ", text).strip())
-    return next(rule for rule in RULES if rule.matches(turn))
+    return next((corrects, name) for name, corrects, matches in RULES if matches(turn))

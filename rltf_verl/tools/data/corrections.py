@@ -365,8 +365,7 @@ def _verdict(
         return label, LABELLED if label else "corrected: false"
     if exchange in judged:
         return judged[exchange], JUDGED
-    rule = rule_of(*exchange[:3])
-    return rule.corrects, rule.name
+    return rule_of(*exchange[:3])
 
 
 def _episode(messages: Sequence[Said], k: int, longest: int) -> dict[str, Any]:
