@@ -351,6 +351,7 @@ def test_json_of_other_programs_is_read(
         (json.dumps(_chat("Café?", "b"), ensure_ascii=False).encode("latin1"), "iconv"),
         (gzip.compress(b"[1, 2, 3]")[:-9], "gzip"),
     ],
+    ids=["latin1", "half"],
 )
 def test_a_file_that_cannot_be_read_has_one_line(tmp_path: Path, data: bytes, part: str) -> None:
     path = tmp_path / "chats.jsonl"
