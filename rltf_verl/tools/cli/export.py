@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from itertools import chain
+from math import inf
 from pathlib import Path
 from typing import Annotated
 
@@ -25,9 +25,18 @@ def export(
     gate: Annotated[
         bool,
         typer.Option(
-            "--gate", help="Refuse unless first answers rose and no public question was forgotten."
+            "--gate", help="Refuse unless first answers rose and public questions did not fall."
         ),
     ] = False,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            "--margin",
+            metavar="POINTS",
+            min=0,
+            help="Gate, and refuse where a loss of so many points is not excluded.",
+        ),
+    ] = None,
 ) -> None:
     """Write a checkpoint as a Hugging Face folder: bfloat16 weights (LoRA merged), tokenizer and
     model card.
@@ -41,24 +50,22 @@ def export(
         raise ValueError(f"{out}: exists; name another folder or delete it")
     checkpoint = find_checkpoint(checkpoint_or_run)
     typer.echo(f"{checkpoint.folder} -> {out}")
-    if gate:
-        from rltf_verl.tools.export.gate import require_kept, require_rise
-        from rltf_verl.tools.export.public_questions import installed_folder, read_questions
+    passing = None
+    if gate or margin is not None:
+        from rltf_verl.tools.export.gate import Gate
 
-        typer.echo(require_rise(checkpoint))
-        questions = list(chain.from_iterable(read_questions(installed_folder()).values()))
-        typer.echo(f"{len(questions)} public questions to two models on the CPU: minutes")
+        passing = Gate(checkpoint, inf if margin is None else margin, typer.echo)
     out.parent.mkdir(parents=True, exist_ok=True)
     # `out` appears whole or not at all
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as unfinished:
         folder = Path(unfinished) / "model"
         save_weights(checkpoint, folder, trust_pickle=trust_pickle)
-        if gate:
-            typer.echo(require_kept(checkpoint, folder, questions))
-        text = card(str(out), checkpoint.step, checkpoint.settings(), checkpoint.folder.parent)
+        if passing:
+            passing.check(folder)
+        text = card(out.name, checkpoint.step, checkpoint.settings())
         (folder / "README.md").write_text(text, "utf-8")
         for weights in folder.glob(WEIGHTS):  # safetensors lets the owner alone read them
             weights.chmod((folder / "README.md").stat().st_mode)
         folder.rename(out)
     size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
-    typer.echo(f"{size / 2**20:.0f} MiB, step {checkpoint.step}; how to use it: {out}/README.md")
+    typer.echo(f"{size / 2**20:.0f} MiB, step {checkpoint.step}; next: vllm serve {out}")

@@ -9,11 +9,16 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rltf_verl.runlog.files import STAMP, folders_of
 from rltf_verl.texts import one_line
 
+if TYPE_CHECKING:
+    import torch
+
+BASE = "actor_rollout_ref.model.path"
+"""Key of the model that a run started from."""
 ADAPTER = "lora_adapter"
 """Where verl's merger puts a LoRA adapter, inside the folder of the base model."""
 
@@ -105,15 +110,25 @@ def save_weights(checkpoint: Checkpoint, out: Path, *, trust_pickle: bool = Fals
         trust_pickle: load shards that may run code.
 
     Raises:
-        ValueError: a shard holds more than tensors; verl's merger fails; or the saved model is not
-            whole.
+        ValueError: a shard holds more than tensors; verl's merger fails; the saved model is not
+            whole; or a tensor is not finite.
     """
     shards = sorted(checkpoint.actor.glob(SHARDS))
     if not shards and any((checkpoint.actor / WHOLE).glob(WEIGHTS)):
         _copy_whole(checkpoint.actor / WHOLE, out)
-        return
-    if not trust_pickle:
-        _require_tensors(checkpoint, shards)
+    else:
+        if not trust_pickle:
+            _require_tensors(checkpoint, shards)
+        _merge_shards(checkpoint, out)
+    _require_finite(checkpoint, out)
+
+
+def _merge_shards(checkpoint: Checkpoint, out: Path) -> None:
+    """By verl's merger; LoRA is merged here.
+
+    Raises:
+        ValueError: the merger fails.
+    """
     merger = [sys.executable, "-m", "verl.model_merger", "merge", "--backend", checkpoint.backend]
     done = subprocess.run(
         [*merger, "--local_dir", str(checkpoint.actor), "--target_dir", str(out)],
@@ -138,40 +153,45 @@ def _require_tensors(checkpoint: Checkpoint, shards: Sequence[Path]) -> None:
     fix = "add --trust-pickle if you trained it, or trust who did"
     if checkpoint.backend != "fsdp":
         raise ValueError(f"{checkpoint.actor}: Megatron's files can run code when loaded; {fix}")
-    for shard in shards:
-        why = _not_tensors(shard)
-        if why:
-            raise ValueError(f"{shard}: holds more than tensors ({why}); {fix}")
-
-
-def _not_tensors(shard: Path) -> str:
     import torch
     import torch.distributed.tensor  # allows DTensor, which FSDP saves
 
-    try:
-        torch.load(shard, map_location="cpu", weights_only=True, mmap=True)
-    except Exception as error:  # torch, pickle and zipfile raise many kinds
-        return one_line(str(error), 160)
-    return ""
+    for shard in shards:
+        try:
+            torch.load(shard, map_location="cpu", weights_only=True, mmap=True)
+        except Exception as error:  # torch, pickle and zipfile raise many kinds
+            why = one_line(str(error), 160)
+            raise ValueError(f"{shard}: holds more than tensors ({why}); {fix}") from None
 
 
 def _copy_whole(saved: Path, out: Path) -> None:
-    """A run that saves `hf_model` only has no shards to merge.
+    """A run that saves `hf_model` only has no shards to merge."""
+    import torch
+    from transformers import AutoTokenizer
+
+    load_model(saved, torch.bfloat16, str(saved)).save_pretrained(out)
+    AutoTokenizer.from_pretrained(saved).save_pretrained(out)
+
+
+def load_model(path: str | Path, dtype: torch.dtype, name: str) -> Any:
+    """The model in a folder, which a refusal calls `name`.
 
     Raises:
-        ValueError: names in the file are not the model's.
+        ValueError: there is none, a file is damaged, or the tensors are not the model's.
     """
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from safetensors import SafetensorError
+    from transformers import AutoModelForCausalLM
 
-    loaded: Any = AutoModelForCausalLM.from_pretrained(
-        saved, dtype=torch.bfloat16, output_loading_info=True
-    )
+    try:
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            path, dtype=dtype, output_loading_info=True
+        )
+    except (OSError, RuntimeError, SafetensorError) as error:
+        raise ValueError(f"{name}: not a whole model ({one_line(str(error), 160)})") from None
     model, info = loaded
     if strange := [*info["missing_keys"], *info["unexpected_keys"]]:
-        raise ValueError(f"{saved}: not a whole model, e.g. {sorted(strange)[0]}; save shards too")
-    model.save_pretrained(out)
-    AutoTokenizer.from_pretrained(saved).save_pretrained(out)
+        raise ValueError(f"{name}: not a whole model, e.g. {sorted(strange)[0]}")
+    return model
 
 
 def _merge_adapter(out: Path) -> None:
@@ -183,7 +203,6 @@ def _merge_adapter(out: Path) -> None:
     """
     import torch
     from peft import PeftModel
-    from transformers import AutoModelForCausalLM
 
     adapter = out / ADAPTER
     if not json.loads((adapter / "adapter_config.json").read_text("utf-8"))["lora_alpha"]:
@@ -191,7 +210,29 @@ def _merge_adapter(out: Path) -> None:
             f"{adapter}: the checkpoint has no lora_train_meta.json with lora_alpha, and without"
             " it the adapter would change nothing"
         )
-    base = AutoModelForCausalLM.from_pretrained(out, dtype=torch.float32)
+    base = load_model(out, torch.float32, str(adapter))
     merged = PeftModel.from_pretrained(base, str(adapter)).merge_and_unload()
     merged.to(torch.bfloat16).save_pretrained(out)
     shutil.rmtree(adapter)
+
+
+def _require_finite(checkpoint: Checkpoint, out: Path) -> None:
+    """Read every tensor that was written.
+
+    Raises:
+        ValueError: one is not finite, or there is none.
+    """
+    from safetensors import safe_open
+
+    names = set[str]()
+    for file in sorted(out.glob(WEIGHTS)):
+        with safe_open(file, "pt") as tensors:
+            for name in tensors.keys():  # noqa: SIM118  # it is no dict
+                names.add(name)
+                if not tensors.get_tensor(name).isfinite().all():
+                    raise ValueError(
+                        f"not exported: {name} of {checkpoint.actor} is not finite in bfloat16;"
+                        " take an earlier checkpoint"
+                    )
+    if not names:
+        raise ValueError(f"not exported: {checkpoint.actor} has no weights")

@@ -2,123 +2,178 @@
 
 First answers come from the run's own episode log: its validation before training and that at the
 checkpoint's step. Public questions are asked here, of the model that the run started from and of
-the exported weights.
+the exported weights. These must be the weights that gave the last first answers: they find most of
+them likelier than the model that the run started from does.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Sequence
-from math import comb
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, islice
+from math import sqrt
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
-from rltf_verl.runlog.episodes import read_episodes
+import torch
+from transformers import AutoTokenizer
+
+from rltf_verl.runlog.episodes import by_source, read_episodes
 from rltf_verl.runlog.files import log_folder
-from rltf_verl.runlog.turns import graded, right
-from rltf_verl.texts import one_line
-from rltf_verl.tools.export.card import BASE
-from rltf_verl.tools.export.checkpoint import Checkpoint
-from rltf_verl.tools.export.public_questions import MultipleChoice, right_answers
+from rltf_verl.runlog.turns import Record, graded, right
+from rltf_verl.tools.export.change import Change, compare
+from rltf_verl.tools.export.checkpoint import BASE, Checkpoint, load_model
+from rltf_verl.tools.export.public_questions import (
+    NUM_ANSWERS,
+    log_likelihoods,
+    read_questions,
+    right_answers,
+)
 from rltf_verl.tools.report.evaluation.bootstrap import problem_key
 
-MOST_CHANCE = 0.025
-VERDICTS = {1: "rose", 0: "no change beyond chance", -1: "fell"}
+LEAST = 30
+"""Problems that a comparison of first answers needs, and last first answers that the weights are
+held against.
+"""
+MOST_MISSING = 0.05
+"""Largest share of a validation's verdicts that may be missing."""
 
 
-def compare(name: str, pairs: Sequence[tuple[float, float]]) -> tuple[int, str]:
-    """Right answers to the same problems before and after, by the exact sign test.
-
-    Of the problems that changed, some are better and some worse. If either were as likely, the
-    larger group would be so large or larger with a probability that is to be 2.5 % at most: about
-    two standard errors of the difference. Six better and none worse are enough, five are not.
+class Gate:
+    """Compares a run's validations, and then its weights.
 
     Args:
-        name: of the set of problems.
-        pairs: share of right answers of each problem before and after.
-
-    Returns:
-        1 if they rose, −1 if they fell, 0 if chance may have done it; and a line with the numbers.
-
-    >>> compare("set", [(0, 1)] * 6 + [(1, 1)] * 2)
-    (1, 'set: right 0.250 before, 1.000 after; 6 better, 0 worse of 8: rose')
-    >>> compare("set", [(0, 1)] * 5)[0], compare("set", [(1, 0.5)] * 6)[0]
-    (0, -1)
-    """
-    better = sum(after > before for before, after in pairs)
-    worse = sum(after < before for before, after in pairs)
-    changed = better + worse
-    as_large = range(max(better, worse), changed + 1)
-    chance = sum(comb(changed, num) for num in as_large) / 2**changed
-    direction = 0 if chance > MOST_CHANCE else 1 if better > worse else -1
-    before, after = (fmean(shares) for shares in zip(*pairs, strict=True))
-    return direction, (
-        f"{name}: right {before:.3f} before, {after:.3f} after; {better} better, {worse} worse of"
-        f" {len(pairs)}: {VERDICTS[direction]}"
-    )
-
-
-def require_rise(checkpoint: Checkpoint) -> str:
-    """Compare the first answers of the run's validations, each data source for itself.
-
-    Returns:
-        A line for each data source.
+        checkpoint: of a run.
+        margin: points; a loss of that size has to be excluded.
+        say: takes a line of the page.
 
     Raises:
-        ValueError: a validation is missing; none rose; or one fell.
+        ValueError: the validations cannot be compared, no first answers rose, some fell, or a loss
+            of `margin` is not excluded; or there are no public questions.
     """
-    log = log_folder(checkpoint.folder.parent)
-    before = _first_answers(log, 0, "trainer.val_before_train=true")
-    after = _first_answers(log, checkpoint.step, "trainer.test_freq equal to trainer.save_freq")
-    both = before.keys() & after.keys()
-    changes = [
-        compare(
-            f"first answers, {source}, steps 0 and {checkpoint.step}",
-            [(before[key], after[key]) for key in both if key[0] == source],
+
+    def __init__(self, checkpoint: Checkpoint, margin: float, say: Callable[[str], None]) -> None:
+        self._start = checkpoint.settings().get(BASE)
+        self._margin, self._say = margin, say
+        self._questions = read_questions()
+        log = log_folder(checkpoint.folder.parent)
+        steps = 0, checkpoint.step
+        before, after = (by_source(read_episodes(log, step, ("val",))) for step in steps)
+        if not before or not after:
+            raise ValueError(
+                f"{log}: --gate needs validations at steps {steps}; run with"
+                " trainer.val_before_train=true and trainer.test_freq equal to trainer.save_freq"
+            )
+        sources = sorted(before.keys() | after.keys())
+        changes = [_first_answers(of, before.get(of, []), after.get(of, [])) for of in sources]
+        self._take(changes)
+        if not any(change.direction > 0 for change in changes):
+            raise ValueError("not exported: no first answers rose")
+        self._last = _last_answers(chain.from_iterable(after.values()))
+
+    def check(self, exported: Path) -> None:
+        """Ask the model that the run started from and the exported one.
+
+        Raises:
+            ValueError: a model cannot be read; a likelihood is not finite; other weights gave the
+                first answers; or fewer public ones are right.
+        """
+        num = len(self._questions)
+        self._say(f"{num} public questions to two models on the CPU: minutes")
+        before, unlikely = self._ask(self._start, f"{BASE}={self._start}")
+        after, likely = self._ask(exported, "the exported weights")
+        likelier = sum(own > other for own, other in zip(likely, unlikely, strict=True))
+        line = f"{likelier} of {len(likely)} last first answers became likelier"
+        self._say(line)
+        if likely and 2 * likelier <= len(likely):
+            raise ValueError(
+                f"not exported: {line}, so other weights gave them: the episode log or the"
+                " checkpoint is of another run"
+            )
+        change = compare("public questions", list(zip(before, after, strict=True)))
+        chance = num / NUM_ANSWERS
+        if sum(before) <= chance + 2 * sqrt(chance * (1 - 1 / NUM_ANSWERS)):
+            name = "public questions (guessed before, so they cannot fall)"
+            change = replace(change, name=name, low=-1.0, high=1.0)
+        self._take([change])
+
+    def _take(self, changes: Sequence[Change]) -> None:
+        """Raises ValueError if one fell, or too large a loss is not excluded."""
+        for change in changes:
+            self._say(str(change))
+        for change in changes:
+            if change.direction < 0:
+                raise ValueError(f"not exported: {change.name} fell")
+            if not -100 * change.low < self._margin:  # NaN is refused
+                raise ValueError(
+                    f"not exported: a loss of --margin {self._margin:g} is not excluded for"
+                    f" {change.name}; validate on more problems, or accept a larger loss"
+                )
+
+    def _ask(self, path: Any, name: str) -> tuple[list[bool], list[float]]:
+        """Which public questions it answers right, and the log-likelihood of last first answers."""
+        model = load_model(path, torch.bfloat16, name)
+        tokenizer: Any = AutoTokenizer.from_pretrained(path, padding_side="right")
+        prompts = (
+            tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+            for messages, _ in self._last
         )
-        for source in sorted({source for source, _ in both})
-    ]
-    directions = [direction for direction, _ in changes]
-    lines = "\n".join(line for _, line in changes)
-    if -1 in directions or 1 not in directions:
-        without = f"{log} has no graded first answer of both; give rltf.env a grade"
-        raise ValueError(f"not exported: {lines or without}")
-    return lines
+        return right_answers(model, tokenizer, self._questions), [
+            log_likelihoods(model, tokenizer, prompt, [text])[0]
+            for prompt, (_, text) in zip(prompts, self._last, strict=True)
+        ]
 
 
-def _first_answers(log: Path, step: int, fix: str) -> dict[tuple[str, Hashable], float]:
-    """(data source, problem) -> share of right ones among its graded first answers."""
-    records = read_episodes(log, step, ("val",))
-    if not records:
-        raise ValueError(f"{log}: no validation at step {step} for --gate; run with {fix}")
-    verdicts = defaultdict[tuple[str, Hashable], list[bool]](list)
+def _first_answers(source: str, before: Sequence[Record], after: Sequence[Record]) -> Change:
+    """The change of one data source.
+
+    Raises:
+        ValueError: a validation lacks verdicts, or there are too few problems.
+    """
+    name = f"first answers, {source or 'no source'}"
+    sides = {"before training": _verdicts(before), "at the checkpoint": _verdicts(after)}
+    problems = set[Hashable]().union(*sides.values())
+    expected = sum(max(len(side.get(key, ())) for side in sides.values()) for key in problems)
+    given, missing = [], 0.0
+    for when, side in sides.items():
+        given.append([[v for v in side.get(key, ()) if v is not None] for key in problems])
+        lost = expected - sum(map(len, given[-1]))
+        missing += lost / expected
+        if lost > MOST_MISSING * expected:
+            raise ValueError(
+                f"not exported: {name}: the validation {when} lacks {lost} of {expected} verdicts;"
+                " both have to grade the same problems equally often"
+            )
+    pairs = [(fmean(a), fmean(b)) for a, b in zip(*given, strict=True) if a and b]
+    if len(pairs) < LEAST:
+        raise ValueError(
+            f"not exported: {name}: {len(pairs)} problems; --gate needs {LEAST} in data.val_files"
+        )
+    return compare(name, pairs, missing)
+
+
+def _verdicts(records: Sequence[Record]) -> Mapping[Hashable, Sequence[bool | None]]:
+    """Problem -> verdicts on its first answers; None where the grader failed."""
+    verdicts = defaultdict[Hashable, list[bool | None]](list)
     for record in records:
         first = record["turns"][0]
-        if graded(first):
-            verdicts[record.get("source", ""), problem_key(record)].append(right(first))
-    return {key: fmean(values) for key, values in verdicts.items()}
+        known = graded(first) and first["grade"]["error"] is None
+        verdicts[problem_key(record)].append(right(first) if known else None)
+    return verdicts
 
 
-def require_kept(
-    checkpoint: Checkpoint, exported: Path, questions: Sequence[MultipleChoice]
-) -> str:
-    """Ask the model that the run started from and the exported one.
-
-    Returns:
-        A line with the numbers.
-
-    Raises:
-        ValueError: fewer answers are right, or the model that the run started from cannot be read.
+def _last_answers(records: Iterable[Record]) -> list[tuple[list[dict[str, str]], str]]:
+    """(messages of the first prompt, first answer) of `LEAST` problems; none that was given in
+    steps.
     """
-    start = str(checkpoint.settings().get(BASE))
-    try:
-        answers = [right_answers(model, questions) for model in (start, exported)]
-    except OSError as error:
-        raise ValueError(
-            f"{BASE}={start}: --gate cannot read the model that the run started from"
-            f" ({one_line(str(error), 160)}); start in the run's working folder"
-        ) from None
-    direction, line = compare("public questions", list(zip(*answers, strict=True)))
-    if direction < 0:
-        raise ValueError(f"not exported: {line}")
-    return line
+    by_problem = {
+        problem_key(record): (
+            [*record.get("context", ()), {"role": "user", "content": record["question"]}],
+            record["turns"][0]["text"],
+        )
+        for record in records
+        if "steps" not in record["turns"][0]
+    }
+    return list(islice(by_problem.values(), LEAST))

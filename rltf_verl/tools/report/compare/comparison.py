@@ -111,13 +111,6 @@ def quantities(names: Sequence[str], arms: Sequence[Arm]) -> list[Quantity]:
     return taken
 
 
-def first_turn_series(run: RunTable) -> dict[str, dict[int, float]]:
-    """Validation set -> first-turn accuracy by step: verl's metrics, else the episode log's."""
-    names = _sources(run) or {"validation": LOGGED}
-    series = {source: run.series(name).to_dict() for source, name in names.items()}
-    return {source: values for source, values in series.items() if values}
-
-
 def _curves_only(quantity: Quantity, arms: Sequence[Arm]) -> None:
     for arm in arms:
         for run in arm.runs:
