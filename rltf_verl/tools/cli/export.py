@@ -43,12 +43,16 @@ def export(
 
     E.g. rltf export checkpoints/rltf/rltf_sd models/my_model
     """
+    from transformers.utils import logging
+
     from rltf_verl.tools.export.card import card
     from rltf_verl.tools.export.checkpoint import WEIGHTS, find_checkpoint, save_weights
 
     if out.exists():
         raise ValueError(f"{out}: exists; name another folder or delete it")
     checkpoint = find_checkpoint(checkpoint_or_run)
+    logging.set_verbosity_error()  # what it reports of weights is refused here
+    logging.disable_progress_bar()
     typer.echo(f"{checkpoint.folder} -> {out}")
     passing = None
     if gate or margin is not None:

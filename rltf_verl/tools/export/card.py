@@ -43,7 +43,7 @@ pipeline_tag: text-generation
 # {title}
 
 Trained for {counted(step, "step")} with verl and rltf-verl, reinforcement learning from text
-feedback ([arXiv 2602.02482](https://arxiv.org/abs/2602.02482)). Settings that decide what was trained:
+feedback ([arXiv 2602.02482](https://arxiv.org/abs/2602.02482)). Its settings:
 
 ```yaml
 {chr(10).join(lines)}

@@ -156,12 +156,12 @@ def _require_tensors(checkpoint: Checkpoint, shards: Sequence[Path]) -> None:
     import torch
     import torch.distributed.tensor  # allows DTensor, which FSDP saves
 
-    for shard in shards:
-        try:
+    try:
+        for shard in shards:
             torch.load(shard, map_location="cpu", weights_only=True, mmap=True)
-        except Exception as error:  # torch, pickle and zipfile raise many kinds
-            why = one_line(str(error), 160)
-            raise ValueError(f"{shard}: holds more than tensors ({why}); {fix}") from None
+    except Exception as error:  # torch, pickle and zipfile raise many kinds
+        why = one_line(str(error), 160)
+        raise ValueError(f"{shard}: holds more than tensors ({why}); {fix}") from None
 
 
 def _copy_whole(saved: Path, out: Path) -> None:

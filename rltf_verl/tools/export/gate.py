@@ -2,8 +2,8 @@
 
 First answers come from the run's own episode log: its validation before training and that at the
 checkpoint's step. Public questions are asked here, of the model that the run started from and of
-the exported weights. These must be the weights that gave the last first answers: they find most of
-them likelier than the model that the run started from does.
+the exported weights. These must be the weights that gave the last first answers: they find them
+likelier than the model that the run started from does.
 """
 
 from __future__ import annotations
@@ -81,17 +81,17 @@ class Gate:
                 first answers; or fewer public ones are right.
         """
         num = len(self._questions)
-        self._say(f"{num} public questions to two models on the CPU: minutes")
+        self._say(f"asking two models {num} public questions on the CPU: minutes")
         before, unlikely = self._ask(self._start, f"{BASE}={self._start}")
         after, likely = self._ask(exported, "the exported weights")
-        likelier = sum(own > other for own, other in zip(likely, unlikely, strict=True))
-        line = f"{likelier} of {len(likely)} last first answers became likelier"
-        self._say(line)
-        if likely and 2 * likelier <= len(likely):
-            raise ValueError(
-                f"not exported: {line}, so other weights gave them: the episode log or the"
-                " checkpoint is of another run"
-            )
+        if likely:
+            nats = f"{fmean(likely):.1f} nats after, {fmean(unlikely):.1f} before"
+            self._say(f"{len(likely)} last first answers have {nats}")
+            if sum(likely) <= sum(unlikely):
+                raise ValueError(
+                    f"not exported: {nats}: other weights gave the last first answers; the episode"
+                    " log or the checkpoint is of another run"
+                )
         change = compare("public questions", list(zip(before, after, strict=True)))
         chance = num / NUM_ANSWERS
         if sum(before) <= chance + 2 * sqrt(chance * (1 - 1 / NUM_ANSWERS)):
@@ -165,8 +165,8 @@ def _verdicts(records: Sequence[Record]) -> Mapping[Hashable, Sequence[bool | No
 
 
 def _last_answers(records: Iterable[Record]) -> list[tuple[list[dict[str, str]], str]]:
-    """(messages of the first prompt, first answer) of `LEAST` problems; none that was given in
-    steps.
+    """(messages of the first prompt, first answer) of `LEAST` problems; none that is empty or was
+    given in steps.
     """
     by_problem = {
         problem_key(record): (
@@ -174,6 +174,6 @@ def _last_answers(records: Iterable[Record]) -> list[tuple[list[dict[str, str]],
             record["turns"][0]["text"],
         )
         for record in records
-        if "steps" not in record["turns"][0]
+        if record["turns"][0]["text"] and "steps" not in record["turns"][0]
     }
     return list(islice(by_problem.values(), LEAST))

