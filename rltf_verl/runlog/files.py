@@ -15,7 +15,7 @@ import os
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -247,6 +247,20 @@ def folders_of(top: Path) -> Iterator[Path]:
         below[:] = [] if deep else sorted(b for b in below if not b.startswith(ELSEWHERE))
 
 
+def only_folder(top: Path, holds: Callable[[Path], object], what: str) -> Path | None:
+    """`top` if it holds `what`, else the only folder below that does; None without any.
+
+    Raises:
+        ValueError: there are several below.
+    """
+    found = [folder for folder in folders_of(top) if holds(folder)]
+    if len(found) > 1 and found[0] != top:  # which comes first
+        raise ValueError(
+            f"{top}: holds {len(found)} {what}, e.g. {found[0]} and {found[1]}; name one"
+        )
+    return found[0] if found else None
+
+
 def log_folder(path: Path) -> Path:
     """The episode log that `path` is or holds; one without episodes only if no other exists.
 
@@ -258,14 +272,5 @@ def log_folder(path: Path) -> Path:
         raise ValueError(
             f"{path}: {what}; name a run's trainer.default_local_dir, or its rltf.episode_log.dir"
         )
-    if log_files(path):
-        return path
-    logs = [folder for folder in folders_of(path) if log_files(folder)]
-    if len(logs) > 1:
-        raise ValueError(
-            f"{path}: holds {len(logs)} episode logs, e.g. {logs[0]} and {logs[1]}; name one"
-        )
-    if logs:
-        return logs[0]
     usual = path / "episodes"
-    return usual if usual.is_dir() else path
+    return only_folder(path, log_files, "episode logs") or (usual if usual.is_dir() else path)

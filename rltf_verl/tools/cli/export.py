@@ -31,7 +31,6 @@ def export(
     margin: Annotated[
         float | None,
         typer.Option(
-            "--margin",
             metavar="POINTS",
             min=0,
             help="Gate, and refuse where a loss of so many points is not excluded.",
@@ -71,5 +70,4 @@ def export(
         for weights in folder.glob(WEIGHTS):  # safetensors lets the owner alone read them
             weights.chmod((folder / "README.md").stat().st_mode)
         folder.rename(out)
-    size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
-    typer.echo(f"{size / 2**20:.0f} MiB, step {checkpoint.step}; next: vllm serve {out}")
+    typer.echo(f"step {checkpoint.step}; next: vllm serve {out}")

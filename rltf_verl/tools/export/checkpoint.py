@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rltf_verl.runlog.files import STAMP, folders_of
+from rltf_verl.runlog.files import STAMP, only_folder
 from rltf_verl.texts import one_line
 
 if TYPE_CHECKING:
@@ -67,20 +67,17 @@ def find_checkpoint(place: Path) -> Checkpoint:
     Raises:
         ValueError: not found, not whole, or of several runs.
     """
-    folder = _run_below(place.resolve())
-    for saved in (folder, folder / "checkpoints"):  # the second is how our runs are laid out
-        if (saved / LATEST).is_file():
-            step = (saved / LATEST).read_text("utf-8").strip()
-            if not step.isdecimal():  # `../elsewhere` leads out of the run
-                raise ValueError(f"{saved / LATEST}: holds {step[:40]!r}; write the step's number")
-            folder = saved / f"global_step_{step}"
-            break
-    if folder.name == "actor":
-        folder = folder.parent
+    folder = place.resolve()
+    folder = only_folder(folder, lambda below: (below / LATEST).is_file(), "runs") or folder
+    if (folder / LATEST).is_file():
+        step = (folder / LATEST).read_text("utf-8").strip()
+        if not step.isdecimal():  # `../elsewhere` leads out of the run
+            raise ValueError(f"{folder / LATEST}: holds {step[:40]!r}; write the step's number")
+        folder = folder / f"global_step_{step}"
     if not folder.name.rpartition("global_step_")[2].isdecimal():
         raise ValueError(
-            f"{place}: no checkpoint of verl; name the run's folder (with {LATEST} in it or in its"
-            " checkpoints/) or one of its global_step_N"
+            f"{place}: no checkpoint of verl; name the run's folder (with {LATEST} in it or below"
+            " it) or one of its global_step_N"
         )
     backends = [kind for name, kind in BACKENDS.items() if (folder / "actor" / name).exists()]
     if not backends:
@@ -89,15 +86,6 @@ def find_checkpoint(place: Path) -> Checkpoint:
             " verl's FSDP or Megatron trainer"
         )
     return Checkpoint(folder, backends[0])
-
-
-def _run_below(folder: Path) -> Path:
-    """The one run with checkpoints below a folder; else the folder itself."""
-    runs = [below for below in folders_of(folder) if (below / LATEST).is_file()]
-    if len(runs) > 1 and folder not in runs:
-        listed = ", ".join(map(str, runs))
-        raise ValueError(f"{folder}: holds the checkpoints of {len(runs)} runs; name one: {listed}")
-    return runs[0] if runs else folder
 
 
 def save_weights(checkpoint: Checkpoint, out: Path, *, trust_pickle: bool = False) -> None:
@@ -224,15 +212,15 @@ def _require_finite(checkpoint: Checkpoint, out: Path) -> None:
     """
     from safetensors import safe_open
 
-    names = set[str]()
+    found = False
     for file in sorted(out.glob(WEIGHTS)):
         with safe_open(file, "pt") as tensors:
             for name in tensors.keys():  # noqa: SIM118  # it is no dict
-                names.add(name)
+                found = True
                 if not tensors.get_tensor(name).isfinite().all():
                     raise ValueError(
                         f"not exported: {name} of {checkpoint.actor} is not finite in bfloat16;"
                         " take an earlier checkpoint"
                     )
-    if not names:
+    if not found:
         raise ValueError(f"not exported: {checkpoint.actor} has no weights")

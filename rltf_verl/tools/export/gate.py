@@ -8,9 +8,8 @@ likelier than the model that the run started from does.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain, islice
 from math import sqrt
 from pathlib import Path
@@ -66,10 +65,12 @@ class Gate:
                 f"{log}: --gate needs validations at steps {steps}; run with"
                 " trainer.val_before_train=true and trainer.test_freq equal to trainer.save_freq"
             )
-        sources = sorted(before.keys() | after.keys())
-        changes = [_first_answers(of, before.get(of, []), after.get(of, [])) for of in sources]
+        changes = [
+            _first_answers(source, before.get(source, []), after.get(source, []))
+            for source in sorted(before.keys() | after.keys())
+        ]
         self._take(changes)
-        if not any(change.direction > 0 for change in changes):
+        if not any(change.low > 0 for change in changes):
             raise ValueError("not exported: no first answers rose")
         self._last = _last_answers(chain.from_iterable(after.values()))
 
@@ -82,8 +83,9 @@ class Gate:
         """
         num = len(self._questions)
         self._say(f"asking two models {num} public questions on the CPU: minutes")
-        before, unlikely = self._ask(self._start, f"{BASE}={self._start}")
-        after, likely = self._ask(exported, "the exported weights")
+        tokenizer = AutoTokenizer.from_pretrained(exported, padding_side="right")
+        before, unlikely = self._ask(self._start, f"{BASE}={self._start}", tokenizer)
+        after, likely = self._ask(exported, "the exported weights", tokenizer)
         if likely:
             nats = f"{fmean(likely):.1f} nats after, {fmean(unlikely):.1f} before"
             self._say(f"{len(likely)} last first answers have {nats}")
@@ -92,38 +94,35 @@ class Gate:
                     f"not exported: {nats}: other weights gave the last first answers; the episode"
                     " log or the checkpoint is of another run"
                 )
-        change = compare("public questions", list(zip(before, after, strict=True)))
         chance = num / NUM_ANSWERS
-        if sum(before) <= chance + 2 * sqrt(chance * (1 - 1 / NUM_ANSWERS)):
-            name = "public questions (guessed before, so they cannot fall)"
-            change = replace(change, name=name, low=-1.0, high=1.0)
-        self._take([change])
+        guessed = sum(before) <= chance + 2 * sqrt(chance * (1 - 1 / NUM_ANSWERS))
+        name = "public questions" + " (guessed before, so they cannot fall)" * guessed
+        # of an ability that was not there any loss is possible
+        self._take([compare(name, list(zip(before, after, strict=True)), missing=float(guessed))])
 
     def _take(self, changes: Sequence[Change]) -> None:
         """Raises ValueError if one fell, or too large a loss is not excluded."""
         for change in changes:
-            self._say(str(change))
+            self._say(change.line)
         for change in changes:
-            if change.direction < 0:
+            if change.high < 0:
                 raise ValueError(f"not exported: {change.name} fell")
             if not -100 * change.low < self._margin:  # NaN is refused
                 raise ValueError(
-                    f"not exported: a loss of --margin {self._margin:g} is not excluded for"
+                    f"not exported: a loss of --margin {self._margin} is not excluded for"
                     f" {change.name}; validate on more problems, or accept a larger loss"
                 )
 
-    def _ask(self, path: Any, name: str) -> tuple[list[bool], list[float]]:
+    def _ask(self, path: Any, name: str, tokenizer: Any) -> tuple[list[bool], list[float]]:
         """Which public questions it answers right, and the log-likelihood of last first answers."""
         model = load_model(path, torch.bfloat16, name)
-        tokenizer: Any = AutoTokenizer.from_pretrained(path, padding_side="right")
-        prompts = (
-            tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-            for messages, _ in self._last
-        )
-        return right_answers(model, tokenizer, self._questions), [
-            log_likelihoods(model, tokenizer, prompt, [text])[0]
-            for prompt, (_, text) in zip(prompts, self._last, strict=True)
-        ]
+        likelihoods = []
+        for messages, text in self._last:
+            prompt = tokenizer.apply_chat_template(
+                messages, tokenize=False, add_generation_prompt=True
+            )
+            likelihoods += log_likelihoods(model, tokenizer, prompt, [text])
+        return right_answers(model, tokenizer, self._questions), likelihoods
 
 
 def _first_answers(source: str, before: Sequence[Record], after: Sequence[Record]) -> Change:
@@ -133,34 +132,33 @@ def _first_answers(source: str, before: Sequence[Record], after: Sequence[Record
         ValueError: a validation lacks verdicts, or there are too few problems.
     """
     name = f"first answers, {source or 'no source'}"
-    sides = {"before training": _verdicts(before), "at the checkpoint": _verdicts(after)}
-    problems = set[Hashable]().union(*sides.values())
-    expected = sum(max(len(side.get(key, ())) for side in sides.values()) for key in problems)
-    given, missing = [], 0.0
-    for when, side in sides.items():
-        given.append([[v for v in side.get(key, ()) if v is not None] for key in problems])
-        lost = expected - sum(map(len, given[-1]))
+    # a problem's episodes in the validation that has more of them
+    expected = (Counter(map(problem_key, before)) | Counter(map(problem_key, after))).total()
+    sides, missing = [], 0.0
+    for when, records in (("before training", before), ("at the checkpoint", after)):
+        sides.append(_verdicts(records))
+        lost = expected - sum(map(len, sides[-1].values()))
         missing += lost / expected
         if lost > MOST_MISSING * expected:
             raise ValueError(
                 f"not exported: {name}: the validation {when} lacks {lost} of {expected} verdicts;"
                 " both have to grade the same problems equally often"
             )
-    pairs = [(fmean(a), fmean(b)) for a, b in zip(*given, strict=True) if a and b]
-    if len(pairs) < LEAST:
+    both = sides[0].keys() & sides[1].keys()
+    if len(both) < LEAST:
         raise ValueError(
-            f"not exported: {name}: {len(pairs)} problems; --gate needs {LEAST} in data.val_files"
+            f"not exported: {name}: {len(both)} problems; --gate needs {LEAST} in data.val_files"
         )
-    return compare(name, pairs, missing)
+    return compare(name, [(fmean(sides[0][key]), fmean(sides[1][key])) for key in both], missing)
 
 
-def _verdicts(records: Sequence[Record]) -> Mapping[Hashable, Sequence[bool | None]]:
-    """Problem -> verdicts on its first answers; None where the grader failed."""
-    verdicts = defaultdict[Hashable, list[bool | None]](list)
+def _verdicts(records: Sequence[Record]) -> Mapping[Hashable, Sequence[bool]]:
+    """Problem -> verdicts on its first answers; where the grader failed there is none."""
+    verdicts = defaultdict[Hashable, list[bool]](list)
     for record in records:
         first = record["turns"][0]
-        known = graded(first) and first["grade"]["error"] is None
-        verdicts[problem_key(record)].append(right(first) if known else None)
+        if graded(first) and first["grade"]["error"] is None:
+            verdicts[problem_key(record)].append(right(first))
     return verdicts
 
 
