@@ -70,4 +70,4 @@ def export(
         for weights in folder.glob(WEIGHTS):  # safetensors lets the owner alone read them
             weights.chmod((folder / "README.md").stat().st_mode)
         folder.rename(out)
-    typer.echo(f"step {checkpoint.step}; next: vllm serve {out}")
+    typer.echo(f"next: vllm serve {out}")

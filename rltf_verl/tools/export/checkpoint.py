@@ -54,10 +54,9 @@ class Checkpoint:
     def settings(self) -> dict[str, Any]:
         """The stamp of the run, by config key; empty for a run without this package."""
         try:
-            stamp = json.loads((self.folder / STAMP).read_text("utf-8"))
-        except (OSError, ValueError):
+            return dict(json.loads((self.folder / STAMP).read_text("utf-8")))
+        except (OSError, ValueError, TypeError):  # TypeError: it is no object
             return {}
-        return stamp if isinstance(stamp, dict) else {}
 
 
 def find_checkpoint(place: Path) -> Checkpoint:

@@ -2,15 +2,15 @@
 
 First answers come from the run's own episode log: its validation before training and that at the
 checkpoint's step. Public questions are asked here, of the model that the run started from and of
-the exported weights. These must be the weights that gave the last first answers: they find them
-likelier than the model that the run started from does.
+the exported weights. These must be the weights that gave the first answers that became right: they
+find them likelier than the model that the run started from does.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain
 from math import sqrt
 from pathlib import Path
 from statistics import fmean
@@ -33,9 +33,7 @@ from rltf_verl.tools.export.public_questions import (
 from rltf_verl.tools.report.evaluation.bootstrap import problem_key
 
 LEAST = 30
-"""Problems that a comparison of first answers needs, and last first answers that the weights are
-held against.
-"""
+"""Problems that a comparison of first answers needs, and most that the weights are held against."""
 MOST_MISSING = 0.05
 """Largest share of a validation's verdicts that may be missing."""
 
@@ -72,7 +70,7 @@ class Gate:
         self._take(changes)
         if not any(change.low > 0 for change in changes):
             raise ValueError("not exported: no first answers rose")
-        self._last = _last_answers(chain.from_iterable(after.values()))
+        self._last = _corrected(chain(*before.values()), chain(*after.values()))
 
     def check(self, exported: Path) -> None:
         """Ask the model that the run started from and the exported one.
@@ -88,17 +86,17 @@ class Gate:
         after, likely = self._ask(exported, "the exported weights", tokenizer)
         if likely:
             nats = f"{fmean(likely):.1f} nats after, {fmean(unlikely):.1f} before"
-            self._say(f"{len(likely)} last first answers have {nats}")
+            self._say(f"{len(likely)} answers that became right: {nats}")
             if sum(likely) <= sum(unlikely):
                 raise ValueError(
-                    f"not exported: {nats}: other weights gave the last first answers; the episode"
-                    " log or the checkpoint is of another run"
+                    f"not exported: answers that became right have {nats}: other weights gave them;"
+                    " the episode log or the checkpoint is of another run"
                 )
         chance = num / NUM_ANSWERS
         guessed = sum(before) <= chance + 2 * sqrt(chance * (1 - 1 / NUM_ANSWERS))
         name = "public questions" + " (guessed before, so they cannot fall)" * guessed
         # of an ability that was not there any loss is possible
-        self._take([compare(name, list(zip(before, after, strict=True)), missing=float(guessed))])
+        self._take([compare(name, list(zip(before, after, strict=True)), missing=guessed)])
 
     def _take(self, changes: Sequence[Change]) -> None:
         """Raises ValueError if one fell, or too large a loss is not excluded."""
@@ -114,7 +112,7 @@ class Gate:
                 )
 
     def _ask(self, path: Any, name: str, tokenizer: Any) -> tuple[list[bool], list[float]]:
-        """Which public questions it answers right, and the log-likelihood of last first answers."""
+        """Which public questions it answers right, and log-likelihoods of first answers."""
         model = load_model(path, torch.bfloat16, name)
         likelihoods = []
         for messages, text in self._last:
@@ -162,16 +160,21 @@ def _verdicts(records: Sequence[Record]) -> Mapping[Hashable, Sequence[bool]]:
     return verdicts
 
 
-def _last_answers(records: Iterable[Record]) -> list[tuple[list[dict[str, str]], str]]:
-    """(messages of the first prompt, first answer) of `LEAST` problems; none that is empty or was
-    given in steps.
+def _corrected(
+    before: Iterable[Record], after: Iterable[Record]
+) -> list[tuple[list[dict[str, str]], str]]:
+    """(messages of the first prompt, first answer) of `LEAST` problems that became right; none that
+    was given in steps.
     """
+    failed = {problem_key(record) for record in before if not right(record["turns"][0])}
     by_problem = {
-        problem_key(record): (
+        key: (
             [*record.get("context", ()), {"role": "user", "content": record["question"]}],
-            record["turns"][0]["text"],
+            first["text"],
         )
-        for record in records
-        if record["turns"][0]["text"] and "steps" not in record["turns"][0]
+        for record in after
+        if (key := problem_key(record)) in failed
+        and right(first := record["turns"][0])
+        and "steps" not in first
     }
-    return list(islice(by_problem.values(), LEAST))
+    return list(by_problem.values())[:LEAST]

@@ -83,4 +83,4 @@ def log_likelihoods(model: Any, tokenizer: Any, text: str, answers: Sequence[str
             f"{model.name_or_path}: likelihoods are {totals.tolist()}, not finite or the same for"
             " every token: the weights are broken; take an earlier checkpoint"
         )
-    return [float(total) for total in totals]
+    return list(map(float, totals))

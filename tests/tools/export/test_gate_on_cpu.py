@@ -35,7 +35,7 @@ def start(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(0)
     model: Any = AutoModelForCausalLM.from_pretrained(POLICY, dtype=torch.float32)
     for weight in model.parameters():
-        weight.data += 0.3 * weight.data.std() * torch.randn_like(weight)
+        weight.data += weight.data.std() * torch.randn_like(weight)
     folder = tmp_path_factory.mktemp("start")
     model.save_pretrained(folder)
     AutoTokenizer.from_pretrained(POLICY).save_pretrained(folder)
@@ -187,7 +187,7 @@ LOGS = {
     "other problems": "at the checkpoint lacks 32 of 32 verdicts",
     "six problems, again and again": "6 problems; --gate needs 30",
     "many a little better, some much worse": "first answers, sums fell",
-    "another run's": "other weights gave the last first answers",
+    "another run's": "other weights gave them",
 }
 
 
@@ -226,7 +226,7 @@ WEIGHTS: dict[str, tuple[Callable[[dict[str, torch.Tensor]], object], str]] = {
     "a tensor is missing": (lambda weights: weights.pop(NORM), f"not a whole model, e.g. {NORM}"),
     "rows in another order": (
         lambda weights: weights.update({k: w.flip(0) for k, w in weights.items() if w.ndim > 1}),
-        "other weights gave the last first answers",
+        "other weights gave them",
     ),
 }
 

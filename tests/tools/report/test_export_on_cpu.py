@@ -86,7 +86,7 @@ def test_a_lora_checkpoint_becomes_one_model_that_answers_as_it_did(
     monkeypatch.setenv("JUDGE_API_KEY", "sk-Zu7pQ92mVx41")
     policy = lora_policy()
     place, out = saved(tmp_path / "run", policy.state_dict(), lora_alpha=8), tmp_path / "models/own"
-    assert f"step 3; next: vllm serve {out}" in run(place, out)
+    assert f"next: vllm serve {out}" in run(place, out)
 
     exported = AutoModelForCausalLM.from_pretrained(out, dtype=torch.float32).eval()
     tokens = AutoTokenizer.from_pretrained(out)("0110", return_tensors="pt").input_ids
@@ -157,7 +157,7 @@ def test_a_run_that_saves_the_whole_model_only(tmp_path: Path) -> None:
     actor = saved(place / "checkpoints", {}, lora_alpha=8) / "global_step_3/actor"
     next(actor.glob("model_world_size_*")).unlink()
     model.save_pretrained(actor / "huggingface")
-    assert "step 3; next" in run(place, tmp_path / "own")
+    assert "next: vllm serve" in run(place, tmp_path / "own")
     exported = AutoModelForCausalLM.from_pretrained(tmp_path / "own")
     assert exported.dtype == torch.bfloat16
     for name, weight in model.state_dict().items():
@@ -182,7 +182,7 @@ def test_weights_that_are_not_finite_are_refused_in_any_file(
     state = lora_policy().state_dict()
     name = next(name for name in reversed(state) if name.endswith(where))
     healthy = saved(tmp_path / "healthy", state, lora_alpha=8)
-    assert "step 3; next" in run(healthy, tmp_path / "own")
+    assert "next: vllm serve" in run(healthy, tmp_path / "own")
     assert len(list((tmp_path / "own").glob("*.safetensors"))) == shards
     state[name].view(-1)[0] = torch.inf
     words = run(saved(tmp_path / "run", state, lora_alpha=8), tmp_path / "models/own")
