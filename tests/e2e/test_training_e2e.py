@@ -242,7 +242,7 @@ def test_the_trained_policy_is_exported(both: tuple[runs.Run, runs.Run], tmp_pat
     for name, weight in recorded.policy(whole.folder, STEPS).named_parameters():
         assert torch.equal(exported[name], weight.bfloat16()), name
     card = (tmp_path / "own/README.md").read_text()
-    assert f"trained for {STEPS} steps" in card
+    assert f"Trained for {STEPS} steps" in card
     assert "distill" in card
 
 
