@@ -77,7 +77,7 @@ THIRD_PARTY = {
     "data": {"pyarrow"},
     "tools.data": {"pyarrow", "rich"},
     "tools.report": {"rich", "numpy", "pandas", "matplotlib", "pyarrow"},
-    "tools.export": {"torch", "peft", "transformers"},
+    "tools.export": {"torch", "peft", "safetensors", "transformers"},
     "tools.plan": {"omegaconf"},
     "tools.adopt": {"omegaconf"},
     "tools.evaluate": {"omegaconf", "yaml", "rich"},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from math import inf
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -42,17 +42,12 @@ def export(
 
     E.g. rltf export checkpoints/rltf/rltf_sd models/my_model
     """
-    from transformers.utils import logging as transformers_logging
-
     from rltf_verl.tools.export.card import card
     from rltf_verl.tools.export.checkpoint import WEIGHTS, find_checkpoint, save_weights
 
     if out.exists():
         raise ValueError(f"{out}: exists; name another folder or delete it")
     checkpoint = find_checkpoint(checkpoint_or_run)
-    quiet: Any = transformers_logging  # which has no types
-    quiet.set_verbosity_error()  # what it reports of weights is refused here
-    quiet.disable_progress_bar()
     typer.echo(f"{checkpoint.folder} -> {out}")
     passing = None
     if gate or margin is not None:

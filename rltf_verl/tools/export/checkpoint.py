@@ -100,6 +100,11 @@ def save_weights(checkpoint: Checkpoint, out: Path, *, trust_pickle: bool = Fals
         ValueError: a shard holds more than tensors; verl's merger fails; the saved model is not
             whole; or a tensor is not finite.
     """
+    from transformers.utils import logging
+
+    # what it reports of weights is refused here
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     shards = sorted(checkpoint.actor.glob(SHARDS))
     if not shards and any((checkpoint.actor / WHOLE).glob(WEIGHTS)):
         _copy_whole(checkpoint.actor / WHOLE, out)

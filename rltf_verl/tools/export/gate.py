@@ -31,6 +31,7 @@ from rltf_verl.tools.export.public_questions import (
     right_answers,
 )
 from rltf_verl.tools.report.evaluation.bootstrap import problem_key
+from rltf_verl.types import Message
 
 LEAST = 30
 """Problems that a comparison of first answers needs, and most that the weights are held against."""
@@ -92,8 +93,8 @@ class Gate:
                     f"not exported: answers that became right have {nats}: other weights gave them;"
                     " the episode log or the checkpoint is of another run"
                 )
-        chance = num / NUM_ANSWERS
-        guessed = sum(before) <= chance + 2 * sqrt(chance * (1 - 1 / NUM_ANSWERS))
+        # n / k by chance, and √(n (k − 1)) / k its standard deviation
+        guessed = sum(before) * NUM_ANSWERS <= num + 2 * sqrt(num * (NUM_ANSWERS - 1))
         name = "public questions" + " (guessed before, so they cannot fall)" * guessed
         # of an ability that was not there any loss is possible
         self._take([compare(name, list(zip(before, after, strict=True)), missing=guessed)])
@@ -105,7 +106,7 @@ class Gate:
         for change in changes:
             if change.high < 0:
                 raise ValueError(f"not exported: {change.name} fell")
-            if not -100 * change.low < self._margin:  # NaN is refused
+            if -100 * change.low >= self._margin:
                 raise ValueError(
                     f"not exported: a loss of --margin {self._margin} is not excluded for"
                     f" {change.name}; validate on more problems, or accept a larger loss"
@@ -162,7 +163,7 @@ def _verdicts(records: Sequence[Record]) -> Mapping[Hashable, Sequence[bool]]:
 
 def _corrected(
     before: Iterable[Record], after: Iterable[Record]
-) -> list[tuple[list[dict[str, str]], str]]:
+) -> list[tuple[list[Message], str]]:
     """(messages of the first prompt, first answer) of `LEAST` problems that became right; none that
     was given in steps.
     """
