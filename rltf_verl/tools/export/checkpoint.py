@@ -66,8 +66,10 @@ def find_checkpoint(place: Path) -> Checkpoint:
     Raises:
         ValueError: not found, not whole, or of several runs.
     """
-    folder = place.resolve()
-    folder = only_folder(folder, lambda below: (below / LATEST).is_file(), "runs") or folder
+    folder = (
+        only_folder(place.resolve(), lambda below: (below / LATEST).is_file(), "runs")
+        or place.resolve()
+    )
     if (folder / LATEST).is_file():
         step = (folder / LATEST).read_text("utf-8").strip()
         if not step.isdecimal():  # `../elsewhere` leads out of the run
