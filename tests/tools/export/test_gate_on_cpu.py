@@ -14,6 +14,8 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rltf_verl.runlog.files import STAMP
+from rltf_verl.tools.data import corrections
+from rltf_verl.tools.export import gate
 from rltf_verl.tools.export.change import compare
 from rltf_verl.tools.report.evaluation.bootstrap import problem_key
 from rltf_verl.types import Grade
@@ -346,3 +348,7 @@ def test_conversations_with_the_same_last_message_are_different_problems() -> No
     first, second = ([{"role": "user", "content": text}] for text in ("A letter", "A poem"))
     assert problem_key({**asked, "context": first}) == problem_key({**asked, "context": first})
     assert problem_key({**asked, "context": first}) != problem_key({**asked, "context": second})
+
+
+def test_data_corrections_knows_how_many_problems_the_gate_wants():
+    assert corrections.FEWEST_HELD_OUT == gate.LEAST
