@@ -1,6 +1,7 @@
 """The generation core against independent forwards of the same sequences."""
 
 import copy
+import gc
 import random
 
 import pytest
@@ -11,6 +12,7 @@ from rltf_verl.cpu.bf16 import has_bf16
 from rltf_verl.cpu.rollout.generation import BatchGenerator, Request
 from rltf_verl.cpu.rollout.prefixes import Prefixes, num_common
 from rltf_verl.cpu.rollout.sampling import SamplingParams, sample
+from rltf_verl.cpu.rollout.slot_cache import SlotLayer
 
 from .conftest import SIZES
 
@@ -168,6 +170,20 @@ def test_unseeded_samples_differ_within_a_group_and_do_not_depend_on_arrival_ord
     assert {k: r.token_ids for k, r in one.items()} == {k: r.token_ids for k, r in two.items()}
     assert len({tuple(one[f"a{i}"].token_ids) for i in range(4)}) == 4
     assert run(BatchGenerator(model, seed=1), group)["a0"].token_ids != one["a0"].token_ids
+
+
+def test_the_cache_of_a_batch_that_ended_is_freed_at_once(model):
+    generator = BatchGenerator(model)
+    gc.collect()
+    gc.disable()  # a cycle of references would hold its tensors until the next collection
+    try:
+        counts = []
+        for _ in range(3):
+            run(generator, [request(index, max_tokens=3) for index in range(2)])
+            counts.append(sum(type(layer) is SlotLayer for layer in gc.get_objects()))
+    finally:
+        gc.enable()
+    assert len(set(counts)) == 1
 
 
 def test_truncated_sampling_reports_the_renormalised_distribution():

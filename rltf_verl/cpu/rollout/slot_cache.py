@@ -5,6 +5,7 @@ and leave freely.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from weakref import proxy
 
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
@@ -24,7 +25,9 @@ class SlotLayer(CacheLayerMixin):
 
     def __init__(self, owner: SlotCache) -> None:
         super().__init__()
-        self.owner = owner
+        # In a cycle of references the cache would outlive its batch: Python collects cycles by the
+        # number of new objects, and a hundred MB of tensors are few.
+        self.owner = proxy(owner)
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
         """Allocate nothing yet: `reserve` does."""
