@@ -177,6 +177,8 @@ class Cases(NamedTuple):
 
     values: Floats
     episode: Integers
+    least: float = 0.0
+    """The least that a value can be: −1 of a difference of shares. The most is 1."""
 
     def mean(self) -> float | None:
         """None of nothing."""
@@ -363,7 +365,7 @@ class EpisodeTable:
         now, first = self._standing(k), self._standing(0)
         # an episode counts if it is graded at both turns
         both, i, j = np.intersect1d(now.episode, first.episode, return_indices=True)
-        return Cases(now.values[i] - first.values[j], both)
+        return Cases(now.values[i] - first.values[j], both, least=-1.0)
 
     def _may_reach(self, k: int) -> Bools:
         """[L] not in validations of first answers only."""

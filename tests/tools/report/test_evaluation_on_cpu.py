@@ -139,17 +139,27 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
 
 
 def test_the_gain_is_paired() -> None:
-    """No episode changed its verdict, so there is nothing to spread, however different the problems
-    are.
+    """No episode changed its verdict, so only the problems not seen spread it, however different
+    the others are.
     """
     records = [episode(p, "1", "2") if p % 2 else episode(p, RIGHT, RIGHT) for p in range(50)]
-    assert evaluate(records).numbers["turn_2/improvement"] == Estimate(0, 0, 0, 50, 50)
+    gain = evaluate(records).numbers["turn_2/improvement"]
+    unseen = 1 - 0.05 ** (1 / 50)
+    assert gain == Estimate(0, pytest.approx(-unseen), pytest.approx(unseen), 50, 50)
+
+
+@pytest.mark.parametrize(("text", "low", "high"), [("1", 0.0, 0.171), (RIGHT, 0.829, 1.0)])
+def test_agreement_is_no_certainty(text: str, low: float, high: float) -> None:
+    """Of 16 problems none shows what one in six may still do."""
+    numbers = evaluate([episode(p, text) for p in range(16)])
+    for share in (numbers.numbers["turn_1/standing"], numbers.pass_at[1]):
+        assert (share.low, share.high) == pytest.approx((low, high), abs=0.001)
 
 
 def test_tables_and_picture(tmp_path) -> None:
     results = evaluate([episode(p, "1" if p else RIGHT, RIGHT) for p in range(4)])
     turns, played, passes = tables(results)
-    assert turns[2][1] == "100.0 [100.0, 100.0]"
+    assert turns[2][1] == "100.0 [47.3, 100.0]"
     assert turns[2][3].startswith("+75.0 [")
     assert [line[0] for line in played] == ["round", "1", "all"]
     assert passes[1][:2] == ("1", turns[1][1])

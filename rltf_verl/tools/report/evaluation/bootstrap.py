@@ -42,6 +42,8 @@ class Ratio:
     over: Floats
     under: Floats
     cases: int = 0
+    least: float = 0.0
+    """As of `Cases`."""
 
 
 def problem_key(record: Record) -> tuple[str, str, str, str]:
@@ -68,7 +70,8 @@ def mean_over_problems(cases: Cases, problem: Integers) -> Ratio:
     pooled = share_of_cases(cases, problem)
     # a problem without a case is no problem of the mean, and 0 / 1 in between
     ones = np.minimum(pooled.under, 1.0)
-    return Ratio(pooled.over / np.maximum(pooled.under, 1.0), ones, pooled.cases)
+    over = pooled.over / np.maximum(pooled.under, 1.0)
+    return Ratio(over, ones, pooled.cases, pooled.least)
 
 
 def share_of_cases(cases: Cases, problem: Integers) -> Ratio:
@@ -79,12 +82,12 @@ def share_of_cases(cases: Cases, problem: Integers) -> Ratio:
     of, num_problems = problem[cases.episode], int(problem.max()) + 1
     total = np.bincount(of, cases.values, num_problems).astype(np.float64)
     num = np.bincount(of, minlength=num_problems).astype(np.float64)
-    return Ratio(total, num, len(of))
+    return Ratio(total, num, len(of), cases.least)
 
 
 def estimates(ratios: Mapping[Name, Ratio]) -> dict[Name, Estimate]:
-    """Values and percentile intervals. All ratios ([P] each, the same problems) see the same
-    resamples, in every call.
+    """Values and percentile intervals, wider where all P problems agree. All ratios ([P] each, the
+    same problems) see the same resamples, in every call.
     """
     if not ratios:
         return {}
@@ -118,4 +121,8 @@ def _estimate(ratio: Ratio, drawn: Floats) -> Estimate:
         return Estimate(value, None, None, 1, ratio.cases)
     # a resample may hold none of the few problems that have a case
     low, high = np.nanquantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    if np.isclose(low, high) and ratio.least <= value <= 1:  # a share; nats have no bounds
+        # A part `unseen` of all problems could be otherwise: none of P would show it once in 20.
+        unseen = 1 - (1 - LEVEL) ** (1 / problems)
+        low, high = value - unseen * (value - ratio.least), value + unseen * (1 - value)
     return Estimate(value, float(low), float(high), problems, ratio.cases)

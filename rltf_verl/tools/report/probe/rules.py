@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from rltf_verl.findings import Finding, Level, Rule, findings
-from rltf_verl.tools.report.evaluation.bootstrap import LEVEL, Estimate
+from rltf_verl.tools.report.evaluation.bootstrap import Estimate
 from rltf_verl.tools.report.evaluation.show import shown as in_per_cent
 from rltf_verl.tools.report.probe.log_probs import Gap
 from rltf_verl.tools.report.probe.measures import LABELS, Measured, TrainingRun
@@ -440,17 +440,10 @@ def _stronger(setting: FeedbackSetting) -> list[str]:
 
 
 def bounds(estimate: Estimate) -> tuple[float, float]:
-    """The interval; the bootstrap has none where all P problems agree: a share of 1 − 0.05^(1/P)
-    may still differ.
-    """
-    value = estimate.value
-    if value is None or estimate.low is None or estimate.high is None:
+    """The interval of a share; all there is where fewer than two problems have a case."""
+    if estimate.low is None or estimate.high is None:
         return 0.0, 1.0
-    if estimate.low < estimate.high:
-        return estimate.low, estimate.high
-    # that many of P problems could be otherwise, and none of P would show it once in twenty
-    unseen = 1 - (1 - LEVEL) ** (1 / estimate.problems)
-    return max(0.0, value - unseen), min(1.0, value + unseen)
+    return estimate.low, estimate.high
 
 
 def share_text(share: Estimate) -> str:
