@@ -7,10 +7,12 @@ import functools
 import io
 import signal
 import warnings
+from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.console import mark_log_lines
 from rltf_verl.adapters.platform import cpu_startup
@@ -63,14 +65,23 @@ def check_before_start(verl_config: Any) -> None:
 
 
 def refused_by_verl(config: DictConfig) -> list[Finding]:
-    """The first refusal of verl's own validation."""
+    """The first refusal of verl's own validation; a warning of what it cannot check here."""
     from verl.trainer.ppo.utils import need_critic, need_reference_policy
     from verl.utils.config import validate_config
 
+    from rltf_verl.objectives.teacher import uses_lora
+
     validate = getattr(validate_config, "__wrapped__", validate_config)
+    key, found = "actor_rollout_ref.rollout.name", list[Finding]()
+    if OmegaConf.select(config, key) == "vllm" and find_spec("vllm") is None:
+        # It asks the engine for one thing, LoRA's highest rank, and imports it for that.
+        if uses_lora(partial(OmegaConf.select, config)):
+            why = "its limit of LoRA's rank is not checked here: vLLM is not installed"
+            found.append(Finding(key, "vllm", why, "", "warning"))
+        config = OmegaConf.merge(config, OmegaConf.from_dotlist([f"{key}=transformers"]))
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             validate(config, need_reference_policy(config), need_critic(config))
     except Exception as error:  # assertions, and what dataclasses raise
-        return [Finding("", None, f"verl: {error}", "")]
-    return []
+        found.append(Finding("", None, f"verl: {error}", ""))
+    return found

@@ -119,7 +119,7 @@ def refusals(
         if is_here(config):
             yield from _findings(check_judges, parts.judges)
         unusable = [*check_datasets(config, parts.env, dry_run)]
-        yield from unusable or _split_warnings(changed_prompts(config, parts.env), warn)
+        yield from unusable or split_warnings(changed_prompts(config, parts.env), warn)
         yield from _findings(check_folders, parts.config)
         yield from _findings(check_resume, config, parts.config)
     yield from _findings(check_loggers, config, here=is_here(config))
@@ -148,15 +148,15 @@ def refused_model(
     yield from _findings(check_attention, config, model)
     card = card or (card_here() if is_here(config) else None)
     with suppress(TypeError, ValueError, AttributeError):  # refused above, or no known model
-        yield from _split_warnings(memory_findings(config, model.text, card), warn)
+        yield from split_warnings(memory_findings(config, model.text, card), warn)
     if parts is not None:
         budget = partial(check_budget, config, parts, model.tokenizer, warn, dry_run=dry_run)
         yield from _findings(budget)
-        yield from _split_warnings(thought_findings(config, parts, model.tokenizer), warn)
+        yield from split_warnings(thought_findings(config, parts, model.tokenizer), warn)
         yield from _findings(check_own_rows, config, parts, model, dry_run)
 
 
-def _split_warnings(found: Iterable[Finding], warn: Tell) -> Iterator[Finding]:
+def split_warnings(found: Iterable[Finding], warn: Tell) -> Iterator[Finding]:
     """The errors; `warn` takes the others."""
     for finding in found:
         if finding.level == "error":

@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.hook import refused_by_verl
 from rltf_verl.adapters.startup.budget import first_prompt
-from rltf_verl.adapters.startup.checks import parts_of, refusals, warnings_of
+from rltf_verl.adapters.startup.checks import parts_of, refusals, split_warnings, warnings_of
 from rltf_verl.adapters.startup.files import DATA, user_code
 from rltf_verl.adapters.startup.model import load_model
 from rltf_verl.adapters.startup.rules import ROLLOUT
@@ -98,7 +98,7 @@ def inspect_run(
     dry_run = dry_run or DryRun()
     warnings: list[Finding] = []
     found = refusals(config, warnings.append, dry_run=dry_run, card=card)
-    refused = [*found, *refused_by_verl(config)]
+    refused = [*found, *split_warnings(refused_by_verl(config), warnings.append)]
     parts = method = policy = None
     with contextlib.suppress(ValueError, TypeError):  # a refused list in the place of a block
         # code of the user's that was refused is not called again

@@ -33,6 +33,27 @@ def test_a_run_without_a_mistake_is_not_refused(run: Callable[..., DictConfig]) 
     assert make_plan(inspect_run(config), 3).warnings == []
 
 
+def test_without_vllm_verl_checks_all_but_its_rank_of_lora(
+    run: Callable[..., DictConfig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def levels(*words: str) -> list[str]:
+        return [finding.level for finding in refused_by_verl(run("rltf/hardware=gpu", *words))]
+
+    monkeypatch.setattr("rltf_verl.adapters.hook.find_spec", lambda _: None)
+    lora = f"{MODEL}.lora_rank=32"
+    assert levels() == []
+    assert levels(lora) == ["warning"]
+    assert levels(lora, f"{ROLLOUT}.temperature=0", f"{ROLLOUT}.val_kwargs.do_sample=true") == [
+        "warning",
+        "error",
+    ]
+    pretend(monkeypatch, "cuda")
+    monkeypatch.setenv("RAY_ADDRESS", "auto")
+    inputs = inspect_run(run("rltf/hardware=gpu", lora), card=80)
+    assert inputs.refusals == []
+    assert f"{ROLLOUT}.name" in {finding.key for finding in inputs.warnings}
+
+
 def test_a_config_of_ones_own_folder_that_names_a_search_path() -> None:
     folder = Path(__file__).parents[3] / "recipes" / "rltf" / "config"
     config = compose_run("paper", ["task=kk", "method=sd"], folder=folder)
