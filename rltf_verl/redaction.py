@@ -41,10 +41,13 @@ FORMS = (
     rf"({_NAME}(?:[\"']?\s*=\s*|[\"']\s*:\s*|:)[\"']?){_NO_VALUE}{_VALUE}",
     # `token: a1b2`; without a digit only in capitals, inside a printed mapping: `API_KEY: abc,`
     rf"({_NAME}:\s+[\"']?)(?=\S*\d|(?-i:(?<=[A-Z]: ))[^\s,}}]+[,}}]){_NO_VALUE}{_VALUE}",
-    # `?api_key=x`
-    r"([?&][\w-]{0,40}(?:key|token|secret)=)[^&\s'\"]+",
-    r"(\blogin\s+\S+\s+password\s+)\S+",  # ~/.netrc
-    r"(\bbearer\s+)(?!token|auth)[\w+/=.~*-]+",
+    # `?api_key=x`; Amazon's signed addresses
+    r"((?:[?&][\w-]{0,40}(?:key|token|secret|signature)|\bX-Amz-[\w-]{1,40})=)[^&\s'\"]+",
+    # `--api-key x`; MySQL's `-px`; `wandb login a1b2`; ~/.netrc
+    rf"(--[\w-]{{0,40}}{_NAME}\s+)(?!-){_NO_VALUE}{_VALUE}",
+    r"(\bmysql[^\n|;]{0,200}\s-p)\S+",
+    r"(\blogin\s+(?:\S+\s+password\s+|(?=[\w.-]*\d)(?=[\w.-]{16})))\S+",
+    r"(\b(?-i:Bearer|bearer(?=\s+\S*\d))\s+)(?!token|auth)[\w+/=.~*-]+",
     r"(\bbasic\s+)(?-i:(?=[A-Za-z+/]*(?:[0-9=]|[a-z][A-Z]))[A-Za-z0-9+/]{8,}={0,2})",
     r"(https?://[^\s'\"]{0,200}?hook[^\s'\"/]*/)[^\s'\"]+",  # Slack, Discord, Teams
     r"(?<=:/)(/?)(?:[^\s'\"/]{1,200}|[^\s'\"/:]{0,200}:(?!\d+[/?#])[^\s'\"]{1,200})(?=@)",  # login
@@ -52,11 +55,15 @@ FORMS = (
     r"\b[spr]k[-_](?=[\w*.-]{0,200}[\d*])[\w*.-]{6,}",  # OpenAI, Anthropic, OpenRouter, Stripe
     r"\b(?:key|tok)-(?=[a-z]*\d)[a-z\d]{6,}",
     r"\b(?:hf|gsk)_(?-i:(?=[a-z]*[A-Z\d])[A-Za-z\d]{8,})",
+    # a short name and a random word, as most others are: `dop_v1_…`, `secret_…`; ids of calls are no
+    # secrets
+    r"\b(?!(?:call|msg|node|req|resp)_)(?-i:[a-z]{2,9}(?:_[a-z\d]{2,4})?_(?=[A-Za-z]*\d)"
+    r"(?=[A-Z\d]*[a-z])[A-Za-z\d]{20,})",
     # GitHub; GitLab; Slack
     r"\b(?:gh[a-z]|github_pat)_\w{6,}|\bgl[a-z]{1,4}t-[\w-]{6,}|\bxox[a-z]-[\w-]{6,}",
-    # AWS; Google; a JSON web token
-    r"\b(?-i:A[KS]IA)[A-Z\d]{12,}|\b(?-i:AIza)[\w-]{10,}|\b(?-i:eyJ)[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?",
-    r"\b(?:csk|dckr_pat|npm|nvapi|pplx|pypi|r8|tgp_v1|wandb_v1|xai|xapp)[-_](?=\S*\d)[\w-]{16,}",
+    # AWS; Google; Databricks; a JSON web token
+    r"\bdapi[a-f\d]{32}|\b(?-i:A[KS]IA)[A-Z\d]{12,}|\b(?-i:AIza)[\w-]{10,}|\b(?-i:eyJ)[\w-]{8,}\.[\w-]+(?:\.[\w-]*)?",
+    r"\b(?:csk|dckr_pat|figd|hvs|nvapi|pplx|pypi|r8|wandb_v1|xai|xapp)[-_.](?=\S*\d)[\w-]{16,}",
     r"\b(?:org|proj)[-_](?=[a-z]*\d)[a-z\d]{8,}",
     r"\b(?-i:(?=[A-Z\d]*[a-z])(?=[a-z\d]*[A-Z])(?=[A-Za-z]*\d)[A-Za-z\d]{32,})\b",  # not a hash
 )
