@@ -55,8 +55,7 @@ FORMS = (
     r"\b[spr]k[-_](?=[\w*.-]{0,200}[\d*])[\w*.-]{6,}",  # OpenAI, Anthropic, OpenRouter, Stripe
     r"\b(?:key|tok)-(?=[a-z]*\d)[a-z\d]{6,}",
     r"\b(?:hf|gsk)_(?-i:(?=[a-z]*[A-Z\d])[A-Za-z\d]{8,})",
-    # a short name and a random word, as most others are: `dop_v1_…`, `secret_…`; ids of calls are no
-    # secrets
+    # a short name and a random word, as most others are: `dop_v1_…`; ids of calls are no secrets
     r"\b(?!(?:call|msg|node|req|resp)_)(?-i:[a-z]{2,9}(?:_[a-z\d]{2,4})?_(?=[A-Za-z]*\d)"
     r"(?=[A-Z\d]*[a-z])[A-Za-z\d]{20,})",
     # GitHub; GitLab; Slack

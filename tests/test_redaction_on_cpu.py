@@ -232,7 +232,7 @@ def test_a_token_is_hidden_wherever_it_is_quoted(token: str, around: str) -> Non
         "HTTP 401: missing bearer token; a basic example; Basic understanding",
         "the bearer of news2024; the bearer of 3 tokens; login failed after 3 tries",
         "serve --max-tokens 1024 --tokenizer Qwen/Qwen3-8B --token <yours> --api-key $KEY -p 80",
-        "global_step_00000000000000000020 test_a_policy_of_2_turns_is_sampled req_0123456789abcdef01234",
+        "global_step_00000000000000000020 req_0123456789abcdef01234",
         "3 tests pass: 2 of 5; session ended: horizon; author: Ann 2",
         "hf_transfer hf_hub_download sk-learn task-12345678 disk_12345678 org-chart",
         "http://127.0.0.1:8000/v1 https://huggingface.co/@user me@host:22",

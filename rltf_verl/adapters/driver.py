@@ -161,8 +161,9 @@ def cause_of(error: BaseException) -> str:
     dead = " and ".join(dead_processes())
     if dead:
         return (
-            f"died: {dead}; if the kernel or Ray killed it for memory, lower data.train_batch_size"
-            " or actor_rollout_ref.rollout.agent.num_workers"
+            f"died: {dead}; if the kernel or Ray killed it for memory, lower"
+            " actor_rollout_ref.actor.ppo_max_token_len_per_gpu, then data.train_batch_size or"
+            " actor_rollout_ref.rollout.agent.num_workers"
         )
     cause = getattr(error, "cause", None) or error
     lines = str(cause).strip().splitlines() or [""]

@@ -68,7 +68,9 @@ def test_an_error_ends_in_one_line(monkeypatch):
     failed = driver.cause_of(ValueError("rltf.env: a grader\n  broke\n"))
     assert failed == "failed: ValueError: broke"
     monkeypatch.setattr(driver, "dead_processes", lambda: ["WorkerDict (pid 7)"])
-    assert driver.cause_of(RuntimeError("empty batch")).startswith("died: WorkerDict (pid 7);")
+    died = driver.cause_of(RuntimeError("empty batch"))
+    assert died.startswith("died: WorkerDict (pid 7);")
+    assert "ppo_max_token_len_per_gpu" in died
 
 
 def test_a_finished_run_ends_with_0_and_touches_nothing(config, monkeypatch, capsys):

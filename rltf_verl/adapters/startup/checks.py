@@ -146,9 +146,10 @@ def refused_model(
         return
     yield from _findings(check_context, config, model)
     yield from _findings(check_attention, config, model)
-    card = card or (card_here() if is_here(config) else None)
+    card = card or (card_here(config) if is_here(config) else None)
     with suppress(TypeError, ValueError, AttributeError):  # refused above, or no known model
-        yield from split_warnings(memory_findings(config, model.text, card), warn)
+        for finding in memory_findings(config, model.text, card):
+            warn(finding)
     if parts is not None:
         budget = partial(check_budget, config, parts, model.tokenizer, warn, dry_run=dry_run)
         yield from _findings(budget)

@@ -1,4 +1,5 @@
-"""An estimate of what a run takes of one GPU's memory, by part, in bytes and then in GB of 10⁹.
+"""An estimate of what a run takes of one GPU's memory, or of a CPU's machine, by part, in bytes and
+then in GB of 10⁹. No GPU has confirmed it, so it warns and refuses nothing.
 
 Where the numbers come from:
 
@@ -11,15 +12,19 @@ Where the numbers come from:
   (`tests/adapters/startup/test_memory_on_cpu.py` measures again).
 * logits: bf16, and one copy for each thing that keeps one; verl's cross-entropy of flash-attn needs
   none. A teacher's divergence: `benchmarks/logit_memory.py`, and one more for the sum of gradients.
+  Our engine on a CPU makes them for a teacher only (`cpu/actor/head.py`).
 * rollout: vLLM takes `gpu_memory_utilization` of the card, weights and cache.
-* `OTHER`: contexts of CUDA and NCCL, a sleeping vLLM, the allocator's gaps. Ours, not measured.
+* `OTHER`: contexts of CUDA and NCCL, a sleeping vLLM, the allocator's gaps. Not measured. On a
+  CPU the other processes: 1.6 of the 17 GB of a run of a model of 0.5 B, for which this has 15.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from functools import partial
+from math import floor
 from typing import Any
 
 import torch
@@ -29,24 +34,32 @@ from transformers import AutoModelForCausalLM
 from rltf_verl.adapters.startup.rules import ACTOR, MODEL, ROLLOUT, Setting
 from rltf_verl.findings import Finding
 from rltf_verl.kinds import name_of
+from rltf_verl.objectives.teacher import uses_lora
 
 GB = 1e9
-OTHER, DIVERGENCE = 4.0, 5.1
-"""GB; bytes a logit."""
+OTHER, DIVERGENCE = {False: 4.0, True: 2.0}, 5.1
+"""GB of a GPU, and on a CPU; bytes a logit."""
 KEPT, WORKING = {False: 2, True: 3}, {False: (25, 12), True: (37, 15)}
 """Without and with LoRA: bytes per token that a checkpointed layer keeps until its backward pass,
 per number of the hidden state; and what one layer needs when it is computed again, per number of
 the hidden state and of the inner one of its MLP.
 """
-REFUSED, WARNED = 1.1, 0.95
-"""Shares of the card."""
+FP32 = 1.7
+"""Times the bytes of layers in bf16: measured 1.6 with LoRA, 1.8 without."""
+TILED = 12
+"""Bytes a logit of our engine on a CPU: fp32, and twice that in the backward pass."""
+WARNED, WORTH = 0.95, 0.01
+"""Shares of the card: from where on it is too little; the least that a change must save."""
 KEEPS_WEIGHTS = {False: ("ema", "base", "trust_region"), True: ("ema",)}
 """Without and with LoRA: the teachers that have a second set of the trained weights."""
 BUDGET, UTILIZATION = f"{ACTOR}.ppo_max_token_len_per_gpu", f"{ROLLOUT}.gpu_memory_utilization"
 FSDP, DISTILL = f"{ACTOR}.fsdp_config", "rltf.logit_distill"
-UPDATE, SAMPLING = "in an update", "while sampling"
+UPDATE, SENDING, SAMPLING = "in an update", "sending new weights", "while sampling"
 BY_TOKENS = ("layers", "a layer", "logits", "divergence")
 """Parts that grow with the tokens of a micro-batch."""
+CACHE = "rollout's cache"
+Lever = Callable[[Setting, Mapping[str, float], float], dict[str, Any]]
+"""Settings, a moment's parts, GB too much -> what to set, so that it takes that much less."""
 
 
 def weights_of(model_config: Any, rank: int) -> tuple[int, int, int]:
@@ -77,12 +90,12 @@ def weights_of(model_config: Any, rank: int) -> tuple[int, int, int]:
     return total + adapter, adapter or total, sum(ends.values())
 
 
-def memory_of(config: DictConfig, model: Any, card: float | None) -> dict[str, dict[str, float]]:
-    """GB of one GPU by moment of a step, at which it holds most, and part. Empty on a CPU, and of
-    other engines than FSDP.
+def memory_of(get: Setting, model: Any, card: float | None) -> dict[str, dict[str, float]]:
+    """GB of one GPU, or of a CPU's machine, by moment of a step, at which it holds most, and part.
+    Empty for other engines than FSDP.
 
     Args:
-        config: of the run.
+        get: the run's settings.
         model: config of the model's text part.
         card: GB of a GPU; None: not known, so without the moment that it decides.
 
@@ -90,27 +103,31 @@ def memory_of(config: DictConfig, model: Any, card: float | None) -> dict[str, d
         ValueError, AttributeError: as of `weights_of`.
         TypeError: a setting is no number.
     """
-    get = partial(OmegaConf.select, config)
-    if get("trainer.device") == "cpu" or not str(get(f"{ACTOR}.strategy")).startswith("fsdp"):
+    if not str(get(f"{ACTOR}.strategy")).startswith("fsdp"):
         return {}
+    on_cpu, ranks = get("trainer.device") == "cpu", get("trainer.n_gpus_per_node")
     rank = get(f"{MODEL}.lora.rank") or get(f"{MODEL}.lora_rank") or 0
     total, trained, ends = weights_of(model, int(rank))
     lora, num_layers = trained < total, model.num_hidden_layers
     # verl's default of −1 means all devices.
-    shards = max(0, get(f"{FSDP}.fsdp_size")) or get("trainer.nnodes") * get(
-        "trainer.n_gpus_per_node"
-    )
-    each = (2 if "16" in str(get(f"{FSDP}.model_dtype")) else 4) / GB / shards
+    # All ranks of a CPU share its memory.
+    shards = 1 if on_cpu else max(0, get(f"{FSDP}.fsdp_size")) or get("trainer.nnodes") * ranks
+    each = _bytes(get(f"{FSDP}.model_dtype")) / GB / shards
     # FSDP2's offload policy keeps the shards in the host's memory.
     each *= not get(f"{FSDP}.offload_policy")
     tokens, (of_hidden, of_inner) = _lengths(get)[1] / GB, WORKING[lora]
-    working = tokens * (of_hidden * model.hidden_size + of_inner * model.intermediate_size)
+    tokens *= ranks if on_cpu else 1
+    wide = FP32 if get(f"{FSDP}.mixed_precision.param_dtype") == "fp32" else 1
+    working = wide * tokens * (of_hidden * model.hidden_size + of_inner * model.intermediate_size)
     again = bool(get(f"{MODEL}.enable_gradient_checkpointing"))
-    kept = tokens * KEPT[lora] * model.hidden_size if again else working
-    logits = 0.0 if get(f"{MODEL}.use_fused_kernels") else tokens * model.vocab_size
+    kept = wide * tokens * KEPT[lora] * model.hidden_size if again else working
     distils = bool(get(f"{DISTILL}.weight"))
     keeps = distils and name_of(get("rltf.teacher.kind")) in KEEPS_WEIGHTS[lora]
     reads = distils and name_of(get(f"{DISTILL}.divergence")) != "sampled_token"
+    tiled = on_cpu and bool(get(f"{ACTOR}.use_dynamic_bsz"))
+    none = get(f"{MODEL}.use_fused_kernels") or (tiled and not reads)
+    logits = 0.0 if none else tokens * model.vocab_size
+    other, sampler = OTHER[on_cpu], _bytes(get(f"{ROLLOUT}.dtype")) * total / GB
     held = {
         "weights": total * each,
         "gradients": trained * each,
@@ -119,29 +136,35 @@ def memory_of(config: DictConfig, model: Any, card: float | None) -> dict[str, d
         # FSDP gathers embeddings and head whole, and of the layers the one at work and the next
         "gathered weights": 2 * (ends + 2 * (total - ends) / num_layers) / GB,
         "layers": kept * num_layers,
-        "other": OTHER,
+        "other": other,
     }
-    loss = {"logits": 2 * logits * _copies(get), "divergence": DIVERGENCE * logits * reads}
+    each_logit = TILED if tiled else 2 * _copies(get)
+    loss = {"logits": each_logit * logits, "divergence": DIVERGENCE * logits * reads}
     stays = {
         "weights": 0.0 if get(f"{FSDP}.param_offload") else held["weights"],
         "optimiser": 0.0 if get(f"{FSDP}.optimizer_offload") else held["optimiser"],
-        "other": OTHER,
+        "other": other,
     }
     moments = {
         UPDATE: held
         # Not at the same time: the larger of the two counts.
         | max(loss, {"a layer": working * again}, key=lambda parts: sum(parts.values())),
-        "sending new weights": stays
-        | {
-            "weights": held["weights"],
-            "rollout's weights": 2 * total / GB / get(f"{ROLLOUT}.tensor_model_parallel_size"),
-        },
     }
-    if card:
-        moments[SAMPLING] = stays | {"rollout": get(UTILIZATION) * card}
+    if on_cpu:
+        moments[UPDATE]["rollout's weights"] = sampler
+    else:
+        rollout = {"rollout's weights": sampler / get(f"{ROLLOUT}.tensor_model_parallel_size")}
+        moments[SENDING] = stays | {"weights": held["weights"]} | rollout
+        if card:
+            cache = get(UTILIZATION) * card - sum(rollout.values())
+            moments[SAMPLING] = stays | rollout | {CACHE: max(0.0, cache)}
     for name, parts in moments.items():
         moments[name] = {part: size for part, size in parts.items() if size}
     return moments
+
+
+def _bytes(dtype: Any) -> int:
+    return 2 if "16" in str(dtype) else 4
 
 
 def _lengths(get: Setting) -> tuple[int, int]:
@@ -162,42 +185,92 @@ def _copies(get: Setting) -> int:
     )
 
 
-def card_here() -> float | None:
-    """GB of this machine's smallest GPU."""
+def card_here(config: DictConfig) -> float | None:
+    """GB of this machine's smallest GPU, or of a CPU's memory."""
+    if config.trainer.device == "cpu":
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GB
     sizes = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
     return min((gpu.total_memory / GB for gpu in sizes), default=None)
 
 
 def memory_findings(config: DictConfig, model: Any, card: float | None) -> Iterator[Finding]:
-    """The estimate, a note for each moment; an error or a warning instead where the card has less.
+    """The estimate, a note for each moment; a warning instead where the card has less.
 
     Args and errors: as of `memory_of`.
     """
     get = partial(OmegaConf.select, config)
-    for moment, parts in memory_of(config, model, card).items():
+    whose = "the machine's" if get("trainer.device") == "cpu" else "a GPU's"
+    for moment, parts in memory_of(get, model, card).items():
         total, of_card = sum(parts.values()), f" of {card:.0f}" if card else ""
         largest = sorted(parts.items(), key=lambda part: -part[1])
         shares = ", ".join(f"{name} {size:.1f}" for name, size in largest)
-        line = f"a GPU's memory, estimated, {moment}: {total:.0f}{of_card} GB ({shares})"
+        line = f"{whose} memory, estimated, {moment}: {total:.0f}{of_card} GB ({shares})"
         if not card or total <= WARNED * card:
             yield Finding("", None, line, "", "note")
         else:
-            key, fix = _fix(get, moment, parts, total - WARNED * card)
-            yield Finding(
-                key, get(key), line, fix, "error" if total > REFUSED * card else "warning"
-            )
+            key, fix = _fix(get, model, card, moment)
+            yield Finding(key, get(key), line, fix, "warning")
 
 
-def _fix(get: Setting, moment: str, parts: Mapping[str, float], over: float) -> tuple[str, str]:
-    """The key to change where a moment needs so many GB too much, and how."""
-    if moment == SAMPLING:
-        share = get(UTILIZATION) * (1 - over / parts["rollout"])
-        return UTILIZATION, f"set it to {share:.2f}, or {FSDP}.param_offload to True"
-    by_tokens = sum(parts.get(name, 0.0) for name in BY_TOKENS)
-    if by_tokens <= over:
-        return "trainer.n_gpus_per_node", f"take more GPUs, a smaller model or {MODEL}.lora_rank=32"
+def _fix(get: Setting, model: Any, card: float, moment: str) -> tuple[str, str]:
+    """The first key to change where a moment needs too much, and all changes, by the estimate."""
+    parts, changes = memory_of(get, model, card)[moment], dict[str, Any]()
+
+    def changed(key: str, by: Mapping[str, Any] = changes) -> Any:
+        return by[key] if key in by else get(key)
+
+    for lever in LEVERS:
+        over = sum(parts.values()) - WARNED * card
+        if over <= 0:
+            break
+        tried = changes | lever(changed, parts, over)
+        less = memory_of(partial(changed, by=tried), model, card)[moment]
+        if sum(less.values()) < sum(parts.values()) - WORTH * card:
+            parts = less
+            changes.update(tried)
+    words = [f"{key} to {value}" for key, value in changes.items()]
+    if sum(parts.values()) > WARNED * card:
+        words.append("lower data.max_response_length, or take a smaller model or more GPUs")
+    key = next(iter(changes), f"{MODEL}.path")
+    return key, ", and ".join(words).replace(key, "set it", 1)
+
+
+def _half_the_weights(get: Setting, _parts: Mapping[str, float], _over: float) -> dict[str, Any]:
+    """Under LoRA only: weights that are trained lose small steps in bf16. A CPU's bf16 is slow."""
+    fits = uses_lora(get) and get("trainer.device") != "cpu"
+    return {f"{FSDP}.model_dtype": "bf16"} if fits else {}
+
+
+def _fewer_tokens(get: Setting, parts: Mapping[str, float], over: float) -> dict[str, Any]:
+    """In a micro-batch, which has one row at least."""
     row, tokens = _lengths(get)
-    most = int(tokens * (1 - over / by_tokens))
-    if most >= row:
-        return BUDGET, f"set it to {most}"
-    return "data.max_response_length", f"lower it and {BUDGET}: {most} tokens in a row fit"
+    by_tokens = sum(parts.get(name, 0.0) for name in BY_TOKENS) or over
+    fit = max(row, int(tokens * (1 - over / by_tokens)))
+    if get(f"{ACTOR}.use_dynamic_bsz"):
+        return {BUDGET: min(tokens, fit)}
+    return {f"{ACTOR}.ppo_micro_batch_size_per_gpu": fit // row}
+
+
+def _smaller_cache(get: Setting, parts: Mapping[str, float], over: float) -> dict[str, Any]:
+    """At least a fifth of it stays: vLLM does not start without."""
+    cache = parts.get(CACHE, 0.0)
+    if not over < 0.8 * cache:
+        return {}
+    rollout = cache + parts["rollout's weights"]
+    return {UTILIZATION: floor(100 * get(UTILIZATION) * (1 - over / rollout)) / 100}
+
+
+def _always(key: str, value: Any) -> Lever:
+    return lambda _get, _parts, _over: {key: value}
+
+
+LEVERS: tuple[Lever, ...] = (
+    _half_the_weights,
+    _smaller_cache,
+    _fewer_tokens,
+    _always(f"{MODEL}.enable_gradient_checkpointing", True),
+    _always(f"{FSDP}.param_offload", True),
+    _always(f"{FSDP}.optimizer_offload", True),
+    _always(f"{MODEL}.lora_rank", 32),
+)
+"""The cheapest first. One that is set already saves nothing, and is not named."""

@@ -119,6 +119,10 @@ IGNORED: dict[str, tuple[tuple[Any, ...], str]] = {
         ("rltf", "single_turn_agent"),
         "every row is played by rltf",
     ),
+    f"{ACTOR}.fsdp_config.dtype": (
+        ("bfloat16",),
+        "verl's FSDP engine computes in fsdp_config.mixed_precision.param_dtype",
+    ),
     f"{ROLLOUT}.multi_turn.max_assistant_turns": ((), _TURNS),
     f"{ROLLOUT}.multi_turn.max_user_turns": ((), _TURNS),
     f"{ROLLOUT}.multi_turn.num_repeat_rollouts": ((), f"{N} is the number of episodes"),

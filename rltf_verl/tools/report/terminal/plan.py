@@ -42,7 +42,7 @@ def show_plan(plan: Plan, console: Console | None = None, *, whole: bool = False
         show_facts(out, "each training step", step)
     show_facts(out, "the whole run", plan.schedule)
     if plan.memory:
-        show_facts(out, "memory of a GPU", {"needs": plan.memory})
+        show_facts(out, "memory", {"needs": plan.memory})
     show_facts(out, "what to change", {"refused": plan.refusals, "warning": plan.warnings})
     verdict, style = "this run can start", "green"
     if plan.refusals:
