@@ -50,7 +50,7 @@ class FeedbackConfig:
     """
     stop_after: Annotated[int, Within(1)] | None = None
     """End the run, with a checkpoint, after so many steps in a row in which most feedback failed;
-    null: never, or after one step with `on_error=wait`."""
+    null: never; with `on_error=wait` after 3, or after one that the judge was away for."""
     ask: Ask = "always"
     """`group_failed`: in training a turn k is followed by feedback only if no episode of the group
     has solved the problem by turn k; the others end there. Validation always asks."""
@@ -66,11 +66,6 @@ class FeedbackConfig:
     def block(self) -> dict[str, Any]:
         """The provider and its options, as a block that holds another provider has them."""
         return {"provider": self.provider.name, **self.provider.options}
-
-    @property
-    def ends_after(self) -> int | None:
-        """Steps in a row without feedback that end the run; None: it goes on without."""
-        return 1 if self.on_error == "wait" and self.stop_after is None else self.stop_after
 
     def level_lists(self) -> Iterator[tuple[str, Sequence[str]]]:
         """Every list of levels by turn, of the provider or of one inside it, with its key below

@@ -13,6 +13,7 @@ import random
 import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
@@ -39,7 +40,7 @@ LIFTED_S = 1.0
 """Rest of a pause when another request is answered: the endpoint is not closed."""
 
 HELD_S = 1.0
-"""Pause of a call that waits for the endpoint."""
+"""Seconds between two looks at an endpoint that calls wait for."""
 
 _random = random.Random()
 T = TypeVar("T")
@@ -75,6 +76,7 @@ class JudgeRuntime:
             limits.breaker_failures, limits.breaker_after_s, limits.breaker_probe_s
         )
         self._asking: dict[str, asyncio.Task[Reply]] = {}
+        self._outage: asyncio.Task[None] | None = None
 
     async def complete(self, call: Call) -> Reply:
         """The answer to a call, within its deadline.
@@ -131,7 +133,8 @@ class JudgeRuntime:
         whatever breaks in here.
         """
         outcome = await self._outcome(body)
-        if isinstance(outcome, Fault) and self.settings.waits and await self._comes_back():
+        if isinstance(outcome, Fault) and outcome.kind != "refused" and self.settings.waits:
+            await self._end_of_outage()
             outcome = await self._outcome(body)
         if isinstance(outcome, Fault):
             self.stats.count(f"failed/{outcome.kind}")
@@ -160,19 +163,24 @@ class JudgeRuntime:
         self.failures.gave_up("late" if tries.num_requests else "queue", tries.why_late())
         return Fault("deadline", tries.why_late())
 
-    async def _comes_back(self) -> bool:
-        """Hold a call while the endpoint answers no request, at most until `outage_s` after the
-        first that failed. False if it stays away, or was there all along.
+    async def _end_of_outage(self) -> None:
+        """Hold a call while the endpoint answers no request. All held calls share one probe."""
+        if self._outage is None or self._outage.done():
+            self._outage = asyncio.create_task(self._probe())
+        await asyncio.shield(self._outage)
+
+    async def _probe(self) -> None:
+        """Until the endpoint answers, at most until `outage_s` after the first request that failed.
+
+        The question is not that of a held call: the endpoint may fail at this one only.
         """
-        was_away = self.breaker.down_for(time.monotonic()) > 0
+        question = self.settings.endpoint.body([QUESTION], seed=0)
         while 0 < self.breaker.down_for(time.monotonic()) < self.settings.limits.outage_s:
             self.failures.away(self._down())
-            await asyncio.sleep(HELD_S)
             if self.breaker.admit(time.monotonic()):
-                # Not the call itself: the endpoint may fail at this one only.
                 with suppress(Fault):
-                    await self.send(self.settings.endpoint.body([QUESTION], seed=0))
-        return was_away and self.breaker.state == "closed"
+                    await self.in_turn(question, partial(self.send, question))
+            await asyncio.sleep(HELD_S)
 
     def _down(self) -> str:
         url, seconds = self.settings.endpoint.base_url, self.breaker.down_for(time.monotonic())
@@ -198,6 +206,7 @@ class JudgeRuntime:
                 self.stats.leaves_queue()
                 waiting = False
                 reply = possible(await send(), body)
+                self.stats.paid(reply, self.settings.price)
                 used = reply.prompt_tokens + reply.completion_tokens
                 self._rates[1].correct((used or guessed_tokens(body, reply)) - estimate)
                 return reply
@@ -290,15 +299,8 @@ class _Tries:
             stop=stop_after_attempt(self._runtime.settings.limits.max_attempts),
         )
         reply: Reply = await retrying(self._runtime.in_turn, self._body, self._send)
-        price = self._runtime.settings.price.of(reply.prompt_tokens, reply.completion_tokens)
         now = time.monotonic()
-        self._runtime.stats.answered(
-            now - self._start,
-            now - self._request_start,
-            reply.prompt_tokens,
-            reply.completion_tokens,
-            price,
-        )
+        self._runtime.stats.answered(now - self._start, now - self._request_start)
         return reply
 
     def _may_pass(self, error: BaseException) -> bool:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, deque
 
+from rltf_verl.judge.settings import Price
+from rltf_verl.judge.wire import Reply
+
 KEPT = 10_000
 """Latencies that quantiles are taken from, at most."""
 
@@ -55,19 +58,15 @@ class Stats:
         """It is answered or given up."""
         self.in_flight -= 1
 
-    def answered(
-        self,
-        call_s: float,
-        request_s: float,
-        prompt_tokens: int,
-        completion_tokens: int,
-        cost: float,
-    ) -> None:
+    def paid(self, reply: Reply, price: Price) -> None:
+        """The endpoint charges for a reply, a probe's too."""
+        self.count("prompt_tokens", reply.prompt_tokens)
+        self.count("completion_tokens", reply.completion_tokens)
+        self.cost += price.of(reply.prompt_tokens, reply.completion_tokens)
+
+    def answered(self, call_s: float, request_s: float) -> None:
         """A call was answered by the endpoint."""
         self.count("answered")
-        self.count("prompt_tokens", prompt_tokens)
-        self.count("completion_tokens", completion_tokens)
-        self.cost += cost
         self._latencies.append(call_s)
         self._requests.append(request_s)
 

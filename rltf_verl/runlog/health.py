@@ -171,6 +171,12 @@ def judge_down(steps: Steps) -> bool | None:
     return max(shares) >= DOWN if shares else None
 
 
+def judge_away(steps: Steps) -> bool | None:
+    """The same, and the endpoint answers nothing: it did not refuse single questions."""
+    away = any(value for name, value in steps.now.items() if name.endswith("/breaker"))
+    return judge_down(steps) and away
+
+
 def at_least(bound: float, *names: str) -> Callable[[Steps], bool | None]:
     """One of the shares is that large; None where the step lacks all."""
 
@@ -413,6 +419,15 @@ class Watch:
             streak.since = None
             return Change(rule, self.step, fires=False)
         return None
+
+
+def end_rules(stop_after: int | None, *, waits: bool) -> list[Rule[Steps]]:
+    """What ends a run: most feedback failed in `stop_after` steps in a row. Without that number, one
+    that `waits` for its judge ends after a step that the judge was away for, or after 3 in which
+    most feedback failed from another cause: a step may ask a single question, and that be refused.
+    """
+    steps = {judge_down: stop_after or 3 * waits, judge_away: int(waits and not stop_after)}
+    return [Rule(when.__name__, when, "", "", steps=n) for when, n in steps.items() if n]
 
 
 def seen_with(recent: Sequence[Metrics], seen: Seen) -> Seen:

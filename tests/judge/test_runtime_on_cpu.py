@@ -14,9 +14,9 @@ from rltf_verl.judge import failure_log
 from rltf_verl.judge import runtime as judge_runtime
 from rltf_verl.judge.client import LOGGERS, Fault
 from rltf_verl.judge.runtime import JudgeRuntime, run_to_end, runtime_of
-from rltf_verl.judge.settings import JudgeSettings, Price
+from rltf_verl.judge.settings import JudgeLimits, JudgeSettings, Price
 from rltf_verl.judge.wire import JudgeUnavailable, Reply
-from tests.support.judge.calls import call, settings
+from tests.support.judge.calls import QUICK, call, settings
 from tests.support.judge.server import FAULTS, SAID, SILENT, InThread, JudgeServer
 from tests.support.waiting import until
 
@@ -262,6 +262,46 @@ async def test_calls_that_wait_get_their_reply_from_a_judge_that_comes_back(
     assert "answers again" in caplog.text
     await server.stop()
     await runtime.aclose()
+
+
+@pytest.mark.usefixtures("_quick")
+@pytest.mark.parametrize("num", [1000, 4000])
+async def test_when_a_judge_comes_back_all_limits_hold_and_no_held_call_is_lost(num: int) -> None:
+    server = JudgeServer(latency=lambda rng: 0.01, keep_bodies=False)
+    await server.start()
+    limits = JudgeLimits(**QUICK | AWAY | {"max_attempts": 1, "deadline_s": 900.0})
+    endpoint = settings(server.url).endpoint
+    runtime = JudgeRuntime(JudgeSettings(endpoint, limits, Price(prompt=1e4), waits=True))
+    await server.stop()
+    calls = [asyncio.create_task(runtime.complete(call(seed))) for seed in range(num)]
+    stats = runtime.stats
+    while stats.since_start["requests"] < num + 1 or stats.waiting:  # each has asked in vain
+        await asyncio.sleep(0.02)
+    await server.start()
+    assert {reply.text for reply in await asyncio.gather(*calls)} == {SAID}
+    assert len(server.arrivals) == num + 1, "one probe"
+    assert server.peak <= stats.in_flight_peak == limits.max_concurrency == 64
+    assert stats.cost == pytest.approx(num + 1), "the probe is paid for too"
+    await server.stop()
+    await runtime.aclose()
+
+
+async def test_a_request_that_hangs_while_others_are_answered_waits_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counted = JudgeRuntime._counted
+
+    def between_answers(self: JudgeRuntime, fault: Fault) -> Fault:
+        fault = counted(self, fault)
+        self._is_there()  # at this moment another call is answered
+        return fault
+
+    monkeypatch.setattr(JudgeRuntime, "_counted", between_answers)
+    async with JudgeServer(script=["hang"]) as server:
+        runtime = waiting(server.url, max_attempts=1, request_timeout_s=0.3)
+        assert (await runtime.complete(call())).text == SAID
+        assert runtime.stats.since_start["faults/timeout"] == 1
+        await runtime.aclose()
 
 
 @pytest.mark.usefixtures("_quick")

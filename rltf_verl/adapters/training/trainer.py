@@ -79,12 +79,11 @@ from rltf_verl.adapters.training.teacher import Teacher, kept_share
 from rltf_verl.adapters.training.watchdog import ActorWatchdog, actors_of_episodes
 from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.feedback.base import FeedbackUnavailable
-from rltf_verl.findings import Rule
 from rltf_verl.objectives import Method
 from rltf_verl.objectives.base import Now
 from rltf_verl.objectives.targets import live_groups
 from rltf_verl.objectives.teacher import uses_lora
-from rltf_verl.runlog.health import Watch, judge_down, log_changes
+from rltf_verl.runlog.health import Watch, end_rules, log_changes
 
 logger = logging.getLogger(__name__)
 
@@ -157,8 +156,9 @@ class RLTFTrainerMixin(_Trainer):
         super()._setup()
         self.row_log = open_row_log(self.config, self.method, self.tokenizer)
         self.watch = Watch()
-        steps = self.rltf.feedback.ends_after
-        self.without_feedback = Watch([Rule("", judge_down, "", "", steps=steps)] if steps else [])
+        feedback = self.rltf.feedback
+        ends = end_rules(feedback.stop_after, waits=feedback.on_error == "wait")
+        self.without_feedback = Watch(ends)
         in_turns = self.verl_mode == "sync"  # else some rows have other weights' log-probs
         self.may_reuse = in_turns and may_reuse_log_probs(self.config, self.method)
         self.skips_scoring = in_turns and may_leave_unscored(self.config, self.rltf)

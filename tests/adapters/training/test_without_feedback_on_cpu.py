@@ -1,5 +1,6 @@
 """A run without feedback ends in verl's own loop: saved, logged and with an error."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -11,15 +12,22 @@ from verl.trainer.ppo.v1 import trainer_base
 from rltf_verl.adapters.training.best import BestCheckpoint
 from rltf_verl.adapters.training.trainer import RLTFTrainerSync
 from rltf_verl.feedback.base import FeedbackUnavailable
-from rltf_verl.findings import Rule
-from rltf_verl.runlog.health import Watch, judge_down
+from rltf_verl.runlog.health import Watch, end_rules
 from tests.support.configs import composed
 
 
 class Trainer(RLTFTrainerSync):
     """verl's loop over steps whose share of failed feedback is given."""
 
-    def __init__(self, failed: list[float], stop_after: int, save_freq: int) -> None:
+    def __init__(
+        self,
+        failed: list[float],
+        stop_after: int | None,
+        save_freq: int = -1,
+        *,
+        waits: bool = False,
+        breaker: float = 0.0,
+    ) -> None:
         self.config = composed(
             "rltf_sd",
             "trainer.logger=[]",
@@ -35,11 +43,12 @@ class Trainer(RLTFTrainerSync):
         self.replay_buffer = SimpleNamespace(_wait_for_next_poll=None)
         self.judge = SimpleNamespace(last_failures=lambda: "connection refused")
         self.parts = SimpleNamespace(provider=SimpleNamespace(name="judge"))
-        rule = Rule[Any]("", judge_down, "", "", steps=stop_after)
-        self.watch, self.without_feedback = Watch(), Watch([rule] if stop_after else [])
+        self.breaker = breaker
+        self.watch, self.without_feedback = Watch(), Watch(end_rules(stop_after, waits=waits))
 
     def step(self, metrics: dict[str, Any], timing_raw: Any) -> Any:
         metrics["rltf/feedback/failed_share"] = self.failed[self.global_steps - 1]
+        metrics["rltf/feedback/judge/breaker"] = self.breaker
         self._watch_step(metrics)
         return SimpleNamespace(keys=[], partition_id="train")
 
@@ -90,8 +99,26 @@ def test_it_ends_after_so_many_steps_in_a_row_with_a_checkpoint(save_freq: int) 
 
 
 def test_a_run_that_is_over_anyway_and_one_that_may_go_on_end_well() -> None:
-    for failed, stop_after in (([0.0, 1.0], 1), ([1.0] * 4, 0)):
+    for failed, stop_after in (([0.0, 1.0], 1), ([1.0] * 4, None)):
         trainer = Trainer(failed, stop_after, save_freq=-1)
         trainer.fit(MANAGER)
         assert list(trainer.logged) == list(range(1, len(failed) + 1))
         assert trainer.saved == []
+
+
+@pytest.mark.parametrize(
+    ("failed", "breaker", "ends_at"),
+    [
+        ([0.0, 0.9, 0.0], 1.0, 2),  # it stayed away for longer than `outage_s`
+        ([0.0, 1.0, 0.0], 0.0, None),  # it refused the only question of step 2
+        ([1.0, 1.0, 1.0, 0.0], 0.0, 3),  # a key that expired
+        ([0.1, 0.1], 1.0, None),  # calls of later steps wait for it
+    ],
+)
+def test_a_run_that_waits_for_its_judge_ends_if_it_stays_away(
+    failed: list[float], breaker: float, ends_at: int | None
+) -> None:
+    trainer = Trainer(failed, None, waits=True, breaker=breaker)
+    with pytest.raises(FeedbackUnavailable) if ends_at else nullcontext():
+        trainer.fit(MANAGER)
+    assert list(trainer.logged)[-1] == (ends_at or len(failed))
