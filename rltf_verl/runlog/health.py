@@ -422,9 +422,10 @@ class Watch:
 
 
 def end_rules(stop_after: int | None, *, waits: bool) -> list[Rule[Steps]]:
-    """What ends a run: most feedback failed in `stop_after` steps in a row. Without that number, one
-    that `waits` for its judge ends after a step that the judge was away for, or after 3 in which
-    most feedback failed from another cause: a step may ask a single question, and that be refused.
+    """Rules that end a run after `stop_after` steps in a row in which most feedback failed.
+
+    Without that number a run that `waits` for its judge ends after one step that the judge was away
+    for, or after 3 of other causes: a step may ask a single question, and the judge refuse it.
     """
     steps = {judge_down: stop_after or 3 * waits, judge_away: int(waits and not stop_after)}
     return [Rule(when.__name__, when, "", "", steps=n) for when, n in steps.items() if n]

@@ -275,7 +275,8 @@ async def test_when_a_judge_comes_back_all_limits_hold_and_no_held_call_is_lost(
     await server.stop()
     calls = [asyncio.create_task(runtime.complete(call(seed))) for seed in range(num)]
     stats = runtime.stats
-    while stats.since_start["requests"] < num + 1 or stats.waiting:  # each has asked in vain
+    # each has asked in vain
+    while stats.since_start["requests"] < num + 1 or stats.waiting:  # noqa: ASYNC110  of any length
         await asyncio.sleep(0.02)
     await server.start()
     assert {reply.text for reply in await asyncio.gather(*calls)} == {SAID}
