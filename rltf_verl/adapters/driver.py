@@ -22,6 +22,7 @@ from omegaconf import DictConfig
 from rltf_verl.adapters.console import MARK, quiet_streams
 from rltf_verl.adapters.startup.stamp import finished, write_config
 from rltf_verl.findings import ConfigError, Finding
+from rltf_verl.stuck import end_process
 
 logger = logging.getLogger(__name__)
 
@@ -40,15 +41,14 @@ _DIED = re.compile("WORKER_DIED|NODE_DIED|oom_context")
 
 
 def begin_run(config: DictConfig) -> None:
-    """After the checks, before Ray starts.
+    """After the checks, before Ray starts. A finished run ends here.
 
     Raises:
         ConfigError: another run uses the folder.
-        SystemExit: the run is finished.
     """
     if (done := finished(config)) is not None:
         _show(done)
-        raise SystemExit(0)
+        end_process(0)
     lock_folders(config)
     with suppress(OSError):  # the lock has warned of it
         write_config(config)

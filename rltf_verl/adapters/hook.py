@@ -17,6 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 from rltf_verl.adapters.console import mark_log_lines
 from rltf_verl.adapters.platform import cpu_startup
 from rltf_verl.findings import Finding
+from rltf_verl.stuck import end_process
 
 
 def check_before_start(verl_config: Any) -> None:
@@ -52,12 +53,12 @@ def check_before_start(verl_config: Any) -> None:
                 if by_a_user:
                     begin_run(config)
                 return
-            except KeyboardInterrupt:
-                raise SystemExit(128 + signal.SIGINT) from None
-            except (ValueError, AssertionError) as error:  # ConfigError; verl's own refusals
-                if by_a_user:  # Hydra would print where it was raised
-                    raise SystemExit(" ".join(f"rltf: {error}".split())) from None
-                raise
+            except (KeyboardInterrupt, ValueError, AssertionError) as error:  # ConfigError; verl's
+                if not by_a_user:
+                    raise
+                stopped = isinstance(error, KeyboardInterrupt)
+                # Hydra would print where it was raised
+                end_process(128 + signal.SIGINT if stopped else " ".join(f"rltf: {error}".split()))
         original(config, *args, **kwargs)
 
     validate_config.rltf_checked = True  # type: ignore[attr-defined]

@@ -75,6 +75,7 @@ def test_an_error_ends_in_one_line(monkeypatch):
 
 def test_a_finished_run_ends_with_0_and_touches_nothing(config, monkeypatch, capsys):
     monkeypatch.setattr(driver, "finished", lambda _: "done: step 8 of 8")
+    monkeypatch.setattr(driver, "end_process", sys.exit)
     with pytest.raises(SystemExit, match=r"^0$"):
         driver.begin_run(config)
     assert capsys.readouterr().err == "rltf: done: step 8 of 8\n"

@@ -1,6 +1,9 @@
-"""`rltf …` in this process."""
+"""`rltf …` in this process, and a program in another."""
 
+import os
+import subprocess
 from functools import cache
+from typing import Any
 
 from typer import testing
 from typer.testing import Result
@@ -39,3 +42,15 @@ def refusal_of(result: Result) -> str:
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1), result.output
     assert result.stderr.startswith("rltf: ")
     return result.stderr
+
+
+def with_open_input(words: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
+    """A program whose input stays open, as a terminal's does. Raises TimeoutExpired if it hangs."""
+    read, write = os.pipe()
+    try:
+        return subprocess.run(
+            words, stdin=read, capture_output=True, text=True, timeout=120, **options
+        )
+    finally:
+        os.close(read)
+        os.close(write)

@@ -12,7 +12,6 @@ server with the driver.
 
 from __future__ import annotations
 
-import atexit
 import ctypes
 import gc
 import importlib
@@ -27,16 +26,16 @@ import socket
 import struct
 import subprocess
 import sys
-import threading
 import time
-import traceback
 import warnings
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NoReturn
 from uuid import uuid4
+
+from rltf_verl.stuck import run_and_end
 
 FIRST = ("torch", "tensordict", "transformers.models.auto", "transformers.modeling_utils")
 """Imported while Ray starts. Not Ray: it reads the variables that it gives a worker when it is
@@ -320,22 +319,9 @@ def become(request: ForkRequest) -> NoReturn:
     threads = request.environment.get("OMP_NUM_THREADS", "")
     if threads.isdigit() and int(threads) > 0:  # torch read it in the server
         torch.set_num_threads(int(threads))
-    status = 0
-    try:
-        runpy.run_path(request.arguments[0], run_name="__main__")
-    except SystemExit as end:
-        status = end.code if isinstance(end.code, int) else int(end.code is not None)
-    except BaseException:
-        traceback.print_exc()
-        status = 1
     # The end that `multiprocessing` gives its forks, and what is registered for an exit: taking the
     # interpreter apart would touch, and so copy, all of the shared memory.
-    threading._shutdown()  # type: ignore[attr-defined]
-    atexit._run_exitfuncs()
-    with suppress(OSError, ValueError):
-        sys.stdout.flush()
-        sys.stderr.flush()
-    os._exit(status)
+    run_and_end(partial(runpy.run_path, request.arguments[0], run_name="__main__"), joins=True)
 
 
 def end_with(parent: int) -> None:

@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from rltf_verl.stuck import run_and_end
 from rltf_verl.tools.cli.adopt import BEFORE_WORDS, adopt
 from rltf_verl.tools.cli.common import ConfigDir, ConfigPath, episodes_of
 from rltf_verl.tools.cli.compare import compare
@@ -152,7 +153,7 @@ def inspect(
 
 def main() -> None:
     """Entry point of the console script."""
-    app()
+    run_and_end(app)
 
 
 if __name__ == "__main__":

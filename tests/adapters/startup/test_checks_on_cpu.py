@@ -5,6 +5,7 @@ configuration; chat templates that cannot play the tools of an environment are r
 import logging
 import math
 import re
+import sys
 import time
 from dataclasses import replace
 from functools import partial
@@ -209,6 +210,7 @@ def test_verls_own_validation_refuses_for_us_and_in_a_run_of_hydra_with_one_line
     hydra = OmegaConf.create({"overrides": {"task": ["rltf.gamma=2"]}})
     monkeypatch.setattr("rltf_verl.adapters.hook.HydraConfig.initialized", lambda: True)
     monkeypatch.setattr("rltf_verl.adapters.hook.HydraConfig.get", lambda: hydra)
+    monkeypatch.setattr("rltf_verl.adapters.hook.end_process", sys.exit)
     with pytest.raises(SystemExit) as ended:
         verl_utils.validate_config(
             verl_config("rltf.gamma=2", "trainer.experiment_name=x"), False, False

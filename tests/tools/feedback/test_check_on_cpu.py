@@ -26,7 +26,7 @@ from rltf_verl.tools.feedback import attempts
 from rltf_verl.tools.feedback.attempts import collect
 from rltf_verl.tools.feedback.verdicts import FAULTS as VERDICTS
 from rltf_verl.tools.feedback.verdicts import CheckedFeedback, findings_of
-from tests.support.commands import ran, refused, rltf
+from tests.support.commands import ran, refused, rltf, with_open_input
 from tests.support.judge.server import InThread, JudgeServer
 from tests.tools.feedback.functions import FAULTS, GOOD, TASKS
 
@@ -155,6 +155,26 @@ def test_a_call_that_lets_no_thread_run_ends_the_check(tmp_path: Path) -> None:
     )
     assert ended.returncode == 1
     assert 'stuck.py", line 3 in score' in ended.stderr
+
+
+@pytest.mark.parametrize("waits", ["time.sleep, 3600", "input"])
+def test_a_function_with_an_executor_of_its_own_does_not_hold_up_the_end(
+    waits: str, tmp_path: Path
+) -> None:
+    (tmp_path / "own.py").write_text(
+        "import time\nfrom concurrent.futures import ThreadPoolExecutor\n"
+        "def score(**kwargs):\n    try:\n"
+        f"        return ThreadPoolExecutor().submit({waits}).result(timeout=0.01)\n"
+        "    except Exception:\n        return 0.0\n"
+    )
+    written(tmp_path, "sums")
+    code = (
+        "import sys\nfrom rltf_verl.tools.cli.app import main\n"
+        "sys.argv[1:] = ['feedback', 'check', './own.py:score', 'sums.parquet', '-n', '3']\nmain()"
+    )
+    ended = with_open_input([sys.executable, "-c", code], cwd=tmp_path)
+    assert ended.returncode == 1
+    assert "! no text" in ended.stdout
 
 
 def test_a_path_may_have_an_equals_sign(tmp_path: Path) -> None:
