@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import faulthandler
+import multiprocessing
 import os
 import sys
 import threading
@@ -42,6 +43,8 @@ def end_process(code: object, *, joins: bool = False) -> NoReturn:
     exits = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
     exits.start()
     exits.join(EXIT_S)
+    for child in multiprocessing.active_children():
+        child.kill()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
