@@ -49,6 +49,20 @@ def append_text(path: Path, text: str) -> None:
         os.close(fd)
 
 
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file that, also after a crash of the machine, is this one or the one before.
+
+    Raises:
+        OSError: the disk refuses.
+    """
+    part = path.with_name(f".{path.name}.part")
+    with part.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+
+
 class PatientWriter:
     """Appends lines. Lines that the disk refuses wait in memory, and every later call tries them
     again.

@@ -10,6 +10,7 @@ import logging
 import re
 import signal
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -22,14 +23,12 @@ from omegaconf import DictConfig
 from rltf_verl.adapters.console import MARK, quiet_streams
 from rltf_verl.adapters.startup.stamp import finished, write_config
 from rltf_verl.findings import ConfigError, Finding
+from rltf_verl.runlog.files import LATEST
 from rltf_verl.stuck import end_process
 
 logger = logging.getLogger(__name__)
 
 CHECKPOINTS = "trainer.default_local_dir"
-LATEST = "latest_checkpointed_iteration.txt"
-"""verl's file in the folder of checkpoints, with the step of the last whole one."""
-
 LOCK = "rltf.lock"
 LEASE_S, BEAT_S = 120.0, 5.0
 """Seconds of silence after which a run of another host is dead; seconds between signs of life."""
@@ -81,6 +80,7 @@ def _lock(key: str, folder: Path) -> None:
             "%s=%s: another run may have taken this folder over; stop one of the two", key, folder
         ),
     )
+    _delete_empty(path)
     seen = _beat(path)
     if seen is not None:
         logger.info("%s: its run is dead if it is silent for %.0f s; waiting", path, LEASE_S)
@@ -102,6 +102,18 @@ def _lock(key: str, folder: Path) -> None:
     except OSError as error:
         logger.warning("%s=%s: not locked against a second run (%s)", key, folder, error)
     atexit.register(lock.release)
+
+
+def _delete_empty(lock: Path) -> None:
+    """Delete a lock that a crash emptied: filelock would wait for it for ever. Not if a live run
+    touches it.
+    """
+    seen = _beat(lock)
+    with suppress(OSError):
+        if seen is not None and not lock.lstat().st_size:
+            time.sleep(1.5 * BEAT_S)
+            if _beat(lock) == seen and not lock.lstat().st_size:
+                lock.unlink()
 
 
 def _beat(lock: Path) -> float | None:

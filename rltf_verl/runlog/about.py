@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from rltf_verl.jsonl import write_whole
 from rltf_verl.redaction import cleaned, hidden, secrets_here
 
 logger = logging.getLogger(__name__)
@@ -52,12 +53,10 @@ def write_about(
         "phrases": phrases,
         **({MISSING: missing} if missing else {}),
     }
-    part = log / f".{ABOUT}.part"
     try:
         log.mkdir(parents=True, exist_ok=True)
         text = json.dumps(cleaned(hidden(facts), secrets_here()), indent=1, default=str)
-        part.write_text(text + " " * ROOM + "\n", encoding="utf-8")
-        part.replace(log / ABOUT)
+        write_whole(log / ABOUT, f"{text}{' ' * ROOM}\n".encode())
     except OSError as error:
         logger.warning("episode log: %s cannot be written (%s)", log / ABOUT, error)
 

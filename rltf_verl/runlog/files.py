@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from rltf_verl.jsonl import Line, numbered, parse
+from rltf_verl.jsonl import Line, numbered, parse, write_whole
 from rltf_verl.runlog.valid import episode_trouble, rows_trouble
 
 logger = logging.getLogger(__name__)
@@ -33,6 +33,9 @@ GB = 10**9
 
 STAMP = "rltf_experiment.json"
 """File next to the weights of a checkpoint: the settings that decide what was trained."""
+
+LATEST = "latest_checkpointed_iteration.txt"
+"""verl's file in the folder of checkpoints, with the step of the last whole one."""
 
 EVALUATION = "evaluation.json"
 """File next to the log of an evaluation: its settings."""
@@ -206,14 +209,8 @@ def _pack(files: list[Path], target: Path) -> None:
         lines: list[bytes] = []
         for numbered_lines in _lines_once([*files, target]).values():
             lines += [line for _, line in numbered_lines]
-        part = target.with_name(f".{target.name}.part")
-        with part.open("wb") as file:
-            # Without a time, equal lines are equal bytes.
-            file.write(gzip.compress(b"\n".join([*lines, b""]), compresslevel=6, mtime=0))
-            # On the disk before the originals go.
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(target)
+        # Without a time, equal lines are equal bytes.
+        write_whole(target, gzip.compress(b"\n".join([*lines, b""]), compresslevel=6, mtime=0))
         for path in files:
             path.unlink()
 

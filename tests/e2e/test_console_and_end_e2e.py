@@ -11,9 +11,9 @@ import psutil
 import pytest
 from omegaconf import OmegaConf
 
-from rltf_verl.adapters.driver import LATEST, LOCK
+from rltf_verl.adapters.driver import LOCK
 from rltf_verl.adapters.training.best import BEST, RECORD
-from rltf_verl.runlog.files import STAMP
+from rltf_verl.runlog.files import LATEST, STAMP
 from tests.e2e import runs
 
 pytestmark = pytest.mark.e2e

@@ -7,26 +7,29 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
-import io
 import json
 import logging
+import math
+import re
 import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
+from zipfile import is_zipfile
 
 import pyarrow.parquet as pq
 from omegaconf import DictConfig, OmegaConf
-from verl.utils.checkpoint.checkpoint_manager import find_latest_ckpt_path
 
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.data.provenance import read_provenance
 from rltf_verl.data.schema import corrections_in, files_of
 from rltf_verl.findings import Finding
+from rltf_verl.jsonl import write_whole
 from rltf_verl.redaction import cleaned, hidden, secrets_here
-from rltf_verl.runlog.files import STAMP
+from rltf_verl.runlog.files import LATEST, STAMP
 
 logger = logging.getLogger(__name__)
 
@@ -73,6 +76,8 @@ MAY_CHANGE = frozenset(
 trains.
 """
 
+_NAME = re.compile(r"(?:best_)?global_step_(\d+)")
+
 IDS = "data.corrections"
 """Key of the ids of the corrections in the training files, of which one may have to be taken out
 again. A resumed run has the same files (`check_resume`), so the list is whole.
@@ -94,13 +99,20 @@ def experiment_stamp(config: DictConfig, rltf: RLTFConfig) -> dict[str, Any]:
     return dict(cleaned(plain, secrets_here()))
 
 
-def check_resume(config: DictConfig, rltf: RLTFConfig) -> None:
-    """Raise ConfigError if the checkpoint that verl is about to train on belongs to another
-    experiment. A validation alone may differ.
+def check_resume(config: DictConfig, rltf: RLTFConfig) -> Path | None:
+    """The checkpoint that the run resumes from; None to start from step 0.
+
+    Raises:
+        ConfigError: it is not whole, or belongs to another experiment. A validation alone may
+            differ.
     """
     folder = resumed_folder(config)
-    if folder is None or config.trainer.val_only:
-        return
+    if folder is not None and not config.trainer.val_only:
+        _check_stamp(config, rltf, folder)
+    return folder
+
+
+def _check_stamp(config: DictConfig, rltf: RLTFConfig, folder: Path) -> None:
     path = folder / STAMP
     try:
         old = hidden(json.loads(path.read_text("utf-8")))
@@ -165,7 +177,7 @@ def write_stamp(config: DictConfig, rltf: RLTFConfig, step: int) -> None:
         found = [one for path in files_of(config.data.train_files) for one in corrections_in(path)]
         stamp |= {IDS: sorted({one["id"] for one in found})} if found else {}
     text = json.dumps(stamp, indent=1, sort_keys=True)
-    (folder / STAMP).write_text(text + "\n", "utf-8")
+    write_whole(folder / STAMP, f"{text}\n".encode())
 
 
 @contextlib.contextmanager
@@ -189,30 +201,68 @@ def whole_checkpoint(config: DictConfig, step: int) -> Iterator[None]:
 
 
 def resumed_folder(config: DictConfig) -> Path | None:
-    """The checkpoint that verl will load, by its own rules; None to start from step 0."""
+    """The checkpoint that the run resumes from; None to start from step 0.
+
+    Raises:
+        ConfigError: it is not whole, and no earlier one is there.
+    """
     if config.trainer.resume_mode == "resume_path":
-        return Path(str(config.trainer.resume_from_path)).absolute()
-    if config.trainer.resume_mode != "auto":
+        folder = Path(str(config.trainer.resume_from_path)).absolute()
+        if (broken := _broken(folder)) is not None:
+            why, fix = f"{broken} is missing or cut off", "name another checkpoint"
+            raise ConfigError(Finding("trainer.resume_from_path", str(folder), why, fix))
+        return folder
+    latest = Path(config.trainer.default_local_dir).absolute() / LATEST
+    if config.trainer.resume_mode != "auto" or not latest.is_file():
         return None
-    folder = Path(config.trainer.default_local_dir).absolute()
-    with contextlib.redirect_stdout(io.StringIO()):  # verl prints, and a plan may be JSON
-        latest = find_latest_ckpt_path(str(folder)) if folder.is_dir() else None
-    return None if latest is None else Path(latest)
+    return _newest_whole(latest)
+
+
+def _newest_whole(latest: Path) -> Path:
+    """The checkpoint that verl's file names, else the newest whole one before it."""
+    named = latest.read_bytes().decode("utf-8", "replace").strip()
+    folder = latest.with_name(f"global_step_{named}")
+    if named.isdecimal() and _broken(folder) is None:
+        return folder
+    last = int(named) if named.isdecimal() else math.inf
+    why = f"{latest} names {named!r}, where no whole checkpoint is"
+    for step, folder in checkpoints_in(latest.parent):
+        # verl writes `data.pt` last
+        if step <= last and (folder / "data.pt").is_file() and _broken(folder) is None:
+            _warn(f"{why}; the run resumes from {folder}")
+            return folder
+    raise ConfigError(f"{why}, nor before; delete {latest} to start from step 0")
+
+
+_warn = cache(logger.warning)  # each line once, whoever asks
+
+
+def _broken(checkpoint: Path) -> Path | None:
+    """A file or folder that a checkpoint lacks, or that was cut off; None if it looks whole."""
+    actor = checkpoint / "actor"
+    if not actor.is_dir():
+        return actor
+    # torch writes zip archives, whose directory is at their end
+    return next((path for path in checkpoint.rglob("*.pt") if not is_zipfile(path)), None)
+
+
+def checkpoints_in(folder: Path) -> list[tuple[int, Path]]:
+    """(step, folder) of each checkpoint, kept ones too, the latest first."""
+    names = [(_NAME.fullmatch(path.name), path) for path in folder.glob("*global_step_*")]
+    return sorted(((int(name[1]), path) for name, path in names if name), reverse=True)
 
 
 def how_to_go_back(config: DictConfig, step: int) -> str:
     """To the last checkpoint up to a step, for a warning: the settings, or what is missing."""
     folder = Path(config.trainer.default_local_dir).absolute()
-    # `global_step_12/actor`: verl deletes the weights of old ones, and leaves the folder.
-    places = folder.glob("global_step_[0-9]*/actor")
-    steps = [int(place.parent.name.rpartition("_")[2]) for place in places]
-    last = max((kept for kept in steps if kept <= step), default=None)
-    if last is None:
-        return "start again with trainer.save_freq (no checkpoint is that old)"
-    return (
-        f"resume from step {last} (trainer.resume_mode=resume_path"
-        f" trainer.resume_from_path={folder}/global_step_{last})"
-    )
+    for last, path in checkpoints_in(folder):
+        # verl deletes the weights of old ones, and leaves the folder
+        if last <= step and (path / "actor").is_dir():
+            return (
+                f"resume from step {last} (trainer.resume_mode=resume_path"
+                f" trainer.resume_from_path={path})"
+            )
+    return "start again with trainer.save_freq (no checkpoint is that old)"
 
 
 def finished(config: DictConfig) -> str | None:

@@ -5,6 +5,7 @@ checkpoints does not delete.
 from __future__ import annotations
 
 import json
+import logging
 import math
 import os
 import shutil
@@ -12,7 +13,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rltf_verl.adapters.console import MARK
+from rltf_verl.jsonl import write_whole
 from rltf_verl.registry import require_choice
+from rltf_verl.runlog.about import read_about
+
+logger = logging.getLogger(__name__)
 
 BEST = "best_global_step_"
 RECORD = "rltf_best.json"
@@ -25,16 +30,16 @@ class BestCheckpoint:
     Args:
         folder: `trainer.default_local_dir`.
         metric: of a validation; larger is better. None keeps nothing.
-        resumed_at: steps that an earlier process has trained. Its best counts, unless there is no
-            such process.
     """
 
-    def __init__(self, folder: Path, metric: str | None, resumed_at: int) -> None:
+    def __init__(self, folder: Path, metric: str | None) -> None:
         self._folder, self._metric = folder, metric
         self._best, self._known = -math.inf, metric is None
-        for path in folder.glob(f"{BEST}*/{RECORD}") if resumed_at else ():
-            record = json.loads(path.read_text("utf-8"))
-            if record["metric"] == metric:
+        for path in folder.glob(f"{BEST}*/{RECORD}"):
+            record = read_about(path.parent, RECORD)
+            if not record:
+                logger.warning("%s is damaged: the next best checkpoint replaces this one", path)
+            elif record["metric"] == metric:
                 self._best = max(self._best, record["value"])
 
     def on_validation(
@@ -66,9 +71,7 @@ class BestCheckpoint:
         shutil.rmtree(best, ignore_errors=True)
         shutil.copytree(self._folder / f"global_step_{step}", best, copy_function=_link)
         record = json.dumps({"metric": self._metric, "value": self._best})
-        part = best / f"{RECORD}.part"
-        part.write_text(record, "utf-8")
-        part.replace(best / RECORD)  # last: now it is whole
+        write_whole(best / RECORD, record.encode())  # last: now it is whole
         for other in set(self._folder.glob(f"{BEST}*")) - {best}:
             shutil.rmtree(other, ignore_errors=True)
         print(

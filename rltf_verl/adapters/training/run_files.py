@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -16,9 +17,10 @@ from omegaconf import DictConfig, OmegaConf
 from ray.exceptions import RayError
 
 from rltf_verl.adapters.metrics.row_log import RowLog
+from rltf_verl.adapters.startup.stamp import checkpoints_in
 from rltf_verl.objectives import Method
 from rltf_verl.runlog.about import SIZES, write_about, write_missing
-from rltf_verl.runlog.files import set_aside_after
+from rltf_verl.runlog.files import STAMP, set_aside_after
 from rltf_verl.runlog.metrics_file import set_aside
 from rltf_verl.texts import counted
 
@@ -44,9 +46,11 @@ def open_row_log(config: DictConfig, method: Method, tokenizer: Any) -> RowLog:
 
 
 def set_aside_later(config: DictConfig, log: str | None, step: int) -> None:
-    """In a run that continues after `step`: set aside the episodes of later steps, and metrics that
-    verl would erase.
+    """In a run that continues after `step`: set aside the episodes and checkpoints of later steps,
+    and metrics that verl would erase.
     """
+    if not config.trainer.val_only:
+        _set_checkpoints_aside(Path(config.trainer.default_local_dir), step)
     if log and Path(log).is_dir():
         validates = bool(config.trainer.get("val_before_train", True))
         moved = set_aside_after(Path(log), step, validates=validates)
@@ -55,6 +59,22 @@ def set_aside_later(config: DictConfig, log: str | None, step: int) -> None:
             logger.info("episode log: moved %s of steps after %d to superseded/", files, step)
     if step > 0:
         keep_earlier_metrics(config)
+
+
+def _set_checkpoints_aside(folder: Path, step: int) -> None:
+    """Those of later steps, which this run does not continue: none of them is its best or newest.
+    One whose writing was interrupted is deleted.
+    """
+    for later, path in checkpoints_in(folder):
+        if later <= step:
+            return
+        if (path / STAMP).exists() and not (path / "data.pt").exists():
+            shutil.rmtree(path)
+            continue
+        target = folder / "superseded" / str(path.stat().st_mtime_ns) / path.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        path.rename(target)
+        logger.warning("%s is of a later step than %d: moved to %s", path, step, target)
 
 
 def file_log_path(config: DictConfig) -> Path | None:

@@ -170,14 +170,15 @@ class RLTFTrainerMixin(_Trainer):
         self.actor_rollout_wg.set_loss_fn(loss)
 
     def _load_checkpoint(self) -> None:
-        check_resume(self.config, self.rltf)
+        if (folder := check_resume(self.config, self.rltf)) is not None:
+            with open_dict(self.config):  # verl's own search takes one that is not whole
+                self.config.trainer.update(resume_mode="resume_path", resume_from_path=str(folder))
         super()._load_checkpoint()
         # verl has set it to the step of the checkpoint, 0 without one.
         self.resumed_at = int(self.global_steps)
         set_aside_later(self.config, self.rltf.episode_log.dir, self.resumed_at)
-        self.best = BestCheckpoint(
-            Path(self.config.trainer.default_local_dir), self.rltf.keep_best, self.resumed_at
-        )
+        folder = Path(self.config.trainer.default_local_dir)
+        self.best = BestCheckpoint(folder, self.rltf.keep_best)
 
     def _save_checkpoint(self) -> None:
         with whole_checkpoint(self.config, self.global_steps):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rltf_verl.runlog.files import STAMP, only_folder
+from rltf_verl.runlog.files import LATEST, STAMP, only_folder
 from rltf_verl.texts import one_line
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ BASE = "actor_rollout_ref.model.path"
 ADAPTER = "lora_adapter"
 """Where verl's merger puts a LoRA adapter, inside the folder of the base model."""
 
-LATEST = "latest_checkpointed_iteration.txt"
 SHARDS = "model_world_size_*.pt"
 """Where verl's FSDP trainer saves a rank's part."""
 WHOLE, WEIGHTS = "huggingface", "*.safetensors"

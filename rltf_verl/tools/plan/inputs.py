@@ -120,7 +120,9 @@ def inspect_run(
         files = [files_of(OmegaConf.select(config, key) or []) for key in DATA]
         shared = shared_questions(*files)
         warnings += (Finding("", None, f"{DATA[1]}: {line}", "", "warning") for line in shared)
-    resumes = resumed_folder(config)
+    resumes = None
+    with contextlib.suppress(ConfigError):  # among the refusals
+        resumes = resumed_folder(config)
     return Inputs(
         config=config,
         refusals=list(

@@ -5,9 +5,11 @@ configurations.
 import json
 import logging
 import re
+import shutil
 from pathlib import Path
 
 import pytest
+import torch
 import verl  # noqa: F401  # registers our search path with Hydra
 from omegaconf import OmegaConf
 
@@ -46,11 +48,15 @@ def saved(config, step=2):
     folder = Path(config.trainer.default_local_dir)
     stamp.write_stamp(config, checked_parts(config).config, step)
     (folder / "latest_checkpointed_iteration.txt").write_text(str(step))
-    return folder / f"global_step_{step}"
+    saved = folder / f"global_step_{step}"
+    (saved / "actor").mkdir()
+    for path in (saved / "actor" / "model.pt", saved / "data.pt"):
+        torch.save(list(range(1000)), path)
+    return saved
 
 
 def resume(config):
-    stamp.check_resume(config, checked_parts(config).config)
+    return stamp.check_resume(config, checked_parts(config).config)
 
 
 def test_another_method_in_the_same_folder_is_refused_in_one_line(run):
@@ -229,3 +235,50 @@ def test_a_checkpoint_is_not_written_into_the_files_of_an_earlier_one(run, tmp_p
     again = saved(run("rltf_sd"))
     (again / "model.pt").write_text("another")
     assert (tmp_path / "kept.pt").read_text() == "the best"
+
+
+def cut(path: Path, size: int) -> None:
+    path.write_bytes(path.read_bytes()[:size])
+
+
+LATEST = "latest_checkpointed_iteration.txt"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda folder: cut(folder / LATEST, 0),
+        lambda folder: (folder / LATEST).write_bytes(b"\0\0"),
+        lambda folder: cut(folder / "global_step_6" / "actor" / "model.pt", 100),
+        lambda folder: cut(folder / "global_step_6" / "data.pt", 0),
+        lambda folder: shutil.rmtree(folder / "global_step_6" / "actor"),
+        lambda folder: shutil.rmtree(folder / "global_step_6"),
+    ],
+)
+def test_a_run_resumes_from_the_newest_whole_checkpoint(run, tmp_path, caplog, damage):
+    for step in (2, 4, 6):
+        saved(run("rltf_sd"), step)
+    assert stamp.resumed_folder(run("rltf_sd")) == tmp_path / "global_step_6"
+    saved(run("rltf_sd"), 8)
+    (tmp_path / "global_step_8" / "data.pt").unlink()  # killed while it was written
+    (tmp_path / LATEST).write_text("6")
+    damage(tmp_path)
+    chosen = resume(run("rltf_sd"))
+    text = (tmp_path / LATEST).read_bytes()
+    assert chosen == tmp_path / f"global_step_{4 if text == b'6' else 6}"
+    assert str(chosen) in caplog.text
+    assert str(tmp_path / LATEST) in caplog.text
+
+
+def test_without_a_whole_checkpoint_the_file_to_delete_is_named(run, tmp_path):
+    folder = saved(run("rltf_sd"))
+    cut(folder / "actor" / "model.pt", 100)
+    with pytest.raises(ConfigError, match=f"delete {tmp_path / LATEST} to start from step 0"):
+        resume(run("rltf_sd"))
+    named = ["trainer.resume_mode=resume_path", f"trainer.resume_from_path={folder}"]
+    with pytest.raises(ConfigError) as refused:
+        resume(run("rltf_sd", *named))
+    assert refused.value.finding.key == "trainer.resume_from_path"
+    assert str(folder / "actor" / "model.pt") in refused.value.finding.why
+    (tmp_path / LATEST).unlink()
+    assert resume(run("rltf_sd")) is None

@@ -3,11 +3,14 @@
 import pytest
 from omegaconf import OmegaConf
 
+from rltf_verl.adapters.training.best import BestCheckpoint
 from rltf_verl.adapters.training.run_files import set_aside_later
+from rltf_verl.runlog.files import STAMP
 
 
-def config(*loggers):
-    return OmegaConf.create({"trainer": {"logger": list(loggers)}})
+def config(*loggers, folder="nowhere", val_only=False):
+    trainer = {"logger": list(loggers), "default_local_dir": str(folder), "val_only": val_only}
+    return OmegaConf.create({"trainer": trainer})
 
 
 @pytest.mark.parametrize(("step", "logger", "kept"), [(0, "file", 0), (7, "file", 1), (7, "x", 0)])
@@ -24,3 +27,28 @@ def test_a_disk_that_refuses_does_not_end_the_run(tmp_path, monkeypatch, caplog)
     monkeypatch.setenv("VERL_FILE_LOGGER_PATH", str(tmp_path / ("x" * 250)))
     set_aside_later(config("file"), None, 7)
     assert "will be erased" in caplog.text
+
+
+@pytest.mark.parametrize("val_only", [False, True])
+def test_a_run_that_went_back_leaves_later_checkpoints_behind(tmp_path, val_only):
+    for name in ("global_step_40", "global_step_45", "best_global_step_45", "global_step_50_hf"):
+        (tmp_path / name / "actor").mkdir(parents=True)
+        (tmp_path / name / "data.pt").touch()
+    (tmp_path / "global_step_50" / "actor").mkdir(parents=True)
+    (tmp_path / "global_step_50" / STAMP).touch()  # killed while it was written
+    before = names(tmp_path)
+    for _ in range(2):
+        set_aside_later(config("console", folder=tmp_path, val_only=val_only), None, 40)
+    if val_only:
+        assert names(tmp_path) == before
+        return
+    assert names(tmp_path) == ["global_step_40", "global_step_50_hf", "superseded"]
+    aside = sorted(path.name for path in tmp_path.glob("superseded/*/*"))
+    assert aside == ["best_global_step_45", "global_step_45"]
+    best = BestCheckpoint(tmp_path, "acc")
+    best.on_validation({"acc": 0.9}, 45)  # this run saves every 20 steps
+    assert names(tmp_path) == ["global_step_40", "global_step_50_hf", "superseded"]
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())

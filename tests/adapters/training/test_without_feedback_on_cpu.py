@@ -81,7 +81,7 @@ def test_what_a_validation_asks_of_the_judge_is_not_the_next_steps(
 ) -> None:
     trainer, asked = Trainer([], 1, -1), [{"rltf/judge/failed_share": 1.0}]
     trainer.judge = SimpleNamespace(metrics=lambda: asked.pop() if asked else {})
-    trainer.best = BestCheckpoint(tmp_path, None, 0)
+    trainer.best = BestCheckpoint(tmp_path, None)
     trainer.rltf = SimpleNamespace(episode=SimpleNamespace(horizon=1))
     monkeypatch.setattr(trainer_base.PPOTrainer, "_val_metrics_update", lambda *_, **__: {})
     trainer._val_metrics_update([], [], {}, [])
