@@ -522,37 +522,56 @@ def test_an_interrupted_request_still_goes_on_through_super() -> None:
 @pytest.mark.parametrize(
     "variables", [{}, {"VERL_FILE_LOGGER_ROOT": "logs"}, {"VERL_FILE_LOGGER_PATH": "metrics.jsonl"}]
 )
-def test_what_the_file_logger_erases_is_moved_aside_in_a_resumed_run(
-    variables, tmp_path, monkeypatch
-) -> None:
-    from verl.utils.tracking import FileLogger
+def test_the_file_of_a_resumed_run_has_each_step_once(variables, tmp_path, monkeypatch) -> None:
+    """Four processes: one is killed in step 4, before the metrics of step 3 were logged; one before
+    it logs anything; one resumes at step 3 and validates; one validates the checkpoint of step 2.
+    """
+    from verl.utils.tracking import Tracking
 
-    from rltf_verl.adapters.training.run_files import keep_earlier_metrics
+    from rltf_verl.adapters.training.run_files import (
+        METRICS,
+        continue_metrics,
+        keep_earlier_metrics,
+    )
 
     monkeypatch.chdir(tmp_path)
     for name in ("VERL_FILE_LOGGER_ROOT", "VERL_FILE_LOGGER_PATH"):
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    config = OmegaConf.create(
-        {
-            "trainer": {
-                "logger": ["console", "file"],
-                "project_name": "sums",
-                "experiment_name": "sd",
-            }
-        }
-    )
-    for process in range(3):
-        if process > 0:
+    (tmp_path / METRICS).write_text(json.dumps({"trained": 3.0}))
+    trainer = {"logger": ["file"], "project_name": "sums", "experiment_name": "sd"}
+    trainer |= {"resume_from_path": str(tmp_path), "val_only": False}
+    config = OmegaConf.create({"trainer": trainer})
+
+    def process(resumed_at: int, **logged: dict[str, float]) -> Path:
+        if resumed_at:
             keep_earlier_metrics(config)
-        log = FileLogger("sums", "sd")
-        log.log({"process": process}, step=process)
-        log.finish()
-    path = Path(log.filepath)
-    kept = [json.loads(path.with_suffix(f".process_{k}.jsonl").read_text()) for k in (1, 2)]
-    assert [record["data"] for record in kept] == [{"process": 0}, {"process": 1}]
-    assert json.loads(path.read_text())["data"] == {"process": 2}
+        tracking = Tracking("sums", "sd", default_backend="file")
+        for step, data in logged.items():
+            for _ in range(2):  # verl's hooks of validation and training
+                continue_metrics(config, tracking.logger, resumed_at)
+            tracking.log(data, int(step[1:]))
+        tracking.logger["file"].finish()
+        return next(p for p in tmp_path.rglob("*.jsonl") if p.name in ("sd.jsonl", "metrics.jsonl"))
+
+    process(0, _0={"val": 0.0}, _1={"trained": 1.0}, _2={"trained": 2.0})
+    process(3)
+    path = process(3, _3={"val": 0.5}, _4={"trained": 4.0}, _5={"trained": 5.0})
+    whole = [
+        {"step": 0, "data": {"val": 0.0}},
+        {"step": 1, "data": {"trained": 1.0}},
+        {"step": 2, "data": {"trained": 2.0}},
+        {"step": 3, "data": {"trained": 3.0, "val": 0.5}},
+        {"step": 4, "data": {"trained": 4.0}},
+        {"step": 5, "data": {"trained": 5.0}},
+    ]
+    assert [json.loads(line) for line in path.read_text().splitlines()] == whole
+    config.trainer.val_only = True
+    process(2, _2={"val": 0.25})
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert lines == [*whole, {"step": 2, "data": {"val": 0.25}}], "it took nothing back"
+    assert [p.name for p in path.parent.iterdir() if "earlier" in p.name] == []
 
 
 def test_the_file_logger_still_opens_after_the_checkpoint_is_loaded() -> None:

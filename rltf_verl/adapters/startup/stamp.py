@@ -164,9 +164,10 @@ def _check_optimiser(config: DictConfig, old: Mapping[str, Any], new: Mapping[st
             )
 
 
-def write_stamp(config: DictConfig, rltf: RLTFConfig, step: int) -> None:
-    """Into the folder of the checkpoint of `step`, which verl is about to fill. What an earlier
-    process left there goes: verl would write into its files, which the best checkpoint may share.
+def write_stamp(config: DictConfig, rltf: RLTFConfig, step: int) -> Path:
+    """Into the folder of the checkpoint of `step`, which verl is about to fill; returns it. What an
+    earlier process left there goes: verl would write into its files, which the best checkpoint may
+    share.
     """
     folder = Path(config.trainer.default_local_dir) / f"global_step_{step}"
     shutil.rmtree(folder, ignore_errors=True)
@@ -178,6 +179,7 @@ def write_stamp(config: DictConfig, rltf: RLTFConfig, step: int) -> None:
         stamp |= {IDS: sorted({one["id"] for one in found})} if found else {}
     text = json.dumps(stamp, indent=1, sort_keys=True)
     write_whole(folder / STAMP, f"{text}\n".encode())
+    return folder
 
 
 @contextlib.contextmanager

@@ -5,8 +5,10 @@ process left.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import shutil
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -18,13 +20,16 @@ from ray.exceptions import RayError
 
 from rltf_verl.adapters.metrics.row_log import RowLog
 from rltf_verl.adapters.startup.stamp import checkpoints_in
+from rltf_verl.jsonl import read_lines
 from rltf_verl.objectives import Method
-from rltf_verl.runlog.about import SIZES, write_about, write_missing
+from rltf_verl.runlog.about import SIZES, read_about, write_about, write_missing
 from rltf_verl.runlog.files import STAMP, set_aside_after
-from rltf_verl.runlog.metrics_file import set_aside
 from rltf_verl.texts import counted
 
 logger = logging.getLogger(__name__)
+
+METRICS = "rltf_metrics.json"
+"""File next to the weights of a checkpoint: metrics of its step."""
 
 LAST_WRITE_S = 60.0
 """For the workers' last try at a disk that refused."""
@@ -93,20 +98,72 @@ def file_log_path(config: DictConfig) -> Path | None:
     return root / config.trainer.project_name / f"{config.trainer.experiment_name}.jsonl"
 
 
+def _earlier(path: Path) -> Path:
+    return path.with_name(f".{path.name}.earlier")
+
+
 def keep_earlier_metrics(config: DictConfig) -> None:
-    """In a resumed run: move the file aside that verl is about to erase, or warn."""
+    """In a resumed run: move the file away that verl is about to erase, or warn."""
     path = file_log_path(config)
-    try:
-        kept = set_aside(path) if path is not None else None
-    except OSError as error:
-        logger.warning(
-            "metrics of the earlier process, %s, cannot be moved aside and will be erased: %s",
-            path,
-            error,
-        )
+    # one is there already if a process was killed before its first line
+    if path is None or not path.is_file() or _earlier(path).exists():
         return
-    if kept is not None:
-        logger.info("metrics of the earlier process: %s", kept)
+    try:
+        path.rename(_earlier(path))
+    except OSError as error:
+        what = "metrics of the earlier process, %s, cannot be moved and will be erased: %s"
+        logger.warning(what, path, error)
+
+
+class ContinuedMetrics:
+    """verl's file logger in a resumed run: writes the earlier processes' lines first, each step
+    once.
+
+    Args:
+        file: verl's logger, which has just opened its file.
+        earlier: the lines.
+        step: that the run resumed at; later ones are trained again.
+        saved: metrics of that step, from its checkpoint: it is saved before they are logged.
+    """
+
+    def __init__(self, file: Any, earlier: Path, step: float, saved: Mapping[str, Any]) -> None:
+        self._file, self._earlier, self._step = file, earlier, step
+        self._rows: dict[int, dict[str, Any]] = {int(step): dict(saved)} if saved else {}
+        for line in read_lines(earlier):
+            if line["step"] <= step:
+                self._rows[line["step"]] = self._rows.get(line["step"], {}) | line["data"]
+
+    def log(self, data: Mapping[str, Any], step: int) -> None:
+        """Write the metrics of a step."""
+        if self._earlier.exists():
+            first = self._rows.pop(step, {}) if step == self._step else {}
+            for at, row in sorted(self._rows.items()):
+                self._file.log(row, at)
+            data = first | dict(data)
+        self._file.log(data, step)
+        self._earlier.unlink(missing_ok=True)
+
+    def finish(self) -> None:
+        """Close the file."""
+        self._file.finish()
+
+
+def continue_metrics(config: DictConfig, backends: dict[str, Any], step: int) -> None:
+    """Give the backends of verl's `Tracking` the lines that `keep_earlier_metrics` moved away.
+
+    Args:
+        config: the whole trainer config.
+        backends: which write to open files.
+        step: that the run resumed at.
+    """
+    path = file_log_path(config)
+    if path is None or isinstance(backends["file"], ContinuedMetrics):
+        return
+    if _earlier(path).exists():
+        val_only = config.trainer.val_only  # it takes nothing back
+        saved = {} if val_only else read_about(Path(str(config.trainer.resume_from_path)), METRICS)
+        last = math.inf if val_only else step
+        backends["file"] = ContinuedMetrics(backends["file"], _earlier(path), last, saved)
 
 
 def warn_of_missing_episodes(manager: Any, folder: str | None) -> None:

@@ -6,6 +6,7 @@ overrides methods of verl (`adapters.seams`); what a step computes is in `traini
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -57,6 +58,8 @@ from rltf_verl.adapters.training.logit_loss import WEIGHT, loss_with_logits
 from rltf_verl.adapters.training.loss import FOR_UPDATE, rltf_loss
 from rltf_verl.adapters.training.outcomes import clear_outcomes
 from rltf_verl.adapters.training.run_files import (
+    METRICS,
+    continue_metrics,
     open_row_log,
     set_aside_later,
     warn_of_missing_episodes,
@@ -79,6 +82,7 @@ from rltf_verl.adapters.training.teacher import Teacher, kept_share
 from rltf_verl.adapters.training.watchdog import ActorWatchdog, actors_of_episodes
 from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.feedback.base import FeedbackUnavailable
+from rltf_verl.jsonl import write_whole
 from rltf_verl.objectives import Method
 from rltf_verl.objectives.base import Now
 from rltf_verl.objectives.targets import live_groups
@@ -105,6 +109,8 @@ class RLTFTrainerMixin(_Trainer):
     agent_workers: Sequence[Any] = ()
     reuses_log_probs = False
     """The sampler's log-probs are the old ones (`may_reuse_log_probs`)."""
+    _metrics: Mapping[str, float] = {}
+    """Metrics of the last step that was trained."""
     verl_mode: str
     """verl's own mode that this trainer extends; verl looks its settings up by that name."""
 
@@ -182,7 +188,8 @@ class RLTFTrainerMixin(_Trainer):
 
     def _save_checkpoint(self) -> None:
         with whole_checkpoint(self.config, self.global_steps):
-            write_stamp(self.config, self.rltf, self.global_steps)
+            folder = write_stamp(self.config, self.rltf, self.global_steps)
+            write_whole(folder / METRICS, json.dumps(self._metrics).encode())
             super()._save_checkpoint()
 
     def fit(self, agent_loop_manager: AgentLoopManager) -> None:
@@ -208,13 +215,17 @@ class RLTFTrainerMixin(_Trainer):
 
     def on_validate_begin(self) -> None:
         """verl's hook; the first after it has made its loggers, in most runs."""
-        show_steps(self.logger, self.config, self.total_training_steps)
+        self._add_loggers()
         super().on_validate_begin()
 
     def on_train_begin(self) -> None:
         """verl's hook, the first of a run that does not begin with a validation."""
-        show_steps(self.logger, self.config, self.total_training_steps)
+        self._add_loggers()
         super().on_train_begin()
+
+    def _add_loggers(self) -> None:
+        show_steps(self.logger, self.config, self.total_training_steps)
+        continue_metrics(self.config, self.logger.logger, self.resumed_at)
 
     def _next_train_batch(self, num_prompts: int | None = None) -> TensorDict:
         """verl's, with each draw's number."""
@@ -299,6 +310,7 @@ class RLTFTrainerMixin(_Trainer):
         """Log what a run's rules say of the step; without feedback it is the last one."""
         advice = self.judge.last_failures, partial(how_to_go_back, self.config)
         metrics.update(log_changes(self.watch, self.global_steps, metrics, *advice))
+        self._metrics = {k: float(v) for k, v in metrics.items() if isinstance(v, (int, float))}
         is_last = self.global_steps >= self.total_training_steps
         if not is_last and self.without_feedback.look(self.global_steps, metrics):
             # verl saves this step, then its loop ends

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rltf_verl.runlog.files import EVALUATION, folders_of, log_files
-from rltf_verl.runlog.metrics_file import processes_of, stem_of
 
 Place = tuple[Path, ...]
 """Where one run lies: a folder or a file, or several parts of it, the earliest process first."""
@@ -44,7 +43,7 @@ def run_files(place: Place) -> RunFiles:
 def run_name(path: Path) -> str:
     """The folder or file of a run that distinguishes it: `a/sd/checkpoints/episodes` -> `sd`."""
     path = path.resolve()
-    name = stem_of(path) if path.is_file() else path.name
+    name = path.stem if path.is_file() else path.name
     names = [name, *(parent.name for parent in path.parents)]
     return next((name for name in names if name.lower() not in _NO_NAMES), str(path))
 
@@ -73,7 +72,7 @@ def _part(path: Path) -> RunFiles:
                 f"{path}: no metrics in it; neither lines of verl's file logger nor of a wandb"
                 " history with _step"
             )
-        return RunFiles(tuple(p for p in processes_of(path) if _holds_metrics(p)), None)
+        return RunFiles((path,), None)
     if not path.is_dir():
         raise ValueError(f"{path}: no such file or folder")
     # a log's own files are JSON lines too, and no metrics
@@ -110,20 +109,17 @@ def _beside(folder: Path) -> list[Path]:
     if folder.parent.parent.name != "checkpoints":
         return []
     path = folder.parents[2] / folder.parent.name / f"{folder.name}.jsonl"
-    return [p for p in processes_of(path) if _holds_metrics(p)] if path.parent.is_dir() else []
+    return [path] if path.is_file() and _holds_metrics(path) else []
 
 
 def _one_run(top: Path, files: Sequence[Path]) -> tuple[Path, ...]:
-    """Files of one name are processes of one run, in the order of their numbers."""
-    # of several processes of one run the names differ in `.process_N` alone
-    by_name = {(path.parent, stem_of(path) + path.suffix): path for path in files}
-    if len(by_name) > 1:
-        first, second, *_ = (path.relative_to(top) for path in by_name.values())
+    if len(files) > 1:
+        first, second, *_ = (path.relative_to(top) for path in files)
         raise ValueError(
             f"{top}: holds several runs, or parts of one ({first} and {second}); name the files,"
             " those of one run joined by commas"
         )
-    return tuple(processes_of(files[0])) if files else ()
+    return tuple(files)
 
 
 def _holds_metrics(path: Path) -> bool:

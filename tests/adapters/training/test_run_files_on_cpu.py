@@ -19,7 +19,7 @@ def test_a_resumed_run_keeps_its_metrics(tmp_path, monkeypatch, step, logger, ke
     path.write_text("earlier")
     monkeypatch.setenv("VERL_FILE_LOGGER_PATH", str(path))
     set_aside_later(config("console", logger), None, step)
-    assert (tmp_path / "metrics.process_1.jsonl").exists() == kept != path.exists()
+    assert (tmp_path / ".metrics.jsonl.earlier").exists() == kept != path.exists()
 
 
 def test_a_disk_that_refuses_does_not_end_the_run(tmp_path, monkeypatch, caplog):

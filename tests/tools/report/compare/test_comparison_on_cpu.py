@@ -5,7 +5,6 @@ import json
 import pandas as pd
 import pytest
 
-from rltf_verl.runlog.metrics_file import processes_of, set_aside
 from rltf_verl.tools.report.compare.comparison import compare, file_names
 from rltf_verl.tools.report.compare.numbers import Panel, at_budget, mean_curve
 from rltf_verl.tools.report.compare.run import arms_of, read_arms
@@ -96,9 +95,8 @@ def test_a_resumed_run_goes_on_where_the_later_process_began(tmp_path):
         (5, step(3600)),
     ]
     resumed = [(2, evaluated(0.21)), (3, step(7200)), (4, step(7200) | evaluated(0.4))]
-    write_metrics(folder / "metrics.process_1.jsonl", first)
-    write_metrics(folder / "metrics.jsonl", resumed)
-    points = panels(compared(f"a={folder}"))["hours"].points
+    parts = write_metrics(folder / "1.jsonl", first), write_metrics(folder / "2.jsonl", resumed)
+    points = panels(compared(f"a={parts[0]},{parts[1]}"))["hours"].points
     assert points[["step", "x", "y"]].to_numpy().tolist() == [
         [0, 0, 0.1],
         [2, 2, 0.21],
@@ -298,10 +296,9 @@ PROCESSES = {
 @pytest.mark.parametrize("case", PROCESSES)
 def test_what_a_later_process_takes_back(tmp_path, case):
     records, expected = PROCESSES[case]
-    first = write_metrics(tmp_path / "m.process_1.jsonl", ONE)
-    later = write_metrics(tmp_path / "m.jsonl", records)
-    for place in (tmp_path, later, f"a={first},{later}"):
-        assert accuracies(place) == expected
+    first = write_metrics(tmp_path / "1.jsonl", ONE)
+    later = write_metrics(tmp_path / "2.jsonl", records)
+    assert accuracies(f"a={first},{later}") == expected
 
 
 def test_processes_in_one_file(tmp_path):
@@ -321,19 +318,6 @@ def test_what_is_no_number_is_no_point(tmp_path):
     read = only_run(tmp_path / "a.jsonl")
     assert read.series(ACC).to_dict() == {1: 0.2, 2: 0.3}
     assert list(read.steps) == [ACC]
-
-
-def test_files_that_are_set_aside_are_numbered_and_read_in_order(tmp_path):
-    path = tmp_path / "sd.jsonl"
-    assert set_aside(path) is None
-    path.touch()
-    assert set_aside(path) is None
-    for k in range(1, 12):
-        path.write_text(str(k))
-        set_aside(path)
-    path.write_text("12")
-    (tmp_path / "sd_b.jsonl").write_text("another run")
-    assert [p.read_text() for p in processes_of(path)] == [str(k) for k in range(1, 13)]
 
 
 def names(tmp_path, *arguments):
