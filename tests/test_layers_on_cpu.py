@@ -189,4 +189,4 @@ def test_the_command_line_imports_nothing_before_it_must() -> None:
         for name in imports_of(tree.body)
         if name.startswith("rltf_verl")
     }
-    assert {part_of(name) for name in top} == {"tools.cli"}
+    assert {part_of(name) for name in top} == {"stuck", "tools.cli"}

@@ -377,6 +377,7 @@ def test_a_checkpoint_names_the_corrections_that_it_was_trained_on(files, tmp_pa
     rltf = checked_parts(config).config
     stamp.write_stamp(config, rltf, 1)
     (tmp_path / "latest_checkpointed_iteration.txt").write_text("1")
+    (tmp_path / "global_step_1" / "actor").mkdir()
     written = json.loads((tmp_path / "global_step_1" / stamp.STAMP).read_text())
     assert written[stamp.IDS] == ["a1", "b2"]
     stamp.check_resume(config, rltf)

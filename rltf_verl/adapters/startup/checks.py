@@ -166,7 +166,7 @@ def split_warnings(found: Iterable[Finding], warn: Tell) -> Iterator[Finding]:
             warn(finding)
 
 
-def _findings(check: Callable[..., None], *args: Any, **options: Any) -> Iterator[Finding]:
+def _findings(check: Callable[..., object], *args: Any, **options: Any) -> Iterator[Finding]:
     try:
         check(*args, **options)
     except ValueError as error:  # ConfigError is one

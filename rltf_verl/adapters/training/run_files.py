@@ -105,11 +105,12 @@ def _earlier(path: Path) -> Path:
 def keep_earlier_metrics(config: DictConfig) -> None:
     """In a resumed run: move the file away that verl is about to erase, or warn."""
     path = file_log_path(config)
-    # one is there already if a process was killed before its first line
-    if path is None or not path.is_file() or _earlier(path).exists():
+    if path is None:
         return
     try:
-        path.rename(_earlier(path))
+        # one is there already if a process was killed before its first line
+        if path.is_file() and not _earlier(path).exists():
+            path.rename(_earlier(path))
     except OSError as error:
         what = "metrics of the earlier process, %s, cannot be moved and will be erased: %s"
         logger.warning(what, path, error)
@@ -159,7 +160,7 @@ def continue_metrics(config: DictConfig, backends: dict[str, Any], step: int) ->
     path = file_log_path(config)
     if path is None or isinstance(backends["file"], ContinuedMetrics):
         return
-    if _earlier(path).exists():
+    if _earlier(path) in path.parent.glob(".*.earlier"):
         val_only = config.trainer.val_only  # it takes nothing back
         saved = {} if val_only else read_about(Path(str(config.trainer.resume_from_path)), METRICS)
         last = math.inf if val_only else step

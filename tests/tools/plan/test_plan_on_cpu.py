@@ -191,8 +191,8 @@ def test_a_guards_judge_is_counted_and_lets_pass(run: Run) -> None:
 def test_a_checkpoint_that_the_run_goes_on_from_is_named(
     run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "global_step_3").mkdir()
     (tmp_path / "latest_checkpointed_iteration.txt").write_text("3")
+    (tmp_path / "global_step_3" / "actor").mkdir(parents=True)
     plan = planned(run(f"trainer.default_local_dir={tmp_path}"))
     assert plan.schedule["resumes"] == str(tmp_path / "global_step_3")
     assert "Found checkpoint" not in capsys.readouterr().out  # of verl; --json is JSON alone
