@@ -207,7 +207,7 @@ def raised_by(own: Any, error: BaseException) -> str:
     text = described(error)
     try:
         file = inspect.getfile(inspect.unwrap(own))
-    except TypeError:  # None, or an object that can be called
+    except (TypeError, OSError):  # None, an object that can be called, a class of no file
         return text
     lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == file]
     return f"{text} ({Path(file).name}:{lines[-1]})" if lines else text

@@ -19,7 +19,18 @@ from weakref import WeakKeyDictionary
 
 from rltf_verl.envs.base import Env, FeedbackLevel, GradeUnavailable
 from rltf_verl.registry import UserCodeError, UserCodeTimeoutError, described
-from rltf_verl.types import MOST_READ, Action, Grade, Note, PlayedStep, Problem, Step, Trajectory
+from rltf_verl.texts import clean_text
+from rltf_verl.types import (
+    MOST_READ,
+    Action,
+    Attempt,
+    Grade,
+    Note,
+    PlayedStep,
+    Problem,
+    Step,
+    Trajectory,
+)
 
 T = TypeVar("T")
 Outcome = tuple[Any, Exception | None]
@@ -229,25 +240,34 @@ def grade_text(env: Env, problem: Problem, text: str) -> Grade:
     try:
         state = env.open(problem, 0)
         try:
-            return env.grade(problem, _answer_alone(env, text, state))
+            return env.grade(problem, answer_alone(env, text, state))
         finally:
             env.close(state)
     except Exception as error:
         return Grade(correct=False, format_ok=False, error=described(error))
 
 
-def explain_text(env: Env, problem: Problem, text: str, grade: Grade, level: FeedbackLevel) -> str:
-    """`Env.explain` of an answer, as `grade_text`; empty if the environment raises."""
-    if not env.acts:
-        said: str = env.explain(problem, text, grade, level)
-        return said
-    try:
-        return notes_text(env.explain(problem, _answer_alone(env, text), grade, level))
-    except Exception:
-        return ""
+def explain(
+    env: Env, problem: Problem, attempt: Attempt, grade: Grade, level: FeedbackLevel
+) -> tuple[str, tuple[Note, ...]]:
+    """What the environment says about an attempt, and its notes if it is a trajectory, whose state
+    is closed. Raises what the environment raises.
+    """
+    # Another loop may have played a trajectory where the environment has single answers.
+    if not env.acts or attempt.trajectory is None:
+        return clean_text(env.explain(problem, graded_part(attempt.text), grade, level)), ()
+    given = env.explain(problem, attempt.trajectory, grade, level)
+    notes = tuple(Note(note.text, note.step) for note in given)
+    return clean_text(notes_text(notes)), notes
 
 
-def _answer_alone(env: Env, text: str, state: Any = None) -> Trajectory:
+def attempt_of(env: Env, text: str) -> Attempt:
+    """An attempt without tokens that is only this answer."""
+    trajectory = answer_alone(env, text) if env.acts else None
+    return Attempt((), (), None, text, ended=True, trajectory=trajectory)
+
+
+def answer_alone(env: Env, text: str, state: Any = None) -> Trajectory:
     """The answer as the only step: the action where there are no tools."""
     if env.tools:
         return Trajectory((PlayedStep(text, (), (), 0, 0),), "answered", state)

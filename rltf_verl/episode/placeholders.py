@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field, replace
 
 from rltf_verl.episode.parts import Parts
-from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable, WrappedProvider
+from rltf_verl.feedback.base import FeedbackRequest, WrappedProvider, ask
 from rltf_verl.feedback.judge_prompt import JUDGED
 from rltf_verl.judge.settings import JudgeSettings
 from rltf_verl.judge.wire import Call, Reply
@@ -23,7 +23,8 @@ FORM = 200
 SIBLING = "(another episode's right answer to this problem, if there is one)"
 """What a teacher reads of a sibling."""
 PATIENCE_S = 10.0
-"""How long a provider may take, in seconds."""
+"""Seconds that a plan waits for a provider; a run waits longer."""
+SLOW = f"(feedback that takes more than {PATIENCE_S:g} s)"
 
 
 @dataclass
@@ -56,10 +57,9 @@ class PlaceholderProvider(WrappedProvider):
         if later is not None:
             return Feedback(later, self.name)
         try:
-            return await asyncio.wait_for(self.inner.feedback(request), PATIENCE_S)
+            return await asyncio.wait_for(ask(self.inner, request), PATIENCE_S)
         except asyncio.TimeoutError:
-            cause = f"nothing within {PATIENCE_S:g} s"
-        raise FeedbackUnavailable(self.name, cause)
+            return Feedback(SLOW, self.name)
 
 
 def with_placeholders(parts: Parts) -> tuple[Parts, list[RecordingGateway]]:

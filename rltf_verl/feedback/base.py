@@ -14,7 +14,7 @@ from rltf_verl.feedback.group import Group
 from rltf_verl.judge.gateway import Judge, judges_of
 from rltf_verl.policy import Policy
 from rltf_verl.redaction import secrets_here
-from rltf_verl.registry import described
+from rltf_verl.registry import raised_by
 from rltf_verl.texts import one_line
 from rltf_verl.types import Feedback, Message, Problem, Turn
 
@@ -43,6 +43,10 @@ class FeedbackUnavailable(Exception):
         driver.
         """
         return (type(self), (self.provider, self.cause, self.withheld))
+
+
+class NoWords(FeedbackUnavailable):
+    """The provider works, and has nothing to say about this attempt."""
 
 
 @dataclass(frozen=True)
@@ -143,13 +147,15 @@ async def ask(provider: FeedbackProvider, request: FeedbackRequest) -> Feedback:
         # others.
         if is_cancelled():
             raise
-        failure = unavailable_because(provider.name, "", error)
+        failure = unavailable_because(provider.name, "", error, type(provider))
     except (Exception, SystemExit) as error:
-        failure = unavailable_because(provider.name, "", error)
+        failure = unavailable_because(provider.name, "", error, type(provider))
     raise failure
 
 
-def unavailable_because(provider: str, what: str, error: BaseException) -> FeedbackUnavailable:
+def unavailable_because(
+    provider: str, what: str, error: BaseException, own: type
+) -> FeedbackUnavailable:
     """No feedback because of an exception, which is kept as the cause unless its traceback would
     tell a secret.
 
@@ -159,8 +165,9 @@ def unavailable_because(provider: str, what: str, error: BaseException) -> Feedb
         provider: the provider's name.
         what: what failed, as the beginning of a sentence; may be empty.
         error: what was raised.
+        own: the class whose file and line are named.
     """
-    failure = FeedbackUnavailable(provider, f"{what}{described(error)}")
+    failure = FeedbackUnavailable(provider, f"{what}{raised_by(own, error)}")
     if not secrets_here().found_in("".join(traceback.format_exception(error))):
         failure.__cause__ = error
     return failure

@@ -13,6 +13,7 @@ from rltf_verl.feedback.base import (
     FeedbackRequest,
     FeedbackUnavailable,
     Subject,
+    ask,
 )
 from rltf_verl.prompts import require_template, template_of
 from rltf_verl.prompts.fit import fitted_prompt
@@ -96,7 +97,7 @@ class PairedProvider(FeedbackProvider):
         """The feedback of this episode's provider, under that provider's name. Raises
         FeedbackUnavailable.
         """
-        return await self.pair[request.session_id % 2].feedback(request)
+        return await ask(self.pair[request.session_id % 2], request)
 
 
 def _common_subject(subjects: Iterable[Subject | None]) -> Subject | None:

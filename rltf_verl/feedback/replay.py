@@ -8,7 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from rltf_verl.feedback import provider_of_block
-from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable
+from rltf_verl.feedback.base import (
+    FeedbackProvider,
+    FeedbackRequest,
+    FeedbackUnavailable,
+    ask,
+)
 from rltf_verl.feedback.record import FILES, call_key
 from rltf_verl.jsonl import read_lines
 from rltf_verl.types import Feedback, Note
@@ -73,7 +78,7 @@ class ReplayProvider(FeedbackProvider):
         if record is not None:
             raise FeedbackUnavailable(record["provider"], str(record.get("unavailable")))
         if self._miss is not None:
-            return await self._miss.feedback(request)
+            return await ask(self._miss, request)
         raise FeedbackUnavailable(
             self.name,
             f"{self._folder} holds no answer to this attempt at problem {request.problem.index};"

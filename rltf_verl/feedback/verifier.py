@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rltf_verl.envs.base import LEVELS, Env, FeedbackLevel
-from rltf_verl.envs.calls import call_env, deadline_of, graded_part, notes_text
+from rltf_verl.envs.base import LEVELS, FeedbackLevel
+from rltf_verl.envs.calls import call_env, deadline_of, explain
 from rltf_verl.feedback.base import (
     FeedbackProvider,
     FeedbackRequest,
-    FeedbackUnavailable,
+    NoWords,
     unavailable_because,
 )
 from rltf_verl.registry import UserCodeError, require_choice
-from rltf_verl.texts import clean_text
-from rltf_verl.types import Feedback, Note, Problem, Turn
+from rltf_verl.types import Feedback
 
 
 class VerifierProvider(FeedbackProvider):
@@ -60,11 +59,11 @@ class VerifierProvider(FeedbackProvider):
         level = self.levels[min(len(request.turns), len(self.levels)) - 1]
         try:
             text, notes = await call_env(
-                deadline_of(env), _explain, env, request.problem, turn, level
+                deadline_of(env), explain, env, request.problem, turn.attempt, turn.grade, level
             )
         except UserCodeError as error:
             what = f"explain() of environment {env.name} failed: "
-            failure = unavailable_because(self.name, what, error)
+            failure = unavailable_because(self.name, what, error, type(env))
         else:
             if text.strip():
                 # Words of others may hold the answer at `hint` already.
@@ -72,19 +71,5 @@ class VerifierProvider(FeedbackProvider):
                 sees = quotes or level == "full"
                 return Feedback(text, self.name, sees_reference=sees, notes=notes)
             cause = f"explain() of environment {env.name} is empty at level {level}"
-            failure = FeedbackUnavailable(self.name, cause)
+            failure = NoWords(self.name, cause)
         raise failure
-
-
-def _explain(
-    env: Env, problem: Problem, turn: Turn, level: FeedbackLevel
-) -> tuple[str, tuple[Note, ...]]:
-    """The whole text, and its notes on a trajectory."""
-    # Another loop may have played a trajectory where the environment has single answers.
-    trajectory = turn.attempt.trajectory
-    if not env.acts or trajectory is None:
-        attempt = graded_part(turn.attempt.text)
-        return clean_text(env.explain(problem, attempt, turn.grade, level)), ()
-    given = env.explain(problem, trajectory, turn.grade, level)
-    notes = tuple(Note(note.text, note.step) for note in given)
-    return clean_text(notes_text(notes)), notes

@@ -105,7 +105,7 @@ BROKEN: list[tuple[str, str, Callable[..., Any]]] = [
     ),
     ("50 hostile texts raise nothing", "grade", fragile),
     ("below `full` no explanation gives the answer away", "explain", Talkative.explain),
-    ("`full` says something", "explain", lambda self, problem, text, grade, level: ""),
+    ("`hint` and `full` say something", "explain", lambda self, problem, text, grade, level: ""),
 ]
 
 
@@ -244,7 +244,9 @@ def test_environments_that_keep_their_promises(env: Any) -> None:
 
 
 OPENS = "the same problem and seed open the same world, a new one"
-NOTES = "notes are on played steps; `full` says something, no other the solution"
+NOTES = (
+    "notes are on played steps; `hint` and `full` say something, `full` alone the solution"
+)
 HOSTILE = "50 hostile actions neither raise nor hang"
 
 

@@ -13,7 +13,7 @@ from omegaconf import DictConfig, OmegaConf
 from rltf_verl.adapters.startup.rules import ACTOR, ROLLOUT
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.data.schema import files_of, first_rows, problem_of, text_of
-from rltf_verl.envs.calls import bounded, explain_text, grade_text, tools_of
+from rltf_verl.envs.calls import attempt_of, bounded, explain, grade_text, tools_of
 from rltf_verl.envs.dry_run import DryRun, OutOfTimeError
 from rltf_verl.episode.acting import world_seed
 from rltf_verl.episode.parts import Parts
@@ -308,8 +308,9 @@ class _Explanations:
             # by.
             with self.dry_run.timed(SHARE if self.longest else 1.0):
                 grade = grade_text(env, problem, "")
-                explained = (explain_text(env, problem, "", grade, each) for each in levels)
-                text = max(explained, key=len)
+                empty = attempt_of(env, "")
+                said = (explain(env, problem, empty, grade, each) for each in levels)
+                text = max((text for text, _ in said), key=len)
         except OutOfTimeError:
             self.num_guessed += 1
             return self.longest

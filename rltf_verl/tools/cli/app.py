@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from rltf_verl.registry import UserCodeError
 from rltf_verl.stuck import run_and_end
 from rltf_verl.tools.cli.adopt import BEFORE_WORDS, adopt
 from rltf_verl.tools.cli.common import ConfigDir, ConfigPath, episodes_of
@@ -34,7 +35,7 @@ from rltf_verl.tools.cli.view import view
 
 
 class _OneLineErrors(TyperGroup):
-    """Errors that a user can fix (ValueError, OSError) are one line on stderr, no traceback."""
+    """Errors that a user can fix are one line on stderr, no traceback."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -42,7 +43,7 @@ class _OneLineErrors(TyperGroup):
         except BrokenPipeError:  # `| head` has ended; the exit prints nothing
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(1) from None
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, UserCodeError) as error:
             line = f"rltf: {' '.join(str(error).split())}"
             typer.secho(line, fg=typer.colors.RED, err=True)
             raise typer.Exit(1) from None

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from rltf_verl.envs.base import LEVELS, Env
-from rltf_verl.envs.calls import bounded
-from rltf_verl.episode.acting import call_arguments
+from rltf_verl.episode.acting import call_arguments, trajectory_text
+from rltf_verl.feedback.verifier import VerifierProvider
 from rltf_verl.registry import UserCodeError
-from rltf_verl.tools.contract.answers import (
+from rltf_verl.tools.contract.promises import (
     NONSENSE,
-    Verdict,
-    builds_again,
+    Check,
+    NotTriedError,
     for_each_problem,
     hostile_texts,
-    prompts,
     reread,
-    survives_json,
-    verdict_on,
 )
-from rltf_verl.types import Action, PlayedStep, Problem, Step, Trajectory
+from rltf_verl.tools.feedback.attempts import as_asked, feedback_on
+from rltf_verl.types import Action, Attempt, Grade, PlayedStep, Problem, Step, Trajectory
 
 SEED = 7
 """Seed of every world that is opened."""
@@ -34,40 +33,24 @@ MIN_SECRET = 3
 """Characters of an argument from which on it is no chance that a text holds it."""
 
 
-def check_acting(env: Env, seed: int, num_problems: int, num_hostile: int) -> list[Verdict]:
-    """As `check_env`."""
-    own, env = env, bounded(env)
-    problems: list[Problem] = []
-    verdicts = [
-        verdict_on(
-            own, "build is deterministic", partial(builds_again, env, seed, num_problems, problems)
-        )
-    ]
-    checks: dict[str, Callable[[Problem], Iterator[str]]] = {
-        "a problem survives JSON": survives_json,
-        "prompts are text, and the same each time": partial(prompts, env),
-        "the same problem and seed open the same world, a new one": partial(_worlds, env),
-        "a fork goes on as its state does, and apart from it": partial(_forks, env),
-        "observations are texts within limits.observation_tokens": partial(_observations, env),
-        "nothing done is graded wrong, and the same each time": partial(_nothing_done, env),
-        "notes are on played steps; `full` says something, no other the solution": partial(
-            _notes, env
+def checks(own: Env, env: Env, seed: int, num_hostile: int) -> dict[str, Check]:
+    """As of `answers.checks`."""
+    each = partial(partial, for_each_problem, own)
+    return {
+        "the same problem and seed open the same world, a new one": each(partial(_worlds, env)),
+        "a fork goes on as its state does, and apart from it": each(partial(_forks, env)),
+        "observations are texts within limits.observation_tokens": each(
+            partial(_observations, env)
+        ),
+        "nothing done is graded wrong, and the same each time": each(partial(_nothing_done, env)),
+        "notes are on played steps; `hint` and `full` say something, `full` alone the solution": (
+            each(partial(_notes, own, env))
+        ),
+        "the solution is graded correct": partial(_solutions, own, env),
+        f"{num_hostile} hostile actions neither raise nor hang": partial(
+            _hostile, own, env, seed, num_hostile
         ),
     }
-    solved = "the solution is graded correct"
-    if type(own).solution is not Env.solution:
-        checks[solved] = partial(_solution, env)
-    else:
-        verdicts.append(Verdict(solved, "", "not tried: the environment has no `solution`"))
-    verdicts += [
-        verdict_on(own, what, partial(for_each_problem, own, problems, check))
-        for what, check in checks.items()
-    ]
-    hostile = partial(_hostile, env, problems, seed, num_hostile)
-    return [
-        *verdicts,
-        verdict_on(own, f"{num_hostile} hostile actions neither raise nor hang", hostile),
-    ]
 
 
 @contextmanager
@@ -93,16 +76,16 @@ def _play(env: Env, state: Any, actions: Sequence[Action]) -> Iterator[Step]:
             return
 
 
-def _steps_alone(env: Env, problem: Problem) -> list[Step]:
-    """The steps of a problem's actions in a world of their own."""
+def steps_alone(env: Env, problem: Problem) -> list[Step]:
+    """What is seen first, and the steps of a problem's actions, in a world of their own."""
     with _open_state(env, problem) as state:
         seen = Step(env.look(state) or "")
         return [seen, *_play(env, state, _actions(env, problem))]
 
 
 def _worlds(env: Env, problem: Problem) -> Iterator[str]:
-    alone, actions = _steps_alone(env, problem), _actions(env, problem)
-    if _steps_alone(env, problem) != alone:
+    alone, actions = steps_alone(env, problem), _actions(env, problem)
+    if steps_alone(env, problem) != alone:
         yield "the same actions have other results the second time"
     with _open_state(env, problem) as one, _open_state(env, problem) as other:
         # `zip` asks one, then the other: the two states act by turns
@@ -112,7 +95,7 @@ def _worlds(env: Env, problem: Problem) -> Iterator[str]:
 
 
 def _forks(env: Env, problem: Problem) -> Iterator[str]:
-    alone, actions = _steps_alone(env, problem)[1:], _actions(env, problem)
+    alone, actions = steps_alone(env, problem)[1:], _actions(env, problem)
     half = len(alone) // 2
     with _open_state(env, problem) as state:
         list(_play(env, state, actions[:half]))
@@ -124,7 +107,7 @@ def _forks(env: Env, problem: Problem) -> Iterator[str]:
 
 
 def _observations(env: Env, problem: Problem) -> Iterator[str]:
-    for step in _steps_alone(env, problem):
+    for step in steps_alone(env, problem):
         most = env.limits.observation_tokens
         # Hardly a tokenizer makes fewer tokens of a text than it has words and signs.
         num = len(re.findall(r"\w+|[^\w\s]", step.observation))
@@ -132,48 +115,59 @@ def _observations(env: Env, problem: Problem) -> Iterator[str]:
             yield f"{step.observation[:60]!r}… has {num} words and signs, more than {most} tokens"
 
 
-def _trajectory(state: Any, actions: Sequence[Action], steps: Sequence[Step]) -> Trajectory:
+def graded_attempt(env: Env, problem: Problem, actions: Sequence[Action]) -> tuple[Attempt, Grade]:
+    """The attempt that does these actions, whose state is closed, and its grade."""
+    with _open_state(env, problem) as state:
+        steps = list(_play(env, state, actions))
+        return _graded(env, problem, state, actions, steps)
+
+
+def _graded(
+    env: Env, problem: Problem, state: Any, actions: Sequence[Action], steps: Sequence[Step]
+) -> tuple[Attempt, Grade]:
     done = zip(actions, steps, strict=False)  # the last step may have ended it
     played = [PlayedStep(action.text, (action,), (step,), 0, 0) for action, step in done]
     last = PlayedStep("I am done.", (), (), 0, 0)
     ended = bool(steps) and steps[-1].done
-    return Trajectory((*played, *([] if ended else [last])), "done" if ended else "answered", state)
+    trajectory = Trajectory((*played, *([] if ended else [last])), "done" if ended else "answered")
+    text = trajectory_text(trajectory)
+    attempt = Attempt((), (), None, text, ended=True, trajectory=trajectory)
+    return attempt, env.grade(problem, replace(trajectory, state=state))
 
 
 def _nothing_done(env: Env, problem: Problem) -> Iterator[str]:
-    with _open_state(env, problem) as state:
-        nothing = _trajectory(state, [], [])
-        grade = env.grade(problem, nothing)
-        if grade.correct:
-            yield "a trajectory without an action is graded correct"
-        if grade != env.grade(problem, nothing):
-            yield "the same trajectory is graded differently the second time"
+    grades = [graded_attempt(env, problem, [])[1] for _ in range(2)]
+    if grades[0].correct:
+        yield "a trajectory without an action is graded correct"
+    if grades[0] != grades[1]:
+        yield "the same trajectory is graded differently the second time"
+
+
+def _solutions(own: Env, env: Env, problems: Sequence[Problem]) -> Iterator[str]:
+    if type(own).solution is Env.solution:
+        raise NotTriedError("the environment has no `solution`")
+    yield from for_each_problem(own, partial(_solution, env), problems)
 
 
 def _solution(env: Env, problem: Problem) -> Iterator[str]:
-    with _open_state(env, problem) as state:
-        actions = _actions(env, problem)
-        solved = _trajectory(state, actions, list(_play(env, state, actions)))
-        if not env.grade(problem, solved).correct:
-            yield "its solution is graded wrong"
+    if not graded_attempt(env, problem, _actions(env, problem))[1].correct:
+        yield "its solution is graded wrong"
 
 
-def _notes(env: Env, problem: Problem) -> Iterator[str]:
+def _notes(own: Env, env: Env, problem: Problem) -> Iterator[str]:
     """About a trajectory without an action, and about one that stops too soon."""
-    secrets = _secrets(env, problem)
+    secrets, question = _secrets(env, problem), as_asked(env, problem)
     for actions in ([], _actions(env, problem)[:-1]):
-        with _open_state(env, problem) as state:
-            trajectory = _trajectory(state, actions, list(_play(env, state, actions)))
-            grade = env.grade(problem, trajectory)
+        attempt, grade = graded_attempt(env, problem, actions)
         for level in LEVELS if not grade.correct else ():
-            notes = env.explain(problem, trajectory, grade, level)
-            text = "\n".join(note.text for note in notes)
-            if any(note.step not in (None, *range(len(trajectory.steps))) for note in notes):
+            feedback = feedback_on(VerifierProvider(level), own, question, attempt, grade)
+            steps = (None, *range(len(attempt.spans)))
+            if any(note.step not in steps for note in feedback.notes):
                 yield f"level {level} has a note on a step that was not played"
-            if level == "full" and not text.strip():
-                yield "level full says nothing"
+            if level in LEVELS[-2:] and not feedback.text:
+                yield f"level {level} says nothing"
             for secret in secrets if level != "full" else ():
-                if secret in text:
+                if secret in feedback.text:
                     yield f"level {level} has {secret!r}, an argument of the solution"
 
 
@@ -185,7 +179,7 @@ def _secrets(env: Env, problem: Problem) -> set[str]:
     return {value for value in values if len(value) >= MIN_SECRET and value not in prompt}
 
 
-def _hostile(env: Env, problems: Sequence[Problem], seed: int, num: int) -> Iterator[str]:
+def _hostile(own: Env, env: Env, seed: int, num: int, problems: Sequence[Problem]) -> Iterator[str]:
     actions = list(hostile_actions(env, seed, num))
     # rounded up, so that no action is left over
     share = -(-num // len(problems))
@@ -201,10 +195,9 @@ def _hostile(env: Env, problems: Sequence[Problem], seed: int, num: int) -> Iter
                 # there is one: `verdict_on` asks for no more after a breach
                 if steps[-1].done:
                     break
-            trajectory = _trajectory(state, given, steps)
-            grade = env.grade(problem, trajectory)
+            attempt, grade = _graded(env, problem, state, given, steps)
         for level in LEVELS:
-            env.explain(problem, trajectory, grade, level)
+            feedback_on(VerifierProvider(level), own, as_asked(env, problem), attempt, grade)
 
 
 def _call_text(action: Action) -> str:

@@ -2,144 +2,61 @@
 
 from __future__ import annotations
 
-import json
-import random
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from rltf_verl.envs.base import LEVELS, Env, FeedbackLevel
-from rltf_verl.envs.calls import bounded
+from rltf_verl.envs.calls import attempt_of
 from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.feedback.verifier import VerifierProvider
-from rltf_verl.registry import UserCodeError, raised_by
-from rltf_verl.tools.data.questions import QuestionRow
-from rltf_verl.tools.feedback.attempts import FORMS, collect, written
+from rltf_verl.registry import UserCodeError
+from rltf_verl.tools.contract.promises import (
+    NONSENSE,
+    Check,
+    NotTriedError,
+    for_each_problem,
+    hostile_texts,
+    reread,
+)
+from rltf_verl.tools.feedback.attempts import FORMS, as_asked, collect, feedback_on, written
 from rltf_verl.tools.feedback.verdicts import FAULTS, CheckedFeedback, findings_of
 from rltf_verl.types import Problem
 
-NUM_PROBLEMS, NUM_HOSTILE = 50, 1000
-NONSENSE = (
-    "",
-    " ",
-    "I do not know.",
-    "\\boxed{}",
-    "\\boxed{banana}",
-    "yes",
-    "42 apples",
-    "The answer is wrong.",
-)
 GUESSES = ("0", "1", "A", "yes", "no", "True", "False")
 NUM_CONSTANT, MIN_CONSTANT = 20, 8
 """Problems that are answered alike, and the fewest that say something."""
 NUM_EXPLAINED = 8
 """Problems at which explanations are looked at."""
-CHECK_S = 60.0
-"""Seconds of a call: a run waits longer, a person at a terminal does not."""
 MOST_CONSTANT = 0.75
 """Highest mean score of one answer to all: a fair yes or no is right in half of them."""
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """One promise."""
+def checks(own: Env, env: Env, seed: int, num_hostile: int) -> dict[str, Check]:
+    """Promise -> how it is tested.
 
-    promise: str
-    broken: str
-    """The breach, with an example; empty if it was kept."""
-    kept: str = "yes"
-    """The word for a kept promise."""
-
-
-def check_answering(env: Env, seed: int, num_problems: int, num_hostile: int) -> list[Verdict]:
-    """As `check_env`."""
-    own, env = env, bounded(env, CHECK_S)
-    problems: list[Problem] = []
-    verdicts = [
-        verdict_on(
-            own, "build is deterministic", partial(builds_again, env, seed, num_problems, problems)
-        )
-    ]
-    checks: dict[str, Callable[[Problem], Iterator[str]]] = {
-        "a problem survives JSON": survives_json,
-        "prompts are text, and the same each time": partial(prompts, env),
+    Args:
+        own: the environment.
+        env: its stand-in, whose calls have a deadline.
+        seed: of the hostile texts.
+        num_hostile: how many there are.
+    """
+    if own.grades_async:  # each verdict of a judge costs money, and may change
+        return {}
+    each = partial(partial, for_each_problem, own)
+    return {
+        "the reference is graded correct": each(partial(_reference, env)),
+        "nonsense is graded wrong": each(partial(_nonsense, env)),
+        "grades are the same each time": each(partial(_repeatable, env)),
+        "below `full` no explanation gives the answer away": partial(
+            _finds, "tells the answer", own, env, LEVELS[:-1]
+        ),
+        "`hint` and `full` say something": partial(_finds, "no text", own, env, LEVELS[-2:]),
+        "no constant answer scores well": partial(_constants, env),
+        f"{num_hostile} hostile texts raise nothing": partial(
+            _hostile, own, env, seed, num_hostile
+        ),
     }
-    if not env.grades_async:  # each verdict of a judge costs money, and may change
-        checks |= {
-            "the reference is graded correct": partial(_reference, env),
-            "nonsense is graded wrong": partial(_nonsense, env),
-            "grades are the same each time": partial(_repeatable, env),
-        }
-    verdicts += [
-        verdict_on(own, what, partial(for_each_problem, own, problems, check))
-        for what, check in checks.items()
-    ]
-    if env.grades_async:
-        return verdicts
-    alike, some = problems[:NUM_CONSTANT], problems[:NUM_EXPLAINED]
-    secret, something = "below `full` no explanation gives the answer away", "`full` says something"
-    constant, hostile = (
-        "no constant answer scores well",
-        f"{num_hostile} hostile texts raise nothing",
-    )
-    tried = verdict_on(own, constant, partial(_constants, env, alike))
-    few = f"not tried: fewer than {MIN_CONSTANT} problems"
-    return [
-        *verdicts,
-        verdict_on(own, secret, partial(_finds, "tells the answer", env, some, LEVELS[:-1])),
-        verdict_on(own, something, partial(_finds, "no text", env, some, LEVELS[-1:])),
-        tried if len(alike) >= MIN_CONSTANT else Verdict(constant, "", few),
-        verdict_on(own, hostile, partial(_hostile, env, problems, seed, num_hostile)),
-    ]
-
-
-def builds_again(env: Env, seed: int, num: int, problems: list[Problem]) -> Iterator[str]:
-    """Puts the training problems into `problems`, which the other checks are about."""
-    first, again = (env.build(seed, num, max(1, num // 10)) for _ in range(2))
-    problems.extend(first.train)
-    if not (first.train and first.test):
-        yield f"build({seed}, {num}, …) made {len(first.train)} and {len(first.test)} problems"
-    if first != again:
-        yield f"build({seed}, …) twice made different problems"
-
-
-def verdict_on(env: object, promise: str, check: Callable[[], Iterator[str]]) -> Verdict:
-    """The first thing that breaks it, an exception too."""
-    try:
-        return Verdict(promise, next(check(), ""))
-    except (Exception, SystemExit) as error:  # what a user's environment raises is the finding
-        return Verdict(promise, raised_by(type(env), error))
-
-
-def for_each_problem(
-    env: object, problems: Sequence[Problem], check: Callable[[Problem], Iterator[str]]
-) -> Iterator[str]:
-    for problem in problems:
-        for broken in _broken_by(env, check, problem):
-            yield f"problem {problem.index}: {broken}"
-
-
-def _broken_by(
-    env: object, check: Callable[[Problem], Iterator[str]], problem: Problem
-) -> Iterator[str]:
-    try:
-        yield from check(problem)
-    except Exception as error:  # as above
-        yield raised_by(type(env), error)
-
-
-def survives_json(problem: Problem) -> Iterator[str]:
-    if json.loads(json.dumps(dict(problem.data))) != dict(problem.data):
-        yield (
-            "its data are other data after json.loads(json.dumps(data)), which is how a dataset"
-            " keeps them"
-        )
-
-
-def prompts(env: Env, problem: Problem) -> Iterator[str]:
-    if not (env.prompt(problem).strip() and env.prompt(problem) == env.prompt(reread(problem))):
-        yield "its prompt is empty, or another one when asked again"
 
 
 def _reference(env: Env, problem: Problem) -> Iterator[str]:
@@ -159,6 +76,9 @@ def _nonsense(env: Env, problem: Problem) -> Iterator[str]:
 
 def _constants(env: Env, problems: Sequence[Problem]) -> Iterator[str]:
     """Answers that pay whatever is asked: the commonest references, and words that guess."""
+    problems = problems[:NUM_CONSTANT]
+    if len(problems) < MIN_CONSTANT:
+        raise NotTriedError(f"fewer than {MIN_CONSTANT} problems")
     form = form_of(env, problems[0])
     common = Counter(problem.reference for problem in problems).most_common(3)
     for answer in dict.fromkeys([*(reference for reference, _ in common), *GUESSES]):
@@ -188,98 +108,28 @@ def _repeatable(env: Env, problem: Problem) -> Iterator[str]:
 
 
 def _finds(
-    fault: str, env: Env, problems: Sequence[Problem], levels: Sequence[FeedbackLevel]
+    fault: str,
+    own: Env,
+    env: Env,
+    levels: Sequence[FeedbackLevel],
+    problems: Sequence[Problem],
 ) -> Iterator[str]:
     """A fault of its explanations, as `rltf feedback check` finds it."""
-    asked = [({"role": "user", "content": env.prompt(problem)},) for problem in problems]
-    questions = [QuestionRow(*pair, "", "") for pair in zip(problems, asked, strict=True)]
+    questions = [as_asked(env, problem) for problem in problems[:NUM_EXPLAINED]]
     rules = [rule for rule in FAULTS if rule.name in (fault, "raises")]
     for level in levels:
-        checked = collect(env, VerifierProvider(level), questions, DryRun())
+        checked = collect(own, VerifierProvider(level), questions, DryRun())
         for finding in findings_of(CheckedFeedback(env, checked), rules):
             yield f"level {level}, {finding.why}"
 
 
-def _hostile(env: Env, problems: Sequence[Problem], seed: int, num: int) -> Iterator[str]:
+def _hostile(own: Env, env: Env, seed: int, num: int, problems: Sequence[Problem]) -> Iterator[str]:
+    providers = list(map(VerifierProvider, LEVELS))
     for k, text in enumerate(hostile_texts(seed, num)):
-        problem = problems[k % len(problems)]
+        question = as_asked(env, problems[k % len(problems)])
         try:
-            grade = env.grade(problem, text)
-            for level in LEVELS:
-                env.explain(problem, text, grade, level)
-        except UserCodeError as error:  # as above
-            yield f"problem {problem.index}, {text[:80]!r}: {error}"
-
-
-def reread(problem: Problem) -> Problem:
-    """The problem as a dataset gives it back."""
-    return replace(problem, data=json.loads(json.dumps(dict(problem.data))))
-
-
-_PIECES = (
-    "\\boxed{",
-    "}",
-    "{",
-    "\\text{",
-    "\\frac{1}{",
-    "[[",
-    "]]",
-    "[",
-    "]",
-    "(",
-    ")",
-    "0",
-    "1",
-    "-1",
-    "9" * 40,
-    "1e999",
-    "nan",
-    "inf",
-    "\n",
-    "\r\n",
-    "\t",
-    " ",
-    ",",
-    ";",
-    ":",
-    "&",
-    "\\\\",
-    "$",
-    "**",
-    "`",
-    "```python\n",
-    "```",
-    "<answer>",
-    "</answer>",
-    "\x00",
-    "\ud7ff",
-    "\u202e",
-    "٣",
-    "½",
-    "é",
-    "😀",
-    "\\begin{pmatrix}",
-    "\\end{pmatrix}",
-    "%s",
-    "{0}",
-    "__import__('os')",
-    "right",
-    "down",
-    "knight",
-    "infeasible",
-    "Answer:",
-    "=",
-    "<|im_end|>",
-    "a" * 200,
-)
-
-
-def hostile_texts(seed: int, num: int) -> Iterator[str]:
-    """Texts that parsers stumble over: unbalanced, nested, huge, empty, control characters, digits
-    of other scripts.
-    """
-    rng = random.Random(seed)
-    for k in range(num):
-        pieces = rng.choices(_PIECES, k=rng.choice((1, 3, 10, 30, 100)))
-        text = "".join(pieces)
-        yield f"\\boxed{{{text}}}" if k % 3 == 0 else text
+            grade = env.grade(question.problem, text)
+            for provider in providers:
+                feedback_on(provider, own, question, attempt_of(own, text), grade)
+        except UserCodeError as error:  # what it raises is the finding
+            yield f"problem {question.problem.index}, {text[:80]!r}: {error}"

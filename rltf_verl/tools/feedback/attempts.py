@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,17 +11,22 @@ from dataclasses import dataclass
 from itertools import chain, zip_longest
 from typing import Any
 
-from rltf_verl.envs.base import Env
-from rltf_verl.envs.calls import await_env, bounded
+from rltf_verl.envs.base import Env, FeedbackLevel
+from rltf_verl.envs.calls import DEADLINE_S, attempt_of, await_env, bounded
 from rltf_verl.envs.dry_run import DryRun, OutOfTimeError
 from rltf_verl.envs.reward_function import SAID, RewardFunction
-from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, ask
-from rltf_verl.feedback.verifier import VerifierProvider
+from rltf_verl.feedback.base import (
+    FeedbackProvider,
+    FeedbackRequest,
+    FeedbackUnavailable,
+    NoWords,
+    ask,
+)
+from rltf_verl.judge.runtime import run_to_end
 from rltf_verl.policy import NoPolicy
-from rltf_verl.registry import UserCodeTimeoutError, described
-from rltf_verl.texts import clean_text
+from rltf_verl.registry import UserCodeError, UserCodeTimeoutError, raised_by
 from rltf_verl.tools.data.questions import QuestionRow
-from rltf_verl.types import Attempt, Grade, Message, Problem, Turn
+from rltf_verl.types import Attempt, Feedback, Grade, Message, Problem, Turn
 
 FORMS = {
     "\\boxed{}": "\\boxed{%s}",
@@ -176,6 +180,14 @@ class CheckedFunction(RewardFunction):
 
     score: Any = None
 
+    def explain(self, problem: Problem, text: str, grade: Grade, level: FeedbackLevel) -> str:
+        """At `hint` the function's words alone, at right answers too: the verdict that a run puts
+        before them would hide a function that says nothing.
+        """
+        if level == "hint":
+            return str(grade.details.get("feedback", ""))
+        return super().explain(problem, text, grade, level)
+
     def _grade(self, returned: Any) -> Grade:
         self.score = returned.get("score") if isinstance(returned, Mapping) else returned
         return super()._grade(returned)
@@ -211,6 +223,46 @@ def collect(
     return [one for one in made if one.calls]
 
 
+def as_asked(env: Env, problem: Problem) -> QuestionRow:
+    """The problem with the environment's own prompt."""
+    return QuestionRow(problem, ({"role": "user", "content": env.prompt(problem)},), "", "")
+
+
+def feedback_on(
+    provider: FeedbackProvider,
+    env: Env,
+    question: QuestionRow,
+    attempt: Attempt,
+    grade: Grade,
+    most_s: float = DEADLINE_S,
+) -> Feedback:
+    """The provider's words on an attempt, asked for as a run does; an empty text if it has none.
+
+    Args:
+        provider: of a run.
+        env: the user's, not a stand-in: an error names its file and line.
+        question: the problem.
+        attempt: a trajectory has no state.
+        grade: of the attempt.
+        most_s: seconds of the call.
+
+    Raises:
+        UserCodeError: what failed, in one line.
+    """
+    turns = [Turn(attempt, grade, 0.0)]
+
+    async def feedback() -> Feedback:
+        facts = (env, question.problem, question.messages, turns, 0, NoPolicy())
+        try:
+            return await ask(provider, FeedbackRequest(*facts, seed=0))
+        except NoWords:
+            return Feedback("", provider.name)
+        except FeedbackUnavailable as error:
+            raise UserCodeError(error.cause) from error
+
+    return run_to_end(await_env(most_s, feedback))
+
+
 class _Caller:
     """Calls an environment and a provider as a run does, each call within `CALL_S`."""
 
@@ -240,25 +292,15 @@ class _Caller:
             # a function that prints at each call would bury the report
             with redirect_stdout(io.StringIO()):
                 grade = self._bounded.grade(question.problem, text)
-                said = clean_text(self._text(question, text, grade), MOST_SAID)
+                attempt = attempt_of(self._env, text)
+                said = feedback_on(
+                    self._provider, self._env, question, attempt, grade, CALL_S
+                ).text[:MOST_SAID]
         except Exception as error:  # user code
-            return FeedbackCall(
-                error=described(error), late=isinstance(error, UserCodeTimeoutError)
-            )
+            text = raised_by(type(self._env), error)
+            return FeedbackCall(error=text, late=isinstance(error, UserCodeTimeoutError))
         score = float(grade.correct) if grade.score is None else grade.score
         if isinstance(self._env, CheckedFunction):
             score = self._env.score
         failure = (grade.error or "").removeprefix(SAID)
         return FeedbackCall(grade.correct, score, said, failure, grade.format_ok)
-
-    def _text(self, question: QuestionRow, text: str, grade: Grade) -> str:
-        """A function's own words, without the verdict that a run puts before them."""
-        if isinstance(self._provider, VerifierProvider):
-            level = self._provider.levels[0]
-            if isinstance(self._env, RewardFunction) and level == "hint":
-                return str(grade.details.get("feedback", ""))
-            return str(self._bounded.explain(question.problem, text, grade, level))
-        turn = Turn(Attempt((), (), None, text, ended=True), grade, 0.0)
-        facts = (self._env, question.problem, question.messages, [turn], 0, NoPolicy())
-        request = FeedbackRequest(*facts, seed=0)
-        return asyncio.run(await_env(CALL_S, ask, self._provider, request)).text

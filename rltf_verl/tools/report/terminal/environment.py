@@ -5,15 +5,17 @@ every level.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rltf_verl.envs.base import LEVELS, Env
-from rltf_verl.envs.calls import bounded, notes_text
+from rltf_verl.envs.calls import attempt_of, bounded
 from rltf_verl.episode.parts import template_for
+from rltf_verl.feedback.verifier import VerifierProvider
 from rltf_verl.prompts import render, template_of
+from rltf_verl.tools.contract.acting import graded_attempt, steps_alone
 from rltf_verl.tools.contract.answers import form_of
-from rltf_verl.tools.feedback.attempts import written
-from rltf_verl.types import PlayedStep, Problem, Trajectory
+from rltf_verl.tools.feedback.attempts import NO_IDEA, as_asked, feedback_on, written
+from rltf_verl.types import Problem
 
 NUM_TRIED = 40
 """Problems whose answers are tried as a wrong answer to the first one."""
@@ -25,53 +27,48 @@ def example(env: Env, seed: int, wrong: str | None = None) -> str:
     Args:
         env: the environment.
         seed: of the problem.
-        wrong: the wrong answer; None takes the reference of another problem.
+        wrong: the wrong answer; None makes one.
 
     Raises:
-        ValueError: `wrong` is graded correct, or no other problem's reference is wrong here.
+        ValueError: the answer is graded correct.
+        UserCodeError: the environment fails.
     """
-    env = bounded(env)
-    if env.acts:
-        return _acting_example(env, seed)
-    problems = env.build(seed, 1 if env.grades_async else NUM_TRIED, 0).train
-    problem = problems[0]
-    parts = ["The first prompt:", fenced(env.prompt(problem))]
+    own, env = env, bounded(env)
+    problems = _problems(env, seed)
+    question, about = as_asked(env, problems[0]), "Feedback"
+    parts = ["The first prompt:", fenced(env.prompt(problems[0]))]
     if env.grades_async:  # its verdicts are bought
         return "\n\n".join([*parts, "A judge grades: no wrong answer is made up."])
-    answer = wrong_answer(env, problems) if wrong is None else wrong
-    if answer is None:
-        raise ValueError(
-            f"none of {len(problems) - 1} other references is read as a wrong answer to the first"
-            " problem, plain or in \\boxed{}; give one with --wrong"
-        )
-    grade = env.grade(problem, answer)
-    if grade.correct:
-        raise ValueError(f"--wrong: {answer!r} is a right answer to this problem")
-    parts += ["The reference:", fenced(problem.reference), "A wrong answer:", fenced(answer)]
+    if env.acts:
+        parts += _tools_and_steps(env, problems[0])
+        attempt, grade = graded_attempt(env, problems[0], [])
+        about = "Feedback on an attempt without a step"
+    else:
+        answer = wrong_answer(env, problems) if wrong is None else wrong
+        attempt, grade = attempt_of(env, answer), env.grade(problems[0], answer)
+        if grade.correct:
+            raise ValueError(f"--wrong: {answer!r} is a right answer to this problem")
+        parts += ["The reference:", fenced(problems[0].reference)]
+        parts += ["A wrong answer:", fenced(answer)]
     for level in LEVELS:
-        text = env.explain(problem, answer, grade, level)
-        parts += [f"Feedback, `level={level}`:", fenced(text)]
+        feedback = feedback_on(VerifierProvider(level), own, question, attempt, grade)
+        parts += [f"{about}, `level={level}`:", fenced(feedback.text)]
     return "\n\n".join(parts)
 
 
-def _acting_example(env: Env, seed: int) -> str:
-    """The first prompt, the tools, and the solution if the environment has one."""
-    problem = env.build(seed, 1, 0).train[0]
-    parts = ["The first prompt:", fenced(env.prompt(problem))]
+def _problems(env: Env, seed: int) -> Sequence[Problem]:
+    """The first one is shown; the answers of others are tried at it."""
+    return env.build(seed, 1 if env.grades_async or env.acts else NUM_TRIED, 0).train
+
+
+def _tools_and_steps(env: Env, problem: Problem) -> Iterator[str]:
+    """The tools, and the solution if the environment has one."""
     for tool in env.tools:
-        parts += ["A tool:", fenced(json.dumps(tool["function"], indent=1))]
-    state, nothing = env.open(problem, seed), PlayedStep("I am done.", (), (), 0, 0)
-    trajectory = Trajectory((nothing,), "answered", state)
-    grade = env.grade(problem, trajectory)
-    for action in env.solution(problem):
+        yield from ("A tool:", fenced(json.dumps(tool["function"], indent=1)))
+    steps = steps_alone(env, problem)[1:]
+    for action, result in zip(env.solution(problem), steps, strict=False):
         call = f"{action.tool or action.text} {json.dumps(dict(action.arguments))}"
-        parts += ["A right step, and what comes back:", fenced(call)]
-        parts.append(fenced(env.step(state, action).observation))
-    env.close(state)
-    for level in LEVELS:
-        notes = notes_text(env.explain(problem, trajectory, grade, level))
-        parts += [f"Feedback on an attempt without a step, `level={level}`:", fenced(notes)]
-    return "\n\n".join(parts)
+        yield from ("A right step, and what comes back:", fenced(call), fenced(result.observation))
 
 
 def fenced(text: str) -> str:
@@ -95,22 +92,23 @@ def second_prompt(env: Env, revise: str | None, seed: int) -> str:
         ValueError: a template that does not fit.
     """
     template = template_for(env, revise)
-    problems = env.build(seed, 1 if env.grades_async else NUM_TRIED, 0).train
-    problem, attempt, hint = problems[0], "(the attempt)", "(the feedback)"
+    problems = _problems(env, seed)
+    question, answer, hint = as_asked(env, problems[0]), "(the attempt)", "(the feedback)"
     if not env.grades_async:
-        attempt = wrong_answer(env, problems) or "I do not know."
-        hint = env.explain(problem, attempt, env.grade(problem, attempt), "hint")
+        answer = wrong_answer(env, problems)
+        attempt, grade = attempt_of(env, answer), env.grade(problems[0], answer)
+        hint = feedback_on(VerifierProvider(), env, question, attempt, grade).text
     text = render(
         template_of("revise", template),
-        question=env.prompt(problem),
-        attempt=attempt,
+        question=question.messages[0]["content"],
+        attempt=answer,
         feedback=hint,
     )
     return f"The second prompt (template {template}, a hint of the verifier):\n\n{fenced(text)}"
 
 
-def wrong_answer(env: Env, problems: Sequence[Problem]) -> str | None:
-    """Another problem's reference that is an answer to the first one, and wrong."""
+def wrong_answer(env: Env, problems: Sequence[Problem]) -> str:
+    """Another problem's reference that is an answer to the first one, and wrong; else none."""
     form = form_of(env, problems[0])
     # a reference that the grader reads, and that is right elsewhere: the most likely mistake
     for other in problems[1:]:
@@ -118,4 +116,4 @@ def wrong_answer(env: Env, problems: Sequence[Problem]) -> str | None:
         grade = env.grade(problems[0], answer)
         if grade.format_ok and not grade.correct:
             return answer
-    return None
+    return NO_IDEA
