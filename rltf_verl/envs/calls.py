@@ -210,9 +210,7 @@ def _value(outcome: Outcome) -> Any:
 
 
 def graded_part(text: str) -> str:
-    """What of an answer graders and `explain` get to see: all but the beginning of one without an
-    end.
-    """
+    """What is read of a text without an end, an answer or a question: all but its beginning."""
     return text[-MOST_READ:]
 
 

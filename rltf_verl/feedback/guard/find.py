@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rltf_verl.envs.base import Env
-from rltf_verl.envs.calls import grade_text
+from rltf_verl.envs.calls import grade_text, graded_part
 from rltf_verl.envs.text.number_words import as_number
 from rltf_verl.envs.text.plain_text import MAX_TEXT, readings
 from rltf_verl.feedback.guard.equality import (
@@ -100,7 +100,7 @@ def _answers(
             if is_correct(c.answer):
                 yield Leak("part" if c.part else "answer", c.start, c.end)
         return
-    question, reference = str(problem.data.get("question", "")), problem.reference
+    question, reference = graded_part(str(problem.data.get("question", ""))), problem.reference
     accepted = (reference, undressed(reference))
     asked = [question[start:end] for start, end in quotations(question)]
     tried, exact = _bare(attempt), [_bare(answer) for answer in accepted]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import lru_cache
 
 from rltf_verl.envs.text.number_words import LATEX_FRACTION, as_number, spell_digits
 
@@ -181,7 +182,7 @@ def reference_spans(question: str, reference: str, text: str) -> Iterator[Span]:
     wanted = as_number(undressed(reference))
     if wanted is None:
         return
-    if wanted in numbers_in(question) or (abs(wanted) < TELLING and wanted.denominator == 1):
+    if (abs(wanted) < TELLING and wanted.denominator == 1) or wanted in numbers_in(question):
         return
     for value, (start, end) in _numbers(text):
         if value == wanted and not _PLACE.search(text[max(0, start - 20) : start].rstrip()):
@@ -192,9 +193,10 @@ def reference_spans(question: str, reference: str, text: str) -> Iterator[Span]:
             yield sentence.span()
 
 
-def numbers_in(text: str) -> set[Fraction]:
+@lru_cache(maxsize=64)  # the same question has many attempts
+def numbers_in(text: str) -> frozenset[Fraction]:
     """The numbers of a text, also those in words."""
-    return {value for value, _ in _numbers(spell_digits(text))}
+    return frozenset(value for value, _ in _numbers(spell_digits(text)))
 
 
 def _numbers(text: str) -> Iterator[tuple[Fraction, Span]]:

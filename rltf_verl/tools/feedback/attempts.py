@@ -12,7 +12,7 @@ from itertools import chain, zip_longest
 from typing import Any
 
 from rltf_verl.envs.base import Env, FeedbackLevel
-from rltf_verl.envs.calls import DEADLINE_S, attempt_of, await_env, bounded
+from rltf_verl.envs.calls import DEADLINE_S, attempt_of, await_env, bounded, graded_part
 from rltf_verl.envs.dry_run import DryRun, OutOfTimeError
 from rltf_verl.envs.reward_function import SAID, RewardFunction
 from rltf_verl.feedback.base import (
@@ -58,7 +58,7 @@ MOST_SAID = 30_000
 
 def forms_asked(messages: Sequence[Message]) -> list[str]:
     """Forms that the prompt mentions."""
-    prompt = "\n".join(message["content"] for message in messages)
+    prompt = graded_part("\n".join(message["content"] for message in messages))
     known = [form for form in FORMS if form.removesuffix("{}") in prompt.lower()]
     return [*known, *dict.fromkeys(_LABEL.findall(prompt))]
 

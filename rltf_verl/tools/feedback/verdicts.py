@@ -12,6 +12,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from rltf_verl.envs.base import Env
+from rltf_verl.envs.calls import graded_part
 from rltf_verl.envs.text.number_words import as_number, spell_digits
 from rltf_verl.feedback.guard.equality import tokens_of
 from rltf_verl.feedback.guard.find import find_leaks
@@ -114,8 +115,10 @@ def no_text(one: CheckedAttempt) -> str:
 def contradicts(one: CheckedAttempt) -> str:
     """Praise of a wrong attempt, or blame of a right one, and nothing else."""
     praised = any(map(_praises, _SENTENCES.split(one.first.text)))
+    # an attempt that states the answer may be wrong in its form only
+    is_form = not one.first.correct and _has(one.attempt.text, one.question.problem.reference)
     # left are praise without blame of a wrong attempt, and blame without praise of a right one
-    if one.first.error or praised in (_blamed(one.first.text), one.first.correct):
+    if one.first.error or is_form or praised in (_blamed(one.first.text), one.first.correct):
         return ""
     return f"graded {'right' if one.first.correct else 'wrong'}, and {_said(one)}"
 
@@ -231,16 +234,17 @@ def _said_elsewhere(seen: CheckedFeedback, one: CheckedAttempt) -> bool:
 
 def _stated(seen: CheckedFeedback) -> Hits:
     """Texts that have their own row's reference more often than any other row's: no chance."""
-    references = {one.question.problem.reference for one in seen.attempts}
-    own, foreign = list[CheckedAttempt](), 0
+    answers = {r: {r, *_fields(r).values()} for r in map(_reference, seen.attempts)}
+    own, foreign = list[tuple[CheckedAttempt, str]](), 0
     for one in seen.wrong:
-        known = f"{_asked(one)}\n{one.attempt.text}"
-        # what the question or the attempt says the feedback may repeat
-        told = {r for r in references if _has(one.first.text, r) and not _has(known, r)}
-        own += [one] * (one.question.problem.reference in told)
-        foreign += len(told - {one.question.problem.reference})
-    if len({one.row for one in own}) > 1 and len(own) > foreign:
-        yield from ((one, f"{_said(one)} has {one.question.problem.reference!r}") for one in own)
+        known, right = f"{_asked(one)}\n{one.attempt.text}", answers[_reference(one)]
+        # what the question or the attempt says the feedback may repeat, but for what it lacks there
+        told = {a for a in set().union(*answers.values()) if _has(one.first.text, a)}
+        news = {a for a in told if not _has(known, a) or a in _lacking(one)}
+        own += [(one, f"{_said(one)} has {answer!r}") for answer in sorted(news & right)[:1]]
+        foreign += len(news - right)
+    if len({one.row for one, _ in own}) > 1 and len(own) > foreign:
+        yield from own
 
 
 WAYS: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
@@ -291,7 +295,7 @@ def blames_right_place(seen: CheckedFeedback) -> Hits:
         # a quote is right if it does not touch a word that was changed
         quotes = _quoted_of_attempt(one)
         changed = _words(one.attempt.answer) - _words(one.question.problem.reference)
-        changed |= _changed_keys(one)
+        changed |= _changed_keys(one) | set(map(str.lower, _lacking(one)))
         if quotes and not any(q in w or w in q for q in map(str.lower, quotes) for w in changed):
             yield one, f"{_said(one)}, and {quotes[0]!r} is right there"
 
@@ -323,11 +327,27 @@ def _quoted_of_attempt(one: CheckedAttempt) -> list[str]:
 
 def _changed_keys(one: CheckedAttempt) -> set[str]:
     """Keys of a JSON object whose values are changed."""
+    said, right = _fields(one.attempt.answer), _fields(_reference(one))
+    return {key.lower() for key in said if said[key] != right.get(key)}
+
+
+def _lacking(one: CheckedAttempt) -> set[str]:
+    """Values of the reference, a JSON object, that a JSON attempt does not have at their keys."""
+    said, right = _fields(one.attempt.answer), _fields(_reference(one))
+    return {value for key, value in right.items() if said and said.get(key) != value}
+
+
+@lru_cache(maxsize=1024)
+def _fields(text: str) -> dict[str, str]:
+    """The fields of a JSON object; empty if the text is none."""
     try:
-        said, right = json.loads(one.attempt.answer), json.loads(one.question.problem.reference)
-        return {key.lower() for key in said if said[key] != right.get(key)}
-    except (ValueError, TypeError, AttributeError):
-        return set()
+        return {key: str(value) for key, value in json.loads(text).items()}
+    except (ValueError, AttributeError, RecursionError):
+        return {}
+
+
+def _reference(one: CheckedAttempt) -> str:
+    return one.question.problem.reference
 
 
 def at_each(what: Callable[[CheckedAttempt], str]) -> Callable[[CheckedFeedback], Hits]:
@@ -434,7 +454,7 @@ def findings_of(seen: CheckedFeedback, rules: Sequence[FeedbackRule] = FAULTS) -
 
 
 def _asked(one: CheckedAttempt) -> str:
-    return "\n".join(message["content"] for message in one.question.messages)
+    return graded_part("\n".join(message["content"] for message in one.question.messages))
 
 
 def _ends(text: str) -> str:
