@@ -200,9 +200,10 @@ def _measure_prompts(
             length(answered, problem.index)
         # As many tokens without the tools: the template leaves them out.
         if tools and tokens == _length(tokenizer, options, question, problem.index):
-            key = "actor_rollout_ref.model.custom_chat_template"
-            why = f"the chat template shows none of the tools of {parts.env.name}"
-            raise ConfigError(Finding(key, None, why, "choose a model or a template with tools"))
+            key, model = "actor_rollout_ref.model.path", config.actor_rollout_ref.model.path
+            why = f"its chat template shows none of the tools of {parts.env.name}"
+            fix = "name another model, or a copy of its folder with a chat_template.jinja that does"
+            raise ConfigError(Finding(key, model, why, fix))
         if tokens > limit and config.data.get("filter_overlong_prompts"):
             continue
         if tokens > limit:

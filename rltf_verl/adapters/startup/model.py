@@ -133,7 +133,7 @@ def _load_cached(
                 key,
                 tokenizer_path,
                 "its tokenizer has no chat template, as is usual for base models",
-                f"set {MODEL}.custom_chat_template, or take the model's instruct version",
+                "take the model's instruct version, or put a chat_template.jinja into its folder",
             )
         )
     if tokenizer.eos_token_id is None:

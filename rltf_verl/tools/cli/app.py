@@ -21,7 +21,7 @@ from typer.core import TyperGroup
 from rltf_verl.registry import UserCodeError
 from rltf_verl.stuck import run_and_end
 from rltf_verl.tools.cli.adopt import BEFORE_WORDS, adopt
-from rltf_verl.tools.cli.common import ConfigDir, ConfigPath, episodes_of
+from rltf_verl.tools.cli.common import ConfigDir, ConfigPath, episodes_of, no_silent_exit
 from rltf_verl.tools.cli.compare import compare
 from rltf_verl.tools.cli.data import data
 from rltf_verl.tools.cli.env import env
@@ -152,9 +152,14 @@ def inspect(
     typer.echo(f"{min(num, len(episodes))} of {len(episodes)} episodes")
 
 
+def _app() -> None:
+    with no_silent_exit():
+        app()
+
+
 def main() -> None:
     """Entry point of the console script."""
-    run_and_end(app)
+    run_and_end(_app)
 
 
 if __name__ == "__main__":

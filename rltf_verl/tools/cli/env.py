@@ -27,11 +27,13 @@ def _make_env(name: str, options: list[str] | None) -> Env:
 
 @env.command("list")
 def names() -> None:
-    """List the environments for rltf/env, with a line on each."""
+    """List the environments for rltf/env, with a line on each, and those of installed packages."""
+    from rltf_verl.registry import installed
     from rltf_verl.tools.compose.presets import titles
     from rltf_verl.tools.report.terminal.console import show_table
 
-    show_table([("rltf/env", "task"), *titles("env").items()])
+    others = {f"own rltf.env.name={name}": where for name, where in installed("rltf.env").items()}
+    show_table([("rltf/env", "task"), *titles("env").items(), *others.items()])
 
 
 @env.command("check")

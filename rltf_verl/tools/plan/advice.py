@@ -127,23 +127,24 @@ def advice(
     yield from findings(RULES, inputs, inputs.config)
     if inputs.parts is not None:
         texts = not inputs.parts.env.acts  # a trajectory is no text that can be tried
+        # A grader that was refused has failed before.
+        refused = any(refusal.key == "rltf.env.name" for refusal in inputs.refusals)
         for line in (
-            *_failures(inputs, plays),
+            *(() if refused else _failures(plays)),
             *_scores(plays),
             *(_answers(plays, no_idea) if texts else ()),
             *_feedback(inputs.parts, plays),
             *_teachers(inputs.parts.config, plays),
         ):
             yield Finding("", None, line, "", "warning")
+        yield from () if refused else _no_feedback(plays)
         yield from _grade_warnings(inputs.parts.config.distill, plays)
     if measured is not None:
         yield from _lengths(inputs, measured)
 
 
-def _failures(inputs: Inputs, plays: Sequence[PlannedEpisode]) -> Iterator[str]:
-    """Each cause once. A grader that was refused has failed before."""
-    if any(refusal.key == "rltf.env.name" for refusal in inputs.refusals):
-        return
+def _failures(plays: Sequence[PlannedEpisode]) -> Iterator[str]:
+    """Each cause once."""
     causes = Counter(cause for play in plays if (cause := _error(play)) is not None)
     for cause, num in causes.items():
         yield f"the grader failed at {num} of {len(plays)} problems ({cause})"
@@ -192,29 +193,35 @@ def _answers(plays: Sequence[PlannedEpisode], no_idea: Sequence[GradedExample]) 
 
 
 def _feedback(parts: Parts, plays: Sequence[PlannedEpisode]) -> Iterator[str]:
-    config = parts.config
-    firsts = [play.episode.turns[0] for play in plays]
-    num = len(firsts)
-    dropped = [turn.error for turn in firsts if turn.withheld is not None]
-    ends = ("feedback_unavailable", "horizon")
-    failed = [t.error for t in firsts if t.withheld is None and t.error and t.stop in ends]
     checked = CheckedFeedback(
         bounded(parts.env), [*map(_checked_attempt, plays)], constant=parts.provider.constant
     )
     texts = {one.first.text for one in checked.wrong}  # an answer that is repeated may be all
-    shown = (tells_answer, *([same_text] if len(texts) == 1 else []))
+    # Trajectories are made in one way, so they have one fault.
+    is_same = len(texts) == 1 and not parts.env.acts
+    more = "" if parts.env.acts else ". `rltf feedback check` tries more attempts"
+    shown = (tells_answer, *([same_text] if is_same else []))
     for finding in findings_of(checked, [fault for fault in FAULTS if fault.find in shown]):
         yield (
             f"the feedback, at {finding.value} problems: {finding.key}; {finding.why};"
-            f" {finding.fix}. `rltf feedback check` tries more attempts"
+            f" {finding.fix}{more}"
         )
+
+
+def _no_feedback(plays: Sequence[PlannedEpisode]) -> Iterator[Finding]:
+    """Feedback that is withheld or fails; a refusal where it fails at all problems."""
+    firsts = [play.episode.turns[0] for play in plays]
+    dropped = [turn.error for turn in firsts if turn.withheld is not None]
+    ends = ("feedback_unavailable", "horizon")
+    failed = [t.error for t in firsts if t.withheld is None and t.error and t.stop in ends]
     for what, causes in (("the leak guard withholds the", dropped), ("there is no", failed)):
         if causes:
-            less = "have one turn" if config.episode.horizon > 1 else "have no teacher who reads it"
-            yield (
-                f"{what} feedback at {len(causes)} of {num} problems ({causes[0]}): those episodes"
-                f" {less}"
+            why = (
+                f"{what} feedback at {len(causes)} of {len(plays)} problems ({causes[0]}): no turn"
+                " follows there, and no teacher reads it"
             )
+            is_fatal = causes is failed and len(failed) == len(plays)
+            yield Finding("", None, why, "", "error" if is_fatal else "warning")
 
 
 def _teachers(config: RLTFConfig, plays: Sequence[PlannedEpisode]) -> Iterator[str]:

@@ -95,8 +95,8 @@ def make_plan(inputs: Inputs, num_problems: int, attempt: str | None = None) -> 
         step=None if config is None else step_sizes(inputs, config, episodes),
         schedule=_schedule(inputs, config),
         memory=[str(finding) for finding in warnings if finding.level == "note"],
-        refusals=[str(finding) for finding in inputs.refusals],
-        warnings=list(dict.fromkeys(str(f) for f in warnings if f.level != "note")),
+        refusals=[str(f) for f in (*inputs.refusals, *warnings) if f.level == "error"],
+        warnings=list(dict.fromkeys(str(f) for f in warnings if f.level == "warning")),
     )
 
 

@@ -41,22 +41,20 @@ def table(header: Sequence[str], lines: Iterable[Sequence[object]]) -> Table:
 
 
 def show_table(table: Sequence[Sequence[str]]) -> None:
-    """Print a header and its lines. A pipe gets all of it."""
+    """Print a header and its lines; in a pipe without a frame, and whole."""
     out = Console()
     cells = [[printable(cell) for cell in line] for line in table]
     # rich takes 80 columns for a pipe and would cut cells
     if not out.is_terminal and "COLUMNS" not in os.environ:
-        out = Console(width=max(out.width, _width(cells)))
+        columns = [[cell.ljust(max(map(len, c))) for cell in c] for c in zip(*cells, strict=True)]
+        for line in zip(*columns, strict=True):
+            out.print(Text("  ".join(line).rstrip()), soft_wrap=True)
+        return
     header, *lines = cells
     shown = RichTable(*header)
     for line in lines:
         shown.add_row(*(Text(cell) for cell in line))
     out.print(shown)
-
-
-def _width(cells: Sequence[Sequence[str]]) -> int:
-    """Columns that a table of these lines needs, borders included."""
-    return sum(max(map(len, column)) + 3 for column in zip(*cells, strict=True)) + 1
 
 
 def show_checks(checks: Sequence[Mapping[str, str]]) -> None:
