@@ -254,15 +254,15 @@ def explain(
     # Another loop may have played a trajectory where the environment has single answers.
     if not env.acts or attempt.trajectory is None:
         return clean_text(env.explain(problem, graded_part(attempt.text), grade, level)), ()
-    given = env.explain(problem, attempt.trajectory, grade, level)
-    notes = tuple(Note(note.text, note.step) for note in given)
+    said = env.explain(problem, attempt.trajectory, grade, level)
+    notes = tuple(Note(note.text, note.step) for note in said)
     return clean_text(notes_text(notes)), notes
 
 
 def attempt_of(env: Env, text: str) -> Attempt:
     """An attempt without tokens that is only this answer."""
-    trajectory = answer_alone(env, text) if env.acts else None
-    return Attempt((), (), None, text, ended=True, trajectory=trajectory)
+    alone = answer_alone(env, text) if env.acts else None
+    return Attempt((), (), None, text, ended=True, trajectory=alone)
 
 
 def answer_alone(env: Env, text: str, state: Any = None) -> Trajectory:

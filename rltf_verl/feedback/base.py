@@ -14,14 +14,14 @@ from rltf_verl.feedback.group import Group
 from rltf_verl.judge.gateway import Judge, judges_of
 from rltf_verl.policy import Policy
 from rltf_verl.redaction import secrets_here
-from rltf_verl.registry import raised_by
+from rltf_verl.registry import UserCodeError, raised_by
 from rltf_verl.texts import one_line
 from rltf_verl.types import Feedback, Message, Problem, Turn
 
 LONGEST_CAUSE = 1000
 
 
-class FeedbackUnavailable(Exception):
+class FeedbackUnavailable(UserCodeError):
     """No feedback could be had for this attempt. Never scored against the policy;
     `rltf.feedback.on_error` decides.
 

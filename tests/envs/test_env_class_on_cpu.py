@@ -15,7 +15,7 @@ import yaml
 
 from rltf_verl.envs import _ENVS, calls, env_names, make_env
 from rltf_verl.envs.base import Env
-from rltf_verl.envs.calls import bounded, explain_text, grade, grade_text
+from rltf_verl.envs.calls import attempt_of, bounded, explain, grade, grade_text
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackProvider
 from rltf_verl.feedback.guard.find import find_leaks
@@ -277,5 +277,6 @@ def test_a_text_is_graded_as_a_trajectory_of_one_answer():
     assert not any(world.open for world in game.worlds)
     assert grade_text(game, problem, "raise").error == "ZeroDivisionError: the world broke"
     grade = grade_text(game, problem, "lose")
-    assert explain_text(game, problem, "lose", grade, "hint") == "Step 1: lose\nhint"
+    text, _ = explain(game, problem, attempt_of(game, "lose"), grade, "hint")
+    assert text == "Step 1: lose\nhint"
     assert not grade_text(Game(), problem, "win").correct, "with tools a text is no call"

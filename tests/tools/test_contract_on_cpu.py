@@ -244,9 +244,7 @@ def test_environments_that_keep_their_promises(env: Any) -> None:
 
 
 OPENS = "the same problem and seed open the same world, a new one"
-NOTES = (
-    "notes are on played steps; `hint` and `full` say something, `full` alone the solution"
-)
+NOTES = "notes are on played steps; `hint` and `full` say something, `full` alone the solution"
 HOSTILE = "50 hostile actions neither raise nor hang"
 
 

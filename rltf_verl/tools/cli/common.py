@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
@@ -52,23 +51,6 @@ def parse_options(words: list[str]) -> dict[str, Any]:
     except Exception as error:  # of YAML or OmegaConf
         raise ValueError(f"{' '.join(words)}: cannot be read ({error})") from error
     return dict(options)
-
-
-@contextmanager
-def no_silent_exit() -> Iterator[None]:
-    """`os._exit` of a user's code raises SystemExit, which is reported; a child process ends."""
-    pid, end = os.getpid(), os._exit
-
-    def refuse(status: int) -> NoReturn:
-        if os.getpid() != pid:
-            end(status)
-        raise SystemExit(f"os._exit({status})")
-
-    vars(os)["_exit"] = refuse
-    try:
-        yield
-    finally:
-        vars(os)["_exit"] = end
 
 
 @contextmanager

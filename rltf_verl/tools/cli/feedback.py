@@ -81,10 +81,13 @@ def _judge_and_requests(
     options: list[str], env: str, log: Path | None, num: int, seed: int
 ) -> tuple[JudgeProvider, list[FeedbackRequest]]:
     from rltf_verl.envs import make_env
+    from rltf_verl.envs.calls import attempt_of
     from rltf_verl.feedback import make_provider
     from rltf_verl.runlog.episodes import read_wrong_attempts
     from rltf_verl.runlog.files import log_folder
-    from rltf_verl.tools.cli.judge_trial import request_about, wrong_attempts
+    from rltf_verl.tools.cli.judge_trial import wrong_attempts
+    from rltf_verl.tools.data.questions import QuestionRow
+    from rltf_verl.tools.feedback.attempts import request_about
 
     overrides = settings_of(options, env="--env {}")
     environment = make_env(env, **overrides.pop("env", {}))
@@ -102,4 +105,12 @@ def _judge_and_requests(
             raise ValueError(
                 f"--env {env}: the log holds problems of {problem.env}; add --env {problem.env}"
             )
-    return provider, [request_about(environment, *attempt) for attempt in attempts]
+    return provider, [
+        request_about(
+            environment,
+            QuestionRow(problem, ({"role": "user", "content": question},)),
+            attempt_of(environment, text),
+            grade,
+        )
+        for problem, question, text, grade in attempts
+    ]

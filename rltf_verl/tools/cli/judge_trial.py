@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from rltf_verl.envs.base import Env
+from rltf_verl.envs.calls import attempt_of
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
 from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.feedback.judge_prompt import as_text
 from rltf_verl.feedback.judge_provider import JudgeProvider
 from rltf_verl.judge.runtime import runtime_of
-from rltf_verl.policy import NoPolicy
-from rltf_verl.types import Attempt, Grade, Problem, Turn
+from rltf_verl.tools.feedback.attempts import as_asked, request_about
 
 
 @dataclass(frozen=True)
@@ -46,17 +46,10 @@ def wrong_attempts(env: Env, seed: int, num: int) -> list[FeedbackRequest]:
         text = f"The answer is\n\\boxed{{{other.reference}}}"
         grade = env.grade(problem, text)
         if not grade.correct:
-            requests.append(request_about(env, problem, env.prompt(problem), text, grade))
+            requests.append(
+                request_about(env, as_asked(env, problem), attempt_of(env, text), grade)
+            )
     return requests[:num]
-
-
-def request_about(
-    env: Env, problem: Problem, question: str, text: str, grade: Grade
-) -> FeedbackRequest:
-    """A request about one attempt outside of an episode: there is no policy."""
-    turn = Turn(Attempt((), (), None, text, ended=True), grade, 0.0)
-    messages = [{"role": "user", "content": question}]
-    return FeedbackRequest(env, problem, messages, [turn], 0, NoPolicy(), seed=0)
 
 
 async def try_judge(provider: JudgeProvider, requests: Sequence[FeedbackRequest]) -> list[Trial]:

@@ -45,13 +45,12 @@ def check_env(
     # `limits` are the deadlines of an environment that acts
     env = bounded(own, DEADLINE_S if own.acts else CHECK_S)
     problems: list[Problem] = []
-    more = acting.checks if own.acts else answers.checks
     checks: dict[str, Check] = {
         "build is deterministic": partial(builds_again, env, seed, num_problems),
         "a problem survives JSON": partial(for_each_problem, own, survives_json),
         "prompts are text, and the same each time": partial(
             for_each_problem, own, partial(prompts, env)
         ),
-        **more(own, env, seed, num_hostile),
+        **(acting if own.acts else answers).checks(own, env, seed, num_hostile),
     }
     return [verdict_on(own, promise, partial(check, problems)) for promise, check in checks.items()]

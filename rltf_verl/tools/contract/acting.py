@@ -22,8 +22,8 @@ from rltf_verl.tools.contract.promises import (
     hostile_texts,
     reread,
 )
-from rltf_verl.tools.feedback.attempts import as_asked, feedback_on
-from rltf_verl.types import Action, Attempt, Grade, PlayedStep, Problem, Step, Trajectory
+from rltf_verl.tools.feedback.attempts import as_asked, feedback_on, request_about
+from rltf_verl.types import Action, Attempt, EndReason, Grade, PlayedStep, Problem, Step, Trajectory
 
 SEED = 7
 """Seed of every world that is opened."""
@@ -70,7 +70,11 @@ def _actions(env: Env, problem: Problem) -> Sequence[Action]:
 def _play(env: Env, state: Any, actions: Sequence[Action]) -> Iterator[Step]:
     """One step at a time, so that two states can take turns."""
     for action in actions:
-        step = env.step(state, action)
+        try:
+            step = env.step(state, action)
+        except UserCodeError as error:
+            what = f"{_call_text(action)}: {error}"
+            raise type(error)(what).with_traceback(error.__traceback__) from None
         yield step
         if step.done:
             return
@@ -119,20 +123,15 @@ def graded_attempt(env: Env, problem: Problem, actions: Sequence[Action]) -> tup
     """The attempt that does these actions, whose state is closed, and its grade."""
     with _open_state(env, problem) as state:
         steps = list(_play(env, state, actions))
-        return _graded(env, problem, state, actions, steps)
-
-
-def _graded(
-    env: Env, problem: Problem, state: Any, actions: Sequence[Action], steps: Sequence[Step]
-) -> tuple[Attempt, Grade]:
-    done = zip(actions, steps, strict=False)  # the last step may have ended it
-    played = [PlayedStep(action.text, (action,), (step,), 0, 0) for action, step in done]
-    last = PlayedStep("I am done.", (), (), 0, 0)
-    ended = bool(steps) and steps[-1].done
-    trajectory = Trajectory((*played, *([] if ended else [last])), "done" if ended else "answered")
+        done = zip(actions, steps, strict=False)  # the last step may have ended it
+        played = [PlayedStep(action.text, (action,), (step,), 0, 0) for action, step in done]
+        last = PlayedStep("I am done.", (), (), 0, 0)
+        ended = bool(steps) and steps[-1].done
+        end: EndReason = "done" if ended else "answered"
+        trajectory = Trajectory((*played, *([] if ended else [last])), end)
+        grade = env.grade(problem, replace(trajectory, state=state))
     text = trajectory_text(trajectory)
-    attempt = Attempt((), (), None, text, ended=True, trajectory=trajectory)
-    return attempt, env.grade(problem, replace(trajectory, state=state))
+    return Attempt((), (), None, text, ended=True, trajectory=trajectory), grade
 
 
 def _nothing_done(env: Env, problem: Problem) -> Iterator[str]:
@@ -160,7 +159,9 @@ def _notes(own: Env, env: Env, problem: Problem) -> Iterator[str]:
     for actions in ([], _actions(env, problem)[:-1]):
         attempt, grade = graded_attempt(env, problem, actions)
         for level in LEVELS if not grade.correct else ():
-            feedback = feedback_on(VerifierProvider(level), own, question, attempt, grade)
+            feedback = feedback_on(
+                request_about(own, question, attempt, grade), VerifierProvider(level)
+            )
             steps = (None, *range(len(attempt.spans)))
             if any(note.step not in steps for note in feedback.notes):
                 yield f"level {level} has a note on a step that was not played"
@@ -184,20 +185,11 @@ def _hostile(own: Env, env: Env, seed: int, num: int, problems: Sequence[Problem
     # rounded up, so that no action is left over
     share = -(-num // len(problems))
     for k, problem in enumerate(problems):
-        given = actions[k * share : (k + 1) * share]
-        with _open_state(env, problem) as state:
-            steps: list[Step] = []
-            for action in given:
-                try:
-                    steps.append(env.step(state, action))
-                except UserCodeError as error:  # what it raises is the finding
-                    yield f"{_call_text(action)}: {error}"
-                # there is one: `verdict_on` asks for no more after a breach
-                if steps[-1].done:
-                    break
-            attempt, grade = _graded(env, problem, state, given, steps)
+        attempt, grade = graded_attempt(env, problem, actions[k * share : (k + 1) * share])
+        request = request_about(own, as_asked(env, problem), attempt, grade)
         for level in LEVELS:
-            feedback_on(VerifierProvider(level), own, as_asked(env, problem), attempt, grade)
+            feedback_on(request, VerifierProvider(level))
+    return iter(())
 
 
 def _call_text(action: Action) -> str:

@@ -19,7 +19,14 @@ from rltf_verl.tools.contract.promises import (
     hostile_texts,
     reread,
 )
-from rltf_verl.tools.feedback.attempts import FORMS, as_asked, collect, feedback_on, written
+from rltf_verl.tools.feedback.attempts import (
+    FORMS,
+    as_asked,
+    collect,
+    feedback_on,
+    request_about,
+    written,
+)
 from rltf_verl.tools.feedback.verdicts import FAULTS, CheckedFeedback, findings_of
 from rltf_verl.types import Problem
 
@@ -124,12 +131,12 @@ def _finds(
 
 
 def _hostile(own: Env, env: Env, seed: int, num: int, problems: Sequence[Problem]) -> Iterator[str]:
-    providers = list(map(VerifierProvider, LEVELS))
     for k, text in enumerate(hostile_texts(seed, num)):
         question = as_asked(env, problems[k % len(problems)])
         try:
             grade = env.grade(question.problem, text)
-            for provider in providers:
-                feedback_on(provider, own, question, attempt_of(own, text), grade)
+            request = request_about(own, question, attempt_of(own, text), grade)
+            for level in LEVELS:
+                feedback_on(request, VerifierProvider(level))
         except UserCodeError as error:  # what it raises is the finding
             yield f"problem {question.problem.index}, {text[:80]!r}: {error}"

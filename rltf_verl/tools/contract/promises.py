@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from rltf_verl.envs.base import Env
 from rltf_verl.registry import raised_by
@@ -65,17 +66,9 @@ def for_each_problem(
 ) -> Iterator[str]:
     """The breaches at each problem, with its number."""
     for problem in problems:
-        for broken in _broken_by(env, check, problem):
+        broken = verdict_on(env, "", partial(check, problem)).broken
+        if broken:
             yield f"problem {problem.index}: {broken}"
-
-
-def _broken_by(
-    env: object, check: Callable[[Problem], Iterator[str]], problem: Problem
-) -> Iterator[str]:
-    try:
-        yield from check(problem)
-    except Exception as error:  # as above
-        yield raised_by(type(env), error)
 
 
 def survives_json(problem: Problem) -> Iterator[str]:

@@ -21,9 +21,9 @@ class QuestionRow:
     problem: Problem
     messages: tuple[Message, ...]
     """The first prompt."""
-    source: str
+    source: str = ""
     """`data_source`, by which verl keeps metrics apart."""
-    split: str
+    split: str = ""
 
 
 def read_questions(

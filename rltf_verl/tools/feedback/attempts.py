@@ -18,13 +18,12 @@ from rltf_verl.envs.reward_function import SAID, RewardFunction
 from rltf_verl.feedback.base import (
     FeedbackProvider,
     FeedbackRequest,
-    FeedbackUnavailable,
     NoWords,
     ask,
 )
 from rltf_verl.judge.runtime import run_to_end
 from rltf_verl.policy import NoPolicy
-from rltf_verl.registry import UserCodeError, UserCodeTimeoutError, raised_by
+from rltf_verl.registry import UserCodeTimeoutError, raised_by
 from rltf_verl.tools.data.questions import QuestionRow
 from rltf_verl.types import Attempt, Feedback, Grade, Message, Problem, Turn
 
@@ -225,40 +224,31 @@ def collect(
 
 def as_asked(env: Env, problem: Problem) -> QuestionRow:
     """The problem with the environment's own prompt."""
-    return QuestionRow(problem, ({"role": "user", "content": env.prompt(problem)},), "", "")
+    return QuestionRow(problem, ({"role": "user", "content": env.prompt(problem)},))
+
+
+def request_about(
+    env: Env, question: QuestionRow, attempt: Attempt, grade: Grade
+) -> FeedbackRequest:
+    """A request about one attempt outside of an episode, where there is no policy. A trajectory has
+    no state; `env` is no stand-in, so that an error names the user's file and line.
+    """
+    turn = Turn(attempt, grade, 0.0)
+    return FeedbackRequest(env, question.problem, question.messages, [turn], 0, NoPolicy(), seed=0)
 
 
 def feedback_on(
-    provider: FeedbackProvider,
-    env: Env,
-    question: QuestionRow,
-    attempt: Attempt,
-    grade: Grade,
-    most_s: float = DEADLINE_S,
+    request: FeedbackRequest, provider: FeedbackProvider, most_s: float = DEADLINE_S
 ) -> Feedback:
-    """The provider's words on an attempt, asked for as a run does; an empty text if it has none.
-
-    Args:
-        provider: of a run.
-        env: the user's, not a stand-in: an error names its file and line.
-        question: the problem.
-        attempt: a trajectory has no state.
-        grade: of the attempt.
-        most_s: seconds of the call.
-
-    Raises:
-        UserCodeError: what failed, in one line.
+    """The provider's feedback, asked for as a run does; an empty text if it has none. Raises
+    UserCodeError if it fails, or takes longer than `most_s` seconds.
     """
-    turns = [Turn(attempt, grade, 0.0)]
 
     async def feedback() -> Feedback:
-        facts = (env, question.problem, question.messages, turns, 0, NoPolicy())
         try:
-            return await ask(provider, FeedbackRequest(*facts, seed=0))
+            return await ask(provider, request)
         except NoWords:
             return Feedback("", provider.name)
-        except FeedbackUnavailable as error:
-            raise UserCodeError(error.cause) from error
 
     return run_to_end(await_env(most_s, feedback))
 
@@ -294,7 +284,7 @@ class _Caller:
                 grade = self._bounded.grade(question.problem, text)
                 attempt = attempt_of(self._env, text)
                 said = feedback_on(
-                    self._provider, self._env, question, attempt, grade, CALL_S
+                    request_about(self._env, question, attempt, grade), self._provider, CALL_S
                 ).text[:MOST_SAID]
         except Exception as error:  # user code
             text = raised_by(type(self._env), error)

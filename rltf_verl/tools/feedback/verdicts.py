@@ -240,7 +240,7 @@ def _stated(seen: CheckedFeedback) -> Hits:
         known, right = f"{_asked(one)}\n{one.attempt.text}", answers[_reference(one)]
         # what the question or the attempt says the feedback may repeat, but for what it lacks there
         told = {a for a in set().union(*answers.values()) if _has(one.first.text, a)}
-        news = {a for a in told if not _has(known, a) or a in _lacking(one)}
+        news = {a for a in told if not _has(known, a) or a in _wrong_fields(one).values()}
         own += [(one, f"{_said(one)} has {answer!r}") for answer in sorted(news & right)[:1]]
         foreign += len(news - right)
     if len({one.row for one, _ in own}) > 1 and len(own) > foreign:
@@ -295,7 +295,7 @@ def blames_right_place(seen: CheckedFeedback) -> Hits:
         # a quote is right if it does not touch a word that was changed
         quotes = _quoted_of_attempt(one)
         changed = _words(one.attempt.answer) - _words(one.question.problem.reference)
-        changed |= _changed_keys(one) | set(map(str.lower, _lacking(one)))
+        changed |= {text.lower() for field in _wrong_fields(one).items() for text in field}
         if quotes and not any(q in w or w in q for q in map(str.lower, quotes) for w in changed):
             yield one, f"{_said(one)}, and {quotes[0]!r} is right there"
 
@@ -325,16 +325,11 @@ def _quoted_of_attempt(one: CheckedAttempt) -> list[str]:
     return [quote for quote in quoted if quote in one.attempt.answer]
 
 
-def _changed_keys(one: CheckedAttempt) -> set[str]:
-    """Keys of a JSON object whose values are changed."""
+def _wrong_fields(one: CheckedAttempt) -> dict[str, str]:
+    """Keys of JSON objects at which attempt and reference differ, with the reference's values."""
     said, right = _fields(one.attempt.answer), _fields(_reference(one))
-    return {key.lower() for key in said if said[key] != right.get(key)}
-
-
-def _lacking(one: CheckedAttempt) -> set[str]:
-    """Values of the reference, a JSON object, that a JSON attempt does not have at their keys."""
-    said, right = _fields(one.attempt.answer), _fields(_reference(one))
-    return {value for key, value in right.items() if said and said.get(key) != value}
+    keys = said | right if said else {}
+    return {key: right.get(key, key) for key in keys if said.get(key) != right.get(key)}
 
 
 @lru_cache(maxsize=1024)

@@ -13,7 +13,6 @@ from rltf_verl.episode.placeholders import CRITIQUE, LATER
 from rltf_verl.feedback.judge_prompt import JUDGED
 from rltf_verl.findings import Finding, Rule, findings
 from rltf_verl.texts import one_line
-from rltf_verl.tools.data.questions import QuestionRow
 from rltf_verl.tools.feedback.attempts import (
     NO_IDEA,
     CheckedAttempt,
@@ -196,9 +195,8 @@ def _feedback(parts: Parts, plays: Sequence[PlannedEpisode]) -> Iterator[str]:
     checked = CheckedFeedback(
         bounded(parts.env), [*map(_checked_attempt, plays)], constant=parts.provider.constant
     )
-    texts = {one.first.text for one in checked.wrong}  # an answer that is repeated may be all
-    # Trajectories are made in one way, so they have one fault.
-    is_same = len(texts) == 1 and not parts.env.acts
+    # An answer that is repeated may be all; trajectories are made in one way, and have one fault.
+    is_same = len({one.first.text for one in checked.wrong}) == 1 and not parts.env.acts
     more = "" if parts.env.acts else ". `rltf feedback check` tries more attempts"
     shown = (tells_answer, *([same_text] if is_same else []))
     for finding in findings_of(checked, [fault for fault in FAULTS if fault.find in shown]):
@@ -252,12 +250,11 @@ def _grade_warnings(distill: DistillConfig, plays: Sequence[PlannedEpisode]) -> 
 def _checked_attempt(play: PlannedEpisode) -> CheckedAttempt:
     """The first attempt, as `rltf feedback check` has it; all of a plan are of one row."""
     turn = play.episode.turns[0]
-    question = QuestionRow(play.case.problem, play.case.messages, "", "")
     text = "" if turn.feedback is None else turn.feedback.text
     said = "" if text in PLACEHOLDERS else text
     error, grade = turn.grade.error or "", turn.grade
     call = FeedbackCall(grade.correct, None, said, error, grade.format_ok)
-    return CheckedAttempt(0, question, MadeAttempt("answer", turn.attempt.text), [call])
+    return CheckedAttempt(0, play.case, MadeAttempt("answer", turn.attempt.text), [call])
 
 
 def _lengths(inputs: Inputs, measured: RunLengths) -> Iterator[Finding]:

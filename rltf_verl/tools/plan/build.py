@@ -20,9 +20,10 @@ from rltf_verl.objectives.user_code import OwnCodeError
 from rltf_verl.registry import described
 from rltf_verl.runlog.record import turn_record
 from rltf_verl.runlog.turns import Record
+from rltf_verl.tools.data.questions import QuestionRow
 from rltf_verl.tools.feedback.attempts import NO_IDEA
 from rltf_verl.tools.plan.advice import advice
-from rltf_verl.tools.plan.inputs import Case, Inputs
+from rltf_verl.tools.plan.inputs import Inputs
 from rltf_verl.tools.plan.play import (
     GradedExample,
     PlannedEpisode,
@@ -112,7 +113,7 @@ async def _play(
     refused = set(map(str, inputs.refusals))
     (acting, asked), dry_run = with_placeholders(parts), inputs.dry_run
 
-    async def play(case: Case) -> None:
+    async def play(case: QuestionRow) -> None:
         plays.append(
             await play_problem(acting, method, asked, policy, case, cases, attempt, dry_run)
         )

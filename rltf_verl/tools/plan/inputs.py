@@ -26,16 +26,7 @@ from rltf_verl.episode.parts import Parts
 from rltf_verl.findings import Finding, value_at
 from rltf_verl.objectives import Method
 from rltf_verl.tools.data.check import shared_questions
-from rltf_verl.types import Message, Problem
-
-
-@dataclass(frozen=True)
-class Case:
-    """A row of the dataset."""
-
-    problem: Problem
-    messages: tuple[Message, ...]
-    """Its first prompt."""
+from rltf_verl.tools.data.questions import QuestionRow
 
 
 @dataclass(frozen=True)
@@ -50,7 +41,7 @@ class Inputs:
     method: Method | None
     """Where there are parts, and only there."""
     policy: ScriptedVerlPolicy | None
-    cases: Sequence[Case]
+    cases: Sequence[QuestionRow]
     """The first rows of the training data."""
     num_train: int
     """Rows of the training files."""
@@ -157,11 +148,11 @@ def _rows_in(config: DictConfig, key: str) -> int:
     return num
 
 
-def _cases(config: DictConfig, parts: Parts) -> list[Case]:
+def _cases(config: DictConfig, parts: Parts) -> list[QuestionRow]:
     try:
         (file, *_) = files_of(config.data.train_files)
         rows = first_rows(file, NUM_MEASURED)
-        cases = [Case(problem_of(parts.env, row), tuple(first_prompt(row))) for row in rows]
+        cases = [QuestionRow(problem_of(parts.env, row), tuple(first_prompt(row))) for row in rows]
     except (OSError, ValueError, LookupError, TypeError):  # refused above
         return []
     # rows of another environment are refused too

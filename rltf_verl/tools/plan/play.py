@@ -27,6 +27,7 @@ from rltf_verl.judge.settings import JudgeSettings
 from rltf_verl.objectives import Method
 from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.prompts.lengths import Lengths, lengths_of
+from rltf_verl.tools.data.questions import QuestionRow
 from rltf_verl.tools.feedback.attempts import (
     FORMS,
     NO_IDEA,
@@ -34,7 +35,6 @@ from rltf_verl.tools.feedback.attempts import (
     right_texts,
     written,
 )
-from rltf_verl.tools.plan.inputs import Case
 from rltf_verl.types import CONTEXT, Action, Episode, Grade, Problem, Row
 
 DONE = "I am done."
@@ -58,7 +58,7 @@ class GradedExample:
 
 
 async def tried_answer(
-    env: Env, case: Case, text: str, form: str, dry_run: DryRun
+    env: Env, case: QuestionRow, text: str, form: str, dry_run: DryRun
 ) -> GradedExample:
     """Raises OutOfTimeError."""
     with dry_run.timed():
@@ -66,7 +66,7 @@ async def tried_answer(
 
 
 async def right_answer(
-    env: Env, case: Case, dry_run: DryRun
+    env: Env, case: QuestionRow, dry_run: DryRun
 ) -> tuple[GradedExample | None, list[GradedExample]]:
     """The first of the reference's forms that is graded right, those that the prompt asks for
     first; and all that were tried before. Raises OutOfTimeError.
@@ -81,7 +81,11 @@ async def right_answer(
 
 
 async def wrong_answer(
-    env: Env, case: Case, others: Sequence[Case], right: GradedExample | None, dry_run: DryRun
+    env: Env,
+    case: QuestionRow,
+    others: Sequence[QuestionRow],
+    right: GradedExample | None,
+    dry_run: DryRun,
 ) -> GradedExample:
     """An answer in the form that is read here, if it is wrong here: the reference with another
     digit, or another problem's reference; else a text without an answer. Raises OutOfTimeError.
@@ -155,7 +159,7 @@ def _example(function: Mapping[str, Any]) -> Action:
 class PlannedEpisode:
     """A problem's episode."""
 
-    case: Case
+    case: QuestionRow
     right: GradedExample | None
     """The reference as an answer that is graded right."""
     tried: Sequence[GradedExample]
@@ -183,8 +187,8 @@ async def play_problem(
     method: Method,
     asked: Sequence[RecordingGateway],
     policy: ScriptedVerlPolicy,
-    case: Case,
-    others: Sequence[Case],
+    case: QuestionRow,
+    others: Sequence[QuestionRow],
     attempt: str | None,
     dry_run: DryRun,
 ) -> PlannedEpisode:
@@ -307,7 +311,7 @@ class RunLengths:
 async def measure_lengths(
     parts: Parts,
     policy: ScriptedVerlPolicy,
-    cases: Sequence[Case],
+    cases: Sequence[QuestionRow],
     plays: Sequence[PlannedEpisode],
     answer: int,
 ) -> RunLengths:

@@ -2,7 +2,6 @@
 
 import io
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,13 +11,11 @@ from omegaconf import DictConfig
 from rich.console import Console
 
 from rltf_verl.adapters.startup.checks import refusals
-from rltf_verl.tools.data.build import build_parquet
 from rltf_verl.tools.data.corrections import find_corrections, write_corrections
 from rltf_verl.tools.plan.build import Plan, make_plan
 from rltf_verl.tools.plan.inputs import inspect_run
 from rltf_verl.tools.report.terminal.plan import show_plan
 from tests.support.commands import ran, rltf
-from tests.support.engine.tiny_model import tiny_model
 from tests.support.plan_runs import GOOD, GROUPS, pretend, rows
 from tests.support.verl_rows import write_rows
 
@@ -323,30 +320,6 @@ class Solved(Game):
     def solution(self, problem):
         return [Action("left"), Action("left"), Action("up")]
 """
-
-
-@pytest.fixture
-def plan_of(run: Callable[..., DictConfig], tmp_path: Path) -> Callable[..., Plan]:
-    """Name of an environment, or its file and class, and overrides -> the plan of a run with it."""
-    model = tiny_model(tmp_path / "model")
-    shutil.copy(ROOT / "recipes" / "agents" / "chat_template.jinja", model)
-
-    def make(env: str, *words: str, attempt: str | None = None) -> Plan:
-        build_parquet(env, tmp_path, 0, 6, 2)
-        own = "rltf/env=own" if ":" in env else f"rltf/env={env}"
-        config = run(
-            *(own, *([f"rltf.env.name={env}"] if ":" in env else [])),
-            *("custom_reward_function.path=null", f"actor_rollout_ref.model.path={model}"),
-            *(
-                f"data.train_files={tmp_path}/train.parquet",
-                f"data.val_files={tmp_path}/test.parquet",
-            ),
-            *("data.max_prompt_length=4000", "data.max_response_length=4000"),
-            *words,
-        )
-        return make_plan(inspect_run(config), 2, attempt)
-
-    return make
 
 
 def steps_of(turn: dict[str, Any]) -> list[tuple[str | None, list[str]]]:

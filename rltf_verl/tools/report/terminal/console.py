@@ -47,8 +47,8 @@ def show_table(table: Sequence[Sequence[str]]) -> None:
     # rich takes 80 columns for a pipe and would cut cells
     if not out.is_terminal and "COLUMNS" not in os.environ:
         columns = [[cell.ljust(max(map(len, c))) for cell in c] for c in zip(*cells, strict=True)]
-        for line in zip(*columns, strict=True):
-            out.print(Text("  ".join(line).rstrip()), soft_wrap=True)
+        for padded in zip(*columns, strict=True):
+            out.print(Text("  ".join(padded).rstrip()), soft_wrap=True)
         return
     header, *lines = cells
     shown = RichTable(*header)

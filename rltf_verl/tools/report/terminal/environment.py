@@ -9,16 +9,16 @@ from collections.abc import Iterator, Sequence
 
 from rltf_verl.envs.base import LEVELS, Env
 from rltf_verl.envs.calls import attempt_of, bounded
+from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.episode.parts import template_for
 from rltf_verl.feedback.verifier import VerifierProvider
 from rltf_verl.prompts import render, template_of
 from rltf_verl.tools.contract.acting import graded_attempt, steps_alone
-from rltf_verl.tools.contract.answers import form_of
-from rltf_verl.tools.feedback.attempts import NO_IDEA, as_asked, feedback_on, written
+from rltf_verl.tools.feedback.attempts import NO_IDEA, as_asked, collect, feedback_on, request_about
 from rltf_verl.types import Problem
 
-NUM_TRIED = 40
-"""Problems whose answers are tried as a wrong answer to the first one."""
+NUM_TRIED = 2
+"""Problems: the one that is shown, and one whose answer is tried as a wrong one."""
 
 
 def example(env: Env, seed: int, wrong: str | None = None) -> str:
@@ -34,7 +34,7 @@ def example(env: Env, seed: int, wrong: str | None = None) -> str:
         UserCodeError: the environment fails.
     """
     own, env = env, bounded(env)
-    problems = _problems(env, seed)
+    problems = env.build(seed, NUM_TRIED, 0).train
     question, about = as_asked(env, problems[0]), "Feedback"
     parts = ["The first prompt:", fenced(env.prompt(problems[0]))]
     if env.grades_async:  # its verdicts are bought
@@ -44,21 +44,17 @@ def example(env: Env, seed: int, wrong: str | None = None) -> str:
         attempt, grade = graded_attempt(env, problems[0], [])
         about = "Feedback on an attempt without a step"
     else:
-        answer = wrong_answer(env, problems) if wrong is None else wrong
+        answer = wrong_answer(own, problems) if wrong is None else wrong
         attempt, grade = attempt_of(env, answer), env.grade(problems[0], answer)
         if grade.correct:
             raise ValueError(f"--wrong: {answer!r} is a right answer to this problem")
         parts += ["The reference:", fenced(problems[0].reference)]
         parts += ["A wrong answer:", fenced(answer)]
+    request = request_about(own, question, attempt, grade)
     for level in LEVELS:
-        feedback = feedback_on(VerifierProvider(level), own, question, attempt, grade)
+        feedback = feedback_on(request, VerifierProvider(level))
         parts += [f"{about}, `level={level}`:", fenced(feedback.text)]
     return "\n\n".join(parts)
-
-
-def _problems(env: Env, seed: int) -> Sequence[Problem]:
-    """The first one is shown; the answers of others are tried at it."""
-    return env.build(seed, 1 if env.grades_async or env.acts else NUM_TRIED, 0).train
 
 
 def _tools_and_steps(env: Env, problem: Problem) -> Iterator[str]:
@@ -92,12 +88,12 @@ def second_prompt(env: Env, revise: str | None, seed: int) -> str:
         ValueError: a template that does not fit.
     """
     template = template_for(env, revise)
-    problems = _problems(env, seed)
+    problems = env.build(seed, NUM_TRIED, 0).train
     question, answer, hint = as_asked(env, problems[0]), "(the attempt)", "(the feedback)"
     if not env.grades_async:
         answer = wrong_answer(env, problems)
         attempt, grade = attempt_of(env, answer), env.grade(problems[0], answer)
-        hint = feedback_on(VerifierProvider(), env, question, attempt, grade).text
+        hint = feedback_on(request_about(env, question, attempt, grade), VerifierProvider()).text
     text = render(
         template_of("revise", template),
         question=question.messages[0]["content"],
@@ -108,12 +104,8 @@ def second_prompt(env: Env, revise: str | None, seed: int) -> str:
 
 
 def wrong_answer(env: Env, problems: Sequence[Problem]) -> str:
-    """Another problem's reference that is an answer to the first one, and wrong; else none."""
-    form = form_of(env, problems[0])
-    # a reference that the grader reads, and that is right elsewhere: the most likely mistake
-    for other in problems[1:]:
-        answer = written(form, other.reference)
-        grade = env.grade(problems[0], answer)
-        if grade.format_ok and not grade.correct:
-            return answer
-    return NO_IDEA
+    """An answer to the first problem that is read, and wrong; else none."""
+    asked = [as_asked(env, problem) for problem in problems]
+    tried = collect(env, VerifierProvider(), asked, DryRun())
+    wrong = (one for one in tried if one.row == 0 and one.first.readable and not one.first.correct)
+    return next((one.attempt.text for one in wrong), NO_IDEA)
