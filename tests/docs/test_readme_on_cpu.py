@@ -178,7 +178,7 @@ def test_an_environment_that_asks_for_no_box(tmp_path: Path) -> None:
         re.findall(r"```python\n(# mine.*?)```", OF_ENVIRONMENTS.read_text("utf-8"), re.S)[0]
     )
     shown = rltf("env", "show", f"{tmp_path}/mine.py:Mine")
-    assert "A wrong answer:\n\n~~~text\n2\n~~~" in shown.output
+    assert "A wrong answer:\n\n~~~text\n1\n~~~" in shown.output
     checked = ran("env", "check", f"{tmp_path}/mine.py:Mine")
     assert "Give the answer in the form that the question asks for." in checked.output
     assert "boxed" not in checked.output

@@ -3,6 +3,7 @@ fault each. `TASKS` has the rows that they are about.
 """
 
 import json
+import os
 import re
 import time
 from itertools import count
@@ -130,7 +131,16 @@ def numbers_its_rules(data_source, solution_str, ground_truth, extra_info=None):
     return said | {"feedback": f"{said['feedback']} See rules 21 and 48 of the sheet."}
 
 
+def form_alone(data_source, solution_str, ground_truth, extra_info=None):
+    """Praises the number of an answer that is wrong in its form."""
+    said = high_or_low(data_source, solution_str, ground_truth)
+    if not said["score"] and ground_truth in re.findall(r"\d+", solution_str):
+        return said | {"feedback": "The number is right; write nothing else."}
+    return said
+
+
 GOOD = {
+    "form_alone": "sums",
     "labelled": "labels",
     "plays": "games",
     "fields": "records",
@@ -313,7 +323,19 @@ def first_key(data_source, solution_str, ground_truth, extra_info=None):
     return said | {"feedback": blamed}
 
 
+def tells_fields(data_source, solution_str, ground_truth, extra_info=None):
+    """The values of keys that are missing in the attempt, too."""
+    said = fields(data_source, solution_str, ground_truth)
+    card = [f"'{key}' must be '{value}'" for key, value in json.loads(ground_truth).items()]
+    return said if said["score"] else said | {"feedback": "; ".join(card)}
+
+
+def exits(data_source, solution_str, ground_truth, extra_info=None):
+    os._exit(0)
+
+
 FAULTS = {
+    "tells_fields": ("records", "tells the answer"),
     "never_closes": ("boxes", "stalls"),
     "any_box": ("boxes", "score the same for all"),
     "scolds_the_right_town": ("towns", "contradicts the grade"),

@@ -18,6 +18,8 @@ from rltf_verl.envs.base import LEVELS
 from rltf_verl.envs.calls import bounded
 from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.feedback import make_provider
+from rltf_verl.feedback.guard.find import find_leaks
+from rltf_verl.feedback.guard.spans import numbers_in
 from rltf_verl.findings import Finding
 from rltf_verl.tools.data.build import build_parquet
 from rltf_verl.tools.data.questions import QuestionRow
@@ -26,6 +28,7 @@ from rltf_verl.tools.feedback import attempts
 from rltf_verl.tools.feedback.attempts import collect
 from rltf_verl.tools.feedback.verdicts import FAULTS as VERDICTS
 from rltf_verl.tools.feedback.verdicts import CheckedFeedback, findings_of
+from rltf_verl.types import Problem
 from tests.support.commands import ran, refused, rltf, with_open_input
 from tests.support.judge.server import InThread, JudgeServer
 from tests.tools.feedback.functions import FAULTS, GOOD, TASKS
@@ -175,6 +178,29 @@ def test_a_function_with_an_executor_of_its_own_does_not_hold_up_the_end(
     ended = with_open_input([sys.executable, "-c", code], cwd=tmp_path)
     assert ended.returncode == 1
     assert "! no text" in ended.stdout
+
+
+def test_a_function_that_ends_the_process_does_not_pass(tmp_path: Path) -> None:
+    written(tmp_path, "sums")
+    words = ["rltf", "feedback", "check", f"{FUNCTIONS}:exits", "sums.parquet"]
+    code = f"import sys\nfrom rltf_verl.tools.cli.app import main\nsys.argv = {words!r}\nmain()"
+    ended = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 1
+    assert ended.stdout.splitlines()[-1].startswith("! raises")
+
+
+def test_numbers_of_a_long_question_are_read_once() -> None:
+    numbers_in.cache_clear()
+    data: dict[str, Any] = {"extra_info": {}, "data_source": "sums", "ground_truth": "1700"}
+    question = "x = 12, y = 13. " * 50_000
+    for _ in range(8):
+        env = make_env("reward_function", function=f"{FUNCTIONS}:high_or_low")
+        problem = Problem("reward_function", 0, data | {"question": f"{question}! "}, "1700")
+        assert find_leaks(env, problem, "It is 1700.")
+    read = numbers_in.cache_info()
+    assert (read.misses, read.hits) == (1, 7)
 
 
 def test_a_path_may_have_an_equals_sign(tmp_path: Path) -> None:

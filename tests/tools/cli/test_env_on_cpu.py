@@ -1,0 +1,57 @@
+"""`rltf env list` and `env show` of every preset; `env check` without a terminal."""
+
+from importlib.metadata import EntryPoint
+
+import pytest
+from typer.testing import CliRunner
+
+from rltf_verl import registry
+from rltf_verl.envs.base import LEVELS
+from rltf_verl.tools.cli.app import app
+from rltf_verl.tools.compose.presets import titles
+from tests.support.commands import ran, refused
+
+NEED = {
+    **dict.fromkeys(("bfcl", "textarena"), "pip install"),
+    **dict.fromkeys(("gym_text", "tool_object"), "rltf.env.factory"),
+    "corrections": "rltf data corrections",
+    "own": "rltf.env.name",
+    "reasoning_gym": "rltf.env.task",
+    "reward_function": "data.train_files",
+    "writing": "rltf.env.path",
+}
+"""Preset -> what its line asks for."""
+DOWNLOADS = ("math",)
+
+
+@pytest.mark.parametrize("name", sorted({*titles("env")} - {*NEED, *DOWNLOADS}))
+def test_a_preset_shows_a_wrong_answer_and_feedback_at_every_level(name: str) -> None:
+    shown = ran("env", "show", name).stdout
+    assert [shown.count(f"`level={level}`:\n\n~~~text\n") for level in LEVELS] == [1] * len(LEVELS)
+
+
+@pytest.mark.parametrize("name", ["gym_text", "own", "reward_function", "writing"])
+def test_a_preset_that_needs_something_names_it(name: str) -> None:
+    assert NEED[name] in refused("env", "show", name)
+
+
+def test_environments_of_installed_packages_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def installed(group: str) -> list[EntryPoint]:
+        return [EntryPoint("chess", "chess_rltf:Chess", group)] if group == "rltf_verl.env" else []
+
+    monkeypatch.setattr(registry, "entry_points", installed)
+    registry.installed.cache_clear()
+    listed = ran("env", "list").stdout
+    registry.installed.cache_clear()
+    assert "rltf.env.name=chess" in listed
+    assert "chess_rltf:Chess" in listed
+
+
+def test_a_pipe_gets_a_line_for_each_promise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    words = ["env", "check", "binary_matrix", "n_min=3", "n_max=3", "-n", "2", "--hostile", "2"]
+    lines = CliRunner().invoke(app, words, catch_exceptions=False).stdout.splitlines()
+    promises = lines[: lines.index("") if "" in lines else None][:10]
+    assert promises[0].split() == ["promise", "kept"]
+    assert all(line.endswith(("yes", "problems")) for line in promises[1:])
+    assert not any(frame in line for line in promises for frame in "│┃━─")
