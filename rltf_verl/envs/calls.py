@@ -261,8 +261,9 @@ def explain(
 
 def attempt_of(env: Env, text: str) -> Attempt:
     """An attempt without tokens that is only this answer."""
-    alone = answer_alone(env, text) if env.acts else None
-    return Attempt((), (), None, text, ended=True, trajectory=alone)
+    return Attempt(
+        (), (), None, text, True, trajectory=answer_alone(env, text) if env.acts else None
+    )
 
 
 def answer_alone(env: Env, text: str, state: Any = None) -> Trajectory:

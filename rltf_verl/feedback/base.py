@@ -142,13 +142,11 @@ async def ask(provider: FeedbackProvider, request: FeedbackRequest) -> Feedback:
         )
     except FeedbackUnavailable:
         raise
-    except asyncio.CancelledError as error:
+    except (Exception, SystemExit, asyncio.CancelledError) as error:
         # A task of the provider may be cancelled without the episode: that is a failure like
         # others.
-        if is_cancelled():
+        if isinstance(error, asyncio.CancelledError) and is_cancelled():
             raise
-        failure = unavailable_because(provider.name, "", error, type(provider))
-    except (Exception, SystemExit) as error:
         failure = unavailable_because(provider.name, "", error, type(provider))
     raise failure
 

@@ -62,8 +62,9 @@ class VerifierProvider(FeedbackProvider):
                 deadline_of(env), explain, env, request.problem, turn.attempt, turn.grade, level
             )
         except UserCodeError as error:
-            what = f"explain() of environment {env.name} failed: "
-            failure = unavailable_because(self.name, what, error, type(env))
+            failure = unavailable_because(
+                self.name, f"explain() of environment {env.name} failed: ", error, type(env)
+            )
         else:
             if text.strip():
                 # Words of others may hold the answer at `hint` already.

@@ -309,9 +309,8 @@ class _Explanations:
             # by.
             with self.dry_run.timed(SHARE if self.longest else 1.0):
                 grade = grade_text(env, problem, "")
-                empty = attempt_of(env, "")
-                said = (explain(env, problem, empty, grade, each) for each in levels)
-                text = max((text for text, _ in said), key=len)
+                tried = problem, attempt_of(env, ""), grade
+                text = max((explain(env, *tried, each)[0] for each in levels), key=len)
         except OutOfTimeError:
             self.num_guessed += 1
             return self.longest

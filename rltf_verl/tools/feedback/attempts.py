@@ -107,7 +107,7 @@ def attempts_at(reference: str, others: Sequence[str], form: str, right: str) ->
         form: of `FORMS`, for wrong answers.
         right: a right attempt, if one is known.
     """
-    changed = list(_changed(reference))
+    changed = list(changed_at(reference))
     # hostile texts wrap a wrong answer, so that praise of them is a fault
     wrong = written(form, [*(text for text, _ in changed), *others, NO_IDEA][0])
     hostile = {
@@ -128,7 +128,7 @@ def attempts_at(reference: str, others: Sequence[str], form: str, right: str) ->
     ]
 
 
-def _changed(reference: str) -> Iterator[tuple[str, int]]:
+def changed_at(reference: str) -> Iterator[tuple[str, int]]:
     """The reference with another character at its start, at the end of its middle word, or at its
     end, and the position of that character.
     """
@@ -169,6 +169,11 @@ class CheckedAttempt:
     """One where the time was up."""
 
     @property
+    def reference(self) -> str:
+        """The answer of its problem."""
+        return self.question.problem.reference
+
+    @property
     def first(self) -> FeedbackCall:
         """The first call."""
         return self.calls[0]
@@ -183,9 +188,8 @@ class CheckedFunction(RewardFunction):
         """At `hint` the function's words alone, at right answers too: the verdict that a run puts
         before them would hide a function that says nothing.
         """
-        if level == "hint":
-            return str(grade.details.get("feedback", ""))
-        return super().explain(problem, text, grade, level)
+        own = str(grade.details.get("feedback", ""))
+        return own if level == "hint" else super().explain(problem, text, grade, level)
 
     def _grade(self, returned: Any) -> Grade:
         self.score = returned.get("score") if isinstance(returned, Mapping) else returned
@@ -282,13 +286,11 @@ class _Caller:
             # a function that prints at each call would bury the report
             with redirect_stdout(io.StringIO()):
                 grade = self._bounded.grade(question.problem, text)
-                attempt = attempt_of(self._env, text)
-                said = feedback_on(
-                    request_about(self._env, question, attempt, grade), self._provider, CALL_S
-                ).text[:MOST_SAID]
+                request = request_about(self._env, question, attempt_of(self._env, text), grade)
+                said = feedback_on(request, self._provider, CALL_S).text[:MOST_SAID]
         except Exception as error:  # user code
-            text = raised_by(type(self._env), error)
-            return FeedbackCall(error=text, late=isinstance(error, UserCodeTimeoutError))
+            late = isinstance(error, UserCodeTimeoutError)
+            return FeedbackCall(error=raised_by(type(self._env), error), late=late)
         score = float(grade.correct) if grade.score is None else grade.score
         if isinstance(self._env, CheckedFunction):
             score = self._env.score

@@ -92,7 +92,7 @@ def _is_specification(one: CheckedAttempt) -> bool:
     """The right attempt is wrong, and its reference a JSON object that the prompt does not ask for:
     tests or numbers to use, say.
     """
-    is_object = one.question.problem.reference.lstrip().startswith("{")
+    is_object = one.reference.lstrip().startswith("{")
     return is_object and not one.first.correct and "json" not in _asked(one).lower()
 
 
@@ -116,7 +116,7 @@ def contradicts(one: CheckedAttempt) -> str:
     """Praise of a wrong attempt, or blame of a right one, and nothing else."""
     praised = any(map(_praises, _SENTENCES.split(one.first.text)))
     # an attempt that states the answer may be wrong in its form only
-    is_form = not one.first.correct and _has(one.attempt.text, one.question.problem.reference)
+    is_form = not one.first.correct and _has(one.attempt.text, one.reference)
     # left are praise without blame of a wrong attempt, and blame without praise of a right one
     if one.first.error or is_form or praised in (_blamed(one.first.text), one.first.correct):
         return ""
@@ -225,19 +225,16 @@ def tells_answer(seen: CheckedFeedback) -> Hits:
 
 def _said_elsewhere(seen: CheckedFeedback, one: CheckedAttempt) -> bool:
     """A row with another answer gets the same text: what it has of this row's is chance."""
-    reference, text = one.question.problem.reference, one.first.text
-    return any(
-        other.first.text == text and other.question.problem.reference != reference
-        for other in seen.wrong
-    )
+    reference, text = one.reference, one.first.text
+    return any(other.first.text == text and other.reference != reference for other in seen.wrong)
 
 
 def _stated(seen: CheckedFeedback) -> Hits:
     """Texts that have their own row's reference more often than any other row's: no chance."""
-    answers = {r: {r, *_fields(r).values()} for r in map(_reference, seen.attempts)}
+    answers = {r: {r, *_fields(r).values()} for r in (one.reference for one in seen.attempts)}
     own, foreign = list[tuple[CheckedAttempt, str]](), 0
     for one in seen.wrong:
-        known, right = f"{_asked(one)}\n{one.attempt.text}", answers[_reference(one)]
+        known, right = f"{_asked(one)}\n{one.attempt.text}", answers[one.reference]
         # what the question or the attempt says the feedback may repeat, but for what it lacks there
         told = {a for a in set().union(*answers.values()) if _has(one.first.text, a)}
         news = {a for a in told if not _has(known, a) or a in _wrong_fields(one).values()}
@@ -257,7 +254,7 @@ WAYS: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
 
 def _by_arithmetic(seen: CheckedFeedback) -> Hits:
     """Different numbers for different attempts, each of which makes the answer of the attempt."""
-    answers = [(as_number(undressed(one.question.problem.reference)), one) for one in seen.wrong]
+    answers = [(as_number(undressed(one.reference)), one) for one in seen.wrong]
     said = [(right, as_number(undressed(one.attempt.answer)), one) for right, one in answers]
     for way, number in WAYS.items():
         # an answer of 0 makes every difference the attempt itself
@@ -294,7 +291,7 @@ def blames_right_place(seen: CheckedFeedback) -> Hits:
     for one in placed:
         # a quote is right if it does not touch a word that was changed
         quotes = _quoted_of_attempt(one)
-        changed = _words(one.attempt.answer) - _words(one.question.problem.reference)
+        changed = _words(one.attempt.answer) - _words(one.reference)
         changed |= {text.lower() for field in _wrong_fields(one).items() for text in field}
         if quotes and not any(q in w or w in q for q in map(str.lower, quotes) for w in changed):
             yield one, f"{_said(one)}, and {quotes[0]!r} is right there"
@@ -327,7 +324,7 @@ def _quoted_of_attempt(one: CheckedAttempt) -> list[str]:
 
 def _wrong_fields(one: CheckedAttempt) -> dict[str, str]:
     """Keys of JSON objects at which attempt and reference differ, with the reference's values."""
-    said, right = _fields(one.attempt.answer), _fields(_reference(one))
+    said, right = _fields(one.attempt.answer), _fields(one.reference)
     keys = said | right if said else {}
     return {key: right.get(key, key) for key in keys if said.get(key) != right.get(key)}
 
@@ -339,10 +336,6 @@ def _fields(text: str) -> dict[str, str]:
         return {key: str(value) for key, value in json.loads(text).items()}
     except (ValueError, AttributeError, RecursionError):
         return {}
-
-
-def _reference(one: CheckedAttempt) -> str:
-    return one.question.problem.reference
 
 
 def at_each(what: Callable[[CheckedAttempt], str]) -> Callable[[CheckedFeedback], Hits]:
@@ -518,7 +511,7 @@ def _blaming(one: CheckedAttempt) -> list[str]:
 
 def _index(unit: str, one: CheckedAttempt) -> int:
     """Which unit of the reference is changed, from 0."""
-    place, reference = one.attempt.place or 0, one.question.problem.reference
+    place, reference = one.attempt.place or 0, one.reference
     # units that end before the changed character
     return sum(match.end() <= place for match in re.finditer(unit, reference))
 

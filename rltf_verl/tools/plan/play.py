@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ from rltf_verl.tools.data.questions import QuestionRow
 from rltf_verl.tools.feedback.attempts import (
     FORMS,
     NO_IDEA,
+    changed_at,
     forms_asked,
     right_texts,
     written,
@@ -88,13 +88,15 @@ async def wrong_answer(
     dry_run: DryRun,
 ) -> GradedExample:
     """An answer in the form that is read here, if it is wrong here: the reference with another
-    digit, or another problem's reference; else a text without an answer. Raises OutOfTimeError.
+    character, or another problem's reference; else a text without an answer. Raises OutOfTimeError.
     """
     forms = [*([right.form] if right is not None else []), *forms_asked(case.messages), "\\boxed{}"]
     form = next(form for form in forms if form in FORMS)
     own, best = case.problem.reference, None
     like = sorted((o.problem.reference for o in others), key=lambda r: abs(len(r) - len(own)))
-    for reference in [_another_digit(own, case.problem.index % 2), *like[:MOST_TRIED]]:
+    changed = [text for text, _ in changed_at(own)]
+    # By turns from its start and its end, so that not all problems are answered wrong in one way.
+    for reference in [*changed[:: 2 * (case.problem.index % 2) - 1], *like[:MOST_TRIED]]:
         if not reference.strip() or reference == own:
             continue
         answer = await tried_answer(env, case, written(form, reference), form, dry_run)
@@ -105,22 +107,6 @@ async def wrong_answer(
         # wrong only because the grader finds no answer in it: good if nothing else is
         best = best or answer
     return best or await tried_answer(env, case, NO_IDEA, "no answer", dry_run)
-
-
-def _another_digit(reference: str, first: int) -> str:
-    """The reference with a larger last digit, or with a smaller first one (where it can be), so
-    that not all problems are answered wrong in one way.
-
-    >>> _another_digit("x = 49", 0), _another_digit("x = 49", 1)
-    ('x = 48', 'x = 39')
-    """
-    digits = list(re.finditer(r"\d", reference))
-    if not digits:
-        return ""
-    place = digits[0 if first else -1].start()
-    digit = int(reference[place])
-    other = digit - 1 if digit == 9 or (first and digit) else digit + 1
-    return f"{reference[:place]}{other}{reference[place + 1 :]}"
 
 
 def actions_of(env: Env, problem: Problem) -> tuple[list[str], list[str]]:
