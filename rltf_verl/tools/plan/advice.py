@@ -9,7 +9,7 @@ from rltf_verl.config import DistillConfig, RLTFConfig
 from rltf_verl.data.schema import files_of
 from rltf_verl.envs.calls import bounded
 from rltf_verl.episode.parts import Parts
-from rltf_verl.episode.placeholders import CRITIQUE, LATER
+from rltf_verl.episode.placeholders import CRITIQUE, LATER, SLOW
 from rltf_verl.feedback.judge_prompt import JUDGED
 from rltf_verl.findings import Finding, Rule, findings
 from rltf_verl.texts import one_line
@@ -31,7 +31,7 @@ from rltf_verl.tools.plan.inputs import Inputs
 from rltf_verl.tools.plan.play import GradedExample, PlannedEpisode, RunLengths
 from rltf_verl.tools.plan.sizes import epochs_end_first
 
-PLACEHOLDERS = (JUDGED, CRITIQUE, *LATER.values())
+PLACEHOLDERS = (JUDGED, CRITIQUE, SLOW, *LATER.values())
 SHOWN = 80
 LARGE = 100.0
 """Size of a reward that is worth a line."""
