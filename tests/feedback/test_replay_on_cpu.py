@@ -157,7 +157,7 @@ async def test_a_provider_that_breaks_is_recorded_as_it_counted(tmp_path):
             raise KeyError("oh")
 
     cause = await cause_of(RecordedProvider(Broken(""), tmp_path, {}), asked())
-    assert cause == "scripted: KeyError: 'oh'"
+    assert cause.startswith("scripted: KeyError: 'oh' (test_replay_on_cpu.py:")
     assert await cause_of(make_provider("replay", folder=str(tmp_path)), asked()) == cause
 
 

@@ -40,6 +40,7 @@ class _OneLineErrors(TyperGroup):
     """Errors that a user can fix are one line on stderr, no traceback."""
 
     def invoke(self, ctx: Any) -> Any:
+
         try:
             return super().invoke(ctx)
         except BrokenPipeError:  # `| head` has ended; the exit prints nothing
