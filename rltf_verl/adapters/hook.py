@@ -7,6 +7,7 @@ import functools
 import io
 import signal
 import warnings
+from copy import deepcopy
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
@@ -79,7 +80,8 @@ def refused_by_verl(config: DictConfig) -> list[Finding]:
         if uses_lora(partial(OmegaConf.select, config)):
             why = "its limit of LoRA's rank is not checked here: vLLM is not installed"
             found.append(Finding(key, "vllm", why, "", "warning"))
-        config = OmegaConf.merge(config, OmegaConf.from_dotlist([f"{key}=transformers"]))
+        config = deepcopy(config)
+        OmegaConf.update(config, key, "transformers")
     try:
         with contextlib.redirect_stdout(io.StringIO()):
             validate(config, need_reference_policy(config), need_critic(config))

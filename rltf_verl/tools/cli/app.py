@@ -20,7 +20,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from rltf_verl.registry import UserCodeError
 from rltf_verl.stuck import run_and_end
 from rltf_verl.tools.cli.adopt import BEFORE_WORDS, adopt
 from rltf_verl.tools.cli.common import ConfigDir, ConfigPath, episodes_of
@@ -40,6 +39,7 @@ class _OneLineErrors(TyperGroup):
     """Errors that a user can fix are one line on stderr, no traceback."""
 
     def invoke(self, ctx: Any) -> Any:
+        from rltf_verl.registry import UserCodeError
 
         try:
             return super().invoke(ctx)
