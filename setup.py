@@ -52,6 +52,7 @@ setup(
         "rltf_verl": [
             "py.typed",
             "prompts/**/*.j2",
+            "tools/adopt/reader.bash",
             "tools/report/page/**/*",
             "tools/report/example/**/*",
         ],

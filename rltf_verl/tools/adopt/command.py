@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rltf_verl.config import ConfigError
@@ -17,8 +16,10 @@ MODULE = "verl.trainer.main_ppo"
 MAINS = (MODULE, "recipe.dapo.main_dapo")
 """Modules that take the config of `main_ppo`."""
 
-# `fully_async_main` is matched too, so that it is refused by its name
-MAIN = re.compile(r"python3? -m \S*(main_ppo|main_dapo|fully_async_main)")
+TRAINER = re.compile(
+    r"(?P<flag>-\w*m)?(?P<module>(verl|recipe)(\.\w+)+)|(?P<path>(.*/)?main_(ppo|dapo))\.py"
+)
+"""Word of a launch that names its program, as in `reader.bash`."""
 
 FLAGS = {
     "--config-name": "name",
@@ -31,9 +32,6 @@ FLAGS = {
 LONGEST = 2000
 """Characters of a comment."""
 
-SHELL_VARIABLES = {"_", "SHLVL", "PWD", "OLDPWD", "RUN", "LINES", "COLUMNS"}
-"""Variables that differ between a shell and its programs, or that name this program."""
-
 
 @dataclass(frozen=True)
 class Launch:
@@ -43,6 +41,10 @@ class Launch:
     folder: str
     """Folder of `--config-path` or `--config-dir`; empty if neither is given."""
     overrides: list[str]
+    start: list[str] = field(default_factory=lambda: ["python3", "-m", MODULE])
+    """Words before the overrides."""
+    where: str = "."
+    """Working directory."""
     exports: Mapping[str, str] = field(default_factory=dict)
     unset: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -65,79 +67,49 @@ class Adopted:
     """Parts that passed the start-up checks."""
 
 
-def of_words(
-    words: Sequence[str], before: Mapping[str, str] | None, environ: Mapping[str, str]
-) -> Launch:
-    """The launch whose words bash has expanded, with what the calling script exports.
+def has_trainer(words: Sequence[str]) -> bool:
+    """True if a word names a program of verl or of its recipes."""
+    return any(map(TRAINER.fullmatch, words))
 
-    Args:
-        words: as a program gets them.
-        before: variables with which the script was started; None if they are unknown.
-        environ: variables of the launch.
+
+def is_known(words: Sequence[str]) -> bool:
+    """True if the words start a training that can be adopted."""
+    return _split(words)[0] in MAINS
+
+
+def of_words(words: Sequence[str]) -> Launch:
+    """The launch in the words of a command. Words without a program are those of `main_ppo`.
 
     Raises:
         ConfigError: it starts no training that is known.
     """
-    launch = _launch(words)
-    if before is None:
-        note = "exports of your script are not repeated: bash did not start this command"
-        return replace(launch, notes=[note])
-    exports = {
-        name: value
-        for name, value in environ.items()
-        if name.isidentifier() and before.get(name) != value and name not in SHELL_VARIABLES
-    }
-    return replace(launch, exports=exports, unset=sorted(before.keys() - environ - SHELL_VARIABLES))
-
-
-def environment_at_start() -> dict[str, str]:
-    """Variables with which this process was started: torch and Ray set more when imported."""
-    try:
-        return _environment_of("self")
-    except (OSError, ValueError):  # not Linux
-        return dict(os.environ)
-
-
-def environment_of_calling_script() -> dict[str, str] | None:
-    """Variables with which the shell that runs the calling script was started; those of this
-    process where a person typed the command; None if another program started it.
-    """
-    parent = os.getppid()
-    try:
-        command = Path(f"/proc/{parent}/cmdline").read_bytes()
-        before = _environment_of(parent)
-    except (OSError, ValueError):  # not Linux, or a process of another user
-        return None
-    # each word ends with a zero byte, so the part after the last one is empty
-    shell, *arguments = os.fsdecode(command).split("\0")[:-1]
-    # a login shell is called `-bash`
-    if Path(shell).name.lstrip("-") not in ("bash", "sh"):
-        return None
-    if all(argument.startswith("-") for argument in arguments):  # an interactive shell
-        return environment_at_start()
-    return before
-
-
-def _environment_of(process: int | str) -> dict[str, str]:
-    items = os.fsdecode(Path(f"/proc/{process}/environ").read_bytes()).split("\0")[:-1]
-    return dict(item.split("=", 1) for item in items if "=" in item)
-
-
-def _launch(words: Sequence[str]) -> Launch:
-    module, rest = MODULE, list(words)
-    # without these three words, all are flags and overrides of `main_ppo`
-    if MAIN.fullmatch(" ".join(rest[:3])):
-        module, rest = rest[2], rest[3:]
+    module, start, rest = _split(words)
     if module not in MAINS:
         raise ConfigError(
             f"{module}: cannot be adopted; start {MODULE}, asynchronously with"
             " trainer.v1.trainer_mode=separate_async"
         )
+    if "xargs" in start:
+        raise ConfigError(f"xargs: overrides in a pipe are not read; write them after {MODULE}")
     flags, overrides = _flags(rest)
     folder, path = flags.get("dir", ""), flags.get("path", "")
     if path and not (Path(path) == Path("config") or path.startswith("pkg://")):
         folder = str(Path(path).resolve())
-    return Launch(flags.get("name", STOCK).removesuffix(".yaml"), folder, overrides)
+    config = flags.get("name", STOCK).removesuffix(".yaml")
+    return Launch(config, folder, overrides, *([start] if start else []))
+
+
+def _split(words: Sequence[str]) -> tuple[str, list[str], list[str]]:
+    """The module, the words that start it with `MODULE` in its place, and those after it."""
+    for index, word in enumerate(words):
+        if match := TRAINER.fullmatch(word):
+            before, rest = list(words[:index]), list(words[index + 1 :])
+            if match["path"]:
+                module = match["path"].replace("/", ".")
+                known = next((main for main in MAINS if f".{module}".endswith(f".{main}")), module)
+                return known, [*before, "-m", MODULE], rest
+            return match["module"], [*before, f"{match['flag'] or ''}{MODULE}"], rest
+    return MODULE, [], list(words)
 
 
 def _flags(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
@@ -179,7 +151,8 @@ def script_of(adopted: Adopted, folder: str = "") -> str:
         lines.append(f"cd {shlex.quote(folder)} || exit")
     lines += [f"unset {name}" for name in launch.unset]
     lines += [f"export {name}={_value(name, text, name)}" for name, text in launch.exports.items()]
-    lines.append(f"${{RUN:-python3 -m {MODULE}}} --config-name=rltf {' '.join(groups)} \\")
+    start = " ".join(map(_word, launch.start))
+    lines.append(f"${{RUN:-{start}}} --config-name=rltf {' '.join(groups)} \\")
     lines += [f"    {word} \\" for word in words if not _is_group(word)]
     lines.append('    "$@"')
     return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +18,8 @@ def adopt(
     words: Annotated[
         list[str],
         typer.Argument(
-            metavar="python3 -m verl.trainer.main_ppo ...", help="The launch and its overrides."
+            metavar="run.sh [ARGS]...",
+            help="A launch script with its arguments, or the launch itself.",
         ),
     ],
     method: Annotated[str, typer.Option(help="rltf/method, see `rltf presets`.")] = "sd",
@@ -25,47 +27,41 @@ def adopt(
         str | None, typer.Option(help="rltf/feedback; what comes with the method if not given.")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="New file for the script; else stdout.")
+        Path | None,
+        typer.Option("--out", "-o", help="New file; NAME_rltf.sh if not given."),
     ] = None,
 ) -> None:
-    """Print your verl run as a script that adds text feedback, and why settings change.
+    """Write your launch script of verl anew with text feedback, and why settings change.
 
-    Bash reads your script: write `${RUN:-}` before `python3 -m` in it, then
-    RUN="rltf adopt -o run_rltf.sh" bash run.sh
+    Bash runs your script and starts none of its programs but those that only read (`date`, `nproc`,
+    `python -c` in `$(…)`): nothing is trained, installed, written or deleted.
     """
-    if out is not None and out.exists():
-        raise ValueError(f"{out}: exists; delete it or name another file")
+    environ = dict(os.environ)  # importing torch and Ray sets more
+    out = (out or Path(f"{Path(words[0]).stem}_rltf.sh")).absolute()
+    if out.exists():
+        raise ValueError(f"{out}: exists; delete it, or name another file by -o")
     with quiet():
-        text = _script(words, method, feedback, out)
-    if out is None:
-        typer.echo(text)
-    else:
-        out.write_text(f"{text}\n", "utf-8")
-        typer.echo(f"wrote {out.resolve()}", err=True)
+        text = _script(words, method, feedback, out, environ)
+    out.write_text(f"{text}\n", "utf-8")
+    typer.echo(f"wrote {out}\nnext: RUN='rltf plan' bash {out}", err=True)
 
 
-def _script(words: list[str], method: str, feedback: str | None, out: Path | None) -> str:
+def _script(
+    words: list[str], method: str, feedback: str | None, out: Path, environ: dict[str, str]
+) -> str:
     from rltf_verl.config import ConfigError
     from rltf_verl.tools.adopt.adoption import adopt as adopted
-    from rltf_verl.tools.adopt.command import (
-        LONGEST,
-        environment_at_start,
-        environment_of_calling_script,
-        of_words,
-        script_of,
-        secrets_of,
-    )
+    from rltf_verl.tools.adopt.command import LONGEST, has_trainer, of_words, script_of, secrets_of
+    from rltf_verl.tools.adopt.script import read_script
 
-    if words[0].endswith(".sh"):
-        fix = (
-            f'write ${{RUN:-}} before `python3 -m`, then RUN="rltf adopt -o NEW.sh" bash {words[0]}'
-        )
-        raise ConfigError(f"{words[0]}: only bash reads a script; {fix}")
-    launch = of_words(words, environment_of_calling_script(), environment_at_start())
+    if has_trainer(words) or "=" in words[0]:
+        launch = of_words(words)
+    else:
+        launch = read_script(Path(words[0]), words[1:], environ)
+    os.chdir(launch.where)
     try:
         run = adopted(launch, method, feedback)
     except ConfigError as error:
         raise ConfigError(secrets_of(launch).quote(str(error), LONGEST)) from None
     here = str(Path.cwd())
-    folder = here if out is not None and str(out.resolve().parent) != here else ""
-    return script_of(run, folder)
+    return script_of(run, here if str(out.parent) != here else "")
