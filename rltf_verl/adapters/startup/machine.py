@@ -38,11 +38,21 @@ def is_here(config: DictConfig) -> bool:
     return not cluster
 
 
+def lacks_accelerator(config: DictConfig) -> bool:
+    """True if the run's processes would start on this machine and want an accelerator, which it has
+    not.
+    """
+    from verl.utils.device import get_device_name, get_torch_device
+
+    wanted = is_here(config) and get_device_name() != "cpu" and config.trainer.device != "cpu"
+    return wanted and not get_torch_device().is_available()
+
+
 def check_platform(config: DictConfig) -> None:
     """Raise ConfigError unless VERL_PLATFORM=cpu and the hardware group `cpu` stand together where
     there is no accelerator.
     """
-    from verl.utils.device import get_device_name, get_torch_device
+    from verl.utils.device import get_device_name
 
     # main_ppo may already have replaced trainer.device by the platform's; the rollout's name stays.
     cpu_config = (
@@ -67,14 +77,14 @@ def check_platform(config: DictConfig) -> None:
     trouble = startup.trouble_of_config(config) if startup else None
     if trouble is not None:
         raise ConfigError(trouble)
-    if not cpu_platform and is_here(config) and not get_torch_device().is_available():
+    if lacks_accelerator(config):
         raise ConfigError(
             Finding(
                 "VERL_PLATFORM",
                 platform,
                 "no accelerator on this machine",
                 "to train on the CPU start with VERL_PLATFORM=cpu and rltf/hardware=cpu; to join a"
-                " running GPU cluster, or to plan a run of another machine, set RAY_ADDRESS=auto",
+                " running GPU cluster set RAY_ADDRESS=auto",
             )
         )
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.startup.files import DATA, REWARD_FUNCTION
-from rltf_verl.adapters.startup.rules import ACTOR, ROLLOUT, USELESS
+from rltf_verl.adapters.startup.rules import ACTOR, MINI_BATCH, ROLLOUT, USELESS
 from rltf_verl.config import ConfigError
 from rltf_verl.data.made_for import OWN, DatasetOrigin, made_for
 from rltf_verl.data.schema import environments_of, files_of
@@ -22,7 +22,6 @@ from rltf_verl.tools.adopt.checked import (
     apply_refusals,
     checked_config,
     grading_notes,
-    rows_exist,
 )
 from rltf_verl.tools.adopt.command import Adopted, Launch
 from rltf_verl.tools.compose.overrides import (
@@ -78,7 +77,6 @@ def adopt(launch: Launch, method: str = "sd", feedback: str | None = None) -> Ad
     apply_refusals(settings, theirs, extra)
     config = checked_config(settings, extra)
     notes += grading_notes(config)
-    checked = ["settings", *(["rows"] if rows_exist(config) else [])]
     groups = [word for word in (*settings.groups, *extra.groups) if word not in hardware]
     set_keys = {*keys, *(setting.key for setting in (*settings.values, *extra.values))}
     # what the user has set himself is no change to tell
@@ -94,7 +92,6 @@ def adopt(launch: Launch, method: str = "sd", feedback: str | None = None) -> Ad
             *(str(setting) for setting in presets if not setting.key.startswith("rltf")),
             *(f"all settings of {word}" for word in hardware),
         ],
-        checked,
     )
 
 
@@ -184,10 +181,11 @@ def _translate(settings: Overrides, theirs: DictConfig) -> None:
         settings.change("trainer.v1.trainer_mode", f"rltf_{mode}", "verl's, with our losses")
     size = int(theirs.actor_rollout_ref.actor.ppo_mini_batch_size)
     batch = int(theirs.data.train_batch_size)
-    if mode != "separate_async" and batch > size and batch % size == 0:
-        settings.drop([f"{ACTOR}.ppo_mini_batch_size"], "see rltf.updates_per_batch")
-        why = f"mini-batches of {size} of the {batch} problems"
-        settings.change("rltf.updates_per_batch", batch // size, why)
+    if mode != "separate_async" and (batch <= size or batch % size == 0):
+        settings.drop([MINI_BATCH], "see rltf.updates_per_batch")
+        if batch > size:
+            why = f"mini-batches of {size} of the {batch} problems"
+            settings.change("rltf.updates_per_batch", batch // size, why)
     _refill(settings, theirs, mode)
     if theirs.algorithm.use_kl_in_reward:
         settings.drop(["algorithm.use_kl_in_reward"], f"see {ACTOR}.use_kl_loss")

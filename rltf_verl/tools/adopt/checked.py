@@ -76,12 +76,6 @@ def checkable(config: DictConfig) -> DictConfig:
     return seen
 
 
-def rows_exist(config: DictConfig) -> bool:
-    """True if this machine has the files of the data."""
-    paths = [path for _, path in _data_files(config)]
-    return bool(paths) and all(path.is_file() for path in paths)
-
-
 def grading_notes(config: DictConfig) -> Iterator[str]:
     """Lines on the source of grade and feedback."""
     env = str(config.rltf.env.name)

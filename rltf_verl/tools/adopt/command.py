@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from argparse import ArgumentParser
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,19 +17,9 @@ MODULE = "verl.trainer.main_ppo"
 MAINS = (MODULE, "recipe.dapo.main_dapo")
 """Modules that take the config of `main_ppo`."""
 
-TRAINER = re.compile(
-    r"(?P<flag>-\w*m)?(?P<module>(verl|recipe)(\.\w+)+)|(?P<path>(.*/)?main_(ppo|dapo))\.py"
-)
-"""Word of a launch that names its program, as in `reader.bash`."""
+TRAINER = re.compile(r"(-\w*m)?((?:verl|recipe)\.(?:\w+\.)*\w*main\w*)")
+"""Word of a launch that names its program, after `-m` or with it, as in `reader.bash`."""
 
-FLAGS = {
-    "--config-name": "name",
-    "-cn": "name",
-    "--config-path": "path",
-    "-cp": "path",
-    "--config-dir": "dir",
-    "-cd": "dir",
-}
 LONGEST = 2000
 """Characters of a comment."""
 
@@ -41,7 +32,7 @@ class Launch:
     folder: str
     """Folder of `--config-path` or `--config-dir`; empty if neither is given."""
     overrides: list[str]
-    start: list[str] = field(default_factory=lambda: ["python3", "-m", MODULE])
+    start: list[str]
     """Words before the overrides."""
     where: str = "."
     """Working directory."""
@@ -63,71 +54,41 @@ class Adopted:
     """Parts that were not read or checked, and settings that decide what the run learns from."""
     presets: list[str]
     """The presets' settings where the run leaves verl's default; a hardware preset by its name."""
-    checked: list[str]
-    """Parts that passed the start-up checks."""
-
-
-def has_trainer(words: Sequence[str]) -> bool:
-    """True if a word names a program of verl or of its recipes."""
-    return any(map(TRAINER.fullmatch, words))
-
-
-def is_known(words: Sequence[str]) -> bool:
-    """True if the words start a training that can be adopted."""
-    return _split(words)[0] in MAINS
 
 
 def of_words(words: Sequence[str]) -> Launch:
-    """The launch in the words of a command. Words without a program are those of `main_ppo`.
+    """The launch in the words of a command.
 
     Raises:
         ConfigError: it starts no training that is known.
     """
-    module, start, rest = _split(words)
-    if module not in MAINS:
+    index, name = next(
+        (index, match) for index, word in enumerate(words) if (match := TRAINER.fullmatch(word))
+    )
+    if name[2] not in MAINS:
         raise ConfigError(
-            f"{module}: cannot be adopted; start {MODULE}, asynchronously with"
+            f"{name[2]}: cannot be adopted; start {MODULE}, asynchronously with"
             " trainer.v1.trainer_mode=separate_async"
         )
+    start = [*words[:index], f"{name[1] or ''}{MODULE}"]
     if "xargs" in start:
         raise ConfigError(f"xargs: overrides in a pipe are not read; write them after {MODULE}")
-    flags, overrides = _flags(rest)
-    folder, path = flags.get("dir", ""), flags.get("path", "")
-    if path and not (Path(path) == Path("config") or path.startswith("pkg://")):
-        folder = str(Path(path).resolve())
-    config = flags.get("name", STOCK).removesuffix(".yaml")
-    return Launch(config, folder, overrides, *([start] if start else []))
+    flags, rest = _hydra_flags().parse_known_args(words[index + 1 :])
+    if unknown := next((word for word in rest if word.startswith("-")), None):
+        raise ConfigError(f"{unknown}: remove it, only overrides and --config-… can be adopted")
+    folder = flags.config_dir
+    if flags.config_path not in ("", "config") and not flags.config_path.startswith("pkg://"):
+        folder = str(Path(flags.config_path).resolve())
+    overrides = list(dict.fromkeys(reversed(rest)))[::-1]  # the last of several for a key counts
+    return Launch(flags.config_name.removesuffix(".yaml"), folder, [*filter(None, overrides)], start)
 
 
-def _split(words: Sequence[str]) -> tuple[str, list[str], list[str]]:
-    """The module, the words that start it with `MODULE` in its place, and those after it."""
-    for index, word in enumerate(words):
-        if match := TRAINER.fullmatch(word):
-            before, rest = list(words[:index]), list(words[index + 1 :])
-            if match["path"]:
-                module = match["path"].replace("/", ".")
-                known = next((main for main in MAINS if f".{module}".endswith(f".{main}")), module)
-                return known, [*before, "-m", MODULE], rest
-            return match["module"], [*before, f"{match['flag'] or ''}{MODULE}"], rest
-    return MODULE, [], list(words)
-
-
-def _flags(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Hydra's flags that name a config, and the overrides."""
-    flags, overrides, rest = dict[str, str](), dict[str, None](), list(words)
-    while rest:
-        word = rest.pop(0)
-        flag, separator, text = word.partition("=")
-        if flag in FLAGS:
-            if rest and not separator:  # `--config-name x`, not `--config-name=x`
-                text = rest.pop(0)
-            flags[FLAGS[flag]] = text
-        elif word.startswith("-"):
-            raise ConfigError(f"{flag}: remove it, only overrides and --config-… can be adopted")
-        elif word:
-            overrides.pop(word, None)  # the last of several words for a key counts
-            overrides[word] = None
-    return flags, list(overrides)
+def _hydra_flags() -> ArgumentParser:
+    parser = ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--config-name", "-cn", default=STOCK)
+    parser.add_argument("--config-path", "-cp", default="")
+    parser.add_argument("--config-dir", "-cd", default="")
+    return parser
 
 
 def script_of(adopted: Adopted, folder: str = "") -> str:
@@ -143,7 +104,7 @@ def script_of(adopted: Adopted, folder: str = "") -> str:
     groups = [word for word in words if _is_group(word)]
     secrets = secrets_of(launch, adopted.overrides)
     lines = ["#!/usr/bin/env bash"]
-    lines.append(f"# Made by `rltf adopt`; it composes. Checked: {', '.join(adopted.checked)}.")
+    lines.append("# Made by `rltf adopt`; its settings passed the checks of a start.")
     lines += _comments("Changed", adopted.changes, secrets)
     lines += _comments("To know", adopted.notes, secrets)
     lines += _comments("Set by rltf, where you leave verl's default", adopted.presets, secrets)

@@ -6,11 +6,14 @@
 # Names begin with `__rltf_`, since a script's variables have others. `=~` would change the script's
 # BASH_REMATCH. What forks stands in `$(…)`: a trap that forks otherwise breaks pipelines of bash.
 #
-# Arguments: a file with variables and functions to start from; may be empty.
+# Arguments: a file of `__rltf_run_copy` to start from, if any.
 
-__rltf_folder=$RLTF_ADOPT
+__rltf_folder=$RLTF_ADOPT __rltf_value= __rltf_writes=
+: >>"$__rltf_folder/skipped" & # `$!` is set, as after a command that is skipped
+wait
 exec {BASH_XTRACEFD}>/dev/null # `set -x` would print our commands
-[[ -z ${1-} ]] || . "$1" 2>/dev/null # bash's read-only variables are no errors
+# without an argument $1 would be the caller's; bash's read-only variables are no errors
+[[ ${1-} != "$__rltf_folder"/state.* ]] || . "$1" 2>/dev/null
 __rltf_entry= __rltf_extglob=u
 ! shopt -q extglob || __rltf_extglob=s
 shopt -s extglob # to read what follows
@@ -60,7 +63,7 @@ __rltf_find_head() {
 # and arguments.
 __rltf_run() {
     RLTF_ADOPT=$__rltf_folder "$BASH" -c ". '$__rltf_folder/reader.bash' '$1' || exit
-$2" "${@:3}" </dev/null >/dev/null
+$2" "${@:3}" </dev/null
 }
 
 # Run code in a copy of this shell: what a trap runs itself comes to no trap.
@@ -68,7 +71,7 @@ __rltf_run_copy() {
     local __rltf_file=$__rltf_folder/state.$BASHPID
     { shopt -p; declare -p; declare -f; } >|"$__rltf_file"
     # bash does not let the copy set BASH_SOURCE
-    : "$(__rltf_run "$__rltf_file" "${1//BASH_SOURCE/__rltf_source}" "$0" "${@:2}")"
+    : "$(__rltf_run "$__rltf_file" "${1//BASH_SOURCE/__rltf_source}" "$0" "${@:2}" >/dev/null)"
 }
 
 # True for a program that only reads. $1: its name, $2: the raw call.
@@ -87,11 +90,13 @@ __rltf_only_reads() {
         find) [[ $2 != *\ -@(delete|exec|ok|fprint|fls)* ]] ;;
         git) [[ $2 == git\ ?(-C\ +([^ ])\ )@(rev-parse|describe|log|show|status|ls-files)* ]] ;;
         python | python3 | python3.[0-9]*) # where the script takes what it prints
-            [[ -p /dev/fd/1 && $2 == +([^ ])\ -*([a-zA-Z])c\ * ]] && unset PYTHONHOME
+            [[ -p /dev/fd/1 && $2 == +([^ ])\ @(-|-*([a-zA-Z])c\ *) ]] && unset PYTHONHOME
             ;;
         *) return 1 ;;
     esac
 }
+
+__rltf_name_is() { __rltf_name=${1-}; }
 
 # Status 0 if bash may run the command. $1: the command as it is written; then the script's
 # arguments.
@@ -125,10 +130,10 @@ __rltf_decide() {
         [[ -z $__rltf_writes ]]
         return
     elif [[ $__rltf_head != *[\`\(]* ]]; then
-        eval "__rltf_name=($__rltf_head)"
-        __rltf_kind=$(type -t -- "${__rltf_name-}")
+        eval "__rltf_name_is $__rltf_head"
+        __rltf_kind=$(type -t -- "$__rltf_name")
     fi
-    case $__rltf_kind:${__rltf_name-} in
+    case $__rltf_kind:$__rltf_name in
         function:* | builtin:@(eval|source|.)) # our trap sees what they run
             if [[ -z $__rltf_writes ]]; then
                 [[ $__rltf_kind != function ]] || __rltf_entry="$((${#FUNCNAME[@]} + 1)) $__rltf_text"
@@ -141,7 +146,7 @@ __rltf_decide() {
         builtin:command) [[ $__rltf_call != command\ -[vV]* ]] || return 0 ;;
         builtin:*) [[ -n $__rltf_writes ]] || return 0 ;;
         file:*)
-            [[ -n $__rltf_writes || $__rltf_words == *main_* ]] ||
+            [[ -n $__rltf_writes || $__rltf_text == *main_* ]] ||
                 ! __rltf_only_reads "$__rltf_name" "$__rltf_call" || return 0
             ;;
     esac
@@ -163,9 +168,10 @@ __rltf_decide() {
 # run.
 __rltf_seen() {
     local __rltf_word __rltf_first=${1##*/} __rltf_second=${2-}
+    shopt -s extglob
     for __rltf_word; do
         case $__rltf_word in
-            ?(-*([a-zA-Z])m)@(verl|recipe).+([a-zA-Z0-9_.]) | ?(*/)main_@(ppo|dapo).py)
+            ?(-*([a-zA-Z])m)@(verl|recipe).*([a-zA-Z0-9_.])main*([a-zA-Z0-9_]))
                 __rltf_note "$@"
                 return
                 ;;
@@ -173,6 +179,7 @@ __rltf_seen() {
                 __rltf_run '' "$__rltf_word" "$0"
                 return
                 ;;
+            [a-zA-Z_]*([a-zA-Z0-9_])=*) export "$__rltf_word" ;; # as of `env`
         esac
     done
     IFS= read -r -d '' __rltf_word
@@ -184,9 +191,10 @@ __rltf_seen() {
         *.@(sh|bash|slurm|sbatch) | @(|ba|da|z|k)sh | srun | sbatch | salloc | ssh | ray | nohup | env | \
             time | timeout | setsid | nice | ionice | numactl | stdbuf | sudo | docker | podman | kubectl | \
             apptainer | singularity | conda | mamba | uv | poetry | mpirun | exec | command | builtin)
-            while (($#)); do
-                if [[ -f $1 && $1 == *.@(sh|bash|slurm|sbatch) ]]; then
-                    __rltf_run '' '. "$0"' "$@"
+            for __rltf_word; do
+                if [[ -f $__rltf_word && $__rltf_word == *.@(sh|bash|slurm|sbatch) ]]; then
+                    [[ $__rltf_word == */* ]] || __rltf_word=./$__rltf_word
+                    __rltf_run '' '. "$0"' "$__rltf_word" "${@:2}"
                     return
                 fi
                 shift
@@ -199,9 +207,6 @@ __rltf_seen() {
 
 __rltf_note() {
     local __rltf_word
-    for __rltf_word; do # as of `env NAME=value`; the words of a training have dots
-        [[ $__rltf_word != [a-zA-Z_]*([a-zA-Z0-9_])=* ]] || export "$__rltf_word"
-    done
     {
         printf '%s\0' "$PWD" "$#" "$@"
         compgen -e | while read -r __rltf_word; do
@@ -210,5 +215,14 @@ __rltf_note() {
     } >|"$__rltf_folder/launch.$BASHPID"
 }
 
+# Read a command for as many seconds as $1, then end all that it left running.
+__rltf_main() {
+    (sleep "$1" && echo "(stopped after $1 s)" && kill -KILL 0) &
+    __rltf_seen "${@:2}"
+    echo "(status $?)"
+    kill -KILL 0
+}
+
 shopt -"$__rltf_extglob" extglob
+trap wait EXIT # for what the script left in the background
 trap '__rltf_allows "$BASH_COMMAND" "$@" || ! :' DEBUG

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from rltf_verl.tools.cli.common import quiet
-
-BEFORE_WORDS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
-"""Settings of the command: options after the first word belong to the launch."""
-
 
 def adopt(
     words: Annotated[
@@ -37,13 +34,14 @@ def adopt(
     `python -c` in `$(…)`): nothing is trained, installed, written or deleted.
     """
     environ = dict(os.environ)  # importing torch and Ray sets more
-    out = (out or Path(f"{Path(words[0]).stem}_rltf.sh")).absolute()
+    out = out or Path(f"{Path(words[0]).stem}_rltf.sh")
     if out.exists():
         raise ValueError(f"{out}: exists; delete it, or name another file by -o")
+    path = out.resolve()
     with quiet():
-        text = _script(words, method, feedback, out, environ)
-    out.write_text(f"{text}\n", "utf-8")
-    typer.echo(f"wrote {out}\nnext: RUN='rltf plan' bash {out}", err=True)
+        text = _script(words, method, feedback, path, environ)
+    path.write_text(f"{text}\n", "utf-8")
+    typer.echo(f"wrote {out}; see what it will do: RUN='rltf plan' bash {shlex.quote(str(out))}")
 
 
 def _script(
@@ -51,13 +49,10 @@ def _script(
 ) -> str:
     from rltf_verl.config import ConfigError
     from rltf_verl.tools.adopt.adoption import adopt as adopted
-    from rltf_verl.tools.adopt.command import LONGEST, has_trainer, of_words, script_of, secrets_of
-    from rltf_verl.tools.adopt.script import read_script
+    from rltf_verl.tools.adopt.command import LONGEST, script_of, secrets_of
+    from rltf_verl.tools.adopt.script import read_launch
 
-    if has_trainer(words) or "=" in words[0]:
-        launch = of_words(words)
-    else:
-        launch = read_script(Path(words[0]), words[1:], environ)
+    launch = read_launch(words, environ)
     os.chdir(launch.where)
     try:
         run = adopted(launch, method, feedback)

@@ -21,7 +21,7 @@ import typer
 from typer.core import TyperGroup
 
 from rltf_verl.stuck import run_and_end
-from rltf_verl.tools.cli.adopt import BEFORE_WORDS, adopt
+from rltf_verl.tools.cli.adopt import adopt
 from rltf_verl.tools.cli.common import ConfigDir, ConfigPath, episodes_of
 from rltf_verl.tools.cli.compare import compare
 from rltf_verl.tools.cli.data import data
@@ -88,7 +88,7 @@ app.add_typer(log, name="log")
 app.command("view")(view)
 app.command("eval")(evaluate)
 app.command()(probe)
-app.command(context_settings=BEFORE_WORDS)(adopt)
+app.command(context_settings=PASSED_ON)(adopt)
 app.command()(results)
 app.command()(compare)
 app.command(context_settings=PASSED_ON)(plan)

@@ -13,6 +13,7 @@ from rltf_verl.adapters.hook import refused_by_verl
 from rltf_verl.adapters.startup.budget import first_prompt
 from rltf_verl.adapters.startup.checks import parts_of, refusals, split_warnings, warnings_of
 from rltf_verl.adapters.startup.files import DATA, user_code
+from rltf_verl.adapters.startup.machine import lacks_accelerator
 from rltf_verl.adapters.startup.model import load_model
 from rltf_verl.adapters.startup.rules import ROLLOUT
 from rltf_verl.adapters.startup.scripted_policy import ScriptedVerlPolicy
@@ -27,6 +28,13 @@ from rltf_verl.findings import Finding, value_at
 from rltf_verl.objectives import Method
 from rltf_verl.tools.data.check import shared_questions
 from rltf_verl.tools.data.questions import QuestionRow
+
+ELSEWHERE = (
+    "no accelerator on this machine: this is the plan of a run on another one, whose devices,"
+    " CPUs, engine and judges are not checked",
+    "`rltf doctor` checks them there",
+)
+"""Reason and fix of a warning."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +52,7 @@ class Inputs:
     cases: Sequence[QuestionRow]
     """The first rows of the training data."""
     num_train: int
-    """Rows of the training files."""
+    """Rows of the training files that the run takes."""
     num_val: int
     resumes: str | None = None
     """The checkpoint that the run will resume."""
@@ -88,6 +96,9 @@ def inspect_run(
         raise ConfigError("; ".join(wrong))
     dry_run = dry_run or DryRun()
     warnings: list[Finding] = []
+    if lacks_accelerator(config):
+        warnings.append(Finding("", None, *ELSEWHERE, "warning"))
+        OmegaConf.update(config, "ray_kwargs.ray_init.address", "auto", force_add=True)
     found = refusals(config, warnings.append, dry_run=dry_run, card=card)
     refused = [*found, *split_warnings(refused_by_verl(config), warnings.append)]
     parts = method = policy = None
@@ -141,11 +152,13 @@ def _parts_without_records(config: DictConfig) -> Parts:
 
 
 def _rows_in(config: DictConfig, key: str) -> int:
+    """Rows of the files of `data.train_files` or `data.val_files` that the run takes."""
     num = 0
     for path in files_of(OmegaConf.select(config, key) or []):
         with contextlib.suppress(OSError, ValueError):
             num += rows_of(path)
-    return num
+    most = int(OmegaConf.select(config, key.replace("_files", "_max_samples")) or -1)
+    return min(num, most) if most > 0 else num
 
 
 def _cases(config: DictConfig, parts: Parts) -> list[QuestionRow]:

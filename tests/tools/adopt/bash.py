@@ -5,7 +5,6 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from rltf_verl.tools.adopt.command import Launch, of_words
 
 PRINTER = """#!/bin/sh
 printf '%s\\0' "$@" > "$PRINTED.words"
@@ -15,12 +14,12 @@ Started = tuple[list[str], dict[str, str]]
 
 
 def started(script: Path, environ: Mapping[str, str]) -> Started | None:
-    """Words and environment with which bash last started `python3`, `python` or `adopt`; None if it
-    started none of them.
+    """Words and environment with which bash last started `python3` or `python`; None if it started
+    neither.
     """
     programs = script.parent / "bin"
     programs.mkdir(exist_ok=True)
-    for name in ("python3", "python", "adopt"):
+    for name in ("python3", "python"):
         (programs / name).write_text(PRINTER, "utf-8")
         (programs / name).chmod(0o755)
     words = Path(f"{script}.words")
@@ -34,12 +33,6 @@ def started(script: Path, environ: Mapping[str, str]) -> Started | None:
         return None
     pairs = (pair.partition("=") for pair in _items(Path(f"{script}.env")))
     return _items(words), {name: value for name, _, value in pairs if name not in {*known, "_"}}
-
-
-def launch_of(script: Path, environ: Mapping[str, str]) -> Launch:
-    """The launch as bash starts it."""
-    words, variables = started(script, environ) or ([], {})
-    return of_words(["python3", *words], environ, variables)
 
 
 def _items(path: Path) -> list[str]:

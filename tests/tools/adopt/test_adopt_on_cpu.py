@@ -19,7 +19,8 @@ from rltf_verl.config import ConfigError
 from rltf_verl.registry import load
 from rltf_verl.tools.adopt import adoption, checked
 from rltf_verl.tools.adopt.adoption import adopt
-from rltf_verl.tools.adopt.command import Adopted, of_words, script_of
+from rltf_verl.tools.adopt.command import Adopted, script_of
+from rltf_verl.tools.adopt.script import read_launch
 from rltf_verl.tools.compose import overrides
 from rltf_verl.tools.data.build import build_parquet
 from tests.e2e import runs
@@ -28,7 +29,7 @@ from tests.support import configs
 from tests.support.commands import ran, rltf
 from tests.support.plan_runs import pretend
 from tests.support.verl_rows import verl_row, write_rows
-from tests.tools.adopt.bash import launch_of, started
+from tests.tools.adopt.bash import started
 from tests.tools.adopt.scripts import COMMON, REFUSED, SCRIPTS
 
 ENVIRON = {"HOME": "/home/u", "DEVICE": "gpu"}
@@ -50,7 +51,7 @@ def cheap(request, monkeypatch):
 def adopted(folder: Path, text: str, *added: str, feedback: str | None = None) -> Adopted:
     path = folder / "run.sh"
     path.write_text(f"{text.removesuffix(LINE_END)} {' '.join(added)}", "utf-8")
-    return adopt(launch_of(path, ENVIRON), "sd", feedback)
+    return adopt(read_launch([str(path)], ENVIRON), "sd", feedback)
 
 
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
@@ -110,14 +111,15 @@ def test_no_secret_is_printed(text, variable, tmp_path):
     text = text.replace("VALUE", SECRET).replace("MAIN", GRPO.removesuffix("\\\n"))
     path = tmp_path / "run.sh"
     path.write_text(text if GRPO[:40] in text else f"{text}{GRPO}", "utf-8")
-    printed = script_of(adopt(launch_of(path, ENVIRON)))
+    printed = script_of(adopt(read_launch([str(path)], ENVIRON)))
     assert SECRET not in printed
     assert f"{{{variable}:?" in printed or not variable
 
 
 def test_what_the_script_unsets_is_unset(tmp_path):
-    launch = of_words([f"a={SECRET}"], {"ROCR": "0", "B": "1", "SHLVL": "1"}, {"B": "2"})
-    assert (launch.unset, list(launch.exports)) == (["ROCR"], ["B"])
+    (tmp_path / "run.sh").write_text(f"unset ROCR\nexport B=2\n{GRPO}", "utf-8")
+    launch = read_launch([f"{tmp_path}/run.sh"], {"ROCR": "0", "B": "1"})
+    assert (launch.unset, launch.exports) == (["ROCR"], {"B": "2"})
 
 
 def test_feedback_and_further_overrides(tmp_path):
@@ -175,7 +177,7 @@ def test_what_a_cpu_refuses_is_dropped(tmp_path):
     changes = "\n".join(run.changes)
     assert "tensor_model_parallel_size=2 dropped: " in changes
     assert "use_kl_loss=True dropped: " in changes
-    assert run.checked == ["settings", "rows"]
+    assert not [line for line in run.notes if "not on this machine" in line]
 
 
 def test_a_config_of_ones_own_becomes_overrides(tmp_path):
@@ -206,7 +208,7 @@ def test_the_last_of_the_words_for_a_key_counts(tmp_path):
     path = tmp_path / "run.sh"
     sizes = " ".join(f"data.train_batch_size={size}" for size in (64, 128, 64))
     path.write_text(f"{MAIN} algorithm.adv_estimator=grpo {sizes} {COMMON}", "utf-8")
-    printed = script_of(adopt(launch_of(path, ENVIRON)))
+    printed = script_of(adopt(read_launch([str(path)], ENVIRON)))
     assert "data.train_batch_size=64 \\" in printed
     assert "=128" not in printed
 
