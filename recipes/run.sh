@@ -7,7 +7,7 @@
 # NUM_GPUS (1): GPUs of this node. TUNE=lora (rank 32, the default; a learning rate of 1e-5, of rltf the paper's 2e-5) or full
 # (all weights).
 # PROGRAM (python3 -m verl.trainer.main_ppo); with PROGRAM="rltf plan" it says what the run would do and what it takes of a GPU's
-# memory, and starts nothing (without a GPU RAY_ADDRESS=auto PROGRAM="rltf plan --gpu-memory 80").
+# memory, and starts nothing (without a GPU PROGRAM="rltf plan --gpu-memory 80").
 # MODEL (the config's), ROLLOUT (vllm, sglang), OUT (outputs/NAME).
 # The data's folder, and the judge: the recipe's README.md.
 set -euo pipefail

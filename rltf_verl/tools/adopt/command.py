@@ -80,7 +80,9 @@ def of_words(words: Sequence[str]) -> Launch:
     if flags.config_path not in ("", "config") and not flags.config_path.startswith("pkg://"):
         folder = str(Path(flags.config_path).resolve())
     overrides = list(dict.fromkeys(reversed(rest)))[::-1]  # the last of several for a key counts
-    return Launch(flags.config_name.removesuffix(".yaml"), folder, [*filter(None, overrides)], start)
+    return Launch(
+        flags.config_name.removesuffix(".yaml"), folder, [*filter(None, overrides)], start
+    )
 
 
 def _hydra_flags() -> ArgumentParser:

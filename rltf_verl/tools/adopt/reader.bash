@@ -78,15 +78,16 @@ __rltf_run_copy() {
 __rltf_only_reads() {
     [[ $1 == [^/]* || $1 == /?(usr/)?(local/)bin/* ]] || return
     case ${1##*/} in
-        arch | base64 | basename | bc | cat | comm | cut | diff | dirname | du | df | expr | free | \
-            getconf | head | hostname | id | jq | ls | lscpu | md5sum | nl | nproc | nvidia-smi | od | \
-            paste | printenv | ps | pwd | readlink | realpath | rev | seq | sha256sum | shuf | stat | \
-            tac | tail | tr | tty | uname | uniq | wc | which | whoami) ;;
+        arch | base64 | basename | bc | cat | comm | cut | diff | dirname | du | df | egrep | expr | \
+            fgrep | free | getconf | grep | head | id | jq | ls | lscpu | md5sum | nl | nproc | od | \
+            paste | printenv | ps | pwd | readlink | realpath | rev | seq | sha256sum | stat | tac | \
+            tail | tr | tty | uname | wc | which | whoami) ;;
+        hostname | uniq) [[ $2 != *\ [^-]* ]] ;;
+        nvidia-smi) [[ $2 == *nvidia-smi?(\ @(-L|-q|--list|--query|topo)*) ]] ;;
         date) [[ $2 != *\ @(-s|--set)* ]] ;;
-        grep | egrep | fgrep) ;;
-        sort) [[ $2 != *\ @(-o|--o|--compress)* ]] ;;
+        sort | shuf) [[ $2 != *\ @(-*([a-zA-Z])o|--o|--compress)* ]] ;;
         sed) [[ $2 != *\ -*([a-zA-Z])@(i|-i)* ]] ;;
-        awk | gawk | mawk) [[ $2 != *@(system|\>|getline)* ]] ;;
+        awk | gawk | mawk) [[ $2 != *@(system|\>|\|*\"|getline)* ]] ;;
         find) [[ $2 != *\ -@(delete|exec|ok|fprint|fls)* ]] ;;
         git) [[ $2 == git\ ?(-C\ +([^ ])\ )@(rev-parse|describe|log|show|status|ls-files)* ]] ;;
         python | python3 | python3.[0-9]*) # where the script takes what it prints
@@ -201,8 +202,9 @@ __rltf_seen() {
             done
             ;;
     esac
-    [[ $__rltf_second == [a-zA-Z./]*([a-zA-Z0-9_./-]) ]] || __rltf_second=
-    printf '%s\0' "$__rltf_value" "$__rltf_first${__rltf_second:+ $__rltf_second}" >>"$__rltf_folder/skipped"
+    [[ $__rltf_second != [a-zA-Z./]*([a-zA-Z0-9_./-]) ]] || __rltf_first+=" $__rltf_second"
+    [[ -z $__rltf_value ]] || __rltf_first="\$($__rltf_first)"
+    printf '%s\0' "$__rltf_first" >>"$__rltf_folder/skipped"
 }
 
 __rltf_note() {
@@ -218,11 +220,12 @@ __rltf_note() {
 # Read a command for as many seconds as $1, then end all that it left running.
 __rltf_main() {
     (sleep "$1" && echo "(stopped after $1 s)" && kill -KILL 0) &
-    __rltf_seen "${@:2}"
-    echo "(status $?)"
+    # whatever the command leaves in the background has descriptor 57, whose end this waits for
+    local __rltf_status
+    __rltf_status=$(__rltf_seen "${@:2}" 57>&1 >&2 || echo $?)
+    echo "(status ${__rltf_status:-0})"
     kill -KILL 0
 }
 
 shopt -"$__rltf_extglob" extglob
-trap wait EXIT # for what the script left in the background
 trap '__rltf_allows "$BASH_COMMAND" "$@" || ! :' DEBUG

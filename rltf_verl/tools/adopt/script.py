@@ -30,13 +30,16 @@ def read_launch(words: Sequence[str], environ: Mapping[str, str]) -> Launch:
     """The training that a command would start.
 
     Args:
-        words: the command, or a script and its arguments. Overrides that the script does not pass on
-            are added.
+        words: the command, or a script and its arguments. Overrides that the script does not pass
+            on are added.
         environ: variables to run it with.
 
     Raises:
         ConfigError: it starts no training that is known.
+        OSError: the script is not there.
     """
+    if words[0].endswith(".sh"):
+        Path(words[0]).stat()
     with tempfile.TemporaryDirectory() as name:
         shutil.copy(READER, name)
         subprocess.run(
@@ -78,16 +81,8 @@ def _items(path: Path) -> list[str]:
 
 
 def _notes(trainings: int, skipped: Sequence[str]) -> Iterator[str]:
-    """Lines on what was not read.
-
-    Args:
-        trainings: number of different ones.
-        skipped: per command, two texts: `1` if the script takes what it prints, and the command.
-    """
+    """Lines on what the script does and the launch does not."""
     if trainings > 1:
         yield f"the script starts {trainings} trainings; this is the first"
-    commands = dict.fromkeys(zip(skipped[1::2], skipped[::2], strict=True))
-    told = [command for command in commands if command[0].split()[0] not in UNTOLD]
-    for taken, line in (("", "not run, and not here"), ("1", "not run, so its output is empty")):
-        if names := [name for name, value in told if value == taken]:
-            yield f"{line}: {', '.join(names)}"
+    if told := [line for line in dict.fromkeys(skipped) if line.split()[0] not in UNTOLD]:
+        yield f"not run, and not in this script; an output `$(…)` is empty: {', '.join(told)}"

@@ -11,6 +11,7 @@ import typer
 
 from rltf_verl.tools.cli.common import quiet
 
+
 def adopt(
     words: Annotated[
         list[str],

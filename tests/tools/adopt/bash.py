@@ -5,7 +5,6 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-
 PRINTER = """#!/bin/sh
 printf '%s\\0' "$@" > "$PRINTED.words"
 env -0 > "$PRINTED.env"

@@ -204,6 +204,15 @@ def test_as_hydra_composes_it(tmp_path):
         adopted(tmp_path, GRPO, feedback="jugde")
 
 
+@pytest.mark.parametrize(("batch", "size", "updates"), [(64, 64, []), (64, 256, []), (64, 16, [4])])
+def test_mini_batches_become_updates(batch, size, updates, tmp_path):
+    sizes = f"data.train_batch_size={batch} actor_rollout_ref.actor.ppo_mini_batch_size={size}"
+    words = adopted(tmp_path, f"{GRPO} {sizes}").overrides
+    assert not [word for word in words if "ppo_mini_batch_size" in word]
+    key = "rltf.updates_per_batch="
+    assert [int(word.removeprefix(key)) for word in words if word.startswith(key)] == updates
+
+
 def test_the_last_of_the_words_for_a_key_counts(tmp_path):
     path = tmp_path / "run.sh"
     sizes = " ".join(f"data.train_batch_size={size}" for size in (64, 128, 64))

@@ -131,15 +131,18 @@ def test_a_reader_that_has_seen_enough_is_no_error():
         assert running.stderr.read() == b""
 
 
-def test_adopt_prints_a_script_or_one_line(tmp_path):
+def test_adopt_writes_a_script_or_one_line(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     launch = "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo"
-    words = [*launch.split(), "actor_rollout_ref.rollout.name=vllm"]
-    out = tmp_path / "new.sh"
-    ran("adopt", "--method", "grpo", "-o", out, *words)
-    assert "rltf/method=grpo" in out.read_text()
-    assert "exists" in rltf("adopt", "-o", out, *words).stderr
-    assert 'RUN="rltf adopt -o' in refused("adopt", "run.sh")
-    assert "s3cret" not in rltf("adopt", *words, "+env.MY_KEY=[s3cret").stderr
+    Path("run.sh").write_text(f'{launch} actor_rollout_ref.rollout.name=vllm "$@"\n')
+    last = ran("adopt", "run.sh", "--method", "grpo").stdout.splitlines()[-1]
+    assert last.endswith("RUN='rltf plan' bash run_rltf.sh")
+    assert "rltf/method=grpo" in Path("run_rltf.sh").read_text()
+    assert "run_rltf.sh: exists" in refused("adopt", "run.sh")
+    assert "missing.sh" in refused("adopt", "missing.sh")
+    Path("ls.sh").write_text("ls")
+    assert "starts no training" in refused("adopt", "ls.sh")
+    assert "s3cret" not in refused("adopt", "-o", "x", "run.sh", "+env.MY_KEY=[s3cret")
 
 
 OWN = "rltf_verl.envs.binary_matrix.env:BinaryMatrix"

@@ -60,10 +60,11 @@ def shown_of(plan: dict[str, Any], width: int, whole: bool = False) -> str:
 def test_what_a_gpu_takes_by_part_and_a_card_that_is_too_small(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pretend(monkeypatch, "cuda")
-    monkeypatch.setenv("RAY_ADDRESS", "auto")
+    pretend(monkeypatch, "cuda")  # of which there is none
     config = run("rltf/hardware=gpu")
     plan = make_plan(inspect_run(config, card=80), 1)
+    assert not plan.refusals
+    assert [line for line in plan.warnings if "no accelerator" in line]
     assert len(plan.memory) == 3
     assert all("rollout's weights" in line or "in an update" in line for line in plan.memory)
     assert not {*plan.memory} & {*plan.warnings}
@@ -116,6 +117,9 @@ def test_the_size_of_a_step_and_of_the_run(run: Run) -> None:
     assert (schedule["steps"], schedule["steps_per_epoch"]) == (9, 3)
     assert schedule["validations"] == 3  # before, after step 5, at the end
     assert schedule["metrics_file"] == "rltf/rltf.jsonl"
+    taken = planned(run("data.train_max_samples=8", "data.val_max_samples=3"))
+    assert (taken.run["train_rows"], taken.run["val_rows"]) == (8, 3)
+    assert taken.schedule["steps_per_epoch"] == 2
 
 
 def test_a_judge_is_not_asked_and_what_it_would_be_sent_is_shown(run: Run) -> None:
