@@ -8,6 +8,9 @@
 #
 # Arguments: a file of `__rltf_run_copy` to start from, if any.
 
+# scripts that start each other would do so without end
+export RLTF_DEPTH=$((${RLTF_DEPTH-0} + 1))
+((RLTF_DEPTH < 50)) || return 1
 __rltf_folder=$RLTF_ADOPT __rltf_value= __rltf_writes=
 : >>"$__rltf_folder/skipped" & # `$!` is set, as after a command that is skipped
 wait

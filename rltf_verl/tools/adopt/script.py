@@ -19,7 +19,7 @@ READ = 'exec >"$RLTF_ADOPT/log" 2>&1; . "$RLTF_ADOPT/reader.bash" && __rltf_main
 LONGEST_READ = 30.0
 """Seconds; a script that waits for a server or a job does not end."""
 
-SHELL_VARIABLES = {"_", "SHLVL", "PWD", "OLDPWD", "RUN", "RLTF_ADOPT", "PYTHONHOME"}
+SHELL_VARIABLES = {"_", "SHLVL", "PWD", "OLDPWD", "RUN", "RLTF_ADOPT", "RLTF_DEPTH", "PYTHONHOME"}
 """Variables that bash or the reading sets."""
 OVERRIDE = re.compile(r"[+~]*\w+[./].*=")
 UNTOLD = ("bash", "exec", "mkdir", "sh", "sleep", "tee", "trap")

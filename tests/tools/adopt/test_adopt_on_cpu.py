@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+import verl.trainer.main_ppo  # noqa: F401  # before a test names the CPU platform
 from datasets import Dataset
 
 from rltf_verl.adapters.startup import checks

@@ -199,6 +199,12 @@ def test_a_script_without_a_training_that_is_known(text, reason, environ, tmp_pa
     assert not (tmp_path / "started").exists()
 
 
+def test_scripts_that_start_each_other_end(environ, tmp_path):
+    (tmp_path / "other.sh").write_text("bash run.sh\n")
+    with pytest.raises(ConfigError, match=r"status 0"):
+        read("bash other.sh", environ)
+
+
 def test_a_script_that_waits_for_ever_is_stopped(environ, monkeypatch):
     monkeypatch.setattr(script, "LONGEST_READ", 0.2)
     with pytest.raises(ConfigError, match="stopped"):
