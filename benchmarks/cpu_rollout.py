@@ -32,8 +32,9 @@ from transformers import (
     LlamaForCausalLM,
 )
 
-from rltf_verl.cpu.rollout.generation import BatchGenerator, Request
-from rltf_verl.cpu.rollout.sampling import SamplingParams
+from rltf_verl.cpu.services import prepare_model
+from rltf_verl.sampler.generation import BatchGenerator, Request
+from rltf_verl.sampler.sampling import SamplingParams
 
 VOCAB, GROUP = 96, 8
 ONE_AT_A_TIME = 16
@@ -119,7 +120,7 @@ def continuous_batching(model: Any, work: Work) -> float:
 
 def batch_generator(model: Any, work: Work) -> float:
     """The generator of this package."""
-    generator = BatchGenerator(model)
+    generator = BatchGenerator(model, prepare=prepare_model)
     start = time.perf_counter()
     for index, (prompt, length) in enumerate(work):
         generator.add(Request(str(index), prompt, SamplingParams(max_tokens=length, seed=index)))

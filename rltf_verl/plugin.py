@@ -6,11 +6,12 @@ or at once when that module is already there.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from types import ModuleType
 
 import wrapt
+
+from rltf_verl import hardware
 
 
 def _search_path(module: ModuleType) -> None:
@@ -36,22 +37,29 @@ def _on_cpu(name: str) -> Callable[[ModuleType], None]:
     """A hook of `rltf_verl.cpu.hooks`; elsewhere it does nothing and imports nothing."""
 
     def hook(module: ModuleType) -> None:
-        from rltf_verl.adapters.platform import on_cpu_platform
+        if hardware.on_cpu_platform():
+            from rltf_verl.cpu import hooks
 
-        if on_cpu_platform():
-            getattr(importlib.import_module("rltf_verl.cpu.hooks"), name)(module)
+            getattr(hooks, name)(module)
 
     return hook
+
+
+def _load_cpu_services() -> ModuleType:
+    from rltf_verl.cpu import services
+
+    return services
 
 
 HOOKS: dict[str, str | Callable[[ModuleType], None]] = {
     "verl.plugin.platform.platform_manager": _on_cpu("register_platform"),
     "verl.workers.engine.fsdp.transformer_impl": _on_cpu("register_engine"),
-    "verl.workers.rollout.replica": _on_cpu("register_replica"),
-    "verl.workers.rollout.base": _on_cpu("register_adapter"),
+    "verl.workers.rollout.replica": "rltf_verl.sampler.hooks:register_replica",
+    "verl.workers.rollout.base": "rltf_verl.sampler.hooks:register_adapter",
     "verl.checkpoint_engine": _on_cpu("register_checkpoint_engine"),
     "verl.utils.distributed": _on_cpu("patch_process_group"),
     "verl.utils.fsdp_utils": "rltf_verl.adapters.compat:patch_model_copies",
+    "verl.utils.torch_functional": "rltf_verl.adapters.compat:patch_log_probs",
     "verl.workers": _on_cpu("patch_vllm_name"),
     "vllm.model_executor.layers.utils": _on_cpu("patch_vllm_weights"),
     "verl.trainer": _on_cpu("check_media"),
@@ -63,5 +71,6 @@ HOOKS: dict[str, str | Callable[[ModuleType], None]] = {
 }
 """Imported module -> hook, by its name where it lives in a module that must not be loaded early."""
 
+hardware.load_cpu_services = _load_cpu_services
 for _name, _hook in HOOKS.items():
     wrapt.register_post_import_hook(_hook, _name)

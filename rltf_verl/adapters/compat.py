@@ -114,6 +114,24 @@ def patch_model_copies(fsdp_utils: ModuleType) -> None:
         wrapt.wrap_function_wrapper(fsdp_utils, "fsdp1_sharded_load_from_cpu", restore)
 
 
+def patch_log_probs(torch_functional: ModuleType) -> None:
+    """Take log-probs of packed rows a chunk at a time (`algos.log_probs`); idempotent.
+
+    verl 0.9.1 without flash-attn takes them token by token in Python: eleven operators each, and
+    in bf16 rounded to it.
+    """
+
+    from rltf_verl.algos.log_probs import label_log_probs
+
+    def in_chunks(original: Any, _: Any, args: Any, kwargs: Any) -> Any:
+        logits = args[0] if args else kwargs["logits"]
+        # Rows that are not packed: verl's loop is over rows.
+        return (label_log_probs if logits.dim() == 2 else original)(*args, **kwargs)
+
+    if not hasattr(torch_functional.logprobs_from_logits_v2, "__wrapped__"):
+        wrapt.wrap_function_wrapper(torch_functional, "logprobs_from_logits_v2", in_chunks)
+
+
 def required_batch_multiple(config: DictConfig, per_update: int) -> int:
     """What the number of rows must be divisible by for verl's workers to split it.
 

@@ -16,8 +16,8 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.console import mark_log_lines
-from rltf_verl.adapters.platform import cpu_startup
 from rltf_verl.findings import Finding
+from rltf_verl.hardware import cpu_services
 from rltf_verl.stuck import end_process
 
 
@@ -40,7 +40,7 @@ def check_before_start(verl_config: Any) -> None:
             by_a_user = HydraConfig.initialized()
             if by_a_user:
                 mark_log_lines()  # Hydra has set up its own handlers
-                if startup := cpu_startup():
+                if startup := cpu_services():
                     startup.prepare(config)  # before the checks, which take as long as its imports
             try:
                 with warnings.catch_warnings():

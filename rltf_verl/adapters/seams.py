@@ -241,14 +241,14 @@ SEAMS = (
         "verl.workers.rollout.base",
         ("_ROLLOUT_REGISTRY",),
         "used",
-        "cpu/hooks.py",
+        "sampler/hooks.py",
         "the trainer's side of the rollout `transformers`",
     ),
     Seam(
         "verl.workers.rollout.replica:RolloutReplica",
         ("launch_servers", "_server_handle", "_server_address"),
         "overridden",
-        "cpu/rollout/adapter.py",
+        "sampler/adapter.py",
         "start the server of the rollout `transformers`",
     ),
     Seam(
@@ -270,6 +270,13 @@ SEAMS = (
         "compat.py",
         "`.cpu()` makes no copy of a weight on the CPU, offloading may not have ended, and FSDP1"
         " computes with weights that it has gathered before",
+    ),
+    Seam(
+        "verl.utils.torch_functional",
+        ("logprobs_from_logits_v2",),
+        "patched",
+        "compat.py",
+        "without flash-attn: a loop over tokens, in the type of the logits",
     ),
 )
 

@@ -17,21 +17,12 @@ from typing import Any
 import torch
 from torch.autograd.function import once_differentiable
 
+from rltf_verl.algos.log_probs import at_least_float32, rows_per_chunk
 from rltf_verl.algos.shapes import require_shape
 from rltf_verl.registry import load
 
 _LOG_ZERO = -1e30
 """log 0 as a finite number: 0 · log 0 is then 0 in the value and in the gradient, and not NaN."""
-
-_CHUNK = 2**23
-"""Logits read at a time: enough to keep a GPU busy, and small next to a micro-batch of them (16 384
-tokens of a vocabulary of 151 936 are 300 chunks).
-"""
-
-
-def rows_per_chunk(logits: torch.Tensor) -> int:
-    """Rows of logits [n, V] that are read at a time, at least one."""
-    return max(1, _CHUNK // logits.shape[-1])
 
 
 def top_k_ids(logits: torch.Tensor, k: int) -> torch.Tensor:
@@ -58,7 +49,7 @@ def outcome_log_probs(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
         [N, k + 1], log-probs that sum to one.
     """
     require_shape(ids=(ids, (logits.shape[0], ids.shape[-1])))
-    logits = logits if logits.dtype == torch.float64 else logits.float()
+    logits = at_least_float32(logits)
     chosen = logits.gather(-1, ids)
     # The tail: the kept tokens leave the sum, as log 0.
     rest = logits.scatter(-1, ids, _LOG_ZERO).logsumexp(dim=-1, keepdim=True)
@@ -93,14 +84,16 @@ class _OutcomesInChunks(torch.autograd.Function):
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None, None]:
         buffer, rows, ids = ctx.saved_tensors
         size = rows_per_chunk(buffer)
-        for start in range(0, len(buffer), size):
-            # A chunk of rows, not of tokens: the gradients of tokens that share a row add up before
-            # they replace it.
-            chunk = buffer[start : start + size]
-            here = ((rows >= start) & (rows < start + size)).nonzero()[:, 0]
+        # Chunks of rows, not of tokens: the gradients of tokens that share a row add up before they
+        # replace it. The tokens of all chunks are found at once, since each look at numbers on a
+        # GPU waits for it. `later`: first row of each chunk but the first.
+        order = rows.argsort(stable=True)
+        later = torch.arange(0, len(buffer), size, device=rows.device)[1:]
+        tokens = order.tensor_split(torch.searchsorted(rows[order], later).cpu())
+        for k, (chunk, here) in enumerate(zip(buffer.split(size), tokens, strict=True)):
             with torch.enable_grad():
                 logits = chunk.detach().requires_grad_()
-                outcomes = outcome_log_probs(logits[rows[here] - start], ids[here])
+                outcomes = outcome_log_probs(logits[rows[here] - k * size], ids[here])
             # A chunk's rows without tokens get zeros, so that in the end the whole buffer is a
             # gradient.
             chunk.copy_(torch.autograd.grad(outcomes, logits, gradient[here])[0])

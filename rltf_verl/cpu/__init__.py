@@ -1,4 +1,5 @@
-"""The CPU as a place to run verl: platform, engine, rollout, processes.
+"""The CPU as a place to run verl: platform, engine, processes.
 
-`plugin` arms its hooks, and `adapters.platform` reaches `startup`, on the CPU platform only.
+On the CPU platform only, `plugin` arms its hooks, and others reach `services` by
+`hardware.cpu_services`.
 """

@@ -9,41 +9,16 @@ Ray's object store once and hands every receiver a reference. Opt-in by
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterable
+from collections.abc import AsyncGenerator, Generator
 from typing import Any
 
 import ray
 import torch
-from torch.distributed.tensor import DTensor
 from verl.checkpoint_engine.base import CheckpointEngine, CheckpointEngineRegistry
-from verl.workers.rollout.utils import ensure_async_iterator
 
-from rltf_verl.cpu.rollout.weights import Bucket, Wire, packed, unpacked
+from rltf_verl.sampler.weights import Bucket, Wire, buckets, packed, unpacked
 
 NAME = "cpu"
-
-Weights = Iterable[tuple[str, torch.Tensor]] | AsyncIterator[tuple[str, torch.Tensor]]
-
-
-async def buckets(
-    weights: Weights, limit_bytes: int, dtype: torch.dtype | None = None
-) -> AsyncIterator[Bucket]:
-    """Group named tensors, as `dtype`, into lists of about `limit_bytes`. Every rank must come
-    here: shards are gathered.
-    """
-    bucket: Bucket = []
-    size = 0
-    async for name, tensor in ensure_async_iterator(weights):
-        full = (tensor.full_tensor() if isinstance(tensor, DTensor) else tensor).detach()
-        full = full.to(dtype) if dtype and full.is_floating_point() else full
-        # A tensor above the limit has a bucket of its own.
-        if bucket and size + full.nbytes > limit_bytes:
-            yield bucket
-            bucket, size = [], 0
-        bucket.append((name, full))
-        size += full.nbytes
-    if bucket:
-        yield bucket
 
 
 @CheckpointEngineRegistry.register(NAME)

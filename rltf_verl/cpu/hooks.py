@@ -14,10 +14,8 @@ from typing import Any
 
 import wrapt
 
-from rltf_verl.adapters.platform import ROLLOUT_NAME
 from rltf_verl.cpu import vllm
 
-ADAPTER = "rltf_verl.cpu.rollout.adapter.TransformersAdapter"
 BACKENDS = ("fsdp", "fsdp2")
 
 
@@ -39,22 +37,6 @@ def register_engine(transformer_impl: ModuleType) -> None:
         from rltf_verl.cpu.actor.engine import CPUEngine  # reads the module above
 
         registry.register(model_type="language_model", backend=missing, device="cpu")(CPUEngine)
-
-
-def register_replica(replica: ModuleType) -> None:
-    """Add the rollout engine `transformers`, imported when it is chosen."""
-
-    def load() -> type:
-        from rltf_verl.cpu.rollout.adapter import TransformersReplica
-
-        return TransformersReplica
-
-    replica.RolloutReplicaRegistry.register(ROLLOUT_NAME, load)
-
-
-def register_adapter(rollout_base: ModuleType) -> None:
-    """Add the trainer's side of the rollout engine `transformers`."""
-    rollout_base._ROLLOUT_REGISTRY[(ROLLOUT_NAME, "async")] = ADAPTER
 
 
 def register_checkpoint_engine(_checkpoint_engine: ModuleType) -> None:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from rltf_verl.algos import logit_distill
+from rltf_verl.algos import log_probs
 from rltf_verl.algos.logit_distill import (
     DIVERGENCES,
     clipped_ratio,
@@ -19,7 +19,7 @@ VOCABULARY, OWN = 19, "own"
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch):
     """Four rows at a time."""
-    monkeypatch.setattr(logit_distill, "_CHUNK", 4 * VOCABULARY)
+    monkeypatch.setitem(log_probs._CHUNK, "cpu", 4 * VOCABULARY)
 
 
 def inputs(dtype, top_k, rows):

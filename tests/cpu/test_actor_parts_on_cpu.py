@@ -18,8 +18,7 @@ from verl.workers.engine.utils import prepare_micro_batches
 from rltf_verl.cpu.actor import attention, head
 from rltf_verl.cpu.actor.engine import _make_room
 from rltf_verl.cpu.actor.forest import lay_out, micro_batches, pack
-
-from .conftest import tiny_llama
+from tests.sampler.conftest import tiny_llama
 
 
 def rows_of_groups(groups=3, size=4, seed=0):

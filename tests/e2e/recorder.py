@@ -106,7 +106,7 @@ def _register(v1) -> None:
         )
 
 
-@wrapt.when_imported("rltf_verl.cpu.rollout.generation")
+@wrapt.when_imported("rltf_verl.sampler.generation")
 def _slow(generation) -> None:
     """RLTF_SECONDS_PER_TOKEN: the tiny policy answers faster than a trainer can interrupt it."""
     seconds = float(os.environ.get("RLTF_SECONDS_PER_TOKEN", 0))

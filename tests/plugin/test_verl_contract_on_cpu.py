@@ -324,6 +324,12 @@ SOURCES = [
     # offloaded weights are saved as they are, maybe before they have arrived
     ("verl.utils.fsdp_utils:fsdp2_sharded_save_to_cpu", "local_gpu_tensor.detach().cpu()"),
     ("verl.utils.fsdp_utils:offload_fsdp2_model_to_cpu", 'model.to("cpu", non_blocking=True)'),
+    # log-probs without flash-attn: token by token where rows are packed
+    (
+        "verl.utils.torch_functional:logprobs_from_logits_v2",
+        "for row_logits, row_labels in zip(logits, labels, strict=True)",
+    ),
+    ("verl.utils.torch_functional:logprobs_from_logits", "logprobs_from_logits_v2(logits, labels)"),
     # π_old between the updates of a cycle
     (
         f"{_V1}.trainer_separate_async:PPOTrainerSeparateAsync._compute_old_log_prob",

@@ -7,7 +7,7 @@ from typing import Any
 from verl.workers.rollout.llm_server import FullyAsyncLLMServerClient, LLMServerClient
 from verl.workers.rollout.replica import TokenOutput
 
-from rltf_verl.adapters.platform import ROLLOUT_NAME
+from rltf_verl.sampler import ROLLOUT_NAME
 from rltf_verl.texts import seed_from
 
 

@@ -14,7 +14,6 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.compat import TESTED_VERL, verl_is_tested, verl_version
-from rltf_verl.adapters.platform import cpu_startup
 from rltf_verl.adapters.seams import seam_findings
 from rltf_verl.adapters.startup.budget import Tell, check_budget, ignore
 from rltf_verl.adapters.startup.files import (
@@ -49,6 +48,7 @@ from rltf_verl.config import ConfigError
 from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.episode.parts import Parts
 from rltf_verl.findings import Finding, finding_of
+from rltf_verl.hardware import cpu_services
 from rltf_verl.objectives import Method
 from rltf_verl.objectives.dry_run import own_failures
 
@@ -228,6 +228,6 @@ def warnings_of(config: DictConfig, method: Method) -> Iterator[Finding]:
         )
     yield from rule_findings(config, "warning")
     yield from odd_files(config)
-    if startup := cpu_startup():
+    if startup := cpu_services():
         yield from startup.warnings_of(config)
     yield from method.warnings(partial(OmegaConf.select, config))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib.util
 import os
 
+import torch
 from omegaconf import DictConfig, OmegaConf
 from ray._private.utils import get_num_cpus
 
 from rltf_verl.adapters.compat import verl_version
-from rltf_verl.adapters.platform import ROLLOUT_NAME, cpu_startup
 from rltf_verl.envs.base import Env
 from rltf_verl.findings import ConfigError, Finding
+from rltf_verl.hardware import cpu_services
 
 ENGINES = ("vllm", "sglang")
 """Rollout engines of verl that are packages of the same name."""
@@ -54,10 +55,9 @@ def check_platform(config: DictConfig) -> None:
     """
     from verl.utils.device import get_device_name
 
-    # main_ppo may already have replaced trainer.device by the platform's; the rollout's name stays.
-    cpu_config = (
-        config.trainer.device == "cpu" or config.actor_rollout_ref.rollout.name == ROLLOUT_NAME
-    )
+    # main_ppo may already have replaced trainer.device by the platform's; the backend stays.
+    backend = config.actor_rollout_ref.rollout.checkpoint_engine.backend
+    cpu_config = "cpu" in (config.trainer.device, backend)
     cpu_platform, platform = get_device_name() == "cpu", os.environ.get("VERL_PLATFORM", "")
     if cpu_config and not cpu_platform:
         why, fix = "verl would look for a GPU", "start with VERL_PLATFORM=cpu in the environment"
@@ -73,7 +73,7 @@ def check_platform(config: DictConfig) -> None:
                 "add rltf/hardware=cpu to the command line",
             )
         )
-    startup = cpu_startup() if cpu_platform else None
+    startup = cpu_services() if cpu_platform else None
     trouble = startup.trouble_of_config(config) if startup else None
     if trouble is not None:
         raise ConfigError(trouble)
@@ -120,6 +120,7 @@ def check_devices(config: DictConfig) -> None:
         )
     if get_device_name() == "cuda":
         _require_flash_attention(config.actor_rollout_ref)
+        _require_bf16(config.actor_rollout_ref)
 
 
 def check_cpus(config: DictConfig) -> None:
@@ -164,6 +165,27 @@ def _require_flash_attention(config: DictConfig) -> None:
                 f" +actor_rollout_ref.{key}=sdpa",
             )
         )
+
+
+def _require_bf16(config: DictConfig) -> None:
+    """A card before Ampere computes bf16 by detours, many times slower."""
+    if torch.cuda.is_bf16_supported(including_emulation=False):
+        return
+    mixed = config.actor.fsdp_config.get("mixed_precision") or {}
+    precisions = {
+        "actor.fsdp_config.mixed_precision.param_dtype": mixed.get("param_dtype", "bf16"),
+        "rollout.dtype": config.rollout.dtype,
+    }
+    for key, value in precisions.items():
+        if value in ("bf16", "bfloat16"):
+            raise ConfigError(
+                Finding(
+                    f"actor_rollout_ref.{key}",
+                    value,
+                    f"{torch.cuda.get_device_name()} has no bf16",
+                    "add rltf/hardware=gpu_small_fp16",
+                )
+            )
 
 
 def check_machine(env: Env) -> None:

@@ -16,15 +16,13 @@ from urllib.request import getproxies
 from omegaconf import DictConfig, OmegaConf
 from verl.utils.tokenizer import hf_tokenizer
 
-from rltf_verl.adapters.platform import ROLLOUT_NAME, cpu_startup
 from rltf_verl.findings import ConfigError, Finding
 from rltf_verl.registry import described
+from rltf_verl.sampler import ROLLOUT_NAME
 
 T = TypeVar("T")
 MODEL = "actor_rollout_ref.model"
 WEIGHTS = ("*.safetensors", "*.bin")
-STRETCHED = ("llama3", "longrope", "su")
-"""Kinds of rotary scaling whose factor `max_position_embeddings` already holds, as in vLLM."""
 
 
 @dataclass(frozen=True)
@@ -83,27 +81,19 @@ def check_context(config: DictConfig, model: Model) -> None:
 
 
 def check_attention(config: DictConfig, model: Model) -> None:
-    """Raise ConfigError unless the CPU's rollout, where it is used, can sample from the model."""
-    startup = cpu_startup()
-    if startup is None or config.actor_rollout_ref.rollout.name != ROLLOUT_NAME:
+    """Raise ConfigError unless the rollout `transformers`, where it is used, can sample from the
+    model.
+    """
+    from rltf_verl.sampler.models import trouble_of
+
+    if config.actor_rollout_ref.rollout.name != ROLLOUT_NAME:
         return
     text = copy(model.text)
     for key, value in (OmegaConf.select(config, f"{MODEL}.override_config") or {}).items():
         setattr(text, key, value)  # as verl does
-    trouble = startup.trouble_of_model(text)
+    trouble = trouble_of(text)
     if trouble is not None:
         raise ConfigError(Finding(f"{MODEL}.path", model.path, trouble, ""))
-
-
-def context_of(text: Any) -> int | None:
-    """Most tokens that a model of this (text) config reads; None: it does not say."""
-    positions = getattr(text, "max_position_embeddings", None)
-    if not isinstance(positions, int):
-        return None
-    scaling = getattr(text, "rope_scaling", None) or {}
-    kind = scaling.get("rope_type", scaling.get("type", "default"))
-    factor = 1.0 if kind in STRETCHED else float(scaling.get("factor") or 1.0)
-    return max(positions, int(positions * factor))
 
 
 def is_elsewhere(path: str) -> bool:
@@ -145,6 +135,8 @@ def _load_cached(
                 "set one in its tokenizer_config.json",
             )
         )
+    from rltf_verl.sampler.models import context_of
+
     text = config.get_text_config()
     # vLLM takes any length then
     unbounded = os.environ.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN") == "1"

@@ -12,10 +12,10 @@ from typing import Annotated, Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from rltf_verl.adapters.platform import ROLLOUT_NAME
 from rltf_verl.adapters.startup.rules import ACTOR, MODE, ROLLOUT
 from rltf_verl.findings import Finding
 from rltf_verl.kinds import Within, trouble
+from rltf_verl.sampler import ROLLOUT_NAME
 
 VERLS_DEFAULTS = "_generated_ppo_trainer.yaml"
 """verl's own flattened config, which shows the kind of each key's value."""

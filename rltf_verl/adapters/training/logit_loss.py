@@ -19,11 +19,11 @@ from tensordict import TensorDict
 from verl.utils.metric import AggregationType, Metric
 from verl.workers.utils.padding import no_padding_2_padding
 
+from rltf_verl.algos.log_probs import rows_per_chunk
 from rltf_verl.algos.logit_distill import (
     clipped_ratio,
     logit_divergence,
     outcomes_of_rows,
-    rows_per_chunk,
     sampled_token,
     top_k_ids,
 )
@@ -150,7 +150,7 @@ def keep_outcomes(logits: torch.Tensor, data: TensorDict, top_k: int) -> dict[st
 
 def mix(first: torch.Tensor, second: torch.Tensor, share: float) -> torch.Tensor:
     """log(share · e^first + (1 − share) e^second), of any shape."""
-    of_first, of_second = torch.tensor([share, 1 - share]).log()
+    of_first, of_second = first.new_tensor([share, 1 - share]).log()
     return torch.logaddexp(first + of_first, second + of_second)
 
 
@@ -159,7 +159,7 @@ def return_outcomes(model_output: dict[str, Any], data: TensorDict) -> LossOutpu
     model_output.update(
         {name: data[name] for name in (TEACHER_IDS, TEACHER_LOG_PROBS, TEACHER_TAIL)}
     )
-    return torch.zeros(()), {}
+    return torch.zeros((), device=data["responses"].device), {}
 
 
 def divergence(

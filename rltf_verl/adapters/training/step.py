@@ -18,7 +18,6 @@ from verl.workers.config import ActorConfig
 
 from rltf_verl.adapters.metrics.episodes import SPENT, episode_metrics, lost_share
 from rltf_verl.adapters.metrics.roles import role_metrics, sampling_metrics, stale_metrics
-from rltf_verl.adapters.platform import ROLLOUT_NAME
 from rltf_verl.adapters.queue.columns import SAMPLER_LOG_PROBS, stale_turns
 from rltf_verl.adapters.queue.step_rows import StepRows
 from rltf_verl.adapters.startup.rules import TOKEN_SUM_LOSSES
@@ -38,6 +37,7 @@ from rltf_verl.objectives import Method
 from rltf_verl.objectives.base import Now
 from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.objectives.teacher import weigh_teacher_tokens
+from rltf_verl.sampler import ROLLOUT_NAME
 
 LIVE = "rltf_live"
 """Tag of the rows that the update needs."""

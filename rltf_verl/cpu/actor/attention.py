@@ -14,9 +14,11 @@ from typing import Any
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 from transformers.modeling_utils import AttentionInterface
+
+from rltf_verl.sampler.models import has_full_attention
 
 NAME = "rltf_cpu"
 DENSE_WIDTH = 512
@@ -109,31 +111,6 @@ def use(model: PreTrainedModel) -> None:
     AttentionInterface.register(NAME, attend)
     AttentionMaskInterface.register(NAME, sdpa_mask)
     model.set_attn_implementation(NAME)
-
-
-def has_full_attention(config: PreTrainedConfig) -> bool:
-    """Whether every layer of a (text) model sees every earlier token."""
-    kinds = getattr(config, "layer_types", None)
-    if kinds is None:  # Mistral and Phi-3 have a window in all layers and no list
-        return getattr(config, "sliding_window", None) is None
-    return set(kinds) == {"full_attention"}
-
-
-def trouble_of(config: PreTrainedConfig) -> str | None:
-    """Why the CPU's rollout cannot sample from a model of this (text) config; None if it can."""
-    if has_full_attention(config):
-        return None
-    trouble = (
-        f"rollout.name=transformers needs full attention in every layer; {config.model_type} has"
-        " layers of another kind: take another model, or rltf/hardware=cpu_vllm"
-    )
-    # Where the layers have a list, that list decides, and it does not change with the window.
-    if getattr(config, "layer_types", None) is not None:
-        return trouble
-    return (
-        f"{trouble}, or, if no sequence is longer than the window,"
-        " +actor_rollout_ref.model.override_config.sliding_window=null"
-    )
 
 
 def is_pluggable(model: PreTrainedModel) -> bool:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, open_dict
 
-from rltf_verl.adapters.platform import ROLLOUT_NAME
+from rltf_verl.sampler import ROLLOUT_NAME
 
 logger = logging.getLogger(__name__)
 

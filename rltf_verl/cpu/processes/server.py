@@ -47,8 +47,8 @@ MODULES = (
     "verl.workers.engine_workers",
     "verl.experimental.reward_loop",
     "rltf_verl.adapters.rollout.agent_worker",
-    "rltf_verl.cpu.rollout.server",
-    "rltf_verl.cpu.rollout.adapter",
+    "rltf_verl.sampler.server",
+    "rltf_verl.sampler.adapter",
 )
 """What the workers of a run import."""
 

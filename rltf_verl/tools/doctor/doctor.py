@@ -11,8 +11,8 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from rltf_verl.adapters.platform import cpu_startup, on_cpu_platform
 from rltf_verl.episode.parts import Parts
+from rltf_verl.hardware import cpu_services, on_cpu_platform
 from rltf_verl.registry import described
 from rltf_verl.tools.doctor.process import Check, Status, look_around
 
@@ -172,7 +172,7 @@ def _rollout(config: DictConfig, not_run_here: bool) -> Check:
     """Check that the engine can be imported, as verl does; a note where no run would start."""
     name = OmegaConf.select(config, "actor_rollout_ref.rollout.name")
     try:
-        if startup := cpu_startup():
+        if startup := cpu_services():
             startup.check_media()
         from verl.workers.rollout.replica import get_rollout_replica_class
 

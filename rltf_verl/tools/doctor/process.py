@@ -17,8 +17,9 @@ from operator import methodcaller
 from typing import Any, Literal
 
 from rltf_verl.adapters.compat import TESTED_VERL, verl_is_tested
-from rltf_verl.adapters.platform import ROLLOUT_NAME, on_cpu_platform
+from rltf_verl.hardware import on_cpu_platform
 from rltf_verl.registry import described
+from rltf_verl.sampler import ROLLOUT_NAME
 
 PLUGIN = "rltf_verl.plugin"
 
@@ -104,6 +105,16 @@ PROBES = (
         lambda m: hasattr(m.validate_config, "__wrapped__"),
     ),
     ProcessProbe("config search path", "hydra.core.plugins", _has_search_path),
+    ProcessProbe(
+        f"rollout replica {ROLLOUT_NAME}",
+        "verl.workers.rollout.replica",
+        lambda m: m.RolloutReplicaRegistry.get(ROLLOUT_NAME),
+    ),
+    ProcessProbe(
+        f"rollout adapter {ROLLOUT_NAME}",
+        "verl.workers.rollout.base",
+        lambda m: m.get_rollout_class(ROLLOUT_NAME, "async"),
+    ),
 )
 CPU_PROBES = (
     ProcessProbe(
@@ -120,16 +131,6 @@ CPU_PROBES = (
         "process group on cpu",
         "verl.utils.distributed",
         lambda m: hasattr(m.initialize_global_process_group_ray, "__wrapped__"),
-    ),
-    ProcessProbe(
-        f"rollout replica {ROLLOUT_NAME}",
-        "verl.workers.rollout.replica",
-        lambda m: m.RolloutReplicaRegistry.get(ROLLOUT_NAME),
-    ),
-    ProcessProbe(
-        f"rollout adapter {ROLLOUT_NAME}",
-        "verl.workers.rollout.base",
-        lambda m: m.get_rollout_class(ROLLOUT_NAME, "async"),
     ),
 )
 """On the CPU platform."""

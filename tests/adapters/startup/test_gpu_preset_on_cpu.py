@@ -26,6 +26,7 @@ def seed_strategy_units(*words):
         (["model_engine=megatron"], (None, "megatron", 2)),
         (["model_engine=veomni"], (None, "veomni", 2)),
         ([CPU], (0, "fsdp2", 1)),
+        ([f"{GPU}_small"], (0, "fsdp2", 2)),
         ([PAIRED], (0, "fsdp2", 2)),
         ([PAIRED, CPU], (0, "fsdp2", 1)),
     ],

@@ -13,6 +13,7 @@ from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.agent_loop_tq import list_of_dict_to_tensordict
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
+from verl.utils.tensordict_utils import assign_non_tensor
 
 from rltf_verl.adapters.queue.columns import (
     episode_facts,
@@ -30,7 +31,10 @@ from rltf_verl.adapters.training.logit_loss import (
     TEACHER_IDS,
     TEACHER_LOG_PROBS,
     TEACHER_PLACES,
+    TEACHER_TAIL,
     divergence,
+    keep_outcomes,
+    return_outcomes,
 )
 from rltf_verl.adapters.training.teacher import (
     TeacherInput,
@@ -316,7 +320,9 @@ def test_tokens_without_a_teacher_get_exactly_nothing(layout):
     logits = (states if layout == "each state once" else states[rows]).requires_grad_()
     if layout == "each state once":
         columns[LOGIT_ROWS] = ragged([rows[:5], rows[5:]])
-    (value,) = divergence(logits.unsqueeze(0), TensorDict(columns, 2), config)[DIVERGENCE]
+    data = TensorDict(columns, 2)
+    with torch.device("meta"):  # every tensor names its device: a GPU's worker has another one
+        (value,) = divergence(logits.unsqueeze(0), data, config)[DIVERGENCE]
     taught = torch.tensor([1, 3, 5, 6])
     student = states.detach()[rows[taught]].requires_grad_()
     expected = logit_divergence(student, ids, outcome_log_probs(whole, ids), "jsd", 0.5)
@@ -359,6 +365,26 @@ def test_a_backward_that_reuses_the_logits_memory_does_not_change_the_gradient()
     (expected,) = torch.autograd.grad(of_one_row(leaf, [0, 2]), leaf)
     assert expected.any()
     torch.testing.assert_close(grad, expected)
+
+
+def test_the_teachers_outcomes_are_kept_and_mixed():
+    """In two calls: the second one's distributions join those of the first at its tokens."""
+    logits, data = torch.randn(1, 4, 7), TensorDict({}, 1)
+    data["input_ids"], data["responses"] = ragged([torch.zeros(4)]), ragged([torch.zeros(3)])
+    data[TEACHER_PLACES] = ragged([torch.arange(3)])
+    with torch.device("meta"):
+        keep_outcomes(logits, data, 2)
+        first = data[TEACHER_LOG_PROBS].values()
+        assign_non_tensor(data, **{FIRST_SHARE: 0.25})
+        keep_outcomes(logits.flip(-1), data, 2)
+        loss, _ = return_outcomes(output := {}, data)
+    assert loss.device.type == "cpu"
+    ids = top_k_ids(logits[0, :3], 2)
+    second = outcome_log_probs(logits[0, :3].flip(-1), ids)
+    mixed = (0.25 * first.exp() + 0.75 * second.exp()).log()
+    torch.testing.assert_close(output[TEACHER_LOG_PROBS].values(), mixed)
+    assert torch.equal(output[TEACHER_IDS].values(), ids.int())
+    assert torch.equal(output[TEACHER_TAIL].values(), output[TEACHER_LOG_PROBS].values()[:, -1])
 
 
 PROMPT, RESPONSE = 3, 2

@@ -97,7 +97,9 @@ class Batch:
                 [self.entropies[i] for i in pick], layout=torch.jagged
             ),
         }
-        return rltf_loss(config, Method(rltf), output, self.data(pick))
+        method, data = Method(rltf), self.data(pick)
+        with torch.device("meta"):  # every tensor names its device: a GPU's worker has another one
+            return rltf_loss(config, method, output, data)
 
     def grads(self, loss):
         leaves = [*self.log_probs, *self.entropies]

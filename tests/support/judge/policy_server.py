@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from rltf_verl.cpu.rollout.generation import BatchGenerator, Request
-from rltf_verl.cpu.rollout.sampling import SamplingParams
+from rltf_verl.cpu.services import prepare_model
+from rltf_verl.sampler.generation import BatchGenerator, Request
+from rltf_verl.sampler.sampling import SamplingParams
 
 
 class ServedPolicy:
@@ -25,7 +26,9 @@ class ServedPolicy:
         model = AutoModelForCausalLM.from_pretrained(
             weights, dtype=torch.float32, attn_implementation="sdpa"
         )
-        self._generator = BatchGenerator(model, eos_token_ids={self._tokenizer.eos_token_id})
+        self._generator = BatchGenerator(
+            model, eos_token_ids={self._tokenizer.eos_token_id}, prepare=prepare_model
+        )
 
     def __call__(self, body: dict[str, Any]) -> tuple[str, str]:
         """Text and finish reason."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from omegaconf import DictConfig
 
 from rltf_verl.adapters.hook import refused_by_verl
@@ -25,6 +26,7 @@ from tests.support.verl_rows import write_rows
 
 UNITS = "transfer_queue.backend.SimpleStorage.num_data_storage_units"
 ACTOR, ROLLOUT, MODEL = (f"actor_rollout_ref.{part}" for part in ("actor", "rollout", "model"))
+FSDP = f"{ACTOR}.fsdp_config"
 
 
 def test_a_run_without_a_mistake_is_not_refused(run: Callable[..., DictConfig]) -> None:
@@ -399,6 +401,16 @@ def test_a_machine_that_lacks_something(
     monkeypatch.setattr(machine, "FLASH", ("json",))
     assert key not in {finding.key for finding in refusals(run(*one_gpu))}
     monkeypatch.setattr(machine, "FLASH", ())
+    small = ("rltf/hardware=gpu_small", one_gpu[1])
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: False)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Tesla T4")
+    assert first(*small).key == f"{FSDP}.mixed_precision.param_dtype"
+    assert first(*small, f"{FSDP}.mixed_precision.param_dtype=fp32").key == f"{ROLLOUT}.dtype"
+    half = refusals(run("rltf/hardware=gpu_small_fp16", one_gpu[1]))
+    assert {finding.key for finding in half}.isdisjoint(
+        {f"{ROLLOUT}.dtype", key, f"{ROLLOUT}.name"}
+    )
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: True)
     assert key not in {finding.key for finding in refusals(run(*one_gpu, f"+{key}=sdpa"))}
 
 

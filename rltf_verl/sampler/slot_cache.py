@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from weakref import proxy
 
 import torch
-from transformers.cache_utils import Cache, CacheLayerMixin
+from transformers import PreTrainedModel
+from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
 
-from rltf_verl.cpu.rollout.prefixes import States
+from rltf_verl.sampler.prefixes import States
 
 NEW_SLOTS, NEW_COLUMNS = 8, 64
 """The cache grows by multiples of these: every growth copies it."""
@@ -72,6 +73,20 @@ class SlotLayer(CacheLayerMixin):
         return -1
 
 
+def reserved(slots: int, columns: int) -> int:
+    """Tokens that a cache for so many slots of so many columns makes room for."""
+    return _rounded(slots, NEW_SLOTS) * _rounded(columns, NEW_COLUMNS)
+
+
+@torch.inference_mode()
+def bytes_per_token(model: PreTrainedModel) -> int:
+    """Size of one token's keys and values in all layers."""
+    cache = DynamicCache()
+    first = torch.zeros(1, 1, dtype=torch.long, device=model.device)
+    model(input_ids=first, past_key_values=cache, use_cache=True)
+    return sum(kind.nbytes for pair in states_of(cache, 0, slice(None)) for kind in pair)
+
+
 def _grown(states: torch.Tensor, slots: int, columns: int) -> torch.Tensor:
     grown = states.new_zeros(slots, states.shape[1], columns, states.shape[3])
     grown[: states.shape[0], :, : states.shape[2]] = states
@@ -94,16 +109,18 @@ class SlotCache(Cache):
 
     def __init__(self, num_layers: int) -> None:
         super().__init__(layers=[SlotLayer(self) for _ in range(num_layers)])
-        self.slots = self.lengths = torch.zeros(0, dtype=torch.long)
+        self.slots = self.lengths = torch.zeros(0, dtype=torch.long, device="cpu")
         self.width = 0
 
-    def begin_step(self, lengths: torch.Tensor) -> torch.Tensor:
+    def begin_step(self, lengths: Sequence[int], device: torch.device) -> torch.Tensor:
         """Prepare one decode step and return its attention mask [N, 1, 1, width] (True where a row
         may look).
         """
-        self.slots, self.lengths = torch.arange(len(lengths)), lengths
-        self.width = int(lengths.max()) + 1
-        return (torch.arange(self.width) <= lengths[:, None])[:, None, None]
+        self.slots = torch.arange(len(lengths), device=device)
+        self.lengths = torch.tensor(lengths, device=device)
+        self.width = max(lengths) + 1
+        columns = torch.arange(self.width, device=device)
+        return (columns <= self.lengths[:, None])[:, None, None]
 
     def insert(self, slots: Sequence[int], states: States) -> None:
         """Copy a sequence's states to slots."""

@@ -8,7 +8,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from peft.utils.save_and_load import get_peft_model_state_dict
 
-from rltf_verl.cpu.rollout.weights import load_adapter, load_weights, packed, unpacked
+from rltf_verl.sampler.weights import load_adapter, load_weights, packed, unpacked
 
 IDS = torch.arange(12).reshape(2, 6)
 

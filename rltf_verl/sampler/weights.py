@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import torch
+from torch.distributed.tensor import DTensor
 from transformers import PreTrainedModel
+from verl.workers.rollout.utils import ensure_async_iterator
 
 NamedTensors = Iterable[tuple[str, torch.Tensor]]
 Bucket = list[tuple[str, torch.Tensor]]
 Wire = list[tuple[str, np.ndarray, torch.dtype, torch.Size]]
 """A bucket as bytes: Ray copies an array once, and pickles a tensor byte by byte."""
+
+Weights = Iterable[tuple[str, torch.Tensor]] | AsyncIterator[tuple[str, torch.Tensor]]
+"""As verl's workers hand them out, full or sharded."""
 
 WRAPPED = ".base_layer"
 """What peft puts into the name of a weight that has an adapter; verl adds and drops it as vLLM
@@ -23,13 +28,34 @@ PEFT_PREFIX = "base_model.model."
 """What verl's adapter names begin with: they come from a `PeftModel` around the model."""
 
 
+async def buckets(
+    weights: Weights, limit_bytes: int, dtype: torch.dtype | None = None
+) -> AsyncIterator[Bucket]:
+    """Group named tensors, as `dtype`, into lists of about `limit_bytes`. Every rank must come
+    here: shards are gathered.
+    """
+    bucket: Bucket = []
+    size = 0
+    async for name, tensor in ensure_async_iterator(weights):
+        full = (tensor.full_tensor() if isinstance(tensor, DTensor) else tensor).detach()
+        full = full.to(dtype) if dtype and full.is_floating_point() else full
+        # A tensor above the limit has a bucket of its own.
+        if bucket and size + full.nbytes > limit_bytes:
+            yield bucket
+            bucket, size = [], 0
+        bucket.append((name, full))
+        size += full.nbytes
+    if bucket:
+        yield bucket
+
+
 def packed(bucket: Bucket) -> Wire:
     """The bytes of each tensor."""
     return [
         (
             name,
             # As bytes, since numpy has no bfloat16.
-            tensor.contiguous().reshape(-1).view(torch.uint8).numpy(),
+            tensor.contiguous().reshape(-1).view(torch.uint8).cpu().numpy(),
             tensor.dtype,
             tensor.shape,
         )

@@ -1,8 +1,13 @@
-"""A Llama small enough to build in every test."""
+"""A Llama small enough to build in every test, sampled as on a CPU and as elsewhere."""
+
+from functools import partial
 
 import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
+
+from rltf_verl.cpu.services import prepare_model
+from rltf_verl.sampler.generation import BatchGenerator
 
 SIZES = {
     "vocab_size": 61,
@@ -33,3 +38,9 @@ def model() -> LlamaForCausalLM:
 @pytest.fixture
 def other_model() -> LlamaForCausalLM:
     return tiny_llama(seed=1)
+
+
+@pytest.fixture(params=[prepare_model, None], ids=["cpu", "torch"])
+def batch_of(request):
+    """A `BatchGenerator` of a model, with the CPU's attention or with torch's."""
+    return partial(BatchGenerator, prepare=request.param)

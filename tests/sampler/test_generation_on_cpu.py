@@ -9,10 +9,11 @@ import torch
 from transformers import MistralConfig, MistralForCausalLM
 
 from rltf_verl.cpu.bf16 import has_bf16
-from rltf_verl.cpu.rollout.generation import BatchGenerator, Request
-from rltf_verl.cpu.rollout.prefixes import Prefixes, num_common
-from rltf_verl.cpu.rollout.sampling import SamplingParams, sample
-from rltf_verl.cpu.rollout.slot_cache import SlotLayer
+from rltf_verl.cpu.services import prepare_model
+from rltf_verl.sampler.generation import BatchGenerator, Request
+from rltf_verl.sampler.prefixes import Prefixes, num_common
+from rltf_verl.sampler.sampling import SamplingParams, sample
+from rltf_verl.sampler.slot_cache import SlotLayer
 
 from .conftest import SIZES
 
@@ -38,6 +39,10 @@ def run(generator: BatchGenerator, requests=()) -> dict:
     return results
 
 
+def tokens_of(results: dict) -> dict:
+    return {key: result.token_ids for key, result in results.items()}
+
+
 def log_probs_of(model, prompt_ids, token_ids, temperature):
     with torch.no_grad():
         logits = model(torch.tensor([[*prompt_ids, *token_ids]])).logits[
@@ -50,11 +55,11 @@ def log_probs_of(model, prompt_ids, token_ids, temperature):
     )
 
 
-def test_log_probs_are_those_of_one_forward_over_the_whole_sequence(model):
+def test_log_probs_are_those_of_one_forward_over_the_whole_sequence(model, batch_of):
     requests = [
         request(i, 1 + 3 * i, temperature=0.5 + 0.25 * i, max_tokens=5 + i) for i in range(8)
     ]
-    results = run(BatchGenerator(model), requests)
+    results = run(batch_of(model), requests)
     for item in requests:
         result = results[item.request_id]
         expected = log_probs_of(model, item.prompt_ids, result.token_ids, item.params.temperature)
@@ -62,11 +67,11 @@ def test_log_probs_are_those_of_one_forward_over_the_whole_sequence(model):
         assert len(result.token_ids) == item.params.max_tokens
 
 
-def test_a_seeded_request_gets_the_same_tokens_alone_in_a_batch_and_joining_late(model):
+def test_a_seeded_request_gets_the_same_tokens_alone_in_a_batch_and_joining_late(model, batch_of):
     others = [request(i, 2 + i % 5, max_tokens=4 + i) for i in range(1, 16)]
-    alone = run(BatchGenerator(model), [request(0)])["0"]
-    in_batch = run(BatchGenerator(model), [*others, request(0)])["0"]
-    generator = BatchGenerator(model)
+    alone = run(batch_of(model), [request(0)])["0"]
+    in_batch = run(batch_of(model), [*others, request(0)])["0"]
+    generator = batch_of(model)
     for other in others:
         generator.add(other)
     for _ in range(6):
@@ -76,45 +81,43 @@ def test_a_seeded_request_gets_the_same_tokens_alone_in_a_batch_and_joining_late
     assert alone.log_probs == pytest.approx(late.log_probs, abs=1e-5)
 
 
-def test_requests_beyond_the_batch_size_wait_and_change_nothing(model):
+def test_requests_beyond_the_batch_size_wait_and_change_nothing(model, batch_of):
     requests = [request(i, 1 + i % 7) for i in range(10)]
     wide, narrow = (
-        run(BatchGenerator(model), requests),
-        run(BatchGenerator(model, max_rows=3), requests),
+        run(batch_of(model), requests),
+        run(batch_of(model, max_rows=3), requests),
     )
-    split = run(BatchGenerator(model, max_prefill_tokens=8), requests)
+    split = run(batch_of(model, max_prefill_tokens=8), requests)
     assert {k: r.token_ids for k, r in wide.items()} == {k: r.token_ids for k, r in narrow.items()}
     assert {k: r.token_ids for k, r in wide.items()} == {k: r.token_ids for k, r in split.items()}
 
 
-def test_greedy_is_the_argmax_loop(model):
+def test_greedy_is_the_argmax_loop(model, batch_of):
     ids = prompt(3, 5)
     with torch.no_grad():
         for _ in range(12):
             ids.append(int(model(torch.tensor([ids])).logits[0, -1].argmax()))
-    result = run(BatchGenerator(model), [request(3, 5, temperature=0.0), request(4), request(5)])[
-        "3"
-    ]
+    result = run(batch_of(model), [request(3, 5, temperature=0.0), request(4), request(5)])["3"]
     assert result.token_ids == ids[5:]
     assert result.log_probs == pytest.approx(
         log_probs_of(model, ids[:5], ids[5:], 1.0).tolist(), abs=1e-5
     )
 
 
-def test_stop_tokens_end_a_sequence_and_stay_in_it(model):
-    free = run(BatchGenerator(model), [request(1)])["1"].token_ids
+def test_stop_tokens_end_a_sequence_and_stay_in_it(model, batch_of):
+    free = run(batch_of(model), [request(1)])["1"].token_ids
     end = free[4]
     first = free.index(end) + 1
     for generator, params in (
-        (BatchGenerator(model, eos_token_ids=[end]), {}),
-        (BatchGenerator(model), {"stop_token_ids": (end,)}),
+        (batch_of(model, eos_token_ids=[end]), {}),
+        (batch_of(model), {"stop_token_ids": (end,)}),
     ):
         assert run(generator, [request(1, **params)])["1"].token_ids == free[:first]
 
 
-def test_an_aborted_request_resumes_with_the_tokens_it_would_have_had(model):
-    whole = run(BatchGenerator(model), [request(1)])["1"].token_ids
-    generator = BatchGenerator(model, max_rows=1)
+def test_an_aborted_request_resumes_with_the_tokens_it_would_have_had(model, batch_of):
+    whole = run(batch_of(model), [request(1)])["1"].token_ids
+    generator = batch_of(model, max_rows=1)
     generator.add(request(1))
     generator.add(request(2))
     for _ in range(5):
@@ -128,15 +131,15 @@ def test_an_aborted_request_resumes_with_the_tokens_it_would_have_had(model):
     assert run(generator, [rest])["1"].token_ids == whole[5:]
 
 
-def test_new_weights_change_the_samples_and_the_version(model, other_model):
-    generator = BatchGenerator(model)
+def test_new_weights_change_the_samples_and_the_version(model, other_model, batch_of):
+    generator = batch_of(model)
     before = run(generator, [request(1)])["1"]
     generator.load(other_model.state_dict().items(), version=7)
     after = run(generator, [request(1)])["1"]
     assert (before.version, after.version) == (None, 7)
     assert (
         after.token_ids
-        == run(BatchGenerator(other_model), [request(1)])["1"].token_ids
+        == run(batch_of(other_model), [request(1)])["1"].token_ids
         != before.token_ids
     )
     with pytest.raises(KeyError, match="no weight called 'x'"):
@@ -146,7 +149,7 @@ def test_new_weights_change_the_samples_and_the_version(model, other_model):
 @pytest.mark.skipif(not has_bf16(), reason="this CPU has no bf16 units")
 def test_packed_weights_are_those_that_were_loaded_last(model, other_model):
     served = copy.deepcopy(model).bfloat16()
-    generator = BatchGenerator(served)
+    generator = BatchGenerator(served, prepare=prepare_model)
     layers = [layer for layer in served.modules() if type(layer) is torch.nn.Linear]
     assert layers
     assert all("forward" in vars(layer) for layer in layers)
@@ -160,16 +163,16 @@ def test_packed_weights_are_those_that_were_loaded_last(model, other_model):
             assert (torch.tensor(result.log_probs) - expected).abs().max() < 0.2  # of about 4
 
 
-def test_unseeded_samples_differ_within_a_group_and_do_not_depend_on_arrival_order(model):
+def test_unseeded_samples_differ_within_a_group_and_do_not_depend_on_arrival_order(model, batch_of):
     group = [Request(f"a{i}", prompt(1, 6), SamplingParams(max_tokens=8)) for i in range(4)]
     other = [Request(f"b{i}", prompt(2, 9), SamplingParams(max_tokens=8)) for i in range(4)]
     one, two = (
-        run(BatchGenerator(model), [*group, *other]),
-        run(BatchGenerator(model), [*other, *group]),
+        run(batch_of(model), [*group, *other]),
+        run(batch_of(model), [*other, *group]),
     )
     assert {k: r.token_ids for k, r in one.items()} == {k: r.token_ids for k, r in two.items()}
     assert len({tuple(one[f"a{i}"].token_ids) for i in range(4)}) == 4
-    assert run(BatchGenerator(model, seed=1), group)["a0"].token_ids != one["a0"].token_ids
+    assert run(batch_of(model, seed=1), group)["a0"].token_ids != one["a0"].token_ids
 
 
 def test_the_cache_of_a_batch_that_ended_is_freed_at_once(model):
@@ -234,24 +237,24 @@ def test_a_large_vocabulary_is_drawn_from_as_a_small_one():
     assert torch.tensor(log_probs) == pytest.approx(chosen, abs=1e-6)
 
 
-def test_a_model_with_a_sliding_window_is_refused_by_name():
+def test_a_model_with_a_sliding_window_is_refused_by_name(batch_of):
     config = MistralConfig(**SIZES, sliding_window=8)
     with pytest.raises(ValueError, match=r"mistral has layers of another kind: .*window=null$"):
-        BatchGenerator(MistralForCausalLM(config))
+        batch_of(MistralForCausalLM(config))
     config.sliding_window = None
-    assert run(BatchGenerator(MistralForCausalLM(config)), [request(0)])
+    assert run(batch_of(MistralForCausalLM(config)), [request(0)])
     config.layer_types = ["sliding_attention"] * config.num_hidden_layers
-    with pytest.raises(ValueError, match=r"take another model, or rltf/hardware=cpu_vllm$"):
-        BatchGenerator(MistralForCausalLM(config))
+    with pytest.raises(ValueError, match=r"take another model, or vLLM"):
+        batch_of(MistralForCausalLM(config))
 
 
-def test_a_trajectory_computes_only_what_is_new(model, other_model):
+def test_a_trajectory_computes_only_what_is_new(model, other_model, batch_of):
     """Its next prompt is the last one, the answer and an observation; another one begins alike."""
     widths = []
     model.model.embed_tokens.register_forward_pre_hook(
         lambda _, inputs: widths.append(inputs[0].shape[1])
     )
-    generator = BatchGenerator(model)
+    generator = batch_of(model)
     first = request(0, 150)
     answer = run(generator, [first])["0"].token_ids
     longer = [*first.prompt_ids, *answer, *prompt(9, 20)]
@@ -271,7 +274,7 @@ def test_a_trajectory_computes_only_what_is_new(model, other_model):
     torch.testing.assert_close(torch.tensor(after.log_probs), expected, atol=1e-5, rtol=0)
 
 
-def test_what_prompts_begin_with_alike_is_computed_once(model):
+def test_what_prompts_begin_with_alike_is_computed_once(model, batch_of):
     widths = []
     model.model.embed_tokens.register_forward_pre_hook(
         lambda _, inputs: widths.append(inputs[0].numel())
@@ -281,12 +284,12 @@ def test_what_prompts_begin_with_alike_is_computed_once(model):
         Request(str(i), instructions + prompt(i, 2 + 5 * i), SamplingParams(5, seed=i))
         for i in range(1, 6)
     ]
-    results = run(BatchGenerator(model), asked)
+    results = run(batch_of(model), asked)
     assert sum(widths) < 60 + 5 * 30 + 5 * 5
     widths.clear()
     # A long prompt is computed apart: the short ones are not padded to it.
     asked += [request(i, length, max_tokens=5) for i, length in ((6, 200), (7, 9), (8, 8))]
-    results |= run(BatchGenerator(model), asked[-3:])
+    results |= run(batch_of(model), asked[-3:])
     assert sum(widths) < 200 + 2 * 9 + 3 * 5
     for item in asked:
         expected = log_probs_of(model, item.prompt_ids, results[item.request_id].token_ids, 1.0)
@@ -310,3 +313,55 @@ def test_the_longest_beginning_is_found_and_what_is_kept_is_bounded(max_tokens):
         assert not common or states[0][:common] == asked[:common]
     prefixes.clear()
     assert prefixes.longest((1, 2)) == (0, [])
+
+
+PER_TOKEN = 2 * 2 * 2 * 8 * 4
+"""Bytes of keys and values: layers, kinds, heads, head size, fp32."""
+
+
+@pytest.mark.parametrize(("tokens", "most"), [(1024, 16), (1023, 8), (2048, 20), (0, 1)])
+def test_a_bounded_cache_runs_fewer_requests_at_a_time(model, batch_of, caplog, tokens, most):
+    """Of 18 tokens at most: 64 columns a slot, in steps of eight slots."""
+    requests = [request(i) for i in range(20)]
+    whole = run(batch_of(model), requests)
+    sizes = {"max_kept_tokens": 50, "max_prefill_tokens": 50}
+    generator = batch_of(model, max_cache_bytes=PER_TOKEN * (tokens + 100), **sizes)
+    assert generator.room == tokens
+    widths = []
+    model.model.embed_tokens.register_forward_pre_hook(
+        lambda _, inputs: widths.append(len(inputs[0])) if inputs[0].shape[1] == 1 else None
+    )
+    assert tokens_of(run(generator, requests)) == tokens_of(whole)
+    assert max(widths) == most
+    told = [record for record in caplog.records if "gpu_memory_utilization" in record.getMessage()]
+    assert len(told) == (most < 20)
+
+
+def test_a_generator_that_forgets_keeps_no_states(model, batch_of):
+    generator = batch_of(model)
+    first = run(generator, [request(0)])
+    generator.add(request(1))
+    generator.step()
+    generator.forget()  # while a request runs
+    assert tokens_of(run(generator)) == tokens_of(run(batch_of(model), [request(1)]))
+    generator.forget()
+    assert generator._prefixes.longest(tuple(request(0).prompt_ids))[0] == 0
+    assert tokens_of(run(generator, [request(0)])) == tokens_of(first)
+
+
+def test_every_tensor_names_its_device(model, batch_of):
+    """With another default device, one that does not would be on that: on a GPU, in the CPU's
+    memory.
+    """
+    asked = [request(i, 1 + 40 * i) for i in range(4)]
+    asked += [request(4, temperature=0.0), request(5, top_k=5), request(6, top_p=0.9)]
+    longer = [Request("7", [*asked[3].prompt_ids, 5, 6], asked[3].params)]
+    whole = run(expected := batch_of(model), asked) | run(expected, longer)
+    torch.set_default_device("meta")
+    try:
+        generator = batch_of(model, max_cache_bytes=2**30)
+        assert run(generator, asked) | run(generator, longer) == whole
+        generator.load(model.state_dict().items())
+        generator.forget()
+    finally:
+        torch.set_default_device(None)

@@ -10,8 +10,10 @@ by the last row.
 
 from __future__ import annotations
 
+import logging
+import math
 from collections import Counter, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from zlib import crc32
@@ -20,14 +22,14 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from rltf_verl.cpu.actor import attention
-from rltf_verl.cpu.bf16 import pack
-from rltf_verl.cpu.rollout.prefill import prefill
-from rltf_verl.cpu.rollout.prefixes import Prefixes
-from rltf_verl.cpu.rollout.sampling import SamplingParams, draw_uniforms, sample
-from rltf_verl.cpu.rollout.slot_cache import SlotCache
-from rltf_verl.cpu.rollout.weights import NamedTensors, load_adapter, load_weights
+from rltf_verl.sampler.models import trouble_of
+from rltf_verl.sampler.prefill import prefill
+from rltf_verl.sampler.prefixes import Prefixes
+from rltf_verl.sampler.sampling import SamplingParams, draw_uniforms, sample
+from rltf_verl.sampler.slot_cache import SlotCache, bytes_per_token, reserved
+from rltf_verl.sampler.weights import NamedTensors, load_adapter, load_weights
 
+logger = logging.getLogger(__name__)
 COMPLETED, ABORTED = "completed", "aborted"
 
 
@@ -42,6 +44,11 @@ class Request:
     def __post_init__(self) -> None:
         if not self.prompt_ids:
             raise ValueError(f"request {self.request_id}: the prompt is empty")
+
+    @property
+    def max_length(self) -> int:
+        """Tokens of the prompt and of the longest answer."""
+        return len(self.prompt_ids) + self.params.max_tokens
 
 
 @dataclass(frozen=True)
@@ -100,32 +107,45 @@ class BatchGenerator:
         max_prefill_tokens: int = 8192,
         seed: int = 0,
         max_kept_tokens: int = 8192,
+        max_cache_bytes: int | None = None,
+        prepare: Callable[[PreTrainedModel], None] | None = None,
     ) -> None:
         """Wrap `model`.
 
         Args:
-            model: a causal LM with full attention in every layer; it attends as the actor's.
+            model: a causal LM with full attention in every layer.
             eos_token_ids: tokens that end a sequence (and stay in it).
             max_rows: requests that run at the same time; the others wait.
             max_prefill_tokens: prompt tokens, padding included, in one forward.
             seed: where the seeds of requests without one come from.
             max_kept_tokens: of ended sequences, whose keys and values later prompts may use.
+            max_cache_bytes: keys and values in memory at once; fewer requests run where more would
+                not fit. None: no bound.
+            prepare: called with the model before the first step and after new weights.
+
+        Raises:
+            ValueError: the engine cannot sample from this model.
         """
-        trouble = attention.trouble_of(model.config.get_text_config())
+        trouble = trouble_of(model.config.get_text_config())
         if trouble is not None:
             raise ValueError(trouble)
-        if attention.is_pluggable(model):
-            attention.use(model)
-        self.model = model.eval()
-        pack(self.model)
+        self.model, self._prepare = model.eval(), prepare
+        if prepare is not None:
+            prepare(model)
         self.eos_token_ids = frozenset(eos_token_ids)
         self.max_rows, self.max_prefill_tokens, self.seed = max_rows, max_prefill_tokens, seed
+        self.room = math.inf
+        """Tokens that the cache of the running requests may hold."""
+        if max_cache_bytes is not None:
+            kept = max_kept_tokens + max_prefill_tokens
+            self.room = max_cache_bytes / bytes_per_token(model) - kept
         self.version: int | None = None
         self._waiting: deque[Request] = deque()
         self._rows: list[_Row] = []
         self._seen: Counter[int] = Counter()
         self._prefixes = Prefixes(max_kept_tokens)
         self._cache = self._empty_cache()
+        self._told = False
 
     def add(self, request: Request) -> None:
         """Queue a request; the next `step` with room for it starts it."""
@@ -171,9 +191,16 @@ class BatchGenerator:
             load_weights(self.model, named_tensors)
         else:
             load_adapter(self.model, named_tensors, peft_config)
-        pack(self.model)
+        if self._prepare is not None:
+            self._prepare(self.model)
         self._prefixes.clear()
         self.set_version(self.version if version is None else version)
+
+    def forget(self) -> None:
+        """Give back what is kept of ended sequences, and the cache where none runs."""
+        self._prefixes.clear()
+        if not self._rows:
+            self._cache = self._empty_cache()
 
     def set_version(self, version: int | None) -> None:
         """Name the weights."""
@@ -185,9 +212,9 @@ class BatchGenerator:
 
     def _admit(self) -> None:
         # A request is always in one of the two lists: `abort_all` ends it where the model fails.
-        while self._waiting and len(self._rows) < self.max_rows:
+        while self._fits_next():
             first, width = len(self._rows), 1
-            while self._waiting and len(self._rows) < self.max_rows:
+            while self._fits_next():
                 width = max(width, len(self._waiting[0].prompt_ids))
                 new = len(self._rows) - first
                 # All prompts of a forward are padded to the longest.
@@ -196,6 +223,27 @@ class BatchGenerator:
                 self._rows.append(self._start(self._waiting[0]))
                 self._waiting.popleft()
             self._prefill(first)
+
+    def _fits_next(self) -> bool:
+        """Whether a request waits and can run with the others, should all be as long as they may.
+        One alone always runs.
+        """
+        if not self._waiting or len(self._rows) == self.max_rows:
+            return False
+        if not self._rows or self.room == math.inf:
+            return True
+        requests = [self._waiting[0], *(row.request for row in self._rows)]
+        longest = max(request.max_length for request in requests)
+        if reserved(len(requests), longest) <= self.room:
+            return True
+        if not self._told:
+            self._told = True
+            logger.warning(
+                "rollout.max_num_seqs=%d: %d requests of up to %d tokens run at a time, more keys"
+                " and values do not fit in rollout.gpu_memory_utilization",
+                *(self.max_rows, len(self._rows), longest),
+            )
+        return False
 
     def _start(self, request: Request) -> _Row:
         params = request.params
@@ -232,11 +280,12 @@ class BatchGenerator:
 
     def _decode(self) -> None:
         rows = self._rows
-        lengths = torch.tensor([row.length for row in rows])
+        place = self.model.device
+        mask = self._cache.begin_step([row.length for row in rows], place)
         logits = self.model(
-            input_ids=torch.tensor([[row.next_input] for row in rows]),
-            attention_mask=self._cache.begin_step(lengths),
-            position_ids=lengths[:, None],
+            input_ids=torch.tensor([[row.next_input] for row in rows], device=place),
+            attention_mask=mask,
+            position_ids=self._cache.lengths[:, None],
             past_key_values=self._cache,
             use_cache=True,
         ).logits[:, -1]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,7 @@ def _truncate(logits: torch.Tensor, top_k: torch.Tensor, top_p: torch.Tensor) ->
     V].
     """
     ordered, order = logits.sort(dim=-1, descending=True)
-    rank = torch.arange(logits.shape[-1]).expand_as(ordered)
+    rank = torch.arange(logits.shape[-1], device=logits.device).expand_as(ordered)
     ordered = ordered.masked_fill(rank >= top_k[:, None], -torch.inf)
     probs = ordered.softmax(-1)
     # A token stays while the mass before it is below top_p, so the first one always does.
@@ -102,16 +103,17 @@ def _truncate(logits: torch.Tensor, top_k: torch.Tensor, top_p: torch.Tensor) ->
 
 def processed_log_probs(logits: torch.Tensor, params: Sequence[SamplingParams]) -> torch.Tensor:
     """Return the log-probs [N, V] of the distribution each row samples from."""
-    temperature = torch.tensor([1.0 if p.greedy else p.temperature for p in params])
+    on = partial(torch.tensor, device=logits.device)
+    temperature = on([1.0 if p.greedy else p.temperature for p in params])
     logits = logits.float() / temperature[:, None]
     cut = [not p.greedy and (p.top_p < 1 or p.top_k > 0) for p in params]
     if any(cut):
         vocab = logits.shape[-1]
-        top_k = torch.tensor(
+        top_k = on(
             [p.top_k if c and p.top_k > 0 else vocab for p, c in zip(params, cut, strict=True)]
         )
         # No cumulated mass reaches 2.0, so a row that is not cut keeps all tokens.
-        top_p = torch.tensor([p.top_p if c else 2.0 for p, c in zip(params, cut, strict=True)])
+        top_p = on([p.top_p if c else 2.0 for p, c in zip(params, cut, strict=True)])
         logits = _truncate(logits, top_k, top_p)
     return logits.log_softmax(-1)
 
@@ -127,8 +129,9 @@ def sample(
     log_probs = processed_log_probs(logits, params)
     tokens = log_probs.argmax(-1)
     if any(not p.greedy for p in params):
-        drawn = _invert(log_probs, torch.tensor(uniforms, dtype=torch.float64))
-        tokens = torch.where(torch.tensor([p.greedy for p in params]), tokens, drawn)
+        on = partial(torch.tensor, device=logits.device)
+        drawn = _invert(log_probs, on(uniforms, dtype=torch.float64))
+        tokens = torch.where(on([p.greedy for p in params]), tokens, drawn)
     return tokens.tolist(), log_probs.gather(-1, tokens[:, None]).squeeze(-1).tolist()
 
 
@@ -144,7 +147,7 @@ def _invert(log_probs: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
     spare = -log_probs.shape[-1] % BLOCK
     probs = torch.nn.functional.pad(log_probs.exp(), (0, spare)).unflatten(-1, (-1, BLOCK))
     block, rest = _search(probs.sum(-1, dtype=torch.float64), uniforms)
-    inside = probs[torch.arange(len(block)), block].double()
+    inside = probs[torch.arange(len(block), device=block.device), block].double()
     return block * BLOCK + _search(inside, rest)[0]
 
 

@@ -13,19 +13,23 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+import torch
 from omegaconf import DictConfig
 from transformers import AutoModelForCausalLM, PreTrainedModel
+from verl.plugin.platform import get_platform
 from verl.utils.config import omega_conf_to_dataclass
+from verl.utils.device import get_device_name
 from verl.utils.torch_dtypes import PrecisionType
 from verl.workers.config import HFModelConfig, RolloutConfig
 from verl.workers.rollout.replica import TokenOutput
 
-from rltf_verl.adapters.startup.model import context_of
-from rltf_verl.cpu.platform import give_back
-from rltf_verl.cpu.rollout.generation import ABORTED, BatchGenerator, Request
-from rltf_verl.cpu.rollout.loop import GenerationLoop
-from rltf_verl.cpu.rollout.sampling import SamplingParams
-from rltf_verl.cpu.rollout.weights import Bucket, Wire, unpacked
+from rltf_verl.hardware import cpu_services
+from rltf_verl.sampler.generation import ABORTED, BatchGenerator, Request
+from rltf_verl.sampler.loop import GenerationLoop
+from rltf_verl.sampler.models import context_of
+from rltf_verl.sampler.sampling import SamplingParams
+from rltf_verl.sampler.slot_cache import reserved
+from rltf_verl.sampler.weights import Bucket, Wire, unpacked
 
 logger = logging.getLogger(__name__)
 
@@ -43,16 +47,19 @@ class TransformersServer:
         model = load_model(self.model_config, self.config)
         context = context_of(model.config.get_text_config())
         self.max_model_len = self.config.max_model_len or context or sys.maxsize
-        self.loop = GenerationLoop(
-            BatchGenerator(
-                model,
-                eos_token_ids=end_tokens(self.model_config),
-                max_rows=self.config.max_num_seqs,
-                max_prefill_tokens=self.config.max_num_batched_tokens,
-                # as verl's vLLM server, so that replicas draw different numbers
-                seed=self.config.seed + replica_rank,
-            )
+        services = cpu_services()
+        generator = BatchGenerator(
+            model,
+            eos_token_ids=end_tokens(self.model_config),
+            max_rows=self.config.max_num_seqs,
+            max_prefill_tokens=self.config.max_num_batched_tokens,
+            # as verl's vLLM server, so that replicas draw different numbers
+            seed=self.config.seed + replica_rank,
+            max_cache_bytes=max_cache_bytes(model, self.config),
+            prepare=services.prepare_model if services else None,
         )
+        require_room(generator.room, self.config)
+        self.loop = GenerationLoop(generator)
         self._ready = self.config.load_format != "dummy"
         self._rejecting = False
         self._staged: Bucket = []
@@ -102,9 +109,9 @@ class TransformersServer:
         await asyncio.wrap_future(
             self.loop.call(lambda g: g.load(staged, global_steps, peft_config))
         )
-        # the tensors first: `give_back` returns what is free
+        # the tensors first: what is free goes back
         staged.clear()
-        give_back()
+        get_platform().empty_cache()
         self._ready = True
 
     async def abort_all_requests(
@@ -127,12 +134,15 @@ class TransformersServer:
         return type(self).__name__
 
     async def _nothing(self, *_args: Any, **_kwargs: Any) -> None:
-        """Do nothing: weights stay in memory, the cache grows and ends with the requests that run,
-        and the process is profiled from outside.
-        """
+        """Do nothing: weights stay in memory, and the process is profiled from outside."""
 
-    wake_up = sleep = clear_kv_cache = release_kv_cache = resume_kv_cache = _nothing
-    start_profile = stop_profile = _nothing
+    async def _release(self, *_args: Any, **_kwargs: Any) -> None:
+        """Make room for the update: on a GPU the trainer shares its memory."""
+        await asyncio.wrap_future(self.loop.call(lambda g: g.forget()))
+        get_platform().empty_cache()
+
+    sleep = clear_kv_cache = release_kv_cache = _release
+    wake_up = resume_kv_cache = start_profile = stop_profile = _nothing
 
     def _max_tokens(self, prompt_length: int) -> int:
         room = self.max_model_len - prompt_length
@@ -160,17 +170,47 @@ def load_model(model_config: HFModelConfig, config: RolloutConfig) -> PreTrained
     (`load_format: dummy`).
     """
     options = {"dtype": PrecisionType.to_dtype(str(config.dtype)), "attn_implementation": "sdpa"}
-    trust = model_config.trust_remote_code
+    trust, device = model_config.trust_remote_code, torch.device(get_device_name())
     if config.load_format == "dummy":
-        return AutoModelForCausalLM.from_config(
-            model_config.hf_config, trust_remote_code=trust, **options
-        )
-    return AutoModelForCausalLM.from_pretrained(
+        with device:
+            return AutoModelForCausalLM.from_config(
+                model_config.hf_config, trust_remote_code=trust, **options
+            )
+    model = AutoModelForCausalLM.from_pretrained(
         str(model_config.local_path),
         config=model_config.hf_config,
         trust_remote_code=trust,
         **options,
     )
+    return model.to(device)  # type: ignore[arg-type]  # its decorator hides the signature
+
+
+def max_cache_bytes(model: PreTrainedModel, config: RolloutConfig) -> int | None:
+    """Memory for keys and values: a device's share for the rollout, less the weights. None on a
+    CPU, which has no memory of its own.
+    """
+    if model.device.type == "cpu":
+        return None
+    _, total = torch.get_device_module(model.device).mem_get_info()
+    weights = sum(parameter.nbytes for parameter in model.parameters())
+    return int(config.gpu_memory_utilization * total) - weights
+
+
+def require_room(room: float, config: RolloutConfig) -> None:
+    """Raise ValueError unless the cache holds the longest request, alone.
+
+    Args:
+        room: tokens.
+        config: of the rollout.
+    """
+    longest = config.prompt_length + config.response_length
+    if reserved(1, longest) > room:
+        raise ValueError(
+            f"actor_rollout_ref.rollout.gpu_memory_utilization={config.gpu_memory_utilization}:"
+            f" beside the model's weights it holds the keys and values of {max(0, int(room))}"
+            f" tokens, and a request has up to {longest}; raise it, or lower"
+            " rollout.max_num_batched_tokens, data.max_prompt_length or data.max_response_length"
+        )
 
 
 def end_tokens(model_config: HFModelConfig) -> set[int]:

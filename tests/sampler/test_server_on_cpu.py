@@ -1,15 +1,18 @@
 """The server of a replica: generate, new weights, abort, resume."""
 
 import asyncio
+from contextlib import nullcontext
 
 import pytest
 from omegaconf import OmegaConf
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from transformers import PreTrainedTokenizerFast
+from verl.plugin.platform import platform_manager
 
-from rltf_verl.cpu.rollout.server import TransformersServer
-from rltf_verl.cpu.rollout.weights import packed
+from rltf_verl.cpu.platform import CPUPlatform
+from rltf_verl.sampler.server import TransformersServer, require_room
+from rltf_verl.sampler.weights import packed
 
 ROLLOUT = {
     "_target_": "verl.workers.config.RolloutConfig",
@@ -27,6 +30,7 @@ CALL = {"prompt_ids": [1, 2, 3], "sampling_params": {"temperature": 0, "logprobs
 @pytest.fixture
 def server(tmp_path, model, monkeypatch):
     monkeypatch.setenv("VERL_PLATFORM", "cpu")
+    monkeypatch.setattr(platform_manager, "_current_platform", CPUPlatform())
     words = Tokenizer(WordLevel({f"t{i}": i for i in range(61)}, unk_token="t0"))
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, eos_token="t60", pad_token="t0")
     tokenizer.save_pretrained(tmp_path)
@@ -50,3 +54,18 @@ async def test_a_server_follows_its_weights_and_pauses_and_resumes(server, model
     assert (await waiting).token_ids == first.token_ids
     await server.abort_all_requests(reject_request=True)
     assert (await server.generate(**CALL, request_id="c")).stop_reason == "aborted"
+
+
+async def test_sleep_leaves_the_answers_as_they_are(server, model):
+    """The cache is empty before the update, and the next prompts are computed again."""
+    await server.update_weights(packed(list(model.state_dict().items())), last=True)
+    first = await server.generate(**CALL, request_id="0")
+    await server.sleep()
+    await server.wake_up()
+    assert (await server.generate(**CALL, request_id="1")).token_ids == first.token_ids
+
+
+@pytest.mark.parametrize(("room", "refused"), [(512, False), (511, True), (-3, True)])
+def test_a_card_without_room_for_the_longest_request_is_refused(server, room, refused):
+    with pytest.raises(ValueError, match="gpu_memory_utilization") if refused else nullcontext():
+        require_room(room, server.config)  # 28 tokens take 64 columns of 8 slots

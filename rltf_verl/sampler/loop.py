@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from rltf_verl.cpu.rollout.generation import BatchGenerator, Request, Result
+from rltf_verl.sampler.generation import BatchGenerator, Request, Result
 
 T = TypeVar("T")
 

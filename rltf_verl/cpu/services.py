@@ -1,4 +1,4 @@
-"""What the start of a run asks of the CPU platform (`adapters.platform.cpu_startup`).
+"""What a run asks of the CPU platform (`hardware.cpu_services`).
 
 `prepare` comes before torch is loaded: Ray's processes start while the driver imports it.
 """
@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from omegaconf import DictConfig
+from transformers import PreTrainedModel
 
 from rltf_verl.cpu.processes import prepare as prepare
 from rltf_verl.findings import Finding
@@ -35,8 +35,11 @@ def warnings_of(config: DictConfig) -> Iterator[Finding]:
     return slow_settings(config)
 
 
-def trouble_of_model(text: Any) -> str | None:
-    """Why the rollout cannot sample from a model of this (text) config; None if it can."""
+def prepare_model(model: PreTrainedModel) -> None:
+    """Let a model sample fast; again whenever its weights have changed."""
     from rltf_verl.cpu.actor import attention
+    from rltf_verl.cpu.bf16 import pack
 
-    return attention.trouble_of(text)
+    if attention.is_pluggable(model):
+        attention.use(model)
+    pack(model)

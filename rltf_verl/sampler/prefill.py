@@ -8,8 +8,8 @@ from typing import NamedTuple
 import torch
 from transformers import DynamicCache, PreTrainedModel
 
-from rltf_verl.cpu.rollout.prefixes import Ids, Prefixes, States, num_common
-from rltf_verl.cpu.rollout.slot_cache import states_of
+from rltf_verl.sampler.prefixes import Ids, Prefixes, States, num_common
+from rltf_verl.sampler.slot_cache import states_of
 
 FORWARD = 100
 """Tokens that cost as much as a forward pass of their own: it reads all weights."""
@@ -66,18 +66,19 @@ def _cut(lengths: Sequence[int]) -> int:
 
 
 def _forward(model: PreTrainedModel, prompts: Sequence[_Prompt]) -> Iterator[tuple[Ids, States]]:
-    kept = torch.tensor([prompt.kept for prompt in prompts])
+    place = model.device
+    kept = torch.tensor([prompt.kept for prompt in prompts], device="cpu")
     before, width = int(kept.max()), max(len(prompt.new) for prompt in prompts)
     # A row: padding, what is kept, the new tokens, and padding that none of them sees.
-    starts, new = before - kept, torch.arange(width)
-    columns = torch.arange(before + width)
+    starts, new = before - kept, torch.arange(width, device="cpu")
+    columns = torch.arange(before + width, device="cpu")
     sees = (starts[:, None, None] <= columns) & (columns <= before + new[:, None])
     ids = [[*prompt.new, *[0] * (width - len(prompt.new))] for prompt in prompts]
     cache = _aligned(prompts, before)
     model(
-        input_ids=torch.tensor(ids),
-        attention_mask=sees[:, None] if before else None,
-        position_ids=kept[:, None] + new,
+        input_ids=torch.tensor(ids, device=place),
+        attention_mask=sees[:, None].to(place) if before else None,
+        position_ids=(kept[:, None] + new).to(place),
         past_key_values=cache,
         use_cache=True,
         logits_to_keep=1,

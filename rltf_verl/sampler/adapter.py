@@ -11,14 +11,15 @@ import ray
 import torch
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from torch.distributed.device_mesh import DeviceMesh
+from verl.plugin.platform import get_platform
+from verl.utils.device import get_device_name, get_resource_name, get_visible_devices_keyword
 from verl.utils.torch_dtypes import PrecisionType
 from verl.workers.config import HFModelConfig, RolloutConfig
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica
 
-from rltf_verl.cpu.checkpoint_engine import Weights, buckets
-from rltf_verl.cpu.rollout.server import TransformersServer
-from rltf_verl.cpu.rollout.weights import Wire, packed
+from rltf_verl.sampler.server import TransformersServer
+from rltf_verl.sampler.weights import Weights, Wire, buckets, packed
 
 
 def server_name(rollout_name: str, replica_rank: int, kind: str = "", suffix: str = "") -> str:
@@ -26,9 +27,15 @@ def server_name(rollout_name: str, replica_rank: int, kind: str = "", suffix: st
     return f"{rollout_name}_server_{kind}{replica_rank}_0{suffix}"
 
 
+def _place(_worker: Any) -> tuple[str, list[str]]:
+    """A worker's node, and the ids of its devices."""
+    context = ray.get_runtime_context()
+    return context.get_node_id(), context.get_accelerator_ids().get(get_resource_name(), [])
+
+
 class TransformersReplica(RolloutReplica):
-    """One server actor per replica. A replica is one rank: a model that needs more belongs on a
-    GPU.
+    """One server actor per replica, on its worker's device. A replica is one rank: a larger model
+    belongs to vLLM.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -42,9 +49,7 @@ class TransformersReplica(RolloutReplica):
 
     async def launch_servers(self) -> None:
         """Start the server on the node of this replica's worker and wait until it has its model."""
-        node_id = await self.workers[0].__ray_call__.remote(
-            lambda _: ray.get_runtime_context().get_node_id()
-        )
+        node_id, devices = await self.workers[0].__ray_call__.remote(_place)
         kind = "reward_" if self.is_reward_model else "teacher_" if self.is_teacher_model else ""
         name = server_name(self.config.name, self.replica_rank, kind, self.name_suffix)
         options: dict[str, Any] = {
@@ -53,6 +58,12 @@ class TransformersReplica(RolloutReplica):
             "max_concurrency": self.max_concurrency,
             "scheduling_strategy": NodeAffinitySchedulingStrategy(node_id=node_id, soft=False),
         }
+        if get_device_name() != "cpu":
+            # Ray hides every GPU from an actor that claims none, and the worker claims this one.
+            # Named before the process starts: verl asks for devices when it is imported.
+            visible = dict.fromkeys(get_platform().ray_noset_envvars(), "1")
+            visible[get_visible_devices_keyword()] = ",".join(devices)
+            options["runtime_env"] = {"env_vars": visible}
         actor = ray.remote(TransformersServer).options(**options)
         server = actor.remote(self.config, self.model_config, self.replica_rank)
         await server.ping.remote()

@@ -6,9 +6,9 @@ from threading import Event
 
 import pytest
 
-from rltf_verl.cpu.rollout.generation import BatchGenerator, Request
-from rltf_verl.cpu.rollout.loop import GenerationLoop
-from rltf_verl.cpu.rollout.sampling import SamplingParams
+from rltf_verl.sampler.generation import BatchGenerator, Request
+from rltf_verl.sampler.loop import GenerationLoop
+from rltf_verl.sampler.sampling import SamplingParams
 
 SECONDS = 20
 
