@@ -124,6 +124,7 @@ benchmarks: install
 	$(BIN)/python benchmarks/cpu_rollout.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/freed_memory.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/logit_memory.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/log_probs.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/targets.py
 	$(BIN)/python benchmarks/controller.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/driver.py

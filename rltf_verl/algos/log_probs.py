@@ -6,9 +6,11 @@ Legend: `N` tokens, `V` vocabulary.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
+from torch import log_softmax, softmax
 from torch.autograd.function import once_differentiable
 
 from rltf_verl.algos.shapes import require_shape
@@ -27,23 +29,27 @@ def rows_per_chunk(logits: torch.Tensor) -> int:
 class _LabelLogProbs(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        parts = logits.split(rows_per_chunk(logits))
-        norms = torch.cat([at_least_float32(part).logsumexp(-1) for part in parts])
-        ctx.save_for_backward(logits, labels, norms)
-        return logits.gather(-1, labels[:, None])[:, 0] - norms
+        ctx.save_for_backward(logits, labels)
+        parts = _chunks(logits, labels[:, None])
+        chosen = [log_softmax(part, -1, dtype=wide(part)).gather(-1, y) for part, y in parts]
+        return torch.cat(chosen)[:, 0]
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor, None]:
-        logits, labels, norms = ctx.saved_tensors
+        logits, labels = ctx.saved_tensors
         out = torch.empty_like(logits)
-        size = rows_per_chunk(logits)
-        tensors = (logits, labels[:, None], norms[:, None], gradient[:, None], out)
-        for part, label, norm, outer, into in zip(*(x.split(size) for x in tensors), strict=True):
-            # g ([v = y] − p_v), from −p_v upwards in one buffer.
-            whole = (at_least_float32(part) - norm).exp_().neg_()
-            into.copy_(whole.scatter_add_(-1, label, torch.ones_like(norm)).mul_(outer))
+        for part, y, outer, into in _chunks(logits, labels[:, None], gradient[:, None], out):
+            # g ([v = y] − p_v) = (p_v − [v = y]) (−g), in one buffer.
+            whole = softmax(part, -1, dtype=wide(part))
+            whole.scatter_add_(-1, y, -torch.ones_like(outer))
+            torch.mul(whole, -outer, out=into)
         return out, None
+
+
+def _chunks(logits: torch.Tensor, *others: torch.Tensor) -> Iterable[tuple[torch.Tensor, ...]]:
+    size = rows_per_chunk(logits)
+    return zip(*(torch.split(tensor, size) for tensor in (logits, *others)), strict=True)
 
 
 def label_log_probs(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -67,6 +73,6 @@ def label_log_probs(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return log_probs
 
 
-def at_least_float32(logits: torch.Tensor) -> torch.Tensor:
-    """In float32, or float64 as they are."""
-    return logits if logits.dtype == torch.float64 else logits.float()
+def wide(logits: torch.Tensor) -> torch.dtype:
+    """The type to compute in: float32, or float64 of such logits."""
+    return torch.promote_types(logits.dtype, torch.float32)

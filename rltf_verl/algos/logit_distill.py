@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch.autograd.function import once_differentiable
 
-from rltf_verl.algos.log_probs import at_least_float32, rows_per_chunk
+from rltf_verl.algos.log_probs import rows_per_chunk, wide
 from rltf_verl.algos.shapes import require_shape
 from rltf_verl.registry import load
 
@@ -49,7 +49,7 @@ def outcome_log_probs(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
         [N, k + 1], log-probs that sum to one.
     """
     require_shape(ids=(ids, (logits.shape[0], ids.shape[-1])))
-    logits = at_least_float32(logits)
+    logits = logits.to(wide(logits))
     chosen = logits.gather(-1, ids)
     # The tail: the kept tokens leave the sum, as log 0.
     rest = logits.scatter(-1, ids, _LOG_ZERO).logsumexp(dim=-1, keepdim=True)

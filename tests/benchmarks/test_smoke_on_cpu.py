@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 SMALL = {
     "cpu_rollout": "--requests 4 --hidden 16 --layers 1 --repeats 1",
     "logit_memory": "--tokens 8 --vocabulary 1000",
+    "log_probs": "--tokens 8 --vocabulary 1000",
     "freed_memory": "--layers 1 --vocabulary 100 --passes 1",
     "targets": "--sessions 64 --repeats 1 --out {out}",
     "judge": "--latency 0.01 --cap 4 --num 8 --runs 1",
@@ -25,6 +26,7 @@ SMALL = {
 SHOWN = {
     "cpu_rollout": r"^ +4( +\d+){4,5}$",
     "logit_memory": r"^float32 +in chunks +\d+\.\d +\d+\.\d$",
+    "log_probs": r"^float32 +divergence, chunks of 2\^26 +\d+\.\d+ +\d+\.\d+$",
     "freed_memory": r"^kept +\d+\.\d+ +\d+\.\d+ +\d+\.\d+$",
     "targets": r"largest difference of any advantage: \d\.\de-\d\d",
     "judge": r"answers/s of 400\.0 ideal",

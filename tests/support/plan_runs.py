@@ -118,12 +118,14 @@ def configured(*words: str) -> DictConfig:
     return composed("rltf", *groups, *GOOD, *words)
 
 
-def pretend(patch: pytest.MonkeyPatch, device: str, num: int = 0) -> None:
+def pretend(patch: pytest.MonkeyPatch, device: str, num: int = 0, bf16: bool = True) -> None:
     """Be another machine."""
 
     class Device:
         is_available = staticmethod(lambda: num > 0)
         device_count = staticmethod(lambda: num)
+        is_bf16_supported = staticmethod(lambda **_: bf16)
+        get_device_name = staticmethod(lambda: "Tesla T4")
 
     patch.setattr("verl.utils.device.get_device_name", lambda: device)
     patch.setattr("verl.utils.device.get_torch_device", lambda: Device)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 
-import torch
 from omegaconf import DictConfig, OmegaConf
 from ray._private.utils import get_num_cpus
 
@@ -169,7 +168,10 @@ def _require_flash_attention(config: DictConfig) -> None:
 
 def _require_bf16(config: DictConfig) -> None:
     """A card before Ampere computes bf16 by detours, many times slower."""
-    if torch.cuda.is_bf16_supported(including_emulation=False):
+    from verl.utils.device import get_torch_device
+
+    card = get_torch_device()
+    if card.is_bf16_supported(including_emulation=False):
         return
     mixed = config.actor.fsdp_config.get("mixed_precision") or {}
     precisions = {
@@ -182,7 +184,7 @@ def _require_bf16(config: DictConfig) -> None:
                 Finding(
                     f"actor_rollout_ref.{key}",
                     value,
-                    f"{torch.cuda.get_device_name()} has no bf16",
+                    f"{card.get_device_name()} has no bf16",
                     "add rltf/hardware=gpu_small_fp16",
                 )
             )

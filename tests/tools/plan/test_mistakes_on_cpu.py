@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
 from omegaconf import DictConfig
 
 from rltf_verl.adapters.hook import refused_by_verl
@@ -402,15 +401,14 @@ def test_a_machine_that_lacks_something(
     assert key not in {finding.key for finding in refusals(run(*one_gpu))}
     monkeypatch.setattr(machine, "FLASH", ())
     small = ("rltf/hardware=gpu_small", one_gpu[1])
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: False)
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Tesla T4")
+    pretend(monkeypatch, "cuda", num=1, bf16=False)
     assert first(*small).key == f"{FSDP}.mixed_precision.param_dtype"
     assert first(*small, f"{FSDP}.mixed_precision.param_dtype=fp32").key == f"{ROLLOUT}.dtype"
     half = refusals(run("rltf/hardware=gpu_small_fp16", one_gpu[1]))
     assert {finding.key for finding in half}.isdisjoint(
         {f"{ROLLOUT}.dtype", key, f"{ROLLOUT}.name"}
     )
-    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: True)
+    pretend(monkeypatch, "cuda", num=1)
     assert key not in {finding.key for finding in refusals(run(*one_gpu, f"+{key}=sdpa"))}
 
 
