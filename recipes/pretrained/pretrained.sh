@@ -8,7 +8,7 @@
 #   recipes/pretrained/pretrained.sh train METHOD [hydra overrides …] # grpo_single, grpo, sd, fm, sd_fm, sft, raft
 #
 # FAMILY (date, locale, entries, reply), SEED (0): of house and problems. HOUSES (1): how many.
-# OUT (outputs/pretrained): the folder. ROUNDS (4): of the adapter.
+# OUT (outputs/pretrained): the folder. ROUNDS (4): of the adapter. VERL_PLATFORM (cpu): empty where rltf/hardware is a GPU's.
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -19,7 +19,7 @@ root="${OUT:-outputs/pretrained}"
 mkdir -p "$root"
 root="$(cd "$root" && pwd)"
 env="$here/house_style.py:HouseStyle"
-export VERL_PLATFORM=cpu OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO=0
+export VERL_PLATFORM="${VERL_PLATFORM-cpu}" OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO=0
 command="${1:-}"
 shift || true
 

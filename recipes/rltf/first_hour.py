@@ -1,9 +1,10 @@
 """The first hour on a GPU: checks, two steps of each engine, thirty steps of RLTF-SD, a report.
 
-    python recipes/rltf/first_hour.py [--engines vllm sglang] [--out outputs/first_hour]
+    python recipes/rltf/first_hour.py [--engines transformers vllm] [--out outputs/first_hour]
 
 For one GPU of 80 GB and Knights and Knaves with Qwen3-1.7B (`--model`), LoRA of rank 32. In a
-clone: pip install '.[judge,data,plot]' 'verl[vllm]==0.9.1' (docs/scale.md has flash-attn).
+clone: pip install '.[judge,data,plot]'. It begins with this package's sampler (`transformers`), and
+goes on with vLLM and SGLang where they are installed (docs/scale.md).
 
 It stops at the first surprise: a command that fails, a step that takes too long, a metric that is
 no number, a sampler and an actor that do not agree. The folder then has everything for an issue
@@ -209,23 +210,24 @@ def report(outcomes: Sequence[Outcome], folder: Path) -> None:
     (folder / "report.md").write_text("\n".join(lines) + "\n", "utf-8")
 
 
+ENGINES = ("transformers", "vllm", "sglang")
+
+
 def engines_here() -> list[str]:
     """The rollout engines that are installed."""
-    return [name for name in ("vllm", "sglang") if find_spec(name)]
+    return [name for name in ENGINES if find_spec(name)]
 
 
 def main(words: Sequence[str] | None = None, play: Callable[[Stage, Path], Outcome] = play) -> int:
     """Command line; 1 at a surprise."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("--engines", nargs="+", default=engines_here(), choices=("vllm", "sglang"))
+    parser.add_argument("--engines", nargs="+", default=engines_here(), choices=ENGINES)
     parser.add_argument("--model", default="Qwen/Qwen3-1.7B")
     parser.add_argument("--tune", choices=("lora", "full"), default="lora")
     parser.add_argument("--minutes", type=float, default=15, help="for the start, and each step")
     parser.add_argument("--out", type=Path, default=Path("outputs/first_hour"))
     parser.add_argument("overrides", nargs="*", help="of every run, after --")
     options = parser.parse_args(words)
-    if not options.engines:
-        parser.error("no engine is installed: pip install 'verl[vllm]' or 'verl[sglang]'")
     out = options.out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     outcomes: list[Outcome] = []

@@ -77,8 +77,9 @@ def demo(monkeypatch):
     return run_lm_demo
 
 
-SLOWER, FAST, FASTER = ({"bf16": seconds, "fp32": 0.2} for seconds in (0.11, 0.06, 0.03))
-SLOW = {"bf16": 2.0, "fp32": 0.25}
+SLOWER, FAST, FASTER = ({"bf16": seconds, "fp32": 30.0} for seconds in (12.6, 6.9, 3.4))
+SLOW = {"bf16": 230.0, "fp32": 37.5}
+GPU = {"fp16": 4.0, "fp32": 6.0}
 
 
 @pytest.mark.parametrize(
@@ -93,6 +94,7 @@ SLOW = {"bf16": 2.0, "fp32": 0.25}
         (SLOW, 15e9, 2, {}, "fp32", (("grpo",), ("sd",)), 12),
         (FAST, 30e9, 2, {"precision": "fp32"}, "fp32", (("grpo", "sd"),), 12),
         (FAST, 30e9, 2, {"steps": 2}, "bf16", (("grpo", "sd"), ("sft",)), 2),
+        (GPU, 90e9, 1, {}, "fp16", (("grpo",), ("sd",), ("sft",)), 16),
     ],
 )
 def test_a_machine_gets_a_job_that_suits_it(
@@ -103,7 +105,7 @@ def test_a_machine_gets_a_job_that_suits_it(
 
 
 def test_too_little_memory_is_one_line_before_anything_is_fetched(demo, tmp_path, monkeypatch):
-    monkeypatch.setattr(demo, "time_layers", lambda: FAST)
+    monkeypatch.setattr(demo, "time_steps", lambda device: FAST)
     monkeypatch.setattr(demo, "free_memory", lambda: 5e9)
     monkeypatch.setattr(sys, "argv", ["demo", "--out", str(tmp_path / "out")])
     with pytest.raises(SystemExit, match=r"11 GB .*5\.0 GB") as refused:

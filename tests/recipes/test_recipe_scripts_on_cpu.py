@@ -63,7 +63,7 @@ def test_no_name_or_an_unknown_one(name, start) -> None:
 @pytest.mark.parametrize(
     ("path", "argument", "variables", "refusal"),
     [
-        (RUN, "rltf/kk_sd", {"ROLLOUT": "hf"}, "ROLLOUT=hf: must be vllm or sglang"),
+        (RUN, "rltf/kk_sd", {"ROLLOUT": "hf"}, "ROLLOUT=hf: must be vllm, sglang or transformers"),
         (RUN, "rltf/kk_sd", {"TUNE": "half"}, "TUNE=half: must be lora or full"),
         (RECIPE / "prepare_data.sh", "lax", {}, "lax: must be official or strict"),
         (RECIPE / "prepare_data.sh", "strict", {"TASKS": "kk2"}, "TASKS: unknown task kk2"),
