@@ -31,9 +31,9 @@ START = 60.0
 """Seconds until the first validation, mostly imports."""
 PRODUCTS = {"bf16": 115.0, "fp32": 150.0}
 """A step's seconds on a CPU, over those of its layers; measured on an AMD EPYC (Zen 4,
-AVX512-BF16): 0.11 s and 13 s in bf16, means over 16 steps alone on a core; 0.2 s and 30 s in fp32. A machine
-with AVX2 only took 16 to 52 s for a step in fp32. What is not a product of matrices is faster in
-bf16, too.
+AVX512-BF16): 0.11 s and 13 s in bf16, means over 16 steps alone on a core; 0.2 s and 30 s in fp32.
+A machine with AVX2 only took 16 to 52 s for a step in fp32. What is not a product of matrices is
+faster in bf16, too.
 """
 GPU_BESIDE, GPU_SAMPLING = 3.0, 750.0
 """On a GPU: a step's seconds beside sampling, and those of sampling over a forward pass of the

@@ -11,6 +11,7 @@ with contextlib.redirect_stdout(io.StringIO()):
     import verl.experimental.agent_loop.agent_loop, verl.workers.engine_workers
     import rltf_verl.adapters.driver, rltf_verl.adapters.startup.checks
     import rltf_verl.adapters.rollout.agent_loop, rltf_verl.adapters.rollout.agent_worker
+    import rltf_verl.sampler.adapter, rltf_verl.sampler.server
     import rltf_verl.adapters.training.trainer, rltf_verl.adapters.training.kept_weights
 print(*sorted({name.split(".")[1] for name in sys.modules if name.startswith("rltf_verl.")}))
 """
