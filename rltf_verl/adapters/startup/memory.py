@@ -13,7 +13,8 @@ Where the numbers come from:
 * logits: bf16, and one copy for each thing that keeps one; verl's cross-entropy of flash-attn needs
   none. A teacher's divergence: `benchmarks/logit_memory.py`, and one more for the sum of gradients.
   Our engine on a CPU makes them for a teacher only (`cpu/actor/head.py`).
-* rollout: vLLM takes `gpu_memory_utilization` of the card, weights and cache.
+* rollout: vLLM takes `gpu_memory_utilization` of the card, weights and cache; this package's sampler
+  at most that, and keeps its weights there in an update.
 * `OTHER`: contexts of CUDA and NCCL, a sleeping vLLM, the allocator's gaps. Not measured. On a
   CPU the other processes: 1.6 of the 17 GB of a run of a model of 0.5 B, for which this has 15.
 """
@@ -35,6 +36,7 @@ from rltf_verl.adapters.startup.rules import ACTOR, MODEL, ROLLOUT, Setting
 from rltf_verl.findings import Finding
 from rltf_verl.kinds import name_of
 from rltf_verl.objectives.teacher import uses_lora
+from rltf_verl.sampler import ROLLOUT_NAME
 
 GB = 1e9
 OTHER, DIVERGENCE = {False: 4.0, True: 2.0}, 5.1
@@ -150,9 +152,9 @@ def memory_of(get: Setting, model: Any, card: float | None) -> dict[str, dict[st
         # Not at the same time: the larger of the two counts.
         | max(loss, {"a layer": working * again}, key=lambda parts: sum(parts.values())),
     }
-    if on_cpu:
+    if on_cpu or get(f"{ROLLOUT}.name") == ROLLOUT_NAME:  # vLLM's leave for the update
         moments[UPDATE]["rollout's weights"] = sampler
-    else:
+    if not on_cpu:
         rollout = {"rollout's weights": sampler / get(f"{ROLLOUT}.tensor_model_parallel_size")}
         moments[SENDING] = stays | {"weights": held["weights"]} | rollout
         if card:
@@ -180,7 +182,7 @@ def _copies(get: Setting) -> int:
     return (
         1
         + (get(f"{ROLLOUT}.temperature") != 1)
-        + 2 * (attention not in (None, "flash_attention_2"))
+        + (attention not in (None, "flash_attention_2"))  # the gradient of `algos.log_probs`
         + 2 * bool(get(f"{ACTOR}.calculate_entropy") or get(f"{ACTOR}.entropy_coeff"))
     )
 
