@@ -13,7 +13,7 @@ Where the numbers come from:
 * logits: bf16, and one copy for each thing that keeps one; verl's cross-entropy of flash-attn needs
   none. A teacher's divergence: `benchmarks/logit_memory.py`, and one more for the sum of gradients.
   Our engine on a CPU makes them for a teacher only (`cpu/actor/head.py`).
-* rollout: vLLM takes `gpu_memory_utilization` of the card, weights and cache; this package's sampler
+* rollout: vLLM takes `gpu_memory_utilization` of the card, weights and cache; our sampler takes
   at most that, and keeps its weights there in an update.
 * `OTHER`: contexts of CUDA and NCCL, a sleeping vLLM, the allocator's gaps. Not measured. On a
   CPU the other processes: 1.6 of the 17 GB of a run of a model of 0.5 B, for which this has 15.
