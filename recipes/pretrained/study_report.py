@@ -168,8 +168,9 @@ def rows_of(name: str, lines: Sequence[Line]) -> Iterator[str]:
         return seeds(lines, name.removeprefix("seeds; "))
     if name == "law":
         return law.table(lines_of(law.RESULTS))
-    if name == "unseen":
-        return unseen_runs.table(lines_of(unseen_runs.RESULTS))
+    if name in ("unseen", "control"):
+        of = unseen_runs.table if name == "unseen" else unseen_runs.control_table
+        return of(lines_of(unseen_runs.RESULTS))
     return table(lines, *name.split("; "))
 
 

@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass, fields
 from itertools import product
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from training import COMMIT, Study, curve, training_steps
@@ -65,10 +67,11 @@ FORMS = {
     "rate × 0.35": (FULL, f"{RATE}=3.5e-5"),
     "rate × 0.6": (FULL, f"{RATE}=6e-5"),
     "warm-up of 4": (FULL, "actor_rollout_ref.actor.optim.lr_warmup_steps=4"),
-    "rate × √(e / mean e)": ("+rltf.evidence_by_episode=true",),
     "rate": (FULL,),
 }
-"""Settings -> words; the last but one takes e by episode, over its running mean."""
+"""Settings -> words. A sixth, `rate × √(e / mean e)` with e by episode over its running mean, is
+only in the commit that its lines name.
+"""
 SEEDS = (1, 2)
 SHOWN = {
     "before": ("the rate as it is set: lost", "#D55E00"),
@@ -139,7 +142,6 @@ def train(study: Study, run: Run, folder: Path) -> dict[str, Any]:
         "commit": COMMIT,
         "first": [round(data["rltf/turn_1/acc"], 4) for data in steps],
         "second": [_rounded(data.get("rltf/turn_2/standing")) for data in steps],
-        "factor": [_rounded(data.get("rltf/update/rate_factor")) for data in steps],
         "moved": [_rounded(data.get("rltf/update/norm")) for data in steps],
         "evidence": [_rounded(data.get("rltf/update/evidence")) for data in steps],
         "held_out": [point["accuracy"] for point in curve(folder)],
@@ -204,16 +206,33 @@ def _rounded(value: float | None) -> float | None:
 
 
 def table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """A row of Markdown for each run."""
+    """A row of Markdown for each run, but those of the control."""
     yield "| task | method | settings | on | first answers, held out | second answers | lost |"
     yield "|---|---|---|---|---|---|---|"
-    for line in sorted(lines, key=lambda line: astuple(Run.of(line))):
-        names = " | ".join(astuple(Run.of(line)))
+    runs = [line for line in lines if line["settings"] in SETTINGS]
+    for line in sorted(runs, key=lambda line: astuple(Run.of(line))):
+        names = " | ".join(astuple(Run.of(line))[:-1])
         held_out = " ".join(f"{share:.2f}" for share in line["held_out"])
         second = [share for share in line["second"] if share is not None]
         seen = f"{second[0]:.2f}, lowest {min(second):.2f}" if second else ""
         step = lost_at(line["second"])
         yield f"| {names} | {held_out} | {seen} | {'' if step is None else f'step {step}'} |"
+
+
+def control_table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """A row of Markdown for each task and form of the rate; a value for each seed."""
+    yield "| task | method | on | form | first answers at the end | mean of training | lost |"
+    yield "|---|---|---|---|---|---|---|"
+    cells = defaultdict[tuple[str, ...], list[dict[str, Any]]](list)
+    for line in sorted(lines, key=lambda line: Run.of(line).seed):
+        if line["settings"] not in SETTINGS:
+            cells[line["task"], line["method"], line["hardware"], line["settings"]].append(line)
+    for names, seeds in cells.items():
+        ends = ", ".join(f"{line['held_out'][-1]:.2f}" for line in seeds)
+        means = ", ".join(f"{fmean(line['held_out'][1:]):.2f}" for line in seeds)
+        steps = [lost_at(line["second"]) for line in seeds]
+        lost = ", ".join(f"step {step}" for step in steps if step is not None)
+        yield f"| {' | '.join(names)} | {ends} | {means} | {lost} |"
 
 
 def draw(lines: Sequence[dict[str, Any]], path: Path) -> None:

@@ -200,8 +200,6 @@ class RLTFConfig:
     evidence_scaling: bool = True
     """Multiply the rate of each update by √e, where e is the share of the batch's rows that its
     gradient rests on (docs/methods.md): Adam takes a full step on the noise of a few rows."""
-    evidence_by_episode: bool = False
-    """An experiment: e by episode, over its running mean, so that a usual update has the rate."""
     refill_rounds: Annotated[int, Within(0, 1000, note="; 0 is off")] = 0
     """Dynamic sampling: most rounds in which further problems take the place of groups that no
     objective gets anything from; 0 trains on the batch as it comes."""

@@ -16,9 +16,6 @@ from rltf_verl.adapters.training.outcomes import fetch_outcomes
 EVIDENCE = "rltf_evidence"
 """Key of the batch's constant, where the rate is to follow it."""
 
-RELATIVE = "rltf_evidence_relative"
-"""Key of the batch's constant, where the evidence is compared with its running mean."""
-
 SAMPLED_PART = 32
 """The change of a weight matrix is measured on the first 1/32 of it: a copy of all weights would
 cost the memory of a second model."""
@@ -40,7 +37,6 @@ class ProportionalWorker(TrainingWorker):
         super().reset()
         self._evidence, self._moved = 1.0, 0.0
         self._mean_norm, self._norm_ratio = 0.0, 1.0
-        self._mean_evidence = 0.0
         self._step = self.engine.optimizer_step
         self.engine.optimizer_step = self._scaled_step
 
@@ -52,23 +48,12 @@ class ProportionalWorker(TrainingWorker):
     def train_batch(self, data: TensorDict) -> Any:
         """One update."""
         self._evidence = float(tu.pop(data, key=EVIDENCE, default=1.0))
-        if tu.pop(data, key=RELATIVE, default=0.0):
-            self._evidence = self._relative(self._evidence)
         output = super().train_batch(data)
         if output is not None:
             metrics = tu.get(output, "metrics")
             metrics["rltf/update/norm"] = self._moved
-            metrics["rltf/update/rate_factor"] = sqrt(self._evidence)
             metrics["rltf/update/grad_norm_ratio"] = self._norm_ratio
         return output
-
-    def _relative(self, evidence: float) -> float:
-        """Over the running mean of the updates before; an update without evidence is not in it."""
-        ratio = evidence / self._mean_evidence if self._mean_evidence else float(evidence > 0)
-        if evidence:
-            share = RUNNING_SHARE if self._mean_evidence else 1.0
-            self._mean_evidence += (evidence - self._mean_evidence) * share
-        return ratio
 
     def _scaled_step(self) -> float:
         groups = self.engine.optimizer.param_groups

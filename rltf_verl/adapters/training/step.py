@@ -23,7 +23,7 @@ from rltf_verl.adapters.queue.step_rows import StepRows
 from rltf_verl.adapters.startup.rules import TOKEN_SUM_LOSSES
 from rltf_verl.adapters.training.logit_loss import NUM_TOKENS, WEIGHT
 from rltf_verl.adapters.training.loss import DENOMINATOR
-from rltf_verl.adapters.training.proportional import EVIDENCE, RELATIVE
+from rltf_verl.adapters.training.proportional import EVIDENCE
 from rltf_verl.adapters.training.teacher import (
     TeacherOutput,
     teacher_columns,
@@ -143,9 +143,6 @@ def compute_step(
     # A loss that trains tokens without an advantage rests on more rows than those that pull.
     if rltf.evidence_scaling and skips_idle_rows(settings.verl.actor_rollout_ref.actor):
         constants[EVIDENCE] = share
-        if rltf.evidence_by_episode:
-            constants[EVIDENCE] = evidence(_episode_pulls(batch, pulls))
-            constants[RELATIVE] = 1.0
     metrics = {
         **sampling_metrics(batch, rows.entropy),
         **corrected,
@@ -274,14 +271,6 @@ def row_pulls(
         for x, weights in zip(teacher.inputs, by_input, strict=True):
             pulls[x.row] += weights.abs().sum()
     return pulls
-
-
-def _episode_pulls(batch: RowBatch, pulls: torch.Tensor) -> torch.Tensor:
-    """[N] -> [S]: the sum over an episode's rows."""
-    # `episode` is of tokens: an episode's first token of a row says whose row it is.
-    first = batch.lengths.cumsum(0) - batch.lengths
-    episode = batch.episode[first].long()
-    return torch.zeros(int(episode.max()) + 1).index_add_(0, episode, pulls)
 
 
 def _rows_with(batch: RowBatch, tokens: torch.Tensor) -> torch.Tensor:
