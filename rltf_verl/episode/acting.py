@@ -134,10 +134,12 @@ class LiveState:
         counts = episode.counts(end)
         if counts == "leave_out":
             raise GradeUnavailable(f"the trajectory ended: {end}")
-        if counts == "zero":
+        if counts == "zero" and self._failure is not None:
             return Grade(correct=False, format_ok=True, score=0.0)
         complete = replace(trajectory, state=self._state)
-        return await self._call(self.env.limits.step_s, self.env.grade, self._problem, complete)
+        grade = await self._call(self.env.limits.step_s, self.env.grade, self._problem, complete)
+        # Feedback reads the details, whatever the end counts.
+        return replace(grade, correct=False, score=0.0) if counts == "zero" else grade
 
     async def close(self) -> None:
         """Close the state, whatever became of it."""

@@ -145,7 +145,8 @@ class ActorEnv(Env):
         self._may_fail("grade")
         assert trajectory.state is not None
         assert trajectory.state.open
-        return Grade(correct="win" in trajectory.state.done, format_ok=True)
+        done = list(trajectory.state.done)
+        return Grade(correct="win" in done, format_ok=True, details={"done": done})
 
     def explain(self, problem, trajectory: Trajectory, grade: Grade, level: str) -> list[Note]:
         self.explained.append(trajectory)
