@@ -117,10 +117,9 @@ def patch_model_copies(fsdp_utils: ModuleType) -> None:
 def patch_log_probs(torch_functional: ModuleType) -> None:
     """Take log-probs of packed rows a chunk at a time (`algos.log_probs`); idempotent.
 
-    verl 0.9.1 without flash-attn takes them token by token in Python: eleven operators each, and
-    in bf16 rounded to it.
+    verl 0.9.1 without flash-attn takes them token by token in Python, eleven operators each, and
+    rounds those of bf16 logits to bf16.
     """
-
     from rltf_verl.algos.log_probs import label_log_probs
 
     def in_chunks(original: Any, _: Any, args: Any, kwargs: Any) -> Any:

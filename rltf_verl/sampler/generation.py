@@ -26,7 +26,7 @@ from rltf_verl.sampler.models import trouble_of
 from rltf_verl.sampler.prefill import prefill
 from rltf_verl.sampler.prefixes import Prefixes
 from rltf_verl.sampler.sampling import SamplingParams, draw_uniforms, sample
-from rltf_verl.sampler.slot_cache import SlotCache, bytes_per_token, reserved
+from rltf_verl.sampler.slot_cache import SlotCache, bytes_per_token, reserved, share_out
 from rltf_verl.sampler.weights import NamedTensors, load_adapter, load_weights
 
 logger = logging.getLogger(__name__)
@@ -132,13 +132,15 @@ class BatchGenerator:
         self.model, self._prepare = model.eval(), prepare
         if prepare is not None:
             prepare(model)
-        self.eos_token_ids = frozenset(eos_token_ids)
-        self.max_rows, self.max_prefill_tokens, self.seed = max_rows, max_prefill_tokens, seed
-        self.room = math.inf
+        self.room: float = math.inf
         """Tokens that the cache of the running requests may hold."""
         if max_cache_bytes is not None:
-            kept = max_kept_tokens + max_prefill_tokens
-            self.room = max_cache_bytes / bytes_per_token(model) - kept
+            tokens = max_cache_bytes // bytes_per_token(model)
+            self.room, max_prefill_tokens, max_kept_tokens = share_out(
+                tokens, max_prefill_tokens, max_kept_tokens
+            )
+        self.eos_token_ids = frozenset(eos_token_ids)
+        self.max_rows, self.max_prefill_tokens, self.seed = max_rows, max_prefill_tokens, seed
         self.version: int | None = None
         self._waiting: deque[Request] = deque()
         self._rows: list[_Row] = []

@@ -40,7 +40,7 @@ class SlotLayer(CacheLayerMixin):
         """Make room for `slots` x `columns`, keeping what is there."""
         if self.keys.shape[0] < slots or self.keys.shape[2] < columns:
             size = (
-                max(self.keys.shape[0], _rounded(slots, NEW_SLOTS)),
+                max(self.keys.shape[0], _slots(slots)),
                 max(self.keys.shape[2], _rounded(columns, NEW_COLUMNS)),
             )
             self.keys, self.values = _grown(self.keys, *size), _grown(self.values, *size)
@@ -75,7 +75,23 @@ class SlotLayer(CacheLayerMixin):
 
 def reserved(slots: int, columns: int) -> int:
     """Tokens that a cache for so many slots of so many columns makes room for."""
-    return _rounded(slots, NEW_SLOTS) * _rounded(columns, NEW_COLUMNS)
+    return _slots(slots) * _rounded(columns, NEW_COLUMNS)
+
+
+def _slots(num: int) -> int:
+    # A few have no more than they need: one long request may be all that a GPU has room for.
+    return _rounded(num, NEW_SLOTS) if num > NEW_SLOTS else num
+
+
+def share_out(tokens: int, max_prefill: int, max_kept: int) -> tuple[int, int, int]:
+    """The tokens of a bounded memory that are for running requests, for a prefill, and for ended
+    sequences: the last two get a quarter and a sixteenth at most.
+
+    >>> share_out(1600, 8192, 50)
+    (1150, 400, 50)
+    """
+    prefill, kept = min(max_prefill, tokens // 4), min(max_kept, tokens // 16)
+    return tokens - prefill - kept, prefill, kept
 
 
 @torch.inference_mode()

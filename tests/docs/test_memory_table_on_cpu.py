@@ -8,7 +8,16 @@ import pytest
 from omegaconf import OmegaConf
 from transformers import Qwen3Config
 
-from rltf_verl.adapters.startup.memory import ACTOR, BUDGET, MODEL, UTILIZATION, memory_of
+from rltf_verl.adapters.startup.memory import (
+    ACTOR,
+    BUDGET,
+    CACHE,
+    GB,
+    MODEL,
+    UTILIZATION,
+    memory_of,
+)
+from rltf_verl.sampler.slot_cache import reserved, share_out
 from tests.support.configs import composed
 
 PAGE = Path(__file__).parents[2] / "docs" / "scale.md"
@@ -56,3 +65,7 @@ def test_a_row_is_the_estimate_and_fits(row):
         int(sampling),
     )
     assert max(moments.values()) <= size
+    # and the sampler starts there: it needs room for the longest request beside its weights
+    cache = memory_of(get, model, size)["while sampling"][CACHE]
+    room, _, _ = share_out(int(cache * GB / (layers * 2 * 8 * 128 * 2)), 8192, 8192)
+    assert reserved(4, 2 * half) <= room, "four at a time"
