@@ -211,7 +211,6 @@ def draw(lines: Sequence[Line], path: Path) -> None:
 def main() -> None:
     PAGE.write_text(with_tables(PAGE.read_text("utf-8"), finished()), "utf-8")
     draw(finished(), PICTURES / "study_lm.png")
-    unseen_runs.draw(lines_of(unseen_runs.RESULTS), PICTURES / "lost.png")
 
 
 if __name__ == "__main__":

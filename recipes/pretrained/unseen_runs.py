@@ -1,12 +1,10 @@
 """Is a policy lost? Fourteen tasks beyond the study, with SD and GRPO; resumable.
 
-    python recipes/pretrained/unseen_runs.py [--tasks final] [--settings recipe] [--hardware cpu]
+    python recipes/pretrained/unseen_runs.py [--tasks final] [--hardware cpu]
 
 A finished run is a line of unseen.jsonl beside this file and is not run again; `study_report.py`
-has its table and its picture. `recipe`: the settings as they come. `longer`: with twice the steps,
-where first answers still rise at the end. `before`: those of the recipe until steps followed the
-evidence. A run is lost when its share of episodes that are right after feedback falls below a third
-of its best for three steps in a row (`runlog.health`).
+has its table. A run is lost when its share of episodes that are right after feedback falls below a
+third of its best for three steps in a row (`runlog.health`).
 """
 
 from __future__ import annotations
@@ -42,42 +40,11 @@ SETS = {
 until SD with its floor had learned nothing of them.
 """
 METHODS = ("sd", "grpo")
-WEIGHT = ("rltf.distill.weight=1.0",)
-BEFORE = (
-    *("rltf.evidence_scaling=false", "rltf.distill.log_prob_floor=-5.0"),
-    "trainer.test_freq=16",
-)
-RECIPE = {"sd": WEIGHT, "grpo": ()}
+WORDS = {"sd": ("rltf.distill.weight=1.0",), "grpo": ()}
+"""Method -> its words beside the config's."""
 STEPS, PUZZLE_STEPS = 16, 85
-SETTINGS: dict[str, dict[str, tuple[str, ...]]] = {
-    "recipe": RECIPE,
-    "longer": RECIPE,
-    "before": {"sd": BEFORE, "grpo": BEFORE},
-}
-"""Settings -> method -> its words beside the config's."""
-CONTROL = (
-    *(("arrows", "sd", "cpu_bf16"), (COMPANY, "grpo", "cpu")),
-    *(("yearless", "grpo", "cpu_bf16"), ("equals", "sd", "cpu"), (COMPANY, "sd", "cpu_bf16")),
-)
-"""Task, method and hardware with which the forms of the rate are compared."""
-RATE = "actor_rollout_ref.actor.optim.lr"
-FULL = "rltf.evidence_scaling=false"
-FORMS = {
-    "rate × √e": (),
-    "rate × 0.35": (FULL, f"{RATE}=3.5e-5"),
-    "rate × 0.6": (FULL, f"{RATE}=6e-5"),
-    "warm-up of 4": (FULL, "actor_rollout_ref.actor.optim.lr_warmup_steps=4"),
-    "rate": (FULL,),
-}
-"""Settings -> words. A sixth, `rate × √(e / mean e)` with e by episode over its running mean, is
-only in the commit that its lines name.
-"""
-SEEDS = (1, 2)
-SHOWN = {
-    "before": ("the rate as it is set: lost", "#D55E00"),
-    "recipe": ("rate × √e: kept", "#0072B2"),
-}
-"""Settings -> name and colour in the picture."""
+NOW = "rate × 0.6"
+"""The recipe's settings. All others are only in the commits that their lines name."""
 LOST, FOR_STEPS = 1 / 3, 3
 
 
@@ -119,13 +86,13 @@ def train(study: Study, run: Run, folder: Path) -> dict[str, Any]:
     """One run, and its line."""
     task, method = run.task, run.method
     data = problems(study, task)
-    steps = (PUZZLE_STEPS if task in PUZZLES else STEPS) * (2 if run.settings == "longer" else 1)
+    steps = PUZZLE_STEPS if task in PUZZLES else STEPS
     words = [
         f"rltf/hardware={run.hardware}",
         "trainer.logger=[file]",
         f"data.train_files={data / 'train.parquet'}",
         f"data.val_files={data / 'test.parquet'}",
-        *words_of(run),
+        *WORDS[method],
         f"trainer.total_training_steps={steps}",
     ]
     if task in PUZZLES:
@@ -143,21 +110,8 @@ def train(study: Study, run: Run, folder: Path) -> dict[str, Any]:
         "first": [round(data["rltf/turn_1/acc"], 4) for data in steps],
         "second": [_rounded(data.get("rltf/turn_2/standing")) for data in steps],
         "moved": [_rounded(data.get("rltf/update/norm")) for data in steps],
-        "evidence": [_rounded(data.get("rltf/update/evidence")) for data in steps],
         "held_out": [point["accuracy"] for point in curve(folder)],
     }
-
-
-def words_of(run: Run) -> list[str]:
-    """Its own words beside the config's."""
-    if run.settings in SETTINGS:
-        return [*SETTINGS[run.settings][run.method]]
-    return [
-        *RECIPE[run.method],
-        *FORMS[run.settings],
-        f"rltf.seed={run.seed}",
-        f"data.seed={run.seed}",
-    ]
 
 
 def environment(task: str) -> str:
@@ -209,7 +163,7 @@ def table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
     """A row of Markdown for each run, but those of the control."""
     yield "| task | method | settings | on | first answers, held out | second answers | lost |"
     yield "|---|---|---|---|---|---|---|"
-    runs = [line for line in lines if line["settings"] in SETTINGS]
+    runs = [line for line in lines if not line.get("seed")]
     for line in sorted(runs, key=lambda line: astuple(Run.of(line))):
         names = " | ".join(astuple(Run.of(line))[:-1])
         held_out = " ".join(f"{share:.2f}" for share in line["held_out"])
@@ -225,7 +179,7 @@ def control_table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|"
     cells = defaultdict[tuple[str, ...], list[dict[str, Any]]](list)
     for line in sorted(lines, key=lambda line: Run.of(line).seed):
-        if line["settings"] not in SETTINGS:
+        if line.get("seed"):
             cells[line["task"], line["method"], line["hardware"], line["settings"]].append(line)
     for names, seeds in cells.items():
         ends = ", ".join(f"{line['held_out'][-1]:.2f}" for line in seeds)
@@ -235,48 +189,15 @@ def control_table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
         yield f"| {' | '.join(names)} | {ends} | {means} | {lost} |"
 
 
-def draw(lines: Sequence[dict[str, Any]], path: Path) -> None:
-    """Second answers of GRPO on the demo's task in fp32, with either settings."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot as plt
-
-    figure, (upper, lower) = plt.subplots(
-        2, 1, figsize=(7, 4), height_ratios=(2, 1), sharex=True, layout="constrained"
-    )
-    for settings, (name, color) in SHOWN.items():
-        run = Run(COMPANY, "grpo", settings, "cpu")
-        line = next(line for line in lines if Run.of(line) == run)
-        steps = range(1, len(line["second"]) + 1)
-        upper.plot(steps, line["second"], color=color, marker="o", label=name)
-        lower.plot(steps, line["evidence"], color=color, marker="o")
-    upper.set_ylim(-0.03, 1.03)
-    upper.set_ylabel("right after feedback")
-    lower.set_ylabel("evidence e")
-    lower.set_xlabel("training step")
-    upper.legend(frameon=False, loc="center right")
-    for axes in (upper, lower):
-        axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(path, dpi=110)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=Path("outputs/study_lm"))
-    parser.add_argument("--tasks", choices=(*SETS, "control"), default="final")
-    parser.add_argument("--settings", choices=SETTINGS, default="recipe")
+    parser.add_argument("--tasks", choices=SETS, default="final")
     parser.add_argument("--hardware", choices=("cpu", "cpu_bf16"), default="cpu")
     args = parser.parse_args()
     study = Study(args.out)
-    if args.tasks == "control":
-        runs = [
-            Run(task, method, form, hardware, seed)
-            for seed, (task, method, hardware), form in product(SEEDS, CONTROL, FORMS)
-        ]
-    else:
-        tasks = product(SETS[args.tasks], METHODS)
-        runs = [Run(task, method, args.settings, args.hardware) for task, method in tasks]
+    tasks = product(SETS[args.tasks], METHODS)
+    runs = [Run(task, method, NOW, args.hardware) for task, method in tasks]
     for run, folder in study.missing(runs, RESULTS):
         line = train(study, run, folder)
         append_lines(RESULTS, [line])

@@ -197,9 +197,6 @@ class RLTFConfig:
     """Discount per turn of the attempt returns, in [0, 1]. 0.1 in every script of the release."""
     updates_per_batch: Annotated[int, Within(1, 1000)] = 1
     """Optimiser updates per training batch, however many rows its episodes produced."""
-    evidence_scaling: bool = True
-    """Multiply the rate of each update by √e, where e is the share of the batch's rows that its
-    gradient rests on (docs/methods.md): Adam takes a full step on the noise of a few rows."""
     refill_rounds: Annotated[int, Within(0, 1000, note="; 0 is off")] = 0
     """Dynamic sampling: most rounds in which further problems take the place of groups that no
     objective gets anything from; 0 trains on the batch as it comes."""

@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 
-from rltf_verl.algos.evidence import evidence
 from rltf_verl.algos.gate import GATES, Evidence, residual
 
 TOLD = Evidence(
@@ -75,22 +74,3 @@ def test_where_no_problem_is_solved_in_part_nothing_has_a_weight():
 def test_the_scale_is_the_steepness_of_the_sigmoid():
     _, weight = GATES["sigmoid"][0](TOLD, 2.0)
     torch.testing.assert_close(weight[0], torch.tensor(4 / 5))  # 2² / (1 + 2²)
-
-
-@pytest.mark.parametrize(
-    ("pulls", "share"),
-    [
-        ([2.0, 2.0, 2.0, 2.0], 1.0),
-        ([0.0, 0.0, 3.0, 0.0], 0.25),
-        ([1.0, 3.0], 0.8),  # 4² / (2 · 10)
-        ([0.0, 0.0], 0.0),
-        ([], 0.0),
-    ],
-)
-def test_it_is_kishs_effective_sample_size_over_the_number_of_rows(pulls, share):
-    assert evidence(torch.tensor(pulls)) == pytest.approx(share)
-
-
-def test_the_unit_of_advantages_does_not_matter():
-    pulls = torch.rand(50, generator=torch.Generator().manual_seed(0))
-    assert evidence(pulls) == pytest.approx(evidence(1e-3 * pulls), rel=1e-5)

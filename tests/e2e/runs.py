@@ -51,7 +51,6 @@ FLAKY = [
 """Feedback of `recorder` that is often unavailable."""
 
 PLAIN_DESCENT = [
-    "rltf.evidence_scaling=false",
     "actor_rollout_ref.actor.optim.optimizer=SGD",
     f"actor_rollout_ref.actor.optim.lr={LEARNING_RATE}",
     "actor_rollout_ref.actor.optim.weight_decay=0",

@@ -24,7 +24,7 @@ from verl.workers.engine.fsdp.transformer_impl import FSDPEngine
 from verl.workers.engine_workers import ActorRolloutRefWorker
 
 from rltf_verl.adapters.compat import reshard
-from rltf_verl.adapters.training.proportional import ProportionalWorker
+from rltf_verl.adapters.training.measured import MeasuringWorker
 
 KEPT_WEIGHTS = "rltf_kept_weights"
 """Key of a batch that is to be computed with the kept weights."""
@@ -100,7 +100,7 @@ def _write(module: torch.nn.Module, values: dict[str, torch.Tensor]) -> None:
         shard.copy_(values[name])
 
 
-class KeepingWorker(ProportionalWorker):
+class KeepingWorker(MeasuringWorker):
     """A training worker with a second set of weights."""
 
     engine: FSDPEngine
@@ -157,7 +157,7 @@ def use_our_workers(classes: dict[Role, Any], share: float | None) -> None:
         classes: verl's role -> Ray class, before the workers start.
         share: see `KeptWeights`; None keeps no weights.
     """
-    make = ProportionalWorker if share is None else partial(KeepingWorker, share=share)
+    make = MeasuringWorker if share is None else partial(KeepingWorker, share=share)
     for role in (Role.Actor, Role.ActorRollout, Role.ActorRolloutRef):
         if role in classes:
             # verl builds its actor by the class attribute `actor_worker_cls`.

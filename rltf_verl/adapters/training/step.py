@@ -23,14 +23,12 @@ from rltf_verl.adapters.queue.step_rows import StepRows
 from rltf_verl.adapters.startup.rules import TOKEN_SUM_LOSSES
 from rltf_verl.adapters.training.logit_loss import NUM_TOKENS, WEIGHT
 from rltf_verl.adapters.training.loss import DENOMINATOR
-from rltf_verl.adapters.training.proportional import EVIDENCE
 from rltf_verl.adapters.training.teacher import (
     TeacherOutput,
     teacher_columns,
     teacher_metrics,
     token_places,
 )
-from rltf_verl.algos.evidence import evidence
 from rltf_verl.algos.targets import RowBatch, RowTargets, sampled_tokens
 from rltf_verl.config import RLTFConfig
 from rltf_verl.objectives import Method
@@ -139,10 +137,6 @@ def compute_step(
         of_teacher = teacher_columns(rows, teacher, token_weights, rltf.logit_distill)
         constants[WEIGHT] = weights["logit_distill"]
         constants[NUM_TOKENS] = _num_teacher_tokens(settings, teacher, live)
-    share = evidence(pulls)
-    # A loss that trains tokens without an advantage rests on more rows than those that pull.
-    if rltf.evidence_scaling and skips_idle_rows(settings.verl.actor_rollout_ref.actor):
-        constants[EVIDENCE] = share
     metrics = {
         **sampling_metrics(batch, rows.entropy),
         **corrected,
@@ -150,7 +144,6 @@ def compute_step(
         **stale_metrics(method.token_owners, batch, stale),
         **_teacher_metrics(rows, rltf, weights["logit_distill"], teacher, token_weights),
         **_episode_metrics(rows, settings, before or {}),
-        "rltf/update/evidence": share,
         "rltf/update/live_tokens": float((targets.advantages != 0).float().mean()),
     }
     columns = target_columns(batch, targets, trust)

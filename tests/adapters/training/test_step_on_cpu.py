@@ -231,13 +231,6 @@ def test_the_mean_divergence_is_of_the_rows_that_are_updated(step):
     assert batch.extra_info["rltf_logit_tokens"] == 4
 
 
-def test_the_rate_follows_the_evidence_where_nothing_but_advantages_pulls(step):
-    batch, _, metrics = step(config())
-    assert batch.extra_info["rltf_evidence"] == metrics["rltf/update/evidence"] < 1
-    batch, _, _ = step(config(), loss="dro")
-    assert "rltf_evidence" not in batch.extra_info
-
-
 @pytest.mark.parametrize(("dropped", "share"), [(0, 1 / 4), (1, 3 / 6)])
 def test_episodes_of_a_group_that_verl_drops_are_lost(step, dropped, share):
     """Of two groups of two, three episodes are there."""

@@ -1,4 +1,4 @@
-"""A worker whose optimiser steps are in proportion to their evidence (`algos.evidence`)."""
+"""A worker that measures each optimiser step: the length of it, and the size of its gradient."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ from verl.workers.engine_workers import TrainingWorker
 
 from rltf_verl.adapters.training.outcomes import fetch_outcomes
 
-EVIDENCE = "rltf_evidence"
-"""Key of the batch's constant, where the rate is to follow it."""
-
 SAMPLED_PART = 32
 """The change of a weight matrix is measured on the first 1/32 of it: a copy of all weights would
 cost the memory of a second model."""
@@ -24,10 +21,10 @@ RUNNING_SHARE = 0.1
 """Of an update in the running mean of gradient norms."""
 
 
-class ProportionalWorker(TrainingWorker):
-    """verl's training worker, which multiplies the rate of an update by √evidence where the batch
-    has one. It reports how far the weights moved (`rltf/update/norm`), and the gradient's norm over
-    its running mean (`rltf/update/grad_norm_ratio`): Adam makes the same step of both.
+class MeasuringWorker(TrainingWorker):
+    """verl's training worker, which reports how far the weights moved (`rltf/update/norm`), and the
+    gradient's norm over its running mean (`rltf/update/grad_norm_ratio`): Adam makes the same step
+    of a large gradient and of a small one.
     """
 
     engine: Any  # verl's base class declares no optimiser
@@ -35,10 +32,9 @@ class ProportionalWorker(TrainingWorker):
     def reset(self) -> None:
         """verl's; each of its engines has `optimizer_step`."""
         super().reset()
-        self._evidence, self._moved = 1.0, 0.0
-        self._mean_norm, self._norm_ratio = 0.0, 1.0
+        self._moved, self._mean_norm, self._norm_ratio = 0.0, 0.0, 1.0
         self._step = self.engine.optimizer_step
-        self.engine.optimizer_step = self._scaled_step
+        self.engine.optimizer_step = self._measured_step
 
     def train_mini_batch(self, data: TensorDict) -> Any:
         """All updates of a batch. The outcomes are fetched once for all epochs, not by the loss."""
@@ -47,7 +43,6 @@ class ProportionalWorker(TrainingWorker):
 
     def train_batch(self, data: TensorDict) -> Any:
         """One update."""
-        self._evidence = float(tu.pop(data, key=EVIDENCE, default=1.0))
         output = super().train_batch(data)
         if output is not None:
             metrics = tu.get(output, "metrics")
@@ -55,19 +50,11 @@ class ProportionalWorker(TrainingWorker):
             metrics["rltf/update/grad_norm_ratio"] = self._norm_ratio
         return output
 
-    def _scaled_step(self) -> float:
+    def _measured_step(self) -> float:
         groups = self.engine.optimizer.param_groups
         weights = [weight for group in groups for weight in group["params"]]
         before = [_part(weight).clone() for weight in weights]
-        rates = [group["lr"] for group in groups]
-        # With Adam the length of a step is proportional to its rate.
-        for group, rate in zip(groups, rates, strict=True):
-            group["lr"] = rate * sqrt(self._evidence)
-        try:
-            norm: float = self._step()
-        finally:  # the scheduler continues from the rate itself
-            for group, rate in zip(groups, rates, strict=True):
-                group["lr"] = rate
+        norm: float = self._step()
         # Mean square of the part · size of the whole: an estimate of the weight's own sum.
         squares = (
             (_part(weight) - old).square().mean() * weight.numel()
