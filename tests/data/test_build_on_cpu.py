@@ -16,12 +16,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rltf_verl.adapters.startup.checks import require
 from rltf_verl.adapters.startup.files import check_dataset
 from rltf_verl.config import ConfigError
 from rltf_verl.data.provenance import read_provenance
 from rltf_verl.data.schema import SCHEMA, check_parquet, environments_of, problem_from_row, row_of
 from rltf_verl.envs import make_env
 from rltf_verl.envs.code.sources import load_rows
+from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.envs.files import check_json, read_rows
 from rltf_verl.envs.math.sources import SOURCES, find_source, read_items
 from rltf_verl.tools.data.build import build_parquet
@@ -417,7 +419,7 @@ def test_empty_prompts_are_named_wherever_they_are(tmp_path, parts):
     with pytest.raises(
         ValueError, match=r"train\.parquet: the prompt is empty in row 2, 3, 4"
     ) as e:
-        check_dataset("data.train_files", str(path), make_env("binary_matrix"))
+        require(check_dataset("data.train_files", str(path), make_env("binary_matrix"), DryRun()))
     assert ("5, 6 (the first row is 0): drop" in str(e.value)) != parts
 
 
@@ -436,6 +438,6 @@ def test_what_is_no_dataset_is_told_by_the_check_that_knows_the_key(tmp_path):
         file = str(tmp_path / f"{name}.parquet")
         assert environments_of(file) == set()
         with pytest.raises(ConfigError) as refused:
-            check_dataset("data.train_files", file, make_env("binary_matrix"))
+            require(check_dataset("data.train_files", file, make_env("binary_matrix"), DryRun()))
         assert str(refused.value).startswith(f"data.train_files: {file}")
         assert said in str(refused.value)

@@ -23,9 +23,10 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from rltf_verl.adapters import seams
 from rltf_verl.adapters.compat import TESTED_VERL, meet_at_free_ports
 from rltf_verl.adapters.seams import SEAMS, seam_findings
-from rltf_verl.adapters.startup.checks import refusals
+from rltf_verl.adapters.startup.checks import start_findings
 from rltf_verl.adapters.training.step import EVICTED_GROUPS
 from rltf_verl.adapters.training.trainer import RLTFTrainerMixin
+from rltf_verl.envs.dry_run import DryRun
 from tests.support.configs import composed
 
 ADAPTERS = Path(seams.__file__).parent
@@ -412,7 +413,7 @@ def test_a_method_that_verl_renamed_refuses_the_run_before_ray(tmp_path, monkeyp
     assert (finding.key, finding.value) == ("verl", version("verl"))
     assert "PPOTrainer._compute_advantage" in finding.why
     assert str(TESTED_VERL) in finding.fix
-    assert str(next(refusals(composed("rltf_sd")))) == str(finding)
+    assert str(next(start_findings(composed("rltf_sd"), DryRun()))) == str(finding)
 
 
 def test_the_queue_ignores_a_column_that_no_row_has() -> None:

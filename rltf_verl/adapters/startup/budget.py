@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from rltf_verl.episode.acting import world_seed
 from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.teacher import texts_known_before
 from rltf_verl.feedback.judge_prompt import longest_feedback
-from rltf_verl.findings import Finding
+from rltf_verl.findings import Finding, finding_of
 from rltf_verl.prompts import render, template_of
 from rltf_verl.prompts.lengths import empty_revision
 from rltf_verl.registry import UserCodeError, described, raised_by
@@ -33,33 +33,26 @@ LIMIT = "data.max_prompt_length"
 REVISE, TEACHER, CRITIC = "revise", "teacher's", "critic"
 
 
-Tell = Callable[[Finding], None]
-"""Takes a warning."""
-
-
-def ignore(finding: Finding) -> None:
-    """Takes a warning that nothing shows."""
-
-
 def check_budget(
-    config: DictConfig, parts: Parts, tokenizer: Any, warn: Tell = ignore, *, dry_run: DryRun
-) -> None:
+    config: DictConfig, parts: Parts, tokenizer: Any, dry_run: DryRun
+) -> Iterator[Finding]:
     """`check_prompt_budget` of the first rows of the first training file, as verl will read them.
     A user's dataset class is left to the trainer, which has one.
     """
     if config.trainer.device != "cpu":
-        check_row_budget(config)  # our engine for the CPU computes a longer row alone
+        yield from check_row_budget(config)  # our engine for the CPU computes a longer row alone
     if OmegaConf.select(config, "data.custom_cls.path") is None:
         rows = first_rows(files_of(config.data.train_files)[0], NUM_BUDGET_PROBES)
         if parts.env.acts and rows:
-            _require_world(parts, problem_of(parts.env, rows[0]), dry_run)
-        check_prompt_budget(config, parts, rows, tokenizer, warn, dry_run=dry_run)
+            stuck = [*_check_world(parts, problem_of(parts.env, rows[0]), dry_run)]
+            yield from stuck
+            if stuck:
+                return
+        yield from check_prompt_budget(config, parts, rows, tokenizer, dry_run)
 
 
-def check_row_budget(config: DictConfig) -> None:
-    """Raise ConfigError if the longest row does not fit a micro-batch, which verl notices when such
-    a row is there.
-    """
+def check_row_budget(config: DictConfig) -> Iterator[Finding]:
+    """A longest row that no micro-batch holds, which verl notices when such a row is there."""
     actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
     longest = int(config.data.max_prompt_length) + int(config.data.max_response_length)
     limits = {
@@ -76,14 +69,12 @@ def check_row_budget(config: DictConfig) -> None:
     ranks = int(actor.get("ulysses_sequence_parallel_size") or 1)
     for key, (used, limit) in limits.items():
         if used and limit is not None and int(limit) * ranks < longest:
-            raise ConfigError(
-                Finding(
-                    key,
-                    limit,
-                    "a row can have data.max_prompt_length + data.max_response_length ="
-                    f" {longest} tokens",
-                    f"set it to at least {-(-longest // ranks)}",
-                )
+            yield Finding(
+                key,
+                limit,
+                "a row can have data.max_prompt_length + data.max_response_length ="
+                f" {longest} tokens",
+                f"set it to at least {-(-longest // ranks)}",
             )
 
 
@@ -98,25 +89,23 @@ class _Prompts:
 
 
 def check_prompt_budget(
-    config: DictConfig,
-    parts: Parts,
-    dataset: Any,
-    tokenizer: Any,
-    warn: Tell = ignore,
-    *,
-    dry_run: DryRun | None = None,
-) -> None:
-    """Refuse a `data.max_prompt_length` that cannot hold a second prompt, or a teacher's, even if
-    the attempt had no tokens at all; and a teacher who has nothing to read.
+    config: DictConfig, parts: Parts, dataset: Any, tokenizer: Any, dry_run: DryRun
+) -> Iterator[Finding]:
+    """A `data.max_prompt_length` that cannot hold a second prompt, or a teacher's, even if the
+    attempt had no tokens at all; and a teacher who has nothing to read.
 
     Measures the first problems of the training set with the environment's words on an empty answer.
     A first prompt above the limit is refused too: nothing cuts it, so its answer would be cut. With
-    a slow grader, the longest words so far stand for those of other problems. `warn` takes prompts
-    that are too long only with a judge's longest feedback.
+    a slow grader, the longest words so far stand for those of other problems. Prompts that are too
+    long only with a judge's longest feedback are warnings.
     """
     limit, rltf = int(config.data.max_prompt_length), parts.config
-    words = _Explanations(parts, dry_run or DryRun())
-    measured = _measure_prompts(config, words, dataset, tokenizer)
+    words = _Explanations(parts, dry_run)
+    try:
+        measured = _measure_prompts(config, words, dataset, tokenizer)
+    except ConfigError as error:
+        yield finding_of(error)
+        return
     if words.num_guessed:
         tokens = len(tokenizer.encode(words.longest, add_special_tokens=False))
         words.dry_run.left_out.append(
@@ -129,27 +118,24 @@ def check_prompt_budget(
         if longest > limit:
             template = rltf.teacher.prompt if kind == TEACHER else rltf.episode.revise
             shorter = "" if kind == TEACHER else "; or set rltf.episode.revise=note, which is short"
-            raise ConfigError(
-                Finding(
-                    LIMIT,
-                    limit,
-                    f"the {kind} prompt of template {template} needs {longest} tokens for problem"
-                    f" {worst} before any attempt is quoted",
-                    f"set it to at least {longest} plus the length of an attempt{shorter}",
-                )
+            yield Finding(
+                LIMIT,
+                limit,
+                f"the {kind} prompt of template {template} needs {longest} tokens for problem"
+                f" {worst} before any attempt is quoted",
+                f"set it to at least {longest} plus the length of an attempt{shorter}",
             )
     if measured.num_problems and rltf.teaches and not measured.plain[TEACHER]:
         why = f"none of the first {measured.num_problems} problems of the training data has one"
         fix = "give them one (docs/data.md says where), or let the teacher read feedback"
         reads = ", ".join(rltf.teacher.sources)
-        raise ConfigError(Finding("rltf.teacher.reads", reads, why, fix))
-    _check_critic(limit, rltf, [tokens for tokens, _ in measured.plain[CRITIC]], warn)
-    for finding in _too_long_if_judged(limit, parts, measured):
-        warn(finding)
+        yield Finding("rltf.teacher.reads", reads, why, fix)
+    yield from _check_critic(limit, rltf, [tokens for tokens, _ in measured.plain[CRITIC]])
+    yield from _too_long_if_judged(limit, parts, measured)
 
 
-def _check_critic(limit: int, rltf: RLTFConfig, lengths: list[int], warn: Tell) -> None:
-    """Refuse feedback modelling without a row; warn of problems that have none."""
+def _check_critic(limit: int, rltf: RLTFConfig, lengths: list[int]) -> Iterator[Finding]:
+    """Feedback modelling without a row; a warning of problems that have none."""
     num = sum(length > limit for length in lengths)
     if not num:
         return
@@ -158,9 +144,7 @@ def _check_critic(limit: int, rltf: RLTFConfig, lengths: list[int], warn: Tell) 
         f" not fit at {num} of {len(lengths)} problems, whose feedback is not predicted"
     )
     fix = f"set it to at least {max(lengths)} plus the length of an attempt"
-    if num == len(lengths):
-        raise ConfigError(Finding(LIMIT, limit, why, fix))
-    warn(Finding(LIMIT, limit, why, fix, "warning"))
+    yield Finding(LIMIT, limit, why, fix, "error" if num == len(lengths) else "warning")
 
 
 def _too_long_if_judged(limit: int, parts: Parts, measured: _Prompts) -> Iterator[Finding]:
@@ -225,8 +209,8 @@ def _measure_prompts(
     return measured
 
 
-def _require_world(parts: Parts, problem: Problem, dry_run: DryRun) -> None:
-    """Raise ConfigError if the environment opens no state: nothing would be trained."""
+def _check_world(parts: Parts, problem: Problem, dry_run: DryRun) -> Iterator[Finding]:
+    """An environment that opens no state: nothing would be trained."""
     env = bounded(parts.env)
     try:
         with dry_run.explained("a state to open"):
@@ -235,7 +219,7 @@ def _require_world(parts: Parts, problem: Problem, dry_run: DryRun) -> None:
         raised = raised_by(type(parts.env), error)
         why = f"problem {problem.index} has no state to act in: {raised}"
         fix = "correct `open` or `close`; `rltf env check` tries the other methods too"
-        raise ConfigError(Finding("rltf.env.name", parts.config.env.name, why, fix)) from error
+        yield Finding("rltf.env.name", parts.config.env.name, why, fix)
 
 
 def _length(tokenizer: Any, options: Mapping[str, Any], messages: list[Message], index: int) -> int:

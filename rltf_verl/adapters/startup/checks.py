@@ -5,17 +5,17 @@ second is spent.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from itertools import chain
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.compat import TESTED_VERL, verl_is_tested, verl_version
 from rltf_verl.adapters.seams import seam_findings
-from rltf_verl.adapters.startup.budget import Tell, check_budget, ignore
+from rltf_verl.adapters.startup.budget import check_budget
 from rltf_verl.adapters.startup.files import (
     changed_prompts,
     check_datasets,
@@ -28,7 +28,6 @@ from rltf_verl.adapters.startup.machine import (
     check_cpus,
     check_devices,
     check_loggers,
-    check_machine,
     check_platform,
     is_here,
 )
@@ -59,81 +58,81 @@ def check_driver(config: DictConfig) -> None:
     """All checks that need no Ray; run in the driver by `validate_config`.
 
     Raises:
-        ConfigError: the first of `refusals`, with the key that the user set.
+        ConfigError: the first finding that is an error, with the key that the user set.
     """
     dry_run = DryRun()
     chosen = HydraConfig.get().overrides.task if HydraConfig.initialized() else ()
-    for finding in refusals(config, _log, ask_judges=True, dry_run=dry_run):
-        raise ConfigError(finding.with_chosen_key(chosen))
-    for finding in (*warnings_of(config, Method(rltf_of(config))), *dry_run.findings()):
-        _log(finding)
+    require(start_findings(config, dry_run, ask_judges=True), chosen)
+    require(chain(warnings_of(config, Method(rltf_of(config))), dry_run.findings()))
 
 
-def _log(finding: Finding) -> None:
-    logger.log(logging.INFO if finding.level == "note" else logging.WARNING, "%s", finding)
+def require(found: Iterable[Finding], chosen: Sequence[str] = ()) -> None:
+    """Raise ConfigError at the first error; log what comes before it.
+
+    Args:
+        found: of the checks.
+        chosen: the user's overrides, whose key the error then names.
+    """
+    for finding in found:
+        if finding.level == "error":
+            raise ConfigError(finding.with_chosen_key(chosen))
+        logger.log(logging.INFO if finding.level == "note" else logging.WARNING, "%s", finding)
 
 
-def refusals(
+def start_findings(
     config: DictConfig,
-    warn: Tell = ignore,
+    dry_run: DryRun,
     *,
     ask_judges: bool = False,
-    dry_run: DryRun | None = None,
     card: float | None = None,
 ) -> Iterator[Finding]:
-    """Everything that cannot work, in the order in which to change it.
+    """Everything that cannot work, in the order in which to change it, and what the checks warn of.
 
     Makes the paths of the config absolute. Each check runs when its finding is asked for; a check
     that needs something that was refused is left out.
 
     Args:
         config: of the run.
-        warn: takes warnings of the checks.
-        ask_judges: in the end, each endpoint once, where the run's processes are this machine's.
         dry_run: counts the time for grades.
+        ask_judges: in the end, each endpoint once, where the run's processes are this machine's.
         card: GB of a GPU, where the run will be; None: of this machine's.
     """
-    dry_run = dry_run or DryRun()
     yield from seam_findings()
     yield from wrong_values(config)
-    unusable = [*_findings(resolve_files, config)]
-    yield from unusable
-    # Hydra knows the config's name here only.
-    config.trainer.experiment_name = str(config.trainer.experiment_name)
     parts = method = None
-    if not unusable:
-        try:
-            with dry_run.explained("your own code"):
-                parts = parts_of(config)
-                method = Method(parts.config)
-        except ValueError as error:
-            yield finding_of(error)
+    try:
+        resolve_files(config)
+        # Hydra knows the config's name here only.
+        config.trainer.experiment_name = str(config.trainer.experiment_name)
+        with dry_run.explained("your own code"):
+            parts = parts_of(config)
+            method = Method(parts.config)
+    except ValueError as error:
+        yield finding_of(error)
     if parts is not None and method is not None:
         yield from refused_combinations(config, parts, method)
-    yield from _findings(check_platform, config)
-    yield from _findings(check_devices, config)
+    yield from check_platform(config)
+    yield from check_devices(config)
     with suppress(TypeError):  # no number, refused above
-        yield from _findings(check_cpus, config)
+        yield from check_cpus(config)
+    unusable: list[Finding] = []
     if parts is not None:
-        yield from _findings(check_machine, parts.env)
+        if (trouble := parts.env.trouble()) is not None:
+            yield Finding("", None, trouble, "")
         if is_here(config):
-            yield from _findings(check_judges, parts.judges)
+            yield from check_judges(parts.judges)
         unusable = [*check_datasets(config, parts.env, dry_run)]
-        yield from unusable or split_warnings(changed_prompts(config, parts.env), warn)
-        yield from _findings(check_folders, parts.config)
-        yield from _findings(check_resume, config, parts.config)
-    yield from _findings(check_loggers, config, here=is_here(config))
-    yield from refused_model(config, None if unusable else parts, dry_run, warn, card)
+        yield from unusable or changed_prompts(config, parts.env)
+        yield from check_folders(parts.config)
+        yield from check_resume(config, parts.config)
+    yield from check_loggers(config)
+    yield from check_model(config, None if unusable else parts, dry_run, card)
     if ask_judges and parts is not None and is_here(config):
-        yield from _findings(check_endpoints, parts.judges)
+        yield from check_endpoints(parts.judges)
 
 
-def refused_model(
-    config: DictConfig,
-    parts: Parts | None,
-    dry_run: DryRun,
-    warn: Tell,
-    card: float | None,
+def check_model(
+    config: DictConfig, parts: Parts | None, dry_run: DryRun, card: float | None
 ) -> Iterator[Finding]:
     """The model, and the prompts under its tokenizer. A model on other machines is not checked."""
     if is_elsewhere(str(config.actor_rollout_ref.model.path)):
@@ -144,33 +143,20 @@ def refused_model(
         if is_here(config):
             yield finding_of(error)
         return
-    yield from _findings(check_context, config, model)
-    yield from _findings(check_attention, config, model)
+    yield from check_context(config, model)
+    yield from check_attention(config, model)
     card = card or (card_here(config) if is_here(config) else None)
     with suppress(TypeError, ValueError, AttributeError):  # refused above, or no known model
-        for finding in memory_findings(config, model.text, card):
-            warn(finding)
+        yield from memory_findings(config, model.text, card)
     if parts is not None:
-        budget = partial(check_budget, config, parts, model.tokenizer, warn, dry_run=dry_run)
-        yield from _findings(budget)
-        yield from split_warnings(thought_findings(config, parts, model.tokenizer), warn)
-        yield from _findings(check_own_rows, config, parts, model, dry_run)
+        yield from check_budget(config, parts, model.tokenizer, dry_run)
+        yield from thought_findings(config, parts, model.tokenizer)
+        yield from check_own_rows(config, parts, model, dry_run)
 
 
-def split_warnings(found: Iterable[Finding], warn: Tell) -> Iterator[Finding]:
-    """The errors; `warn` takes the others."""
-    for finding in found:
-        if finding.level == "error":
-            yield finding
-        else:
-            warn(finding)
-
-
-def _findings(check: Callable[..., object], *args: Any, **options: Any) -> Iterator[Finding]:
-    try:
-        check(*args, **options)
-    except ValueError as error:  # ConfigError is one
-        yield finding_of(error)
+def parts_of(config: DictConfig) -> Parts:
+    """The components of the `rltf:` block. Raises ValueError, ConfigError."""
+    return Parts.of(rltf_of(config))
 
 
 def checked_parts(config: DictConfig) -> Parts:
@@ -180,22 +166,9 @@ def checked_parts(config: DictConfig) -> Parts:
         ConfigError: names the key, its value and what to set instead.
     """
     parts = parts_of(config)
-    check_combinations(config, parts)
-    return parts
-
-
-def parts_of(config: DictConfig) -> Parts:
-    """The components of the `rltf:` block. Raises ValueError, ConfigError."""
-    return Parts.of(rltf_of(config))
-
-
-def check_combinations(config: DictConfig, parts: Parts) -> None:
-    """Raise ConfigError where settings do not go together; warn where they may not."""
     method = Method(parts.config)
-    for finding in refused_combinations(config, parts, method):
-        raise ConfigError(finding)
-    for finding in warnings_of(config, method):
-        _log(finding)
+    require(chain(refused_combinations(config, parts, method), warnings_of(config, method)))
+    return parts
 
 
 def refused_combinations(config: DictConfig, parts: Parts, method: Method) -> Iterator[Finding]:

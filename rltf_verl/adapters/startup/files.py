@@ -30,7 +30,7 @@ from rltf_verl.data.schema import (
 )
 from rltf_verl.envs.base import Env
 from rltf_verl.envs.dry_run import DryRun, OutOfTimeError
-from rltf_verl.findings import Finding, finding_of
+from rltf_verl.findings import Finding
 from rltf_verl.kinds import name_of
 from rltf_verl.prompts import is_file
 from rltf_verl.texts import counted
@@ -137,9 +137,7 @@ def _require_python_file(block: str, path: str) -> None:
         raise ConfigError(Finding(key, path, f"no such file, seen from {Path.cwd()}", "correct it"))
 
 
-def check_datasets(
-    config: DictConfig, env: Env, dry_run: DryRun | None = None
-) -> Iterator[Finding]:
+def check_datasets(config: DictConfig, env: Env, dry_run: DryRun) -> Iterator[Finding]:
     """Files of the config that cannot be trained or validated on."""
     num_rows, seen = 0, set()
     for key in DATA:
@@ -148,10 +146,7 @@ def check_datasets(
             yield Finding(key, named, "no file is named, and verl wants one", FIX)
             return
         for path in files_of(named):
-            try:
-                check_dataset(key, path, env, dry_run)
-            except ValueError as error:
-                finding = finding_of(error)
+            for finding in check_dataset(key, path, env, dry_run):
                 if str(finding) not in seen:
                     yield finding
                 seen.add(str(finding))
@@ -230,34 +225,31 @@ def changed_prompts(config: DictConfig, env: Env) -> Iterator[Finding]:
                     )
 
 
-def check_dataset(key: str, path: str, env: Env, dry_run: DryRun | None = None) -> None:
-    """Raise ConfigError unless the file of config `key` holds rows that the environment can
-    grade.
-    """
-    dry_run = dry_run or DryRun()
+def check_dataset(key: str, path: str, env: Env, dry_run: DryRun) -> Iterator[Finding]:
+    """A file of config `key` whose rows the environment cannot grade."""
     if Path(path).is_dir():
-        raise ConfigError(Finding(key, path, "is a folder", "name its parquet files"))
+        yield Finding(key, path, "is a folder", "name its parquet files")
+        return
     try:
         first = check_parquet(path, env)
         refuse_empty_prompts(path)
         names = environments_of(path)
-    except FileNotFoundError as error:
-        raise ConfigError(
-            Finding(key, path, f"no such file, seen from {Path.cwd()}", FIX)
-        ) from error
+    except FileNotFoundError:
+        yield Finding(key, path, f"no such file, seen from {Path.cwd()}", FIX)
+        return
     except (ValueError, OSError) as error:
-        raise ConfigError(f"{key}: {error}") from error
+        yield Finding("", None, f"{key}: {error}", "")
+        return
     others = sorted(names - {env.name})
     if others:
-        raise ConfigError(
-            Finding(
-                key,
-                path,
-                f"its rows were made for the environment {', '.join(others)} (extra_info.env), and"
-                f" rltf.env.name is {env.name}",
-                f"add {made_for(path, others[0]).overrides}, or name a file of {env.name}",
-            )
+        yield Finding(
+            key,
+            path,
+            f"its rows were made for the environment {', '.join(others)} (extra_info.env), and"
+            f" rltf.env.name is {env.name}",
+            f"add {made_for(path, others[0]).overrides}, or name a file of {env.name}",
         )
+        return
     trouble = None
     try:
         with dry_run.timed():
@@ -266,11 +258,11 @@ def check_dataset(key: str, path: str, env: Env, dry_run: DryRun | None = None) 
         dry_run.left_out.append(f"a grade of the first row of {key}")
     if trouble is not None:
         has_key = trouble.startswith("rltf.")
-        raise ConfigError(trouble if has_key else f"{key}={path}: {trouble}")
+        yield Finding("", None, trouble if has_key else f"{key}={path}: {trouble}", "")
 
 
-def check_folders(rltf: RLTFConfig) -> None:
-    """Raise ConfigError if a folder that the run writes to cannot be made or written."""
+def check_folders(rltf: RLTFConfig) -> Iterator[Finding]:
+    """Folders that the run writes to, and that cannot be made or written."""
     feedback = {
         "record_dir": rltf.feedback.record_dir,
         "guard": {"judge": rltf.feedback.guard.judge},
@@ -285,9 +277,7 @@ def check_folders(rltf: RLTFConfig) -> None:
         is_folder = name in FOLDERS and isinstance(folder, str)
         trouble = _write_trouble(Path(folder)) if is_folder else None
         if trouble is not None:
-            raise ConfigError(
-                Finding(key, folder, f"cannot be written ({trouble})", "name another folder")
-            )
+            yield Finding(key, folder, f"cannot be written ({trouble})", "name another folder")
 
 
 def _write_trouble(folder: Path) -> str | None:

@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 
-from rltf_verl.findings import ConfigError, Finding
+from rltf_verl.findings import Finding, finding_of
 from rltf_verl.judge.client import TRANSIENT, first_answers
 from rltf_verl.judge.gateway import Judge
 
-logger = logging.getLogger(__name__)
+
+def check_judges(judges: Sequence[Judge]) -> Iterator[Finding]:
+    """The first judge that cannot be sent requests from here, where the trainer runs."""
+    try:
+        for judge in judges:
+            judge.require_client()
+    except ValueError as error:
+        yield finding_of(error)
 
 
-def check_judges(judges: Sequence[Judge]) -> None:
-    """Raise ConfigError if a judge cannot be sent requests from here, where the trainer runs."""
-    for judge in judges:
-        judge.require_client()
-
-
-def check_endpoints(judges: Sequence[Judge]) -> None:
-    """Ask each endpoint once. Raise ConfigError where it will refuse every request; warn where it
-    may answer later.
-    """
-    for finding in sorted(unanswered(judges), key=lambda finding: finding.level):
-        if finding.level == "error":
-            raise ConfigError(finding)
-        logger.warning("%s", finding)
-
-
-def unanswered(judges: Sequence[Judge]) -> Iterator[Finding]:
-    """The judges that do not answer, one for each endpoint. No request without judges.
+def check_endpoints(judges: Sequence[Judge]) -> Iterator[Finding]:
+    """Ask each endpoint once. A warning where it may answer later.
 
     Raises:
-        ConfigError: a package or an API key is missing.
+        ConfigError: a package or an API key is missing (`check_judges`).
     """
     # Reversed: of judges with one endpoint the first stays, and its key is named.
     asked = {judge.settings.endpoint: judge for judge in reversed(judges)}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Iterator
 
 from omegaconf import DictConfig, OmegaConf
 from ray._private.utils import get_num_cpus
 
 from rltf_verl.adapters.compat import verl_version
-from rltf_verl.envs.base import Env
-from rltf_verl.findings import ConfigError, Finding
+from rltf_verl.findings import Finding
 from rltf_verl.hardware import cpu_services
 
 ENGINES = ("vllm", "sglang")
@@ -48,9 +48,9 @@ def lacks_accelerator(config: DictConfig) -> bool:
     return wanted and not get_torch_device().is_available()
 
 
-def check_platform(config: DictConfig) -> None:
-    """Raise ConfigError unless VERL_PLATFORM=cpu and the hardware group `cpu` stand together where
-    there is no accelerator.
+def check_platform(config: DictConfig) -> Iterator[Finding]:
+    """VERL_PLATFORM=cpu without the hardware group `cpu`, or the other way round; neither, and no
+    accelerator.
     """
     from verl.utils.device import get_device_name
 
@@ -60,70 +60,58 @@ def check_platform(config: DictConfig) -> None:
     cpu_platform, platform = get_device_name() == "cpu", os.environ.get("VERL_PLATFORM", "")
     if cpu_config and not cpu_platform:
         why, fix = "verl would look for a GPU", "start with VERL_PLATFORM=cpu in the environment"
-        raise ConfigError(
-            Finding("rltf/hardware", "cpu", f"VERL_PLATFORM={platform!r}: {why}", fix)
-        )
+        yield Finding("rltf/hardware", "cpu", f"VERL_PLATFORM={platform!r}: {why}", fix)
     if cpu_platform and not cpu_config:
-        raise ConfigError(
-            Finding(
-                "trainer.device",
-                config.trainer.device,
-                "VERL_PLATFORM=cpu",
-                "add rltf/hardware=cpu to the command line",
-            )
+        yield Finding(
+            "trainer.device",
+            config.trainer.device,
+            "VERL_PLATFORM=cpu",
+            "add rltf/hardware=cpu to the command line",
         )
     startup = cpu_services() if cpu_platform else None
     trouble = startup.trouble_of_config(config) if startup else None
     if trouble is not None:
-        raise ConfigError(trouble)
+        yield Finding("", None, trouble, "")
     if lacks_accelerator(config):
-        raise ConfigError(
-            Finding(
-                "VERL_PLATFORM",
-                platform,
-                "no accelerator on this machine",
-                "to train on the CPU start with VERL_PLATFORM=cpu and rltf/hardware=cpu; to join a"
-                " running GPU cluster set RAY_ADDRESS=auto",
-            )
+        yield Finding(
+            "VERL_PLATFORM",
+            platform,
+            "no accelerator on this machine",
+            "to train on the CPU start with VERL_PLATFORM=cpu and rltf/hardware=cpu; to join a"
+            " running GPU cluster set RAY_ADDRESS=auto",
         )
 
 
-def check_devices(config: DictConfig) -> None:
-    """Raise ConfigError if this machine lacks devices, the engine or FlashAttention, which Ray
-    would notice late.
-    """
+def check_devices(config: DictConfig) -> Iterator[Finding]:
+    """Devices, the engine or FlashAttention that this machine lacks: Ray would notice late."""
     from verl.utils.device import get_device_name, get_torch_device
 
     if not is_here(config) or get_device_name() == "cpu" or not get_torch_device().is_available():
         return
     wanted, num = int(config.trainer.n_gpus_per_node), int(get_torch_device().device_count())
     if config.trainer.nnodes == 1 and wanted > num:
-        raise ConfigError(
-            Finding(
-                "trainer.n_gpus_per_node",
-                wanted,
-                f"this machine has {num}",
-                f"set it to {num}, or set RAY_ADDRESS to join a running cluster",
-            )
+        yield Finding(
+            "trainer.n_gpus_per_node",
+            wanted,
+            f"this machine has {num}",
+            f"set it to {num}, or set RAY_ADDRESS to join a running cluster",
         )
     name = str(config.actor_rollout_ref.rollout.name)
     if name in ENGINES and importlib.util.find_spec(name) is None:
-        raise ConfigError(
-            Finding(
-                "actor_rollout_ref.rollout.name",
-                name,
-                f"{name} is not installed",
-                f"pip install 'verl[{name}]=={verl_version()}', or choose another of"
-                f" {', '.join(ENGINES)}",
-            )
+        yield Finding(
+            "actor_rollout_ref.rollout.name",
+            name,
+            f"{name} is not installed",
+            f"pip install 'verl[{name}]=={verl_version()}', or choose another of"
+            f" {', '.join(ENGINES)}",
         )
     if get_device_name() == "cuda":
-        _require_flash_attention(config.actor_rollout_ref)
-        _require_bf16(config.actor_rollout_ref)
+        yield from _lacks_flash_attention(config.actor_rollout_ref)
+        yield from _lacks_bf16(config.actor_rollout_ref)
 
 
-def check_cpus(config: DictConfig) -> None:
-    """Raise ConfigError if Ray would wait without end for CPUs (verl #7656).
+def check_cpus(config: DictConfig) -> Iterator[Finding]:
+    """Fewer CPUs than Ray would wait for without end (verl #7656).
 
     A unit of the queue and its controller claim one each, a GPU of verl's pools
     `max_colocate_count`. All other actors claim one only while they start.
@@ -137,17 +125,15 @@ def check_cpus(config: DictConfig) -> None:
         needed += 2 * rollout.nnodes * rollout.n_gpus_per_node
     there = OmegaConf.select(config, key) or get_num_cpus()
     if is_here(config) and there < needed:
-        raise ConfigError(
-            Finding(
-                key,
-                OmegaConf.select(config, key),
-                f"actors claim {needed} CPUs, Ray counts {there}, and the run would wait for ever",
-                f"set it to {needed}: a number of places, which may be more than there are CPUs",
-            )
+        yield Finding(
+            key,
+            OmegaConf.select(config, key),
+            f"actors claim {needed} CPUs, Ray counts {there}, and the run would wait for ever",
+            f"set it to {needed}: a number of places, which may be more than there are CPUs",
         )
 
 
-def _require_flash_attention(config: DictConfig) -> None:
+def _lacks_flash_attention(config: DictConfig) -> Iterator[Finding]:
     """verl's FSDP engine loads models with it, unless the config names another attention."""
     key = "model.override_config.attn_implementation"
     if not str(config.actor.strategy).startswith("fsdp"):
@@ -155,18 +141,15 @@ def _require_flash_attention(config: DictConfig) -> None:
     if OmegaConf.select(config, key, default="flash_attention_2") != "flash_attention_2":
         return
     if not any(importlib.util.find_spec(name) for name in FLASH):
-        raise ConfigError(
-            Finding(
-                f"actor_rollout_ref.{key}",
-                "flash_attention_2",
-                "flash-attn is not installed",
-                "pip install --no-build-isolation 'verl[fsdp]', or set"
-                f" +actor_rollout_ref.{key}=sdpa",
-            )
+        yield Finding(
+            f"actor_rollout_ref.{key}",
+            "flash_attention_2",
+            "flash-attn is not installed",
+            f"pip install --no-build-isolation 'verl[fsdp]', or set +actor_rollout_ref.{key}=sdpa",
         )
 
 
-def _require_bf16(config: DictConfig) -> None:
+def _lacks_bf16(config: DictConfig) -> Iterator[Finding]:
     """A card before Ampere computes bf16 by detours, many times slower."""
     from verl.utils.device import get_torch_device
 
@@ -180,23 +163,12 @@ def _require_bf16(config: DictConfig) -> None:
     }
     for key, value in precisions.items():
         if value in ("bf16", "bfloat16"):
-            raise ConfigError(
-                Finding(
-                    f"actor_rollout_ref.{key}",
-                    value,
-                    f"{card.get_device_name()} has no bf16",
-                    "add rltf/hardware=gpu_small_fp16",
-                )
+            yield Finding(
+                f"actor_rollout_ref.{key}",
+                value,
+                f"{card.get_device_name()} has no bf16",
+                "add rltf/hardware=gpu_small_fp16",
             )
-
-
-def check_machine(env: Env) -> None:
-    """Raise ConfigError if the environment cannot grade on this machine (workers elsewhere are not
-    asked).
-    """
-    trouble = env.trouble()
-    if trouble is not None:
-        raise ConfigError(trouble)
 
 
 def loggers_of(config: DictConfig) -> list[str]:
@@ -205,13 +177,9 @@ def loggers_of(config: DictConfig) -> list[str]:
     return [named] if isinstance(named, str) else [str(name) for name in named]
 
 
-def check_loggers(config: DictConfig, *, here: bool) -> None:
-    """Raise ConfigError if a logger is unknown or not installed: verl opens them in Ray, after the
-    model is loaded.
-
-    Args:
-        config: the whole config.
-        here: the run's processes are this machine's; else packages are not looked for.
+def check_loggers(config: DictConfig) -> Iterator[Finding]:
+    """Loggers that are unknown or not installed: verl opens them in Ray, after the model is loaded.
+    Packages are not looked for where the run's processes are another machine's.
     """
     from verl.utils.tracking import Tracking
 
@@ -220,18 +188,14 @@ def check_loggers(config: DictConfig, *, here: bool) -> None:
     choices = [*Tracking.supported_backend, "tracking"]
     for name in names:
         if name not in choices:
-            raise ConfigError(
-                Finding(
-                    LOGGER, value, f"verl has no logger {name}", f"choose of {', '.join(choices)}"
-                )
+            yield Finding(
+                LOGGER, value, f"verl has no logger {name}", f"choose of {', '.join(choices)}"
             )
         package = PACKAGES.get(name)
-        if here and package and importlib.util.find_spec(package) is None:
-            raise ConfigError(
-                Finding(
-                    LOGGER,
-                    value,
-                    f"the package {package} is not installed",
-                    f"pip install {package}, or {other}",
-                )
+        if is_here(config) and package and importlib.util.find_spec(package) is None:
+            yield Finding(
+                LOGGER,
+                value,
+                f"the package {package} is not installed",
+                f"pip install {package}, or {other}",
             )

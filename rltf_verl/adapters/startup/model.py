@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass
 from functools import cache
@@ -63,27 +63,23 @@ def load_model(config: DictConfig) -> Model:
     return _load_cached(str(path), *places, None if template is None else str(template), trust)
 
 
-def check_context(config: DictConfig, model: Model) -> None:
-    """Raise ConfigError unless the model can read a whole prompt and a whole answer."""
+def check_context(config: DictConfig, model: Model) -> Iterator[Finding]:
+    """A model that cannot read a whole prompt and a whole answer."""
     prompt, answer = int(config.data.max_prompt_length), int(config.data.max_response_length)
     given = OmegaConf.select(config, f"{MODEL}.override_config.max_position_embeddings")
     context = model.context if given is None else int(given)
     if context is not None and context < prompt + answer:
-        raise ConfigError(
-            Finding(
-                "data.max_prompt_length",
-                prompt,
-                f"with data.max_response_length={answer} together {prompt + answer} tokens, and"
-                f" {MODEL}.path={model.path} reads {context} (max_position_embeddings)",
-                "lower them, or take a model that reads more",
-            )
+        yield Finding(
+            "data.max_prompt_length",
+            prompt,
+            f"with data.max_response_length={answer} together {prompt + answer} tokens, and"
+            f" {MODEL}.path={model.path} reads {context} (max_position_embeddings)",
+            "lower them, or take a model that reads more",
         )
 
 
-def check_attention(config: DictConfig, model: Model) -> None:
-    """Raise ConfigError unless the rollout `transformers`, where it is used, can sample from the
-    model.
-    """
+def check_attention(config: DictConfig, model: Model) -> Iterator[Finding]:
+    """A model that the rollout `transformers`, where it is used, cannot sample from."""
     from rltf_verl.sampler.models import trouble_of
 
     if config.actor_rollout_ref.rollout.name != ROLLOUT_NAME:
@@ -93,7 +89,7 @@ def check_attention(config: DictConfig, model: Model) -> None:
         setattr(text, key, value)  # as verl does
     trouble = trouble_of(text)
     if trouble is not None:
-        raise ConfigError(Finding(f"{MODEL}.path", model.path, trouble, ""))
+        yield Finding(f"{MODEL}.path", model.path, trouble, "")
 
 
 def is_elsewhere(path: str) -> bool:

@@ -26,7 +26,7 @@ from omegaconf import DictConfig, OmegaConf
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.data.provenance import read_provenance
 from rltf_verl.data.schema import corrections_in, files_of
-from rltf_verl.findings import Finding
+from rltf_verl.findings import Finding, finding_of
 from rltf_verl.jsonl import write_whole
 from rltf_verl.redaction import cleaned, hidden, secrets_here
 from rltf_verl.runlog.files import LATEST, STAMP
@@ -99,53 +99,51 @@ def experiment_stamp(config: DictConfig, rltf: RLTFConfig) -> dict[str, Any]:
     return dict(cleaned(plain, secrets_here()))
 
 
-def check_resume(config: DictConfig, rltf: RLTFConfig) -> Path | None:
-    """The checkpoint that the run resumes from; None to start from step 0.
-
-    Raises:
-        ConfigError: it is not whole, or belongs to another experiment. A validation alone may
-            differ.
+def check_resume(config: DictConfig, rltf: RLTFConfig) -> Iterator[Finding]:
+    """A checkpoint to resume that is not whole, or belongs to another experiment. A validation
+    alone may differ.
     """
-    folder = resumed_folder(config)
+    try:
+        folder = resumed_folder(config)
+    except ConfigError as error:
+        yield finding_of(error)
+        return
     if folder is not None and not config.trainer.val_only:
-        _check_stamp(config, rltf, folder)
-    return folder
+        yield from _check_stamp(config, rltf, folder)
 
 
-def _check_stamp(config: DictConfig, rltf: RLTFConfig, folder: Path) -> None:
-    path = folder / STAMP
+def _check_stamp(config: DictConfig, rltf: RLTFConfig, folder: Path) -> Iterator[Finding]:
+    key, path = "trainer.default_local_dir", folder / STAMP
     try:
         old = hidden(json.loads(path.read_text("utf-8")))
         if not isinstance(old, dict):
             raise ValueError("not a JSON object")
     except FileNotFoundError:
-        logger.warning(
-            "%s has no %s: nothing shows that it belongs to this experiment", folder, STAMP
-        )
+        why = f"{folder} has no {STAMP}: nothing shows that it belongs to this experiment"
+        yield Finding("", None, why, "", "warning")
         return
     except (OSError, ValueError) as error:
-        raise ConfigError(
-            f"trainer.default_local_dir={config.trainer.default_local_dir}: {path} cannot be read"
-            f" ({error}); restore it, or delete it to resume without this check"
-        ) from error
+        why, fix = f"{path} cannot be read ({error})", "restore it, or delete it to resume anyway"
+        yield Finding(key, config.trainer.default_local_dir, why, fix)
+        return
     new = experiment_stamp(config, rltf)
     trouble = _differences(old, new)
     if trouble:
         more = f"; and {len(trouble) - NUM_SHOWN} more" if len(trouble) > NUM_SHOWN else ""
-        raise ConfigError(
-            Finding(
-                "trainer.default_local_dir",
-                config.trainer.default_local_dir,
-                f"{folder.name} is of another experiment ({'; '.join(trouble[:NUM_SHOWN])}{more})",
-                "set another trainer.experiment_name, or trainer.resume_mode=disable to start"
-                f" again, or delete {path} to resume all the same",
-            )
+        yield Finding(
+            key,
+            config.trainer.default_local_dir,
+            f"{folder.name} is of another experiment ({'; '.join(trouble[:NUM_SHOWN])}{more})",
+            "set another trainer.experiment_name, or trainer.resume_mode=disable to start"
+            f" again, or delete {path} to resume all the same",
         )
-    _check_optimiser(config, old, new)
+    yield from _check_optimiser(config, old, new)
 
 
-def _check_optimiser(config: DictConfig, old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
-    """Raise ConfigError about a setting that the checkpoint's optimiser would override."""
+def _check_optimiser(
+    config: DictConfig, old: Mapping[str, Any], new: Mapping[str, Any]
+) -> Iterator[Finding]:
+    """Settings that the checkpoint's optimiser would override."""
     actor = config.actor_rollout_ref.actor
     # verl's `extra` holds the rate's scheduler.
     restored = {"optimizer", "extra"} & set(actor.checkpoint.load_contents)
@@ -153,14 +151,12 @@ def _check_optimiser(config: DictConfig, old: Mapping[str, Any], new: Mapping[st
         return
     for key in OPTIMISER:
         if old.get(key, new[key]) != new[key]:
-            raise ConfigError(
-                Finding(
-                    key,
-                    new[key],
-                    f"the checkpoint's optimiser would continue with {old[key]}",
-                    "set it to that, or actor_rollout_ref.actor.checkpoint.load_contents=[model]"
-                    " for a new optimiser",
-                )
+            yield Finding(
+                key,
+                new[key],
+                f"the checkpoint's optimiser would continue with {old[key]}",
+                "set it to that, or actor_rollout_ref.actor.checkpoint.load_contents=[model]"
+                " for a new optimiser",
             )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.placeholders import CRITIQUE, with_placeholders
 from rltf_verl.episode.run import EpisodePlayer
 from rltf_verl.episode.seeds import place_of
+from rltf_verl.findings import Finding, finding_of
 from rltf_verl.judge.runtime import run_to_end
 from rltf_verl.objectives import Method
 from rltf_verl.objectives.rows import episode_rows
@@ -25,9 +27,11 @@ FIRST, LATER, CRITIC = range(3)
 """Seeds: one for each place of an episode."""
 
 
-def check_own_rows(config: DictConfig, parts: Parts, model: Model, dry_run: DryRun) -> None:
-    """Raise OwnCodeError if an own objective makes no rows of an episode of the first problem.
-    Other failures are left to the checks of the code that fails.
+def check_own_rows(
+    config: DictConfig, parts: Parts, model: Model, dry_run: DryRun
+) -> Iterator[Finding]:
+    """Own objectives that make no rows of an episode of the first problem. Other failures are left
+    to the checks of the code that fails.
     """
     own_data = OmegaConf.select(config, "data.custom_cls.path") is not None
     method = Method(parts.config)
@@ -36,8 +40,8 @@ def check_own_rows(config: DictConfig, parts: Parts, model: Model, dry_run: DryR
     try:
         with dry_run.timed():
             run_to_end(_make_rows(config, parts, method, model))
-    except OwnCodeError:
-        raise
+    except OwnCodeError as error:
+        yield finding_of(error)
     except OutOfTimeError:
         dry_run.left_out.append("the rows of your own objectives")
     except Exception:  # environments, providers and templates are user code

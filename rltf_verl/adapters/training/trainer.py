@@ -44,10 +44,11 @@ from rltf_verl.adapters.rollout.judge_actor import JudgeOfTheJob
 from rltf_verl.adapters.rollout.llm_client import OnlyServerClient, ResumingClient
 from rltf_verl.adapters.rollout.loop_lag import ask_lags, lag_metrics
 from rltf_verl.adapters.startup.budget import check_prompt_budget
-from rltf_verl.adapters.startup.checks import checked_parts
+from rltf_verl.adapters.startup.checks import checked_parts, require
 from rltf_verl.adapters.startup.stamp import (
     check_resume,
     how_to_go_back,
+    resumed_folder,
     whole_checkpoint,
     write_stamp,
 )
@@ -145,11 +146,9 @@ class RLTFTrainerMixin(_Trainer):
 
     def _check_prompts(self) -> None:
         dry_run = DryRun()
-        check_prompt_budget(
-            self.config, self.parts, self.train_dataset, self.tokenizer, dry_run=dry_run
-        )
-        for finding in dry_run.findings():
-            logger.warning("%s", finding)
+        data, tokenizer = self.train_dataset, self.tokenizer
+        require(check_prompt_budget(self.config, self.parts, data, tokenizer, dry_run))
+        require(dry_run.findings())
 
     def _init_resource_pool_mgr(self) -> None:
         super()._init_resource_pool_mgr()
@@ -176,7 +175,8 @@ class RLTFTrainerMixin(_Trainer):
         self.actor_rollout_wg.set_loss_fn(loss)
 
     def _load_checkpoint(self) -> None:
-        if (folder := check_resume(self.config, self.rltf)) is not None:
+        require(check_resume(self.config, self.rltf))
+        if (folder := resumed_folder(self.config)) is not None:
             with open_dict(self.config):  # verl's own search takes one that is not whole
                 self.config.trainer.update(resume_mode="resume_path", resume_from_path=str(folder))
         super()._load_checkpoint()

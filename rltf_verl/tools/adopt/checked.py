@@ -19,6 +19,7 @@ from rltf_verl.adapters.startup.files import (
 from rltf_verl.adapters.startup.rules import ACTOR, ROLLOUT, VERL, rule_findings
 from rltf_verl.adapters.startup.values import too_few_devices
 from rltf_verl.data.schema import files_of
+from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.tools.compose.overrides import Overrides, composed
 
 STAY = (
@@ -52,7 +53,7 @@ def checked_config(settings: Overrides, extra: Overrides) -> DictConfig:
     parts = checks.checked_parts(seen)
     for key, path in _data_files(seen):
         if path.is_file():
-            check_dataset(key, str(path), parts.env)
+            checks.require(check_dataset(key, str(path), parts.env, DryRun()))
     return config
 
 

@@ -110,7 +110,7 @@ def _cpu_overrides(overrides: Sequence[str]) -> list[str]:
 
 def _settings(config: DictConfig, words: str) -> tuple[Check, Check]:
     """Checks of the whole config, and of the judges that it names."""
-    from rltf_verl.adapters.startup.checks import check_combinations, parts_of
+    from rltf_verl.adapters.startup.checks import checked_parts, parts_of
     from rltf_verl.adapters.startup.files import resolve_files
 
     try:
@@ -121,7 +121,7 @@ def _settings(config: DictConfig, words: str) -> tuple[Check, Check]:
         return Check("config", "failed", words, str(error)), not_looked
     judge = judge_check(parts)
     try:
-        check_combinations(config, parts)
+        checked_parts(config)
     except Exception as error:
         return Check("config", "failed", words, str(error)), judge
     return Check("config", "ok", words), judge
@@ -131,18 +131,15 @@ def judge_check(parts: Parts) -> Check:
     """Check that the judges of provider, leak guard and environment answer. Costs one
     short reply of each.
     """
-    from rltf_verl.adapters.startup.judges import check_judges, unanswered
+    from rltf_verl.adapters.startup.judges import check_endpoints, check_judges
 
     provider = f"rltf.feedback.provider={parts.config.feedback.provider.name}"
     judges = {judge.settings: judge for judge in parts.judges}.values()
     if not judges:
         return Check("judge", "ok", f"none configured ({provider} asks no model)")
-    try:
-        check_judges(parts.judges)
-        silent = list(unanswered(parts.judges))
-    except ValueError as error:
-        return Check("judge", "failed", provider, str(error))
-    if silent:
+    if unusable := [*check_judges(parts.judges)]:
+        return Check("judge", "failed", provider, str(unusable[0]))
+    if silent := [*check_endpoints(parts.judges)]:
         fix = "start it, or correct the block endpoint (base_url, model, api_key_env)"
         return Check("judge", "failed", "; ".join(map(str, silent)), fix)
     named = (judge.settings.endpoint for judge in judges)
@@ -152,6 +149,7 @@ def judge_check(parts: Parts) -> Check:
 def _platform(config: DictConfig) -> Check:
     from verl.utils.device import get_device_name, get_torch_device
 
+    from rltf_verl.adapters.startup.checks import require
     from rltf_verl.adapters.startup.machine import check_platform
 
     chosen = os.environ.get("VERL_PLATFORM", "")
@@ -162,7 +160,7 @@ def _platform(config: DictConfig) -> Check:
         )
         if not (available or chosen or config.trainer.device == "cpu"):
             return Check("platform", "note", detail, CPU_FIX)
-        check_platform(config)
+        require(check_platform(config))
     except Exception as error:  # an unknown platform name, or a device library that does not load
         return Check("platform", "failed", f"VERL_PLATFORM={chosen!r}", str(error))
     return Check("platform", "ok", detail)

@@ -11,7 +11,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.hook import refused_by_verl
 from rltf_verl.adapters.startup.budget import first_prompt
-from rltf_verl.adapters.startup.checks import parts_of, refusals, split_warnings, warnings_of
+from rltf_verl.adapters.startup.checks import parts_of, start_findings, warnings_of
 from rltf_verl.adapters.startup.files import DATA, user_code
 from rltf_verl.adapters.startup.machine import lacks_accelerator
 from rltf_verl.adapters.startup.model import load_model
@@ -99,8 +99,9 @@ def inspect_run(
     if lacks_accelerator(config):
         warnings.append(Finding("", None, *ELSEWHERE, "warning"))
         OmegaConf.update(config, "ray_kwargs.ray_init.address", "auto", force_add=True)
-    found = refusals(config, warnings.append, dry_run=dry_run, card=card)
-    refused = [*found, *split_warnings(refused_by_verl(config), warnings.append)]
+    found = [*start_findings(config, dry_run, card=card), *refused_by_verl(config)]
+    refused = [finding for finding in found if finding.level == "error"]
+    warnings += (finding for finding in found if finding.level != "error")
     parts = method = policy = None
     with contextlib.suppress(ValueError, TypeError):  # a refused list in the place of a block
         # code of the user's that was refused is not called again

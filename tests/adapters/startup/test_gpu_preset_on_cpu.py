@@ -2,8 +2,8 @@
 
 import pytest
 
-from rltf_verl.adapters.startup.checks import refusals
 from tests.support.configs import composed
+from tests.support.refused import refusals
 
 GPU, CPU = "rltf/hardware=gpu", "rltf/hardware=cpu"
 PAIRED = "rltf/method=dual_critique"

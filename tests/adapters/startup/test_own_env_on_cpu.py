@@ -13,7 +13,13 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import OmegaConf
 
 from rltf_verl.adapters.startup.budget import check_budget
-from rltf_verl.adapters.startup.checks import check_driver, parts_of, refusals, warnings_of
+from rltf_verl.adapters.startup.checks import (
+    check_driver,
+    parts_of,
+    require,
+    start_findings,
+    warnings_of,
+)
 from rltf_verl.adapters.startup.files import (
     changed_prompts,
     check_dataset,
@@ -61,7 +67,7 @@ def test_the_class_with_an_option_and_a_template(mine: Path) -> None:
     assert config.rltf.env.name == f"{Path.cwd()}/mine.py:Mine", "workers stand in other folders"
     parts = parts_of(config)
     assert parts.env.factor == 3
-    assert list(check_datasets(config, parts.env)) == []
+    assert list(check_datasets(config, parts.env, DryRun())) == []
 
 
 def test_options_that_the_data_were_made_with(mine: Path) -> None:
@@ -83,9 +89,7 @@ def test_a_question_that_changed_after_the_file_was_built(mine: Path) -> None:
     assert new != SNIPPETS["python"]
     Path("new.py").write_text(new)
     config = run("rltf/env=own", "rltf.env.name=./new.py:Mine", *ADDED, data=mine)
-    warnings = []
-    list(refusals(config, warnings.append))
-    found = [one for one in warnings if "its first prompt" in one.why]
+    found = [one for one in start_findings(config, DryRun()) if "its first prompt" in one.why]
     assert [(f.key, f.level) for f in found] == [
         ("data.train_files", "warning"),
         ("data.val_files", "warning"),
@@ -121,13 +125,13 @@ def test_an_explanation_that_raises_is_one_line_with_its_place(mine: Path) -> No
         r" literal for int.* \(raises.py:\d+\); grade it wrong and explain it"
     )
     with pytest.raises(ConfigError, match=message):
-        check_budget(config, parts_of(config), tokenizer_with_tools(), dry_run=DryRun())
+        require(check_budget(config, parts_of(config), tokenizer_with_tools(), DryRun()))
 
 
 def test_its_rows_with_another_environment(mine: Path) -> None:
     message = "made for the environment mine .*; add rltf/env=own rltf.env.name=./mine.py:Mine"
     with pytest.raises(ConfigError, match=message):
-        check_dataset("data.train_files", str(mine), make_env("math"))
+        require(check_dataset("data.train_files", str(mine), make_env("math"), DryRun()))
 
 
 SHAPED = "rltf.distill.loss=ppo: it clips a ratio that is always 1"

@@ -3,7 +3,6 @@ configurations.
 """
 
 import json
-import logging
 import re
 import shutil
 from pathlib import Path
@@ -14,7 +13,7 @@ import verl  # noqa: F401  # registers our search path with Hydra
 from omegaconf import OmegaConf
 
 from rltf_verl.adapters.startup import stamp
-from rltf_verl.adapters.startup.checks import checked_parts
+from rltf_verl.adapters.startup.checks import checked_parts, require
 from rltf_verl.config import ConfigError
 from rltf_verl.tools.data.build import build_parquet
 from tests.support.configs import composed
@@ -56,7 +55,8 @@ def saved(config, step=2):
 
 
 def resume(config):
-    return stamp.check_resume(config, checked_parts(config).config)
+    require(stamp.check_resume(config, checked_parts(config).config))
+    return stamp.resumed_folder(config)
 
 
 def test_another_method_in_the_same_folder_is_refused_in_one_line(run):
@@ -136,16 +136,13 @@ def test_the_same_rows_elsewhere_are_the_same_data_and_others_are_not(run, tmp_p
         resume(run("rltf_sd", f"data.train_files={other.train}"))
 
 
-def test_a_checkpoint_of_an_older_version_is_one_warning(run, caplog):
-    folder = saved(run("rltf_sd"))
+def test_a_checkpoint_of_an_older_version_is_one_warning(run):
+    config = run("rltf_sd")
+    folder = saved(config)
     (folder / stamp.STAMP).unlink()
-    with caplog.at_level(logging.WARNING, stamp.__name__):
-        resume(run("rltf_sd"))
-    (record,) = [r for r in caplog.records if r.name == stamp.__name__]
-    assert (
-        record.getMessage()
-        == f"{folder} has no {stamp.STAMP}: nothing shows that it belongs to this experiment"
-    )
+    (finding,) = stamp.check_resume(config, checked_parts(config).config)
+    assert finding.level == "warning"
+    assert str(folder) in finding.why
 
 
 @pytest.mark.parametrize("damaged", ["", '{"rltf.gamma"', "[]"])

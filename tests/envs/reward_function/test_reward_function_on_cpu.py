@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
+from rltf_verl.adapters.startup.checks import require
 from rltf_verl.adapters.startup.files import check_dataset, check_datasets, resolve_files
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.data.schema import check_parquet, problem_of
+from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.envs.reward_function import RewardFunction
 from rltf_verl.episode.parts import build_provider
 from rltf_verl.feedback.base import FeedbackUnavailable
@@ -304,7 +306,7 @@ def test_a_function_that_raises_is_to_blame_not_the_data(tmp_path: Path, file: P
     made = OmegaConf.create(
         {"data": {"train_files": data, "val_files": data, "train_batch_size": 1}}
     )
-    (said,) = check_datasets(made, RewardFunction(f"{file}:asks"))
+    (said,) = check_datasets(made, RewardFunction(f"{file}:asks"), DryRun())
     assert str(said).startswith(f"rltf.env.function={file}:asks (custom_reward_function.path and ")
     assert "KeyError: 'parts' (reward.py:28)" in str(said)
     own = {"path": "/nope.py", "name": "f"}
@@ -322,7 +324,7 @@ def test_rows_with_fields_of_their_own_are_taken_as_they_are(
     """Also tasks without a ground truth; the function sees all of `extra_info`."""
     env = RewardFunction(f"{file}:length")
     path = write_rows(tmp_path / "train.parquet", [row(truth, **extra), row("8", **extra)])
-    check_dataset("data.train_files", str(path), env)
+    require(check_dataset("data.train_files", str(path), env, DryRun()))
     problem = check_parquet(path, env)
     assert {**problem.data["extra_info"], **extra} == problem.data["extra_info"]
     assert problem.reference == (truth or "")
@@ -344,7 +346,7 @@ def test_rows_with_fields_of_their_own_are_taken_as_they_are(
 def test_rows_that_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     path = write_rows(tmp_path / "train.parquet", [row() | change])
     with pytest.raises(ConfigError, match=message):
-        check_dataset("data.train_files", str(path), RewardFunction())
+        require(check_dataset("data.train_files", str(path), RewardFunction(), DryRun()))
 
 
 @pytest.mark.parametrize("function", ["./none.py:f", "math:pi", "json:JSONDecoder", "json:none"])

@@ -10,7 +10,6 @@ from omegaconf import DictConfig
 
 from rltf_verl.adapters.hook import refused_by_verl
 from rltf_verl.adapters.startup import machine
-from rltf_verl.adapters.startup.checks import refusals
 from rltf_verl.config import ConfigError
 from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.envs.pool.pool import CallFailed, Pool
@@ -21,6 +20,7 @@ from rltf_verl.tools.plan.build import make_plan
 from rltf_verl.tools.plan.inputs import inspect_run
 from tests.support.effort import NIGHTLY
 from tests.support.plan_runs import pretend, rows
+from tests.support.refused import refusals
 from tests.support.verl_rows import write_rows
 
 UNITS = "transfer_queue.backend.SimpleStorage.num_data_storage_units"

@@ -10,7 +10,8 @@ import pytest
 from omegaconf import DictConfig
 from rich.console import Console
 
-from rltf_verl.adapters.startup.checks import refusals
+from rltf_verl.adapters.startup.checks import start_findings
+from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.tools.data.corrections import find_corrections, write_corrections
 from rltf_verl.tools.plan.build import Plan, make_plan
 from rltf_verl.tools.plan.inputs import inspect_run
@@ -71,7 +72,7 @@ def test_what_a_gpu_takes_by_part_and_a_card_that_is_too_small(
     assert "memory" in shown_of(plan, 100)
     assert len(planned(config).memory) == 2  # no card, no share of it
     wrong = run("rltf/hardware=gpu", f"{UTILIZATION}=many", "trainer.nnodes=two")
-    found = {finding.key for finding in refusals(wrong, card=80)}
+    found = {finding.key for finding in start_findings(wrong, DryRun(), card=80)}
     assert {UTILIZATION, "trainer.nnodes"} <= found
     small = make_plan(inspect_run(config, card=2), 1)  # no GPU has confirmed it: a warning
     assert any("of 2 GB" in line for line in small.warnings)
