@@ -33,11 +33,12 @@ def check_own_rows(
     """Own objectives that make no rows of an episode of the first problem. Other failures are left
     to the checks of the code that fails.
     """
-    own_data = OmegaConf.select(config, "data.custom_cls.path") is not None
-    method = Method(parts.config)
-    if own_data or not method.user_objectives:
+    if OmegaConf.select(config, "data.custom_cls.path") is not None:
         return
     try:
+        method = Method(parts.config)
+        if not method.user_objectives:
+            return
         with dry_run.timed():
             run_to_end(_make_rows(config, parts, method, model))
     except OwnCodeError as error:
