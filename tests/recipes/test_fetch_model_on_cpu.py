@@ -182,7 +182,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     found.mkdir()
     copies = (
         'while [ "$1" != --dest ]; do shift; done; '
-        f"cp \"{found}/$(echo $3 | sed 's/==/-/')-py3-none-any.whl\" \"$2\""
+        f'cp "{found}/$(echo $3 | sed \'s/==/-/\')-py3-none-any.whl" "$2"'
     )
     monkeypatch.setattr(sys, "executable", str(fake_python(tmp_path, copies)))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -1,0 +1,188 @@
+"""How many wrong queries become right after feedback: by level of feedback, by prompt, by
+temperature. No server, no trainer: the model is in this process.
+
+    python recipes/sql/measure.py MODEL DATA.parquet --out answers.jsonl
+        --levels verdict location hint --prompts fresh:note append:plain_append --temperature 1.0
+
+A line of `answers.jsonl` is a first answer, or a second one with the prompt that led to it. All
+second answers of a temperature revise the same wrong first ones. What the file has already is not
+sampled again; `--show N` prints so many of each kind.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import torch
+from text_to_sql import TextToSql
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from rltf_verl.cpu.bf16 import has_bf16
+from rltf_verl.cpu.services import prepare_model
+from rltf_verl.episode.seeds import place_of, sampling_seed
+from rltf_verl.jsonl import append_lines, read_lines
+from rltf_verl.prompts import render, template_of
+from rltf_verl.sampler.generation import BatchGenerator, Request
+from rltf_verl.sampler.sampling import SamplingParams
+from rltf_verl.tools.data.questions import QuestionRow, read_questions
+
+Line = dict[str, Any]
+MAX_TOKENS = 160
+"""Of an answer."""
+KEPT = 60_000
+"""Tokens of ended answers whose keys and values stay: later prompts begin as they do."""
+ROWS = 16
+"""Answers that are sampled at a time."""
+
+
+class Sampler:
+    """A model on this CPU."""
+
+    def __init__(self, folder: str) -> None:
+        dtype = torch.bfloat16 if has_bf16() else torch.float32
+        self._tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+        model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
+        ends = model.generation_config.eos_token_id
+        ends = {self._tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])}
+        self._generator = BatchGenerator(
+            model, ends, max_rows=ROWS, prepare=prepare_model, max_kept_tokens=KEPT
+        )
+
+    def answers(
+        self, chats: Sequence[Sequence[Mapping[str, str]]], seeds: Sequence[int], temperature: float
+    ) -> Iterator[tuple[int, str]]:
+        """(position, answer) in the order in which they end."""
+        for i, (chat, seed) in enumerate(zip(chats, seeds, strict=True)):
+            text = self._tokenizer.apply_chat_template(
+                list(chat), tokenize=False, add_generation_prompt=True
+            )
+            ids = self._tokenizer(text, add_special_tokens=False).input_ids
+            params = SamplingParams(MAX_TOKENS, temperature=temperature, seed=seed)
+            self._generator.add(Request(str(i), ids, params))
+        while self._generator.num_unfinished:
+            for result in self._generator.step():
+                text = self._tokenizer.decode(result.token_ids, skip_special_tokens=True)
+                yield int(result.request_id), text
+
+
+def key_of(line: Line) -> tuple[Any, ...]:
+    """What makes a line another one."""
+    return (line["index"], line["temperature"], line.get("level"), line.get("prompt"))
+
+
+def second_chat(question: str, first: str, feedback: str, prompt: str) -> list[dict[str, str]]:
+    """The conversation that leads to a second answer; `prompt` is `context:template`."""
+    context, _, template = prompt.partition(":")
+    fields = {"question": question, "attempt": first, "feedback": feedback}
+    asked = {"role": "user", "content": render(template_of("revise", template), **fields)}
+    if context == "fresh":
+        return [asked]
+    said = [{"role": "user", "content": question}, {"role": "assistant", "content": first}]
+    return [*said, asked]
+
+
+def play(
+    sampler: Sampler, env: TextToSql, rows: Sequence[QuestionRow], out: Path, todo: list[Line]
+) -> None:
+    """Sample what is to do, and write it line by line."""
+    seeds = [
+        sampling_seed(
+            0, validate=True, step=0, source="sql", session_id=0, index=line["index"],
+            place=place_of(1 if "level" in line else 0),
+        )
+        for line in todo
+    ]  # fmt: skip
+    for at, text in sampler.answers([line["chat"] for line in todo], seeds, todo[0]["temperature"]):
+        line = {name: value for name, value in todo[at].items() if name != "chat"}
+        grade = env.grade(rows[line["index"]].problem, text)
+        append_lines(out, [line | {"answer": text, "right": grade.correct}])
+        print(".", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+
+
+def lines_of(path: Path) -> dict[tuple[Any, ...], Line]:
+    """What a file has, by `key_of`."""
+    return {key_of(line): line for line in (read_lines(path) if path.exists() else [])}
+
+
+def measure(args: argparse.Namespace) -> None:
+    """Sample first answers, then second ones for each level and prompt."""
+    env, rows = TextToSql(), read_questions(args.data)[: args.problems]
+    sampler, temperature = Sampler(args.model), args.temperature
+    questions = [row.messages[-1]["content"] for row in rows]
+    firsts = [
+        {"index": i, "temperature": temperature, "chat": row.messages} for i, row in enumerate(rows)
+    ]
+    there = lines_of(args.out)
+    todo: list[Line] = [line for line in firsts if key_of(line) not in there]
+    if todo:
+        play(sampler, env, rows, args.out, todo)
+    there = lines_of(args.out)
+    wrong = [i for i in range(len(rows)) if not there[(i, temperature, None, None)]["right"]]
+    wrong = wrong[: args.wrong]
+    for prompt in args.prompts:
+        for level in args.levels:
+            todo = []
+            for i in wrong:
+                first, problem = there[(i, temperature, None, None)]["answer"], rows[i].problem
+                said = env.explain(problem, first, env.grade(problem, first), level)
+                line = {"index": i, "temperature": temperature, "level": level, "prompt": prompt}
+                chat = second_chat(questions[i], first, said, prompt)
+                todo.append(line | {"first": first, "feedback": said, "chat": chat})
+            todo = [line for line in todo if key_of(line) not in there]
+            if todo:
+                play(sampler, env, rows, args.out, todo)
+            print(table(lines_of(args.out).values()).splitlines()[-1], flush=True)
+
+
+def table(lines: Sequence[Line] | Any) -> str:
+    """Shares of right answers, a row for each temperature, prompt and level."""
+    kinds: dict[tuple[Any, ...], list[bool]] = {}
+    for line in lines:
+        key = (line["temperature"], line.get("prompt", "first answers"), line.get("level", ""))
+        kinds.setdefault(key, []).append(line["right"])
+    said = ["| temperature | prompt | level | right | of |", "| --- | --- | --- | ---: | ---: |"]
+    for (temperature, prompt, level), right in kinds.items():
+        share = sum(right) / len(right)
+        said.append(f"| {temperature} | {prompt} | {level} | {share:.2f} | {len(right)} |")
+    return "\n".join(said)
+
+
+def show(args: argparse.Namespace) -> None:
+    """Print the first lines of each kind, to be read."""
+    rows = read_questions(args.data)
+    for number, line in zip(count(1), lines_of(args.out).values()):
+        if "level" in line and number % 7 == 0 and args.show > 0:
+            args.show -= 1
+            problem = rows[line["index"]].problem
+            print(f"=== {line['index']} {line['level']} {line['prompt']} right: {line['right']}")
+            print(problem.data["question"], "\n", problem.reference, "\n--- first", line["first"])
+            print("--- feedback", line["feedback"], "\n--- second", line["answer"])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("model")
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--problems", type=int, default=64)
+    parser.add_argument("--wrong", type=int, default=64, help="first answers to revise, at most")
+    parser.add_argument("--temperature", type=float, default=1.0)
+    parser.add_argument("--levels", nargs="*", default=["verdict", "location", "hint"])
+    parser.add_argument("--prompts", nargs="*", default=["fresh:note", "append:plain_append"])
+    parser.add_argument("--show", type=int, default=0)
+    args = parser.parse_args()
+    if args.show:
+        show(args)
+    else:
+        measure(args)
+        print(table(lines_of(args.out).values()))
+
+
+if __name__ == "__main__":
+    main()

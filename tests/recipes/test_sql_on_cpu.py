@@ -1,0 +1,226 @@
+"""Questions about small databases: equal results are right, the database says what is wrong, and no
+query harms the machine.
+"""
+
+import importlib
+import json
+import os
+import random
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rltf_verl.envs import make_env
+from rltf_verl.envs.base import LEVELS
+from rltf_verl.tools.contract import check_env
+from rltf_verl.types import Problem
+from tests.recipes.hostile_sql import FAMILIES
+from tests.support.effort import many
+
+FOLDER = Path(__file__).parents[2] / "recipes/sql"
+ENV: Any = make_env(f"{FOLDER / 'text_to_sql.py'}:TextToSql")
+text_to_sql: Any = sys.modules[type(ENV).__module__]
+questions, trades = (importlib.import_module(name) for name in ("questions", "trades"))
+
+
+def problem_of(select: str, **clauses: Any) -> Problem:
+    """About the bakery; `select` and the clauses as `questions.Question` has them."""
+    question = questions.Question("Which?", [select], ["asked"], ["customers"])
+    question = replace(question, **clauses)
+    facts = {"trade": "bakery", **json.loads(json.dumps(question.facts))}
+    return Problem("text_to_sql", 0, facts, question.query)
+
+
+def words(problem: Problem, query: str, level: str) -> str:
+    """The feedback on a query."""
+    text = f"```sql\n{query}\n```"
+    said: str = ENV.explain(problem, text, ENV.grade(problem, text), level)
+    return said
+
+
+NAMES = problem_of("customers.name")
+IN_ORDER = problem_of("customers.name", order="customers.name DESC, customers.customer_id")
+COUNT = problem_of("COUNT(*)")
+AVERAGE = problem_of("AVG(products.price)", tables=["products"])
+CITIES = problem_of("customers.city", distinct=True)
+JOIN = "JOIN customers ON sales.customer_id = customers.customer_id"
+CUSTOMERS = trades.tables_of("bakery")[0]
+IN_YORK = questions.Condition(CUSTOMERS, CUSTOMERS.column("city"), "", "customers.city = 'York'")
+BY_CITY = problem_of("sales.quantity", tables=["sales", "customers"], joins=[JOIN], where=[IN_YORK])
+
+
+def test_it_keeps_the_contract() -> None:
+    verdicts = check_env(ENV, num_problems=10, num_hostile=many(100))
+    assert [(v.promise, v.broken) for v in verdicts if v.broken] == []
+
+
+def test_thousands_of_questions_and_four_trades_that_training_never_sees() -> None:
+    rng, seen = random.Random(0), list(trades.schemas(trades.SEEN))
+    drawn = [(trade := rng.choice(seen), questions.draw(rng, trade, 4).words) for _ in range(8000)]
+    assert len(set(drawn)) >= 4000
+    splits = ENV.build(0, 24, 16)
+    unseen = set(trades.schemas(trades.UNSEEN))
+    assert len(unseen) == 4
+    assert not {p.data["trade"] for p in splits.train} & unseen
+    assert [ENV.subset(p) for p in splits.test] == ["seen", "unseen"] * 8
+    asked = [(p.data["trade"], p.data["question"]) for p in (*splits.train, *splits.test)]
+    assert len(set(asked)) == len(asked)
+
+
+def test_databases_have_dates_nulls_and_ties_and_differ_by_their_number() -> None:
+    for trade in trades.schemas(trades.SEEN) | trades.schemas(trades.UNSEEN):
+        tables, rows = trades.tables_of(trade), trades.rows_of(trade, 0)
+        assert rows != trades.rows_of(trade, 1)
+        assert any(table.of_kind("date") for table in tables)
+        assert any(None in row for table in tables for row in rows[table.name])
+        events = rows[tables[-1].name]
+        assert any(len({row[i] for row in events}) < len(events) for i in range(1, len(events[0])))
+        assert any(table.of_kind("parent") for table in tables)
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("```sql\nSELECT 1;\n```", "SELECT 1"),
+        ("```SELECT 1```", "SELECT 1"),
+        ("``` sql\nSELECT 1\n```", "sql\nSELECT 1"),
+        ("```sqlite\nSELECT 1", "SELECT 1"),
+        ("```sql\nSELECT 1\n```\nor better\n```sql\nSELECT 2\n```", "SELECT 2"),
+        ("```sql\nSELECT 1\n```\nIt returns\n```\nLeeds\n```", "SELECT 1"),
+        ("Select what you need: SELECT 1; it selects one.", "SELECT 1"),
+        ("You can use `SELECT 1` here.", "SELECT 1"),
+        ("**SELECT 1**", "SELECT 1"),
+        ("with a as (select 1) select * from a", "with a as (select 1) select * from a"),
+        ("SELECT 1\n\nThis is one.", "SELECT 1"),
+        ("```sql\nDROP TABLE sales\n```", "DROP TABLE sales"),
+        ("With this, you are done.", None),
+        ("", None),
+        ("``````", None),
+    ],
+)
+def test_the_query_is_found_in_blocks_and_in_prose(text: str, query: str | None) -> None:
+    assert text_to_sql.find_query(text) == query
+
+
+@pytest.mark.parametrize(
+    ("problem", "query", "right"),
+    [
+        (NAMES, "SELECT name AS n FROM customers ORDER BY city", True),
+        (NAMES, "SELECT name FROM customers LIMIT 13", False),
+        (NAMES, "SELECT name FROM customers UNION ALL SELECT name FROM customers", False),
+        (NAMES, "SELECT name, city FROM customers", False),
+        (IN_ORDER, "SELECT name FROM customers ORDER BY 1 DESC", True),
+        (IN_ORDER, "SELECT name FROM customers ORDER BY 1", False),
+        (AVERAGE, "SELECT SUM(price) / COUNT(*) + 0.0000001 FROM products", True),
+        (AVERAGE, "SELECT ROUND(AVG(price), 1) - 0.1 FROM products", False),
+        (COUNT, "SELECT 1 * COUNT(name) FROM customers", True),
+        (CITIES, "SELECT city FROM customers GROUP BY city", True),
+        (CITIES, "SELECT city FROM customers", False),
+    ],
+)
+def test_equal_results_are_right(problem: Problem, query: str, right: bool) -> None:
+    assert ENV.grade(problem, f"```sql\n{query}\n```").correct is right
+
+
+def test_a_number_that_is_copied_is_wrong() -> None:
+    price = text_to_sql.reference_rows("bakery", 0, AVERAGE.reference)[0][0]
+    assert not ENV.grade(AVERAGE, f"SELECT {price}").correct
+
+
+@pytest.mark.parametrize(
+    ("problem", "query", "database", "repair"),
+    [
+        (NAMES, "SELECT nam FROM customers", "no such column: nam", "column customers.name"),
+        (BY_CITY, "SELECT quantity FROM sales WHERE city = 'York'", "no such column: city",
+         "sales.customer_id = customers.customer_id"),
+        (NAMES, "SELECT name FROM clients", "no such table: clients", "customers, products and"),
+        (NAMES, "SELECT name FROM customers LIMIT 5", "returns 5 rows, and 14", "Leave out LIMIT"),
+        (NAMES, "SELECT name, city FROM customers", "2 columns", "(customers.name)"),
+        (NAMES, "SELECT name FROM customers WHERE YEAR(joined) = 2023", "no such function: YEAR",
+         "strftime"),
+        (NAMES, "SELECT name FROM customers WHERE city IN SELECT 1", "syntax error", "parentheses"),
+        (IN_ORDER, "SELECT name FROM customers", "order", "from high to low"),
+        (CITIES, "SELECT city FROM customers", "of yours", "DISTINCT"),
+        (BY_CITY, f"SELECT quantity FROM sales {JOIN} WHERE city = 'york'", "0 rows", "'York'"),
+        (BY_CITY, f"SELECT quantity FROM sales {JOIN}", "returns 40 rows", "customers.city"),
+        (BY_CITY, "SELECT quantity FROM sales", "returns 40 rows", "the table customers"),
+    ],
+)  # fmt: skip
+def test_the_database_says_what_is_wrong_and_then_what_to_repair(
+    problem: Problem, query: str, database: str, repair: str
+) -> None:
+    said = {level: words(problem, query, level) for level in LEVELS}
+    assert database.lower() in said["location"].lower()
+    assert said["hint"].startswith(said["location"])
+    assert repair in said["hint"][len(said["location"]) :]
+    assert database not in said["verdict"]
+    assert all(problem.reference not in text for text in said.values())
+
+
+def test_no_level_states_the_query() -> None:
+    for problem in ENV.build(1, 30, 0).train:
+        for query in ("SELECT 1", "SELECT * FROM nothing", "SELECT x", "SELECT 1 LIMIT 0", "no"):
+            for level in LEVELS:
+                said = words(problem, query, level)
+                assert problem.reference not in said
+                assert level == "full" or not ENV.candidates(problem, said, "")
+
+
+CHILD = """
+import json, os, resource, sys
+sys.path[:0] = sys.argv[1:3]
+import read_only
+from tests.recipes.hostile_sql import FAMILIES
+used = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+read_only.run("bakery", 0, "SELECT 1")
+before, results = used(), {}
+for family, queries in FAMILIES.items():
+    results[family] = [read_only.run("bakery", 0, query) for query in queries]
+print(json.dumps({"results": results, "kilobytes": used() - before, "files": os.listdir()}))
+"""
+LIMITED = hasattr(sqlite3.Connection, "setlimit")
+
+
+@pytest.fixture(scope="module")
+def harm(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
+    """What all hostile queries did to a process and its folder."""
+    if not LIMITED:
+        pytest.skip("Python 3.10 cannot limit a value's length: the pool's deadline ends the call")
+    root = FOLDER.parents[1]
+    ended = subprocess.run(
+        [sys.executable, "-c", CHILD, str(FOLDER), str(root)],
+        cwd=tmp_path_factory.mktemp("folder"), env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    done: Mapping[str, Any] = json.loads(ended.stdout)
+    return done
+
+
+def test_no_file_and_little_memory_comes_of_hundreds_of_hostile_queries(
+    harm: Mapping[str, Any],
+) -> None:
+    assert sum(map(len, FAMILIES.values())) >= 300
+    assert len({query for queries in FAMILIES.values() for query in queries}) >= 300
+    assert harm["files"] == []
+    assert harm["kilobytes"] < 200_000
+
+
+@pytest.mark.parametrize("family", ["writes", "files", "settings", "schema", "endless", "several"])
+def test_hostile_queries_have_no_result(harm: Mapping[str, Any], family: str) -> None:
+    found = zip(FAMILIES[family], harm["results"][family], strict=True)
+    assert [query for query, result in found if "error" not in result] == []
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_a_hostile_query_costs_an_attempt(family: str) -> None:
+    for query in FAMILIES[family][:: max(1, len(FAMILIES[family]) // many(4))]:
+        grade = ENV.grade(BY_CITY, f"```sql\n{query}\n```")
+        assert (grade.correct, grade.error) == (False, None)
+        assert words(BY_CITY, query, "hint")
+    assert ENV.grade(NAMES, "SELECT name FROM customers").correct
