@@ -64,7 +64,7 @@ test-extras: install
 
 # What docstrings show.
 examples: install
-	OMP_NUM_THREADS=1 $(BIN)/pytest --doctest-modules --doctest-ignore-import-errors -n 2 rltf_verl recipes/pretrained
+	OMP_NUM_THREADS=1 $(BIN)/pytest --doctest-modules --doctest-ignore-import-errors -n 2 rltf_verl recipes/pretrained recipes/sql
 
 lint: install
 	$(BIN)/ruff check .

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Annotated, Any
 
-from questions import Question, draw
-from repair import repair
-from results import difference, row_text
+from query_repair import repair
+from query_results import difference, row_text
+from trade_questions import Question, draw
 from trades import SEEN, UNSEEN, create_table, rows_of, schemas, tables_of
 
 from rltf_verl.envs.base import (

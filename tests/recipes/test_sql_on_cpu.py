@@ -9,7 +9,7 @@ import random
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,18 +19,20 @@ import pytest
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import LEVELS
 from rltf_verl.tools.contract import check_env
+from rltf_verl.tools.data.questions import QuestionRow
 from rltf_verl.types import Problem
+from tests.recipes.composing import program
 from tests.recipes.hostile_sql import FAMILIES
 from tests.support.effort import many
 
 FOLDER = Path(__file__).parents[2] / "recipes/sql"
 ENV: Any = make_env(f"{FOLDER / 'text_to_sql.py'}:TextToSql")
 text_to_sql: Any = sys.modules[type(ENV).__module__]
-questions, trades = (importlib.import_module(name) for name in ("questions", "trades"))
+questions, trades = (importlib.import_module(name) for name in ("trade_questions", "trades"))
 
 
 def problem_of(select: str, **clauses: Any) -> Problem:
-    """About the bakery; `select` and the clauses as `questions.Question` has them."""
+    """About the bakery; `select` and the clauses as `trade_questions.Question` has them."""
     question = questions.Question("Which?", [select], ["asked"], ["customers"])
     question = replace(question, **clauses)
     facts = {"trade": "bakery", **json.loads(json.dumps(question.facts))}
@@ -224,3 +226,38 @@ def test_a_hostile_query_costs_an_attempt(family: str) -> None:
         assert (grade.correct, grade.error) == (False, None)
         assert words(BY_CITY, query, "hint")
     assert ENV.grade(NAMES, "SELECT name FROM customers").correct
+
+
+class FakeSampler:
+    """Answers with a query without rows; with the reference once the feedback says so."""
+
+    def __init__(self, rows: Sequence[Any]) -> None:
+        self.references = {row.messages[-1]["content"]: row.problem.reference for row in rows}
+        self.num_asked = 0
+
+    def answers(
+        self, chats: Sequence[Any], seeds: Sequence[int], temperature: float
+    ) -> Iterator[tuple[int, str]]:
+        for at, chat in enumerate(chats):
+            self.num_asked += 1
+            hinted = "should be there" in chat[-1]["content"]
+            yield at, self.references[chat[0]["content"]] if hinted else "SELECT 1 LIMIT 0"
+
+
+def test_second_answers_are_counted_by_level_and_prompt_and_sampled_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    count = [problem for problem in ENV.build(0, 40, 0).train if len(problem.data["select"]) == 1]
+    rows = [QuestionRow(p, ({"role": "user", "content": ENV.prompt(p)},)) for p in count[:3]]
+    measure, fake = program("sql/measure.py"), FakeSampler(rows)
+    monkeypatch.setattr(measure, "Sampler", lambda folder: fake)
+    monkeypatch.setattr(measure, "read_questions", lambda path: rows)
+    words = ["measure.py", "MODEL", "DATA", "--out", str(tmp_path / "out.jsonl")]
+    words += ["--levels", "verdict", "location", "--prompts", "append:verbatim_append"]
+    monkeypatch.setattr(sys, "argv", words)
+    for _ in range(2):
+        measure.main()
+        assert fake.num_asked == 3 + 2 * 3
+    said = capsys.readouterr().out
+    assert "| 1.0 | append:verbatim_append | verdict | 0.00 | 3 |" in said
+    assert "| 1.0 | append:verbatim_append | location | 1.00 | 3 |" in said

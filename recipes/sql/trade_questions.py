@@ -63,7 +63,7 @@ class Question:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a problem keeps: the words, and what `repair` may say of the clauses."""
+        """What a problem keeps: the words, and what `query_repair` may say of the clauses."""
         query = self.query
         return {
             "question": self.words,

@@ -69,7 +69,7 @@ def repair(data: Mapping[str, Any], query: str, facts: Mapping[str, Any]) -> str
     Args:
         data: of the problem; its clauses are those of `Question.facts`.
         query: the wrong one.
-        facts: what the database says to it (`results.difference`).
+        facts: what the database says to it (`query_results.difference`).
     """
     quoted = tuple(re.findall(r"'([^']*)'", query))
     text = re.sub(r"'[^']*'", "''", query).lower()
