@@ -119,7 +119,7 @@ def _like_it(wrong: Wrong, name: str) -> str:
     """The column whose name, or what people call it, is nearest; else all columns."""
     called = {
         word: (table, column)
-        for table in wrong.tables
+        for table in (*wrong.tables, *wrong.used)  # of two columns of a name the latter counts
         for column in table.columns
         for word in (column.label.replace(" ", "_"), column.name)
     }
@@ -161,7 +161,7 @@ def _select(wrong: Wrong) -> str:
         f"the {label} ({name})" if "(" not in name else f"the {label} ({name.partition('(')[0]})"
         for label, name in zip(data["asked"], data["select"], strict=True)
     ]
-    return f"Select {_listed(asked)}, and nothing else."
+    return f"Return {_listed(asked)}, and no other column."
 
 
 def _null(wrong: Wrong) -> str:

@@ -40,6 +40,8 @@ DEADLINE_S = 30.0
 NUM_WORKERS = 2
 NUM_SAMPLES = 2
 """Rows of each table that the prompt shows."""
+MOST_DRAWS = 10_000
+"""Questions that are thrown away in search of a new one."""
 MOST_ROWS = 60
 """Of a reference result."""
 
@@ -73,14 +75,18 @@ class TextToSql(Env):
         self, rng: random.Random, index: int, trades: Sequence[str], asked: set[str]
     ) -> Problem:
         """One that is not in `asked`, and has an answer in each database."""
-        while True:
+        for _ in range(MOST_DRAWS):
             trade = rng.choice(trades)
             question = draw(rng, trade, self._most_steps)
             key = f"{trade}: {question.words}"
-            if key in asked or not _is_clear(trade, question):
-                continue
-            asked.add(key)
-            return Problem(self.name, index, {"trade": trade, **question.facts}, question.query)
+            if key not in asked and _is_clear(trade, question):
+                asked.add(key)
+                facts = {"trade": trade, **question.facts}
+                return Problem(self.name, index, facts, question.query)
+        raise ValueError(
+            f"no other question is found after {len(asked)} different ones; lower --num-train or"
+            " --num-test, or raise rltf.env.most_steps"
+        )
 
     def prompt(self, problem: Problem) -> str:
         """The tables with their first rows, and the question."""
@@ -188,12 +194,16 @@ def reference_rows(trade: str, fill: int, query: str) -> list[list[Any]]:
 
 
 def _is_clear(trade: str, question: Question) -> bool:
-    """In every database its result has a few rows and a value in the first one; in one database
-    rows tie, if the question speaks of ties.
+    """The databases' results differ, and have a few rows and a value in the first one; in one of
+    them rows tie, if the question speaks of ties.
     """
     results = [reference_rows(trade, fill, question.query) for fill in range(FILLS)]
-    few = all(0 < len(rows) <= MOST_ROWS and rows[0] != [None] for rows in results)
-    return few and (not question.ties or any(len(rows) > 1 for rows in results))
+    if not all(0 < len(rows) <= MOST_ROWS and rows[0] != [None] for rows in results):
+        return False
+    if question.ties and all(len(rows) == 1 for rows in results):
+        return False
+    first = {"columns": question.select, "rows": results[0]}
+    return bool(difference(first, results[1], ordered=False))
 
 
 def database_words(facts: Mapping[str, Any]) -> str:

@@ -18,6 +18,7 @@ import pytest
 
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import LEVELS
+from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.tools.contract import check_env
 from rltf_verl.tools.data.questions import QuestionRow
 from rltf_verl.types import Problem
@@ -130,9 +131,11 @@ def test_equal_results_are_right(problem: Problem, query: str, right: bool) -> N
     assert ENV.grade(problem, f"```sql\n{query}\n```").correct is right
 
 
-def test_a_number_that_is_copied_is_wrong() -> None:
-    price = text_to_sql.reference_rows("bakery", 0, AVERAGE.reference)[0][0]
-    assert not ENV.grade(AVERAGE, f"SELECT {price}").correct
+def test_what_is_copied_from_the_database_of_the_prompt_is_wrong() -> None:
+    for problem in ENV.build(2, 24, 0).train:
+        rows = text_to_sql.reference_rows(problem.data["trade"], 0, problem.reference)
+        values = [", ".join("NULL" if v is None else repr(v) for v in row) for row in rows]
+        assert not ENV.grade(problem, " UNION ALL ".join(f"SELECT {row}" for row in values)).correct
 
 
 @pytest.mark.parametrize(
@@ -171,7 +174,7 @@ def test_no_level_states_the_query() -> None:
             for level in LEVELS:
                 said = words(problem, query, level)
                 assert problem.reference not in said
-                assert level == "full" or not ENV.candidates(problem, said, "")
+                assert level == "full" or not find_leaks(ENV, problem, said, "")
 
 
 CHILD = """
@@ -221,7 +224,7 @@ def test_hostile_queries_have_no_result(harm: Mapping[str, Any], family: str) ->
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_a_hostile_query_costs_an_attempt(family: str) -> None:
-    for query in FAMILIES[family][:: max(1, len(FAMILIES[family]) // many(4))]:
+    for query in FAMILIES[family][:: max(1, len(FAMILIES[family]) // many(80))]:
         grade = ENV.grade(BY_CITY, f"```sql\n{query}\n```")
         assert (grade.correct, grade.error) == (False, None)
         assert words(BY_CITY, query, "hint")
