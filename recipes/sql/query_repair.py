@@ -1,6 +1,8 @@
-"""What to repair in a wrong query: the first thing, one clause at a time, never the query.
+"""What to repair in a wrong query, in the order in which it is read; never the query.
 
-These words know the clauses of the reference query; the database's own words do not.
+These words know the clauses of the reference query; the database's own words do not. They name two
+clauses at most, since there is one more answer; and what is right, because a small model that is
+told to leave out LIMIT leaves out the order too.
 """
 
 from __future__ import annotations
@@ -63,8 +65,12 @@ class Wrong:
         return table, next(column for column in table.columns if column.name == rest)
 
 
+MOST_CLAUSES = 2
+KEEP = "Keep the rest of your query."
+
+
 def repair(data: Mapping[str, Any], query: str, facts: Mapping[str, Any]) -> str:
-    """One sentence or two; empty if nothing is known.
+    """A few sentences; empty if nothing is known.
 
     Args:
         data: of the problem; its clauses are those of `Question.facts`.
@@ -74,8 +80,10 @@ def repair(data: Mapping[str, Any], query: str, facts: Mapping[str, Any]) -> str
     quoted = tuple(re.findall(r"'([^']*)'", query))
     text = re.sub(r"'[^']*'", "''", query).lower()
     wrong = Wrong(data, facts, text, quoted)
-    looks = (_error,) if "error" in facts else LOOKS
-    return next(filter(None, (look(wrong) for look in looks)), "")
+    if "error" in facts and (said := _error(wrong)):
+        return f"{said} {KEEP}"
+    found = [said for look in LOOKS if (said := look(wrong))] or [*filter(None, [_dates(wrong)])]
+    return " ".join([*found[:MOST_CLAUSES], KEEP] if 0 < len(found) <= MOST_CLAUSES else found[:2])
 
 
 def _error(wrong: Wrong) -> str:
@@ -96,7 +104,7 @@ def _error(wrong: Wrong) -> str:
         return "WHERE comes before the rows are counted: use HAVING, or a subquery."
     if "one statement" in said:
         return "Write one query, and one only."
-    return _first_look(wrong)
+    return ""
 
 
 def _no_column(wrong: Wrong, name: str) -> str:
@@ -143,10 +151,6 @@ def _joined(wrong: Wrong, name: str) -> str:
 def _listed(words: Sequence[str], last: str = "and") -> str:
     head, tail = words[:-1], words[-1:]
     return f" {last} ".join(filter(None, [", ".join(head), *tail]))
-
-
-def _first_look(wrong: Wrong) -> str:
-    return next(filter(None, (look(wrong) for look in LOOKS)), "")
 
 
 def _select(wrong: Wrong) -> str:
@@ -234,18 +238,21 @@ def _limit(wrong: Wrong) -> str:
     if clause and not limit:
         if not wrong.data["nested"]:
             return "Leave out LIMIT: all rows are asked for."
-        return f"LIMIT leaves out rows that tie. {_nested(wrong)}".strip()
+        return "LIMIT leaves out rows that tie."
     return ""
 
 
 def _order(wrong: Wrong) -> str:
-    order = wrong.data["order"]
+    order, clause = wrong.data["order"], wrong.clause("order by")
     if not order:
         return ""
-    first, second = order.split(", ")
-    name, _, down = first.partition(" ")
+    (first, _, down), second = order.split(", ")[0].partition(" "), order.split(", ")[1]
+    columns = [name.partition(".")[2].lower() for name in (first, second)]
+    there = re.search(rf"\b{columns[0]}\b(.*?),(.*?)\b{columns[1]}\b(.*)", clause, re.DOTALL)
+    if there and ("desc" in there[1]) == bool(down) and "desc" not in there[2] + there[3]:
+        return ""
     direction = "from high to low (DESC)" if down else "from low to high (ASC)"
-    return f"ORDER BY {name} {direction}, then by {second}."
+    return f"ORDER BY {first} {direction}, then by {second}."
 
 
 def _dates(wrong: Wrong) -> str:
@@ -279,13 +286,14 @@ def _sign(wrong: Wrong) -> str:
     for name, test in wrong.data["where"]:
         column, sign = wrong.column(name)[1], re.search(r"[<>]=?", test)
         known = sign and re.search(rf"{column.name.lower()}\s*{sign[0]}\s*[\d(]", wrong.text)
-        if sign and not known and column.kind in ("number", "amount"):
+        there = re.search(rf"\b{column.name.lower()}\b", wrong.clause("where"))
+        if sign and there and not known and column.kind in ("number", "amount"):
             return f"Look at the condition on the {column.label}: {words[sign[0]]}."
     return ""
 
 
 LOOKS: tuple[Callable[[Wrong], str], ...] = (
-    *(_select, _null, _stored, _tables, _limit, _where, _nested, _group),
-    *(_distinct, _too_many, _dates, _sign, _order),
+    *(_select, _null, _stored, _tables, _where, _nested, _group),
+    *(_distinct, _limit, _too_many, _sign, _order),
 )
 """In the order in which a query is read."""

@@ -11,6 +11,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Annotated, Any
 
 from query_repair import repair
@@ -33,6 +34,7 @@ from rltf_verl.kinds import Within
 from rltf_verl.texts import counted
 from rltf_verl.types import Grade, Problem
 
+FOLDER = Path(__file__).parent
 FILLS = 2
 """Databases of a trade that a query has to be right on; the first one is in the prompt."""
 DEADLINE_S = 30.0
@@ -55,8 +57,8 @@ class TextToSql(Env):
     """
 
     name = "text_to_sql"
-    revise_templates = dict.fromkeys(("attempt", "question", "answer", "logits"), "note") | {
-        "append": "plain_append"
+    revise_templates = dict.fromkeys(("attempt", "answer"), str(FOLDER / "fix.j2")) | {
+        "append": str(FOLDER / "fix_append.j2")
     }
 
     def __init__(self, most_steps: Annotated[int, Within(1, 6)] = 4) -> None:
