@@ -104,6 +104,15 @@ def _error(wrong: Wrong) -> str:
         return "WHERE comes before the rows are counted: use HAVING, or a subquery."
     if "one statement" in said:
         return "Write one query, and one only."
+    return _not_sqlite(wrong, said)
+
+
+def _not_sqlite(wrong: Wrong, said: str) -> str:
+    """The clause with the word at which SQLite gave up."""
+    found = re.match(r'near "(.+)": syntax error', said)
+    for name in ("select", "from", "where", "group by", "having", "order by", "limit"):
+        if found and found[1].lower() in wrong.clause(name):
+            return f"What is not SQLite is at {found[1]}, in the part {name.upper()}."
     return ""
 
 
