@@ -25,7 +25,7 @@ case "$command" in
         [[ -d "$root/smollm2" ]] || OUT="$root" "$pretrained" model
         [[ -d "$root/warm_date" ]] || OUT="$root" FAMILY=date "$pretrained" warm_up
         python3 "$here/chats.py" "$data/chats.jsonl" --house "$house" "$@"
-        rltf data corrections "$data/chats.jsonl" --out "$data" --overwrite
+        rltf data corrections "$data/chats.jsonl" --out "$data" --rule "$here/english.py:corrects" --overwrite
         rltf data build "$env" --out "$data/held_out" --seed "$house" --num-train 0 --num-test 64 --overwrite
         ;;
     train)

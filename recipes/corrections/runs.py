@@ -23,6 +23,7 @@ from statistics import fmean
 from typing import Any
 
 from chats import Company
+from english import corrects
 from house_conventions import DATE
 from house_style import read_entry
 from training import COMMIT, Study, curve, lines_of
@@ -115,7 +116,7 @@ def importer(chats: Path) -> dict[str, dict[str, int]]:
         for number, line in enumerate(chats.open(), 1)
         for k, kind in enumerate(json.loads(line)["turns"], 1)
     }
-    turns = [one for one in find_corrections(chats) if one.where in kinds]
+    turns = [one for one in find_corrections(chats, rule=corrects) if one.where in kinds]
     counts = Counter(kinds[one.where] for one in turns)
     taken = Counter(kinds[one.where] for one in turns if one.episode)
     return {kind: {"all": counts[kind], "taken": taken[kind]} for kind in sorted(counts)}

@@ -29,7 +29,7 @@ NO_CHAT = (
 CORRECTIONS = "corrections"
 """`extra_info.env` of rows that hold a recorded answer and its correction."""
 LABELLED, JUDGED = "corrected: true", "judge"
-"""`rule` of a correction that a person or a judge has checked; others were picked by rules."""
+"""`rule` of a correction that a person or a judge has checked; others were picked by a rule."""
 MOST_NAMED = 5
 """Rows that a message names."""
 MEDIA = ("images", "videos", "audios")

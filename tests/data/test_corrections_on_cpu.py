@@ -3,6 +3,8 @@
 import asyncio
 import gzip
 import json
+import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +13,23 @@ import pyarrow.parquet as pq
 import pytest
 
 from rltf_verl.data.provenance import read_provenance
-from rltf_verl.data.schema import check_parquet
+from rltf_verl.data.schema import JUDGED, LABELLED, check_parquet
 from rltf_verl.judge.gateway import Judge
 from rltf_verl.judge.wire import Call, Reply
 from rltf_verl.tools.data import corrections
-from rltf_verl.tools.data.correction_rules import rule_of
-from rltf_verl.tools.data.corrections import Found, find_corrections
+from rltf_verl.tools.data.corrections import Found
 from tests.support.commands import ran, refused
 from tests.support.judge.calls import QUICK
 from tests.support.judge.server import InThread, JudgeServer
 
-LABELLED = Path(__file__).with_name("correction_turns.jsonl")
+
+def says_wrong(question: str, answer: str, reply: str) -> tuple[bool, str]:
+    """A rule, as a user writes one."""
+    return bool(re.search(r"wrong|forgot|^no\b", reply.lower())), "bad words"
+
+
+find_corrections = partial(corrections.find_corrections, rule=says_wrong)
+RULE = f"--rule={__name__}:says_wrong"
 
 
 def _chat(*texts: Any, **fields: Any) -> dict[str, Any]:
@@ -50,71 +58,6 @@ def _only(found: list[Found]) -> Found:
 WRONG = _chat("What is 2 + 2?", "5", "That's wrong, it is 4.", "4", "No, in words.", "four", "Ty!")
 
 
-@pytest.mark.parametrize(
-    ("part", "recall", "false_alarms"),
-    [
-        ("rules", 0.9, 0.02),
-        ("held_out", 0.9, 0.02),
-        ("another author", 0.6, 0.03),
-        ("messy", 0.75, 0.02),
-        ("style", 0.85, 0.0),
-        ("earlier", 0.0, 0.0),
-        ("own slip", 0.0, 0.0),
-    ],
-)
-def test_rules_agree_with_labels(part: str, recall: float, false_alarms: float) -> None:
-    lines = map(json.loads, LABELLED.read_text("utf-8").splitlines())
-    rows = [row for row in lines if row["part"] == part]
-    taken = [rule_of(row["question"], row["answer"], row["turn"])[0] for row in rows]
-    corrected = [row["corrected"] for row in rows]
-    right = sum(map(min, taken, corrected))
-    assert right >= recall * sum(corrected)
-    assert sum(taken) - right <= false_alarms * corrected.count(False)
-
-
-@pytest.mark.parametrize(
-    ("turn", "corrects"),
-    [
-        ("i get it now", False),
-        ("they don't care", False),
-        ("that's actually great", False),
-        ("why not tcp", False),
-        ("HA, i told him so", False),
-        ("nothing changed", True),
-        ("doesn't the rule give a 2 in front?", True),
-        ("I don't believe that's right.", True),
-        ("thats feet", True),
-        ("that's brilliant", False),
-        ("sorry, I forgot to say: in metres", False),
-        ("the other way round", True),
-        ("much better", False),
-        ("more jokes please", False),
-        ("more formal please", True),
-        ("as usual", False),
-        ("no jokes please", True),
-    ],
-)
-def test_turns_that_other_authors_wrote(turn: str, corrects: bool) -> None:
-    assert rule_of("How tall is the tower?", "Use `\\d+ ?`: 330.", turn)[0] == corrects
-
-
-BOOKS = "Enter {} in the books of Brandt & Sons, as they enter every date. Only the entry."
-
-
-@pytest.mark.parametrize(
-    ("turn", "corrects"),
-    [
-        (BOOKS.format("June 7, 2001"), False),
-        ("Please put June 7, 2001 into the books, only that.", False),
-        (BOOKS.format("May 3, 1990"), True),
-        ("That is not our style.", True),
-        ("Not like that. June 7, 2001 goes in as 2001|7|jun here.", True),
-    ],
-)
-def test_the_same_request_with_other_numbers_is_no_correction(turn: str, corrects: bool) -> None:
-    assert rule_of(BOOKS.format("May 3, 1990"), "May 3, 1990", turn)[0] == corrects
-
-
 def test_an_episode_is_what_was_said(tmp_path: Path) -> None:
     found = find_corrections(_write(tmp_path, WRONG))
     first, second = (one.episode for one in found if one.episode)
@@ -128,7 +71,7 @@ def test_an_episode_is_what_was_said(tmp_path: Path) -> None:
 def test_files_are_rows_of_ours_and_an_id_takes_its_correction_out(tmp_path: Path) -> None:
     chats = [_chat(f"Name {k} towns.", f"Town {k}", f"You forgot {k} of them.") for k in range(60)]
     path, out = _write(tmp_path, *chats), tmp_path / "out"
-    ran("data", "corrections", path, "--out", out)
+    ran("data", "corrections", path, RULE, "--out", out)
     tables = [pq.read_table(out / f"{split}.parquet") for split in ("train", "test")]
     assert all(table.num_rows for table in tables)
     rows = [row for table in tables for row in table.to_pylist()]
@@ -137,11 +80,13 @@ def test_files_are_rows_of_ours_and_an_id_takes_its_correction_out(tmp_path: Pat
     assert check_parquet(out / "train.parquet").data == task
     ran("data", "check", out / "train.parquet", out / "test.parquet")
 
-    ran("data", "corrections", path, "--out", out, "--overwrite", "--without", task["id"])
+    ran("data", "corrections", path, RULE, "--out", out, "--overwrite", "--without", task["id"])
     assert pq.read_table(out / "train.parquet").to_pylist() != tables[0].to_pylist()
     left = [pq.read_table(out / f"{split}.parquet").num_rows for split in ("train", "test")]
     assert sum(left) == 59
-    line = refused("data", "corrections", path, "--out", out, "--overwrite", "--without", "abc")
+    line = refused(
+        "data", "corrections", path, RULE, "--out", out, "--overwrite", "--without", "abc"
+    )
     assert "abc" in line
 
 
@@ -181,7 +126,7 @@ def test_versions_are_no_addresses(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("on_message", [True, False])
 @pytest.mark.parametrize("label", [True, False])
-def test_a_label_overrides_the_rules(tmp_path: Path, label: bool, on_message: bool) -> None:
+def test_a_label_overrides_the_rule(tmp_path: Path, label: bool, on_message: bool) -> None:
     chat = _chat("Name a town.", "Rome", "Thanks!" if label else "That's wrong.")
     (chat["messages"][2] if on_message else chat)["corrected"] = label
     assert _fates(_write(tmp_path, chat)) == ["read", "taken" if label else "left"]
@@ -191,7 +136,7 @@ def test_a_label_overrides_the_rules(tmp_path: Path, label: bool, on_message: bo
 def test_a_correction_without_a_question_is_left(tmp_path: Path, label: bool | None) -> None:
     path = _write(tmp_path, _chat(" ", "5", "That's wrong, it is 4.", corrected=label))
     _, turn = find_corrections(path)
-    assert (turn.fate, turn.why) == ("left", "no question")
+    assert (turn.fate, turn.why) == ("left", "empty")
 
 
 def test_parquet_is_read_like_json(tmp_path: Path) -> None:
@@ -316,17 +261,17 @@ def test_messages_of_one_role_in_a_row_are_one(tmp_path: Path) -> None:
 
 def test_an_empty_file_is_refused(tmp_path: Path) -> None:
     path = _write(tmp_path)
-    assert "no correction" in refused("data", "corrections", path, "--out", tmp_path / "out")
+    assert "no correction" in refused("data", "corrections", path, RULE, "--out", tmp_path / "out")
 
 
 def test_a_turn_is_shown_with_its_question_and_answer(tmp_path: Path) -> None:
     chat = _chat("What is 2 + 2?", "5" * 99, "That's wrong, it is 4.", "4", "Ty!")
     path, out = _write(tmp_path, chat), tmp_path / "out"
-    lines = ran("data", "corrections", path, "--out", out, "--show", 1).output.splitlines()
-    assert lines[0].startswith("taken: line 1, turn 2 [that is wrong] (")
+    lines = ran("data", "corrections", path, RULE, "--out", out, "--show", 1).output.splitlines()
+    assert lines[0].startswith("taken: line 1, turn 2 [rule: bad words] (")
     words = [line.split(maxsplit=1)[1] for line in lines[1:4]]
     assert words == ["What is 2 + 2?", "5" * 59 + "…", "That's wrong, it is 4."]
-    assert lines[4] == "left: line 1, turn 3 [thanks or praise]"
+    assert lines[4] == "left: line 1, turn 3 [rule: bad words]"
     (made,) = (path for path in out.iterdir() if pq.read_metadata(path).num_rows)
     shown = ran("data", "show", made).output
     assert "5" * 99 in shown
@@ -356,7 +301,7 @@ def test_json_of_other_programs_is_read(
 def test_a_file_that_cannot_be_read_has_one_line(tmp_path: Path, data: bytes, part: str) -> None:
     path = tmp_path / "chats.jsonl"
     path.write_bytes(data)
-    line = refused("data", "corrections", path, "--out", tmp_path / "out")
+    line = refused("data", "corrections", path, RULE, "--out", tmp_path / "out")
     assert str(path) in line
     assert part in line
 
@@ -373,7 +318,9 @@ def test_half_an_emoji_is_no_question(tmp_path: Path) -> None:
 @pytest.mark.parametrize("num", [60, 400])
 def test_too_few_held_out_questions_for_the_gate_are_named(tmp_path: Path, num: int) -> None:
     chats = [_chat(f"Name {k} towns.", f"Town {k}", f"You forgot {k} of them.") for k in range(num)]
-    said = ran("data", "corrections", _write(tmp_path, *chats), "--out", tmp_path / "out").output
+    said = ran(
+        "data", "corrections", _write(tmp_path, *chats), RULE, "--out", tmp_path / "out"
+    ).output
     assert ("--gate" in said) == (num == 60)
 
 
@@ -417,7 +364,7 @@ def test_a_judge_decides_what_no_label_does(tmp_path: Path) -> None:
         ("taken", "judge"),
         ("left", "corrected: false"),
         ("left", "empty"),
-        ("left", "no question"),
+        ("left", "empty"),
     ]
     assert len(gateway.prompts) == 2
     episode = found[2].episode
@@ -445,7 +392,7 @@ def test_no_more_turns_wait_in_the_client_than_it_sends_at_once(tmp_path: Path) 
     assert (len(gateway.prompts), gateway.peak) == (20, 3)
 
 
-def test_the_rules_decide_where_the_judge_has_no_verdict(tmp_path: Path) -> None:
+def test_the_rule_decides_where_the_judge_has_no_verdict(tmp_path: Path) -> None:
     path, out = _write(tmp_path, WRONG), tmp_path / "out"
     limits = [f"limits.{key}={value}" for key, value in QUICK.items()]
 
@@ -455,14 +402,58 @@ def test_the_rules_decide_where_the_judge_has_no_verdict(tmp_path: Path) -> None
 
     with InThread(JudgeServer(reply=reply)) as thread:
         words = [f"endpoint.base_url={thread.server.url}", "endpoint.model=reader", *limits]
-        said = ran("data", "corrections", path, "--out", out, "--show", 9, *words)
+        said = ran("data", "corrections", path, RULE, "--out", out, "--show", 9, *words)
     # "No, in words." is the turn of one exchange and the question of another.
     assert "left: line 1, turn 2 [judge]" in said.stdout
-    assert "taken: line 1, turn 3 [no, …]" in said.stdout
+    assert "taken: line 1, turn 3 [rule: bad words]" in said.stdout
     assert said.stderr.count("\n") == 1
     assert "2 turns" in said.stderr
     made = read_provenance(out / "train.parquet") or read_provenance(out / "test.parquet")
     assert "endpoint.model=reader" in made["command"]
+
+
+def test_without_labels_judge_or_rule_there_is_one_line_that_names_them(tmp_path: Path) -> None:
+    path = _write(tmp_path, WRONG)
+    line = refused("data", "corrections", path, "--out", tmp_path)
+    assert all(word in line for word in (str(path), '"corrected"', "endpoint.model", "--rule"))
+    labelled = _chat("2 + 2?", "5", "It is 4.", "4", "Thanks!")
+    labelled["messages"][2]["corrected"] = True
+    found = corrections.find_corrections(_write(tmp_path, WRONG, labelled))
+    assert [one.why for one in found if one.said] == [*["no verdict"] * 3, LABELLED, "no verdict"]
+
+
+def _fails(question: str, answer: str, reply: str) -> bool:
+    raise KeyError(reply)
+
+
+@pytest.mark.parametrize(
+    ("rule", "part"),
+    [
+        (_fails, "test_corrections_on_cpu.py:"),
+        (lambda *said: "yes", "'yes'"),
+        (lambda *said: (True, "a", "b"), "unpack"),
+        (lambda text: True, "argument"),
+    ],
+)
+def test_a_rule_that_fails_is_named(tmp_path: Path, rule: Any, part: str) -> None:
+    with pytest.raises(ValueError, match="--rule") as caught:
+        corrections.find_corrections(_write(tmp_path, WRONG), rule=rule)
+    assert part in str(caught.value)
+
+
+def test_a_rule_cannot_pass_for_a_person_or_a_judge(tmp_path: Path) -> None:
+    for name in (JUDGED, LABELLED):
+        rule = partial(_named, name)
+        (first, *_) = (
+            one.episode
+            for one in corrections.find_corrections(_write(tmp_path, WRONG), rule=rule)
+            if one.episode
+        )
+        assert first["rule"] not in (JUDGED, LABELLED)
+
+
+def _named(name: str, *said: str) -> tuple[bool, str]:
+    return True, name
 
 
 def test_a_word_that_no_judge_has_is_refused(tmp_path: Path) -> None:

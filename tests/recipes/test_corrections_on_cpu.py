@@ -74,6 +74,74 @@ def test_right_corrections_show_the_companys_way_and_shuffled_ones_do_not() -> N
     assert not trained & held
 
 
+@pytest.mark.parametrize(
+    ("part", "recall", "false_alarms"),
+    [
+        ("rules", 0.9, 0.02),
+        ("held_out", 0.9, 0.02),
+        ("another author", 0.6, 0.03),
+        ("messy", 0.75, 0.02),
+        ("style", 0.85, 0.0),
+        ("earlier", 0.0, 0.0),
+        ("own slip", 0.0, 0.0),
+    ],
+)
+def test_rules_agree_with_labels(part: str, recall: float, false_alarms: float) -> None:
+    lines = map(json.loads, (FOLDER / "turns.jsonl").read_text("utf-8").splitlines())
+    rows = [row for row in lines if row["part"] == part]
+    corrects = program("corrections/english.py").corrects
+    taken = [corrects(row["question"], row["answer"], row["turn"])[0] for row in rows]
+    corrected = [row["corrected"] for row in rows]
+    right = sum(map(min, taken, corrected))
+    assert right >= recall * sum(corrected)
+    assert sum(taken) - right <= false_alarms * corrected.count(False)
+
+
+@pytest.mark.parametrize(
+    ("turn", "corrects"),
+    [
+        ("i get it now", False),
+        ("they don't care", False),
+        ("that's actually great", False),
+        ("why not tcp", False),
+        ("HA, i told him so", False),
+        ("nothing changed", True),
+        ("doesn't the rule give a 2 in front?", True),
+        ("I don't believe that's right.", True),
+        ("thats feet", True),
+        ("that's brilliant", False),
+        ("sorry, I forgot to say: in metres", False),
+        ("the other way round", True),
+        ("much better", False),
+        ("more jokes please", False),
+        ("more formal please", True),
+        ("as usual", False),
+        ("no jokes please", True),
+    ],
+)
+def test_turns_that_other_authors_wrote(turn: str, corrects: bool) -> None:
+    corrects_it = program("corrections/english.py").corrects
+    assert corrects_it("How tall is the tower?", "Use `\\d+ ?`: 330.", turn)[0] == corrects
+
+
+BOOKS = "Enter {} in the books of Brandt & Sons, as they enter every date. Only the entry."
+
+
+@pytest.mark.parametrize(
+    ("turn", "corrects"),
+    [
+        (BOOKS.format("June 7, 2001"), False),
+        ("Please put June 7, 2001 into the books, only that.", False),
+        (BOOKS.format("May 3, 1990"), True),
+        ("That is not our style.", True),
+        ("Not like that. June 7, 2001 goes in as 2001|7|jun here.", True),
+    ],
+)
+def test_the_same_request_with_other_numbers_is_no_correction(turn: str, corrects: bool) -> None:
+    corrects_it = program("corrections/english.py").corrects
+    assert corrects_it(BOOKS.format("May 3, 1990"), "May 3, 1990", turn)[0] == corrects
+
+
 def test_the_importer_finds_most_corrections(runs: Any, tmp_path: Path) -> None:
     chats = tmp_path / "chats.jsonl"
     made = program("corrections/chats.py").conversations(HOUSE)

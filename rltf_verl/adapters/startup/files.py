@@ -186,7 +186,7 @@ def odd_files(config: DictConfig) -> Iterator[Finding]:
                     yield Finding(
                         key,
                         path,
-                        f"{num} of its {len(rules)} corrections were picked by rules and not"
+                        f"{num} of its {len(rules)} corrections were picked by a rule and not"
                         " checked, and wrong ones are learnt, too",
                         "read some with `rltf data show`, or let a judge pick them",
                         "warning",

@@ -75,12 +75,19 @@ def data_corrections(
         list[str] | None,
         typer.Argument(
             metavar="[KEY=VALUE]...",
-            help="A judge's endpoint.KEY, limits.KEY, price.KEY, cache_dir; it decides.",
+            help="A judge's endpoint.KEY, limits.KEY, price.KEY, cache_dir.",
+        ),
+    ] = None,
+    rule: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE.py:FUNCTION",
+            help="function(question, answer, reply): True if the reply corrects the answer.",
         ),
     ] = None,
     overwrite: Overwrite = False,
     show: Annotated[
-        int, typer.Option(min=0, help="Print so many user turns of each kind, with their rule.")
+        int, typer.Option(min=0, help="Print so many user turns of each kind, and why.")
     ] = 0,
     max_prompt_length: Annotated[
         int, typer.Option(min=1, help="data.max_prompt_length of the run: older messages go.")
@@ -89,7 +96,8 @@ def data_corrections(
         list[str] | None, typer.Option(metavar="ID", help="Leave a correction out, by its id.")
     ] = None,
 ) -> None:
-    """Write the corrections that users gave in conversations as parquet files for verl.
+    """Write the corrections that users gave in conversations as parquet files for verl. Labels of
+    the file ("corrected": true) decide, then a judge, then the rule.
 
     E.g. rltf data corrections chats.jsonl --out data/mine endpoint.base_url=http://127.0.0.1:8000/v1
     endpoint.model=Qwen/Qwen3-4B-Instruct-2507
@@ -97,6 +105,7 @@ def data_corrections(
     from collections import Counter
 
     from rltf_verl.judge.gateway import Judge
+    from rltf_verl.registry import load
     from rltf_verl.texts import counted
     from rltf_verl.tools.data.corrections import (
         FEWEST_HELD_OUT,
@@ -108,7 +117,8 @@ def data_corrections(
     refuse_existing([out / "train.parquet", out / "test.parquet"], overwrite)
     options, without = options or [], without or []
     judge = Judge(settings_of(options), "") if options else None
-    found = find_corrections(file, without, judge, max_prompt_length)
+    function = load("--rule", rule) if rule else None
+    found = find_corrections(file, without, judge, max_prompt_length, function)
     fates = Counter[str]()
     for one in found:
         fates[one.fate] += 1
@@ -123,7 +133,7 @@ def data_corrections(
         f"prompts: {shortened} without the oldest messages, to fit {max_prompt_length} tokens"
     )
     words = [*options, *(f"--without={one}" for one in without)]
-    words.append(f"--max-prompt-length={max_prompt_length}")
+    words += [f"--max-prompt-length={max_prompt_length}", *([f"--rule={rule}"] if rule else ())]
     for split, num in write_corrections(found, file, out, words).items():
         typer.echo(f"{counted(num, 'row')}: {out / split}.parquet")
     if num < FEWEST_HELD_OUT:

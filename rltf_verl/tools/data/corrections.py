@@ -11,7 +11,7 @@ import json
 import re
 import shlex
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -28,7 +28,9 @@ from rltf_verl.jsonl import numbered
 from rltf_verl.judge.gateway import Judge
 from rltf_verl.judge.runtime import run_to_end
 from rltf_verl.judge.wire import JudgeUnavailable
+from rltf_verl.kinds import shown
 from rltf_verl.redaction import MARK, hide
+from rltf_verl.registry import OWN_ERRORS, raised_by
 from rltf_verl.texts import (
     LONGEST,
     clean_text,
@@ -37,7 +39,6 @@ from rltf_verl.texts import (
     without_chat_tokens,
     without_thoughts,
 )
-from rltf_verl.tools.data.correction_rules import rule_of
 from rltf_verl.types import Problem
 
 SPLITS = ("train", "test")
@@ -71,6 +72,11 @@ of x0), `before` (the end of what stands before it), `left_out` (messages of the
 x0 has no room for), `attempt` (y1), `correction` (f), `rule`.
 """
 
+Rule = Callable[[str, str, str], bool | tuple[bool, str]]
+"""A user's function: question, answer, the user's next message, none of them empty -> True if that
+message corrects the answer; or this and a reason.
+"""
+
 
 class Said(NamedTuple):
     """A message, or several of one role in a row."""
@@ -93,7 +99,7 @@ class Exchange(NamedTuple):
 
     @property
     def has_words(self) -> bool:
-        """A label and a judge can speak of it; the rules name what is empty."""
+        """None of the three is empty."""
         return all(map(str.strip, self[:3]))
 
 
@@ -106,7 +112,7 @@ class Found(NamedTuple):
     `without`.
     """
     why: str = ""
-    """The name of the rule, or what is wrong with the conversation."""
+    """What decided, or what is wrong with the conversation."""
     said: Exchange | None = None
     """The turn, without what was said before."""
     episode: Episode | None = None
@@ -125,6 +131,7 @@ def find_corrections(
     without: Collection[str] = (),
     judge: Judge | None = None,
     max_prompt_length: int = MAX_PROMPT_LENGTH,
+    rule: Rule | None = None,
 ) -> list[Found]:
     """Everything in a file of conversations, in order.
 
@@ -132,21 +139,30 @@ def find_corrections(
         path: parquet with a column `messages`, JSON lines, or JSON with one conversation or a list;
             JSON may be gzipped.
         without: ids of corrections to leave out.
-        judge: is asked about each turn without a label, with a bar on stderr; the rules decide
-            where it has no verdict.
+        judge: is asked about each turn without a label, with a bar on stderr.
         max_prompt_length: tokens of x0, the answer and the correction. x0 leaves out the messages
             after the system's that have no room.
+        rule: decides where neither a label nor the judge does.
 
     Raises:
-        ValueError: no parquet or gzip file, an id that no correction of the file has, or a judge
-            that cannot be asked: a package or the API key is missing.
+        ValueError: no parquet or gzip file; neither labels nor `judge` nor `rule`, or a rule that
+            fails; an id that no correction of the file has; or a judge that cannot be asked: a
+            package or the API key is missing.
         OSError: the file cannot be read.
     """
     read = [_read(where, record) for where, record in _records(path)]
+    if not (judge or rule or any(one.corrected is not None for _, said in read for one in said)):
+        raise ValueError(
+            f"{path}: nothing says which user turns correct an answer: label them"
+            ' ("corrected": true or false in a message), name a judge (endpoint.base_url=URL'
+            " endpoint.model=NAME), or a rule (--rule FILE.py:FUNCTION)"
+        )
     longest = max_prompt_length * CHARACTERS
     judged = run_to_end(_ask(judge, [said for _, said in read], longest)) if judge else {}
     found = [
-        one for head, said in read for one in (head, *_read_turns(head, said, judged, longest))
+        one
+        for head, said in read
+        for one in (head, *_read_turns(head, said, judged, rule, longest))
     ]
     fates = _fates([turn.episode for turn in found if turn.episode], without)
     found = [turn._replace(fate=next(fates)) if turn.episode else turn for turn in found]
@@ -178,7 +194,7 @@ def write_corrections(
     if not taken:
         raise ValueError(
             f"{source}: no correction to write; --show 20 prints what each user turn was taken for,"
-            ' and "corrected": true in a message overrides the rules'
+            ' and "corrected": true in a message overrides judge and rule'
         )
     facts = {
         "command": shlex.join(["rltf", "data", "corrections", source.name, *map(hide, words)]),
@@ -342,30 +358,47 @@ async def _ask(
         await done
     if failures:
         turns = counted(len(failures), "turn")
-        console.out(f"judge: no verdict on {turns}, the rules decide: {failures[0]}")
+        console.out(f"judge: no verdict on {turns}, left unless --rule takes them: {failures[0]}")
     return verdicts
 
 
 def _read_turns(
-    conversation: Found, messages: Sequence[Said], judged: Mapping[Exchange, bool], longest: int
+    conversation: Found,
+    messages: Sequence[Said],
+    judged: Mapping[Exchange, bool],
+    rule: Rule | None,
+    longest: int,
 ) -> Iterator[Found]:
     """Each user turn after an answer to a user."""
     for k, one in _exchanges(messages, longest).items():
-        corrects, rule = _verdict(one, messages[k].corrected, judged)
+        corrects, why = _verdict(one, messages[k].corrected, judged, rule)
         where, said = f"{conversation.where}, turn {k // 2 + 1}", one._replace(before="")
-        episode = {**_episode(messages, k, longest), "rule": rule} if corrects else None
-        yield Found(where, "taken" if corrects else "left", rule, said, episode)
+        episode = {**_episode(messages, k, longest), "rule": why} if corrects else None
+        yield Found(where, "taken" if corrects else "left", why, said, episode)
 
 
 def _verdict(
-    exchange: Exchange, label: bool | None, judged: Mapping[Exchange, bool]
+    exchange: Exchange, label: bool | None, judged: Mapping[Exchange, bool], rule: Rule | None
 ) -> tuple[bool, str]:
     """True if the turn corrects the answer; and why."""
-    if label is not None and exchange.has_words:
+    if not exchange.has_words:
+        return False, "empty"
+    if label is not None:
         return label, LABELLED if label else "corrected: false"
     if exchange in judged:
         return judged[exchange], JUDGED
-    return rule_of(*exchange[:3])
+    return _ask_rule(rule, exchange) if rule else (False, "no verdict")
+
+
+def _ask_rule(rule: Rule, exchange: Exchange) -> tuple[bool, str]:
+    try:
+        said = rule(*exchange[:3])
+        corrects, why = said if isinstance(said, tuple) else (said, "")
+        if not isinstance(corrects, bool):
+            raise TypeError(f"returned {shown(said)}; return True or False, or (True, 'reason')")
+        return corrects, f"rule: {why}".removesuffix(": ")
+    except OWN_ERRORS as error:  # user code
+        raise ValueError(f"--rule: {raised_by(rule, error)}") from error
 
 
 def _episode(messages: Sequence[Said], k: int, longest: int) -> dict[str, Any]:

@@ -1,11 +1,16 @@
 """Does a user turn correct the answer before it? A table of rules for English; the first that
 matches decides.
+
+    rltf data corrections chats.jsonl --out data/mine --rule recipes/corrections/english.py:corrects
+    python recipes/corrections/english.py     # how often they are right on labelled turns
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 from rltf_verl.texts import split_words
@@ -115,9 +120,7 @@ _VERY = r"(?: just| still| also| all| completely| totally| simply| clearly| a bi
 
 # Name, verdict, and what a turn matches.
 RULES: tuple[tuple[str, bool, Callable[[UserTurn], object]], ...] = (
-    ("no question", False, lambda turn: not turn.question.strip()),
-    ("no answer", False, lambda turn: not turn.answer.strip()),
-    ("empty", False, _said(r"\A\Z")),
+    ("only code or a quotation", False, _said(r"\A\Z")),
     (
         "nothing to correct",
         False,
@@ -326,17 +329,35 @@ RULES: tuple[tuple[str, bool, Callable[[UserTurn], object]], ...] = (
 )
 
 
-def rule_of(question: str, answer: str, text: str) -> tuple[bool, str]:
+def corrects(question: str, answer: str, reply: str) -> tuple[bool, str]:
     """True if a user's words correct an answer, and the name of the first rule that matches them.
 
     Args:
         question: the user's message before the answer.
         answer: the assistant's.
-        text: the user's next message.
+        reply: the user's next message.
     """
-    question, answer, text = (
-        one[:MOST_READ].replace("\u2019", "'").lower() for one in (question, answer, text)
+    question, answer, reply = (
+        one[:MOST_READ].replace("\u2019", "'").lower() for one in (question, answer, reply)
     )
-    text = _LEFT_OUT.sub(r"\g<0>'", text)
-    turn = UserTurn(question, answer, _QUOTED.sub(" ", text).strip())
-    return next((corrects, name) for name, corrects, matches in RULES if matches(turn))
+    reply = _LEFT_OUT.sub(r"\g<0>'", reply)
+    turn = UserTurn(question, answer, _QUOTED.sub(" ", reply).strip())
+    return next((verdict, name) for name, verdict, matches in RULES if matches(turn))
+
+
+def main() -> None:
+    lines = Path(__file__).with_name("turns.jsonl").read_text("utf-8").splitlines()
+    turns = [json.loads(line) for line in lines]
+    for part in dict.fromkeys(turn["part"] for turn in turns):
+        of = [turn for turn in turns if turn["part"] == part]
+        taken = [corrects(turn["question"], turn["answer"], turn["turn"])[0] for turn in of]
+        right = sum(one for one, turn in zip(taken, of, strict=True) if turn["corrected"])
+        given = sum(turn["corrected"] for turn in of)
+        print(
+            f"{part}: {right} of {given} corrections found,"
+            f" {sum(taken) - right} of {len(of) - given} other turns taken"
+        )
+
+
+if __name__ == "__main__":
+    main()
