@@ -22,7 +22,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from rltf_verl.findings import ConfigError, Finding
 from rltf_verl.judge.settings import Endpoint, JudgeLimits
-from rltf_verl.judge.wire import Reply, ScoredReply
+from rltf_verl.judge.wire import Reply
 from rltf_verl.redaction import Secrets, clean_log, secrets_here
 
 if TYPE_CHECKING:
@@ -293,10 +293,7 @@ def read_reply(text: str, secrets: Secrets | None = None) -> Reply:
         raise Fault("bad_reply", f"not a chat completion: {secrets.quote(text, 80)}") from None
     if finish in BROKEN_OFF:
         raise Fault("bad_reply", f"broken off: finish_reason={finish}")
-    reply = (content, finish not in CUT_OFF, tokens[0], tokens[1], False, calls)
-    if data.get("prompt_logprobs"):
-        return ScoredReply(*reply, prompt=_prompt_log_probs(data["prompt_logprobs"], secrets))
-    return Reply(*reply)
+    return Reply(content, finish not in CUT_OFF, tokens[0], tokens[1], False, calls)
 
 
 def _text_of(content: Any) -> Any:
@@ -312,19 +309,6 @@ def _count(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not value > 0:
         return 0
     return int(min(value, MOST_TOKENS))
-
-
-def _prompt_log_probs(places: Any, secrets: Secrets) -> tuple[tuple[str, float], ...]:
-    """Of each place the token that stands there, which comes first. Raises Fault."""
-    try:
-        # vLLM has null in the place of the first token, which nothing predicts.
-        tokens = [next(iter(place.values())) for place in places if place]
-        scored = tuple((str(token["decoded_token"]), float(token["logprob"])) for token in tokens)
-    except (LookupError, TypeError, ValueError, AttributeError, StopIteration, OverflowError):
-        raise Fault("bad_reply", "prompt_logprobs are not as vLLM's") from None
-    if secrets.found_in("".join(token for token, _ in scored)):
-        raise Fault("bad_reply", "the prompt_logprobs quote a secret, such as the API key")
-    return scored
 
 
 async def read_body(response: ClientResponse, longest: int) -> str:

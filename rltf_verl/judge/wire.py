@@ -36,16 +36,6 @@ class Reply:
         object.__setattr__(self, "calls", calls)
 
 
-@dataclass(frozen=True)
-class ScoredReply(Reply):
-    """A reply to a call that asked for the log-probs of its own prompt (vLLM's
-    `prompt_logprobs`).
-    """
-
-    prompt: tuple[tuple[str, float], ...] = ()
-    """Text and log-prob, nats, of every token but the first, which has none."""
-
-
 class JudgeUnavailable(Exception):
     """No reply could be had.
 

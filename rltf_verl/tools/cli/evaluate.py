@@ -55,13 +55,6 @@ def evaluate(
             help="Longest prompt, in characters of its JSON; the endpoint's limit if not given.",
         ),
     ] = None,
-    log_probs: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            help="Last answers to ask log-probs of, for `rltf probe` (vLLM has them).",
-        ),
-    ] = 0,
 ) -> None:
     """Evaluate an OpenAI-compatible endpoint with the episodes of training; continue where an
     earlier call ended.
@@ -86,10 +79,6 @@ def evaluate(
         facts = {"evaluation": settings.facts(), "samples": samples}
         _report(by_source(episodes), facts, out)
     folder.require_results(episodes)
-    if log_probs:
-        from rltf_verl.tools.evaluate.log_probs import write_log_probs
-
-        write_log_probs(out, settings, episodes, questions, log_probs)
 
 
 def results(

@@ -21,7 +21,6 @@ from rltf_verl.registry import require_choice
 from rltf_verl.runlog.about import read_about
 from rltf_verl.runlog.files import EVALUATION
 from rltf_verl.runlog.turns import Record, group_of
-from rltf_verl.tools.evaluate.log_probs import read_gap
 from rltf_verl.tools.evaluate.play import part_of
 from rltf_verl.tools.evaluate.settings import (
     EPISODE_BLOCKS,
@@ -82,7 +81,7 @@ def probe_of(
     fixed = {"branch_turn": None, "horizon": 2}
     rltf = rltf_block(overrides, blocks, {"name": records[0]["env"]}, fixed, provider)
     phrases = _phrases(config) if config or not run else tuple(run["phrases"])
-    probe = _probe(rltf, records, training_run(sizes, config), phrases, log)
+    probe = _probe(rltf, records, training_run(sizes, config), phrases)
     if config is None and not sizes.keys() >= LIMITS:
         tell(
             f"{log} does not hold the run's limits, so the presets' are taken: set"
@@ -92,11 +91,7 @@ def probe_of(
 
 
 def _probe(
-    rltf: RLTFConfig,
-    records: Sequence[Record],
-    run: TrainingRun,
-    phrases: tuple[str, ...],
-    log: Path,
+    rltf: RLTFConfig, records: Sequence[Record], run: TrainingRun, phrases: tuple[str, ...]
 ) -> Probe:
     feedback = rltf.feedback
     env = make_env(rltf.env.name, **rltf.env.options)
@@ -109,7 +104,7 @@ def _probe(
         rltf.episode.revise,
         rltf.episode.context,
     )
-    return Probe(measure(records, run, reader), run, setting, read_gap(log))
+    return Probe(measure(records, run, reader), run, setting)
 
 
 def _tells(env: Env, episode: Record, feedback: str, attempt: str) -> bool | None:

@@ -16,7 +16,7 @@ from typer.testing import Result
 from rltf_verl.tools.data.build import build_parquet
 from rltf_verl.tools.data.questions import QuestionRow, read_questions
 from tests.support.commands import ended_well, ran, refused, rltf
-from tests.support.judge.server import InThread, JudgeServer, completion
+from tests.support.judge.server import InThread, JudgeServer
 from tests.support.log_records import line, write
 from tests.tools.evaluate.test_eval_on_cpu import row_of
 
@@ -28,34 +28,6 @@ JUDGE = ["feedback.provider=judge", "feedback.endpoint.base_url=http://127.0.0.1
 JUDGE += ["feedback.endpoint.model=j"]
 WARNINGS = {"never_right", "feedback_tells", "nothing_changes"}
 FAST = ["limits.backoff_s=0.01", "limits.max_attempts=2", "limits.max_concurrency=8"]
-
-
-class Scoring(JudgeServer):
-    """Gives log-probs of prompts as vLLM does: words are tokens; -3 under a first prompt, -0.5
-    under a later one.
-    """
-
-    questions: list[QuestionRow]
-
-    def _response(self, action: str, body: Body) -> tuple[int, str, str]:
-        if "prompt_logprobs" not in body:
-            return super()._response(action, body)
-        assert (body["add_generation_prompt"], body["continue_final_message"]) == (False, True)
-        *_, said, answer = body["messages"]
-        first = any(said["content"] == q.messages[-1]["content"] for q in self.questions)
-        words = [
-            "<user>",
-            *re.findall(r"\s*\S+", f"{said['content']} <assistant> {answer['content']}"),
-        ]
-        places = [
-            {str(k): {"logprob": -3.0 if first else -0.5, "decoded_token": w}}
-            for k, w in enumerate(words)
-        ]
-        return (
-            200,
-            "",
-            json.dumps({**completion("x", "length"), "prompt_logprobs": [None, *places[1:]]}),
-        )
 
 
 @pytest.fixture
@@ -172,8 +144,7 @@ def test_a_healthy_base_and_judge(server, judge, data, questions, tmp_path: Path
     right = shares["first_right"]["value"]
     assert round((1 - right) * NUM * N) == shares["corrected"]["cases"], "right ones are done"
     assert len(judge.bodies) == shares["corrected"]["cases"], "nobody else is asked about"
-    assert report["log_probs"] is None
-    assert "rltf eval --log-probs" in ran("probe", tmp_path).stdout
+    assert "rltf/distill/log_prob_gap" in ran("probe", tmp_path).stdout
 
 
 def test_a_judge_that_tells(server, judge, data, questions, tmp_path: Path) -> None:
@@ -206,43 +177,6 @@ def test_the_gain_is_foretold_by_feedback_on_other_problems(
     assert (shares["corrected"]["cases"], shares["failed"]["value"]) == (NUM * N, 0)
     assert report["expected"]["value"] == pytest.approx(0.83)
     assert "first answers right after RLTF-SD: 83.0" in ran("probe", tmp_path).stdout
-
-
-@pytest.mark.parametrize("context", ["fresh", "append"])
-def test_log_probs_of_an_endpoint_that_offers_them(
-    judge, data, questions, context: str, tmp_path: Path
-) -> None:
-    words = (
-        ["episode.context=append", "episode.revise=compact_append"] if context == "append" else []
-    )
-    server = Scoring()
-    server.questions = questions
-    with InThread(server):
-        server.reply = policy(questions, half, most, wrong="one two three")
-        asked = ["--problems", FEW, "--log-probs", 20]
-        ended_well(evaluated(server, judge, data, tmp_path, *asked, *words))
-        scored = [body for body in server.bodies if "prompt_logprobs" in body]
-        played = [body["messages"] for body in server.bodies if "prompt_logprobs" not in body]
-    assert all(body["messages"][:-1] in played for body in scored), (
-        "the very prompts of the sessions"
-    )
-    assert 20 < len(scored) <= 2 * 20, "equal answers to equal prompts are asked about once"
-    report = probed(tmp_path)
-    gap = report["log_probs"]
-    assert (gap["answers"], gap["asked"]) == (20, 20)
-    assert [gap[name]["value"] for name in ("under_first", "under_own", "gap")] == pytest.approx(
-        [-3, -0.5, 2.5]
-    )
-    assert "far_answers" in rules(report, blocks=False)
-
-
-def test_an_endpoint_without_log_probs(server, judge, data, questions, tmp_path: Path) -> None:
-    server.reply = policy(questions, never, never)
-    few = ["--problems", 3, "--log-probs", 4]
-    refusal = evaluated(server, judge, data, tmp_path, *few)
-    assert refusal.exit_code == 1
-    assert "the endpoint does not offer prompt_logprobs" in refusal.stderr
-    assert probed(tmp_path)["measured"]["sessions"] == 3 * N, "the episodes are there"
 
 
 def test_sizes_of_the_run(server, judge, data, tmp_path: Path) -> None:

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from rltf_verl.config import RLTFConfig
 from rltf_verl.feedback.judge_prompt import STYLES
 from rltf_verl.tools.report.evaluation.bootstrap import Estimate, Ratio, estimates
-from rltf_verl.tools.report.probe.log_probs import Gap, ScoredAnswer, gap_of
 from rltf_verl.tools.report.probe.measures import (
     LABELS,
     Measured,
@@ -133,21 +132,7 @@ def test_smaller_groups_by_enumeration(rewards: list[float], data: st.DataObject
     )
 
 
-def test_gaps_are_means_over_tokens() -> None:
-    gap = gap_of(
-        [
-            ScoredAnswer(("a",), (-2.0,), (-1.0,)),
-            ScoredAnswer(("b",), (-6.0, -4.0, -4.0), (-1.0,) * 3),
-        ],
-        asked=3,
-    )
-    assert (gap.under_first.value, gap.under_own.value, gap.gap.value) == (-4.0, -1.0, 3.0)
-    assert (gap.below_floor.value, gap.answers, gap.asked) == (1 / 4, 2, 3)
-
-
-def probe(
-    gap: Gap | None = None, setting: FeedbackSetting = JUDGE, **shares: float | None
-) -> Probe:
+def probe(setting: FeedbackSetting = JUDGE, **shares: float | None) -> Probe:
     """A healthy one at 100 problems, but for what is told."""
     usual = dict.fromkeys(LABELS, 0.0) | {
         "first_right": 0.4,
@@ -157,7 +142,7 @@ def probe(
     }
     usual["first_format"] = 0.95
     by_name = {name: _sure(value) for name, value in {**usual, **shares}.items()}
-    return Probe(Measured(100, 200, 100, by_name, {"later_prompt_tokens": None}), RUN, setting, gap)
+    return Probe(Measured(100, 200, 100, by_name, {"later_prompt_tokens": None}), RUN, setting)
 
 
 def _sure(value: float | None) -> Estimate:
@@ -166,7 +151,6 @@ def _sure(value: float | None) -> Estimate:
     return Estimate(value, max(0.0, value - 0.03), min(1.0, value + 0.03), 100, 200)
 
 
-FAR_GAP = Gap(9, 9, *[Estimate(3.0, 2.5, 3.5, 9)] * 4)
 FIRES: dict[str, tuple[Probe, bool]] = {
     "never_right": (probe(all_wrong_groups=0.95, corrected=0.0), True),
     "always_right": (probe(all_right_groups=0.95), True),
@@ -182,7 +166,6 @@ FIRES: dict[str, tuple[Probe, bool]] = {
     "feedback_fails": (probe(failed=0.5), True),
     "says_nothing": (probe(says_nothing=0.9), False),
     "mentions": (probe(mentions=0.3), False),
-    "far_answers": (probe(FAR_GAP), False),
 }
 
 

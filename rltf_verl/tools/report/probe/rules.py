@@ -11,16 +11,11 @@ from typing import Any, Literal
 from rltf_verl.findings import Finding, Level, Rule, findings
 from rltf_verl.tools.report.evaluation.bootstrap import Estimate
 from rltf_verl.tools.report.evaluation.show import shown as in_per_cent
-from rltf_verl.tools.report.probe.log_probs import Gap
 from rltf_verl.tools.report.probe.measures import LABELS, Measured, TrainingRun
 
 Decision = Literal["holds", "fails", "inconclusive"]
 Verdict = Literal["go", "change first", "too few episodes"]
 
-FAR = 2.0
-"""Nats per token between last answers' own prompt and the first one: the ratio of a token is then
-e² ≈ 7 on average.
-"""
 MENTIONS = 0.05
 """Share of second answers that mention the feedback: distilled, one first answer in twenty learns
 to.
@@ -63,8 +58,6 @@ class Probe:
     measured: Measured
     run: TrainingRun
     setting: FeedbackSetting
-    gap: Gap | None
-    """None: the evaluation asked for no log-probs."""
 
     def __getitem__(self, name: str) -> Estimate:
         return self.measured.shares[name]
@@ -302,19 +295,6 @@ ASIDE: tuple[Rule[Probe], ...] = (
         fix="set rltf.mentions.action=mask",
         level="note",
     ),
-    Rule(
-        "far_answers",
-        when=lambda p: p.gap is not None and p.gap.gap.low is not None and p.gap.gap.low >= FAR,
-        why=(
-            "so much less likely are second answers without the feedback: distillation pulls at"
-            " what the student would not say, predicting the feedback does not"
-        ),
-        fix=(
-            "begin with --config-name=rltf_sd_fm or --config-name=rltf_fm, and keep"
-            " rltf.distill.log_prob_floor=-5.0"
-        ),
-        level="note",
-    ),
 )
 PRESETS: tuple[Rule[Probe], ...] = (
     Rule(
@@ -388,7 +368,7 @@ def _question(probe: Probe, threshold: Threshold) -> str:
 
 def _facts(p: Probe) -> dict[str, Any]:
     """Values of the findings, and what their templates name."""
-    run, gap = p.run, p.gap
+    run = p.run
     prompts = p.measured.lengths.get("later_prompt_tokens")
     # a prompt that was cut has no length
     longest = int(prompts.longest) if prompts else 0
@@ -401,8 +381,6 @@ def _facts(p: Probe) -> dict[str, Any]:
     facts["enough"] = longest if longest > run.prompt_tokens else 2 * run.prompt_tokens
     facts |= {"provider": p.setting.provider, "less": _less_telling(p.setting)}
     facts["stronger"] = "".join(f"; or set {change}" for change in _stronger(p.setting))
-    if gap is not None:
-        facts["far_answers"] = f"{gap.gap.value:.2f} nats per token ({gap.answers} answers)"
     return facts
 
 

@@ -41,21 +41,7 @@ def length_table(probe: Probe) -> Table:
     return table(("length", "median", "90 %", "longest", "of"), lines)
 
 
-def distance_line(probe: Probe) -> str:
-    """How far last answers are from the student."""
-    gap = probe.gap
-    if gap is None:
-        return (
-            "distance of second answers from the student: not known; rltf eval --log-probs 64 asks"
-            " for it"
-        )
-    low_high = "" if gap.gap.low is None else f" [{gap.gap.low:.3f}, {gap.gap.high:.3f}]"
-    return (
-        f"second answers, nats per token: {gap.under_own.value:.3f} with the feedback,"
-        f" {gap.under_first.value:.3f} without; gap {gap.gap.value:.3f}{low_high} over"
-        f" {gap.answers} of {gap.asked} answers; {in_per_cent(gap.below_floor)} % of their tokens"
-        " below the floor"
-    )
+DISTANCE = "second answers' distance from the student: a run's rltf/distill/log_prob_gap"
 
 
 def show(probe: Probe) -> None:
@@ -66,7 +52,7 @@ def show(probe: Probe) -> None:
     say(out, "", f"{head}; intervals by bootstrap over problems", "")
     for lines in (share_table(probe), length_table(probe)):
         show_table(lines)
-    say(out, "", distance_line(probe), "")
+    say(out, "", DISTANCE, "")
     say(out, "", expected_line(probe), "")
     verdict, findings, inconclusive = advise(probe)
     for finding in findings:
@@ -89,5 +75,4 @@ def as_json(probe: Probe) -> dict[str, Any]:
         "feedback": asdict(probe.setting),
         "measured": asdict(probe.measured),
         "expected": gain and asdict(gain),
-        "log_probs": probe.gap and asdict(probe.gap),
     }
