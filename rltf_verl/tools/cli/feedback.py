@@ -1,4 +1,4 @@
-"""`rltf feedback …`: what is wrong with feedback, and what a judge costs, says and is worth."""
+"""`rltf feedback …`: what is wrong with feedback, and what a judge says and costs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rltf_verl.feedback.judge_provider import JudgeProvider
 
 feedback = typer.Typer(
-    no_args_is_help=True, help="Feedback: what is wrong with it, what it costs, says and is worth."
+    no_args_is_help=True, help="Feedback: what is wrong with it, what a judge says and costs."
 )
 
 
@@ -53,28 +53,6 @@ def judge_try(
     trials = [asdict(trial) for trial in run_to_end(try_judge(provider, requests))]
     show_trials(trials)
     raise typer.Exit(int(any(trial["error"] for trial in trials)))
-
-
-@feedback.command("bench")
-def judge_bench(
-    options: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="KEY=VALUE...", help="Keys of rltf.feedback (style=hint), or env.KEY."
-        ),
-    ],
-    env: Annotated[str, typer.Option(help="Environment of the problems.")] = "binary_matrix",
-    num: Annotated[int, typer.Option("-n", "--num", min=1, help="Calls, all at once.")] = 256,
-    seed: Annotated[int, typer.Option(help="Seed of the problems.")] = 0,
-) -> None:
-    """Measure the throughput of an endpoint under limits.max_concurrency and the other limits."""
-    from rltf_verl.judge.runtime import run_to_end
-    from rltf_verl.tools.cli.judge_trial import bench_judge
-    from rltf_verl.tools.report.terminal.console import show_table, table
-
-    provider, requests = _judge_and_requests(options, env, None, min(num, 32), seed)
-    metrics = run_to_end(bench_judge(provider, requests, num))
-    show_table(table(("metric", "value"), ((name, f"{v:.4g}") for name, v in metrics.items())))
 
 
 def _judge_and_requests(

@@ -1,4 +1,4 @@
-"""Trying a judge by hand: a few problems in full, or many for the throughput."""
+"""Trying a judge by hand: a few problems in full."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
 from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.feedback.judge_prompt import as_text
 from rltf_verl.feedback.judge_provider import JudgeProvider
-from rltf_verl.judge.runtime import runtime_of
 from rltf_verl.tools.feedback.attempts import as_asked, request_about
 
 
@@ -81,37 +80,3 @@ async def _try(provider: JudgeProvider, request: FeedbackRequest) -> Trial:
         cost=0.0 if reply.cached else provider.settings.price.of(*tokens),
         error=None if parsed.text else provider.unusable(parsed).cause,
     )
-
-
-async def bench_judge(
-    provider: JudgeProvider, requests: Sequence[FeedbackRequest], num: int
-) -> dict[str, float]:
-    """Ask `num` times, all at once; the limits of the provider are what holds it back.
-
-    Returns:
-        The runtime's metrics, and `seconds`, `calls_per_s`, `reply_tokens_per_s`.
-
-    Raises:
-        ValueError: with a cache, which would be what is measured, or no call got a reply.
-    """
-    if provider.settings.cache_dir is not None:
-        raise ValueError(
-            f"rltf.feedback.cache_dir={provider.settings.cache_dir}: a benchmark would measure the"
-            " cache"
-        )
-    runtime = runtime_of(provider.settings)
-    prompts = [provider.messages(request) for request in requests]
-    start = time.monotonic()
-    asked = [provider.ask(prompts[i % len(prompts)], i) for i in range(num)]
-    outcomes = await asyncio.gather(*asked, return_exceptions=True)
-    failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
-    if len(failures) == num:
-        raise ValueError(f"rltf feedback bench: no call got a reply, e.g. because {failures[0]}")
-    seconds = time.monotonic() - start
-    written = runtime.stats.since_start["completion_tokens"]
-    rates = {
-        "seconds": seconds,
-        "calls_per_s": (num - len(failures)) / seconds,
-        "reply_tokens_per_s": written / seconds,
-    }
-    return rates | runtime.snapshot()

@@ -217,29 +217,11 @@ def test_try_says_that_a_reply_has_no_feedback(server: JudgeServer, reply: str) 
     assert "no feedback in the judge's reply" in result.stdout
 
 
-def test_bench_of_an_endpoint_that_refuses_says_why(server: JudgeServer) -> None:
-    server.script = ["500"] * 8
-    refusal = refused("feedback", "bench", *endpoint(server), "--num", 4)
-    assert "no call got a reply, e.g. because" in refusal
-    assert "HTTP 500" in refusal
-
-
-def test_bench_counts_and_measures(server: JudgeServer) -> None:
-    result = ran("feedback", "bench", *endpoint(server), "--num", 40, "limits.max_concurrency=8")
-    assert server.peak <= 8
-    for part in ("calls_per_s", "latency_p99_s", "failed_share"):
-        assert part in result.stdout
-
-
 @pytest.mark.parametrize(
     ("words", "part"),
     [
         (["try", "style=hint"], "rltf.feedback.endpoint.base_url=None: it needs it"),
         (["try", "endpoint.modle=m"], "Did you mean 'model'?"),
-        (
-            ["bench", "endpoint.base_url=http://h/v1", "endpoint.model=m", "cache_dir=c"],
-            "would measure the cache",
-        ),
     ],
 )
 def test_what_a_user_of_a_judge_can_fix_is_one_line(words: list[str], part: str) -> None:
