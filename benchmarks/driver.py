@@ -50,7 +50,7 @@ def row(uid: str, turn: int, rewards: Sequence[float], prompt: int, answer: int)
     log_probs = -torch.rand(answer)
     facts = torch.full((TURNS, len(EPISODE_FACTS)), float("nan"))
     for k, reward in enumerate(rewards):
-        known = {"parent": k - 1, "reward": reward, "graded": reward, "correct": reward}
+        known = {"reward": reward, "graded": reward, "correct": reward}
         facts[k] = torch.tensor([float(known.get(name, 0.0)) for name in EPISODE_FACTS])
     ones, scores = torch.ones(answer, dtype=torch.int64), torch.zeros(answer)
     scores[-1] = rewards[turn]

@@ -214,9 +214,8 @@ def rows_of_episode(
             Attempt(tuple(turn.prompt), tuple(turn.response), tuple(turn.log_probs), "", True),
             Grade(turn.reward > 0.5, turn.reward >= 0.0),
             turn.reward,
-            parent=k - 1 if k else None,
         )
-        for k, turn in enumerate(session.turns)
+        for turn in session.turns
     )
     episode = Episode(Problem("benchmark", 0, {}, ""), 0, turns)
     rows, facts = [*attempt_rows(episode), *distill_rows(episode)], episode_facts(episode, 2)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from math import isfinite
@@ -348,8 +348,6 @@ class Turn:
     reward: float
     """What reinforces the attempt: its graded reward, shaped by `rltf.reward`."""
     feedback: Feedback | None = None
-    parent: int | None = None
-    """Position in `Episode.turns` of the turn that it revises; None for the first."""
     stop: StopReason | None = None
     """Why no turn follows; None when one does."""
     error: str | None = None
@@ -375,14 +373,11 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One episode at one problem: a branch of 1..horizon turns, or a tree when an attempt has
-    several revisions.
-    """
+    """One episode at one problem: 1..horizon turns, each the revision of the one before."""
 
     problem: Problem
     session_id: int
     turns: tuple[Turn, ...]
-    """Parents before their children."""
     num_shortened: int = 0
     """Revise prompts in which the quoted attempt had to be cut to fit the prompt budget."""
     horizon: int | None = None
@@ -454,14 +449,3 @@ class Row:
     there."""
     teachers: tuple[TeacherSpan, ...] = ()
     """In the order of their tokens, which no two share; empty without a teacher."""
-
-
-def path_to(parents: Sequence[int | None], k: int) -> list[int]:
-    """The positions of the turns from the first to that at `k`, each the revision of the one
-    before.
-    """
-    path, parent = [k], parents[k]
-    while parent is not None:
-        path.append(parent)
-        parent = parents[parent]
-    return path[::-1]

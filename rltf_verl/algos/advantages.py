@@ -28,13 +28,8 @@ def first_turn_sums(
     values: torch.Tensor, episodes: EpisodeBatch
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """[S] float64 each: sum and number of the group's first-turn values that have a verdict."""
-    has_verdict = ~episodes.ungraded[:, 0]
-    # Row 0: sums, row 1: counts; in double precision the order of episodes does not matter.
-    of_group = torch.zeros(2, episodes.num_groups, dtype=torch.float64)
-    of_group[0].index_add_(0, episodes.group, torch.where(has_verdict, values[:, 0], 0.0).double())
-    of_group[1].index_add_(0, episodes.group, has_verdict.double())
-    # [G] back to [S]: each episode reads its group's entry.
-    return of_group[0][episodes.group], of_group[1][episodes.group]
+    sums, counts = cohort_sums(values, cohorts(episodes), episodes.valid & ~episodes.ungraded)
+    return sums[:, 0], counts[:, 0]
 
 
 def with_neutral_rewards(episodes: EpisodeBatch, ungraded: torch.Tensor) -> EpisodeBatch:
@@ -70,10 +65,10 @@ def turn_advantages(
         gradient; alone in its cohort a turn gets 0 (verl's own GRPO gives it its raw return).
     leave_one_out:  b = mean of the others of the cohort. Unbiased, but for turns that are alone:
         they get 0.
-    ragged:  b = Σ over the others / (number of branches − 1), where a branch that ended earlier
+    ragged:  b = Σ over the others / (number of episodes − 1), where an episode that ended earlier
         counts as 0, and one without a verdict as its stand-in. Its number of terms does not depend
-        on when a branch stopped, so it is unbiased under ragged turn counts (verl RFC #7244); a
-        single branch has b = 0.
+        on when an episode stopped, so it is unbiased under ragged turn counts (verl RFC #7244); a
+        single episode has b = 0.
     joined:  b = mean over the group's first attempts and refined answers together
         (`episodes.joined_cohort`), for turns of any number (Critique-GRPO). A refinement that is
         right lowers what its first attempt is worth.
@@ -106,7 +101,8 @@ def turn_advantages(
     elif estimator == "ragged":
         # `members`, not `graded`: turns without a verdict stand in with their cohort's mean return.
         others = cohort_sums(returns, where, members)[0] - values
-        baseline = others / (where.branches - 1).clamp(min=1)
+        sizes = torch.bincount(episodes.group)[episodes.group].unsqueeze(1)
+        baseline = others / (sizes - 1).clamp(min=1)
     elif estimator == "first_turn":
         baseline = first_turn_mean(values, episodes).unsqueeze(1)
     else:

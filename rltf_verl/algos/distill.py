@@ -7,7 +7,7 @@ from __future__ import annotations
 import torch
 
 from rltf_verl.algos.advantages import first_turn_mean, first_turn_sums, turn_advantages
-from rltf_verl.algos.episodes import EpisodeBatch, depth
+from rltf_verl.algos.episodes import EpisodeBatch
 from rltf_verl.algos.shapes import require_shape
 from rltf_verl.config.objectives import Baseline
 
@@ -15,8 +15,8 @@ from rltf_verl.config.objectives import Baseline
 def distill_advantages(
     returns: torch.Tensor, episodes: EpisodeBatch, baseline: Baseline, norm_by_std: bool = False
 ) -> torch.Tensor:
-    """a_m: the advantage of answer m as an answer to the *first* prompt; read at the last turn of a
-    branch.
+    """a_m: the advantage of answer m as an answer to the *first* prompt; read at the last turn of
+    an episode.
 
     first_turn (the paper):  a = r − b⁽⁰⁾, the group's mean first-turn reward over all episodes,
         early-stopped ones included. It is 0 where later answers earn what first ones do.
@@ -66,11 +66,11 @@ def _leave_one_out(rewards: torch.Tensor, episodes: EpisodeBatch) -> torch.Tenso
 
 
 def _zero_before_longest(advantages: torch.Tensor, episodes: EpisodeBatch) -> torch.Tensor:
-    depths = depth(episodes)
-    # Depth of the last turn that any episode of the group has.
+    # Turns of the group's longest episode.
     longest = torch.zeros(episodes.num_groups, dtype=torch.int64)
-    longest.scatter_reduce_(0, episodes.group, depths.amax(dim=1), "amax")
-    return torch.where(depths == longest[episodes.group].unsqueeze(1), advantages, 0.0)
+    longest.scatter_reduce_(0, episodes.group, episodes.valid.sum(dim=1), "amax")
+    turn = torch.arange(1, advantages.shape[1] + 1)
+    return torch.where(turn == longest[episodes.group].unsqueeze(1), advantages, 0.0)
 
 
 def floor_mask(log_probs: torch.Tensor, floor: float | None) -> torch.Tensor:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
-from rltf_verl.algos.episodes import EpisodeBatch, depth
+from rltf_verl.algos.episodes import EpisodeBatch, cohort_mean, cohorts
 
 
 @dataclass(frozen=True)
@@ -30,17 +30,11 @@ class Evidence:
 
 
 def solved_share(episodes: EpisodeBatch) -> torch.Tensor:
-    """[S, M] p̂: the share of right answers among the group's at the turn's place in its branch;
+    """[S, M] p̂: the share of right answers among the group's at the same turn;
     those without a verdict count neither way.
     """
-    depths, num_turns = depth(episodes), episodes.valid.shape[1]
-    # Group and depth as one number; row 0 of the sums counts right answers, row 1 all verdicts.
-    cell = episodes.group.unsqueeze(1) * num_turns + depths
     has_verdict = episodes.valid & ~episodes.ungraded
-    sums = torch.zeros(2, episodes.num_groups * num_turns)
-    sums[0].index_add_(0, cell.reshape(-1), (episodes.correct & has_verdict).reshape(-1).float())
-    sums[1].index_add_(0, cell.reshape(-1), has_verdict.reshape(-1).float())
-    return (sums[0] / sums[1].clamp(min=1))[cell]
+    return cohort_mean(episodes.correct.float(), cohorts(episodes), has_verdict)
 
 
 FLAT = 1e-6

@@ -36,7 +36,6 @@ def pack_episodes(episodes: Sequence[Episode], group: Sequence[int]) -> EpisodeB
         rewards=table(lambda turn: turn.reward, torch.float32),
         correct=table(lambda turn: turn.grade.correct, torch.bool),
         valid=table(lambda turn: True, torch.bool),
-        parent=table(lambda turn: -1 if turn.parent is None else turn.parent, torch.int64, -1),
         group=torch.tensor(list(group)),
         graded=table(lambda turn: turn.graded, torch.float32),
         cut=table(lambda turn: turn.stop in TECHNICAL_STOPS, torch.bool),

@@ -116,10 +116,6 @@ class EpisodeConfig:
     """What later prompts are shown of an attempt: its answer (without `<think>…</think>`), all of
     it, or none of it, as in the paper's form B. Critics are shown the same, but with `none` all of
     it."""
-    branch_turn: Annotated[int, Within(1)] | None = None
-    """Turn (from 1) whose attempts get several revisions each, in training; null plays one line."""
-    branch_width: Annotated[int, Within(2, 100)] = 2
-    """Revisions of each attempt of `branch_turn`."""
     pair_sessions: bool = False
     """Episodes 2i and 2i+1 sample the same first answer, for providers that treat the two
     differently (`paired`).
@@ -156,33 +152,15 @@ class EpisodeConfig:
         # asks.
         return 1 if on_rhythm and step // test_freq % self.val_feedback_every else self.horizon
 
-    @property
-    def num_nodes(self) -> int:
-        """Most attempts that one episode can hold."""
-        if self.branch_turn is None:
-            return self.horizon
-        # One line up to the branch, then `branch_width` lines.
-        return self.branch_turn + self.branch_width * (self.horizon - self.branch_turn)
-
 
 @dataclass(frozen=True)
 class EpisodeLogConfig:
     """What of a run is in its episode log (`runlog.episodes`)."""
 
     dir: str | None = None
-    """Folder of the log; null writes none."""
-    share: Annotated[float, Within(0, 1)] = 1.0
-    """Fraction of training problems per step whose episodes are logged, in [0, 1]. Validation is
-    logged whole.
-    """
-    max_gb: Annotated[float, Within(above=0)] | None = 50.0
-    """Size of the folder at which nothing more is written, in 10⁹ bytes; null is no limit."""
+    """Folder of the log, up to 50 GB; null writes none."""
     ids: bool = False
     """Write each attempt's tokens too: prompt ids, response ids, the sampler's log-probs."""
-    token_sessions: Annotated[int, Within(0)] = 2
-    """Training episodes per step of which each trained token is written with its advantage and
-    log-probs.
-    """
 
 
 @dataclass(frozen=True)
@@ -200,9 +178,6 @@ class RLTFConfig:
     refill_rounds: Annotated[int, Within(0, 1000, note="; 0 is off")] = 0
     """Dynamic sampling: most rounds in which further problems take the place of groups that no
     objective gets anything from; 0 trains on the batch as it comes."""
-    max_staleness: Annotated[int, Within(0, note=" (training steps)")] | None = None
-    """Distillation and feedback rows get weight 0 if parameters more than k steps old sampled part
-    of the answer; null: never."""
     keep_best: str | None = None
     """Metric of a validation, such as `val-core/<source>/acc/mean@1`: the checkpoint with its
     largest value so far stays as `best_global_step_N`, whatever `trainer.max_actor_ckpt_to_keep`

@@ -30,8 +30,6 @@ class GuardConfig:
     action: Literal["drop", "redact", "regenerate", "warn", "none"] = "drop"
     """`drop`: no feedback, so `on_error` decides. `redact`: cut out, or drop what still leaks.
     `regenerate`: ask again, up to twice, or drop. `warn`: pass and count. `none`: do not look."""
-    check_all: bool = False
-    """Look at every provider's feedback, not only of those that see the reference."""
     judge: Mapping[str, Any] | None = None
     """A language model that reads what the rules let pass (`endpoint`, `limits`, `price`,
     `cache_dir`, as of the provider `judge`); null: rules only."""

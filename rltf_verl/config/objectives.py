@@ -136,11 +136,6 @@ class Loss(Choice):
 class DistillConfig(Scheduled):
     """RLTF-SD: an extra row (first prompt, later answer)."""
 
-    answer: Literal["last", "first_right"] = "last"
-    """Which answer of a line is distilled: its last one (paper), or its first right one, the last
-    if none is right.
-    """
-
     baseline: Baseline | OwnBaseline = "first_turn"
     """Subtracted from the last answer's reward: first_turn (paper: the group's mean first-turn
     reward), leave_one_out, joined, second_turn, second_turn_padded, none, rejection, or what your

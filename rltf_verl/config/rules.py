@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from rltf_verl.config import RLTFConfig
 
 When = Callable[["RLTFConfig"], bool]
-BY_RETURN = ("joined", "second_turn", "second_turn_padded")
-"""Baselines that compare an answer by its return."""
 CLIPPED = ("ppo", "cispo")
 
 
@@ -47,34 +45,10 @@ REFUSED: tuple[Rule[RLTFConfig], ...] = (
         "set it to a number, or pair_sessions to false",
     ),
     Rule(
-        "rltf.episode.branch_turn",
-        lambda c: c.episode.branch_turn is not None and c.episode.branch_turn >= c.episode.horizon,
-        "the last turn has no revisions",
-        "set it below rltf.episode.horizon={rltf.episode.horizon}, or to null",
-    ),
-    Rule(
-        "rltf.feedback.ask",
-        lambda c: (
-            c.feedback.ask == "group_failed"
-            and c.episode.branch_turn is not None
-            and c.episode.branch_turn < c.episode.horizon - 1
-        ),
-        "below rltf.episode.branch_turn={rltf.episode.branch_turn} an episode has several attempts"
-        " at a turn, and none waits for all of them",
-        "set it to always, or branch_turn to the last turn but one, or null",
-    ),
-    *(
-        # `get` as a default argument: it is bound in each round, where a free name would be the
-        # last one's.
-        Rule[Any](
-            f"rltf.feedback.guard.{key}",
-            lambda c, get=attrgetter(f"feedback.guard.{key}"): (  # type: ignore[misc]
-                c.feedback.guard.action == "none" and get(c) not in (None, False)
-            ),
-            "nothing is looked at with rltf.feedback.guard.action=none",
-            "choose drop, redact, regenerate or warn",
-        )
-        for key in ("judge", "check_all")
+        "rltf.feedback.guard.judge",
+        lambda c: c.feedback.guard.action == "none" and c.feedback.guard.judge is not None,
+        "nothing is looked at with rltf.feedback.guard.action=none",
+        "choose drop, redact, regenerate or warn",
     ),
     Rule(
         "rltf.distill.loss",
@@ -87,13 +61,6 @@ REFUSED: tuple[Rule[RLTFConfig], ...] = (
         lambda c: c.distill.reference != "current" and c.distill.loss.name == "shaped",
         "rltf.distill.loss=shaped reads the policy's own probability only",
         "set it to current",
-    ),
-    Rule(
-        "rltf.distill.answer",
-        lambda c: c.distill.answer == "first_right" and c.distill.baseline in BY_RETURN,
-        "with rltf.distill.baseline={rltf.distill.baseline} an answer is compared by its return,"
-        " which holds what came after it",
-        "set answer to last, or baseline to first_turn, leave_one_out, none or rejection",
     ),
     Rule(
         "rltf.episode.horizon",
@@ -265,11 +232,6 @@ UNREAD: tuple[Rule[RLTFConfig], ...] = (
         )
         for f in fields(kind)
         if f.name not in refused_alone
-    ),
-    _unread(
-        "teacher.sibling",
-        lambda c: c.teaches and "sibling" not in c.teacher.sources,
-        "set rltf.teacher.reads to sibling, or leave it out",
     ),
     *(
         _unread(

@@ -142,8 +142,6 @@ class TeacherConfig:
     teacher of a step reads the notes on it and on the whole, and other steps have no teacher
     (HinT-SD).
     """
-    sibling: Literal["any", "shortest"] = "any"
-    """Which right answer `sibling` is: one by the seed, or the shortest (SSOPD)."""
     against: Contrast = Contrast()
     shuffled: bool = False
     """Control: the teacher reads what belongs to another problem, in the same template. What is

@@ -107,7 +107,6 @@ def _guard(provider: FeedbackProvider, guard: GuardConfig) -> FeedbackProvider:
     return GuardedProvider(
         provider,
         guard.action,
-        check_all=guard.check_all,
         also=None if guard.judge is None else JudgedLeak(guard.judge),
     )
 

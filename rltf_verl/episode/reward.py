@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from rltf_verl.answers import answer_form
 from rltf_verl.config import RewardConfig
-from rltf_verl.types import Attempt, Grade, Turn, path_to
+from rltf_verl.types import Attempt, Grade, Turn
 
 
 def score_of(grade: Grade) -> float:
@@ -26,15 +26,15 @@ def graded_reward(grade: Grade, attempt: Attempt, config: RewardConfig) -> float
 
 
 def shape_rewards(turns: Sequence[Turn], config: RewardConfig) -> list[Turn]:
-    """r − (1 − d^(k−1))·score − λ·(1 − E/T), for turn k of its branch.
+    """r − (1 − d^(k−1))·score − λ·(1 − E/T), for turn k of an episode.
 
     The first two terms count only where the turn does (`RewardConfig.intermediate`): the score
-    decays by d per turn, the format's part of r does not. The last one is paid at the end of a
-    branch of T turns with E different answers (UFO, arXiv 2507.14295). The turn keeps r itself as
+    decays by d per turn, the format's part of r does not. The last one is paid at the end of an
+    episode of T turns with E different answers (UFO, arXiv 2507.14295). The turn keeps r itself as
     `Turn.unshaped`.
 
     Args:
-        turns: of one episode, parents before their children, with `graded_reward`.
+        turns: of one episode, with `graded_reward`.
         config: d = `turn_decay`, λ = `repetition_coef`.
     """
     return [
@@ -44,17 +44,16 @@ def shape_rewards(turns: Sequence[Turn], config: RewardConfig) -> list[Turn]:
 
 
 def _shape(turns: Sequence[Turn], k: int, config: RewardConfig) -> float:
-    branch = [turns[at] for at in path_to([turn.parent for turn in turns], k)]
-    turn = branch[-1]
+    turn = turns[k]
     # The format's part of the reward does not decay, only the score.
-    decayed = turn.reward - (1.0 - config.turn_decay ** (len(branch) - 1)) * score_of(turn.grade)
+    decayed = turn.reward - (1.0 - config.turn_decay**k) * score_of(turn.grade)
     reward = decayed if config.intermediate or turn.stop is not None else 0.0
     if turn.stop not in (None, "ungraded"):
-        reward -= config.repetition_coef * _repeated_share(branch)
+        reward -= config.repetition_coef * _repeated_share(turns)
     return reward
 
 
-def _repeated_share(branch: Sequence[Turn]) -> float:
-    """1 − E/T: the share of answers that repeat an earlier one of the branch."""
-    answers = {answer_form(turn.grade.parsed, turn.attempt.text) for turn in branch}
-    return 1.0 - len(answers) / len(branch)
+def _repeated_share(turns: Sequence[Turn]) -> float:
+    """1 − E/T: the share of answers that repeat an earlier one."""
+    answers = {answer_form(turn.grade.parsed, turn.attempt.text) for turn in turns}
+    return 1.0 - len(answers) / len(turns)

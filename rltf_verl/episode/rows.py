@@ -2,39 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import groupby
 
 from rltf_verl.types import CONTEXT, Attempt, Episode, Role, Row
 
 
 def attempt_rows(episode: Episode) -> list[Row]:
-    """One row per turn; a turn whose prompt continues the row of the turn before shares that row.
-
-    In a tree the first revision continues the row; its siblings have rows of their own, with the
-    shared turns in the prompt, so that nothing is trained twice.
-    """
+    """One row per turn; a turn whose prompt continues the row of the turn before shares it."""
     rows: list[Row] = []
-    row_of: dict[int, int] = {}  # turn -> row that ends with it
     for k, turn in enumerate(episode.turns):
         new = whole_row(Role.ATTEMPT, turn.attempt, turn.attempt.prompt_ids, k, turn.reward)
-        # Taken out: the turn's next revision finds no row to continue and begins its own.
-        before = row_of.pop(turn.parent, None) if turn.parent is not None else None
-        if before is not None and _continues(rows[before], turn.attempt):
-            rows[before] = _merged(rows[before], new, turn.parent or 0)
-            row_of[k] = before
+        if rows and _continues(rows[-1], turn.attempt):
+            rows[-1] = _merged(rows[-1], new, k - 1)
         else:
             rows.append(new)
-            row_of[k] = len(rows) - 1
-    # verl takes an episode's verdict from its last row, which must hold the last attempt.
-    last = row_of[len(episode.turns) - 1]
-    return [*rows[:last], *rows[last + 1 :], rows[last]]
-
-
-def last_turns(episode: Episode) -> Iterable[int]:
-    """The turns that nothing revises: one per branch."""
-    revised = {turn.parent for turn in episode.turns}
-    return (k for k in range(len(episode.turns)) if k not in revised)
+    # verl takes an episode's verdict from its last row, which holds the last attempt.
+    return rows
 
 
 def first_prompt_row(episode: Episode, turn: int, role: int) -> Row:
@@ -51,7 +34,7 @@ def first_prompt_row(episode: Episode, turn: int, role: int) -> Row:
         row.prompt_ids,
         prefix + row.response_ids,
         (CONTEXT,) * n + row.role,
-        (last.parent or 0,) * n + row.turn,
+        (max(turn - 1, 0),) * n + row.turn,
         None if row.log_probs is None else zeros + row.log_probs,
         zeros + row.rewards,
     )

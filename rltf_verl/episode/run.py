@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from itertools import chain
-from typing import Any, cast
+from typing import NamedTuple, cast
 
 from rltf_verl.envs.base import GradeUnavailable
 from rltf_verl.envs.calls import call_env, deadline_of, notes_of
@@ -44,12 +44,14 @@ _FALLBACK = CorrectnessProvider()
 """Answers where `rltf.feedback.on_error=correctness` and the provider fails."""
 
 
-@dataclass
-class _Node:
-    """One turn, and those that revise it."""
+class _Start(NamedTuple):
+    """Where an attempt begins."""
 
-    turn: Turn
-    revisions: list[_Node] = field(default_factory=list)
+    prompt_ids: tuple[int, ...]
+    messages: tuple[Message, ...]
+    prompt: str | None = None
+    """The message that it answers; None: the problem's question."""
+    retry: Retry | None = None
 
 
 @dataclass
@@ -67,7 +69,7 @@ class EpisodePlayer:
     session_id: int
     """Which of the group's episodes this is."""
     validate: bool
-    """Validation has a stop rule of its own, never branches, and always asks for feedback."""
+    """Validation has a stop rule of its own, and always asks for feedback."""
     seed_of: Callable[[str], int]
     """Place in the episode (`seeds.place_of`) -> sampling seed."""
     group: Group | None = None
@@ -87,9 +89,7 @@ class EpisodePlayer:
         """
         config, group = self.parts.config, self.group
         try:
-            first = await self.policy.encode(self.messages)
-            root = await self._grow(first, tuple(self.messages), before=(), branch=0)
-            turns = shape_rewards(_flatten(root), config.reward)
+            turns = shape_rewards(await self._play_turns(), config.reward)
             if group is not None and not self.validate and config.teaches:
                 offer_reading(self.parts, self.problem, self.session_id, turns, group)
         finally:
@@ -111,18 +111,23 @@ class EpisodePlayer:
     def _horizon(self) -> int:
         return 1 if self.foreign else self.most_turns or self.parts.config.episode.horizon
 
-    async def _grow(
-        self,
-        prompt_ids: tuple[int, ...],
-        messages: tuple[Message, ...],
-        before: tuple[Turn, ...],
-        branch: int,
-        prompt: str | None = None,
-        retry: Retry | None = None,
-    ) -> _Node:
-        """Sample the next attempt and, unless the episode ends there, what follows it."""
-        attempted = await self._attempt(prompt_ids, len(before), branch, retry)
-        turn = replace(attempted, prompt=prompt)
+    async def _play_turns(self) -> list[Turn]:
+        turns: list[Turn] = []
+        first = await self.policy.encode(self.messages)
+        start: _Start | None = _Start(first, tuple(self.messages))
+        while start:
+            turn, start = await self._play_turn(start, tuple(turns))
+            turns.append(turn)
+        return turns
+
+    async def _play_turn(
+        self, start: _Start, before: tuple[Turn, ...]
+    ) -> tuple[Turn, _Start | None]:
+        """Sample the next attempt. Returns it with its feedback, and the start of the one that
+        revises it; None where the episode ends.
+        """
+        attempted = await self._attempt(start.prompt_ids, len(before), start.retry)
+        turn = replace(attempted, prompt=start.prompt)
         # Siblings may wait for this grade, so they get it before the episode can end or fail.
         if self.group is not None:
             self.group.note_grade(
@@ -132,40 +137,34 @@ class EpisodePlayer:
                 correct=turn.grade.correct if turn.stop is None else None,
             )
         if turn.stop is not None:
-            return _Node(turn)
+            return turn, None
         if turn.grade.correct and self._stop_when_solved():
-            return _Node(replace(turn, stop="solved"))
+            return replace(turn, stop="solved"), None
         last = len(before) + 1 == self._horizon
         # After the last turn only a teacher reads feedback: without it the turn ends as planned.
         ends: StopReason = "horizon" if last else "not_asked"
         if last and not self._asks_at_end(turn):
-            return _Node(replace(turn, stop=ends))
+            return replace(turn, stop=ends), None
         if not await self._is_asked(turn, len(before)):
-            return _Node(replace(turn, stop=ends))
+            return replace(turn, stop=ends), None
         try:
-            turn, revision = await self._revision(turn, before, messages, branch)
+            turn, revision = await self._revision(turn, before, start.messages)
         except FeedbackUnavailable as error:
             if self.parts.config.feedback.on_error == "raise":
                 raise
             ends = "horizon" if last else "feedback_unavailable"
-            return _Node(replace(turn, stop=ends, error=str(error), withheld=error.withheld))
+            turn = replace(turn, stop=ends, error=str(error), withheld=error.withheld)
+            return turn, None
         if revision is None:
-            return _Node(replace(turn, stop=ends))
-        retry = await self._retry(turn, place_of(len(before), branch))
+            return replace(turn, stop=ends), None
+        retry = await self._retry(turn, place_of(len(before)))
         # A retry continues from the steps before the criticised one, with the first question.
         if retry is not None:
             revision = Revision(retry.prompt_ids, tuple(self.messages), retry.text)
         self._num_shortened += revision.shortened
         if revision.ids is None:
-            return _Node(replace(turn, stop="prompt_too_long"))
-        # Without a tree the branch keeps its number, and with it the seeds of all later turns.
-        width = self._width(len(before))
-        branches = range(width) if width > 1 else (branch,)
-        below = [
-            self._grow(revision.ids, revision.messages, (*before, turn), b, revision.text, retry)
-            for b in branches
-        ]
-        return _Node(turn, await _gather_or_cancel(below))
+            return replace(turn, stop="prompt_too_long"), None
+        return turn, _Start(revision.ids, revision.messages, revision.text, retry)
 
     async def _retry(self, turn: Turn, place: str) -> Retry | None:
         """Where the next attempt starts (`rltf.episode.retry`); None: at the beginning."""
@@ -179,9 +178,7 @@ class EpisodePlayer:
             log_once("an attempt starts at the beginning", where, error)
             return None
 
-    async def _attempt(
-        self, prompt_ids: tuple[int, ...], turn: int, branch: int, retry: Retry | None
-    ) -> Turn:
+    async def _attempt(self, prompt_ids: tuple[int, ...], turn: int, retry: Retry | None) -> Turn:
         """One attempt with its grade: an answer, or a trajectory where the environment acts."""
         if self.foreign is not None:
             attempt = self.foreign.attempt
@@ -190,18 +187,16 @@ class EpisodePlayer:
             return await self._grade(attempt, self.foreign.grade(by_env))
         if not self.parts.env.acts:
             recorded = await self._recorded(prompt_ids) if turn == 0 else None
-            attempt = recorded or await self.policy.sample(
-                prompt_ids, self.seed_of(place_of(turn, branch))
-            )
+            attempt = recorded or await self.policy.sample(prompt_ids, self.seed_of(place_of(turn)))
             return await self._grade(attempt, self._grade_answer(attempt, turn))
 
         def seed_of_step(step: int) -> int:
             # The first step has the place of the attempt itself.
-            return self.seed_of(place_of(turn, branch, f"step{step}" if step else ""))
+            return self.seed_of(place_of(turn, f"step{step}" if step else ""))
 
         policy, snapshots = cast(ActingPolicy, self.policy), None
         if self.parts.config.episode.retry == "fork" and turn + 1 < self._horizon:
-            snapshots = self._snapshots.setdefault(place_of(turn, branch), {})
+            snapshots = self._snapshots.setdefault(place_of(turn), {})
         env = self.parts.env
         state = await (LiveState.open(env, self.problem) if retry is None else retry.state.fork())
         try:
@@ -271,13 +266,8 @@ class EpisodePlayer:
             return not turn.grade.correct
         return await self.group.failed(depth)
 
-    def _width(self, turn: int) -> int:
-        """How many revisions the attempt of 0-based `turn` gets."""
-        episode = self.parts.config.episode
-        return episode.branch_width if episode.branch_turn == turn + 1 and not self.validate else 1
-
     async def _revision(
-        self, turn: Turn, before: tuple[Turn, ...], messages: tuple[Message, ...], branch: int
+        self, turn: Turn, before: tuple[Turn, ...], messages: tuple[Message, ...]
     ) -> tuple[Turn, Revision | None]:
         """The turn with its feedback, and the prompt that quotes both; None after the last turn,
         on which only the teacher reads feedback.
@@ -285,7 +275,7 @@ class EpisodePlayer:
         Raises:
             FeedbackUnavailable: no feedback, or no prompt can be made of it.
         """
-        seed = self.seed_of(place_of(len(before), branch, "feedback"))
+        seed = self.seed_of(place_of(len(before), "feedback"))
         request = FeedbackRequest(
             self.parts.env,
             self.problem,
@@ -337,22 +327,3 @@ class EpisodePlayer:
                 feedback.provider, f"no prompt could be made of it: {described(error)}"
             ) from error
         return replace(turn, feedback=with_span(feedback, revision)), revision
-
-
-async def _gather_or_cancel(plays: Sequence[Coroutine[Any, Any, _Node]]) -> list[_Node]:
-    """Gather; on the first failure cancel the rest (`asyncio.gather` leaves them running)."""
-    tasks = [asyncio.ensure_future(play) for play in plays]
-    try:
-        return list(await asyncio.gather(*tasks))
-    finally:
-        for task in tasks:
-            task.cancel()
-
-
-def _flatten(node: _Node, parent: int | None = None, offset: int = 0) -> list[Turn]:
-    """The tree as a list, parents before their children."""
-    turns = [replace(node.turn, parent=parent)]
-    for child in node.revisions:
-        # `offset`: this turn's place in the whole list; a child follows all that is listed so far.
-        turns += _flatten(child, offset, offset + len(turns))
-    return turns

@@ -39,11 +39,9 @@ def sampling_seed(
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
 
 
-def place_of(turn: int, branch: int = 0, what: str = "") -> str:
-    """Name of one sample of an episode: 0-based turn, revision of the branched attempt, and what is
-    sampled there.
-    """
-    return f"{turn}{f'.{branch}' if branch else ''}{f'/{what}' if what else ''}"
+def place_of(turn: int, what: str = "") -> str:
+    """Name of one sample of an episode: 0-based turn, and what is sampled there."""
+    return f"{turn}{f'/{what}' if what else ''}"
 
 
 def seeds_of_episode(
@@ -67,7 +65,7 @@ def seeds_of_episode(
     """
 
     # `0`, and the beginning of `0/step1`, `0/step2`, … of a trajectory.
-    first = place_of(0), place_of(0, 0, "step")
+    first = place_of(0), place_of(0, "step")
 
     def seed_of(place: str) -> int:
         shares = pair_sessions and (place == first[0] or place.startswith(first[1]))

@@ -17,7 +17,6 @@ from rltf_verl.envs.base import Env
 from rltf_verl.envs.calls import bounded, notes_text
 from rltf_verl.episode.failure_log import log_once
 from rltf_verl.episode.parts import Parts
-from rltf_verl.episode.rows import last_turns
 from rltf_verl.episode.seeds import place_of
 from rltf_verl.feedback.group import ENDED, Group, Solution
 from rltf_verl.policy import Policy
@@ -97,7 +96,7 @@ async def with_teachers(
     for k in chosen:
         feedback = turns[k].feedback if "feedback" in config.sources else None
         texts = {**shared, "feedback": "" if feedback is None else feedback.text}
-        seed = seed_of(place_of(k, 0, "against"))
+        seed = seed_of(place_of(k, "against"))
         contrast = _contrast(config, texts, others, random.Random(seed))
         if config.shuffled:
             texts = contrast[0] if contrast else {}
@@ -122,7 +121,7 @@ def _taught_turns(config: TeacherConfig, episode: Episode) -> list[int]:
     turns = episode.turns
     of: dict[str, Collection[int]] = {
         "first": (0,),
-        "last": set(last_turns(episode)),
+        "last": (len(turns) - 1,),
         "all": range(len(turns)),
     }
     graded = (k for k in sorted(of[config.turns]) if turns[k].stop != "ungraded")
@@ -136,9 +135,7 @@ async def _sibling(
     right = await _siblings(parts, episode, group, correct=True)
     if not right:
         return ""
-    chosen = right[seed_of(place_of(0, 0, "teacher")) % len(right)]
-    if parts.config.teacher.sibling == "shortest":
-        chosen = min(right, key=lambda solution: len(solution.text))
+    chosen = right[seed_of(place_of(0, "teacher")) % len(right)]
     return shown_of(chosen.text, parts.config.episode.quote)
 
 
@@ -248,18 +245,18 @@ async def _prompt(
     # After a retry the teacher reads the first question: the steps stand between.
     asked = question[-1]["content"] if turn.prompt is None or steps else turn.prompt
     attempt = shown_of(turn.attempt.text, episode.quote)
-    if turn.parent is None or episode.context == "fresh" or steps:
+    if k == 0 or episode.context == "fresh" or steps:
         messages = [*question[:-1], {**question[-1], "content": asked}]
         fitted = await fitted_prompt(policy, messages, template, attempt=attempt, fields=texts)
         if fitted.ids is None or len(fitted.ids) + len(steps) > policy.prompt_budget:
             return None
         return TeacherPrompt(fitted.ids + steps, fitted.text)
-    before = turns[turn.parent].attempt
+    before = turns[k - 1].attempt
     quotes = {name: quoted(policy, text) for name, text in texts.items()}
     text = render(template, question=asked, attempt=quoted(policy, attempt), **quotes)
     ids = await policy.extend(
         before.prompt_ids + before.response_ids,
-        _conversation(turns, turn.parent, question),
+        _conversation(turns, k - 1, question),
         {"role": "user", "content": text},
     )
     return TeacherPrompt(ids, text) if len(ids) <= policy.prompt_budget else None
@@ -269,7 +266,7 @@ def _conversation(turns: Sequence[Turn], k: int, question: Sequence[Message]) ->
     """An appended context up to the attempt of turn k, that attempt included."""
     turn = turns[k]
     answer = {"role": "assistant", "content": turn.attempt.text}
-    if turn.parent is None:
+    if k == 0:
         return [*question, answer]
     asked = {"role": "user", "content": turn.prompt or ""}
-    return [*_conversation(turns, turn.parent, question), asked, answer]
+    return [*_conversation(turns, k - 1, question), asked, answer]

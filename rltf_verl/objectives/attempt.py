@@ -24,8 +24,7 @@ class TurnObjective(Objective[Any]):
     @property
     def compares_siblings(self) -> bool:
         """The baseline is the group's mean at the same turn."""
-        compared = self.config.attempt.estimator in ("group_mean", "leave_one_out", "ragged")
-        return compared and self.config.episode.branch_turn is None
+        return self.config.attempt.estimator in ("group_mean", "leave_one_out", "ragged")
 
     def turn_weights(self, episodes: EpisodeBatch) -> torch.Tensor:
         """[S, M] advantage of each turn, by `rltf.gamma` and the estimator of `rltf.attempt`."""

@@ -60,8 +60,6 @@ class Objective(Generic[S]):
     trains them, and `loss` is not called. Attempts and critiques alone (`types.SAMPLED`)."""
     has_answers: ClassVar[bool] = False
     """Its rows hold answers, of which `rltf.token_classes` chooses the tokens that train."""
-    decays_with_staleness: ClassVar[bool] = False
-    """`rltf.max_staleness` takes the weight of its tokens away."""
 
     def __init__(self, name: str, role: int, settings: S, config: RLTFConfig) -> None:
         self.name, self.role, self.settings, self.config = name, role, settings, config

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from rltf_verl.config import CritiqueConfig
 from rltf_verl.episode.rows import whole_row
@@ -32,8 +33,8 @@ class Critique(TurnObjective):
 def critique_rows(episode: Episode) -> list[Row]:
     """One row per critique that the policy itself wrote, credited with the turn that it led to."""
     rows = []
-    for k, turn in enumerate(episode.turns):
-        critique = episode.turns[turn.parent].feedback if turn.parent is not None else None
+    for k, (before, turn) in enumerate(pairwise(episode.turns), 1):
+        critique = before.feedback
         if critique is not None and critique.attempt is not None:
             sampled = critique.attempt
             rows.append(whole_row(Role.CRITIQUE, sampled, sampled.prompt_ids, k, turn.reward))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import torch
 
@@ -15,7 +15,7 @@ from rltf_verl.algos.role_loss import distill_loss
 from rltf_verl.algos.targets import RowBatch, RowTargets, of_turns
 from rltf_verl.config import DistillConfig, RLTFConfig
 from rltf_verl.config.objectives import Baseline, is_own
-from rltf_verl.episode.rows import first_prompt_row, last_turns
+from rltf_verl.episode.rows import first_prompt_row
 from rltf_verl.feedback.base import FeedbackProvider
 from rltf_verl.findings import Finding
 from rltf_verl.objectives.base import Objective
@@ -37,7 +37,7 @@ class Distill(Objective[DistillConfig]):
     before it.
     """
 
-    Settings, decays_with_staleness, has_answers = DistillConfig, True, True
+    Settings, has_answers = DistillConfig, True
     SHARE, STEPS, EVERY = 0.1, 5, 50
     """When `on_step_end` warns."""
 
@@ -47,16 +47,14 @@ class Distill(Objective[DistillConfig]):
 
     @property
     def compares_siblings(self) -> bool:
-        """As the baseline says; a tree's revisions are siblings too."""
-        if self.settings.baseline in ("second_turn", "second_turn_padded"):
-            return self.config.episode.branch_turn is None
-        return self.settings.baseline == "leave_one_out"
+        """As the baseline says."""
+        return self.settings.baseline in ("second_turn", "second_turn_padded", "leave_one_out")
 
     async def rows(
         self, policy: Policy, messages: Sequence[Message], episode: Episode
     ) -> list[Row]:
         """See `distill_rows`."""
-        return distill_rows(episode, self.settings.answer)
+        return distill_rows(episode)
 
     def turn_weights(self, episodes: EpisodeBatch) -> torch.Tensor:
         """[S, M] a of each turn (`algos.distill.distill_advantages`)."""
@@ -182,30 +180,14 @@ class Distill(Objective[DistillConfig]):
             )
 
 
-def distill_rows(episode: Episode, answer: Literal["last", "first_right"] = "last") -> list[Row]:
-    """(x_0, y_K) for every branch with two or more turns; ungraded answers are skipped.
-
-    With `first_right` y_K is the branch's first right answer instead, if there is one. An answer
-    that branches of a tree share is one row. First attempts are left out: they follow the first
-    prompt already.
+def distill_rows(episode: Episode) -> list[Row]:
+    """(x_0, y_K) of an episode with two or more turns; an ungraded answer is left out, and so is a
+    first attempt, which follows the first prompt already.
     """
-    ends = list(last_turns(episode))
-    if answer == "first_right":
-        # Branches may share their first right answer: a dict keeps one of each, in order.
-        ends = list(dict.fromkeys(_first_right(episode, end) for end in ends))
-    kept = [k for k in ends if k > 0 and episode.turns[k].stop != "ungraded"]
-    return [first_prompt_row(episode, k, Role.DISTILL) for k in kept]
-
-
-def _first_right(episode: Episode, end: int) -> int:
-    """The first right turn of the branch to `end`; `end` if none is."""
-    first, at = end, end
-    while True:
-        turn = episode.turns[at]
-        first = at if turn.grade.correct else first
-        if turn.parent is None:
-            return first
-        at = turn.parent
+    last = len(episode.turns) - 1
+    if last == 0 or episode.turns[last].stop == "ungraded":
+        return []
+    return [first_prompt_row(episode, last, Role.DISTILL)]
 
 
 def _effective_share(log_ratios: torch.Tensor) -> float:

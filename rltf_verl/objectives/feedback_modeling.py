@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from rltf_verl.algos.episodes import num_revisions
+from rltf_verl.algos.episodes import is_revised
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import FeedbackModelingConfig
 from rltf_verl.episode.classes import classes_of
@@ -39,7 +39,7 @@ class FeedbackModeling(Objective[FeedbackModelingConfig]):
     observations.
     """
 
-    Settings, decays_with_staleness = FeedbackModelingConfig, True
+    Settings = FeedbackModelingConfig
 
     async def rows(
         self, policy: Policy, messages: Sequence[Message], episode: Episode
@@ -138,7 +138,7 @@ class FeedbackModeling(Objective[FeedbackModelingConfig]):
         sentence.
         """
         # [S, M] both: turns that led to another, and turns of which some token is predicted.
-        revised = num_revisions(batch.episodes) > 0
+        revised = is_revised(batch.episodes)
         tokens = batch.tokens(self.role)
         trains = torch.zeros_like(revised)
         trains[batch.episode[tokens].long(), batch.turn[tokens].long()] = True

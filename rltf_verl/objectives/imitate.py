@@ -8,7 +8,7 @@ import torch
 
 from rltf_verl.algos.episodes import EpisodeBatch
 from rltf_verl.config import ImitateConfig
-from rltf_verl.episode.rows import first_prompt_row, last_turns
+from rltf_verl.episode.rows import first_prompt_row
 from rltf_verl.objectives.base import Objective
 from rltf_verl.policy import Policy
 from rltf_verl.types import Episode, Message, Role, Row
@@ -22,14 +22,12 @@ class Imitate(Objective[ImitateConfig]):
     async def rows(
         self, policy: Policy, messages: Sequence[Message], episode: Episode
     ) -> list[Row]:
-        """(x_0, y_K) for every branch whose last answer is correct; branches of one turn only with
-        `source: all`.
-        """
-        return [
-            first_prompt_row(episode, k, Role.IMITATE)
-            for k in last_turns(episode)
-            if episode.turns[k].grade.correct and (k > 0 or self.settings.source == "all")
-        ]
+        """(x_0, y_K) if the last answer is correct; of one turn only with `source: all`."""
+        last = len(episode.turns) - 1
+        wanted = last > 0 or self.settings.source == "all"
+        if not (wanted and episode.turns[last].grade.correct):
+            return []
+        return [first_prompt_row(episode, last, Role.IMITATE)]
 
     def turn_weights(self, episodes: EpisodeBatch) -> torch.Tensor:
         """[S, M] 1[correct]."""

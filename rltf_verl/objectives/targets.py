@@ -20,7 +20,6 @@ def compute_targets(
     batch: RowBatch,
     method: Method,
     weights: Mapping[str, float],
-    stale: torch.Tensor | None = None,
     *,
     scored: bool = True,
 ) -> RowTargets:
@@ -31,7 +30,6 @@ def compute_targets(
         batch: the rows.
         method: the objectives.
         weights: coefficient of each objective at this step (`Method.weights`).
-        stale: [S, M] bool: turns whose answer is too old for objectives that age.
         scored: the actor has scored the rows; before that no floor applies.
 
     Returns:
@@ -45,10 +43,7 @@ def compute_targets(
     present = torch.bincount(batch.role + 1, minlength=len(owners) + 1).tolist()
     for each in owners:
         if present[each.role + 1]:
-            table = each.turn_weights(batch.episodes)
-            if stale is not None and each.decays_with_staleness:
-                table = table.masked_fill(stale, 0.0)
-            tables[:, each.role + 1] = weights[each.name] * table
+            tables[:, each.role + 1] = weights[each.name] * each.turn_weights(batch.episodes)
     advantages = torch.empty(batch.role.shape)
     masked = torch.zeros(batch.role.shape, dtype=torch.bool)
     for at in blocks(len(batch.role)):

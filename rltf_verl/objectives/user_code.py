@@ -141,7 +141,7 @@ def _description(returned: Any) -> str:
 def example_episodes(config: RLTFConfig, group_size: int) -> EpisodeBatch:
     """Three groups of ragged episodes: one all wrong, one mixed, one all right."""
     group = torch.arange(3).repeat_interleave(max(1, group_size))
-    num_turns = config.episode.num_nodes
+    num_turns = config.episode.horizon
     episode, turn = torch.arange(len(group)).unsqueeze(1), torch.arange(num_turns)
     mixed = (group == 1).unsqueeze(1) & ((episode + turn) % 2 == 1)
     # Group 1 is a chessboard of right and wrong; episode e has e mod M + 1 turns.

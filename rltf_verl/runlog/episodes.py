@@ -8,7 +8,6 @@ no episode stands twice.
 from __future__ import annotations
 
 import logging
-import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
@@ -33,25 +32,13 @@ class EpisodeLog:
     Args:
         folder: created when missing.
         worker: distinguishes the files of concurrent workers.
-        share: of the training problems whose episodes are written; those of one problem all or
-            none.
-        max_gb: size of the folder at which nothing more is written; None is no limit.
         ids: write the attempts' tokens too.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        worker: str,
-        *,
-        share: float = 1.0,
-        max_gb: float | None = None,
-        ids: bool = False,
-    ) -> None:
-        self._folder, self._worker = folder, worker
-        self._share, self._ids = share, ids
+    def __init__(self, folder: Path, worker: str, *, ids: bool = False) -> None:
+        self._folder, self._worker, self._ids = folder, worker, ids
         self._writer = PatientWriter(f"episode log in {folder}")
-        self._room, self._left_out = Room(folder, max_gb), 0
+        self._room, self._left_out = Room(folder), 0
         folder.mkdir(parents=True, exist_ok=True)
 
     def append(
@@ -78,8 +65,6 @@ class EpisodeLog:
             seed: base of the sampling seeds, `rltf.seed`; None if the engine got none.
             context: messages of the first prompt before the question.
         """
-        if not (validate or is_written(uid, self._share)):
-            return
         split = "val" if validate else "train"
         place = {"version": VERSION, "step": step, "split": split, "uid": uid, "seed": seed}
         place |= {"source": source} if source else {}
@@ -95,14 +80,6 @@ class EpisodeLog:
     def close(self) -> int:
         """Try once more what the disk refused; the number of episodes that the log lacks."""
         return self._left_out + self._writer.close()
-
-
-def is_written(uid: str, share: float) -> bool:
-    """Whether a problem's training episodes are in the share that is written; the same in every
-    process.
-    """
-    # not `hash`, which differs between processes
-    return zlib.crc32(uid.encode("utf-8", "replace")) < share * 2**32
 
 
 def read_episodes(

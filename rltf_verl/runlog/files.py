@@ -30,6 +30,8 @@ Kind = Literal["train", "val", "rows"]
 _NAME = re.compile(r"(\d{8})\.(train|val|rows)\.(?:[^.]+\.)?jsonl(?:\.gz)?")
 EPISODES: tuple[Kind, ...] = ("train", "val")
 GB = 10**9
+MOST_GB = 50.0
+"""Size of an episode log at which nothing more is written."""
 
 STAMP = "rltf_experiment.json"
 """File next to the weights of a checkpoint: the settings that decide what was trained."""
@@ -123,33 +125,26 @@ def size(folder: Path) -> int:
 
 
 class Room:
-    """Whether a log may still grow.
+    """Whether the log in a folder may still grow."""
 
-    Args:
-        folder: of the log.
-        max_gb: its size at which nothing more is written; None is no limit.
-    """
-
-    def __init__(self, folder: Path, max_gb: float | None) -> None:
-        self._folder, self._max_gb = folder, max_gb
-        self._full = False
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._full = folder, False
         self._open: object = None
 
     def left(self, file: object) -> bool:
         """Whether there is some; looks once per file, which is once per step."""
         # listing a folder of thousands of files for each episode would cost more than writing it
-        if self._max_gb is None or file == self._open:
+        if file == self._open:
             return not self._full
         self._open, was_full = file, self._full
         with suppress(OSError):  # the folder is away for a while
-            self._full = size(self._folder) >= self._max_gb * GB
+            self._full = size(self._folder) >= MOST_GB * GB
         if self._full and not was_full:
             logger.warning(
-                "episode log: %s has reached rltf.episode_log.max_gb=%g; nothing is written"
-                " until it is smaller: raise the limit, lower rltf.episode_log.share, or move old"
-                " files away",
+                "episode log: %s has reached %g GB; nothing is written until it is smaller: move"
+                " old files away",
                 self._folder,
-                self._max_gb,
+                MOST_GB,
             )
         return not self._full
 

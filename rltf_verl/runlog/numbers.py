@@ -38,8 +38,6 @@ Bools = NDArray[np.bool_]
 class TurnFacts:
     """One turn; yes is 1, no is 0."""
 
-    parent: float
-    """Position in the episode of the turn that it revises; −1: none."""
     correct: float
     """The grader accepted the answer."""
     format_ok: float
@@ -59,9 +57,9 @@ class TurnFacts:
     cut: float
     """No turn follows, for a technical reason (`types.TECHNICAL_STOPS`)."""
     changed: float
-    """Another answer than that of the turn that it revises."""
+    """Another answer than that of the turn before."""
     repeated: float
-    """The answer of an earlier turn of its line."""
+    """The answer of an earlier turn."""
     feedback: float
     """Feedback was given."""
     feedback_failed: float
@@ -94,8 +92,6 @@ class TurnFacts:
     """Tokens of feedback that the policy wrote; the log does not have them."""
     graded: float = float("nan")
     """Reward before shaping; the log does not have it."""
-    version: float = -1.0
-    """Training step of the oldest parameters that sampled it; −1: not known."""
     steps: float = 0.0
     """Answers of a trajectory; 0: the attempt is one answer."""
     end: float = -1.0
@@ -108,21 +104,16 @@ def turn_facts(turns: Sequence[Record]) -> list[TurnFacts]:
     """The facts of each turn of an episode's record."""
     facts: list[TurnFacts] = []
     answers = [answer(turn) for turn in turns]
-    earlier: list[frozenset[str]] = []
-    for turn, text in zip(turns, answers, strict=True):
-        parent = turn["parent"]
-        # answers above it on its own line: branches do not repeat each other
-        earlier.append(frozenset() if parent is None else earlier[parent] | {answers[parent]})
-        changed = parent is not None and text != answers[parent]
-        facts.append(_facts(turn, changed=changed, repeated=text in earlier[-1]))
+    for k, (turn, text) in enumerate(zip(turns, answers, strict=True)):
+        changed = k > 0 and text != answers[k - 1]
+        facts.append(_facts(turn, changed=changed, repeated=text in answers[:k]))
     return facts
 
 
 def _facts(turn: Record, *, changed: bool, repeated: bool) -> TurnFacts:
-    grade, parent, stop = turn["grade"], turn["parent"], turn["stop"]
+    grade, stop = turn["grade"], turn["stop"]
     # Names of `TurnFacts`; all become floats, since the transfer queue holds them in one tensor.
     facts: dict[str, Any] = {
-        "parent": -1 if parent is None else parent,
         "correct": grade["correct"],
         "format_ok": format_ok(turn),
         "ended": turn["ended"],
@@ -187,14 +178,14 @@ class Cases(NamedTuple):
 
 @dataclass(frozen=True)
 class EpisodeTable:
-    """S episodes as their T turns, one episode after the other, parents before children."""
+    """S episodes as their T turns, one episode after the other."""
 
     fact: Mapping[str, Floats]
     """[T] each field of `TurnFacts`."""
     episode: Integers
     """[T], ascending."""
     horizon: Floats
-    """[S] most turns of a line that the episode was to have."""
+    """[S] most turns that the episode was to have."""
 
     @classmethod
     def of(cls, records: Sequence[Record]) -> EpisodeTable:
@@ -227,11 +218,11 @@ class EpisodeTable:
 
     def revisions(self, k: int | None = None) -> dict[str, Cases]:
         """Numbers of the graded revisions of graded attempts: those at 0-based turn k, or all."""
-        # at parent −1 this reads the last turn; the last condition takes that away
-        pair = self._graded & self._graded[self.parent] & (self.parent >= 0)
+        # first turns read another episode's turn, which the last condition takes away
+        graded, before, after = np.roll(self._graded, 1), np.roll(self._right, 1), self._right
+        pair = self._graded & graded & (self.depth > 0)
         if k is not None:
             pair &= self.depth == k
-        before, after = self._right[self.parent], self._right
         # each over its own denominator: all pairs, or those with one side right or wrong
         return {
             "fixed": self._cases(after & ~before, pair),
@@ -300,26 +291,13 @@ class EpisodeTable:
         }
 
     @cached_property
-    def parent(self) -> Integers:
-        """[T] position among all turns of the one that is revised; −1: none."""
-        # position of each episode's first turn among all
-        start = np.searchsorted(self.episode, np.arange(len(self.horizon)))
-        inside = self.fact["parent"].astype(np.int64)
-        return np.where(inside < 0, -1, start[self.episode] + inside)
-
-    @cached_property
     def depth(self) -> Integers:
-        """[T] 0-based number of the turn in its line."""
-        depth, above = np.zeros_like(self.parent), self.parent
-        # all turns go up one turn at a time until none has a parent left
-        while (has := above >= 0).any():
-            depth += has
-            above = np.where(has, self.parent[above], -1)
-        return depth
+        """[T] 0-based number of the turn in its episode."""
+        return np.arange(len(self.episode)) - np.searchsorted(self.episode, self.episode)
 
     @cached_property
     def num_turns(self) -> int:
-        """Turns of the longest line."""
+        """Turns of the longest episode."""
         return int(self.depth.max(initial=-1)) + 1
 
     @cached_property
@@ -333,21 +311,12 @@ class EpisodeTable:
 
     @cached_property
     def _ends(self) -> Integers:
-        """[L] the last turn of each line."""
-        return np.setdiff1d(np.arange(len(self.episode)), self.parent)
+        """[S] the last turn of each episode."""
+        return np.flatnonzero(np.diff(self.episode, append=-1))
 
     def _at(self, k: int) -> Integers:
-        """[L] turn k of each line; the last one of a shorter line."""
-        return self._lines[min(k, len(self._lines) - 1)]
-
-    @cached_property
-    def _lines(self) -> list[Integers]:
-        """`_at` of every k: from the ends up, one turn at a time."""
-        lines = [self._ends]
-        for k in reversed(range(self.num_turns - 1)):
-            at = lines[-1]
-            lines.append(np.where(self.depth[at] > k, self.parent[at], at))
-        return lines[::-1]
+        """[S] turn k of each episode; the last one of a shorter one."""
+        return np.asarray(np.minimum(self._ends - self.depth[self._ends] + k, self._ends))
 
     def _standing(self, k: int) -> Cases:
         """The last answer by turn k is right."""
@@ -356,9 +325,9 @@ class EpisodeTable:
 
     def _solved(self, k: int) -> Cases:
         """Some answer by turn k is right."""
-        at = self._at(k)
-        decided = self._right_so_far | ~self._ungraded_so_far
-        return self._of_episodes(self._right_so_far[at], decided[at] & self._may_reach(k))
+        at, right = self._at(k), self._so_far(self._right)
+        decided = right | ~self._so_far(~self._graded)
+        return self._of_episodes(right[at], decided[at] & self._may_reach(k))
 
     def _improvement(self, k: int) -> Cases:
         """`standing` after turn k minus that after the first, in the same episodes."""
@@ -368,34 +337,17 @@ class EpisodeTable:
         return Cases(now.values[i] - first.values[j], both, least=-1.0)
 
     def _may_reach(self, k: int) -> Bools:
-        """[L] not in validations of first answers only."""
+        """[S] not in validations of first answers only."""
         return self.horizon[self.episode[self._ends]] > k
 
-    @cached_property
-    def _right_so_far(self) -> Bools:
-        return self._so_far(self._right)
-
-    @cached_property
-    def _ungraded_so_far(self) -> Bools:
-        return self._so_far(~self._graded)
-
     def _so_far(self, is_one: Bools) -> Bools:
-        """[T] whether the turn or one above it is one of these ([T])."""
-        so_far = is_one.copy()
-        # from the first turns down: a parent is final before its children read it
-        for k in range(1, self.num_turns):
-            here = np.flatnonzero(self.depth == k)
-            so_far[here] |= so_far[self.parent[here]]
-        return so_far
+        """[T] whether the turn or one before it is one of these ([T])."""
+        total, first = np.cumsum(is_one), np.arange(len(is_one)) - self.depth
+        return np.asarray(total > (total - is_one)[first])
 
     def _of_episodes(self, values: Bools, counted: Bools) -> Cases:
-        """Values of lines ([L]) -> of each episode the mean over the counted ones."""
-        episode = self.episode[self._ends][counted]
-        # a tree counts once, as the mean over its lines
-        num = np.bincount(episode, minlength=len(self.horizon))
-        total = np.bincount(episode, values[counted], len(self.horizon))
-        counts = np.flatnonzero(num)
-        return Cases(total[counts] / num[counts], counts)
+        """[S] values of the counted episodes."""
+        return Cases(values[counted].astype(np.float64), self.episode[self._ends][counted])
 
     def _cases(self, values: NDArray[np.generic], where: Bools) -> Cases:
         """[T] values of these turns ([T])."""

@@ -39,7 +39,6 @@ def turn_record(turn: Turn) -> dict[str, Any]:
     record = _attempt_record(turn.attempt) | {
         "prompt": turn.prompt,
         "reward": turn.reward,
-        "parent": turn.parent,
         "stop": turn.stop,
         "error": turn.error,
         "grade": grade,

@@ -1,17 +1,15 @@
-"""One episode of an episode log: what its turns led to. `turns` is the list of a record, parents
-before children.
-"""
+"""One episode of an episode log: what its turns led to. `turns` is the list of a record."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from rltf_verl.answers import answer_form
 from rltf_verl.texts import without_thoughts
-from rltf_verl.types import path_to
 
 # `Your previous answer is incorrect`, `it was wrong`, `Let's try again`
 _EMPTY_TALK = re.compile(
@@ -68,23 +66,9 @@ def answer(turn: Record) -> str:
     return answer_form(turn["grade"]["parsed"], turn["text"])
 
 
-def line_to(turns: Sequence[Record], k: int) -> list[Record]:
-    """The turns from the first to that at position `k`, each the revision of the one before."""
-    return [turns[at] for at in path_to([turn["parent"] for turn in turns], k)]
-
-
-def lines(turns: Sequence[Record]) -> list[list[Record]]:
-    """One line for each turn that nothing follows; an episode that is no tree has one."""
-    # turns that nothing follows are the ends of lines
-    parents = {turn["parent"] for turn in turns}
-    return [line_to(turns, k) for k in range(len(turns)) if k not in parents]
-
-
 def pairs(turns: Sequence[Record]) -> Iterator[tuple[Record, Record]]:
     """(attempt, revision of it), both graded."""
-    for turn in turns:
-        if turn["parent"] is not None and graded(turn) and graded(turns[turn["parent"]]):
-            yield turns[turn["parent"]], turn
+    return (pair for pair in pairwise(turns) if all(map(graded, pair)))
 
 
 def fixed(turns: Sequence[Record]) -> bool:
@@ -135,21 +119,8 @@ def not_graded(turns: Sequence[Record]) -> bool:
 
 
 def verdicts(turns: Sequence[Record]) -> str:
-    """✓ right, ✗ wrong, ∅ no answer found, ? not graded, in order; the branches of a tree as
-    (✗✓|✗).
-
-    >>> def turn(correct, parent):
-    ...     grade = {"correct": correct, "format_ok": True}
-    ...     return {"grade": grade, "ended": True, "parent": parent, "stop": None}
-    >>> verdicts([turn(False, None), turn(True, 0), turn(False, 0)])
-    '✗(✓|✗)'
-    """
-    return _verdicts_from(turns, 0) if turns else ""
-
-
-def _verdicts_from(turns: Sequence[Record], k: int) -> str:
-    after = [_verdicts_from(turns, j) for j in range(k + 1, len(turns)) if turns[j]["parent"] == k]
-    return verdict(turns[k]) + (f"({'|'.join(after)})" if len(after) > 1 else "".join(after))
+    """✓ right, ✗ wrong, ∅ no answer found, ? not graded, in order."""
+    return "".join(map(verdict, turns))
 
 
 def verdict(turn: Record) -> str:

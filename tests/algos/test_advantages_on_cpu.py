@@ -1,5 +1,5 @@
 """Returns and every estimator of a turn's advantage against numbers worked out by hand (RLTF_SPEC
-8.1, `hand_2x3`), in lines and in trees; the advantage of a distilled answer, by every baseline.
+8.1, `hand_2x3`); the advantage of a distilled answer, by every baseline.
 """
 
 import math
@@ -14,10 +14,9 @@ from rltf_verl.algos.advantages import (
 from rltf_verl.algos.distill import distill_advantages, floor_mask, soft_floor
 from rltf_verl.algos.episodes import cohorts
 from rltf_verl.algos.returns import discounted_returns
-from tests.support.hand_cases import HAND, SECOND, TREES, close, line
+from tests.support.hand_cases import HAND, SECOND, close, line
 
 ESTIMATORS = ["group_mean", "leave_one_out", "ragged", "first_turn", "none"]
-J = 3.7 / 7
 RAGGED = line([[1.0, 4.0], [2.0, 6.0], [6.0]])
 """Given as returns: first turns 1, 2, 6 (mean 3); second turns 4, 6 and nobody."""
 
@@ -40,18 +39,6 @@ THREE_TURNS = line([[1.0, 2.0, 4.0], [1.0, 2.0], [1.0]])
         (THREE_TURNS, 0.5, [[3.0, 4.0, 4.0], [2.0, 2.0, 0.0], [1.0, 0.0, 0.0]]),
         (THREE_TURNS, 0.0, [1.0, 1.0, 1.0]),
         (THREE_TURNS, 1.0, [7.0, 3.0, 1.0]),
-        # an attempt's return holds the mean of its revisions. Episode 0: leaf 1.0 under 0.0 gives
-        # 0.5; beside it 0.5; their mean 0.5, halved, is the root's
-        (
-            TREES,
-            0.5,
-            [
-                [0.25, 0.5, 1.0, 0.5, 0.0],
-                [0.2 + 0.5 * 0.5, 1.0, 0.0, 0.0, 0.0],
-                [1.0, 0.0, 0.0, 0.0, 0.0],
-            ],
-        ),
-        (TREES, 1.0, [0.75, 0.7, 1.0]),
     ],
 )
 def test_discounted_returns(episodes, gamma, expected):
@@ -92,24 +79,6 @@ def test_advantages_of_the_hand_worked_case():
 )
 def test_ragged_episodes(estimator, expected):
     close(advantages(RAGGED, estimator), expected)
-
-
-@pytest.mark.parametrize(
-    ("estimator", "expected"),
-    [
-        # returns as given in TREES: roots 0, 0.2, 1; siblings (0, 0.5) and (1, 0); below the first
-        # of them 1.0, alone
-        ("group_mean", [[-0.4, -0.25, 0, 0.25, 0], [-0.2, 0.5, -0.5, 0, 0], [0.6, 0, 0, 0, 0]]),
-        ("leave_one_out", [[-0.6, -0.5, 0, 0.5, 0], [-0.3, 1, -1, 0, 0], [0.9, 0, 0, 0, 0]]),
-        ("ragged", [[-0.6, -0.5, 1, 0.5, 0], [-0.3, 1, -1, 0, 0], [0.9, 0, 0, 0, 0]]),
-        ("first_turn", [[-0.4, -0.4, 0.6, 0.1, 0], [-0.2, 0.6, -0.4, 0, 0], [0.6, 0, 0, 0, 0]]),
-        # roots 0, 0.2, 1 and ends 1, 0.5, 1, 0: mean 3.7/7; the turn between root and end moves
-        # nothing
-        ("joined", [[-J, -J, 1 - J, 0.5 - J, 0], [0.2 - J, 1 - J, -J, 0, 0], [1 - J, 0, 0, 0, 0]]),
-    ],
-)
-def test_in_a_tree_siblings_are_compared(estimator, expected):
-    close(advantages(TREES, estimator), expected)
 
 
 @pytest.mark.parametrize(
@@ -251,22 +220,10 @@ def test_a_group_of_one():
     assert {b: at(episodes, b, [1]).item() for b in expected} == expected
 
 
-def test_in_a_tree_every_line_has_an_answer_to_distil():
-    """First rewards 0, 0.2 and 1 have the mean 0.4; leaves are turns 2 and 3 of episode 0, 1 and 2
-    of episode 1.
-    """
-    leaves = [0, 0, 1, 1], [2, 3, 1, 2]
-    for baseline, expected in (
-        ("first_turn", [0.6, 0.1, 0.6, -0.4]),
-        ("leave_one_out", [1.0 - 0.6, 0.5 - 0.6, 1.0 - 0.5, -0.5]),
-    ):
-        close(distill_advantages(discounted_returns(TREES, 0.1), TREES, baseline)[leaves], expected)
-
-
 def test_rejection_asks_the_verifier_and_not_the_reward():
     correct = torch.zeros_like(HAND.correct)
     correct[2, 1] = True
-    episodes = type(HAND)(HAND.rewards, correct, HAND.valid, HAND.parent, HAND.group)
+    episodes = type(HAND)(HAND.rewards, correct, HAND.valid, HAND.group)
     assert at(episodes, "rejection", [1] * 6).tolist() == [0, 0, 1, 0, 0, 0]
 
 

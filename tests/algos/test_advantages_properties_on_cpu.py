@@ -1,4 +1,4 @@
-"""What holds for the advantages of any batch of episodes, lines and trees."""
+"""What holds for the advantages of any batch of episodes."""
 
 from dataclasses import fields, replace
 
@@ -28,32 +28,13 @@ WIDTH = 7
 
 
 @st.composite
-def parents(draw):
-    """Of one episode: a line, or a line that branches once into lines."""
-    if draw(st.booleans()):
-        return list(range(-1, draw(st.integers(1, 4)) - 1))
-    trunk = draw(st.integers(1, 2))
-    tree = list(range(-1, trunk - 1))
-    for _ in range(draw(st.integers(2, 3))):
-        length = draw(st.integers(1, 3)) if len(tree) + 3 <= WIDTH else 1
-        tree += [trunk - 1, *range(len(tree), len(tree) + length - 1)]
-    return tree[:WIDTH]
-
-
-LINES = st.integers(1, 4).map(lambda n: list(range(-1, n - 1)))
-
-
-@st.composite
-def batches(draw, trees=None):
-    chosen = draw(st.lists(parents() if trees is None else trees, min_size=1, max_size=7))
+def batches(draw):
+    lengths = draw(st.lists(st.integers(1, 4), min_size=1, max_size=7))
     reward = st.floats(-1, 1, width=16)
-    rewards = [draw(st.lists(reward, min_size=WIDTH, max_size=WIDTH)) for _ in chosen]
-    group = draw(st.lists(st.integers(0, 2), min_size=len(chosen), max_size=len(chosen)))
-    padded = torch.tensor([[*tree, *([-1] * (WIDTH - len(tree)))] for tree in chosen])
-    valid = torch.tensor([[m < len(tree) for m in range(WIDTH)] for tree in chosen])
-    return EpisodeBatch(
-        torch.tensor(rewards), torch.tensor(rewards) > 0.5, valid, padded, torch.tensor(group)
-    )
+    rewards = [draw(st.lists(reward, min_size=WIDTH, max_size=WIDTH)) for _ in lengths]
+    group = draw(st.lists(st.integers(0, 2), min_size=len(lengths), max_size=len(lengths)))
+    valid = torch.tensor([[m < length for m in range(WIDTH)] for length in lengths])
+    return in_line(torch.tensor(rewards), valid, torch.tensor(group))
 
 
 def select(episodes, index):
@@ -102,8 +83,8 @@ def test_the_advantages_of_a_cohort_add_up_to_nothing(episodes):
     where = cohorts(episodes)
     for estimator in ("group_mean", "leave_one_out"):
         advantages = turn_advantages(returns, episodes, estimator)
-        for label in where.label[episodes.valid].unique():
-            members = (where.label == label) & episodes.valid
+        for label in where[episodes.valid].unique():
+            members = (where == label) & episodes.valid
             assert abs(advantages[members].sum().item()) < 1e-5
 
 
@@ -112,23 +93,13 @@ def test_the_advantages_of_a_cohort_add_up_to_nothing(episodes):
 def test_leave_one_out_is_the_groups_mean_stretched(episodes):
     """R − mean of the others = n/(n−1) · (R − mean of all)."""
     returns, where = discounted_returns(episodes, GAMMA), cohorts(episodes)
-    n = torch.stack(
-        [((where.label == label) & episodes.valid).sum() for label in where.label.flatten()]
-    )
-    n = n.view_as(where.label).float()
+    n = torch.stack([((where == label) & episodes.valid).sum() for label in where.flatten()])
+    n = n.view_as(where).float()
     stretch = torch.where(n > 1, n / (n - 1).clamp(min=1), 0.0)
     same(
         turn_advantages(returns, episodes, "leave_one_out"),
         stretch * turn_advantages(returns, episodes, "group_mean"),
     )
-
-
-@examples(30, quick=8)
-@given(batches(LINES))
-def test_a_tree_without_branches_is_a_line(episodes):
-    """`parent` given turn by turn, or not at all."""
-    straight = in_line(episodes.rewards, episodes.valid, episodes.group, episodes.correct)
-    assert torch.equal(everything(straight), everything(episodes))
 
 
 @examples(30, quick=8)
@@ -140,7 +111,6 @@ def test_room_for_more_turns_changes_nothing_nor_does_what_stands_there(episodes
         ),
         correct=torch.nn.functional.pad(episodes.correct, (0, 2), value=True),
         valid=torch.nn.functional.pad(episodes.valid, (0, 2)),
-        parent=torch.nn.functional.pad(episodes.parent, (0, 2), value=-1),
         group=episodes.group,
     )
     assert torch.equal(everything(wide)[..., :WIDTH], everything(episodes))

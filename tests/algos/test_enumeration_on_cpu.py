@@ -19,11 +19,6 @@ LINE, LONG = Game(), Game(horizon=3)
 WORDS = Game(length=2)
 THREE_ANSWERS = Game(vocab=3)
 STOPS, LONG_STOPS = Game(early_stop=True), Game(horizon=3, early_stop=True)
-TREE = Game(branch_turn=1)
-WIDE_STOPS = Game(branch_turn=1, width=3, early_stop=True)
-LATE_TREE = Game(horizon=3, branch_turn=2, early_stop=True)
-LONG_TREE = Game(horizon=3, branch_turn=1)
-LONG_TREE_STOPS = Game(horizon=3, branch_turn=1, early_stop=True)
 APPENDED = Game(horizon=3, append=True)
 
 
@@ -53,10 +48,6 @@ def shrunk(player: Player, factors: list[float]) -> torch.Tensor:
         (LONG_STOPS, 1),
         (STOPS, 3),
         (LONG_STOPS, 3),
-        (TREE, 2),
-        (WIDE_STOPS, 2),
-        (LATE_TREE, 2),
-        (LONG_TREE_STOPS, 2),
     ],
 )
 def test_no_baseline_and_the_ragged_one_are_unbiased_whoever_stops_when(game, num, estimator):
@@ -72,8 +63,6 @@ def test_no_baseline_and_the_ragged_one_are_unbiased_whoever_stops_when(game, nu
         (THREE_ANSWERS, 3),
         (LONG, 2),
         (APPENDED, 2),
-        (TREE, 2),
-        (LONG_TREE, 2),
     ],
 )
 def test_leave_one_out_is_unbiased_where_nobody_is_alone(game, num):
@@ -122,29 +111,17 @@ def test_with_early_stop_the_groups_mean_shrinks_later_turns_more(game, num):
     check(attempts(player, num, "group_mean"), shrunk(player, factors))
 
 
-@pytest.mark.parametrize(("game", "num"), [(TREE, 2), (WIDE_STOPS, 2), (LONG_TREE, 2)])
-def test_in_a_tree_the_siblings_of_a_revision_are_its_group(game, num):
-    """Bias 1 − 1/n above the branch, 1 − 1/width below it, however many episodes there are."""
-    player = Player(game)
-    factors = [1 - 1 / num] + [1 - 1 / game.width] * (game.horizon - 1)
-    check(attempts(player, num, "group_mean"), shrunk(player, factors))
-
-
 @pytest.mark.parametrize(
     ("game", "num"),
-    [(LINE, 2), (LONG, 2), (STOPS, 3), (LONG_STOPS, 2), (TREE, 2), (LONG_TREE_STOPS, 2), (LINE, 1)],
+    [(LINE, 2), (LONG, 2), (STOPS, 3), (LONG_STOPS, 2), (LINE, 1)],
 )
 def test_the_first_turns_mean_is_biased_by_the_discount_over_n(game, num):
     """Bias: an episode's own first return holds γ^k of the return of its turn k, hence 1 − γ^k/n.
 
-    In a tree the return holds the mean of the revisions, hence 1 − γ^k/(n · width) below the
-    branch. Early stop changes nothing: every episode has a first turn.
+    Early stop changes nothing: every episode has a first turn.
     """
     player = Player(game)
-    branches = [
-        game.width if game.branch_turn and k >= game.branch_turn else 1 for k in range(game.horizon)
-    ]
-    factors = [1 - GAMMA**k / (num * width) for k, width in enumerate(branches)]
+    factors = [1 - GAMMA**k / num for k in range(game.horizon)]
     check(attempts(player, num, "first_turn"), shrunk(player, factors))
 
 
@@ -168,21 +145,6 @@ def test_undiscounted_and_unbiased_is_the_gradient_of_the_sum_of_rewards(game):
     player = Player(game)
     total = sum(s.log_prob.exp() * sum(t.reward for t in s.turns) for s in player.sessions)
     check(attempts(player, 2, "ragged", gamma=1.0), player.gradient(total))
-
-
-def test_a_trees_first_turn_climbs_its_reward_and_the_mean_revision_and_its_revisions_count_each():
-    """γ = 1: the first turn's part is that of E[r_0 + mean r_1]; the second's is width times that
-    of the same.
-    """
-    player = Player(TREE)
-    value = sum(
-        s.log_prob.exp() * (s.turns[0].reward + (s.turns[1].reward + s.turns[2].reward) / 2)
-        for s in player.sessions
-    )
-    truth = player.gradient(value)
-    ours = attempts(player, 2, "leave_one_out", gamma=1.0)
-    check(player.only(ours, "answer", 0), player.only(truth, "answer", 0))
-    check(player.only(ours, "answer", 1), 2 * player.only(truth, "answer", 1))
 
 
 @pytest.mark.parametrize("estimator", ["group_mean", "leave_one_out"])

@@ -23,16 +23,12 @@ from tests.support.game import GAMMA, Game, Player, check, expected_gradients
 
 LINE, WORDS, STOPS = Game(), Game(length=2), Game(early_stop=True)
 LONG_STOPS = Game(horizon=3, early_stop=True)
-TREE_STOPS = Game(branch_turn=1, early_stop=True)
-LONG_TREE = Game(horizon=3, branch_turn=1, early_stop=True)
 GAMES = [
     (LINE, 2),
     (WORDS, 2),
     (Game(vocab=3), 3),
     (STOPS, 3),
     (LONG_STOPS, 2),
-    (TREE_STOPS, 2),
-    (LONG_TREE, 2),
 ]
 
 
@@ -45,16 +41,13 @@ def distilled(player, num, **distill):
 
 
 def onto_first_prompt(player, value):
-    """E[Σ over the last turns of lines of value(episode, turn) · ∇ log π(y_K|x_0)], the samples
-    held fixed.
-    """
+    """E[value(episode, last turn) · ∇ log π(y_K|x_0)], the samples held fixed."""
     total = torch.zeros(()).double()
     for s in player.sessions:
-        revised = {turn.parent for turn in s.turns}
-        for k, turn in enumerate(s.turns):
-            if k not in revised and k > 0:
-                log_prob = player.log_prob(player.first_prompt, turn.attempt.response_ids)
-                total = total + s.probability * value(s, turn) * log_prob
+        if len(s.turns) > 1:
+            last = s.turns[-1]
+            log_prob = player.log_prob(player.first_prompt, last.attempt.response_ids)
+            total = total + s.probability * value(s, last) * log_prob
     return player.gradient(total)
 
 
@@ -119,33 +112,14 @@ def test_without_a_baseline_and_by_rejection(game, num):
     check(ours, onto_first_prompt(player, lambda s, t: float(t.grade.correct)))
 
 
-@pytest.mark.parametrize(
-    ("game", "num"), [(LINE, 2), (WORDS, 2), (Game(vocab=3), 3), (Game(branch_turn=1), 2)]
-)
+@pytest.mark.parametrize(("game", "num"), [(LINE, 2), (WORDS, 2), (Game(vocab=3), 3)])
 @pytest.mark.parametrize("baseline", ["second_turn", "second_turn_padded"])
 def test_the_second_turns_baseline_subtracts_the_success_rate_given_feedback(game, num, baseline):
-    """E[-∇L] = N (1 − 1/n) · E[(r1 − b) ∇ log π(y1|x0)], n siblings whose rewards have the mean b.
-
-    In a line b = E[r1]; in a tree the siblings share their first answer, so b = E[r1|y0] and n is
-    the width.
-    """
+    """E[-∇L] = N (1 − 1/N) · E[(r1 − E[r1]) ∇ log π(y1|x0)]."""
     player = Player(game)
-
-    def sibling_mean(session):
-        likes = [
-            s for s in player.sessions if game.branch_turn is None or first(s) == first(session)
-        ]
-        return sum(s.probability * s.turns[1].reward for s in likes) / sum(
-            s.probability for s in likes
-        )
-
-    n = num if game.branch_turn is None else game.width
-    truth = onto_first_prompt(player, lambda s, t: t.reward - sibling_mean(s))
-    check(distilled(player, num, baseline=baseline), (1 - 1 / n) * truth)
-
-
-def first(session):
-    return session.turns[0].attempt.response_ids
+    mean = sum(s.probability * s.turns[1].reward for s in player.sessions)
+    truth = onto_first_prompt(player, lambda s, t: t.reward - mean)
+    check(distilled(player, num, baseline=baseline), (1 - 1 / num) * truth)
 
 
 @pytest.mark.parametrize("game", [LINE, WORDS])
@@ -198,13 +172,11 @@ def test_critiques_have_the_bias_of_the_turns_estimator(num, factor):
     [
         Game(speaker="expert"),
         Game(speaker="expert", early_stop=True, horizon=3),
-        Game(speaker="expert", early_stop=True, branch_turn=1),
+        Game(speaker="expert", early_stop=True),
     ],
 )
 def test_feedback_rows_climb_the_expected_log_likelihood_of_the_feedback(game):
-    """E[Σ_k log π(f_k | critic prompt of y_k)], rollouts held fixed: once per feedback, branched or
-    not.
-    """
+    """E[Σ_k log π(f_k | critic prompt of y_k)], rollouts held fixed."""
     player = Player(game)
     config = RLTFConfig(
         gamma=GAMMA, feedback_modeling=FeedbackModelingConfig(weight=0.7, critic="compact")
@@ -222,14 +194,11 @@ def test_feedback_rows_climb_the_expected_log_likelihood_of_the_feedback(game):
 
 
 @pytest.mark.parametrize("early_stop", [True, False])
-@pytest.mark.parametrize("branch_turn", [None, 1])
-def test_inline_feedback_climbs_its_log_likelihood_where_it_stands(early_stop, branch_turn):
+def test_inline_feedback_climbs_its_log_likelihood_where_it_stands(early_stop):
     """Feedback in the appended conversation, and the attempts' gradient is what it is without
     it.
     """
-    player = Player(
-        Game(append=True, speaker="expert", early_stop=early_stop, branch_turn=branch_turn)
-    )
+    player = Player(Game(append=True, speaker="expert", early_stop=early_stop))
     append = EpisodeConfig(context="append")
     config = RLTFConfig(
         gamma=GAMMA,
@@ -259,6 +228,9 @@ def test_imitation_climbs_the_expected_log_likelihood_of_correct_last_answers(ga
     truth = onto_first_prompt(player, lambda s, t: float(t.grade.correct))
     if source == "all":
         at_once = [s for s in player.sessions if len(s.turns) == 1 and s.turns[0].grade.correct]
-        total = sum(s.probability * player.log_prob(player.first_prompt, first(s)) for s in at_once)
+        total = sum(
+            s.probability * player.log_prob(player.first_prompt, s.turns[0].attempt.response_ids)
+            for s in at_once
+        )
         truth = truth + player.gradient(total) if at_once else truth
     check(expected_gradients(player, num, config)[Role.IMITATE] / num, 0.5 * truth)

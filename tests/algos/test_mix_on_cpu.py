@@ -16,7 +16,7 @@ from rltf_verl.algos.losses import TOKEN_LOSSES, importance_sampling, shaped
 from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.algos.role_loss import distill_loss, supervised_loss
 from rltf_verl.algos.targets import RowBatch, sampled_tokens
-from rltf_verl.config import DistillConfig, FeedbackModelingConfig, ImitateConfig, RLTFConfig
+from rltf_verl.config import DistillConfig, ImitateConfig, RLTFConfig
 from rltf_verl.config.objectives import Loss
 from rltf_verl.objectives import BUILT_IN, Method
 from rltf_verl.objectives.rows import episode_rows
@@ -292,7 +292,6 @@ def golden_batch(
                 Attempt((s, k), tuple(range(len(lp))), lp, "", True),
                 Grade(graded(r), True),
                 r,
-                parent=k - 1 if k else None,
             )
             for k, (r, lp) in enumerate(zip(rewards, sampler, strict=True))
         )
@@ -381,24 +380,6 @@ def test_a_soft_floor_masks_nothing_else():
     assert torch.equal(
         whole.advantages, targets_of(packed, golden_config(log_prob_floor=None)).advantages
     )
-
-
-def test_turns_that_are_too_old_weigh_nothing_in_distillation_and_feedback():
-    packed = golden_batch()
-    stale = torch.zeros(6, 2, dtype=torch.bool)
-    stale[1], stale[3, 0] = True, True  # episode 1's second answer; of episode 3 only the first
-    targets = targets_of(packed, golden_config(), stale)
-    plain = targets_of(packed, golden_config())
-    distilled = of_role(packed, targets.advantages, Role.DISTILL)
-    assert distilled == [[0.0] * 4, *of_role(packed, plain.advantages, Role.DISTILL)[1:]]
-    attempts = packed.tokens(Role.ATTEMPT)
-    assert torch.equal(targets.advantages[attempts], plain.advantages[attempts])
-    modelled = replace(packed, role=torch.where(attempts, int(Role.FEEDBACK_MODELING), packed.role))
-    settings = RLTFConfig(feedback_modeling=FeedbackModelingConfig(weight=0.5))
-    weighed = targets_of(modelled, settings, stale)
-    first = [row[0] for row in of_role(modelled, weighed.advantages, Role.FEEDBACK_MODELING)]
-    # rows of episodes 0, 1, 1, 2, 2, 3, 3, …
-    assert first[:7] == [0.5, 0.0, 0.0, 0.5, 0.5, 0.0, 0.5]
 
 
 def test_imitation_rows_of_the_golden_case():

@@ -38,25 +38,24 @@ BY_COHORT = [e for e in ESTIMATORS if e not in ("none", "joined", "first_turn")]
 
 
 def episode(*turns):
-    """Turns as (reward, parent, stop)."""
+    """Turns as (reward, stop)."""
     made = [
         Turn(
             Attempt((k,), (1,), None, str(k), True),
             Grade(reward > 0.5, True),
             reward,
-            parent=parent,
             stop=stop,
         )
-        for k, (reward, parent, stop) in enumerate(turns)
+        for k, (reward, stop) in enumerate(turns)
     ]
     return Episode(Problem("x", 0, {}, ""), 0, tuple(made))
 
 
-MENDED = episode((0.0, None, None), (1.0, 0, "horizon"))
+MENDED = episode((0.0, None), (1.0, "horizon"))
 
 
 def broken(stop, reward=0.0):
-    return episode((reward, None, stop))
+    return episode((reward, stop))
 
 
 def advantages(episodes, estimator, gamma):
@@ -91,8 +90,8 @@ def test_an_episode_that_ended_as_it_should_has_no_continuation_to_make_up_for(s
     close(table[:, 0], [0.025, 0.025, 0.025, -0.075])
 
 
-UNGRADED = episode((0.0, None, None), (0.0, 0, "ungraded"))
-FAILED = episode((0.0, None, None), (0.0, 0, "horizon"))
+UNGRADED = episode((0.0, None), (0.0, "ungraded"))
+FAILED = episode((0.0, None), (0.0, "horizon"))
 
 
 @pytest.mark.parametrize("norm_by_std", [False, True])
@@ -115,36 +114,16 @@ def test_distillation_compares_with_first_answers_that_have_a_verdict():
     assert distill_advantages(sessions.rewards, sessions, "leave_one_out")[1, 1] == 0
 
 
-def test_the_share_of_right_answers_is_of_a_place_in_the_line_and_of_verdicts():
-    """A tree's third turn may be a second answer; `p̂` of the first answers of both is 0."""
-    one = episode((0.0, None, None), (1.0, 0, "solved"), (0.0, 0, None), (0.0, 2, "horizon"))
-    other = episode((0.0, None, None), (0.0, 0, None), (1.0, 1, "solved"), (0.0, 0, "ungraded"))
+def test_the_share_of_right_answers_is_of_a_turn_and_of_verdicts():
+    one = episode((0.0, None), (1.0, None), (0.0, "horizon"))
+    other = episode((0.0, None), (0.0, None), (1.0, "ungraded"))
     share = solved_share(pack_episodes([one, other], [0, 0]))
-    close(share, [[0, 1 / 3, 1 / 3, 1 / 2], [0, 1 / 3, 1 / 2, 1 / 3]])
-
-
-def test_in_a_tree_a_revision_takes_its_siblings_below_the_branch():
-    """Episode 0: two revisions of 0, one cut off at 0.2, one that went on to 1; episode 1 gained
-    0.5 by going on.
-    """
-    branched = episode(
-        (0.0, None, None), (0.2, 0, "feedback_unavailable"), (0.0, 0, None), (1.0, 2, "horizon")
-    )
-    straight = episode(
-        (0.0, None, None), (0.5, 0, None), (0.0, 1, "horizon"), (0.5, 0, None), (0.0, 3, "horizon")
-    )
-    cut = broken("prompt_too_long")
-    returns = discounted_returns(pack_episodes([branched, straight, cut], [0] * 3), 0.5)
-    first = 0.5 * (0.7 + 0.5) / 2
-    close(returns[0, :4], [first, 0.2 + 0.5, 0.5, 1.0])
-    close(returns[:, 0], [first, 0.25, (first + 0.25) / 2])
+    close(share, [[0, 1 / 2, 0]] * 2)
 
 
 RIGHT = broken("solved", 1.0)
-FAILED_FIRST = episode((0.0, None, None), (0.0, 0, "feedback_unavailable"))
-THREE_TURNS = episode((0.0, None, None), (0.0, 0, None), (1.0, 1, "horizon"))
-HALF_UNGRADED = episode((0.0, None, None), (1.0, 0, "horizon"), (0.0, 0, "ungraded"))
-ALL_UNGRADED = episode((0.0, None, None), (0.0, 0, "ungraded"), (0.0, 0, "ungraded"))
+FAILED_FIRST = episode((0.0, None), (0.0, "feedback_unavailable"))
+THREE_TURNS = episode((0.0, None), (0.0, None), (1.0, "horizon"))
 
 
 @pytest.mark.parametrize(
@@ -173,8 +152,6 @@ ALL_UNGRADED = episode((0.0, None, None), (0.0, 0, "ungraded"), (0.0, 0, "ungrad
             1.0,
             [1.0, 1.0, 0.0, 0.0],
         ),
-        # in a tree ungraded revisions do not count in the attempt that they revise
-        ([HALF_UNGRADED, ALL_UNGRADED], None, 0.5, [[0.5, 1.0, 1.0], [0.5]]),
         # episode 0 went 0, 0, 1; 1 lost its third turn, 2 its second and third: it is handed on
         (
             [THREE_TURNS, FAILED_FIRST, broken("feedback_unavailable")],
@@ -289,7 +266,6 @@ def answers(*scores, text="same"):
             Attempt((k,), (k, k), (-1.0, -1.0), text, True),
             Grade(score == 1.0, True, score=score),
             score,
-            parent=k - 1 if k else None,
             stop="horizon" if k + 1 == len(scores) else None,
         )
         for k, score in enumerate(scores)
@@ -297,15 +273,6 @@ def answers(*scores, text="same"):
 
 
 RIGHT_RIGHT, WRONG_RIGHT = answers(1.0, 1.0), answers(0.0, 1.0)
-TREE = [
-    replace(turn, parent=parent, stop=stop)
-    for turn, parent, stop in zip(
-        answers(0.25, 0.5, 1.0, 0.0),
-        (None, 0, 1, 0),
-        (None, None, "horizon", "horizon"),
-        strict=True,
-    )
-]
 
 
 def targets_of_group(sessions, reward, **distill):
@@ -358,7 +325,6 @@ def test_shaping_moves_attempts_and_nothing_of_distillation(baseline, reward):
         answers(0.5, 0.0, 0.0),
         answers(1.0),
         answers(0.25, 0.5, 1.0),
-        TREE,
     ]
     attempts, distilled, rows = targets_of_group(sessions, {}, baseline=baseline)
     moved, same, same_rows = targets_of_group(sessions, reward, baseline=baseline)

@@ -41,8 +41,6 @@ def test_every_block_is_read():
         episode={
             "horizon": 3,
             "context": "append",
-            "branch_turn": 2,
-            "branch_width": 4,
             "pair_sessions": True,
         },
         reward={"format_coef": 0.2, "intermediate": False, "turn_decay": 0.5},
@@ -57,9 +55,7 @@ def test_every_block_is_read():
     assert config == RLTFConfig(
         gamma=0.5,
         env=NamedOptions("binary_matrix"),
-        episode=EpisodeConfig(
-            horizon=3, context="append", branch_turn=2, branch_width=4, pair_sessions=True
-        ),
+        episode=EpisodeConfig(horizon=3, context="append", pair_sessions=True),
         reward=RewardConfig(0.2, False, 0.5),
         attempt=AttemptConfig(0.5, "ragged", True),
         schedule=ScheduleConfig(start_step=2, ramp_steps=7, restart_on_resume=True),
@@ -76,20 +72,6 @@ def test_every_block_is_read():
 )
 def test_an_empty_block_is_the_default(name):
     assert read(**{name: None}) == read(**{name: {}}) == read()
-
-
-@pytest.mark.parametrize(
-    ("episode", "num"),
-    [
-        ({"horizon": 1}, 1),
-        ({"horizon": 5}, 5),
-        ({"horizon": 2, "branch_turn": 1}, 3),
-        ({"horizon": 3, "branch_turn": 1, "branch_width": 4}, 9),
-        ({"horizon": 3, "branch_turn": 2, "branch_width": 4}, 6),
-    ],
-)
-def test_how_many_attempts_an_episode_can_hold(episode, num):
-    assert EpisodeConfig(**episode).num_nodes == num
 
 
 def test_other_keys_of_env_and_feedback_are_the_components_own_options():
@@ -163,8 +145,8 @@ def test_ordinary_annotations_of_own_classes_take_ordinary_values(hint, value):
             "rltf.distill.wieght=1: unknown key; did you mean rltf.distill.weight?",
         ),
         (
-            {"episode": {"branch_with": 3}},
-            "rltf.episode.branch_with=3: unknown key; did you mean rltf.episode.branch_",
+            {"episode": {"branch_turn": 1}},
+            "rltf.episode.branch_turn=1: unknown key; known keys: horizon,",
         ),
         (
             {"attempt": {"estimater": "none"}},
@@ -194,22 +176,6 @@ def test_ordinary_annotations_of_own_classes_take_ordinary_values(hint, value):
         ({"gamma": -0.1}, "rltf.gamma=-0.1: must be in [0, 1]"),
         ({"gamma": float("nan")}, "rltf.gamma=nan: must be in [0, 1]"),
         ({"updates_per_batch": 0}, "rltf.updates_per_batch=0: must be at least 1"),
-        (
-            {"max_staleness": -1},
-            "rltf.max_staleness=-1: must be at least 0 (training steps) or null",
-        ),
-        ({"max_staleness": 1.5}, "rltf.max_staleness=1.5: must be a whole number or null"),
-        (
-            {"distill": {"answer": "first"}},
-            "rltf.distill.answer=first: must be one of last, first_right",
-        ),
-        (
-            {"distill": {"weight": 0.1, "answer": "first_right", "baseline": "joined"}},
-            (
-                "rltf.distill.answer=first_right: with rltf.distill.baseline=joined an answer is"
-                " compared by its return"
-            ),
-        ),
         ({"distill": {"floor": "sof"}}, "rltf.distill.floor=sof: must be one of hard, soft"),
         (
             {"logit_distill": {"weight": 1.0, "ratio_clip": 0.5}},
@@ -247,15 +213,6 @@ def test_ordinary_annotations_of_own_classes_take_ordinary_values(hint, value):
             {"episode": {"context": "grow"}},
             "rltf.episode.context=grow: must be one of fresh, append",
         ),
-        (
-            {"episode": {"branch_turn": 0}},
-            "rltf.episode.branch_turn=0: must be at least 1",
-        ),
-        (
-            {"episode": {"branch_turn": 2}},
-            "rltf.episode.branch_turn=2: the last turn has no revisions; set it below rltf.",
-        ),
-        ({"episode": {"branch_width": 1}}, "rltf.episode.branch_width=1: must be in [2, 100]"),
         (
             {"attempt": {"estimator": "mean"}},
             (
@@ -426,12 +383,6 @@ def test_ordinary_annotations_of_own_classes_take_ordinary_values(hint, value):
         ({"gamma": True}, "rltf.gamma=True: must be a number"),
         ({"seed": 1.5}, "rltf.seed=1.5: must be a whole number or null"),
         ({"episode_log": {"dir": 3}}, "rltf.episode_log.dir=3: must be text or null"),
-        ({"episode_log": {"share": 1.5}}, "rltf.episode_log.share=1.5: must be in [0, 1]"),
-        ({"episode_log": {"max_gb": 0}}, "rltf.episode_log.max_gb=0: must be positive or null"),
-        (
-            {"episode_log": {"token_sessions": -1}},
-            "rltf.episode_log.token_sessions=-1: must be at least 0",
-        ),
         ({"episode": {"horizon": "two"}}, "rltf.episode.horizon='two': must be a whole number"),
         (
             {"episode": {"stop_when_solved_val": "no"}},
@@ -448,10 +399,6 @@ def test_ordinary_annotations_of_own_classes_take_ordinary_values(hint, value):
         (
             {"distill": {"weight": [0, "1"]}},
             "rltf.distill.weight=[0, '1']: must be a number or [start, end], two numbers",
-        ),
-        (
-            {"episode": {"branch_turn": "one"}},
-            "rltf.episode.branch_turn='one': must be a whole number or null",
         ),
         ({"episode": {"pair_sessions": 1}}, "rltf.episode.pair_sessions=1: must be true or false"),
         ({"episode": {"revise": 3}}, "rltf.episode.revise=3: must be text"),

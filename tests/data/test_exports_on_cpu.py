@@ -10,17 +10,11 @@ from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.tools.data.exports import answers, dialogues, preferences
 from rltf_verl.types import Episode, Problem
 from tests.support.commands import ran, refused, rltf
-from tests.support.log_records import acted, acts, line, turn, write
+from tests.support.log_records import acted, acts, line, write
 
 POLICY = Path(__file__).parents[2] / "recipes" / "demo" / "policy"
 SYSTEM = {"role": "system", "content": "Be brief."}
 QUESTION = {"role": "user", "content": "6 · 7?"}
-TREE = (
-    turn("1"),
-    turn("42", parent=0, stop="solved"),
-    turn("2", parent=0),
-    turn("42", parent=2, stop="solved"),
-)
 
 
 @pytest.fixture
@@ -32,7 +26,7 @@ def log(tmp_path: Path) -> Path:
         line("42", stop="solved"),
         line("1", "2"),
         line("42", "1"),
-        TREE,
+        line("1", "2", "42", stop="solved"),
         line("1", "?", stop="ungraded"),
     ]
     for k, played in enumerate(episodes):
@@ -68,7 +62,7 @@ def test_a_preference_is_a_revision_over_what_it_revises(log: Path) -> None:
     assert next(preferences(read_episodes(log)))["prompt"] == [SYSTEM, QUESTION]
 
 
-def test_a_dialogue_is_a_branch_in_turn(log: Path) -> None:
+def test_a_dialogue_is_an_episode(log: Path) -> None:
     first, *_, last = dialogues(read_episodes(log), "dialogue_append")
     system, question, attempt, feedback, revision = first["messages"]
     assert (system, question) == (SYSTEM, QUESTION)
@@ -90,11 +84,11 @@ def test_trajectories_are_refused(tmp_path: Path) -> None:
             next(rows)
 
 
-def test_branches_that_end_wrong_are_written_when_asked_for(log: Path) -> None:
+def test_episodes_that_end_wrong_are_written_when_asked_for(log: Path) -> None:
     rows = list(dialogues(read_episodes(log), "dialogue_append", only_solved=False))
     assert [row["solved"] for row in rows].count(False) == 3
-    tree = [row["messages"][-1]["content"] for row in rows if row["num_turns"] == 3]
-    assert tree == ["so 42"], "the other branch ended after two"
+    three = [row["messages"][-1]["content"] for row in rows if row["num_turns"] == 3]
+    assert three == ["so 42"]
 
 
 def test_the_template_is_that_of_an_appended_run_or_a_file(log: Path, tmp_path: Path) -> None:
@@ -118,7 +112,7 @@ def test_the_template_is_that_of_an_appended_run_or_a_file(log: Path, tmp_path: 
     [
         ("answers", 2, 1, "messages"),
         ("preferences", 3, 1, "chosen"),
-        ("dialogues", 6, 1, "messages"),
+        ("dialogues", 5, 1, "messages"),
     ],
 )
 def test_the_command(

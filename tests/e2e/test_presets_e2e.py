@@ -111,16 +111,6 @@ def test_two_steps(preset: str, tmp_path: Path) -> None:
         assert any(step["actor/grad_norm"] > 0 for step in steps)
 
 
-def test_a_tree_of_revisions(tmp_path: Path) -> None:
-    run = played(tmp_path, "sd_fm", "rltf.episode.branch_turn=1", "rltf.episode.branch_width=3")
-    assert all(step["actor/grad_norm"] > 0 for step in run.training_steps(2))
-    trees = [[turn["parent"] for turn in r["turns"]] for r in read_episodes(run.episodes)]
-    assert [None, 0, 0, 0] in trees
-    assert all(tree in ([None], [None, 0, 0, 0]) for tree in trees), (
-        "solved at once, or revised three times"
-    )
-
-
 def test_several_updates_per_batch(tmp_path: Path) -> None:
     run = played(
         tmp_path,

@@ -277,14 +277,6 @@ def test_each_step_has_a_seed_and_attempts_share_their_world():
     assert len({world.seed for world in env.worlds}) == 1
 
 
-def test_revisions_of_a_tree_have_states_apart():
-    env = ActorEnv()
-    answers = [call("ok"), "no", call("win"), call("win")]
-    episode = played(answers, env, horizon=2, branch_turn=1, branch_width=2)
-    assert [turn.grade.correct for turn in episode.turns] == [False, True, True]
-    assert [len(world.done) for world in env.worlds] == [1, 1, 1]
-
-
 def test_the_verifiers_notes_name_their_steps():
     policy = ScriptedActor([call("ok"), "no", call("win")])
     first, _ = played(None, policy=policy, provider=VerifierProvider(), horizon=2).turns

@@ -18,7 +18,6 @@ from tests.support.effort import examples
 from tests.support.episode_fakes import (
     FIRST_PROMPT,
     QUESTION,
-    Remark,
     ScriptedPolicy,
     ScriptedProvider,
     SelfCritic,
@@ -310,16 +309,6 @@ async def test_feedback_longer_than_an_answer_may_be_is_cut(budget, kept):
     policy = ScriptedPolicy(["no", "yes"], answer_budget=budget)
     (row,) = await feedback_rows(policy, ScriptedProvider("words"), horizon=2)
     assert text_of(row.response_ids) == kept
-
-
-async def test_in_a_tree_each_feedback_is_one_row_however_many_revisions_it_led_to():
-    answers = {"0": "a", "1": "b", "1.1": "c", "2": "yes", "2.1": "yes"}
-    rows = await feedback_rows(ScriptedPolicy(answers), Remark(), horizon=3, branch_turn=1)
-    assert [(text_of(r.response_ids), r.turn[0]) for r in rows] == [
-        ("not a\0", 0),
-        ("not b\0", 1),
-        ("not c\0", 3),
-    ]
 
 
 @given(st.text(max_size=20))

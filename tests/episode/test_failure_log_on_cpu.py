@@ -1,4 +1,4 @@
-"""What raises after an answer costs the rest of its branch: not the episode, and not the group."""
+"""What raises after an answer costs the rest of its episode, and not the group."""
 
 import asyncio
 import logging
@@ -14,7 +14,6 @@ from tests.support.episode_fakes import (
     parts_with,
     play,
     play_parts,
-    stops,
 )
 
 HALF = "half a pair"
@@ -43,12 +42,7 @@ async def test_feedback_that_cannot_be_encoded_ends_the_episode_with_its_cause(f
     assert turn.error.startswith("scripted: no prompt could be made of it: UnicodeEncodeError: ")
 
 
-async def test_other_branches_and_siblings_are_played():
-    answers = {"0": "a", "1": "b", "1.1": "c", "2": "yes", "2.1": "yes"}
-    provider = ScriptedProvider("f", HALF, "g")
-    episode = await play(StrictPolicy(answers), provider, horizon=3, branch_turn=1, branch_width=2)
-    assert sorted(map(str, stops(episode))) == ["None", "None", "feedback_unavailable", "solved"]
-
+async def test_siblings_are_played():
     group, parts = Group(2), parts_with(EchoEnv(), ScriptedProvider(HALF))
     await play_parts(parts, StrictPolicy(["no"]), group=group)
     group.note_grade(1, 0, "no", correct=False)

@@ -89,18 +89,6 @@ async def test_a_turn_that_ended_for_want_of_feedback_keeps_its_reward():
     assert [t.reward for t in episode.turns] == [pytest.approx(-0.1)]
 
 
-async def test_in_a_tree_each_line_pays_for_itself():
-    answers = {"0": "no", "1": "no", "1.1": "yes"}
-    episode = await play(
-        ScriptedPolicy(answers),
-        Remark(),
-        horizon=2,
-        branch_turn=1,
-        reward={"repetition_coef": 1.0, "turn_decay": 0.5},
-    )
-    assert [turn.reward for turn in episode.turns] == [0.0, -0.5, 0.5]
-
-
 class OutOfRange(EchoEnv):
     """The word is the score."""
 

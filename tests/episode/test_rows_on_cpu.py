@@ -21,40 +21,13 @@ def trained(row):
     return tuple(int(role != CONTEXT) for role in row.role)
 
 
-def distilled(played, answer="first_right"):
-    """Which turns are distilled."""
-    rows = distill_rows(played, answer)
-    assert all(
-        row.prompt_ids == played.turns[0].attempt.prompt_ids and set(row.role) == {D}
-        for row in rows
-    )
-    return [row.turn[0] for row in rows]
-
-
-def test_the_first_right_answer_of_an_episode_that_goes_on():
-    answers = turn([1], [2]), turn([3], [4], 1.0), turn([5], [6], 0.9), turn([7], [8])
-    played = episode(*answers)
-    assert (distilled(played), distilled(played, "last")) == ([1], [3])
-    (row,) = distill_rows(played, "first_right")
-    assert (row.response_ids, row.rewards, row.log_probs) == ((4,), (1.0,), (-4.0,))
-    assert distilled(episode(answers[0], answers[3])) == [1], "the last where none is right"
-    assert distilled(episode(answers[1], answers[0])) == [], "a first attempt has its row already"
-    assert distilled(episode(answers[1])) == distilled(episode(answers[0])) == []
-    ungraded = replace(answers[3], stop="ungraded")
-    assert distilled(episode(answers[0], answers[1], ungraded)) == [1]
-    assert distilled(episode(answers[0], ungraded)) == []
-
-
-def test_the_first_right_answer_of_every_line_of_a_tree():
-    """0 → (1 right → (2, 3 right)), and 0 → 4 → (5 right, 6); the two lines over 1 share it."""
-    parents, right = (None, 0, 1, 1, 0, 4, 4), (1, 3, 5)
-    played = episode(*(turn([k], [k + 10], float(k in right)) for k in range(7)))
-    played = replace(
-        played,
-        turns=tuple(replace(t, parent=p) for t, p in zip(played.turns, parents, strict=True)),
-    )
-    assert distilled(played) == [1, 5, 6]
-    assert distilled(played, "last") == [2, 3, 5, 6]
+def test_the_last_answer_is_distilled_unless_it_is_the_first_or_ungraded():
+    answers = turn([1], [2]), turn([3], [4], 1.0), turn([5], [6], 0.9)
+    (row,) = distill_rows(episode(*answers))
+    assert (row.prompt_ids, row.response_ids, set(row.role)) == ((1,), (6,), {D})
+    assert (row.turn, row.rewards, row.log_probs) == ((2,), (0.9,), (-6.0,))
+    assert distill_rows(episode(answers[1])) == distill_rows(episode(answers[0])) == []
+    assert distill_rows(episode(answers[0], replace(answers[2], stop="ungraded"))) == []
 
 
 def test_attempt_rows_of_the_first_turn_only():

@@ -1,4 +1,4 @@
-"""What holds for the rows of any episode, line or tree."""
+"""What holds for the rows of any episode."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,11 +12,10 @@ IDS = st.lists(st.integers(0, 9), min_size=1, max_size=5).map(tuple)
 
 @st.composite
 def episodes(draw):
-    """Turns that revise any earlier one; their prompts continue its row, or do not."""
+    """Turns whose prompts continue the row of the one before, or do not."""
     turns = []
     for k in range(draw(st.integers(1, 6))):
-        parent = draw(st.integers(0, k - 1)) if k else None
-        before = turns[parent].attempt if k else None
+        before = turns[-1].attempt if k else None
         prompt = (
             before.prompt_ids + before.response_ids + draw(IDS)
             if k and draw(st.booleans())
@@ -24,7 +23,7 @@ def episodes(draw):
         )
         critique = attempt(draw(IDS), draw(IDS)) if draw(st.booleans()) else None
         reward = draw(st.sampled_from([-0.1, 0.0, 0.9, 1.0]))
-        turns.append(turn(prompt, draw(IDS), reward, critique, parent=parent))
+        turns.append(turn(prompt, draw(IDS), reward, critique))
     return Episode(PROBLEM, 0, tuple(turns))
 
 
@@ -64,9 +63,9 @@ def test_every_attempt_stands_in_exactly_one_row_as_it_was_sampled(played):
 
 @examples(150)
 @given(episodes(), st.booleans(), st.sampled_from([None, "revised", "all"]))
-def test_lines_are_distilled_and_imitated_by_their_last_answers(played, distill, imitate):
+def test_episodes_are_distilled_and_imitated_by_their_last_answers(played, distill, imitate):
     rows, turns = rows_of(played, distill=distill, imitate=imitate), played.turns
-    leaves = [k for k in range(len(turns)) if all(t.parent != k for t in turns)]
+    last = len(turns) - 1
 
     def check(role, expected):
         made = [r for r in rows if role in r.role]
@@ -78,16 +77,16 @@ def test_lines_are_distilled_and_imitated_by_their_last_answers(played, distill,
             for r, k in zip(made, expected, strict=True)
         )
 
-    check(Role.DISTILL, [k for k in leaves if k > 0 and distill])
-    right = [k for k in leaves if turns[k].grade.correct and imitate]
-    check(Role.IMITATE, [k for k in right if k > 0 or imitate == "all"])
+    check(Role.DISTILL, [last] * (last > 0 and distill))
+    right = bool(turns[last].grade.correct and imitate) and (last > 0 or imitate == "all")
+    check(Role.IMITATE, [last] * right)
 
 
 @examples(150)
 @given(episodes())
-def test_every_critique_is_credited_with_each_turn_that_it_led_to(played):
+def test_every_critique_is_credited_with_the_turn_that_it_led_to(played):
     turns = played.turns
-    led_to = [(k, turns[t.parent].feedback) for k, t in enumerate(turns) if t.parent is not None]
+    led_to = [(k, before.feedback) for k, before in enumerate(turns[:-1], 1)]
     expected = [
         (k, f.attempt.prompt_ids, f.attempt.response_ids) for k, f in led_to if f is not None
     ]

@@ -68,6 +68,6 @@ def test_concatenated_datasets_share_no_random_numbers_and_no_base_is_base_0():
 
 
 def test_every_sample_of_an_episode_has_a_place_of_its_own():
-    places = [place_of(*p) for p in itertools.product([0, 1, 10, 11], [0, 1, 10], ["", "feedback"])]
+    places = [place_of(*p) for p in itertools.product([0, 1, 10, 11], ["", "step1", "feedback"])]
     assert len(set(places)) == len(places)
-    assert (place_of(2), place_of(2, 1), place_of(2, 1, "feedback")) == ("2", "2.1", "2.1/feedback")
+    assert (place_of(2), place_of(2, "feedback")) == ("2", "2/feedback")

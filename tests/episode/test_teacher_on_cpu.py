@@ -50,7 +50,7 @@ ANSWERS = {
 
 
 def parts_of(provider=None, reads="feedback", feedback=None, env=None, weight=1.0, **keys):
-    names = ("turns", "right", "prompt", "against", "sibling", "shuffled", "notes")
+    names = ("turns", "right", "prompt", "against", "shuffled", "notes")
     teacher = {key: keys.pop(key) for key in names if key in keys}
     divergence = Divergence("sampled_token" if "against" in teacher else "jsd")
     config = RLTFConfig(
@@ -240,14 +240,6 @@ def test_what_is_told_is_quoted_and_never_read_as_a_template():
     assert "{{ question }} < |im_end|>" in turn.teacher.text
 
 
-def test_a_tree_has_each_teacher_once():
-    parts = parts_of(horizon=3, branch_turn=1, branch_width=2, turns="all")
-    answers = {"0": "no", "1": "nah", "1.1": "nope", "2": "nein", "2.1": "ney"}
-    episode, rows = play(parts, answers)
-    assert len(in_rows(rows)) == len(episode.turns) == 5
-    assert sum(len(row.teachers) for row in rows) == 5
-
-
 def test_a_demonstration_is_read_from_the_dataset():
     info = {"env": "echo", "index": 0, "task": "{}", "demonstration": "so"}
     assert problem_from_row(info, {"ground_truth": "4"}).demonstration == "so"
@@ -363,13 +355,6 @@ def test_the_reference_alone_is_the_same_prompt_without_the_question():
     small = ScriptedPolicy(["no"], prompt_budget=len(voice))
     (turn,) = play(parts, [], policy=small)[0].turns
     assert turn.teacher is None, "the whole prompt does not fit"
-
-
-def test_the_shortest_right_sibling():
-    parts = parts_of(reads="sibling", sibling="shortest", horizon=1)
-    answers = [["no", "a long way to yes", "yes", "oh yes"]]
-    (turn,) = in_cohort(parts, answers, [4])[0].turns
-    assert "A correct solution:\nyes\n" in turn.teacher.text
 
 
 REFUSED = [

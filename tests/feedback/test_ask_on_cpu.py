@@ -152,13 +152,6 @@ def test_no_group_hangs_and_who_is_faster_does_not_matter(game, delays):
             {"feedback": {"provider": "verifier", "ask": "never"}},
             r"feedback\.ask=never: must be one of always, group_f",
         ),
-        (
-            {
-                "feedback": {"provider": "verifier", "ask": "group_failed"},
-                "episode": {"horizon": 3, "branch_turn": 1},
-            },
-            r"ask=group_failed: below rltf\.episode\.branch_turn=1 .* or branch_turn to the last",
-        ),
     ],
 )
 def test_values_that_cannot_work(block, message):

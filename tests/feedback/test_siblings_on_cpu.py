@@ -133,6 +133,8 @@ async def test_the_verdict_and_the_cost_are_those_of_the_own_attempt():
 class Telling(EchoEnv):
     """Gives the answer away to whoever said `tell`."""
 
+    quotes_others = True
+
     def explain(self, problem, text, grade: Grade, level) -> str:
         return "the answer is yes" if "tell" in text else "think again"
 
@@ -149,7 +151,7 @@ def test_the_guard_looks_at_each_feedback_and_not_at_what_the_policy_said_itself
         {
             "provider": "siblings",
             "each": {"provider": "verifier"},
-            "guard": {"action": "drop", "check_all": True},
+            "guard": {"action": "drop"},
         }
     )
     provider = build_provider(config)
@@ -191,6 +193,6 @@ def test_who_cannot_speak_of_each_attempt(inner):
 
 
 def test_a_level_that_tells_the_answer_has_to_be_meant():
-    config = {"provider": "siblings", "each": {"provider": "verifier", "level": "full"}}
+    config = {"provider": "siblings", "each": {"provider": "verifier"}}
     with pytest.raises(ValueError, match="states the answer on purpose"):
         build_provider(feedback_config(config))

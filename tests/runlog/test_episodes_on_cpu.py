@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from rltf_verl.runlog import files
-from rltf_verl.runlog.episodes import EpisodeLog, is_written, read_episodes, read_wrong_attempts
+from rltf_verl.runlog.episodes import EpisodeLog, read_episodes, read_wrong_attempts
 from rltf_verl.runlog.files import log_files, pack, read_files, set_aside_after
 from rltf_verl.runlog.rows import read_rows, roles, write_rows
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
@@ -33,7 +33,6 @@ def episode(text="a", feedback="f", session_id=0, stop="feedback_unavailable"):
         Attempt((5,), (6,), None, "b", ended=False),
         Grade(True, True, error="E: x"),
         0.9,
-        parent=0,
         stop=stop,
         error="why",
         prompt="again?",
@@ -91,7 +90,6 @@ def test_a_record_holds_what_was_said(tmp_path):
                 "ended": True,
                 "reward": 0.0,
                 "weight_version": 7,
-                "parent": None,
                 "stop": None,
                 "error": None,
                 "grade": {
@@ -123,7 +121,6 @@ def test_a_record_holds_what_was_said(tmp_path):
                 "ended": False,
                 "reward": 0.9,
                 "weight_version": None,
-                "parent": 0,
                 "stop": "feedback_unavailable",
                 "error": "why",
                 "grade": {
@@ -340,37 +337,17 @@ def test_half_a_line_of_a_growing_file_is_left_out_in_silence(tmp_path, caplog):
     assert caplog.messages == []
 
 
-def test_a_share_is_of_problems_and_the_same_in_every_process(tmp_path):
-    log = EpisodeLog(tmp_path, "w", share=0.3)
-    names = [f"problem-{k}" for k in range(400)]
-    for name in names:
-        for session_id in range(2):
-            log.append(
-                solved(session_id=session_id),
-                question="q",
-                step=1,
-                validate=False,
-                uid=name,
-            )
-    written = Counter(uids(tmp_path))
-    assert set(written) == {name for name in names if is_written(name, 0.3)}
-    assert set(written.values()) == {2}
-    assert 80 < len(written) < 160
-    log.append(solved(), question="q", step=1, validate=True, uid="problem-0")
-    assert sum(record["split"] == "val" for record in read_episodes(tmp_path)) == 1
-
-
 def test_at_its_size_limit_the_log_stops_with_one_line_and_goes_on_when_there_is_room(
-    tmp_path, caplog
+    tmp_path, caplog, monkeypatch
 ):
     caplog.set_level(logging.WARNING)
-    log = EpisodeLog(tmp_path, "w", max_gb=3e-6)
+    monkeypatch.setattr(files, "MOST_GB", 3e-6)
+    log = EpisodeLog(tmp_path, "w")
     for step in range(1, 30):
         log.append(solved("x" * 500), question="q", step=step, validate=False, uid=f"{step}")
     assert 3000 <= files.size(tmp_path) < 5000
     (message,) = [record.message for record in caplog.records]
-    assert "rltf.episode_log.max_gb=3e-06" in message
-    assert "rltf.episode_log.share" in message
+    assert "3e-06 GB" in message
     for path in log_files(tmp_path):
         path.unlink()
     log.append(solved(), question="q", step=30, validate=False, uid="30")

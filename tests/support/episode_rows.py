@@ -17,21 +17,13 @@ def attempt(prompt, response, log_probs=True):
     return Attempt(tuple(prompt), tuple(response), values, text="", ended=True)
 
 
-def turn(prompt, response, reward=0.0, critique=None, log_probs=True, parent=None):
+def turn(prompt, response, reward=0.0, critique=None, log_probs=True):
     feedback = Feedback("f", "policy", attempt=critique) if critique else None
-    return Turn(
-        attempt(prompt, response, log_probs), Grade(reward > 0.5, True), reward, feedback, parent
-    )
+    return Turn(attempt(prompt, response, log_probs), Grade(reward > 0.5, True), reward, feedback)
 
 
 def episode(*turns):
-    """A line of turns."""
-    return Episode(PROBLEM, 0, tuple(_at(k, t) for k, t in enumerate(turns)))
-
-
-def _at(k, turn):
-    values = {name: getattr(turn, name) for name in Turn.__slots__}
-    return Turn(**{**values, "parent": k - 1 if k else None})
+    return Episode(PROBLEM, 0, turns)
 
 
 def rows_of(played, *, distill=False, critique=True, imitate=None, turns="all"):

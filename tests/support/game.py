@@ -38,8 +38,6 @@ class Game:
     length: int = 1
     horizon: int = 2
     early_stop: bool = False
-    branch_turn: int | None = None
-    width: int = 2
     speaker: str = "mute"
     """Who says what is wrong: "mute" (nothing but another prompt), "expert" (one of two texts),
     "policy" (a token).
@@ -69,19 +67,12 @@ class Session:
     def probability(self) -> float:
         return self.log_prob.exp().item()
 
-    @property
-    def depth(self) -> list[int]:
-        depths: list[int] = []
-        for turn in self.turns:
-            depths.append(0 if turn.parent is None else depths[turn.parent] + 1)
-        return depths
-
     def returns(self, gamma: float = GAMMA) -> list[float]:
-        """By recursion: r + γ · mean over the revisions."""
+        """By recursion: r + γ · that of the next turn."""
 
         def of(m: int) -> float:
-            below = [of(c) for c, turn in enumerate(self.turns) if turn.parent == m]
-            return self.turns[m].reward + (gamma * sum(below) / len(below) if below else 0.0)
+            below = gamma * of(m + 1) if m + 1 < len(self.turns) else 0.0
+            return self.turns[m].reward + below
 
         return [of(m) for m in range(len(self.turns))]
 
@@ -136,9 +127,7 @@ class Player:
     def _play(
         self, prompt: tuple[int, ...], turn: int
     ) -> Iterator[tuple[tuple[Turn, ...], torch.Tensor]]:
-        """All that can follow a prompt: turns with parents counted from the first of them, and the
-        log-probability.
-        """
+        """All that can follow a prompt: turns, and the log-probability."""
         game = self.game
         for answer in game.answers:
             attempt = self._sample(prompt, answer, "answer", turn)
@@ -151,23 +140,10 @@ class Player:
             if game.drop:
                 yield (replace(here, stop="feedback_unavailable"),), log_prob + math.log(game.drop)
                 log_prob = log_prob + math.log1p(-game.drop)
-            width = game.width if game.branch_turn == turn + 1 else 1
             for feedback, revise_prompt, feedback_log_prob in self._feedback(attempt, turn):
-                following = list(self._play(revise_prompt, turn + 1))
-                for branches in itertools.product(following, repeat=width):
-                    turns = [replace(here, feedback=feedback)]
-                    for branch, _ in branches:
-                        start = len(turns)
-                        turns += [
-                            replace(t, parent=0 if t.parent is None else start + t.parent)
-                            for t in branch
-                        ]
-                    total = (
-                        log_prob
-                        + feedback_log_prob
-                        + sum(branch_log_prob for _, branch_log_prob in branches)
-                    )
-                    yield tuple(turns), total
+                for following, log_prob_after in self._play(revise_prompt, turn + 1):
+                    turns = replace(here, feedback=feedback), *following
+                    yield turns, log_prob + feedback_log_prob + log_prob_after
 
     def _feedback(
         self, attempt: Attempt, turn: int
@@ -222,13 +198,13 @@ class Player:
         """E[Σ of the returns of the attempts of a turn], differentiable."""
         total = torch.zeros(()).double()
         for s in self.sessions:
-            value = sum(r for r, d in zip(s.returns(gamma), s.depth, strict=True) if d == turn)
+            value = sum(s.returns(gamma)[turn : turn + 1])
             total = total + s.log_prob.exp() * value
         return total
 
     def reach(self, turn: int) -> float:
         """Probability that an episode has an attempt of this turn."""
-        return sum(s.probability for s in self.sessions if turn in s.depth)
+        return sum(s.probability for s in self.sessions if turn < len(s.turns))
 
 
 Groups = list[tuple[tuple[int, ...], float]]

@@ -1,4 +1,4 @@
-"""Cases worked out by hand: RLTF_SPEC 8.1 (`hand_2x3`) and a small tree."""
+"""Cases worked out by hand: RLTF_SPEC 8.1 (`hand_2x3`)."""
 
 import torch
 
@@ -14,25 +14,9 @@ HAND = in_line(REWARDS, VALID, GROUP)
 SECOND = [1, 2, 3, 4, 5]
 """Episodes with a second turn."""
 
-T, F = True, False
-TREES = EpisodeBatch(
-    rewards=torch.tensor(
-        [[0.0, 0.0, 1.0, 0.5, 0.0], [0.2, 1.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0, 0.0]]
-    ),
-    correct=torch.tensor([[F, F, T, F, F], [F, T, F, F, F], [T, F, F, F, F]]),
-    valid=torch.tensor([[T, T, T, T, F], [T, T, T, F, F], [T, F, F, F, F]]),
-    parent=torch.tensor([[-1, 0, 1, 0, -1], [-1, 0, 0, -1, -1], [-1, -1, -1, -1, -1]]),
-    group=torch.tensor([0, 0, 0]),
-)
-"""One group whose first attempts get two revisions each, horizon 3.
-
-Episode 0: 0.0 → (0.0 → 1.0) and (0.5, which ended there). Episode 1: 0.2 → 1.0 and 0.0. Episode 2:
-1.0 at once.
-"""
-
 
 def line(rewards: list[list[float]], group: list[int] | None = None) -> EpisodeBatch:
-    """Episodes without branches, of any lengths."""
+    """Episodes of any lengths."""
     longest = max(map(len, rewards))
     valid = torch.tensor([[k < len(r) for k in range(longest)] for r in rewards])
     padded = torch.tensor([[*r, *([0.0] * (longest - len(r)))] for r in rewards])

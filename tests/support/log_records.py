@@ -23,7 +23,7 @@ EMPTY = Feedback("Your answer is wrong. Try again!", "correctness")
 LEAKY = Feedback("it is 42", "judge", leak="answer: 42")
 
 
-def turn(said, feedback=HINT, parent=None, stop=None, **more):
+def turn(said, feedback=HINT, stop=None, **more):
     """An attempt; right if it says 42, without an answer if it says nothing, ungraded if it stops
     so.
     """
@@ -34,9 +34,7 @@ def turn(said, feedback=HINT, parent=None, stop=None, **more):
     attempt = Attempt(
         (1,), (2,), None, more.pop("text", f"so {said}"), ended=more.pop("ended", True)
     )
-    return Turn(
-        attempt, more.pop("grade", grade), float(said == "42"), feedback, parent, stop, **more
-    )
+    return Turn(attempt, more.pop("grade", grade), float(said == "42"), feedback, stop, **more)
 
 
 def acts(text, observation="", kind="ok", **arguments):
@@ -54,11 +52,9 @@ def acted(said, *steps, end="answered", **more):
 
 
 def line(*answers, stop="horizon", feedback=HINT):
-    """An episode that is no tree."""
     last = len(answers) - 1
     return tuple(
-        turn(said, feedback, parent=k - 1 if k else None, stop=stop if k == last else None)
-        for k, said in enumerate(answers)
+        turn(said, feedback, stop=stop if k == last else None) for k, said in enumerate(answers)
     )
 
 

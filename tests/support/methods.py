@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import torch
-
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import RLTFConfig
 from rltf_verl.objectives import Method, Objective
@@ -19,9 +17,7 @@ def objective_of(config: RLTFConfig, name: str) -> Objective[Any]:
     return own
 
 
-def targets_of(
-    batch: RowBatch, config: RLTFConfig, stale: torch.Tensor | None = None
-) -> RowTargets:
-    """With the weights of the config; `stale` as of `compute_targets`."""
+def targets_of(batch: RowBatch, config: RLTFConfig) -> RowTargets:
+    """With the weights of the config."""
     method = Method(config)
-    return compute_targets(batch, method, method.weights(ONLY), stale)
+    return compute_targets(batch, method, method.weights(ONLY))

@@ -15,7 +15,7 @@ def facts_of(rewards: Sequence[float], size: int = 2, **columns: Sequence[float]
     """[M, F] facts of a line with these rewards; `columns`: other facts of each turn."""
     facts = torch.full((size, len(EPISODE_FACTS)), float("nan"))
     for k, reward in enumerate(rewards):
-        known = {"parent": k - 1, "reward": reward, "graded": reward, "correct": reward == 1}
+        known = {"reward": reward, "graded": reward, "correct": reward == 1}
         known |= {name: values[k] for name, values in columns.items()}
         facts[k] = torch.tensor([float(known.get(name, 0.0)) for name in EPISODE_FACTS])
     return facts

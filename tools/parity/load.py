@@ -125,14 +125,12 @@ def _role(row: Row) -> Role:
 
 def _episode(record: Json) -> Episode:
     turns: list[Turn] = []
-    for k, turn in enumerate(record["turns"]):
+    for turn in record["turns"]:
         if "critique_response_ids" in turn:
             feedback = Feedback(text="", provider="policy", attempt=_attempt(turn, "critique_"))
             turns[-1] = replace(turns[-1], feedback=feedback)
         grade = Grade(bool(turn["correct"]), True)
-        turns.append(
-            Turn(_attempt(turn, ""), grade, float(turn["reward"]), parent=k - 1 if k else None)
-        )
+        turns.append(Turn(_attempt(turn, ""), grade, float(turn["reward"])))
     turns[-1] = replace(turns[-1], stop="solved" if turns[-1].grade.correct else "horizon")
     return Episode(Problem("parity", 0, {}, ""), 0, tuple(turns))
 

@@ -71,7 +71,7 @@ def _compare_base_advantages(
 def _compare_normalized(
     case: Case, returns: torch.Tensor, expected: list[list[list[float]]], check: Check
 ) -> None:
-    episodes, label = case.packed, cohorts(case.packed).label
+    episodes, label = case.packed, cohorts(case.packed)
     ours = turn_advantages(returns, episodes, norm_by_std=True)
     for s, (g, i) in enumerate(case.index):
         for k in range(int(num_turns(episodes)[s])):

@@ -16,7 +16,7 @@ from verl.protocol import DataProto
 from verl.utils.debug.metrics import calculate_debug_metrics
 
 from rltf_verl.algos.episodes import EpisodeBatch
-from rltf_verl.algos.targets import RowBatch, RowTargets, of_turns, sampled_tokens
+from rltf_verl.algos.targets import RowBatch, RowTargets, sampled_tokens
 from rltf_verl.objectives import Objective
 
 TRL_DEAD_SHARE = "frac_reward_zero_std"
@@ -97,23 +97,6 @@ def role_metrics(
         } | objective.metrics(batch, targets, place)
         metrics |= {f"rltf/{objective.name}/{name}": value for name, value in numbers.items()}
     return metrics | _dead_groups(batch.episodes)
-
-
-def stale_metrics(
-    objectives: Sequence[Objective[Any]], batch: RowBatch, stale: torch.Tensor | None
-) -> dict[str, float]:
-    """`rltf/<objective>/stale_share`: of its tokens, those that are too old to count
-    (`rltf.max_staleness`).
-    """
-    if stale is None:
-        return {}
-    old = of_turns(batch, stale)
-    tokens = {o.name: batch.tokens(o.role) for o in objectives if o.decays_with_staleness}
-    return {
-        f"rltf/{name}/stale_share": _mean(old[mask])
-        for name, mask in tokens.items()
-        if bool(mask.any())
-    }
 
 
 def _dead_groups(episodes: EpisodeBatch) -> dict[str, float]:

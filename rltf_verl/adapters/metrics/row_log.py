@@ -23,7 +23,6 @@ from rltf_verl.adapters.queue.token_texts import token_texts
 from rltf_verl.algos.targets import RowTargets
 from rltf_verl.config import EpisodeLogConfig
 from rltf_verl.jsonl import PatientWriter
-from rltf_verl.runlog.episodes import is_written
 from rltf_verl.runlog.files import Room, pack
 from rltf_verl.runlog.rows import write_rows
 from rltf_verl.texts import counted
@@ -31,6 +30,8 @@ from rltf_verl.texts import counted
 logger = logging.getLogger(__name__)
 
 DIGITS = 4
+TOKEN_EPISODES = 2
+"""Training episodes of a step of which each trained token is written."""
 
 
 class RowLog:
@@ -46,7 +47,7 @@ class RowLog:
         self._config, self._tokenizer, self._names = config, tokenizer, names
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="episode-log")
         self._writer = PatientWriter(f"trained rows in {config.dir}")
-        self._room = Room(Path(str(config.dir)), config.max_gb)
+        self._room = Room(Path(str(config.dir)))
         self._broken = False
 
     def write(self, step: StepRows, targets: RowTargets, number: int) -> None:
@@ -73,15 +74,11 @@ class RowLog:
             )
 
     def _with_tokens(self, keys: Sequence[str]) -> list[int]:
-        """The rows of the episodes whose tokens are written: the first ones whose text is written
-        too.
-        """
+        """The rows of the episodes whose tokens are written: the first ones."""
         episodes: dict[str, list[int]] = {}
         for i, key in enumerate(keys):
-            uid, episode = episode_of(key)
-            if is_written(uid, self._config.share):
-                episodes.setdefault(episode, []).append(i)
-        return [i for rows in list(episodes.values())[: self._config.token_sessions] for i in rows]
+            episodes.setdefault(episode_of(key)[1], []).append(i)
+        return [i for rows in list(episodes.values())[:TOKEN_EPISODES] for i in rows]
 
     def _write(
         self,
@@ -93,13 +90,8 @@ class RowLog:
         folder = Path(str(self._config.dir))
         try:
             text = {i: token_texts(self._decode, row) for i, row in ids.items()}
-            written = [
-                i
-                for i, key in enumerate(step.keys)
-                if is_written(episode_of(key)[0], self._config.share)
-            ]
             if self._room.left(number):
-                records = episode_records(step, targets, text, number, written, self._names)
+                records = episode_records(step, targets, text, number, self._names)
                 write_rows(folder, number, records, self._writer.append)
             # Tried again at the next step; the writer has reported the disk's error.
             with suppress(OSError):
@@ -122,7 +114,6 @@ def episode_records(
     targets: RowTargets,
     text: dict[int, list[str]],
     number: int,
-    written: Sequence[int],
     names: Mapping[int, str],
 ) -> list[dict[str, Any]]:
     """The records of `runlog.rows`, one per episode.
@@ -133,7 +124,6 @@ def episode_records(
         text: row -> the text of each of its tokens; rows that are not in it are written without
             tokens.
         number: of the step.
-        written: the rows to write.
         names: of roles.
     """
     keys, columns = step.keys, _columns(step, targets)
@@ -141,7 +131,7 @@ def episode_records(
     parts = _parts(columns, starts, names)
     records: dict[str, dict[str, Any]] = {}
     # By the row's place in its episode: verl's balancing over ranks has mixed them.
-    for i in sorted(written, key=lambda i: int(keys[i].rpartition("_")[2])):
+    for i in sorted(range(len(keys)), key=lambda i: int(keys[i].rpartition("_")[2])):
         uid, episode = episode_of(keys[i])
         row: dict[str, Any] = {"parts": parts[i]}
         if i in text:

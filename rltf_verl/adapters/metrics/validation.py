@@ -17,7 +17,7 @@ import torch
 from rltf_verl.adapters.metrics.episodes import episode_metrics, lost_share
 from rltf_verl.adapters.queue.columns import FACTS, episode_facts
 from rltf_verl.runlog.record import turn_record
-from rltf_verl.runlog.turns import line_to, verdict
+from rltf_verl.runlog.turns import verdict
 from rltf_verl.types import Episode
 
 EPISODE = "rltf_session"
@@ -125,8 +125,8 @@ def episode_text(episode: Episode) -> str:
     """An episode as one text: attempts with their verdicts, feedback between them."""
     records = [turn_record(turn) for turn in episode.turns]
     parts = []
-    for k, turn in enumerate(records):
-        parts.append(f"[attempt {len(line_to(records, k))} {verdict(turn)}]\n{turn['text']}")
+    for k, turn in enumerate(records, 1):
+        parts.append(f"[attempt {k} {verdict(turn)}]\n{turn['text']}")
         if turn["feedback"]:
             parts.append(
                 f"[feedback of {turn['feedback']['provider']}]\n{turn['feedback']['text']}"

@@ -27,7 +27,7 @@ from rltf_verl.algos.advantages import with_neutral_rewards
 from rltf_verl.algos.episodes import EpisodeBatch
 from rltf_verl.runlog.numbers import EpisodeTable, TurnFacts, turn_facts
 from rltf_verl.runlog.record import turn_record
-from rltf_verl.types import CONTEXT, Attempt, Episode, Row, TeacherSpan
+from rltf_verl.types import CONTEXT, Episode, Row, TeacherSpan
 
 DRAW = "rltf_draw"
 """How often the step has drawn the problem before; of a dataset's row, on its way to an episode."""
@@ -104,11 +104,11 @@ def teacher_spans(column: torch.Tensor) -> list[TeacherSpan]:
     return spans
 
 
-def episode_facts(episode: Episode, num_nodes: int) -> torch.Tensor:
+def episode_facts(episode: Episode, most_turns: int) -> torch.Tensor:
     """[M, F] float32 facts of an episode in the order of `EPISODE_FACTS`, NaN rows for turns not
     played.
     """
-    table = torch.full((num_nodes, len(EPISODE_FACTS)), float("nan"))
+    table = torch.full((most_turns, len(EPISODE_FACTS)), float("nan"))
     recorded = turn_facts([turn_record(turn) for turn in episode.turns])
     for k, (turn, facts) in enumerate(zip(episode.turns, recorded, strict=True)):
         written = turn.feedback.attempt if turn.feedback else None
@@ -116,7 +116,6 @@ def episode_facts(episode: Episode, num_nodes: int) -> torch.Tensor:
             facts,
             own_feedback_tokens=float(len(written.response_ids)) if written else 0.0,
             graded=turn.graded,
-            version=_version(turn.attempt),
         )
         table[k] = torch.tensor([getattr(facts, name) for name in EPISODE_FACTS])
     return table
@@ -124,8 +123,8 @@ def episode_facts(episode: Episode, num_nodes: int) -> torch.Tensor:
 
 def episode_table(facts: torch.Tensor) -> EpisodeTable:
     """[S, M, F] facts as `runlog.numbers` counts them."""
-    # A first turn's parent is −1, so NaN means a turn that was not played.
-    valid = ~torch.isnan(facts[..., EPISODE_FACTS.index("parent")])
+    # NaN: a turn that was not played.
+    valid = ~torch.isnan(facts[..., EPISODE_FACTS.index("reward")])
     turns = facts[valid].double().numpy()
     return EpisodeTable(
         {name: turns[:, i] for i, name in enumerate(EPISODE_FACTS)},
@@ -135,36 +134,14 @@ def episode_table(facts: torch.Tensor) -> EpisodeTable:
     )
 
 
-def _version(attempt: Attempt) -> float:
-    """Training step of the oldest parameters that sampled it; −1 where the engine does not say."""
-    oldest = attempt.info.get("min_global_steps")
-    return -1.0 if oldest is None else float(oldest)
-
-
-def stale_turns(facts: torch.Tensor, step: int, limit: int | None) -> torch.Tensor | None:
-    """[S, M] bool: turns sampled by parameters more than `limit` steps older than those that `step`
-    updates.
-
-    Args:
-        facts: [S, M, F].
-        step: training step, from 1; its update starts from the parameters of step − 1.
-        limit: `rltf.max_staleness`; None: no limit.
-    """
-    if limit is None:
-        return None
-    version = facts[..., EPISODE_FACTS.index("version")]
-    return (version >= 0) & (step - 1 - version > limit)
-
-
 def episode_batch(facts: torch.Tensor, group: torch.Tensor) -> EpisodeBatch:
     """[S, M, F] facts for the equations; an ungraded turn gets its siblings' mean reward."""
     column = {name: facts[..., i] for i, name in enumerate(EPISODE_FACTS)}
-    valid = ~torch.isnan(column["parent"])
+    valid = ~torch.isnan(column["reward"])
     episodes = EpisodeBatch(
         rewards=column["reward"].nan_to_num(),
         correct=column["correct"].nan_to_num() > 0,
         valid=valid,
-        parent=torch.where(valid, column["parent"].nan_to_num(), -1).long(),
         group=group,
         graded=column["graded"].nan_to_num(),
         cut=column["cut"].nan_to_num() > 0,

@@ -68,9 +68,7 @@ class WorkerContext:
         log = self.config.episode_log
         self.log: EpisodeLog | None = None
         if log.dir:
-            self.log = EpisodeLog(
-                Path(log.dir), f"{os.getpid()}", share=log.share, max_gb=log.max_gb, ids=log.ids
-            )
+            self.log = EpisodeLog(Path(log.dir), f"{os.getpid()}", ids=log.ids)
 
     def seeds_of(self, row: Mapping[str, Any], problem: Problem) -> Callable[[str], int]:
         """The sampling seeds of a dataset row's episode."""
@@ -273,7 +271,7 @@ def _outputs(
     info: dict[str, Any],
     seconds: float,
 ) -> list[AgentLoopOutput]:
-    facts = episode_facts(episode, config.episode.num_nodes)
+    facts = episode_facts(episode, config.episode.horizon)
     # verl tags rows with the oldest and newest weights: those of the whole episode.
     found = [t.attempt.info.get(k) for t in episode.turns for k in VERSIONS]
     steps: list[Any] = [step for step in found if step is not None]

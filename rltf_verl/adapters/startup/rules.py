@@ -193,10 +193,6 @@ def _pairs_sessions(get: Setting) -> bool:
     return bool(get("rltf.episode.pair_sessions"))
 
 
-def _has_branches(get: Setting) -> bool:
-    return get("rltf.episode.branch_turn") is not None
-
-
 def _provider_has(get: Setting, trait: str) -> bool:
     return has_trait(trait, get("rltf.feedback"))
 
@@ -355,19 +351,6 @@ VERL: tuple[Rule[Setting], ...] = (
 """Settings of verl."""
 
 RLTF: tuple[Rule[Setting], ...] = (
-    Rule(
-        "rltf.episode.branch_turn",
-        lambda get: _has_branches(get) and _provider_has(get, "self_written"),
-        "revisions share one critique, which could not be credited with any of them",
-        "choose another rltf.feedback.provider than {rltf.feedback.provider}, or null",
-    ),
-    Rule(
-        "rltf.episode.branch_turn",
-        lambda get: _has_branches(get) and _provider_has(get, "waits_for_others"),
-        "episodes of provider {rltf.feedback.provider} wait for each other turn by turn, and a tree"
-        " has several attempts at one",
-        "set it to null",
-    ),
     Rule(
         MODE,
         lambda get: _quotes_other_problems(get) and _asynchronous(get),

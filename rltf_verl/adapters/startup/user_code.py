@@ -70,4 +70,4 @@ async def _make_rows(config: DictConfig, parts: Parts, method: Method, model: Mo
 def _seed_of(place: str) -> int:
     if "/" in place:
         return CRITIC
-    return FIRST if place.partition(".")[0] == place_of(0) else LATER
+    return FIRST if place == place_of(0) else LATER

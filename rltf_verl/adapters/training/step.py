@@ -17,8 +17,8 @@ from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_and_
 from verl.workers.config import ActorConfig
 
 from rltf_verl.adapters.metrics.episodes import SPENT, episode_metrics, lost_share
-from rltf_verl.adapters.metrics.roles import role_metrics, sampling_metrics, stale_metrics
-from rltf_verl.adapters.queue.columns import SAMPLER_LOG_PROBS, stale_turns
+from rltf_verl.adapters.metrics.roles import role_metrics, sampling_metrics
+from rltf_verl.adapters.queue.columns import SAMPLER_LOG_PROBS
 from rltf_verl.adapters.queue.step_rows import StepRows
 from rltf_verl.adapters.startup.rules import TOKEN_SUM_LOSSES
 from rltf_verl.adapters.training.logit_loss import NUM_TOKENS, WEIGHT
@@ -115,12 +115,10 @@ def compute_step(
         before: metrics of the step so far: replaced groups' spending is added to.
     """
     method, batch, rltf = settings.method, rows.batch, settings.method.config
-    # `now.step` counts from 0, `stale_turns` from 1.
-    stale = stale_turns(rows.facts, settings.now.step + 1, rltf.max_staleness)
     correction = settings.verl.algorithm.get("rollout_correction")
     trust, corrected = rollout_correction(batch, correction)
     weights = settings.weights
-    targets = compute_targets(batch, method, weights, stale)
+    targets = compute_targets(batch, method, weights)
     token_weights = torch.zeros(0)
     if teacher is not None:
         place = token_places(teacher.inputs, batch)
@@ -141,7 +139,6 @@ def compute_step(
         **sampling_metrics(batch, rows.entropy),
         **corrected,
         **role_metrics(method.token_owners, batch, targets, weights),
-        **stale_metrics(method.token_owners, batch, stale),
         **_teacher_metrics(rows, rltf, weights["logit_distill"], teacher, token_weights),
         **_episode_metrics(rows, settings, before or {}),
         "rltf/update/live_tokens": float((targets.advantages != 0).float().mean()),
@@ -191,7 +188,7 @@ def _episode_metrics(
 def poll_interval(config: DictConfig, rltf: RLTFConfig, most: float) -> float:
     """Seconds between two looks at the queue: they grow with the rows of a step, to `most`."""
     episodes: int = config.data.train_batch_size * config.actor_rollout_ref.rollout.n
-    return max(LEAST_POLL_S, min(most, POLL_S_PER_ROW * episodes * rltf.episode.num_nodes))
+    return max(LEAST_POLL_S, min(most, POLL_S_PER_ROW * episodes * rltf.episode.horizon))
 
 
 def may_reuse_log_probs(config: DictConfig, method: Method) -> bool:

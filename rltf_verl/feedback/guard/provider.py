@@ -34,15 +34,14 @@ give the answer away?
 class GuardedProvider(WrappedProvider):
     """Looks at what another provider says before the policy does.
 
-    Only attempts that are wrong have something to give away; critiques that the policy wrote itself
-    are its own knowledge and looked at only with `check_all`.
+    Only attempts that are wrong have something to give away, and only a provider that sees the
+    reference; critiques that the policy wrote itself are its own knowledge.
 
     Args:
         inner: the provider.
         action: `drop` (no feedback), `redact` (cut the passages out; drop what still leaks),
             `regenerate` (ask again, `REGENERATIONS` times, drop if it is no better), `warn` (let
             it pass, count it).
-        check_all: look at every text, not only at those of a provider that sees the reference.
         also: an additional check of texts in which the rules find nothing.
     """
 
@@ -51,12 +50,10 @@ class GuardedProvider(WrappedProvider):
         inner: FeedbackProvider,
         action: str = "drop",
         *,
-        check_all: bool = False,
         also: LeakCheck | None = None,
     ) -> None:
         super().__init__(inner)
-        self._action, self._check_all = action, check_all
-        self._also = also
+        self._action, self._also = action, also
         self.judges += judges_of(also)
         self._warned = False
 
@@ -83,9 +80,7 @@ class GuardedProvider(WrappedProvider):
 
     def _must_look(self, request: FeedbackRequest, feedback: Feedback) -> bool:
         seen = self.sees_reference or feedback.sees_reference
-        return not request.turns[-1].grade.correct and (
-            self._check_all or (seen and feedback.attempt is None)
-        )
+        return not request.turns[-1].grade.correct and seen and feedback.attempt is None
 
     async def _leaks(self, request: FeedbackRequest, text: str) -> list[Leak]:
         env, attempt = request.env, request.turns[-1].attempt.text
@@ -109,8 +104,7 @@ class GuardedProvider(WrappedProvider):
         cut = redacted(feedback.text, leaks)
         if not any(c.isalnum() for c in cut) or await self._leaks(request, cut):
             raise self._refusal(feedback)
-        # The tokens of a critique are those of the words that are gone.
-        return replace(feedback, text=cut, original=feedback.text, attempt=None, notes=())
+        return replace(feedback, text=cut, original=feedback.text, notes=())
 
     def _refusal(self, feedback: Feedback) -> FeedbackUnavailable:
         why = f"the leak guard dropped it ({feedback.leak})"

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from rltf_verl.data.provenance import write_table
 from rltf_verl.prompts import render, require_template, template_of
-from rltf_verl.runlog.turns import Record, lines, right, wrong
+from rltf_verl.runlog.turns import Record, right, wrong
 
 Row = dict[str, Any]
 
@@ -47,21 +47,21 @@ def dialogues(
     only_solved: bool = True,
     split: str = "train",
 ) -> Iterator[Row]:
-    """One row per branch of every episode of the split, in the order of the log.
+    """One row per episode of the split, in the order of the log.
 
     Args:
         records: of an episode log.
         revise: template of what follows an attempt, `prompts/revise/<name>.j2`; use the run's.
-        only_solved: leave out branches whose last answer is wrong.
+        only_solved: leave out episodes whose last answer is wrong.
         split: `train`; or `val`, which is also what evaluations write.
     """
     require_template("--revise", "revise", revise)
     for record in _of_split(records, split):
-        for branch in lines(record["turns"]):
-            solved = bool(branch[-1]["grade"]["correct"])
-            if solved or not only_solved:
-                messages = _messages(record, branch, revise)
-                yield _dialogue(messages, record["env"], record["index"], len(branch), solved)
+        turns = record["turns"]
+        solved = bool(turns[-1]["grade"]["correct"])
+        if solved or not only_solved:
+            messages = _messages(record, revise)
+            yield _dialogue(messages, record["env"], record["index"], len(turns), solved)
 
 
 def answers(records: Iterable[Record], split: str = "train") -> Iterator[Row]:
@@ -124,11 +124,11 @@ def _dialogue(messages: list[Row], env: str, index: int, num_turns: int, solved:
     return row | {"num_turns": num_turns, "solved": solved}
 
 
-def _messages(record: Record, branch: Sequence[Record], revise: str) -> list[Row]:
+def _messages(record: Record, revise: str) -> list[Row]:
     messages = _first_prompt(record)
-    for turn in branch:
+    for turn in record["turns"]:
         messages.append(_assistant(turn["text"]))
-        if turn is not branch[-1]:
+        if turn is not record["turns"][-1]:
             text = render(
                 template_of("revise", revise),
                 question=record["question"],
@@ -154,9 +154,10 @@ def _by_problem(records: Iterable[Record], split: str) -> dict[tuple[str, int, s
     for record in _of_split(records, split):
         key = (record["env"], record["index"], record["question"])
         problem = problems.setdefault(key, _Problem(_first_prompt(record)))
-        for turn in filter(right, record["turns"]):
+        for before, turn in zip((None, *record["turns"]), record["turns"], strict=False):
+            if not right(turn):
+                continue
             problem.right[turn["text"]] = None
-            before = None if turn["parent"] is None else record["turns"][turn["parent"]]
             if before is not None and wrong(before):
                 problem.revised[before["text"], turn["text"]] = None
     return problems

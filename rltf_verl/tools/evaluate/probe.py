@@ -78,8 +78,7 @@ def probe_of(
     texts = (t.get(kind) for r in records for t in r["turns"] for kind in ("feedback", "withheld"))
     providers = Counter(text["provider"] for text in texts if text).most_common(1)
     provider = providers[0][0] if providers else "verifier"
-    fixed = {"branch_turn": None, "horizon": 2}
-    rltf = rltf_block(overrides, blocks, {"name": records[0]["env"]}, fixed, provider)
+    rltf = rltf_block(overrides, blocks, {"name": records[0]["env"]}, {"horizon": 2}, provider)
     phrases = _phrases(config) if config or not run else tuple(run["phrases"])
     probe = _probe(rltf, records, training_run(sizes, config), phrases)
     if config is None and not sizes.keys() >= LIMITS:

@@ -31,8 +31,8 @@ PATIENCE = {"request_timeout_s": 600.0, "deadline_s": 1800.0}
 """Seconds. An answer is longer than a judge's remark, and nothing waits for it but this
 evaluation.
 """
-AS_VALIDATION = {"branch_turn": None, "stop_when_solved_val": False}
-"""One line of answers, and all of it, so that every turn's accuracy is over all problems."""
+AS_VALIDATION = {"stop_when_solved_val": False}
+"""Every turn's accuracy is over all problems."""
 
 
 @dataclass(frozen=True)

@@ -264,8 +264,8 @@ class _Script(dict[int, str]):
         if place.endswith("/feedback"):
             return f"Critique: {CRITIQUE}"
         attempt, _, step = place.partition("/step")
-        # `2.1` is a branch of turn 2; with one turn the last is the first, which is to be wrong
-        is_last = attempt.partition(".")[0] == self._last != place_of(0)
+        # with one turn the last is the first, which is to be wrong
+        is_last = attempt == self._last != place_of(0)
         answers = self._right if is_last else self._first
         return answers[min(int(step or 0), len(answers) - 1)]
 

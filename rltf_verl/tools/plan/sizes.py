@@ -28,10 +28,10 @@ def step_sizes(
     return {
         "problems": int(get("data.train_batch_size")),
         "episodes": episodes,
-        "most_answers": episodes * config.episode.num_nodes,
+        "most_answers": episodes * config.episode.horizon,
         "fewest_rows": episodes if stops or first is None else episodes * first,
         "most_rows": None if rows is None else episodes * rows,
-        "most_sampled_tokens": episodes * config.episode.num_nodes * answer,
+        "most_sampled_tokens": episodes * config.episode.horizon * answer,
         "most_trained_tokens": None if rows is None else episodes * rows * whole,
         "most_judge_calls": None if calls is None else episodes * calls,
         "most_judge_price": None if price is None else episodes * price,

@@ -74,7 +74,7 @@ def title(row: Mapping[str, Any], turns: Sequence[Record]) -> str:
     """Which prompt leads to which texts.
 
     >>> part = {"role": "attempt", "turn": 0}
-    >>> title({"parts": [part]}, [{"parent": None}])
+    >>> title({"parts": [part]}, [{}])
     'first prompt → attempt 1'
     """
     if not row["parts"]:
@@ -83,54 +83,33 @@ def title(row: Mapping[str, Any], turns: Sequence[Record]) -> str:
     return f"{_prompt(row['parts'][0], turns)} → {' → '.join(answers)}"
 
 
-def names(turns: Sequence[Record]) -> list[str]:
-    """The name of each turn; in a tree with the branches that lead to it.
-
-    >>> names([{"parent": None}, {"parent": 0}, {"parent": 0}, {"parent": 2}])
-    ['attempt 1', 'attempt 2, branch 1 of 2', 'attempt 2, branch 2 of 2', 'attempt 3 on branch 2']
-    """
-    depth: list[int] = []
-    path: list[str] = []
-    turn_names = []
-    for k, turn in enumerate(turns):
-        parent = turn["parent"]
-        # parents come before children, so a parent's depth and path are known
-        depth.append(1 if parent is None else depth[parent] + 1)
-        siblings = [j for j, other in enumerate(turns) if other["parent"] == parent]
-        trunk, number = "" if parent is None else path[parent], siblings.index(k) + 1
-        branch = f", branch {number} of {len(siblings)}" if len(siblings) > 1 else ""
-        path.append(f"{trunk}.{number}".strip(".") if branch else trunk)
-        turn_names.append(f"attempt {depth[k]}{branch}" + (f" on branch {trunk}" if trunk else ""))
-    return turn_names
-
-
 def _what(part: Mapping[str, Any], turns: Sequence[Record]) -> str:
     """The text whose tokens a part has."""
     role, turn = part["role"], part["turn"]
     if role == "critique":  # credited with the turn that it led to
-        return f"critique of {_name(turns, _parent(turns, turn))}"
+        return f"critique of {_name(turns, _before(turns, turn))}"
     name = _name(turns, turn)
     return f"feedback on {name}" if role == "feedback_modeling" else name
 
 
 def _prompt(first: Mapping[str, Any], turns: Sequence[Record]) -> str:
     """What stands before a row's first part."""
-    role, parent = first["role"], _parent(turns, first["turn"])
+    role, before = first["role"], _before(turns, first["turn"])
     if role == "critique":
-        return f"critic prompt about {_name(turns, parent)}"
+        return f"critic prompt about {_name(turns, before)}"
     if role == "feedback_modeling":
         return f"critic prompt about {_name(turns, first['turn'])}"
-    if role != "attempt" or parent is None:
+    if role != "attempt" or before is None:
         return "first prompt"
-    return f"prompt to revise {_name(turns, parent)}"
+    return f"prompt to revise {_name(turns, before)}"
 
 
-def _parent(turns: Sequence[Record], turn: int) -> int | None:
-    return turns[turn]["parent"] if turn < len(turns) else None
+def _before(turns: Sequence[Record], turn: int) -> int | None:
+    return turn - 1 if 0 < turn < len(turns) else None
 
 
 def _name(turns: Sequence[Record], turn: int | None) -> str:
     """A row of an episode that was logged in part may name a turn that the log lacks."""
     if turn is None or turn >= len(turns):
         return "an attempt that is not in the log"
-    return names(turns)[turn]
+    return f"attempt {turn + 1}"

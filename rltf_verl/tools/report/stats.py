@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from rltf_verl.runlog.numbers import Cases, EpisodeTable
-from rltf_verl.runlog.turns import Record, lines
+from rltf_verl.runlog.turns import Record
 from rltf_verl.tools.report.aim import aims_of
 
 
@@ -71,8 +71,7 @@ def stats(records: Sequence[Record], split: str) -> EpisodeStats:
     if aims:
         num["feedback/aim"] = len(aims)
         mean["feedback/aim"] = fmean(aim.own - aim.sibling for aim in aims)
-    # one line of a tree may be solved where another ends at its last turn
-    ends = [line[-1]["stop"] for record in records for line in lines(record["turns"])]
+    ends = [turn["stop"] for record in records for turn in record["turns"][-1:]]
     return EpisodeStats(
         split=split,
         first_step=min(steps, default=None),

@@ -12,7 +12,6 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopMetrics
 from rltf_verl.adapters.metrics.episodes import episode_metrics
 from rltf_verl.adapters.metrics.roles import (
     role_metrics,
-    stale_metrics,
     with_grad_shares,
 )
 from rltf_verl.adapters.metrics.validation import averaged_info
@@ -25,7 +24,6 @@ from rltf_verl.adapters.queue.columns import (
     episode_facts,
     ragged,
     row_columns,
-    stale_turns,
     token_roles,
 )
 from rltf_verl.algos.pack import pack_episodes, pack_rows
@@ -51,18 +49,7 @@ def turn(
 
 
 def session(*turns):
-    """Turns in a line."""
-    parents = [None, *range(len(turns))]
-    return Episode(
-        Problem("x", 0, {}, ""),
-        0,
-        tuple(replace(t, parent=p) for t, p in zip(turns, parents, strict=False)),
-    )
-
-
-def tree(first, *revisions):
-    """A first attempt with several revisions."""
-    return Episode(Problem("x", 0, {}, ""), 0, (first, *(replace(t, parent=0) for t in revisions)))
+    return Episode(Problem("x", 0, {}, ""), 0, turns)
 
 
 SAYS = Feedback("two words", "verifier", latency_s=2.0)
@@ -86,12 +73,12 @@ def metrics_of(sessions, horizon, num_nodes=None):
 
 
 def test_facts_come_back_as_the_episodes_that_they_were_made_of():
-    episodes = [*SESSIONS, tree(turn(False), turn(True), turn(False))]
+    episodes = [*SESSIONS, session(turn(False), turn(True), turn(False))]
     ours, theirs = (
         episode_batch(facts_of(episodes, 3), torch.zeros(5).long()),
         pack_episodes(episodes, [0] * 5),
     )
-    for name in ("valid", "parent", "correct", "group", "cut", "ungraded"):
+    for name in ("valid", "correct", "group", "cut", "ungraded"):
         assert torch.equal(getattr(ours, name), getattr(theirs, name)), name
     torch.testing.assert_close(ours.rewards, theirs.rewards)
     torch.testing.assert_close(ours.graded, theirs.graded)
@@ -457,38 +444,3 @@ def test_a_floor_that_keeps_out_what_is_to_be_learnt_is_warned_about_now_and_the
     ]
     assert len(warnings) == num_warnings
     assert all("keeps out 20 %" in text and "rltf.distill.floor=soft" in text for text in warnings)
-
-
-def test_how_old_answers_are():
-    """Three turns: sampled from step 7 on, over the steps 4 to 9, and by an engine that does not
-    say.
-    """
-    versions = ({"min_global_steps": 7}, {"min_global_steps": 4, "max_global_steps": 9}, {})
-    turns = [turn(False), turn(False, k=1), turn(True, k=2)]
-    played = session(
-        *(
-            replace(t, attempt=replace(t.attempt, info=v))
-            for t, v in zip(turns, versions, strict=True)
-        )
-    )
-    facts = facts_of([played, session(turn(True))], 3)
-    assert stale_turns(facts, 10, None) is None
-    for limit, expected in (
-        (0, [True, True]),
-        (1, [True, True]),
-        (2, [False, True]),
-        (4, [False, True]),
-        (5, [False] * 2),
-    ):
-        stale = stale_turns(facts, 10, limit)
-        assert stale.tolist() == [[*expected, False], [False] * 3], limit
-
-
-def test_stale_tokens_are_counted():
-    batch = packed(
-        [session(turn(False), turn(True, k=1, tokens=4)), session(turn(False), turn(True, k=1))],
-        [0, 0],
-    )
-    stale = torch.tensor([[True, True], [True, False]])
-    assert stale_metrics(OWNERS, batch, stale) == {"rltf/distill/stale_share": pytest.approx(4 / 6)}
-    assert stale_metrics(OWNERS, batch, None) == {}

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transfer_queue import KVBatchMeta
 
+from rltf_verl.adapters.metrics import row_log
 from rltf_verl.adapters.metrics.row_log import RowLog
 from rltf_verl.adapters.queue.columns import EPISODE_FACTS
 from rltf_verl.adapters.queue.step_rows import StepRows
@@ -16,7 +17,8 @@ from rltf_verl.algos.episodes import in_line
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import EpisodeLogConfig, RLTFConfig
 from rltf_verl.objectives import Method
-from rltf_verl.runlog.episodes import EpisodeLog, is_written, read_episodes
+from rltf_verl.runlog import files
+from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.runlog.files import log_files, read_files
 from rltf_verl.runlog.rows import read_rows, roles
 from rltf_verl.types import CONTEXT, Attempt, Episode, Grade, Problem, Role, Turn
@@ -65,15 +67,16 @@ def batch(monkeypatch):
     return meta
 
 
-def write(folder, step, number=4, **settings):
-    log = RowLog(EpisodeLogConfig(dir=str(folder), **settings), TOKENIZER, NAMES)
+def write(folder, step, number=4):
+    log = RowLog(EpisodeLogConfig(dir=str(folder)), TOKENIZER, NAMES)
     log.write(*step, number)
     log.close()
     return read_rows(folder)
 
 
-def test_every_row_in_its_order_with_what_it_trains(tmp_path, step):
-    rows = write(tmp_path, step, token_sessions=0)
+def test_every_row_in_its_order_with_what_it_trains(tmp_path, step, monkeypatch):
+    monkeypatch.setattr(row_log, "TOKEN_EPISODES", 0)
+    rows = write(tmp_path, step)
     assert set(rows) == {("a", 0), ("b", 0), ("b", 1)}
     attempts, distilled = rows["a", 0]
     assert attempts == {
@@ -114,8 +117,9 @@ def test_every_row_in_its_order_with_what_it_trains(tmp_path, step):
     assert roles({"rows": rows["a", 0]}) == {"attempt", "distill"}
 
 
-def test_tokens_of_the_first_episodes_with_their_text(tmp_path, step):
-    rows = write(tmp_path, step, token_sessions=1)
+def test_tokens_of_the_first_episodes_with_their_text(tmp_path, step, monkeypatch):
+    monkeypatch.setattr(row_log, "TOKEN_EPISODES", 1)
+    rows = write(tmp_path, step)
     attempts, distilled = (row["tokens"] for row in rows["a", 0])
     assert attempts == {
         "text": ["a", "b", "", "é"],
@@ -132,16 +136,6 @@ def test_tokens_of_the_first_episodes_with_their_text(tmp_path, step):
         [0.5, 5.5],
     )
     assert not any("tokens" in row for key in (("b", 0), ("b", 1)) for row in rows[key])
-
-
-def test_only_of_the_problems_whose_episodes_are_written_too(tmp_path, step):
-    share = next(
-        s / 100 for s in range(100) if is_written("a", s / 100) != is_written("b", s / 100)
-    )
-    written = {uid for uid in "ab" if is_written(uid, share)}
-    episodes = write(tmp_path, step, share=share, token_sessions=5)
-    assert {uid for uid, _ in episodes} == written
-    assert all("tokens" in row for rows in episodes.values() for row in rows)
 
 
 def test_steps_before_are_packed_and_the_rows_join_their_episodes(tmp_path, step):
@@ -214,7 +208,8 @@ def test_token_texts_join_to_the_text(text):
         )
 
 
-def test_no_rows_are_written_where_the_log_is_full(tmp_path, step, caplog):
+def test_no_rows_are_written_where_the_log_is_full(tmp_path, step, caplog, monkeypatch):
+    monkeypatch.setattr(files, "MOST_GB", 1e-9)
     (tmp_path / "00000001.train.w.jsonl").write_text("x" * 100)
-    assert write(tmp_path, step, max_gb=1e-9) == {}
-    assert "rltf.episode_log.max_gb=1e-09" in caplog.text
+    assert write(tmp_path, step) == {}
+    assert "1e-09 GB" in caplog.text

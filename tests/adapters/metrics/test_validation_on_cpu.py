@@ -27,7 +27,7 @@ TEXTS = ("Your answer is wrong.", "look at row two", "wrong, it is not 1")
 
 
 @st.composite
-def turns(draw, parent, *, last):
+def turns(draw, *, last):
     answer, ungraded = draw(st.sampled_from(ANSWERS)), last and draw(st.integers(0, 5)) == 0
     grade = (
         Grade(False, True)
@@ -42,26 +42,14 @@ def turns(draw, parent, *, last):
     attempt = Attempt(
         (1,), (2,) * draw(st.integers(1, 4)), None, f"so {answer}", ended=draw(st.booleans())
     )
-    return Turn(attempt, grade, float(answer == "42"), feedback, parent, stop)
+    return Turn(attempt, grade, float(answer == "42"), feedback, stop)
 
 
 @st.composite
 def lines(draw, index=0):
     num = draw(st.integers(1, HORIZON))
-    played = [draw(turns(k - 1 if k else None, last=k == num - 1)) for k in range(num)]
+    played = [draw(turns(last=k == num - 1)) for k in range(num)]
     return Episode(Problem("sums", index, {}, "42"), 0, tuple(played))
-
-
-@st.composite
-def trees(draw):
-    """A first attempt, two revisions of it, and what follows them."""
-    played = [draw(turns(None, last=False))]
-    for _ in range(2):
-        num, parent = draw(st.integers(1, HORIZON - 1)), 0
-        for k in range(num):
-            played.append(draw(turns(parent, last=k == num - 1)))
-            parent = len(played) - 1
-    return Episode(Problem("sums", 0, {}, "42"), 0, tuple(played))
 
 
 def metrics_of(episodes, nodes=NODES):
@@ -74,7 +62,7 @@ def records_of(episodes):
     return [place | episode_record(episode) for episode in episodes]
 
 
-@given(st.lists(st.one_of(lines(), trees()), min_size=1, max_size=6))
+@given(st.lists(lines(), min_size=1, max_size=6))
 def test_the_queue_and_the_log_give_the_same_numbers(episodes):
     """Of a tensor padded to the run's number of turns, and of records."""
     metrics = metrics_of(episodes)

@@ -16,7 +16,6 @@ SEPARATE = (
     f" data.train_batch_size=32 {ACTOR}.ppo_mini_batch_size=8"
 )
 BEST = "rltf.keep_best=val-core/x/acc/mean@1 trainer.test_freq=6 trainer.save_freq=3"
-TREE = "rltf.episode.horizon=3 rltf.episode.branch_turn=1"
 SWITCHES = ("enable", "enabled", "bypass_mode", "eos", "replay", "pf_ppo", "reward")
 OTHERS = {
     "data.truncation": "left",
@@ -73,8 +72,6 @@ CASES: list[tuple[str, str, str]] = [
     (f"{ACTOR}.ppo_mini_batch_size=8", f"{ACTOR}.ppo_mini_batch_size", "warning"),
     (f"{BEST} trainer.save_freq=4", "rltf.keep_best", "error"),
     (f"{BEST} {ACTOR}.checkpoint.async_save=true", f"{ACTOR}.checkpoint.async_save", "error"),
-    (f"{TREE} rltf.feedback.provider=policy", "rltf.episode.branch_turn", "error"),
-    (f"{TREE} rltf.feedback.provider=siblings", "rltf.episode.branch_turn", "error"),
     (f"{COLOCATED} rltf.feedback.provider=shuffled", "trainer.v1.trainer_mode", "error"),
     (
         f"rltf.feedback.provider=shuffled data.train_batch_size=9 {ROLLOUT}.agent.num_workers=8",

@@ -83,7 +83,7 @@ MAY_CHANGE = [
     "trainer.save_freq=7",
     "trainer.test_freq=3",
     "trainer.n_gpus_per_node=2",
-    "rltf.episode_log.share=0.5",
+    "rltf.episode_log.ids=true",
     "rltf.feedback.record_dir=r",
     "rltf.episode.stop_when_solved_val=true",
 ]

@@ -28,19 +28,19 @@ LONG = " ".join(map(str, range(4000)))
 TOKENS = ["So", " 6", " ·", " 7", "\n", "\n", "\t", "=", " 42", "", "."]
 MANY = 10_000
 
-TREE, WITHHELD, MEANS, FOLDED, TWO_ROWS, CONTEXT, ODD, TOO_LONG, HOSTILE_TEXT = range(9)
+THREE, WITHHELD, MEANS, FOLDED, TWO_ROWS, CONTEXT, ODD, TOO_LONG, HOSTILE_TEXT = range(9)
 """Episodes by position; hostile ones from the last on."""
 EPISODES = [
-    (turn("1"), turn("42", parent=0, stop="solved"), turn("2", parent=0, stop="horizon")),
+    line("1", "42", "2"),
     (turn("1", None, withheld=LEAKY, stop="feedback_unavailable", error="the guard"),),
     line("42", "1"),
-    (turn("1", text=LONG), turn("42", parent=0, text=f"{LONG} end", stop="solved")),
-    (turn("1"), turn("42", parent=0, stop="solved", prompt="<b>Try</b> again: so 1")),
+    (turn("1", text=LONG), turn("42", text=f"{LONG} end", stop="solved")),
+    (turn("1"), turn("42", stop="solved", prompt="<b>Try</b> again: so 1")),
     *[line("1", "42")] * 3,
     *(
         (
             turn("1", type(HINT)(text, "judge", leak=text, original=text), text=text),
-            turn("42", parent=0, text=f"{text}!", stop="solved"),
+            turn("42", text=f"{text}!", stop="solved"),
         )
         for text in TEXTS
     ),
@@ -91,7 +91,7 @@ def test_it_fits(tab, size: str, scheme: str) -> None:
     view = tab(scheme, size)
     background = view.page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (sum(map(int, re.findall(r"\d+", background))) < 200) == (scheme == "dark")
-    for place in ("overview", "list", TREE, FOLDED, HOSTILE_TEXT):
+    for place in ("overview", "list", THREE, FOLDED, HOSTILE_TEXT):
         view.show(place)
         assert view.fits(), place
 
@@ -122,7 +122,7 @@ def test_a_followed_page_reloads_and_disturbs_no_reader(open_tab, tmp_path: Path
 
 
 def test_ten_thousand_episodes(open_tab, tmp_path: Path) -> None:
-    usual, needle = (line("1"), turn("42", parent=0, stop="solved", text="so 42, a Needle"))
+    usual, needle = (line("1"), turn("42", stop="solved", text="so 42, a Needle"))
     episodes = [usual, (usual[0], needle)] * (MANY // 2)
     view = open_tab(written(tmp_path / "page.html", write(tmp_path / "log", episodes)))
     assert view.count() == MANY
@@ -188,7 +188,7 @@ def test_the_keyboard(tab) -> None:
 def test_order_and_filters_of_the_list(tab) -> None:
     view = tab().show("list")
     labels = "[...document.querySelectorAll('.row')].map(row => row.getAttribute('aria-label'))"
-    for order, first in (("most turns", "wrong, branches:"), ("newest first", "right; step 2")):
+    for order, first in (("most turns", "wrong, right, wrong"), ("newest first", "right; step 2")):
         view.filter("sort", order)
         assert view.page.evaluate(labels)[0].startswith(first)
     chosen = {"split": "val", "from": "2", "event": "withheld", "trains": "trains distill"}
@@ -199,13 +199,13 @@ def test_order_and_filters_of_the_list(tab) -> None:
 
 
 def test_attempts_are_side_by_side_with_the_difference_marked(tab) -> None:
-    view = tab().show(TREE)
+    view = tab().show(THREE)
     assert view.texts("#episode h3")[:3] == [
         "Attempt 1",
-        "Attempt 2, branch 1 of 2",
-        "Attempt 2, branch 2 of 2",
+        "Attempt 2",
+        "Attempt 3",
     ]
-    assert view.page.locator("#episode ol ol > li").count() == 2
+    assert view.page.locator("#episode ol > li").count() == 3
     pair = view.page.locator(".pair").first
     left, right = pair.locator("> div").all()
     assert "✗ wrong" in left.inner_text()
@@ -232,7 +232,7 @@ def test_a_trajectory_is_read_step_by_step(open_tab, tmp_path: Path, size: str) 
         feedback=Feedback(text, "verifier", notes=notes),
         end="steps",
     )
-    better = acted("42", looked, acts(call, "out!", what="up"), parent=0, stop="solved", end="done")
+    better = acted("42", looked, acts(call, "out!", what="up"), stop="solved", end="done")
     log = write(tmp_path / "log", [(attempt, better)])
     view = open_tab(written(tmp_path / "page.html", log), size=size).show(0)
     first, second = view.page.locator(".turn").all()
@@ -263,7 +263,7 @@ def test_a_screen_reader_finds_its_way(tab) -> None:
         assert view.page.get_by_role(role).count() == 1, role
     option = view.page.locator("#rows [role=option]").first
     assert option.get_attribute("aria-setsize") == str(NUM)
-    assert "branches:" in option.get_attribute("aria-label")
+    assert "right" in option.get_attribute("aria-label")
     assert view.page.locator("input:not([aria-label]), select:not([aria-label])").count() == 0
     assert "train: " in view.page.get_by_role("img").first.get_attribute("aria-label")
     view.page.get_by_text("The charts as a table").click()
@@ -407,7 +407,7 @@ def test_rows_without_tokens_episodes_without_rows_and_odd_numbers(tab) -> None:
     assert "only means" in view.page.locator(".trains").inner_text()
     assert "◆ no change" in view.texts(".numbers")[0]
     assert view.page.locator(".tokens").count() == 0
-    view.show(TREE)
+    view.show(THREE)
     assert view.page.locator(".trains").count() == 0
     view.show(ODD)
     assert "advantage nan" in view.texts(".numbers")[0]

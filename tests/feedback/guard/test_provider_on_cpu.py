@@ -106,16 +106,6 @@ async def test_nothing_is_looked_at_where_nothing_can_be_given_away():
     assert [said.leak for said in (blind, solved, own)] == [None] * 3
 
 
-async def test_check_all_looks_at_everybody():
-    await refusal(GuardedProvider(ScriptedProvider(LEAKY), check_all=True), asked())
-
-
-async def test_a_redacted_critique_is_not_trained_on_as_if_it_had_been_sampled():
-    own_critique = Attempt((1,), (2,), None, LEAKY, ended=True)
-    guard = GuardedProvider(Scripted(LEAKY, attempt=own_critique), "redact", check_all=True)
-    assert (await guard.feedback(asked())).attempt is None
-
-
 async def test_an_additional_check_sees_what_rules_do_not():
     seen = []
 

@@ -85,7 +85,7 @@ def test_option_values() -> None:
 def test_inspect(tmp_path: Path) -> None:
     odd = turn("1", text="[bold]not markup[/bold] [/nonsense] \x1b[2J")
     for step in (1, 2):
-        write(tmp_path, [(odd, turn("42", parent=0, stop="solved"))], step=step)
+        write(tmp_path, [(odd, turn("42", stop="solved"))], step=step)
     result = ran("inspect", tmp_path, "--step", 2)
     for part in (
         "step 2 train",

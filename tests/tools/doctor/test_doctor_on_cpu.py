@@ -89,7 +89,7 @@ def test_the_judges_of_the_guard_and_of_the_environment_are_looked_for_too(
     nobody = {"endpoint": {"base_url": "http://127.0.0.1:9/v1", "model": "g"}}
     env = NamedOptions("writing", {"judges": [nobody]})
     for gone in (
-        run_with("verifier", GuardConfig(judge=nobody, check_all=True)),
+        run_with("verifier", GuardConfig(judge=nobody)),
         run_with("verifier", GuardConfig("warn"), env),
     ):
         check = judge_check(gone)

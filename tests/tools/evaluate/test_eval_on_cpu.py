@@ -306,7 +306,7 @@ def test_the_config_of_a_run(server: JudgeServer, data: Path, tmp_path: Path) ->
     config.write_text(
         "name: compact\ntrainer: {n: 2}\nrltf:\n  seed: 7\n  gamma: 0.5\n  episode_log: {dir:"
         " '${nowhere.at.all}'}\n  distill: {weight: 1.0}\n  env: {name: binary_matrix, style:"
-        " '${name}'}\n  episode: {horizon: 9, revise: compact_guide, branch_turn: 1,"
+        " '${name}'}\n  episode: {horizon: 9, revise: compact_guide,"
         " stop_when_solved_val: true}\n  feedback: {provider: verifier, level: verdict, guard:"
         " {action: none}}\n"
     )

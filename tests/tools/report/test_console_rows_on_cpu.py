@@ -61,7 +61,7 @@ def test_a_trajectory_is_shown_step_by_step(tmp_path):
         acts("Out. <tool_call>{}</tool_call>"),  # at the token limit: not played
         feedback=Feedback("Step 1: Not this.\nToo slow.", "verifier", notes=notes),
     )
-    (record,) = records(tmp_path, [(attempt, turn("42", parent=0, stop="solved"))])
+    (record,) = records(tmp_path, [(attempt, turn("42", stop="solved"))])
     lines = shown(record, terminal=False).splitlines()
     at = lines.index(next(one for one in lines if one.startswith("attempt 1")))
     assert lines[at + 1 : at + 11] == [
@@ -96,8 +96,7 @@ def test_what_a_model_wrote_does_not_act(tmp_path):
     assert "gap +nan" in text
 
 
-LINE = [{"parent": None}, {"parent": 0}, {"parent": 1}]
-TREE = [{"parent": None}, {"parent": 0}, {"parent": 0}, {"parent": 2}, {"parent": 2}]
+LINE = [{}, {}, {}]
 
 
 def part(role, turn):
@@ -119,12 +118,6 @@ def part(role, turn):
         ([("imitate", 1), ("imitate", 1)], LINE, "first prompt → attempt 2"),
         ([("critique", 1)], LINE, "critic prompt about attempt 1 → critique of attempt 1"),
         ([("feedback_modeling", 0)], LINE, "critic prompt about attempt 1 → feedback on attempt 1"),
-        ([("distill", 4)], TREE, "first prompt → attempt 3, branch 2 of 2 on branch 2"),
-        (
-            [("attempt", 3)],
-            TREE,
-            "prompt to revise attempt 2, branch 2 of 2 → attempt 3, branch 1 of 2 on branch 2",
-        ),
         ([], LINE, "nothing but context"),
         ([("attempt", 7)], LINE, "first prompt → an attempt that is not in the log"),
     ],

@@ -43,7 +43,6 @@ def turn(answer: str, k: int) -> dict[str, Any]:
         "text": answer,
         "ended": True,
         "grade": grade,
-        "parent": k - 1 if k else None,
         "stop": None,
         "reward": 0.0,
         "feedback": None,

@@ -110,7 +110,7 @@ def test_what_the_guard_mended_was_told_all_the_same(tmp_path: Path) -> None:
 
 def test_budgets_by_hand(tmp_path: Path) -> None:
     """A prompt has one token here; a second one that did not fit is counted as too long."""
-    cut = (turn("1"), turn("2", parent=0, stop="horizon", ended=False, text="as the hint says"))
+    cut = (turn("1"), turn("2", stop="horizon", ended=False, text="as the hint says"))
     over = measured(
         tmp_path, cut, line("1", stop="prompt_too_long"), run=replace(RUN, prompt_tokens=1)
     )

@@ -22,14 +22,6 @@ from tests.support.log_records import (
     write,
 )
 
-TREE = (
-    turn("1"),
-    turn("2", parent=0),
-    turn("42", parent=1, stop="solved"),
-    turn("1", parent=0, stop="feedback_unavailable"),
-    turn("42", parent=0, stop="solved"),
-)
-
 
 def of(tmp_path, *episodes, split="train"):
     return stats(records(tmp_path, episodes), split)
@@ -72,20 +64,6 @@ def test_validations_of_first_answers_only_say_nothing_of_later_turns(tmp_path):
             assert s.mean[name] == mean, name
     first_answers = read_episodes(write(tmp_path / "cut", [line("1"), line("42")], horizon=1))
     assert "standing" not in stats(first_answers, "train").mean
-
-
-def test_a_tree_counts_each_attempt_but_its_episode_once(tmp_path):
-    s = of(tmp_path, TREE, line("42", stop="solved"))
-    assert [s.num[f"turn_{k}/acc"] for k in (1, 2, 3)] == [2, 3, 1]
-    assert means(s, "turn_1", "acc") == (0.5,)
-    assert means(s, "turn_2/revisions", "fixed", "plasticity", "repeated") == (1 / 3, 2 / 3, 1 / 3)
-    assert means(s, "turn_3/revisions", "corrected") == (1.0,)
-    assert means(s, "turn_2", "acc", "standing") == (1 / 3, (1 / 3 + 1) / 2)
-    # the branch that ended at turn 2 keeps its answer
-    assert means(s, "turn_3", "standing", "solved") == ((2 / 3 + 1) / 2, (2 / 3 + 1) / 2)
-    assert s.mean["friction"] == pytest.approx(1 / 3)
-    assert s.num["feedback/words"] == 2  # said once, though three revisions followed
-    assert s.stops == {"solved": 3, "feedback_unavailable": 1}
 
 
 def test_an_ungraded_attempt_is_neither_right_nor_wrong(tmp_path):
@@ -137,7 +115,7 @@ def test_feedback(tmp_path):
         line("1", "2"),
         line("1", "2", feedback=EMPTY),
         (withheld,),
-        (turn("1", fallback, withheld=LEAKY), turn("2", parent=0, stop="horizon")),
+        (turn("1", fallback, withheld=LEAKY), turn("2", stop="horizon")),
     )
     assert (s.num["feedback/words"], s.num["feedback/leak_share"]) == (3, 3)
     names = ("words", "no_op", "failed_share", "fallback_share", "withheld_share", "leak_share")

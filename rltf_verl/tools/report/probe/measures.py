@@ -187,19 +187,18 @@ def _cases(record: Record, run: TrainingRun, reader: Reader) -> Iterator[Case]:
     for turn in turns:
         yield from _feedback(record, turn, reader)
     # the log has how many prompts were shortened, not which: shares need no more
-    later = sum(turn["parent"] is not None for turn in turns)
-    for k in range(later):
+    for k in range(len(turns) - 1):
         yield "shortened", float(k < record.get("num_shortened", 0))
 
 
 def _answers(turns: Sequence[Record], run: TrainingRun, reader: Reader) -> Iterator[Case]:
-    for turn in turns:
+    for k, turn in enumerate(turns):
         yield "truncated", float(not turn["ended"])
         tokens = turn.get("prompt_tokens")
         # its next prompt was never sent, so its length is not in the log
         if turn["stop"] == "prompt_too_long":
             yield "over_budget", 1.0
-        if turn["parent"] is not None:
+        if k > 0:
             yield "mentions", float(reader.mentions(turn["text"]))
             if tokens is not None:
                 yield "over_budget", float(tokens > run.prompt_tokens)
@@ -264,7 +263,7 @@ def _group_cases(episodes: Sequence[Record], num: int) -> Iterator[Case]:
 def _lengths(records: Sequence[Record]) -> dict[str, Quantiles | None]:
     turns = [turn for record in records for turn in record["turns"]]
     words = [len(turn["feedback"]["text"].split()) for turn in turns if turn["feedback"]]
-    prompts = [turn.get("prompt_tokens") for turn in turns if turn["parent"] is not None]
+    prompts = [t.get("prompt_tokens") for record in records for t in record["turns"][1:]]
     return {
         "feedback_words": quantiles(words),
         "answer_tokens": quantiles([turn.get("num_tokens") or None for turn in turns]),

@@ -15,7 +15,7 @@ from rich.text import Text
 from rltf_verl.data.schema import CORRECTIONS
 from rltf_verl.runlog.turns import Record, graded, right
 from rltf_verl.texts import printable
-from rltf_verl.tools.report.row_words import ENDS, call_in_words, names, rows_in_words, said
+from rltf_verl.tools.report.row_words import ENDS, call_in_words, rows_in_words, said
 
 if TYPE_CHECKING:
     from rltf_verl.findings import Finding
@@ -83,8 +83,8 @@ def show_episode(record: Mapping[str, Any], console: Console | None = None) -> N
         say(out, f"{message['role']:<11}", message["content"], "dim")
     say(out, "question   ", record["question"], "bold")
     say(out, "reference  ", record["reference"], "bold")
-    for name, turn in zip(names(record["turns"]), record["turns"], strict=True):
-        show_turn(out, name, turn)
+    for k, turn in enumerate(record["turns"], 1):
+        show_turn(out, f"attempt {k}", turn)
     _show_rows(record, out)
 
 

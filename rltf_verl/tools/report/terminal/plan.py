@@ -9,7 +9,6 @@ from rich.padding import Padding
 from rich.text import Text
 
 from rltf_verl.texts import counted, printable
-from rltf_verl.tools.report.row_words import names
 from rltf_verl.tools.report.terminal.console import say, show_facts, show_turn
 
 if TYPE_CHECKING:
@@ -61,10 +60,10 @@ def _problem(out: Console, problem: PlannedProblem, whole: bool, *, brief: bool)
         tried = "" if "steps" in problem.turns[0] else ", graded wrong as written"
         _block(out, f"reference{tried}", problem.reference, "yellow", whole)
     turns = problem.turns[:1] if brief else problem.turns
-    for name, turn in zip(names(turns), turns, strict=True):
-        label = f"prompt of {name} ({turn['prompt_tokens']} tokens)"
+    for k, turn in enumerate(turns, 1):
+        label = f"prompt of attempt {k} ({turn['prompt_tokens']} tokens)"
         _block(out, label, turn["prompt"], "", whole)
-        show_turn(out, name, turn)
+        show_turn(out, f"attempt {k}", turn)
     sent = {
         "what the judge is sent": problem.judge_prompts,
         "critic prompt": problem.critic_prompts,

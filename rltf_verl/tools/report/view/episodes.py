@@ -10,7 +10,7 @@ from rltf_verl.runlog import turns as episode
 from rltf_verl.runlog.rows import roles
 from rltf_verl.runlog.turns import Record
 from rltf_verl.tools.report.evaluation.bootstrap import problem_key
-from rltf_verl.tools.report.row_words import ROLES, names, rows_in_words, said
+from rltf_verl.tools.report.row_words import ROLES, rows_in_words, said
 from rltf_verl.tools.report.view.limits import bounded, bounded_tokens
 
 SNIPPET = 100
@@ -24,7 +24,6 @@ FLAGS: dict[str, Callable[[Sequence[Record]], bool]] = {
     "fall-back": episode.fell_back,
     "errors": episode.failed,
     "not graded": episode.not_graded,
-    "tree": lambda turns: len(episode.lines(turns)) > 1,
 }
 """Filters of the list; bit k of an episode's flags is the k-th."""
 TRAINED = ("tokens known", *(f"trains {role}" for role in ROLES))
@@ -82,7 +81,6 @@ def conversation(record: Record, tokens_name: str) -> dict[str, Any]:
     turns = record["turns"]
     shown = _without(record, UNSHOWN)
     shown["turns"] = [_turn(turn) for turn in turns]
-    shown["names"] = names(turns)
     if "rows" in record:
         shown["rows"] = rows_in_words(record["rows"], turns)
     # a key only where there are tokens: the page asks for the part by that name

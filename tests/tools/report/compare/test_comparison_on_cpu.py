@@ -210,7 +210,7 @@ def test_tokens_are_those_trained_on_for_all_where_the_policy_writes_feedback(tm
     from rltf_verl.types import Feedback
 
     own = turn("1", feedback=Feedback("look", "policy"))
-    a = with_log(tmp_path / "a", [0.0, 0.5], [(own, turn("42", parent=0, stop="solved"))])
+    a = with_log(tmp_path / "a", [0.0, 0.5], [(own, turn("42", stop="solved"))])
     b = with_log(tmp_path / "b", [0.0, 0.5], [line("42")])
     (panel,) = compared(a, b, axes=["tokens"]).panels
     assert panel.axis_label.startswith("tokens trained on")

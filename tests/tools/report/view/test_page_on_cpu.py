@@ -15,7 +15,6 @@ import pytest
 
 from rltf_verl.runlog.files import EVALUATION
 from rltf_verl.runlog.rows import write_rows
-from rltf_verl.tools.report.row_words import names
 from rltf_verl.tools.report.run_files import metrics_near
 from rltf_verl.tools.report.view import limits
 from rltf_verl.tools.report.view.build import as_json, page
@@ -41,7 +40,6 @@ from tests.support.run_files import write_metrics
 
 view_command = import_module("rltf_verl.tools.cli.view")  # `cli.app` has the function's name
 FALLBACK = type(EMPTY)(EMPTY.text, "correctness", fallback=True)
-TREE = (turn("1"), turn("42", parent=0, stop="solved"), turn("2", parent=0, stop="horizon"))
 
 
 def written(*folders: Path, title: str = "t") -> str:
@@ -67,12 +65,9 @@ def charts_of(folder: Path) -> dict[str, dict]:
 
 def test_everything_but_the_fields_of_the_environment_is_in_it(tmp_path):
     hostile = [(turn(t, stop="horizon", text=t),) for t in HOSTILE]
-    logged = records(tmp_path, [line("1", "42"), TREE, *hostile])
+    logged = records(tmp_path, [line("1", "42"), *hostile])
     index, blocks = unpacked(written(tmp_path, title="a title"))
-    shown = [
-        {k: v for k, v in record.items() if k != "task"} | {"names": names(record["turns"])}
-        for record in logged
-    ]
+    shown = [{k: v for k, v in record.items() if k != "task"} for record in logged]
     assert list(blocks.values()) == [shown]
     assert (index["title"], index["runs"][0]["step"]) == ("a title", [1] * len(logged))
 
@@ -98,7 +93,7 @@ def test_problems_of_concatenated_datasets_differ(tmp_path):
 
 
 def test_the_filters_of_the_list(tmp_path):
-    fallback = (turn("1", FALLBACK), turn("", parent=0, stop="horizon"))
+    fallback = (turn("1", FALLBACK), turn("", stop="horizon"))
     withheld = turn("1", None, withheld=LEAKY, stop="feedback_unavailable", error="guard")
     episodes = {
         "✗✓": (line("1", "42"), {"fixed"}),
@@ -107,7 +102,6 @@ def test_the_filters_of_the_list(tmp_path):
         "✗✓✗": (line("1", "42", "1"), {"fixed", "broken"}),
         "✗∅": (fallback, {"unsolved", "fall-back"}),
         "✗": ((withheld,), {"unsolved", "leaked", "withheld", "errors"}),
-        "✗(✓|✗)": (TREE, {"fixed", "tree"}),
         "?": (line("?", stop="ungraded"), {"not graded"}),
         "✗?": (line("1", "?", stop="ungraded"), {"unsolved", "not graded"}),
     }
@@ -173,7 +167,7 @@ def test_a_number_that_json_has_no_form_for_is_a_word():
 @pytest.mark.parametrize("text", HOSTILE)
 def test_hostile_text_is_nowhere_in_the_markup(tmp_path, text):
     hint = type(HINT)(text, text, leak=text, original=text)
-    episode = (turn(text, hint), turn(text, parent=0, stop="horizon", prompt=text))
+    episode = (turn(text, hint), turn(text, stop="horizon", prompt=text))
     logs = (
         write(tmp_path / "hostile", [episode], question=text, env=text),
         write(tmp_path / "plain", [line("1", "2")]),
@@ -201,7 +195,7 @@ def test_only_our_script_may_run_and_nothing_is_fetched(tmp_path):
 
 
 def test_the_command_writes_several_runs_into_one_page(tmp_path):
-    write(tmp_path / "grpo" / "checkpoints" / "episodes", [line("1", "42"), TREE])
+    write(tmp_path / "grpo" / "checkpoints" / "episodes", [line("1", "42"), line("1", "2")])
     write(tmp_path / "sd" / "ck" / "episodes", [line("42")])
     out, folders = tmp_path / "both.html", (tmp_path / "grpo", tmp_path / "sd" / "ck")
     ran("view", *folders, "-o", out, "--title", "<my> runs")
@@ -210,7 +204,7 @@ def test_the_command_writes_several_runs_into_one_page(tmp_path):
     assert result.stdout.startswith("3 episodes, ")
     index, parts = unpacked(out.read_text("utf-8"))
     assert [run["name"] for run in index["runs"]] == ["grpo", "sd"]
-    assert [run["verdicts"] for run in index["runs"]] == [["✗✓", "✗(✓|✗)"], ["✓"]]
+    assert [run["verdicts"] for run in index["runs"]] == [["✗✓", "✗✗"], ["✓"]]
     assert "<title>grpo, sd</title>" in out.read_text("utf-8")
     assert {name.partition("?")[0] for name in parts} == {"0/block/1.train", "1/block/1.train"}
 
@@ -296,7 +290,7 @@ def test_a_run_that_degenerates_has_a_warning(tmp_path):
 
 def test_the_texts_of_an_episode_are_bounded(tmp_path):
     texts = ["<" + "x" * length + ">" for length in (5_000_000, limits.MOST_TEXT - 2)]
-    (record,) = records(tmp_path, [[turn("1", text=texts[0]), turn("1", parent=0, text=texts[1])]])
+    (record,) = records(tmp_path, [[turn("1", text=texts[0]), turn("1", text=texts[1])]])
     long, whole = [each["text"] for each in conversation(record, "")["turns"]]
     assert len(long) < limits.MOST_TEXT + 200
     assert (long[0], long[-1]) == ("<", ">")

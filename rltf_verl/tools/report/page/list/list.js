@@ -11,9 +11,6 @@ const SPOKEN = {
   "✗": "wrong",
   "∅": "no answer",
   "?": "not graded",
-  "(": "branches:",
-  "|": "or",
-  ")": "",
 };
 export const listBox = document.getElementById("rows");
 const space = document.getElementById("space");
@@ -123,7 +120,6 @@ const MEANINGS = [
   ["✗", "wrong"],
   ["∅", "wrong, no answer found"],
   ["?", "not graded"],
-  ["( | )", "branches"],
 ];
 
 export function legendOfMarks() {
@@ -139,8 +135,5 @@ export function marksOf(verdicts) {
 }
 
 function spoken(verdicts) {
-  return [...verdicts]
-    .map((mark) => SPOKEN[mark])
-    .filter(Boolean)
-    .join(", ");
+  return [...verdicts].map((mark) => SPOKEN[mark]).join(", ");
 }

@@ -14,9 +14,11 @@ export function turnBoxes(record, k) {
     attemptBox(record, k),
     withheld && feedbackBox(withheld, "Withheld feedback"),
     feedback && feedbackBox({ ...feedback, text: besideNotes(record.turns[k]) }, "Feedback"),
-    teacher && teacherBox(teacher, record.names[k]),
+    teacher && teacherBox(teacher, nameOf(k)),
   ].filter(Boolean);
 }
+
+const nameOf = (k) => `attempt ${k + 1}`;
 
 // The feedback without the notes that are next to their steps.
 function besideNotes(turn) {
@@ -36,8 +38,8 @@ function teacherBox(teacher, name) {
 
 function attemptBox(record, k) {
   const turn = record.turns[k];
-  const head = attemptHead(turn, record.names[k]);
-  const box = el("div", { class: "turn" }, ...attemptBody(record, turn, head));
+  const head = attemptHead(turn, nameOf(k));
+  const box = el("div", { class: "turn" }, ...attemptBody(record, k, head));
   if (turn.prompt) {
     const summary = el("summary", {}, "the message that it answers");
     box.prepend(el("details", { class: "prompt" }, summary, textBox(turn.prompt)));
@@ -46,11 +48,10 @@ function attemptBox(record, k) {
   return box;
 }
 
-function attemptBody(record, turn, head) {
-  if (turn.steps) return [head, stepList(turn, record.turns[turn.parent])];
-  return turn.parent === null
-    ? [head, textBox(turn.text)]
-    : [pair(record, turn.parent, head, turn)];
+function attemptBody(record, k, head) {
+  const turn = record.turns[k];
+  if (turn.steps) return [head, stepList(turn, record.turns[k - 1])];
+  return k === 0 ? [head, textBox(turn.text)] : [pair(record, k - 1, head, turn)];
 }
 
 // The steps of a trajectory: what was said, the calls, what came back, and next to it the notes.
@@ -148,7 +149,7 @@ function pair(record, before, head, after) {
       .flatMap(([kind, text]) => (kind ? [el(tag, {}, ...folded(text))] : folded(text)));
   const { mark, meaning, colour } = verdictOf(record.turns[before]);
   const verdict = el("strong", { class: colour }, `${mark} ${meaning}`);
-  const name = el("span", { class: "soft" }, `before: ${record.names[before]}`);
+  const name = el("span", { class: "soft" }, `before: ${nameOf(before)}`);
   const left = el("div", {}, el("div", { class: "head" }, name, verdict));
   left.append(textBox("", ...marked(1, "del")));
   const right = el("div", {}, head, textBox("", ...marked(-1, "ins")));

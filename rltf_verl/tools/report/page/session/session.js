@@ -1,4 +1,4 @@
-// One session as a conversation: its facts, its turns with their branches, and what it trains.
+// One session as a conversation: its facts, its turns, and what it trains.
 
 import { turnBoxes } from "./attempt.js";
 import { sessionOf } from "../data.js";
@@ -34,7 +34,7 @@ function drawSession(record, id) {
       title,
       factsOf(record),
       problemOverSteps(id),
-      turnList(record, [0], 0),
+      turnList(record),
       trainingRows(record),
     );
   document.querySelector("main").scrollTop = 0;
@@ -85,22 +85,7 @@ function fact(name, value) {
   return [el("dt", {}, name), el("dd", {}, value)];
 }
 
-// The turns at `places`, each with what follows it: the one revision after it, several ones set in.
-function turnList(record, places, depth) {
-  const label = depth ? `${places.length} branches` : "Turns";
-  const list = el("ol", { class: "turns", "aria-label": label });
-  for (let k of places) {
-    while (k !== undefined && k < record.turns.length) {
-      const item = el("li", {}, ...turnBoxes(record, k));
-      const revisions = revisionsOf(record.turns, k);
-      if (revisions.length > 1) item.append(turnList(record, revisions, depth + 1));
-      list.append(item);
-      k = revisions.length === 1 ? revisions[0] : undefined;
-    }
-  }
-  return list;
-}
-
-function revisionsOf(turns, k) {
-  return turns.map((turn, j) => (turn.parent === k ? j : -1)).filter((j) => j >= 0);
+function turnList(record) {
+  const items = record.turns.map((_, k) => el("li", {}, ...turnBoxes(record, k)));
+  return el("ol", { class: "turns", "aria-label": "Turns" }, ...items);
 }
