@@ -1,4 +1,4 @@
-"""The classes of tokens: what of an answer an objective trains (`rltf.<objective>.classes`)."""
+"""The classes of tokens: what of an answer an objective trains (`rltf.token_classes`)."""
 
 from __future__ import annotations
 
