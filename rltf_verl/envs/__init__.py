@@ -12,6 +12,7 @@ _ENVS = {
     "binary_matrix": "rltf_verl.envs.binary_matrix.env:BinaryMatrix",
     "corrections": "rltf_verl.envs.corrections:Corrections",
     "gym_text": "rltf_verl.envs.gym_text:GymText",
+    "instructions": "rltf_verl.envs.instructions.env:Instructions",
     "knights_knaves": "rltf_verl.envs.knights_knaves.env:KnightsKnaves",
     "math": "rltf_verl.envs.math.env:Math",
     "reasoning_gym": "rltf_verl.envs.reasoning_gym.env:ReasoningGym",

@@ -354,6 +354,12 @@ class Env:
         """
         return None
 
+    def not_for_training(self, problem: Problem) -> str | None:
+        """Why the problem may only be evaluated on, in one line; None if it may be trained on. Called
+        on the first problem of each training file.
+        """
+        return None
+
     def trouble(self) -> str | None:
         """What this machine lacks to grade, a sandbox or a service, and what to do, in one line;
         None if it can. Called before training starts.

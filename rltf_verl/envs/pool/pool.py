@@ -39,7 +39,7 @@ _BOOT = (
 # Not the whole environment: the worker reads text that a model wrote, and has no use for keys and
 # tokens.
 _KEPT = split_words(
-    "PATH HOME LANG LC_ALL TMPDIR LD_LIBRARY_PATH VIRTUAL_ENV PYTHONHOME SYSTEMROOT"
+    "PATH HOME LANG LC_ALL TMPDIR LD_LIBRARY_PATH VIRTUAL_ENV PYTHONHOME SYSTEMROOT NLTK_DATA"
 )
 
 # Same results in every process: sets of text have an order of their own.

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
 from rltf_verl.envs.base import Candidate, Env, FeedbackLevel, Splits, number_problems, split_items
-from rltf_verl.envs.files import read_rows
+from rltf_verl.envs.files import origin_of, read_rows
 from rltf_verl.envs.writing.scoring import JudgedText, Scale, ScoringJudge
 from rltf_verl.kinds import Prose
 from rltf_verl.texts import seed_from, without_thoughts
@@ -31,10 +32,11 @@ class Writing(Env):
     reference answer.
 
     Args:
-        path: assignments: a .parquet, .json, .jsonl or .csv file. Needed to build only.
+        path: assignments: a .parquet, .json, .jsonl or .csv file, or `pip:NAME/FILE` of an installed
+            package. Needed to build only.
         question_field: its column with the assignment.
-        rubric_field: its column with a list of requirements, or one per line; null: `rubric` for
-            all.
+        rubric_field: its column with a list of requirements, or one per line; of one that is a
+            record, the first two fields. null: `rubric` for all.
         rubric: requirements of every assignment.
         judges: blocks with `endpoint`, `limits`, `price`, `cache_dir`, as of the provider `judge`;
             their scores are averaged. Needed to grade only.
@@ -96,7 +98,9 @@ class Writing(Env):
         questions = list(dict.fromkeys(self._question(row) for row in rows))
         key = f"rltf.env.path={self._path}"
         train, test = split_items(key, "different assignments", questions, num_train, num_test)
-        return number_problems(self._problem, train, test)
+        return replace(
+            number_problems(self._problem, train, test), notes=origin_of(self._path)
+        )
 
     def prompt(self, problem: Problem) -> str:
         """The assignment, as it is."""
@@ -163,7 +167,7 @@ class Writing(Env):
                     f"rltf.env.path={self._path}: a row has no {field!r}; its columns are {columns}"
                 )
         rubric = row[self._rubric_field] if self._rubric_field else self._rubric
-        lines = rubric.splitlines() if isinstance(rubric, str) else rubric
+        lines = rubric.splitlines() if isinstance(rubric, str) else map(_requirement, rubric)
         return str(row[self._question_field]), tuple(
             str(line).strip() for line in lines if str(line).strip()
         )
@@ -172,3 +176,8 @@ class Writing(Env):
         question, rubric = assignment
         data = {"question": question, "rubric": list(rubric)}
         return Problem(self.name, index, data, reference="")
+
+
+def _requirement(one: Any) -> str:
+    """A requirement as a text. WritingBench's are records: name, description, then the scores."""
+    return ": ".join(map(str, [*one.values()][:2])) if isinstance(one, Mapping) else str(one)
