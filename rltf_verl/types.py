@@ -96,6 +96,10 @@ class Grade:
     """What the grader saw and `Env.explain` needs, so that it need not be found out twice;
     JSON-serialisable.
     """
+    numbers: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """The environment's own numbers from 0 to 1, by name; `rltf eval` and the log's statistics show
+    the mean of each over the values of all answers.
+    """
 
     def __post_init__(self) -> None:
         score = None if self.score is None else float(self.score)
@@ -111,6 +115,7 @@ class Grade:
             error=None if self.error is None else one_line(self.error, MAX_ERROR),
             score=score,
             details=dict(self.details or {}),
+            numbers={name: tuple(map(float, many)) for name, many in self.numbers.items()},
         )
 
 

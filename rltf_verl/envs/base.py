@@ -355,8 +355,8 @@ class Env:
         return None
 
     def not_for_training(self, problem: Problem) -> str | None:
-        """Why the problem may only be evaluated on, in one line; None if it may be trained on. Called
-        on the first problem of each training file.
+        """Why this problem is for evaluation only, in one line; None if it is not. Called on the
+        first problem of each training file.
         """
         return None
 

@@ -23,10 +23,8 @@ def origin_of(where: str | None) -> tuple[str, ...]:
     if where is None or not where.startswith(PIP):
         return ()
     package = _package(where)
-    said = package.metadata
-    licence = said.get("License-Expression") or package.read_text("LICENSE") or said.get("License")
-    first_line = (licence or "see its pages").strip().splitlines()[0]
-    return (f"data of {package.name} {package.version}, licence: {first_line}",)
+    licence = package.metadata.json.get("license_expression") or package.read_text("LICENSE")
+    return (f"data of {package.name} {package.version}, {str(licence).strip().splitlines()[0]}",)
 
 
 def _package(where: str) -> Distribution:

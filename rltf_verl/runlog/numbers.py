@@ -8,8 +8,9 @@ of revisions counts attempt by attempt where attempts are counted, and once wher
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
@@ -186,16 +187,26 @@ class EpisodeTable:
     """[T], ascending."""
     horizon: Floats
     """[S] most turns that the episode was to have."""
+    own: Mapping[str, Floats] = field(default_factory=dict)
+    """Name of an environment's number (`Grade.numbers`) -> [N, 2] its values and the turn, of T, of
+    each; the transfer queue does not have them.
+    """
 
     @classmethod
     def of(cls, records: Sequence[Record]) -> EpisodeTable:
         """The table of an episode log's episodes."""
         turns = [turn_facts(record["turns"]) for record in records]
         facts = list(chain.from_iterable(turns))
+        own = defaultdict[str, list[tuple[float, int]]](list)
+        played = chain.from_iterable(record["turns"] for record in records)
+        for at, turn in enumerate(played):
+            for name, values in turn["grade"].get("numbers", {}).items():
+                own[name] += [(value, at) for value in values]
         return cls(
             {f.name: np.array([getattr(t, f.name) for t in facts]) for f in fields(TurnFacts)},
             np.repeat(np.arange(len(turns)), np.array(list(map(len, turns)), dtype=np.int64)),
             np.array([record.get("horizon") or np.inf for record in records]),
+            {name: np.array(pairs, dtype=np.float64) for name, pairs in own.items()},
         )
 
     def answers(self, k: int) -> dict[str, Cases]:
@@ -214,7 +225,12 @@ class EpisodeTable:
             "solved": self._solved(k),
             "standing": self._standing(k),
             "improvement": self._improvement(k),
+            **{name: self._own(here, *columns.T) for name, columns in self.own.items()},
         }
+
+    def _own(self, here: Bools, values: Floats, turn: Floats) -> Cases:
+        at = turn.astype(np.int64)
+        return Cases(values[here[at]], self.episode[at[here[at]]])
 
     def revisions(self, k: int | None = None) -> dict[str, Cases]:
         """Numbers of the graded revisions of graded attempts: those at 0-based turn k, or all."""

@@ -35,7 +35,8 @@ def episode_record(episode: Episode, *, ids: bool = False) -> dict[str, Any]:
 
 def turn_record(turn: Turn) -> dict[str, Any]:
     """The fields of one turn."""
-    grade = _shallow(turn.grade) | {"details": _own(turn.grade.details) or {}}
+    grade = _shallow(turn.grade, *([] if turn.grade.numbers else ["numbers"]))
+    grade |= {"details": _own(turn.grade.details) or {}}
     record = _attempt_record(turn.attempt) | {
         "prompt": turn.prompt,
         "reward": turn.reward,

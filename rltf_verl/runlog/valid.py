@@ -86,6 +86,7 @@ _GRADE = {
     "error": _or_null(_TEXT),
     "score?": _or_null(_NUMBER),
     "details?": _OBJECT,
+    "numbers?": _OBJECT,
 }
 _FEEDBACK = {
     "text": _TEXT,

@@ -134,8 +134,8 @@ class Code(Env):
             train, test = draw_splits(draw, key, num_train, num_test, "take rltf.env.source=apps")
         else:
             train, test = self._load(rng, num_train, num_test)
-        notes = (*origin_of(self._path), *origin_of(self._test_path))
-        return replace(number_problems(self._problem, train, test), notes=notes)
+        splits = number_problems(self._problem, train, test)
+        return replace(splits, notes=(*origin_of(self._path), *origin_of(self._test_path)))
 
     def prompt(self, problem: Problem) -> str:
         """The statement, what kind of program is wanted, and the form of the answer."""
@@ -246,6 +246,8 @@ class Code(Env):
     def _shuffled_tasks(self, rng: random.Random, key: str, where: str) -> list[Task]:
         rows = load_rows(key, where)
         if self._source == "humaneval":
+            if (trouble := self.trouble()) is not None:
+                raise ValueError(trouble)
             rows = map(self._with_calls, rows)
         tasks = list(tasks_of(self._source, rows, self._num_public))
         rng.shuffle(tasks)
@@ -253,11 +255,8 @@ class Code(Env):
 
     def _with_calls(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
         """A row of HumanEval, whose test is a program, with the calls that it makes."""
-        try:
-            with self._sandbox.start(Program(recorder(row), "record_calls")) as run:
-                outcome = run.call([])
-        except (SandboxError, OSError) as error:
-            raise ValueError(f"rltf.env.sandbox: the tests of HumanEval run in it: {error}") from error
+        with self._sandbox.start(Program(recorder(row), "record_calls")) as run:
+            outcome = run.call([])
         if outcome.ending != "ok":
             raise ValueError(f"rltf.env.path: {row['task_id']}: {outcome.ending} {outcome.message}")
         return {**row, "calls": json.loads(outcome.output)}

@@ -6,15 +6,13 @@ Nothing is downloaded: a rule that needs data which NLTK does not find is named 
 
 from __future__ import annotations
 
-import json
 import random
 import re
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from importlib.util import find_spec
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any
 
 import langdetect
@@ -26,77 +24,78 @@ from rltf_verl.texts import counted, one_line
 nltk.download = lambda *_, **__: False
 # The same verdict on the same text each time.
 langdetect.DetectorFactory.seed = 0
-# The package's own `__init__` imports `datasets`: two seconds, 100 MB.
-_spec, _bare = find_spec("if_verifiable"), ModuleType("if_verifiable")
-_bare.__path__ = list((_spec and _spec.submodule_search_locations) or ())
-sys.modules["if_verifiable"] = _bare
+# The package's own `__init__` imports it for a hub: two seconds, 100 MB.
+sys.modules["datasets"] = SimpleNamespace(load_dataset=None)  # type: ignore[assignment]
 
 from if_verifiable.common import get_loose_transformations  # noqa: E402
 from if_verifiable.ifbench.instructions_registry import INSTRUCTION_DICT as IFBENCH  # noqa: E402
 from if_verifiable.ifeval import instructions_registry as ifeval  # noqa: E402
 
 RULES: dict[str, Any] = {**ifeval.INSTRUCTION_DICT, **IFBENCH}
-CONFLICTS = ifeval.conflict_make(ifeval.INSTRUCTION_CONFLICTS)
-SECTIONS, CASES = "detectable_format:multiple_sections", ("capital", "lowercase")
-"""`Section 1` is neither in capitals nor in small letters; the official table forgets it."""
+CAPITALS, LOWERCASE = "change_case:english_capital", "change_case:english_lowercase"
+CONFLICTS = ifeval.INSTRUCTION_CONFLICTS
+# `Section 1` is neither in capitals nor in small letters; the official table forgets it.
+CONFLICTS["detectable_format:multiple_sections"].update((CAPITALS, LOWERCASE))
+ifeval.conflict_make(CONFLICTS)
 REPEATS = "combination:repeat_prompt"
-TRIAL = "Run to the shop. " * 60
-"""Long enough for every rule to look for its data."""
+FOR_YES_OR_NO = "detectable_format:constrained_response"
+"""It asks for "My answer is yes." or the like."""
+DRAWN = {name: dict[str, Any]() for name in ifeval.INSTRUCTION_DICT if name != FOR_YES_OR_NO}
 MOST = 100
 """Bullet points or paragraphs that are counted."""
-FREQUENT = "etaoinshrdl"
+BREAK = "\n\n"
 
 Rule = tuple[str, Mapping[str, Any]]
 """An official id, and the arguments of its `build_description`."""
 
 
-class DataMissing(Exception):  # noqa: N818  of this machine, no verdict
-    """NLTK does not find what a rule needs."""
-
-
-def names() -> list[str]:
-    """IFEval's rules."""
-    return list(ifeval.INSTRUCTION_DICT)
-
-
 def lacking(rules: Sequence[Rule]) -> dict[str, str]:
-    """Rules that cannot be checked here -> the data of NLTK that they need, or `unknown`."""
-    missing = {name: "unknown" for name, _ in rules if name not in RULES}
-    for name, arguments in rules:
-        if name not in missing:
-            try:
-                with suppress(ValueError, TypeError):  # arguments that only a row has
-                    _keeps(_built(name, arguments, "")[0], TRIAL)
-            except DataMissing as error:
-                missing[name] = str(error)
-    return missing
+    """Rules that cannot be checked here -> the data of NLTK that they need. None named: those that
+    `draw` would draw.
+    """
+    tried = {name: _missing(name, arguments) for name, arguments in rules or DRAWN.items()}
+    return {name: data for name, data in tried.items() if data}
 
 
-def draw(seed: str, request: str, rules: Sequence[str], most: int) -> list[Any]:
-    """One to `most` rules that do not conflict: id, arguments and sentence of each."""
+def _missing(name: str, arguments: Mapping[str, Any]) -> str:
+    try:
+        with suppress(ValueError, TypeError):  # for want of arguments that only a row has
+            _keeps(_built(name, arguments, "")[0], "Run to the shop. " * 60)
+    except LookupError as error:
+        return "".join(re.findall(r"nltk\.download\('(\w+)'\)", str(error))) or "such rule"
+    return ""
+
+
+def draw(seed: str, requests: Sequence[str]) -> list[Any]:
+    """For each request one to three of IFEval's rules that do not conflict: the prompt, the
+    request, and id and arguments of the rules.
+    """
     random.seed(seed)
-    num, drawn = random.randint(1, most), list[Any]()
+    rules = sorted(DRAWN.keys() - lacking([]))
+    return [_drawn(request, rules, random.randint(1, 3)) for request in requests]
+
+
+def _drawn(request: str, rules: Sequence[str], num: int) -> tuple[str, str, list[Rule]]:
+    sentences, drawn = [request], dict[str, Any]()
     for name in random.sample(rules, len(rules)):
-        if len(drawn) < num and not any(_conflict(name, other) for other, _, _ in drawn):
-            drawn.append(_drawn(name, request))
-    return drawn
+        if len(drawn) < num and drawn.keys().isdisjoint(CONFLICTS[name]):
+            sentence, drawn[name] = _possible(name, request)
+            sentences.append(sentence)
+    return "\n".join(sentences), request, list(drawn.items())
 
 
-def _conflict(name: str, other: str) -> bool:
-    both = f"{name} {other}"
-    return other in CONFLICTS[name] or (SECTIONS in both and any(case in both for case in CASES))
-
-
-def _drawn(name: str, request: str) -> tuple[str, dict[str, Any], str]:
+def _possible(name: str, request: str) -> tuple[str, dict[str, Any]]:
     """A rule that an answer can keep: the checkers draw a fourth paragraph of three, too."""
-    given = {"prompt_to_repeat": request} if name == REPEATS else {}
     while True:
         rule = RULES[name](name)
+        given = {"prompt_to_repeat": request} if name == REPEATS else {}
         sentence, drawn = rule.build_description(**given), rule.get_instruction_args() or {}
         is_less = "less than" in (drawn.get("relation"), drawn.get("let_relation"))
-        fewer = is_less and (drawn.get("num_sentences") == 1 or drawn.get("letter", "z") in FREQUENT)
-        if not fewer and drawn.get("nth_paragraph", 0) <= drawn.get("num_paragraphs", 0):
-            return name, drawn, sentence
+        no_way = drawn.get("num_sentences") == 1 or drawn.get("letter", "z") in "etaoinshrdl"
+        if not (is_less and no_way) and drawn.get("nth_paragraph", 0) <= drawn.get(
+            "num_paragraphs", 0
+        ):
+            return sentence, drawn
 
 
 def read(rules: Sequence[Rule], prompt: str, text: str) -> list[dict[str, Any]]:
@@ -104,19 +103,20 @@ def read(rules: Sequence[Rule], prompt: str, text: str) -> list[dict[str, Any]]:
     `counted` where it is broken.
 
     Raises:
-        DataMissing: a rule cannot be checked here.
+        LookupError: NLTK does not find what a rule needs.
     """
-    return [_read(name, arguments, prompt, text) for name, arguments in rules]
-
-
-def _read(name: str, arguments: Mapping[str, Any], prompt: str, text: str) -> dict[str, Any]:
-    rule, sentence = _built(name, arguments, prompt)
-    strict = _keeps(rule, text)
-    # The official loose function makes the rule anew and keeps it for all variants.
-    again, _ = _built(name, arguments, prompt)
-    loose = any(_keeps(again, variant) for variant in get_loose_transformations(text))
-    said = "" if strict or not text.strip() else _counted(name, arguments, text)
-    return {"strict": strict, "loose": loose, "sentence": one_line(sentence, 600), "counted": said}
+    verdicts = []
+    for name, arguments in rules:
+        # The official functions make the rule anew, and the loose one keeps it for all variants.
+        (rule, said), (again, _) = (_built(name, arguments, prompt) for _ in range(2))
+        strict, num = _keeps(rule, text), ""
+        loose = any(_keeps(again, variant) for variant in get_loose_transformations(text))
+        if not strict and text.strip():
+            with suppress(Exception):  # a count is worth no verdict
+                num = _counted(name, arguments, text)
+        found = {"strict": strict, "loose": loose, "sentence": one_line(said, 600), "counted": num}
+        verdicts.append(found)
+    return verdicts
 
 
 def _built(name: str, arguments: Mapping[str, Any], prompt: str) -> tuple[Any, str]:
@@ -133,12 +133,16 @@ def _keeps(rule: Any, text: str) -> bool:
     try:
         return bool(text.strip() and rule.check_following(text))
     except Exception as error:  # IFBench's checkers raise on short answers: not followed
-        if type(error) is LookupError:  # NLTK's own, and none of its subclasses
-            found = re.search(r"nltk\.download\('(\w+)'\)", str(error))
-            raise DataMissing(found[1] if found else "data") from None
+        if type(error) is LookupError:  # NLTK's own, and none of its subclasses: data is missing
+            raise
         return False
 
 
+def _keeps_with(name: str, arguments: Mapping[str, Any], text: str) -> bool:
+    return _keeps(_built(name, arguments, "")[0], text)
+
+
+LISTS = {"keywords": "lacks", "forbidden_words": "has"}
 COUNTS = {
     "num_bullets": ("bullet point", "exactly"),
     "num_paragraphs": ("paragraph", "exactly"),
@@ -159,41 +163,18 @@ def _ends(_: Mapping[str, Any], text: str) -> str:
     return f'It begins with "{line[:40]}" and ends with "{line[-40:]}".'
 
 
-def _language(_: Mapping[str, Any], text: str) -> str:
-    with suppress(langdetect.LangDetectException):
-        return f"Its language reads as `{langdetect.detect(text)}`."
-    return ""
-
-
-def _letters(kind: str, is_kind: Callable[[str], bool]) -> Callable[[Mapping[str, Any], str], str]:
-    def said(_: Mapping[str, Any], text: str) -> str:
-        num = counted(sum(map(is_kind, text)), f"{kind} letter")
-        return f"It has {num}. {_language(_, text)}"
-
-    return said
-
-
-def _json_error(_: Mapping[str, Any], text: str) -> str:
-    bare = re.sub(r"^```(json)?|```$", "", text.strip(), flags=re.IGNORECASE).strip()
-    try:
-        json.loads(bare)
-    except ValueError as error:
-        return f"It is not JSON: {error}."
-    return ""
-
-
-def _paragraph(arguments: Mapping[str, Any], text: str) -> str:
-    parts, k = text.split("\n\n"), arguments["nth_paragraph"]
-    begins = f' Paragraph {k} begins with "{parts[k - 1].strip()[:30]}".' if k <= len(parts) else ""
-    return f"It has {counted(sum(bool(part.strip()) for part in parts), 'paragraph')}.{begins}"
-
-
 SAID: dict[str, Callable[[Mapping[str, Any], str], str]] = {
-    "language:response_language": _language,
-    "length_constraints:nth_paragraph_first_word": _paragraph,
-    "detectable_content:postscript": lambda a, _: f'It has no "{a["postscript_marker"]}".',
-    "detectable_format:constrained_response": _ends,
-    "detectable_format:json_format": _json_error,
+    "language:response_language": lambda _, text: (
+        f"Its language reads as `{langdetect.detect(text)}`."
+    ),
+    "length_constraints:nth_paragraph_first_word": lambda given, text: (
+        f"It has {counted(len(list(filter(str.strip, text.split(BREAK)))), 'paragraph')}; number"
+        f" {given['nth_paragraph']} begins with"
+        f' "{BREAK.join(text.split(BREAK)[given["nth_paragraph"] - 1 :]).strip()[:30]}".'
+    ),
+    "detectable_content:postscript": lambda given, _: f'It has no "{given["postscript_marker"]}".',
+    FOR_YES_OR_NO: _ends,
+    "detectable_format:json_format": _ends,
     "detectable_format:title": lambda *_: "It has no title in double angular brackets.",
     "combination:two_responses": lambda _, text: (
         f"It has {counted(len(list(filter(str.strip, text.split('******')))), 'answer')}, which"
@@ -202,8 +183,14 @@ SAID: dict[str, Callable[[Mapping[str, Any], str], str]] = {
     REPEATS: _ends,
     "startend:end_checker": _ends,
     "startend:quotation": _ends,
-    "change_case:english_capital": _letters("small", str.islower),
-    "change_case:english_lowercase": _letters("capital", str.isupper),
+    CAPITALS: lambda _, text: (
+        f"It has {counted(sum(map(str.islower, text)), 'small letter')}; its language reads as"
+        f" `{langdetect.detect(text)}`."
+    ),
+    LOWERCASE: lambda _, text: (
+        f"It has {counted(sum(map(str.isupper, text)), 'capital letter')}; its language reads as"
+        f" `{langdetect.detect(text)}`."
+    ),
     "punctuation:no_comma": lambda _, text: f"It has {counted(text.count(','), 'comma')}.",
 }
 
@@ -211,35 +198,24 @@ SAID: dict[str, Callable[[Mapping[str, Any], str], str]] = {
 def _counted(name: str, arguments: Mapping[str, Any], text: str) -> str:
     """What an answer has where it breaks a rule of IFEval, as the rule's own checker counts."""
     if name in SAID:
-        return SAID[name](arguments, text).strip()
-    for key, verb in (("keywords", "lacks"), ("forbidden_words", "has")):
-        if words := arguments.get(key):
-            alone = [word for word in words if not _keeps_with(name, {key: [word]}, text)]
-            return f"It {verb} {', '.join(alone)}."
-    for key, (what, relation) in COUNTS.items():
-        if name in ifeval.INSTRUCTION_DICT and arguments.get(key) is not None:
-            num, how = _number(name, arguments, key, relation, text), arguments.get(relation, relation)
-            has = f"{MOST} or more {what}s, or empty ones" if num is None else counted(num, what)
-            return f"It has {has}; {how} {arguments[key]} are asked for."
-    return ""
-
-
-def _number(
-    name: str, arguments: Mapping[str, Any], key: str, relation: str, text: str
-) -> int | None:
-    """How many of them the checker counts: the number that `exactly`, or the most that `at least`,
-    it takes.
-    """
+        return SAID[name](arguments, text)
+    key = next((key for key in (*LISTS, *COUNTS) if arguments.get(key) is not None), None)
+    if key is None or name in IFBENCH:
+        return ""
+    if key in LISTS:
+        alone = (word for word in arguments[key] if not _keeps_with(name, {key: [word]}, text))
+        return f"It {LISTS[key]} {', '.join(alone)}."
+    what, relation = COUNTS[key]
     usual = {**arguments, **({relation: "at least"} if relation in arguments else {})}
 
     def keeps(num: int) -> bool:
         return _keeps_with(name, {**usual, key: num}, text)
 
-    if relation == "exactly":
-        return next(filter(keeps, range(MOST)), None)
-    return bisect_left(range(1, len(text) + 2), True, key=lambda num: not keeps(num))
-
-
-def _keeps_with(name: str, arguments: Mapping[str, Any], text: str) -> bool:
-    return _keeps(_built(name, arguments, "")[0], text)
-
+    # The number that `exactly`, or the largest that `at least`, accepts.
+    num = (
+        next(filter(keeps, range(MOST)), -1)
+        if relation == "exactly"
+        else bisect_left(range(1, len(text) + 2), True, key=lambda num: not keeps(num))
+    )
+    has = f"{MOST} or more {what}s, or an empty one" if num < 0 else counted(num, what)
+    return f"It has {has}; {arguments.get(relation, relation)} {arguments[key]} are asked for."

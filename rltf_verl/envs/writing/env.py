@@ -32,8 +32,8 @@ class Writing(Env):
     reference answer.
 
     Args:
-        path: assignments: a .parquet, .json, .jsonl or .csv file, or `pip:NAME/FILE` of an installed
-            package. Needed to build only.
+        path: assignments: a .parquet, .json, .jsonl or .csv file, or `pip:NAME/FILE` of a package.
+            Needed to build only.
         question_field: its column with the assignment.
         rubric_field: its column with a list of requirements, or one per line; of one that is a
             record, the first two fields. null: `rubric` for all.
@@ -98,9 +98,7 @@ class Writing(Env):
         questions = list(dict.fromkeys(self._question(row) for row in rows))
         key = f"rltf.env.path={self._path}"
         train, test = split_items(key, "different assignments", questions, num_train, num_test)
-        return replace(
-            number_problems(self._problem, train, test), notes=origin_of(self._path)
-        )
+        return replace(number_problems(self._problem, train, test), notes=origin_of(self._path))
 
     def prompt(self, problem: Problem) -> str:
         """The assignment, as it is."""

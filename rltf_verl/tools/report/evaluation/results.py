@@ -55,8 +55,10 @@ class Results:
     num_turns: int
     numbers: Mapping[str, Estimate]
     """`turn_1/standing` (`OF_TURNS`), `turn_2/revisions/corrected`, and `revisions/corrected` of
-    all rounds together (`OF_ROUNDS`): docs/metrics.md.
+    all rounds together (`OF_ROUNDS`): docs/metrics.md; `turn_1/` with a name of `own`.
     """
+    own: tuple[str, ...]
+    """The environment's own numbers (`Grade.numbers`)."""
     pass_at: Mapping[int, Estimate]
     """k -> some of k first answers is right, over problems that have k graded ones; pass@1 is
     mean@n.
@@ -86,6 +88,7 @@ def evaluate(records: Sequence[Record]) -> Results:
         ends=_ends(answers),
         num_turns=table.num_turns,
         numbers=estimates(_ratios(table, problem)),
+        own=tuple(table.own),
         pass_at=estimates(_pass_ratios(table.answers(0)["acc"], problem)),
     )
 
@@ -97,7 +100,7 @@ def _ratios(table: EpisodeTable, problem: Integers) -> dict[str, Ratio]:
         # `turn_2/acc` is a turn's; `turn_2/revisions/corrected` is a round's
         if last in OF_TURNS and len(block) == 1:
             ratios[name] = mean_over_problems(cases, problem)
-        elif last in OF_ROUNDS:
+        elif last in OF_ROUNDS or last in table.own:
             ratios[name] = share_of_cases(cases, problem)
     return ratios
 

@@ -17,8 +17,8 @@ BLUE, ORANGE = "#0072B2", "#D55E00"  # Okabe and Ito: told apart by the colour-b
 
 
 def tables(results: Results) -> list[Table]:
-    """Turns; rounds of feedback, then all together; ends of trajectories; pass@k. Without those
-    that have no line.
+    """Turns; the environment's own numbers; rounds of feedback, then all together; ends of
+    trajectories; pass@k. Without those that have no line.
     """
     numbers = results.numbers
     turns: list[tuple[object, ...]] = []
@@ -26,6 +26,10 @@ def tables(results: Results) -> list[Table]:
         of_turn = {name: numbers[f"turn_{k}/{name}"] for name in OF_TURNS}
         cells = [shown(number, name == "improvement") for name, number in of_turn.items()]
         turns.append((k, *cells[1:], of_turn["acc"].cases))
+    own = [
+        (k, *(shown(numbers[f"turn_{k}/{name}"]) for name in results.own))
+        for k in range(1, results.num_turns + 1)
+    ]
     # a round is the step from one answer to the next: one less than there are turns
     rounds: list[tuple[object, ...]] = []
     blocks = {str(k - 1): f"turn_{k}/revisions" for k in range(2, results.num_turns + 1)}
@@ -37,6 +41,7 @@ def tables(results: Results) -> list[Table]:
     passes = [(k, shown(share), share.problems) for k, share in results.pass_at.items()]
     made = [
         table(("turn", *OF_TURNS[1:], "answers"), turns),
+        *([table(("turn", *results.own), own)] if results.own else []),
         table(("round", "answers changed", "wrong → right", "right → wrong", "pairs"), rounds),
         table(("end of the attempt", "attempts", "mean steps"), ends),
         table(("k", "pass@k, first answers", "problems"), passes),
