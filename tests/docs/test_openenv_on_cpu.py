@@ -1,0 +1,133 @@
+"""`docs/examples/openenv_client.py` with a real server of OpenEnv on loopback."""
+
+import asyncio
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rltf_verl.envs import make_env
+from rltf_verl.feedback.verifier import VerifierProvider
+from rltf_verl.types import Action, PlayedStep, Problem, Step, Trajectory
+from tests.support.acting_fakes import ScriptedActor
+from tests.support.episode_fakes import parts_with, play_parts
+
+pytest.importorskip("websockets", reason="'openenv'")
+from websockets.exceptions import ConnectionClosed
+
+ROOT = Path(__file__).parents[2]
+OWN = ROOT / "build" / "openenv" / "bin" / "python"  # `make test-extras`
+PATIENT_S = 300.0
+
+
+class Served:
+    """A server's process and its address."""
+
+    def __init__(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listening:
+            words = ["-m", "tests.support.openenv_server", str(listening.fileno()), str(PATIENT_S)]
+            python = str(OWN) if OWN.exists() else sys.executable
+            number = listening.fileno()
+            self.process = subprocess.Popen([python, *words], pass_fds=[number], cwd=ROOT)
+            self.url = f"ws://127.0.0.1:{listening.getsockname()[1]}/ws"
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def server() -> Iterator[Served]:
+    if not OWN.exists() and find_spec("openenv") is None:
+        pytest.skip("'openenv'")
+    served = Served()
+    yield served
+    served.end()
+
+
+def served_env(server: Served) -> Any:
+    kwargs = {"url": server.url, "shown": "text", "timeout_s": PATIENT_S}
+    factory = str(ROOT / "docs" / "examples" / "openenv_client.py:Session")
+    return make_env("gym_text", factory=factory, kwargs=kwargs, step_s=PATIENT_S)
+
+
+def problem_of(env: Any) -> Problem:
+    (problem,) = env.build(1, 1, 0).train
+    return problem
+
+
+def test_64_sessions_at_once_keep_apart(server: Served) -> None:
+    env = served_env(server)
+    states = [env.open(Problem("gym_text", k, {"seed": k, "row": {}}, ""), 0) for k in range(64)]
+
+    def play(k: int) -> list[Step]:
+        said = [env.step(states[k], Action("9"))]
+        said += [env.step(states[k], Action(str(i + 1))) for i in range(1 + k % 3)]
+        return said
+
+    with ThreadPoolExecutor(64) as threads:
+        played = list(threads.map(play, range(64)))
+    for k, (state, said) in enumerate(zip(states, played, strict=True)):
+        assert [step.observation for step in said] == [
+            "No.",
+            *(f"{i + 1}." for i in range(1 + k % 3)),
+        ]
+        assert [step.done for step in said] == [False, *[False] * (k % 3), True]
+        steps = tuple(PlayedStep("", (Action(""),), (one,), 0, 0) for one in said)
+        problem, trajectory = Problem("gym_text", k, {}, ""), Trajectory(steps, "done", state)
+        grade = env.grade(problem, trajectory)
+        assert grade.correct
+        assert grade.details["hints"] == [[0, "1 comes next."]]
+        env.close(state)
+
+
+def test_what_the_server_refuses_is_feedback_on_that_step(server: Served) -> None:
+    env = served_env(server)
+    problem = problem_of(env)
+    env.limits = replace(env.limits, steps=3)
+    policy = ScriptedActor(["raise", "2", "3", "1", "2", "3"])
+    parts = parts_with(env, VerifierProvider("hint"), horizon=2)
+    turn, _ = asyncio.run(play_parts(parts, policy, problem=problem)).turns
+    notes = [(note.step, note.text) for note in turn.feedback.notes]
+    assert notes == [(0, "the abacus is broken"), (1, "1 comes next."), (2, "1 comes next.")]
+
+
+def test_an_answer_that_is_no_action_is_refused_in_the_servers_words(server: Served) -> None:
+    kwargs = {"url": server.url, "action": None, "timeout_s": PATIENT_S}
+    factory = str(ROOT / "docs" / "examples" / "openenv_client.py:Session")
+    env = make_env("gym_text", factory=factory, kwargs=kwargs, step_s=PATIENT_S)
+    state = env.open(problem_of(env), 0)
+    assert "Field required" in env.step(state, Action('{"word": "1"}')).observation
+    assert "Expecting value" in env.step(state, Action("one")).observation
+    assert '"1."' in env.step(state, Action('{"message": "1"}')).observation
+    env.close(state)
+
+
+@pytest.mark.parametrize("how", ["dead", "late"])
+def test_a_server_that_is_gone_or_late_ends_the_attempt(server: Served, how: str) -> None:
+    env = served_env(server)
+    problem = problem_of(env)
+    state = env.open(problem, 0)
+    if how == "dead":
+        server.end()
+    else:
+        state.made._timeout_s = 0.1
+    with pytest.raises((TimeoutError, ConnectionClosed)):  # no observation: a new connection
+        env.step(state, Action("slow"))  # would be a new session
+    env.close(state)
+
+
+def test_an_episode_with_a_dead_server_ends_without_a_verdict(server: Served) -> None:
+    env = served_env(server)
+    problem = problem_of(env)
+    server.end()
+    parts = parts_with(env, VerifierProvider("hint"), horizon=2)
+    episode = asyncio.run(play_parts(parts, ScriptedActor(["1"]), problem=problem))
+    assert episode.turns[0].attempt.trajectory.end == "environment_error"
