@@ -124,13 +124,15 @@ class Instructions(Env):
         strict, loose = ([one[reading] for one in verdicts] for reading in ("strict", "loose"))
         num_words = len(_WORDS.findall(text))
         is_long = num_words >= data["min_words"]
-        broken = [(k, one) for k, one in enumerate(verdicts, 1) if not one["strict"]]
         return Grade(
             all(strict) and is_long,
             format_ok=bool(text.strip()),
             error=error,
             score=fmean(strict) * is_long if self._partial else None,
-            details={"broken": broken, "num_words": num_words},
+            details={
+                "broken": [(k, one) for k, one in enumerate(verdicts, 1) if not one["strict"]],
+                "num_words": num_words,
+            },
             numbers={
                 "prompt_strict": [all(strict)],
                 "prompt_loose": [all(loose)],

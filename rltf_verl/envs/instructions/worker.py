@@ -74,12 +74,15 @@ def draw(seed: str, requests: Sequence[str]) -> list[Any]:
 
 
 def _drawn(request: str, rules: Sequence[str], num: int) -> tuple[str, str, list[Rule]]:
-    sentences, drawn = [request], dict[str, Any]()
+    drawn: dict[str, tuple[str, Any]] = {}
     for name in random.sample(rules, len(rules)):
         if len(drawn) < num and drawn.keys().isdisjoint(CONFLICTS[name]):
-            sentence, drawn[name] = _possible(name, request)
-            sentences.append(sentence)
-    return "\n".join(sentences), request, list(drawn.items())
+            drawn[name] = _possible(name, request)
+    return (
+        "\n".join([request, *(sentence for sentence, _ in drawn.values())]),
+        request,
+        [(name, arguments) for name, (_, arguments) in drawn.items()],
+    )
 
 
 def _possible(name: str, request: str) -> tuple[str, dict[str, Any]]:

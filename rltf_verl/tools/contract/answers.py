@@ -67,6 +67,8 @@ def checks(own: Env, env: Env, seed: int, num_hostile: int) -> dict[str, Check]:
 
 
 def _reference(env: Env, problem: Problem) -> Iterator[str]:
+    if not problem.reference:
+        raise NotTriedError("the problems have no reference answer")
     grades = [env.grade(reread(problem), written(form, problem.reference)) for form in FORMS]
     if not any(grade.correct and grade.format_ok for grade in grades):
         yield (
