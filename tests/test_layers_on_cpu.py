@@ -71,7 +71,16 @@ THIRD_PARTY = {
     "algos": {"torch"},
     "objectives": {"torch"},
     "envs": {  # where they are needed
-        *("numpy", "reasoning_gym", "datasets", "math_verify", "sympy", "textarena", "transformers")
+        *(
+            "numpy",
+            "reasoning_gym",
+            "datasets",
+            "math_verify",
+            "sympy",
+            "textarena",
+            "transformers",
+        ),
+        *("if_verifiable", "langdetect", "nltk"),
     },
     "prompts": {"jinja2"},
     "judge": {"aiohttp", "certifi", "tenacity"},

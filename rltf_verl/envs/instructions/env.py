@@ -225,7 +225,7 @@ class Instructions(Env):
         return kept[num_test : num_test + num_train], kept[:num_test], note
 
     def _problem(self, index: int, item: Item) -> Problem:
-        data = dict(zip(("question", "request", "rules"), item, strict=True))
+        data: dict[str, Any] = dict(zip(("question", "request", "rules"), item, strict=True))
         least = self._min_words if self._source == "drawn" else 0
         data |= {"min_words": least, "source": self._source}
         return Problem(self.name, index, data, reference="")

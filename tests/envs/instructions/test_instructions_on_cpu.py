@@ -12,7 +12,6 @@ from rltf_verl.data.provenance import read_provenance
 from rltf_verl.data.schema import first_rows, problem_of
 from rltf_verl.envs import make_env
 from rltf_verl.envs.instructions.requests import REQUESTS
-from rltf_verl.runlog.numbers import EpisodeTable
 from rltf_verl.tools.data.build import build_parquet
 from rltf_verl.types import Problem
 
@@ -179,14 +178,3 @@ def test_a_file_without_its_columns_is_refused(tmp_path: Path) -> None:
     assert env_with(path=str(path)).build(0, 2, 0).train[0].data["request"] == "Say hello."
     with pytest.raises(ValueError, match="'instruction_id_list'"):
         env_with(source="ifbench", path=str(path)).build(0, 0, 1)
-
-
-def test_numbers_of_the_environment_are_means_over_all_values() -> None:
-    def turn(**numbers: list[float]) -> dict[str, Any]:
-        grade = {"correct": True, "format_ok": True, "parsed": None, "error": None}
-        return {"text": "x", "ended": True, "reward": 1.0, "parent": None, "stop": "solved",
-                "feedback": None, "grade": {**grade, "numbers": numbers}}  # fmt: skip
-
-    records = [{"turns": [turn(kept=[1.0, 0.0, 1.0])]}, {"turns": [turn(kept=[0.0])]}]
-    kept = EpisodeTable.of(records).answers(0)["kept"]
-    assert (kept.mean(), list(kept.episode)) == (0.5, [0, 0, 0, 1])

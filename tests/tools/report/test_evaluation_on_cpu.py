@@ -2,6 +2,7 @@
 
 from itertools import combinations
 from math import comb, sqrt
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 from rltf_verl.tools.report.evaluation.bootstrap import Estimate
 from rltf_verl.tools.report.evaluation.results import Results, evaluate, pass_at_k
 from rltf_verl.tools.report.evaluation.show import notes, plot, tables
+from rltf_verl.types import Grade
+from tests.support import log_records
 
 RIGHT = "42"
 TURNS = ("turn", "standing", "solved", "improvement", "format", "answers")
@@ -153,6 +156,19 @@ def test_agreement_is_no_certainty(text: str, low: float, high: float) -> None:
     numbers = evaluate([episode(p, text) for p in range(16)])
     for share in (numbers.numbers["turn_1/standing"], numbers.pass_at[1]):
         assert (share.low, share.high) == pytest.approx((low, high), abs=0.001)
+
+
+def test_an_environments_own_numbers_pool_the_values_of_all_answers(tmp_path: Path) -> None:
+    kept = [Grade(False, True, numbers={"kept": share}) for share in ([1, 0, 1], [0])]
+    logged = log_records.records(
+        tmp_path, [(log_records.turn("1", stop="horizon", grade=grade),) for grade in kept]
+    )
+    results = evaluate(logged)
+    number = results.numbers["turn_1/kept"]
+    assert (number.value, number.cases, number.problems) == (0.5, 4, 2)
+    own = tables(results)[1]
+    assert own[0] == ("turn", "kept")
+    assert own[1][1].startswith("50.0 [")
 
 
 def test_tables_and_picture(tmp_path) -> None:
