@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -43,13 +44,21 @@ class Served:
         self.process.wait()
 
 
-@pytest.fixture
-def server() -> Iterator[Served]:
+@contextmanager
+def serving() -> Iterator[Served]:
     if not OWN.exists() and find_spec("openenv") is None:
         pytest.skip("'openenv'")
     served = Served()
-    yield served
-    served.end()
+    try:
+        yield served
+    finally:
+        served.end()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Served]:
+    with serving() as served:
+        yield served
 
 
 def served_env(server: Served) -> Any:
@@ -110,24 +119,23 @@ def test_an_answer_that_is_no_action_is_refused_in_the_servers_words(server: Ser
     env.close(state)
 
 
-@pytest.mark.parametrize("how", ["dead", "late"])
-def test_a_server_that_is_gone_or_late_ends_the_attempt(server: Served, how: str) -> None:
+def test_a_late_observation_is_none_and_no_new_session_is_opened(server: Served) -> None:
     env = served_env(server)
-    problem = problem_of(env)
-    state = env.open(problem, 0)
-    if how == "dead":
-        server.end()
-    else:
-        state.made._timeout_s = 0.1
-    with pytest.raises((TimeoutError, ConnectionClosed)):  # no observation: a new connection
-        env.step(state, Action("slow"))  # would be a new session
+    state = env.open(problem_of(env), 0)
+    state.made._timeout_s = 0.1
+    with pytest.raises(TimeoutError):
+        env.step(state, Action("slow"))
     env.close(state)
 
 
-def test_an_episode_with_a_dead_server_ends_without_a_verdict(server: Served) -> None:
-    env = served_env(server)
-    problem = problem_of(env)
-    server.end()
+def test_a_server_that_dies_ends_the_attempt_without_a_verdict() -> None:
+    with serving() as server:
+        env = served_env(server)
+        problem = problem_of(env)
+        state = env.open(problem, 0)
+    with pytest.raises(ConnectionClosed):
+        env.step(state, Action("1"))
+    env.close(state)
     parts = parts_with(env, VerifierProvider("hint"), horizon=2)
     episode = asyncio.run(play_parts(parts, ScriptedActor(["1"]), problem=problem))
     assert episode.turns[0].attempt.trajectory.end == "environment_error"

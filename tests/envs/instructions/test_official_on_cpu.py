@@ -5,6 +5,7 @@ import random
 import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +22,18 @@ SENTENCES = (
     "Is there a better way to cross the bay?",
     "My answer is yes.",
 )
+
+
+NLTK_DATA = Path("build/nltk/llama_index/core/_static/nltk_cache").absolute()  # make test-extras
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _nltk_data() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        if NLTK_DATA.is_dir():
+            patch.setenv("NLTK_DATA", str(NLTK_DATA))
+            patch.setattr(importlib.import_module("nltk").data, "path", [str(NLTK_DATA)])
+        yield
 
 
 @pytest.fixture(scope="module")
