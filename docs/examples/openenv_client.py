@@ -8,6 +8,7 @@ A server that is gone or late ends the attempt (`environment_error`): a new conn
 """
 
 import json
+from contextlib import ExitStack
 
 from websockets.sync.client import connect
 
@@ -26,7 +27,8 @@ class Session:
 
     def __init__(self, url, action="message", shown=None, feedback="error", timeout_s=30.0):
         self._action, self._shown, self._feedback = action, shown, feedback
-        self._timeout_s, self._socket = timeout_s, connect(url, open_timeout=timeout_s, max_size=2**24)
+        self._timeout_s, self._opened = timeout_s, ExitStack()
+        self._socket = self._opened.enter_context(connect(url, open_timeout=timeout_s, max_size=2**24))
 
     def reset(self, seed):
         return self._text(self._ask("reset", {"seed": seed})["observation"]), {}
@@ -41,7 +43,7 @@ class Session:
         return self._text(seen), reward, bool(result["done"]), False, {"feedback": seen.get(self._feedback)}
 
     def close(self):
-        self._socket.close()
+        self._opened.close()
 
     def _ask(self, kind, data):
         self._socket.send(json.dumps({"type": kind, "data": data}))

@@ -253,8 +253,8 @@ def check_dataset(key: str, path: str, env: Env, dry_run: DryRun) -> Iterator[Fi
     trouble = None
     try:
         with dry_run.timed():
-            trouble = env.trouble_with(first) or (
-                env.not_for_training(first) if key == DATA[0] else None
+            trouble = (env.not_for_training(first) if key == DATA[0] else None) or env.trouble_with(
+                first
             )
     except OutOfTimeError:
         dry_run.left_out.append(f"a grade of the first row of {key}")
