@@ -100,7 +100,10 @@ def problem_of(env: Env | None, row: Mapping[str, Any]) -> Problem:
     prompt = row["raw_prompt"] if "raw_prompt" in row else row["prompt"]
     if prompt is None or not len(prompt):  # an array has no truth
         raise ValueError(f"the prompt is empty; {FIX}")
-    data = env.data_of(text_of(prompt[-1]["content"]), row)
+    question = text_of(prompt[-1]["content"])
+    data = env.data_of(question, row)
+    if info.get("index") is None:  # the question's hash: the same one wherever the row is read
+        info = {**info, "index": question}
     if is_nan(reward_model.get("ground_truth", math.nan)):  # null is a task without one
         raise ValueError(f"reward_model.ground_truth is missing: {FIX}")
     return _problem(env.name, data, info, reward_model)
@@ -125,7 +128,7 @@ def _is_ours(info: Mapping[str, Any]) -> bool:
 
 def same_everywhere(indices: Sequence[Any]) -> bool:
     """Whether several rows have one index: their episodes would be sampled with the same seeds."""
-    return len(indices) > 1 and len(set(map(str, indices))) == 1
+    return len(indices) > 1 and set(map(str, indices)) == {str(indices[0])} != {"None"}
 
 
 def is_nan(value: Any) -> bool:
@@ -288,7 +291,7 @@ def index_of_all(path: str | Path) -> str | None:
     with pq.ParquetFile(path) as file:
         infos = _column(file, "extra_info") if "extra_info" in file.schema_arrow.names else ()
         indices = [str((info or {}).get("index")) for info in infos]
-    return indices[0] if same_everywhere(indices) and indices[0] != "None" else None
+    return indices[0] if same_everywhere(indices) else None
 
 
 def refuse_media(name: str, columns: Iterable[pa.Array], path: str | Path) -> None:

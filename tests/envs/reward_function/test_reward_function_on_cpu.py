@@ -13,12 +13,14 @@ from omegaconf import OmegaConf
 from rltf_verl.adapters.startup.checks import require
 from rltf_verl.adapters.startup.files import check_dataset, check_datasets, resolve_files
 from rltf_verl.config import ConfigError, RLTFConfig
-from rltf_verl.data.schema import check_parquet, problem_of
+from rltf_verl.data.schema import check_parquet, first_rows, problem_of
 from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.envs.reward_function import RewardFunction
 from rltf_verl.episode.parts import build_provider
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.guard.find import find_leaks
+from rltf_verl.tools.data.check import check_files
+from rltf_verl.tools.data.questions import read_questions
 from rltf_verl.tools.data.wrap import wrap_parquet
 from rltf_verl.types import Grade, Problem, Turn
 from tests.support.feedback_fakes import asked, turn
@@ -330,10 +332,24 @@ def test_rows_with_fields_of_their_own_are_taken_as_they_are(
     assert problem.reference == (truth or "")
 
 
+def test_rows_without_an_index_get_one_of_their_question(tmp_path: Path) -> None:
+    """Everywhere the same, whatever the row's place: a run's order is not its files'."""
+    rows = [
+        row() | {"extra_info": {"split": "train"}, "prompt": [{"role": "user", "content": asked}]}
+        for asked in ("What is 3 + 4?", "What is 8 - 1?")
+    ]
+    path = write_rows(tmp_path / "train.parquet", rows)
+    env = RewardFunction()
+    check_parquet(path, env)
+    first, second = (problem_of(env, one).index for one in first_rows(path, 2))
+    assert first != second
+    assert [q.problem.index for q in read_questions(path, env=env)] == [first, second]
+    assert not check_files([path]).errors
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"extra_info": {"split": "train"}}, "extra_info.index is missing"),
         ({"reward_model": {"style": "rule"}}, "reward_model.ground_truth is missing"),
         ({"prompt": "What?"}, "no list of chat messages: .*'role': 'user', 'content': TEXT"),
         ({"data_source": "mine"}, "data.train_files=.*data_source=mine: .*custom_reward"),
