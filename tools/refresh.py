@@ -9,6 +9,7 @@ import argparse
 from pathlib import Path
 
 import demo_table
+from address import PAGES, with_address
 from base_yaml import BASE, with_block
 from methods_table import PAGE as METHODS
 from methods_table import load_presets, with_methods
@@ -21,6 +22,8 @@ if __name__ == "__main__":
     args = parser.parse_args()
     if args.demo is not None:
         demo_table.take(args.demo)
+    for page in PAGES:
+        page.write_text(with_address(page.read_text("utf-8")), "utf-8")
     for page in demo_table.PAGES:
         page.write_text(demo_table.with_demo(page.read_text("utf-8")), "utf-8")
     BASE.write_text(with_block(BASE.read_text("utf-8")), "utf-8")  # first: presets compose with it

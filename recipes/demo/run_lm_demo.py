@@ -140,7 +140,7 @@ def last_words(methods: Mapping[str, Mapping[str, Any]], out: Path) -> Iterator[
     folder = out / "date_sd_0"
     yield f"[bold]Picture:[/bold] {out / 'report.png'}"
     yield f"[bold]Next:[/bold] read the episodes: rltf view {folder} -o {out / 'episodes.html'}"
-    yield "then your own reward function: README.md, In ten lines"
+    yield "then your own reward function: README.md, First run"
 
 
 def main() -> None:

@@ -23,6 +23,7 @@ from tools import methods_table
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tools"))  # programs, not a package
 
+import address  # noqa: E402
 import demo_table  # noqa: E402
 from base_yaml import BASE, with_block  # noqa: E402
 from reference import configuration  # noqa: E402
@@ -44,9 +45,7 @@ COMMANDS = [
     for block in BLOCKS
     for line in block.replace("\\\n", " ").splitlines()
 ]
-TRAININGS = [
-    words[3:] for words in COMMANDS if words[:3] == ["python", "-m", "verl.trainer.main_ppo"]
-]
+EUROS = ROOT / "docs" / "examples" / "euros.py"
 
 
 def headings(page: Path) -> set[str]:
@@ -66,26 +65,26 @@ def test_a_link_leads_to_a_page_and_its_section(page: Path) -> None:
         assert not anchor or anchor in headings(target), link
 
 
-@pytest.mark.parametrize("words", TRAININGS, ids=["its reward function", "puzzles"])
-def test_a_training_passes_the_checks(
-    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    Path("reward.py").write_text(code, "utf-8")
-    name, *overrides = words
-    found = configs.composed(name.removeprefix("--config-name="), *overrides)
-    resolve_files(found)
-    assert checked_parts(found).config.distill.enabled
-
-
 def test_its_reward_function_grades_and_speaks() -> None:
+    """That of the example whose file the block loads."""
     (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert code in EUROS.read_text("utf-8")
     names: dict[str, Any] = {}
     exec(code, names)  # noqa: S102
     grade = names["compute_score"]
-    assert grade("prices", " 12 ", "12") == {"score": 1.0, "feedback": ""}
-    assert grade("prices", "twelve", "12")["feedback"]
+    assert grade("euros", " 12 ", "12") == {"score": 1.0, "feedback": ""}
+    told = {grade("euros", text, "12")["feedback"] for text in ("13", "twelve")}
+    assert len(told - {""}) == 2
+
+
+def test_it_has_at_most_a_thousand_words() -> None:
+    assert len(README.split()) <= 1000
+
+
+@pytest.mark.parametrize("page", address.PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_page_has_the_address_of_setup_py(page: Path) -> None:
+    text = page.read_text("utf-8")
+    assert text == address.with_address(text), "write it again: python tools/refresh.py"
 
 
 @pytest.mark.parametrize(
