@@ -8,9 +8,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 SETUP = (ROOT / "setup.py").read_text("utf-8")
 OWNER = re.search(r'^REPOSITORY = "https://github\.com/(.+)/rltf-verl"$', SETUP, re.M)[1]
-SUFFIXES = {".md", ".ipynb", ".cff", ".yml"}
-ADDRESS = re.compile(r"(github(?:\.com)?/|//)[\w-]+((?:\.github\.io)?/rltf-verl\b)")
-"""On GitHub, on Colab, and of the site."""
+SUFFIXES = {".md", ".ipynb", ".cff", ".yml", ".txt"}
+ADDRESS = re.compile(r"(github(?:\.com|/stars)?/|//)[\w-]+((?:\.github\.io)?/rltf-verl\b)")
+"""On GitHub, on Colab, of its stars, and of the site."""
 FOLDERS = ("docs", "recipes", "benchmarks", "skills", "upstream", ".github")
 PAGES = sorted(
     path

@@ -1,4 +1,4 @@
-"""The page of a package index, as `setup.py` makes it of README.md and its metadata; CITATION.cff."""
+"""The page of a package index, as `setup.py` makes it of README.md; CITATION.cff."""
 
 import re
 from distutils.core import run_setup  # setuptools brings it

@@ -3,14 +3,20 @@ empty directory.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import zipfile
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
+
+from recipes.demo.make_policy import CHAT_TEMPLATE, SPECIAL, make_model
 
 pytestmark = pytest.mark.e2e
 
@@ -27,14 +33,16 @@ CONTENTS = (
 PATHS = sysconfig.get_paths()
 
 
-def run(command: list[str], folder: Path, *, ok: bool = True, **env: str) -> str:
+def run(
+    command: list[str], folder: Path, *, ok: bool = True, timeout: float = 300, **env: str
+) -> str:
     done = subprocess.run(
         command,
         cwd=folder,
         env={**os.environ, **env},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=timeout,
         check=False,
     )
     output = done.stdout + done.stderr
@@ -119,6 +127,62 @@ def test_verl_finds_our_configs_from_an_empty_directory(installed: Path, tmp_pat
 
 def test_the_doctor_is_green_from_an_empty_directory(installed: Path, tmp_path: Path) -> None:
     assert "all is well" in run([str(installed / "rltf"), "doctor"], tmp_path, VERL_PLATFORM="cpu")
+
+
+README = (ROOT / "README.md").read_text("utf-8")
+HUB_MODEL = "HuggingFaceTB/SmolLM2-135M-Instruct"
+"""Of the README's first block."""
+PROGRAMS = {
+    "pip": "#!/bin/sh\n",  # the wheel is installed
+    "curl": f'#!/bin/sh\ncp "{ROOT}/docs/examples/$(basename "$2")" .\n',
+}
+
+
+def cached_model(home: Path) -> None:
+    """A tiny policy that speaks at random, as the hub's cache has the block's model."""
+    core = Tokenizer(models.BPE(byte_fallback=False, unk_token=SPECIAL["unk_token"]))
+    core.pre_tokenizer, core.decoder = pre_tokenizers.ByteLevel(), decoders.ByteLevel()
+    special = [*SPECIAL.values(), "<user>", "<assistant>"]
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=1000, special_tokens=special, initial_alphabet=alphabet
+    )
+    core.train_from_iterator(README.splitlines(), trainer)
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, **SPECIAL)
+    tokenizer.chat_template = CHAT_TEMPLATE
+    repository = home / "hub" / f"models--{HUB_MODEL.replace('/', '--')}"
+    snapshot = repository / "snapshots" / "0"
+    snapshot.mkdir(parents=True)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text("0")
+    make_model(len(tokenizer), seed=0).save_pretrained(snapshot)
+    tokenizer.save_pretrained(snapshot)
+
+
+def test_the_first_block_of_the_readme_runs_as_it_stands(installed: Path, tmp_path: Path) -> None:
+    """From an empty folder, with the wheel; programs that load from the network load from here."""
+    folder, programs = tmp_path / "empty", tmp_path / "programs"
+    for path in (folder, programs):
+        path.mkdir()
+    for name, text in PROGRAMS.items():
+        (programs / name).write_text(text, "utf-8")
+        (programs / name).chmod(0o755)
+    cached_model(tmp_path / "huggingface")
+    block = re.findall(r"```bash\n(.*?)```", README, re.S)[0]
+    assert HUB_MODEL in block
+    with tempfile.TemporaryDirectory(prefix="rltf") as ray:  # its sockets need a short path
+        run(
+            ["bash", "-ec", block],
+            folder,
+            timeout=900,
+            PATH=f"{programs}:{installed}:{os.environ['PATH']}",
+            HF_HOME=str(tmp_path / "huggingface"),
+            HF_HUB_OFFLINE="1",
+            RAY_TMPDIR=ray,
+        )
+    page = (folder / "page.html").read_text("utf-8")
+    assert "What do both cost?" in page
+    assert "Write the sum only" in page
 
 
 COMPOSE_ALL = """

@@ -9,10 +9,12 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from importlib.metadata import metadata
 from pathlib import Path
 
 import pytest
 import verl
+from packaging.requirements import Requirement
 
 from rltf_verl.adapters.startup.checks import checked_parts
 from tests.support.configs import composed
@@ -48,6 +50,52 @@ def test_the_launcher_for_verl_recipe_composes(tmp_path: Path, method: str) -> N
     config = composed(f"rltf_{method}", *words)
     checked_parts(config)
     assert (bool(config.rltf.distill.weight), config.data.seed) == (method == "sd", 3)
+
+
+REQUIRED = sorted(UPSTREAM.rglob("REQUIRED_VERL.txt"))
+
+
+def required(path: Path) -> dict[str, str]:
+    """The fields of a recipe's file as verl-recipe documents them: KEY=value, of a key the first,
+    without lines that begin with #.
+    """
+    lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
+    fields = [line.partition("=") for line in lines if "=" in line and not line.startswith("#")]
+    return {key: value for key, _, value in reversed(fields)}
+
+
+@pytest.mark.parametrize("path", REQUIRED, ids=lambda path: path.parent.name)
+def test_the_installer_of_verl_recipe_can_use_the_required_verl(path: Path, tmp_path: Path) -> None:
+    """It gives the line to bash, with its own pip in the place of a leading `pip`."""
+    fields = required(path)
+    assert fields["MODE"] in ("pinned_tag", "pinned_commit", "rolling")
+    assert fields["TAG"] == f"v{verl.__version__}"
+    (tmp_path / "pip").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    (tmp_path / "pip").chmod(0o755)
+    ended = subprocess.run(
+        ["bash", "-c", fields["PIP_INSTALL"]],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    command, *wanted = ended.stdout.splitlines()
+    assert command == "install"
+    names = [Requirement(each) for each in wanted]
+    assert [each.name for each in names] == ["verl", "rltf-verl"]
+    assert names[0].specifier.contains(verl.__version__)
+    assert names[1].extras <= set(metadata("rltf-verl").get_all("Provides-Extra"))
+
+
+def test_its_readme_and_row_name_the_file() -> None:
+    (path,) = REQUIRED
+    section = (
+        (path.parent / "README.md").read_text("utf-8").partition("## Required `verl` version\n")
+    )
+    assert "(REQUIRED_VERL.txt)" in section[2].partition("\n## ")[0]
+    row = (path.parents[1] / "row.md").read_text("utf-8")
+    assert row.count("|") == 3
+    assert f"({path.parent.name}/REQUIRED_VERL.txt)" in row
 
 
 @pytest.mark.nightly
