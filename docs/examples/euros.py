@@ -16,9 +16,8 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
     return {"score": 0.0, "feedback": "Write the sum only: digits, no words and no currency."}
 
 
-def bill(draw):
-    """A row in verl's form."""
-    bread, cheese = draw.randrange(1, 10), draw.randrange(1, 10)
+def row(bread, cheese):
+    """A problem in verl's form."""
     question = f"Bread costs {bread} euros, cheese costs {cheese} euros. What do both cost?"
     return {
         "data_source": "euros",
@@ -29,8 +28,8 @@ def bill(draw):
 
 
 if __name__ == "__main__":
-    for name, seed, size in (("train", 0, 256), ("test", 1, 32)):
-        draw = random.Random(seed)
-        rows = pandas.DataFrame(bill(draw) for _ in range(size))
-        rows.to_parquet(f"{name}.parquet")
-        print(f"{name}.parquet: {size} rows, e.g. {rows['prompt'][0][0]['content']}")
+    prices = [(bread, cheese) for bread in range(1, 20) for cheese in range(1, 20)]
+    random.Random(0).shuffle(prices)
+    for name, some in (("train", prices[:256]), ("test", prices[-32:])):
+        pandas.DataFrame(row(*each) for each in some).to_parquet(f"{name}.parquet")
+        print(f"{name}.parquet: {len(some)} rows, e.g. {row(*some[0])['prompt'][0]['content']}")

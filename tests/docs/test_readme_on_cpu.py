@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 import pytest
+import yaml
 from typer.main import get_command
 
 from rltf_verl.adapters.startup.checks import checked_parts
@@ -31,6 +32,7 @@ from troubleshooting import PAGE as TROUBLE  # noqa: E402
 from troubleshooting import with_tables  # noqa: E402
 
 README = (ROOT / "README.md").read_text("utf-8")
+SITE = (ROOT / "mkdocs.yml").read_text("utf-8")
 FOLDERS = ("docs", "recipes", "benchmarks", "skills", "upstream")
 PAGES = sorted(
     [
@@ -98,11 +100,33 @@ def test_a_command_of_ours_has_these_options(words: list[str]) -> None:
     command.make_parser(click.Context(command)).parse_args(list(words))
 
 
+def test_the_sites_navigation_has_every_page_and_recipe() -> None:
+    named = set(re.findall(r": (\S+\.md)$|- (\S+\.md)$", SITE, re.M))
+    pages = {*(ROOT / "docs").glob("*.md"), *(ROOT / "recipes").glob("*/README.md")}
+    assert {str(page.relative_to(ROOT)) for page in pages} <= {a or b for a, b in named}
+    assert all((ROOT / (a or b)).is_file() for a, b in named)
+
+
 def test_make_has_its_targets() -> None:
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
     asked = {words[1] for words in COMMANDS if words[:1] == ["make"]}
     assert asked
     assert asked <= set(targets)
+
+
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_a_workflow_runs_what_is_there(path: Path) -> None:
+    jobs = yaml.safe_load(path.read_text("utf-8"))["jobs"]
+    scripts = "\n".join(step.get("run", "") for job in jobs.values() for step in job["steps"])
+    named = re.findall(r"(?:\./)?((?:tests|recipes|tools|\.ci)/[\w./]+)", scripts)
+    targets = re.findall(r"\bmake ([a-z-]+)", scripts)
+    assert named or targets or path.stem == "release"
+    assert all((ROOT / name).exists() for name in named)
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    assert all(re.search(rf"^{target}:", makefile, re.M) for target in targets)
 
 
 SCALE = "".join(
