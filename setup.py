@@ -86,7 +86,7 @@ setup(
         "filelock>=3.30",
         "wrapt>=1.16",
         "jinja2>=3.1",
-        "typer>=0.12",
+        "typer>=0.19",
         "rich>=13",
     ],
     extras_require={

@@ -24,7 +24,7 @@ HEAD = """# Configuration
 Look up what a key of this package means, which values it takes, and its default. All keys are in
 one top-level block `rltf:` of verl's config; set any of them on the command line
 (`rltf.distill.weight=0.2`). An unknown key, a value of the wrong kind or a combination that cannot
-work is refused before any worker starts. `rltf presets` lists the methods, [methods.md](methods.md)
+work is refused before any worker starts. `rltf methods` lists the methods, [methods.md](methods.md)
 explains them. How this package sets verl's own keys is written beside them in
 `hydra_configs/rltf_verl/rltf/base.yaml` and `rltf/hardware/*.yaml`. `python tools/refresh.py`
 writes this page from the code.

@@ -38,10 +38,11 @@ def refused(*words: object) -> str:
 
 
 def refusal_of(result: Result) -> str:
-    """One line on stderr, and exit status 1."""
-    assert (result.exit_code, result.stderr.count("\n")) == (1, 1), result.output
-    assert result.stderr.startswith("rltf: ")
-    return result.stderr
+    """One line on stderr, after what a command may say of its loading, and exit status 1."""
+    lines = [line for line in result.stderr.splitlines() if not line.endswith("…")]
+    assert (result.exit_code, len(lines)) == (1, 1), result.output
+    assert lines[0].startswith("rltf: ")
+    return f"{lines[0]}\n"
 
 
 def with_open_input(words: list[str], **options: Any) -> subprocess.CompletedProcess[str]:

@@ -20,7 +20,7 @@ def adopt(
             help="A launch script with its arguments, or the launch itself.",
         ),
     ],
-    method: Annotated[str, typer.Option(help="rltf/method, see `rltf presets`.")] = "sd",
+    method: Annotated[str, typer.Option(help="rltf/method, see `rltf methods`.")] = "sd",
     feedback: Annotated[
         str | None, typer.Option(help="rltf/feedback; what comes with the method if not given.")
     ] = None,
@@ -42,7 +42,7 @@ def adopt(
     with quiet():
         text = _script(words, method, feedback, path, environ)
     path.write_text(f"{text}\n", "utf-8")
-    typer.echo(f"wrote {out}; see what it will do: RUN='rltf plan' bash {shlex.quote(str(out))}")
+    typer.echo(f"wrote {out}; next: RUN='rltf plan' bash {shlex.quote(str(out))}")
 
 
 def _script(

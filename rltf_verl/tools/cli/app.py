@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import sys
 import textwrap
@@ -30,9 +31,11 @@ from rltf_verl.tools.cli.evaluate import evaluate, results
 from rltf_verl.tools.cli.export import export
 from rltf_verl.tools.cli.feedback import feedback
 from rltf_verl.tools.cli.log import log
-from rltf_verl.tools.cli.plan import PASSED_ON, plan
+from rltf_verl.tools.cli.plan import MAIN, PASSED_ON, plan
 from rltf_verl.tools.cli.probe import probe
 from rltf_verl.tools.cli.view import view
+
+TRAIN = f"python -m {MAIN}"
 
 
 class _OneLineErrors(TyperGroup):
@@ -41,8 +44,11 @@ class _OneLineErrors(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         from rltf_verl.registry import UserCodeError
 
+        code = 0
         try:
-            return super().invoke(ctx)
+            super().invoke(ctx)
+        except typer.Exit as end:
+            code = end.exit_code
         except BrokenPipeError:  # `| head` has ended; the exit prints nothing
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(1) from None
@@ -50,6 +56,10 @@ class _OneLineErrors(TyperGroup):
             line = f"rltf: {' '.join(str(error).split())}"
             typer.secho(line, fg=typer.colors.RED, err=True)
             raise typer.Exit(1) from None
+        following = NEXT.get(ctx.invoked_subcommand)
+        if following and not code and "--help" not in sys.argv:
+            typer.echo(f"next: {following}", err=True)  # stdout is for what a program reads
+        raise typer.Exit(code)
 
 
 app = typer.Typer(
@@ -78,24 +88,12 @@ def options(
         ),
     ] = False,
 ) -> None:
-    """Reinforcement Learning from Text Feedback on verl."""
+    """Reinforcement Learning from Text Feedback on verl, which trains:
+
+    python -m verl.trainer.main_ppo --config-name=rltf_sd KEY=VALUE...
+    """
 
 
-app.add_typer(data, name="data")
-app.add_typer(feedback, name="feedback")
-app.add_typer(env, name="env")
-app.add_typer(log, name="log")
-app.command("view")(view)
-app.command("eval")(evaluate)
-app.command()(probe)
-app.command(context_settings=PASSED_ON)(adopt)
-app.command()(results)
-app.command()(compare)
-app.command(context_settings=PASSED_ON)(plan)
-app.command()(export)
-
-
-@app.command()
 def doctor(
     overrides: Annotated[
         list[str] | None, typer.Argument(help="Hydra overrides, e.g. rltf/hardware=cpu.")
@@ -128,8 +126,7 @@ def doctor(
     raise typer.Exit(int(any(check["status"] == "failed" for check in checks)))
 
 
-@app.command()
-def presets() -> None:
+def methods() -> None:
     """List the methods for rltf/method, with a line on each."""
     from rltf_verl.tools.compose.presets import titles
 
@@ -138,7 +135,6 @@ def presets() -> None:
         typer.echo(textwrap.fill(f"{name:<23} {title}", width, subsequent_indent=" " * 24))
 
 
-@app.command()
 def inspect(
     folder: Annotated[
         Path, typer.Argument(metavar="DIR", help="Folder of a run, or its episode log.")
@@ -153,6 +149,40 @@ def inspect(
     for record in episodes[-num:]:
         show_episode(record)
     typer.echo(f"{min(num, len(episodes))} of {len(episodes)} episodes")
+
+
+def train(words: Annotated[list[str] | None, typer.Argument()] = None) -> None:
+    """Name the command that trains."""
+    raise ValueError(f"verl trains: {TRAIN} {shlex.join(words or ['--config-name=rltf_sd'])}")
+
+
+COMMANDS = (
+    ("Prepare", "doctor", doctor, "rltf data build ENVIRONMENT, or your own rows"),
+    ("Prepare", "data", data, "rltf feedback check [FILE.py:FUNCTION] DATA.parquet"),
+    ("Prepare", "env", env, "rltf data build ENVIRONMENT"),
+    ("Prepare", "feedback", feedback, "rltf plan KEY=VALUE..."),
+    ("Start", "methods", methods, "rltf adopt run.sh, or rltf plan rltf/method=NAME KEY=VALUE..."),
+    ("Start", "adopt", adopt, ""),
+    ("Start", "plan", plan, f"{TRAIN}, with the words of this plan"),
+    ("Read", "view", view, "open the page in a browser, then rltf log stats RUN"),
+    ("Read", "inspect", inspect, "rltf view RUN -o page.html"),
+    ("Read", "log", log, "rltf view RUN -o page.html"),
+    ("Measure", "probe", probe, "rltf plan KEY=VALUE..."),
+    ("Measure", "eval", evaluate, "rltf probe OUT, before a run; rltf results RUN, after it"),
+    ("Measure", "results", results, "rltf compare NAME=RUN..."),
+    ("Measure", "compare", compare, "rltf export RUN MODEL"),
+    ("Give", "export", export, ""),
+)
+"""Panel of the help, name, command, and what follows it; empty: it names that itself."""
+NEXT = {name: following for _, name, _, following in COMMANDS}
+for panel, name, command, _ in COMMANDS:
+    if isinstance(command, typer.Typer):
+        app.add_typer(command, name=name, rich_help_panel=panel)
+    else:
+        settings = PASSED_ON if command in (adopt, plan) else None
+        app.command(name, rich_help_panel=panel, context_settings=settings)(command)
+app.command("presets", hidden=True)(methods)  # its name until 0.2
+app.command(hidden=True, context_settings=PASSED_ON)(train)
 
 
 def _refuse_exit(process: int, end: Callable[[int], None], status: int) -> None:

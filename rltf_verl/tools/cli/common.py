@@ -55,7 +55,10 @@ def parse_options(words: list[str]) -> dict[str, Any]:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """No warnings of verl's imports: which engines are not installed matters to a run only."""
+    """No warnings of verl's imports, which take seconds: which engines are not installed matters
+    to a run only.
+    """
+    typer.echo("loading verl and the run's settings …", err=True)
     before = logging.root.manager.disable
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from enum import Enum
 from itertools import groupby
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -18,27 +17,12 @@ Log = Annotated[Path, typer.Argument(metavar="LOG", help="Folder of a run, or it
 log = typer.Typer(no_args_is_help=True, help="Export and count the episodes of a run.")
 
 
-class OutputForm(str, Enum):
-    """What `rltf log export` writes."""
-
-    dialogues = "dialogues"
-    answers = "answers"
-    preferences = "preferences"
-
-
-class Split(str, Enum):
-    """Which episodes `rltf log export` reads."""
-
-    train = "train"
-    val = "val"
-
-
 @log.command("export")
 def export(
     folder: Log,
     out: Annotated[Path, typer.Option(help="Parquet file to write.")],
     form: Annotated[
-        OutputForm,
+        Literal["dialogues", "answers", "preferences"],
         typer.Option(
             "--as",
             help=(
@@ -47,7 +31,7 @@ def export(
                 "verl's SFT trainer. preferences: first prompt, right and wrong answer."
             ),
         ),
-    ] = OutputForm.dialogues,
+    ] = "dialogues",
     revise: Annotated[
         str | None,
         typer.Option(
@@ -62,14 +46,14 @@ def export(
     ] = False,
     step: Annotated[int | None, typer.Option(help="Training step; all steps if not given.")] = None,
     split: Annotated[
-        Split,
+        Literal["train", "val"],
         typer.Option(
             help=(
                 "Episodes of training, or of validation as `rltf eval` writes them. Do not train on"
                 " problems that you test on."
             )
         ),
-    ] = Split.train,
+    ] = "train",
     overwrite: Overwrite = False,
 ) -> None:
     """Write the episodes of a run as training data."""
@@ -77,18 +61,18 @@ def export(
 
     refuse_existing([out], overwrite)
     records = episodes_of(folder, step)
-    provenance = {"log": folder.name, "as": form.value, "step": step, "split": split.value}
+    provenance = {"log": folder.name, "as": form, "step": step, "split": split}
     schema = exports.SCHEMA
-    if form is OutputForm.dialogues:
+    if form == "dialogues":
         template = revise or _template_of(folder)
         provenance |= {"revise": template, "only_solved": not wrong_too}
-        rows = exports.dialogues(records, template, only_solved=not wrong_too, split=split.value)
-    elif form is OutputForm.answers:
-        rows = exports.answers(records, split.value)
+        rows = exports.dialogues(records, template, only_solved=not wrong_too, split=split)
+    elif form == "answers":
+        rows = exports.answers(records, split)
     else:
-        rows, schema = exports.preferences(records, split.value), exports.PREFERENCES
+        rows, schema = exports.preferences(records, split), exports.PREFERENCES
     num = exports.export(list(rows), schema, out, provenance)
-    typer.echo(f"{num} {form.value}: {out}")
+    typer.echo(f"{num} {form}: {out}")
 
 
 def _template_of(folder: Path) -> str:

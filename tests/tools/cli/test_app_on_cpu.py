@@ -104,11 +104,38 @@ def test_inspect(tmp_path: Path) -> None:
     assert rltf("inspect", tmp_path, "--step", 9).exit_code == 1
 
 
-def test_presets_in_a_pipe_are_one_line_each_and_compose_nothing(monkeypatch):
+@pytest.mark.parametrize("name", ["methods", "presets"])
+def test_methods_in_a_pipe_are_one_line_each_and_compose_nothing(name, monkeypatch):
     monkeypatch.setitem(sys.modules, "hydra", None)
-    lines = rltf("presets").stdout.splitlines()
+    lines = rltf(name).stdout.splitlines()
     assert any(re.fullmatch(r"sd +RLTF-SD: multi-turn GRPO plus .*", line) for line in lines)
     assert {"ufo", "release/sd"} <= {line.split()[0] for line in lines}
+
+
+def test_help_has_the_commands_in_the_order_of_use():
+    shown = rltf("--help").stdout
+    panels = dict(re.findall(r"(Prepare|Start|Read|Measure|Give) (.*?)╰", shown, re.S))
+    names = {panel: re.findall(r"^│ (\w+) ", text, re.M) for panel, text in panels.items()}
+    assert list(names.items()) == [
+        ("Prepare", ["doctor", "data", "env", "feedback"]),
+        ("Start", ["methods", "adopt", "plan"]),
+        ("Read", ["view", "inspect", "log"]),
+        ("Measure", ["probe", "eval", "results", "compare"]),
+        ("Give", ["export"]),
+    ]
+
+
+def test_train_answers_with_the_line_that_trains():
+    words = ["--config-name=rltf", "rltf/method=sd", "rltf.teacher.kind={name: ema}"]
+    line = shlex.join(["python", "-m", "verl.trainer.main_ppo", *words])
+    assert refused("train", *words).endswith(f"{line}\n")
+
+
+def test_a_command_ends_with_the_next_one_beside_what_programs_read(tmp_path: Path) -> None:
+    write(tmp_path, [(turn("42", stop="solved"),)])
+    result = ran("inspect", tmp_path)
+    assert result.stderr == "next: rltf view RUN -o page.html\n"
+    assert "next" not in rltf("inspect", tmp_path / "none").stderr
 
 
 def test_version_and_completion():
@@ -125,10 +152,10 @@ def test_help_loads_nothing_heavy():
 
 
 def test_a_reader_that_has_seen_enough_is_no_error():
-    command = [sys.executable, "-W", "ignore", "-m", "rltf_verl.tools.cli.app", "presets"]
+    command = [sys.executable, "-W", "ignore", "-m", "rltf_verl.tools.cli.app", "methods"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
         running.stdout.close()
-        assert running.stderr.read() == b""
+        assert b"rror" not in running.stderr.read()
 
 
 def test_adopt_writes_a_script_or_one_line(tmp_path, monkeypatch):
