@@ -250,8 +250,8 @@ class Attempt:
     observations too, with log-prob 0, and `text` shows all of it to readers.
     """
     prefix_ids: tuple[int, ...] = ()
-    """Where it retries from a step: the first attempt's response up to there, which stands before
-    it behind the first prompt.
+    """For a retry from a step: the first attempt's tokens up to that step; they follow the first
+    prompt.
     """
     recorded: bool = False
     """Another policy or a person wrote the answer (`Env.recorded`): no token of it trains."""

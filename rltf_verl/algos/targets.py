@@ -37,9 +37,7 @@ class RowBatch:
     sampler_log_probs: torch.Tensor
     """[L] the sampler's log-probs under the prompt that the tokens were sampled from."""
     scored: torch.Tensor | None = None
-    """[L] bool: tokens whose log π_old the actor has computed; the sampler's log-probs stand for it
-    elsewhere. None: all.
-    """
+    """[L] bool: tokens scored by the actor; elsewhere the sampler's log-probs count. None: all."""
 
     def __post_init__(self) -> None:
         shape = (int(self.lengths.sum()),)

@@ -162,7 +162,7 @@ EXAMPLE_TOKENS = Evidence(
     right=torch.tensor([False, False, True]),
     solved=torch.tensor([0.0, 0.5, 1.0]),
 )
-"""What a user's gate is tried on."""
+"""Example inputs for checking a user's gate."""
 
 
 def uses_lora(setting: Callable[[str], Any]) -> bool:

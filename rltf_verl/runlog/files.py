@@ -132,7 +132,7 @@ class Room:
         self._open: object = None
 
     def left(self, file: object) -> bool:
-        """Whether there is some; looks once per file, which is once per step."""
+        """True if space is left; checked once per file, so once per step."""
         # listing a folder of thousands of files for each episode would cost more than writing it
         if file == self._open:
             return not self._full

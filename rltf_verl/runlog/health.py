@@ -42,10 +42,10 @@ REVISED, TO_REVISE = 0.05, 0.9
 """At least this share of episodes has a revision, and at most this share of first answers is right:
 else too few wrong answers were revised to tell."""
 DOWN = 0.5
-"""Of the requests, calls or verdicts: failed, where the guard kept nothing back."""
+"""Share of requests, calls or verdicts that failed, where the guard kept nothing back."""
 CUT = 0.5
-"""Of the answers of one turn: cut off. Below, most answers are still graded as the policy meant
-them; docs/metrics.md calls 0.05 bad, which is no degeneration."""
+"""Share of a turn's answers that were cut off. Below, most answers are still graded as the policy
+meant them; docs/metrics.md calls 0.05 bad, which is no degeneration."""
 LAGS = 0.5
 """Seconds that an agent-loop worker's event loop is late at 1 % of the time: as long as many
 requests."""

@@ -93,7 +93,7 @@ def weights_of(model_config: Any, rank: int) -> tuple[int, int, int]:
 
 
 def memory_of(get: Setting, model: Any, card: float | None) -> dict[str, dict[str, float]]:
-    """GB of one GPU, or of a CPU's machine, by moment of a step, at which it holds most, and part.
+    """Estimated GB of one GPU, or of a CPU's machine: moment of a step → part → GB.
     Empty for other engines than FSDP.
 
     Args:

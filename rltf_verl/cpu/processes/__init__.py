@@ -81,7 +81,7 @@ def _choose_threads(config: DictConfig) -> None:
 
 
 def _start_fork_server(config: DictConfig) -> None:
-    """And name it in the config that verl hands to `ray.init`.
+    """Start the fork server and register it for `ray.init`.
 
     Only for the rollout whose imports it has. Not for a cluster that runs already, which may have
     other nodes; not where the config names another Python; and not where `full_determinism` wants a

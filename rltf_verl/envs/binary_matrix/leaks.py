@@ -1,6 +1,6 @@
 """Where a text states the distances of a 0/1 matrix: all of them, a row or column, or a cell.
 
-What the matrix and the attempt show as well is no news.
+Values visible in the matrix or the attempt do not count.
 """
 
 from __future__ import annotations

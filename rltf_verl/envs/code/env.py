@@ -201,7 +201,7 @@ class Code(Env):
     def _seen(
         self, run: ProgramRun, tests: Sequence[Test], entry: str | None, stop: bool
     ) -> list[dict[str, Any]]:
-        """What the tests that are run came to; with `stop` up to the first that fails."""
+        """Run the tests; with `stop`, end at the first failure."""
         results: list[dict[str, Any]] = []
         for test in tests:
             outcome = run.call(test["input"])

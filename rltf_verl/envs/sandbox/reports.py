@@ -11,7 +11,7 @@ from rltf_verl.envs.sandbox.base import Ending, Outcome
 
 _ENDINGS: dict[str, Ending] = {ending: ending for ending in get_args(Ending)}
 ENDED = "ended"
-"""The process of the test came to its own end; the report tells how."""
+"""The test process exited by itself; the report holds its result."""
 SILENT = Outcome("crash", message="the process ended before the program did")
 
 

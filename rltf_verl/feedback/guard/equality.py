@@ -73,7 +73,7 @@ def find_phrase(text: str, reference: str, known: str) -> tuple[int, int] | None
         return None
     if as_number(phrase) is not None:
         return None
-    # Of several names none is said to be the answer.
+    # A list of several names states none as the answer.
     lists = [] if "," in phrase else [match.span() for match in _LIST.finditer(text)]
     # `9:03 PM` is `9:03 pm`, but a name is no word
     case = re.IGNORECASE if re.search(r"\d", phrase) else 0

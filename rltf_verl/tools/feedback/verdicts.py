@@ -67,7 +67,7 @@ Hits = Iterator[tuple[CheckedAttempt, str]]
 
 
 def raises(one: CheckedAttempt) -> str:
-    """An exception, or a value that is none of verl's."""
+    """The function raised, or returned a value that verl refuses."""
     return "" if one.first.late or not_finite(one) else one.first.error
 
 
@@ -176,7 +176,7 @@ def same_text(seen: CheckedFeedback) -> Hits:
 
 
 def _is_constant(attempts: Sequence[CheckedAttempt]) -> bool:
-    """Each text has the words that all of them have, and words of its own attempt."""
+    """True if texts differ only in words copied from their attempts."""
     shared = set.intersection(*(_words(one.first.text) for one in attempts))
     return all(_news(one) <= shared for one in attempts)
 

@@ -80,7 +80,7 @@ def inspect_run(
     chosen: Sequence[str] = (),
     card: float | None = None,
 ) -> Inputs:
-    """Everything that a plan is made of. What cannot be had is left out, and refused.
+    """Collect the inputs of a plan. What cannot be loaded becomes a refusal.
 
     Args:
         config: of the run.

@@ -18,12 +18,12 @@ _STEP = re.compile(r"\[\d+\]|\b(?:step|line|statement|test)s? \d+", re.IGNORECAS
 
 
 class FeedbackOverlap(NamedTuple):
-    """Of one text of feedback; shares of its words and pairs of words that the question lacks."""
+    """Overlap of one feedback text with attempts, without the question's words."""
 
     own: float
-    """Those that its attempt has."""
+    """Share of its words and pairs of words that its attempt has."""
     sibling: float
-    """Those that a wrong attempt of a sibling has: the control."""
+    """The same for a sibling's wrong attempt: the control."""
     names_step: float
     """1 if it names a step of the attempt by its number, else 0."""
 
