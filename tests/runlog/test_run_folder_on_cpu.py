@@ -73,7 +73,7 @@ def test_a_probe_reads_the_first_training_step_and_the_runs_own_limits(run: Path
     assert "does not hold the run's limits" in unknown.stderr
     write_about(run / "episodes", BLOCKS, SIZES, ["the hint"])
     known = rltf("probe", run, "--json")
-    assert known.stderr == ""
+    assert "limits" not in known.stderr
     probe = json.loads(known.stdout)
     assert probe["measured"]["sessions"] == 2
     assert list(probe["run"].values()) == list(SIZES.values())

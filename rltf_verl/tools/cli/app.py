@@ -9,9 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
 import sys
-import textwrap
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
@@ -57,7 +55,7 @@ class _OneLineErrors(TyperGroup):
             typer.secho(line, fg=typer.colors.RED, err=True)
             raise typer.Exit(1) from None
         following = NEXT.get(ctx.invoked_subcommand)
-        if following and not code and "--help" not in sys.argv:
+        if following and not code:
             typer.echo(f"next: {following}", err=True)  # stdout is for what a program reads
         raise typer.Exit(code)
 
@@ -129,10 +127,9 @@ def doctor(
 def methods() -> None:
     """List the methods for rltf/method, with a line on each."""
     from rltf_verl.tools.compose.presets import titles
+    from rltf_verl.tools.report.terminal.console import show_table
 
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
-    for name, title in titles("method").items():
-        typer.echo(textwrap.fill(f"{name:<23} {title}", width, subsequent_indent=" " * 24))
+    show_table([("rltf/method", "method"), *titles("method").items()])
 
 
 def inspect(

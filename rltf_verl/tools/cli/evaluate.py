@@ -102,9 +102,10 @@ def results(
         )
     last = max(record["step"] for record in held_out)
     apart = by_source(record for record in held_out if record["step"] == last)
-    named = {}
-    for source, episodes in apart.items():
-        named[f"step {last}, {source}" if len(apart) > 1 else f"step {last}"] = episodes
+    named = {
+        f"step {last}, {source}" if len(apart) > 1 else f"step {last}": episodes
+        for source, episodes in apart.items()
+    }
     _report(named, {"log": log.name, "step": last}, out)
 
 

@@ -107,7 +107,8 @@ def test_inspect(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["methods", "presets"])
 def test_methods_in_a_pipe_are_one_line_each_and_compose_nothing(name, monkeypatch):
     monkeypatch.setitem(sys.modules, "hydra", None)
-    lines = rltf(name).stdout.splitlines()
+    monkeypatch.delenv("COLUMNS", raising=False)
+    lines = CliRunner().invoke(app, [name], catch_exceptions=False).stdout.splitlines()
     assert any(re.fullmatch(r"sd +RLTF-SD: multi-turn GRPO plus .*", line) for line in lines)
     assert {"ufo", "release/sd"} <= {line.split()[0] for line in lines}
 
