@@ -37,7 +37,9 @@ TRAIN = f"python -m {MAIN}"
 
 
 class _OneLineErrors(TyperGroup):
-    """Errors that a user can fix are one line on stderr, no traceback."""
+    """Errors that a user can fix are one line on stderr, no traceback; after a command that ends
+    well, stderr names the next one.
+    """
 
     def invoke(self, ctx: Any) -> Any:
         from rltf_verl.registry import UserCodeError
