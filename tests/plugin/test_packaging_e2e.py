@@ -170,9 +170,8 @@ def test_the_first_block_of_the_readme_runs_as_it_stands(installed: Path, tmp_pa
     cached_model(tmp_path / "huggingface")
     block = re.findall(r"```bash\n(.*?)```", README, re.S)[0]
     assert HUB_MODEL in block
-    with tempfile.TemporaryDirectory(
-        prefix="rltf", ignore_cleanup_errors=True
-    ) as ray:  # short: sockets
+    # Ray's sockets need a short path.
+    with tempfile.TemporaryDirectory(prefix="rltf", ignore_cleanup_errors=True) as ray:
         run(
             ["bash", "-ec", block],
             folder,
