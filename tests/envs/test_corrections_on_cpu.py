@@ -369,7 +369,7 @@ def test_a_run_names_corrections_that_were_not_checked_once(files, tmp_path, rul
         pq.write_table(pa.Table.from_pylist(rows, SCHEMA), path)
     config = composed_run(picked, tmp_path, "rltf/method=sd")
     found = warnings_of(config, Method(checked_parts(config).config))
-    assert len([one for one in found if "picked by rules" in one.why]) == num
+    assert len([one for one in found if "were picked by" in one.why]) == num
 
 
 def test_a_checkpoint_names_the_corrections_that_it_was_trained_on(files, tmp_path):

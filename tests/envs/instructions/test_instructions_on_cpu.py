@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from rltf_verl.adapters.startup.files import DATA, check_dataset
-from rltf_verl.config import ConfigError
 from rltf_verl.data.provenance import read_provenance
 from rltf_verl.data.schema import first_rows, problem_of
 from rltf_verl.envs import make_env
+from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.envs.instructions.requests import REQUESTS
 from rltf_verl.tools.data.build import build_parquet
 from rltf_verl.types import Problem
@@ -155,10 +155,11 @@ def test_official_prompts_are_for_evaluation(tmp_path: Path) -> None:
     problem = problem_of(env, row)
     assert problem.data["rules"] == [[BULLETS[0], {"num_bullets": 3}]]
     assert env.grade(problem, "* a\n* b\n* c").correct  # no least number of words
-    check_dataset(DATA[1], str(built.test), env)
-    with pytest.raises(ConfigError, match=r"train_on_tests=true"):
-        check_dataset(DATA[0], str(built.test), env)
-    check_dataset(DATA[0], str(built.test), env_with(train_on_tests=True, **options))
+    asked_for = env_with(train_on_tests=True, **options)
+    assert not list(check_dataset(DATA[1], str(built.test), env, DryRun()))
+    (refused,) = check_dataset(DATA[0], str(built.test), env, DryRun())
+    assert "train_on_tests=true" in str(refused)
+    assert not list(check_dataset(DATA[0], str(built.test), asked_for, DryRun()))
     assert len(env_with(train_on_tests=True, **options).build(0, 1, 1).train) == 1
     assert "if-verifiable" in read_provenance(built.test)["versions"]
 
