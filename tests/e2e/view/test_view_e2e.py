@@ -205,7 +205,7 @@ def test_attempts_are_side_by_side_with_the_difference_marked(tab) -> None:
         "Attempt 2",
         "Attempt 3",
     ]
-    assert view.page.locator("#episode ol > li").count() == 3
+    assert view.page.locator("#episode .turns > li").count() == 3
     pair = view.page.locator(".pair").first
     left, right = pair.locator("> div").all()
     assert "✗ wrong" in left.inner_text()
@@ -287,9 +287,9 @@ def test_a_click_on_a_chart_lists_the_episodes_of_that_step(tab, size: str) -> N
 def test_charts_of_several_runs(tab) -> None:
     view = tab()
     assert view.texts("#overview h3") == ["Answers", "Feedback", "Optimisation", "Speed"]
-    corrected = view.page.locator("figure").nth(2)
+    broken = view.page.locator("figure", has_text="Broken")
     # Step 2 has no revision, so the last value is that of step 1.
-    assert "sd train 94.1 % (step 1)" in corrected.locator("output").text_content()
+    assert "sd train 11.1 % (step 1)" in broken.locator("output").text_content()
     assert "–" not in "".join(view.texts("figure output"))
     dots = view.page.locator("figure").first.locator("circle.train.run0").all()
     many, single = [float(dot.get_attribute("r")) for dot in dots]
