@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 from omegaconf import DictConfig
+from verl.plugin.platform import platform_manager
 
+from rltf_verl.cpu.hooks import register_platform
 from rltf_verl.tools.data.build import build_parquet
 from rltf_verl.tools.plan.build import Plan, make_plan
 from rltf_verl.tools.plan.inputs import inspect_run
@@ -27,6 +29,7 @@ def run(home: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., DictConfig
     """Overrides, as on the command line -> a config that is right but for them."""
     monkeypatch.chdir(home)
     monkeypatch.setenv("VERL_PLATFORM", "cpu")
+    register_platform(platform_manager)  # verl was imported before the variable was set
     for name in ("RAY_ADDRESS", "WANDB_API_KEY", "WANDB_MODE", "NETRC", "HF_ENDPOINT"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(home))
