@@ -44,7 +44,7 @@ from rltf_verl.tools.report.terminal.console import show_table
 HERE = Path(__file__).resolve().parent
 RECIPES = HERE.parent
 POLICY = RECIPES / "demo" / "policy"
-WITH_THEIR_MODEL = tuple(RECIPES / name for name in ("pretrained", "agents", "corrections"))
+WITH_THEIR_MODEL = tuple(RECIPES / name for name in ("pretrained", "agents", "corrections", "sql"))
 """Need a pretrained model: `tests/e2e/test_pretrained_e2e.py`."""
 SEARCH_PATH = "[pkg://verl.trainer.config,pkg://hydra_configs.rltf_verl,"
 SEARCH_PATH += f"'file://{HERE / 'config'}']"

@@ -110,10 +110,11 @@ def _error(wrong: Wrong) -> str:
 def _not_sqlite(wrong: Wrong, said: str) -> str:
     """The clause with the word at which SQLite gave up."""
     found = re.match(r'near "(.+)": syntax error', said)
-    for name in ("select", "from", "where", "group by", "having", "order by", "limit"):
-        if found and found[1].lower() in wrong.clause(name):
-            return f"What is not SQLite is at {found[1]}, in the part {name.upper()}."
-    return ""
+    names = ("select", "from", "where", "group by", "having", "order by", "limit")
+    at = [name for name in names if found and found[1].lower() in wrong.clause(name)]
+    if found is None or len(at) != 1:  # a word of several clauses says nothing
+        return ""
+    return f"What is not SQLite is at {found[1]}, in the part {at[0].upper()}."
 
 
 def _no_column(wrong: Wrong, name: str) -> str:

@@ -22,7 +22,7 @@ from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.tools.contract import check_env
 from rltf_verl.tools.data.questions import QuestionRow
 from rltf_verl.types import Problem
-from tests.recipes.composing import program
+from tests.recipes.composing import program, rltf_of
 from tests.recipes.hostile_sql import FAMILIES
 from tests.support.effort import many
 
@@ -267,3 +267,32 @@ def test_second_answers_are_counted_by_level_and_prompt_and_sampled_once(
     said = capsys.readouterr().out
     assert "| 1.0 | append:verbatim_append | verdict | 0.00 | 3 |" in said
     assert "| 1.0 | append:verbatim_append | location | 1.00 | 3 |" in said
+
+
+def test_each_arm_starts_and_gold_queries_are_trained_on() -> None:
+    runs = program("sql/runs.py")
+    assert {run.arm for run in runs.runs()} == set(runs.ARMS)
+    parts = ("attempt", "distill", "imitate")
+    enabled = dict[str, set[str]]()
+    for arm, words in runs.ARMS.items():
+        config = rltf_of("sql", *words)
+        enabled[arm] = {name for name in parts if getattr(config, name).weight}
+    assert enabled == {
+        "RLTF-SD": {"attempt", "distill"},
+        "RLTF-SD, wrong only": {"attempt", "distill"},
+        "GRPO, one turn": {"attempt"},
+        "GRPO, two turns": {"attempt"},
+        "RAFT": {"imitate"},
+        "gold queries": set(),
+    }
+    assert list(rltf_of("sql", *runs.ARMS["gold queries"]).objectives) == ["gold"]
+
+
+def test_the_table_has_a_cell_for_each_arm_with_its_seeds() -> None:
+    runs = program("sql/runs.py")
+    points = [{"step": step, "seen": 0.5 + step / 100, "unseen": 0.25} for step in range(0, 25, 4)]
+    lines = [{"arm": "RAFT", "seed": seed, "curve": points} for seed in (1, 2)]
+    (row,) = list(runs.table(lines))[2:]
+    arm, before, half, end, *_ = row.strip("| ").split(" | ")
+    assert (arm, before) == ("RAFT", "0.50 (0.50 0.50)")
+    assert (half, end) == ("0.62 (0.62 0.62)", "0.74 (0.74 0.74)")
