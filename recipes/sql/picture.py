@@ -1,0 +1,48 @@
+"""First answers by step, on the training's trades and on others: a line for each arm, the mean of
+its seeds, and a point for each run.
+
+    python recipes/sql/picture.py OUT.png
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from statistics import fmean
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+from runs import ARMS, RESULTS, Line, lines_of
+
+COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9")
+"""Okabe and Ito: told apart by the colour-blind."""
+TITLES = {"seen": "the training's trades", "unseen": "four others"}
+
+
+def draw(lines: list[Line], out: Path) -> None:
+    """The picture of these runs."""
+    figure, panels = plt.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")
+    for panel, (trades, title) in zip(panels, TITLES.items(), strict=True):
+        for arm, color in zip(ARMS, COLORS, strict=True):
+            curves = [line["curve"] for line in lines if line["arm"] == arm]
+            if not curves:
+                continue
+            steps = [point["step"] for point in curves[0]]
+            shares = [[point[trades] for point in curve] for curve in curves]
+            panel.plot(steps, [*map(fmean, zip(*shares, strict=True))], color=color, label=arm)
+            for one in shares:
+                panel.plot(steps, one, ".", color=color, markersize=4)
+        panel.set(title=title, xlabel="step", ylim=(0, 1))
+        panel.grid(alpha=0.3)
+    panels[0].set_ylabel("first answers that are right, held out")
+    panels[1].legend(fontsize=8, loc="lower right")
+    figure.savefig(out, dpi=120)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("out", type=Path)
+    draw(lines_of(RESULTS), parser.parse_args().out) if RESULTS.exists() else sys.exit("no run yet")
