@@ -71,8 +71,8 @@ class Sampler:
 
 
 def key_of(line: Line) -> tuple[Any, ...]:
-    """What makes a line another one."""
-    return (line["index"], line["temperature"], line.get("level"), line.get("prompt"))
+    """What makes a line another one. The question: other data may have the same file."""
+    return (line["question"], line["temperature"], line.get("level"), line.get("prompt"))
 
 
 def second_chat(question: str, first: str, feedback: str, prompt: str) -> list[dict[str, str]]:
@@ -116,24 +116,26 @@ def measure(args: argparse.Namespace) -> None:
     sampler, temperature = Sampler(args.model), args.temperature
     questions = [row.messages[-1]["content"] for row in rows]
     firsts = [
-        {"index": i, "temperature": temperature, "chat": row.messages} for i, row in enumerate(rows)
+        {"index": i, "question": question, "temperature": temperature, "chat": row.messages}
+        for i, (question, row) in enumerate(zip(questions, rows, strict=True))
     ]
     there = lines_of(args.out)
     todo: list[Line] = [line for line in firsts if key_of(line) not in there]
     if todo:
         play(sampler, env, rows, args.out, todo)
     there = lines_of(args.out)
-    wrong = [i for i in range(len(rows)) if not there[(i, temperature, None, None)]["right"]]
-    wrong = wrong[: args.wrong]
+    first_of = [there[key_of(line)] for line in firsts]
+    wrong = [line for line in first_of if not line["right"]][: args.wrong]
     for prompt in args.prompts:
         for level in args.levels:
             todo = []
-            for i in wrong:
-                first, problem = there[(i, temperature, None, None)]["answer"], rows[i].problem
+            for one in wrong:
+                first, problem = one["answer"], rows[one["index"]].problem
                 said = env.explain(problem, first, env.grade(problem, first), level)
-                line = {"index": i, "temperature": temperature, "level": level, "prompt": prompt}
-                chat = second_chat(questions[i], first, said, prompt)
-                todo.append(line | {"first": first, "feedback": said, "chat": chat})
+                chat = second_chat(one["question"], first, said, prompt)
+                line = {name: one[name] for name in ("index", "question", "temperature")}
+                line |= {"level": level, "prompt": prompt, "first": first}
+                todo.append(line | {"feedback": said, "chat": chat})
             todo = [line for line in todo if key_of(line) not in there]
             if todo:
                 play(sampler, env, rows, args.out, todo)
