@@ -75,6 +75,11 @@ def key_of(line: Line) -> tuple[Any, ...]:
     return (line["question"], line["temperature"], line.get("level"), line.get("prompt"))
 
 
+def asked(row: QuestionRow) -> str:
+    """The trade and its question."""
+    return "{trade}: {question}".format(**row.problem.data)
+
+
 def second_chat(question: str, first: str, feedback: str, prompt: str) -> list[dict[str, str]]:
     """The conversation that leads to a second answer; `prompt` is `context:template`."""
     context, _, template = prompt.partition(":")
@@ -114,10 +119,10 @@ def measure(args: argparse.Namespace) -> None:
     """Sample first answers, then second ones for each level and prompt."""
     env, rows = TextToSql(), read_questions(args.data)[: args.problems]
     sampler, temperature = Sampler(args.model), args.temperature
-    questions = [row.messages[-1]["content"] for row in rows]
+    prompts = [row.messages[-1]["content"] for row in rows]
     firsts = [
-        {"index": i, "question": question, "temperature": temperature, "chat": row.messages}
-        for i, (question, row) in enumerate(zip(questions, rows, strict=True))
+        {"index": i, "question": asked(row), "temperature": temperature, "chat": row.messages}
+        for i, row in enumerate(rows)
     ]
     there = lines_of(args.out)
     todo: list[Line] = [line for line in firsts if key_of(line) not in there]
@@ -132,7 +137,7 @@ def measure(args: argparse.Namespace) -> None:
             for one in wrong:
                 first, problem = one["answer"], rows[one["index"]].problem
                 said = env.explain(problem, first, env.grade(problem, first), level)
-                chat = second_chat(one["question"], first, said, prompt)
+                chat = second_chat(prompts[one["index"]], first, said, prompt)
                 line = {name: one[name] for name in ("index", "question", "temperature")}
                 line |= {"level": level, "prompt": prompt, "first": first}
                 todo.append(line | {"feedback": said, "chat": chat})

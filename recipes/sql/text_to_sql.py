@@ -11,7 +11,6 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Annotated, Any
 
 from query_repair import repair
@@ -34,7 +33,6 @@ from rltf_verl.kinds import Within
 from rltf_verl.texts import counted
 from rltf_verl.types import Grade, Problem
 
-FOLDER = Path(__file__).parent
 FILLS = 2
 """Databases of a trade that a query has to be right on; the first one is in the prompt."""
 DEADLINE_S = 30.0
@@ -57,9 +55,7 @@ class TextToSql(Env):
     """
 
     name = "text_to_sql"
-    revise_templates = dict.fromkeys(("attempt", "answer"), str(FOLDER / "fix.j2")) | {
-        "append": str(FOLDER / "fix_append.j2")
-    }
+    revise_templates: Mapping[str, str] | None = {"attempt": "note", "append": "plain_append"}
 
     def __init__(self, most_steps: Annotated[int, Within(1, 6)] = 4) -> None:
         self._most_steps = most_steps
