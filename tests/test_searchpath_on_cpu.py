@@ -27,8 +27,8 @@ def test_every_choice_that_is_named_exists() -> None:
 def test_what_comes_with_a_method_and_what_is_chosen() -> None:
     rlef = composed("rltf", "rltf/method=rlef")
     assert (rlef.rltf.env.name, rlef.rltf.feedback.provider) == ("code", "verifier")
-    chosen = composed("rltf", "rltf/method=ufo", "rltf/feedback=replay", "rltf/env=math")
-    assert (chosen.rltf.env.name, chosen.rltf.feedback.provider) == ("math", "replay")
+    chosen = composed("rltf", "rltf/method=ufo", "rltf/feedback=siblings", "rltf/env=math")
+    assert (chosen.rltf.env.name, chosen.rltf.feedback.provider) == ("math", "siblings")
     assert chosen.rltf.reward.turn_decay == 0.5
 
 

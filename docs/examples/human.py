@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
+import json
 import os
 import time
 from pathlib import Path
@@ -18,7 +20,6 @@ from typing import Annotated
 
 from rltf_verl.feedback.base import FeedbackProvider, FeedbackRequest, FeedbackUnavailable
 from rltf_verl.feedback.judge_prompt import as_text
-from rltf_verl.feedback.record import call_key
 from rltf_verl.jsonl import append_lines, numbered, parse
 from rltf_verl.kinds import Within
 from rltf_verl.types import Feedback
@@ -101,6 +102,19 @@ class HumanProvider(FeedbackProvider):
                 self.name, f"rltf.feedback.inbox={self._inbox} cannot be written: {error}"
             ) from error
         self._asked.add(key)
+
+
+def call_key(request: FeedbackRequest) -> str:
+    """Hash of the conversation so far: the same attempt at the same problem has the same id,
+    whichever run and episode it comes from.
+    """
+    problem = request.problem
+    turns = [
+        (turn.attempt.text, turn.feedback.text if turn.feedback else None) for turn in request.turns
+    ]
+    asked = [problem.env, problem.data, problem.reference, list(request.messages), turns]
+    text = json.dumps(asked, sort_keys=True, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 class _Answers:

@@ -55,10 +55,6 @@ class FeedbackConfig:
     guard: GuardConfig = field(default_factory=GuardConfig)
     acknowledge_leaks: bool = False
     """With `guard.action=none`: the provider may tell the answer, and that is meant."""
-    record_dir: str | None = None
-    """Folder in which every call of the provider is recorded, for `rltf/feedback=replay`; null
-    records none.
-    """
 
     @property
     def block(self) -> dict[str, Any]:

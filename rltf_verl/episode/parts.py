@@ -1,9 +1,8 @@
-"""A run's environment and provider, recorded and guarded: built once per process."""
+"""A run's environment and provider, guarded: built once per process."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from rltf_verl.config import ConfigError, FeedbackConfig, GuardConfig, RLTFConfig
 from rltf_verl.envs import make_env
@@ -13,7 +12,6 @@ from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackProvider
 from rltf_verl.feedback.guard.judged import JudgedLeak
 from rltf_verl.feedback.guard.provider import GuardedProvider
-from rltf_verl.feedback.record import RecordedProvider
 from rltf_verl.feedback.siblings import SiblingsProvider
 from rltf_verl.judge.gateway import Judge, Opener, judges_of
 from rltf_verl.registry import with_defaults
@@ -71,8 +69,6 @@ class Parts:
 def build_provider(config: FeedbackConfig) -> FeedbackProvider:
     """The provider of a run.
 
-    The record holds the provider's text before the guard: a replay may be guarded in another way.
-
     Raises:
         ValueError: unknown provider or option, or a provider that may leak the answer unguarded.
     """
@@ -96,8 +92,6 @@ def build_provider(config: FeedbackConfig) -> FeedbackProvider:
     if siblings is not None:  # what it adds are the policy's own words
         siblings.each = _guard(siblings.each, guard)
         siblings.judges = siblings.each.judges
-    if config.record_dir is not None:
-        provider = RecordedProvider(provider, Path(config.record_dir), config.provider.options)
     return provider if siblings is not None else _guard(provider, guard)
 
 

@@ -13,10 +13,7 @@ from rltf_verl.judge.wire import Call, Reply
 from rltf_verl.types import Feedback
 
 CRITIQUE = "(what the policy writes about its attempt)"
-LATER = {
-    "shuffled": "(feedback on an attempt at another problem)",
-    "replay": "(the recorded feedback)",
-}
+LATER = {"shuffled": "(feedback on an attempt at another problem)"}
 """Provider -> what its feedback will be."""
 FORM = 200
 """Characters at the end of a judge's prompt, which say what form the reply has."""

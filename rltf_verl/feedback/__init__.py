@@ -17,7 +17,6 @@ _PROVIDERS = {
     "judge": "rltf_verl.feedback.judge_provider:JudgeProvider",
     "paired": "rltf_verl.feedback.policy:PairedProvider",
     "policy": "rltf_verl.feedback.policy:PolicyProvider",
-    "replay": "rltf_verl.feedback.replay:ReplayProvider",
     "shuffled": "rltf_verl.feedback.controls:ShuffledProvider",
     "siblings": "rltf_verl.feedback.siblings:SiblingsProvider",
     "try_again": "rltf_verl.feedback.sentences:TryAgainProvider",

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackUnavailable, ask
-from rltf_verl.feedback.record import RecordedProvider
 from rltf_verl.judge.client import LOGGERS
 from rltf_verl.judge.limits import (
     LONGEST_REPLY_TOKENS,
@@ -76,13 +75,12 @@ async def test_a_storm(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None
         StormServer(latency=lambda rng: rng.uniform(0, 0.01), keep_bodies=False)
     ) as thread:
         endpoint = {"base_url": thread.server.url, "model": "m", "api_key_env": "STORM_KEY"}
-        judge = make_provider(
+        provider = make_provider(
             "judge", endpoint=endpoint, limits=LIMITS, cache_dir=str(tmp_path / "cache")
         )
-        provider = RecordedProvider(judge, tmp_path / "record", {})
         asked = [ask(provider, request(f"try {i}", seed=2 * i)) for i in range(200)]
         outcomes = await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 300)
-        runtime = runtime_of(judge.settings)  # type: ignore[attr-defined]
+        runtime = runtime_of(provider.settings)  # type: ignore[attr-defined]
         stats, values = runtime.stats, runtime.snapshot()
         await runtime.aclose()
     assert set(KINDS) <= set(thread.server.counts), "all kinds of fault came"
@@ -109,7 +107,12 @@ async def test_a_storm(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None
     shown = [json.dumps(answer.text) for answer in answers] + [
         "".join(traceback.format_exception(error)) + error.cause for error in failures
     ]
-    for text in (*shown, written, repr(judge.settings), *(r.getMessage() for r in caplog.records)):  # type: ignore[attr-defined]
+    for text in (
+        *shown,
+        written,
+        repr(provider.settings),
+        *(r.getMessage() for r in caplog.records),
+    ):  # type: ignore[attr-defined]
         assert not SECRETS.found_in(text), text[:300]
     for answer in answers:
         assert answer.text == clean_text(answer.text)

@@ -265,14 +265,10 @@ def check_dataset(key: str, path: str, env: Env, dry_run: DryRun) -> Iterator[Fi
 
 def check_folders(rltf: RLTFConfig) -> Iterator[Finding]:
     """Folders that the run writes to, and that cannot be made or written."""
-    feedback = {
-        "record_dir": rltf.feedback.record_dir,
-        "guard": {"judge": rltf.feedback.guard.judge},
-        **rltf.feedback.provider.options,
-    }
+    guard = {"judge": rltf.feedback.guard.judge}
     blocks = {
         "episode_log": {"dir": rltf.episode_log.dir},
-        "feedback": feedback,
+        "feedback": {"guard": guard, **rltf.feedback.provider.options},
         "env": rltf.env.options,
     }
     for key, name, folder in reading.keys_in("rltf", blocks):
@@ -293,5 +289,5 @@ def _write_trouble(folder: Path) -> str | None:
         return str(error.strerror)
 
 
-FOLDERS = ("dir", "record_dir", "cache_dir", "inbox")
+FOLDERS = ("dir", "cache_dir", "inbox")
 """Keys of the `rltf:` block, at any depth, that name a folder to write to."""

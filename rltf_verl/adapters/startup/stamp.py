@@ -64,7 +64,6 @@ MAY_CHANGE = frozenset(
         "num_workers",
         "price",
         "python",
-        "record_dir",
         "stop_after",
         "stop_when_solved_val",
         "timeout_s",

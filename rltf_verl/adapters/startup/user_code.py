@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -55,8 +54,7 @@ async def _make_rows(config: DictConfig, parts: Parts, method: Method, model: Mo
 
     (row,) = first_rows(files_of(config.data.train_files)[0], 1)
     problem, messages = problem_of(parts.env, row), first_prompt(row)
-    unrecorded = replace(parts.config.feedback, record_dir=None)
-    acting, _ = with_placeholders(Parts.of(replace(parts.config, feedback=unrecorded)))
+    acting, _ = with_placeholders(Parts.of(parts.config))
     policy: Any = ScriptedVerlPolicy(config, model, tools_of(parts.env))
     # A wrong second answer, and a right one: objectives may make rows of either.
     for later in ("", problem.reference):

@@ -106,7 +106,7 @@ def inspect_run(
     with contextlib.suppress(ValueError, TypeError):  # a refused list in the place of a block
         # code of the user's that was refused is not called again
         if user_code(config).keys().isdisjoint(finding.key for finding in refused):
-            unrecorded = _parts_without_records(config)
+            unrecorded = parts_of(config)
             method, parts = Method(unrecorded.config), unrecorded
     if method is not None:
         warnings += warnings_of(config, method)
@@ -141,15 +141,6 @@ def inspect_run(
         resumes=None if resumes is None else str(resumes),
         dry_run=dry_run,
     )
-
-
-def _parts_without_records(config: DictConfig) -> Parts:
-    """The parts of the run, which write nothing."""
-    block = OmegaConf.to_container(config.rltf, resolve=True) if config.get("rltf") else None
-    quiet = OmegaConf.create({"rltf": block})
-    if OmegaConf.select(quiet, "rltf.feedback.record_dir") is not None:
-        quiet.rltf.feedback.record_dir = None
-    return parts_of(quiet)
 
 
 def _rows_in(config: DictConfig, key: str) -> int:

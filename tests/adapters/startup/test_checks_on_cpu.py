@@ -163,7 +163,6 @@ def test_rows_longer_than_a_micro_batch_are_refused_where_verl_would_fail(verl_c
 
 FOLDERS = {
     "episode log": ("rltf.episode_log.dir", []),
-    "record": ("rltf.feedback.record_dir", []),
     "judge": (
         "rltf.feedback.cache_dir",
         [

@@ -14,11 +14,11 @@ from rltf_verl.feedback import make_provider, provider_names
 from tests.support.configs import composed
 
 FOLDER = Path(__file__).parents[3] / "hydra_configs" / "rltf_verl" / "rltf" / "feedback"
-OURS = {"provider", "ask", "on_error", "guard", "acknowledge_leaks", "record_dir"}
+OURS = {"provider", "ask", "on_error", "guard", "acknowledge_leaks"}
 SETTINGS = ("teacher", "execution", "escalating", "verifier_full")
 """Of a judge, and of the verifier."""
 
-NEW = ("replay", "shuffled", "siblings", "try_again")
+NEW = ("shuffled", "siblings", "try_again")
 
 
 def test_every_provider_has_one() -> None:
@@ -27,20 +27,8 @@ def test_every_provider_has_one() -> None:
     assert groups == ours <= set(provider_names())
 
 
-@pytest.fixture(scope="module")
-def record(tmp_path_factory) -> Path:
-    folder = tmp_path_factory.mktemp("record")
-    line = (
-        '{"key": "k", "settings": "s", "seed": 1, "time": 1.0, "provider": "judge", "text": "x"}\n'
-    )
-    (folder / "feedback.1.a.jsonl").write_text(line)
-    return folder
-
-
 @pytest.mark.parametrize("name", NEW)
-def test_it_names_every_option_with_its_default_and_start_up_accepts_it(
-    name: str, record: Path
-) -> None:
+def test_it_names_every_option_with_its_default_and_start_up_accepts_it(name: str) -> None:
     module, _, attribute = feedback._PROVIDERS[name].partition(":")
     factory = getattr(__import__(module, fromlist=[attribute]), attribute)
     options = inspect.signature(factory).parameters
@@ -54,8 +42,6 @@ def test_it_names_every_option_with_its_default_and_start_up_accepts_it(
         "rltf/hardware=cpu",
         "actor_rollout_ref.model.path=/nowhere",
     ]
-    if name == "replay":
-        overrides.append(f"rltf.feedback.folder={record}")
     rltf = checked_parts(composed("rltf_sd", *overrides)).config
     assert rltf.feedback.provider.name == name
 

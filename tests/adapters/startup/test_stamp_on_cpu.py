@@ -84,7 +84,6 @@ MAY_CHANGE = [
     "trainer.test_freq=3",
     "trainer.n_gpus_per_node=2",
     "rltf.episode_log.ids=true",
-    "rltf.feedback.record_dir=r",
     "rltf.episode.stop_when_solved_val=true",
 ]
 

@@ -251,7 +251,7 @@ def test_it_fits_80_columns_and_ends_with_what_to_change(run: Run) -> None:
 
 def test_it_writes_nothing(run: Run, home: Path) -> None:
     before = sorted(home.rglob("*"))
-    planned(run("rltf.feedback.record_dir=recorded"))
+    planned(run())
     assert sorted(home.rglob("*")) == before
 
 
