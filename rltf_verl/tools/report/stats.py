@@ -7,11 +7,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 
 from rltf_verl.runlog.numbers import Cases, EpisodeTable
 from rltf_verl.runlog.turns import Record
-from rltf_verl.tools.report.aim import aims_of
 
 
 @dataclass(frozen=True)
@@ -25,9 +23,7 @@ class EpisodeStats:
     num_turns: int
     """Of the longest episode."""
     mean: Mapping[str, float]
-    """By the names of `cases_by_name`, and `feedback/aim` (`tools.report.aim`); without those that
-    have no case.
-    """
+    """By the names of `cases_by_name`; without those that have no case."""
     num: Mapping[str, int]
     """How many cases each is the mean of."""
     stops: Mapping[str, int]
@@ -67,10 +63,6 @@ def stats(records: Sequence[Record], split: str) -> EpisodeStats:
         value = cases.mean()
         if value is not None:
             mean[name] = value
-    aims = aims_of(records)
-    if aims:
-        num["feedback/aim"] = len(aims)
-        mean["feedback/aim"] = fmean(aim.own - aim.sibling for aim in aims)
     ends = [turn["stop"] for record in records for turn in record["turns"][-1:]]
     return EpisodeStats(
         split=split,

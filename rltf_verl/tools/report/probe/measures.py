@@ -22,7 +22,6 @@ from rltf_verl.runlog.turns import (
     says_nothing,
     wrong,
 )
-from rltf_verl.tools.report.aim import aims
 from rltf_verl.tools.report.evaluation.bootstrap import (
     Estimate,
     estimates,
@@ -64,9 +63,6 @@ LABELS = {
     "guard_found": "leaks, of what the guard looked at",
     "withheld": "feedback that the guard kept back",
     "says_nothing": "feedback that holds no more than right or wrong",
-    "aim_own": "words of feedback that its attempt has",
-    "aim_sibling": "words of feedback that a sibling's attempt has",
-    "names_step": "feedback that names a step",
     "failed": "feedback asked for that did not come",
     "mentions": "second answers that mention the feedback",
     "truncated": "answers cut off at {answer_tokens} tokens",
@@ -244,11 +240,7 @@ def _feedback(record: Record, turn: Record, reader: Reader) -> Iterator[Case]:
 
 
 def _group_cases(episodes: Sequence[Record], num: int) -> Iterator[Case]:
-    """Aim of the feedback; the chances that all first answers of a group of `num` are alike."""
-    for aim in aims(episodes):
-        yield "aim_own", aim.own
-        yield "aim_sibling", aim.sibling
-        yield "names_step", aim.names_step
+    """The chances that all first answers of a group of `num` are alike."""
     # an attempt without a grade has no reward to compare
     first = [record["turns"][0] for record in episodes if graded(record["turns"][0])]
     if len(first) >= num:

@@ -115,16 +115,6 @@ CURVES = (
     ),
     Curve(
         group="Feedback",
-        label="Aim",
-        help=(
-            "Words that a text shares with its wrong first answer, less those it shares with"
-            " another."
-        ),
-        share=True,
-        log="feedback/aim",
-    ),
-    Curve(
-        group="Feedback",
         label="Feedback failed",
         help="Of the requests.",
         share=True,

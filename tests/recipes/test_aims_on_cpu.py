@@ -2,8 +2,11 @@
 
 from typing import Any
 
-from rltf_verl.tools.report.aim import FeedbackOverlap, aims, aims_of
+from tests.recipes import house_style  # noqa: F401  # so that it can be imported
+from tests.recipes.composing import program
 
+_AIMS = program("pretrained/aims.py")
+aims, aims_of = _AIMS.aims, _AIMS.aims_of
 QUESTION = "What is the sum of all primes?"
 
 
@@ -17,12 +20,7 @@ def episode(text: str, feedback: str | None, correct: bool = False, uid: str = "
 def test_words_of_the_own_attempt_and_of_a_siblings() -> None:
     """`nine is`, `is odd` and `nine`, `odd` of seven units; the question has `is`."""
     group = [episode("nine is odd", "Nine is odd, look."), episode("look at four", None)]
-    assert aims(group) == [FeedbackOverlap(own=4 / 6, sibling=1 / 6, names_step=0)]
-
-
-def test_a_step_is_named_by_its_number() -> None:
-    group = [episode("x", "[2] is wrong"), episode("y", "Step 3: see y")]
-    assert [aim.names_step for aim in aims(group)] == [1, 1]
+    assert aims(group) == [(4 / 6, 1 / 6)]
 
 
 def test_nothing_to_compare() -> None:
