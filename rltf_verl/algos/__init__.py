@@ -14,7 +14,6 @@ from rltf_verl.algos.episodes import EpisodeBatch
 from rltf_verl.algos.gate import GATES, Evidence
 from rltf_verl.algos.logit_distill import entropy_weight, logit_divergence, sampled_token
 from rltf_verl.algos.losses import TOKEN_LOSSES, cross_entropy
-from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.algos.returns import discounted_returns
 from rltf_verl.algos.role_loss import distill_loss, supervised_loss
 from rltf_verl.algos.schedule import scheduled_weight
@@ -35,8 +34,6 @@ __all__ = [
     "first_turn_mean",
     "floor_mask",
     "logit_divergence",
-    "pack_episodes",
-    "pack_rows",
     "sampled_token",
     "scheduled_weight",
     "soft_floor",

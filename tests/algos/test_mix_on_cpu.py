@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from rltf_verl.algos.episodes import in_line
 from rltf_verl.algos.losses import TOKEN_LOSSES, importance_sampling, shaped
-from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.algos.role_loss import distill_loss, supervised_loss
 from rltf_verl.algos.targets import RowBatch, sampled_tokens
 from rltf_verl.config import DistillConfig, ImitateConfig, RLTFConfig
@@ -24,6 +23,7 @@ from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.types import CONTEXT, Attempt, Episode, Grade, Problem, Role, Turn
 from tests.support.effort import examples
 from tests.support.methods import targets_of
+from tools.parity.pack import pack_episodes, pack_rows
 
 CONFIGS = {
     "AWR": RLTFConfig(gamma=0.3, distill=DistillConfig(weight=1.0)),

@@ -12,7 +12,6 @@ from torch.distributions import Binomial
 from rltf_verl.algos.advantages import turn_advantages
 from rltf_verl.algos.distill import distill_advantages
 from rltf_verl.algos.gate import solved_share
-from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.algos.returns import discounted_returns
 from rltf_verl.config import AttemptConfig, DistillConfig, RewardConfig, RLTFConfig
 from rltf_verl.config.objectives import Baseline, Estimator
@@ -32,6 +31,7 @@ from rltf_verl.types import (
 from tests.support.game import GAMMA, Game, Player, check, expected_gradients
 from tests.support.hand_cases import close
 from tests.support.methods import targets_of
+from tools.parity.pack import pack_episodes, pack_rows
 
 ESTIMATORS = typing.get_args(Estimator)
 BY_COHORT = [e for e in ESTIMATORS if e not in ("none", "joined", "first_turn")]

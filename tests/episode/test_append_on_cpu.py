@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.config import ConfigError, EpisodeConfig, FeedbackModelingConfig, RLTFConfig
 from rltf_verl.episode.revise import inserted_span
 from rltf_verl.episode.rows import attempt_rows
@@ -27,6 +26,7 @@ from tests.support.episode_fakes import (
 )
 from tests.support.episode_rows import inline_rows
 from tests.support.methods import objective_of
+from tools.parity.pack import pack_episodes, pack_rows
 
 APPEND = {"context": "append", "revise": "compact_append"}
 

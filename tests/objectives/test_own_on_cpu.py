@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.feedback.verifier import VerifierProvider
 from rltf_verl.objectives import Method, Objective
@@ -17,6 +16,7 @@ from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.objectives.user_code import OwnCodeError
 from tests.support.episode_rows import episode, turn
 from tests.support.methods import ONLY, objective_of, targets_of
+from tools.parity.pack import pack_episodes, pack_rows
 
 FILE = "docs/examples/unlearn.py"
 UNLEARN = {"objectives": {"unlearn": f"{FILE}:Unlearn"}}

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import RLTFConfig
 from rltf_verl.episode.parts import Parts, build_provider
@@ -16,6 +15,7 @@ from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.types import Episode, Grade, Problem, Role, Row
 from tests.support.episode_fakes import PROBLEM, QUESTION, EchoEnv, ScriptedPolicy, seed_of_place
 from tests.support.methods import targets_of
+from tools.parity.pack import pack_episodes, pack_rows
 
 NAMES = ("critique_grpo", "guided", "raft", "rlef", "sdpo", "ufo")
 

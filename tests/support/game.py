@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from rltf_verl.algos.losses import TOKEN_LOSSES
-from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.algos.role_loss import distill_loss, supervised_loss
 from rltf_verl.algos.targets import sampled_tokens
 from rltf_verl.config import RLTFConfig
@@ -23,6 +22,7 @@ from rltf_verl.objectives import Method
 from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Role, Turn
 from tests.support.methods import targets_of
+from tools.parity.pack import pack_episodes, pack_rows
 
 GAMMA = 0.3
 QUESTION = [{"role": "user", "content": "Q"}]

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from rltf_verl.algos.episodes import EpisodeBatch
-from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import RLTFConfig
 from rltf_verl.objectives import Method
@@ -20,6 +19,7 @@ from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.policy import NoPolicy
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Role, Row, Turn
 from tools.parity.modes import padding_excuse
+from tools.parity.pack import pack_episodes, pack_rows
 from tools.parity.report import Excuse, Json
 
 BEHIND_FIRST_PROMPT = (Role.DISTILL, Role.IMITATE)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 
 from rltf_verl.algos.losses import TOKEN_LOSSES
-from rltf_verl.algos.pack import concatenate
 from rltf_verl.algos.role_loss import distill_loss, supervised_loss
 from rltf_verl.algos.targets import sampled_tokens
 from rltf_verl.types import Role
 from tools.parity.load import ModeRows
+from tools.parity.pack import concatenate
 from tools.parity.report import Check, Json
 
 

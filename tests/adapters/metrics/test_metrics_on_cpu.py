@@ -26,7 +26,6 @@ from rltf_verl.adapters.queue.columns import (
     row_columns,
     token_roles,
 )
-from rltf_verl.algos.pack import pack_episodes, pack_rows
 from rltf_verl.config import DistillConfig, RLTFConfig
 from rltf_verl.episode.rows import attempt_rows
 from rltf_verl.feedback import provider_names
@@ -36,6 +35,7 @@ from rltf_verl.objectives.distill import Distill, distill_rows
 from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Role, Turn
 from tests.support.methods import ONLY
+from tools.parity.pack import pack_episodes, pack_rows
 
 
 def turn(
