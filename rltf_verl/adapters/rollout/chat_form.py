@@ -11,6 +11,7 @@ from typing import Any
 from verl.utils.tokenizer.chat_template import apply_chat_template
 
 from rltf_verl.texts import THOUGHTS, THOUGHTS_END
+from rltf_verl.types import Message
 
 ANSWER = "7320508"
 """Stands for an answer; digits, which no template changes."""
@@ -56,18 +57,9 @@ def after_answer(
     """Tokens between an answer and the next one: the answer's end, the added messages, the header
     of the next answer.
     """
-
-    def render(before: list[dict[str, str]]) -> str:
-        messages = [*before, {"role": "assistant", "content": ANSWER}, *map(dict, added)]
-        text = apply_chat_template(
-            tokenizer, messages, tokenize=False, add_generation_prompt=True, **settings
-        )
-        return str(text)
-
-    try:
-        text = render([USER])
-    except Exception:  # as in `_read`
-        text = render([SYSTEM, USER])
+    later = [{"role": "assistant", "content": ANSWER}, *map(dict, added)]
+    question, _ = _question(tokenizer, settings)
+    text = _render(tokenizer, settings, [*question, *later], header=True)
     before, answer, after = text.partition(ANSWER)
     start, whole = _ids(tokenizer, before + answer), _ids(tokenizer, text)
     # Alone, `after` could begin with a space that the tokenizer puts in front of every text.
@@ -75,19 +67,10 @@ def after_answer(
 
 
 def _read(tokenizer: Any, settings: Mapping[str, Any]) -> ChatForm:
-    def render(messages: list[dict[str, str]], header: bool) -> str:
-        text = apply_chat_template(
-            tokenizer, messages, tokenize=False, add_generation_prompt=header, **settings
-        )
-        return str(text)
-
-    try:
-        header = render(question := [USER], True)
-    except Exception:  # the template's: it cannot do without a system message
-        header = render(question := [SYSTEM, USER], True)
-    before, _, after = render(
-        [*question, {"role": "assistant", "content": ANSWER}], False
-    ).rpartition(ANSWER)
+    question, header = _question(tokenizer, settings)
+    answered = [*question, {"role": "assistant", "content": ANSWER}]
+    text = _render(tokenizer, settings, answered, header=False)
+    before, _, after = text.rpartition(ANSWER)
     if before.startswith(header):
         between = before[len(header) :]
     else:
@@ -100,6 +83,23 @@ def _read(tokenizer: Any, settings: Mapping[str, Any]) -> ChatForm:
     special = added | set(tokenizer.all_special_ids)
     stop = next((i for i, token in enumerate(end) if token in special), -1)
     return ChatForm(end[: stop + 1], _ids(tokenizer, between))
+
+
+def _question(tokenizer: Any, settings: Mapping[str, Any]) -> tuple[list[Message], str]:
+    """A question that the template can render, and its text up to the answer."""
+    try:
+        return [USER], _render(tokenizer, settings, [USER], header=True)
+    except Exception:  # the template's: it cannot do without a system message
+        return [SYSTEM, USER], _render(tokenizer, settings, [SYSTEM, USER], header=True)
+
+
+def _render(
+    tokenizer: Any, settings: Mapping[str, Any], messages: list[Message], *, header: bool
+) -> str:
+    text = apply_chat_template(
+        tokenizer, messages, tokenize=False, add_generation_prompt=header, **settings
+    )
+    return str(text)
 
 
 def _ids(tokenizer: Any, text: str) -> tuple[int, ...]:
