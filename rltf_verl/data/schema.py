@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rltf_verl.envs.base import Env
-from rltf_verl.types import Problem
+from rltf_verl.types import Message, Problem
 
 AGENT_NAME = "rltf"
 FIX = "make the dataset with `rltf data build`, or from a file in verl's form with `rltf data wrap`"
@@ -148,6 +148,14 @@ def reference_text(value: Any) -> str:
             " answers are compared with one text: write it as the text that a right answer has"
         )
     return str(value)
+
+
+def first_prompt(row: Mapping[str, Any]) -> list[Message]:
+    """The messages of a dataset row. Raises ValueError if one has no text."""
+    raw = row["raw_prompt"] if "raw_prompt" in row else row["prompt"]
+    # an array has no truth
+    messages = () if raw is None else raw
+    return [{"role": str(m["role"]), "content": text_of(m["content"])} for m in messages]
 
 
 def text_of(content: Any) -> str:

@@ -32,8 +32,8 @@ from rltf_verl.adapters.metrics.validation import averaged_info, unaveraged_info
 from rltf_verl.adapters.queue.columns import DRAW, RowOutput, episode_facts, row_columns
 from rltf_verl.adapters.queue.token_texts import token_texts
 from rltf_verl.adapters.rollout.chat_form import USER, ChatForm, after_answer, chat_form
-from rltf_verl.config import ConfigError, EpisodeConfig, RLTFConfig
-from rltf_verl.data.schema import problem_of, text_of
+from rltf_verl.config import EpisodeConfig, RLTFConfig
+from rltf_verl.data.schema import first_prompt, problem_of
 from rltf_verl.envs.calls import tools_of
 from rltf_verl.episode.acting import first_messages
 from rltf_verl.episode.foreign import ForeignAttempt, attempt_of
@@ -117,18 +117,6 @@ def _plain_text_tokenizer(tokenizer: Any) -> Any:
     encodes with it.
     """
     return copy.deepcopy(tokenizer)
-
-
-def _first_prompt(raw: Sequence[Mapping[str, Any]], index: int) -> list[Message]:
-    try:
-        return [
-            {"role": str(message["role"]), "content": text_of(message["content"])}
-            for message in raw
-        ]
-    except ValueError as error:
-        raise ConfigError(
-            f"data.train_files or data.val_files, problem {index}: {error}"
-        ) from error
 
 
 @cache
@@ -230,7 +218,7 @@ async def _rows(
     config, rollout = policy.loop.config, policy.loop.rollout_config
     horizon = _horizon(shared.config.episode, config.trainer, int(row["global_steps"]), validate)
     problem = problem_of(shared.parts.env, row)
-    messages = _first_prompt(row["raw_prompt"], problem.index)
+    messages = first_prompt(row)
     if shared.parts.env.acts and foreign is None:
         messages = await first_messages(shared.parts.env, problem, messages)
     size = rollout.val_kwargs.n if validate else rollout.n

@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.startup.rules import ACTOR, ROLLOUT
 from rltf_verl.config import ConfigError, RLTFConfig
-from rltf_verl.data.schema import files_of, first_rows, problem_of, text_of
+from rltf_verl.data.schema import files_of, first_prompt, first_rows, problem_of
 from rltf_verl.envs.calls import attempt_of, bounded, explain, grade_text, tools_of
 from rltf_verl.envs.dry_run import DryRun, OutOfTimeError
 from rltf_verl.episode.acting import world_seed
@@ -260,12 +260,6 @@ def later_prompts(
         for asked in (question[-1]["content"], *bare):
             text = render(rltf.teacher.prompt or "", question=asked, attempt="", **sources)
             yield TEACHER, [*question[:-1], {"role": "user", "content": text}]
-
-
-def first_prompt(row: Mapping[str, Any]) -> list[Message]:
-    """The messages of a dataset row."""
-    raw = row["raw_prompt"] if "raw_prompt" in row else row["prompt"]
-    return [{"role": str(m["role"]), "content": text_of(m["content"])} for m in raw]
 
 
 @dataclass

@@ -13,8 +13,8 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.rollout.chat_form import ANSWER, USER
-from rltf_verl.adapters.startup.budget import REVISE, TEACHER, first_prompt, later_prompts
-from rltf_verl.data.schema import files_of, first_rows, problem_of
+from rltf_verl.adapters.startup.budget import REVISE, TEACHER, later_prompts
+from rltf_verl.data.schema import files_of, first_prompt, first_rows, problem_of
 from rltf_verl.envs.calls import tools_of
 from rltf_verl.episode.parts import Parts
 from rltf_verl.findings import Finding, Rule, findings

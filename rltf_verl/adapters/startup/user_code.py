@@ -7,9 +7,8 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from rltf_verl.adapters.startup.budget import first_prompt
 from rltf_verl.adapters.startup.model import Model
-from rltf_verl.data.schema import files_of, first_rows, problem_of
+from rltf_verl.data.schema import files_of, first_prompt, first_rows, problem_of
 from rltf_verl.envs.calls import tools_of
 from rltf_verl.envs.dry_run import DryRun, OutOfTimeError
 from rltf_verl.episode.parts import Parts

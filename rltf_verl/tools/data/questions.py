@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from rltf_verl.data.schema import FIX, check_parquet, problem_of, text_of
+from rltf_verl.data.schema import FIX, check_parquet, first_prompt, problem_of
 from rltf_verl.envs.base import Env
 from rltf_verl.types import Message, Problem
 
@@ -62,9 +62,7 @@ def require_rows_of(env: Env, questions: Sequence[QuestionRow]) -> None:
 def _question(row: dict[str, Any], where: str, env: Env | None) -> QuestionRow:
     try:
         problem = problem_of(env, row)
-        messages = tuple(
-            {"role": str(m["role"]), "content": text_of(m["content"])} for m in row["prompt"] or ()
-        )
+        messages = tuple(first_prompt(row))
     except ValueError as error:
         raise ValueError(f"{where}: {error}") from error
     if not messages:

@@ -10,7 +10,6 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.hook import refused_by_verl
-from rltf_verl.adapters.startup.budget import first_prompt
 from rltf_verl.adapters.startup.checks import parts_of, start_findings, warnings_of
 from rltf_verl.adapters.startup.files import DATA, user_code
 from rltf_verl.adapters.startup.machine import lacks_accelerator
@@ -20,7 +19,7 @@ from rltf_verl.adapters.startup.scripted_policy import ScriptedVerlPolicy
 from rltf_verl.adapters.startup.stamp import resumed_folder
 from rltf_verl.adapters.startup.values import COUNTS, wrong_values
 from rltf_verl.config import ConfigError
-from rltf_verl.data.schema import files_of, first_rows, problem_of, rows_of
+from rltf_verl.data.schema import files_of, first_prompt, first_rows, problem_of, rows_of
 from rltf_verl.envs.calls import tools_of
 from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.episode.parts import Parts

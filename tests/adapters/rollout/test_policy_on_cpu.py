@@ -11,8 +11,9 @@ import pytest
 from transformers import AutoTokenizer
 from verl.workers.rollout.llm_server import LLMServerClient
 
-from rltf_verl.adapters.rollout.agent_loop import _first_prompt, _special_tokens
-from rltf_verl.config import ConfigError, EpisodeConfig
+from rltf_verl.adapters.rollout.agent_loop import _special_tokens
+from rltf_verl.config import EpisodeConfig
+from rltf_verl.data.schema import first_prompt
 from rltf_verl.episode.revise import revise
 from rltf_verl.prompts.fit import fitted_prompt
 from rltf_verl.prompts.quote import defused
@@ -155,12 +156,11 @@ async def test_an_end_token_that_ends_no_turn_is_followed_by_the_one_that_does(t
 
 def test_a_prompt_with_an_image_is_refused_and_not_written_out_as_python():
     image = [{"role": "user", "content": [{"type": "image", "bytes": b"PNG"}]}]
-    with pytest.raises(ConfigError, match="problem 7: the prompt holds more than text"):
-        _first_prompt(image, 7)
+    with pytest.raises(ValueError, match="the prompt holds more than text"):
+        first_prompt({"raw_prompt": image})
     parts = [{"type": "text", "text": "a"}, {"type": "text", "text": "b", "image": None}]
-    assert _first_prompt([{"role": "user", "content": parts}], 7) == [
-        {"role": "user", "content": "ab"}
-    ]
+    row = {"raw_prompt": [{"role": "user", "content": parts}]}
+    assert first_prompt(row) == [{"role": "user", "content": "ab"}]
 
 
 HOSTILE = (
