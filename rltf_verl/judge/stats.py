@@ -23,7 +23,6 @@ class Stats:
         self.in_flight = 0
         self.waiting = 0
         self.cost = 0.0
-        self.in_flight_peak = 0
         self._clear()
 
     def _clear(self) -> None:
@@ -52,7 +51,6 @@ class Stats:
         """A request goes out."""
         self.in_flight += 1
         self._in_flight_peak = max(self._in_flight_peak, self.in_flight)
-        self.in_flight_peak = max(self.in_flight_peak, self.in_flight)
 
     def request_ends(self) -> None:
         """It is answered or given up."""

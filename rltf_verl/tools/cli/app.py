@@ -180,7 +180,6 @@ for panel, name, command, _ in COMMANDS:
     else:
         settings = PASSED_ON if command in (adopt, plan) else None
         app.command(name, rich_help_panel=panel, context_settings=settings)(command)
-app.command("presets", hidden=True)(methods)  # its name until 0.2
 app.command(hidden=True, context_settings=PASSED_ON)(train)
 
 
