@@ -4,7 +4,7 @@ from its text.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Any
@@ -82,18 +82,12 @@ def attempt_of(
         ValueError: the lists do not fit together, nothing was sampled, or ids, log-probs or the
             length are out of range.
     """
-    ids, num = tuple(response_ids), len(response_ids)
-    lengths = {num, len(mask), num if log_probs is None else len(log_probs)}
-    if len(lengths) > 1 or not any(mask):
-        raise ValueError(
-            f"a foreign trajectory has {num} response tokens, a mask of {len(mask)} with"
-            f" {sum(mask)} sampled and {len(log_probs or ())} log-probs; give each token its mask"
-            " and log-prob, at least one of them sampled"
-        )
+    ids = tuple(response_ids)
+    _refuse_lengths(ids, mask, log_probs)
     # Not strict: without log-probs the first list is empty.
     own = [p for p, mine in zip(log_probs or (), mask, strict=False) if mine]
     troubles = {
-        f"more than {policy.response_budget} response tokens": num > policy.response_budget,
+        f"more than {policy.response_budget} response tokens": len(ids) > policy.response_budget,
         f"an id that is none of {vocabulary}": not all(
             0 <= i < vocabulary for i in (*prompt_ids, *ids)
         ),
@@ -102,19 +96,8 @@ def attempt_of(
     for trouble, is_so in troubles.items():
         if is_so:
             raise ValueError(f"a foreign trajectory has {trouble}")
-    # A zero at both ends: a stretch that touches an end of the response has two borders too.
-    sampled = [0, *map(bool, mask), 0]
-    starts = [i for i in range(num) if sampled[i + 1] and not sampled[i]]
-    ends = [i for i in range(1, num + 1) if sampled[i] and not sampled[i + 1]]
-    steps = []
-    # An observation reaches to the next sampled stretch, the last one to the end.
-    for start, end, following in zip(starts, ends, [*starts[1:], num], strict=True):
-        text, after = (
-            "".join(policy.pieces(part)) for part in (ids[start:end], ids[end:following])
-        )
-        results = (Step(after),) if following > end else ()
-        steps.append(PlayedStep(text, (), results, start, end, (start, end)))
-    trajectory = Trajectory(tuple(steps), "answered" if ended else "length")
+    steps = tuple(_steps(policy, ids, mask))
+    trajectory = Trajectory(steps, "answered" if ended else "length")
     of_sampled = None
     if log_probs is not None:
         of_sampled = tuple(p if m else 0.0 for p, m in zip(log_probs, mask, strict=True))
@@ -127,3 +110,27 @@ def attempt_of(
         info={**info, "num_tokens": sum(map(bool, mask))},
         trajectory=trajectory,
     )
+
+
+def _refuse_lengths(
+    ids: Sequence[int], mask: Sequence[int], log_probs: Sequence[float] | None
+) -> None:
+    num = len(ids)
+    lengths = {num, len(mask), num if log_probs is None else len(log_probs)}
+    if len(lengths) > 1 or not any(mask):
+        raise ValueError(
+            f"a foreign trajectory has {num} response tokens, a mask of {len(mask)} with"
+            f" {sum(mask)} sampled and {len(log_probs or ())} log-probs; give each token its mask"
+            " and log-prob, at least one of them sampled"
+        )
+
+
+def _steps(policy: ActingPolicy, ids: tuple[int, ...], mask: Sequence[int]) -> Iterator[PlayedStep]:
+    """An observation reaches to the next sampled stretch, the last one to the end."""
+    starts = [i for i, mine in enumerate(mask) if mine and not (i and mask[i - 1])]
+    for start, following in zip(starts, [*starts[1:], len(ids)], strict=True):
+        end = start + sum(map(bool, mask[start:following]))
+        text = "".join(policy.pieces(ids[start:end]))
+        after = "".join(policy.pieces(ids[end:following]))
+        results = (Step(after),) if following > end else ()
+        yield PlayedStep(text, (), results, start, end, (start, end))

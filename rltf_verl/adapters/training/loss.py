@@ -78,13 +78,8 @@ def rltf_loss(
     """
     log_prob = no_padding_2_padding(model_output["log_probs"], data)
     scale = data["dp_size"] / data[DENOMINATOR]  # FSDP averages over ranks
-    fields = [
-        OLD,
-        ADVANTAGES,
-        *([REF] if config.use_kl_loss else []),
-        *([IS_WEIGHTS] if IS_WEIGHTS in data else []),
-    ]
-    padded = data.select(*fields).to_padded_tensor(0)
+    fields = data.select(OLD, ADVANTAGES, REF, IS_WEIGHTS, strict=False)
+    padded = fields.to_padded_tensor(0)
     role = token_roles(data[ROLE], data["response_mask"])
     sampled = sampled_tokens(role)
 
