@@ -117,41 +117,28 @@ def memory_of(get: Setting, model: Any, card: float | None) -> dict[str, dict[st
     each = _bytes(get(f"{FSDP}.model_dtype")) / GB / shards
     # FSDP2's offload policy keeps the shards in the host's memory.
     each *= not get(f"{FSDP}.offload_policy")
-    tokens, (of_hidden, of_inner) = _lengths(get)[1] / GB, WORKING[lora]
-    tokens *= ranks if on_cpu else 1
-    wide = FP32 if get(f"{FSDP}.mixed_precision.param_dtype") == "fp32" else 1
-    working = wide * tokens * (of_hidden * model.hidden_size + of_inner * model.intermediate_size)
-    again = bool(get(f"{MODEL}.enable_gradient_checkpointing"))
-    kept = wide * tokens * KEPT[lora] * model.hidden_size if again else working
-    distils = bool(get(f"{DISTILL}.weight"))
-    keeps = distils and name_of(get("rltf.teacher.kind")) in KEEPS_WEIGHTS[lora]
-    reads = distils and name_of(get(f"{DISTILL}.divergence")) != "sampled_token"
-    tiled = on_cpu and bool(get(f"{ACTOR}.use_dynamic_bsz"))
-    none = get(f"{MODEL}.use_fused_kernels") or (tiled and not reads)
-    logits = 0.0 if none else tokens * model.vocab_size
+    tokens = _lengths(get)[1] * (ranks if on_cpu else 1) / GB
+    kept, working = _layer(get, model, tokens, lora)
+    keeps = get(f"{DISTILL}.weight") and name_of(get("rltf.teacher.kind")) in KEEPS_WEIGHTS[lora]
     other, sampler = OTHER[on_cpu], _bytes(get(f"{ROLLOUT}.dtype")) * total / GB
     held = {
         "weights": total * each,
         "gradients": trained * each,
         "optimiser": 2 * trained * each,  # Adam's two moments
-        "teacher's weights": trained * each * keeps,
+        "teacher's weights": trained * each * bool(keeps),
         # FSDP gathers embeddings and head whole, and of the layers the one at work and the next
         "gathered weights": 2 * (ends + 2 * (total - ends) / num_layers) / GB,
         "layers": kept * num_layers,
         "other": other,
     }
-    each_logit = TILED if tiled else 2 * _copies(get)
-    loss = {"logits": each_logit * logits, "divergence": DIVERGENCE * logits * reads}
     stays = {
         "weights": 0.0 if get(f"{FSDP}.param_offload") else held["weights"],
         "optimiser": 0.0 if get(f"{FSDP}.optimizer_offload") else held["optimiser"],
         "other": other,
     }
-    moments = {
-        UPDATE: held
-        # Not at the same time: the larger of the two counts.
-        | max(loss, {"a layer": working * again}, key=lambda parts: sum(parts.values())),
-    }
+    loss = _loss(get, tokens * model.vocab_size)
+    # Not at the same time: the larger of the two counts.
+    moments = {UPDATE: held | (loss if sum(loss.values()) > working else {"a layer": working})}
     if on_cpu or get(f"{ROLLOUT}.name") == ROLLOUT_NAME:  # vLLM's leave for the update
         moments[UPDATE]["rollout's weights"] = sampler
     if not on_cpu:
@@ -163,6 +150,26 @@ def memory_of(get: Setting, model: Any, card: float | None) -> dict[str, dict[st
     for name, parts in moments.items():
         moments[name] = {part: size for part, size in parts.items() if size}
     return moments
+
+
+def _layer(get: Setting, model: Any, tokens: float, lora: bool) -> tuple[float, float]:
+    """What a layer keeps of a number of tokens until its backward pass, and needs then."""
+    of_hidden, of_inner = WORKING[lora]
+    wide = FP32 if get(f"{FSDP}.mixed_precision.param_dtype") == "fp32" else 1
+    whole = wide * tokens * (of_hidden * model.hidden_size + of_inner * model.intermediate_size)
+    if get(f"{MODEL}.enable_gradient_checkpointing"):
+        return wide * tokens * KEPT[lora] * model.hidden_size, whole
+    return whole, 0.0
+
+
+def _loss(get: Setting, logits: float) -> dict[str, float]:
+    """What the loss keeps of a number of logits."""
+    reads = get(f"{DISTILL}.weight") and name_of(get(f"{DISTILL}.divergence")) != "sampled_token"
+    tiled = get("trainer.device") == "cpu" and get(f"{ACTOR}.use_dynamic_bsz")
+    if get(f"{MODEL}.use_fused_kernels") or (tiled and not reads):
+        return {}
+    each = TILED if tiled else 2 * _copies(get)
+    return {"logits": each * logits, "divergence": DIVERGENCE * logits * bool(reads)}
 
 
 def _bytes(dtype: Any) -> int:

@@ -105,8 +105,8 @@ def inspect_run(
     with contextlib.suppress(ValueError, TypeError):  # a refused list in the place of a block
         # code of the user's that was refused is not called again
         if user_code(config).keys().isdisjoint(finding.key for finding in refused):
-            unrecorded = parts_of(config)
-            method, parts = Method(unrecorded.config), unrecorded
+            built = parts_of(config)
+            method, parts = Method(built.config), built
     if method is not None:
         warnings += warnings_of(config, method)
     try:
