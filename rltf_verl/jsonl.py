@@ -118,7 +118,7 @@ def line_of(record: Mapping[str, Any], *, finite: bool = False) -> str:
     try:
         line = json.dumps(record, ensure_ascii=False, allow_nan=not finite, default=repr)
     except Exception:  # user code
-        line = json.dumps(_plain(record), ensure_ascii=False, default=_kind)
+        line = json.dumps(plain(record), ensure_ascii=False, default=_kind)
     return (
         json.dumps(cleaned(json.loads(line), secrets), ensure_ascii=False)
         if secrets.found_in(line)
@@ -131,15 +131,15 @@ def _kind(value: object) -> str:
     return f"<{type(value).__name__}>"
 
 
-def _plain(value: Any, depth: int = 10) -> Any:
+def plain(value: Any, depth: int = 10) -> Any:
     """With texts as keys, numbers that are finite, and no deeper than that."""
     if isinstance(value, Mapping | list | tuple) and not depth:
         return _kind(value)
     if isinstance(value, float) and not isfinite(value):
         return str(value)
     if isinstance(value, Mapping):
-        return {str(key): _plain(one, depth - 1) for key, one in value.items()}
-    return [_plain(one, depth - 1) for one in value] if isinstance(value, list | tuple) else value
+        return {str(key): plain(one, depth - 1) for key, one in value.items()}
+    return [plain(one, depth - 1) for one in value] if isinstance(value, list | tuple) else value
 
 
 def _locked_end(path: Path) -> int:

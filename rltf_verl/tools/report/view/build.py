@@ -13,13 +13,13 @@ import gzip
 import hashlib
 import html
 import json
-import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from rltf_verl.jsonl import plain
 from rltf_verl.tools.report.view.episodes import conversation, has_tokens, tokens
 from rltf_verl.tools.report.view.run import PageRun, StepOfSplit, page_index, tokens_name
 
@@ -75,7 +75,7 @@ def as_json(value: Any) -> str:
     try:
         return json.dumps(value, separators=(",", ":"), allow_nan=False)
     except ValueError:
-        return json.dumps(_finite(value), separators=(",", ":"))
+        return json.dumps(plain(value), separators=(",", ":"))
 
 
 def _parts(run: PageRun, at: StepOfSplit, block: str) -> Iterator[Part]:
@@ -83,14 +83,6 @@ def _parts(run: PageRun, at: StepOfSplit, block: str) -> Iterator[Part]:
     records = run.steps[at].records
     yield block, as_json([conversation(r, tokens_name(at, r)) for r in records])
     yield from ((tokens_name(at, r), as_json(tokens(r))) for r in records if has_tokens(r))
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _packed(text: str) -> str:
