@@ -92,9 +92,9 @@ def turn_advantages(
     )
     graded = members & ~episodes.ungraded
     sums, counts = cohort_sums(returns, where, graded)
-    values = returns.double()
+    values, mean = returns.double(), sums / counts.clamp(min=1)
     if estimator in ("group_mean", "joined"):
-        baseline = sums / counts.clamp(min=1)
+        baseline = mean
     elif estimator == "leave_one_out":
         # Alone in its cohort, a turn is its own baseline.
         baseline = torch.where(counts > 1, (sums - values) / (counts - 1).clamp(min=1), values)
@@ -109,12 +109,11 @@ def turn_advantages(
         baseline = torch.zeros_like(values)
     advantages = torch.where(episodes.valid & ~episodes.ungraded, values - baseline, 0.0)
     if norm_by_std:
-        deviation = torch.where(graded, values - sums / counts.clamp(min=1), 0.0)
+        deviation = torch.where(graded, values - mean, 0.0)
         # Turns without a verdict deviate by 0, so all members may be summed; `counts` lacks them.
         squares, _ = cohort_sums(deviation**2, where, members)
         std = (squares / (counts - 1).clamp(min=1)).sqrt()
         # Equal returns differ by their rounding, which must not be divided by itself.
-        rounding = 1e-8 + 1e-6 * (sums / counts.clamp(min=1)).abs()
-        differ = (counts > 1) & (std > rounding)
+        differ = (counts > 1) & (std > 1e-8 + 1e-6 * mean.abs())
         advantages = torch.where(differ, advantages / (std + 1e-8), 0.0)
     return advantages.to(returns.dtype)

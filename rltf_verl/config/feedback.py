@@ -1,4 +1,4 @@
-"""The block `rltf.feedback`: who says what is wrong, what is recorded, what is held back."""
+"""The block `rltf.feedback`: who says what is wrong, and what is held back."""
 
 from __future__ import annotations
 
