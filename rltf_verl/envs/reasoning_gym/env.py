@@ -119,9 +119,8 @@ class ReasoningGym(Env):
 
     def trouble(self) -> str | None:
         """What a call fails with: reasoning-gym may be installed and broken."""
-        pool = shared_pool("rltf_verl.envs.reasoning_gym.worker", self._num_workers)
         try:
-            pool.call("names", deadline_s=TRIAL_S)
+            self._pool.call("names", deadline_s=TRIAL_S)
         except CallFailed as error:
             return (
                 f"rltf.env.name=reasoning_gym: the package does not work ({error}); install it"
