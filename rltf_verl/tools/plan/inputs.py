@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -99,12 +99,12 @@ def inspect_run(
         warnings.append(Finding("", None, *ELSEWHERE, "warning"))
         OmegaConf.update(config, "ray_kwargs.ray_init.address", "auto", force_add=True)
     found = [*start_findings(config, dry_run, card=card), *refused_by_verl(config)]
-    refused = [finding for finding in found if finding.level == "error"]
+    refused = {str(finding): finding for finding in found if finding.level == "error"}
     warnings += (finding for finding in found if finding.level != "error")
     parts = method = policy = None
     with contextlib.suppress(ValueError, TypeError):  # a refused list in the place of a block
         # code of the user's that was refused is not called again
-        if user_code(config).keys().isdisjoint(finding.key for finding in refused):
+        if user_code(config).keys().isdisjoint(finding.key for finding in refused.values()):
             built = parts_of(config)
             method, parts = Method(built.config), built
     if method is not None:
@@ -114,32 +114,34 @@ def inspect_run(
         policy = ScriptedVerlPolicy(config, load_model(config), tools)
     except Exception as error:  # also of families that verl has a tokenisation of its own for
         cause = " ".join(str(error).split())
-        if cause not in map(str, refused):
+        if cause not in refused:
             why = f"no prompts can be shown here ({cause})"
             warnings.append(Finding("", None, why, "", "warning"))
-    train, val = (_rows_in(config, key) for key in DATA)
-    with contextlib.suppress(OSError, ValueError, LookupError, TypeError):  # refused above
-        files = [files_of(OmegaConf.select(config, key) or []) for key in DATA]
-        shared = shared_questions(*files)
-        warnings += (Finding("", None, f"{DATA[1]}: {line}", "", "warning") for line in shared)
+    warnings += _shared_questions(config)
     resumes = None
     with contextlib.suppress(ConfigError):  # among the refusals
         resumes = resumed_folder(config)
     return Inputs(
         config=config,
-        refusals=list(
-            {str(finding): finding.with_chosen_key(chosen) for finding in refused}.values()
-        ),
+        refusals=[finding.with_chosen_key(chosen) for finding in refused.values()],
         warnings=warnings,
         parts=parts,
         method=method,
         policy=policy,
         cases=[] if parts is None else _cases(config, parts),
-        num_train=train,
-        num_val=val,
+        num_train=_rows_in(config, DATA[0]),
+        num_val=_rows_in(config, DATA[1]),
         resumes=None if resumes is None else str(resumes),
         dry_run=dry_run,
     )
+
+
+def _shared_questions(config: DictConfig) -> Iterator[Finding]:
+    """Between the files of training and of validation."""
+    with contextlib.suppress(OSError, ValueError, LookupError, TypeError):  # refused above
+        files = [files_of(OmegaConf.select(config, key) or []) for key in DATA]
+        for line in shared_questions(*files):
+            yield Finding("", None, f"{DATA[1]}: {line}", "", "warning")
 
 
 def _rows_in(config: DictConfig, key: str) -> int:
