@@ -17,7 +17,7 @@ from rltf_verl.objectives.base import Now, Objective
 
 
 class TurnObjective(Objective[Any]):
-    """What has the advantage of a turn as it was played."""
+    """Objective with the advantage of a turn as it was played."""
 
     sampled = True
 

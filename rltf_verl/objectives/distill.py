@@ -47,7 +47,7 @@ class Distill(Objective[DistillConfig]):
 
     @property
     def compares_siblings(self) -> bool:
-        """As the baseline says."""
+        """True if the baseline does."""
         return self.settings.baseline in ("second_turn", "second_turn_padded", "leave_one_out")
 
     async def rows(
@@ -85,7 +85,7 @@ class Distill(Objective[DistillConfig]):
             yield from dry_run(lambda: self._own_baseline(episodes))
 
     def warnings(self, setting: Callable[[str], Any]) -> Iterator[Finding]:
-        """What has no ratio is held by no trust region."""
+        """A loss without a ratio has no trust region."""
         key = "actor_rollout_ref.actor.ppo_epochs"
         epochs, unheld = setting(key), self.enabled and self.settings.reference == "current"
         if unheld and epochs > 1:
@@ -129,8 +129,8 @@ class Distill(Objective[DistillConfig]):
     def metrics(
         self, batch: RowBatch, targets: RowTargets, place: torch.Tensor
     ) -> dict[str, float]:
-        """What the floor keeps out, how far the answers are from the first prompt's policy, and how
-        much of what is taught is wrong, or graded between 0 and 1.
+        """Share below the floor, distance of the answers from the first prompt's policy, and shares
+        of the pulls to answers that are wrong or graded between 0 and 1.
         """
         gap = batch.sampler_log_probs[place] - batch.old_log_probs[place]
         below = targets.floor_masked[place].float()
