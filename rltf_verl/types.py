@@ -333,8 +333,7 @@ class TeacherPrompt:
     """Ids of each step's own prompt, None: it has no teacher; empty: `ids` are before all steps."""
 
     def before(self, attempt: Attempt, position: int) -> tuple[int, ...] | None:
-        """Tokens that the teacher reads before the step of a response's token; None: it has no
-        teacher."""
+        """The teacher's tokens before the step of a response's token; None: it has no teacher."""
         if not self.of_steps:
             return self.ids
         ends = (end for _, end in attempt.spans)

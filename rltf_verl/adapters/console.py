@@ -1,4 +1,4 @@
-"""What a run shows on the terminal: a line a step, our warnings, each foreign warning once.
+"""Terminal output of a run: a line a step, our warnings, each foreign warning once.
 
 The trainer runs in a Ray actor. What it prints reaches the driver, where Ray prints it behind the
 actor's name and number; the driver's own streams take that away from our lines (`QuietStream`).
@@ -179,7 +179,7 @@ class QuietStream:
             self._stream.flush()
 
     def _rest(self) -> str:
-        """What this thread has written of a line so far."""
+        """The unfinished line of this thread."""
         return getattr(self._of_thread, "rest", "")
 
     def _plain(self, text: str) -> str:

@@ -34,7 +34,7 @@ ZEROS = ("memory_allocated", "memory_reserved", "max_memory_allocated", "max_mem
 
 
 def _nothing(*_args: Any, **_kwargs: Any) -> None:
-    """Stand in for an accelerator call that has no meaning on a CPU."""
+    """Replace an accelerator call that has no meaning on a CPU."""
 
 
 def keep_freed() -> None:

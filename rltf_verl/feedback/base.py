@@ -69,8 +69,7 @@ class FeedbackRequest:
     it plays alone.
     """
     quote: Literal["answer", "all", "none"] = "answer"
-    """Part of an attempt that a critic reads (`rltf.episode.quote`); the attempt itself is
-    whole."""
+    """Part of an attempt that a critic reads (`rltf.episode.quote`); the attempt is whole."""
 
 
 Subject = Literal["attempt", "question", "answer", "group"]

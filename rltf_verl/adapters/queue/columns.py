@@ -43,7 +43,7 @@ SCORED = "rltf_scored"
 """Tag of a row, where there is one: whether the actor computes the old log-probs of its tokens."""
 
 FOR_FORWARD = ("prompts", "responses", "response_mask", "input_ids", "position_ids", "loss_mask")
-"""What verl's workers read of a row of text; the queue ignores a name that no row has."""
+"""Columns of a text row that verl's workers read; the queue ignores a name that no row has."""
 
 EPISODE_FACTS = tuple(field.name for field in fields(TurnFacts))
 """The columns of the facts' tensor."""

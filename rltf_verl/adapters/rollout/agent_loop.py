@@ -56,7 +56,7 @@ VERSIONS = ("min_global_steps", "max_global_steps")
 
 
 class WorkerContext:
-    """What all episodes of one worker process share."""
+    """State that all episodes of one worker process share."""
 
     def __init__(self, trainer_config: DictConfig, opener: Opener) -> None:
         config: Any = OmegaConf.to_container(trainer_config.rltf, resolve=True)
@@ -197,8 +197,8 @@ async def rows_of_foreign_loop(
     Args:
         loop: that loop.
         output: what it returned. `reward_score=None`: the environment grades the last answer.
-        feedback: a text on it; None: the provider is asked, where feedback trains anything.
-        kwargs: as of `RLTFAgentLoop.run`.
+        feedback: a text on it; None: the provider's, where feedback trains anything.
+        kwargs: those of `RLTFAgentLoop.run`.
 
     Raises:
         ValueError: as of `attempt_of`.
@@ -368,8 +368,8 @@ class VerlPolicy:
     async def observe(
         self, ids: tuple[int, ...], observations: Sequence[Message]
     ) -> tuple[int, ...]:
-        """As `extend`. A builder reads no more of the messages before than their last roles, so one
-        exchange stands for all of them.
+        """See `extend`. A builder reads only the last roles of earlier messages, so one exchange
+        replaces them all.
         """
         before = [USER, {"role": "assistant", "content": ""}]
         return await self._append(ids, before, list(observations))
@@ -514,7 +514,7 @@ class VerlPolicy:
         return self._parser.stop_token_ids if self._tools else []
 
     def ends(self, ids: Sequence[int]) -> bool:
-        """Whether an answer has ended by itself."""
+        """True if an answer has ended by itself."""
         return ids[-1] in self._end_tokens or ids[-1] in self._stops
 
     def _request_id(self, seed: int) -> str:

@@ -13,7 +13,7 @@ from verl.utils.tokenizer.chat_template import apply_chat_template
 from rltf_verl.texts import THOUGHTS, THOUGHTS_END
 
 ANSWER = "7320508"
-"""Stands for an answer; digits, which no template changes."""
+"""Placeholder of an answer; digits, which no template changes."""
 
 
 SYSTEM = {"role": "system", "content": "?"}

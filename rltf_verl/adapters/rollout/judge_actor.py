@@ -40,7 +40,7 @@ SNAPSHOT_S = 5.0
 
 
 class JudgeServer:
-    """What runs in the actor: a runtime per endpoint."""
+    """The actor's server: a runtime per endpoint."""
 
     def __init__(self) -> None:
         self._runtimes: dict[JudgeSettings, JudgeRuntime] = {}

@@ -287,7 +287,7 @@ def _unpack(inputs: Sequence[TeacherInput], output: TensorDict) -> TeacherOutput
 
     def of_responses(name: str) -> torch.Tensor:
         whole = zip(inputs, output[name].unbind(), strict=False)
-        # A token is predicted one position before it stands, and nothing follows the last.
+        # A token is predicted one position before it, and nothing follows the last.
         return torch.cat([values[len(x.prompt) - 1 : -1] for x, values in whole]).float()
 
     entropy = of_responses("entropy") if "entropy" in output else None

@@ -232,7 +232,7 @@ class RLTFTrainerMixin(_Trainer):
         return self._draws.number(super()._next_train_batch(num_prompts), self.global_steps)
 
     def _get_required_batch_multiple(self, dp_size: int) -> int:
-        """What the workers' split needs, in place of `ppo_mini_batch_size × rollout.n`."""
+        """Divisor for the workers' split, in place of `ppo_mini_batch_size × rollout.n`."""
         return required_batch_multiple(self.config, dp_size * self.rltf.updates_per_batch)
 
     # Without a choice of fields verl's workers fetch all columns of a forward pass, and spend half
@@ -250,7 +250,7 @@ class RLTFTrainerMixin(_Trainer):
         return batch if skips else scored
 
     def _rows_to_score(self, batch: KVBatchMeta) -> KVBatchMeta:
-        """Those that `needs_scoring` names; each row's tag `SCORED` says whether it is one."""
+        """Rows that `needs_scoring` names; each row's tag `SCORED` says whether it is one."""
         rows = StepRows.read(batch, scored=False)
         needed = needs_scoring(rows.batch, self._settings())
         for i, needs in zip(rows.at, needed.tolist(), strict=True):
@@ -317,7 +317,7 @@ class RLTFTrainerMixin(_Trainer):
             self.config.trainer.save_freq, self.total_training_steps = 1, self.global_steps
 
     def _with_tag(self, tag: str, batch: KVBatchMeta) -> KVBatchMeta:
-        """Those without the tag left out, the others spread over the ranks again."""
+        """The rows with the tag, spread over the ranks again."""
         # verl's list has the data-parallel rank of each worker.
         dp_size = max(self.actor_rollout_wg._dispatch_info["actor"]) + 1
         multiple = self._get_required_batch_multiple(dp_size)
@@ -369,7 +369,7 @@ class RLTFTrainerMixin(_Trainer):
 def _metrics_of_update(output: Mapping[str, Any]) -> dict[str, Any]:
     """By the names that they have everywhere else: `actor/` before verl's, nothing before ours."""
     metrics = reduce_metrics(rename_dict(dict(output), "actor/"))
-    # As verl's `_update_actor`, which this package's replaces.
+    # verl's `_update_actor`, which ours replaces, does the same.
     metrics["perf/mfu/actor"] = metrics.pop("actor/mfu")
     renamed = {
         k.removeprefix("actor/") if k.startswith("actor/rltf/") else k: v
