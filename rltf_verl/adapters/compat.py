@@ -132,7 +132,7 @@ def patch_log_probs(torch_functional: ModuleType) -> None:
 
 
 def required_batch_multiple(config: DictConfig, per_update: int) -> int:
-    """Divisor of the number of rows with which verl's workers can split it.
+    """The number of rows must be a multiple of this for verl's workers to split it.
 
     verl 0.9.1: `dispatch` needs equal shares per data-parallel rank; without dynamic batching,
     `workers/engine/utils.prepare_micro_batches` asserts whole micro-batches, in the update and in

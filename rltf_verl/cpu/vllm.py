@@ -47,7 +47,7 @@ def trouble_of(rollout: Any) -> str | None:
 
 
 def check_media() -> None:
-    """Raise ImportError if vLLM's CPU build has media packages that do not load."""
+    """Raise ImportError if media packages beside vLLM's CPU build do not load."""
     broken = broken_media() if installed() else []
     if broken:
         raise ImportError(

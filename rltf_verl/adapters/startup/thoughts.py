@@ -126,8 +126,8 @@ def thought_findings(config: DictConfig, parts: Parts, tokenizer: Any) -> Iterat
 
 def _of_template(render: Callable[..., str], after: Message) -> tuple[bool, bool]:
     """(drops, marks): the template drops the thoughts of an answer before this message; it marks
-    thoughts by other tokens than `<think>`. From an answer with thoughts as text, and one with
-    thoughts in the fields that templates read them from.
+    thoughts by other tokens than `<think>`. Both are read from an answer with thoughts as text, and
+    one with thoughts in the fields that templates read them from.
     """
     # Templates differ in where thoughts come from: Qwen3 cuts them out of the text, others read a
     # field.

@@ -45,8 +45,8 @@ call; of a row of the call, [T] float32 log-probs of the tail.
 """
 
 TEACHER_LOG_PROB, TEACHER_WEIGHTS = "rltf_teacher_log_prob", "rltf_teacher_weights"
-"""[M] float32 the teacher's log-prob of the sampled token, if it reads no other; and the token's
-weight.
+"""[M] float32 the teacher's log-prob of the sampled token, if no other token's is read; and the
+token's weight.
 """
 
 TEACHER_CALL = "rltf_teacher_call"

@@ -54,7 +54,7 @@ def attend(
     assert dropout == 0, "models with dropout take the padded path"
     n, size = query.shape[2:]
     scale = size**-0.5 if scaling is None else scaling
-    # Take as many sequences at once as the cache has room for their keys.
+    # Take as many sequences at once as have room for their keys in the cache.
     rows = max(1, CACHED // key[0].numel())
     if attention_mask is None or (n > 1 and max(n, key.shape[2]) > DENSE_WIDTH):
         out = _fused(query, key, value, attention_mask, scale)

@@ -195,7 +195,7 @@ class Code(Env):
         return programs
 
     def worked_solution(self, problem: Problem) -> str:
-        """The reference solution; empty if there is none."""
+        """The reference solution; empty without one."""
         return str(problem.data["solution"])
 
     def _seen(

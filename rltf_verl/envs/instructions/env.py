@@ -232,7 +232,7 @@ class Instructions(Env):
 
 
 def _share(request: str, text: str) -> float:
-    """Of the request's words of four letters or more, the share that the answer has."""
+    """Share of the request's words of four letters or more that the answer has."""
     words, there = (set(re.findall(r"\w{4,}", one.casefold())) for one in (request, text))
     return len(words & there) / len(words) if words else 1.0
 

@@ -1,5 +1,4 @@
-"""What a program can say about wrong roles: who said something that does not fit. Nobody's right
-role is named.
+"""A program's feedback on wrong roles: people whose statements do not fit. It names no right role.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ BAD_FORM = "Every role is right, but write it as in the example of the question,
 
 
 def diagnosis(cast: Cast, statements: Sequence[Statement], roles: Roles | None, hint: bool) -> str:
-    """What is wrong, in a sentence.
+    """The fault, in a sentence.
 
     Args:
         cast: names and what the roles are called.

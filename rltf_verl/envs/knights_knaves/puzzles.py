@@ -26,7 +26,7 @@ MAX_REPEATS = 1000
 
 @dataclass(frozen=True, slots=True)
 class RolePuzzle:
-    """What people say, and the one choice of roles that fits."""
+    """Statements of people, and the one choice of roles that fits."""
 
     statements: tuple[Statement, ...]
     solution: tuple[bool, ...]

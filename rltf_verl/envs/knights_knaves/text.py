@@ -18,7 +18,7 @@ ROLE_WORDS = frozenset(
         "fool"
     )
 )
-# Those of the puzzle itself are put over these: what is left are roles of other puzzles.
+# The puzzle's own words override these: the rest are roles of other puzzles.
 _FOREIGN = ROLE_WORDS | {f"{word}s" for word in ROLE_WORDS} | {"heroes"}
 _WORD = re.compile(r"[^\W\d_]+|[.;]")
 _CLAUSE_END = re.compile(r"[.;\n]")
@@ -40,8 +40,8 @@ class Cast:
 
     names: Sequence[str]
     roles: Sequence[str]
-    """What those who tell the truth are called and what those who lie, with an article: `an angel`,
-    `a devil`.
+    """Names of those who tell the truth and of those who lie, with an article: `an angel`, `a
+    devil`.
     """
 
     def word(self, truthful: bool) -> str:
@@ -53,8 +53,8 @@ class Cast:
         return f"{name} is {self.roles[0 if truthful else 1]}"
 
     def tokens(self, text: str) -> list[tuple[str, bool | None]]:
-        """What of the words of a text matters here: names, `("", role)`, `("!", None)` for what
-        makes it unclear, `("-", None)` for nobody and `(".", None)` for the end of a statement."""
+        """The words of a text that matter here: names, `("", role)`, `("!", None)` for what makes
+        it unclear, `("-", None)` for nobody and `(".", None)` for the end of a statement."""
         known = self._words()
         return [known[word] for word in _WORD.findall(text.lower()) if word in known]
 
@@ -129,7 +129,7 @@ def _assign(tokens: Sequence[tuple[str, bool | None]]) -> Roles | None:
     """Roles behind the names they belong to, or in front of them if a role comes first.
 
     A name does not wait for a role beyond the end of its statement: `so is Mia. Noah is a knave`.
-    Behind a role names may stand in lines of their own.
+    After a role names may have lines of their own.
     """
     if any(name == "!" for name, _ in tokens):
         return None

@@ -118,7 +118,7 @@ class ReasoningGym(Env):
         return replace(splits, notes=(why,))
 
     def trouble(self) -> str | None:
-        """What a call fails with: reasoning-gym may be installed and broken."""
+        """The error of a call: reasoning-gym may be installed and broken."""
         pool = shared_pool("rltf_verl.envs.reasoning_gym.worker", self._num_workers)
         try:
             pool.call("names", deadline_s=TRIAL_S)

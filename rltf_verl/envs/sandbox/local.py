@@ -60,7 +60,7 @@ print(count)
 
 @cache
 def slots(num: int) -> BoundedSemaphore:
-    """What bounds the executions at once in this process; shared by all environments with the same
+    """Bound of the executions at once in this process; shared by all environments with the same
     bound.
     """
     return BoundedSemaphore(num)

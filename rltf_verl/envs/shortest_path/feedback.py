@@ -1,4 +1,4 @@
-"""What a program can say about a wrong sequence of moves. Nothing here names a direction."""
+"""A program's feedback on a wrong sequence of moves. Nothing here names a direction."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NUMBERING = "Cells are named (row,column), counted from 1."
 
 
 def diagnosis(maze: Maze, path: str | None, length: int, hint: bool) -> str:
-    """What is wrong with a path, in a sentence or two.
+    """The fault of a path, in a sentence or two.
 
     Args:
         maze: where.
