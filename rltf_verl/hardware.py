@@ -13,7 +13,7 @@ load_cpu_services: Callable[[], ModuleType] | None = None
 
 
 def on_cpu_platform() -> bool:
-    """Whether verl runs on the CPU."""
+    """True if verl runs on the CPU."""
     return os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu"
 
 

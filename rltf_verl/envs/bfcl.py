@@ -174,8 +174,7 @@ class Bfcl(Env):
     def explain(
         self, problem: Problem, trajectory: Trajectory, grade: Grade, level: FeedbackLevel
     ) -> Sequence[Note]:
-        """The wrong attributes (`location`), the failed steps with their errors (`hint`), or the
-        calls."""
+        """The wrong attributes (`location`), the failed steps and errors (`hint`), or the calls."""
         if grade.correct or level == "verdict":
             return [Note(verdict(grade))]
         notes = [Note(f"Not right: {', '.join(grade.details['wrong'])}.")]

@@ -53,7 +53,7 @@ class Parts:
 
     @property
     def judges(self) -> tuple[Judge, ...]:
-        """Those that an episode may ask; several of equal settings share one runtime."""
+        """Judges that an episode may ask; those of equal settings share one runtime."""
         return judges_of(self.env) + judges_of(self.provider)
 
     @property

@@ -80,8 +80,8 @@ class Cohort:
         self._progress = _Progress()
         self._remarks: dict[int, dict[Member, Remark]] = {}
         self.offers: dict[Member, Mapping[str, str]] = {}
-        """What teachers of other problems may read of an episode, by source
-        (`rltf.teacher.reads`), put there before it ends."""
+        """Texts of an episode for teachers of other problems, by source (`rltf.teacher.reads`), put
+        there before it ends."""
 
     def note_past(self, member: Member, turn: int, remark: Remark | None = None) -> None:
         """An episode is past a 0-based turn, with its feedback there."""
@@ -99,8 +99,8 @@ class Cohort:
         return self._in_order(self._remarks.get(turn, {}))
 
     async def other_offers(self, key: Hashable) -> list[Mapping[str, str]]:
-        """What episodes of other groups offer, in the order of the data, after all episodes have
-        ended (at most `WAIT_S`).
+        """Offers of other groups' episodes, in the order of the data, after all episodes have ended
+        (at most `WAIT_S`).
         """
         await self._progress.until(lambda: self._progress.num_at(ENDED) >= self._num, WAIT_S)
         return self._in_order({at: texts for at, texts in self.offers.items() if at[0] != key})
@@ -138,7 +138,7 @@ class Group:
     size: int
     """How many episodes there are."""
     key: Hashable = None
-    """Of the group in its cohort."""
+    """Key of the group in its cohort."""
     cohort: Cohort | None = None
     """The groups that are played at the same time; None if unknown."""
     at_end: Callable[[], object] = lambda: None
@@ -191,7 +191,7 @@ class Group:
         return sorted(asked_for, key=lambda s: (s.turn, s.session_id, s.text))
 
     async def failed(self, turn: int, wait_s: float = WAIT_S) -> bool:
-        """Whether no episode of the group, this one included, has solved the problem by 0-based
+        """True if no episode of the group, this one included, has solved the problem by 0-based
         `turn`.
 
         Waits as `solutions` does, but no longer than until one has. An episode that is not

@@ -56,7 +56,7 @@ class RecordedProvider(WrappedProvider):
         except FeedbackUnavailable as error:
             self._write(request, {"provider": error.provider, "unavailable": error.cause})
             raise
-        # What the policy wrote belongs to the weights that wrote it: a replay has others.
+        # The policy's text belongs to the weights that wrote it: a replay has others.
         if feedback.attempt is None:
             outcome = {
                 "provider": feedback.provider,
@@ -85,9 +85,7 @@ class RecordedProvider(WrappedProvider):
         self._writer.append(self._file(), [called | dict(outcome)])
 
     def _file(self) -> Path:
-        """Of this process: it is asked when there is something to write, so a process that forked
-        has its own.
-        """
+        """This process's file, chosen at a write, so that a forked process has its own."""
         mark = f".{os.getpid()}."
         if self._path is None or mark not in self._path.name:
             with suppress(OSError):  # the writer says what the disk says

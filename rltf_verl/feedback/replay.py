@@ -30,7 +30,7 @@ class ReplayProvider(FeedbackProvider):
 
     Args:
         folder: `rltf.feedback.record_dir` of the recorded run.
-        miss: block of the provider that is asked when the record has no answer; null makes it
+        miss: block of the provider to call when the record has no answer; null makes it
             unavailable.
 
     Raises:
@@ -50,7 +50,7 @@ class ReplayProvider(FeedbackProvider):
         for record in self._exact.values():
             if "text" in record:
                 self._answers[record["key"]].append(record["seed"])
-        # Which answer a seed gets must not depend on the order of the files.
+        # A seed's answer must not depend on the order of the files.
         for seeds in self._answers.values():
             seeds.sort()
         # The record may hold what saw the reference, though the replay itself sees nothing.

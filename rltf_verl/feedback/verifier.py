@@ -1,4 +1,4 @@
-"""What the environment's own verifier can say about an attempt. No model, no network, no delay."""
+"""Feedback of the environment's own verifier on an attempt. No model, no network, no delay."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One request to an OpenAI-compatible endpoint: it ends with a reply, or with a fault of a named
 kind.
 
-What the endpoint sends is cleaned here: it may quote the API key, in an error or in a reply.
+Text from the endpoint is cleaned here: it may quote the API key, in an error or in a reply.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ PATIENCE_S = 10.0
 QUESTION = {"role": "user", "content": "Reply with the word ok, and nothing else."}
 
 LOGGERS = ("aiohttp.client", "aiohttp.internal")
-"""Those of the HTTP library: they log addresses and headers."""
+"""Loggers of the HTTP library: they log addresses and headers."""
 
 
 class Fault(Exception):

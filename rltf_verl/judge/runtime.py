@@ -304,7 +304,7 @@ class _Tries:
         return reply
 
     def _may_pass(self, error: BaseException) -> bool:
-        """Whether another try makes sense: not if the endpoint is gone, or asks for more time than
+        """True if another try makes sense: not if the endpoint is gone, or asks for more time than
         is left.
         """
         if (
@@ -343,7 +343,7 @@ class _Tries:
             raise
 
     def why_late(self) -> str:
-        """What took so long, and what to change."""
+        """Cause of the delay, and the fix."""
         limits, url = self._runtime.settings.limits, self._runtime.settings.endpoint.base_url
         if self.num_requests == 0:
             return (

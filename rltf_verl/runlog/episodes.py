@@ -1,8 +1,8 @@
 """The episode log: one JSON line per episode, in one file per step and worker.
 
 A line is one `write` to a file opened for appending, so a killed worker leaves no half line between
-others. Steps that a resumed run plays again are moved aside first (`files.set_aside_after`), so
-no episode stands twice.
+others. Steps that a resumed run plays again are moved aside first (`files.set_aside_after`), so no
+episode is there twice.
 """
 
 from __future__ import annotations

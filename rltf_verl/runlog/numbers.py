@@ -164,7 +164,7 @@ def _leak(feedback: Record | None) -> tuple[float, float]:
 
 
 class Cases(NamedTuple):
-    """What a number is the mean of: C values ([C]), and the episode of each ([C])."""
+    """Values whose mean is a number: C values ([C]), and the episode of each ([C])."""
 
     values: Floats
     episode: Integers

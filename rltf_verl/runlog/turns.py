@@ -23,7 +23,7 @@ Record = Mapping[str, Any]
 
 
 def group_of(record: Record) -> tuple[str, str]:
-    """What makes two records episodes of one group: the step, and the row or its visit."""
+    """Key of a record's group: the step, and the row or its visit."""
     return str(record["step"]), str(record["uid"])
 
 

@@ -1,4 +1,4 @@
-"""Which lines of an episode log can be read: the check of every reader.
+"""Check an episode log's lines, for every reader.
 
 A log may be damaged, of another version or forged. A line that is not as `record` and `rows`
 write it is skipped by its reader, with a warning that names file and line.
@@ -18,7 +18,7 @@ _WHOLE = 2**63
 
 
 class Kind(NamedTuple):
-    """What a value must be."""
+    """A value's kind."""
 
     name: str
     fits: Callable[[Any], bool]
@@ -113,12 +113,12 @@ _COLUMNS = {
 
 
 def episode_trouble(record: Mapping[str, Any]) -> str | None:
-    """What is wrong with an episode's line; None if it can be read."""
+    """The fault of an episode's line; None if it can be read."""
     return next(_episode(record), None)
 
 
 def rows_trouble(record: Mapping[str, Any]) -> str | None:
-    """What is wrong with a line of training rows; None if it can be read."""
+    """The fault of a line of training rows; None if it can be read."""
     return next(_rows(record), None)
 
 

@@ -232,8 +232,7 @@ class RLTFTrainerMixin(_Trainer):
         return self._draws.number(super()._next_train_batch(num_prompts), self.global_steps)
 
     def _get_required_batch_multiple(self, dp_size: int) -> int:
-        """The multiple that the workers' split needs, in place of `ppo_mini_batch_size ×
-        rollout.n`."""
+        """Multiple for the workers' split, in place of `ppo_mini_batch_size × rollout.n`."""
         return required_batch_multiple(self.config, dp_size * self.rltf.updates_per_batch)
 
     # Without a choice of fields verl's workers fetch all columns of a forward pass, and spend half

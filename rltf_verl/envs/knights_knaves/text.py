@@ -40,9 +40,7 @@ class Cast:
 
     names: Sequence[str]
     roles: Sequence[str]
-    """Names of those who tell the truth and of those who lie, with an article: `an angel`, `a
-    devil`.
-    """
+    """Names of who tells the truth and of who lies, with an article: `an angel`, `a devil`."""
 
     def word(self, truthful: bool) -> str:
         """The role without its article."""

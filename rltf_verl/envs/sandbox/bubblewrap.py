@@ -182,8 +182,7 @@ def _bounds_folders() -> bool:
 
 @cache
 def _system_folders(python: str) -> tuple[str, ...]:
-    """Folders that a program may read: the system's libraries, and the folders of the
-    interpreter."""
+    """Folders that a program may read: the system's libraries, and the interpreter's."""
     try:
         printed = subprocess.run(
             [python, "-c", _PREFIXES], capture_output=True, text=True, check=True

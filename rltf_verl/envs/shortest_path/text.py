@@ -56,7 +56,7 @@ _PUNCTUATION = ".,;()[]{}\"' "
 
 
 def read_path(text: str) -> str | None:
-    """All of `text` as an answer: moves, NO_PATH, or None if it is none."""
+    """All of `text` as an answer: moves, NO_PATH, or None for any other text."""
     text = text.lower().replace("’", "'").replace("\\\\", " ")  # first: `\\down` is two rows
     plain = _LABEL.sub(" ", _MARKUP.sub(" ", text))
     tokens = []

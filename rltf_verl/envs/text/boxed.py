@@ -89,8 +89,8 @@ _HASHED = re.compile(r"(?<!#)####(?!#)[ \t]*([^\n]*)")
 
 
 def asks_for_hashes(question: str) -> bool:
-    r"""True if a prompt asks for the answer behind `####`, and for no box. A heading `#### Problem
-    3` does not.
+    r"""True if a prompt asks for the answer behind `####`, and for no box. The heading
+    `#### Problem 3` does not.
 
     >>> asks_for_hashes('Output the final answer after "####".')
     True
