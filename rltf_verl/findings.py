@@ -50,7 +50,7 @@ class Finding:
         return Finding(key, words[key], str(replace(self, fix="")), fix, self.level)
 
     def under(self, block: str) -> Finding:
-        """The same, with the key seen from outside of `block`; no block: the same key."""
+        """The same, with the key seen from outside of `block`, which may be empty."""
         return replace(self, key=f"{block}.{self.key}".removeprefix(".") if self.key else "")
 
 

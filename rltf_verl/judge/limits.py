@@ -78,8 +78,7 @@ class Breaker:
         self.num_opened = 0
 
     def admit(self, now: float) -> bool:
-        """True if a new call may go out now. The call that is let through while open is the probe.
-        """
+        """True if a new call may go out now. The one let through while open is the probe."""
         if self.state == "closed":
             return True
         # A probe that never reports (its caller gave up) must not keep the breaker shut: the next

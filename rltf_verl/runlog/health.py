@@ -55,8 +55,8 @@ RECITED = 0.1
 """Share of the answers with feedback that have its first sentence. Healthy runs had none. Where
 feedback words one thing in several ways, an answer that recites seldom has the same words."""
 UNTRAINED = 0.9
-"""Share of revised attempts whose feedback trains no token. Half of them do not where the policy
-writes half of the feedback."""
+"""Share of revised attempts whose feedback trains no token: half where the policy writes half of
+the feedback."""
 THINKS = 0.2
 """Thoughts' share of the first answers: below, the model does not think."""
 LOST, HAD, LOST_T = 1 / 3, 0.2, 4.0
@@ -65,8 +65,8 @@ best of many noisy steps is always above the present one."""
 OUT_OF_SCALE = 10.0
 """Mean |advantage|: scores in [0, 1] give at most 1, standardised ones hardly more."""
 LEAN = 0.5
-"""Share of the pulls towards second answers that are not right. Mean advantage, as a share of mean
-|advantage|: pulls are three times the pushes; against siblings of the same turn it is near 0."""
+"""Share of the pulls that go to wrong second answers. Mean advantage over mean |advantage|: pulls
+are three times the pushes; against siblings of the same turn it is near 0."""
 CLEAR = 3
 """Steps in a row after which a rule that fired is over."""
 WINDOW = 10

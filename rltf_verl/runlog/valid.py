@@ -1,4 +1,4 @@
-"""Check an episode log's lines, for every reader.
+"""The check of an episode log's lines that every reader makes.
 
 A log may be damaged, of another version or forged. A line that is not as `record` and `rows`
 write it is skipped by its reader, with a warning that names file and line.
@@ -18,7 +18,7 @@ _WHOLE = 2**63
 
 
 class Kind(NamedTuple):
-    """A value's kind."""
+    """The kind that a value must have."""
 
     name: str
     fits: Callable[[Any], bool]

@@ -1,5 +1,4 @@
-"""A program's feedback on wrong roles: people whose statements do not fit. It names no right role.
-"""
+"""A program's feedback on wrong roles: statements that do not fit. It names no right role."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Cast:
 
     names: Sequence[str]
     roles: Sequence[str]
-    """Names of who tells the truth and of who lies, with an article: `an angel`, `a devil`."""
+    """Names of truth-tellers and liars, with an article: `an angel`, `a devil`."""
 
     def word(self, truthful: bool) -> str:
         """The role without its article."""

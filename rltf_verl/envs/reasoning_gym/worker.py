@@ -105,8 +105,7 @@ def holds(task: str, entry: dict[str, Any], answer: str) -> bool:
 
 
 def _makes_24(expression: str, numbers: list[int]) -> bool:
-    """True if a sum makes 24 of these numbers, each used once; the task's own scorer rounds 24.9.
-    """
+    """True if a sum makes 24 of these numbers, each once; the task's own scorer rounds 24.9."""
     if _SUM.fullmatch(expression) is None or "**" in expression or "//" in expression:
         return False
     given = sorted(map(int, _DIGITS.findall(expression)))

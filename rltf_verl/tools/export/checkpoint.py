@@ -28,7 +28,7 @@ WHOLE, WEIGHTS = "huggingface", "*.safetensors"
 """Where verl saves the whole model with `save_contents=[hf_model]`, and as what."""
 
 BACKENDS = {"fsdp_config.json": "fsdp", "dist_ckpt": "megatron"}
-"""What a checkpoint's `actor` folder holds -> the trainer's backend."""
+"""Entry of a checkpoint's `actor` folder -> the trainer's backend."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def load_model(path: str | Path, dtype: torch.dtype, name: str) -> Any:
     """The model in a folder, which a refusal calls `name`.
 
     Raises:
-        ValueError: there is none, a file is damaged, or the tensors are not the model's.
+        ValueError: the model is missing, a file is damaged, or the tensors are not the model's.
     """
     from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
@@ -213,7 +213,7 @@ def _require_finite(checkpoint: Checkpoint, out: Path) -> None:
     """Read every tensor that was written.
 
     Raises:
-        ValueError: one is not finite, or there is none.
+        ValueError: a tensor is not finite, or all are missing.
     """
     from safetensors import safe_open
 

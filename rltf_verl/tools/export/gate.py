@@ -113,7 +113,7 @@ class Gate:
                 )
 
     def _ask(self, path: Any, name: str, tokenizer: Any) -> tuple[list[bool], list[float]]:
-        """Which public questions it answers right, and log-likelihoods of first answers."""
+        """Its verdicts on public questions, and log-likelihoods of first answers."""
         model = load_model(path, torch.bfloat16, name)
         likelihoods = []
         for messages, text in self._last:
@@ -152,7 +152,7 @@ def _first_answers(source: str, before: Sequence[Record], after: Sequence[Record
 
 
 def _verdicts(records: Sequence[Record]) -> Mapping[Hashable, Sequence[bool]]:
-    """Problem -> verdicts on its first answers; where the grader failed there is none."""
+    """Problem -> verdicts on its first answers; no verdict where the grader failed."""
     verdicts = defaultdict[Hashable, list[bool]](list)
     for record in records:
         first = record["turns"][0]

@@ -144,14 +144,14 @@ def changed_at(reference: str) -> Iterator[tuple[str, int]]:
 
 @dataclass(frozen=True)
 class FeedbackCall:
-    """What came of one call."""
+    """Result of one call."""
 
     correct: bool = False
     score: Any = None
     """A number, but for what a reward function returned and a run refuses."""
     text: str = ""
     error: str = ""
-    """What was raised or refused; empty if nothing."""
+    """The exception or refusal; empty without one."""
     readable: bool = True
     """An answer was read in the attempt."""
     late: bool = False
@@ -281,7 +281,7 @@ class _Caller:
         return attempts_at(problem.reference, wrong[:2], form, right)
 
     def call(self, question: QuestionRow, text: str) -> FeedbackCall:
-        """What comes of an attempt. What the function prints is dropped."""
+        """An attempt's result. The function's prints are dropped."""
         try:
             # a function that prints at each call would bury the report
             with redirect_stdout(io.StringIO()):

@@ -55,7 +55,7 @@ class PlannedProblem:
     right: dict[str, str] | None
     """`text` and `form` of an answer that is graded right."""
     turns: list[Record]
-    """As in the episode log; prompts are the text of their tokens."""
+    """Records of the episode log; prompts are the text of their tokens."""
     judge_prompts: list[str]
     critic_prompts: list[str]
     rows: list[dict[str, Any]]
@@ -64,7 +64,7 @@ class PlannedProblem:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run will do. Mappings have the labels and values that are printed."""
+    """A run's plan. Mappings have the labels and values that are printed."""
 
     run: dict[str, Any]
     problems: list[PlannedProblem]
@@ -170,7 +170,7 @@ def _run(inputs: Inputs, method: Method | None) -> dict[str, Any]:
     feedback, episode = config.feedback, config.episode
     level = feedback.provider.options.get("level") or feedback.provider.options.get("style")
     words = None if inputs.parts is None else inputs.parts.words_of_judge or None
-    # What only a run of ours has, after what verl's own runs have.
+    # Facts of our runs only, after those of verl's own.
     return about | {
         "environment": config.env.name,
         "turns": episode.horizon,

@@ -29,7 +29,7 @@ class FeedbackOverlap(NamedTuple):
 
 
 def aims_of(records: Iterable[Record]) -> list[FeedbackOverlap]:
-    """As `aims`, of all groups."""
+    """The `aims` of all groups."""
     groups: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in records:
         if record["turns"]:
@@ -38,7 +38,8 @@ def aims_of(records: Iterable[Record]) -> list[FeedbackOverlap]:
 
 
 def aims(group: Sequence[Record]) -> list[FeedbackOverlap]:
-    """Of the feedback on each wrong first answer of a group that has a sibling with another one.
+    """Overlap of the feedback on each wrong first answer of a group that has a sibling with another
+    one.
 
     Args:
         group: episodes at one problem in one step.

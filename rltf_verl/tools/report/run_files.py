@@ -20,7 +20,7 @@ _NO_NAMES = {
 
 @dataclass(frozen=True)
 class RunFiles:
-    """What was found of one run."""
+    """Files found of one run."""
 
     metrics: tuple[Path, ...]
     """The earliest process first."""

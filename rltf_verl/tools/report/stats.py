@@ -1,4 +1,4 @@
-"""What a run's episodes say about learning from feedback. Every number is a mean over its own
+"""Numbers of a run's episodes about learning from feedback. Every number is a mean over its own
 denominator (`runlog.numbers`; docs/metrics.md).
 """
 
@@ -23,7 +23,7 @@ class EpisodeStats:
     last_step: int | None
     sessions: int
     num_turns: int
-    """Of the longest episode."""
+    """Turns of the longest episode."""
     mean: Mapping[str, float]
     """By the names of `cases_by_name`, and `feedback/aim` (`tools.report.aim`); without those that
     have no case.
