@@ -1,4 +1,4 @@
-"""The platform of a run. What only the CPU needs is behind `cpu_services`, so that a run on a GPU
+"""The platform of a run. Code for the CPU only is behind `cpu_services`, so that a run on a GPU
 never imports it.
 """
 

@@ -1,6 +1,6 @@
 """Terminal output of a run: a line a step, our warnings, each foreign warning once.
 
-The trainer runs in a Ray actor. What it prints reaches the driver, where Ray prints it behind the
+The trainer runs in a Ray actor. Its output reaches the driver, where Ray prints it behind the
 actor's name and number; the driver's own streams take that away from our lines (`QuietStream`).
 """
 

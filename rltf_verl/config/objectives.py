@@ -66,7 +66,7 @@ class AttemptConfig:
     estimator: Estimator = "group_mean"
     """Baseline of a turn's return: the mean of its group and turn (paper), or another."""
     norm_by_std: bool = False
-    """Divide by the standard deviation of the group and turn (never in the paper). Of distillation
+    """Divide by the standard deviation of the group and turn (never in the paper). In distillation
     rows only the baseline `joined` is divided too."""
     turns: Literal["all", "first"] = "all"
     """Turns that have attempt rows; `first`: later answers are trained by the other objectives

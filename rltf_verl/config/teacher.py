@@ -144,8 +144,8 @@ class TeacherConfig:
     """
     against: Contrast = Contrast()
     shuffled: bool = False
-    """Control: the teacher reads what belongs to another problem, in the same template. What is
-    learned then does not come from the content."""
+    """Control: the teacher reads what belongs to another problem, in the same template. Then
+    learning does not come from the content."""
     turns: Literal["first", "all", "last"] = "first"
     """Attempts of an episode that have a teacher."""
     right: bool = False

@@ -40,7 +40,7 @@ def _nothing(*_args: Any, **_kwargs: Any) -> None:
 def keep_freed() -> None:
     """Have this process use again what it has freed, up to tensors of 32 MB.
 
-    glibc maps each of them anew, and the system clears every page: a tenth to a third of the time
+    glibc maps each of them again, and the system clears every page: a tenth to a third of the time
     of a forward and backward pass of a model with 135 M parameters. Larger ones, the logits of a
     vocabulary, go back at once: between smaller ones they would leave holes that nothing else fits.
     The threads that exist later share one heap, or each would keep its own.

@@ -223,7 +223,7 @@ class Env:
     quotes_others: bool = False
     """The leak guard reads its hints too: they are the words of others, who know the reference."""
     revise_templates: Mapping[str, str] | None = None
-    """Templates of its later prompts. What feedback is about (`attempt`, `question`, `answer`,
+    """Templates of its later prompts. Subject of feedback (`attempt`, `question`, `answer`,
     `group`, `logits`), or `append` -> template of `prompts/revise`; `teacher` -> one of
     `prompts/teacher`. None: those of `episode.templates`.
     """
@@ -256,7 +256,7 @@ class Env:
         return run_to_end(self.agrade(problem, attempt))
 
     def explain(self, problem: Problem, attempt: Any, grade: Grade, level: FeedbackLevel) -> Any:
-        """Say in words what is wrong with the answer. Of a trajectory, whose state is closed:
+        """Say in words what is wrong with the answer. For a trajectory, whose state is closed:
         `Note`s on the whole or on steps. Only level `full` may contain the answer.
         """
         raise self._lacks("explain")

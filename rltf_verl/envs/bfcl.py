@@ -131,7 +131,7 @@ class Bfcl(Env):
         return Apis(instances)
 
     def step(self, state: Apis, action: Action) -> Step:
-        """Call the method. What it raises is an observation."""
+        """Call the method. Its exception is an observation."""
         instance = state.instances.get(self._owners.get(action.tool or "", ""))
         if instance is None:
             return Step("There is no such tool in this task.", kind="error")

@@ -251,7 +251,7 @@ class GymText(Env):
 class ToolObject(GymText):
     """The environment `tool_object`: the public methods of an object are the tools, as of TRL's
     `environment_factory`; `reset(**row)` returns the end of the prompt or None, and `get_reward()`
-    the score. What a method raises is an observation. Without a file a row is `{"seed": …}`.
+    the score. A method's exception is an observation. Without a file a row is `{"seed": …}`.
     Options are those of `GymText`.
     """
 

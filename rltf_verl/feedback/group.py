@@ -227,7 +227,7 @@ class Groups:
             self._remember(key, Group(size, key, cohort))
 
     def of(self, key: Hashable, size: int) -> Group:
-        """The group of a key, made when it is first asked for."""
+        """The group of a key, made at the first call."""
         return self._groups.get(key) or self._remember(key, Group(size, key))
 
     def _remember(self, key: Hashable, group: Group) -> Group:

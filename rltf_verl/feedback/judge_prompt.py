@@ -1,5 +1,5 @@
-"""The prompt that a judge gets. What the policy wrote is quoted so that it cannot pose as part of
-the prompt.
+"""The prompt that a judge gets. The policy's text is quoted so that it cannot pose as part of the
+prompt.
 """
 
 from __future__ import annotations

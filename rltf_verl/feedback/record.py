@@ -33,8 +33,8 @@ class RecordedProvider(WrappedProvider):
     """Another provider, with every answer and every failure written down.
 
     One file per process and start. A critique that the policy writes itself is not recorded: it is
-    not an answer that costs money, and its tokens belong to the weights that sampled them. What a
-    disk refuses waits in memory, with one warning.
+    not an answer that costs money, and its tokens belong to the weights that sampled them. Lines
+    that a disk refuses wait in memory, with one warning.
 
     Args:
         inner: the provider.

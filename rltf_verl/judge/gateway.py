@@ -37,7 +37,7 @@ Opener = Callable[[JudgeSettings], Gateway]
 WORDS_PER_TOKEN = 0.75
 """For English, about."""
 
-# Not `no verdict can be given`, and not the form that was asked for: `yes (it does) or no`.
+# Not `no verdict can be given`, and not the requested form: `yes (it does) or no`.
 _YES_OR_NO = re.compile(r"[\W_]*(yes|no)\b(?![ \t]*[\w/])(?!.*\bor no\b)", re.IGNORECASE)
 
 

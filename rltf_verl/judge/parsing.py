@@ -35,7 +35,7 @@ def parse_reply(reply: str, *, marker: str, words: int, complete: bool) -> Parse
     """The feedback in a reply.
 
     It is what follows the marker. Without one it is the last paragraph, unless the reply was cut
-    off: that would be the judge's analysis, which may hold the answer. What is over-long or cut off
+    off: that would be the judge's analysis, which may hold the answer. An over-long or cut-off text
     ends with its last whole sentence.
 
     Args:

@@ -81,7 +81,7 @@ class JudgeRuntime:
     async def complete(self, call: Call) -> Reply:
         """The answer to a call, within its deadline.
 
-        Equal calls that come at the same time are asked once. Raises JudgeUnavailable.
+        Equal calls at the same time share one request. Raises JudgeUnavailable.
         """
         body = self.settings.endpoint.body([dict(m) for m in call.messages], call.seed)
         key = key_of(self.settings.endpoint.identity(body, call.seed))

@@ -190,7 +190,7 @@ def weigh_teacher_tokens(
         targets: of them.
         place: [M] int64, the tokens with a teacher.
         gap: [M] how much likelier the teacher finds them, nats.
-        entropy: [M] of the teacher, where it was asked for.
+        entropy: [M] of the teacher, where requested.
         weights: coefficient of each objective.
 
     Returns:

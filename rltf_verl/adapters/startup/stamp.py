@@ -161,9 +161,9 @@ def _check_optimiser(
 
 
 def write_stamp(config: DictConfig, rltf: RLTFConfig, step: int) -> Path:
-    """Into the folder of the checkpoint of `step`, which verl is about to fill; returns it. What an
-    earlier process left there goes: verl would write into its files, which the best checkpoint may
-    share.
+    """Into the folder of the checkpoint of `step`, which verl is about to fill; returns it. Files
+    that an earlier process left there go: verl would write into them, and the best
+    checkpoint may share them.
     """
     folder = Path(config.trainer.default_local_dir) / f"global_step_{step}"
     shutil.rmtree(folder, ignore_errors=True)

@@ -48,7 +48,7 @@ class LabelLogProbs(torch.autograd.Function):
             with_entropy: return the entropy too.
 
         Returns:
-            [P] log-probs and [M] entropies (zeros if not asked for), fp32.
+            [P] log-probs and [M] entropies (zeros without `with_entropy`), fp32.
         """
         h = states.float()
         top = torch.full((len(h),), -torch.inf)
@@ -174,9 +174,9 @@ class LogProbHead:
         layer.forward = self  # type: ignore[method-assign,assignment]
 
     def __call__(self, states: torch.Tensor) -> torch.Tensor:
-        """Log-probs [P], then entropies [P] if asked for; or the logits [n, V] of the distinct
-        nodes, after the temperature. One tensor: FSDP's hooks sit on what a layer returns. Plain
-        logits without a question.
+        """Log-probs [P], then entropies [P] on request; or the logits [n, V] of the distinct nodes,
+        after the temperature. One tensor: FSDP's hooks sit on what a layer returns. Plain logits
+        without a question.
         """
         asked = self.question
         if asked is None:

@@ -85,8 +85,8 @@ class Instructions(Env):
 
     def build(self, seed: int, num_train: int, num_test: int) -> Splits:
         """Draw rules for requests, of which no test request is in training; or the first `num_test`
-        official prompts, and the next ones for training. What cannot be checked on this machine is
-        left out, with a note.
+        official prompts, and the next ones for training. The build leaves out what this machine
+        cannot check, with a note.
 
         Raises:
             ValueError: a negative number, a package or file that is missing, too few requests, or
@@ -172,7 +172,7 @@ class Instructions(Env):
         return f"its first problem cannot be graded; {left_out[0]}" if left_out else None
 
     def not_for_training(self, problem: Problem) -> str | None:
-        """The official prompts, unless they are asked for."""
+        """The official prompts, unless requested."""
         return (
             f"the prompts of {problem.data['source']} are for evaluation; set"
             " rltf.env.train_on_tests=true to train on them"

@@ -106,7 +106,7 @@ def read(rules: Sequence[Rule], prompt: str, text: str) -> list[dict[str, Any]]:
     """
     verdicts = []
     for name, arguments in rules:
-        # The official functions make the rule anew, and the loose one keeps it for all variants.
+        # The official functions make the rule again, and the loose one keeps it for all variants.
         (rule, said), (again, _) = (_built(name, arguments, prompt) for _ in range(2))
         strict, num = _keeps(rule, text), ""
         loose = any(_keeps(again, variant) for variant in get_loose_transformations(text))

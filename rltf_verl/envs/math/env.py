@@ -43,7 +43,7 @@ class Math(Env):
             .jsonl, .csv).
         path: a local file or folder with the columns of the named source, instead of the hub.
         test_sets: names of `math_sources.TEST_SETS`, or files. None: the release's for this source;
-            for a file, as many of its problems as are asked for are held out.
+            for a file, the requested number of its problems is held out.
         test_paths: test set -> a local file or folder instead of the hub.
         question_field: column of the question in files of one's own.
         answer_field: column of the answer in files of one's own.

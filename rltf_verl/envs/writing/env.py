@@ -87,7 +87,7 @@ class Writing(Env):
         """Read the assignments, in a random order; the first `num_test` are the test split.
 
         Raises:
-            ValueError: no file, no such column, or fewer assignments than asked for.
+            ValueError: no file, no such column, or fewer assignments than requested.
         """
         if self._path is None:
             raise ValueError(

@@ -16,7 +16,7 @@ from rltf_verl.prompts.quote import defused, fence_around
 from rltf_verl.texts import without_thoughts
 
 WORDS = 150
-"""Limit of a critique that the judge is told."""
+"""Limit of a critique in the judge's prompt."""
 
 # `Score: 8`, `**Score:** 7.5/10`, `> score: 8 out of 10.`
 _SCORE = re.compile(

@@ -77,7 +77,7 @@ def find_leaks(env: Env, problem: Problem, text: str, attempt: str = "") -> list
 
 
 class _Grader:
-    """Grades each answer once. What a grader, which is user code, cannot read is not the answer."""
+    """Grades each answer once. What the grader (user code) cannot read is not the answer."""
 
     def __init__(self, env: Env, problem: Problem) -> None:
         self._env, self._problem = env, problem

@@ -145,7 +145,7 @@ def find_corrections(
 
     Raises:
         ValueError: no parquet or gzip file; neither labels nor `judge` nor `rule`, or a rule that
-            fails; an id that no correction of the file has; or a judge that cannot be asked: a
+            fails; an id that no correction of the file has; or a judge that cannot be called: a
             package or the API key is missing.
         OSError: the file cannot be read.
     """

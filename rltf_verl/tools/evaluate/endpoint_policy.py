@@ -162,7 +162,7 @@ def _conversation(text: str) -> list[Message]:
 
 
 def _answering(told: Sequence[Message], ids: list[str]) -> list[Message]:
-    """Messages after an answer. Those of tools name its calls; what answers none is the user's."""
+    """Messages after an answer. A tool's message names its call; any other is the user's."""
     made: list[Message] = []
     for message in told:
         if message["role"] == "tool" and ids:

@@ -1,9 +1,9 @@
 """The gate of `rltf export --gate`: a policy leaves if its first answers rose and nothing fell.
 
 First answers come from the run's own episode log: its validation before training and that at the
-checkpoint's step. Public questions are asked here, of the model that the run started from and of
-the exported weights. These must be the weights that gave the first answers that became right: they
-find them likelier than the model that the run started from does.
+checkpoint's step. Public questions go to the model that the run started from and to the exported
+weights. These must be the weights that gave the first answers that became right: they find them
+likelier than the model that the run started from does.
 """
 
 from __future__ import annotations
