@@ -118,7 +118,7 @@ class Grade:
 
 
 StepKind = Literal["ok", "format", "error", "timeout"]
-"""How a step went. `format`: no action could be read; `error`: the environment refused it."""
+"""Outcome of a step. `format`: no action could be read; `error`: the environment refused it."""
 STEP_KINDS: tuple[StepKind, ...] = get_args(StepKind)
 
 EndReason = Literal[
@@ -276,7 +276,7 @@ class Feedback:
     fallback: bool = False
     """The chosen provider failed and this is the fixed sentence of `on_error: correctness`."""
     attempt: Attempt | None = None
-    """When the policy itself wrote the text: the tokens it sampled, a `critique` row."""
+    """The sampled tokens of a text that the policy itself wrote, a `critique` row."""
     span: tuple[int, int] | None = None
     """Place of its tokens in the ids of the prompt that it led to, if requested."""
     prompt_tokens: int = 0

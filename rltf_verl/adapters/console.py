@@ -113,7 +113,7 @@ def show_steps(tracking: Any, config: DictConfig, num_steps: int) -> None:
 
 
 def quiet_verl(trainer_base: Any, config: DictConfig) -> None:
-    """Where `trainer.logger` has no `console`: no dict of metrics and no progress bar of verl's."""
+    """Without `console` in `trainer.logger`: no dict of metrics and no progress bar of verl's."""
     if "console" not in config.trainer.logger:  # a name, or a list of names
         trainer_base.pprint = lambda *_: None
         trainer_base.tqdm = functools.partial(trainer_base.tqdm, disable=True)

@@ -92,7 +92,7 @@ ENDS: Mapping[EndReason, Counts] = {"environment_error": "leave_out"}
 
 @dataclass(frozen=True)
 class EpisodeConfig:
-    """How an episode is played."""
+    """Rules of an episode."""
 
     horizon: Annotated[int, Within(1, 100)] = 2
     """Answer turns per episode, at least 1; 1 is single-turn GRPO."""
@@ -125,9 +125,9 @@ class EpisodeConfig:
     (docs/agents.md): `grade`, `zero`, or nothing (`leave_out`: it is neither right nor wrong, and
     stays in the denominator). A reason that is not here counts its grade."""
     retry: Literal["whole", "fork"] = "whole"
-    """How an environment with steps is tried again. `whole`: from the beginning. `fork`: from the
-    first step that the feedback criticises, in a copy of its state; from the beginning where it
-    criticises none, or the first.
+    """Start of a second attempt at an environment with steps. `whole`: from the beginning. `fork`:
+    from the first step that the feedback criticises, in a copy of its state; from the beginning
+    where it criticises none, or the first.
     """
 
     def counts(self, end: EndReason) -> Counts:

@@ -76,8 +76,7 @@ class AttemptConfig:
 
 @dataclass(frozen=True)
 class ScheduleConfig:
-    """When objectives start, all but `attempt`, and the ramps of every weight that is
-    [start, end]."""
+    """Start of all objectives but `attempt`, and ramps of every weight that is [start, end]."""
 
     start_step: Annotated[int, Within(0)] = 0
     """Training step (from 0) at which objectives start; ramps run from there."""

@@ -18,7 +18,7 @@ SCALING_GATES = ("magnitude", "residual")
 
 
 DivergenceName = Literal["forward_kl", "reverse_kl", "jsd", "sampled_token"]
-"""How far the student is from the teacher; see `algos.logit_distill`."""
+"""Distance of the student from the teacher; see `algos.logit_distill`."""
 
 
 @dataclass(frozen=True)
@@ -128,8 +128,8 @@ class Gate(Choice):
 
 @dataclass(frozen=True)
 class TeacherConfig:
-    """Who teaches in `rltf.logit_distill`, what it reads, which attempts it teaches, and how it
-    shares them with the verdict."""
+    """The teacher of `rltf.logit_distill`: its kind, texts and attempts, and the gate of the
+    verdict."""
 
     kind: TeacherKind = TeacherKind()
     reads: Source | tuple[Source, ...] = "feedback"

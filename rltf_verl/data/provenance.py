@@ -26,8 +26,8 @@ Batches = Callable[[], Iterable[pa.RecordBatch]]
 
 
 def read_provenance(path: str | Path) -> dict[str, Any]:
-    """How the file was made (command, environment, options, seed, versions); empty for files of
-    other programs.
+    """Origin of the file (command, environment, options, seed, versions); empty for files of other
+    programs.
     """
     metadata = pq.read_schema(path).metadata or {}
     provenance: dict[str, Any] = json.loads(metadata.get(KEY, b"{}"))

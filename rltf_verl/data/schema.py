@@ -245,7 +245,7 @@ def not_parquet(path: str | Path, error: Exception) -> str:
 
 
 def rows_of(path: str | Path) -> int:
-    """How many rows a parquet file has."""
+    """Number of rows of a parquet file."""
     return int(pq.read_metadata(path).num_rows)
 
 

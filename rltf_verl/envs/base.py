@@ -130,7 +130,7 @@ class GradeUnavailable(UserCodeError):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How far a trajectory may go.
+    """Bounds of a trajectory.
 
     Raises:
         ValueError: a limit that is no number or out of range.

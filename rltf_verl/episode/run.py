@@ -45,7 +45,7 @@ _FALLBACK = CorrectnessProvider()
 
 
 class _Start(NamedTuple):
-    """Where an attempt begins."""
+    """Start of an attempt."""
 
     prompt_ids: tuple[int, ...]
     messages: tuple[Message, ...]
@@ -167,7 +167,7 @@ class EpisodePlayer:
         return turn, _Start(revision.ids, revision.messages, revision.text, retry)
 
     async def _retry(self, turn: Turn, place: str) -> Retry | None:
-        """Where the next attempt starts (`rltf.episode.retry`); None: at the beginning."""
+        """Start of the next attempt (`rltf.episode.retry`); None: at the beginning."""
         snapshots = self._snapshots.get(place)
         if not snapshots:
             return None

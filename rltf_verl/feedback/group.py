@@ -45,7 +45,7 @@ class _Progress:
         self._changed = asyncio.Event()
 
     def num_at(self, turn: int) -> int:
-        """How many episodes have reached it."""
+        """Number of episodes that have reached it."""
         return sum(reached >= turn for reached in self._turns.values())
 
     async def until(self, holds: Callable[[], bool], wait_s: float) -> None:
@@ -136,7 +136,7 @@ class Group:
     """
 
     size: int
-    """How many episodes there are."""
+    """Number of episodes."""
     key: Hashable = None
     """Key of the group in its cohort."""
     cohort: Cohort | None = None

@@ -106,7 +106,7 @@ class Endpoint:
 
 @dataclass(frozen=True)
 class JudgeLimits:
-    """How much of the endpoint the whole job may use, and how long a call may take."""
+    """Limits of the whole job at the endpoint, and of a call's time."""
 
     max_concurrency: Annotated[int, Within(1, 1000)] = 64
     """Requests on their way at once."""

@@ -39,7 +39,7 @@ class Distill(Objective[DistillConfig]):
 
     Settings, has_answers = DistillConfig, True
     SHARE, STEPS, EVERY = 0.1, 5, 50
-    """When `on_step_end` warns."""
+    """Conditions of the warning in `on_step_end`."""
 
     def __init__(self, name: str, role: int, settings: DistillConfig, config: RLTFConfig) -> None:
         super().__init__(name, role, settings, config)

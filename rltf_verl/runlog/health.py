@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 Metrics = Mapping[str, float]
 METRIC = "rltf/warnings"
-"""How many rules fire at a step."""
+"""Number of rules that fire at a step."""
 
 # Thresholds. A cold policy, whose groups are all dead while revisions train it, must not fire.
 DEAD = 0.99

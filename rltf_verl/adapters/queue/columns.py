@@ -30,7 +30,7 @@ from rltf_verl.runlog.record import turn_record
 from rltf_verl.types import CONTEXT, Episode, Row, TeacherSpan
 
 DRAW = "rltf_draw"
-"""How often the step has drawn the problem before; of a dataset's row, on its way to an episode."""
+"""Earlier draws of the problem in the step; of a dataset's row, on its way to an episode."""
 ROLE, TURN, FACTS, TEACHERS, SAMPLER_LOG_PROBS = (
     "rltf_role",
     "rltf_turn",

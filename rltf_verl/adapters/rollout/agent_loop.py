@@ -154,8 +154,8 @@ def _tool_parser(tokenizer: Any, name: str) -> ToolParser:
 
 
 def _tokens_of(tokenizer: Any, ids: tuple[int, ...], num_chars: int) -> int:
-    """How many of the tokens the beginning of their text takes, the last of them perhaps in part;
-    by bisection.
+    """Number of tokens that the beginning of their text takes, the last one perhaps in part; by
+    bisection.
     """
     # The first n whose decoded beginning is that long; where none is, all of them.
     return bisect_left(range(len(ids)), num_chars, key=lambda n: len(tokenizer.decode(ids[:n])))

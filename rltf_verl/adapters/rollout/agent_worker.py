@@ -101,7 +101,7 @@ class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
             await asyncio.sleep(0)
 
     async def loop_lag(self) -> Lags:
-        """How late the event loop was since the last call, while episodes ran."""
+        """Delay of the event loop since the last call, while episodes ran."""
         lags = self._lags.copy()
         self._lags.clear()
         return lags

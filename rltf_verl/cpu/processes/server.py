@@ -107,7 +107,7 @@ class _Worker:
     pid: int
     asked: socket.socket
     given_up: float | None = None
-    """When Ray ended the process that asked."""
+    """Time when Ray ended the process that asked."""
 
 
 class Server:

@@ -1,4 +1,4 @@
-"""Where a text states the distances of a 0/1 matrix: all of them, a row or column, or a cell.
+"""Finds where a text states the distances of a 0/1 matrix: all of them, a row or column, or a cell.
 
 Values visible in the matrix or the attempt do not count.
 """
@@ -113,7 +113,7 @@ def _grids(
 def _lines(
     matrix: Matrix, solution: Matrix, text: str, attempt: Matrix | None
 ) -> Iterator[tuple[int, int]]:
-    """Where the numbers of a row or column follow that word."""
+    """Places where the numbers of a row or column follow that word."""
     lists = list(_number_lists(text, LINE_GAP))
     rows = [grid for grid in (solution, matrix, attempt) if grid is not None]
     columns = [[list(column) for column in zip(*grid, strict=True)] for grid in rows]

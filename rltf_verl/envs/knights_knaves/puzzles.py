@@ -34,7 +34,7 @@ class RolePuzzle:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How large puzzles are."""
+    """Sizes of puzzles."""
 
     n_people: int
     depth: int

@@ -36,7 +36,7 @@ Roles = dict[str, bool | None]
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """Who takes part in a puzzle, and as what."""
+    """People of a puzzle, and words for their roles."""
 
     names: Sequence[str]
     roles: Sequence[str]
@@ -73,8 +73,8 @@ _FIXED: dict[str, tuple[str, bool | None]] = {
 
 
 def read_roles(cast: Cast, text: str) -> Roles | None:
-    """Who is what according to all of `text`; None if it does not say, or not clearly. Some people
-    may be missing.
+    """Roles according to all of `text`; None if it does not say, or not clearly. Some people may be
+    missing.
     """
     # All at once first: a list of names and roles may go over several lines.
     whole = _assign(cast.tokens(text))

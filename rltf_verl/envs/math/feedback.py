@@ -16,7 +16,7 @@ def place(problem: Problem) -> str:
 
 
 def reading(answer: str | None, grade: Grade, where: str) -> str:
-    """How the answer was read; `where`: its place, in words."""
+    """Say how the answer was read; `where`: its place, in words."""
     if answer is None:
         return f"No answer was found {where}."
     if grade.error is not None:

@@ -1,4 +1,4 @@
-r"""Where mathematical problems come from: the sets of the release, by name, and files of one's own.
+r"""Sources of mathematical problems: the sets of the release, by name, and files of one's own.
 
 Everything is read by `datasets.load_dataset`: from the hub, or from a local file or folder with the
 same columns.

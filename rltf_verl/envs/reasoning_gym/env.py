@@ -33,7 +33,7 @@ CHUNK = 32
 """Items that a worker makes in one call."""
 CHUNK_S = 600.0
 MAX_ROUNDS = 5
-"""How many times as many items as are needed are made, in search of different ones."""
+"""Items made per needed item, at most, in search of different ones."""
 
 REFUSED = {
     "boxnet": "its items come without a solution",

@@ -15,7 +15,7 @@ _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
 
 
 def reading(grade: Grade) -> str:
-    """How the answer was read, and what it scores."""
+    """Say how the answer was read, and its score."""
     if not grade.parsed:
         return NO_ANSWER
     if grade.error is not None:

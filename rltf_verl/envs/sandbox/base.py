@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 Ending = Literal["ok", "syntax", "error", "timeout", "memory", "output", "crash"]
-"""How a test ended: by itself; the program does not parse; an exception; out of time; out of
-memory; too much output; killed, or exited without output."""
+"""End of a test: by itself; the program does not parse; an exception; out of time; out of memory;
+too much output; killed, or exited without output."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Where a text lists the moves or cells of a shortest path, or states that there is no path.
+"""Finds where a text lists the moves or cells of a shortest path, or states that there is no path.
 
 A list counts only if it is a shortest path: the grader decides.
 """

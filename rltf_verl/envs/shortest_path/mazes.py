@@ -36,7 +36,7 @@ class Maze:
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """Where a sequence of moves leads."""
+    """End of a sequence of moves."""
 
     end: Cell
     """The last cell that was reached."""

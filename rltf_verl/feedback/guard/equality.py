@@ -59,8 +59,8 @@ def find_reference(text: str, reference: str) -> tuple[int, int] | None:
 
 
 def find_phrase(text: str, reference: str, known: str) -> tuple[int, int] | None:
-    """Where the text has a short reference as it is written: a name, a date, a formula; None if it
-    has not, and where it is no news.
+    """Span of a short reference in the text, as it is written: a name, a date, a formula; None if
+    it lacks one, and where it is no news.
 
     Args:
         text: the feedback, as a reading.

@@ -1,4 +1,4 @@
-r"""Where a text may state an answer, for environments without a finder of their own.
+r"""Spans where a text may state an answer, for environments without a finder of their own.
 
 `answer_spans` are the usual places of answers: the grader decides. `reference_spans` are the
 reference itself, if it is a number.
@@ -51,7 +51,7 @@ _CONCLUDED = re.compile(
 )
 _IS_RIGHT = re.compile(r"(?:correct|right)\Z", re.IGNORECASE)
 _BEGIN = re.compile(r"[.!?;:,]\s|\s")
-# Where the announced may end: a sentence, a clause, or a word that goes on with prose.
+# Possible ends of the announced: a sentence, a clause, or a word that goes on with prose.
 _END = re.compile(r"[.!?](?:\s|$)|[;,]\s|\s(?:and|but|because|not|since|so|which)\s|\s[(\[]")
 
 
@@ -171,8 +171,8 @@ _UNIT = re.compile(
 
 
 def reference_spans(question: str, reference: str, text: str) -> Iterator[Span]:
-    """Where the text has the number that `reference` is. A number of the question and a small whole
-    one tell nothing: `answer_spans` holds those given as an answer.
+    """Spans of the number that `reference` is. A number of the question and a small whole one tell
+    nothing: `answer_spans` holds those given as an answer.
 
     Args:
         question: the problem's.

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 BASE = "actor_rollout_ref.model.path"
 """Key of the model that a run started from."""
 ADAPTER = "lora_adapter"
-"""Where verl's merger puts a LoRA adapter, inside the folder of the base model."""
+"""Folder where verl's merger puts a LoRA adapter, inside the folder of the base model."""
 
 SHARDS = "model_world_size_*.pt"
-"""Where verl's FSDP trainer saves a rank's part."""
+"""File in which verl's FSDP trainer saves a rank's part."""
 WHOLE, WEIGHTS = "huggingface", "*.safetensors"
-"""Where verl saves the whole model with `save_contents=[hf_model]`, and as what."""
+"""Folder and files of the whole model that verl saves with `save_contents=[hf_model]`."""
 
 BACKENDS = {"fsdp_config.json": "fsdp", "dist_ckpt": "megatron"}
 """Entry of a checkpoint's `actor` folder -> the trainer's backend."""

@@ -265,7 +265,7 @@ def _schedule(inputs: Inputs, config: RLTFConfig | None) -> dict[str, Any]:
 
 
 def _metrics_file(project: Any, experiment: Any) -> str:
-    """Where verl's logger `file` writes."""
+    """Path of verl's logger `file`."""
     root = Path(os.environ.get("VERL_FILE_LOGGER_ROOT", "."))
     return os.environ.get("VERL_FILE_LOGGER_PATH") or str(
         root / str(project) / f"{experiment}.jsonl"

@@ -29,9 +29,9 @@ class EpisodeStats:
     have no case.
     """
     num: Mapping[str, int]
-    """How many cases each is the mean of."""
+    """Number of cases of each mean."""
     stops: Mapping[str, int]
-    """How often each reason ended a line."""
+    """Number of lines that each reason ended."""
 
 
 def cases_by_name(table: EpisodeTable) -> dict[str, Cases]:

@@ -1,4 +1,4 @@
-"""How good a policy is at first and after k rounds of feedback, from the validation episodes of an
+"""Quality of a policy at first and after k rounds of feedback, from the validation episodes of an
 episode log.
 
 Ungraded turns (`stop` is `ungraded`) count in nothing, nor do turns that would follow them; they

@@ -98,14 +98,14 @@ class Probe:
 
 @dataclass(frozen=True)
 class Threshold:
-    """Where a share becomes a finding."""
+    """Threshold at which a share becomes a finding."""
 
     measure: str
     at: float
     below: bool = False
     """The finding is a share below it."""
     asked: Callable[[Probe], bool] | None = None
-    """When an interval around it leaves the verdict open; None: never."""
+    """Condition under which an interval around it leaves the verdict open; None: never."""
 
 
 def _has_cases(measure: str) -> Callable[[Probe], bool]:
