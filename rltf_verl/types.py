@@ -297,8 +297,7 @@ class Feedback:
     """
 
     def __post_init__(self) -> None:
-        """Whoever wrote it (a judge, a person, a record, a program): it can be tokenised, logged
-        and shown.
+        """Any text, of a judge, person, record or program, can be tokenised, logged and shown.
 
         Raises:
             ValueError: a truth value is not true or false.

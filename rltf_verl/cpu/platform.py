@@ -135,8 +135,8 @@ class CPUPlatform(PlatformBase):
         return "CUDA_VISIBLE_DEVICES"
 
     def ray_resource_name(self) -> str:
-        """Return `GPU`: verl's pools count no other built-in resource. Ray is told how many exist
-        (logically).
+        """Return `GPU`: verl's pools count no other built-in resource. Ray gets their (logical)
+        number.
         """
         return "GPU"
 

@@ -59,7 +59,7 @@ async def call_env(
     *args: Any,
     unwanted: Callable[[T], object] | None = None,
 ) -> T:
-    """`call(*args)` in a thread; other episodes go on.
+    """`call(*args)` in a thread; other episodes continue.
 
     Args:
         seconds: deadline, from the start of the thread.

@@ -62,7 +62,7 @@ class Parts:
         return max((judge.words for judge in judges_of(self.provider)), default=0)
 
     def open(self, opener: Opener) -> Parts:
-        """The same parts, whose judges are asked through `opener` from now on."""
+        """The same parts, whose judges go through `opener` from now on."""
         for judge in self.judges:
             judge.open(opener)
         return self

@@ -49,7 +49,7 @@ class RecordingGateway:
 
 
 class PlaceholderProvider(WrappedProvider):
-    """A provider, asked before the run."""
+    """A provider, called before the run."""
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
         """The provider's, or a placeholder. Raises FeedbackUnavailable."""

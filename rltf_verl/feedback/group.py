@@ -130,7 +130,7 @@ class Group:
     """The episodes of one problem. They all run in one process and one event loop, so nothing here
     is locked.
 
-    Whoever waits here waits for episodes to get as far as it is itself. The episode that is
+    An episode that waits here waits for others to get as far as itself. The episode that is
     furthest behind therefore never waits, which is why they cannot wait for each other in a circle;
     an episode that is never started costs the others the bounded wait.
     """

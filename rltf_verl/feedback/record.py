@@ -109,8 +109,8 @@ def call_key(request: FeedbackRequest) -> str:
 
 
 def settings_key(name: str, options: Mapping[str, Any]) -> str:
-    """Short hash of a provider's settings: answers of differently set providers are not mixed. How
-    fast a judge may be asked changes none; a resumed run may have other limits.
+    """Short hash of a provider's settings: answers of differently set providers are not mixed. A
+    judge's limits do not change it; a resumed run may have other limits.
     """
     return digest([name, _in_answers(name, options)])[:12]
 

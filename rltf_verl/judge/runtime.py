@@ -126,7 +126,7 @@ class JudgeRuntime:
     def _forget(self, key: str, task: asyncio.Task[Reply]) -> None:
         del self._asking[key]
         if not task.cancelled():
-            task.exception()  # seen: whoever asked may have gone
+            task.exception()  # seen: the caller may have gone
 
     async def _ask(self, key: str, body: dict[str, Any]) -> Reply:
         """A call that is neither cached nor in flight. It ends with a reply or as JudgeUnavailable,
@@ -321,9 +321,7 @@ class _Tries:
         return self._start + self._runtime.settings.limits.deadline_s - time.monotonic()
 
     def _backoff(self, state: RetryCallState) -> float:
-        """Random up to `backoff_s`, doubling from try to try, on top of what the endpoint asked
-        for.
-        """
+        """Random up to `backoff_s`, doubling from try to try, on top of what the endpoint wants."""
         limits = self._runtime.settings.limits
         fault = state.outcome.exception() if state.outcome else None
         asked = fault.retry_after_s if isinstance(fault, Fault) else None

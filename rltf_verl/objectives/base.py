@@ -32,7 +32,7 @@ class Now(NamedTuple):
     num_steps: int
     """Steps of the whole run, where ramps without an end of their own end."""
     resumed_at: int = 0
-    """The step from which this process goes on; read by ramps that restart on resume."""
+    """The step from which this process continues; read by ramps that restart on resume."""
 
 
 @dataclass(frozen=True)

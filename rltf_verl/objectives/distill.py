@@ -158,7 +158,7 @@ class Distill(Objective[DistillConfig]):
         """Warn when the log-prob floor keeps out what is to be learnt: `floor_masked_right` above
         `SHARE` and no first answer right, for `STEPS` steps; again after `EVERY`.
 
-        Distillation then goes on without a word while nothing comes of it: the tokens that make a
+        Distillation then continues silently while nothing comes of it: the tokens that make a
         second answer right are those that the first prompt makes unlikely.
         """
         share = metrics.get("rltf/distill/floor_masked_right", 0.0)

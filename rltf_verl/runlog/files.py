@@ -235,7 +235,7 @@ def folders_of(top: Path) -> Iterator[Path]:
         folder = Path(name)
         yield folder
         deep = len(folder.relative_to(top).parts) >= DEPTH
-        # In place: `os.walk` goes on where this list says.
+        # In place: `os.walk` continues where this list says.
         below[:] = [] if deep else sorted(b for b in below if not b.startswith(ELSEWHERE))
 
 

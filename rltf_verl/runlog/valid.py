@@ -126,7 +126,7 @@ def _episode(record: Mapping[str, Any]) -> Iterator[str]:
     yield from _faults("", record, _EPISODE)
     for k, message in enumerate(record.get("context", [])):
         yield from _faults(f"context[{k}].", message, _MESSAGE)
-    # it is there: the caller takes the first fault, and nothing goes on after it
+    # it is there: the caller stops at the first fault
     turns = record["turns"]
     if not 0 < len(turns) <= MOST_TURNS:
         yield f"turns has {len(turns)} entries, not 1 to {MOST_TURNS}"

@@ -232,7 +232,7 @@ def _newest_whole(latest: Path) -> Path:
     raise ConfigError(f"{why}, nor before; delete {latest} to start from step 0")
 
 
-_warn = cache(logger.warning)  # each line once, whoever asks
+_warn = cache(logger.warning)  # each line once, for any caller
 
 
 def _broken(checkpoint: Path) -> Path | None:

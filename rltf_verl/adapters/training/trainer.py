@@ -296,7 +296,7 @@ class RLTFTrainerMixin(_Trainer):
         num_rows = len(rows) // self.rltf.updates_per_batch
         rows.fields = list(FOR_UPDATE)
         rows.extra_info.update(update_settings(config, num_rows, reads_logits=logits))
-        # Asked before the update and read after it, so that no time is spent on waiting.
+        # Ask before the update and read after it, so that no time is spent on waiting.
         lags = ask_lags(self.agent_workers)
         output = self.actor_rollout_wg.update_actor(rows)["metrics"]
         if self.rltf.logit_distill.reads_logits:
@@ -349,7 +349,7 @@ class RLTFTrainerMixin(_Trainer):
             data_sources, sample_uids, infos, sample_turns, expected_acc_counts=expected_acc_counts
         )
         self.best.on_validation(theirs | ours, self.global_steps, first_answers=first_answers)
-        self.judge.metrics()  # what it was asked here is not the next step's
+        self.judge.metrics()  # its requests here are not the next step's
         return theirs | ours
 
     def _log_episodes(self, infos: dict[str, list[Any]]) -> None:

@@ -151,7 +151,7 @@ class Question:
         return nodes, where
 
     def read(self, answer: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """[P] log-probs, and [P] entropies or, if those are not asked for, nothing."""
+        """[P] log-probs, and [P] entropies or, without that request, nothing."""
         if not self.whole:
             return answer[: len(self.labels)], answer[len(self.labels) :]
         _, where = self.states

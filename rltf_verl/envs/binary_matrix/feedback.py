@@ -18,7 +18,7 @@ def diagnosis(
     """The fault of an answer, in a line; see `BinaryMatrix.explain`.
 
     Args:
-        cells: the answer as it was read; None: nobody can read it.
+        cells: the answer as it was read; None: unreadable.
         solution: the right one.
         level: above `verdict`.
         compact: a sign per cell, no words.

@@ -145,7 +145,7 @@ class Code(Env):
         """Run the last fenced block against the tests. A sandbox that fails is `Grade.error`.
 
         Raises:
-            GradeUnavailable: nobody answers at the sandbox's address, or none was free in time.
+            GradeUnavailable: no answer from the sandbox's address, or none was free in time.
         """
         source = last_program(text)
         if source is None:

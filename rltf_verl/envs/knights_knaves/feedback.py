@@ -17,7 +17,7 @@ def diagnosis(cast: Cast, statements: Sequence[Statement], roles: Roles | None, 
     Args:
         cast: names and what the roles are called.
         statements: what each of them said.
-        roles: the answer, None if nobody can read it.
+        roles: the answer, None if unreadable.
         hint: say also how the first statement that does not fit contradicts the roles.
     """
     if roles is None:

@@ -14,7 +14,7 @@ def diagnosis(maze: Maze, path: str | None, length: int, hint: bool) -> str:
 
     Args:
         maze: where.
-        path: the moves, NO_PATH, or None for an answer that nobody can read.
+        path: the moves, NO_PATH, or None for an unreadable answer.
         length: moves of a shortest path, if there is one.
         hint: say also from which cell to which, and how long a path is.
     """

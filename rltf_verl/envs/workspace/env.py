@@ -1,4 +1,4 @@
-"""Work with tools in an office whose house has one rule that nobody tells beforehand.
+"""Work with tools in an office whose house has one rule that no prompt tells beforehand.
 
 A problem is one to three orders ("Close ticket T412."), which 2 to 6 calls carry out. One of them
 falls under the house's rule, which is in no prompt and in no observation: only feedback tells it.

@@ -51,7 +51,7 @@ _CONCLUDED = re.compile(
 )
 _IS_RIGHT = re.compile(r"(?:correct|right)\Z", re.IGNORECASE)
 _BEGIN = re.compile(r"[.!?;:,]\s|\s")
-# Possible ends of the announced: a sentence, a clause, or a word that goes on with prose.
+# Possible ends of the announced: a sentence, a clause, or a word that continues with prose.
 _END = re.compile(r"[.!?](?:\s|$)|[;,]\s|\s(?:and|but|because|not|since|so|which)\s|\s[(\[]")
 
 

@@ -67,7 +67,7 @@ class EndpointPolicy:
         self.prompt_budget = self.response_budget = prompt_budget or NO_BUDGET
         self.special_tokens: tuple[str, ...] | None = None
         self.unavailable: str | None = None
-        """Why the endpoint gave no reply, if it once did not: who asked may have taken that for an
+        """Why the endpoint gave no reply, if it once did not: the caller may have taken that for an
         answer.
         """
 

@@ -82,7 +82,7 @@ def right_texts(
         yield "the dataset's worked solution", solution
     if reference.strip():
         others = [form for form in FORMS if form not in asked]
-        for form in others if asked else reversed(others):  # asked for none: the plainest first
+        for form in others if asked else reversed(others):  # no form required: the plainest first
             yield form, written(form, reference)
 
 
@@ -216,7 +216,7 @@ def collect(
             attempts = caller.attempts(deepcopy(question), others, time)
             # a copy for each attempt: a function may change its arguments
             rows.append([CheckedAttempt(row, deepcopy(question), one, []) for one in attempts])
-        # by turns, so that one that stalls has been asked about every row
+        # by turns, so that one that stalls has seen every row
         made += filter(None, chain.from_iterable(zip_longest(*rows)))
         for one in (*made, *reversed(made)):
             with time.timed():
@@ -244,7 +244,7 @@ def request_about(
 def feedback_on(
     request: FeedbackRequest, provider: FeedbackProvider, most_s: float = DEADLINE_S
 ) -> Feedback:
-    """The provider's feedback, asked for as a run does; an empty text if it has none. Raises
+    """The provider's feedback, requested as a run does; an empty text if it has none. Raises
     UserCodeError if it fails, or takes longer than `most_s` seconds.
     """
 

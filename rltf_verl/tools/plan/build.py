@@ -214,7 +214,7 @@ def _problem(inputs: Inputs, play: PlannedEpisode) -> PlannedProblem:
             for role, turn, tokens in parts_of_row(row, method)
         ]
         rows.append({"title": title({"parts": parts}, turns), "parts": parts})
-    # what the policy was asked, and what rows predict the feedback at; often the same
+    # the critics' prompts, and those at which rows predict the feedback; often the same
     critics = [*play.critics, *_critic_prompts(play)]
     return PlannedProblem(
         index=play.case.problem.index,
