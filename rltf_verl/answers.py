@@ -1,4 +1,4 @@
-"""When two answers are the same: one notion for rewards, metrics and reports."""
+"""Equality of two answers: one notion for rewards, metrics and reports."""
 
 from __future__ import annotations
 

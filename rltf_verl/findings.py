@@ -50,7 +50,7 @@ class Finding:
         return Finding(key, words[key], str(replace(self, fix="")), fix, self.level)
 
     def under(self, block: str) -> Finding:
-        """The same, with the key seen from outside of `block`; empty: there is none."""
+        """The same, with the key seen from outside of `block`, which may be empty."""
         return replace(self, key=f"{block}.{self.key}".removeprefix(".") if self.key else "")
 
 
@@ -82,7 +82,7 @@ class Rule(Generic[Subject]):
     fix: str
     level: Level = "error"
     steps: int = 1
-    """Of a run's metrics: steps in a row in which it holds before it is reported."""
+    """Steps in a row in which a rule on a run's metrics holds before its report."""
 
 
 def findings(rules: Iterable[Rule[Subject]], subject: Subject, settings: Any) -> Iterator[Finding]:
@@ -100,7 +100,7 @@ def findings(rules: Iterable[Rule[Subject]], subject: Subject, settings: Any) ->
 
 
 def finding_of(error: Exception) -> Finding:
-    """What an error reports."""
+    """An error's finding."""
     if isinstance(error, ConfigError):
         return error.finding
     return Finding("", None, " ".join(str(error).split()), "")

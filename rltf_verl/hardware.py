@@ -1,4 +1,4 @@
-"""The platform of a run. What only the CPU needs is behind `cpu_services`, so that a run on a GPU
+"""The platform of a run. Code for the CPU only is behind `cpu_services`, so that a run on a GPU
 never imports it.
 """
 
@@ -13,7 +13,7 @@ load_cpu_services: Callable[[], ModuleType] | None = None
 
 
 def on_cpu_platform() -> bool:
-    """Whether verl runs on the CPU."""
+    """True if verl runs on the CPU."""
     return os.environ.get("VERL_PLATFORM", "").strip().lower() == "cpu"
 
 

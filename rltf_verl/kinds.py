@@ -36,7 +36,7 @@ class Within:
     """Text after the range, in messages."""
 
     def holds(self, value: float) -> bool:
-        """Whether the number lies in the range; NaN lies in none."""
+        """True if the number lies in the range; NaN never does."""
         return self._low_enough(value) and self._high_enough(value) and -LARGEST < value < LARGEST
 
     def words(self, value: float) -> str:
@@ -145,10 +145,8 @@ def name_of(value: Any) -> Any:
 
 
 def trouble(value: object, hint: Any) -> str | None:
-    """What to set instead of a value that the annotation does not allow, `must be …`; None if it
-    does.
-    """
-    # Of a union only the kinds that the value could be of: their fixes say what is wrong with it.
+    """The fix of a value that the annotation does not allow, `must be …`; None if it does."""
+    # In a union only the kinds that the value could have: their fixes name its fault.
     kinds = [kind for kind in _alternatives(hint) if _fits_type(value, kind)]
     if not kinds:
         return f"must be {wanted(hint)}{_close(value, hint)}"
@@ -243,7 +241,7 @@ _KINDS: dict[Any, str] = {
 
 
 _OF_YAML = (str, int, float, bool, type(None), list, tuple, Mapping)
-"""What a value of a config can be."""
+"""Types of a config's values."""
 
 
 def _alternatives(hint: Any) -> tuple[Any, ...]:
@@ -251,7 +249,7 @@ def _alternatives(hint: Any) -> tuple[Any, ...]:
 
 
 def _marks(hint: Any) -> tuple[Any, ...]:
-    """What else must hold of a value of the right type."""
+    """Other conditions on a value of the right type."""
     base = _base(hint)
     marks = tuple(get_args(hint)[1:]) if get_origin(hint) is Annotated else ()
     own = {int: (FINITE,), float: (FINITE,), str: (ONE_LINE,)}.get(base, ())
@@ -269,7 +267,7 @@ def _is_sequence(origin: Any) -> bool:
 
 
 def _fits_type(value: object, hint: Any) -> bool:
-    """Whether the value is of the annotation's kind, whatever its range, form and items."""
+    """True if the value is of the annotation's kind, whatever its range, form and items."""
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
         return any(_fits_type(value, kind) for kind in args)
@@ -294,7 +292,7 @@ def _fits_type(value: object, hint: Any) -> bool:
 
 
 def _items(value: Any, hint: Any) -> list[tuple[object, Any]]:
-    """What a list or a block holds, each with its annotation."""
+    """Items of a list or a block, each with its annotation."""
     origin, args = get_origin(hint), get_args(hint)
     if not args:
         return []

@@ -26,7 +26,7 @@ class Policy(Protocol):
         ...
 
     async def encode_unthinking(self, messages: Sequence[Message]) -> tuple[int, ...]:
-        """As `encode`, with the empty block that a thinking model's template has before an answer
+        """Encode with the empty block that a thinking model's template has before an answer
         without thoughts.
         """
         ...
@@ -48,8 +48,7 @@ class Policy(Protocol):
         """Token ids of `text` as if the policy had answered it: ended by its end token, cut off at
         its answer budget.
 
-        What looks like a special token in the text is encoded as the characters that it consists
-        of.
+        Text that looks like a special token is encoded as its characters.
         """
         ...
 

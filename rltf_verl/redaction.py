@@ -66,7 +66,7 @@ FORMS = (
     r"\b(?:org|proj)[-_](?=[a-z]*\d)[a-z\d]{8,}",
     r"\b(?-i:(?=[A-Z\d]*[a-z])(?=[a-z\d]*[A-Z])(?=[A-Za-z]*\d)[A-Za-z\d]{32,})\b",  # not a hash
 )
-"""What a secret looks like in a text. What a group matches stays."""
+"""Patterns of a secret in a text. Text that a group matches stays."""
 _SECRET = re.compile("|".join(FORMS), re.IGNORECASE)
 
 
@@ -78,7 +78,7 @@ def hide(text: str) -> str:
 
 
 def looks_secret(name: str, value: str) -> bool:
-    """Whether a variable or a setting may hold a secret, by its name or by its value."""
+    """True if a variable or a setting may hold a secret, by its name or by its value."""
     return bool(hidden(value, name) != value)
 
 
@@ -123,7 +123,7 @@ class Secrets:
         return f"{type(self).__name__}(…)"
 
     def found_in(self, text: str) -> bool:
-        """Whether the text holds one of them."""
+        """True if the text holds one of them."""
         return self._values.search(text) is not None
 
     def clean(self, text: str) -> str:

@@ -23,7 +23,7 @@ T = TypeVar("T")
 MAX_ERROR_CHARS = 400
 """Characters of an error of user code that a message quotes."""
 OWN_ERRORS = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)
-"""What a user's file can raise when it is imported."""
+"""Exceptions that a user's file can raise on import."""
 
 
 class UserCodeError(Exception):
@@ -57,7 +57,7 @@ MISSING = "???"
 
 
 def unknown(key: str, value: object, choices: Iterable[str]) -> ConfigError:
-    """The error for a `value` that is none of the choices of config `key`."""
+    """The error for a `value` outside the choices of config `key`."""
     return _refused(key, value, "is not known", _known(value, choices))
 
 
@@ -87,7 +87,7 @@ def construct(
     options: Mapping[str, Any],
     base: type[T],
 ) -> T:
-    """Build the object that `name` stands for.
+    """Build the object of this `name`.
 
     Args:
         block: config block of the options, e.g. `rltf.env`, for errors.

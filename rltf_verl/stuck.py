@@ -30,7 +30,7 @@ def run_and_end(main: Callable[[], object], *, joins: bool = False) -> NoReturn:
 
 
 def end_process(code: object, *, joins: bool = False) -> NoReturn:
-    """As `sys.exit`, without a wait for threads unless it `joins` them. Python joins those of an
+    """Exit like `sys.exit`, but wait for threads only if it `joins` them. Python joins those of an
     executor, and a user's grader may have left one that never ends, or one that waits in `input`.
     """
     if joins:
@@ -54,7 +54,7 @@ def end_process(code: object, *, joins: bool = False) -> NoReturn:
 @contextmanager
 def ended_if_stuck(seconds: float) -> Iterator[None]:
     """Around calls of user code. A regular expression that backtracks lets no other thread run, so
-    that no deadline can end it: after these seconds the process shows where it stands, and ends.
+    that no deadline can end it: after these seconds the process shows its stack, and ends.
 
     One at a time in a process, as faulthandler has one timer.
     """

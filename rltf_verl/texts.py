@@ -96,7 +96,7 @@ def one_line(text: str, longest: int) -> str:
 
 
 def without_thoughts(text: str) -> str:
-    """What a reasoning model says besides thinking: the text behind the last `</think>`, up to a
+    """A reasoning model's words without its thoughts: the text behind the last `</think>`, up to a
     `<think>` never left.
 
     The opening `<think>` may be missing: some chat templates put it into the prompt. Without either

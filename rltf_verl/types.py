@@ -93,9 +93,7 @@ class Grade:
     score: float | None = None
     """Graded share in [0, 1] where an answer can be partly right; None: 1 if correct, else 0."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """What the grader saw and `Env.explain` needs, so that it need not be found out twice;
-    JSON-serialisable.
-    """
+    """Results of the grader that `Env.explain` needs again; JSON-serialisable."""
     numbers: Mapping[str, Sequence[float]] = field(default_factory=dict)
     """The environment's own numbers from 0 to 1, by name; `rltf eval` and the log's statistics show
     the mean of each over the values of all answers.
@@ -120,7 +118,7 @@ class Grade:
 
 
 StepKind = Literal["ok", "format", "error", "timeout"]
-"""How a step went. `format`: no action could be read; `error`: the environment refused it."""
+"""Outcome of a step. `format`: no action could be read; `error`: the environment refused it."""
 STEP_KINDS: tuple[StepKind, ...] = get_args(StepKind)
 
 EndReason = Literal[
@@ -142,7 +140,7 @@ END_REASONS: tuple[EndReason, ...] = get_args(EndReason)
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What the policy does: one call of a tool, or a whole answer where there are no tools."""
+    """The policy's action: one call of a tool, or a whole answer where there are no tools."""
 
     text: str
     """The answer that the action was read from."""
@@ -154,7 +152,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What an environment answers to an action. Its text is cleaned.
+    """An environment's answer to an action. Its text is cleaned.
 
     Raises:
         ValueError: `done`, `kind` or `score` has a value that it cannot have.
@@ -162,7 +160,7 @@ class Step:
     """
 
     observation: str
-    """What the policy reads next."""
+    """Text that the policy reads next."""
     done: bool = False
     """The trajectory ends here."""
     kind: StepKind = "ok"
@@ -184,7 +182,7 @@ class PlayedStep:
     """One sampled answer of a trajectory and what came back."""
 
     text: str
-    """As sampled, without special tokens."""
+    """The sampled text, without special tokens."""
     actions: tuple[Action, ...]
     """The calls in it that were played, in order; empty where it has none that could be read."""
     results: tuple[Step, ...]
@@ -244,7 +242,7 @@ class Attempt:
     ended: bool
     """True if the policy stopped by itself, False if it was cut off at the token limit."""
     info: Mapping[str, Any] = field(default_factory=dict)
-    """What the sampler reports beside the tokens (weight version, preemptions)."""
+    """The sampler's reports beside the tokens (weight version, preemptions)."""
     trajectory: Trajectory | None = None
     """The steps of the attempt, without their state; None: one answer. Response ids then hold the
     observations too, with log-prob 0, and `text` shows all of it to readers.
@@ -278,17 +276,17 @@ class Feedback:
     fallback: bool = False
     """The chosen provider failed and this is the fixed sentence of `on_error: correctness`."""
     attempt: Attempt | None = None
-    """When the policy itself wrote the text: the tokens it sampled, a `critique` row."""
+    """The sampled tokens of a text that the policy itself wrote, a `critique` row."""
     span: tuple[int, int] | None = None
-    """Where its tokens stand in the ids of the prompt that it led to, when that was asked for."""
+    """Place of its tokens in the ids of the prompt that it led to, if requested."""
     prompt_tokens: int = 0
-    """What a judge read for it, as its endpoint counts."""
+    """Tokens that a judge read for it, by its endpoint's count."""
     completion_tokens: int = 0
-    """What a judge wrote."""
+    """Tokens that a judge wrote."""
     cached: bool = False
     """The judge's reply was paid for earlier."""
     leak: str | None = None
-    """What the leak guard found: the kind, then the passage (`answer: 0 1 …`). Empty: nothing.
+    """The leak guard's finding: the kind, then the passage (`answer: 0 1 …`). Empty: nothing.
     None: not checked.
     """
     original: str | None = None
@@ -299,8 +297,7 @@ class Feedback:
     """
 
     def __post_init__(self) -> None:
-        """Whoever wrote it (a judge, a person, a record, a program): it can be tokenised, logged
-        and shown.
+        """Any text, of a judge, person, record or program, can be tokenised, logged and shown.
 
         Raises:
             ValueError: a truth value is not true or false.
@@ -324,7 +321,7 @@ class Feedback:
 
 @dataclass(frozen=True, slots=True)
 class TeacherPrompt:
-    """What the teacher of an attempt reads before it."""
+    """Context of an attempt's teacher."""
 
     ids: tuple[int, ...]
     text: str
@@ -335,7 +332,7 @@ class TeacherPrompt:
     """Ids of each step's own prompt, None: it has no teacher; empty: `ids` are before all steps."""
 
     def before(self, attempt: Attempt, position: int) -> tuple[int, ...] | None:
-        """What the teacher reads before the step of a response's token; None: it has no teacher."""
+        """The teacher's tokens before the step of a response's token; None: it has no teacher."""
         if not self.of_steps:
             return self.ids
         ends = (end for _, end in attempt.spans)
@@ -351,7 +348,7 @@ class Turn:
     attempt: Attempt
     grade: Grade
     reward: float
-    """What reinforces the attempt: its graded reward, shaped by `rltf.reward`."""
+    """The attempt's training reward: its graded reward, shaped by `rltf.reward`."""
     feedback: Feedback | None = None
     stop: StopReason | None = None
     """Why no turn follows; None when one does."""
@@ -392,7 +389,7 @@ class Episode:
 
 
 class Role(IntEnum):
-    """What a token trains. The integer is what travels to the workers."""
+    """Objective that a token trains. The workers get the integer."""
 
     ATTEMPT = 0
     """(x_k, y_k): reinforcement on the turns as they were played."""

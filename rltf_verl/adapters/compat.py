@@ -25,14 +25,14 @@ def verl_version() -> str:
 
 
 def finds_adapter_under_fsdp1() -> bool:
-    """Whether the installed peft finds the weights of an adapter that verl 0.9.1 sends to the
+    """True if the installed peft finds the weights of an adapter that verl 0.9.1 sends to the
     rollout. peft 0.21 looks for them by the names of modules, which FSDP1 changes.
     """
     return version("peft") in SpecifierSet("<0.21")
 
 
 def verl_is_tested() -> bool:
-    """Whether the installed verl lies in the tested range."""
+    """True if the installed verl lies in the tested range."""
     return verl_version() in TESTED_VERL
 
 
@@ -132,7 +132,7 @@ def patch_log_probs(torch_functional: ModuleType) -> None:
 
 
 def required_batch_multiple(config: DictConfig, per_update: int) -> int:
-    """What the number of rows must be divisible by for verl's workers to split it.
+    """The number of rows must be a multiple of this for verl's workers to split it.
 
     verl 0.9.1: `dispatch` needs equal shares per data-parallel rank; without dynamic batching,
     `workers/engine/utils.prepare_micro_batches` asserts whole micro-batches, in the update and in

@@ -1,6 +1,6 @@
-"""What a run shows on the terminal: a line a step, our warnings, each foreign warning once.
+"""Terminal output of a run: a line a step, our warnings, each foreign warning once.
 
-The trainer runs in a Ray actor. What it prints reaches the driver, where Ray prints it behind the
+The trainer runs in a Ray actor. Its output reaches the driver, where Ray prints it behind the
 actor's name and number; the driver's own streams take that away from our lines (`QuietStream`).
 """
 
@@ -113,7 +113,7 @@ def show_steps(tracking: Any, config: DictConfig, num_steps: int) -> None:
 
 
 def quiet_verl(trainer_base: Any, config: DictConfig) -> None:
-    """Where `trainer.logger` has no `console`: no dict of metrics and no progress bar of verl's."""
+    """Without `console` in `trainer.logger`: no dict of metrics and no progress bar of verl's."""
     if "console" not in config.trainer.logger:  # a name, or a list of names
         trainer_base.pprint = lambda *_: None
         trainer_base.tqdm = functools.partial(trainer_base.tqdm, disable=True)
@@ -179,7 +179,7 @@ class QuietStream:
             self._stream.flush()
 
     def _rest(self) -> str:
-        """What this thread has written of a line so far."""
+        """The unfinished line of this thread."""
         return getattr(self._of_thread, "rest", "")
 
     def _plain(self, text: str) -> str:

@@ -1,4 +1,4 @@
-"""What verl can select by name from us: an advantage estimator and the token losses with absolute
+"""Our parts that verl selects by name: an advantage estimator and the token losses with absolute
 ratio bounds.
 """
 

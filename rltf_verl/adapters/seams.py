@@ -296,7 +296,7 @@ def seam_findings(seams: Iterable[Seam] = SEAMS) -> Iterator[Finding]:
 
 
 def _in_source(place: str, name: str) -> bool:
-    """Whether the module's text defines the name: importing verl's trainer takes a second."""
+    """True if the module's text defines the name: importing verl's trainer takes a second."""
     package, *parts = place.partition(":")[0].split(".")
     spec = find_spec(package)
     folders = spec.submodule_search_locations if spec is not None else None
@@ -314,7 +314,7 @@ def _defines(file: Path, name: str) -> bool:
 
 
 def _can_be_imported(place: str, name: str) -> bool:
-    """Whether the name is there after all, inherited or made at run time."""
+    """True if the name is there after all, inherited or made at run time."""
     module, _, owner = place.partition(":")
     try:
         # module.Class.name, or module.name where no class is named.

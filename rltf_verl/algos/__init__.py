@@ -1,4 +1,4 @@
-"""The equations, in plain torch. What a step computes, in order:
+"""The equations, in plain torch. Computations of a step, in order:
 
 `EpisodeBatch` holds rewards and turns of a batch of episodes, `RowBatch` the rows that they train.
 `discounted_returns` and `turn_advantages` are multi-turn GRPO; `distill_advantages` and

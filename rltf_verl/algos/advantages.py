@@ -99,7 +99,7 @@ def turn_advantages(
         # Alone in its cohort, a turn is its own baseline.
         baseline = torch.where(counts > 1, (sums - values) / (counts - 1).clamp(min=1), values)
     elif estimator == "ragged":
-        # `members`, not `graded`: turns without a verdict stand in with their cohort's mean return.
+        # `members`, not `graded`: turns without a verdict count with their cohort's mean return.
         others = cohort_sums(returns, where, members)[0] - values
         sizes = torch.bincount(episodes.group)[episodes.group].unsqueeze(1)
         baseline = others / (sizes - 1).clamp(min=1)

@@ -121,8 +121,8 @@ def joined_cohort(episodes: EpisodeBatch) -> tuple[torch.Tensor, torch.Tensor]:
     """[S, M] each: the group as one cohort, and which turns are in it (bool): its first attempts
     and its refined answers.
 
-    A refined answer is the last of two or more turns; what stands between is compared with them,
-    but moves no mean.
+    A refined answer is the last of two or more turns; answers between are compared with them, but
+    move no mean.
     """
     members = episodes.valid & ~is_revised(episodes)
     members[:, 0] = episodes.valid[:, 0]

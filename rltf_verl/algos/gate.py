@@ -1,6 +1,5 @@
-"""What verdict and teacher make of each other: from how much likelier the teacher finds a token
-than the policy does, and whether its answer is right, to the answer's own advantage and to the
-teacher's weight (`rltf.teacher.gate`).
+"""Combine verdict and teacher (`rltf.teacher.gate`): the teacher's gap to the policy on a token,
+and the verdict on its answer, scale the answer's own advantage and the teacher's weight.
 
 Legend: `M` tokens that have a teacher; Δ_t = log p(y_t) − log q(y_t), teacher p, policy q.
 """
@@ -17,7 +16,7 @@ from rltf_verl.algos.episodes import EpisodeBatch, cohort_mean, cohorts
 
 @dataclass(frozen=True)
 class Evidence:
-    """What is known of M tokens."""
+    """Facts of M tokens."""
 
     gap: torch.Tensor
     """[M] Δ_t, nats."""

@@ -12,8 +12,8 @@ from rltf_verl.algos.episodes import EpisodeBatch, cohort_mean, cohorts, is_revi
 def discounted_returns(episodes: EpisodeBatch, gamma: float) -> torch.Tensor:
     """R_k = r_k + γ · R_{k+1} = Σ_{j≥k} γ^{j−k} r_j.
 
-    What is missing for a technical reason is neutral: it takes its cohort's mean (0 if all
-    lack it).
+    A value missing for a technical reason is neutral: it takes its cohort's mean (0 if all lack
+    it).
 
     * A turn that lacks its continuation (`EpisodeBatch.cut`, or an ungraded revision) gets, in
       place of γ · R_{k+1}, its siblings' mean gain from continuing.

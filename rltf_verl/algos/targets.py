@@ -61,7 +61,7 @@ class RowBatch:
 
 @dataclass(frozen=True)
 class RowTargets:
-    """What the loss is given beside the log-probs."""
+    """Inputs of the loss beside the log-probs."""
 
     advantages: torch.Tensor
     """[L] float32, the objective's weight folded in, 0 on context."""

@@ -86,13 +86,13 @@ class RewardConfig:
 
 Quote = Literal["answer", "all", "none"]
 Counts = Literal["grade", "zero", "leave_out"]
-"""What an attempt counts in the reward."""
+"""An attempt's part in the reward."""
 ENDS: Mapping[EndReason, Counts] = {"environment_error": "leave_out"}
 
 
 @dataclass(frozen=True)
 class EpisodeConfig:
-    """How an episode is played."""
+    """Rules of an episode."""
 
     horizon: Annotated[int, Within(1, 100)] = 2
     """Answer turns per episode, at least 1; 1 is single-turn GRPO."""
@@ -113,25 +113,25 @@ class EpisodeConfig:
     """Template of the prompts of turns 2 and later: a name of `prompts/revise`, or a file
     `./mine.j2`; null takes the one that fits provider and environment (docs/feedback.md)."""
     quote: Quote = "answer"
-    """What later prompts are shown of an attempt: its answer (without `<think>…</think>`), all of
-    it, or none of it, as in the paper's form B. Critics are shown the same, but with `none` all of
+    """Part of an attempt in later prompts: its answer (without `<think>…</think>`), all of
+    it, or none of it, as in the paper's form B. Critics read the same, but with `none` all of
     it."""
     pair_sessions: bool = False
     """Episodes 2i and 2i+1 sample the same first answer, for providers that treat the two
     differently (`paired`).
     """
     ends: Mapping[EndReason, Counts] = field(default_factory=lambda: dict(ENDS))
-    """What an attempt at an environment with steps counts, by the reason for its end
+    """Reward of an attempt at an environment with steps, by the reason for its end
     (docs/agents.md): `grade`, `zero`, or nothing (`leave_out`: it is neither right nor wrong, and
     stays in the denominator). A reason that is not here counts its grade."""
     retry: Literal["whole", "fork"] = "whole"
-    """How an environment with steps is tried again. `whole`: from the beginning. `fork`: from the
-    first step that the feedback criticises, in a copy of its state; from the beginning where it
-    criticises none, or the first.
+    """Start of a second attempt at an environment with steps. `whole`: from the beginning. `fork`:
+    from the first step that the feedback criticises, in a copy of its state; from the beginning
+    where it criticises none, or the first.
     """
 
     def counts(self, end: EndReason) -> Counts:
-        """What an attempt with this end counts."""
+        """Part in the reward of an attempt with this end."""
         return {**ENDS, **self.ends}.get(end, "grade")
 
     def val_horizon(self, step: int, test_freq: int, last_step: int | None) -> int:
@@ -155,7 +155,7 @@ class EpisodeConfig:
 
 @dataclass(frozen=True)
 class EpisodeLogConfig:
-    """What of a run is in its episode log (`runlog.episodes`)."""
+    """Contents of a run's episode log (`runlog.episodes`)."""
 
     dir: str | None = None
     """Folder of the log, up to 50 GB; null writes none."""
@@ -183,7 +183,7 @@ class RLTFConfig:
     largest value so far stays as `best_global_step_N`, whatever `trainer.max_actor_ckpt_to_keep`
     is. null keeps none."""
     token_classes: TokenClass | tuple[TokenClass, ...] | None = None
-    """Which tokens of an answer train, one or a list: `think` (up to `</think>`), `action` (the
+    """Tokens of an answer that train, one or a list: `think` (up to `</think>`), `action` (the
     tool calls, or an answer without thoughts where there are no tools), `format` (the rest); null:
     all that was sampled. Concerns attempts and their teachers, `distill` and `imitate`."""
     env: NamedOptions = field(default_factory=lambda: NamedOptions("binary_matrix"))
@@ -217,17 +217,17 @@ class RLTFConfig:
 
     @property
     def teaches(self) -> bool:
-        """Whether attempts have teachers."""
+        """True if attempts have teachers."""
         return self.logit_distill.enabled
 
     @property
     def scales_advantages(self) -> bool:
-        """Whether the teacher's gate changes advantages, and the teacher trains nothing itself."""
+        """True if the teacher's gate changes advantages, and the teacher trains nothing itself."""
         return self.teaches and self.teacher.gate.name in SCALING_GATES
 
     @property
     def asks_at_end(self) -> bool:
-        """Whether feedback on a last turn is asked for: the teacher reads it, or the turn is the
+        """True if a last turn gets feedback: the teacher reads it, or the turn is the
         only one and its feedback is predicted.
         """
         alone = self.episode.horizon == 1

@@ -18,14 +18,14 @@ from rltf_verl.kinds import Within
 OnError = Literal["stop_session", "correctness", "raise", "wait"]
 
 Ask = Literal["always", "group_failed"]
-"""Which attempts get feedback: all that another turn may follow, or those of groups in which nobody
-is right yet.
+"""Attempts that get feedback: all that another turn may follow, or those of groups without a right
+one yet.
 """
 
 
 @dataclass(frozen=True)
 class GuardConfig:
-    """What happens to feedback that gives the answer away."""
+    """Treatment of feedback that gives the answer away."""
 
     action: Literal["drop", "redact", "regenerate", "warn", "none"] = "drop"
     """`drop`: no feedback, so `on_error` decides. `redact`: cut out, or drop what still leaks.

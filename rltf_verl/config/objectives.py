@@ -1,4 +1,4 @@
-"""What each role contributes to the loss: the blocks
+"""Each role's part in the loss: the blocks
 `rltf.{attempt,distill,feedback_modeling,imitate,critique}`, `rltf.schedule` and
 `rltf.mentions`."""
 
@@ -14,7 +14,7 @@ from rltf_verl.kinds import Choice, Form, Within, shown
 Weight = Annotated[float, Within(0, 1e6, note="; 0 switches it off")]
 
 Estimator = Literal["group_mean", "leave_one_out", "ragged", "first_turn", "joined", "none"]
-"""What is subtracted from the return of a turn; see `algos.advantages`."""
+"""Subtracted from the return of a turn; see `algos.advantages`."""
 
 Baseline = Literal[
     "first_turn",
@@ -25,11 +25,11 @@ Baseline = Literal[
     "none",
     "rejection",
 ]
-"""What is subtracted from the reward of a distilled answer; see `algos.distill`."""
+"""Subtracted from the reward of a distilled answer; see `algos.distill`."""
 
 
 def is_own(where: str) -> bool:
-    """Whether a name is a place in user code: `./mine.py:name` or `module:name`."""
+    """True if a name is a place in user code: `./mine.py:name` or `module:name`."""
     source, _, name = where.rpartition(":")
     return bool(source) and name.isidentifier()
 
@@ -54,7 +54,7 @@ the update, both given the first prompt, or the sampler given the prompt with th
 
 TokenClass = Literal["think", "action", "format"]
 ReadClass = Literal["feedback", "observation"]
-"""Of tokens that the policy did not sample."""
+"""Classes of tokens that the policy did not sample."""
 
 
 @dataclass(frozen=True)
@@ -66,18 +66,17 @@ class AttemptConfig:
     estimator: Estimator = "group_mean"
     """Baseline of a turn's return: the mean of its group and turn (paper), or another."""
     norm_by_std: bool = False
-    """Divide by the standard deviation of the group and turn (never in the paper). Of distillation
+    """Divide by the standard deviation of the group and turn (never in the paper). In distillation
     rows only the baseline `joined` is divided too."""
     turns: Literal["all", "first"] = "all"
-    """Which turns have attempt rows; `first`: later answers are trained by the other objectives
+    """Turns that have attempt rows; `first`: later answers are trained by the other objectives
     only.
     """
 
 
 @dataclass(frozen=True)
 class ScheduleConfig:
-    """When objectives start, all but `attempt`, and the ramps of every weight that is
-    [start, end]."""
+    """Start of all objectives but `attempt`, and ramps of every weight that is [start, end]."""
 
     start_step: Annotated[int, Within(0)] = 0
     """Training step (from 0) at which objectives start; ramps run from there."""
@@ -98,12 +97,12 @@ class Scheduled:
 
     @property
     def alone(self) -> bool:
-        """Whether a run can have no other objective."""
+        """True if a run can have no other objective."""
         return True
 
     @property
     def enabled(self) -> bool:
-        """Whether the objective's rows are made at all."""
+        """True if the objective's rows are made."""
         return max(self.ramp) > 0
 
     @property
@@ -156,28 +155,28 @@ class FeedbackModelingConfig(Scheduled):
     """RLTF-FM: the policy learns to predict the feedback."""
 
     classes: ReadClass | tuple[ReadClass, ...] = "feedback"
-    """What is predicted, one or a list: `feedback`, `observation` (ECHO: what an environment with
-    steps answered, where it stands in the attempt)."""
+    """Predicted texts, one or a list: `feedback`, `observation` (ECHO: an environment's answers to
+    steps, at their place in the attempt)."""
     form: Literal["rows", "inline"] = "rows"
     """`rows`: one more row (critic prompt, feedback) per feedback (paper). `inline`: cross-entropy
-    on the feedback's tokens where they stand in an appended conversation, without another forward
+    on the feedback's tokens at their place in an appended conversation, without another forward
     pass."""
     critic: str = "critique"
     """Template `prompts/critic/<name>.j2` of the prompt that the feedback answers, in the form
     `rows`.
     """
     filter: Annotated[str, OWN_FUNCTION] | None = None
-    """Which parts of a feedback or observation are predicted: your own `./mine.py:function`, which
-    is given its text and returns the (start, end) of each part; null: all of it."""
+    """Parts of a feedback or observation to predict: your own `./mine.py:function`, which takes its
+    text and returns the (start, end) of each part; null: all of it."""
 
     @property
     def predicts_feedback(self) -> bool:
-        """Whether feedback is predicted, in whichever form."""
+        """True if feedback is predicted, in either form."""
         return self.enabled and "feedback" in self.classes
 
     @property
     def makes_rows(self) -> bool:
-        """Whether each feedback is a separate row, after the critic prompt."""
+        """True if each feedback is a separate row, after the critic prompt."""
         return self.predicts_feedback and self.form == "rows"
 
 
@@ -206,7 +205,7 @@ class CritiqueConfig(Scheduled):
 
 @dataclass(frozen=True)
 class MentionsConfig:
-    """What becomes of second answers that mention the feedback, which a first answer cannot have
+    """Treatment of second answers that mention the feedback, which a first answer cannot have
     seen.
 
     Concerns the rows that put a later answer after the first prompt: `distill` and `imitate`.
@@ -225,7 +224,7 @@ class MentionsConfig:
         "revised solution",
         "corrected solution",
     )
-    """What counts as a mention, in any letter case."""
+    """Phrases that count as a mention, in any letter case."""
 
 
 def own_objectives(values: dict[str, Any], taken: Collection[str]) -> dict[str, NamedOptions]:

@@ -41,8 +41,8 @@ def build(cls: type, prefix: str, values: Mapping[str, Any]) -> Any:
 
     Args:
         cls: a dataclass.
-        prefix: where it stands in the config, e.g. `distill.`, for the messages.
-        values: what the user wrote; YAML lists stand for tuples.
+        prefix: its place in the config, e.g. `distill.`, for the messages.
+        values: what the user wrote; YAML lists become tuples.
 
     Raises:
         ConfigError: an unknown key, or a value of the wrong type.

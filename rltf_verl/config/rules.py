@@ -204,7 +204,7 @@ REFUSED: tuple[Rule[RLTFConfig], ...] = (
         " feedback, or rltf.episode.stop_when_solved_train to false",
     ),
 )
-"""What cannot work; read when the config is."""
+"""Settings that cannot work; read with the config."""
 
 
 def _unread(key: str, ignored: When, fix: str) -> Rule[RLTFConfig]:
@@ -247,7 +247,7 @@ UNREAD: tuple[Rule[RLTFConfig], ...] = (
         "set rltf.logit_distill.divergence to jsd, or leave it out",
     ),
 )
-"""What works and does nothing; logged when a run starts."""
+"""Settings without effect; logged when a run starts."""
 
 
 def late_findings(start_step: int, num_steps: int) -> Iterator[Finding]:
@@ -259,7 +259,7 @@ def late_findings(start_step: int, num_steps: int) -> Iterator[Finding]:
 
 
 def refused(config: RLTFConfig) -> Iterator[Finding]:
-    """What cannot work, in the order in which to change it."""
+    """Settings that cannot work, in the order in which to change them."""
     blocks = {f.name: getattr(config, f.name) for f in fields(config)}
     alone = {name: own for name, own in blocks.items() if isinstance(own, Scheduled) and own.alone}
     if config.scales_advantages:

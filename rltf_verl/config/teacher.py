@@ -11,19 +11,19 @@ from rltf_verl.config.objectives import Scheduled, or_own
 from rltf_verl.kinds import OWN, Choice, Within
 
 GateName = Literal["none", "route", "variance", "magnitude", "residual", "sigmoid"]
-"""What verdict and teacher make of each other; see `algos.gate`."""
+"""Ways to combine verdict and teacher; see `algos.gate`."""
 
 SCALING_GATES = ("magnitude", "residual")
 """Gates that change advantages and train nothing themselves."""
 
 
 DivergenceName = Literal["forward_kl", "reverse_kl", "jsd", "sampled_token"]
-"""How far the student is from the teacher; see `algos.logit_distill`."""
+"""Distance of the student from the teacher; see `algos.logit_distill`."""
 
 
 @dataclass(frozen=True)
 class Divergence(Choice):
-    """What is between the teacher p and the student q."""
+    """Divergence between the teacher p and the student q."""
 
     READS: ClassVar = {
         "forward_kl": ("term_clip",),
@@ -61,7 +61,7 @@ class LogitDistillConfig(Scheduled):
 
     @property
     def reads_logits(self) -> bool:
-        """Whether the update needs the logits of whole packed micro-batches."""
+        """True if the update needs the logits of whole packed micro-batches."""
         return self.enabled and self.divergence.name != "sampled_token"
 
 
@@ -79,13 +79,13 @@ class TeacherKind(Choice):
     else a copy of the first weights). `ema`: a moving average of its weights. `trust_region`: a
     mixture of the distributions of policy and base."""
     policy_share: Annotated[float, Within(0, 1)] = 0.05
-    """Of `ema`: how much of the policy's weights enters the average after each batch's updates
-    (SDPO: 0.05). Of `trust_region`: the policy's share of the mixture."""
+    """`ema`: share of the policy's weights that enters the average after each batch's updates
+    (SDPO: 0.05). `trust_region`: the policy's share of the mixture."""
 
 
 @dataclass(frozen=True)
 class Contrast(Choice):
-    """What the teacher is contrasted with, the same template with another text in it. Its gap is
+    """Contrast of the teacher: the same template with another text. Its gap is
     then log p(y_t) − log of the mean p'(y_t) over these texts. An attempt without a contrast has no
     teacher."""
 
@@ -100,7 +100,7 @@ class Contrast(Choice):
 
 @dataclass(frozen=True)
 class Gate(Choice):
-    """What verdict and teacher make of each other. gap is log p(y_t) − log q(y_t), or the
+    """Combination of verdict and teacher. gap is log p(y_t) − log q(y_t), or the
     contrast.
     """
 
@@ -128,12 +128,12 @@ class Gate(Choice):
 
 @dataclass(frozen=True)
 class TeacherConfig:
-    """Who teaches in `rltf.logit_distill`, what it reads, which attempts it teaches, and how it
-    shares them with the verdict."""
+    """The teacher of `rltf.logit_distill`: its kind, texts and attempts, and the gate of the
+    verdict."""
 
     kind: TeacherKind = TeacherKind()
     reads: Source | tuple[Source, ...] = "feedback"
-    """What its prompt shows beside the question (privileged context), one or a list: `feedback` on
+    """Texts in its prompt beside the question (privileged context), one or a list: `feedback` on
     the attempt, the `reference` solution, the right answer of a `sibling`, the `demonstration` of
     the dataset (`extra_info.demonstration`). An attempt without any of them has no teacher.
     """
@@ -144,10 +144,10 @@ class TeacherConfig:
     """
     against: Contrast = Contrast()
     shuffled: bool = False
-    """Control: the teacher reads what belongs to another problem, in the same template. What is
-    learned then does not come from the content."""
+    """Control: the teacher reads what belongs to another problem, in the same template. Then
+    learning does not come from the content."""
     turns: Literal["first", "all", "last"] = "first"
-    """Which attempts of an episode have a teacher."""
+    """Attempts of an episode that have a teacher."""
     right: bool = False
     """Right attempts have a teacher too."""
     prompt: str | None = None
@@ -157,7 +157,7 @@ class TeacherConfig:
 
     @property
     def reads_other_problems(self) -> bool:
-        """Whether its prompts hold texts of other problems."""
+        """True if its prompts hold texts of other problems."""
         return self.shuffled or self.against.name == "other_problem"
 
     @property

@@ -14,14 +14,14 @@ from omegaconf import DictConfig
 from rltf_verl.findings import Finding
 
 FLAGS = {"amx_bf16", "avx512_bf16", "bf16"}
-"""Of /proc/cpuinfo; the last is ARM's."""
+"""Flags of /proc/cpuinfo; the last is ARM's."""
 
 ROWS = 1
 """Sequences that the order of packed weights is best for."""
 
 
 def has_bf16(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
-    """Whether the CPU multiplies matrices in bf16: without units for it, fp32 is faster."""
+    """True if the CPU multiplies matrices in bf16: without units for it, fp32 is faster."""
     if not cpuinfo.is_file():
         return platform.system() == "Darwin" and platform.machine() == "arm64"
     # `flags : …` on x86, `Features : …` on ARM.

@@ -39,7 +39,7 @@ class CPUCheckpointEngine(CheckpointEngine):
         cls, actor_wg_world_size: int, rollout_world_size: int, metadata: list[Any]
     ) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
         """Tell every trainer rank who receives; receivers need to know nothing."""
-        # What `prepare` returned of each process: verl lists the trainer's ranks first.
+        # One result of `prepare` per process: verl lists the trainer's ranks first.
         receivers = metadata[actor_wg_world_size:]
         return {"receivers": [receivers] * actor_wg_world_size}, {
             "receivers": [[]] * rollout_world_size

@@ -60,8 +60,8 @@ def patch_process_group(distributed: ModuleType) -> None:
 
     verl 0.9.1 asks for the backend `"cpu:gloo,<device>:<backend>"`; with the device `cpu` torch
     refuses it ("Duplicate device type cpu"). The function of Ray's workers takes the backend as an
-    argument; the one of `torchrun`'s processes (the SFT trainer) takes none, so the first stands in
-    for it.
+    argument; the one of `torchrun`'s processes (the SFT trainer) takes none, so the first replaces
+    it.
     """
 
     def with_gloo(original: Any, _: Any, args: Any, kwargs: dict[str, Any]) -> None:

@@ -34,13 +34,13 @@ ZEROS = ("memory_allocated", "memory_reserved", "max_memory_allocated", "max_mem
 
 
 def _nothing(*_args: Any, **_kwargs: Any) -> None:
-    """Stand in for an accelerator call that has no meaning on a CPU."""
+    """Replace an accelerator call that has no meaning on a CPU."""
 
 
 def keep_freed() -> None:
     """Have this process use again what it has freed, up to tensors of 32 MB.
 
-    glibc maps each of them anew, and the system clears every page: a tenth to a third of the time
+    glibc maps each of them again, and the system clears every page: a tenth to a third of the time
     of a forward and backward pass of a model with 135 M parameters. Larger ones, the logits of a
     vocabulary, go back at once: between smaller ones they would leave holes that nothing else fits.
     The threads that exist later share one heap, or each would keep its own.
@@ -135,8 +135,8 @@ class CPUPlatform(PlatformBase):
         return "CUDA_VISIBLE_DEVICES"
 
     def ray_resource_name(self) -> str:
-        """Return `GPU`: verl's pools count no other built-in resource. Ray is told how many exist
-        (logically).
+        """Return `GPU`: verl's pools count no other built-in resource. Ray gets their (logical)
+        number.
         """
         return "GPU"
 

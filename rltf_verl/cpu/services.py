@@ -1,4 +1,4 @@
-"""What a run asks of the CPU platform (`hardware.cpu_services`).
+"""Services of the CPU platform for a run (`hardware.cpu_services`).
 
 `prepare` comes before torch is loaded: Ray's processes start while the driver imports it.
 """

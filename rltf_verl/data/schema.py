@@ -121,18 +121,18 @@ def _problem(
 
 
 def _is_ours(info: Mapping[str, Any]) -> bool:
-    """Whether `row_of` wrote it: other people's rows may have a `task` or an `env` of their own."""
+    """True if `row_of` wrote it: other people's rows may have a `task` or an `env` of their own."""
     task = info.get("task")
     return info.get("env") is not None and isinstance(task, str) and task.startswith("{")
 
 
 def same_everywhere(indices: Sequence[Any]) -> bool:
-    """Whether several rows have one index: their episodes would be sampled with the same seeds."""
+    """True if several rows have one index: their episodes would be sampled with the same seeds."""
     return len(indices) > 1 and set(map(str, indices)) == {str(indices[0])} != {"None"}
 
 
 def is_nan(value: Any) -> bool:
-    """What pandas writes for a missing value."""
+    """True for NaN, which pandas writes for a missing value."""
     return isinstance(value, float) and math.isnan(value)
 
 
@@ -163,7 +163,7 @@ def text_of(content: Any) -> str:
     write them.
 
     Raises:
-        ValueError: there is none, or it holds something that is no text, an image say.
+        ValueError: it is missing, or holds something other than text, such as an image.
     """
     if isinstance(content, str):
         return content
@@ -242,7 +242,7 @@ def is_json(path: str | Path) -> bool:
 
 
 def not_parquet(path: str | Path, error: Exception) -> str:
-    """What is wrong with a file that pyarrow cannot open, and what to do."""
+    """The fault of a file that pyarrow cannot open, and the fix."""
     if not is_json(path):
         return f"{path} is not a parquet file ({error}): {FIX}"
     file = Path(path)
@@ -253,7 +253,7 @@ def not_parquet(path: str | Path, error: Exception) -> str:
 
 
 def rows_of(path: str | Path) -> int:
-    """How many rows a parquet file has."""
+    """Number of rows of a parquet file."""
     return int(pq.read_metadata(path).num_rows)
 
 
@@ -348,7 +348,7 @@ def refuse_empty_prompts(path: str | Path) -> None:
 
 
 def _asks(prompt: Sequence[Mapping[str, Any]] | None) -> bool:
-    """Whether all messages have a content, and the last one a text."""
+    """True if all messages have a content, and the last one a text."""
     if not prompt or any(message["content"] is None for message in prompt):
         return False
     return bool(text_of(prompt[-1]["content"]))

@@ -1,5 +1,5 @@
-"""What an environment is. One file per environment; everything deterministic from its seed; never
-`eval`.
+"""The environment interface. One file per environment; everything deterministic from its seed;
+never `eval`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Splits:
     train: tuple[Problem, ...]
     test: tuple[Problem, ...]
     notes: tuple[str, ...] = ()
-    """What a user should know about the build, a line each."""
+    """Notes on the build for the user, a line each."""
 
 
 def require_counts(num_train: int, num_test: int) -> None:
@@ -130,7 +130,7 @@ class GradeUnavailable(UserCodeError):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How far a trajectory may go.
+    """Bounds of a trajectory.
 
     Raises:
         ValueError: a limit that is no number or out of range.
@@ -215,7 +215,7 @@ class Env:
     tools: Sequence[Mapping[str, Any]] = ()
     """JSON schemas as OpenAI and verl have them; empty: the whole answer is the action."""
     limits: Limits = Limits()
-    """Of a trajectory."""
+    """Limits of a trajectory."""
     judges: tuple[Judge, ...] = ()
     """The models that it asks; they share the limits and metrics of the job."""
     packages: Sequence[str] = ()
@@ -223,7 +223,7 @@ class Env:
     quotes_others: bool = False
     """The leak guard reads its hints too: they are the words of others, who know the reference."""
     revise_templates: Mapping[str, str] | None = None
-    """Templates of its later prompts. What feedback is about (`attempt`, `question`, `answer`,
+    """Templates of its later prompts. Subject of feedback (`attempt`, `question`, `answer`,
     `group`, `logits`), or `append` -> template of `prompts/revise`; `teacher` -> one of
     `prompts/teacher`. None: those of `episode.templates`.
     """
@@ -256,7 +256,7 @@ class Env:
         return run_to_end(self.agrade(problem, attempt))
 
     def explain(self, problem: Problem, attempt: Any, grade: Grade, level: FeedbackLevel) -> Any:
-        """Say in words what is wrong with the answer. Of a trajectory, whose state is closed:
+        """Say in words what is wrong with the answer. For a trajectory, whose state is closed:
         `Note`s on the whole or on steps. Only level `full` may contain the answer.
         """
         raise self._lacks("explain")
@@ -271,7 +271,7 @@ class Env:
         raise self._lacks("open")
 
     def look(self, state: Any) -> str | None:
-        """What the policy reads before its first action, after the prompt; None: nothing."""
+        """Text that the policy reads before its first action, after the prompt; None: nothing."""
         return None
 
     def step(self, state: Any, action: Action) -> Step:
@@ -294,7 +294,7 @@ class Env:
         return ()
 
     async def agrade(self, problem: Problem, text: str) -> Grade:
-        """As `grade`, which episodes then do not call: for an environment that waits for an answer
+        """Replaces `grade` in episodes, for an environment that waits for an answer
         over the network, e.g. of a judge. Raises GradeUnavailable.
         """
         raise self._lacks("agrade")
@@ -310,7 +310,7 @@ class Env:
         """The verdict in training, where the class has `recorded`; None: that of `grade`.
 
         Args:
-            problem: what is asked.
+            problem: the question.
             attempt: the recorded answer, or the policy's.
             turn: 0 for the first attempt of the episode.
         """
@@ -322,7 +322,7 @@ class Env:
         `the answer is`.
 
         Args:
-            problem: what is asked.
+            problem: the question.
             text: the feedback.
             attempt: what it is about. A part that it had right is no news.
         """
@@ -361,8 +361,8 @@ class Env:
         return None
 
     def trouble(self) -> str | None:
-        """What this machine lacks to grade, a sandbox or a service, and what to do, in one line;
-        None if it can. Called before training starts.
+        """The sandbox or service that this machine lacks to grade, and the fix, in one line; None
+        if it can. Called before training starts.
         """
         return None
 

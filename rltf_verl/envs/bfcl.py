@@ -1,8 +1,8 @@
 """Tasks of the Berkeley Function Calling Leaderboard (multi-turn, base) on its stateful classes.
 
 `pip install --no-deps bfcl-eval mpmath`: its classes and data work without what it depends on. Its
-executor is not used, which evaluates what a model wrote and keeps states by task. A task's requests
-stand in one prompt, so scores are not those of the leaderboard.
+executor is not used, which evaluates what a model wrote and keeps states by task. One prompt has
+all of a task's requests, so scores are not those of the leaderboard.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class Bfcl(Env):
         return Apis(instances)
 
     def step(self, state: Apis, action: Action) -> Step:
-        """Call the method. What it raises is an observation."""
+        """Call the method. Its exception is an observation."""
         instance = state.instances.get(self._owners.get(action.tool or "", ""))
         if instance is None:
             return Step("There is no such tool in this task.", kind="error")
@@ -155,7 +155,7 @@ class Bfcl(Env):
         for action in self.solution(problem):
             self.step(wanted, action)
         before, expected, after = (_attributes(state) for state in (start, wanted, made))
-        # What was to stay and did stay is no part of the score.
+        # The score leaves out attributes that were to stay and did.
         parts = [
             (f"{key} of {name}", after.get((name, key)) == value)
             for (name, key), value in expected.items()
@@ -174,7 +174,7 @@ class Bfcl(Env):
     def explain(
         self, problem: Problem, trajectory: Trajectory, grade: Grade, level: FeedbackLevel
     ) -> Sequence[Note]:
-        """What is not right (`location`), which steps failed and how (`hint`), or the calls."""
+        """The wrong attributes (`location`), the failed steps and errors (`hint`), or the calls."""
         if grade.correct or level == "verdict":
             return [Note(verdict(grade))]
         notes = [Note(f"Not right: {', '.join(grade.details['wrong'])}.")]

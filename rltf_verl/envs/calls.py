@@ -34,7 +34,7 @@ from rltf_verl.types import (
 
 T = TypeVar("T")
 Outcome = tuple[Any, Exception | None]
-"""What a call returned, and what it raised."""
+"""A call's result, and its exception."""
 
 DEADLINE_S = 600.0
 """Seconds of a call, where the environment has no `limits`."""
@@ -59,7 +59,7 @@ async def call_env(
     *args: Any,
     unwanted: Callable[[T], object] | None = None,
 ) -> T:
-    """`call(*args)` in a thread; other episodes go on.
+    """`call(*args)` in a thread; other episodes continue.
 
     Args:
         seconds: deadline, from the start of the thread.
@@ -93,7 +93,7 @@ async def call_env(
 
 
 async def await_env(seconds: float, call: Callable[..., Awaitable[T]], *args: Any) -> T:
-    """As `call_env`, for a method that is a coroutine function: in the event loop."""
+    """Call a coroutine method in the event loop, with the errors of `call_env`."""
     try:
         return await asyncio.wait_for(_await_user_code(call, *args), seconds)
     except asyncio.TimeoutError:
@@ -110,7 +110,7 @@ async def _await_user_code(call: Callable[..., Awaitable[T]], *args: Any) -> T:
 
 
 def is_cancelled() -> bool:
-    """Whether this task was cancelled, and not one that user code waited for."""
+    """True if this task was cancelled, and not one that user code waited for."""
     task = asyncio.current_task()
     # Python 3.10 does not say.
     return task is None or not hasattr(task, "cancelling") or task.cancelling() > 0
@@ -210,7 +210,7 @@ def _value(outcome: Outcome) -> Any:
 
 
 def graded_part(text: str) -> str:
-    """What is read of a text without an end, an answer or a question: all but its beginning."""
+    """The part to read of an endless text, an answer or a question: its end."""
     return text[-MOST_READ:]
 
 
@@ -218,7 +218,7 @@ async def grade(env: Env, problem: Problem, text: str) -> Grade:
     """The environment's verdict, in whichever way it is had. Raises as `call_env`."""
     text = graded_part(text)
     if env.grades_async:
-        # Twice: a reply without a verdict is asked for once more.
+        # Twice: a reply without a verdict costs a second call.
         waits = 2 * sum(judge.settings.longest_call_s for judge in env.judges)
         return await await_env(JUDGES_S + waits, env.agrade, problem, text)
     return await call_env(deadline_of(env), grade_text, env, problem, text)
@@ -248,7 +248,7 @@ def grade_text(env: Env, problem: Problem, text: str) -> Grade:
 def explain(
     env: Env, problem: Problem, attempt: Attempt, grade: Grade, level: FeedbackLevel
 ) -> tuple[str, tuple[Note, ...]]:
-    """What the environment says about an attempt, and its notes if it is a trajectory, whose state
+    """The environment's explanation of an attempt, and its notes if it is a trajectory, whose state
     is closed. Raises what the environment raises.
     """
     # Another loop may have played a trajectory where the environment has single answers.

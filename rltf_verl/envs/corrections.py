@@ -22,7 +22,7 @@ from rltf_verl.texts import without_thoughts
 from rltf_verl.types import Attempt, Grade, Problem
 
 FIELDS = ("id", "attempt", "correction")
-"""What `Problem.data` holds at least: `rltf data corrections` writes them."""
+"""Required fields of `Problem.data`: `rltf data corrections` writes them."""
 FOLLOWED = "corrections/followed"
 """Template of the judge's prompt."""
 

@@ -71,7 +71,7 @@ def read_rows(key: str, path: str, seed: int | None = None) -> Iterator[Mapping[
     """
     try:
         rows = load_file(path)
-    except Exception as error:  # whatever datasets raises about a file that is none
+    except Exception as error:  # datasets raises errors of many types
         raise ValueError(f"{key}={path}: cannot be read ({described(error)})") from error
     yield from rows if seed is None else rows.shuffle(seed=seed)
 

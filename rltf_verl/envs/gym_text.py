@@ -71,13 +71,13 @@ class Game:
     """The state of one attempt."""
 
     made: Any
-    """What the factory made."""
+    """The factory's product."""
     reward: float = 0.0
     hints: list[tuple[int, str]] = field(default_factory=list)
-    """What the environment said of a step, by `info["feedback"]`."""
+    """The environment's words on a step, by `info["feedback"]`."""
     num_steps: int = 0
     random_state: Any = None
-    """Of the module `random`, for an environment that uses it."""
+    """State of the module `random`, for an environment that uses it."""
 
 
 class GymText(Env):
@@ -188,8 +188,8 @@ class GymText(Env):
     def explain(
         self, problem: Problem, trajectory: Trajectory, grade: Grade, level: FeedbackLevel
     ) -> Sequence[Note]:
-        """Which steps the environment gave feedback on (`location`), and what it said (`hint`,
-        `full`); otherwise the reward.
+        """The steps with feedback of the environment (`location`), and its words (`hint`, `full`);
+        otherwise the reward.
         """
         if grade.correct or level == "verdict":
             return [Note(verdict(grade))]
@@ -251,7 +251,7 @@ class GymText(Env):
 class ToolObject(GymText):
     """The environment `tool_object`: the public methods of an object are the tools, as of TRL's
     `environment_factory`; `reset(**row)` returns the end of the prompt or None, and `get_reward()`
-    the score. What a method raises is an observation. Without a file a row is `{"seed": …}`.
+    the score. A method's exception is an observation. Without a file a row is `{"seed": …}`.
     Options are those of `GymText`.
     """
 

@@ -1,4 +1,4 @@
-"""What the release's three puzzles share: modes, styles, and how their splits are drawn."""
+"""Common parts of the release's three puzzles: modes, styles, and how their splits are drawn."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class LiveState:
         return copy
 
     async def look(self) -> str | None:
-        """What the policy reads before its first action; None: nothing."""
+        """Text that the policy reads before its first action; None: nothing."""
         with suppress(Exception):  # the same failure ends the attempts, where it is reported
             shown = await self._call(self.env.limits.step_s, self.env.look, self._state)
             return None if shown is None else defused(shown)
@@ -183,7 +183,7 @@ async def retry_at(
     # A note on the whole, or on step 0, asks for a new beginning.
     criticised = min((note.step for note in feedback.notes if note.step is not None), default=0)
     state = snapshots.get(criticised)
-    # Step 0 has no snapshot (`_Player.next_step`), so a step stands before the criticised one.
+    # Step 0 has no snapshot (`_Player.next_step`), so a step comes before the criticised one.
     if state is None or not state.is_open:
         return None
     # The feedback is read after the observation of the step before the criticised one.
@@ -199,7 +199,7 @@ async def retry_at(
     prompt_ids = await policy.observe(played, messages)
     if len(prompt_ids) > policy.prompt_budget:
         return None
-    # Without spans: their tokens stand in the prefix, not in the response.
+    # Without spans: their tokens are in the prefix, not in the response.
     before = tuple(replace(s, start=0, end=0, acted=(0, 0)) for s in steps[:criticised])
     prefix_ids = attempt.prefix_ids + attempt.response_ids[: step.start]
     return Retry(state, before, prefix_ids, prompt_ids, text)
@@ -277,14 +277,14 @@ class _Player:
 
     @property
     def _room(self) -> int:
-        """Tokens that are left of the row in which the attempt stands behind the first prompt."""
+        """Tokens left in the row of the attempt behind the first prompt."""
         return self.policy.response_budget - len(self.prefix_ids) - len(self.ids)
 
     async def _read(
         self, answer: Attempt
     ) -> tuple[list[tuple[Action, Step | None]], bool, tuple[int, int]]:
         """The answer's actions, each with the refusal of one that no environment can play; whether
-        a call could not be read; and where its actions stand.
+        a call could not be read; and the span of its actions.
         """
         tools = self.state.env.tools
         if not tools:
@@ -380,7 +380,7 @@ class _Player:
 
 
 def _messages(policy: ActingPolicy, step: PlayedStep) -> list[Message]:
-    """What follows a step: one message of a tool for each result, or of the user."""
+    """Messages after a step: one message of a tool for each result, or of the user."""
     texts = [quoted(policy, result.observation) for result in step.results]
     names = [action.tool for action in step.actions]
     # Without tools an answer is one action, and has no name.

@@ -24,7 +24,7 @@ def log_once(what: str, where: str, error: BaseException) -> None:
     cause = described(error)
     frames = traceback.extract_tb((error.__cause__ or error).__traceback__)
     place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "unknown place"
-    # Before the colon stands the error's type; messages differ from episode to episode.
+    # The error's type ends at the colon; messages differ from episode to episode.
     kind = (what, cause.partition(":")[0], place)
     if kind in _logged:
         return

@@ -51,7 +51,7 @@ class Parts:
 
     @property
     def judges(self) -> tuple[Judge, ...]:
-        """Those that an episode may ask; several of equal settings share one runtime."""
+        """Judges that an episode may ask; those of equal settings share one runtime."""
         return judges_of(self.env) + judges_of(self.provider)
 
     @property
@@ -60,7 +60,7 @@ class Parts:
         return max((judge.words for judge in judges_of(self.provider)), default=0)
 
     def open(self, opener: Opener) -> Parts:
-        """The same parts, whose judges are asked through `opener` from now on."""
+        """The same parts, whose judges go through `opener` from now on."""
         for judge in self.judges:
             judge.open(opener)
         return self

@@ -18,7 +18,7 @@ LATER = {"shuffled": "(feedback on an attempt at another problem)"}
 FORM = 200
 """Characters at the end of a judge's prompt, which say what form the reply has."""
 SIBLING = "(another episode's right answer to this problem, if there is one)"
-"""What a teacher reads of a sibling."""
+"""Placeholder of a sibling's answer for a teacher."""
 PATIENCE_S = 10.0
 """Seconds that a plan waits for a provider; a run waits longer."""
 SLOW = f"(feedback that takes more than {PATIENCE_S:g} s)"
@@ -32,7 +32,7 @@ class RecordingGateway:
     calls: list[Call] = field(default_factory=list)
 
     async def complete(self, call: Call) -> Reply:
-        """A placeholder; with the lowest usual score where one is asked for, and nothing found by a
+        """A placeholder; with the lowest usual score where one is wanted, and nothing found by a
         leak guard.
         """
         self.calls.append(call)
@@ -46,7 +46,7 @@ class RecordingGateway:
 
 
 class PlaceholderProvider(WrappedProvider):
-    """A provider, asked before the run."""
+    """A provider, called before the run."""
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
         """The provider's, or a placeholder. Raises FeedbackUnavailable."""

@@ -26,7 +26,7 @@ class Revision:
     shortened: bool = False
     """The quoted attempt had to be cut."""
     span: tuple[int, int] | None = None
-    """Where the feedback's tokens stand in `ids`; appended context only."""
+    """Place of the feedback's tokens in `ids`; appended context only."""
 
 
 async def revise(
@@ -69,14 +69,13 @@ async def revise(
     ids, message = await extended(quoted(policy, feedback.text))
     if len(ids) > policy.prompt_budget:
         return Revision(None, so_far, message["content"])
-    # The same prompt around an empty feedback: where the two differ, its tokens stand.
+    # The same prompt with an empty feedback differs where the feedback's tokens are.
     without, _ = await extended("")
     return Revision(ids, (*so_far, message), message["content"], span=inserted_span(without, ids))
 
 
 def inserted_span(without: Sequence[object], with_it: Sequence[object]) -> tuple[int, int]:
-    """[start, end) of what stands in `with_it` and not in `without`, by their common beginning and
-    end.
+    """[start, end) of what `with_it` has and `without` lacks, by their common beginning and end.
 
     Example:
         >>> inserted_span([1, 2, 9], [1, 2, 5, 6, 9])

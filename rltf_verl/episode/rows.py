@@ -22,7 +22,7 @@ def attempt_rows(episode: Episode) -> list[Row]:
 
 def first_prompt_row(episode: Episode, turn: int, role: int) -> Row:
     """(x_0, y_k): the answer of a turn as if it had been given to the first prompt; a retry from a
-    step stands behind the steps before, without the feedback.
+    step follows the steps before, without the feedback.
     """
     last = episode.turns[turn]
     prefix, n = last.attempt.prefix_ids, len(last.attempt.prefix_ids)
@@ -79,7 +79,7 @@ def _continues(row: Row, attempt: Attempt) -> bool:
 
 
 def _merged(row: Row, nxt: Row, before: int) -> Row:
-    """Append `nxt` to `row`. What stands between them (feedback, chat headers) is context."""
+    """Append `nxt` to `row`. Text between them (feedback, chat headers) is context."""
     start = len(row.prompt_ids) + len(row.response_ids)
     between = nxt.prompt_ids[start:]
     gap = len(between)

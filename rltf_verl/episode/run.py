@@ -45,7 +45,7 @@ _FALLBACK = CorrectnessProvider()
 
 
 class _Start(NamedTuple):
-    """Where an attempt begins."""
+    """Start of an attempt."""
 
     prompt_ids: tuple[int, ...]
     messages: tuple[Message, ...]
@@ -67,7 +67,7 @@ class EpisodePlayer:
     """The first prompt, as the dataset has it."""
     _: KW_ONLY
     session_id: int
-    """Which of the group's episodes this is."""
+    """Number of the episode in its group."""
     validate: bool
     """Validation has a stop rule of its own, and always asks for feedback."""
     seed_of: Callable[[str], int]
@@ -167,7 +167,7 @@ class EpisodePlayer:
         return turn, _Start(revision.ids, revision.messages, revision.text, retry)
 
     async def _retry(self, turn: Turn, place: str) -> Retry | None:
-        """Where the next attempt starts (`rltf.episode.retry`); None: at the beginning."""
+        """Start of the next attempt (`rltf.episode.retry`); None: at the beginning."""
         snapshots = self._snapshots.get(place)
         if not snapshots:
             return None
@@ -250,13 +250,13 @@ class EpisodePlayer:
         return episode.stop_when_solved_val if self.validate else episode.stop_when_solved_train
 
     def _asks_at_end(self, turn: Turn) -> bool:
-        """Whether feedback on a last turn is wanted, though no turn follows."""
+        """True if feedback on a last turn is wanted, though no turn follows."""
         config = self.parts.config
         wanted = config.teacher.right or not turn.grade.correct
         return config.asks_at_end and wanted and not self.validate
 
     async def _is_asked(self, turn: Turn, depth: int) -> bool:
-        """Whether feedback is wanted (`FeedbackConfig.ask`). An episode that plays alone is its own
+        """True if feedback is wanted (`FeedbackConfig.ask`). An episode that plays alone is its own
         group.
         """
         feedback = self.parts.config.feedback
@@ -307,9 +307,7 @@ class EpisodePlayer:
     async def _revise(
         self, turn: Turn, feedback: Feedback, messages: tuple[Message, ...] | None, start: float
     ) -> tuple[Turn, Revision | None]:
-        """As `_revision`, with this feedback, which was asked for at `start`; no messages: nothing
-        follows.
-        """
+        """Continue with this feedback, requested at `start`; without messages nothing follows."""
         feedback = replace(feedback, latency_s=time.monotonic() - start)
         if turn.attempt.trajectory is not None and not feedback.notes:
             feedback = replace(feedback, notes=notes_of(feedback.text))

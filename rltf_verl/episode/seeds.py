@@ -1,4 +1,4 @@
-"""All randomness of an episode from where it stands in the run, so that a resumed run samples the
+"""All randomness of an episode comes from its place in the run, so that a resumed run samples the
 same answers.
 """
 

@@ -1,5 +1,5 @@
-"""What the teacher of an attempt reads (`rltf.teacher`): the conversation that the attempt answers,
-with more in its last message.
+"""Prompt of an attempt's teacher (`rltf.teacher`): the conversation that the attempt answers, with
+more in its last message.
 
 Made after the episode has ended: reading a sibling's answer waits for other episodes, and none
 waits for this step.
@@ -131,7 +131,7 @@ def _taught_turns(config: TeacherConfig, episode: Episode) -> list[int]:
 async def _sibling(
     parts: Parts, episode: Episode, seed_of: Callable[[str], int], group: Group | None
 ) -> str:
-    """A right answer of another episode, from any turn; empty if there is none."""
+    """A right answer of another episode, from any turn; empty without one."""
     right = await _siblings(parts, episode, group, correct=True)
     if not right:
         return ""
@@ -172,7 +172,7 @@ async def _siblings(
 
 
 async def _others(parts: Parts, episode: Episode, group: Group | None) -> list[Mapping[str, str]]:
-    """Different texts that can stand in place of the teacher's, by source."""
+    """Different texts that can replace the teacher's, by source."""
     config, texts = parts.config.teacher, list[Mapping[str, str]]()
     if config.against.name == "wrong_sibling":
         wrong = await _siblings(parts, episode, group, correct=False)
@@ -237,12 +237,12 @@ async def _prompt(
 ) -> TeacherPrompt | None:
     """The student's conversation, its last message through the template; None if it is too long.
 
-    In an appended context the tokens before that message are those that the student had. Behind
-    the question of a retry from a step stand the steps before it.
+    In an appended context the tokens before that message are those that the student had. In a retry
+    from a step the steps before it follow the question.
     """
     turn, episode = turns[k], parts.config.episode
     template, steps = parts.config.teacher.prompt or "", turn.attempt.prefix_ids
-    # After a retry the teacher reads the first question: the steps stand between.
+    # After a retry the teacher reads the first question: the steps are between.
     asked = question[-1]["content"] if turn.prompt is None or steps else turn.prompt
     attempt = shown_of(turn.attempt.text, episode.quote)
     if k == 0 or episode.context == "fresh" or steps:

@@ -1,6 +1,4 @@
-"""Which template the prompts of turns 2 and later have, and the teacher's, and whether it shows
-what it is about.
-"""
+"""Choose the template of turns 2 and later, and the teacher's; check that it shows its subject."""
 
 from __future__ import annotations
 
@@ -21,10 +19,10 @@ TEMPLATES: Mapping[str, str] = {
     "append": "append",
     "sentence": "plain_append",
 }
-"""What the feedback is about (`feedback.base.Subject`) -> template of a fresh conversation.
-`logits`: the teacher's, which scores the attempt's own tokens and would approve of an attempt that
-its prompt quotes (SDPO). `append`: for an appended conversation, whatever it is about; `sentence`:
-the same where the feedback is one fixed sentence. An environment may have others
+"""Subject of the feedback (`feedback.base.Subject`) -> template of a fresh conversation. `logits`:
+the teacher's, which scores the attempt's own tokens and would approve of an attempt that its prompt
+quotes (SDPO). `append`: for an appended conversation, whatever it is about; `sentence`: the same
+where the feedback is one fixed sentence. An environment may have others
 (`Env.revise_templates`)."""
 
 ACTING: Mapping[str, str] = {
@@ -65,7 +63,7 @@ def with_template(config: RLTFConfig, env: Env, provider: FeedbackProvider) -> R
 
 
 def teacher_template(config: RLTFConfig, env: Env) -> str:
-    """The template that `rltf.teacher.prompt=null` stands for."""
+    """The template that `rltf.teacher.prompt=null` means."""
     teacher, templates = config.teacher, _own_templates(env)
     feedback_alone = teacher.sources == ("feedback",) and teacher.turns == "first"
     if feedback_alone and config.episode.context == "fresh":
@@ -86,7 +84,7 @@ def _require_sources_shown(config: RLTFConfig, template: str) -> None:
 
 
 def fitting_template(config: RLTFConfig, env: Env, provider: FeedbackProvider) -> str:
-    """What `rltf.episode.revise=null` means for this environment and provider."""
+    """The template that `rltf.episode.revise=null` means for this environment and provider."""
     templates = _own_templates(env)
     if config.episode.context == "append":
         return templates.get("append") or TEMPLATES["sentence" if provider.constant else "append"]
@@ -100,7 +98,7 @@ def _require_shown(config: RLTFConfig, template: str, provider: FeedbackProvider
     key, fix = f"rltf.episode.revise={template}", "or null, which takes the one that fits"
     if "feedback" not in shown:
         raise ConfigError(f"{key}: does not show the feedback; choose another template, {fix}")
-    if episode.context == "append":  # question and attempt stand in the conversation
+    if episode.context == "append":  # the conversation has question and attempt
         return
     if "question" not in shown:
         raise ConfigError(

@@ -67,7 +67,7 @@ def provider_of_block(key: str, block: Mapping[str, Any]) -> FeedbackProvider:
 
 
 def has_trait(trait: str, block: Mapping[str, Any]) -> bool:
-    """Whether a provider's class, or that of a provider in one of its options, has a flag.
+    """True if a provider's class, or that of a provider in one of its options, has a flag.
 
     Args:
         trait: `self_written`, `waits_for_others` or `quotes_other_problems`

@@ -51,14 +51,14 @@ class NoWords(FeedbackUnavailable):
 
 @dataclass(frozen=True)
 class FeedbackRequest:
-    """What a provider may look at."""
+    """Inputs of a provider."""
 
     env: Env
     problem: Problem
     messages: Sequence[Message]
     """The first prompt; its last message is the question."""
     turns: Sequence[Turn]
-    """The attempts so far, at least one; feedback is asked for on the last."""
+    """The attempts so far, at least one; the feedback is about the last."""
     session_id: int
     policy: Policy
     """The sampler, for feedback that the policy itself writes."""
@@ -69,11 +69,11 @@ class FeedbackRequest:
     it plays alone.
     """
     quote: Literal["answer", "all", "none"] = "answer"
-    """What a critic is shown of an attempt (`rltf.episode.quote`); the attempt itself is whole."""
+    """Part of an attempt that a critic reads (`rltf.episode.quote`); the attempt is whole."""
 
 
 Subject = Literal["attempt", "question", "answer", "group"]
-"""What feedback is about: the attempt (it cannot be understood without it), the question (a guide
+"""Subject of feedback: the attempt (it cannot be understood without it), the question (a guide
 for a fresh start), the answer, which it states, or the group's attempts, which it quotes."""
 
 
@@ -101,7 +101,7 @@ class FeedbackProvider:
     constant: bool
     """Its text is always the same sentence, so there is nothing to model."""
     subject: Subject | None = None
-    """What its feedback is about; None is the attempt, whether or not the next prompt shows it."""
+    """Subject of its feedback; None is the attempt, whether or not the next prompt shows it."""
     tells_answer: bool = False
     """It states the answer on purpose, always or at some turn."""
     judges: tuple[Judge, ...] = ()

@@ -24,9 +24,9 @@ class ShuffledProvider(WrappedProvider):
     """Asks the inner provider as usual, and returns its feedback on another problem at the same
     turn: right in form and length, and about something else.
 
-    Other problems are those that this process plays at the same time. A correct attempt is told
-    that it was correct, and the inner provider's failures stay failures, so that a run differs from
-    the inner provider's in content alone.
+    Other problems are those that this process plays at the same time. A correct attempt gets a text
+    that says so, and the inner provider's failures stay failures, so that a run differs from the
+    inner provider's in content alone.
 
     Args:
         inner: block `{provider: …, its options}`.

@@ -45,7 +45,7 @@ class _Progress:
         self._changed = asyncio.Event()
 
     def num_at(self, turn: int) -> int:
-        """How many episodes have reached it."""
+        """Number of episodes that have reached it."""
         return sum(reached >= turn for reached in self._turns.values())
 
     async def until(self, holds: Callable[[], bool], wait_s: float) -> None:
@@ -80,8 +80,8 @@ class Cohort:
         self._progress = _Progress()
         self._remarks: dict[int, dict[Member, Remark]] = {}
         self.offers: dict[Member, Mapping[str, str]] = {}
-        """What teachers of other problems may read of an episode, by source
-        (`rltf.teacher.reads`), put there before it ends."""
+        """Texts of an episode for teachers of other problems, by source (`rltf.teacher.reads`), put
+        there before it ends."""
 
     def note_past(self, member: Member, turn: int, remark: Remark | None = None) -> None:
         """An episode is past a 0-based turn, with its feedback there."""
@@ -99,8 +99,8 @@ class Cohort:
         return self._in_order(self._remarks.get(turn, {}))
 
     async def other_offers(self, key: Hashable) -> list[Mapping[str, str]]:
-        """What episodes of other groups offer, in the order of the data, after all episodes have
-        ended (at most `WAIT_S`).
+        """Offers of other groups' episodes, in the order of the data, after all episodes have ended
+        (at most `WAIT_S`).
         """
         await self._progress.until(lambda: self._progress.num_at(ENDED) >= self._num, WAIT_S)
         return self._in_order({at: texts for at, texts in self.offers.items() if at[0] != key})
@@ -130,15 +130,15 @@ class Group:
     """The episodes of one problem. They all run in one process and one event loop, so nothing here
     is locked.
 
-    Whoever waits here waits for episodes to get as far as it is itself. The episode that is
+    An episode that waits here waits for others to get as far as itself. The episode that is
     furthest behind therefore never waits, which is why they cannot wait for each other in a circle;
     an episode that is never started costs the others the bounded wait.
     """
 
     size: int
-    """How many episodes there are."""
+    """Number of episodes."""
     key: Hashable = None
-    """Of the group in its cohort."""
+    """Key of the group in its cohort."""
     cohort: Cohort | None = None
     """The groups that are played at the same time; None if unknown."""
     at_end: Callable[[], object] = lambda: None
@@ -191,7 +191,7 @@ class Group:
         return sorted(asked_for, key=lambda s: (s.turn, s.session_id, s.text))
 
     async def failed(self, turn: int, wait_s: float = WAIT_S) -> bool:
-        """Whether no episode of the group, this one included, has solved the problem by 0-based
+        """True if no episode of the group, this one included, has solved the problem by 0-based
         `turn`.
 
         Waits as `solutions` does, but no longer than until one has. An episode that is not
@@ -227,7 +227,7 @@ class Groups:
             self._remember(key, Group(size, key, cohort))
 
     def of(self, key: Hashable, size: int) -> Group:
-        """The group of a key, made when it is first asked for."""
+        """The group of a key, made at the first call."""
         return self._groups.get(key) or self._remember(key, Group(size, key))
 
     def _remember(self, key: Hashable, group: Group) -> Group:

@@ -1,5 +1,5 @@
-"""The prompt that a judge gets. What the policy wrote is quoted so that it cannot pose as part of
-the prompt.
+"""The prompt that a judge gets. The policy's text is quoted so that it cannot pose as part of the
+prompt.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from rltf_verl.types import Message
 
 @dataclass(frozen=True)
 class Style:
-    """What a judge is asked for; the words stand in `prompts/judge/<name>.j2`."""
+    """A judge's task; its words are in `prompts/judge/<name>.j2`."""
 
     words: int
     """Word limit in the judge's prompt."""
     reference: bool
     """It sees the reference answer unless the config overrides it."""
     marker: str = "Critique:"
-    """What the feedback follows in the reply."""
+    """Mark before the feedback in the reply."""
     conversation: bool = False
     """The judge sees all attempts of the episode and its feedback on each, not just the last
     attempt.
     """
     subject: Subject = "attempt"
-    """What it writes about."""
+    """Subject of its text."""
 
 
 STYLES = {
@@ -55,7 +55,7 @@ _FILLER = "Look at this line again, and think of what it has to say there."
 
 
 def longest_feedback(words: int) -> str:
-    """As many words as a judge may write, in its place.
+    """Placeholder with as many words as a judge may write.
 
     >>> longest_feedback(11).removeprefix(JUDGED)
     ' Look at this line'

@@ -19,7 +19,7 @@ class JudgeProvider(FeedbackProvider):
     """Feedback by a language model.
 
     Args:
-        style: what the judge is asked for, `prompts/judge/<style>.j2`.
+        style: the judge's task, `prompts/judge/<style>.j2`.
         reference: show it the reference answer; None leaves it to the style.
         endpoint: `settings.Endpoint` as a block.
         limits: `settings.JudgeLimits` as a block, for the whole job.
@@ -57,14 +57,14 @@ class JudgeProvider(FeedbackProvider):
     async def feedback(self, request: FeedbackRequest) -> Feedback:
         """The judge's words on the last of the turns.
 
-        A reply without usable feedback is asked for once more. Raises FeedbackUnavailable.
+        A reply without usable feedback costs a second call. Raises FeedbackUnavailable.
         """
         start = time.monotonic()
         messages = self.messages(request)
         # Another seed: with the same one the cache would give the same reply.
         for seed in (request.seed, request.seed + 1):
             reply, parsed = await self.ask(messages, seed)
-            # Of the reply that is thrown away, too.
+            # The discarded reply's events count too.
             for event in parsed.noted:
                 self._judge.note(event)
             if parsed.text:
@@ -80,7 +80,7 @@ class JudgeProvider(FeedbackProvider):
         raise self.unusable(parsed)
 
     def messages(self, request: FeedbackRequest) -> tuple[Message, ...]:
-        """What the judge is sent."""
+        """Messages to the judge."""
         return judge_messages(self.style, request, with_reference=self.sees_reference)
 
     async def ask(self, messages: tuple[Message, ...], seed: int) -> tuple[Reply, Parsed]:

@@ -30,7 +30,7 @@ class PolicyProvider(FeedbackProvider):
 
     Args:
         critic: template `prompts/critic/<name>.j2`, or a file. Feedback modelling trains the policy
-            on the same one, so what it learns there is what is asked for here.
+            on the same one, so it learns there what it does here.
 
     Raises:
         ValueError: unknown template.

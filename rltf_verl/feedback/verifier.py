@@ -1,4 +1,4 @@
-"""What the environment's own verifier can say about an attempt. No model, no network, no delay."""
+"""Feedback of the environment's own verifier on an attempt. No model, no network, no delay."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ from rltf_verl.types import Feedback
 class VerifierProvider(FeedbackProvider):
     """`Env.explain` at one level of detail, or at one after the other.
 
-    The verifier always compares with the reference. What counts as seeing it is whether the *text*
-    may hold it: by the contract of `Env.explain` only `full` does, so only `full` has
-    `sees_reference`, and `hint` of environments that quote others. It states the answer on purpose
-    (`tells_answer`): a leak guard that drops leaks drops all of it. `verdict` is one sentence, so
-    it is `constant`.
+    The verifier always compares with the reference. It counts as seen if the *text* may hold it: by
+    the contract of `Env.explain` only `full` does, so only `full` has `sees_reference`, and `hint`
+    of environments that quote others. It states the answer on purpose (`tells_answer`): a leak
+    guard that drops leaks drops all of it. `verdict` is one sentence, so it is `constant`.
 
     Args:
         level: `verdict`, `location`, `hint` or `full`; each is more detailed. A list is

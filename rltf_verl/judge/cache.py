@@ -56,7 +56,7 @@ class ReplyCache:
         return self._kept.get(key)
 
     def put(self, key: str, reply: Reply) -> None:
-        """Keep a reply. One that says nothing is asked for again by the next job."""
+        """Keep a reply. The next job calls again for an empty one."""
         self._kept[key] = replace(reply, cached=True)
         if reply.text.strip() or reply.calls:
             record = {"key": key, "time": round(time.time(), 3), **asdict(reply)}

@@ -1,7 +1,7 @@
 """One request to an OpenAI-compatible endpoint: it ends with a reply, or with a fault of a named
 kind.
 
-What the endpoint sends is cleaned here: it may quote the API key, in an error or in a reply.
+Text from the endpoint is cleaned here: it may quote the API key, in an error or in a reply.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ PATIENCE_S = 10.0
 QUESTION = {"role": "user", "content": "Reply with the word ok, and nothing else."}
 
 LOGGERS = ("aiohttp.client", "aiohttp.internal")
-"""Those of the HTTP library: they log addresses and headers."""
+"""Loggers of the HTTP library: they log addresses and headers."""
 
 
 class Fault(Exception):
@@ -129,13 +129,12 @@ class JudgeClient:
         for name in LOGGERS:
             library = logging.getLogger(name)
             library.addFilter(clean_log(self._secrets))
-            if library.level == logging.NOTSET:  # a line per request is for whoever asks for it
+            if library.level == logging.NOTSET:  # else the user chose a level
                 library.setLevel(logging.WARNING)
         self._url = f"{endpoint.base_url.rstrip('/')}/chat/completions"
         self._base_url = endpoint.base_url
         self._reply_bytes = reply_bytes
-        # Not asked for compressed: what a reply saves by it is little, and what it may unpack to is
-        # not known before.
+        # Request no compression: it saves little, and the unpacked size is not known before.
         self._headers = {
             "Authorization": f"Bearer {key}",
             "Content-Type": "application/json",
@@ -319,7 +318,7 @@ async def read_body(response: ClientResponse, longest: int) -> str:
         longest: bytes.
 
     Raises:
-        Fault: it is longer, or packed, which was not asked for.
+        Fault: it is longer, or packed, against the request.
         aiohttp.ClientError: the connection broke.
     """
     if response.headers.get("content-encoding", "identity").strip().lower() not in ("identity", ""):

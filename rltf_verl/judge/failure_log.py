@@ -32,8 +32,8 @@ class FailureLog:
     def failed(self, fault: Fault) -> None:
         """A request brought no reply. Logged once for each status or class of error."""
         self.last = f"{self._url}: {fault}; {fault.fix}"
-        # `HTTP 401: …`, `no answer in 120 s`: before a colon or a bracket stands what all of a kind
-        # share.
+        # `HTTP 401: …`, `no answer in 120 s`: all of a kind share the text before a colon or a
+        # bracket.
         self._once(f"{fault.kind} {fault.what.partition(':')[0].partition(' (')[0]}", self.last)
 
     def gave_up(self, kind: str, cause: str) -> None:

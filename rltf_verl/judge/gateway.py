@@ -37,7 +37,7 @@ Opener = Callable[[JudgeSettings], Gateway]
 WORDS_PER_TOKEN = 0.75
 """For English, about."""
 
-# Not `no verdict can be given`, and not the form that was asked for: `yes (it does) or no`.
+# Not `no verdict can be given`, and not the requested form: `yes (it does) or no`.
 _YES_OR_NO = re.compile(r"[\W_]*(yes|no)\b(?![ \t]*[\w/])(?!.*\bor no\b)", re.IGNORECASE)
 
 
@@ -60,7 +60,7 @@ class Judge:
     Args:
         options: `endpoint`, `limits`, `price`, `cache_dir`, as of the provider `judge`.
         block: where they are in the config, e.g. `rltf.feedback`; for errors.
-        words: of the longest feedback that it is asked for; 0: what it writes is in no prompt.
+        words: of the longest feedback that it writes; 0: no prompt has its text.
 
     Raises:
         ValueError: a bad option; names the config key.
@@ -96,7 +96,7 @@ class Judge:
             return await self._gateway().complete(call)
 
     async def says_yes(self, template: str, texts: Mapping[str, str], seed: int = 0) -> bool:
-        """The verdict on texts. A reply without one is asked for once more.
+        """The verdict on texts. A reply without one costs a second call.
 
         Args:
             template: `prompts/<template>.j2`, whose prompt asks for `Verdict: yes` or `no`.
@@ -131,7 +131,7 @@ class Judge:
 
 
 def verdict_messages(template: str, texts: Mapping[str, str]) -> tuple[Message, ...]:
-    """What `Judge.says_yes` sends. No text can end its block or the message."""
+    """Messages of `Judge.says_yes`. No text can end its block or the message."""
     shown = {name: defused(text) for name, text in texts.items()}
     prompt = render(template, **shown, fence=fence_around([*shown.values()]))
     return ({"role": "user", "content": prompt},)

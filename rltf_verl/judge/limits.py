@@ -17,7 +17,7 @@ CHARACTERS_PER_TOKEN = 3.0
 """Estimate for a text whose tokens are not counted."""
 
 TEMPLATE_TOKENS = 512
-"""What an endpoint may add to a message: its chat template, its system prompt."""
+"""Tokens that an endpoint may add to a message: its chat template, its system prompt."""
 
 LONGEST_REPLY_TOKENS = 131_072
 """Bound for a request that leaves its reply's length to the endpoint."""
@@ -48,7 +48,7 @@ class RateLimit:
         """The next request in line takes this many units. Its own start is `wait(now)` away; call
         that first.
         """
-        # Of an unused past, BURST_S stays.
+        # BURST_S of an unused past stay.
         self._free_at = max(self._free_at, now - BURST_S) + amount * self._seconds_per_unit
 
     def correct(self, amount: float) -> None:
@@ -78,9 +78,7 @@ class Breaker:
         self.num_opened = 0
 
     def admit(self, now: float) -> bool:
-        """Whether a new call may go out now. The call that is let through while open is the
-        probe.
-        """
+        """True if a new call may go out now. The one let through while open is the probe."""
         if self.state == "closed":
             return True
         # A probe that never reports (its caller gave up) must not keep the breaker shut: the next

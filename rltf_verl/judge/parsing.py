@@ -23,19 +23,19 @@ _SENTENCE_END = re.compile(r"[.!?。！？](?=\s|$|[\"')])|\n")
 
 @dataclass(frozen=True)
 class Parsed:
-    """What a reply holds."""
+    """Contents of a reply."""
 
     text: str
     """The feedback; empty if the reply has none that can be used."""
     noted: tuple[str, ...] = ()
-    """What was not as asked: `no_marker`, `cut_off`, `empty`, `over_long`."""
+    """Deviations from the task: `no_marker`, `cut_off`, `empty`, `over_long`."""
 
 
 def parse_reply(reply: str, *, marker: str, words: int, complete: bool) -> Parsed:
     """The feedback in a reply.
 
     It is what follows the marker. Without one it is the last paragraph, unless the reply was cut
-    off: that would be the judge's analysis, which may hold the answer. What is over-long or cut off
+    off: that would be the judge's analysis, which may hold the answer. An over-long or cut-off text
     ends with its last whole sentence.
 
     Args:
@@ -62,7 +62,7 @@ def parse_reply(reply: str, *, marker: str, words: int, complete: bool) -> Parse
 
 
 def _after_marker(text: str, marker: str) -> str | None:
-    """What follows the last line that begins with the marker, else its last occurrence anywhere.
+    """Text after the last line that begins with the marker, else its last occurrence anywhere.
 
     Nothing in front of the marker may reach over a line end: every line would be read to the end of
     all blank ones.
@@ -85,6 +85,6 @@ def _bounded(text: str, words: int) -> str:
 
 
 def _whole_sentences(text: str) -> str:
-    """Up to the last end of a sentence; all of it if there is none."""
+    """The text up to its last end of a sentence; all of it without one."""
     ends = [found.end() for found in _SENTENCE_END.finditer(text)]
     return (text[: ends[-1]] if ends else text).strip()

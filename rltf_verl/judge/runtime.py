@@ -81,7 +81,7 @@ class JudgeRuntime:
     async def complete(self, call: Call) -> Reply:
         """The answer to a call, within its deadline.
 
-        Equal calls that come at the same time are asked once. Raises JudgeUnavailable.
+        Equal calls at the same time share one request. Raises JudgeUnavailable.
         """
         body = self.settings.endpoint.body([dict(m) for m in call.messages], call.seed)
         key = key_of(self.settings.endpoint.identity(body, call.seed))
@@ -126,7 +126,7 @@ class JudgeRuntime:
     def _forget(self, key: str, task: asyncio.Task[Reply]) -> None:
         del self._asking[key]
         if not task.cancelled():
-            task.exception()  # seen: whoever asked may have gone
+            task.exception()  # seen: the caller may have gone
 
     async def _ask(self, key: str, body: dict[str, Any]) -> Reply:
         """A call that is neither cached nor in flight. It ends with a reply or as JudgeUnavailable,
@@ -304,7 +304,7 @@ class _Tries:
         return reply
 
     def _may_pass(self, error: BaseException) -> bool:
-        """Whether another try makes sense: not if the endpoint is gone, or asks for more time than
+        """True if another try makes sense: not if the endpoint is gone, or asks for more time than
         is left.
         """
         if (
@@ -321,9 +321,7 @@ class _Tries:
         return self._start + self._runtime.settings.limits.deadline_s - time.monotonic()
 
     def _backoff(self, state: RetryCallState) -> float:
-        """Random up to `backoff_s`, doubling from try to try, on top of what the endpoint asked
-        for.
-        """
+        """Random up to `backoff_s`, doubling from try to try, on top of what the endpoint wants."""
         limits = self._runtime.settings.limits
         fault = state.outcome.exception() if state.outcome else None
         asked = fault.retry_after_s if isinstance(fault, Fault) else None
@@ -343,7 +341,7 @@ class _Tries:
             raise
 
     def why_late(self) -> str:
-        """What took so long, and what to change."""
+        """Cause of the delay, and the fix."""
         limits, url = self._runtime.settings.limits, self._runtime.settings.endpoint.base_url
         if self.num_requests == 0:
             return (

@@ -54,9 +54,7 @@ class Endpoint:
     open endpoint.
     """
     temperature: Temperature | None = 0.7
-    """null leaves it to the endpoint. With 0 equal questions are one question: its answer is asked
-    for once.
-    """
+    """null leaves it to the endpoint. With 0 equal questions share one call."""
     max_tokens: Tokens | None = 1024
     """Longest reply in tokens; null leaves it to the endpoint."""
     send_seed: bool = True
@@ -100,15 +98,15 @@ class Endpoint:
         return fields | dict(json.loads(self.extra_body))
 
     def identity(self, body: dict[str, Any], seed: int) -> dict[str, Any]:
-        """What has to be equal in two calls for one reply to be the answer to both: the body, and
-        the seed where there is randomness, sent or not.
+        """Parts that are equal in two calls which one reply answers: the body, and the seed where
+        there is randomness, sent or not.
         """
         return body if self.temperature == 0 or "seed" in body else {**body, "seed": seed}
 
 
 @dataclass(frozen=True)
 class JudgeLimits:
-    """How much of the endpoint the whole job may use, and how long a call may take."""
+    """Limits of the whole job at the endpoint, and of a call's time."""
 
     max_concurrency: Annotated[int, Within(1, 1000)] = 64
     """Requests on their way at once."""
@@ -151,7 +149,7 @@ class JudgeLimits:
 
 @dataclass(frozen=True)
 class Price:
-    """What the endpoint charges."""
+    """Prices of the endpoint."""
 
     prompt: Cost = 0.0
     """Per million prompt tokens, in your currency."""

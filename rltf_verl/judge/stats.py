@@ -1,4 +1,4 @@
-"""What a runtime has done: for the trainer's metrics since the last look, and since the start."""
+"""Counts of a runtime: for the trainer's metrics since the last look, and since the start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes to a judge and what comes back."""
+"""Requests to a judge, and its replies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Reply:
-    """What the judge said."""
+    """The judge's reply."""
 
     text: str
     complete: bool = True

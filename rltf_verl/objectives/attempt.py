@@ -17,7 +17,7 @@ from rltf_verl.objectives.base import Now, Objective
 
 
 class TurnObjective(Objective[Any]):
-    """What has the advantage of a turn as it was played."""
+    """Objective with the advantage of a turn as it was played."""
 
     sampled = True
 
@@ -70,6 +70,6 @@ class AttemptObjective(TurnObjective):
     def metrics(
         self, batch: RowBatch, targets: RowTargets, place: torch.Tensor
     ) -> dict[str, float]:
-        """How far sampler and actor differ at most."""
+        """Largest difference of sampler and actor."""
         gap = batch.sampler_log_probs[place] - batch.old_log_probs[place]
         return {"sampler_log_prob_diff/max": float(gap.abs().max())}

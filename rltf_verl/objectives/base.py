@@ -1,4 +1,4 @@
-"""What an objective is, and what all of them have in common: the schedule of the coefficient."""
+"""The objective interface, with the coefficient's schedule, which all objectives share."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ VERL_REDUCES = ("max", "min", "sum", "total")
 
 
 class Now(NamedTuple):
-    """What schedules are functions of."""
+    """Inputs of schedules."""
 
     step: int
     """0-based training step."""
     num_steps: int
     """Steps of the whole run, where ramps without an end of their own end."""
     resumed_at: int = 0
-    """The step from which this process goes on; read by ramps that restart on resume."""
+    """The step from which this process continues; read by ramps that restart on resume."""
 
 
 @dataclass(frozen=True)
@@ -66,17 +66,17 @@ class Objective(Generic[S]):
 
     @property
     def compares_siblings(self) -> bool:
-        """Whether an attempt at which the group has no other trains nothing."""
+        """True if an attempt without a sibling in its group trains nothing."""
         return False
 
     @property
     def enabled(self) -> bool:
-        """Whether its rows are made at all."""
+        """True if its rows are made."""
         return self.settings.enabled
 
     @property
     def has_effect(self) -> bool:
-        """Whether the configured episodes can have tokens for it."""
+        """True if the configured episodes can have tokens for it."""
         return self.enabled
 
     def weight(self, now: Now) -> float:
@@ -155,7 +155,7 @@ class Objective(Generic[S]):
     def refusals(
         self, setting: Callable[[str], Any], provider: FeedbackProvider
     ) -> Iterator[Finding]:
-        """What cannot work with verl's settings or the provider; read before Ray starts, enabled
+        """Conflicts with verl's settings or the provider; read before Ray starts, enabled
         or not.
 
         Args:

@@ -39,7 +39,7 @@ class Distill(Objective[DistillConfig]):
 
     Settings, has_answers = DistillConfig, True
     SHARE, STEPS, EVERY = 0.1, 5, 50
-    """When `on_step_end` warns."""
+    """Conditions of the warning in `on_step_end`."""
 
     def __init__(self, name: str, role: int, settings: DistillConfig, config: RLTFConfig) -> None:
         super().__init__(name, role, settings, config)
@@ -47,7 +47,7 @@ class Distill(Objective[DistillConfig]):
 
     @property
     def compares_siblings(self) -> bool:
-        """As the baseline says."""
+        """True if the baseline does."""
         return self.settings.baseline in ("second_turn", "second_turn_padded", "leave_one_out")
 
     async def rows(
@@ -85,7 +85,7 @@ class Distill(Objective[DistillConfig]):
             yield from dry_run(lambda: self._own_baseline(episodes))
 
     def warnings(self, setting: Callable[[str], Any]) -> Iterator[Finding]:
-        """What has no ratio is held by no trust region."""
+        """A loss without a ratio has no trust region."""
         key = "actor_rollout_ref.actor.ppo_epochs"
         epochs, unheld = setting(key), self.enabled and self.settings.reference == "current"
         if unheld and epochs > 1:
@@ -129,8 +129,8 @@ class Distill(Objective[DistillConfig]):
     def metrics(
         self, batch: RowBatch, targets: RowTargets, place: torch.Tensor
     ) -> dict[str, float]:
-        """What the floor keeps out, how far the answers are from the first prompt's policy, and how
-        much of what is taught is wrong, or graded between 0 and 1.
+        """Share below the floor, distance of the answers from the first prompt's policy, and shares
+        of the pulls to answers that are wrong or graded between 0 and 1.
         """
         gap = batch.sampler_log_probs[place] - batch.old_log_probs[place]
         below = targets.floor_masked[place].float()
@@ -158,7 +158,7 @@ class Distill(Objective[DistillConfig]):
         """Warn when the log-prob floor keeps out what is to be learnt: `floor_masked_right` above
         `SHARE` and no first answer right, for `STEPS` steps; again after `EVERY`.
 
-        Distillation then goes on without a word while nothing comes of it: the tokens that make a
+        Distillation then continues silently while nothing comes of it: the tokens that make a
         second answer right are those that the first prompt makes unlikely.
         """
         share = metrics.get("rltf/distill/floor_masked_right", 0.0)

@@ -67,7 +67,7 @@ def live_groups(batch: RowBatch, method: Method, weights: Mapping[str, float]) -
     """Groups that an objective gets something from: some token of their rows has an advantage that
     is not 0, or `Objective.trained_episodes`.
 
-    It can be asked before the actor has scored the rows.
+    It works before the actor has scored the rows.
 
     Args:
         batch: the rows.

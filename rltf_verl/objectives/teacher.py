@@ -166,7 +166,7 @@ EXAMPLE_TOKENS = Evidence(
 
 
 def uses_lora(setting: Callable[[str], Any]) -> bool:
-    """Whether the policy is an adapter, by verl's own rules."""
+    """True if the policy is an adapter, by verl's own rules."""
     model = "actor_rollout_ref.model"
     rank = setting(f"{model}.lora.rank") or setting(f"{model}.lora_rank") or 0
     return int(rank) > 0 or setting(f"{model}.lora_adapter_path") is not None
@@ -181,8 +181,8 @@ def weigh_teacher_tokens(
     entropy: torch.Tensor | None,
     weights: Mapping[str, float],
 ) -> tuple[RowTargets, torch.Tensor]:
-    """What verdict and teacher make of each other (`rltf.teacher.gate`), and the teacher's own
-    certainty (`rltf.logit_distill.entropy_decay`).
+    """Weights by verdict and teacher (`rltf.teacher.gate`), and by the teacher's own certainty
+    (`rltf.logit_distill.entropy_decay`).
 
     Args:
         config: the settings.
@@ -190,7 +190,7 @@ def weigh_teacher_tokens(
         targets: of them.
         place: [M] int64, the tokens with a teacher.
         gap: [M] how much likelier the teacher finds them, nats.
-        entropy: [M] of the teacher, where it was asked for.
+        entropy: [M] of the teacher, where requested.
         weights: coefficient of each objective.
 
     Returns:

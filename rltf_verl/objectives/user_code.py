@@ -23,7 +23,7 @@ HOOKS = [
     for name, own in vars(Objective).items()
     if inspect.isfunction(own) and not name.startswith("_") and name != "rows"
 ]
-"""What a run calls of an objective, beside `rows`."""
+"""Methods of an objective that a run calls, beside `rows`."""
 ON_EXAMPLES = "(tried before the run, on episodes that are made up)"
 
 

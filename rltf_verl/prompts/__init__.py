@@ -55,12 +55,12 @@ def template_names() -> tuple[str, ...]:
 
 
 def is_file(name: str) -> bool:
-    """Whether a config value names a template file (`./mine.j2`), not a built-in template."""
+    """True if a config value names a template file (`./mine.j2`), not a built-in template."""
     return name.endswith(".j2")
 
 
 def template_of(folder: str, name: str) -> str:
-    """What `render` takes for the config value `name` of a template of `folder`."""
+    """The name that `render` takes for the config value `name` of a template of `folder`."""
     return name if is_file(name) else f"{folder}/{name}"
 
 

@@ -40,8 +40,8 @@ async def fitted_prompt(
     Attempt and fields are quoted as characters: none of them can be read as a special token
     (`quote.defused`).
 
-    When it exceeds the budget the quoted attempt is cut from the front (its answer stands at the
-    end), never the question or a field.
+    When it exceeds the budget the quoted attempt is cut from the front (its answer is at the end),
+    never the question or a field.
 
     Args:
         policy: encodes, and knows the budget.

@@ -13,7 +13,7 @@ from rltf_verl.policy import Policy
 from rltf_verl.texts import CHAT_TOKENS, clean_text, without_thoughts
 
 UNFINISHED = "(It ended in the middle of the thoughts, before an answer.)"
-"""What is shown of an attempt that never stopped thinking."""
+"""Quote of an attempt that never stopped thinking."""
 
 # A lookahead keeps the whole token for the match, so that only its first character is replaced.
 _ANY_CHAT_TOKEN = re.compile(rf"(?=<[|\uff5c]|{CHAT_TOKENS.pattern})[<\[]", re.IGNORECASE)
@@ -58,7 +58,7 @@ def quoted(policy: Policy, text: str) -> str:
 
 
 def shown_of(attempt: str, quote: Literal["answer", "all", "none"]) -> str:
-    """What later prompts and critics are shown of an attempt (`rltf.episode.quote`)."""
+    """Part of an attempt for later prompts and critics (`rltf.episode.quote`)."""
     if quote != "answer":  # with `none` the template of the later prompt does not show it
         return attempt
     answer = without_thoughts(attempt)

@@ -1,1 +1,1 @@
-"""What a run writes, and what a recorded turn means."""
+"""A run's files, and the meaning of a recorded turn."""

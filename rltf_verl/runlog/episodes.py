@@ -1,8 +1,8 @@
 """The episode log: one JSON line per episode, in one file per step and worker.
 
 A line is one `write` to a file opened for appending, so a killed worker leaves no half line between
-others. Steps that a resumed run plays again are moved aside first (`files.set_aside_after`), so
-no episode stands twice.
+others. Steps that a resumed run plays again are moved aside first (`files.set_aside_after`), so no
+episode is there twice.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def read_episodes(
     growing: bool = False,
 ) -> list[dict[str, Any]]:
     """All records of a log folder, or those of one step, by step; those of training with their
-    `rows` (`runlog.rows`), where the log has them. Of a training episode that a resumed run played
-    anew the last record counts. `growing`: see `files.read_files`.
+    `rows` (`runlog.rows`), where the log has them. If a resumed run played a training episode
+    again, its last record counts. `growing`: see `files.read_files`.
     """
     rows = read_rows(folder, step, growing=growing)
     records: dict[Any, dict[str, Any]] = {}

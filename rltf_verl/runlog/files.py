@@ -95,7 +95,7 @@ def _lines_once(files: list[Path], growing: bool = False) -> dict[Path, list[Lin
 def read_bytes(path: Path) -> bytes:
     """The unpacked content of a file; empty if it was just packed or set aside.
 
-    A damaged packed file gives what stands before the damage, with a warning.
+    A damaged packed file gives its text before the damage, with a warning.
     """
     try:
         data = path.read_bytes()
@@ -125,7 +125,7 @@ def size(folder: Path) -> int:
 
 
 class Room:
-    """Whether the log in a folder may still grow."""
+    """Room for the log in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._full = folder, False
@@ -235,7 +235,7 @@ def folders_of(top: Path) -> Iterator[Path]:
         folder = Path(name)
         yield folder
         deep = len(folder.relative_to(top).parts) >= DEPTH
-        # In place: `os.walk` goes on where this list says.
+        # In place: `os.walk` continues where this list says.
         below[:] = [] if deep else sorted(b for b in below if not b.startswith(ELSEWHERE))
 
 

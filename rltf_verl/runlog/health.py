@@ -1,4 +1,4 @@
-"""Whether a run degenerates: rules over the metrics of its steps, for the trainer and for the
+"""Signs that a run degenerates: rules over the metrics of its steps, for the trainer and for the
 viewer.
 
 A rule fires when it holds in several steps in a row, and is over after `CLEAR` steps in a row in
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 Metrics = Mapping[str, float]
 METRIC = "rltf/warnings"
-"""How many rules fire at a step."""
+"""Number of rules that fire at a step."""
 
 # Thresholds. A cold policy, whose groups are all dead while revisions train it, must not fire.
 DEAD = 0.99
@@ -37,7 +37,7 @@ ACC_LEAST = 0.1
 UNUSED = 0.02
 """Revisions of wrong answers that are right: with 1 in 50 there is nothing to distil."""
 BETTER = 0.1
-"""Of reward: what an answer gains by its form alone (`rltf.reward.format_coef`)."""
+"""Reward that an answer gains by its form alone (`rltf.reward.format_coef`)."""
 REVISED, TO_REVISE = 0.05, 0.9
 """At least this share of episodes has a revision, and at most this share of first answers is right:
 else too few wrong answers were revised to tell."""
@@ -52,11 +52,11 @@ requests."""
 DRIFTS = 1e-6
 """Observations per attempt before which the sampled tokens were not kept: one of a million."""
 RECITED = 0.1
-"""Of the answers that got feedback: with the first sentence of it. Healthy runs had none. Where
+"""Share of the answers with feedback that have its first sentence. Healthy runs had none. Where
 feedback words one thing in several ways, an answer that recites seldom has the same words."""
 UNTRAINED = 0.9
-"""Of the revised attempts: their feedback trains no token. Half of them do not where the policy
-writes half of the feedback."""
+"""Share of revised attempts whose feedback trains no token: half where the policy writes half of
+the feedback."""
 THINKS = 0.2
 """Thoughts' share of the first answers: below, the model does not think."""
 LOST, HAD, LOST_T = 1 / 3, 0.2, 4.0
@@ -65,8 +65,8 @@ best of many noisy steps is always above the present one."""
 OUT_OF_SCALE = 10.0
 """Mean |advantage|: scores in [0, 1] give at most 1, standardised ones hardly more."""
 LEAN = 0.5
-"""Of the pulls towards second answers: on those that are not right. Of mean |advantage|, the mean
-advantage: pulls are three times the pushes; against siblings of the same turn it is near 0."""
+"""Share of the pulls that go to wrong second answers. Mean advantage over mean |advantage|: pulls
+are three times the pushes; against siblings of the same turn it is near 0."""
 CLEAR = 3
 """Steps in a row after which a rule that fired is over."""
 WINDOW = 10
@@ -88,7 +88,7 @@ RESUME = "resume from an earlier checkpoint"
 
 @dataclass(frozen=True)
 class Seen:
-    """What a run has had so far, however long ago."""
+    """Events of a run so far, however long ago."""
 
     live: bool = False
     """A step with at most `LIVE` dead groups."""
@@ -344,7 +344,7 @@ RULES = (
             steps=10,
         )
         for key, name, factor in (
-            # As papers report blow-ups and collapses (arXiv 2606.11709, 2607.02234).
+            # Papers report such blow-ups and collapses (arXiv 2606.11709, 2607.02234).
             ("answers blow up", TOKENS, 2.0),
             ("thoughts collapse", TOKENS, 0.5),
             ("words of doubt repeated", EPISTEMIC, 2.0),

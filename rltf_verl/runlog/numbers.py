@@ -63,7 +63,7 @@ class TurnFacts:
     feedback: float
     """Feedback was given."""
     feedback_failed: float
-    """Feedback was asked for, and none came."""
+    """Feedback was wanted, and none came."""
     feedback_fallback: float
     """The fixed sentence was given, because the provider failed."""
     feedback_words: float
@@ -164,7 +164,7 @@ def _leak(feedback: Record | None) -> tuple[float, float]:
 
 
 class Cases(NamedTuple):
-    """What a number is the mean of: C values ([C]), and the episode of each ([C])."""
+    """Values whose mean is a number: C values ([C]), and the episode of each ([C])."""
 
     values: Floats
     episode: Integers
@@ -274,7 +274,7 @@ class EpisodeTable:
         }
 
     def feedback(self) -> dict[str, Cases]:
-        """Numbers of the feedback that was asked for, written, looked at and given."""
+        """Numbers of the feedback that was wanted, written, looked at and given."""
         fact = self.fact
         has_text, withheld, failed = (
             fact[name] > 0 for name in ("feedback", "withheld", "feedback_failed")

@@ -23,7 +23,7 @@ Record = Mapping[str, Any]
 
 
 def group_of(record: Record) -> tuple[str, str]:
-    """What makes two records episodes of one group: the step, and the row or its visit."""
+    """Key of a record's group: the step, and the row or its visit."""
     return str(record["step"]), str(record["uid"])
 
 
@@ -98,12 +98,12 @@ def withheld(turns: Sequence[Record]) -> bool:
 
 
 def fell_back(turns: Sequence[Record]) -> bool:
-    """A provider failed, and the fixed sentence stood in for it."""
+    """A provider failed, and the fixed sentence replaced its feedback."""
     return any(bool(turn["feedback"]) and bool(turn["feedback"]["fallback"]) for turn in turns)
 
 
 def feedback_failed(turn: Record) -> bool:
-    """Feedback was asked for, and none came; on the last turn only a teacher would have read it."""
+    """Feedback was wanted, and none came; on the last turn only a teacher would have read it."""
     ends_so = turn["stop"] == "horizon" and bool(turn.get("error"))
     return ends_so or bool(turn["stop"] == "feedback_unavailable")
 

@@ -1,4 +1,4 @@
-"""Which lines of an episode log can be read: the check of every reader.
+"""The check of an episode log's lines that every reader makes.
 
 A log may be damaged, of another version or forged. A line that is not as `record` and `rows`
 write it is skipped by its reader, with a warning that names file and line.
@@ -18,7 +18,7 @@ _WHOLE = 2**63
 
 
 class Kind(NamedTuple):
-    """What a value must be."""
+    """The kind that a value must have."""
 
     name: str
     fits: Callable[[Any], bool]
@@ -113,12 +113,12 @@ _COLUMNS = {
 
 
 def episode_trouble(record: Mapping[str, Any]) -> str | None:
-    """What is wrong with an episode's line; None if it can be read."""
+    """The fault of an episode's line; None if it can be read."""
     return next(_episode(record), None)
 
 
 def rows_trouble(record: Mapping[str, Any]) -> str | None:
-    """What is wrong with a line of training rows; None if it can be read."""
+    """The fault of a line of training rows; None if it can be read."""
     return next(_rows(record), None)
 
 
@@ -126,7 +126,7 @@ def _episode(record: Mapping[str, Any]) -> Iterator[str]:
     yield from _faults("", record, _EPISODE)
     for k, message in enumerate(record.get("context", [])):
         yield from _faults(f"context[{k}].", message, _MESSAGE)
-    # it is there: the caller takes the first fault, and nothing goes on after it
+    # it is there: the caller stops at the first fault
     turns = record["turns"]
     if not 0 < len(turns) <= MOST_TURNS:
         yield f"turns has {len(turns)} entries, not 1 to {MOST_TURNS}"

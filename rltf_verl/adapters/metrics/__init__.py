@@ -1,1 +1,1 @@
-"""What a step logs."""
+"""Metrics of a step."""

@@ -13,7 +13,7 @@ from rltf_verl.adapters.queue.columns import episode_table
 from rltf_verl.runlog.numbers import Cases, EpisodeTable
 
 SPENT = ("rltf/session/total", "rltf/session/tokens/total")
-"""Those of a step that also count what was played and not trained on (`live_groups`)."""
+"""Totals of a step that also count episodes played and not trained on (`live_groups`)."""
 
 
 def episode_metrics(facts: torch.Tensor, horizon: int) -> dict[str, float]:

@@ -33,8 +33,8 @@ def sampling_metrics(batch: RowBatch, entropy: torch.Tensor) -> dict[str, float]
     sampled.
 
     verl's own take in every token of the response mask, so also those that were not sampled under
-    that prompt; and its entropy is a sum where the loss is one. Of many tokens the comparison takes
-    each second, third, … one: `MOST_COMPARED` at most.
+    that prompt; and its entropy is a sum where the loss is one. The comparison takes each second,
+    third, … of many tokens: `MOST_COMPARED` at most.
     """
     sampled = sampled_tokens(batch.role)
     if not sampled.any():

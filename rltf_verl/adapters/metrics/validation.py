@@ -34,8 +34,8 @@ def averaged_info(episode: Episode, horizon: int) -> dict[str, Any]:
     """`reward_extra_info` of an episode, in training too: what verl's validation averages.
 
     `acc` is the **first** turn's, so `val-core/<source>/acc/mean@n` is what the policy can do
-    without feedback. `acc_turn_k` (k ≥ 2) is whether the answer that stands after k turns is right:
-    an episode that ended earlier keeps its last answer.
+    without feedback. `acc_turn_k` (k ≥ 2) is whether the answer after k turns is right: an episode
+    that ended earlier keeps its last answer.
     """
     correct = [float(turn.grade.correct) for turn in episode.turns]
     first = episode.turns[0]
@@ -98,9 +98,7 @@ def validation_metrics(
 
 
 def first_answers_only(facts: Sequence[str | None], horizon: int) -> bool:
-    """Whether the episodes of a validation were to have fewer turns than `horizon`
-    (`validation_metrics`).
-    """
+    """True if a validation was to play fewer turns than `horizon` (`validation_metrics`)."""
     return any(text is not None and len(json.loads(text)) < horizon for text in facts)
 
 

@@ -22,7 +22,7 @@ Fields = Sequence[Mapping[str, Any]]
 """The columns of each row."""
 
 LINGER_S = 0.005
-"""How long a put waits for others: a decoding step."""
+"""Seconds that a put waits for others: a decoding step."""
 
 
 @dataclass

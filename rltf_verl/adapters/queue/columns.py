@@ -30,7 +30,7 @@ from rltf_verl.runlog.record import turn_record
 from rltf_verl.types import CONTEXT, Episode, Row, TeacherSpan
 
 DRAW = "rltf_draw"
-"""How often the step has drawn the problem before; of a dataset's row, on its way to an episode."""
+"""Earlier draws of the problem in the step; of a dataset's row, on its way to an episode."""
 ROLE, TURN, FACTS, TEACHERS, SAMPLER_LOG_PROBS = (
     "rltf_role",
     "rltf_turn",
@@ -43,7 +43,7 @@ SCORED = "rltf_scored"
 """Tag of a row, where there is one: whether the actor computes the old log-probs of its tokens."""
 
 FOR_FORWARD = ("prompts", "responses", "response_mask", "input_ids", "position_ids", "loss_mask")
-"""What verl's workers read of a row of text; the queue ignores a name that no row has."""
+"""Columns of a text row that verl's workers read; the queue ignores a name that no row has."""
 
 EPISODE_FACTS = tuple(field.name for field in fields(TurnFacts))
 """The columns of the facts' tensor."""

@@ -48,7 +48,7 @@ class StepRows:
     at: Sequence[int]
     """[N] where the rows are among all rows."""
     batch: RowBatch
-    """What the equations look at."""
+    """Input of the equations."""
     facts: torch.Tensor
     """[S, M, F] facts of the episodes."""
     entropy: torch.Tensor
@@ -62,7 +62,7 @@ class StepRows:
         Args:
             meta: all rows, padding rows too.
             scored: the actor has scored them, but for those whose tag `SCORED` says no. Otherwise
-                the sampler's log-probs stand for its own.
+                the sampler's log-probs replace its own.
         """
         at = real_rows(meta)
         of_actor = [i for i in at if scored and meta.tags[i].get(SCORED, True)]

@@ -56,7 +56,7 @@ VERSIONS = ("min_global_steps", "max_global_steps")
 
 
 class WorkerContext:
-    """What all episodes of one worker process share."""
+    """State that all episodes of one worker process share."""
 
     def __init__(self, trainer_config: DictConfig, opener: Opener) -> None:
         config: Any = OmegaConf.to_container(trainer_config.rltf, resolve=True)
@@ -142,8 +142,8 @@ def _tool_parser(tokenizer: Any, name: str) -> ToolParser:
 
 
 def _tokens_of(tokenizer: Any, ids: tuple[int, ...], num_chars: int) -> int:
-    """How many of the tokens the beginning of their text takes, the last of them perhaps in part;
-    by bisection.
+    """Number of tokens that the beginning of their text takes, the last one perhaps in part; by
+    bisection.
     """
     # The first n whose decoded beginning is that long; where none is, all of them.
     return bisect_left(range(len(ids)), num_chars, key=lambda n: len(tokenizer.decode(ids[:n])))
@@ -185,8 +185,8 @@ async def rows_of_foreign_loop(
     Args:
         loop: that loop.
         output: what it returned. `reward_score=None`: the environment grades the last answer.
-        feedback: a text on it; None: the provider is asked, where feedback trains anything.
-        kwargs: as of `RLTFAgentLoop.run`.
+        feedback: a text on it; None: the provider's, where feedback trains anything.
+        kwargs: those of `RLTFAgentLoop.run`.
 
     Raises:
         ValueError: as of `attempt_of`.
@@ -356,8 +356,8 @@ class VerlPolicy:
     async def observe(
         self, ids: tuple[int, ...], observations: Sequence[Message]
     ) -> tuple[int, ...]:
-        """As `extend`. A builder reads no more of the messages before than their last roles, so one
-        exchange stands for all of them.
+        """See `extend`. A builder reads only the last roles of earlier messages, so one exchange
+        replaces them all.
         """
         before = [USER, {"role": "assistant", "content": ""}]
         return await self._append(ids, before, list(observations))
@@ -502,7 +502,7 @@ class VerlPolicy:
         return self._parser.stop_token_ids if self._tools else []
 
     def ends(self, ids: Sequence[int]) -> bool:
-        """Whether an answer has ended by itself."""
+        """True if an answer has ended by itself."""
         return ids[-1] in self._end_tokens or ids[-1] in self._stops
 
     def _request_id(self, seed: int) -> str:

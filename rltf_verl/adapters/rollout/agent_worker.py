@@ -24,7 +24,7 @@ from rltf_verl.adapters.rollout.loop_lag import Lags, watch_lag
 from rltf_verl.episode.failure_log import log_once
 
 FOR_THE_LOOP = ("rltf_validate", "rltf_shared", DRAW)
-"""What we add to the dataset row on its way to a loop."""
+"""Keys that we add to the dataset row on its way to a loop."""
 
 UNREAD_COLUMNS = ("extra_info", "index", "agent_name", "ability", "tools_kwargs", "raw_prompt")
 """Columns of the dataset that neither verl's trainer nor ours reads from the queue."""
@@ -101,7 +101,7 @@ class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
             await asyncio.sleep(0)
 
     async def loop_lag(self) -> Lags:
-        """How late the event loop was since the last call, while episodes ran."""
+        """Delay of the event loop since the last call, while episodes ran."""
         lags = self._lags.copy()
         self._lags.clear()
         return lags

@@ -14,7 +14,7 @@ from rltf_verl.texts import THOUGHTS, THOUGHTS_END
 from rltf_verl.types import Message
 
 ANSWER = "7320508"
-"""Stands for an answer; digits, which no template changes."""
+"""Placeholder of an answer; digits, which no template changes."""
 
 
 SYSTEM = {"role": "system", "content": "?"}

@@ -30,17 +30,17 @@ CALLS_AT_ONCE = 100_000
 """Ray would queue calls beyond it silently; the runtime's queue has a deadline."""
 
 GRACE_S = 15.0
-"""How long after its deadline a call is given up if the actor is silent (its node is gone)."""
+"""Seconds after its deadline until a call fails if the actor is silent (its node is gone)."""
 
 START_S = 300.0
-"""How long the trainer waits for the actor to start before the run ends."""
+"""Seconds that the trainer waits for the actor to start before the run ends."""
 
 SNAPSHOT_S = 5.0
-"""How long the trainer waits for metrics before it continues without them."""
+"""Seconds that the trainer waits for metrics before it continues without them."""
 
 
 class JudgeServer:
-    """What runs in the actor: a runtime per endpoint."""
+    """The actor's server: a runtime per endpoint."""
 
     def __init__(self) -> None:
         self._runtimes: dict[JudgeSettings, JudgeRuntime] = {}

@@ -1,4 +1,4 @@
-"""How late a worker's event loop is: what one episode computes holds up all others."""
+"""Delay of a worker's event loop: one episode's computation holds up all others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TICK_S = 0.02
 STUCK_S = 900.0
 """Seconds in which no thread of a worker has run."""
 PATIENCE_S = 5.0
-"""How long the trainer waits for the workers' numbers."""
+"""Seconds that the trainer waits for the workers' numbers."""
 
 Lags = Counter[int]
 """Whole milliseconds of lag -> ticks."""

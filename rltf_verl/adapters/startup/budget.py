@@ -96,7 +96,7 @@ def check_prompt_budget(
 
     Measures the first problems of the training set with the environment's words on an empty answer.
     A first prompt above the limit is refused too: nothing cuts it, so its answer would be cut. With
-    a slow grader, the longest words so far stand for those of other problems. Prompts that are too
+    a slow grader, the longest words so far replace those of other problems. Prompts that are too
     long only with a judge's longest feedback are warnings.
     """
     limit, rltf = int(config.data.max_prompt_length), parts.config
@@ -182,7 +182,7 @@ def _measure_prompts(
             observation = {"role": "tool" if tools else "user", "content": "?"}
             answered = [*question, {"role": "assistant", "content": ""}, observation]
             length(answered, problem.index)
-        # As many tokens without the tools: the template leaves them out.
+        # The tools add no token: the template leaves them out.
         if tools and tokens == _length(tokenizer, options, question, problem.index):
             key, model = "actor_rollout_ref.model.path", config.actor_rollout_ref.model.path
             why = f"its chat template shows none of the tools of {parts.env.name}"
@@ -264,8 +264,8 @@ def later_prompts(
 
 @dataclass
 class _Explanations:
-    """The environment's explanations of empty answers. No provider is asked: it may cost money or
-    be down. A judge's feedback has an unknown text.
+    """The environment's explanations of empty answers. It calls no provider, which may cost money
+    or be down. A judge's feedback has an unknown text.
     """
 
     parts: Parts

@@ -88,8 +88,8 @@ def start_findings(
 ) -> Iterator[Finding]:
     """Everything that cannot work, in the order in which to change it, and what the checks warn of.
 
-    Makes the paths of the config absolute. Each check runs when its finding is asked for; a check
-    that needs something that was refused is left out.
+    Makes the paths of the config absolute. Each check runs when its finding is wanted; a check that
+    needs something refused is left out.
 
     Args:
         config: of the run.

@@ -149,7 +149,7 @@ def _separate(get: Setting) -> bool:
 
 def _deadlocks(get: Setting) -> Any:
     """verl #7990, #7587: all calls of a replica share one pool, those that pause and resume it too
-    (`RolloutReplica.max_concurrency`). A separate trainer goes on with a batch more than the one
+    (`RolloutReplica.max_concurrency`). A separate trainer continues with a batch more than the one
     that it trains on.
     """
     block, mode = ROLLOUT if _separate(get) else "trainer", str(get(MODE)).removeprefix("rltf_")

@@ -160,9 +160,9 @@ def _check_optimiser(
 
 
 def write_stamp(config: DictConfig, rltf: RLTFConfig, step: int) -> Path:
-    """Into the folder of the checkpoint of `step`, which verl is about to fill; returns it. What an
-    earlier process left there goes: verl would write into its files, which the best checkpoint may
-    share.
+    """Into the folder of the checkpoint of `step`, which verl is about to fill; returns it. Files
+    that an earlier process left there go: verl would write into them, and the best
+    checkpoint may share them.
     """
     folder = Path(config.trainer.default_local_dir) / f"global_step_{step}"
     shutil.rmtree(folder, ignore_errors=True)
@@ -231,7 +231,7 @@ def _newest_whole(latest: Path) -> Path:
     raise ConfigError(f"{why}, nor before; delete {latest} to start from step 0")
 
 
-_warn = cache(logger.warning)  # each line once, whoever asks
+_warn = cache(logger.warning)  # each line once, for any caller
 
 
 def _broken(checkpoint: Path) -> Path | None:

@@ -1,5 +1,5 @@
-"""Whether student and teacher begin their answers at the same place under the model's chat
-template, and what the template does with thoughts.
+"""Check that the model's chat template begins answers of student and teacher at the same place, and
+how it treats thoughts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rltf_verl.texts import THOUGHTS, THOUGHTS_END
 from rltf_verl.types import Message
 
 IDEA = "1414213"
-"""Stands for thoughts; digits, which no template changes."""
+"""Placeholder of thoughts; digits, which no template changes."""
 _SOFT_SWITCH = re.compile(r"/(?:no_?)?think\b")
 """In a message; models that know it obey the last one."""
 
@@ -125,9 +125,9 @@ def thought_findings(config: DictConfig, parts: Parts, tokenizer: Any) -> Iterat
 
 
 def _of_template(render: Callable[..., str], after: Message) -> tuple[bool, bool]:
-    """Whether a template drops the thoughts of an answer before this message, and whether it marks
-    thoughts by other tokens than `<think>`: from an answer with thoughts as text, and one with
-    thoughts in the fields that templates read them from.
+    """(drops, marks): the template drops the thoughts of an answer before this message; it marks
+    thoughts by other tokens than `<think>`. Both are read from an answer with thoughts as text, and
+    one with thoughts in the fields that templates read them from.
     """
     # Templates differ in where thoughts come from: Qwen3 cuts them out of the text, others read a
     # field.
@@ -161,7 +161,7 @@ def _boundary(render: Callable[..., str], messages: Sequence[Message]) -> tuple[
     # A mark before the text: the text alone may be one letter, which headers have too.
     marked = render([*before, {**last, "content": IDEA + last["content"]}])
     after = marked.rpartition(IDEA)[2]
-    # A template that rewrites the text is asked about one that none rewrites.
+    # For a template that rewrites this text, use one that no template rewrites.
     as_is = after.startswith(text)
     header = after.removeprefix(text).lstrip() if as_is else _boundary(render, [USER])[0]
     return header, switches[-1] if switches else ""

@@ -59,14 +59,14 @@ class BestCheckpoint:
             require_choice("rltf.keep_best", self._metric, metrics)
             self._known = True
         value = metrics.get(self._metric or "", -math.inf)
-        # Before the first step there is none. A run that was killed in this validation has it.
+        # Before the first step there is no checkpoint; a run killed in this validation has it.
         saved = (self._folder / f"global_step_{step}" / "actor").is_dir()
         if value > self._best and saved:
             self._best = float(value)
             self._keep(step)
 
     def _keep(self, step: int) -> None:
-        """As hard links, where the file system has them: verl's deletion then takes other names."""
+        """Copy by hard links, where the file system has them: verl then deletes other names."""
         best = self._folder / f"{BEST}{step}"
         shutil.rmtree(best, ignore_errors=True)
         shutil.copytree(self._folder / f"global_step_{step}", best, copy_function=_link)

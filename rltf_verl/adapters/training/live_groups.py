@@ -59,9 +59,7 @@ class LiveGroups:
         )
 
     def __call__(self, global_steps: int, partition_id: str, batch_size: int) -> Sampled:
-        """As verl's method, with `rltf/group/…` and the spending of replaced groups (`SPENT`) among
-        the metrics.
-        """
+        """Call verl's method; add `rltf/group/…` and the spending of replaced groups (`SPENT`)."""
         batch, metrics = self._sample(
             global_steps=global_steps, partition_id=partition_id, batch_size=batch_size
         )

@@ -45,7 +45,7 @@ call; of a row of the call, [T] float32 log-probs of the tail.
 """
 
 TEACHER_LOG_PROB, TEACHER_WEIGHTS = "rltf_teacher_log_prob", "rltf_teacher_weights"
-"""[M] float32 the teacher's log-prob of the sampled token, where it is asked for no other; and the
+"""[M] float32 the teacher's log-prob of the sampled token, if no other token's is read; and the
 token's weight.
 """
 
@@ -81,7 +81,7 @@ def loss_with_logits(
     dp_group: Any = None,
     student_logits: torch.Tensor | None = None,
 ) -> LossOutput | dict[str, torch.Tensor]:
-    """What is installed as verl's loss function when the objective reads logits.
+    """Replaces verl's loss function when the objective reads logits.
 
     Args:
         loss: the loss of an update.
@@ -108,7 +108,7 @@ def loss_with_logits(
 
 
 def logit_positions(data: TensorDict, places: Any) -> torch.Tensor:
-    """Where in the packed micro-batch the logits stand that predict tokens of the responses.
+    """Places in the packed micro-batch of the logits that predict response tokens.
 
     Args:
         data: a micro-batch with verl's nested `input_ids` and `responses`.
@@ -118,7 +118,7 @@ def logit_positions(data: TensorDict, places: Any) -> torch.Tensor:
         [Σ M] int64, in the order of the places.
     """
     ends, lengths = data["input_ids"].offsets()[1:], data["responses"].offsets().diff()
-    starts = ends - lengths - 1  # logits stand one position before their token
+    starts = ends - lengths - 1  # logits are one position before their token
     return torch.repeat_interleave(starts, places.offsets().diff()) + places.values()
 
 

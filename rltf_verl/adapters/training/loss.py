@@ -68,7 +68,7 @@ def rltf_loss(
     Args:
         config: verl's actor config (policy loss, entropy and KL coefficients).
         method: our objectives; the worker's own (`Method.__reduce__`).
-        model_output: `log_probs` of a micro-batch and, when asked for, `entropy` and divergences
+        model_output: `log_probs` of a micro-batch and, on request, `entropy` and divergences
             from the teacher.
         data: the micro-batch with our columns.
         dp_group: unused; part of verl's signature.

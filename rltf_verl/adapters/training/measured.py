@@ -18,7 +18,7 @@ SAMPLED_PART = 32
 cost the memory of a second model."""
 
 RUNNING_SHARE = 0.1
-"""Of an update in the running mean of gradient norms."""
+"""Weight of an update in the running mean of gradient norms."""
 
 
 class MeasuringWorker(TrainingWorker):

@@ -34,8 +34,8 @@ def ask_in_queue(call: Callable[[KVBatchMeta], KVBatchMeta], batch: TensorDict) 
 
     Args:
         call: verl's `compute_log_prob`.
-        batch: rows and settings of the call. What the call before has left in the same rows goes
-            with them: the second part of a mixture reads the outcomes of the first.
+        batch: rows and settings of the call. Outcomes of an earlier call in the same rows go with
+            them: the second part of a mixture reads the outcomes of the first.
     """
     columns = [name for name, value in batch.items() if isinstance(value, torch.Tensor)]
     keys = [str(i) for i in range(len(batch))]

@@ -67,8 +67,8 @@ def set_aside_later(config: DictConfig, log: str | None, step: int) -> None:
 
 
 def _set_checkpoints_aside(folder: Path, step: int) -> None:
-    """Those of later steps, which this run does not continue: none of them is its best or newest.
-    One whose writing was interrupted is deleted.
+    """Move later steps' checkpoints, which this run does not continue: none is its best or newest.
+    Delete one whose writing was interrupted.
     """
     for later, path in checkpoints_in(folder):
         if later <= step:

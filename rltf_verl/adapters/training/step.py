@@ -46,7 +46,7 @@ have.
 """
 
 EXACT = 1e-4
-"""Nats by which the log-probs of sampler and actor may differ where one stands for the other."""
+"""Nats by which the log-probs of sampler and actor may differ where one replaces the other."""
 
 LEAST_POLL_S = 0.05
 """Seconds between two looks at the queue, at least."""
@@ -61,7 +61,7 @@ EVICTED_GROUPS = "training/rollout_failure/evicted_samples"
 
 @dataclass(frozen=True)
 class StepSettings:
-    """What a step depends on besides its rows."""
+    """Inputs of a step besides its rows."""
 
     method: Method
     verl: DictConfig
@@ -78,7 +78,7 @@ class StepSettings:
 
 @dataclass(frozen=True)
 class StepResult:
-    """What the rows of a step are trained on: L tokens of N rows."""
+    """Results of a step's equations: L tokens of N rows."""
 
     targets: RowTargets
     columns: Mapping[str, torch.Tensor]
@@ -86,7 +86,7 @@ class StepResult:
     teacher_columns: Mapping[str, torch.Tensor]
     """Ragged, of all rows in the queue; empty where the teacher's loss is 0."""
     constants: Mapping[str, float]
-    """What the loss reads of the whole update."""
+    """Numbers of the whole update for the loss."""
     live: torch.Tensor
     """[N] bool: rows that the update needs."""
     metrics: dict[str, Any]
@@ -192,7 +192,7 @@ def poll_interval(config: DictConfig, rltf: RLTFConfig, most: float) -> float:
 
 
 def may_reuse_log_probs(config: DictConfig, method: Method) -> bool:
-    """Whether the sampler's log-probs may be the old ones, so that no pass of the actor is needed.
+    """True if the sampler's log-probs may be the old ones, so that no pass of the actor is needed.
 
     One update of the weights that sampled, all trained tokens sampled under their row's prompt, and
     an engine that computes as the actor does: in fp32 on the CPU. `is_exact` measures it.
@@ -210,16 +210,14 @@ def may_reuse_log_probs(config: DictConfig, method: Method) -> bool:
 
 
 def may_leave_unscored(config: DictConfig, rltf: RLTFConfig) -> bool:
-    """Whether a row that trains nothing needs no pass of the actor: the sampler, which has its
+    """True if a row that trains nothing needs no pass of the actor: the sampler, which has its
     weights, says how likely the tokens are (`needs_scoring`).
     """
     return skips_idle_rows(config.actor_rollout_ref.actor) and _sampler_stands_in(config, rltf)
 
 
 def _sampler_stands_in(config: DictConfig, rltf: RLTFConfig) -> bool:
-    """Whether the sampler reports log-probs of the whole distribution, and rollout correction is
-    off.
-    """
+    """True if the sampler reports full-distribution log-probs and rollout correction is off."""
     rollout = config.actor_rollout_ref.rollout
     correction = config.algorithm.get("rollout_correction") or {}
     return (
@@ -232,7 +230,7 @@ def _sampler_stands_in(config: DictConfig, rltf: RLTFConfig) -> bool:
 
 def needs_scoring(batch: RowBatch, settings: StepSettings) -> torch.Tensor:
     """[N] bool: rows with a token that has an advantage, or that was not sampled under the row's
-    prompt, so that only the actor can say how likely it is. It is asked before the actor's pass.
+    prompt, so that only the actor can say how likely it is. Call it before the actor's pass.
     """
     advantages = compute_targets(batch, settings.method, settings.weights, scored=False).advantages
     foreign = (batch.role >= 0) & ~sampled_tokens(batch.role)
@@ -240,7 +238,7 @@ def needs_scoring(batch: RowBatch, settings: StepSettings) -> torch.Tensor:
 
 
 def is_exact(batch: RowBatch) -> bool:
-    """Whether the actor's log-probs of what was sampled are the sampler's."""
+    """True if the actor's log-probs of sampled tokens are the sampler's."""
     gap = (batch.old_log_probs - batch.sampler_log_probs)[sampled_tokens(batch.role)].abs()
     return bool((gap <= EXACT).all())
 
@@ -276,7 +274,7 @@ def _row_of_token(batch: RowBatch) -> torch.Tensor:
 
 
 def skips_idle_rows(actor: ActorConfig) -> bool:
-    """Whether a row that is not live has no gradient: nothing pulls at its tokens but their
+    """True if a row that is not live has no gradient: nothing pulls at its tokens but their
     advantages.
     """
     mode = actor.policy_loss.get("loss_mode", "vanilla")
@@ -303,7 +301,7 @@ def rows_with_tag(tag: str, rows: KVBatchMeta, multiple: int) -> KVBatchMeta:
 
 
 def update_settings(config: DictConfig, num_rows: int, *, reads_logits: bool) -> dict[str, Any]:
-    """What verl's `update_actor` reads besides the rows: one optimiser update per `num_rows`.
+    """Settings of verl's `update_actor` besides the rows: one optimiser update per `num_rows`.
 
     Args:
         config: `actor_rollout_ref`.

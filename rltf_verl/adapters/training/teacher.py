@@ -2,8 +2,8 @@
 the agent loop (`Row.teachers`) followed by the attempt.
 
 One forward-only call of the actor's workers for each part of its mixture, so it runs wherever the
-actor runs, split and packed in the same way. What comes back is a few numbers per token: outcomes
-stay in the transfer queue (`outcomes`).
+actor runs, split and packed in the same way. A few numbers per token come back: outcomes stay in
+the transfer queue (`outcomes`).
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ class TeacherOutput:
     log_probs: torch.Tensor
     """[M] log p(y_t | x_T) of the sampled token."""
     tail: torch.Tensor | None = None
-    """[M] log-probs of all tokens but the likeliest k; None: not asked for."""
+    """[M] log-probs of all tokens but the likeliest k; None: not requested."""
     entropy: torch.Tensor | None = None
-    """[M] nats; of a mixture, the mean of its parts' (at most its own). None: not asked for."""
+    """[M] nats; of a mixture, the mean of its parts' (at most its own). None: not requested."""
     seconds: float = 0.0
     """Duration of the calls."""
     against: torch.Tensor | None = None
@@ -287,7 +287,7 @@ def _unpack(inputs: Sequence[TeacherInput], output: TensorDict) -> TeacherOutput
 
     def of_responses(name: str) -> torch.Tensor:
         whole = zip(inputs, output[name].unbind(), strict=False)
-        # A token is predicted one position before it stands, and nothing follows the last.
+        # A token is predicted one position before it, and nothing follows the last.
         return torch.cat([values[len(x.prompt) - 1 : -1] for x, values in whole]).float()
 
     entropy = of_responses("entropy") if "entropy" in output else None

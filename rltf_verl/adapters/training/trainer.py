@@ -232,7 +232,7 @@ class RLTFTrainerMixin(_Trainer):
         return self._draws.number(super()._next_train_batch(num_prompts), self.global_steps)
 
     def _get_required_batch_multiple(self, dp_size: int) -> int:
-        """What the workers' split needs, in place of `ppo_mini_batch_size × rollout.n`."""
+        """Multiple for the workers' split, in place of `ppo_mini_batch_size × rollout.n`."""
         return required_batch_multiple(self.config, dp_size * self.rltf.updates_per_batch)
 
     # Without a choice of fields verl's workers fetch all columns of a forward pass, and spend half
@@ -250,7 +250,7 @@ class RLTFTrainerMixin(_Trainer):
         return batch if skips else scored
 
     def _rows_to_score(self, batch: KVBatchMeta) -> KVBatchMeta:
-        """Those that `needs_scoring` names; each row's tag `SCORED` says whether it is one."""
+        """Rows that `needs_scoring` names; each row's tag `SCORED` says whether it is one."""
         rows = StepRows.read(batch, scored=False)
         needed = needs_scoring(rows.batch, self._settings())
         for i, needs in zip(rows.at, needed.tolist(), strict=True):
@@ -296,7 +296,7 @@ class RLTFTrainerMixin(_Trainer):
         num_rows = len(rows) // self.rltf.updates_per_batch
         rows.fields = list(FOR_UPDATE)
         rows.extra_info.update(update_settings(config, num_rows, reads_logits=logits))
-        # Asked before the update and read after it, so that no time is spent on waiting.
+        # Ask before the update and read after it, so that no time is spent on waiting.
         lags = ask_lags(self.agent_workers)
         output = self.actor_rollout_wg.update_actor(rows)["metrics"]
         if self.rltf.logit_distill.reads_logits:
@@ -317,7 +317,7 @@ class RLTFTrainerMixin(_Trainer):
             self.config.trainer.save_freq, self.total_training_steps = 1, self.global_steps
 
     def _with_tag(self, tag: str, batch: KVBatchMeta) -> KVBatchMeta:
-        """Those without the tag left out, the others spread over the ranks again."""
+        """The rows with the tag, spread over the ranks again."""
         # verl's list has the data-parallel rank of each worker.
         dp_size = max(self.actor_rollout_wg._dispatch_info["actor"]) + 1
         multiple = self._get_required_batch_multiple(dp_size)
@@ -349,7 +349,7 @@ class RLTFTrainerMixin(_Trainer):
             data_sources, sample_uids, infos, sample_turns, expected_acc_counts=expected_acc_counts
         )
         self.best.on_validation(theirs | ours, self.global_steps, first_answers=first_answers)
-        self.judge.metrics()  # what it was asked here is not the next step's
+        self.judge.metrics()  # its requests here are not the next step's
         return theirs | ours
 
     def _log_episodes(self, infos: dict[str, list[Any]]) -> None:
@@ -369,7 +369,7 @@ class RLTFTrainerMixin(_Trainer):
 def _metrics_of_update(output: Mapping[str, Any]) -> dict[str, Any]:
     """By the names that they have everywhere else: `actor/` before verl's, nothing before ours."""
     metrics = reduce_metrics(rename_dict(dict(output), "actor/"))
-    # As verl's `_update_actor`, which this package's replaces.
+    # verl's `_update_actor`, which ours replaces, does the same.
     metrics["perf/mfu/actor"] = metrics.pop("actor/mfu")
     renamed = {
         k.removeprefix("actor/") if k.startswith("actor/rltf/") else k: v

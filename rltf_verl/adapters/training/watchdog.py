@@ -1,7 +1,7 @@
 """Ends a run whose batch can never be full.
 
-verl 0.9.1 waits for a batch's episodes without a limit. Those of an agent-loop worker that was
-killed, out of memory most often, never end; nor do those whose rows wait for a killed storage unit.
+verl 0.9.1 waits for a batch's episodes without a limit. Episodes of a killed agent-loop worker, out
+of memory most often, never end; nor do those whose rows wait for a killed storage unit.
 """
 
 from __future__ import annotations

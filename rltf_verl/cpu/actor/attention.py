@@ -54,7 +54,7 @@ def attend(
     assert dropout == 0, "models with dropout take the padded path"
     n, size = query.shape[2:]
     scale = size**-0.5 if scaling is None else scaling
-    # As many sequences at once as have their keys in the cache together.
+    # Take as many sequences at once as have room for their keys in the cache.
     rows = max(1, CACHED // key[0].numel())
     if attention_mask is None or (n > 1 and max(n, key.shape[2]) > DENSE_WIDTH):
         out = _fused(query, key, value, attention_mask, scale)
@@ -72,7 +72,7 @@ def _dense(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor, scale: float
 ) -> torch.Tensor:
     (batch, heads, n, size), groups = query.shape, key.shape[1]
-    grouped = query.float().reshape(batch, groups, -1, size)  # heads of a group stand together
+    grouped = query.float().reshape(batch, groups, -1, size)  # heads of a group are neighbours
     # [B, K, H/K · n, D] @ [B, K, D, m]: each key is read once for its whole group of heads.
     scores = (grouped * scale) @ key.float().transpose(2, 3)
     scores = scores.view(batch, heads, n, -1)
@@ -114,13 +114,13 @@ def use(model: PreTrainedModel) -> None:
 
 
 def is_pluggable(model: PreTrainedModel) -> bool:
-    """Whether the model attends through transformers' interface, by plain softmax."""
+    """True if the model attends through transformers' interface, by plain softmax."""
     capped = getattr(model.config.get_text_config(), "attn_logit_softcapping", None) is not None
     return bool(getattr(model, "_supports_attention_backend", False)) and not capped
 
 
 def shares_prefixes(model: PreTrainedModel) -> bool:
-    """Whether a token's state depends on its ancestors and its position only, so that rows may
+    """True if a token's state depends on its ancestors and its position only, so that rows may
     share them: full attention through transformers' interface, no dropout.
     """
     drops = any(isinstance(m, torch.nn.Dropout) and m.p > 0 for m in model.modules())

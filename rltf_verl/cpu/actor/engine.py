@@ -60,7 +60,7 @@ class CPUEngine(FSDPEngineWithLMHead):
             return self._shared_batch(data, loss_function, forward_only)
 
     def _fits(self, data: TensorDict) -> bool:
-        """Whether the batch asks for log-probs, entropies and what our loss reads of the logits."""
+        """True if the batch asks for log-probs, entropies and what our loss reads of the logits."""
         return (
             self._head is not None
             and not tu.get_non_tensor_data(data, "calculate_sum_pi_squared", False)
@@ -185,7 +185,7 @@ def _reads_logits(data: TensorDict) -> bool:
 
 
 def _holds_images(data: TensorDict) -> bool:
-    """Whether any row is more than text: verl gives a row of text an empty dict."""
+    """True if any row is more than text: verl gives a row of text an empty dict."""
     inputs = data.get("multi_modal_inputs", None)
     return inputs is not None and any(getattr(row, "data", row) for row in inputs)
 
@@ -201,8 +201,8 @@ def _make_room(data: TensorDict) -> None:
 def response_positions(data: TensorDict) -> torch.Tensor:
     """[P] positions in the packed rows whose next token's log-prob is read.
 
-    Those of the response (`loss_mask` has its length), or where a mask over whole rows (verl's SFT
-    trainer) is set.
+    They are the response's (`loss_mask` has its length), or those that a mask over whole rows
+    (verl's SFT trainer) sets.
     """
     ends = data["input_ids"].offsets()[1:]
     lengths, mask = data["input_ids"].offsets().diff(), data["loss_mask"]

@@ -26,8 +26,8 @@ DENSE_WIDTH = 512
 """Widest bin with several rows. Attention looks at every pair of its nodes, related or not."""
 
 ATTENTION_SHARE = 1 / 1500
-"""What a node costs more per node of its bin, in the cost of its other layers: measured on a model
-of 135 M parameters.
+"""Extra cost of a node per node of its bin, in the cost of its other layers: measured on a model of
+135 M parameters.
 """
 
 
@@ -99,7 +99,7 @@ def micro_batches(bins: Sequence[Bin], max_nodes: int, at_least: int = 1) -> lis
 
 
 def lay_out(rows: Sequence[Ids], bins: Sequence[Bin]) -> Forest:
-    """What the model is given for these bins."""
+    """The model's inputs for these bins."""
     width = max(1, *(one.size for one in bins))
     ids, positions = np.zeros((2, len(bins), width), dtype=np.int64)
     sees = np.zeros((len(bins), width, width), dtype=bool)

@@ -45,10 +45,10 @@ class LabelLogProbs(torch.autograd.Function):
             where: [P] int64, the state of each label.
             labels: [P] int64.
             temperature: above 0.
-            with_entropy: whether the entropy is asked for.
+            with_entropy: return the entropy too.
 
         Returns:
-            [P] log-probs and [M] entropies (zeros if not asked for), fp32.
+            [P] log-probs and [M] entropies (zeros without `with_entropy`), fp32.
         """
         h = states.float()
         top = torch.full((len(h),), -torch.inf)
@@ -133,7 +133,7 @@ def _inside(by_label: tuple[torch.Tensor, torch.Tensor], start: int, size: int) 
 
 @dataclass
 class Question:
-    """What is asked about the states that reach the output layer."""
+    """A question about the states that reach the output layer."""
 
     nodes: torch.Tensor
     "[P] int64, into the flattened states"
@@ -151,7 +151,7 @@ class Question:
         return nodes, where
 
     def read(self, answer: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """[P] log-probs, and [P] entropies or, if those are not asked for, nothing."""
+        """[P] log-probs, and [P] entropies or, without that request, nothing."""
         if not self.whole:
             return answer[: len(self.labels)], answer[len(self.labels) :]
         _, where = self.states
@@ -163,8 +163,8 @@ class Question:
 
 
 class LogProbHead:
-    """Stands in for the forward of a model's output layer, which then answers a `Question` instead
-    of returning logits. It runs where the layer runs, while its sharded weight is whole.
+    """Replaces the forward of a model's output layer, which then answers a `Question` instead of
+    returning logits. It runs where the layer runs, while its sharded weight is whole.
     """
 
     def __init__(self, layer: torch.nn.Linear) -> None:
@@ -174,9 +174,9 @@ class LogProbHead:
         layer.forward = self  # type: ignore[method-assign,assignment]
 
     def __call__(self, states: torch.Tensor) -> torch.Tensor:
-        """Log-probs [P], then entropies [P] if asked for; or the logits [n, V] of the distinct
-        nodes, after the temperature. One tensor: FSDP's hooks sit on what a layer returns. Plain
-        logits while nothing is asked.
+        """Log-probs [P], then entropies [P] on request; or the logits [n, V] of the distinct nodes,
+        after the temperature. One tensor: FSDP's hooks sit on what a layer returns. Plain logits
+        without a question.
         """
         asked = self.question
         if asked is None:
@@ -195,7 +195,7 @@ class LogProbHead:
 
 
 def can_answer(layer: Any, config: PreTrainedConfig) -> bool:
-    """Whether the output layer is a plain matrix, and the model of this (text) config takes what it
+    """True if the output layer is a plain matrix, and the model of this (text) config takes what it
     gives as logits.
     """
     changed = any(getattr(config, name, None) not in (None, 1.0) for name in CHANGES)

@@ -19,8 +19,8 @@ QUOTA = Path("/sys/fs/cgroup/cpu.max")
 """Microseconds of CPU time per period, as `docker run --cpus` sets it."""
 
 WAITING = {"OMP_WAIT_POLICY": "PASSIVE", "KMP_BLOCKTIME": "0"}
-"""Of GNU's and of Intel's OpenMP: a thread that waits for the others sleeps. By default it spins
-for a while, which holds up the one that it waits for where processes share the cores.
+"""Settings of GNU's and Intel's OpenMP: a waiting thread sleeps. By default it spins for a while,
+which holds up the one that it waits for where processes share the cores.
 """
 
 

@@ -50,7 +50,7 @@ MODULES = (
     "rltf_verl.sampler.server",
     "rltf_verl.sampler.adapter",
 )
-"""What the workers of a run import."""
+"""Modules that the workers of a run import."""
 
 OF_RAY = ("RAY_JOB_ID", "RAY_RAYLET_PID")
 """Read when Ray is imported, so they have to be the same in every fork."""
@@ -93,7 +93,7 @@ def start() -> str:
 
 @dataclass(frozen=True)
 class ForkRequest:
-    """What a worker is to run."""
+    """The program that a worker runs."""
 
     arguments: list[str]
     cwd: str
@@ -107,7 +107,7 @@ class _Worker:
     pid: int
     asked: socket.socket
     given_up: float | None = None
-    """When Ray ended the process that asked."""
+    """Time when Ray ended the process that asked."""
 
 
 class Server:
@@ -275,7 +275,7 @@ class _ActorClassID:
 
 
 def may_fork() -> bool:
-    """Whether this process has one thread only, so that a fork can hold no lock of another, and
+    """True if this process has one thread only, so that a fork can hold no lock of another, and
     forks draw ids of their own.
     """
     names = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]

@@ -1,4 +1,4 @@
-"""What Ray runs as a worker's Python: asks the fork server for a process, and ends with it.
+"""Ray runs this as a worker's Python: it gets a process from the fork server, and ends with it.
 
 Run as a script, with the standard library only. Where no fork server answers (another node, one
 that has died) it becomes the plain worker that Ray wanted.

@@ -122,7 +122,7 @@ class BinaryMatrix(Puzzle):
         grid = self._read(problem, attempt)
         given = None
         if grid is not None and is_square(grid, len(matrix)):
-            # no distance is −1: it stands for what could not be read
+            # no distance is −1: it marks an unreadable cell
             given = [[-1 if cell is None else cell for cell in row] for row in grid]
         return distance_candidates(matrix, problem.data["solution"], text, given)
 

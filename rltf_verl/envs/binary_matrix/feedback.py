@@ -1,5 +1,5 @@
-"""What a program can say about a wrong grid of distances: which cells, in which direction, or what
-they should be.
+"""A program's feedback on a wrong grid of distances: which cells, in which direction, or their
+right values.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ NUMBERING = "Cells are named (row,column), counted from 1."
 def diagnosis(
     cells: Cells | None, solution: list[list[int]], level: FeedbackLevel, compact: bool
 ) -> str:
-    """What is wrong with an answer, in a line; see `BinaryMatrix.explain`.
+    """The fault of an answer, in a line; see `BinaryMatrix.explain`.
 
     Args:
-        cells: the answer as it was read; None: nobody can read it.
+        cells: the answer as it was read; None: unreadable.
         solution: the right one.
         level: above `verdict`.
         compact: a sign per cell, no words.

@@ -1,4 +1,4 @@
-"""Where a text states the distances of a 0/1 matrix: all of them, a row or column, or a cell.
+"""Finds where a text states the distances of a 0/1 matrix: all of them, a row or column, or a cell.
 
 Values visible in the matrix or the attempt do not count.
 """
@@ -92,7 +92,7 @@ def _agrees(cell: _Stated, grid: Matrix) -> bool:
 def _grids(
     matrix: Matrix, solution: Matrix, text: str, attempt: Matrix | None
 ) -> Iterator[tuple[int, int]]:
-    """Where the solution stands, in the orders that the text mentions."""
+    """Places of the solution, in the orders that the text mentions."""
     orders = [solution]
     if BACKWARDS.search(text):
         # Each row from its end; all of it from its end.
@@ -113,7 +113,7 @@ def _grids(
 def _lines(
     matrix: Matrix, solution: Matrix, text: str, attempt: Matrix | None
 ) -> Iterator[tuple[int, int]]:
-    """Where the numbers of a row or column follow that word."""
+    """Places where the numbers of a row or column follow that word."""
     lists = list(_number_lists(text, LINE_GAP))
     rows = [grid for grid in (solution, matrix, attempt) if grid is not None]
     columns = [[list(column) for column in zip(*grid, strict=True)] for grid in rows]
@@ -127,7 +127,7 @@ def _lines(
 
 
 def _places(wanted: list[int], lists: list[_Numbers]) -> Iterator[tuple[int, int]]:
-    """Where these numbers stand, one after the other."""
+    """Places of these numbers, one after the other."""
     for values in lists:
         for i in range(len(values) - len(wanted) + 1):
             window = values[i : i + len(wanted)]
@@ -136,9 +136,7 @@ def _places(wanted: list[int], lists: list[_Numbers]) -> Iterator[tuple[int, int
 
 
 def _number_lists(text: str, most_gap: int) -> Iterator[_Numbers]:
-    """Numbers that stand close together, without labels: each list once as numbers and once as
-    digits.
-    """
+    """Numbers close together, without labels: each list once as numbers and once as digits."""
     shown = _LABEL.sub(lambda label: " " * len(label[0]), text)
     run: list[re.Match[str]] = []
     for num, number in enumerate(_NUMBER.finditer(shown)):
@@ -178,7 +176,7 @@ _CELL = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _PLACE = "\ue000\ue001*(?!\ue001)"
-"""A cell's name, which stands in the text as private characters while claims are looked for."""
+"""Private characters that replace a cell's name in the text while claims are looked for."""
 # `should be`, `must then read`, `the correct value is`, `is actually`
 _MUST = (
     r"(?:(?:should|must|ought\s+to|has\s+to|have\s+to|needs?\s+to|is\s+supposed\s+to|shall|would)\s+"
@@ -219,8 +217,8 @@ def _cells(text: str, matrix: Matrix) -> Iterator[_Stated]:
         # Counted from 1, as the project's own feedback does, unless there is a 0.
         first = 0 if 0 in (row, column) else 1
         places[match.start()] = row - first, column - first
-    # As long as the text, so that places are the same in both; the text's own private characters
-    # would pass for cells.
+    # The length stays, so that places are the same in both; the text's own private characters would
+    # pass for cells.
     encoded = _CELL.sub(
         lambda match: "\ue000".ljust(len(match[0]), "\ue001"), text.replace("\ue000", " ")
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 Cells = list[list[int | None]]
-"""Rows of cells; None where something other than a whole number stands."""
+"""Rows of cells; None for anything but a whole number."""
 
 # `\begin{bmatrix}`, `\end{array*}`, `\begin{array}{c|c}`
 _ENVIRONMENT = re.compile(r"\\(?:begin|end)\{\w*\*?\}(?:\{[clr|\s]*\})?")
@@ -27,7 +27,7 @@ _RUN = re.compile(r"[0-9\s,;\[\]()-]+")
 
 
 def read_grid(text: str, n: int) -> Cells | None:
-    """The grid that all of `text` is; of any shape; None if no number stands in it."""
+    """The grid that all of `text` is; of any shape; None if it has no number."""
     grid = [[_number(cell) for cell in row] for row in _rows(_plain(text), n)]
     return grid if any(cell is not None for row in grid for cell in row) else None
 
@@ -41,14 +41,14 @@ def find_grid(text: str, n: int) -> Cells | None:
         grid = read_grid(run, n)
         if grid is not None and is_square(grid, n):
             return grid
-        # The last such stretch: the answer stands at the end.
+        # The last such stretch: the answer is at the end.
         if grid is not None and fallback is None and len(grid) > 1:
             fallback = grid
     return fallback
 
 
 def is_square(grid: Cells, n: int) -> bool:
-    """Whether the grid has n rows of n cells."""
+    """True if the grid has n rows of n cells."""
     return len(grid) == n and all(len(row) == n for row in grid)
 
 

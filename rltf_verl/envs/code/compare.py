@@ -1,4 +1,4 @@
-"""Whether an output is the expected one.
+"""Compare an output with the expected one.
 
 Printed output is compared as the graders of APPS and LiveCodeBench do: empty lines and spaces
 around it do not matter, lines do, within a line the spaces do not; numbers are compared by value. A
@@ -19,9 +19,7 @@ _NUMBER = re.compile(
 
 
 def same_text(printed: str, expected: str, tolerance: float) -> bool:
-    """Whether the printed text says what was expected; `tolerance` is relative, below 1
-    absolute.
-    """
+    """True if the printed text is the expected one; `tolerance` is relative, below 1 absolute."""
     got, wanted = _lines(printed), _lines(expected)
     return len(got) == len(wanted) and all(
         _same_line(g, w, tolerance) for g, w in zip(got, wanted, strict=True)
@@ -53,7 +51,7 @@ def _same_word(got: str, wanted: str, tolerance: float) -> bool:
 
 
 def same_value(got: Any, expected: Any, tolerance: float) -> bool:
-    """Whether two JSON values are the same; true is not 1; `tolerance` applies where a float is
+    """True if two JSON values are the same; true is not 1; `tolerance` applies where a float is
     expected.
     """
     if isinstance(expected, list) and isinstance(got, list):

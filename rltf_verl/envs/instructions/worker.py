@@ -98,15 +98,15 @@ def _possible(name: str, request: str) -> tuple[str, dict[str, Any]]:
 
 
 def read(rules: Sequence[Rule], prompt: str, text: str) -> list[dict[str, Any]]:
-    """Of each `rule` the official verdicts, `strict` and `loose`; its `sentence`, and what was
-    `counted` where it is broken.
+    """Each `rule` with the official verdicts, `strict` and `loose`; its `sentence`, and what was
+    `counted` if it is broken.
 
     Raises:
         LookupError: NLTK does not find what a rule needs.
     """
     verdicts = []
     for name, arguments in rules:
-        # The official functions make the rule anew, and the loose one keeps it for all variants.
+        # The official functions make the rule again, and the loose one keeps it for all variants.
         (rule, said), (again, _) = (_built(name, arguments, prompt) for _ in range(2))
         strict, num = _keeps(rule, text), ""
         loose = any(_keeps(again, variant) for variant in get_loose_transformations(text))
@@ -198,7 +198,7 @@ SAID: dict[str, Callable[[Mapping[str, Any], str], str]] = {
 
 
 def _counted(name: str, arguments: Mapping[str, Any], text: str) -> str:
-    """What an answer has where it breaks a rule of IFEval, as the rule's own checker counts."""
+    """Count of an answer that breaks a rule of IFEval, by the rule's own checker."""
     if name in SAID:
         return SAID[name](arguments, text)
     key = next((key for key in (*LISTS, *COUNTS) if arguments.get(key) is not None), None)

@@ -114,9 +114,9 @@ class KnightsKnaves(Puzzle):
         """Say whose statement is the first that does not fit (`location`), and how (`hint`), or the
         solution (`full`).
 
-        Every message is one line. Levels below `full` say of nobody what they are. `compact` marks
-        every person: `=` the statement fits, `x` it does not (`location`); `<` someone who tells
-        the truth says something false, `>` a liar something true (`hint`); `?` no readable answer.
+        Every message is one line. Levels below `full` name no one's role. `compact` marks every
+        person: `=` the statement fits, `x` it does not (`location`); `<` someone who tells the
+        truth says something false, `>` a liar something true (`hint`); `?` no readable answer.
         `full` is the answer.
         """
         if grade.correct or level == "verdict":

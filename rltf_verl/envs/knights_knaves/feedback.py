@@ -1,6 +1,4 @@
-"""What a program can say about wrong roles: who said something that does not fit. Nobody's right
-role is named.
-"""
+"""A program's feedback on wrong roles: statements that do not fit. It names no right role."""
 
 from __future__ import annotations
 
@@ -14,12 +12,12 @@ BAD_FORM = "Every role is right, but write it as in the example of the question,
 
 
 def diagnosis(cast: Cast, statements: Sequence[Statement], roles: Roles | None, hint: bool) -> str:
-    """What is wrong, in a sentence.
+    """The fault, in a sentence.
 
     Args:
         cast: names and what the roles are called.
         statements: what each of them said.
-        roles: the answer, None if nobody can read it.
+        roles: the answer, None if unreadable.
         hint: say also how the first statement that does not fit contradicts the roles.
     """
     if roles is None:

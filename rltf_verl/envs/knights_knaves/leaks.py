@@ -1,4 +1,4 @@
-"""Where a text states what someone is: what the leak guard grades."""
+"""Finds where a text states a role, for the leak guard to grade."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from rltf_verl.envs.text.plain_text import BACKWARDS, MAX_TEXT, cue_before
 MAX_LIST = 9
 """Names that follow the first in `Emma, Noah and Mia`."""
 
-# Names and roles are looked for once and then stand as private characters, so that all patterns
-# are the same for all puzzles: compiling them takes longer than a search. The text keeps its
-# length.
+# Names and roles are looked for once and then become private characters, so that all patterns are
+# the same for all puzzles: compiling them takes longer than a search. The text keeps its length.
 TRUTHFUL, LYING, LIES, FILL = "\ue100", "\ue101", "\ue102", "\ue200"
 """Roles, and what fills up the rest of a word."""
 FIRST_NAME = 0xE000
@@ -32,14 +31,14 @@ _WORDS = {
     ),
     LIES: "lies?|deceives|fibs|is lying|are lying",
 }
-# What joins a name to a role: `Emma is a knight`, `Emma: knight`, `Emma’s a knave`, `Emma → knave`.
+# Links of a name to a role: `Emma is a knight`, `Emma: knight`, `Emma’s a knave`, `Emma → knave`.
 _LINK = re.compile(
     r"\b(?:is|are|be|as|being|become|tells?|sp(?:eak|oke)s?|must|should|always|never|among|makes?|mark|label|count)\b|['’]s\b|n['’]t\b|"
     r"[:=→|(–—&\t]|->|\s-\s",
     re.IGNORECASE,
 )
 # `Emma says that Noah is a knave`, `your answer`, `or`, `may`: no statement of the text's own. `you
-# can`, `by cases` and `try this:` may stand before one.
+# can`, `by cases` and `try this:` may come before one.
 _REPORTED = re.compile(
     r"\b(?:sa(?:y|ys|id|ying)|claim\w*|told|stat(?:ed?|es|ing|ements?)|remark\w*|according|words|declared|heard|put|"
     r"expressed|asserted|mentioned|commented|noted|you(?! can)|your|yours|whether|example|or|would|"
@@ -126,8 +125,8 @@ def role_candidates(
 ) -> list[Candidate]:
     """Passages that may give away someone's role.
 
-    What the puzzle's people say, what follows from an `if` and what the answer had is not what the
-    text states.
+    The text does not state what the puzzle's people say, what follows from an `if`, or what the
+    answer had.
 
     Args:
         cast: names and what the roles are called.

@@ -25,7 +25,7 @@ MAX_PEOPLE = len(_LETTERS)
 
 
 def holds(statement: Statement, roles: Roles) -> bool:
-    """Whether a statement is true when people are what `roles` says."""
+    """True if a statement is true when people are what `roles` says."""
     return _worlds(statement, roles, 1) == 1
 
 
@@ -54,7 +54,7 @@ def _worlds(statement: Statement, truthful: Sequence[int], every: int) -> int:
 
 
 def contradictions(statements: Sequence[Statement], roles: Roles) -> list[int]:
-    """Who says what they cannot say: truth-tellers something false, liars something true."""
+    """People who say what they cannot say: truth-tellers something false, liars something true."""
     return [i for i, statement in enumerate(statements) if holds(statement, roles) != roles[i]]
 
 
@@ -117,7 +117,7 @@ def formula(statement: Statement) -> str:
 
 
 def read_letters(text: str, num: int) -> list[bool] | None:
-    """What `letters` wrote, in any order; None if not everyone is named exactly once."""
+    """Read what `letters` wrote, in any order; None if not everyone is named exactly once."""
     # One more than can be right: a long text costs no more than that.
     named = list(islice(filter(str.isalnum, text), num + 1))
     if not text.isascii() or sorted(c.upper() for c in named) != list(_LETTERS[:num]):

@@ -26,7 +26,7 @@ MAX_REPEATS = 1000
 
 @dataclass(frozen=True, slots=True)
 class RolePuzzle:
-    """What people say, and the one choice of roles that fits."""
+    """Statements of people, and the one choice of roles that fits."""
 
     statements: tuple[Statement, ...]
     solution: tuple[bool, ...]
@@ -34,7 +34,7 @@ class RolePuzzle:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How large puzzles are."""
+    """Sizes of puzzles."""
 
     n_people: int
     depth: int

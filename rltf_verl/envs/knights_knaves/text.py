@@ -18,7 +18,7 @@ ROLE_WORDS = frozenset(
         "fool"
     )
 )
-# Those of the puzzle itself are put over these: what is left are roles of other puzzles.
+# The puzzle's own words override these: the rest are roles of other puzzles.
 _FOREIGN = ROLE_WORDS | {f"{word}s" for word in ROLE_WORDS} | {"heroes"}
 _WORD = re.compile(r"[^\W\d_]+|[.;]")
 _CLAUSE_END = re.compile(r"[.;\n]")
@@ -36,13 +36,11 @@ Roles = dict[str, bool | None]
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """Who takes part in a puzzle, and as what."""
+    """People of a puzzle, and words for their roles."""
 
     names: Sequence[str]
     roles: Sequence[str]
-    """What those who tell the truth are called and what those who lie, with an article: `an angel`,
-    `a devil`.
-    """
+    """Names of truth-tellers and liars, with an article: `an angel`, `a devil`."""
 
     def word(self, truthful: bool) -> str:
         """The role without its article."""
@@ -53,8 +51,8 @@ class Cast:
         return f"{name} is {self.roles[0 if truthful else 1]}"
 
     def tokens(self, text: str) -> list[tuple[str, bool | None]]:
-        """What of the words of a text matters here: names, `("", role)`, `("!", None)` for what
-        makes it unclear, `("-", None)` for nobody and `(".", None)` for the end of a statement."""
+        """The words of a text that matter here: names, `("", role)`, `("!", None)` for what makes
+        it unclear, `("-", None)` for nobody and `(".", None)` for the end of a statement."""
         known = self._words()
         return [known[word] for word in _WORD.findall(text.lower()) if word in known]
 
@@ -75,8 +73,8 @@ _FIXED: dict[str, tuple[str, bool | None]] = {
 
 
 def read_roles(cast: Cast, text: str) -> Roles | None:
-    """Who is what according to all of `text`; None if it does not say, or not clearly. Some people
-    may be missing.
+    """Roles according to all of `text`; None if it does not say, or not clearly. Some people may be
+    missing.
     """
     # All at once first: a list of names and roles may go over several lines.
     whole = _assign(cast.tokens(text))
@@ -129,7 +127,7 @@ def _assign(tokens: Sequence[tuple[str, bool | None]]) -> Roles | None:
     """Roles behind the names they belong to, or in front of them if a role comes first.
 
     A name does not wait for a role beyond the end of its statement: `so is Mia. Noah is a knave`.
-    Behind a role names may stand in lines of their own.
+    After a role names may have lines of their own.
     """
     if any(name == "!" for name, _ in tokens):
         return None

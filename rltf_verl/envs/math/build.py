@@ -23,7 +23,7 @@ from rltf_verl.types import Problem
 
 @dataclass(frozen=True, slots=True)
 class MathData:
-    """Which problems; see `math.Math` for the fields."""
+    """Choice of problems; see `math.Math` for the fields."""
 
     source: str
     path: str | None

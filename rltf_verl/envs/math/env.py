@@ -4,7 +4,7 @@ graded by math-verify.
 `mode="official"` grades as the release: what `extract_boxed` finds, by math-verify with its
 arguments swapped. The release gives it 1 s (`timeout_s=1`); the few-shot example it puts before
 GSM8K problems is left out here. `mode="strict"` (default) does what a human would: the last box
-counts whatever braces stand elsewhere; without one, what follows the last "answer is" or "answer:";
+counts whatever other braces there are; without one, what follows the last "answer is" or "answer:";
 of a wrapped row whose prompt asks for `####` and for no box, what follows the last `####` counts
 before all of these; an answer that equals the reference letter for letter is right, also where
 math-verify cannot parse it; whole numbers are compared as numbers, with separators of thousands or
@@ -30,7 +30,7 @@ from rltf_verl.types import Grade, Problem
 SUFFIX = " Let's think step by step and output the final answer within \\boxed{}."
 
 WHOLE = "a whole number"
-"""As `math_worker` calls it."""
+"""The name in `math_worker`."""
 
 
 class Math(Env):
@@ -43,7 +43,7 @@ class Math(Env):
             .jsonl, .csv).
         path: a local file or folder with the columns of the named source, instead of the hub.
         test_sets: names of `math_sources.TEST_SETS`, or files. None: the release's for this source;
-            for a file, as many of its problems as are asked for are held out.
+            for a file, the requested number of its problems is held out.
         test_paths: test set -> a local file or folder instead of the hub.
         question_field: column of the question in files of one's own.
         answer_field: column of the answer in files of one's own.
@@ -138,8 +138,8 @@ class Math(Env):
         return " ".join(filter(None, sentences))
 
     def trouble(self) -> str | None:
-        """What a comparison of equal answers fails with: math-verify may be installed and broken,
-        and would then grade everything wrong.
+        """The error of a comparison of equal answers: math-verify may be installed and broken, and
+        would then grade everything wrong.
         """
         pool = shared_pool("rltf_verl.envs.math.worker", self._num_workers)
         try:
@@ -160,8 +160,8 @@ class Math(Env):
         return str(problem.data["subset"])
 
     def data_of(self, question: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Of a row in verl's GSM8K form: its worked solution, if it has one, is `extra_info.answer`
-        or `.solution`.
+        """In verl's GSM8K form a row's worked solution, if it has one, is `extra_info.answer` or
+        `.solution`.
         """
         extra = row.get("extra_info") or {}
         solution = extra.get("solution") or extra.get("answer")

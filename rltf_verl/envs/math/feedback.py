@@ -1,4 +1,4 @@
-"""What a program can say about a wrong answer. Nothing here names a value of the right one."""
+"""A program's feedback on a wrong answer. Nothing here names a value of the right one."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ SHOWN = 100
 
 
 def place(problem: Problem) -> str:
-    """Where the answer is to stand."""
+    """The place for the answer."""
     return f"after {HASHES}" if problem.data.get("form") == HASHES else "in \\boxed{}"
 
 
 def reading(answer: str | None, grade: Grade, where: str) -> str:
-    """How the answer was read; `where`: its place, in words."""
+    """Say how the answer was read; `where`: its place, in words."""
     if answer is None:
         return f"No answer was found {where}."
     if grade.error is not None:
@@ -27,7 +27,7 @@ def reading(answer: str | None, grade: Grade, where: str) -> str:
 
 
 def hint(grade: Grade) -> str:
-    """What kind of thing the answer should be; empty where nobody knows."""
+    """The kind of the right answer; empty if unknown."""
     kind, wanted = grade.details.get("kind"), grade.details.get("wanted_kind")
     if wanted is None:
         return ""

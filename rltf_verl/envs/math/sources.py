@@ -1,4 +1,4 @@
-r"""Where mathematical problems come from: the sets of the release, by name, and files of one's own.
+r"""Sources of mathematical problems: the sets of the release, by name, and files of one's own.
 
 Everything is read by `datasets.load_dataset`: from the hub, or from a local file or folder with the
 same columns.
@@ -57,7 +57,7 @@ def message(name: str) -> Field:
 
 
 def boxed_in(name: str) -> Field:
-    r"""What the last `\boxed{}` of the column holds."""
+    r"""Contents of the column's last `\boxed{}`."""
     return lambda row: None if row.get(name) is None else last_box(str(row[name]))
 
 
@@ -91,12 +91,12 @@ class Source:
     test_sets: tuple[str, ...] = ("math500", "aime2024")
     """The release's test sets for training on it."""
     samples: int = 1
-    """As a test set: how many times each problem is asked."""
+    """Copies of each problem in a test set."""
     first: int | None = None
     """Only so many rows; a negative number leaves the last ones out."""
     keep: Callable[[Row], bool] | None = None
     own: tuple[str, ...] = ()
-    """Of a user's own file: the columns of question and answer."""
+    """Columns of question and answer in a user's own file."""
 
 
 _DEEPMATH = Source(

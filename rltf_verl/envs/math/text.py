@@ -11,14 +11,12 @@ _TOLD = re.compile(
     r"\banswer[*_]{0,2}(?:\s+is\b(?:\s*:)?|\s*[:=])[\s*_`]*(?:(?:\\\[|\$\$)\s+)?([^\n]+)",
     re.IGNORECASE,
 )
-"""A formula may stand on lines of its own. No two neighbours match blanks, which would be
-quadratic.
-"""
+"""A formula may have lines of its own. No two neighbours match blanks, which would be quadratic."""
 _MATHS = re.compile(r"[\d$\\]")
 _BLANKS = re.compile(r"(?<!\w)\s+|\s+(?!\w)|(?<=\d)\s+(?=\d{3}(?!\d))")
-"""Those that say nothing: at the edges of signs, and before thousands."""
+"""Blanks without meaning: at the edges of signs, and before thousands."""
 _THOUSANDS = r"(?:,(?:\\!)?|\{,\}|\\[,;: ]|~)"
-r"""What math-verify takes for a product: `1\,234`."""
+r"""math-verify reads these as a product: `1\,234`."""
 _WORD = re.compile(r"[^\W\d_]{4,}")
 """Shorter ones may be products; to math-verify all are, so that Alice is Celia."""
 # `-12`, `1,234`, `1{,}234`, `1\,234`, `1~234`
@@ -26,7 +24,7 @@ _WHOLE = re.compile(rf"[+-]?(?:[0-9]{{1,3}}(?:{_THOUSANDS}[0-9]{{3}}){{1,9}}|[0-
 
 
 _RATIO = re.compile(r"\$?\d{1,30}(?:\s*:\s*\d{1,30}){2,9}\$?")
-"""Of three and more; math-verify reads quotients."""
+"""Ratios of three and more; math-verify reads quotients."""
 
 
 def said_answer(text: str) -> str | None:

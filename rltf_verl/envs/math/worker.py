@@ -1,5 +1,4 @@
-"""What the grader processes of `math` do: parse two answers and compare them (math-verify). See
-`pool`.
+"""Grader processes of `math`: parse two answers and compare them (math-verify). See `pool`.
 
 math-verify reads LaTeX with a grammar of its own. Its time limits need the main thread's alarm, so
 they are off: the pool has the deadline.
@@ -27,7 +26,7 @@ from sympy import (
 )
 from sympy.core.relational import Equality, Relational
 
-# `Evelyn`, `\text{Evelyn}`, `$\text{Evelyn}$`; a single letter is none.
+# `Evelyn`, `\text{Evelyn}`, `$\text{Evelyn}$`; not a single letter.
 _WORDS = re.compile(
     r"(?:\\?\$)?(?:\\(?:text|textbf|mathrm|mbox)\s*(?:\{\s*)?|\{?\s*)[A-Za-z]{2}[A-Za-z\s.-]*\}?\$?"
 )
@@ -46,7 +45,7 @@ _SIGNS = str.maketrans({"·": r"\cdot ", "∞": r"\infty ", "–": "-", "−": "
 
 
 def compare(given: str, wanted: str, official: bool) -> dict[str, Any]:
-    """Whether two answers are the same, how the first was read, and what kinds of things they are.
+    """Compare two answers: are they the same, how was the first read, and of what kinds are they?
 
     Args:
         given: the attempt's answer.
@@ -91,7 +90,7 @@ def _in_latex(answer: str) -> str:
 
 
 def _fraction(decimal: re.Match[str]) -> str:
-    """Of a repeating decimal: 0.1666… is (16 − 1) / 90."""
+    """Fraction of a repeating decimal: 0.1666… is (16 − 1) / 90."""
     whole, once, *ways = decimal.groups()
     again = next(filter(None, ways))
     above = int(f"0{whole}{once}{again}") - int(f"0{whole}{once}")
@@ -99,7 +98,7 @@ def _fraction(decimal: re.Match[str]) -> str:
 
 
 def _kind(parsed: list[Any], text: str) -> str | None:
-    """What a parsed answer is, without a word about its value; None if it could not be parsed."""
+    """Kind of a parsed answer, without a word about its value; None if it could not be parsed."""
     if _WORDS.fullmatch(text.strip()):  # math-verify reads a product of letters
         return "a word"
     value = next((x for x in parsed if not isinstance(x, str)), None)

@@ -47,7 +47,7 @@ _FIXED = {"OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
 
 
 class CallFailed(Exception):  # noqa: N818  a verdict on the call, which the grader absorbs
-    """The call gave no result; the message is one line. The pool goes on."""
+    """The call gave no result; the message is one line. The pool continues."""
 
 
 @dataclass(frozen=True, slots=True)

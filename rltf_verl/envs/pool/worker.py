@@ -29,7 +29,7 @@ LOOK_S = 5.0
 MEMORY_BYTES = 4 << 30
 """Data that a call may allocate; beyond it MemoryError."""
 MAX_ERROR = 300
-"""Characters of an error message that are told."""
+"""Characters of an error message that are kept."""
 
 _DENIED = split_words(
     "os.system os.exec os.fork os.posix_spawn os.spawn subprocess. pty. socket. shutil. "

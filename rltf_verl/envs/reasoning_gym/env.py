@@ -33,7 +33,7 @@ CHUNK = 32
 """Items that a worker makes in one call."""
 CHUNK_S = 600.0
 MAX_ROUNDS = 5
-"""How many times as many items as are needed are made, in search of different ones."""
+"""Items made per needed item, at most, in search of different ones."""
 
 REFUSED = {
     "boxnet": "its items come without a solution",
@@ -118,7 +118,7 @@ class ReasoningGym(Env):
         return replace(splits, notes=(why,))
 
     def trouble(self) -> str | None:
-        """What a call fails with: reasoning-gym may be installed and broken."""
+        """The error of a call: reasoning-gym may be installed and broken."""
         try:
             self._pool.call("names", deadline_s=TRIAL_S)
         except CallFailed as error:

@@ -1,4 +1,4 @@
-"""What a program can say about a wrong answer, whatever the task."""
+"""A program's feedback on a wrong answer, whatever the task."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?", re.ASCII)
 
 
 def reading(grade: Grade) -> str:
-    """How the answer was read, and what it scores."""
+    """Say how the answer was read, and its score."""
     if not grade.parsed:
         return NO_ANSWER
     if grade.error is not None:
@@ -26,7 +26,7 @@ def reading(grade: Grade) -> str:
 
 
 def shape(answer: str) -> str:
-    """What an answer looks like, without a word of it."""
+    """Shape of an answer, without a word of it."""
     number = _NUMBER.fullmatch(answer.strip())
     if number:
         return "a number that is not whole" if number[1] else "a whole number"

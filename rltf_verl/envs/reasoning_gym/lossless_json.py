@@ -45,7 +45,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(value: Any) -> Any:
-    """What `encode` was given.
+    """The value that `encode` got.
 
     >>> decode(encode({"a": (1, [2])}))
     {'a': (1, [2])}

@@ -11,7 +11,7 @@ _TEXT = re.compile(r"\\(?:text|mathrm|mathtt|texttt)\s*\{([^{}]*)\}")
 
 
 def said_answer(text: str) -> tuple[str, bool]:
-    """The answer, empty if there is none, and whether it stands where it should."""
+    """The answer, empty without one, and whether it is in its place."""
     box = last_box(text)
     if box is not None:
         return _TEXT.sub(r"\1", box).strip(), True
@@ -23,7 +23,7 @@ def said_answer(text: str) -> tuple[str, bool]:
 
 
 def _last_tagged(text: str) -> str | None:
-    """What stands in the last `<answer>…</answer>`; None if no such tag is closed."""
+    """Contents of the last `<answer>…</answer>`; None if no such tag is closed."""
     start: int | None = None
     inside: slice | None = None
     for tag in _TAG.finditer(text):

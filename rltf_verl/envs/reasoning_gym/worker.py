@@ -1,5 +1,5 @@
-"""What the worker processes of `reasoning_gym` do: make items and score answers by the package's
-code. See `pool`.
+"""Worker processes of `reasoning_gym`: make items and score answers by the package's code. See
+`pool`.
 
 Some scorers pass the answer to `eval`, or to sympy's `parse_expr`, which evaluates it too. Here
 `eval` is `ast.literal_eval` in the modules of the former, and the latter see only what
@@ -89,8 +89,8 @@ def score(task: str, params: str, entry: Any, answer: str) -> float:
 
 
 def holds(task: str, entry: dict[str, Any], answer: str) -> bool:
-    """What a task's own scorer forgets to look at, for the tasks in which one answer would do for
-    all problems.
+    """True if an answer passes checks that its task's scorer lacks, for tasks in which one answer
+    would do for all problems.
 
     >>> holds("complex_arithmetic", {}, "nan"), holds("coin_flip", {"answer": "0.25"}, "0")
     (False, False)
@@ -105,9 +105,7 @@ def holds(task: str, entry: dict[str, Any], answer: str) -> bool:
 
 
 def _makes_24(expression: str, numbers: list[int]) -> bool:
-    """Whether a sum makes 24 of these numbers, each used once; the task's own scorer rounds
-    24.9.
-    """
+    """True if a sum makes 24 of these numbers, each once; the task's own scorer rounds 24.9."""
     if _SUM.fullmatch(expression) is None or "**" in expression or "//" in expression:
         return False
     given = sorted(map(int, _DIGITS.findall(expression)))

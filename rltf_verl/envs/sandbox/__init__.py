@@ -1,4 +1,4 @@
-"""Running programs that nobody trusts, by name of the back end."""
+"""Running untrusted programs, by name of the back end."""
 
 from __future__ import annotations
 

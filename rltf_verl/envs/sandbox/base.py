@@ -1,5 +1,5 @@
-"""What a sandbox is: it runs a program that nobody trusts on one test after the other and says what
-came out.
+"""The sandbox interface: it runs an untrusted program on one test after the other and reports the
+results.
 
 Expected outputs never enter a sandbox. A program that takes over everything inside can only claim
 outputs, and to claim the right ones it has to know them.
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 Ending = Literal["ok", "syntax", "error", "timeout", "memory", "output", "crash"]
-"""How a test ended: by itself; the program does not parse; an exception; out of time; out of
-memory; too much output; killed, or exited without output."""
+"""End of a test: by itself; the program does not parse; an exception; out of time; out of memory;
+too much output; killed, or exited without output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What one answer may use."""
+    """Limits of one answer."""
 
     time_s: int = 6
     """CPU seconds of a test; on the clock it may take twice as long."""
@@ -48,11 +48,11 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one test came to."""
+    """Result of one test."""
 
     ending: Ending
     output: str = ""
-    """What was printed or, with an entry, the returned value as JSON. Written by the program: trust
+    """The printed text or, with an entry, the returned value as JSON. Written by the program: trust
     nothing in it.
     """
     message: str = ""

@@ -1,6 +1,6 @@
 """The back end `bubblewrap`: no network, no files but a read-only system, no processes but its own.
 
-As an ordinary user the namespaces belong to a user namespace. As root bubblewrap needs none, and
+For an ordinary user the namespaces belong to a user namespace. As root bubblewrap needs none, and
 the run becomes a user of its own that owns nothing: the kernel does not limit the processes of
 root.
 """
@@ -173,7 +173,7 @@ def _filter_file() -> list[int]:
 
 @cache
 def _bounds_folders() -> bool:
-    """Whether this bwrap (0.7 or later) can limit the size of a folder in memory."""
+    """True if this bwrap (0.7 or later) can limit the size of a folder in memory."""
     return (
         "--size"
         in subprocess.run(["bwrap", "--help"], capture_output=True, text=True, check=False).stdout
@@ -182,7 +182,7 @@ def _bounds_folders() -> bool:
 
 @cache
 def _system_folders(python: str) -> tuple[str, ...]:
-    """What a program may read: the system's libraries, and the folders of the interpreter."""
+    """Folders that a program may read: the system's libraries, and the interpreter's."""
     try:
         printed = subprocess.run(
             [python, "-c", _PREFIXES], capture_output=True, text=True, check=True
@@ -202,7 +202,7 @@ def _parents(paths: Sequence[str]) -> list[str]:
 
 
 def _is_privileged() -> bool:
-    """Whether this is a root that may make namespaces and become any user."""
+    """True if this is a root that may make namespaces and become any user."""
     if os.geteuid() != 0:
         return False
     status = dict(
@@ -232,7 +232,7 @@ def _first_process(info_fd: int) -> int | None:
 
 
 def _readable(fd: int, seconds: float) -> bool:
-    """Whether there is something to read within that time."""
+    """True if there is something to read within that time."""
     poll = select.poll()
     poll.register(fd, select.POLLIN)
     return bool(poll.poll(max(seconds, 0) * 1000))

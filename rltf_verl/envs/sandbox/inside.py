@@ -1,5 +1,5 @@
-"""What runs inside of a sandbox. Its text is handed to `python -c` there: standard library only,
-nothing of ours.
+"""The program inside a sandbox. `python -c` runs its text there: standard library only, nothing of
+ours.
 
 `serve` reads tests from its standard input, forks a process with limits for each and writes back
 what came out. Nothing that a program could steal or forge in here is worth anything: see `base`.
@@ -42,8 +42,8 @@ from typing import *
 from builtins import *
 sys.setrecursionlimit(50000)
 """
-"""What solutions of function problems take for granted, as the sites where these problems come from
-have it; `pow` is the builtin, not that of `math`.
+"""Names that solutions of function problems take for granted, as the sites of these problems have
+them; `pow` is the builtin, not that of `math`.
 """
 
 
@@ -55,11 +55,11 @@ def report_of(source: str, entry: str | None, given: Any) -> dict[str, Any]:
         code = compile(source, ANSWER, "exec", dont_inherit=True)
     except BaseException as error:  # a hostile text gets more than SyntaxErrors out of the compiler
         return _failed(error, "syntax")
-    # A function is imported: what stands behind its file's `__main__` guard reads other input.
+    # A function is imported: code behind its file's `__main__` guard reads other input.
     name = "__main__" if entry is None else "answer"
     module = sys.modules[name] = types.ModuleType(name)
     failed: list[BaseException] = []
-    # What another thread raises fails the test too.
+    # An exception in another thread fails the test too.
     threading.excepthook = lambda args: failed.append(
         args.exc_value or RuntimeError(args.exc_type.__name__)
     )
@@ -84,7 +84,7 @@ def _value(code: types.CodeType, entry: str, given: Any, module: types.ModuleTyp
     exec(PREAMBLE, names)  # noqa: S102
     known = names.get(entry)
     exec(code, names)  # noqa: S102
-    # What the preamble knows, `math.factorial` or `heapq.merge`, is not the program's.
+    # The preamble's names, `math.factorial` or `heapq.merge`, are not the program's.
     if hasattr(names.get("Solution"), entry):
         target = getattr(names["Solution"](), entry)
     elif names.get(entry) is not known:
@@ -95,7 +95,7 @@ def _value(code: types.CodeType, entry: str, given: Any, module: types.ModuleTyp
 
 
 def _finish() -> None:
-    """What the interpreter does at its end: other threads, exit functions, buffers."""
+    """Do the interpreter's work at its end: other threads, exit functions, buffers."""
     threading._shutdown()  # type: ignore[attr-defined]  # also ends executors, whose threads wait
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.__stdout__):

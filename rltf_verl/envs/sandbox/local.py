@@ -60,7 +60,7 @@ print(count)
 
 @cache
 def slots(num: int) -> BoundedSemaphore:
-    """What bounds the executions at once in this process; shared by all environments with the same
+    """Bound of the executions at once in this process; shared by all environments with the same
     bound.
     """
     return BoundedSemaphore(num)
@@ -195,7 +195,7 @@ class LocalSandbox:
         raise NotImplementedError
 
     def _command(self) -> list[str]:
-        """Where the text of `inside` is run."""
+        """Command that runs the text of `inside`."""
         # -s: no packages of the user's own folder; utf8, whatever the locale
         return [self._python, "-s", "-X", "utf8", "-c", f"{INSIDE}\nserve()"]
 

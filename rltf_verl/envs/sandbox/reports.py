@@ -1,6 +1,4 @@
-"""What the inside of a sandbox says, read as what it is: text that a hostile program may have
-written.
-"""
+"""Read reports from inside a sandbox as text that a hostile program may have written."""
 
 from __future__ import annotations
 
@@ -42,7 +40,7 @@ def outcome_of_report(report: str, printed: str, entry: str | None) -> Outcome:
 
 
 def as_mapping(text: str | bytes) -> dict[str, Any]:
-    """A JSON object; empty if the text is none."""
+    """A JSON object; empty for any other text."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

@@ -49,7 +49,7 @@ If no path exists, return "infeasible". Let's think step by step and output the 
 within \\boxed{{}}."""
 
 NO_PATH_LETTER = "N"
-"""How the compact style says that there is no path."""
+"""The compact style's answer for no path."""
 MAX_DRAWS = 100_000
 """Mazes that are thrown away in search of one problem."""
 

@@ -1,4 +1,4 @@
-"""What a program can say about a wrong sequence of moves. Nothing here names a direction."""
+"""A program's feedback on a wrong sequence of moves. Nothing here names a direction."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ NUMBERING = "Cells are named (row,column), counted from 1."
 
 
 def diagnosis(maze: Maze, path: str | None, length: int, hint: bool) -> str:
-    """What is wrong with a path, in a sentence or two.
+    """The fault of a path, in a sentence or two.
 
     Args:
         maze: where.
-        path: the moves, NO_PATH, or None for an answer that nobody can read.
+        path: the moves, NO_PATH, or None for an unreadable answer.
         length: moves of a shortest path, if there is one.
         hint: say also from which cell to which, and how long a path is.
     """

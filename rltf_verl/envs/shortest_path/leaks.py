@@ -1,4 +1,4 @@
-"""Where a text lists the moves or cells of a shortest path, or states that there is no path.
+"""Finds where a text lists the moves or cells of a shortest path, or states that there is no path.
 
 A list counts only if it is a shortest path: the grader decides.
 """
@@ -139,7 +139,7 @@ def _mentions(text: str) -> Iterator[_Moves]:
 
 
 def _runs(text: str, mentions: Iterator[_Moves]) -> Iterator[list[_Moves]]:
-    """Moves that stand close together."""
+    """Moves close together."""
     run: list[_Moves] = []
     for mention in mentions:
         gap = text[run[-1].end : mention.start] if run else ""

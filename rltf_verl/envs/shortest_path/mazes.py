@@ -29,14 +29,14 @@ class Maze:
     dest: Cell
 
     def get(self, row: int, column: int) -> str | None:
-        """What stands there; None outside the grid."""
+        """The cell there; None outside the grid."""
         inside = 0 <= row < len(self.grid) and 0 <= column < len(self.grid[0])
         return self.grid[row][column] if inside else None
 
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """Where a sequence of moves leads."""
+    """End of a sequence of moves."""
 
     end: Cell
     """The last cell that was reached."""
@@ -60,7 +60,7 @@ def walk(maze: Maze, moves: str) -> Walk:
 
 
 def is_path(maze: Maze, moves: str) -> bool:
-    """Whether the moves can all be made and end at the destination."""
+    """True if the moves can all be made and end at the destination."""
     made = walk(maze, moves)
     return made.stopped is None and made.end == maze.dest
 
@@ -83,7 +83,7 @@ def shortest_path(maze: Maze) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What mazes may look like."""
+    """Sizes of mazes."""
 
     rows: Cell
     """(least, most)."""

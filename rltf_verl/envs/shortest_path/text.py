@@ -56,7 +56,7 @@ _PUNCTUATION = ".,;()[]{}\"' "
 
 
 def read_path(text: str) -> str | None:
-    """What all of `text` says: moves, NO_PATH, or None if it is not an answer."""
+    """All of `text` as an answer: moves, NO_PATH, or None for any other text."""
     text = text.lower().replace("’", "'").replace("\\\\", " ")  # first: `\\down` is two rows
     plain = _LABEL.sub(" ", _MARKUP.sub(" ", text))
     tokens = []
@@ -77,8 +77,8 @@ def read_path(text: str) -> str | None:
 
 
 def find_path(text: str) -> str | None:
-    """The answer of a text without a box: all of it, its last line, or what stands there behind an
-    `is` or `:`.
+    """The answer of a text without a box: all of it, its last line, or the line's end after an `is`
+    or `:`.
     """
     last = last_line(text)
     tail = _TAIL.match(last)
@@ -92,8 +92,8 @@ def last_line(text: str) -> str:
 
 
 def read_release_path(boxed: str) -> str:
-    """What the release takes a boxed text for: direction words in it, whatever stands between;
-    without one, NO_PATH.
+    """Read a boxed text as the release does: its direction words, whatever is between; without one,
+    NO_PATH.
     """
     text = boxed.lower()
     if any(words in text for words in ("infeasible", "impossible", "no path")):

@@ -33,7 +33,7 @@ def extract_boxed(text: str) -> str:
         if not opened:
             raise ValueError(f"unmatched }} at character {brace.start()}")
         start = opened.pop()
-        # The brace is a box's if `\boxed` stands right before it.
+        # The brace is a box's if `\boxed` is right before it.
         if text.endswith("\\boxed", 0, start):
             inside = slice(start + 1, brace.start())
     if inside is not None:
@@ -45,7 +45,7 @@ def extract_boxed(text: str) -> str:
 
 
 def released_box(text: str) -> str | None:
-    """What `extract_boxed` finds; None where it raises."""
+    """Result of `extract_boxed`; None where it raises."""
     try:
         return extract_boxed(text)
     except ValueError:
@@ -53,8 +53,8 @@ def released_box(text: str) -> str | None:
 
 
 def last_box(text: str) -> str | None:
-    r"""What stands in the last `\boxed{`, up to its closing brace or the end of the text; None
-    without a box.
+    r"""Contents of the last `\boxed{`, up to its closing brace or the end of the text; None without
+    a box.
 
     Braces elsewhere in the text do not matter. An empty box counts only where there is no other: an
     answer may end with words of the prompt, "the final answer is within \boxed{}".
@@ -76,7 +76,7 @@ def last_box(text: str) -> str | None:
 
 
 HASHES = "####"
-"""What GSM8K's solutions have in front of the answer."""
+"""Mark before the answer in GSM8K's solutions."""
 # `####` inside a line; or at its beginning, with nothing, a sign or `the final answer` behind it.
 _ASKS_HASHES = re.compile(
     r"(?<=[^#\n])####(?!#)|^####[ \t]*(?:$|[^\w\s#]|(?:the |your )?(?:final"
@@ -89,7 +89,7 @@ _HASHED = re.compile(r"(?<!#)####(?!#)[ \t]*([^\n]*)")
 
 
 def asks_for_hashes(question: str) -> bool:
-    r"""Whether a prompt asks for the answer behind `####`, and for no box. A heading
+    r"""True if a prompt asks for the answer behind `####`, and for no box. The heading
     `#### Problem 3` does not.
 
     >>> asks_for_hashes('Output the final answer after "####".')
@@ -99,7 +99,7 @@ def asks_for_hashes(question: str) -> bool:
 
 
 def last_hashed(text: str) -> str | None:
-    """What stands on the line behind the last `####`; None if that is nothing.
+    """The line's text after the last `####`; None if it is empty.
 
     >>> last_hashed("9 * 7 = 63\\n#### **63**.")
     '63'
@@ -107,7 +107,7 @@ def last_hashed(text: str) -> str | None:
     answers = _HASHED.findall(text)
     if not answers:
         return None
-    # `**63.**`, `**63**.`: the point may stand inside or outside of the emphasis.
+    # `**63.**`, `**63**.`: the point may be inside or outside of the emphasis.
     answer = answers[-1].strip().strip("*_ ").removesuffix(".").strip("*_ ")
     counted = _COUNTED.fullmatch(answer)
     return (counted[1] if counted else answer) or None

@@ -110,7 +110,7 @@ def _plain(character: str) -> str:
     # Format characters, combining marks, half surrogates, private use
     if unicodedata.category(character) in ("Cf", "Mn", "Me", "Cs", "Co"):
         return ""
-    # Of any script, and of mathematics: `٣`, `𝟖`.
+    # Digits of any script, and of mathematics: `٣`, `𝟖`.
     digit = unicodedata.digit(character, None)
     folded = unicodedata.normalize("NFKC", character) if digit is None else str(digit)
     return "".join(_SIGNS.get(c, c) for c in folded)

@@ -9,7 +9,7 @@ from typing import Any
 from rltf_verl.types import Action, Step
 
 Fact = tuple[str, str, str]
-"""What a call leaves behind: the tool, its object, what the object got."""
+"""A call's effect: the tool, its object, what the object got."""
 Call = tuple[str, Mapping[str, str]]
 """A tool and its arguments."""
 
@@ -50,7 +50,7 @@ TOOLS: tuple[dict[str, Any], ...] = tuple(
 
 
 def fact_of(call: Call) -> Fact:
-    """What a call that changes something leaves behind."""
+    """Effect of a call that changes something."""
     tool, arguments = call
     thing, *rest = (arguments[name].strip() for name in _PARAMETERS[tool])
     return tool, thing, rest[0].strip("/ ") if rest else ""

@@ -1,4 +1,4 @@
-"""Work with tools in an office whose house has one rule that nobody tells beforehand.
+"""Work with tools in an office whose house has one rule that no prompt tells beforehand.
 
 A problem is one to three orders ("Close ticket T412."), which 2 to 6 calls carry out. One of them
 falls under the house's rule, which is in no prompt and in no observation: only feedback tells it.
@@ -110,8 +110,8 @@ class Workspace(Env):
     def explain(
         self, problem: Problem, trajectory: Trajectory, grade: Grade, level: FeedbackLevel
     ) -> Sequence[Note]:
-        """Which steps went wrong and what is not done (`location`), the rule in words (`hint`), or
-        the calls (`full`).
+        """The wrong steps and the missing work (`location`), the rule in words (`hint`), or the
+        calls (`full`).
         """
         if grade.correct or level == "verdict":
             return [Note(verdict(grade))]
@@ -175,7 +175,7 @@ def _faults(
 
 
 def _facts(steps: Sequence[PlayedStep]) -> Iterator[tuple[int, Fact]]:
-    """What the calls that went well left behind, with the number of the step."""
+    """Effects of the calls that went well, with the number of the step."""
     for k, step in enumerate(steps):
         # A call that could not be read has a result, and no action.
         for action, result in zip(step.actions, step.results, strict=False):

@@ -32,7 +32,7 @@ FORMS: Mapping[str, tuple[str, ...]] = {
     "archive": ("shelf/{value}", "{value}+{given}", "{given}={value}", "vault-{value}"),
     "book": ("{given} @ {value}", "{value} > {given}", "[{value}] {given}", "{given}*{value}"),
 }
-"""What houses want."""
+"""Forms that houses want."""
 _MARKS = (" ", "-", "_", "/", ": ", ", ", "; ", " | ", "#", "~", "&", "%", " / ", " - ", "..", "!")
 _WORDS = split_words("ok done seen ref old checked box mine late north blue")
 _HINTS = {

@@ -2,8 +2,8 @@
 paper's writing tasks).
 
 The prompts, the judge and the reward of the paper's LitBench and WritingBench runs are not public;
-what stands here is ours. An assignment is a row of a file of yours. One call of a judge gives score
-and critique, so `verifier` at level `hint` says what the judge said and costs nothing more.
+those here are ours. An assignment is a row of a file of yours. One call of a judge gives score and
+critique, so `verifier` at level `hint` says what the judge said and costs nothing more.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Writing(Env):
         """Read the assignments, in a random order; the first `num_test` are the test split.
 
         Raises:
-            ValueError: no file, no such column, or fewer assignments than asked for.
+            ValueError: no file, no such column, or fewer assignments than requested.
         """
         if self._path is None:
             raise ValueError(
@@ -129,8 +129,8 @@ class Writing(Env):
         return self._grade(await asyncio.gather(*asked))
 
     def explain(self, problem: Problem, text: str, grade: Grade, level: FeedbackLevel) -> str:
-        """Whether it is good enough (`verdict`), the score (`location`), what the judges wrote
-        (`hint`, `full`).
+        """Good enough or not (`verdict`), the score (`location`), the judges' text (`hint`,
+        `full`).
         """
         if not grade.format_ok:
             return NOTHING

@@ -1,4 +1,4 @@
-"""A judge that scores free text: what it is asked, and what counts as a score."""
+"""A judge that scores free text: its prompt, and the form of a score."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rltf_verl.prompts.quote import defused, fence_around
 from rltf_verl.texts import without_thoughts
 
 WORDS = 150
-"""Limit of a critique that the judge is told."""
+"""Limit of a critique in the judge's prompt."""
 
 # `Score: 8`, `**Score:** 7.5/10`, `> score: 8 out of 10.`
 _SCORE = re.compile(
@@ -41,7 +41,7 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class JudgedText:
-    """What one judge said of a text."""
+    """One judge's reply on a text."""
 
     score: float
     """On the scale."""
@@ -49,7 +49,7 @@ class JudgedText:
 
 
 def read_score(reply: str, scale: Scale) -> float | None:
-    """The score on the last line that holds one; None if there is none, or it is off the scale.
+    """The score on the last line that holds one; None if it is missing or off the scale.
 
     `8/10` and `8 out of 10` are read if 10 is the scale's end.
     """
@@ -67,7 +67,7 @@ class ScoringJudge:
 
     Args:
         options: `endpoint`, `limits`, `price`, `cache_dir`, as of the provider `judge`.
-        block: where they stand in the config, for errors.
+        block: their place in the config, for errors.
         scale: of its scores.
 
     Raises:
@@ -79,7 +79,7 @@ class ScoringJudge:
         self._scale = scale
 
     async def score(self, question: str, text: str, rubric: Sequence[str], seed: int) -> JudgedText:
-        """Score and critique of a text. A reply without a score is asked for once more.
+        """Score and critique of a text. A reply without a score costs a second call.
 
         Raises:
             GradeUnavailable: none could be had.
@@ -93,7 +93,7 @@ class ScoringJudge:
             answer = without_thoughts(reply.text)
             score = read_score(answer, self._scale)
             if score is not None:
-                # The critique is asked for before the score.
+                # The prompt wants the critique before the score.
                 before = answer[: list(_SCORE.finditer(answer))[-1].start()]
                 return JudgedText(
                     score, parse_reply(before, marker="Critique:", words=WORDS, complete=True).text
@@ -106,7 +106,7 @@ class ScoringJudge:
 
 
 def score_prompt(question: str, text: str, rubric: Sequence[str], scale: Scale) -> str:
-    """What a judge is asked about a text."""
+    """A judge's prompt about a text."""
     question, text = defused(question), defused(text)
     return render(
         "writing/score",

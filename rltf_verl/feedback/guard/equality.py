@@ -1,4 +1,4 @@
-"""Whether a passage equals the reference answer, or a text copies it or its worked solution."""
+"""Compare passages with the reference answer; find copies of it and of its worked solution."""
 
 from __future__ import annotations
 
@@ -43,8 +43,7 @@ def tokens_of(text: str) -> list[str]:
 
 
 def find_reference(text: str, reference: str) -> tuple[int, int] | None:
-    """Where the text repeats a long reference, whatever stands between its words; None if it does
-    not.
+    """Span of a long reference that the text repeats, whatever is between its words; else None.
 
     Short references are left to passages that look like an answer: a text may mention a 3 for many
     reasons. Number words of the text must be digits (`plain_text.readings`).
@@ -60,8 +59,8 @@ def find_reference(text: str, reference: str) -> tuple[int, int] | None:
 
 
 def find_phrase(text: str, reference: str, known: str) -> tuple[int, int] | None:
-    """Where the text has a short reference as it is written: a name, a date, a formula; None if it
-    has not, and where it is no news.
+    """Span of a short reference in the text, as it is written: a name, a date, a formula; None if
+    it lacks one, and where it is no news.
 
     Args:
         text: the feedback, as a reading.
@@ -84,8 +83,8 @@ def find_phrase(text: str, reference: str, known: str) -> tuple[int, int] | None
 
 
 def copied_share(text: str, solution: str, attempt: str = "") -> float:
-    """Share of the solution's n-grams, of those that the attempt lacks, that stand in the text; 0
-    if the attempt has them all.
+    """Share of the solution's n-grams in the text, of those that the attempt lacks; 0 if the
+    attempt has them all.
 
     >>> copied_share("so: add two and three to get five", "Add two and three to get five.")
     1.0

@@ -53,8 +53,8 @@ class Leak:
 
 
 def find_leaks(env: Env, problem: Problem, text: str, attempt: str = "") -> list[Leak]:
-    """What in `text` gives the answer of `problem` away, the most serious first; empty if nothing
-    does.
+    """Passages of `text` that give the answer of `problem` away, the most serious first; empty if
+    nothing does.
 
     Args:
         env: finds the candidate answers, if it can, and grades them.
@@ -77,7 +77,7 @@ def find_leaks(env: Env, problem: Problem, text: str, attempt: str = "") -> list
 
 
 class _Grader:
-    """Grades each answer once. What a grader, which is user code, cannot read is not the answer."""
+    """Grades each answer once. What the grader (user code) cannot read is not the answer."""
 
     def __init__(self, env: Env, problem: Problem) -> None:
         self._env, self._problem = env, problem
@@ -106,8 +106,8 @@ def _answers(
     tried, exact = _bare(attempt), [_bare(answer) for answer in accepted]
 
     def is_news(passage: str) -> bool:
-        # What stands in the attempt is none: it may have the words of the answer without its signs,
-        # as `(0, 4)` and `[0, 4)`.
+        # A passage of the attempt is no news: it may have the words of the answer without its
+        # signs, as `(0, 4)` and `[0, 4)`.
         bare = _bare(passage)
         return bare in exact or bare not in tried or as_number(passage) is not None
 

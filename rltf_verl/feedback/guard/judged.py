@@ -31,7 +31,7 @@ class JudgedLeak:
         self.judges = (self.judge,)
 
     async def __call__(self, request: FeedbackRequest, text: str) -> bool:
-        """Whether the model reports a leak.
+        """True if the model reports a leak.
 
         Raises:
             FeedbackUnavailable: after two failed verdicts; the text is withheld.
@@ -43,7 +43,7 @@ class JudgedLeak:
 
 
 def leak_texts(request: FeedbackRequest, text: str) -> dict[str, str]:
-    """What the model reads."""
+    """Texts for the model."""
     return {
         "question": as_text(request.messages),
         "reference": request.problem.reference,

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 REGENERATIONS = 2
 GAP = "[…]"
-"""What stands in place of a redacted passage."""
+"""Text in place of a redacted passage."""
 
 LeakCheck = Callable[[FeedbackRequest, str], Awaitable[bool]]
 """An additional check, e.g. by a language model (with `judges`): does this text
@@ -85,7 +85,7 @@ class GuardedProvider(WrappedProvider):
     async def _leaks(self, request: FeedbackRequest, text: str) -> list[Leak]:
         env, attempt = request.env, request.turns[-1].attempt.text
         leaks = await call_env(DEADLINE_S, find_leaks, env, request.problem, text, attempt)
-        # The model is asked last: it costs a call.
+        # The model comes last: it costs a call.
         if not leaks and self._also is not None and await self._also(request, text):
             leaks = [Leak("judged", 0, len(text))]
         return leaks

@@ -1,7 +1,7 @@
-r"""Where a text may state an answer, for environments without a finder of their own.
+r"""Spans where a text may state an answer, for environments without a finder of their own.
 
-`answer_spans` are places where answers usually stand: the grader decides. `reference_spans` are
-the reference itself, if it is a number.
+`answer_spans` are the usual places of answers: the grader decides. `reference_spans` are the
+reference itself, if it is a number.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_SPANS = 100
 MOST_WORDS = 6
 """Words before `is the answer` that may be it."""
 TELLING = 10
-"""From here on a number, and any fraction, tells the answer wherever it stands."""
+"""From here on a number, and any fraction, tells the answer anywhere."""
 
 _BOXED = re.compile(r"\\boxed\s*\{")
 # `"…"`, `“…”`, `«…»`, backticks, `'…'` (but no apostrophe), `$…$`, `**…**`, `\(…\)`, `\[…\]`
@@ -43,7 +43,7 @@ _ANNOUNCED = re.compile(
     r"(?:(?:exactly|simply|just|actually|in fact|therefore|the number)[ \t]+)?",
     re.IGNORECASE,
 )
-# `… is the correct answer`, `… is correct`, `…, not 5`, and where what stands before it may begin
+# `… is the correct answer`, `… is correct`, `…, not 5`, and where the text before it may begin
 _CONCLUDED = re.compile(
     rf"\s(?:is|are|was|were)\s(?!not\b)(?:(?:\w+\s){{0,3}}{_NAMES}|correct\b|right\b)"
     r"|,\snot\s|,?\s(?:rather\sthan|instead\sof)\s",
@@ -51,12 +51,12 @@ _CONCLUDED = re.compile(
 )
 _IS_RIGHT = re.compile(r"(?:correct|right)\Z", re.IGNORECASE)
 _BEGIN = re.compile(r"[.!?;:,]\s|\s")
-# Where the announced may end: a sentence, a clause, or a word that goes on with prose.
+# Possible ends of the announced: a sentence, a clause, or a word that continues with prose.
 _END = re.compile(r"[.!?](?:\s|$)|[;,]\s|\s(?:and|but|because|not|since|so|which)\s|\s[(\[]")
 
 
 def answer_spans(text: str) -> list[Span]:
-    """Boxes, quotations and what equations in them end with, what stands beside `the answer is` or
+    """Boxes, quotations and what equations in them end with, the text beside `the answer is` or
     `is the answer`, and the last line; at most `MAX_SPANS`.
     """
     finders = (_boxes, quotations, _right_sides, _announcements, _conclusions, _last_lines)
@@ -89,17 +89,17 @@ def quotations(text: str) -> Iterator[Span]:
 
 
 def _right_sides(text: str) -> Iterator[Span]:
-    """What stands behind the last `=` of a quotation."""
+    """Text after the last `=` of a quotation."""
     for start, end in quotations(text):
         sign = text.rfind("=", start, end)
         side = _strip(text, sign + 1, end)
-        # a digit stands at the end of many a step
+        # many steps end with a digit
         if sign >= 0 and side[1] - side[0] > 1:
             yield side
 
 
 def _announcements(text: str) -> Iterator[Span]:
-    """What follows `the answer is`: up to every place where it could end."""
+    """Text after `the answer is`: up to every place where it could end."""
     for cue in _ANNOUNCED.finditer(text):
         start = cue.end()
         line_end = text.find("\n", start)
@@ -109,12 +109,12 @@ def _announcements(text: str) -> Iterator[Span]:
 
 
 def _conclusions(text: str) -> Iterator[Span]:
-    """What stands before `is the answer`: the last few words, or fewer."""
+    """Text before `is the answer`: the last few words, or fewer."""
     for cue in _CONCLUDED.finditer(text):
         line = max(text.rfind("\n", 0, cue.start()) + 1, cue.start() - MAX_SPAN)
         begins = [line]
         for gap in _BEGIN.finditer(text, line, cue.start()):
-            # what stands in an earlier sentence is not said here
+            # words of an earlier sentence do not count
             begins = [gap.end()] if gap[0][0] in ".!?" else [*begins, gap.end()]
         for begin in begins[-MOST_WORDS:]:
             span = _strip(text, begin, cue.start())
@@ -171,8 +171,8 @@ _UNIT = re.compile(
 
 
 def reference_spans(question: str, reference: str, text: str) -> Iterator[Span]:
-    """Where the text has the number that `reference` is. A number of the question and a small whole
-    one tell nothing: `answer_spans` holds those that stand as an answer.
+    """Spans of the number that `reference` is. A number of the question and a small whole one tell
+    nothing: `answer_spans` holds those given as an answer.
 
     Args:
         question: the problem's.
@@ -200,7 +200,7 @@ def numbers_in(text: str) -> frozenset[Fraction]:
 
 
 def _numbers(text: str) -> Iterator[tuple[Fraction, Span]]:
-    """Each number in digits, and where it stands."""
+    """Each number in digits, and its span."""
     for pattern, value_of in ((_NUMBER, _value), (_LATEX_NUMBER, lambda m: as_number(m[0]))):
         for match in pattern.finditer(text):
             value = value_of(match)

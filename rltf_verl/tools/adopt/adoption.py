@@ -1,6 +1,6 @@
 """A run of verl as an RLTF run: which of its settings stay, which change, and why.
 
-What cannot stay is what the start-up checks refuse or warn of: their words are the reasons. The
+Settings that the start-up checks refuse or warn of cannot stay: their words are the reasons. The
 result has composed and passed those of them that need no device; where the run's files are here,
 also those of its rows. `rltf plan` measures its prompts.
 """

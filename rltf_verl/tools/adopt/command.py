@@ -94,8 +94,8 @@ def _hydra_flags() -> ArgumentParser:
 
 
 def script_of(adopted: Adopted, folder: str = "") -> str:
-    """A script that bash runs; what changed, and why, stands in it as comments. The variable RUN
-    names another program for the same words, as in `RUN="rltf plan" bash run_rltf.sh`.
+    """A script that bash runs; its comments say what changed, and why. The variable RUN names
+    another program for the same words, as in `RUN="rltf plan" bash run_rltf.sh`.
 
     Args:
         adopted: the run.

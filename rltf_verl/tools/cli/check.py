@@ -39,7 +39,7 @@ def check(
     ),
 ) -> None:
     """Say what is wrong with a feedback function before a run: calls it on attempts made from the
-    rows, twice each. Needs no GPU. Exit code 1 if something is wrong. A model is asked only with
+    rows, twice each. Needs no GPU. Exit code 1 if something is wrong. Calls a model only with
     endpoint.<key>: `rltf probe` of its episodes, and of some with feedback on other problems.
 
     E.g. rltf feedback check ./reward.py:compute_score data/train.parquet

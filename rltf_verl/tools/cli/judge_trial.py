@@ -26,7 +26,7 @@ class Trial:
     raw: str = ""
     feedback: str = ""
     noted: tuple[str, ...] = ()
-    """Breaches of the asked form, e.g. `no_marker`."""
+    """Breaches of the required form, e.g. `no_marker`."""
     leak: str = ""
     """The leak guard's verdict on the feedback; empty without a leak."""
     seconds: float = 0.0
@@ -38,7 +38,7 @@ class Trial:
 
 def wrong_attempts(env: Env, seed: int, num: int) -> list[FeedbackRequest]:
     """Problems of an environment, each answered with the reference answer of another one."""
-    # more than are asked for: the answer of another problem may be right here
+    # more than requested: the answer of another problem may be right here
     problems = env.build(seed, 4 * num + 4, 0).train
     requests = []
     for problem, other in pairwise(problems):

@@ -34,7 +34,7 @@ MIN_SECRET = 3
 
 
 def checks(own: Env, env: Env, seed: int, num_hostile: int) -> dict[str, Check]:
-    """As of `answers.checks`."""
+    """See `answers.checks`."""
     each = partial(partial, for_each_problem, own)
     return {
         "the same problem and seed open the same world, a new one": each(partial(_worlds, env)),
@@ -81,7 +81,7 @@ def _play(env: Env, state: Any, actions: Sequence[Action]) -> Iterator[Step]:
 
 
 def steps_alone(env: Env, problem: Problem) -> list[Step]:
-    """What is seen first, and the steps of a problem's actions, in a world of their own."""
+    """The first observation, and the steps of a problem's actions, in a world of their own."""
     with _open_state(env, problem) as state:
         seen = Step(env.look(state) or "")
         return [seen, *_play(env, state, _actions(env, problem))]

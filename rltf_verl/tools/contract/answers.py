@@ -84,7 +84,7 @@ def _nonsense(env: Env, problem: Problem) -> Iterator[str]:
 
 
 def _constants(env: Env, problems: Sequence[Problem]) -> Iterator[str]:
-    """Answers that pay whatever is asked: the commonest references, and words that guess."""
+    """Answers that pay whatever the question: the commonest references, and words that guess."""
     problems = problems[:NUM_CONSTANT]
     if len(problems) < MIN_CONSTANT:
         raise NotTriedError(f"fewer than {MIN_CONSTANT} problems")

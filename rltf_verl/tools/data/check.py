@@ -56,7 +56,7 @@ class CheckedFile:
     messages: tuple[list[dict[str, Any]], ...]
     """First prompts."""
     splits: frozenset[str]
-    """That its rows name."""
+    """Splits that its rows name."""
     errors: tuple[str, ...]
     notes: tuple[str, ...]
 

@@ -68,7 +68,7 @@ _ADDRESS = re.compile(
 
 Episode = Mapping[str, Any]
 """`split`, `prompt` (x0), and the fields of `extra_info.task`: `id`, `question` (the last message
-of x0), `before` (the end of what stands before it), `left_out` (messages of the conversation that
+of x0), `before` (the end of the messages before it), `left_out` (messages of the conversation that
 x0 has no room for), `attempt` (y1), `correction` (f), `rule`.
 """
 
@@ -89,13 +89,13 @@ class Said(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """What a judge reads."""
+    """Input of a judge."""
 
     question: str
     attempt: str
     correction: str
     before: str = ""
-    """What was said before the question."""
+    """Text before the question."""
 
     @property
     def has_words(self) -> bool:
@@ -108,15 +108,14 @@ class Found(NamedTuple):
 
     where: str
     fate: str
-    """Of a conversation: `read` or `refused`; of a turn: `taken`, `left`, `duplicate` or
-    `without`.
+    """A conversation's: `read` or `refused`; a turn's: `taken`, `left`, `duplicate` or `without`.
     """
     why: str = ""
-    """What decided, or what is wrong with the conversation."""
+    """The source that decided, or the conversation's fault."""
     said: Exchange | None = None
     """The turn, without what was said before."""
     episode: Episode | None = None
-    """Of a correction."""
+    """The episode of a correction."""
 
     def shown(self) -> str:
         """The turn with its question and answer, in four lines."""
@@ -139,14 +138,14 @@ def find_corrections(
         path: parquet with a column `messages`, JSON lines, or JSON with one conversation or a list;
             JSON may be gzipped.
         without: ids of corrections to leave out.
-        judge: is asked about each turn without a label, with a bar on stderr.
+        judge: decides on each turn without a label, with a bar on stderr.
         max_prompt_length: tokens of x0, the answer and the correction. x0 leaves out the messages
             after the system's that have no room.
         rule: decides where neither a label nor the judge does.
 
     Raises:
         ValueError: no parquet or gzip file; neither labels nor `judge` nor `rule`, or a rule that
-            fails; an id that no correction of the file has; or a judge that cannot be asked: a
+            fails; an id that no correction of the file has; or a judge that cannot be called: a
             package or the API key is missing.
         OSError: the file cannot be read.
     """

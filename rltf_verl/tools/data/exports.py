@@ -37,7 +37,7 @@ PREFERENCES = pa.schema(
         "index": pa.int64(),
     }
 )
-"""As TRL's preference trainers read them, conversational form."""
+"""Columns that TRL's preference trainers read, conversational form."""
 
 
 def dialogues(

@@ -77,8 +77,7 @@ def feedback_probes(
     out: Path,
     tell: Callable[[str], object],
 ) -> Iterator[tuple[str, Probe]]:
-    """What a model's episodes say of a run with this feedback, and with what the feedback says of
-    other problems; each with its name.
+    """Named probes of a model's episodes with this feedback, and with its words on other problems.
 
     Args:
         overrides: as of `checked_feedback`, with the model's blocks `endpoint` and `limits`.
@@ -93,7 +92,7 @@ def feedback_probes(
     """
     run = {block: values for block, values in overrides.items() if block in OF_THE_RUN}
     asked = {block: values for block, values in overrides.items() if block not in OF_THE_RUN}
-    # As in training: a right answer gets no feedback.
+    # A right answer gets no feedback, as in training.
     asked["episode"] = {"stop_when_solved_val": True, **asked.get("episode", {})}
     questions, env = questions_of(file, num, asked, config)
     own = evaluation(asked, 1, env, config=config)

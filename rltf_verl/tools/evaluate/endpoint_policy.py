@@ -67,7 +67,7 @@ class EndpointPolicy:
         self.prompt_budget = self.response_budget = prompt_budget or NO_BUDGET
         self.special_tokens: tuple[str, ...] | None = None
         self.unavailable: str | None = None
-        """Why the endpoint gave no reply, if it once did not: who asked may have taken that for an
+        """Why the endpoint gave no reply, if it once did not: the caller may have taken that for an
         answer.
         """
 
@@ -162,7 +162,7 @@ def _conversation(text: str) -> list[Message]:
 
 
 def _answering(told: Sequence[Message], ids: list[str]) -> list[Message]:
-    """Messages after an answer. Those of tools name its calls; what answers none is the user's."""
+    """Messages after an answer. A tool's message names its call; any other is the user's."""
     made: list[Message] = []
     for message in told:
         if message["role"] == "tool" and ids:

@@ -115,7 +115,7 @@ class EvaluationFolder:
         records: dict[Place, Record] = {}
         for record in read_episodes(self._path) if self._path.is_dir() else []:
             row, sample = record["uid"], record["session_id"]
-            # more rows and episodes may be there than are asked for now
+            # more rows and episodes may be there than are wanted now
             if row.isdecimal() and int(row) < len(self._questions) and sample < self._samples:
                 # a call that was killed may have left an episode that a later one played again
                 records.setdefault((row, sample), record)
@@ -128,8 +128,8 @@ class EvaluationFolder:
 
     def play(self) -> None:
         """Play what is missing, with a bar on stderr; from here on the folder is of this
-        evaluation. What a silent endpoint has cut short is not kept, so that the next call asks
-        again; with `feedback.on_error=raise` neither is an episode without feedback.
+        evaluation. It drops what a silent endpoint cut short, so that the next call asks again, and
+        with `feedback.on_error=raise` an episode without feedback.
 
         Raises:
             ValueError: an environment that cannot work on this machine.

@@ -37,7 +37,7 @@ AS_VALIDATION = {"stop_when_solved_val": False}
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Everything that decides what is asked and how it is graded."""
+    """Everything that decides the questions and their grading."""
 
     policy: JudgeSettings
     """The endpoint that is evaluated."""
@@ -73,7 +73,7 @@ class Evaluation:
 
 
 def _files_in(setting: Any) -> Iterator[str]:
-    """What looks like a file of a user's class or template, wherever it stands."""
+    """Values, at any depth, that look like a file of a user's class or template."""
     if isinstance(setting, str):
         code = setting.rpartition(":")[0]
         yield from (name for name in (code, setting) if name.endswith((".py", ".j2")))

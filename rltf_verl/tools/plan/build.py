@@ -55,7 +55,7 @@ class PlannedProblem:
     right: dict[str, str] | None
     """`text` and `form` of an answer that is graded right."""
     turns: list[Record]
-    """As in the episode log; prompts are the text of their tokens."""
+    """Records of the episode log; prompts are the text of their tokens."""
     judge_prompts: list[str]
     critic_prompts: list[str]
     rows: list[dict[str, Any]]
@@ -64,7 +64,7 @@ class PlannedProblem:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run will do. Mappings have the labels and values that are printed."""
+    """A run's plan. Mappings have the labels and values that are printed."""
 
     run: dict[str, Any]
     problems: list[PlannedProblem]
@@ -170,7 +170,7 @@ def _run(inputs: Inputs, method: Method | None) -> dict[str, Any]:
     feedback, episode = config.feedback, config.episode
     level = feedback.provider.options.get("level") or feedback.provider.options.get("style")
     words = None if inputs.parts is None else inputs.parts.words_of_judge or None
-    # What only a run of ours has, after what verl's own runs have.
+    # Facts of our runs only, after those of verl's own.
     return about | {
         "environment": config.env.name,
         "turns": episode.horizon,
@@ -214,7 +214,7 @@ def _problem(inputs: Inputs, play: PlannedEpisode) -> PlannedProblem:
             for role, turn, tokens in parts_of_row(row, method)
         ]
         rows.append({"title": title({"parts": parts}, turns), "parts": parts})
-    # what the policy was asked, and what rows predict the feedback at; often the same
+    # the critics' prompts, and those at which rows predict the feedback; often the same
     critics = [*play.critics, *_critic_prompts(play)]
     return PlannedProblem(
         index=play.case.problem.index,
@@ -265,7 +265,7 @@ def _schedule(inputs: Inputs, config: RLTFConfig | None) -> dict[str, Any]:
 
 
 def _metrics_file(project: Any, experiment: Any) -> str:
-    """Where verl's logger `file` writes."""
+    """Path of verl's logger `file`."""
     root = Path(os.environ.get("VERL_FILE_LOGGER_ROOT", "."))
     return os.environ.get("VERL_FILE_LOGGER_PATH") or str(
         root / str(project) / f"{experiment}.jsonl"

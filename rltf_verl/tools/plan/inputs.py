@@ -79,7 +79,7 @@ def inspect_run(
     chosen: Sequence[str] = (),
     card: float | None = None,
 ) -> Inputs:
-    """Collect the inputs of a plan. What cannot be loaded becomes a refusal.
+    """Collect the inputs of a plan. Inputs that cannot be loaded become refusals.
 
     Args:
         config: of the run.

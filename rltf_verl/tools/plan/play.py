@@ -153,7 +153,7 @@ class PlannedEpisode:
     episode: Episode
     rows: Sequence[Row]
     critics: Sequence[tuple[int, ...]]
-    """Prompts at which the policy itself is asked for feedback."""
+    """Prompts at which the policy itself writes feedback."""
     asked: Sequence[RecordingGateway]
     """The judges, with what they would be sent."""
 
@@ -241,14 +241,14 @@ def _sibling(config: RLTFConfig, answer: str) -> Group | None:
     cohort.note_past(("another", 0), ENDED)
     group = Group(2, cohort=cohort)
     group.note_end(1)
-    group.note_grade(1, 1, answer, correct=True)  # not by turn 1: feedback is asked for
+    group.note_grade(1, 1, answer, correct=True)  # not by turn 1: feedback is wanted
     group.note_grade(1, 1, NO_IDEA, correct=False)
     return group
 
 
 class _Script(dict[int, str]):
-    """Seed -> text, by the place that the seed stands for (`seeds.place_of`). `first`, `last`: the
-    answers of an attempt, one for each of its steps.
+    """Seed -> text, by the seed's place (`seeds.place_of`). `first`, `last`: the answers of an
+    attempt, one for each of its steps.
     """
 
     def __init__(

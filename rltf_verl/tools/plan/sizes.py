@@ -1,4 +1,4 @@
-"""How much a run is: per step, per validation, in all."""
+"""Size of a run: per step, per validation, in all."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def epochs_end_first(inputs: Inputs) -> bool:
 
 
 def validations_of(inputs: Inputs) -> int:
-    """How often the run validates."""
+    """Number of validations of the run."""
     get, steps = inputs.setting, steps_of(inputs)
     every = int(get("trainer.test_freq"))
     # verl validates the last step too, whatever its number (trainer_base.py), if it comes to it

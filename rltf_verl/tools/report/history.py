@@ -22,7 +22,7 @@ def read_history(paths: Sequence[Path]) -> History:
 
 
 def read_records(path: Path) -> list[tuple[int, Metrics]]:
-    """(step, its numbers), in the order of the file. What is no finite number is left out."""
+    """(step, its numbers), in the order of the file; finite numbers only."""
     records = []
     for row in read_lines(path):
         # verl's logger nests the metrics, a wandb history does not

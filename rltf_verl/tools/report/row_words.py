@@ -41,7 +41,7 @@ ENDS = {
 
 
 def said(step: Record) -> str:
-    """What a step's answer says apart from its calls; all of it if not all of them were played."""
+    """Words of a step's answer apart from its calls; all of it if not all of them were played."""
     call = r"(?s)<tool_call>.*?</tool_call>"  # as most models write it
     # a call that the parser missed stays in the text: a reader should see it
     rest, num = re.subn(call, "", step["text"])
@@ -71,7 +71,7 @@ def rows_in_words(
 
 
 def title(row: Mapping[str, Any], turns: Sequence[Record]) -> str:
-    """Which prompt leads to which texts.
+    """A row's prompt and its texts.
 
     >>> part = {"role": "attempt", "turn": 0}
     >>> title({"parts": [part]}, [{}])
@@ -93,7 +93,7 @@ def _what(part: Mapping[str, Any], turns: Sequence[Record]) -> str:
 
 
 def _prompt(first: Mapping[str, Any], turns: Sequence[Record]) -> str:
-    """What stands before a row's first part."""
+    """Label before a row's first part."""
     role, before = first["role"], _before(turns, first["turn"])
     if role == "critique":
         return f"critic prompt about {_name(turns, before)}"

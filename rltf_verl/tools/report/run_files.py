@@ -10,7 +10,7 @@ from pathlib import Path
 from rltf_verl.runlog.files import EVALUATION, folders_of, log_files
 
 Place = tuple[Path, ...]
-"""Where one run lies: a folder or a file, or several parts of it, the earliest process first."""
+"""Place of one run: a folder or a file, or several parts of it, the earliest process first."""
 
 _NO_NAMES = {
     *("", "run", "checkpoints", "checkpoint", "ckpts", "ckpt", "ck", "episodes", "metrics"),
@@ -20,7 +20,7 @@ _NO_NAMES = {
 
 @dataclass(frozen=True)
 class RunFiles:
-    """What was found of one run."""
+    """Files found of one run."""
 
     metrics: tuple[Path, ...]
     """The earliest process first."""
@@ -102,7 +102,7 @@ def _metric_files(folder: Path) -> list[Path]:
 
 
 def _beside(folder: Path) -> list[Path]:
-    """Where verl writes by default: `checkpoints/<project>/<experiment>/` and
+    """verl's default places: `checkpoints/<project>/<experiment>/` and
     `<project>/<experiment>.jsonl`.
     """
     folder = folder.resolve()

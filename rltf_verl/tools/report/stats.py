@@ -1,4 +1,4 @@
-"""What a run's episodes say about learning from feedback. Every number is a mean over its own
+"""Numbers of a run's episodes about learning from feedback. Every number is a mean over its own
 denominator (`runlog.numbers`; docs/metrics.md).
 """
 
@@ -21,13 +21,13 @@ class EpisodeStats:
     last_step: int | None
     sessions: int
     num_turns: int
-    """Of the longest episode."""
+    """Turns of the longest episode."""
     mean: Mapping[str, float]
     """By the names of `cases_by_name`; without those that have no case."""
     num: Mapping[str, int]
-    """How many cases each is the mean of."""
+    """Number of cases of each mean."""
     stops: Mapping[str, int]
-    """How often each reason ended a line."""
+    """Number of lines that each reason ended."""
 
 
 def cases_by_name(table: EpisodeTable) -> dict[str, Cases]:

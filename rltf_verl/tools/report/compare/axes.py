@@ -1,4 +1,4 @@
-"""What a run had spent by a step. All runs of a picture are measured the same way.
+"""A run's spending by a step. All runs of a picture are measured the same way.
 
 Sums need every step: where the first ones are gone (verl erases its file when a run is resumed),
 there is no sum. A few steps inside, which a killed process left without a line, count as much as
@@ -46,7 +46,7 @@ class Axis:
     without: dict[str, str]
     """Name of an arm that is left out -> why."""
     filled: dict[str, str]
-    """Steps without a number -> what stands for them."""
+    """Steps without a number -> their substitute."""
 
 
 def _summed(label: str, metric: str, unit: float = 1.0) -> AxisSource:

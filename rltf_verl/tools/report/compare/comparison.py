@@ -31,13 +31,13 @@ class Comparison:
     """Label of a quantity -> its evaluations (`numbers.evaluations`), whatever was spent."""
     panels: list[Panel] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
-    """What is not shown -> why."""
+    """Omitted item -> reason."""
     filled: dict[str, str] = field(default_factory=dict)
     """Steps that an axis has no number of -> what is taken instead."""
 
     @property
     def remarks(self) -> list[str]:
-        """What a reader of the tables must know, a line each."""
+        """Remarks for a reader of the tables, a line each."""
         left_out = [f"left out: {of}: {why}" for of, why in self.left_out.items()]
         return [*left_out, *(f"filled in: {of}: {why}" for of, why in self.filled.items())]
 

@@ -37,13 +37,13 @@ class BudgetPoint:
     """An arm where all arms had spent the same."""
 
     value: pd.Series
-    """Of each seed, its last evaluation within the budget."""
+    """Each seed's last evaluation within the budget."""
     spent: pd.Series
-    """What each seed had spent by that evaluation."""
+    """Each seed's spending by that evaluation."""
     difference: float | None
     """Its mean minus that of the first arm; None for that one."""
     apart: bool | None
-    """Whether the ranges of the seeds do not touch those of the first arm; None with one seed on
+    """True if the ranges of the seeds do not touch those of the first arm; None with one seed on
     either side.
     """
 

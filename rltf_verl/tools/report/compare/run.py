@@ -34,10 +34,10 @@ _SEED = re.compile(r"[-_.]*seed[-_=]?\d+$")
 
 @dataclass(frozen=True)
 class RunTable:
-    """What is known of one run."""
+    """Data of one run."""
 
     name: str
-    """As the user wrote it."""
+    """The user's name for it."""
     steps: pd.DataFrame
     """[steps, numbers] by step: metrics, and `log/<split>/…` (see `flat`) with `TOKENS`; NaN where
     a step has none.
@@ -91,8 +91,8 @@ def read_run(place: Place) -> RunTable:
 def arms_of(arguments: Sequence[str]) -> dict[str, list[Place]]:
     """Arm -> its runs, in the order given.
 
-    `NAME=pattern` stands for one run per match. Without a name, a run is called after its folder,
-    and runs whose folders differ in a trailing `seed<number>` only are one arm.
+    `NAME=pattern` means one run per match. Without a name, a run is called after its folder, and
+    runs whose folders differ in a trailing `seed<number>` only are one arm.
 
     Raises:
         ValueError: nothing matches a pattern; a run is given twice.

@@ -43,12 +43,12 @@ class Ratio:
     under: Floats
     cases: int = 0
     least: float = 0.0
-    """As of `Cases`."""
+    """See `Cases`."""
 
 
 def problem_key(record: Record) -> tuple[str, str, str, str]:
-    """What makes two records episodes at one problem, also where a dataset holds it more than
-    once. Conversations whose last message is the same differ in the messages before.
+    """Key of a record's problem, equal where a dataset holds the problem more than once.
+    Conversations whose last message is the same differ in the messages before.
     """
     return record["env"], repr(record.get("context")), record["question"], record["reference"]
 

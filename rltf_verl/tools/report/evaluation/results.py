@@ -1,8 +1,8 @@
-"""How good a policy is at first and after k rounds of feedback, from the validation episodes of an
+"""Quality of a policy at first and after k rounds of feedback, from the validation episodes of an
 episode log.
 
-Ungraded turns (`stop` is `ungraded`) count in nothing, nor does what would stand on
-them; they are reported. Definitions with their denominators: docs/measuring.md.
+Ungraded turns (`stop` is `ungraded`) count in nothing, nor do turns that would follow them; they
+are reported. Definitions with their denominators: docs/measuring.md.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def evaluate(records: Sequence[Record]) -> Results:
     per_problem = np.bincount(problem)
     answers = [turn for record in records for turn in record["turns"]]
     stops = Counter(str(record["turns"][-1]["stop"]) for record in records)
-    # What is counted, then what has an interval.
+    # Counts first, then numbers with an interval.
     return Results(
         problems=len(per_problem),
         sessions=len(records),

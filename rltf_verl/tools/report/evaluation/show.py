@@ -50,7 +50,7 @@ def tables(results: Results) -> list[Table]:
 
 
 def notes(results: Results) -> list[str]:
-    """What a reader of the tables must know."""
+    """Remarks for a reader of the tables."""
     fewest, most = results.samples
     each = "" if fewest == most else f"{fewest} to "
     early = {"feedback_unavailable": "for want of feedback", "prompt_too_long": "at a long prompt"}

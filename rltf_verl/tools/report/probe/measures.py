@@ -115,7 +115,7 @@ class Measured:
     problems: int
     sessions: int
     groups: int
-    """Those with at least `TrainingRun.episodes` graded first answers."""
+    """Groups with at least `TrainingRun.episodes` graded first answers."""
     shares: Mapping[str, Estimate]
     """By the names of `LABELS`."""
     lengths: Mapping[str, Quantiles | None] = field(default_factory=dict)
@@ -137,7 +137,7 @@ def measure(records: Sequence[Record], run: TrainingRun, reader: Reader) -> Meas
         for name, value in _cases(record, run, reader):
             found[name].append((k, value))
     for episodes in groups.values():
-        # all episodes of a group are at one problem, so any of them stands for it
+        # all episodes of a group are at one problem, so any of them has it
         for name, value in _group_cases([records[k] for k in episodes], run.sessions):
             found[name].append((episodes[0], value))
     cases = {name: _as_cases(pairs) for name, pairs in found.items()}

@@ -23,8 +23,8 @@ to.
 
 # In all runs of `python recipes/pretrained/law.py` in which feedback righted at least ENOUGH of the
 # wrong answers before training, training righted a share near RIGHTED; with less the share was
-# anything. They all learn a rule that problems share. Whether there is one shows where feedback on
-# other problems (`rltf/feedback=shuffled`) rights answers too: docs/measuring.md.
+# anything. They all learn a rule that problems share. There is one where feedback on other problems
+# (`rltf/feedback=shuffled`) rights answers too: docs/measuring.md.
 ENOUGH, RIGHTED, RUNS = 0.3, 0.83, 12
 ERROR = 0.10
 """Root mean square error of RIGHTED, the mean of some of the runs, for the others."""
@@ -98,14 +98,14 @@ class Probe:
 
 @dataclass(frozen=True)
 class Threshold:
-    """Where a share becomes a finding."""
+    """Threshold at which a share becomes a finding."""
 
     measure: str
     at: float
     below: bool = False
     """The finding is a share below it."""
     asked: Callable[[Probe], bool] | None = None
-    """When an interval around it leaves the verdict open; None: never."""
+    """Condition under which an interval around it leaves the verdict open; None: never."""
 
 
 def _has_cases(measure: str) -> Callable[[Probe], bool]:

@@ -1,1 +1,1 @@
-"""What the command line prints."""
+"""Output of the command line."""

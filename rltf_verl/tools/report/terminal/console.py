@@ -158,7 +158,7 @@ def show_steps(
             *(("    note", note["text"], "cyan") for note in notes if note["step"] == k),
         ]
     for label, text, style in [*lines, ("  end", ENDS[turn["end"]], "dim")]:
-        # further lines stand below the text, not below the label
+        # further lines go below the text, not below the label
         say(out, f"{label:<13}", text.replace("\n", f"\n{'':13}"), style)
 
 
@@ -214,7 +214,7 @@ def show_feedback(findings: Sequence[Finding], num: int) -> None:
 
 
 def stats_table(ranges: Sequence[EpisodeStats]) -> Table:
-    """Of ranges of one split: a line per number, a column per range of steps."""
+    """Ranges of one split: a line per number, a column per range of steps."""
     header = [ranges[0].split, *map(_steps, ranges)]
     stops = sorted({stop for s in ranges for stop in s.stops})
     lines: list[tuple[object, ...]] = [("episodes", *(s.sessions for s in ranges))]

@@ -1,5 +1,5 @@
-"""What the policy sees of an environment: a problem, a wrong answer, and the feedback on it at
-every level.
+"""An environment as the policy sees it: a problem, a wrong answer, and the feedback on it at every
+level.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def fenced(text: str) -> str:
 
 
 def second_prompt(env: Env, revise: str | None, seed: int) -> str:
-    """What the policy reads after a wrong answer, in Markdown, and which template it is.
+    """The prompt after a wrong answer, in Markdown, and its template.
 
     Args:
         env: the environment.

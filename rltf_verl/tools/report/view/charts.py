@@ -226,7 +226,7 @@ def curves_of(num_turns: int) -> list[Curve]:
             label=f"Right after turn {turn}",
             help="The last answer by this turn.",
             share=True,
-            # where all episodes of a step end earlier, their last answer stands
+            # where all episodes of a step end earlier, their last answer counts
             log=f"turn_{turn}/standing",
             instead="standing",
         )

@@ -103,7 +103,7 @@ def tokens(record: Record) -> list[Any]:
 
 
 def has_tokens(record: Record) -> bool:
-    """Whether the log has what each token of the episode trained."""
+    """True if the log has what each token of the episode trained."""
     return any("tokens" in row for row in record.get("rows", ()))
 
 

@@ -1,7 +1,7 @@
-"""How much of an episode the page holds: a browser lays out many tokens for minutes.
+"""Limits of an episode on the page: a browser lays out many tokens for minutes.
 
-What is too long keeps its beginning and its end; a note in between has the number of what is left
-out and the command that prints it.
+A long text keeps its beginning and its end; a note in between has the number of what is left out
+and the command that prints it.
 """
 
 from __future__ import annotations
