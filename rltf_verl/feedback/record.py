@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,6 @@ class RecordedProvider(WrappedProvider):
         super().__init__(inner)
         self._settings = settings_key(inner.name, options)
         self._folder = folder
-        self._path: Path | None = None
         self._writer = PatientWriter(f"feedback record in {folder}")
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
@@ -54,21 +54,23 @@ class RecordedProvider(WrappedProvider):
         try:
             feedback = await ask(self.inner, request)
         except FeedbackUnavailable as error:
-            self._write(request, {"provider": error.provider, "unavailable": error.cause})
+            await self._write(request, {"provider": error.provider, "unavailable": error.cause})
             raise
         # What the policy wrote belongs to the weights that wrote it: a replay has others.
         if feedback.attempt is None:
-            outcome = {
-                "provider": feedback.provider,
-                "text": feedback.text,
-                "sees_reference": feedback.sees_reference,
-                **({"notes": list(map(asdict, feedback.notes))} if feedback.notes else {}),
-            }
-            self._write(request, outcome)
+            await self._write(
+                request,
+                {
+                    "provider": feedback.provider,
+                    "text": feedback.text,
+                    "sees_reference": feedback.sees_reference,
+                    **({"notes": list(map(asdict, feedback.notes))} if feedback.notes else {}),
+                },
+            )
         return feedback
 
-    def _write(self, request: FeedbackRequest, outcome: Mapping[str, Any]) -> None:
-        called = {
+    async def _write(self, request: FeedbackRequest, outcome: Mapping[str, Any]) -> None:
+        record = {
             "version": VERSION,
             "key": call_key(request),
             "settings": self._settings,
@@ -81,19 +83,16 @@ class RecordedProvider(WrappedProvider):
             "attempt": request.turns[-1].attempt.text,
             "constant": self.constant,
             "provider_sees_reference": self.sees_reference,
+            **outcome,
         }
-        self._writer.append(self._file(), [called | dict(outcome)])
+        await self._writer.run(lambda: self._writer.append(self._path, [record]))
 
-    def _file(self) -> Path:
-        """Of this process: it is asked when there is something to write, so a process that forked
-        has its own.
-        """
-        mark = f".{os.getpid()}."
-        if self._path is None or mark not in self._path.name:
-            with suppress(OSError):  # the writer says what the disk says
-                self._folder.mkdir(parents=True, exist_ok=True)
-            self._path = self._folder / f"feedback{mark}{uuid.uuid4().hex[:8]}.jsonl"
-        return self._path
+    @cached_property
+    def _path(self) -> Path:
+        """Of this process: chosen when there is something to write."""
+        with suppress(OSError):  # the writer says what the disk says
+            self._folder.mkdir(parents=True, exist_ok=True)
+        return self._folder / f"feedback.{os.getpid()}.{uuid.uuid4().hex[:8]}.jsonl"
 
 
 def call_key(request: FeedbackRequest) -> str:

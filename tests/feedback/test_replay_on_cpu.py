@@ -13,6 +13,7 @@ from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.record import RecordedProvider, call_key, settings_key
 from rltf_verl.jsonl import read_lines
 from rltf_verl.types import Attempt, Problem
+from tests.support.disks import slow_disk
 from tests.support.feedback_fakes import PROBLEM, Scripted, asked, turn
 from tests.support.waiting import until
 
@@ -149,6 +150,17 @@ async def test_a_disk_that_refuses_is_one_warning_and_not_the_end_of_the_run(tmp
     for _ in range(2):
         assert (await record.feedback(asked())).text == "one"
     assert caplog.text.count("feedback record in") == 1
+
+
+@pytest.mark.parametrize("said", ["one", None])
+async def test_an_event_loop_goes_on_while_feedback_is_recorded(tmp_path, monkeypatch, said):
+    disk = slow_disk(monkeypatch)
+    record = recorded(tmp_path, said)
+    asking = asyncio.create_task(record.feedback(asked()) if said else cause_of(record, asked()))
+    await until(disk.asked.is_set)
+    disk.released.set()
+    await asking
+    assert [line.get("text") for file in tmp_path.iterdir() for line in read_lines(file)] == [said]
 
 
 async def test_a_provider_that_breaks_is_recorded_as_it_counted(tmp_path):
