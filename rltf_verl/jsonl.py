@@ -85,8 +85,7 @@ class PatientWriter:
         """Call what appends or closes, from an event loop: its caller waits for a slow disk, others
         do not. One thread keeps the order of calls, and a caller that is cancelled loses no line.
         """
-        loop = asyncio.get_running_loop()
-        return await asyncio.shield(loop.run_in_executor(self._thread, use))
+        return await asyncio.shield(asyncio.wrap_future(self._thread.submit(use)))
 
     def append(self, path: Path, records: Iterable[Mapping[str, Any]]) -> None:
         """Append records, after those that wait."""

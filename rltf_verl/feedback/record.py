@@ -54,22 +54,20 @@ class RecordedProvider(WrappedProvider):
         try:
             feedback = await ask(self.inner, request)
         except FeedbackUnavailable as error:
-            await self._write(request, {"provider": error.provider, "unavailable": error.cause})
+            await self._write(request, provider=error.provider, unavailable=error.cause)
             raise
         # What the policy wrote belongs to the weights that wrote it: a replay has others.
         if feedback.attempt is None:
             await self._write(
                 request,
-                {
-                    "provider": feedback.provider,
-                    "text": feedback.text,
-                    "sees_reference": feedback.sees_reference,
-                    **({"notes": list(map(asdict, feedback.notes))} if feedback.notes else {}),
-                },
+                provider=feedback.provider,
+                text=feedback.text,
+                sees_reference=feedback.sees_reference,
+                **({"notes": list(map(asdict, feedback.notes))} if feedback.notes else {}),
             )
         return feedback
 
-    async def _write(self, request: FeedbackRequest, outcome: Mapping[str, Any]) -> None:
+    async def _write(self, request: FeedbackRequest, **outcome: Any) -> None:
         record = {
             "version": VERSION,
             "key": call_key(request),

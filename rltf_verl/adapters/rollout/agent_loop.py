@@ -63,9 +63,7 @@ class WorkerContext:
         self.method = Method(self.config)
         self.groups = Groups()
         log = self.config.episode_log
-        self.log: EpisodeLog | None = None
-        if log.dir:
-            self.log = EpisodeLog(Path(log.dir), f"{os.getpid()}", ids=log.ids)
+        self.log = EpisodeLog(Path(log.dir), f"{os.getpid()}", ids=log.ids) if log.dir else None
 
     def seeds_of(self, row: Mapping[str, Any], problem: Problem) -> Callable[[str], int]:
         """The sampling seeds of a dataset row's episode."""
