@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import json
 import logging
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rltf_verl.redaction import cleaned, secrets_here
 from rltf_verl.texts import counted
 
 logger = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 def append_lines(path: Path, records: Iterable[Mapping[str, Any]]) -> None:
@@ -74,8 +77,15 @@ class PatientWriter:
 
     def __init__(self, name: str, most: int = 2000) -> None:
         self._name, self._most = name, most
+        self._thread = ThreadPoolExecutor(1, name)
         self._waiting = deque[tuple[Path, list[str]]]()
         self._refused, self._lost = False, 0
+
+    async def run(self, use: Callable[[], T]) -> T:
+        """Call what appends or closes, from an event loop: its caller waits for a slow disk, others
+        do not. One thread keeps the order of calls, and a caller that is cancelled loses no line.
+        """
+        return await asyncio.shield(asyncio.wrap_future(self._thread.submit(use)))
 
     def append(self, path: Path, records: Iterable[Mapping[str, Any]]) -> None:
         """Append records, after those that wait."""

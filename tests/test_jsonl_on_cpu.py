@@ -1,12 +1,16 @@
 """JSON lines: whole whoever writes and whoever is killed."""
 
+import asyncio
 import os
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.jsonl import PatientWriter, append_lines, read_lines
+from tests.support.disks import slow_disk
+from tests.support.waiting import until
 
 JSON = st.dictionaries(
     st.text(max_size=5), st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=30)
@@ -61,3 +65,20 @@ def test_a_patient_writer_loses_the_oldest_and_says_how_many(tmp_path, caplog):
     assert read_lines(path) == [{"n": 3}, {"n": 4}]
     assert [r.message.split(":")[0] for r in caplog.records] == ["a log", "a log"]
     assert "lost so far: 3" in caplog.records[-1].message
+
+
+async def test_an_event_loop_goes_on_while_a_slow_disk_takes_every_line_in_order(
+    tmp_path, monkeypatch
+):
+    disk, path, writer = slow_disk(monkeypatch), tmp_path / "a.jsonl", PatientWriter("a log")
+    writing = [
+        asyncio.create_task(writer.run(partial(writer.append, path, [{"n": n}]))) for n in range(5)
+    ]
+    await until(disk.asked.is_set)
+    for given_up in writing[:2]:  # by its caller: the first is being written, the second waits
+        given_up.cancel()
+    await asyncio.sleep(0)
+    disk.released.set()
+    await asyncio.gather(*writing, return_exceptions=True)
+    assert await writer.run(writer.close) == 0
+    assert read_lines(path) == [{"n": n} for n in range(5)]

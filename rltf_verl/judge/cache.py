@@ -55,16 +55,16 @@ class ReplyCache:
             self._look()
         return self._kept.get(key)
 
-    def put(self, key: str, reply: Reply) -> None:
+    async def put(self, key: str, reply: Reply) -> None:
         """Keep a reply. The next job calls again for an empty one."""
         self._kept[key] = replace(reply, cached=True)
         if reply.text.strip() or reply.calls:
             record = {"key": key, "time": round(time.time(), 3), **asdict(reply)}
-            self._writer.append(self._own, [record])
+            await self._writer.run(lambda: self._writer.append(self._own, [record]))
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Write what the disk has refused."""
-        self._writer.close()
+        await self._writer.run(self._writer.close)
 
     def _look(self) -> None:
         """Read on, in every file of another job, from where the last look ended."""

@@ -121,7 +121,7 @@ class JudgeRuntime:
         """Let go of connections, and write what waits for the disk."""
         await self._client.aclose()
         if self._cache is not None:
-            self._cache.close()
+            await self._cache.close()
 
     def _forget(self, key: str, task: asyncio.Task[Reply]) -> None:
         del self._asking[key]
@@ -140,7 +140,7 @@ class JudgeRuntime:
             self.stats.count(f"failed/{outcome.kind}")
             raise JudgeUnavailable(outcome.what)
         if self._cache is not None:
-            self._cache.put(key, outcome)
+            await self._cache.put(key, outcome)
         return outcome
 
     async def _outcome(self, body: dict[str, Any]) -> Reply | Fault:

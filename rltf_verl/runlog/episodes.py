@@ -37,7 +37,8 @@ class EpisodeLog:
 
     def __init__(self, folder: Path, worker: str, *, ids: bool = False) -> None:
         self._folder, self._worker, self._ids = folder, worker, ids
-        self._writer = PatientWriter(f"episode log in {folder}")
+        self.writer = PatientWriter(f"episode log in {folder}")
+        """Runs `append` and `close` for an event loop."""
         self._room, self._left_out = Room(folder), 0
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -75,11 +76,11 @@ class EpisodeLog:
         if not self._room.left(path):
             self._left_out += 1
         else:
-            self._writer.append(path, [place | prompt | episode_record(episode, ids=self._ids)])
+            self.writer.append(path, [place | prompt | episode_record(episode, ids=self._ids)])
 
     def close(self) -> int:
         """Try once more what the disk refused; the number of episodes that the log lacks."""
-        return self._left_out + self._writer.close()
+        return self._left_out + self.writer.close()
 
 
 def read_episodes(

@@ -3,8 +3,9 @@ two ranks, eight agent workers, the queue of `rltf/hardware=gpu`; in each of ver
 versions of FSDP, with LoRA and without, offloaded and not. Each run is compared with plain PyTorch
 on the rows that it recorded, those of `rltf_sync` also with the CPU's engine on the same seed.
 
-The rollout is the CPU's in fp32, in one cell vLLM (`make test-vllm`). Logit distillation by the
-same engine: tests/adapters/training/test_logit_engine_e2e.py.
+The rollout is this package's sampler in fp32, a server for each rank; in one cell it is vLLM
+(`make test-vllm`). Which device a server has: tests/sampler/test_adapter_e2e.py. Logit distillation
+by the same engine: tests/adapters/training/test_logit_engine_e2e.py.
 """
 
 from __future__ import annotations

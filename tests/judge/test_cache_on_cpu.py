@@ -1,18 +1,21 @@
 """The cache of replies: shared folders, killed writers, broken disks."""
 
+import asyncio
 from pathlib import Path
 
 from rltf_verl import jsonl
 from rltf_verl.judge import cache as cache_module
 from rltf_verl.judge.cache import ReplyCache, key_of
 from rltf_verl.judge.wire import Reply
+from tests.support.disks import slow_disk
+from tests.support.waiting import until
 
 TEXT = "a critique with\nseveral lines, \u2028 odd ones \r and \x85 umlauts äöü"
 
 
-def test_a_reply_comes_back_as_it_was(tmp_path: Path) -> None:
+async def test_a_reply_comes_back_as_it_was(tmp_path: Path) -> None:
     cache = ReplyCache(tmp_path)
-    cache.put("k", Reply(TEXT, False, 3, 4))
+    await cache.put("k", Reply(TEXT, False, 3, 4))
     for reader in (cache, ReplyCache(tmp_path)):
         assert reader.get("k") == Reply(TEXT, False, 3, 4, cached=True)
         assert reader.get("other") is None
@@ -23,11 +26,11 @@ def test_equal_bodies_have_equal_keys_and_others_do_not() -> None:
     assert key_of({"seed": 1}) != key_of({"seed": 2})
 
 
-def test_a_half_line_is_never_data(tmp_path: Path) -> None:
+async def test_a_half_line_is_never_data(tmp_path: Path) -> None:
     """Cut a good file at every byte: what is found is a whole reply or nothing."""
     whole = ReplyCache(tmp_path / "whole")
-    whole.put("one", Reply("first"))
-    whole.put("two", Reply(TEXT))
+    await whole.put("one", Reply("first"))
+    await whole.put("two", Reply(TEXT))
     (file,) = (tmp_path / "whole").glob("*.jsonl")
     data = file.read_bytes()
     end_of_one = data.index(b"\n") + 1
@@ -39,15 +42,15 @@ def test_a_half_line_is_never_data(tmp_path: Path) -> None:
         one, two = cache.get("one"), cache.get("two")
         assert (one is not None) == (cut >= end_of_one)
         assert two is None
-        cache.put("two", Reply("again"))
+        await cache.put("two", Reply("again"))
         assert ReplyCache(folder).get("two") == Reply("again", cached=True)
 
 
-def test_lines_of_others_are_found_later_and_read_once(tmp_path: Path, monkeypatch) -> None:
+async def test_lines_of_others_are_found_later_and_read_once(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(cache_module, "LOOK_AGAIN_S", -1.0)
     mine, theirs = ReplyCache(tmp_path), ReplyCache(tmp_path)
     assert mine.get("k") is None
-    theirs.put("k", Reply("x"))
+    await theirs.put("k", Reply("x"))
     assert mine.get("k") == Reply("x", cached=True)
 
 
@@ -59,18 +62,28 @@ def test_other_files_and_nonsense_are_skipped(tmp_path: Path) -> None:
     assert ReplyCache(tmp_path).get("k") == Reply("good", cached=True)
 
 
-def test_a_disk_that_refuses_costs_no_reply(tmp_path: Path, monkeypatch, caplog) -> None:
+async def test_a_disk_that_refuses_costs_no_reply(tmp_path: Path, monkeypatch, caplog) -> None:
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     cache = ReplyCache(tmp_path)
     with monkeypatch.context() as disk:
         disk.setattr(jsonl, "append_text", full)
-        cache.put("a", Reply("x"))
-        cache.put("b", Reply("x"))
+        await cache.put("a", Reply("x"))
+        await cache.put("b", Reply("x"))
     assert len(caplog.records) == 1
     assert cache.get("b") == Reply("x", cached=True)
-    cache.put("c", Reply("x"))
-    cache.put("d", Reply(" "))
+    await cache.put("c", Reply("x"))
+    await cache.put("d", Reply(" "))
     assert ReplyCache(tmp_path).get("a") == Reply("x", cached=True)
     assert ReplyCache(tmp_path).get("d") is None
+
+
+async def test_an_event_loop_goes_on_while_a_reply_is_kept(tmp_path: Path, monkeypatch) -> None:
+    disk, cache = slow_disk(monkeypatch), ReplyCache(tmp_path)
+    keeping = asyncio.create_task(cache.put("k", Reply("x")))
+    await until(disk.asked.is_set)
+    assert cache.get("k") == Reply("x", cached=True)
+    disk.released.set()
+    await keeping
+    assert ReplyCache(tmp_path).get("k") == Reply("x", cached=True)

@@ -2,8 +2,10 @@
 
 import asyncio
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
+import torch
 from omegaconf import OmegaConf
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
@@ -11,7 +13,8 @@ from transformers import PreTrainedTokenizerFast
 from verl.plugin.platform import platform_manager
 
 from rltf_verl.cpu.platform import CPUPlatform
-from rltf_verl.sampler.server import TransformersServer, require_room
+from rltf_verl.sampler import server as server_module
+from rltf_verl.sampler.server import TransformersServer, max_cache_bytes, require_room
 from rltf_verl.sampler.weights import packed
 
 ROLLOUT = {
@@ -28,7 +31,8 @@ CALL = {"prompt_ids": [1, 2, 3], "sampling_params": {"temperature": 0, "logprobs
 
 
 @pytest.fixture
-def server(tmp_path, model, monkeypatch):
+def make(tmp_path, model, monkeypatch):
+    """A server with the rollout's settings and others."""
     monkeypatch.setenv("VERL_PLATFORM", "cpu")
     monkeypatch.setattr(platform_manager, "_current_platform", CPUPlatform())
     words = Tokenizer(WordLevel({f"t{i}": i for i in range(61)}, unk_token="t0"))
@@ -36,7 +40,21 @@ def server(tmp_path, model, monkeypatch):
     tokenizer.save_pretrained(tmp_path)
     model.save_pretrained(tmp_path)
     target = {"_target_": "verl.workers.config.HFModelConfig", "path": str(tmp_path)}
-    return TransformersServer(OmegaConf.create(ROLLOUT), OmegaConf.create(target))
+    return lambda **other: TransformersServer(
+        OmegaConf.create(ROLLOUT | other), OmegaConf.create(target)
+    )
+
+
+@pytest.fixture
+def server(make):
+    return make()
+
+
+async def answers(server, model) -> list[list[int]]:
+    """Of twenty requests at once, by its first weights."""
+    await server.update_weights(packed(list(model.state_dict().items())), last=True)
+    asked = [server.generate(**CALL, request_id=str(i)) for i in range(20)]
+    return [output.token_ids for output in await asyncio.gather(*asked)]
 
 
 async def test_a_server_follows_its_weights_and_pauses_and_resumes(server, model):
@@ -69,3 +87,31 @@ async def test_sleep_leaves_the_answers_as_they_are(server, model):
 def test_a_card_without_room_for_the_longest_request_is_refused(server, room, refused):
     with pytest.raises(ValueError, match="gpu_memory_utilization") if refused else nullcontext():
         require_room(room, server.config)  # 28 tokens take 64 columns
+
+
+def test_the_cache_has_the_share_of_a_device_that_the_weights_leave(model, monkeypatch):
+    """Of all its memory, whatever the trainer holds at the moment."""
+    card = SimpleNamespace(mem_get_info=lambda: (0, 10**9))
+    monkeypatch.setattr(torch, "get_device_module", lambda device: card)
+    config = SimpleNamespace(gpu_memory_utilization=0.25)
+    weights = sum(weight.numel() for weight in model.parameters())
+    assert max_cache_bytes(model, config) is None
+    assert max_cache_bytes(model.to("meta"), config) == 250_000_000 - 4 * weights
+    assert max_cache_bytes(model.to(torch.bfloat16), config) == 250_000_000 - 2 * weights
+
+
+async def test_a_server_that_has_little_room_says_so_and_answers_the_same(
+    make, model, monkeypatch, caplog
+):
+    whole = await answers(make(), model)
+    assert not [r for r in caplog.records if "gpu_memory_utilization" in r.getMessage()]
+    # Three slots of 64 columns, next to a quarter for prompts and a sixteenth for what ended.
+    most = 256 * 64 * 3 * 16 // 11
+    monkeypatch.setattr(server_module, "max_cache_bytes", lambda *_: most)
+    small = make()
+    assert await answers(small, model) == whole
+    (told,) = [r.getMessage() for r in caplog.records if "gpu_memory_utilization" in r.getMessage()]
+    assert "max_num_seqs" in told
+    monkeypatch.setattr(server_module, "max_cache_bytes", lambda *_: most // 4)
+    with pytest.raises(ValueError, match="gpu_memory_utilization"):
+        make()

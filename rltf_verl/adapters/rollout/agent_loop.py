@@ -7,13 +7,11 @@ everything shared.
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import os
 import time
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -64,11 +62,8 @@ class WorkerContext:
         self.config = self.parts.config
         self.method = Method(self.config)
         self.groups = Groups()
-        self._writer = ThreadPoolExecutor(1, "episode log")
         log = self.config.episode_log
-        self.log: EpisodeLog | None = None
-        if log.dir:
-            self.log = EpisodeLog(Path(log.dir), f"{os.getpid()}", ids=log.ids)
+        self.log = EpisodeLog(Path(log.dir), f"{os.getpid()}", ids=log.ids) if log.dir else None
 
     def seeds_of(self, row: Mapping[str, Any], problem: Problem) -> Callable[[str], int]:
         """The sampling seeds of a dataset row's episode."""
@@ -90,23 +85,23 @@ class WorkerContext:
         the event loop.
         """
         if self.log is not None:
-            append = partial(
-                self.log.append,
-                episode,
-                question=messages[-1]["content"],
-                step=int(row["global_steps"]),
-                validate=bool(row["rltf_validate"]),
-                uid=str(row["uid"]),
-                source=str(row["data_source"]),
-                seed=self.config.seed,
-                context=messages[:-1],
+            await self.log.writer.run(
+                partial(
+                    self.log.append,
+                    episode,
+                    question=messages[-1]["content"],
+                    step=int(row["global_steps"]),
+                    validate=bool(row["rltf_validate"]),
+                    uid=str(row["uid"]),
+                    source=str(row["data_source"]),
+                    seed=self.config.seed,
+                    context=messages[:-1],
+                )
             )
-            await asyncio.get_running_loop().run_in_executor(self._writer, append)
 
     async def close(self) -> int:
         """At the end of the run: episodes that the log lacks."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._writer, self.log.close) if self.log else 0
+        return await self.log.writer.run(self.log.close) if self.log else 0
 
 
 @cache

@@ -17,6 +17,11 @@ ENGINES = ("vllm", "sglang")
 """Rollout engines of verl that are packages of the same name."""
 FLASH = ("flash_attn", "kernels")
 """Packages with FlashAttention 2: its own, or the one that fetches it from the hub."""
+PRECISIONS = (
+    "actor_rollout_ref.actor.fsdp_config.mixed_precision.param_dtype",
+    "actor_rollout_ref.rollout.dtype",
+)
+"""Formats of numbers in the update and in the rollout; verl takes bf16 where none is named."""
 LOGGER = "trainer.logger"
 PACKAGES = {
     "wandb": "wandb",
@@ -107,7 +112,7 @@ def check_devices(config: DictConfig) -> Iterator[Finding]:
         )
     if get_device_name() == "cuda":
         yield from _lacks_flash_attention(config.actor_rollout_ref)
-        yield from _lacks_bf16(config.actor_rollout_ref)
+        yield from _lacks_bf16(config)
 
 
 def check_cpus(config: DictConfig) -> Iterator[Finding]:
@@ -156,15 +161,11 @@ def _lacks_bf16(config: DictConfig) -> Iterator[Finding]:
     card = get_torch_device()
     if card.is_bf16_supported(including_emulation=False):
         return
-    mixed = config.actor.fsdp_config.get("mixed_precision") or {}
-    precisions = {
-        "actor.fsdp_config.mixed_precision.param_dtype": mixed.get("param_dtype", "bf16"),
-        "rollout.dtype": config.rollout.dtype,
-    }
-    for key, value in precisions.items():
+    for key in PRECISIONS:
+        value = OmegaConf.select(config, key) or "bf16"
         if value in ("bf16", "bfloat16"):
             yield Finding(
-                f"actor_rollout_ref.{key}",
+                key,
                 value,
                 f"{card.get_device_name()} has no bf16",
                 "add rltf/hardware=gpu_small_fp16",

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -189,7 +190,7 @@ class EvaluationFolder:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self._runtime.aclose()
-            self._log.close()
+            await self._log.writer.run(self._log.close)
 
     def _group(self, row: int, records: Mapping[Place, Record], cohort: Cohort) -> Group:
         """The episodes of a row; those of an earlier call as far as they got."""
@@ -239,15 +240,18 @@ class EvaluationFolder:
             ended(None)
             return
         *context, asked = messages
-        self._log.append(
-            episode,
-            question=asked["content"],
-            step=step,
-            validate=True,
-            uid=str(row),
-            source=question.source,
-            seed=parts.config.seed,
-            context=context,
+        await self._log.writer.run(
+            partial(
+                self._log.append,
+                episode,
+                question=asked["content"],
+                step=step,
+                validate=True,
+                uid=str(row),
+                source=question.source,
+                seed=parts.config.seed,
+                context=context,
+            )
         )
         ended(episode)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rltf_verl.adapters.startup.machine import PRECISIONS
 from rltf_verl.config import RLTFConfig
 from rltf_verl.data.schema import files_of
 from rltf_verl.envs.base import GradeUnavailable
@@ -156,6 +157,8 @@ def _run(inputs: Inputs, method: Method | None) -> dict[str, Any]:
         "model": get("actor_rollout_ref.model.path"),
         "devices": f"{get('trainer.nnodes')} x {get('trainer.n_gpus_per_node')}"
         f" {get('trainer.device')}, {get('actor_rollout_ref.rollout.name')}",
+        "precision": " in the update, ".join(str(get(key) or "bf16") for key in PRECISIONS)
+        + " in the rollout",
         "train_files": files_of(get("data.train_files") or []),
         "train_rows": inputs.num_train,
         "val_files": files_of(get("data.val_files") or []),

@@ -30,7 +30,7 @@ from rltf_verl.tools.data.questions import QuestionRow
 
 ELSEWHERE = (
     "no accelerator on this machine: this is the plan of a run on another one, whose devices,"
-    " CPUs, engine and judges are not checked",
+    " precision, CPUs, engine and judges are not checked",
     "`rltf doctor` checks them there",
 )
 """Reason and fix of a warning."""

@@ -6,7 +6,6 @@ import logging
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from time import sleep as hold
 from types import SimpleNamespace
 
@@ -23,6 +22,7 @@ from rltf_verl.adapters.rollout.agent_worker import RLTFAgentLoopWorker, SharedL
 from rltf_verl.adapters.rollout.loop_lag import Lags, lag_metrics, quantile, watch_lag
 from rltf_verl.episode import failure_log
 from rltf_verl.feedback.group import Groups
+from rltf_verl.jsonl import PatientWriter
 
 TRAJECTORY = {"step": 3, "sample_index": 7, "rollout_n": 0, "validate": False}
 
@@ -124,9 +124,11 @@ def test_verl_still_puts_rows_where_a_worker_shares_them():
 async def test_a_slow_disk_does_not_hold_up_the_event_loop():
     released, seen = threading.Event(), []
     shared = WorkerContext.__new__(WorkerContext)
-    shared.config, shared._writer = SimpleNamespace(seed=0), ThreadPoolExecutor(1)
+    shared.config = SimpleNamespace(seed=0)
     shared.log = SimpleNamespace(
-        append=lambda episode, **_: seen.append((episode, released.wait(10))), close=lambda: 3
+        append=lambda episode, **_: seen.append((episode, released.wait(10))),
+        close=lambda: 3,
+        writer=PatientWriter("a log"),
     )
     row = {"global_steps": 1, "rltf_validate": False, "uid": "u", "data_source": "d"}
     writing = asyncio.create_task(shared.write("episode", [{"content": "q"}], row))

@@ -18,6 +18,7 @@ from rltf_verl.tools.data.build import build_parquet
 from rltf_verl.tools.data.questions import QuestionRow, read_questions
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Turn
 from tests.support.commands import ended_well, ran, refusal_of, refused, rltf
+from tests.support.disks import slow_disk
 from tests.support.judge.server import JudgeServer
 from tests.support.log_records import line, write
 from tests.support.verl_rows import verl_row, write_rows
@@ -142,6 +143,22 @@ def test_turns_samples_seeds_and_files(
     records = read_episodes(tmp_path / "episodes")
     assert {t["num_tokens"] for r in records for t in r["turns"]} == {20}
     assert {r["source"] for r in records} == {"rltf/binary_matrix"}
+
+
+def test_a_slow_disk_holds_up_no_question(
+    server: JudgeServer, data: Path, tmp_path: Path, questions, monkeypatch
+) -> None:
+    disk, rows = slow_disk(monkeypatch), set[int]()
+
+    def reply(body: Body) -> str:
+        rows.add(row_of(questions, body))
+        if len(rows) == NUM:
+            disk.released.set()
+        return "x"
+
+    server.reply = reply
+    ended_well(evaluated(server, data, tmp_path, "limits.max_concurrency=1"))
+    assert len(texts(tmp_path)) == NUM
 
 
 def test_self_feedback_rounds(server: JudgeServer, data: Path, tmp_path: Path, questions) -> None:

@@ -11,6 +11,7 @@ from omegaconf import DictConfig
 from rich.console import Console
 
 from rltf_verl.adapters.startup.checks import start_findings
+from rltf_verl.adapters.startup.machine import PRECISIONS
 from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.tools.data.corrections import find_corrections, write_corrections
 from rltf_verl.tools.plan.build import Plan, make_plan
@@ -121,6 +122,21 @@ def test_the_size_of_a_step_and_of_the_run(run: Run) -> None:
     taken = planned(run("data.train_max_samples=8", "data.val_max_samples=3"))
     assert (taken.run["train_rows"], taken.run["val_rows"]) == (8, 3)
     assert taken.schedule["steps_per_epoch"] == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "update", "rollout"),
+    [
+        ((), "fp32", "float32"),
+        (("rltf/hardware=gpu",), "bf16", "bfloat16"),
+        (("rltf/hardware=gpu_small",), "bf16", "bfloat16"),
+        (("rltf/hardware=gpu_small_fp16",), "fp16", "float16"),
+        (("rltf/hardware=gpu_small", f"{PRECISIONS[0]}=fp32"), "fp32", "bfloat16"),
+    ],
+)
+def test_the_precision_is_told(run: Run, words: tuple[str, ...], update: str, rollout: str) -> None:
+    precision = planned(run(*words)).run["precision"]
+    assert precision == f"{update} in the update, {rollout} in the rollout"
 
 
 def test_a_judge_is_not_asked_and_what_it_would_be_sent_is_shown(run: Run) -> None:
