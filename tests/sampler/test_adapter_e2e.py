@@ -30,7 +30,7 @@ def visible(_: object) -> str | None:
 
 
 async def test_each_server_sees_the_device_of_its_worker(two_gpus, monkeypatch):
-    """It claims none: the worker has claimed it, and Ray would hide every GPU from the server."""
+    """The worker has claimed it, so the server claims none: Ray would show it no GPU, or all."""
 
     class Server:
         def __init__(self, *_):
