@@ -173,7 +173,7 @@ def importer_line(lines: Sequence[Line]) -> str:
     taken = sum(number for number, _ in counts.values())
     each = ", ".join(f"{counts[kind][0]} of {counts[kind][1]} {kind}" for kind in KINDS)
     return (
-        f"Of {400 * len(files)} conversations the importer took {each} corrections (recall"
+        f"In {400 * len(files)} conversations the importer took {each} corrections (recall"
         f" {found / given:.2f}) and {taken - found} turns that correct nothing (precision"
         f" {found / taken:.2f})."
     )
