@@ -144,8 +144,7 @@ def _like_it(wrong: Wrong, name: str) -> str:
     near = get_close_matches(name.lower(), called, 1, 0.6)
     if near:
         table, column = called[near[0]]
-        there = f"{table.name}.{column.name}"
-        return f"Write {there} in the place of {name}: it is the {column.label}."
+        return f"The {column.label} is the column {table.name}.{column.name}."
     return " ".join(_columns_of(table) for table in wrong.used or wrong.tables)
 
 

@@ -141,7 +141,7 @@ def test_what_is_copied_from_the_database_of_the_prompt_is_wrong() -> None:
 @pytest.mark.parametrize(
     ("problem", "query", "database", "repair"),
     [
-        (NAMES, "SELECT nam FROM customers", "no such column: nam", "customers.name in the place"),
+        (NAMES, "SELECT nam FROM customers", "no such column: nam", "column customers.name"),
         (BY_CITY, "SELECT quantity FROM sales WHERE city = 'York'", "no such column: city",
          "sales.customer_id = customers.customer_id"),
         (NAMES, "SELECT name FROM clients", "no such table: clients", "customers, products and"),
