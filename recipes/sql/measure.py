@@ -71,7 +71,9 @@ class Sampler:
 
 
 def key_of(line: Line) -> tuple[Any, ...]:
-    """What makes a line another one. The question: other data may have the same file."""
+    """Key of a line. It has the question, since data that are built again may have another one at
+    the same index.
+    """
     return (line["question"], line["temperature"], line.get("level"), line.get("prompt"))
 
 

@@ -3,7 +3,7 @@
     python recipes/sql/runs.py [--out outputs/sql] [--hours 2]
     python recipes/sql/runs.py --table     # writes the README's table
 
-A finished run is a line of results.jsonl beside this file and is not made again; a second process
+A finished run is a line of results.jsonl next to this file and is not made again; a second process
 with the same folder takes the runs that the first one has not begun.
 """
 
@@ -23,9 +23,9 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent / "pretrained"))
 
-from training import COMMIT, Study, lines_of, training_steps  # noqa: E402
+from training import COMMIT, Study, lines_of, training_steps  # noqa: E402  (in the folder above)
 
-from rltf_verl.jsonl import append_lines  # noqa: E402
+from rltf_verl.jsonl import append_lines  # noqa: E402  (after it)
 
 RESULTS, README = HERE / "results.jsonl", HERE / "README.md"
 MARK = re.compile(r"(<!-- runs.py --table -->\n\n).*?(\n\n<!-- end -->)", re.DOTALL)
@@ -122,14 +122,14 @@ def table(lines: Sequence[Line]) -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|"
     for arm in ARMS:
         made = [line for line in lines if line["arm"] == arm]
+        if not made:
+            continue
         cells = [
             cell([line["curve"][at][trades] for line in made])
             for trades in ("seen", "unseen")
-            for at in (0, STEPS // 8, -1)
-            if made
+            for at in (0, len(made[0]["curve"]) // 2, -1)
         ]
-        if made:
-            yield f"| {arm} | {' | '.join(cells)} |"
+        yield f"| {arm} | {' | '.join(cells)} |"
 
 
 def cell(shares: Sequence[float]) -> str:

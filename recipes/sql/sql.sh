@@ -6,7 +6,7 @@
 #   recipes/sql/sql.sh train [hydra overrides …]   # the run
 #   recipes/sql/sql.sh show                        # its shares, a picture, a page of episodes
 #
-# all: these four, what is there already left as it is.
+# all: these four; the model and the data only if they are not there.
 # SEED (0): of the run. OUT (outputs/sql): the folder. On a GPU: VERL_PLATFORM= recipes/sql/sql.sh all rltf/hardware=gpu_small
 set -euo pipefail
 

@@ -21,7 +21,7 @@ from rltf_verl.envs.base import LEVELS
 from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.tools.contract import check_env
 from rltf_verl.tools.data.questions import QuestionRow
-from rltf_verl.types import Problem
+from rltf_verl.types import Attempt, Episode, Grade, Problem, Turn
 from tests.recipes.composing import program, rltf_of
 from tests.recipes.hostile_sql import FAMILIES
 from tests.support.effort import many
@@ -286,6 +286,31 @@ def test_each_arm_starts_and_gold_queries_are_trained_on() -> None:
         "gold queries": set(),
     }
     assert list(rltf_of("sql", *runs.ARMS["gold queries"]).objectives) == ["gold"]
+
+
+class Characters:
+    """Encodes an answer as its characters."""
+
+    async def encode_answer(self, text: str) -> tuple[int, ...]:
+        return tuple(map(ord, text))
+
+
+async def test_a_gold_row_is_the_reference_query_at_the_first_prompt() -> None:
+    attempt = Attempt((1, 2), (3,), (-1.0,), "SELECT 1", ended=True)
+    episode = Episode(NAMES, 0, (Turn(attempt, Grade(False, True, "SELECT 1"), 0.0),))
+    objectives = program("sql/gold_queries.py")
+    config = rltf_of("sql")
+    gold = objectives.GoldQueries("gold", 7, objectives.GoldQueries.Settings(), config)
+    (row,) = await gold.rows(Characters(), [], episode)
+    text = "".join(map(chr, row.response_ids))
+    assert (row.prompt_ids, set(row.role)) == ((1, 2), {7})
+    assert ENV.grade(NAMES, text).correct
+
+
+def test_a_measured_line_is_known_by_its_question() -> None:
+    measure = program("sql/measure.py")
+    line = {"index": 0, "question": "bakery: Which?", "temperature": 1.0, "level": "hint"}
+    assert measure.key_of(line) != measure.key_of(line | {"question": "gym: Which?"})
 
 
 def test_the_table_has_a_cell_for_each_arm_with_its_seeds() -> None:

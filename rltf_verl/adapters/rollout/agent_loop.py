@@ -30,7 +30,7 @@ from rltf_verl.adapters.metrics.validation import averaged_info, unaveraged_info
 from rltf_verl.adapters.queue.columns import DRAW, RowOutput, episode_facts, row_columns
 from rltf_verl.adapters.queue.token_texts import token_texts
 from rltf_verl.adapters.rollout.chat_form import USER, ChatForm, after_answer, chat_form
-from rltf_verl.config import EpisodeConfig, RLTFConfig
+from rltf_verl.config import ConfigError, EpisodeConfig, RLTFConfig
 from rltf_verl.data.schema import first_prompt, problem_of
 from rltf_verl.envs.calls import tools_of
 from rltf_verl.episode.acting import first_messages
@@ -213,7 +213,11 @@ async def _rows(
     config, rollout = policy.loop.config, policy.loop.rollout_config
     horizon = _horizon(shared.config.episode, config.trainer, int(row["global_steps"]), validate)
     problem = problem_of(shared.parts.env, row)
-    messages = first_prompt(row)
+    try:
+        messages = first_prompt(row)
+    except ValueError as error:
+        place = f"data.train_files or data.val_files, problem {problem.index}"
+        raise ConfigError(f"{place}: {error}") from error
     if shared.parts.env.acts and foreign is None:
         messages = await first_messages(shared.parts.env, problem, messages)
     size = rollout.val_kwargs.n if validate else rollout.n
