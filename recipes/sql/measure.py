@@ -1,8 +1,11 @@
-"""How many wrong queries become right after feedback: by level of feedback, by prompt, by
+"""How many wrong answers become right after feedback: by level of feedback, by prompt, by
 temperature. No server, no trainer: the model is in this process.
 
     python recipes/sql/measure.py MODEL DATA.parquet --out answers.jsonl
         --levels verdict location hint --prompts fresh:note append:plain_append --temperature 1.0
+
+`--env mine.py:Mine KEY=VALUE` measures another task. The level `other:hint` is the hint on the next
+wrong answer, which is to another question.
 
 A line of `answers.jsonl` is a first answer, or a second one with the prompt that led to it. All
 second answers of a temperature revise the same wrong first ones. What the file has already is not
@@ -19,18 +22,21 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from text_to_sql import TextToSql
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rltf_verl.cpu.bf16 import has_bf16
 from rltf_verl.cpu.services import prepare_model
+from rltf_verl.envs import make_env
+from rltf_verl.envs.base import Env
 from rltf_verl.episode.seeds import place_of, sampling_seed
 from rltf_verl.jsonl import append_lines, read_lines
 from rltf_verl.prompts import render, template_of
 from rltf_verl.sampler.generation import BatchGenerator, Request
 from rltf_verl.sampler.sampling import SamplingParams
+from rltf_verl.tools.cli.common import parse_options
 from rltf_verl.tools.data.questions import QuestionRow, read_questions
 
+HERE = Path(__file__).resolve().parent
 Line = dict[str, Any]
 MAX_TOKENS = 160
 """Of an answer."""
@@ -78,8 +84,10 @@ def key_of(line: Line) -> tuple[Any, ...]:
 
 
 def asked(row: QuestionRow) -> str:
-    """The trade and its question."""
-    return "{trade}: {question}".format(**row.problem.data)
+    """The question: of a database, its trade and its words alone."""
+    if "trade" in row.problem.data:
+        return "{trade}: {question}".format(**row.problem.data)
+    return row.messages[-1]["content"]
 
 
 def second_chat(question: str, first: str, feedback: str, prompt: str) -> list[dict[str, str]]:
@@ -94,7 +102,7 @@ def second_chat(question: str, first: str, feedback: str, prompt: str) -> list[d
 
 
 def play(
-    sampler: Sampler, env: TextToSql, rows: Sequence[QuestionRow], out: Path, todo: list[Line]
+    sampler: Sampler, env: Env, rows: Sequence[QuestionRow], out: Path, todo: list[Line]
 ) -> None:
     """Sample what is to do, and write it line by line."""
     seeds = [
@@ -119,7 +127,9 @@ def lines_of(path: Path) -> dict[tuple[Any, ...], Line]:
 
 def measure(args: argparse.Namespace) -> None:
     """Sample first answers, then second ones for each level and prompt."""
-    env, rows = TextToSql(), read_questions(args.data)[: args.problems]
+    name, *options = args.env
+    env = make_env(name, **parse_options(options))
+    rows = read_questions(args.data, args.problems, env)
     sampler, temperature = Sampler(args.model), args.temperature
     prompts = [row.messages[-1]["content"] for row in rows]
     firsts = [
@@ -136,9 +146,10 @@ def measure(args: argparse.Namespace) -> None:
     for prompt in args.prompts:
         for level in args.levels:
             todo = []
-            for one in wrong:
-                first, problem = one["answer"], rows[one["index"]].problem
-                said = env.explain(problem, first, env.grade(problem, first), level)
+            for one, after in zip(wrong, (*wrong[1:], *wrong[:1]), strict=True):
+                other, _, kind = level.rpartition(":")
+                said = feedback_on(env, rows, after if other else one, kind)
+                first = one["answer"]
                 chat = second_chat(prompts[one["index"]], first, said, prompt)
                 line = {name: one[name] for name in ("index", "question", "temperature")}
                 line |= {"level": level, "prompt": prompt, "first": first}
@@ -147,6 +158,12 @@ def measure(args: argparse.Namespace) -> None:
             if todo:
                 play(sampler, env, rows, args.out, todo)
             print(table(lines_of(args.out).values()).splitlines()[-1], flush=True)
+
+
+def feedback_on(env: Env, rows: Sequence[QuestionRow], line: Line, level: Any) -> str:
+    """Feedback on a first answer."""
+    problem, answer = rows[line["index"]].problem, line["answer"]
+    return str(env.explain(problem, answer, env.grade(problem, answer), level))
 
 
 def table(lines: Sequence[Line] | Any) -> str:
@@ -170,7 +187,7 @@ def show(args: argparse.Namespace) -> None:
             args.show -= 1
             problem = rows[line["index"]].problem
             print(f"=== {line['index']} {line['level']} {line['prompt']} right: {line['right']}")
-            print(problem.data["question"], "\n", problem.reference, "\n--- first", line["first"])
+            print(line["question"], "\n", problem.reference, "\n--- first", line["first"])
             print("--- feedback", line["feedback"], "\n--- second", line["answer"])
 
 
@@ -179,6 +196,7 @@ def main() -> None:
     parser.add_argument("model")
     parser.add_argument("data", type=Path)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--env", nargs="+", default=[f"{HERE / 'text_to_sql.py'}:TextToSql"])
     parser.add_argument("--problems", type=int, default=64)
     parser.add_argument("--wrong", type=int, default=64, help="first answers to revise, at most")
     parser.add_argument("--temperature", type=float, default=1.0)

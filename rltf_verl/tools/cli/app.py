@@ -6,6 +6,7 @@ Nothing heavy is imported before a command needs it.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shlex
@@ -201,6 +202,8 @@ def _run_command() -> None:
 
 def main() -> None:
     """Entry point of the console script."""
+    # By default imports of torch and verl set off hundreds of collections: a second of `plan`.
+    gc.set_threshold(200_000)
     run_and_end(_run_command)
 
 
