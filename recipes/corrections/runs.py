@@ -10,9 +10,7 @@ steps are those of ../pretrained, chosen on other companies.
 
 from __future__ import annotations
 
-import argparse
 import json
-import re
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,15 +24,12 @@ from chats import Company
 from english import corrects
 from house_conventions import DATE
 from house_style import read_entry
-from training import COMMIT, Study, curve, lines_of
+from training import COMMIT, Study, curve, make_runs, mean_and_each
 
-from rltf_verl.jsonl import append_lines
 from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.tools.data.corrections import find_corrections
 
 HERE = Path(__file__).resolve().parent
-RESULTS, README = HERE / "results.jsonl", HERE / "README.md"
-MARK = re.compile(r"(<!-- runs.py --table -->\n\n).*?(\n\n<!-- end -->)", re.DOTALL)
 FIRST_HOUSE = 40
 """Seed 1 has the company after it."""
 SEEDS = (1, 2, 3)
@@ -150,9 +145,8 @@ def table(lines: Sequence[Line]) -> Iterator[str]:
 
 
 def cell(lines: Sequence[Line], point: int) -> str:
-    """First answers that need no correction: `0.90 (0.89 0.91)`."""
-    shares = [line["curve"][point]["accuracy"] for line in lines]
-    return f"{fmean(shares):.2f} ({' '.join(f'{share:.2f}' for share in shares)})"
+    """First answers that need no correction."""
+    return mean_and_each([line["curve"][point]["accuracy"] for line in lines])
 
 
 def astray(lines: Sequence[Line], point: int) -> str:
@@ -179,30 +173,12 @@ def importer_line(lines: Sequence[Line]) -> str:
     )
 
 
-def with_table(page: str, lines: Sequence[Line]) -> str:
-    """The page with the table of these runs."""
-    text = "No run yet."
-    if lines:
-        rows = "\n".join(table(lines))
-        text = f"{rows}\n\n{textwrap.fill(importer_line(lines), 140)}"
-    return MARK.sub(lambda mark: f"{mark[1]}{text}{mark[2]}", page)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--out", type=Path, default=Path("outputs/corrections"))
-    parser.add_argument("--hours", type=float, default=1000.0, help="start no run after so long")
-    parser.add_argument("--table", action="store_true", help="only write the README's table")
-    args = parser.parse_args()
-    if args.table:
-        README.write_text(with_table(README.read_text("utf-8"), lines_of(RESULTS)), "utf-8")
-        return
-    study = Study(args.out)
-    for run, folder in study.missing(runs(), RESULTS, args.hours):
-        line = train(study, run, folder)
-        append_lines(RESULTS, [line])
-        print(f"{run}: {line['curve'][-1]}", flush=True)
+def report(lines: Sequence[Line]) -> str:
+    """The table, and a line below it."""
+    if not lines:
+        return "No run yet."
+    return "\n".join([*table(lines), "", textwrap.fill(importer_line(lines), 140)])
 
 
 if __name__ == "__main__":
-    main()
+    make_runs(HERE, __doc__, runs(), train, report)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import argparse
 import fcntl
 import json
 import math
@@ -23,7 +24,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, TypeVar
 
-from rltf_verl.jsonl import read_lines
+from rltf_verl.jsonl import append_lines, read_lines
 
 HERE = Path(__file__).resolve().parent
 SCRIPT = str(HERE / "pretrained.sh")
@@ -32,6 +33,8 @@ MOST_ROUNDS = 4
 """Of 80 supervised steps each: those of the adapters that the project holds."""
 Run = TypeVar("Run")
 """A dataclass; its fields say which run a line is of."""
+TABLE = re.compile(r"(<!-- runs.py --table -->\n\n).*?(\n\n<!-- end -->)", re.DOTALL)
+"""The part of a README that its recipe's runs write."""
 
 
 class Study:
@@ -303,6 +306,49 @@ def curve(folder: Path) -> list[dict[str, Any]]:
 def lines_of(results: Path) -> list[dict[str, Any]]:
     """The finished runs."""
     return read_lines(results) if results.exists() else []
+
+
+def mean_and_each(shares: Sequence[float]) -> str:
+    """`0.90 (0.89 0.91)`."""
+    return f"{fmean(shares):.2f} ({' '.join(f'{share:.2f}' for share in shares)})"
+
+
+def with_table(page: str, table: str) -> str:
+    """The page with this table."""
+    return TABLE.sub(lambda mark: f"{mark[1]}{table}{mark[2]}", page)
+
+
+def make_runs(
+    recipe: Path,
+    description: str,
+    runs: Iterable[Run],
+    train: Callable[[Study, Run, Path], dict[str, Any]],
+    table: Callable[[list[dict[str, Any]]], str],
+) -> None:
+    """The command line of a recipe's runs: make those that its results.jsonl lacks, or, with
+    --table, write its README's table.
+
+    Args:
+        recipe: folder of both files.
+        description: its first line is the command's.
+        runs: in order.
+        train: makes a run in a folder; returns its line.
+        table: Markdown of the lines.
+    """
+    results, page = recipe / "results.jsonl", recipe / "README.md"
+    parser = argparse.ArgumentParser(description=description.split("\n")[0])
+    parser.add_argument("--out", type=Path, default=Path("outputs") / recipe.name)
+    parser.add_argument("--hours", type=float, default=1000.0, help="start no run after so long")
+    parser.add_argument("--table", action="store_true", help="only write the README's table")
+    args = parser.parse_args()
+    if args.table:
+        page.write_text(with_table(page.read_text("utf-8"), table(lines_of(results))), "utf-8")
+        return
+    study = Study(args.out)
+    for run, folder in study.missing(runs, results, args.hours):
+        line = train(study, run, folder)
+        append_lines(results, [line])
+        print(f"{run}: {line['curve'][-1]}", flush=True)
 
 
 def _has_line(results: Path, values: dict[str, Any]) -> bool:

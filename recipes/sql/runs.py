@@ -9,26 +9,19 @@ with the same folder takes the runs that the first one has not begun.
 
 from __future__ import annotations
 
-import argparse
 import json
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent / "pretrained"))
 
-from training import COMMIT, Study, lines_of, training_steps  # noqa: E402  (in the folder above)
+from training import COMMIT, Study, make_runs, mean_and_each, training_steps  # noqa: E402  (in the folder above)
 
-from rltf_verl.jsonl import append_lines  # noqa: E402  (after it)
-
-RESULTS, README = HERE / "results.jsonl", HERE / "README.md"
-MARK = re.compile(r"(<!-- runs.py --table -->\n\n).*?(\n\n<!-- end -->)", re.DOTALL)
 CONFIG = ("--config-dir", str(HERE / "config"), "--config-name", "sql")
 SEEDS = (1, 2)
 STEPS = 24
@@ -125,39 +118,17 @@ def table(lines: Sequence[Line]) -> Iterator[str]:
         if not made:
             continue
         cells = [
-            cell([line["curve"][at][trades] for line in made])
+            mean_and_each([line["curve"][at][trades] for line in made])
             for trades in ("seen", "unseen")
             for at in (0, len(made[0]["curve"]) // 2, -1)
         ]
         yield f"| {arm} | {' | '.join(cells)} |"
 
 
-def cell(shares: Sequence[float]) -> str:
-    """`0.90 (0.89 0.91)`."""
-    return f"{fmean(shares):.2f} ({' '.join(f'{share:.2f}' for share in shares)})"
-
-
-def with_table(page: str, lines: Sequence[Line]) -> str:
-    """The page with the table of these runs."""
-    text = "\n".join(table(lines)) if lines else "No run yet."
-    return MARK.sub(lambda mark: f"{mark[1]}{text}{mark[2]}", page)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--out", type=Path, default=Path("outputs/sql"))
-    parser.add_argument("--hours", type=float, default=1000.0, help="start no run after so long")
-    parser.add_argument("--table", action="store_true", help="only write the README's table")
-    args = parser.parse_args()
-    if args.table:
-        README.write_text(with_table(README.read_text("utf-8"), lines_of(RESULTS)), "utf-8")
-        return
-    study = Study(args.out)
-    for run, folder in study.missing(runs(), RESULTS, args.hours):
-        line = train(study, run, folder)
-        append_lines(RESULTS, [line])
-        print(f"{run}: {line['curve'][-1]}", flush=True)
+def report(lines: Sequence[Line]) -> str:
+    """The table as a text."""
+    return "\n".join(table(lines)) if lines else "No run yet."
 
 
 if __name__ == "__main__":
-    main()
+    make_runs(HERE, __doc__, runs(), train, report)

@@ -177,9 +177,11 @@ def test_the_script_trains_with_the_recipes_words(start: Any, tmp_path: Path) ->
 
 
 def test_the_readme_has_the_table_of_the_runs(runs: Any) -> None:
-    page = runs.README.read_text("utf-8")
-    assert runs.with_table(page, runs.lines_of(runs.RESULTS)) == page
+    training = program("pretrained/training.py")
+    page = (runs.HERE / "README.md").read_text("utf-8")
+    lines = training.lines_of(runs.HERE / "results.jsonl")
+    assert training.with_table(page, runs.report(lines)) == page
     names = ("arm", "seed", "rate", "steps")
-    made = [tuple(line[name] for name in names) for line in runs.lines_of(runs.RESULTS)]
+    made = [tuple(line[name] for name in names) for line in lines]
     assert len(made) == len(set(made))
     assert {one for one in made if one[1]} <= {astuple(run) for run in runs.runs()}

@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -286,6 +286,27 @@ def test_each_arm_starts_and_gold_queries_are_trained_on() -> None:
         "gold queries": set(),
     }
     assert list(rltf_of("sql", *runs.ARMS["gold queries"]).objectives) == ["gold"]
+
+
+def test_runs_that_end_are_lines_and_the_page_has_their_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    training, runs = program("pretrained/training.py"), program("sql/runs.py")
+    (tmp_path / "README.md").write_text("a\n<!-- runs.py --table -->\n\nold\n\n<!-- end -->\nb")
+    point = {"seen": 0.5, "unseen": 0.25}
+
+    def command(*words: str) -> None:
+        monkeypatch.setattr(sys, "argv", ["runs.py", "--out", str(tmp_path / "out"), *words])
+        some = [runs.Run("RAFT", seed) for seed in runs.SEEDS]
+        training.make_runs(
+            tmp_path, "", some, lambda _, run, __: asdict(run) | {"curve": [point]}, runs.report
+        )
+
+    command()
+    command("--table")
+    page = (tmp_path / "README.md").read_text()
+    row = "| RAFT | 0.50 (0.50 0.50) | 0.50 (0.50 0.50) | 0.50 (0.50 0.50) | 0.25"
+    assert (row in page, page.count("RAFT"), "old" in page) == (True, 1, False)
 
 
 class Characters:
