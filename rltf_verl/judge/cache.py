@@ -44,15 +44,18 @@ class ReplyCache:
         )
         self._kept: dict[str, Reply] = {}
         self._read_up_to: dict[Path, int] = {}
-        self._looked_at = float("-inf")
         self._writer = PatientWriter(f"judge cache in {folder}")
+        # Before the first call: calls that come while a look goes on are not held up by it.
+        self._look()
+        self._looked_at = time.monotonic()
 
-    def get(self, key: str) -> Reply | None:
-        """The reply, if anybody has had it; one from another job is found after at most
-        `LOOK_AGAIN_S`.
+    async def get(self, key: str) -> Reply | None:
+        """The reply, if anybody has had it. Every `LOOK_AGAIN_S` a call that misses looks for what
+        other jobs have written.
         """
         if key not in self._kept and time.monotonic() - self._looked_at > LOOK_AGAIN_S:
-            self._look()
+            self._looked_at = time.monotonic()
+            await self._writer.run(self._look)
         return self._kept.get(key)
 
     async def put(self, key: str, reply: Reply) -> None:
@@ -68,7 +71,6 @@ class ReplyCache:
 
     def _look(self) -> None:
         """Read on, in every file of another job, from where the last look ended."""
-        self._looked_at = time.monotonic()
         for path in sorted({*self._folder.glob("*.jsonl")} - {self._own}):
             with suppress(OSError), path.open("rb") as file:
                 start = file.seek(self._read_up_to.get(path, 0))

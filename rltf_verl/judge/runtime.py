@@ -86,7 +86,7 @@ class JudgeRuntime:
         body = self.settings.endpoint.body([dict(m) for m in call.messages], call.seed)
         key = key_of(self.settings.endpoint.identity(body, call.seed))
         self.stats.count("calls")
-        kept = self._cache.get(key) if self._cache is not None else None
+        kept = await self._cache.get(key) if self._cache is not None else None
         if kept is not None:
             self.stats.count("cache_hits")
             return kept

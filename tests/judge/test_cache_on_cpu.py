@@ -17,8 +17,8 @@ async def test_a_reply_comes_back_as_it_was(tmp_path: Path) -> None:
     cache = ReplyCache(tmp_path)
     await cache.put("k", Reply(TEXT, False, 3, 4))
     for reader in (cache, ReplyCache(tmp_path)):
-        assert reader.get("k") == Reply(TEXT, False, 3, 4, cached=True)
-        assert reader.get("other") is None
+        assert await reader.get("k") == Reply(TEXT, False, 3, 4, cached=True)
+        assert await reader.get("other") is None
 
 
 def test_equal_bodies_have_equal_keys_and_others_do_not() -> None:
@@ -39,27 +39,27 @@ async def test_a_half_line_is_never_data(tmp_path: Path) -> None:
         folder.mkdir()
         (folder / "dead.jsonl").write_bytes(data[:cut])
         cache = ReplyCache(folder)
-        one, two = cache.get("one"), cache.get("two")
+        one, two = await cache.get("one"), await cache.get("two")
         assert (one is not None) == (cut >= end_of_one)
         assert two is None
         await cache.put("two", Reply("again"))
-        assert ReplyCache(folder).get("two") == Reply("again", cached=True)
+        assert await ReplyCache(folder).get("two") == Reply("again", cached=True)
 
 
 async def test_lines_of_others_are_found_later_and_read_once(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(cache_module, "LOOK_AGAIN_S", -1.0)
     mine, theirs = ReplyCache(tmp_path), ReplyCache(tmp_path)
-    assert mine.get("k") is None
+    assert await mine.get("k") is None
     await theirs.put("k", Reply("x"))
-    assert mine.get("k") == Reply("x", cached=True)
+    assert await mine.get("k") == Reply("x", cached=True)
 
 
-def test_other_files_and_nonsense_are_skipped(tmp_path: Path) -> None:
+async def test_other_files_and_nonsense_are_skipped(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_bytes(
         b'\xff\xfe\n{}\n[1]\n{"key": 3, "text": "x"}\n\n{"key": "k", "text": "good"}\n'
     )
     (tmp_path / "notes.txt").write_text("not ours")
-    assert ReplyCache(tmp_path).get("k") == Reply("good", cached=True)
+    assert await ReplyCache(tmp_path).get("k") == Reply("good", cached=True)
 
 
 async def test_a_disk_that_refuses_costs_no_reply(tmp_path: Path, monkeypatch, caplog) -> None:
@@ -72,18 +72,32 @@ async def test_a_disk_that_refuses_costs_no_reply(tmp_path: Path, monkeypatch, c
         await cache.put("a", Reply("x"))
         await cache.put("b", Reply("x"))
     assert len(caplog.records) == 1
-    assert cache.get("b") == Reply("x", cached=True)
+    assert await cache.get("b") == Reply("x", cached=True)
     await cache.put("c", Reply("x"))
     await cache.put("d", Reply(" "))
-    assert ReplyCache(tmp_path).get("a") == Reply("x", cached=True)
-    assert ReplyCache(tmp_path).get("d") is None
+    assert await ReplyCache(tmp_path).get("a") == Reply("x", cached=True)
+    assert await ReplyCache(tmp_path).get("d") is None
 
 
 async def test_an_event_loop_goes_on_while_a_reply_is_kept(tmp_path: Path, monkeypatch) -> None:
     disk, cache = slow_disk(monkeypatch), ReplyCache(tmp_path)
     keeping = asyncio.create_task(cache.put("k", Reply("x")))
     await until(disk.asked.is_set)
-    assert cache.get("k") == Reply("x", cached=True)
+    assert await cache.get("k") == Reply("x", cached=True)
     disk.released.set()
     await keeping
-    assert ReplyCache(tmp_path).get("k") == Reply("x", cached=True)
+    assert await ReplyCache(tmp_path).get("k") == Reply("x", cached=True)
+
+
+async def test_an_event_loop_goes_on_while_others_lines_are_read(
+    tmp_path: Path, monkeypatch
+) -> None:
+    monkeypatch.setattr(cache_module, "LOOK_AGAIN_S", -1.0)
+    disk, cache = slow_disk(monkeypatch), ReplyCache(tmp_path)
+    keeping = asyncio.create_task(cache.put("k", Reply("x")))
+    looking = asyncio.create_task(cache.get("other"))
+    await until(disk.asked.is_set)
+    assert not looking.done()
+    disk.released.set()
+    assert await looking is None
+    await keeping
