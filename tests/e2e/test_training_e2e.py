@@ -117,6 +117,7 @@ def test_an_own_file_s_feedback_and_what_the_guard_found_are_in_metrics_and_log(
     both: tuple[runs.Run, runs.Run],
 ) -> None:
     whole, _ = both
+    assert f"\nrltf: next: rltf view {whole.episodes} " in whole.log
     steps = [line["data"] for line in whole.metrics() if "rltf/turn_1/acc" in line["data"]]
     assert len(steps) == STEPS
     for step in steps:

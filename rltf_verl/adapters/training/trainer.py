@@ -29,7 +29,7 @@ from verl.utils.py_functional import rename_dict
 from verl.workers.rollout.llm_server import LLMServerClient
 
 from rltf_verl.adapters.compat import meet_at_free_ports, required_batch_multiple
-from rltf_verl.adapters.console import quiet_verl, show_steps
+from rltf_verl.adapters.console import MARK, quiet_verl, show_steps
 from rltf_verl.adapters.metrics.roles import with_grad_shares
 from rltf_verl.adapters.metrics.validation import (
     EPISODE,
@@ -212,6 +212,8 @@ class RLTFTrainerMixin(_Trainer):
                 f"the run ends without it (rltf.feedback.stop_after); {self.judge.last_failures()}"
             )
             raise FeedbackUnavailable(self.parts.provider.name, cause)
+        if self.rltf.episode_log.dir is not None:
+            print(f"{MARK}next: rltf view {self.rltf.episode_log.dir} -o page.html", flush=True)
 
     def on_validate_begin(self) -> None:
         """verl's hook; the first after it has made its loggers, in most runs."""
