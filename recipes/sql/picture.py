@@ -16,7 +16,8 @@ import matplotlib as mpl
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
-from runs import ARMS, RESULTS, Line, curve, lines_of
+from runs import ARMS, HERE, Line, curve
+from training import lines_of  # `runs` has its folder
 
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9")
 """Okabe and Ito: told apart by the colour-blind."""
@@ -49,7 +50,7 @@ def main() -> None:
     parser.add_argument("run", type=Path, nargs="?")
     args = parser.parse_args()
     if args.run is None:
-        draw(lines_of(RESULTS), args.out)
+        draw(lines_of(HERE / "results.jsonl"), args.out)
         return
     points = curve(args.run)
     draw([{"arm": "RLTF-SD", "curve": points}], args.out)

@@ -1,4 +1,4 @@
-"""The runs of the table, resumable: six ways to learn, two seeds.
+"""The runs of the table, resumable: six ways to learn with two seeds, and five with one.
 
     python recipes/sql/runs.py [--out outputs/sql] [--hours 2]
     python recipes/sql/runs.py --table     # writes the README's table
@@ -42,6 +42,14 @@ ARMS = {
     "RLTF-SD, wrong only": ("rltf.feedback.level=verdict",),
 }
 """Arm -> its words."""
+ONCE = {
+    "RLTF-FM": ("rltf/method=fm", ALONE),
+    "RLTF-SD and FM": ("rltf/method=sd_fm",),
+    "SFT on right second answers": ("rltf/method=sft", ALONE, "rltf.imitate.weight=1"),
+    "SDPO": ("rltf/method=teacher/sdpo", ALONE),
+    "RLTF-SD, another problem's feedback": ("rltf/feedback=shuffled", "~rltf.feedback.level"),
+}
+"""The same, of arms with one seed."""
 
 Line = Mapping[str, Any]
 
@@ -58,7 +66,7 @@ class Run:
 
 def runs() -> Iterator[Run]:
     """Seeds are outermost: a study that is not whole has all arms."""
-    for seed, arm in product(SEEDS, ARMS):
+    for seed, arm in (*product(SEEDS, ARMS), *product(SEEDS[:1], ONCE)):
         yield Run(arm, seed)
 
 
@@ -71,7 +79,7 @@ def train(study: Study, run: Run, folder: Path) -> dict[str, Any]:
         *(f"rltf.seed={run.seed}", f"data.seed={run.seed}"),
         f"data.train_files={data / 'train.parquet'}",
         f"data.val_files={data / 'test.parquet'}",
-        *ARMS[run.arm],
+        *(ARMS | ONCE)[run.arm],
         f"actor_rollout_ref.actor.optim.lr={run.rate}",
         f"trainer.total_training_steps={run.steps}",
     ]
@@ -113,7 +121,7 @@ def table(lines: Sequence[Line]) -> Iterator[str]:
     """Markdown; a cell has the mean, then each seed."""
     yield "| arm | seen trades | half way | at the end | unseen trades | half way | at the end |"
     yield "|---|---|---|---|---|---|---|"
-    for arm in ARMS:
+    for arm in ARMS | ONCE:
         made = [line for line in lines if line["arm"] == arm]
         if not made:
             continue

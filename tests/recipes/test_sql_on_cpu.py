@@ -271,10 +271,10 @@ def test_second_answers_are_counted_by_level_and_prompt_and_sampled_once(
 
 def test_each_arm_starts_and_gold_queries_are_trained_on() -> None:
     runs = program("sql/runs.py")
-    assert {run.arm for run in runs.runs()} == set(runs.ARMS)
-    parts = ("attempt", "distill", "imitate")
+    assert {run.arm for run in runs.runs()} == (runs.ARMS | runs.ONCE).keys()
+    parts = ("attempt", "distill", "imitate", "feedback_modeling", "logit_distill")
     enabled = dict[str, set[str]]()
-    for arm, words in runs.ARMS.items():
+    for arm, words in (runs.ARMS | runs.ONCE).items():
         config = rltf_of("sql", *words)
         enabled[arm] = {name for name in parts if getattr(config, name).weight}
     assert enabled == {
@@ -284,6 +284,11 @@ def test_each_arm_starts_and_gold_queries_are_trained_on() -> None:
         "GRPO, two turns": {"attempt"},
         "RAFT": {"imitate"},
         "gold queries": set(),
+        "RLTF-FM": {"attempt", "feedback_modeling"},
+        "RLTF-SD and FM": {"attempt", "distill", "feedback_modeling"},
+        "SFT on right second answers": {"attempt", "imitate"},
+        "SDPO": {"logit_distill"},
+        "RLTF-SD, another problem's feedback": {"attempt", "distill"},
     }
     assert list(rltf_of("sql", *runs.ARMS["gold queries"]).objectives) == ["gold"]
 
@@ -307,6 +312,21 @@ def test_runs_that_end_are_lines_and_the_page_has_their_table(
     page = (tmp_path / "README.md").read_text()
     row = "| RAFT | 0.50 (0.50 0.50) | 0.50 (0.50 0.50) | 0.50 (0.50 0.50) | 0.25"
     assert (row in page, page.count("RAFT"), "old" in page) == (True, 1, False)
+
+
+def test_a_run_is_drawn_and_its_shares_are_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = "val-core/rltf/text_to_sql/{}/acc/mean@1"
+    shares = {name.format("seen"): 0.5, name.format("unseen"): 0.25}
+    lines = [{"step": 4, "data": shares}, {"step": 5, "data": {"actor/loss": 1.0}}]
+    (tmp_path / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    program("pretrained/training.py"), program("sql/runs.py")  # `runs` is the other recipe's too
+    for words in ([str(tmp_path / "all.png")], [str(tmp_path / "one.png"), str(tmp_path)]):
+        monkeypatch.setattr(sys, "argv", ["picture.py", *words])
+        program("sql/picture.py").main()
+        assert Path(words[0]).read_bytes().startswith(b"\x89PNG")
+    assert capsys.readouterr().out == "step  4: 0.50 on seen trades, 0.25 on others\n"
 
 
 class Characters:
