@@ -37,10 +37,7 @@ class Within:
 
     def holds(self, value: float) -> bool:
         """True if the number lies in the range; NaN never does."""
-        is_low_enough = (self.most is None or value <= self.most) and (
-            self.below is None or value < self.below
-        )
-        return is_low_enough and self._high_enough(value) and -LARGEST < value < LARGEST
+        return self._low_enough(value) and self._high_enough(value) and -LARGEST < value < LARGEST
 
     def words(self, value: float) -> str:
         """The range, for a message about the value."""
@@ -61,6 +58,11 @@ class Within:
     def _high_enough(self, value: float) -> bool:
         return (self.least is None or value >= self.least) and (
             self.above is None or value > self.above
+        )
+
+    def _low_enough(self, value: float) -> bool:
+        return (self.most is None or value <= self.most) and (
+            self.below is None or value < self.below
         )
 
 

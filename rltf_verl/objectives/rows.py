@@ -49,12 +49,12 @@ async def episode_rows(
     kept = (_without_mentions(row, first_prompt, policy, config.mentions) for row in extra)
     # A recorded answer in a row of its own trains nothing. An episode of it alone keeps the row:
     # verl needs one.
-    before = (
-        row
-        for row in attempts[:-1]
-        if not all(episode.turns[turn].attempt.recorded for turn in row.turn)
-    )
+    before = (row for row in attempts[:-1] if not _is_recorded(row, episode))
     return [*before, *(row for row in kept if row is not None), attempts[-1]]
+
+
+def _is_recorded(row: Row, episode: Episode) -> bool:
+    return all(episode.turns[turn].attempt.recorded for turn in set(row.turn))
 
 
 def _without_mentions(

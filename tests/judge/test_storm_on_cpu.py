@@ -138,9 +138,26 @@ async def test_each_fault_ends_as_a_reply_or_in_one_short_clean_line(kind: str) 
         chain = chain.__cause__ or chain.__context__
 
 
+async def test_a_redirect_is_an_error_that_names_both_ends() -> None:
+    async with one_fault("redirect") as runtime:
+        with pytest.raises(JudgeUnavailable) as info:
+            await runtime.complete(call())
+    url = runtime.settings.endpoint.base_url
+    assert (
+        f"it redirects to http://203.0.113.9:1, which is not followed (base_url={url})"
+        in info.value.cause
+    )
+    async with one_fault("redirect with the key") as runtime:
+        with pytest.raises(JudgeUnavailable, match="it redirects to "):
+            await runtime.complete(call())
+    assert runtime.stats.since_start["requests"] == 1
+
+
 async def test_a_body_is_read_up_to_the_limit() -> None:
     async with one_fault("huge body") as runtime:
-        with pytest.raises(JudgeUnavailable, match=r"500000 bytes; .*limits\.max_reply_bytes"):
+        with pytest.raises(
+            JudgeUnavailable, match=r"more than 500000 bytes; raise limits\.max_reply_bytes"
+        ):
             await runtime.complete(call())
 
 
@@ -216,7 +233,9 @@ async def test_a_key_that_no_header_may_hold_is_refused_without_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("STORM_KEY", f"{KEY}\u2026")
-    with pytest.raises(ValueError, match="api_key_env=STORM_KEY: ") as info:
+    with pytest.raises(
+        ValueError, match="api_key_env=STORM_KEY: the key in it holds characters"
+    ) as info:
         JudgeRuntime(settings("http://127.0.0.1:9/v1", endpoint={"api_key_env": "STORM_KEY"}))
     assert not SECRETS.found_in(str(info.value))
     monkeypatch.setenv("STORM_KEY", f"{KEY}\n")

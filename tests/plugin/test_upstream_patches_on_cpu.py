@@ -87,6 +87,17 @@ def test_the_installer_of_verl_recipe_can_use_the_required_verl(path: Path, tmp_
     assert names[1].extras <= set(metadata("rltf-verl").get_all("Provides-Extra"))
 
 
+def test_its_readme_and_row_name_the_file() -> None:
+    (path,) = REQUIRED
+    section = (
+        (path.parent / "README.md").read_text("utf-8").partition("## Required `verl` version\n")
+    )
+    assert "(REQUIRED_VERL.txt)" in section[2].partition("\n## ")[0]
+    row = (path.parents[1] / "row.md").read_text("utf-8")
+    assert row.count("|") == 3
+    assert f"({path.parent.name}/REQUIRED_VERL.txt)" in row
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("patch", PATCHES, ids=lambda path: path.stem)
 def test_a_patch_does_what_it_says(patch: Path, tmp_path: Path) -> None:

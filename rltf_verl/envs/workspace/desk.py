@@ -71,9 +71,7 @@ class Desk:
         if parameters is None:
             return Step(f"The tools are {', '.join(_PARAMETERS)}.", kind="error")
         given = action.arguments
-        if set(given) != set(parameters) or not all(
-            isinstance(text, str) and 0 < len(text.strip()) <= MOST_TEXT for text in given.values()
-        ):
+        if set(given) != set(parameters) or not all(map(_is_short, given.values())):
             wanted = " and ".join(parameters)
             refusal = f"{tool} needs {wanted}: texts of up to {MOST_TEXT} signs."
             return Step(refusal, kind="error")
@@ -108,3 +106,7 @@ class Desk:
 
 def _closing_fact(ticket: str) -> Fact:
     return fact_of(("close_ticket", {"ticket": ticket}))
+
+
+def _is_short(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value.strip()) <= MOST_TEXT

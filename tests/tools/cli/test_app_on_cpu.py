@@ -112,6 +112,19 @@ def test_methods_in_a_pipe_are_one_line_each_and_compose_nothing(monkeypatch):
     assert {"ufo", "release/sd"} <= {line.split()[0] for line in lines}
 
 
+def test_help_has_the_commands_in_the_order_of_use():
+    shown = rltf("--help").stdout
+    panels = dict(re.findall(r"(Prepare|Start|Read|Measure|Give) (.*?)╰", shown, re.S))
+    names = {panel: re.findall(r"^│ (\w+) ", text, re.M) for panel, text in panels.items()}
+    assert list(names.items()) == [
+        ("Prepare", ["doctor", "data", "env", "feedback"]),
+        ("Start", ["methods", "adopt", "plan"]),
+        ("Read", ["view", "inspect", "log"]),
+        ("Measure", ["probe", "eval", "results", "compare"]),
+        ("Give", ["export"]),
+    ]
+
+
 def test_train_answers_with_the_line_that_trains():
     words = ["--config-name=rltf", "rltf/method=sd", "rltf.teacher.kind={name: ema}"]
     line = shlex.join(["python", "-m", "verl.trainer.main_ppo", *words])
@@ -220,6 +233,15 @@ def test_try_with_an_endpoint_that_refuses_says_why(server: JudgeServer) -> None
     assert result.exit_code == 1
     assert "last failure: server_error: HTTP 500" in result.stdout
     assert "no leak found" not in result.stdout
+
+
+@pytest.mark.parametrize("reply", ["empty", "null_content", "cut"])
+def test_try_says_that_a_reply_has_no_feedback(server: JudgeServer, reply: str) -> None:
+    server.reply = lambda body: ("The", "length")
+    server.script = [] if reply == "cut" else [reply]
+    result = rltf("feedback", "try", *endpoint(server), "--num", 1)
+    assert result.exit_code == 1, result.stdout
+    assert "no feedback in the judge's reply" in result.stdout
 
 
 @pytest.mark.parametrize(
