@@ -14,6 +14,7 @@ from omegaconf import DictConfig, open_dict
 
 from rltf_verl.adapters.startup.rules import rltf_of
 from rltf_verl.config import RLTFConfig
+from rltf_verl.config.rules import experimental
 from rltf_verl.objectives import Method
 from rltf_verl.tools.compose.presets import titles
 
@@ -64,7 +65,7 @@ def _line(preset: Preset) -> tuple[str, ...]:
     others = [o for o in Method(rltf).objectives if o.has_effect and o.name != "attempt"]
     return (
         preset.name,
-        preset.title.rstrip("."),
+        preset.title.rstrip(".") + (" *(experimental)*" if experimental(rltf) else ""),
         f"{rltf.episode.horizon}" + (", appended" if rltf.episode.context == "append" else ""),
         attempt if rltf.attempt.weight else "off",
         "; ".join(f"{objective.name} {objective.settings.weight}" for objective in others),

@@ -15,6 +15,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from rltf_verl.config import RLTFConfig
 from rltf_verl.config.reading import NamedOptions
+from rltf_verl.config.rules import EXPERIMENTAL
 from rltf_verl.kinds import wanted
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -52,7 +53,7 @@ def _blocks(prefix: str, cls: type) -> Iterator[tuple[str, str, str]]:
     nested = [f for f in fields(cls) if is_block(hints[f.name])]
     lines = [
         f"| `{f.name}` | {cell(_kind(hints[f.name]))} | `{_default(f)}` | "
-        f"{cell(docs.get(f.name, ''))} |"
+        f"{cell(docs.get(f.name, ''))}{_promise(f'{prefix}.{f.name}')} |"
         for f in fields(cls)
         if f not in nested
     ]
@@ -60,6 +61,17 @@ def _blocks(prefix: str, cls: type) -> Iterator[tuple[str, str, str]]:
     yield prefix, _text(inspect.getdoc(cls) or ""), table
     for f in nested:
         yield from _blocks(f"{prefix}.{f.name}", hints[f.name])
+
+
+def _promise(key: str) -> str:
+    """The mark of an experimental setting."""
+    choices = EXPERIMENTAL.get(key.removeprefix("rltf.").removesuffix(".name"))
+    names = ", ".join(f"`{choice}`" for choice in choices or ())
+    return (
+        ""
+        if choices is None
+        else f" [Experimental](architecture.md#layers){names and ': '}{names}."
+    )
 
 
 def is_block(hint: Any) -> bool:

@@ -58,10 +58,10 @@ def in_line(
     """Episodes whose rewards are R(x_0, y), and of which nothing was cut.
 
     Args:
-        rewards: [S, K] reward of each turn.
-        valid: [S, K] bool, the turns that were played, from the left.
+        rewards: [S, M] reward of each turn.
+        valid: [S, M] bool, the turns that were played, from the left.
         group: [S] int64.
-        correct: [S, K] bool; None is "reward above one half".
+        correct: [S, M] bool; None is "reward above one half".
     """
     return EpisodeBatch(rewards, rewards > 0.5 if correct is None else correct, valid, group)
 

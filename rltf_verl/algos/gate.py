@@ -1,7 +1,7 @@
 """Combine verdict and teacher (`rltf.teacher.gate`): the teacher's gap to the policy on a token,
 and the verdict on its answer, scale the answer's own advantage and the teacher's weight.
 
-Legend: `M` tokens that have a teacher; Δ_t = log p(y_t) − log q(y_t), teacher p, policy q.
+Of P tokens that have a teacher, Δ_t = log p(y_t) − log q(y_t), teacher p, policy q.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from rltf_verl.algos.episodes import EpisodeBatch, cohort_mean, cohorts
 
 @dataclass(frozen=True)
 class Evidence:
-    """Facts of M tokens."""
+    """Facts of P tokens."""
 
     gap: torch.Tensor
-    """[M] Δ_t, nats."""
+    """[P] Δ_t, nats."""
     advantage: torch.Tensor
-    """[M] of the token's own answer, before the objective's coefficient."""
+    """[P] of the token's own answer, before the objective's coefficient."""
     right: torch.Tensor
-    """[M] bool: the verdict on that answer."""
+    """[P] bool: the verdict on that answer."""
     solved: torch.Tensor
-    """[M] p̂ of its turn (`solved_share`)."""
+    """[P] p̂ of its turn (`solved_share`)."""
 
 
 def solved_share(episodes: EpisodeBatch) -> torch.Tensor:
@@ -40,7 +40,7 @@ FLAT = 1e-6
 """An advantage up to this size is the rounding of one that is 0."""
 
 Gate = Callable[[Evidence, float], tuple[torch.Tensor, torch.Tensor]]
-"""(evidence, scale) -> ([M] factor of the advantage, [M] weight of the teacher)."""
+"""(evidence, scale) -> ([P] factor of the advantage, [P] weight of the teacher)."""
 
 
 def route(evidence: Evidence, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
@@ -55,7 +55,7 @@ def route(evidence: Evidence, scale: float) -> tuple[torch.Tensor, torch.Tensor]
         scale: unused.
 
     Returns:
-        [M] factor and [M] weight.
+        [P] factor and [P] weight.
     """
     right = evidence.right.to(evidence.gap.dtype)
     return right, 1 - right
@@ -81,7 +81,7 @@ def magnitude(evidence: Evidence, scale: float) -> tuple[torch.Tensor, torch.Ten
         scale: ε.
 
     Returns:
-        [M] factor and [M] weight.
+        [P] factor and [P] weight.
     """
     # e^20 is far above any bound, and e^gap may be infinite.
     factor = (evidence.advantage.sign() * evidence.gap).clamp(max=20.0).exp()
@@ -104,7 +104,7 @@ def residual(
         threshold: δ.
 
     Returns:
-        [M] factor and [M] weight.
+        [P] factor and [P] weight.
     """
     added = scale * (evidence.gap / width).tanh()
     added = torch.where(added.abs() > threshold, added, 0.0)

@@ -1,7 +1,5 @@
 """log-probs of given tokens from logits, a chunk at a time: a copy of all logits in float32 would
 be the largest tensor of a step.
-
-Legend: `N` tokens, `V` vocabulary.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ _CHUNK = {"cpu": 2**23, "cuda": 2**26}
 
 
 def rows_per_chunk(logits: torch.Tensor) -> int:
-    """Rows of logits [n, V] that are read at a time, at least one."""
+    """Rows of logits [L, V] that are read at a time, at least one."""
     return max(1, _CHUNK.get(logits.device.type, 2**26) // logits.shape[-1])
 
 
@@ -58,11 +56,11 @@ def label_log_probs(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     Beside the logits the backward pass holds their gradient, in their type, and one chunk.
 
     Args:
-        logits: [N, V], any float type.
-        labels: [N] int64.
+        logits: [P, V], any float type.
+        labels: [P] int64.
 
     Returns:
-        [N] float32, or float64 of such logits. The backward pass works once.
+        [P] float32, or float64 of such logits. The backward pass works once.
 
     Example:
         >>> label_log_probs(torch.zeros(1, 4), torch.tensor([2])).exp()

@@ -6,7 +6,7 @@ A distribution over V tokens is seen as one over k+1 *outcomes*: the teacher's k
 and "any other token" (the tail). Both sides stay normalised, so a divergence of outcomes is never
 negative and never above the exact one.
 
-Legend: `N` tokens, `V` vocabulary, `k` tokens kept of the teacher. p is the teacher, q the student.
+p is the teacher, q the student.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LOG_ZERO = -1e30
 
 
 def top_k_ids(logits: torch.Tensor, k: int) -> torch.Tensor:
-    """The k likeliest tokens, or all of a smaller vocabulary. Args: logits [N, V]. Returns: [N,
+    """The k likeliest tokens, or all of a smaller vocabulary. Args: logits [P, V]. Returns: [P,
     min(k, V)] int64.
     """
     return logits.topk(min(k, logits.shape[-1]), dim=-1).indices
@@ -42,11 +42,11 @@ def outcome_log_probs(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
     itself.
 
     Args:
-        logits: [N, V], any float type; computed in float32 at least.
-        ids: [N, k] distinct tokens.
+        logits: [P, V], any float type; computed in float32 at least.
+        ids: [P, k] distinct tokens.
 
     Returns:
-        [N, k + 1], log-probs that sum to one.
+        [P, k + 1], log-probs that sum to one.
     """
     require_shape(ids=(ids, (logits.shape[0], ids.shape[-1])))
     logits = logits.to(wide(logits))
@@ -105,12 +105,12 @@ def outcomes_of_rows(logits: torch.Tensor, rows: torch.Tensor, ids: torch.Tensor
     value and gradient.
 
     Args:
-        logits: [n, V], any float type.
-        rows: [N] int64, the row of each token; tokens may share one.
-        ids: [N, k] distinct tokens.
+        logits: [L, V], any float type.
+        rows: [P] int64, the row of each token; tokens may share one.
+        ids: [P, k] distinct tokens.
 
     Returns:
-        [N, k + 1]. The backward pass works once.
+        [P, k + 1]. The backward pass works once.
     """
     outcomes: torch.Tensor = _OutcomesInChunks.apply(logits, rows, ids)  # type: ignore[no-untyped-call]
     return outcomes
@@ -126,13 +126,13 @@ def forward_kl(
     token v of the tail T.
 
     Args:
-        student: [N, k + 1] log q.
-        teacher: [N, k + 1] log p.
+        student: [P, k + 1] log q.
+        teacher: [P, k + 1] log p.
         beta: unused weight of the mixture.
         clip: most that one outcome adds (`clipped_sum`).
 
     Returns:
-        [N] nats.
+        [P] nats.
     """
     return clipped_sum(_kl_terms(student, teacher), clip)
 
@@ -158,13 +158,13 @@ def jsd(
     Divided by β it tends to the forward KL for β → 0, divided by 1 − β to the reverse KL for β → 1.
 
     Args:
-        student: [N, k + 1] log q.
-        teacher: [N, k + 1] log p.
+        student: [P, k + 1] log q.
+        teacher: [P, k + 1] log p.
         beta: the teacher's share of the mixture, in (0, 1).
         clip: most that one outcome adds, both halves together (`clipped_sum`).
 
     Returns:
-        [N] nats.
+        [P] nats.
     """
     # log m = log(β p + (1 − β) q) of log-probs, which may underflow as probabilities.
     weights = torch.tensor([beta, 1 - beta], dtype=student.dtype, device=student.device).log()
@@ -176,7 +176,7 @@ def jsd(
 
 
 def _kl_terms(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
-    """[N, k + 1] p_i (log p_i − log q_i)."""
+    """[P, k + 1] p_i (log p_i − log q_i)."""
     require_shape(teacher=(teacher, tuple(student.shape)))
     return teacher.exp() * (teacher - student)
 
@@ -188,11 +188,11 @@ def clipped_sum(terms: torch.Tensor, clip: float | None) -> torch.Tensor:
     A term that is cut off has no gradient. Terms may be negative, so the sum may be below 0.
 
     Args:
-        terms: [N, k + 1] d_i.
+        terms: [P, k + 1] d_i.
         clip: c; None cuts nothing off.
 
     Returns:
-        [N].
+        [P].
 
     Example:
         >>> clipped_sum(torch.tensor([[0.3, 0.01, -0.1]]), 0.05)
@@ -202,7 +202,7 @@ def clipped_sum(terms: torch.Tensor, clip: float | None) -> torch.Tensor:
 
 
 Divergence = Callable[[torch.Tensor, torch.Tensor, float, float | None], torch.Tensor]
-"""([N, k + 1] log q, [N, k + 1] log p, β, clip) -> [N] nats."""
+"""([P, k + 1] log q, [P, k + 1] log p, β, clip) -> [P] nats."""
 
 DIVERGENCES: dict[str, Divergence] = {
     "forward_kl": forward_kl,
@@ -229,16 +229,16 @@ def logit_divergence(
     """D_t between teacher and student.
 
     Args:
-        logits: [N, V] of the student; [n, V] with `rows`.
-        ids: [N, k] the teacher's tokens.
-        teacher: [N, k + 1] the teacher's `outcome_log_probs` of them; a constant.
+        logits: [P, V] of the student; [L, V] with `rows`.
+        ids: [P, k] the teacher's tokens.
+        teacher: [P, k + 1] the teacher's `outcome_log_probs` of them; a constant.
         divergence: key of `DIVERGENCES`, or a user's `./mine.py:function`.
         beta: see `jsd`.
         clip: see `clipped_sum`.
         rows: see `outcomes_of_rows`; None: one row a token, and plain autograd.
 
     Returns:
-        [N] nats.
+        [P] nats.
 
     Example:
         >>> even = torch.zeros(1, 1)  # the student has one token, so it cannot differ
@@ -264,11 +264,11 @@ def sampled_token(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
     "On-policy distillation"; SDPO's code without logits). One token's value may be negative.
 
     Args:
-        student: [M] log q of the sampled tokens.
-        teacher: [M] log p of them; a constant.
+        student: [P] log q of the sampled tokens.
+        teacher: [P] log p of them; a constant.
 
     Returns:
-        [M] nats.
+        [P] nats.
 
     Example:
         >>> q = torch.tensor([0.5]).log().requires_grad_()
@@ -287,12 +287,12 @@ def clipped_ratio(student: torch.Tensor, sampled: torch.Tensor, clip: float) -> 
     since it sampled owes to the tokens (SDPO's `is_clip`, 2).
 
     Args:
-        student: [M] log q_θ.
-        sampled: [M] log q_old.
+        student: [P] log q_θ.
+        sampled: [P] log q_old.
         clip: c.
 
     Returns:
-        [M].
+        [P].
 
     Example:
         >>> clipped_ratio(torch.tensor([0.0, 1.0]), torch.tensor([0.0, 0.0]), 2.0)
@@ -307,11 +307,11 @@ def soft_clip(gap: torch.Tensor, most: float = 10.0) -> torch.Tensor:
     2607.02234, section 3.2).
 
     Args:
-        gap: [M] nats.
+        gap: [P] nats.
         most: c, nats.
 
     Returns:
-        [M].
+        [P].
 
     Example:
         >>> soft_clip(torch.tensor([0.5, -1000.0]))
@@ -325,11 +325,11 @@ def entropy_weight(entropy: torch.Tensor, decay: float) -> torch.Tensor:
     together as much as before (SRPO, arXiv 2604.02288, section 3.2).
 
     Args:
-        entropy: [M] H of the teacher, nats.
+        entropy: [P] H of the teacher, nats.
         decay: β.
 
     Returns:
-        [M], of mean 1.
+        [P], of mean 1.
 
     Example:
         >>> entropy_weight(torch.tensor([0.0, 3.0]).log1p(), 1.0)  # e^{-H} = 1 and 1/4

@@ -1,6 +1,6 @@
 """Executable shapes: the first line of every equation in this package.
 
-Legend: `N` rows, `T` response tokens (padded), `S` episodes, `K` turns.
+Axes (docs/architecture.md): S episodes, M turns, N rows, T, L or P tokens, V vocabulary.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -209,14 +209,19 @@ REFUSED: tuple[Rule[RLTFConfig], ...] = (
 
 def _unread(key: str, ignored: When, fix: str) -> Rule[RLTFConfig]:
     """A row for a setting that differs from its default and that nothing reads."""
-    block, _, name = key.partition(".")
+    return Rule(
+        f"rltf.{key}",
+        lambda c: _is_changed(c, key) and ignored(c),
+        "it has no effect",
+        fix,
+        "warning",
+    )
 
-    def holds(c: RLTFConfig) -> bool:
-        settings = getattr(c, block)
-        default = next(f.default for f in fields(settings) if f.name == name)
-        return bool(getattr(settings, name) != default) and ignored(c)
 
-    return Rule(f"rltf.{key}", holds, "it has no effect", fix, "warning")
+def _is_changed(config: RLTFConfig, key: str) -> bool:
+    """True if the setting differs from its default."""
+    value = attrgetter(key)
+    return bool(value(config) != value(type(config)()))
 
 
 UNREAD: tuple[Rule[RLTFConfig], ...] = (
@@ -248,6 +253,34 @@ UNREAD: tuple[Rule[RLTFConfig], ...] = (
     ),
 )
 """Settings without effect; logged when a run starts."""
+
+
+EXPERIMENTAL: Mapping[str, tuple[str, ...]] = {
+    "refill_rounds": (),
+    "token_classes": (),
+    "env": ("bfcl", "textarena"),
+    "episode.revise": ("insight",),
+    "episode.ends": (),
+    "feedback.provider": ("siblings",),
+    "feedback_modeling.form": ("inline",),
+    "teacher.kind": ("trust_region",),
+    "teacher.against": ("reference_only",),
+    "teacher.turns": (),
+    "teacher.gate": ("variance", "sigmoid"),
+}
+"""Settings without study, recipe or reader, and which of their choices; none: all but the default.
+docs/architecture.md says what we promise of them.
+"""
+
+
+def experimental(config: RLTFConfig) -> list[str]:
+    """Keys of the experimental settings that differ from their defaults."""
+    return [
+        f"rltf.{key}"
+        for key, choices in EXPERIMENTAL.items()
+        for value in [attrgetter(key)(config)]
+        if _is_changed(config, key) and (not choices or getattr(value, "name", value) in choices)
+    ]
 
 
 def late_findings(start_step: int, num_steps: int) -> Iterator[Finding]:

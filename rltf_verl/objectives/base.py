@@ -178,7 +178,7 @@ class Objective(Generic[S]):
         Args:
             batch: the rows.
             targets: what they are trained on.
-            place: [n] int64, its tokens; n > 0.
+            place: [P] int64, its tokens; P > 0.
         """
         return {}
 

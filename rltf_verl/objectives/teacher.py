@@ -188,13 +188,13 @@ def weigh_teacher_tokens(
         config: the settings.
         batch: the tokens of all rows.
         targets: of them.
-        place: [M] int64, the tokens with a teacher.
-        gap: [M] how much likelier the teacher finds them, nats.
-        entropy: [M] of the teacher, where requested.
+        place: [P] int64, the tokens with a teacher.
+        gap: [P] how much likelier the teacher finds them, nats.
+        entropy: [P] of the teacher, where requested.
         weights: coefficient of each objective.
 
     Returns:
-        The targets, and the [M] weight of each token in the teacher's loss.
+        The targets, and the [P] weight of each token in the teacher's loss.
     """
     advantages, weight = targets.advantages.clone(), torch.ones_like(gap)
     if config.teacher.gate.name != "none":

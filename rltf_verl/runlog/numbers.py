@@ -178,16 +178,16 @@ class Cases(NamedTuple):
 
 @dataclass(frozen=True)
 class EpisodeTable:
-    """S episodes as their T turns, one episode after the other."""
+    """S episodes as their n turns, one episode after the other."""
 
     fact: Mapping[str, Floats]
-    """[T] each field of `TurnFacts`."""
+    """[n] each field of `TurnFacts`."""
     episode: Integers
-    """[T], ascending."""
+    """[n], ascending."""
     horizon: Floats
     """[S] most turns that the episode was to have."""
     own: Mapping[str, Floats] = field(default_factory=dict)
-    """Name of an environment's number (`Grade.numbers`) -> [N, 2] its values and the turn, of T, of
+    """Name of an environment's number (`Grade.numbers`) -> [C, 2] its values and the turn, of n, of
     each; the transfer queue does not have them.
     """
 
@@ -262,7 +262,7 @@ class EpisodeTable:
         return self._of_episodes(~self._right[last], counts)
 
     def share_of_episodes(self, turns: Bools) -> float:
-        """Share of all episodes that have one of these turns ([T])."""
+        """Share of all episodes that have one of these turns ([n])."""
         return len(np.unique(self.episode[turns])) / len(self.horizon)
 
     def graders(self) -> dict[str, Cases]:
@@ -312,7 +312,7 @@ class EpisodeTable:
 
     @cached_property
     def depth(self) -> Integers:
-        """[T] 0-based number of the turn in its episode."""
+        """[n] 0-based number of the turn in its episode."""
         return np.arange(len(self.episode)) - np.searchsorted(self.episode, self.episode)
 
     @cached_property
@@ -361,7 +361,7 @@ class EpisodeTable:
         return self.horizon[self.episode[self._ends]] > k
 
     def _so_far(self, is_one: Bools) -> Bools:
-        """[T] whether the turn or one before it is one of these ([T])."""
+        """[n] whether the turn or one before it is one of these ([n])."""
         total, first = np.cumsum(is_one), np.arange(len(is_one)) - self.depth
         return np.asarray(total > (total - is_one)[first])
 
@@ -370,5 +370,5 @@ class EpisodeTable:
         return Cases(values[counted].astype(np.float64), self.episode[self._ends][counted])
 
     def _cases(self, values: NDArray[np.generic], where: Bools) -> Cases:
-        """[T] values of these turns ([T])."""
+        """[n] values of these turns ([n])."""
         return Cases(values[where].astype(np.float64), self.episode[where])

@@ -90,11 +90,7 @@ def test_who_is_guarded():
     build_provider(config("verifier", {"action": "none"}, level="hint"))
     full = config("verifier", {"action": "none"}, level="full", acknowledge_leaks=True)
     assert not isinstance(build_provider(full), GuardedProvider)
-    may_tell = (
-        "rltf.feedback.guard.action=none: provider judge_of_tests sees the reference answer and"
-        " the leak guard is off"
-    )
-    with pytest.raises(ConfigError, match=re.escape(may_tell)):
+    with pytest.raises(ConfigError, match=r"guard\.action=none: provider judge_of_tests"):
         build_provider(config(guard={"action": "none"}))
 
 
@@ -119,15 +115,8 @@ def test_the_answer_is_told_only_where_that_is_meant(
     if action == "redact" or (meant and action in ("none", "warn")):
         build_provider(settings)
         return
-    with pytest.raises(
-        ConfigError,
-        match=re.escape(
-            f"rltf.feedback.provider={provider}: it states the answer on purpose (a verifier at"
-            " level=full, a sibling's solution); choose a verifier's level=hint, or, if it is"
-            " meant, rltf.feedback.acknowledge_leaks=true rltf.feedback.guard.action=none (as"
-            " rltf/feedback=verifier_full)"
-        ),
-    ):
+    wanted = rf"^rltf\.feedback\.provider={re.escape(provider)}: .*acknowledge_leaks=true"
+    with pytest.raises(ConfigError, match=wanted):
         build_provider(settings)
 
 
@@ -248,12 +237,11 @@ def test_nothing_is_quoted_only_where_that_is_said() -> None:
     [
         (
             {"quote": "none", "revise": "critique"},
-            "rltf.episode.quote=none: template critique shows the attempt; set it to ",
+            "rltf.episode.quote=none: template critique ",
         ),
         (
             {"revise": "append"},
-            "rltf.episode.revise=append: does not show the question, and with"
-            " rltf.episode.context=fresh nothing",
+            "rltf.episode.revise=append: does not show the question",
         ),
     ],
 )
@@ -271,12 +259,7 @@ def test_feedback_on_an_attempt_that_is_not_shown_is_refused(
 ) -> None:
     with pytest.raises(
         ConfigError,
-        match=re.escape(
-            f"rltf.episode.revise={template}: does not show the attempt that the feedback of"
-            f" rltf.feedback.provider={feedback['provider']} is about; choose critique or another"
-            " template that does, or null, which takes the one that fits, or, if it is meant, set"
-            " rltf.episode.quote=none"
-        ),
+        match=rf"revise={template}: .*rltf\.feedback\.provider={feedback['provider']} .*quote=none",
     ):
         resolved(BM, feedback, revise=template)
     assert resolved(BM, feedback, revise=template, context="append") == template, (

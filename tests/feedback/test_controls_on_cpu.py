@@ -132,7 +132,7 @@ async def test_the_wait_is_bounded_and_an_episode_that_dies_is_not_waited_for():
     groups = Groups()
     groups.announce(["a", "b"], 1)
     request = replace(asked("41", group=groups.of("a", 1)), policy=LatePolicy([]))
-    with pytest.raises(FeedbackUnavailable, match="shuffled: no feedback on another problem"):
+    with pytest.raises(FeedbackUnavailable, match=r"^shuffled: "):
         await control("shuffled", wait_s=0.02).feedback(request)
     waiting = asyncio.create_task(control("shuffled", wait_s=600.0).feedback(request))
     await asyncio.sleep(0)
@@ -168,7 +168,7 @@ async def test_a_group_is_dropped_when_all_its_episodes_have_ended():
 
 async def test_a_problem_that_is_played_alone_is_refused_with_the_reason():
     for group in (None, Groups().of("a", 1)):
-        with pytest.raises(FeedbackUnavailable, match="shuffled: this problem is played alone"):
+        with pytest.raises(FeedbackUnavailable, match=r"^shuffled: .*alone"):
             await control("shuffled").feedback(asked("41", group=group))
 
 

@@ -194,5 +194,5 @@ def test_who_cannot_speak_of_each_attempt(inner):
 
 def test_a_level_that_tells_the_answer_has_to_be_meant():
     config = {"provider": "siblings", "each": {"provider": "verifier", "level": "full"}}
-    with pytest.raises(ValueError, match="states the answer on purpose"):
+    with pytest.raises(ValueError, match="acknowledge_leaks=true"):
         build_provider(feedback_config(config))

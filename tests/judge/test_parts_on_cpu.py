@@ -165,9 +165,7 @@ async def test_a_missing_key_or_package_says_so(monkeypatch) -> None:
     from tests.support.judge.calls import settings
 
     wanted = settings("http://127.0.0.1:9/v1", endpoint={"api_key_env": "RLTF_NO_SUCH_KEY"})
-    with pytest.raises(
-        ValueError, match="api_key_env=RLTF_NO_SUCH_KEY: this environment variable is not set"
-    ):
+    with pytest.raises(ValueError, match="api_key_env=RLTF_NO_SUCH_KEY: "):
         JudgeRuntime(wanted)
     monkeypatch.setitem(sys.modules, "tenacity", None)
     with pytest.raises(

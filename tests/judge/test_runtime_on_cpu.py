@@ -78,9 +78,7 @@ async def test_a_refusal_is_not_tried_again_and_shows_no_key(monkeypatch, caplog
     for name in ("", *LOGGERS):
         caplog.set_level(logging.DEBUG, name)
     async with serving(server, endpoint={"api_key_env": "MY_KEY"}) as runtime:
-        with pytest.raises(
-            JudgeUnavailable, match=r"1 try, last failure: refused: HTTP 401.*correct the key in"
-        ) as info:
+        with pytest.raises(JudgeUnavailable, match=r"1 try, .*refused: HTTP 401") as info:
             await runtime.complete(call())
     assert "sk-mine" not in str(info.value)
     assert info.value.__cause__ is None
@@ -213,11 +211,9 @@ async def test_the_breaker_opens_lets_a_probe_through_and_closes() -> None:
     }
     runtime = JudgeRuntime(settings(server.url, **limits))
     await server.stop()
-    with pytest.raises(
-        JudgeUnavailable, match=r"3 tries, last failure: connection: .*start the endpoint"
-    ):
+    with pytest.raises(JudgeUnavailable, match=r"3 tries, .*connection: "):
         await runtime.complete(call(0))
-    with pytest.raises(JudgeUnavailable, match="calls fail at once until a probe succeeds"):
+    with pytest.raises(JudgeUnavailable, match="calls fail at once"):
         await runtime.complete(call(1))
     assert runtime.snapshot()["breaker"] == 1.0
     ten_minutes_later(runtime)
@@ -339,12 +335,10 @@ async def test_the_log_tells_each_kind_of_failure_once_and_when_the_breaker_turn
     server = JudgeServer(script=["500", "html", "500", "html", "429"])
     async with serving(server, breaker_failures=3, breaker_after_s=0.0, max_attempts=9) as runtime:
         url = runtime.settings.endpoint.base_url
-        with pytest.raises(JudgeUnavailable, match="last failure: server_error"):
+        with pytest.raises(JudgeUnavailable, match="server_error"):
             await runtime.complete(call(0))
         ten_minutes_later(runtime)
-        with pytest.raises(
-            JudgeUnavailable, match=r"last failure: bad_reply.*look at what answers"
-        ):
+        with pytest.raises(JudgeUnavailable, match="bad_reply"):
             await runtime.complete(call(1))
         ten_minutes_later(runtime)
         await runtime.complete(call(2))
@@ -353,20 +347,6 @@ async def test_the_log_tells_each_kind_of_failure_once_and_when_the_breaker_turn
     for line, kind in zip(caplog.messages, kinds, strict=True):
         assert line.startswith(f"judge: {url}")
         assert kind in line
-
-
-@pytest.mark.parametrize(
-    ("fault", "fix"),
-    [
-        ("html", "bad_reply: not a chat completion: <html>.*; look at what answers"),
-        ("no_choices", r'bad_reply: not a chat completion: \{"choices.*; look at what answers'),
-    ],
-)
-async def test_a_late_call_names_what_came_instead(fault: str, fix: str) -> None:
-    limits = {"deadline_s": 0.6, "backoff_s": 60.0, "backoff_cap_s": 60.0}  # ends in a wait
-    async with serving(JudgeServer(script=[fault] * 500), **limits) as runtime:
-        with pytest.raises(JudgeUnavailable, match=f"within deadline_s=0.6 .*{fix}"):
-            await runtime.complete(call())
 
 
 def ten_minutes_later(runtime: JudgeRuntime) -> None:

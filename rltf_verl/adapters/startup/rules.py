@@ -189,21 +189,13 @@ def _plays_alone(get: Setting) -> bool:
     return share == 1 or size % share == 1
 
 
-def _pairs_sessions(get: Setting) -> bool:
-    return bool(get("rltf.episode.pair_sessions"))
-
-
-def _provider_has(get: Setting, trait: str) -> bool:
-    return has_trait(trait, get("rltf.feedback"))
-
-
 def _quotes_other_problems(get: Setting) -> bool:
     """A provider or the teacher reads texts of problems that are played at the same time."""
     teacher = (
         get("rltf.teacher.shuffled") or name_of(get("rltf.teacher.against")) == "other_problem"
     )
-    return bool(teacher and get("rltf.logit_distill.weight")) or _provider_has(
-        get, "quotes_other_problems"
+    return bool(teacher and get("rltf.logit_distill.weight")) or has_trait(
+        "quotes_other_problems", get("rltf.feedback")
     )
 
 
@@ -392,20 +384,22 @@ RLTF: tuple[Rule[Setting], ...] = (
     ),
     Rule(
         N,
-        lambda get: _pairs_sessions(get) and get(N) % 2,
+        lambda get: get("rltf.episode.pair_sessions") and get(N) % 2,
         "rltf.episode.pair_sessions=true needs an even number of episodes",
         "set it to an even number",
     ),
     Rule(
         "rltf.episode.pair_sessions",
-        lambda get: _pairs_sessions(get) and _asynchronous(get),
+        lambda get: get("rltf.episode.pair_sessions") and _asynchronous(get),
         f"with {MODE}={{{MODE}}} an interrupted first answer continues with new weights and need"
         " not be shared",
         "use rltf_sync, or set it to false",
     ),
     Rule(
         "rltf.episode.pair_sessions",
-        lambda get: _pairs_sessions(get) and get(f"{ROLLOUT}.name") not in ENGINES_WITH_SEEDS,
+        lambda get: (
+            get("rltf.episode.pair_sessions") and get(f"{ROLLOUT}.name") not in ENGINES_WITH_SEEDS
+        ),
         "two episodes share a first answer by sharing its seed, which the engine"
         f" {{{ROLLOUT}.name}} does not take",
         f"use {' or '.join(ENGINES_WITH_SEEDS)}, or set it to false",

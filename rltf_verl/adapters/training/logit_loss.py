@@ -34,18 +34,18 @@ TEACHER_IDS, TEACHER_LOG_PROBS, TEACHER_PLACES = (
     "rltf_teacher_log_probs",
     "rltf_teacher_places",
 )
-"""Columns of a row with M tokens that have a teacher: [M, k] int32 tokens, [M, k + 1] float32
-log-probs, the tail last, and [M] int32 positions in the response. A worker fetches the first two by
+"""Columns of a row with P tokens that have a teacher: [P, k] int32 tokens, [P, k + 1] float32
+log-probs, the tail last, and [P] int32 positions in the response. A worker fetches the first two by
 `TEACHER_SPANS` (`outcomes.fetch_outcomes`).
 """
 
 TEACHER_SPANS, TEACHER_TAIL = "rltf_teacher_spans", "rltf_teacher_tail"
-"""Columns: of a row with S attempts that have a teacher, [S] int64 their positions in the teacher's
-call; of a row of the call, [T] float32 log-probs of the tail.
+"""Columns: of a row, int64 positions of its taught attempts in the teacher's call; of a row of the
+call, [T] float32 log-probs of the tail.
 """
 
 TEACHER_LOG_PROB, TEACHER_WEIGHTS = "rltf_teacher_log_prob", "rltf_teacher_weights"
-"""[M] float32 the teacher's log-prob of the sampled token, if no other token's is read; and the
+"""[P] float32 the teacher's log-prob of the sampled token, if no other token's is read; and the
 token's weight.
 """
 
@@ -66,7 +66,7 @@ DIVERGENCE = "rltf_logit_divergence"
 """Model output: one divergence per token, 0 where there is no teacher."""
 
 LOGIT_ROWS = "rltf_logit_rows"
-"""Nested [N, L] int64 of a micro-batch: the logits of each token, where an engine has those of the
+"""Nested int64, as `input_ids`: the logits of each token, where an engine has those of the
 responses only and equal ones once (`cpu/actor`).
 """
 
@@ -89,11 +89,11 @@ def loss_with_logits(
         model_output: outputs of the model, in the second call.
         data: the micro-batch.
         dp_group: handed on.
-        student_logits: [1, Σ L, V] of the packed micro-batch, in the first call; or [1, n, V] with
-            `LOGIT_ROWS`.
+        student_logits: [1, L, V] of the packed micro-batch, in the first call; or, with
+            `LOGIT_ROWS`, of the distinct ones.
 
     Returns:
-        First call: [1, Σ L] outputs by name. Second call: scalar loss and metrics.
+        First call: [1, L] outputs by name. Second call: scalar loss and metrics.
     """
     assert data is not None
     teaching = TEACHER_CALL in data.keys()  # noqa: SIM118  (a TensorDict is not searched by its keys)
@@ -112,7 +112,7 @@ def logit_positions(data: TensorDict, places: Any) -> torch.Tensor:
 
     Args:
         data: a micro-batch with verl's nested `input_ids` and `responses`.
-        places: nested tensor [N, M], positions in the responses.
+        places: nested tensor [N, P], positions in the responses.
 
     Returns:
         [Σ M] int64, in the order of the places.
@@ -165,7 +165,7 @@ def return_outcomes(model_output: dict[str, Any], data: TensorDict) -> LossOutpu
 def divergence(
     logits: torch.Tensor, data: TensorDict, config: LogitDistillConfig
 ) -> dict[str, torch.Tensor]:
-    """First call in the update: [1, Σ L] divergences from the teacher's columns, with a graph."""
+    """First call in the update: [1, L] divergences from the teacher's columns, with a graph."""
     positions = logit_positions(data, data[TEACHER_PLACES])
     values = logit_divergence(
         logits.squeeze(0),  # `logits[0]` would copy the gradient

@@ -62,35 +62,35 @@ class TeacherInput:
 
 @dataclass(frozen=True)
 class TeacherOutput:
-    """The teacher's log-probs at the M tokens of the inputs, one input after the other."""
+    """The teacher's log-probs at the P tokens of the inputs, one input after the other."""
 
     inputs: Sequence[TeacherInput]
     log_probs: torch.Tensor
-    """[M] log p(y_t | x_T) of the sampled token."""
+    """[P] log p(y_t | x_T) of the sampled token."""
     tail: torch.Tensor | None = None
-    """[M] log-probs of all tokens but the likeliest k; None: not requested."""
+    """[P] log-probs of all tokens but the likeliest k; None: not requested."""
     entropy: torch.Tensor | None = None
-    """[M] nats; of a mixture, the mean of its parts' (at most its own). None: not requested."""
+    """[P] nats; of a mixture, the mean of its parts' (at most its own). None: not requested."""
     seconds: float = 0.0
     """Duration of the calls."""
     against: torch.Tensor | None = None
-    """[M] log of the mean p(y_t | x'_T) over the contrast's prompts; None without a contrast."""
+    """[P] log of the mean p(y_t | x'_T) over the contrast's prompts; None without a contrast."""
 
     @property
     def student(self) -> torch.Tensor:
-        """[M] log π_old(y_t | x)."""
+        """[P] log π_old(y_t | x)."""
         return torch.cat([self.log_probs[:0], *(x.log_probs for x in self.inputs)])
 
     @property
     def gap(self) -> torch.Tensor:
-        """[M] log p(y_t | x_T) − log π_old(y_t | x), or minus `against`, softly clipped."""
+        """[P] log p(y_t | x_T) − log π_old(y_t | x), or minus `against`, softly clipped."""
         if self.against is None:
             return self.log_probs - self.student
         return soft_clip(self.log_probs - self.against)
 
     @property
     def target(self) -> torch.Tensor:
-        """[M] log-probs that the policy is pulled towards: the teacher's; with a contrast those of
+        """[P] log-probs that the policy is pulled towards: the teacher's; with a contrast those of
         π_old e^gap, up to a constant of each position, which no policy gradient depends on.
         """
         return self.log_probs if self.against is None else self.student + self.gap
@@ -304,7 +304,7 @@ def teacher_columns(
     Args:
         step: the rows.
         output: the teacher's answer.
-        weights: [M] of each token.
+        weights: [P] of each token.
         asked: which columns the loss reads.
     """
     lengths = [len(x.response) for x in output.inputs]
@@ -331,7 +331,7 @@ def by_row(values: Sequence[torch.Tensor], rows: Sequence[int], num_rows: int) -
 
 
 def token_places(inputs: Sequence[TeacherInput], batch: RowBatch) -> torch.Tensor:
-    """[M] indices of the attempts' tokens (at least one attempt) among the tokens of the batch."""
+    """[P] indices of the attempts' tokens (at least one attempt) among the tokens of the batch."""
     first = batch.lengths.cumsum(0) - batch.lengths  # index of each row's first token
     return torch.cat([torch.arange(len(a.response)) + first[a.row] + a.start for a in inputs])
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from rltf_verl.adapters.startup.machine import PRECISIONS
 from rltf_verl.config import RLTFConfig
+from rltf_verl.config.rules import experimental
 from rltf_verl.data.schema import files_of
 from rltf_verl.envs.base import GradeUnavailable
 from rltf_verl.envs.dry_run import OutOfTimeError
@@ -183,6 +184,7 @@ def _run(inputs: Inputs, method: Method | None) -> dict[str, Any]:
         "judge": words and f"is not asked: a placeholder is shown for up to {words} words",
         "leak_guard": feedback.guard.action,
         "teacher": _teacher(config),
+        "experimental": ", ".join(experimental(config)) or None,
         "trains": [
             f"{own.name} × {weight_of(own.settings, config)}:"
             f" {PURPOSES.get(own.name, 'your objective')}"

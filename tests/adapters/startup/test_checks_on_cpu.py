@@ -34,9 +34,6 @@ ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 
 
 REFUSED = {
-    "rltf.gama=1": ("rltf.gama", "rltf.gamma"),
-    "rltf.distill.wieght=1": ("rltf.distill.wieght", "rltf.distill.weight"),
-    "rltf.gamma=2": ("rltf.gamma", "[0, 1]"),
     "rltf.env.name=binary_matrx": ("rltf.env.name", "'binary_matrix'"),
     "rltf.env.n_mim=3": ("rltf.env.n_mim", "'n_min'"),
     "rltf.env.n_min=1": ("rltf.env.n_min", "[2, 100]"),
@@ -49,7 +46,6 @@ REFUSED = {
         "rltf.feedback_modeling.weight",
         "choose one that says what is wrong",
     ),
-    "rltf.refill_rounds=-1": ("rltf.refill_rounds", "at least 0"),
     f"{ROLLOUT}.n=1 rltf.distill.weight=0": (f"{ROLLOUT}.n", "set it to 8"),
     f"{ACTOR}.policy_loss.loss_mode=mine": (f"{ACTOR}.policy_loss.loss_mode", "token_sum"),
 }

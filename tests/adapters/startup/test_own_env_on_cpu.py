@@ -120,10 +120,7 @@ def test_an_explanation_that_raises_is_one_line_with_its_place(mine: Path) -> No
     Path("raises.py").write_text(SNIPPETS["python"].replace("if not grade.format_ok", "if False"))
     name = "rltf.env.name=./raises.py:Mine"
     config = run("rltf/env=own", name, *ADDED, "rltf.feedback.level=hint", data=mine)
-    message = (
-        "rltf.env.name=.*raises.py:Mine: an empty answer to problem 0 raised ValueError: invalid"
-        r" literal for int.* \(raises.py:\d+\); grade it wrong and explain it"
-    )
+    message = r"rltf\.env\.name=.*raises\.py:Mine: .* problem 0 .*ValueError: .*\(raises\.py:\d+\)"
     with pytest.raises(ConfigError, match=message):
         require(check_budget(config, parts_of(config), tokenizer_with_tools(), DryRun()))
 

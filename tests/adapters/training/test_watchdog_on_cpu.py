@@ -37,7 +37,7 @@ def answers(monkeypatch):
 @pytest.mark.parametrize("error", [ActorDiedError(), OutOfMemoryError("1 worker(s) were killed")])
 def test_a_dead_actor_ends_the_run_with_its_name(answers, error):
     answers(error)
-    with pytest.raises(RuntimeError, match=r"^agent-loop worker 0 has died, .* lower if Ray or"):
+    with pytest.raises(RuntimeError, match=r"^agent-loop worker 0 "):
         ActorWatchdog({"agent-loop worker 0": ACTOR}).check()
 
 

@@ -135,7 +135,7 @@ def test_assignments_come_from_a_file_and_no_test_one_is_trained_on(tmp_path: Pa
     assert not set(questions[0]) & set(questions[1])
     assert splits.train[0].data["rubric"] == ["a", f"b{questions[0][0][-2]}"]
     assert [v.promise for v in check_env(env, num_problems=4) if v.broken] == []
-    with pytest.raises(ValueError, match="8 different assignments, 6 \\+ 3 are asked for"):
+    with pytest.raises(ValueError, match=r"8 .* 6 \+ 3"):
         env.build(0, 6, 3)
 
 

@@ -1,7 +1,7 @@
 """`rltf env list` and `env show` of every preset; `env check` without a terminal."""
 
-from importlib.metadata import EntryPoint
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -23,6 +23,11 @@ NEED = {
 }
 """Preset -> what its line asks for."""
 DOWNLOADS = ("math",)
+INSTALLED = {
+    n
+    for n, package in {"bfcl": "bfcl_eval", "textarena": "textarena"}.items()
+    if find_spec(package)
+}
 if find_spec("if_verifiable") is None:
     NEED["instructions"] = "pip install"
 
@@ -33,21 +38,26 @@ def test_a_preset_shows_a_wrong_answer_and_feedback_at_every_level(name: str) ->
     assert [shown.count(f"`level={level}`:\n\n~~~text\n") for level in LEVELS] == [1] * len(LEVELS)
 
 
-@pytest.mark.parametrize("name", ["gym_text", "own", "reward_function", "writing"])
+@pytest.mark.parametrize("name", sorted({*NEED} - INSTALLED))
 def test_a_preset_that_needs_something_names_it(name: str) -> None:
     assert NEED[name] in refused("env", "show", name)
 
 
-def test_environments_of_installed_packages_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def installed(group: str) -> list[EntryPoint]:
-        return [EntryPoint("chess", "chess_rltf:Chess", group)] if group == "rltf_verl.env" else []
-
-    monkeypatch.setattr(registry, "entry_points", installed)
-    registry.installed.cache_clear()
+def test_an_installed_packages_environment_is_listed_and_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "chess_rltf-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: chess-rltf\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[rltf_verl.env]\nchess = chess_rltf:Chess\n")
+    code = "from rltf_verl.envs.binary_matrix.env import BinaryMatrix as Chess\n"
+    (tmp_path / "chess_rltf.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(registry, "installed", registry.installed.__wrapped__)  # without its cache
     listed = ran("env", "list").stdout
-    registry.installed.cache_clear()
     assert "rltf.env.name=chess" in listed
     assert "chess_rltf:Chess" in listed
+    assert "`level=hint`" in ran("env", "show", "chess").stdout
 
 
 def test_a_pipe_gets_a_line_for_each_promise(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -109,7 +109,10 @@ def test_a_problem_is_played_as_the_run_will_play_it(run: Run) -> None:
 
 
 def test_the_size_of_a_step_and_of_the_run(run: Run) -> None:
-    plan = planned(run("rltf.updates_per_batch=2", "trainer.total_epochs=3"))
+    plan = planned(
+        run("rltf.updates_per_batch=2", "trainer.total_epochs=3", "rltf.refill_rounds=1")
+    )
+    assert plan.run["experimental"] == "rltf.refill_rounds"
     step = plan.step
     assert (step["episodes"], step["most_answers"]) == (4 * 8, 4 * 8 * 2)
     assert (step["fewest_rows"], step["most_rows"]) == (4 * 8, 4 * 8 * 3)
