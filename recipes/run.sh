@@ -3,7 +3,7 @@
 #
 #   recipes/run.sh NAME [hydra overrides …]
 #
-# NAME: critique_grpo, guided, raft, rlef, sdpo or ufo, or one of rltf/experiments.txt: rltf/kk_sd.
+# NAME: critique_grpo, guided, instructions, raft, rlef, sdpo or ufo, or one of rltf/experiments.txt: rltf/kk_sd.
 # NUM_GPUS (1): GPUs of this node. TUNE=lora (rank 32, the default; a learning rate of 1e-5, of rltf the paper's 2e-5) or full
 # (all weights).
 # PROGRAM (python3 -m verl.trainer.main_ppo); with PROGRAM="rltf plan" it says what the run would do and what it takes of a GPU's
@@ -28,7 +28,7 @@ else
     chosen=(--config-name "$experiment")
 fi
 if [[ -z "$name" || ! -f "$file" || "$(basename "$file")" == _* ]]; then
-    echo "usage: $(basename "$0") NAME [hydra overrides …]; names: critique_grpo guided raft rlef sdpo ufo" \
+    echo "usage: $(basename "$0") NAME [hydra overrides …]; names: critique_grpo guided instructions raft rlef sdpo ufo" \
         "$(sed 's#^#rltf/#' "$here/rltf/experiments.txt" | tr '\n' ' ')" >&2
     exit 2
 fi

@@ -69,3 +69,13 @@ def test_a_test_of_humaneval_becomes_the_calls_that_it_makes(package: Path) -> N
     assert splits.notes == ("data of some-tasks 1.2, MIT",)
     assert env.grade(problem, problem.reference).correct
     assert not env.grade(problem, "```python\ndef twice(x): return [2, 1]\n```").correct
+
+
+def test_a_test_of_humaneval_that_is_too_slow_here_names_its_task_and_the_key(
+    package: Path,
+) -> None:
+    packed(package / "slow.jsonl.gz", {**ROW, "canonical_solution": "    while True: pass\n"})
+    options = {"source": "humaneval", "path": "pip:some-tasks/some_tasks/slow.jsonl.gz"}
+    env = make_env("code", sandbox="unsafe_process", time_s=1, **options)
+    with pytest.raises(ValueError, match=r"HumanEval/0 .*timeout.* rltf\.env\.time_s"):
+        env.build(0, 1, 0)

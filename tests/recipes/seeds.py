@@ -17,7 +17,7 @@ from tests.support.episode_fakes import PROBLEM, QUESTION, EchoEnv, ScriptedPoli
 from tests.support.methods import targets_of
 from tools.parity.pack import pack_episodes, pack_rows
 
-NAMES = ("critique_grpo", "guided", "raft", "rlef", "sdpo", "ufo")
+NAMES = ("critique_grpo", "guided", "instructions", "raft", "rlef", "sdpo", "ufo")
 
 
 class Explained(EchoEnv):

@@ -258,7 +258,10 @@ class Code(Env):
         with self._sandbox.start(Program(recorder(row), "record_calls")) as run:
             outcome = run.call([])
         if outcome.ending != "ok":
-            raise ValueError(f"rltf.env.path: {row['task_id']}: {outcome.ending} {outcome.message}")
+            raise ValueError(
+                f"rltf.env.path: the tests of {row['task_id']} end with {outcome.ending}"
+                f" {outcome.message} here; after a timeout raise rltf.env.time_s"
+            )
         return {**row, "calls": json.loads(outcome.output)}
 
     def _problem(self, index: int, task: Task) -> Problem:

@@ -18,7 +18,7 @@ from typing import Any
 import langdetect
 import nltk
 
-from rltf_verl.texts import counted, one_line
+from rltf_verl.texts import counted, one_line, without_chat_tokens
 
 # IFBench's module downloads when it is imported.
 nltk.download = lambda *_, **__: False
@@ -200,7 +200,7 @@ SAID: dict[str, Callable[[Mapping[str, Any], str], str]] = {
 def _counted(name: str, arguments: Mapping[str, Any], text: str) -> str:
     """Count of an answer that breaks a rule of IFEval, by the rule's own checker."""
     if name in SAID:
-        return SAID[name](arguments, text)
+        return SAID[name](arguments, without_chat_tokens(text))
     key = next((key for key in (*LISTS, *COUNTS) if arguments.get(key) is not None), None)
     if key is None or name in IFBENCH:
         return ""
