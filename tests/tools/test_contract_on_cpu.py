@@ -244,6 +244,7 @@ def test_environments_that_keep_their_promises(env: Any) -> None:
 
 
 OPENS = "the same problem and seed open the same world, a new one"
+FORKS = "a fork goes on as its state does, and apart from it"
 NOTES = "notes are on played steps; `hint` and `full` say something, `full` alone the solution"
 HOSTILE = "50 hostile actions neither raise nor hang"
 
@@ -273,7 +274,7 @@ def test_a_promise_broken_by_one_method_is_noticed(
     ("env", "promise"),
     [
         (Shares, OPENS),
-        (ForksItself, "a fork goes on as its state does, and apart from it"),
+        (ForksItself, FORKS),
         (Leaks, NOTES),
         (Trusting, HOSTILE),
         (Hangs, HOSTILE),
@@ -281,6 +282,28 @@ def test_a_promise_broken_by_one_method_is_noticed(
 )
 def test_a_broken_promise_is_noticed(env: type[Any], promise: str) -> None:
     assert promise in broken(env())
+
+
+def test_a_state_that_cannot_be_copied_breaks_no_promise() -> None:
+    class Connected(Adds):
+        def open(self, problem: Problem, seed: int) -> Any:
+            state = super().open(problem, seed)
+            state.connection = (number for number in ())
+            return state
+
+    verdicts = check_env(Connected(), num_problems=3, num_hostile=6)
+    assert not [verdict for verdict in verdicts if verdict.broken]
+    (forks,) = [verdict for verdict in verdicts if verdict.promise == FORKS]
+    assert forks.kept.startswith("not tried: ")
+
+
+def test_without_problems_nothing_else_is_held_against_the_environment() -> None:
+    class Unbuilt(Adds):
+        def build(self, seed: int, num_train: int, num_test: int) -> Splits:
+            raise OSError("no such file")
+
+    (verdict,) = check_env(Unbuilt())
+    assert "no such file" in verdict.broken
 
 
 METHODS = ("open", "look", "step", "fork", "grade", "explain", "close", "solution")

@@ -53,4 +53,9 @@ def check_env(
         ),
         **(acting if own.acts else answers).checks(own, env, seed, num_hostile),
     }
-    return [verdict_on(own, promise, partial(check, problems)) for promise, check in checks.items()]
+    verdicts: list[Verdict] = []
+    for promise, check in checks.items():
+        verdicts.append(verdict_on(own, promise, partial(check, problems)))
+        if not problems:  # the first check builds them
+            break
+    return verdicts

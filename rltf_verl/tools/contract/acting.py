@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from rltf_verl.envs.base import LEVELS, Env
+from rltf_verl.envs.base import LEVELS, Env, UncopiedStateError
 from rltf_verl.episode.acting import call_arguments, trajectory_text
 from rltf_verl.feedback.verifier import VerifierProvider
 from rltf_verl.registry import UserCodeError
@@ -103,7 +103,10 @@ def _forks(env: Env, problem: Problem) -> Iterator[str]:
     half = len(alone) // 2
     with _open_state(env, problem) as state:
         list(_play(env, state, actions[:half]))
-        forked = env.fork(state)
+        try:
+            forked = env.fork(state)
+        except UncopiedStateError as error:  # a run tries again from the beginning
+            raise NotTriedError(str(error)) from error
         for name, one in (("the fork", forked), ("after its fork, the state", state)):
             if list(_play(env, one, actions[half:])) != alone[half:]:
                 yield f"{name} answers otherwise than a state without a fork"
