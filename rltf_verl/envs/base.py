@@ -166,10 +166,6 @@ class Candidate:
     part: bool = False
 
 
-class UncopiedStateError(TypeError):
-    """`Env.fork` cannot copy a state: a connection, a process."""
-
-
 class Env:
     """A task with a verifier that can say what is wrong: extend this class.
 
@@ -283,12 +279,12 @@ class Env:
         raise self._lacks("step")
 
     def fork(self, state: Any) -> Any:
-        """A copy of the state that lives by itself. Raises UncopiedStateError if there is none."""
+        """A copy of the state that lives by itself. Raises TypeError if it cannot be copied."""
         try:
             return deepcopy(state)
         except Exception as error:
             why = f"the state cannot be copied ({described(error)}); give the environment a `fork`"
-            raise UncopiedStateError(why) from error
+            raise TypeError(why) from error
 
     def close(self, state: Any) -> None:
         """Free what the state holds. Called once for each state, forks included."""

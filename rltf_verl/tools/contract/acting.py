@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from rltf_verl.envs.base import LEVELS, Env, UncopiedStateError
+from rltf_verl.envs.base import LEVELS, Env
 from rltf_verl.episode.acting import call_arguments, trajectory_text
 from rltf_verl.feedback.verifier import VerifierProvider
 from rltf_verl.registry import UserCodeError
@@ -38,7 +38,7 @@ def checks(own: Env, env: Env, seed: int, num_hostile: int) -> dict[str, Check]:
     each = partial(partial, for_each_problem, own)
     return {
         "the same problem and seed open the same world, a new one": each(partial(_worlds, env)),
-        "a fork goes on as its state does, and apart from it": each(partial(_forks, env)),
+        "a fork goes on as its state does, and apart from it": each(partial(_forks, own, env)),
         "observations are texts within limits.observation_tokens": each(
             partial(_observations, env)
         ),
@@ -98,14 +98,17 @@ def _worlds(env: Env, problem: Problem) -> Iterator[str]:
             yield "actions in one state change what another answers"
 
 
-def _forks(env: Env, problem: Problem) -> Iterator[str]:
+def _forks(own: Env, env: Env, problem: Problem) -> Iterator[str]:
     alone, actions = steps_alone(env, problem)[1:], _actions(env, problem)
     half = len(alone) // 2
     with _open_state(env, problem) as state:
         list(_play(env, state, actions[:half]))
         try:
             forked = env.fork(state)
-        except UncopiedStateError as error:  # a run tries again from the beginning
+        except UserCodeError as error:
+            if type(own).fork is not Env.fork:
+                raise
+            # A connection, say; a run then tries again from the beginning.
             raise NotTriedError(str(error)) from error
         for name, one in (("the fork", forked), ("after its fork, the state", state)):
             if list(_play(env, one, actions[half:])) != alone[half:]:

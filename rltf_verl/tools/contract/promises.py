@@ -26,6 +26,9 @@ NONSENSE = (
 )
 
 
+NOT_TRIED = "not tried: "
+
+
 class NotTriedError(Exception):
     """A promise that cannot be tested; its text says why."""
 
@@ -56,7 +59,7 @@ def verdict_on(env: object, promise: str, check: Callable[[], Iterator[str]]) ->
     try:
         return Verdict(promise, next(check(), ""))
     except NotTriedError as why:
-        return Verdict(promise, "", f"not tried: {why}")
+        return Verdict(promise, "", f"{NOT_TRIED}{why}")
     except (Exception, SystemExit) as error:  # what a user's environment raises is the finding
         return Verdict(promise, raised_by(type(env), error))
 
@@ -64,11 +67,15 @@ def verdict_on(env: object, promise: str, check: Callable[[], Iterator[str]]) ->
 def for_each_problem(
     env: object, check: Callable[[Problem], Iterator[str]], problems: Sequence[Problem]
 ) -> Iterator[str]:
-    """The breaches at each problem, with its number."""
+    """The breaches at each problem, with its number. Raises NotTriedError if none can be tested."""
+    kept = set[str]()
     for problem in problems:
-        broken = verdict_on(env, "", partial(check, problem)).broken
-        if broken:
-            yield f"problem {problem.index}: {broken}"
+        verdict = verdict_on(env, "", partial(check, problem))
+        if verdict.broken:
+            yield f"problem {problem.index}: {verdict.broken}"
+        kept.add(verdict.kept)
+    if kept and Verdict.kept not in kept:
+        raise NotTriedError(kept.pop().removeprefix(NOT_TRIED))
 
 
 def survives_json(problem: Problem) -> Iterator[str]:
