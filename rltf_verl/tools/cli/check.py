@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from rltf_verl.tools.cli.common import settings_of
+from rltf_verl.tools.cli.common import AsJson, RunConfig, echo_json, settings_of, tell
 
 
 def check(
@@ -28,12 +26,8 @@ def check(
     num: Annotated[
         int, typer.Option("-n", "--num", min=1, help="Rows at which attempts are made up.")
     ] = 8,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="JSON on stdout instead of lines.")
-    ] = False,
-    config: Annotated[
-        Path | None, typer.Option(help="A run's config.yaml: its sizes and block rltf.")
-    ] = None,
+    as_json: AsJson = False,
+    config: RunConfig = None,
     out: Annotated[Path, typer.Option(help="Folder for a model's episodes.")] = Path(
         "outputs/feedback_check"
     ),
@@ -51,6 +45,27 @@ def check(
     from rltf_verl.tools.report.probe import show
     from rltf_verl.tools.report.terminal.console import show_feedback
 
+    file, overrides = _file_and_settings(words)
+    if not as_json:
+        typer.echo(f"feedback at the first {num} rows of {file}")
+    seen = checked_feedback(overrides, file, num, config, DryRun(tell=tell))
+    findings = findings_of(seen)
+    if not as_json:
+        show_feedback(findings, len(seen.attempts))
+    made: dict[str, Any] = {"checked": list(map(asdict, findings))}
+    if overrides.keys() & ENDPOINT_BLOCKS:
+        for name, probe in feedback_probes(overrides, file, num, config, out, tell):
+            made[name] = show.as_json(probe)
+            if not as_json:
+                typer.echo(f"\n{name}, {out}")
+                show.show(probe)
+    if as_json:
+        echo_json(made)
+    raise typer.Exit(int(any(finding.level == "error" for finding in findings)))
+
+
+def _file_and_settings(words: list[str]) -> tuple[Path, dict[str, Any]]:
+    """The dataset, and the settings with the function as `env.function`."""
     # a path may have a "=", but no key has a "/" before it
     given = [word for word in words if "=" not in word or "/" in word.partition("=")[0]]
     files = [Path(word) for word in given if ":" not in word]
@@ -60,21 +75,4 @@ def check(
     overrides = settings_of([*functions, *(word for word in words if word not in given)])
     if "function" in overrides.get("env", {}):
         overrides["env"].setdefault("name", "reward_function")
-    if not as_json:
-        typer.echo(f"feedback at the first {num} rows of {files[0]}")
-    time = DryRun(tell=partial(typer.echo, err=True))
-    seen = checked_feedback(overrides, files[0], num, config, time)
-    findings = findings_of(seen)
-    if not as_json:
-        show_feedback(findings, len(seen.attempts))
-    made: dict[str, Any] = {"checked": list(map(asdict, findings))}
-    if overrides.keys() & ENDPOINT_BLOCKS:
-        tell = partial(typer.echo, err=True)
-        for name, probe in feedback_probes(overrides, files[0], num, config, out, tell):
-            made[name] = show.as_json(probe)
-            if not as_json:
-                typer.echo(f"\n{name}, {out}")
-                show.show(probe)
-    if as_json:
-        typer.echo(json.dumps(made, indent=1, ensure_ascii=False))
-    raise typer.Exit(int(any(finding.level == "error" for finding in findings)))
+    return files[0], overrides
