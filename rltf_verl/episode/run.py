@@ -129,13 +129,7 @@ class EpisodePlayer:
         attempted = await self._attempt(start.prompt_ids, len(before), start.retry)
         turn = replace(attempted, prompt=start.prompt)
         # Siblings may wait for this grade, so they get it before the episode can end or fail.
-        if self.group is not None:
-            self.group.note_grade(
-                self.session_id,
-                len(before),
-                turn.attempt.text,
-                correct=turn.grade.correct if turn.stop is None else None,
-            )
+        self._note_grade(turn, len(before))
         if turn.stop is not None:
             return turn, None
         if turn.grade.correct and self._stop_when_solved():
@@ -165,6 +159,12 @@ class EpisodePlayer:
         if revision.ids is None:
             return replace(turn, stop="prompt_too_long"), None
         return turn, _Start(revision.ids, revision.messages, revision.text, retry)
+
+    def _note_grade(self, turn: Turn, k: int) -> None:
+        """Tell the group; a turn without a verdict is neither right nor wrong."""
+        if self.group is not None:
+            correct = turn.grade.correct if turn.stop is None else None
+            self.group.note_grade(self.session_id, k, turn.attempt.text, correct=correct)
 
     async def _retry(self, turn: Turn, place: str) -> Retry | None:
         """Start of the next attempt (`rltf.episode.retry`); None: at the beginning."""

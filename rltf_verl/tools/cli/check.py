@@ -10,19 +10,21 @@ import typer
 
 from rltf_verl.tools.cli.common import AsJson, RunConfig, echo_json, settings_of, tell
 
+Words = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="[FILE.py:FUNCTION] DATA.parquet [KEY=VALUE]...",
+        help=(
+            "A reward function and rows in verl's form, or any rows with env.<key>,"
+            " feedback.<key>, reward.<key> as in a run's block rltf; data.max_prompt_length of"
+            " the run to come; endpoint.<key> and limits.<key> of a model to ask, too."
+        ),
+    ),
+]
+
 
 def check(
-    words: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="[FILE.py:FUNCTION] DATA.parquet [KEY=VALUE]...",
-            help=(
-                "A reward function and rows in verl's form, or any rows with env.<key>,"
-                " feedback.<key>, reward.<key> as in a run's block rltf; data.max_prompt_length of"
-                " the run to come; endpoint.<key> and limits.<key> of a model to ask, too."
-            ),
-        ),
-    ],
+    words: Words,
     num: Annotated[
         int, typer.Option("-n", "--num", min=1, help="Rows at which attempts are made up.")
     ] = 8,

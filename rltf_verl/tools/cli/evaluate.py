@@ -21,6 +21,16 @@ from rltf_verl.tools.cli.common import (
     tell,
 )
 
+Options = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="KEY=VALUE...",
+        help=(
+            "endpoint.<key> and limits.<key> of the policy's endpoint; env.<key>, episode.<key>,"
+            " feedback.<key>, reward.<key>, seed as in a run's block rltf."
+        ),
+    ),
+]
 Out = Annotated[Path, typer.Option(help="Folder for the episodes, results.json and results.png.")]
 MaxPromptChars = Annotated[
     int | None,
@@ -34,17 +44,7 @@ def evaluate(
     file: Annotated[
         Path, typer.Argument(metavar="DATA.parquet", help="Dataset that `rltf data` wrote.")
     ],
-    options: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="KEY=VALUE...",
-            help=(
-                "endpoint.<key> and limits.<key> of the policy's endpoint; env.<key>,"
-                " episode.<key>, feedback.<key>, "
-                "reward.<key>, seed as in a run's block rltf."
-            ),
-        ),
-    ],
+    options: Options,
     out: Out,
     samples: Annotated[
         int, typer.Option("-n", "--samples", min=1, help="Episodes per problem.")

@@ -167,14 +167,16 @@ def _run(inputs: Inputs, method: Method | None) -> dict[str, Any]:
         "max_response_length": get("data.max_response_length"),
         "episodes_per_problem": get("actor_rollout_ref.rollout.n"),
     }
-    if method is None:
-        return about
+    return about if method is None else about | _own_facts(inputs, method)
+
+
+def _own_facts(inputs: Inputs, method: Method) -> dict[str, Any]:
+    """Facts of our runs only, after those of verl's own."""
     config = method.config
     feedback, episode = config.feedback, config.episode
     level = feedback.provider.options.get("level") or feedback.provider.options.get("style")
     words = None if inputs.parts is None else inputs.parts.words_of_judge or None
-    # Facts of our runs only, after those of verl's own.
-    return about | {
+    return {
         "environment": config.env.name,
         "turns": episode.horizon,
         "context": episode.context,
