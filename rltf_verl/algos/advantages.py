@@ -64,10 +64,9 @@ def turn_advantages(
     group_mean (the paper):  b = mean of the cohort, itself included. Estimates (1 − 1/n) times the
         gradient; alone in its cohort a turn gets 0 (verl's own GRPO gives it its raw return).
     leave_one_out:  b = mean of the others of the cohort. Unbiased, but a lone turn gets 0.
-    ragged:  b = Σ over the others / (number of episodes − 1), where an episode that ended earlier
-        counts as 0, and one without a verdict as its stand-in; 0 for a single episode. The number
-        of terms does not depend on when an episode stopped, so ragged turn counts leave it unbiased
-        (verl RFC #7244).
+    ragged:  b = Σ over the others / (number of episodes − 1), 0 for a single episode. One that
+        ended earlier counts as 0, one without a verdict as its stand-in: the number of terms is the
+        same whenever an episode stops, so b is unbiased under ragged turn counts (verl RFC #7244).
     joined:  b = mean over the group's first attempts and refined answers, of all turns together
         (`episodes.joined_cohort`; Critique-GRPO): a right refinement devalues its first attempt.
     first_turn:  b = mean first-turn return of the group. Asks later turns to beat the first.
@@ -77,8 +76,8 @@ def turn_advantages(
         returns: [S, M] from `discounted_returns`.
         episodes: the S episodes.
         estimator: which baseline.
-        norm_by_std: divide by the unbiased standard deviation of what b is the mean of, + 1e-8;
-            0 for a lone turn, and for a cohort whose returns are all equal.
+        norm_by_std: divide by the unbiased standard deviation of the cohort (`joined`: of the same
+            answers as b) + 1e-8; 0 for a lone turn, and where all returns of the cohort are equal.
 
     Returns:
         [S, M] advantages, 0 where not valid.
