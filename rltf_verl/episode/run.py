@@ -19,7 +19,7 @@ from rltf_verl.episode.acting import LiveState, Retry, play, retry_at
 from rltf_verl.episode.failure_log import log_once
 from rltf_verl.episode.foreign import ForeignAttempt, recorded_attempt
 from rltf_verl.episode.parts import Parts
-from rltf_verl.episode.revise import Revision, revise, with_span
+from rltf_verl.episode.revise import Revision, revise
 from rltf_verl.episode.reward import graded_reward, shape_rewards
 from rltf_verl.episode.seeds import place_of
 from rltf_verl.episode.teacher import offer_reading, with_teachers
@@ -324,4 +324,4 @@ class EpisodePlayer:
             raise FeedbackUnavailable(
                 feedback.provider, f"no prompt could be made of it: {described(error)}"
             ) from error
-        return replace(turn, feedback=with_span(feedback, revision)), revision
+        return replace(turn, feedback=replace(feedback, span=revision.span)), revision

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from rltf_verl.adapters.startup.machine import PRECISIONS
+from rltf_verl.adapters.startup.machine import PRECISIONS, loggers_of
+from rltf_verl.adapters.training.run_files import file_log_path
 from rltf_verl.config import RLTFConfig
 from rltf_verl.data.schema import files_of
 from rltf_verl.envs.base import GradeUnavailable
@@ -249,14 +248,14 @@ def _turn(text: Callable[[tuple[int, ...]], str], turn: Turn) -> Record:
 def _schedule(inputs: Inputs, config: RLTFConfig | None) -> dict[str, Any]:
     get, steps = inputs.setting, steps_of(inputs)
     every = 1 if config is None else config.episode.val_feedback_every
-    logger: str | Sequence[str] = get("trainer.logger")
+    metrics = file_log_path(inputs.config)
     # A table, printed in this order.
     return {
         "steps": steps,
         "steps_per_epoch": inputs.num_train // int(get("data.train_batch_size")),
         "epochs": get("trainer.total_epochs"),
-        "logger": [logger] if isinstance(logger, str) else list(logger),
-        "metrics_file": _metrics_file(get("trainer.project_name"), get("trainer.experiment_name")),
+        "logger": loggers_of(inputs.config),
+        "metrics_file": str(metrics) if metrics else None,
         "validations": validations_of(inputs),
         "validate_before": bool(get("trainer.val_before_train")),
         "validate_every": int(get("trainer.test_freq")),
@@ -267,11 +266,3 @@ def _schedule(inputs: Inputs, config: RLTFConfig | None) -> dict[str, Any]:
         "resumes": inputs.resumes,
         "episode_log": get("rltf.episode_log.dir"),
     }
-
-
-def _metrics_file(project: Any, experiment: Any) -> str:
-    """Path of verl's logger `file`."""
-    root = Path(os.environ.get("VERL_FILE_LOGGER_ROOT", "."))
-    return os.environ.get("VERL_FILE_LOGGER_PATH") or str(
-        root / str(project) / f"{experiment}.jsonl"
-    )
