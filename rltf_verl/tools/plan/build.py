@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from rltf_verl.adapters.startup.machine import PRECISIONS, loggers_of
 from rltf_verl.adapters.training.run_files import file_log_path
@@ -13,7 +13,7 @@ from rltf_verl.data.schema import files_of
 from rltf_verl.envs.base import GradeUnavailable
 from rltf_verl.envs.dry_run import OutOfTimeError
 from rltf_verl.episode.placeholders import with_placeholders
-from rltf_verl.findings import Finding
+from rltf_verl.findings import Finding, Level
 from rltf_verl.judge.runtime import run_to_end
 from rltf_verl.objectives import Method
 from rltf_verl.objectives.user_code import OwnCodeError
@@ -88,6 +88,8 @@ def make_plan(inputs: Inputs, num_problems: int, attempt: str | None = None) -> 
     warnings = [*inputs.warnings, *inputs.dry_run.findings(), *trouble]
     warnings += advice(inputs, episodes, no_idea, lengths)
     config = None if inputs.parts is None else inputs.parts.config
+    found = [*inputs.refusals, *warnings]
+    lines = {level: [str(f) for f in found if f.level == level] for level in get_args(Level)}
     # Findings of level `note` are the estimates of memory; a run without a config has no sizes.
     return Plan(
         run=_run(inputs, inputs.method),
@@ -95,9 +97,9 @@ def make_plan(inputs: Inputs, num_problems: int, attempt: str | None = None) -> 
         lengths=lengths,
         step=None if config is None else step_sizes(inputs, config, episodes),
         schedule=_schedule(inputs, config),
-        memory=[str(finding) for finding in warnings if finding.level == "note"],
-        refusals=[str(f) for f in (*inputs.refusals, *warnings) if f.level == "error"],
-        warnings=list(dict.fromkeys(str(f) for f in warnings if f.level == "warning")),
+        memory=lines["note"],
+        refusals=lines["error"],
+        warnings=list(dict.fromkeys(lines["warning"])),
     )
 
 
