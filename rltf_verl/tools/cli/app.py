@@ -32,12 +32,11 @@ from rltf_verl.tools.cli.common import (
 from rltf_verl.tools.cli.compare import compare
 from rltf_verl.tools.cli.data import data
 from rltf_verl.tools.cli.env import env
-from rltf_verl.tools.cli.evaluate import evaluate, results
+from rltf_verl.tools.cli.evaluate import evaluate, probe, results
 from rltf_verl.tools.cli.export import export
 from rltf_verl.tools.cli.feedback import feedback
 from rltf_verl.tools.cli.log import log
 from rltf_verl.tools.cli.plan import MAIN, PASSED_ON, plan
-from rltf_verl.tools.cli.probe import probe
 from rltf_verl.tools.cli.view import view
 
 TRAIN = f"python -m {MAIN}"
