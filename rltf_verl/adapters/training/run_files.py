@@ -95,7 +95,7 @@ def file_log_path(config: DictConfig) -> Path | None:
     if path is not None:
         return Path(path)
     root = Path(os.getenv("VERL_FILE_LOGGER_ROOT", ".")).expanduser()
-    return root / config.trainer.project_name / f"{config.trainer.experiment_name}.jsonl"
+    return root / str(config.trainer.project_name) / f"{config.trainer.experiment_name}.jsonl"
 
 
 def _earlier(path: Path) -> Path:
