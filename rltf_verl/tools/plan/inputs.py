@@ -110,11 +110,9 @@ def inspect_run(
     if method is not None:
         warnings += warnings_of(config, method)
     policy = _policy(config, parts)
-    if isinstance(policy, str):
-        if policy not in refused:
-            why = f"no prompts can be shown here ({policy})"
-            warnings.append(Finding("", None, why, "", "warning"))
-        policy = None
+    if isinstance(policy, str) and policy not in refused:
+        why = f"no prompts can be shown here ({policy})"
+        warnings.append(Finding("", None, why, "", "warning"))
     warnings += _shared_questions(config)
     resumes = None
     with contextlib.suppress(ConfigError):  # among the refusals
@@ -125,7 +123,7 @@ def inspect_run(
         warnings=warnings,
         parts=parts,
         method=method,
-        policy=policy,
+        policy=None if isinstance(policy, str) else policy,
         cases=[] if parts is None else _cases(config, parts),
         num_train=_rows_in(config, DATA[0]),
         num_val=_rows_in(config, DATA[1]),
