@@ -72,6 +72,12 @@ def _known(value: object, choices: Iterable[str]) -> str:
     return f"known: {', '.join(names) or 'none'}.{hint}"
 
 
+def require_package(name: str, module: str, install: str) -> None:
+    """Raise ValueError, with what pip installs, if the module of environment `name` is missing."""
+    if importlib.util.find_spec(module) is None:
+        raise ValueError(f"rltf.env.name={name}: {module} is missing; pip install {install}")
+
+
 def require_choice(key: str, value: object, known: Iterable[str]) -> None:
     """Raise ConfigError, naming config `key`, unless `value` is one of `known`."""
     choices = tuple(known)

@@ -154,3 +154,18 @@ def printable(text: object) -> str:
     return "".join(
         c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in str(text)
     )
+
+
+def answer_form(parsed: str | None, text: str) -> str:
+    """The answer as it was graded, else the whole text; white space aside. Rewards, metrics and
+    reports compare answers by it.
+
+    Args:
+        parsed: what the grader extracted (`Grade.parsed`), None if nothing.
+        text: the whole attempt.
+
+    Example:
+        >>> answer_form(None, "so  I\\nthink") == answer_form("so I think", "another text")
+        True
+    """
+    return " ".join((text if parsed is None else parsed).split())

@@ -18,7 +18,6 @@ FLOORS = (
     "kinds",
     "findings",
     "types",
-    "answers",
     "registry",
     "jsonl",
     "policy",

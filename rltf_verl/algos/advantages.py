@@ -63,15 +63,12 @@ def turn_advantages(
 
     group_mean (the paper):  b = mean of the cohort, itself included. Estimates (1 − 1/n) times the
         gradient; alone in its cohort a turn gets 0 (verl's own GRPO gives it its raw return).
-    leave_one_out:  b = mean of the others of the cohort. Unbiased, but for turns that are alone:
-        they get 0.
-    ragged:  b = Σ over the others / (number of episodes − 1), where an episode that ended earlier
-        counts as 0, and one without a verdict as its stand-in. Its number of terms does not depend
-        on when an episode stopped, so it is unbiased under ragged turn counts (verl RFC #7244); a
-        single episode has b = 0.
-    joined:  b = mean over the group's first attempts and refined answers together
-        (`episodes.joined_cohort`), for turns of any number (Critique-GRPO). A refinement that is
-        right lowers what its first attempt is worth.
+    leave_one_out:  b = mean of the others of the cohort. Unbiased, but a lone turn gets 0.
+    ragged:  b = Σ over the others / (number of episodes − 1), 0 for a single episode. One that
+        ended earlier counts as 0, one without a verdict as its stand-in: the number of terms is the
+        same whenever an episode stops, so b is unbiased under ragged turn counts (verl RFC #7244).
+    joined:  b = mean over the group's first attempts and refined answers, of all turns together
+        (`episodes.joined_cohort`; Critique-GRPO): a right refinement devalues its first attempt.
     first_turn:  b = mean first-turn return of the group. Asks later turns to beat the first.
     none:  b = 0. Unbiased, largest variance.
 
@@ -79,17 +76,15 @@ def turn_advantages(
         returns: [S, M] from `discounted_returns`.
         episodes: the S episodes.
         estimator: which baseline.
-        norm_by_std: divide by the unbiased standard deviation of the cohort + 1e-8 (`joined`: of
-            the group's first attempts and refined answers); a lone turn gets 0, and so do
-            those of a cohort with one and the same return, which has no deviation.
+        norm_by_std: divide by the unbiased standard deviation of the cohort (`joined`: of the same
+            answers as b) + 1e-8; 0 for a lone turn, and where all returns of the cohort are equal.
 
     Returns:
         [S, M] advantages, 0 where not valid.
     """
     require_shape(returns=(returns, tuple(episodes.valid.shape)))
-    where, members = (
-        joined_cohort(episodes) if estimator == "joined" else (cohorts(episodes), episodes.valid)
-    )
+    joins = estimator == "joined"
+    where, members = joined_cohort(episodes) if joins else (cohorts(episodes), episodes.valid)
     graded = members & ~episodes.ungraded
     sums, counts = cohort_sums(returns, where, graded)
     values, mean = returns.double(), sums / counts.clamp(min=1)

@@ -14,7 +14,6 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module, resources
-from importlib.util import find_spec
 from inspect import signature
 from typing import Annotated, Any
 
@@ -29,7 +28,7 @@ from rltf_verl.envs.base import (
     verdict,
 )
 from rltf_verl.kinds import Within
-from rltf_verl.registry import require_choice
+from rltf_verl.registry import require_choice, require_package
 from rltf_verl.types import Action, Grade, Note, Problem, Step, Trajectory
 
 SOURCES = {
@@ -83,8 +82,7 @@ class Bfcl(Env):
     ) -> None:
         for name in classes:
             require_choice("rltf.env.classes", name, SOURCES)
-        if find_spec("bfcl_eval") is None:
-            raise ValueError("rltf.env.name=bfcl: pip install --no-deps bfcl-eval mpmath")
+        require_package("bfcl", "bfcl_eval", "--no-deps bfcl-eval mpmath")
         self.limits = Limits(steps, step_s=5, attempt_s=60, observation_tokens=observation_tokens)
         self._classes: dict[str, type] = {}
         self._owners: dict[str, str] = {}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Annotated, Any
 
 from rltf_verl.envs.gym_text import GymText
 from rltf_verl.kinds import Within
-from rltf_verl.registry import require_choice
+from rltf_verl.registry import require_choice, require_package
 from rltf_verl.texts import split_words
 
 GAMES = split_words(
@@ -42,8 +41,7 @@ class TextArena(GymText):
         observation_tokens: Annotated[int, Within(1, 1_000_000)] = 1024,
     ) -> None:
         require_choice("rltf.env.game", game, GAMES)
-        if find_spec("textarena") is None:
-            raise ValueError("rltf.env.name=textarena: pip install 'rltf-verl[textarena]'")
+        require_package("textarena", "textarena", "'rltf-verl[textarena]'")
         super().__init__(
             "rltf_verl.envs.textarena:RawGame",
             {"game": game},

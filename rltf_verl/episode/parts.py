@@ -10,8 +10,7 @@ from rltf_verl.envs.base import Env
 from rltf_verl.episode.templates import with_template
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackProvider
-from rltf_verl.feedback.guard.judged import JudgedLeak
-from rltf_verl.feedback.guard.provider import GuardedProvider
+from rltf_verl.feedback.guard.provider import GuardedProvider, JudgedLeak
 from rltf_verl.feedback.siblings import SiblingsProvider
 from rltf_verl.judge.gateway import Judge, Opener, judges_of
 from rltf_verl.registry import with_defaults

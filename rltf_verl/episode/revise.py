@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from rltf_verl.config import EpisodeConfig
 from rltf_verl.policy import Policy
@@ -88,8 +88,3 @@ def inserted_span(without: Sequence[object], with_it: Sequence[object]) -> tuple
         (i for i in range(shortest - start) if without[-1 - i] != with_it[-1 - i]), shortest - start
     )
     return start, len(with_it) - tail
-
-
-def with_span(feedback: Feedback, revision: Revision) -> Feedback:
-    """The feedback, with the place that it has in the prompt it led to."""
-    return replace(feedback, span=revision.span)

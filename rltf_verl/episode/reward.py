@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rltf_verl.answers import answer_form
 from rltf_verl.config import RewardConfig
+from rltf_verl.texts import answer_form
 from rltf_verl.types import Attempt, Grade, Turn
 
 

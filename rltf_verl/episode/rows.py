@@ -83,14 +83,15 @@ def _merged(row: Row, nxt: Row, before: int) -> Row:
     start = len(row.prompt_ids) + len(row.response_ids)
     between = nxt.prompt_ids[start:]
     gap = len(between)
+    zeros = [0.0] * gap
     log_probs = None
     if row.log_probs is not None and nxt.log_probs is not None:
-        log_probs = (*row.log_probs, *([0.0] * gap), *nxt.log_probs)
+        log_probs = (*row.log_probs, *zeros, *nxt.log_probs)
     return Row(
         prompt_ids=row.prompt_ids,
         response_ids=row.response_ids + between + nxt.response_ids,
         role=(*row.role, *([CONTEXT] * gap), *nxt.role),
         turn=(*row.turn, *([before] * gap), *nxt.turn),
         log_probs=log_probs,
-        rewards=(*row.rewards, *([0.0] * gap), *nxt.rewards),
+        rewards=(*row.rewards, *zeros, *nxt.rewards),
     )

@@ -19,7 +19,7 @@ from rltf_verl.episode.acting import LiveState, Retry, play, retry_at
 from rltf_verl.episode.failure_log import log_once
 from rltf_verl.episode.foreign import ForeignAttempt, recorded_attempt
 from rltf_verl.episode.parts import Parts
-from rltf_verl.episode.revise import Revision, revise, with_span
+from rltf_verl.episode.revise import Revision, revise
 from rltf_verl.episode.reward import graded_reward, shape_rewards
 from rltf_verl.episode.seeds import place_of
 from rltf_verl.episode.teacher import offer_reading, with_teachers
@@ -129,13 +129,7 @@ class EpisodePlayer:
         attempted = await self._attempt(start.prompt_ids, len(before), start.retry)
         turn = replace(attempted, prompt=start.prompt)
         # Siblings may wait for this grade, so they get it before the episode can end or fail.
-        if self.group is not None:
-            self.group.note_grade(
-                self.session_id,
-                len(before),
-                turn.attempt.text,
-                correct=turn.grade.correct if turn.stop is None else None,
-            )
+        self._note_grade(turn, len(before))
         if turn.stop is not None:
             return turn, None
         if turn.grade.correct and self._stop_when_solved():
@@ -165,6 +159,12 @@ class EpisodePlayer:
         if revision.ids is None:
             return replace(turn, stop="prompt_too_long"), None
         return turn, _Start(revision.ids, revision.messages, revision.text, retry)
+
+    def _note_grade(self, turn: Turn, k: int) -> None:
+        """Tell the group; a turn without a verdict is neither right nor wrong."""
+        if self.group is not None:
+            correct = turn.grade.correct if turn.stop is None else None
+            self.group.note_grade(self.session_id, k, turn.attempt.text, correct=correct)
 
     async def _retry(self, turn: Turn, place: str) -> Retry | None:
         """Start of the next attempt (`rltf.episode.retry`); None: at the beginning."""
@@ -324,4 +324,4 @@ class EpisodePlayer:
             raise FeedbackUnavailable(
                 feedback.provider, f"no prompt could be made of it: {described(error)}"
             ) from error
-        return replace(turn, feedback=with_span(feedback, revision)), revision
+        return replace(turn, feedback=replace(feedback, span=revision.span)), revision

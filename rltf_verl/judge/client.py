@@ -181,6 +181,9 @@ class JudgeClient:
                 if 300 <= response.status < 400:
                     return self._redirected(response.status, response.headers.get("location", ""))
                 text = await read_body(response, self._reply_bytes)
+            if response.status >= 400:
+                return self._status_fault(response.status, response.headers, text)
+            return read_reply(text, self._secrets)
         except asyncio.TimeoutError:  # not the builtin before Python 3.11
             return Fault("timeout", "no answer in time")
         except Fault as fault:  # of the body
@@ -188,15 +191,6 @@ class JudgeClient:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             what = f"{type(error).__name__}: {error}".rstrip(": ")
             return Fault("connection", self._secrets.quote(what))
-        if response.status >= 400:
-            return self._status_fault(response.status, response.headers, text)
-        return self._read(text)
-
-    def _read(self, text: str) -> Reply | Fault:
-        try:
-            return read_reply(text, self._secrets)
-        except Fault as fault:
-            return fault.with_traceback(None)
 
     def _redirected(self, status: int, location: str) -> Fault:
         place = self._secrets.quote("/".join(location.split("/")[:3]), 80)  # scheme and host

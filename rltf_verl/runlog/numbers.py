@@ -8,6 +8,7 @@ of revisions counts attempt by attempt where attempts are counted, and once wher
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -196,21 +197,17 @@ class EpisodeTable:
         """The table of an episode log's episodes."""
         turns = [turn_facts(record["turns"]) for record in records]
         facts = list(chain.from_iterable(turns))
-        played = enumerate(chain.from_iterable(record["turns"] for record in records))
-        own = [
-            (name, value, at)
-            for at, turn in played
-            for name, values in turn["grade"].get("numbers", {}).items()
-            for value in values
-        ]
+        sizes = np.array(list(map(len, turns)), dtype=np.int64)
+        horizons = [record.get("horizon") or np.inf for record in records]
+        own = defaultdict[str, list[tuple[float, int]]](list)
+        for at, turn in enumerate(chain.from_iterable(record["turns"] for record in records)):
+            for name, values in turn["grade"].get("numbers", {}).items():
+                own[name] += [(value, at) for value in values]
         return cls(
             {f.name: np.array([getattr(t, f.name) for t in facts]) for f in fields(TurnFacts)},
-            np.repeat(np.arange(len(turns)), np.array(list(map(len, turns)), dtype=np.int64)),
-            np.array([record.get("horizon") or np.inf for record in records]),
-            {
-                name: np.array([(value, at) for other, value, at in own if other == name])
-                for name in dict.fromkeys(name for name, _, _ in own)
-            },
+            np.repeat(np.arange(len(turns)), sizes),
+            np.array(horizons),
+            {name: np.array(pairs) for name, pairs in own.items() if pairs},
         )
 
     def answers(self, k: int) -> dict[str, Cases]:

@@ -20,11 +20,12 @@ from rltf_verl.runlog.files import log_files, read_files
 
 Rows = list[dict[str, Any]]
 
-Append = Callable[[Path, Iterable[Mapping[str, Any]]], None]
-
 
 def write_rows(
-    folder: Path, step: int, episodes: Iterable[Mapping[str, Any]], append: Append = append_lines
+    folder: Path,
+    step: int,
+    episodes: Iterable[Mapping[str, Any]],
+    append: Callable[[Path, Iterable[Mapping[str, Any]]], None] = append_lines,
 ) -> None:
     """Append the records of a step's episodes, by `jsonl.append_lines` or `append`."""
     append(folder / f"{step:08d}.rows.trainer.jsonl", episodes)

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from rltf_verl.answers import answer_form
-from rltf_verl.texts import without_thoughts
+from rltf_verl.texts import answer_form, without_thoughts
 
 # `Your previous answer is incorrect`, `it was wrong`, `Let's try again`
 _EMPTY_TALK = re.compile(

@@ -19,6 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 from ray.exceptions import RayError
 
 from rltf_verl.adapters.metrics.row_log import RowLog
+from rltf_verl.adapters.startup.machine import loggers_of
 from rltf_verl.adapters.startup.stamp import checkpoints_in
 from rltf_verl.jsonl import read_lines
 from rltf_verl.objectives import Method
@@ -88,14 +89,13 @@ def file_log_path(config: DictConfig) -> Path | None:
     verl 0.9.1 (`utils/tracking.py`, `FileLogger`) chooses the path while it opens, and so erases,
     the file.
     """
-    backends = config.trainer.logger
-    if "file" not in ([backends] if isinstance(backends, str) else backends):
+    if "file" not in loggers_of(config):
         return None
     path = os.getenv("VERL_FILE_LOGGER_PATH")
     if path is not None:
         return Path(path)
     root = Path(os.getenv("VERL_FILE_LOGGER_ROOT", ".")).expanduser()
-    return root / config.trainer.project_name / f"{config.trainer.experiment_name}.jsonl"
+    return root / str(config.trainer.project_name) / f"{config.trainer.experiment_name}.jsonl"
 
 
 def _earlier(path: Path) -> Path:

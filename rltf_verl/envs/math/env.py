@@ -14,7 +14,6 @@ business. And a training problem that is also a test problem is dropped.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
@@ -25,6 +24,7 @@ from rltf_verl.envs.math.text import plainly_equal, said_answer
 from rltf_verl.envs.pool.pool import TRIAL_S, CallFailed, shared_pool
 from rltf_verl.envs.text.boxed import HASHES, asks_for_hashes, last_hashed, released_box
 from rltf_verl.kinds import Within
+from rltf_verl.registry import require_package
 from rltf_verl.types import Grade, Problem
 
 SUFFIX = " Let's think step by step and output the final answer within \\boxed{}."
@@ -71,8 +71,7 @@ class Math(Env):
         timeout_s: Annotated[float, Within(above=0, most=3600)] = 5.0,
         num_workers: Annotated[int, Within(1, 256)] = 4,
     ) -> None:
-        if importlib.util.find_spec("math_verify") is None:
-            raise ValueError("rltf.env.name=math needs math-verify: pip install 'rltf-verl[math]'")
+        require_package("math", "math_verify", "'rltf-verl[math]'")
         self._data = MathData(
             source,
             path,

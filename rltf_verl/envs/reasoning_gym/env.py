@@ -9,7 +9,6 @@ slow or run away on odd answers.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import random
 from collections.abc import Iterator, Mapping
@@ -23,7 +22,7 @@ from rltf_verl.envs.pool.pool import TRIAL_S, CallFailed, Pool, shared_pool
 from rltf_verl.envs.reasoning_gym.feedback import reading, shape
 from rltf_verl.envs.reasoning_gym.text import said_answer
 from rltf_verl.kinds import Within
-from rltf_verl.registry import require_choice, unknown
+from rltf_verl.registry import require_choice, require_package, unknown
 from rltf_verl.texts import counted
 from rltf_verl.types import Grade, Problem
 
@@ -73,10 +72,7 @@ class ReasoningGym(Env):
         timeout_s: Annotated[float, Within(above=0, most=3600)] = 10.0,
         num_workers: Annotated[int, Within(1, 256)] = 4,
     ) -> None:
-        if importlib.util.find_spec("reasoning_gym") is None:
-            raise ValueError(
-                "rltf.env.name=reasoning_gym needs the package: pip install 'rltf-verl[data]'"
-            )
+        require_package("reasoning_gym", "reasoning_gym", "'rltf-verl[data]'")
         if task in REFUSED:
             raise ValueError(f"rltf.env.task={task!r} cannot be used: {REFUSED[task]}")
         self._task, self._params = task, json.dumps(dict(params or {}), sort_keys=True)

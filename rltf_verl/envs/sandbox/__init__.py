@@ -8,7 +8,6 @@ from typing import Literal
 from rltf_verl.envs.sandbox.base import Resources, Sandbox
 
 Backend = Literal["bubblewrap", "sandbox_fusion", "unsafe_process"]
-BACKENDS: tuple[Backend, ...] = ("bubblewrap", "sandbox_fusion", "unsafe_process")
 
 
 def make_sandbox(
@@ -21,7 +20,7 @@ def make_sandbox(
     """The back end of `rltf.env.sandbox`.
 
     Args:
-        backend: one of `BACKENDS`.
+        backend: one of `Backend`.
         limits: what one answer may use.
         max_parallel: executions at once in this process; None: as many as there are cores.
         url: of the service, for `sandbox_fusion` only.

@@ -20,9 +20,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from rltf_verl.envs.sandbox.base import SandboxError
+from rltf_verl.envs.sandbox.channel import wait_for
 from rltf_verl.envs.sandbox.local import (
     ENVIRONMENT,
     START_S,
@@ -218,24 +218,15 @@ def _is_privileged() -> bool:
 def _first_process(info_fd: int) -> int | None:
     data, deadline = b"", time.monotonic() + START_S
     os.set_blocking(info_fd, False)
-    while b"}" not in data:
-        if not _readable(info_fd, deadline - time.monotonic()):
-            return None
-        chunk = os.read(info_fd, 4096)
-        if not chunk:
-            return None
-        data += chunk
-    info: dict[str, Any] = json.loads(data)
-    with suppress(ProcessLookupError):
-        return os.pidfd_open(int(info["child-pid"]))
+    with suppress(TimeoutError, ProcessLookupError):
+        while b"}" not in data:
+            wait_for(info_fd, select.POLLIN, deadline)
+            chunk = os.read(info_fd, 4096)
+            if not chunk:
+                return None
+            data += chunk
+        return os.pidfd_open(int(json.loads(data)["child-pid"]))
     return None
-
-
-def _readable(fd: int, seconds: float) -> bool:
-    """True if there is something to read within that time."""
-    poll = select.poll()
-    poll.register(fd, select.POLLIN)
-    return bool(poll.poll(max(seconds, 0) * 1000))
 
 
 def _kill(process: subprocess.Popen[bytes], first: int | None) -> None:

@@ -35,7 +35,7 @@ class Channel:
         """Write one frame. Raises TimeoutError at `deadline` (monotonic seconds), ChannelClosed."""
         view = memoryview(len(data).to_bytes(4, "big") + data)
         while view:
-            _wait(self._write_fd, select.POLLOUT, deadline)
+            wait_for(self._write_fd, select.POLLOUT, deadline)
             try:
                 view = view[os.write(self._write_fd, view) :]
             except BlockingIOError:
@@ -55,7 +55,7 @@ class Channel:
     def _exactly(self, num: int, deadline: float) -> bytes:
         data = bytearray()
         while len(data) < num:
-            _wait(self._read_fd, select.POLLIN, deadline)
+            wait_for(self._read_fd, select.POLLIN, deadline)
             try:
                 chunk = os.read(self._read_fd, num - len(data))
             except BlockingIOError:
@@ -66,7 +66,8 @@ class Channel:
         return bytes(data)
 
 
-def _wait(fd: int, event: int, deadline: float) -> None:
+def wait_for(fd: int, event: int, deadline: float) -> None:
+    """Wait until a descriptor is ready. Raises TimeoutError at `deadline`."""
     left = deadline - time.monotonic()
     poll = select.poll()  # select() knows no descriptor above 1023
     poll.register(fd, event)

@@ -100,21 +100,18 @@ def _close(rng: random.Random, records: Records, rule: Rule | None) -> tuple[str
 
 
 def _archive(rng: random.Random, records: Records, rule: Rule | None) -> tuple[str, list[Call]]:
-    file, folder = _file(rng, records), "archive"
-    text = f"Move {file} to {folder}."
-    if rule is None:
-        return text, [("move_file", {"file": file, "folder": folder})]
-    folder = written(rule, records[file], folder)
-    return text, [_read(file), ("move_file", {"file": file, "folder": folder})]
+    file = _file(rng, records)
+    folder = "archive" if rule is None else written(rule, records[file], "archive")
+    move: Call = ("move_file", {"file": file, "folder": folder})
+    return f"Move {file} to archive.", [move] if rule is None else [_read(file), move]
 
 
 def _book(rng: random.Random, records: Records, rule: Rule | None) -> tuple[str, list[Call]]:
     ticket, day, title = _ticket(rng, records), rng.choice(DAYS), rng.choice(TITLES)
+    noted = title if rule is None else written(rule, records[ticket], title)
+    book: Call = ("book", {"day": day, "title": noted})
     text = f'Book "{title}" on {day} for ticket {ticket}.'
-    if rule is None:
-        return text, [("book", {"day": day, "title": title})]
-    title = written(rule, records[ticket], title)
-    return text, [_read(ticket), ("book", {"day": day, "title": title})]
+    return text, [book] if rule is None else [_read(ticket), book]
 
 
 def _copy(rng: random.Random, records: Records, rule: Rule | None) -> tuple[str, list[Call]]:

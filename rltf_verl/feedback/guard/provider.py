@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from rltf_verl.envs.calls import DEADLINE_S, call_env
 from rltf_verl.feedback.base import (
@@ -15,12 +16,16 @@ from rltf_verl.feedback.base import (
     ask,
 )
 from rltf_verl.feedback.guard.find import Leak, find_leaks
-from rltf_verl.judge.gateway import judges_of
+from rltf_verl.feedback.judge_prompt import as_text
+from rltf_verl.judge.gateway import Judge, judges_of
+from rltf_verl.judge.wire import JudgeUnavailable
 from rltf_verl.texts import seed_from
 from rltf_verl.types import Feedback
 
 logger = logging.getLogger(__name__)
 
+BLOCK = "rltf.feedback.guard.judge"
+TEMPLATE = "guard/leak"
 REGENERATIONS = 2
 GAP = "[…]"
 """Text in place of a redacted passage."""
@@ -131,3 +136,38 @@ def redacted(text: str, leaks: Sequence[Leak]) -> str:
             out += [text[at : leak.start], GAP]
         at = max(at, leak.end)
     return "".join([*out, text[at:]])
+
+
+class JudgedLeak:
+    """Asks a model whether a text in which the rules find no leak gives the answer away.
+
+    Args:
+        options: `endpoint`, `limits`, `price`, `cache_dir`, as of the provider `judge`.
+
+    Raises:
+        ValueError: a bad option; names the config key.
+    """
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self.judge = Judge(options, BLOCK)
+        self.judges = (self.judge,)
+
+    async def __call__(self, request: FeedbackRequest, text: str) -> bool:
+        """True if the model reports a leak.
+
+        Raises:
+            FeedbackUnavailable: after two failed verdicts; the text is withheld.
+        """
+        try:
+            return await self.judge.says_yes(TEMPLATE, leak_texts(request, text), request.seed)
+        except JudgeUnavailable as error:
+            raise FeedbackUnavailable("guard", error.cause) from None
+
+
+def leak_texts(request: FeedbackRequest, text: str) -> dict[str, str]:
+    """Texts for the model."""
+    return {
+        "question": as_text(request.messages),
+        "reference": request.problem.reference,
+        "text": text,
+    }

@@ -7,14 +7,12 @@ Nothing heavy is imported before a command needs it.
 from __future__ import annotations
 
 import gc
-import json
 import os
 import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -22,7 +20,16 @@ from typer.core import TyperGroup
 
 from rltf_verl.stuck import run_and_end
 from rltf_verl.tools.cli.adopt import adopt
-from rltf_verl.tools.cli.common import ConfigDir, ConfigPath, episodes_of
+from rltf_verl.tools.cli.common import (
+    AsJson,
+    ConfigDir,
+    ConfigPath,
+    Log,
+    Step,
+    echo_json,
+    episodes_of,
+    tell,
+)
 from rltf_verl.tools.cli.compare import compare
 from rltf_verl.tools.cli.data import data
 from rltf_verl.tools.cli.env import env
@@ -59,7 +66,7 @@ class _OneLineErrors(TyperGroup):
             raise typer.Exit(1) from None
         following = NEXT.get(ctx.invoked_subcommand)
         if following and not code:
-            typer.echo(f"next: {following}", err=True)  # stdout is for what a program reads
+            tell(f"next: {following}")
         raise typer.Exit(code)
 
 
@@ -104,9 +111,7 @@ def doctor(
     ] = "rltf_sd",
     config_path: ConfigPath = None,
     config_dir: ConfigDir = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="A list of checks on stdout instead of a table.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Check the installation, here and in a Ray worker, and say how to fix it; exit 1 if something
     is off.
@@ -121,7 +126,7 @@ def doctor(
         asdict(check) for check in examine(config_name, overrides or [], config_path, config_dir)
     ]
     if as_json:
-        typer.echo(json.dumps(checks, indent=1, ensure_ascii=False))
+        echo_json(checks)
     else:
         show_checks(checks)
     raise typer.Exit(int(any(check["status"] == "failed" for check in checks)))
@@ -136,10 +141,8 @@ def methods() -> None:
 
 
 def inspect(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Folder of a run, or its episode log.")
-    ],
-    step: Annotated[int | None, typer.Option(help="Training step; all steps if not given.")] = None,
+    folder: Log,
+    step: Step = None,
     num: Annotated[int, typer.Option("-n", "--num", min=1, help="Episodes to print.")] = 3,
 ) -> None:
     """Print the newest episodes of a run: attempts, grades, feedback."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import warnings
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,15 @@ BLOCKS = {
 """Blocks of settings, and what is meant by a value of one."""
 
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace files that are there.")]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON on stdout, for a program.")]
+Log = Annotated[Path, typer.Argument(metavar="LOG", help="Folder of a run, or its episode log.")]
+Step = Annotated[int | None, typer.Option(help="Training step; all steps if not given.")]
+EnvOptions = Annotated[
+    list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Options of the environment.")
+]
+RunConfig = Annotated[
+    Path | None, typer.Option(help="A run's config.yaml, for what no key here says.")
+]
 ConfigPath = Annotated[
     str | None, typer.Option("--config-path", "-cp", help="Folder of that config, as of Hydra.")
 ]
@@ -27,6 +37,16 @@ ConfigDir = Annotated[
     Path | None,
     typer.Option("--config-dir", "-cd", help="A further folder of configs, as of Hydra."),
 ]
+
+
+def tell(line: object) -> None:
+    """Print a line on stderr: stdout is for what a program reads."""
+    typer.echo(line, err=True)
+
+
+def echo_json(value: object) -> None:
+    """Print a value as JSON."""
+    typer.echo(json.dumps(value, indent=1, ensure_ascii=False, default=str))
 
 
 def refuse_existing(paths: Sequence[Path], overwrite: bool) -> None:
@@ -58,7 +78,7 @@ def quiet() -> Iterator[None]:
     """No warnings of verl's imports, which take seconds: which engines are not installed matters
     to a run only.
     """
-    typer.echo("loading verl and the run's settings …", err=True)
+    tell("loading verl and the run's settings …")
     before = logging.root.manager.disable
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -12,32 +12,36 @@ import typer
 AXES = "step,rollouts,tokens,hours,cost"
 
 
-def compare(
-    runs: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="[NAME=]RUN...",
-            help=(
-                "Folder of a run, its episode log, or a file of metrics (of verl's file logger, or"
-                " lines of a wandb history). Runs of one NAME are seeds of one arm; parts of one"
-                " run are joined by commas."
-            ),
+Runs = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="[NAME=]RUN...",
+        help=(
+            "Folder of a run, its episode log, or a file of metrics (of verl's file logger, or"
+            " lines of a wandb history). Runs of one NAME are seeds of one arm; parts of one"
+            " run are joined by commas."
         ),
-    ],
+    ),
+]
+MetricOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        help=(
+            "first_turn (first-turn accuracy in validation, the default), a name of verl's"
+            " metrics, or log/… of "
+            "the episode log, e.g. log/val/turn_2/standing. Can be repeated."
+        )
+    ),
+]
+
+
+def compare(
+    runs: Runs,
     out: Annotated[
         Path, typer.Option(help="Folder for compare.json, compare.md and the pictures.")
     ],
     x: Annotated[str, typer.Option("--x", help="Axes, joined by commas.")] = AXES,
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(
-            help=(
-                "first_turn (first-turn accuracy in validation, the default), a name of verl's"
-                " metrics, or log/… of "
-                "the episode log, e.g. log/val/turn_2/standing. Can be repeated."
-            )
-        ),
-    ] = None,
+    metric: MetricOption = None,
 ) -> None:
     """Compare runs: tables, pictures of mean and range over seeds, numbers at equal budgets.
 

@@ -7,19 +7,36 @@ from typing import Annotated
 
 import typer
 
-from rltf_verl.tools.cli.common import Overwrite, parse_options, refuse_existing, settings_of
+from rltf_verl.tools.cli.common import (
+    EnvOptions,
+    Overwrite,
+    parse_options,
+    refuse_existing,
+    settings_of,
+    tell,
+)
 
 data = typer.Typer(no_args_is_help=True, help="Build, wrap, check and show datasets.")
 
-Options = Annotated[
-    list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Options of the environment.")
+JudgeOptions = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[KEY=VALUE]...", help="A judge's endpoint.KEY, limits.KEY, price.KEY, cache_dir."
+    ),
+]
+RuleOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE.py:FUNCTION",
+        help="function(question, answer, reply): True if the reply corrects the answer.",
+    ),
 ]
 
 
 @data.command("build")
 def data_build(
     env: Annotated[str, typer.Argument(help="Environment, e.g. binary_matrix.")],
-    options: Options = None,
+    options: EnvOptions = None,
     out: Annotated[Path, typer.Option(help="Folder for train.parquet and test.parquet.")] = Path(
         "data"
     ),
@@ -49,7 +66,7 @@ def data_wrap(
     file: Annotated[Path, typer.Argument(help="Parquet, .json or .jsonl with verl's columns.")],
     env: Annotated[str, typer.Option(help="Environment that grades the answers, e.g. math.")],
     out: Annotated[Path, typer.Option(help="File to write.")],
-    options: Options = None,
+    options: EnvOptions = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Make an existing dataset of verl trainable with rltf: adds what is missing, changes nothing
@@ -62,7 +79,7 @@ def data_wrap(
     checked = wrap_parquet(file, env, out, **parse_options(options or []))
     typer.echo(f"{counted(checked.num_rows, 'row')}: {out}")
     for note in checked.notes:
-        typer.echo(f"warning: {note}", err=True)
+        tell(f"warning: {note}")
 
 
 @data.command("corrections")
@@ -71,20 +88,8 @@ def data_corrections(
         Path, typer.Argument(help="Conversations: JSON or parquet, each with `messages`.")
     ],
     out: Annotated[Path, typer.Option(help="Folder for train.parquet and test.parquet.")],
-    options: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[KEY=VALUE]...",
-            help="A judge's endpoint.KEY, limits.KEY, price.KEY, cache_dir.",
-        ),
-    ] = None,
-    rule: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE.py:FUNCTION",
-            help="function(question, answer, reply): True if the reply corrects the answer.",
-        ),
-    ] = None,
+    options: JudgeOptions = None,
+    rule: RuleOption = None,
     overwrite: Overwrite = False,
     show: Annotated[
         int, typer.Option(min=0, help="Print so many user turns of each kind, and why.")
@@ -102,15 +107,14 @@ def data_corrections(
     E.g. rltf data corrections chats.jsonl --out data/mine endpoint.base_url=http://127.0.0.1:8000/v1
     endpoint.model=Qwen/Qwen3-4B-Instruct-2507
     """
-    from collections import Counter
-
     from rltf_verl.judge.gateway import Judge
     from rltf_verl.registry import load
     from rltf_verl.texts import counted
     from rltf_verl.tools.data.corrections import (
         FEWEST_HELD_OUT,
-        MOST_REFUSED,
         find_corrections,
+        summary_of,
+        turns_to_show,
         write_corrections,
     )
 
@@ -119,19 +123,9 @@ def data_corrections(
     judge = Judge(settings_of(options), "") if options else None
     function = load("--rule", rule) if rule else None
     found = find_corrections(file, without, judge, max_prompt_length, function)
-    fates = Counter[str]()
-    for one in found:
-        fates[one.fate] += 1
-        is_refused = one.fate == "refused"
-        if one.fate != "read" and fates[one.fate] <= max(show, MOST_REFUSED * is_refused):
-            typer.echo(one.shown(), err=is_refused)
-    shortened = sum(bool(one.episode and one.episode["left_out"]) for one in found)
-    typer.echo(
-        f"conversations: {fates['read']} read, {fates['refused']} refused\n"
-        f"user turns: {fates['taken']} corrections taken, {fates['left']} left,"
-        f" {fates['duplicate']} duplicates, {fates['without']} taken out by --without\n"
-        f"prompts: {shortened} without the oldest messages, to fit {max_prompt_length} tokens"
-    )
+    for one in turns_to_show(found, show):
+        typer.echo(one.shown(), err=one.fate == "refused")
+    typer.echo(summary_of(found, max_prompt_length))
     words = [*options, *(f"--without={one}" for one in without)]
     words += [f"--max-prompt-length={max_prompt_length}", *([f"--rule={rule}"] if rule else ())]
     for split, num in write_corrections(found, file, out, words).items():

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rltf_verl.tools.cli.common import parse_options
+from rltf_verl.tools.cli.common import EnvOptions, parse_options
 
 if TYPE_CHECKING:
     from rltf_verl.envs.base import Env
@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 env = typer.Typer(no_args_is_help=True, help="List, check and show environments.")
 
 Name = Annotated[str, typer.Argument(help="Environment: a name, module:Class, or ./file.py:Class.")]
-Options = Annotated[
-    list[str] | None, typer.Argument(metavar="[KEY=VALUE]...", help="Options of the environment.")
-]
 
 
 def _make_env(name: str, options: list[str] | None) -> Env:
@@ -39,7 +36,7 @@ def names() -> None:
 @env.command("check")
 def check(
     name: Name,
-    options: Options = None,
+    options: EnvOptions = None,
     seed: Annotated[int, typer.Option(help="Seed of problems and texts.")] = 0,
     num: Annotated[int, typer.Option("-n", "--num", min=2, help="Problems to look at.")] = 50,
     hostile: Annotated[int, typer.Option(min=0, help="Hostile texts.")] = 1000,
@@ -66,7 +63,7 @@ def check(
 @env.command("show")
 def show(
     name: Name,
-    options: Options = None,
+    options: EnvOptions = None,
     seed: Annotated[int, typer.Option(help="Seed of the problem.")] = 0,
     wrong: Annotated[
         str | None, typer.Option(help="A wrong answer; another problem's reference if not given.")

@@ -11,26 +11,40 @@ from typing import Annotated, Any
 
 import typer
 
-from rltf_verl.tools.cli.common import Overwrite, episodes_of, refuse_existing, settings_of
+from rltf_verl.tools.cli.common import (
+    Log,
+    Overwrite,
+    RunConfig,
+    episodes_of,
+    refuse_existing,
+    settings_of,
+    tell,
+)
 
+Options = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="KEY=VALUE...",
+        help=(
+            "endpoint.<key> and limits.<key> of the policy's endpoint; env.<key>, episode.<key>,"
+            " feedback.<key>, reward.<key>, seed as in a run's block rltf."
+        ),
+    ),
+]
 Out = Annotated[Path, typer.Option(help="Folder for the episodes, results.json and results.png.")]
+MaxPromptChars = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Longest prompt, in characters of its JSON; the endpoint's limit if not given."
+    ),
+]
 
 
 def evaluate(
     file: Annotated[
         Path, typer.Argument(metavar="DATA.parquet", help="Dataset that `rltf data` wrote.")
     ],
-    options: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="KEY=VALUE...",
-            help=(
-                "endpoint.<key> and limits.<key> of the policy's endpoint; env.<key>,"
-                " episode.<key>, feedback.<key>, "
-                "reward.<key>, seed as in a run's block rltf."
-            ),
-        ),
-    ],
+    options: Options,
     out: Out,
     samples: Annotated[
         int, typer.Option("-n", "--samples", min=1, help="Episodes per problem.")
@@ -38,23 +52,14 @@ def evaluate(
     rounds: Annotated[
         int, typer.Option(min=0, help="Rounds of feedback; one answer more is given.")
     ] = 1,
-    config: Annotated[
-        Path | None,
-        typer.Option(help="A run's config.yaml; its block rltf holds where no key says otherwise."),
-    ] = None,
+    config: RunConfig = None,
     problems: Annotated[
         int | None, typer.Option(min=1, help="Only the first rows of the dataset.")
     ] = None,
     step: Annotated[
         int, typer.Option(min=0, help="Sampling seeds of a run's validation at this step.")
     ] = 0,
-    max_prompt_chars: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Longest prompt, in characters of its JSON; the endpoint's limit if not given.",
-        ),
-    ] = None,
+    max_prompt_chars: MaxPromptChars = None,
 ) -> None:
     """Evaluate an OpenAI-compatible endpoint with the episodes of training; continue where an
     earlier call ended.
@@ -82,9 +87,7 @@ def evaluate(
 
 
 def results(
-    log: Annotated[
-        Path, typer.Argument(metavar="LOG", help="Folder of a run, or its episode log.")
-    ],
+    log: Log,
     out: Annotated[Path, typer.Option(help="Folder for results.json and results.png.")],
     step: Annotated[
         int | None, typer.Option(help="Step of the validation; the last one if not given.")
@@ -129,5 +132,5 @@ def _report(apart: dict[str, list[Any]], facts: dict[str, Any], out: Path) -> No
     try:
         plot(results, out / "results.png")
     except ValueError as error:
-        typer.echo(error, err=True)
+        tell(error)
     typer.echo(f"written to {out}")

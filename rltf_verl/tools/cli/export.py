@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from math import inf
 from pathlib import Path
 from typing import Annotated
@@ -42,8 +41,8 @@ def export(
 
     E.g. rltf export checkpoints/rltf/rltf_sd models/my_model
     """
-    from rltf_verl.tools.export.card import card
-    from rltf_verl.tools.export.checkpoint import WEIGHTS, find_checkpoint, save_weights
+    from rltf_verl.tools.export.card import write_model
+    from rltf_verl.tools.export.checkpoint import find_checkpoint
 
     if out.exists():
         raise ValueError(f"{out}: exists; name another folder or delete it")
@@ -54,16 +53,5 @@ def export(
         from rltf_verl.tools.export.gate import Gate
 
         passing = Gate(checkpoint, inf if margin is None else margin, typer.echo)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    # `out` appears whole or not at all
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as unfinished:
-        folder = Path(unfinished) / "model"
-        save_weights(checkpoint, folder, trust_pickle=trust_pickle)
-        if passing:
-            passing.check(folder)
-        text = card(out.name, checkpoint.step, checkpoint.settings())
-        (folder / "README.md").write_text(text, "utf-8")
-        for weights in folder.glob(WEIGHTS):  # safetensors lets the owner alone read them
-            weights.chmod((folder / "README.md").stat().st_mode)
-        folder.rename(out)
+    write_model(checkpoint, out, trust_pickle, passing)
     typer.echo(f"next: vllm serve {out}")

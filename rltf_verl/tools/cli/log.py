@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from itertools import groupby
 from pathlib import Path
@@ -10,10 +9,45 @@ from typing import Annotated, Literal
 
 import typer
 
-from rltf_verl.tools.cli.common import Overwrite, episodes_of, refuse_existing
+from rltf_verl.tools.cli.common import (
+    AsJson,
+    Log,
+    Overwrite,
+    Step,
+    echo_json,
+    episodes_of,
+    refuse_existing,
+)
 
-Log = Annotated[Path, typer.Argument(metavar="LOG", help="Folder of a run, or its episode log.")]
-
+Form = Annotated[
+    Literal["dialogues", "answers", "preferences"],
+    typer.Option(
+        "--as",
+        help=(
+            "dialogues: whole conversations, for verl's SFT trainer. answers: first prompt and"
+            " right answer, for "
+            "verl's SFT trainer. preferences: first prompt, right and wrong answer."
+        ),
+    ),
+]
+Revise = Annotated[
+    str | None,
+    typer.Option(
+        help=(
+            "Dialogues: template of what follows an attempt, a name or ./mine.j2; that of the"
+            " run if its context was append, else dialogue_append."
+        )
+    ),
+]
+Split = Annotated[
+    Literal["train", "val"],
+    typer.Option(
+        help=(
+            "Episodes of training, or of validation as `rltf eval` writes them. Do not train on"
+            " problems that you test on."
+        )
+    ),
+]
 log = typer.Typer(no_args_is_help=True, help="Export and count the episodes of a run.")
 
 
@@ -21,39 +55,13 @@ log = typer.Typer(no_args_is_help=True, help="Export and count the episodes of a
 def export(
     folder: Log,
     out: Annotated[Path, typer.Option(help="Parquet file to write.")],
-    form: Annotated[
-        Literal["dialogues", "answers", "preferences"],
-        typer.Option(
-            "--as",
-            help=(
-                "dialogues: whole conversations, for verl's SFT trainer. answers: first prompt and"
-                " right answer, for "
-                "verl's SFT trainer. preferences: first prompt, right and wrong answer."
-            ),
-        ),
-    ] = "dialogues",
-    revise: Annotated[
-        str | None,
-        typer.Option(
-            help=(
-                "Dialogues: template of what follows an attempt, a name or ./mine.j2; that of the"
-                " run if its context was append, else dialogue_append."
-            )
-        ),
-    ] = None,
+    form: Form = "dialogues",
+    revise: Revise = None,
     wrong_too: Annotated[
         bool, typer.Option("--wrong-too", help="Dialogues: also those that end wrong.")
     ] = False,
-    step: Annotated[int | None, typer.Option(help="Training step; all steps if not given.")] = None,
-    split: Annotated[
-        Literal["train", "val"],
-        typer.Option(
-            help=(
-                "Episodes of training, or of validation as `rltf eval` writes them. Do not train on"
-                " problems that you test on."
-            )
-        ),
-    ] = "train",
+    step: Step = None,
+    split: Split = "train",
     overwrite: Overwrite = False,
 ) -> None:
     """Write the episodes of a run as training data."""
@@ -91,9 +99,7 @@ def stats(
     every: Annotated[
         int | None, typer.Option(min=1, help="Steps per line; a fifth of them if not given.")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="A list of ranges on stdout instead of tables.")
-    ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Every number of docs/metrics.md that the episodes give, per range of steps: how often answers
     were right, changed, got better or worse; feedback, ends.
@@ -108,7 +114,7 @@ def stats(
     # five ranges, the width rounded up
     ranges = by_steps(records, every or -(-(max(steps) - min(steps) + 1) // 5))
     if as_json:
-        typer.echo(json.dumps([asdict(stats_of_range) for stats_of_range in ranges], indent=1))
+        echo_json(list(map(asdict, ranges)))
         return
     # `by_steps` has the ranges of one split in a row
     for _, of_split in groupby(ranges, key=lambda each: each.split):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
-from functools import partial
 from typing import Annotated
 
 import typer
 
-from rltf_verl.tools.cli.common import ConfigDir, ConfigPath, quiet
+from rltf_verl.tools.cli.common import AsJson, ConfigDir, ConfigPath, echo_json, quiet, tell
 
 MAIN = "verl.trainer.main_ppo"
 PASSED_ON = {"ignore_unknown_options": True}
@@ -34,7 +32,7 @@ def plan(
     gpu_memory: Annotated[
         float | None, typer.Option(min=1, help="GB of a GPU of the run's machine, if not this one.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON on stdout.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Say what a run will do: its prompts, grades, feedback and rows, its size, what it keeps, and
     what is wrong with it. Needs no GPU, starts no Ray, asks no model. Exit code 1 if the run would
@@ -52,15 +50,10 @@ def plan(
         if MAIN in overrides:  # a pasted command
             overrides = overrides[overrides.index(MAIN) + 1 :]
         config = compose_run(config_name, overrides, config_path, config_dir)
-        made = make_plan(
-            inspect_run(
-                config, DryRun(tell=partial(typer.echo, err=True)), overrides, card=gpu_memory
-            ),
-            problems,
-            attempt,
-        )
+        inputs = inspect_run(config, DryRun(tell=tell), overrides, card=gpu_memory)
+        made = make_plan(inputs, problems, attempt)
     if as_json:
-        typer.echo(json.dumps(asdict(made), indent=1, ensure_ascii=False, default=str))
+        echo_json(asdict(made))
     else:
         from rltf_verl.tools.report.terminal.plan import show_plan
 

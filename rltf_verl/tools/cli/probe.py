@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from rltf_verl.tools.cli.common import episodes_of, settings_of
+from rltf_verl.tools.cli.common import (
+    AsJson,
+    RunConfig,
+    echo_json,
+    episodes_of,
+    settings_of,
+    tell,
+)
 
 
 def probe(
@@ -29,12 +34,8 @@ def probe(
         ),
     ] = [],  # noqa: B006  typer copies it
     step: Annotated[int | None, typer.Option(help="The first training step if not given.")] = None,
-    config: Annotated[
-        Path | None, typer.Option(help="A run's config.yaml: its sizes and block rltf.")
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="JSON on stdout instead of tables.")
-    ] = False,
+    config: RunConfig = None,
+    as_json: AsJson = False,
 ) -> None:
     """Say whether a run is worth it, what to change first and which method fits, by the episodes
     of an evaluation of the base model, or of a run's first step. Asks no model.
@@ -50,13 +51,11 @@ def probe(
     records = [record for record in records if record["split"] == "train"] or records
     first = min(record["step"] for record in records)
     records = [record for record in records if record["step"] == first]
-    tell = partial(typer.echo, err=True)
     trouble, _ = grader_trouble(records)
     if trouble is not None:
         tell(trouble)
-    overrides = settings_of(options)
-    made = probe_of(overrides, log_folder(folder), records, config, tell)
+    made = probe_of(settings_of(options), log_folder(folder), records, config, tell)
     if as_json:
-        typer.echo(json.dumps(show.as_json(made), indent=1, ensure_ascii=False))
+        echo_json(show.as_json(made))
     else:
         show.show(made)

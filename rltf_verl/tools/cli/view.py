@@ -7,7 +7,7 @@ import time
 import webbrowser
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -42,34 +42,37 @@ def view(
     """Write the episodes of one or more runs as one HTML page: charts, a list to filter, the
     conversations. Needs no network.
     """
-    from rltf_verl.tools.report.view.run import EXAMPLE, NoEpisodesError
+    from rltf_verl.tools.report.view.run import EXAMPLE
 
     if example is bool(runs):
         raise ValueError("name the folders of runs, or --example")
-    paths, said = runs or list(EXAMPLE), ""
+    paths = runs or list(EXAMPLE)
     if example:
         title = title or "Recorded episodes"
-    # A browser that reloads finds a whole page.
-    part = out.with_name(f".{out.name}.part") if follow else out
-    with suppress(KeyboardInterrupt):
-        while follow:
-            start = time.process_time()
-            try:
-                _write(paths, part, title, RELOAD_S)
-                part.replace(out)
-                line = f"{out.resolve().as_uri()} follows the run until Ctrl-C"
-            except NoEpisodesError as error:
-                line = f"{error} yet; waiting until Ctrl-C"
-            if line != said:
-                typer.echo(line)
-            said = line
-            time.sleep(max(RELOAD_S, (time.process_time() - start) / MOST_WORK))
-    words = _write(paths, part, title, None)
     if follow:
-        part.replace(out)
-    typer.echo(f"{words}: {out}")
+        with suppress(KeyboardInterrupt):
+            _follow(paths, out, title)
+    typer.echo(f"{_write(paths, out, title, None)}: {out}")
     if example and sys.stdout.isatty():
         webbrowser.open(out.resolve().as_uri())
+
+
+def _follow(paths: list[Path], out: Path, title: str | None) -> NoReturn:
+    """Write the page again and again, and say once what there is to see."""
+    from rltf_verl.tools.report.view.run import NoEpisodesError
+
+    said = ""
+    while True:
+        start = time.process_time()
+        try:
+            _write(paths, out, title, RELOAD_S)
+            line = f"{out.resolve().as_uri()} follows the run until Ctrl-C"
+        except NoEpisodesError as error:
+            line = f"{error} yet; waiting until Ctrl-C"
+        if line != said:
+            typer.echo(line)
+        said = line
+        time.sleep(max(RELOAD_S, (time.process_time() - start) / MOST_WORK))
 
 
 def _write(paths: list[Path], out: Path, title: str | None, reload_s: int | None) -> str:
@@ -80,6 +83,9 @@ def _write(paths: list[Path], out: Path, title: str | None, reload_s: int | None
 
     read = runs_at(paths)
     text = page(read, title or ", ".join(run.name for run in read), reload_s)
-    out.write_text(text, encoding="utf-8")
+    # A browser that reloads the page finds a whole one.
+    part = out.with_name(f".{out.name}.part") if out.is_file() and not out.is_symlink() else out
+    part.write_text(text, encoding="utf-8")
+    part.replace(out)
     episodes = sum(step.stats.sessions for run in read for step in run.steps.values())
     return f"{counted(episodes, 'episode')}, {len(text) / 1e6:.1f} MB"

@@ -52,15 +52,8 @@ def build_parquet(
     """
     env = make_env(env_name, **env_options)
     splits = env.build(seed, num_train, num_test)
-    for split, asked, problems in (
-        ("train", num_train, splits.train),
-        ("test", num_test, splits.test),
-    ):
-        if asked and not problems:
-            raise ValueError(
-                f"num_{split}={asked}: no problem is left for {split}.parquet; lower --num-train or"
-                f" --num-test, set --num-{split} 0, or name a larger source"
-            )
+    _require_problems("train", num_train, splits.train)
+    _require_problems("test", num_test, splits.test)
     sizes = [f"--seed={seed}", f"--num-train={num_train}", f"--num-test={num_test}"]
     provenance = made_by(
         ["build", env_name, *sizes],
@@ -90,6 +83,14 @@ def build_parquet(
         new_test.replace(test)
         new_train.replace(train)
     return Built(train, test, len(splits.train), len(splits.test), splits.notes)
+
+
+def _require_problems(split: str, asked: int, problems: Sequence[Problem]) -> None:
+    if asked and not problems:
+        raise ValueError(
+            f"num_{split}={asked}: no problem is left for {split}.parquet; lower --num-train or"
+            f" --num-test, set --num-{split} 0, or name a larger source"
+        )
 
 
 def _table(env: Env, problems: Sequence[Problem], split: str) -> pa.Table:

@@ -11,6 +11,7 @@ import json
 import re
 import shlex
 import zlib
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -169,6 +170,28 @@ def find_corrections(
     if unknown:
         raise ValueError(f"--without {min(unknown)}: no correction in {path} has this id")
     return found
+
+
+def turns_to_show(found: Sequence[Found], num: int) -> Iterator[Found]:
+    """The first `num` user turns of each kind, and the first refused conversations."""
+    fates = Counter[str]()
+    for one in found:
+        fates[one.fate] += 1
+        most = max(num, MOST_REFUSED) if one.fate == "refused" else num
+        if one.fate != "read" and fates[one.fate] <= most:
+            yield one
+
+
+def summary_of(found: Sequence[Found], max_prompt_length: int) -> str:
+    """What was read, and the fate of each user turn."""
+    fates = Counter(one.fate for one in found)
+    shortened = sum(bool(one.episode and one.episode["left_out"]) for one in found)
+    return (
+        f"conversations: {fates['read']} read, {fates['refused']} refused\n"
+        f"user turns: {fates['taken']} corrections taken, {fates['left']} left,"
+        f" {fates['duplicate']} duplicates, {fates['without']} taken out by --without\n"
+        f"prompts: {shortened} without the oldest messages, to fit {max_prompt_length} tokens"
+    )
 
 
 def write_corrections(

@@ -113,16 +113,12 @@ def _settings(config: DictConfig, words: str) -> tuple[Check, Check]:
     from rltf_verl.adapters.startup.checks import checked_parts, parts_of
     from rltf_verl.adapters.startup.files import resolve_files
 
+    judge = Check("judge", "note", "not looked at", "correct the config first")
     try:
         resolve_files(config)
-        parts = parts_of(config)
-    except Exception as error:  # also what OmegaConf raises for a broken interpolation
-        not_looked = Check("judge", "note", "not looked at", "correct the config first")
-        return Check("config", "failed", words, str(error)), not_looked
-    judge = judge_check(parts)
-    try:
+        judge = judge_check(parts_of(config))
         checked_parts(config)
-    except Exception as error:
+    except Exception as error:  # also what OmegaConf raises for a broken interpolation
         return Check("config", "failed", words, str(error)), judge
     return Check("config", "ok", words), judge
 

@@ -36,7 +36,7 @@ from rltf_verl.texts import counted
 from rltf_verl.tools.data.questions import QuestionRow, require_rows_of
 from rltf_verl.tools.evaluate.endpoint_policy import EndpointPolicy
 from rltf_verl.tools.evaluate.settings import Evaluation
-from rltf_verl.types import Episode
+from rltf_verl.types import Episode, Message
 
 Place = tuple[str, int]
 """Row of the dataset, as the log's `uid`, and episode."""
@@ -204,56 +204,63 @@ class EvaluationFolder:
         return group
 
     async def _episode(self, row: int, session_id: int, group: Group, ended: Ended) -> None:
-        question, parts, step = self._questions[row], self._evaluation.parts, self._evaluation.step
+        """Play an episode and log it, or note its failure."""
+        question, parts = self._questions[row], self._evaluation.parts
+        async with self._slots:
+            messages = list(question.messages)
+            if parts.env.acts:
+                messages = await first_messages(parts.env, question.problem, messages)
+            episode = await self._played(question, messages, session_id, group)
+        if isinstance(episode, str):
+            self.failures.append(episode)
+            ended(None)
+            return
+        *context, asked = messages
+        append = partial(
+            self._log.append,
+            episode,
+            question=asked["content"],
+            step=self._evaluation.step,
+            validate=True,
+            uid=str(row),
+            source=question.source,
+            seed=parts.config.seed,
+            context=context,
+        )
+        await self._log.writer.run(append)
+        ended(episode)
+
+    async def _played(
+        self, question: QuestionRow, messages: list[Message], session_id: int, group: Group
+    ) -> Episode | str:
+        """The episode, or why there is none."""
+        parts = self._evaluation.parts
+        policy = EndpointPolicy(self._runtime, self._evaluation.prompt_budget)
         seed_of = seeds_of_episode(
             parts.config.seed,
             validate=True,
-            step=step,
+            step=self._evaluation.step,
             source=question.source,
             index=question.problem.index,
             session_id=session_id,
             pair_sessions=parts.config.episode.pair_sessions,
         )
-        async with self._slots:
-            policy = EndpointPolicy(self._runtime, self._evaluation.prompt_budget)
-            episode, failure = None, ""
-            messages = list(question.messages)
-            if parts.env.acts:
-                messages = await first_messages(parts.env, question.problem, messages)
-            try:
-                episode = await EpisodePlayer(
-                    parts,
-                    policy,
-                    question.problem,
-                    messages,
-                    session_id=session_id,
-                    validate=True,
-                    seed_of=seed_of,
-                    group=group,
-                ).play()
-            except (JudgeUnavailable, FeedbackUnavailable) as error:
-                failure = str(error)
-        # A provider that asks the policy itself takes its silence for missing feedback.
-        failure = policy.unavailable or failure
-        if episode is None or failure:
-            self.failures.append(failure)
-            ended(None)
-            return
-        *context, asked = messages
-        await self._log.writer.run(
-            partial(
-                self._log.append,
-                episode,
-                question=asked["content"],
-                step=step,
-                validate=True,
-                uid=str(row),
-                source=question.source,
-                seed=parts.config.seed,
-                context=context,
-            )
+        player = EpisodePlayer(
+            parts,
+            policy,
+            question.problem,
+            messages,
+            session_id=session_id,
+            validate=True,
+            seed_of=seed_of,
+            group=group,
         )
-        ended(episode)
+        try:
+            episode = await player.play()
+        except (JudgeUnavailable, FeedbackUnavailable) as error:
+            return policy.unavailable or str(error)
+        # A provider that asks the policy itself takes its silence for missing feedback.
+        return policy.unavailable or episode
 
     def require_results(self, episodes: Sequence[Record]) -> None:
         """Raise ValueError if episodes have no result, or the grader failed at every answer."""

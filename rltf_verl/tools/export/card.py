@@ -1,15 +1,20 @@
-"""The model card: the model that training started from, and the settings of the run."""
+"""A model's folder, with its card: the model that training started from, and the run's settings."""
 
 from __future__ import annotations
 
 import json
 import re
+import tempfile
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rltf_verl.redaction import cleaned, hidden, mapped, secrets_here
 from rltf_verl.texts import counted, one_line
-from rltf_verl.tools.export.checkpoint import BASE
+from rltf_verl.tools.export.checkpoint import BASE, WEIGHTS, Checkpoint, save_weights
+
+if TYPE_CHECKING:  # loads torch
+    from rltf_verl.tools.export.gate import Gate
 
 MOST_CHARS = 2000
 """Longest setting that is shown."""
@@ -17,6 +22,25 @@ MOST_CHARS = 2000
 _LOCAL = re.compile(r"\A/(?:[^/\n]+/)+(?=[^/\n]+\Z)")
 """Folders of an absolute path: the card of a published model names none."""
 _HUB = re.compile(r"[\w-][\w.-]*/[\w.-]+")
+
+
+def write_model(checkpoint: Checkpoint, out: Path, trust_pickle: bool, gate: Gate | None) -> None:
+    """Write a checkpoint's model with its card; `out` appears whole or not at all.
+
+    Raises:
+        ValueError: the weights cannot be read, or the gate does not let them pass.
+    """
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as unfinished:
+        folder = Path(unfinished) / "model"
+        save_weights(checkpoint, folder, trust_pickle=trust_pickle)
+        if gate:
+            gate.check(folder)
+        text = card(out.name, checkpoint.step, checkpoint.settings())
+        (folder / "README.md").write_text(text, "utf-8")
+        for weights in folder.glob(WEIGHTS):  # safetensors lets the owner alone read them
+            weights.chmod((folder / "README.md").stat().st_mode)
+        folder.rename(out)
 
 
 def card(title: str, step: int, settings: Mapping[str, Any]) -> str:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from rltf_verl.adapters.startup.machine import PRECISIONS
+from rltf_verl.adapters.startup.machine import PRECISIONS, loggers_of
+from rltf_verl.adapters.training.run_files import file_log_path
 from rltf_verl.config import RLTFConfig
 from rltf_verl.config.rules import experimental
 from rltf_verl.data.schema import files_of
 from rltf_verl.envs.base import GradeUnavailable
 from rltf_verl.envs.dry_run import OutOfTimeError
 from rltf_verl.episode.placeholders import with_placeholders
-from rltf_verl.findings import Finding
+from rltf_verl.findings import Finding, Level
 from rltf_verl.judge.runtime import run_to_end
 from rltf_verl.objectives import Method
 from rltf_verl.objectives.user_code import OwnCodeError
@@ -90,6 +89,8 @@ def make_plan(inputs: Inputs, num_problems: int, attempt: str | None = None) -> 
     warnings = [*inputs.warnings, *inputs.dry_run.findings(), *trouble]
     warnings += advice(inputs, episodes, no_idea, lengths)
     config = None if inputs.parts is None else inputs.parts.config
+    found = [*inputs.refusals, *warnings]
+    lines = {level: [str(f) for f in found if f.level == level] for level in get_args(Level)}
     # Findings of level `note` are the estimates of memory; a run without a config has no sizes.
     return Plan(
         run=_run(inputs, inputs.method),
@@ -97,9 +98,9 @@ def make_plan(inputs: Inputs, num_problems: int, attempt: str | None = None) -> 
         lengths=lengths,
         step=None if config is None else step_sizes(inputs, config, episodes),
         schedule=_schedule(inputs, config),
-        memory=[str(finding) for finding in warnings if finding.level == "note"],
-        refusals=[str(f) for f in (*inputs.refusals, *warnings) if f.level == "error"],
-        warnings=list(dict.fromkeys(str(f) for f in warnings if f.level == "warning")),
+        memory=lines["note"],
+        refusals=lines["error"],
+        warnings=list(dict.fromkeys(lines["warning"])),
     )
 
 
@@ -168,14 +169,16 @@ def _run(inputs: Inputs, method: Method | None) -> dict[str, Any]:
         "max_response_length": get("data.max_response_length"),
         "episodes_per_problem": get("actor_rollout_ref.rollout.n"),
     }
-    if method is None:
-        return about
+    return about if method is None else about | _own_facts(inputs, method)
+
+
+def _own_facts(inputs: Inputs, method: Method) -> dict[str, Any]:
+    """Facts of our runs only, after those of verl's own."""
     config = method.config
     feedback, episode = config.feedback, config.episode
     level = feedback.provider.options.get("level") or feedback.provider.options.get("style")
     words = None if inputs.parts is None else inputs.parts.words_of_judge or None
-    # Facts of our runs only, after those of verl's own.
-    return about | {
+    return {
         "environment": config.env.name,
         "turns": episode.horizon,
         "context": episode.context,
@@ -249,14 +252,14 @@ def _turn(text: Callable[[tuple[int, ...]], str], turn: Turn) -> Record:
 def _schedule(inputs: Inputs, config: RLTFConfig | None) -> dict[str, Any]:
     get, steps = inputs.setting, steps_of(inputs)
     every = 1 if config is None else config.episode.val_feedback_every
-    logger: str | Sequence[str] = get("trainer.logger")
+    metrics = file_log_path(inputs.config)
     # A table, printed in this order.
     return {
         "steps": steps,
         "steps_per_epoch": inputs.num_train // int(get("data.train_batch_size")),
         "epochs": get("trainer.total_epochs"),
-        "logger": [logger] if isinstance(logger, str) else list(logger),
-        "metrics_file": _metrics_file(get("trainer.project_name"), get("trainer.experiment_name")),
+        "logger": loggers_of(inputs.config),
+        "metrics_file": str(metrics) if metrics else None,
         "validations": validations_of(inputs),
         "validate_before": bool(get("trainer.val_before_train")),
         "validate_every": int(get("trainer.test_freq")),
@@ -267,11 +270,3 @@ def _schedule(inputs: Inputs, config: RLTFConfig | None) -> dict[str, Any]:
         "resumes": inputs.resumes,
         "episode_log": get("rltf.episode_log.dir"),
     }
-
-
-def _metrics_file(project: Any, experiment: Any) -> str:
-    """Path of verl's logger `file`."""
-    root = Path(os.environ.get("VERL_FILE_LOGGER_ROOT", "."))
-    return os.environ.get("VERL_FILE_LOGGER_PATH") or str(
-        root / str(project) / f"{experiment}.jsonl"
-    )

@@ -101,7 +101,7 @@ def inspect_run(
     found = [*start_findings(config, dry_run, card=card), *refused_by_verl(config)]
     refused = {str(finding): finding for finding in found if finding.level == "error"}
     warnings += (finding for finding in found if finding.level != "error")
-    parts = method = policy = None
+    parts = method = None
     with contextlib.suppress(ValueError, TypeError):  # a refused list in the place of a block
         # code of the user's that was refused is not called again
         if user_code(config).keys().isdisjoint(finding.key for finding in refused.values()):
@@ -109,14 +109,10 @@ def inspect_run(
             method, parts = Method(built.config), built
     if method is not None:
         warnings += warnings_of(config, method)
-    try:
-        tools = () if parts is None else tools_of(parts.env)
-        policy = ScriptedVerlPolicy(config, load_model(config), tools)
-    except Exception as error:  # also of families that verl has a tokenisation of its own for
-        cause = " ".join(str(error).split())
-        if cause not in refused:
-            why = f"no prompts can be shown here ({cause})"
-            warnings.append(Finding("", None, why, "", "warning"))
+    policy = _policy(config, parts)
+    if isinstance(policy, str) and policy not in refused:
+        why = f"no prompts can be shown here ({policy})"
+        warnings.append(Finding("", None, why, "", "warning"))
     warnings += _shared_questions(config)
     resumes = None
     with contextlib.suppress(ConfigError):  # among the refusals
@@ -127,13 +123,22 @@ def inspect_run(
         warnings=warnings,
         parts=parts,
         method=method,
-        policy=policy,
+        policy=None if isinstance(policy, str) else policy,
         cases=[] if parts is None else _cases(config, parts),
         num_train=_rows_in(config, DATA[0]),
         num_val=_rows_in(config, DATA[1]),
         resumes=None if resumes is None else str(resumes),
         dry_run=dry_run,
     )
+
+
+def _policy(config: DictConfig, parts: Parts | None) -> ScriptedVerlPolicy | str:
+    """The policy that the prompts are shown with, or why there is none."""
+    try:
+        tools = () if parts is None else tools_of(parts.env)
+        return ScriptedVerlPolicy(config, load_model(config), tools)
+    except Exception as error:  # also of families that verl has a tokenisation of its own for
+        return " ".join(str(error).split())
 
 
 def _shared_questions(config: DictConfig) -> Iterator[Finding]:

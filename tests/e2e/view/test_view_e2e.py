@@ -11,7 +11,7 @@ import pytest
 
 from rltf_verl.runlog.rows import write_rows
 from rltf_verl.tools.report.view.build import page
-from rltf_verl.tools.report.view.limits import MOST_TOKENS
+from rltf_verl.tools.report.view.episodes import MOST_TOKENS
 from rltf_verl.tools.report.view.run import runs_at
 from rltf_verl.types import Feedback, Note
 from tests.e2e.view.tab import SIZES, Tab, as_shown

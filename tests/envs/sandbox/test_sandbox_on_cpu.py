@@ -6,12 +6,13 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rltf_verl.envs.sandbox import BACKENDS, bubblewrap, local, make_sandbox
+from rltf_verl.envs.sandbox import Backend, bubblewrap, local, make_sandbox
 from rltf_verl.envs.sandbox.base import (
     Outcome,
     Program,
@@ -307,7 +308,7 @@ def test_root_without_a_user_of_its_own_is_refused(monkeypatch):
 def test_bad_options_name_the_key(options, message):
     with pytest.raises(ValueError, match=message):
         make_sandbox(limits=LIMITS, **options)
-    assert "none" not in BACKENDS
+    assert "none" not in get_args(Backend)
 
 
 @given(

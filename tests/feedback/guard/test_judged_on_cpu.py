@@ -8,8 +8,7 @@ import pytest
 
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.feedback.base import FeedbackUnavailable
-from rltf_verl.feedback.guard.judged import TEMPLATE, JudgedLeak, leak_texts
-from rltf_verl.feedback.guard.provider import GuardedProvider
+from rltf_verl.feedback.guard.provider import TEMPLATE, GuardedProvider, JudgedLeak, leak_texts
 from rltf_verl.judge.gateway import verdict_messages
 from rltf_verl.judge.runtime import runtime_of
 from tests.support.feedback_fakes import PROBLEM, Scripted, asked

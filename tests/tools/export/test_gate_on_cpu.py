@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from rltf_verl.runlog.files import STAMP
 from rltf_verl.tools.data import corrections
 from rltf_verl.tools.export import gate
-from rltf_verl.tools.export.change import compare
+from rltf_verl.tools.export.gate import compare
 from rltf_verl.tools.report.evaluation.bootstrap import problem_key
 from rltf_verl.types import Grade
 from tests.support.commands import ran, refusal_of, rltf

@@ -122,8 +122,10 @@ def test_the_size_of_a_step_and_of_the_run(run: Run) -> None:
     assert (schedule["steps"], schedule["steps_per_epoch"]) == (9, 3)
     assert schedule["validations"] == 3  # before, after step 5, at the end
     assert schedule["metrics_file"] == "rltf/rltf.jsonl"
-    taken = planned(run("data.train_max_samples=8", "data.val_max_samples=3"))
+    alone = "trainer.logger=[console]"
+    taken = planned(run("data.train_max_samples=8", "data.val_max_samples=3", alone))
     assert (taken.run["train_rows"], taken.run["val_rows"]) == (8, 3)
+    assert taken.schedule["metrics_file"] is None
     assert taken.schedule["steps_per_epoch"] == 2
 
 

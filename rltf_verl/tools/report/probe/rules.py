@@ -163,21 +163,21 @@ def _beyond(
 GROUPS = (
     _beyond(
         "never_right",
-        why=(
+        (
             "so many groups of {n} fail at every first answer and teach GRPO nothing, but feedback"
             " corrects {corrected} of the wrong ones"
         ),
-        fix="begin with --config-name=rltf_sd",
+        "begin with --config-name=rltf_sd",
         also=lambda p: p.learns_later,
         level="note",
     ),
     _beyond(
         "never_right",
-        why=(
+        (
             "the base solves {first_right} of first answers; groups of {n} that all fail teach GRPO"
             " nothing, and feedback corrects {corrected} of the wrong ones"
         ),
-        fix=(
+        (
             "take easier problems (data.train_files=…) or a stronger base"
             " (actor_rollout_ref.model.path=…){stronger}"
         ),
@@ -185,91 +185,91 @@ GROUPS = (
     ),
     _beyond(
         "always_right",
-        why=(
+        (
             "so many groups of {n} are all right at once: nothing is left to learn, and a solved"
             " episode has no second turn"
         ),
-        fix="take harder problems (data.train_files=…)",
+        "take harder problems (data.train_files=…)",
     ),
     _beyond(
         "dead_groups",
-        why=(
+        (
             "GRPO compares the answers of a group, and in these they are equal; SD learns from"
             " second answers"
         ),
-        fix="take problems that are solved now and then, or actor_rollout_ref.rollout.n={twice_n}",
+        "take problems that are solved now and then, or actor_rollout_ref.rollout.n={twice_n}",
         also=lambda p: _is_mixed(p) and p.holds("preset"),
         level="note",
     ),
     _beyond(
         "dead_groups",
-        why="GRPO compares the answers of a group, and in these they are equal",
-        fix="take problems that are solved now and then, or actor_rollout_ref.rollout.n={twice_n}",
+        "GRPO compares the answers of a group, and in these they are equal",
+        "take problems that are solved now and then, or actor_rollout_ref.rollout.n={twice_n}",
         also=lambda p: _is_mixed(p) and not p.holds("preset"),
     ),
 )
 FEEDBACK = (
     _beyond(
         "feedback_tells",
-        why=(
+        (
             f"the feedback ({{provider}}) gives the answer away, as acknowledge_leaks allows:"
             f" {_COPY}"
         ),
-        fix="set {less} if it is not meant",
+        "set {less} if it is not meant",
         also=lambda p: _tells(p) and p.setting.may_tell,
         level="note",
     ),
     _beyond(
         "feedback_tells",
-        why=(
+        (
             "the feedback ({provider}) gives the answer away, and {reaches} of it reach the policy"
             f" (withheld: {{withheld}}): {_COPY}, or the guard cuts what the provider is paid for"
         ),
-        fix="set {less}",
+        "set {less}",
         also=lambda p: _tells(p) and not p.setting.may_tell,
     ),
     _beyond(
         "nothing_changes",
-        why=(
+        (
             "so few wrong answers change after feedback ({corrected} become right): the second turn"
             " costs a turn and teaches what the first one did"
         ),
-        fix="read the episodes with rltf inspect{stronger}",
+        "read the episodes with rltf inspect{stronger}",
     ),
 )
 LIMITS = (
     _beyond(
         "no_answer",
-        why=(
+        (
             "so few first answers hold an answer: feedback then teaches the form, and the form is"
             " distilled"
         ),
-        fix=(
+        (
             "ask for the form that rltf.env.name reads (rltf data check), or raise"
             " data.max_response_length if answers are cut off before they come to it"
         ),
     ),
     _beyond(
         "cut_off",
-        why="answers cut off at {answer_tokens} tokens mostly hold no answer",
-        fix="set data.max_response_length={twice_answer_tokens}",
+        "answers cut off at {answer_tokens} tokens mostly hold no answer",
+        "set data.max_response_length={twice_answer_tokens}",
     ),
     _beyond(
         "too_long",
-        why=(
+        (
             "later prompts above {prompt_tokens} tokens: training cuts the quoted attempt, or"
             " ends the"
             " episode where nothing is left to cut"
         ),
-        fix="set data.max_prompt_length={enough}",
+        "set data.max_prompt_length={enough}",
     ),
     _beyond(
         "feedback_fails",
-        why=(
+        (
             "feedback was asked for and did not come: those episodes have no second turn, or get a"
             " fixed sentence"
         ),
-        fix=(
+        (
             "read why with rltf inspect; for a busy endpoint set"
             " rltf.feedback.limits.max_attempts=16"
         ),
@@ -278,33 +278,33 @@ LIMITS = (
 ASIDE: tuple[Rule[Probe], ...] = (
     _beyond(
         "says_nothing",
-        why=(
+        (
             "feedback holds no more than right or wrong: nothing to predict (fm), little to"
             " learn from"
         ),
-        fix="set rltf.feedback.level=hint with rltf/feedback=verifier, or rltf/feedback=judge",
+        "set rltf.feedback.level=hint with rltf/feedback=verifier, or rltf/feedback=judge",
         level="note",
     ),
     Rule(
         "mentions",
-        when=lambda p: (p["mentions"].value or 0.0) >= MENTIONS,
-        why=(
+        lambda p: (p["mentions"].value or 0.0) >= MENTIONS,
+        (
             "second answers mention the feedback: distilled, first answers mention what they"
             " have not seen"
         ),
-        fix="set rltf.mentions.action=mask",
+        "set rltf.mentions.action=mask",
         level="note",
     ),
 )
 PRESETS: tuple[Rule[Probe], ...] = (
     Rule(
         "preset",
-        when=lambda p: p.can_choose and p.holds("most"),
-        why=(
+        lambda p: p.can_choose and p.holds("most"),
+        (
             "most wrong answers become right after feedback, so nearly all that is distilled is"
             " right"
         ),
-        fix=(
+        (
             "begin with --config-name=rltf_sd, and rltf/method=sft as the control that it should"
             " beat"
         ),
@@ -312,25 +312,23 @@ PRESETS: tuple[Rule[Probe], ...] = (
     ),
     Rule(
         "preset",
-        when=lambda p: p.learns_later and not p.holds("most"),
-        why="some wrong answers become right after feedback, and SD learns from the wrong ones too",
-        fix="begin with --config-name=rltf_sd, and --config-name=rltf_grpo_single as the control",
+        lambda p: p.learns_later and not p.holds("most"),
+        "some wrong answers become right after feedback, and SD learns from the wrong ones too",
+        "begin with --config-name=rltf_sd, and --config-name=rltf_grpo_single as the control",
         level="note",
     ),
     Rule(
         "preset",
-        when=lambda p: (
-            _hardly_corrects(p) and p.holds("dead_groups") and not p.holds("says_nothing")
-        ),
-        why="neither second answers nor groups teach yet; predicting the feedback has a gradient",
-        fix="begin with --config-name=rltf_fm",
+        lambda p: _hardly_corrects(p) and p.holds("dead_groups") and not p.holds("says_nothing"),
+        "neither second answers nor groups teach yet; predicting the feedback has a gradient",
+        "begin with --config-name=rltf_fm",
         level="note",
     ),
     Rule(
         "preset",
-        when=lambda p: _hardly_corrects(p) and not p.holds("dead_groups"),
-        why="second turns do not repay their price yet; first answers have a signal",
-        fix="begin with --config-name=rltf_grpo_single, and probe stronger feedback before rltf_sd",
+        lambda p: _hardly_corrects(p) and not p.holds("dead_groups"),
+        "second turns do not repay their price yet; first answers have a signal",
+        "begin with --config-name=rltf_grpo_single, and probe stronger feedback before rltf_sd",
         level="note",
     ),
 )

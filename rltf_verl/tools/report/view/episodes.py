@@ -1,8 +1,12 @@
-"""One episode on the page: its row of the list, its conversation, the tokens of its rows."""
+"""One episode on the page: its row of the list, its conversation, the tokens of its rows.
+
+A browser lays out many tokens for minutes, so a long text keeps its beginning and its end; a note
+in between has the number of what is left out and the command that prints it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -11,9 +15,14 @@ from rltf_verl.runlog.rows import roles
 from rltf_verl.runlog.turns import Record
 from rltf_verl.tools.report.evaluation.bootstrap import problem_key
 from rltf_verl.tools.report.row_words import ROLES, rows_in_words, said
-from rltf_verl.tools.report.view.limits import bounded, bounded_tokens
 
 SNIPPET = 100
+MOST_TEXT, MOST_TOKEN = 100_000, 1000
+"""Characters of a text, and of a token's text."""
+MOST_TOKENS, MOST_EPISODE_TOKENS = 10_000, 20_000
+"""Tokens of one row, and of all rows of an episode."""
+LEAST_TOKENS = 20
+"""Tokens that each row has, however many rows there are."""
 FLAGS: dict[str, Callable[[Sequence[Record]], bool]] = {
     "right at first": lambda turns: bool(turns) and episode.right(turns[0]),
     "fixed": episode.fixed,
@@ -113,3 +122,45 @@ def _without(fields: Record, names: Sequence[str]) -> dict[str, Any]:
 
 def _bits(values: Iterable[bool]) -> int:
     return sum(1 << k for k, is_so in enumerate(values) if is_so)
+
+
+def bounded(value: Any, step: int, most: int = MOST_TEXT) -> Any:
+    """A JSON value without the middles of its long texts.
+
+    Args:
+        value: of an episode.
+        step: of the episode.
+        most: characters of a text, about.
+    """
+    if isinstance(value, str) and len(value) > most:
+        # both ends: a text's end says how it came out
+        half = most // 2
+        note = _note(f"{len(value) - 2 * half} characters", step)
+        return f"{value[:half]}\n{note}\n{value[-half:]}"
+    if isinstance(value, dict):
+        return {key: bounded(item, step, most) for key, item in value.items()}
+    return [bounded(item, step, most) for item in value] if isinstance(value, list) else value
+
+
+def bounded_tokens(rows: Sequence[Any], step: int) -> list[Any]:
+    """Per row the columns of its tokens (None where the log has none) without the middle of a long
+    row: `left_out` has its position, its number of tokens, and the note to show there.
+    """
+    share = MOST_EPISODE_TOKENS // max(1, len(rows))
+    most = min(MOST_TOKENS, max(LEAST_TOKENS, share))
+    return [row and bounded(_without_middle(row, most, step), step, MOST_TOKEN) for row in rows]
+
+
+def _without_middle(columns: Mapping[str, Any], most: int, step: int) -> dict[str, Any]:
+    length = len(columns["text"])
+    if length <= most:
+        return dict(columns)
+    half = most // 2
+    number = length - 2 * half
+    shown = {name: [*column[:half], *column[-half:]] for name, column in columns.items()}
+    note = _note(f"{number} tokens", step)
+    return shown | {"left_out": {"at": half, "number": number, "note": note}}
+
+
+def _note(amount: str, step: int) -> str:
+    return f"[… {amount} are not on this page: rltf inspect LOG --step {step} prints them …]"

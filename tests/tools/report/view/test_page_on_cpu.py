@@ -16,7 +16,7 @@ import pytest
 from rltf_verl.runlog.files import EVALUATION
 from rltf_verl.runlog.rows import write_rows
 from rltf_verl.tools.report.run_files import metrics_near
-from rltf_verl.tools.report.view import limits
+from rltf_verl.tools.report.view import episodes as limits
 from rltf_verl.tools.report.view.build import as_json, page
 from rltf_verl.tools.report.view.episodes import FLAGS, TRAINED, conversation, tokens
 from rltf_verl.tools.report.view.run import runs_at
