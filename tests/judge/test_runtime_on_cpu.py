@@ -266,7 +266,9 @@ async def test_calls_that_wait_get_their_reply_from_a_judge_that_comes_back(
 async def test_when_a_judge_comes_back_all_limits_hold_and_no_held_call_is_lost(num: int) -> None:
     server = JudgeServer(latency=lambda rng: 0.01, keep_bodies=False)
     await server.start()
-    limits = JudgeLimits(**QUICK | AWAY | {"max_attempts": 1, "deadline_s": 900.0})
+    # No answer is late, however busy the machine is.
+    patient = {"max_attempts": 1, "deadline_s": 900.0, "request_timeout_s": 300.0}
+    limits = JudgeLimits(**QUICK | AWAY | patient)
     endpoint = settings(server.url).endpoint
     runtime = JudgeRuntime(JudgeSettings(endpoint, limits, Price(prompt=1e4), waits=True))
     await server.stop()
