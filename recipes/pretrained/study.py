@@ -81,8 +81,6 @@ OTHERS = {
     ),
 }
 ARMS = CORE | OTHERS
-FIRST = ("grpo", "sft", "raft", "sd", "sd second_turn")
-"""Arms whose runs all come before the others', which take up to four times as long."""
 NULL, AGAIN = "sft", "sft, another seed"
 """Their difference is noise."""
 EQUAL, EQUAL_SD = "sft, as sd", "sd, as sft"
@@ -360,13 +358,8 @@ def main() -> None:
     parser.add_argument("--hours", type=float, default=1000.0, help="start no run after so long")
     args = parser.parse_args()
     study = Study(args.out)
-    # Each generator reads what the runs of those before it have found: it starts when they end.
-    runs = chain(
-        choosing_runs(FIRST),
-        result_runs(FIRST, [part for part in GRID if part[0] != "letters"]),
-        choosing_runs(ARMS),
-        result_runs(ARMS, GRID),
-    )
+    # The second generator reads what the runs of the first one have found: it starts when they end.
+    runs = chain(choosing_runs(ARMS), result_runs(ARMS, GRID))
     for run, folder in study.missing(runs, RESULTS, args.hours):
         line = train(study, run, folder)
         append_lines(RESULTS, [line])

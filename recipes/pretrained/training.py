@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
@@ -303,6 +303,20 @@ def curve(folder: Path) -> list[dict[str, Any]]:
 def lines_of(results: Path) -> list[dict[str, Any]]:
     """The finished runs."""
     return read_lines(results) if results.exists() else []
+
+
+def pivot(corner: str, cells: Mapping[tuple[str, str], Sequence[str]]) -> Iterator[str]:
+    """Lines of a Markdown table.
+
+    Args:
+        corner: its first cell.
+        cells: (row, column) -> texts; rows and columns are in the order of the keys.
+    """
+    rows, columns = (list(dict.fromkeys(names)) for names in zip(*cells, strict=True))
+    yield f"| {corner} | {' | '.join(columns)} |"
+    yield "|---" * (len(columns) + 1) + "|"
+    for row in rows:
+        yield f"| {row} | {' | '.join(', '.join(cells.get((row, of), ())) for of in columns)} |"
 
 
 def _has_line(results: Path, values: dict[str, Any]) -> bool:
