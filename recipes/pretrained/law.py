@@ -136,8 +136,7 @@ def report(lines: Sequence[Line]) -> None:
         f"\nΔ of at least {ENOUGH}: gain {mean(gains):.2f}, {span(gains)}; root mean square error"
     )
     for key in ("family", "rounds", "level", "house"):
-        if len({line[key] for line in at_least}) > 1:
-            print(f"* with the same {key} left out of the mean: {left_out(at_least, key):.2f}")
+        print(f"* with the same {key} left out of the mean: {left_out(at_least, key):.2f}")
     for name, gains in (
         ("Δ below that", [gain(line) for line in lines if 0 < delta(line) < ENOUGH]),
         ("no Δ", [gain(line) for line in lines if delta(line) == 0]),

@@ -235,7 +235,6 @@ def draw(lines: Sequence[Line], path: Path) -> None:
         panel.set(xlim=(-0.05, 1.35), xticks=(0, 0.5, 1), ylim=(len(NAMES) - 0.5, -0.5))
         panel.set_title(title, size=10)
         panel.grid(axis="x", alpha=0.3)
-        panel.tick_params(left=False)
     panels[0].set_yticks(range(len(NAMES)), NAMES.values())
     figure.supxlabel(
         "held-out first answers right after 16 steps: mean, 95 % interval, houses", size=10

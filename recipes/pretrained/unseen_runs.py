@@ -13,7 +13,7 @@ import argparse
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from itertools import chain, product
 from pathlib import Path
 from statistics import fmean
@@ -57,11 +57,6 @@ class Run:
     settings: str
     hardware: str
     seed: int = 0
-
-    @classmethod
-    def of(cls, line: Mapping[str, Any]) -> Run:
-        """The one that made a line."""
-        return cls(*(line.get(field.name, 0) for field in fields(cls)))
 
 
 def lost_at(shares: Sequence[float | None]) -> int | None:
@@ -174,7 +169,7 @@ def table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
 def control_table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
     """A row for each form of the rate, for each seed the end and the mean of training."""
     cells = defaultdict[tuple[str, str], list[str]](list)
-    for line in sorted(lines, key=lambda line: (line["settings"], Run.of(line).seed)):
+    for line in sorted(lines, key=lambda line: (line["settings"], line.get("seed", 0))):
         if line.get("seed"):
             end, mean = line["held_out"][-1], fmean(line["held_out"][1:])
             of = f"{line['task']}, {line['method']}, {line['hardware']}"
