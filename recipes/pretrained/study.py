@@ -133,8 +133,8 @@ Part = tuple[str, str, Sequence[int], Sequence[str]]
 GRID: Sequence[Part] = (
     ("prompt", "zero", HOUSES, ("no training",)),
     ("date", "zero", HOUSES, (*CORE, AGAIN)),
-    ("date", "zero", FEW, (*OTHERS, EQUAL, GRPO_ON_TURNS, f"{GRPO_ON_TURNS}, full rate")),
-    ("date", "zero", FEW, ("sd second_turn, full rate",)),
+    ("date", "zero", FEW, (*OTHERS, EQUAL, GRPO_ON_TURNS, "sd second_turn, full rate")),
+    ("date", "zero", FEW, (f"{GRPO_ON_TURNS}, full rate",)),
     ("date", "zero", FEW[:2], (EIGHT, f"{EIGHT}, full rate")),
     ("form", "zero", FEW, (*IMITATING, "sd second_turn")),
     ("fault", "zero", HOUSES, (*IMITATING, EQUAL_AGAIN, SD_AGAIN, EQUAL_SD)),
