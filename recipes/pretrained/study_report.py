@@ -226,11 +226,11 @@ def draw(lines: Sequence[Line], path: Path) -> None:
                 panel.text(0.5, row, "not run", color="#AAAAAA", size=8, ha="center", va="center")
                 continue
             mean, color = statistics.fmean(ends), "#0072B2" if arm == "sd" else "#222222"
-            panel.plot(ends, [row - 0.25] * len(ends), "o", color="#E69F00", ms=4, alpha=0.5)
+            panel.plot(ends, [row - 0.25] * len(ends), "o", color="#E69F0080", ms=4)
             sides = [[min(half_of(ends), most)] for most in (mean, 1 - mean)]
-            panel.errorbar(mean, row, xerr=sides, fmt="D", color=color, ms=6, capsize=3)
+            panel.errorbar(mean, row, xerr=sides, fmt="D", color=color, capsize=3)
             panel.text(1.1, row, f"{mean:.2f}", color=color, va="center")
-        panel.set(xlim=(-0.05, 1.35), xticks=(0, 0.5, 1), ylim=(len(NAMES) - 0.5, -0.5))
+        panel.set(xlim=(-0.05, 1.35), ylim=(len(NAMES) - 0.5, -0.5))
         panel.set_title(title)
         panel.grid(axis="x", alpha=0.3)
     panels[0].set_yticks(range(len(NAMES)), NAMES.values())
