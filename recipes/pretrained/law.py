@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from training import COMMIT, HERE, MOST_ROUNDS, Study, curve, first_step, lines_of
+from training import COMMIT, HERE, MOST_ROUNDS, Study, curve, first_step, lines_of, pivot
 
 from rltf_verl.jsonl import append_lines
 
@@ -120,20 +120,12 @@ def gain(line: Line) -> float:
 
 def table(lines: Sequence[Line]) -> Iterator[str]:
     """A row for each feedback, in its cells Δ and gain of a run."""
-    runs = {(*column(line), line["level"]): line for line in lines}
-    columns = sorted({column(line) for line in lines})
-    titles = (f"{family}, house {house}, {80 * n} steps: Δ, gain" for family, house, n in columns)
-    yield f"| feedback | {' | '.join(titles)} |"
-    yield "|---" + "|---:" * len(columns) + "|"
-    for level in LEVELS:
-        of = (runs.get((*each, level)) for each in columns)
-        cells = (f"{delta(line):.2f}, {gain(line):.2f}" if line else "" for line in of)
-        yield f"| {level} | {' | '.join(cells)} |"
-
-
-def column(line: Line) -> tuple[str, int, int]:
-    """Family, house and rounds of the warm-up."""
-    return line["family"], line["house"], line["rounds"]
+    cells = {}
+    for level, line in product(LEVELS, lines):
+        if line["level"] == level:
+            column = f"{line['family']}, house {line['house']}, {80 * line['rounds']} steps"
+            cells[level, column] = [f"{delta(line):.2f}", f"{gain(line):.2f}"]
+    return pivot("feedback: Δ, gain", cells)
 
 
 def report(lines: Sequence[Line]) -> None:
@@ -144,8 +136,7 @@ def report(lines: Sequence[Line]) -> None:
         f"\nΔ of at least {ENOUGH}: gain {mean(gains):.2f}, {span(gains)}; root mean square error"
     )
     for key in ("family", "rounds", "level", "house"):
-        if len({line[key] for line in at_least}) > 1:
-            print(f"* with the same {key} left out of the mean: {left_out(at_least, key):.2f}")
+        print(f"* with the same {key} left out of the mean: {left_out(at_least, key):.2f}")
     for name, gains in (
         ("Δ below that", [gain(line) for line in lines if 0 < delta(line) < ENOUGH]),
         ("no Δ", [gain(line) for line in lines if delta(line) == 0]),

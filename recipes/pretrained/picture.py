@@ -1,9 +1,8 @@
 """First answers by training step, and a conversation before and after.
 
-    python recipes/pretrained/picture.py OUT.png grpo=RUN sd=RUN [sd=RUN …]
+    python recipes/pretrained/picture.py OUT.png grpo=RUN sd=RUN
 
-RUN is a run's folder. Runs of one name are seeds. The conversations are those of the first run
-named sd.
+RUN is a run's folder. The conversations are those of the run named sd, else of the first one.
 """
 
 from __future__ import annotations
@@ -104,25 +103,18 @@ def _answer(turn: Mapping[str, Any], who: str = "answer") -> list[Line]:
     return said
 
 
-def draw(runs: Mapping[str, Sequence[Path]], out: Path) -> None:
+def draw(runs: Mapping[str, Path], out: Path) -> None:
     """Write the picture."""
     figure, (curves, words) = plt.subplots(1, 2, figsize=(10, 4.2), dpi=150, width_ratios=(1.15, 1))
-    for name, folders in runs.items():
-        seeds = [held_out(folder) for folder in folders]
+    for name, folder in runs.items():
         color, label = COLORS.get(name), NAMES.get(name, name)
-        for points in seeds:
-            thin = {"lw": 0.8, "alpha": 0.45} if len(seeds) > 1 else {"marker": "o"}
-            curves.plot(*zip(*points, strict=True), color=color, **thin)
-        for second in filter(None, (_series(folder, SECOND) for folder in folders)):
+        if second := _series(folder, SECOND):
             curves.plot(*zip(*second, strict=True), color=color, ls=":", lw=1)
-        shared = sorted(set.intersection(*({step for step, _ in points} for points in seeds)))
-        means = [sum(dict(points)[step] for points in seeds) / len(seeds) for step in shared]
-        curves.plot(shared, means, color=color, marker="o", label=label)
-    most = max(map(len, runs.values()))
-    of = f", mean of {most} houses" if most > 1 else ""
+        points = zip(*held_out(folder), strict=True)
+        curves.plot(*points, color=color, marker="o", label=label)
     curves.set(
         xlabel="training step (32 episodes each)",
-        ylabel=f"first answers right, held out{of}",
+        ylabel="first answers right, held out",
         ylim=(-0.03, 1.03),
         title="SmolLM2-135M learns how a house writes dates",
     )
@@ -130,7 +122,7 @@ def draw(runs: Mapping[str, Sequence[Path]], out: Path) -> None:
     curves.grid(alpha=0.3)
     curves.plot([], [], color="grey", ls=":", lw=1, label="after feedback, in training")
     curves.legend(frameon=False, loc="center right")
-    _write(words, conversations(next(iter(runs.get("sd", [])), next(iter(runs.values()))[0])))
+    _write(words, conversations(runs.get("sd", next(iter(runs.values())))))
     figure.tight_layout()
     figure.savefig(out)
     plt.close(figure)
@@ -158,12 +150,12 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("runs", nargs="+", metavar="NAME=RUN")
     args = parser.parse_args()
-    runs: dict[str, list[Path]] = {}
+    runs: dict[str, Path] = {}
     for word in args.runs:
         name, equals, folder = word.partition("=")
         if not equals:
             parser.error(f"{word}: is written NAME=RUN")
-        runs.setdefault(name, []).append(Path(folder))
+        runs[name] = Path(folder)
     draw(runs, args.out)
 
 

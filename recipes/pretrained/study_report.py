@@ -1,9 +1,9 @@
-"""The tables of STUDY.md and their pictures: `python recipes/pretrained/study_report.py`.
+"""The tables of the study's pages and their picture: `python recipes/pretrained/study_report.py`.
 
 A table stands between `<!-- table: NAME -->` and `<!-- end -->`. Those of results.jsonl are named
-`task; start`, `seeds; task` and `chosen`; an interval is Student's over houses: it covers how
-houses differ and the noise of a run, not other tasks or models. `law` and `unseen` are those of the
-other programs.
+`task; start`, `pairs; task`, `exchange` and `chosen`; an interval is Student's over houses:
+it covers how houses differ and the noise of a run, not other tasks or models. `law`, `unseen` and
+`control` are those of the other programs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import math
 import re
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,66 +21,88 @@ import law
 import matplotlib as mpl
 import unseen_runs
 from study import (
+    AGAIN,
     ARMS,
     CHOOSING,
+    CORE,
     EQUAL,
     EQUAL_AGAIN,
     EQUAL_SD,
     LIKE,
     NULL,
-    NUM_STEPS,
     SD_AGAIN,
     choice,
     choosing_run,
     finished,
     score,
 )
-from training import lines_of
+from training import lines_of, pivot
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-PAGE = Path(__file__).resolve().parent / "STUDY.md"
-PICTURES = PAGE.parents[2] / "docs" / "pictures"
+HERE = Path(__file__).resolve().parent
+PAGES = (HERE / "STUDY.md", HERE / "OTHER_TASKS.md")
+PICTURE = HERE.parents[1] / "docs/pictures/study_lm.png"
 MARK = re.compile(r"(<!-- table: (.*?) -->\n).*?(\n<!-- end -->)", re.DOTALL)
-COLORS = {
-    "grpo": "#E69F00",
-    "sft": "#009E73",
-    "raft": "#000000",
-    "sd": "#0072B2",
-    "fm": "#CC79A7",
-    "sd second_turn": "#56B4E9",
-    "sd + fm": "#D55E00",
-    "sdpo forward KL": "#999999",
-    EQUAL: "#009E73",
-    EQUAL_SD: "#0072B2",
+NAMES = {
+    "grpo": "GRPO, one turn",
+    "sft": "SFT on right second answers",
+    EQUAL: "SFT, SD's weight",
+    "raft": "RAFT",
+    "sd": "RLTF-SD",
+    EQUAL_SD: "RLTF-SD, SFT's weight",
+    "sd second_turn": "SD, second answers' baseline",
+    "sd rejection": "SD, rejection",
+    "fm": "RLTF-FM",
+    "sd + fm": "SD + FM",
+    "sdpo forward KL": "SDPO, forward KL",
 }
-"""Arm -> colour (Okabe and Ito); dashed where it has another arm's rate and weight."""
+"""Arm -> its name in the picture."""
 PANELS = {
-    "date": "dates, an exact verifier",
-    "form": "a verifier that also takes another form",
-    "fault": "the same, and feedback after every answer",
+    ("date", "zero"): "Dates\nexact verifier",
+    ("date", "mixed"): "Dates, a quarter\nright at the start",
+    ("form", "zero"): "Another form passes\n",
+    ("fault", "zero"): "Another form passes,\nfeedback on all answers",
+    ("letters", "zero"): "Letters\ngraded 0 to 1",
 }
-"""Task -> title in the picture."""
-T_95 = (math.nan, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
+"""Task and start -> title in the picture."""
+PAIRS = {
+    "date": (("raft", NULL), (AGAIN, NULL)),
+    "fault": (
+        (EQUAL_SD, "raft"),
+        (EQUAL_SD, NULL),
+        (EQUAL, NULL),
+        (SD_AGAIN, EQUAL_AGAIN),
+        (f"sd & {SD_AGAIN}", f"{EQUAL} & {EQUAL_AGAIN}"),
+        (EQUAL_AGAIN, EQUAL),
+    ),
+}
+"""Task -> arms that are compared beside SD's row; `&` is the mean of two seeds."""
+T_95 = (math.nan, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365)
 """Student's t for 95 % on both sides; by degrees of freedom."""
-AGAINST = (NULL, "sd")
-"""Arms that the others are compared with."""
-HEADER = ("arm", "houses", "at the end", "mean of training", *(f"minus {arm}" for arm in AGAINST))
-ABILITIES = {"hellaswag": "HellaSwag", "truthfulqa": "TruthfulQA"}
-"""Of `ability.py`, on the houses that have it."""
+HELD_OUT = 64
+"""Problems of a validation."""
+FEW_RIGHT = 5
+"""Fewer right answers are counted: an interval of them says nothing."""
+EPISODES = 32
+"""A step, of two turns: each second answer is one after a text of feedback."""
 Line = Mapping[str, Any]
-Houses = dict[int, Line]
+Houses = dict[int, float]
 
 
-def mean_of(values: Sequence[float], *, signed: bool = False) -> str:
-    """`0.84 ± 0.05`: mean and half of its 95 % interval; of one value, itself."""
-    sign = "+" if signed else ""
-    mean = f"{statistics.fmean(values):{sign}.2f}"
-    if len(values) < 2:
-        return mean
-    half = T_95[len(values) - 1] * statistics.stdev(values) / math.sqrt(len(values))
-    return f"{mean} ± {half:.2f}"
+def half_of(values: Sequence[float]) -> float:
+    """Half of their mean's 95 % interval."""
+    return T_95[len(values) - 1] * statistics.stdev(values) / math.sqrt(len(values))
+
+
+def mean_of(values: Sequence[float], *, sign: str = "") -> str:
+    """`0.84 ± 0.05`: mean and half of its 95 % interval; the values where there are one or two, and
+    where they are so far apart that the interval of a share leaves 0 to 1.
+    """
+    if len(values) < 3 or (not sign and len(values) < 5 and half_of(values) > 0.5):
+        return ", ".join(f"{value:{sign}.2f}" for value in values)
+    return f"{statistics.fmean(values):{sign}.2f} ± {half_of(values):.2f}"
 
 
 def at_end(line: Line) -> float:
@@ -87,91 +110,99 @@ def at_end(line: Line) -> float:
     return float(line["curve"][-1]["accuracy"])
 
 
-def runs_of(lines: Sequence[Line], task: str, start: str, arm: str) -> Houses:
+def runs_of(lines: Sequence[Line], task: str, start: str, arm: str) -> dict[int, Line]:
     """House -> its run, but for those on which rates were chosen."""
     runs = (line for line in lines if line["house"] not in CHOOSING)
     keys, asked = ("task", "start", "arm"), (task, start, arm)
     return {line["house"]: line for line in runs if tuple(line[key] for key in keys) == asked}
 
 
-def difference(ours: Houses, theirs: Houses) -> str:
-    """At the end, paired by the houses that both have; empty where there are none."""
-    houses = ours.keys() & theirs if ours != theirs else ()
-    values = [at_end(ours[house]) - at_end(theirs[house]) for house in houses]
-    return mean_of(values, signed=True) if values else ""
+def values_of(
+    lines: Sequence[Line], task: str, start: str, arms: str, value: Callable[[Line], float]
+) -> Houses:
+    """House -> the value of its run; the mean of two seeds' (`sd & sd, another seed`)."""
+    seeds = [runs_of(lines, task, start, arm) for arm in arms.split(" & ")]
+    houses = sorted(set.intersection(*map(set, seeds)))
+    return {house: statistics.fmean(value(runs[house]) for runs in seeds) for house in houses}
+
+
+def contrast(ours: Houses, theirs: Houses) -> str:
+    """`+0.05 ± 0.04 (7 : 1, p 0.070)`: difference paired by house, houses on which ours is ahead
+    and behind, and the exact sign test's p of both sides, where six houses differ.
+    """
+    apart = [round(ours[house] - theirs[house], 6) for house in ours.keys() & theirs]
+    if len(apart) < 3 or ours == theirs:
+        return ""
+    ahead, behind = sum(value > 0 for value in apart), sum(value < 0 for value in apart)
+    differing = ahead + behind
+    tail = sum(math.comb(differing, k) for k in range(max(ahead, behind), differing + 1))
+    p = f", p {min(1, 2 * tail / 2**differing):.3f}" if differing > 5 else ""
+    return f"{mean_of(apart, sign='+')} ({ahead} : {behind}{p})"
 
 
 def table(lines: Sequence[Line], task: str, start: str) -> Iterator[str]:
-    """An arm a row; what is not trained is compared with what dates have learned."""
-    by_arm = {arm: runs_of(lines, task, start, arm) for arm in (*ARMS, *LIKE)}
-    by_arm = {arm: runs for arm, runs in by_arm.items() if runs}
-    if not by_arm:
-        yield "Not run yet: `make study-lm` goes on."
-        return
-    measured = any("ability" in line for line in by_arm.get(NULL, {}).values())
-    abilities = ABILITIES if measured else {}
-    header = [*HEADER, *abilities.values()]
-    yield f"| {' | '.join(header)} |"
-    yield "|---" + "|---:" * (len(header) - 1) + "|"
-    others = "date" if task == "prompt" else task
-    against = [runs_of(lines, others, start, arm) for arm in AGAINST]
-    for arm, runs in by_arm.items():
-        ends, means = ([value(run) for run in runs.values()] for value in (at_end, score))
-        cells = [arm, str(len(runs)), mean_of(ends), mean_of(means)]
-        cells += [difference(runs, theirs) for theirs in against]
-        kept = [run["ability"] for run in runs.values() if "ability" in run]
-        cells += [mean_of([one[name] for one in kept]) if kept else "" for name in abilities]
-        yield f"| {' | '.join(cells)} |"
+    """An arm a row, compared with SD where it has learned something."""
+    cells = {}
+    for arm, (name, (value, points)) in product((*ARMS, *LIKE), kinds_of(task).items()):
+        ours, sd = (values_of(lines, task, start, of, value) for of in (arm, "sd"))
+        if ours:
+            size = HELD_OUT * points * len(ours)
+            right = round(HELD_OUT * points * sum(ours.values()))
+            few = right < FEW_RIGHT
+            cells[arm, "houses"] = [f"{len(ours)}"]
+            cells[arm, name] = [f"{right} of {size}" if few else mean_of([*ours.values()])]
+            cells[arm, f"{name}, minus sd"] = ["" if few else contrast(ours, sd)]
+    return pivot("arm", cells)
 
 
-def seeds(lines: Sequence[Line], task: str) -> Iterator[str]:
-    """A seed a row, then the mean of both on the houses that have both: SD beside SFT at its rate
-    and weight.
-    """
-    yield f"| seed | houses | sd | {EQUAL} | difference |"
-    yield "|---|---:|---:|---:|---:|"
-    pairs = (("sd", EQUAL), (SD_AGAIN, EQUAL_AGAIN))
-    ends = [[ends_of(runs_of(lines, task, "zero", arm)) for arm in pair] for pair in pairs]
-    both = [
-        {house: (one[house] + two[house]) / 2 for house in one.keys() & two}
-        for one, two in zip(*ends, strict=True)
-    ]
-    for name, (ours, theirs) in zip(("first", "second", "both"), [*ends, both], strict=True):
-        houses = sorted(ours.keys() & theirs)
-        cells = [[by_house[house] for house in houses] for by_house in (ours, theirs)]
-        apart = [ours[house] - theirs[house] for house in houses]
-        if houses:
-            shown = [*map(mean_of, cells), mean_of(apart, signed=True)]
-            yield f"| {name} | {len(houses)} | {' | '.join(shown)} |"
+def pairs(lines: Sequence[Line], task: str) -> Iterator[str]:
+    """A row for each pair of `PAIRS`."""
+    cells = {}
+    for (ours, theirs), (name, (value, _)) in product(PAIRS[task], kinds_of(task).items()):
+        sides = (values_of(lines, task, "zero", of, value) for of in (ours, theirs))
+        cells[f"{ours} − {theirs}", name] = [contrast(*sides)]
+    return pivot("difference", cells)
 
 
-def ends_of(runs: Houses) -> dict[int, float]:
-    """House -> accuracy after the last step."""
-    return {house: at_end(run) for house, run in runs.items()}
+def kinds_of(task: str) -> dict[str, tuple[Callable[[Line], float], int]]:
+    """Column -> its value of a run, and the validations that it is the mean of."""
+    kinds = {"at the end": (at_end, 1), "mean of training": (score, 4)}
+    return kinds if task in PAIRS else {"at the end": (at_end, 1)}
+
+
+def exchange(lines: Sequence[Line]) -> Iterator[str]:
+    """Dates: answers and feedback texts of a house's run until a step, first answers right."""
+    cells = {}
+    for start, arm, index in product(("zero", "mixed"), CORE, (1, 2, 4)):
+        points = [run["curve"][index] for run in runs_of(lines, "date", start, arm).values()]
+        step, right = points[0]["step"], [point["accuracy"] for point in points]
+        answers = statistics.fmean(point["answers"] for point in points)
+        texts = 0 if arm == "grpo" else answers - EPISODES * step
+        shown = f"{answers:.0f}, {texts:.0f}: {mean_of(right) if any(right) else 0}"
+        cells[f"{start}, {arm}", f"step {step}: answers, texts: right"] = [shown]
+    return pivot("start, arm", cells)
 
 
 def chosen(lines: Sequence[Line]) -> Iterator[str]:
     """An arm a row, of those that have chosen: what it goes to the houses of the results with."""
     runs = Counter(line["arm"] for line in lines if line["house"] in CHOOSING)
-    yield "| arm | rate | weight | runs |"
-    yield "|---|---:|---:|---:|"
+    cells = {}
     for arm in (arm for arm in ARMS if choosing_run(arm) is None):
         rate, weight = choice(arm)
-        yield f"| {arm} | {rate:g} | {weight:g} | {runs[arm]} |"
+        cells[arm, "rate, weight, runs"] = [f"{rate:g}", f"{weight:g}", f"{runs[arm]}"]
+    return pivot("arm", cells)
 
 
 def rows_of(name: str, lines: Sequence[Line]) -> Iterator[str]:
-    """Of a table of the page."""
-    if name == "chosen":
-        return chosen(lines)
-    if name.startswith("seeds; "):
-        return seeds(lines, name.removeprefix("seeds; "))
-    if name == "law":
+    """Of a table of the pages."""
+    kind, *of = name.split("; ")
+    if kind == "law":
         return law.table(lines_of(law.RESULTS))
-    if name in ("unseen", "control"):
-        of = unseen_runs.table if name == "unseen" else unseen_runs.control_table
-        return of(lines_of(unseen_runs.RESULTS))
-    return table(lines, *name.split("; "))
+    if kind in (others := {"unseen": unseen_runs.table, "control": unseen_runs.control_table}):
+        return others[kind](lines_of(unseen_runs.RESULTS))
+    if kind == "pairs":
+        return pairs(lines, *of)
+    return table(lines, kind, *of) if of else (chosen if kind == "chosen" else exchange)(lines)
 
 
 def with_tables(page: str, lines: Sequence[Line]) -> str:
@@ -184,33 +215,36 @@ def with_tables(page: str, lines: Sequence[Line]) -> str:
 
 
 def draw(lines: Sequence[Line], path: Path) -> None:
-    """Mean accuracy over houses after so many steps, a panel per task."""
+    """Each arm at the end, a panel per task: houses, mean and its interval."""
     figure, panels = plt.subplots(
-        1, len(PANELS), figsize=(15, 5.5), dpi=90, sharey=True, layout="constrained"
+        1, len(PANELS), figsize=(13, 4.6), sharey=True, layout="constrained"
     )
-    for panel, (task, title) in zip(panels, PANELS.items(), strict=True):
-        for arm, color in COLORS.items():
-            curves = [run["curve"] for run in runs_of(lines, task, "zero", arm).values()]
-            if curves:
-                steps = [point["step"] for point in curves[0]]
-                by_step = zip(*([point["accuracy"] for point in of] for of in curves), strict=True)
-                means = [statistics.fmean(values) for values in by_step]
-                style = {"color": color, "ls": "--" if arm in LIKE else "-", "lw": 2}
-                panel.plot(steps, means, label=f"{arm}, {len(curves)} houses", **style)
-        panel.set(xlabel="steps", xticks=range(0, NUM_STEPS + 1, 4), title=title)
-        below = (0.5, -0.15)
-        panel.legend(
-            loc="upper center", bbox_to_anchor=below, ncols=2, frameon=False, fontsize="small"
-        )
-        panel.grid(alpha=0.3)
-    panels[0].set(ylabel="first answers right, held out, mean")
+    for panel, (of, title) in zip(panels, PANELS.items(), strict=True):
+        for row, arm in enumerate(NAMES):
+            ends = [*values_of(lines, *of, arm, at_end).values()]
+            if not ends:
+                panel.text(0.5, row, "not run", color="#AAAAAA", size=8, ha="center", va="center")
+                continue
+            mean, color = statistics.fmean(ends), "#0072B2" if arm == "sd" else "#222222"
+            panel.plot(ends, [row - 0.25] * len(ends), "o", color="#E69F0080", ms=4)
+            sides = [[min(half_of(ends), most)] for most in (mean, 1 - mean)]
+            panel.errorbar(mean, row, xerr=sides, fmt="D", color=color, capsize=3)
+            panel.text(1.1, row, f"{mean:.2f}", color=color, va="center")
+        panel.set(xlim=(-0.05, 1.35), ylim=(len(NAMES) - 0.5, -0.5))
+        panel.set_title(title)
+        panel.grid(axis="x", alpha=0.3)
+    panels[0].set_yticks(range(len(NAMES)), NAMES.values())
+    figure.supxlabel(
+        "held-out first answers right after 16 steps: mean, 95 % interval, houses", size=10
+    )
     figure.savefig(path)
     plt.close(figure)
 
 
 def main() -> None:
-    PAGE.write_text(with_tables(PAGE.read_text("utf-8"), finished()), "utf-8")
-    draw(finished(), PICTURES / "study_lm.png")
+    for page in PAGES:
+        page.write_text(with_tables(page.read_text("utf-8"), finished()), "utf-8")
+    draw(finished(), PICTURE)
 
 
 if __name__ == "__main__":

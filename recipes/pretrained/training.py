@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
@@ -349,6 +349,20 @@ def make_runs(
         line = train(study, run, folder)
         append_lines(results, [line])
         print(f"{run}: {line['curve'][-1]}", flush=True)
+
+
+def pivot(corner: str, cells: Mapping[tuple[str, str], Sequence[str]]) -> Iterator[str]:
+    """Lines of a Markdown table.
+
+    Args:
+        corner: its first cell.
+        cells: (row, column) -> texts; rows and columns are in the order of the keys.
+    """
+    rows, columns = (list(dict.fromkeys(names)) for names in zip(*cells, strict=True))
+    yield f"| {corner} | {' | '.join(columns)} |"
+    yield "|---" * (len(columns) + 1) + "|"
+    for row in rows:
+        yield f"| {row} | {' | '.join(', '.join(cells.get((row, of), ())) for of in columns)} |"
 
 
 def _has_line(results: Path, values: dict[str, Any]) -> bool:

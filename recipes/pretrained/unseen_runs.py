@@ -13,13 +13,13 @@ import argparse
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, fields
-from itertools import product
+from dataclasses import asdict, dataclass
+from itertools import chain, product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from training import COMMIT, Study, curve, training_steps
+from training import COMMIT, Study, curve, pivot, training_steps
 from unseen import COMPANIES, PUZZLES
 
 from rltf_verl.jsonl import append_lines
@@ -57,11 +57,6 @@ class Run:
     settings: str
     hardware: str
     seed: int = 0
-
-    @classmethod
-    def of(cls, line: Mapping[str, Any]) -> Run:
-        """The one that made a line."""
-        return cls(*(line.get(field.name, 0) for field in fields(cls)))
 
 
 def lost_at(shares: Sequence[float | None]) -> int | None:
@@ -160,33 +155,31 @@ def _rounded(value: float | None) -> float | None:
 
 
 def table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """A row of Markdown for each run, but those of the control."""
-    yield "| task | method | settings | on | first answers, held out | second answers | lost |"
-    yield "|---|---|---|---|---|---|---|"
-    runs = [line for line in lines if not line.get("seed")]
-    for line in sorted(runs, key=lambda line: astuple(Run.of(line))):
-        names = " | ".join(astuple(Run.of(line))[:-1])
-        held_out = " ".join(f"{share:.2f}" for share in line["held_out"])
-        second = [share for share in line["second"] if share is not None]
-        seen = f"{second[0]:.2f}, lowest {min(second):.2f}" if second else ""
-        step = lost_at(line["second"])
-        yield f"| {names} | {held_out} | {seen} | {'' if step is None else f'step {step}'} |"
+    """A row for each task, of the runs with the recipe's settings; a text for each seed."""
+    cells = defaultdict[tuple[str, str], list[str]](list)
+    for task, line in product(chain(*SETS.values()), lines):
+        if (line["task"], line["settings"]) == (task, NOW):
+            if line["method"] == METHODS[0]:
+                cells[task, "right after feedback in step 1"].append(f"{line['second'][0]:.2f}")
+            shares = " ".join(f"{share:.2f}" for share in line["held_out"])
+            cells[task, f"{line['method']}, held out"].append(shares + _lost(line))
+    return pivot("task", cells)
 
 
 def control_table(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """A row of Markdown for each task and form of the rate; a value for each seed."""
-    yield "| task | method | on | form | first answers at the end | mean of training | lost |"
-    yield "|---|---|---|---|---|---|---|"
-    cells = defaultdict[tuple[str, ...], list[dict[str, Any]]](list)
-    for line in sorted(lines, key=lambda line: Run.of(line).seed):
+    """A row for each form of the rate, for each seed the end and the mean of training."""
+    cells = defaultdict[tuple[str, str], list[str]](list)
+    for line in sorted(lines, key=lambda line: (line["settings"], line.get("seed", 0))):
         if line.get("seed"):
-            cells[line["task"], line["method"], line["hardware"], line["settings"]].append(line)
-    for names, seeds in cells.items():
-        ends = ", ".join(f"{line['held_out'][-1]:.2f}" for line in seeds)
-        means = ", ".join(f"{fmean(line['held_out'][1:]):.2f}" for line in seeds)
-        steps = [lost_at(line["second"]) for line in seeds]
-        lost = ", ".join(f"step {step}" for step in steps if step is not None)
-        yield f"| {' | '.join(names)} | {ends} | {means} | {lost} |"
+            end, mean = line["held_out"][-1], fmean(line["held_out"][1:])
+            of = f"{line['task']}, {line['method']}, {line['hardware']}"
+            cells[line["settings"], of].append(f"{end:.2f} ({mean:.2f}{_lost(line)})")
+    return pivot("rate", cells)
+
+
+def _lost(line: Mapping[str, Any]) -> str:
+    step = lost_at(line["second"])
+    return "" if step is None else f", lost at step {step}"
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 """recipes/pretrained/study.py: how rates and weights are chosen, and which runs are results."""
 
+import re
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
 
@@ -54,7 +55,6 @@ def test_results_are_paired_by_house_and_have_a_null_pair(study):
         assert of == {"zero": 8, "mixed": 4}
     null, again = ([run for run in runs if run.arm == arm] for arm in (study.NULL, study.AGAIN))
     assert {replace(run, arm=study.NULL, seed=1) for run in again} <= set(null)
-    assert set(study.result_runs(study.FIRST, study.GRID)) < set(runs)
     others = {run.house for run in dates if run.arm in study.OTHERS}
     assert others == set(study.FEW)
 
@@ -71,25 +71,55 @@ def test_every_run_of_a_task_starts(study, tmp_path):
         assert composing.rltf_of("pretrained", *study.words_of(run), *words)
 
 
-def test_a_table_has_students_interval_of_paired_houses(study):
-    report = program("pretrained/study_report.py")
-    lines = [
+@pytest.fixture
+def report(study):
+    """What writes the pages."""
+    return program("pretrained/study_report.py")
+
+
+def lines_with(ends) -> list[dict]:
+    """A finished run of `form` for each arm's house with this accuracy at the end."""
+    return [
         {
-            "task": "date",
+            "task": "form",
             "start": "zero",
             "arm": arm,
             "house": house,
-            "curve": [{"accuracy": 0.0}, {"accuracy": 0.5}, {"accuracy": end}],
+            "curve": [{"accuracy": 0.0}, {"accuracy": end}],
         }
-        for arm, ends in (("sft", (0.8, 0.9, 0.7)), ("sd", (0.9, 0.9, 0.9)))
-        for house, end in enumerate(ends)
+        for arm, of in ends.items()
+        for house, end in enumerate(of)
     ]
-    page = report.with_tables("<!-- table: date; zero -->\n\nold\n\n<!-- end -->", lines)
-    rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| s")]
-    # stdev 0.1 of three: 4.303 × 0.1 / √3
-    assert rows[0][1:] == ["3", "0.80 ± 0.25", "0.65 ± 0.12", "", "-0.10 ± 0.25 |"]
-    assert rows[1][2:] == ["0.90 ± 0.00", "0.70 ± 0.00", "+0.10 ± 0.25", " |"]
+
+
+def rows(report, lines, name="form; zero") -> list[list[str]]:
+    page = report.with_tables(f"<!-- table: {name} -->\n\nold\n\n<!-- end -->", lines)
     assert report.with_tables(page, lines) == page
+    return [line.split(" | ")[1:] for line in page.splitlines() if line.startswith("| s")]
+
+
+def test_a_table_has_students_interval_of_paired_houses(report):
+    lines = lines_with({"sft": (0.8, 0.9, 0.7), "sd": (0.9, 0.9, 0.9)})
+    # stdev 0.1 of three: 4.303 × 0.1 / √3
+    assert rows(report, lines) == [
+        ["3", "0.80 ± 0.25", "-0.10 ± 0.25 (0 : 2) |"],
+        ["3", "0.90 ± 0.00", " |"],
+    ]
+
+
+def test_few_right_answers_are_counted_and_two_houses_have_their_values(report):
+    lines = lines_with({"sft": (0.0, 2 / 64), "sd": (0.25, 0.5)})
+    assert rows(report, lines) == [["2", "2 of 128", " |"], ["2", "0.25, 0.50", " |"]]
+
+
+def test_the_sign_test_is_exact_and_ties_are_left_out(report):
+    theirs = dict.fromkeys(range(8), 0.5)
+    ours = {house: 0.6 if house else 0.4 for house in theirs}
+    assert report.contrast(ours, theirs).endswith("(7 : 1, p 0.070)")  # 2 (1 + 8) / 2^8
+    ours[0] = 0.5
+    assert report.contrast(ours, theirs).endswith("(7 : 0, p 0.016)")
+    ours[1] = ours[2] = 0.5
+    assert report.contrast(ours, theirs).endswith("(5 : 0)")
 
 
 @dataclass(frozen=True)
@@ -157,7 +187,21 @@ def test_what_was_made_halfway_is_made_again(tmp_path):
     assert study.made(tmp_path / "data", full_disk) == made
 
 
-def test_the_page_has_the_tables_of_the_lines():
+def test_the_pages_have_the_tables_of_the_lines():
     report = program("pretrained/study_report.py")
-    page = report.PAGE.read_text("utf-8")
-    assert report.with_tables(page, report.finished()) == page
+    for page in report.PAGES:
+        text = page.read_text("utf-8")
+        assert report.with_tables(text, report.finished()) == text
+
+
+def test_intervals_of_the_prose_are_those_of_the_tables():
+    report = program("pretrained/study_report.py")
+    page = report.PAGES[0].read_text("utf-8")
+    tables = "".join(mark[0] for mark in report.MARK.finditer(page))
+    root = report.HERE.parents[1]
+    others = [(root / name).read_text("utf-8") for name in ("README.md", "docs/methods.md")]
+    for text in (report.MARK.sub("", page), *others):
+        told = re.findall(r"\d\.\d\d ± \d\.\d\d", text)
+        assert [interval for interval in told if interval not in tables] == []
+    differences = re.findall(r"[+-]\d\.\d\d ± \d\.\d\d \(", tables)
+    assert f" {len(differences)} differences" in page
