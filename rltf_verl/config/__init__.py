@@ -96,10 +96,10 @@ class EpisodeConfig:
 
     horizon: Annotated[int, Within(1, 100)] = 2
     """Answer turns per episode, at least 1; 1 is single-turn GRPO."""
-    context: Literal["fresh", "append"] = "fresh"
+    context: Literal["fresh", "append"] | None = None
     """`fresh`: every turn is a new conversation that quotes what it needs (paper). `append`: one
-    growing chat.
-    """
+    growing chat. null: `append` where the model's chat template keeps what was said, for feedback
+    on answers and without `revise`; else `fresh`."""
     stop_when_solved_train: bool = True
     """End a training episode after its first correct answer."""
     stop_when_solved_val: bool = False

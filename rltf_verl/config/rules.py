@@ -82,7 +82,7 @@ REFUSED: tuple[Rule[RLTFConfig], ...] = (
     ),
     Rule(
         "rltf.feedback_modeling.form",
-        lambda c: _inline(c) and c.episode.context == "fresh",
+        lambda c: _inline(c) and c.episode.context != "append",
         "only with rltf.episode.context=append is the feedback between two attempts of a row",
         "set context to append, or form to rows",
     ),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from rltf_verl.config import ConfigError, FeedbackConfig, GuardConfig, RLTFConfig
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env
-from rltf_verl.episode.templates import with_template
+from rltf_verl.episode.templates import with_context, with_template
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackProvider
 from rltf_verl.feedback.guard.provider import GuardedProvider, JudgedLeak
@@ -29,15 +29,20 @@ class Parts:
         with_defaults(self.provider, FeedbackProvider)
 
     @classmethod
-    def of(cls, config: RLTFConfig) -> Parts:
-        """The parts that a configuration names, and the configuration with the template that fits
-        them.
+    def of(cls, config: RLTFConfig, keeps_answers: bool = False) -> Parts:
+        """The parts that a configuration names, and the configuration with the context and the
+        template that fit them.
+
+        Args:
+            config: of the run.
+            keeps_answers: the model's chat template keeps what was said.
 
         Raises:
             ValueError: a part that cannot be made, or a template that does not fit.
         """
         env = make_env(config.env.name, **config.env.options)
         provider = build_provider(config.feedback)
+        config = with_context(config, env, provider, keeps_answers)
         parts = cls(with_template(config, env, provider), env, provider)
         if config.feedback.on_error == "wait":
             if not parts.judges:

@@ -52,7 +52,7 @@ async def revise(
         template_of("revise", config.revise or ""),
         shown_of(turn.attempt.text, config.quote),
     )
-    if config.context == "fresh":
+    if config.context != "append":
         fitted = await fitted_prompt(
             policy, question, template, attempt=attempt, fields={"feedback": feedback.text}
         )

@@ -245,7 +245,7 @@ async def _prompt(
     # After a retry the teacher reads the first question: the steps are between.
     asked = question[-1]["content"] if turn.prompt is None or steps else turn.prompt
     attempt = shown_of(turn.attempt.text, episode.quote)
-    if k == 0 or episode.context == "fresh" or steps:
+    if k == 0 or episode.context != "append" or steps:
         messages = [*question[:-1], {**question[-1], "content": asked}]
         fitted = await fitted_prompt(policy, messages, template, attempt=attempt, fields=texts)
         if fitted.ids is None or len(fitted.ids) + len(steps) > policy.prompt_budget:

@@ -16,14 +16,12 @@ TEMPLATES: Mapping[str, str] = {
     "answer": "critique",
     "group": "attempts",
     "logits": "feedback",
-    "append": "append",
-    "sentence": "plain_append",
+    "append": "plain_append",
 }
 """Subject of the feedback (`feedback.base.Subject`) -> template of a fresh conversation. `logits`:
 the teacher's, which scores the attempt's own tokens and would approve of an attempt that its prompt
-quotes (SDPO). `append`: for an appended conversation, whatever it is about; `sentence`: the same
-where the feedback is one fixed sentence. An environment may have others
-(`Env.revise_templates`)."""
+quotes (SDPO). `append`: for an appended conversation, whatever it is about. An environment may have
+others (`Env.revise_templates`)."""
 
 ACTING: Mapping[str, str] = {
     "attempt": "act",
@@ -40,6 +38,31 @@ def _own_templates(env: Env) -> Mapping[str, str]:
     if env.revise_templates is not None:
         return env.revise_templates
     return ACTING if env.acts else {}
+
+
+def with_context(
+    config: RLTFConfig, env: Env, provider: FeedbackProvider, keeps_answers: bool
+) -> RLTFConfig:
+    """The configuration with `rltf.episode.context` named.
+
+    Args:
+        config: of the run.
+        env: grades.
+        provider: gives feedback.
+        keeps_answers: a later prompt has the answers before it as they were sampled.
+    """
+    episode = config.episode
+    if episode.context is not None:
+        return config
+    is_revised = episode.horizon > 1 and episode.retry == "whole" and episode.revise is None
+    # A teacher's prompt was made for a fresh conversation.
+    about_answers = not (env.acts or config.teaches) and provider.subject in (
+        None,
+        "attempt",
+        "answer",
+    )
+    grows = keeps_answers and is_revised and about_answers and episode.quote != "none"
+    return replace(config, episode=replace(episode, context="append" if grows else "fresh"))
 
 
 def with_template(config: RLTFConfig, env: Env, provider: FeedbackProvider) -> RLTFConfig:
@@ -66,7 +89,7 @@ def teacher_template(config: RLTFConfig, env: Env) -> str:
     """The template that `rltf.teacher.prompt=null` means."""
     teacher, templates = config.teacher, _own_templates(env)
     feedback_alone = teacher.sources == ("feedback",) and teacher.turns == "first"
-    if feedback_alone and config.episode.context == "fresh":
+    if feedback_alone and config.episode.context != "append":
         return template_of("revise", templates.get("logits", TEMPLATES["logits"]))
     return template_of("teacher", templates.get("teacher", "privileged"))
 
@@ -87,7 +110,7 @@ def fitting_template(config: RLTFConfig, env: Env, provider: FeedbackProvider) -
     """The template that `rltf.episode.revise=null` means for this environment and provider."""
     templates = _own_templates(env)
     if config.episode.context == "append":
-        return templates.get("append") or TEMPLATES["sentence" if provider.constant else "append"]
+        return templates.get("append") or TEMPLATES["append"]
     about: str = "question" if config.episode.quote == "none" else provider.subject or "attempt"
     return templates.get(about) or TEMPLATES[about]
 

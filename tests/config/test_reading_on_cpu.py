@@ -522,4 +522,4 @@ def test_what_would_train_nothing_else_may_stand_beside_an_objective():
     assert read(
         episode=append, feedback_modeling={"weight": 0.1, "form": "inline"}
     ).feedback_modeling.enabled
-    assert read(feedback_modeling={"weight": 0, "form": "inline"}).episode.context == "fresh"
+    assert read(feedback_modeling={"weight": 0, "form": "inline"}).episode.context is None

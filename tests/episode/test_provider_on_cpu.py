@@ -188,20 +188,23 @@ COMPACT = {"style": "compact"}
 @pytest.mark.parametrize(
     ("env", "feedback", "fresh", "append"),
     [
-        *((BM, about, "critique", "append") for about in (HINT, POLICY, PAIRED, JUDGE, MIXED)),
+        *(
+            (BM, about, "critique", "plain_append")
+            for about in (HINT, POLICY, PAIRED, JUDGE, MIXED)
+        ),
         (BM, {"provider": "correctness"}, "critique", "plain_append"),
         (BM, {"provider": "try_again"}, "critique", "plain_append"),
-        *((env, FULL, "guide", "append") for env in (BM, SP)),
-        *((env, FULL, "critique", "append") for env in (KK, MATH, Own())),
-        *((env, GUIDE, "guide", "append") for env in (BM, KK, MATH, Own())),
-        *((env, HINT, "critique", "append") for env in (KK, SP, MATH, Own())),
+        *((env, FULL, "guide", "plain_append") for env in (BM, SP)),
+        *((env, FULL, "critique", "plain_append") for env in (KK, MATH, Own())),
+        *((env, GUIDE, "guide", "plain_append") for env in (BM, KK, MATH, Own())),
+        *((env, HINT, "critique", "plain_append") for env in (KK, SP, MATH, Own())),
         *((HOUSE, about, "note", "plain_append") for about in (HINT, FULL, POLICY)),
         *((WRITING, about, "text", "plain_append") for about in (HINT, POLICY, GUIDE)),
         *(
             ((name, COMPACT), FULL, "compact_guide", "compact_append")
             for name in ("binary_matrix", "shortest_path")
         ),
-        *((env, SIBLINGS, "attempts", "append") for env in (BM, KK, MATH, Own())),
+        *((env, SIBLINGS, "attempts", "plain_append") for env in (BM, KK, MATH, Own())),
         *((LOOKUP, about, "act", "act_append") for about in (HINT, FULL, POLICY)),
         *((LOOKUP, about, "act_guide", "act_append") for about in (GUIDE, SIBLINGS)),
         (("workspace", {}), HINT, "note", "plain_append"),

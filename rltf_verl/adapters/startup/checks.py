@@ -40,7 +40,7 @@ from rltf_verl.adapters.startup.model import (
 )
 from rltf_verl.adapters.startup.rules import N, rltf_of, rule_findings
 from rltf_verl.adapters.startup.stamp import check_resume
-from rltf_verl.adapters.startup.thoughts import thought_findings
+from rltf_verl.adapters.startup.thoughts import keeps_answers, thought_findings
 from rltf_verl.adapters.startup.user_code import check_own_rows
 from rltf_verl.adapters.startup.values import wrong_values
 from rltf_verl.config import ConfigError
@@ -155,8 +155,13 @@ def check_model(
 
 
 def parts_of(config: DictConfig) -> Parts:
-    """The components of the `rltf:` block. Raises ValueError, ConfigError."""
-    return Parts.of(rltf_of(config))
+    """The components of the `rltf:` block, in which the context of later turns is named. Raises
+    ValueError, ConfigError.
+    """
+    rltf = rltf_of(config)
+    parts = Parts.of(rltf, rltf.episode.context is None and keeps_answers(config))
+    config.rltf.episode.context = parts.config.episode.context
+    return parts
 
 
 def checked_parts(config: DictConfig) -> Parts:

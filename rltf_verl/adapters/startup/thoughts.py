@@ -14,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.rollout.chat_form import ANSWER, USER
 from rltf_verl.adapters.startup.budget import REVISE, TEACHER, later_prompts
+from rltf_verl.adapters.startup.model import is_elsewhere, load_model
 from rltf_verl.data.schema import files_of, first_prompt, first_rows, problem_of
 from rltf_verl.envs.calls import tools_of
 from rltf_verl.episode.parts import Parts
@@ -122,6 +123,21 @@ def thought_findings(config: DictConfig, parts: Parts, tokenizer: Any) -> Iterat
     except Exception:  # templates raise what they like
         return
     yield from findings(RULES, thoughts, config)
+
+
+def keeps_answers(config: DictConfig) -> bool:
+    """True if the chat template of the model shows earlier answers as they were sampled, with their
+    thoughts; False without a model that can be read.
+    """
+    settings: Any = OmegaConf.select(config, "data.apply_chat_template_kwargs") or {}
+    if is_elsewhere(str(config.actor_rollout_ref.model.path)):
+        return False
+    try:
+        template = load_model(config).tokenizer.apply_chat_template
+        render = partial(template, **{"add_generation_prompt": True, **settings}, tokenize=False)
+        return not _of_template(render, USER)[0]
+    except Exception:  # templates raise what they like
+        return False
 
 
 def _of_template(render: Callable[..., str], after: Message) -> tuple[bool, bool]:

@@ -110,7 +110,7 @@ def evaluation(
     rltf = rltf_block(
         overrides, training_blocks(config), env, {**AS_VALIDATION, "horizon": rounds + 1}
     )
-    parts = Parts.of(rltf)
+    parts = Parts.of(rltf, keeps_answers=True)
     return Evaluation(
         _with_tools(policy_endpoint(overrides), tools_of(parts.env)), parts, step, prompt_budget
     )

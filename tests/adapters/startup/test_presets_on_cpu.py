@@ -17,7 +17,7 @@ from rltf_verl.adapters.startup.checks import checked_parts
 from rltf_verl.config import SOURCES, FeedbackConfig, NamedOptions, RLTFConfig
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env
-from rltf_verl.episode.templates import with_template
+from rltf_verl.episode.templates import with_context, with_template
 from rltf_verl.feedback import make_provider
 from rltf_verl.prompts import render, template_of
 from rltf_verl.types import Problem
@@ -90,8 +90,10 @@ def shown_to_teacher(name: str, source: str, template: str = "privileged") -> st
 
 
 def resolved(config: RLTFConfig, env: Env) -> RLTFConfig:
-    provider = config.feedback.provider
-    return with_template(config, env, make_provider(provider.name, **provider.options))
+    """Under a chat template that keeps what was said."""
+    named = config.feedback.provider
+    provider = make_provider(named.name, **named.options)
+    return with_template(with_context(config, env, provider, True), env, provider)
 
 
 def of_presets() -> tuple[list[str], dict[tuple[str, str, str], None]]:

@@ -2,12 +2,13 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from datasets import Dataset
 from transformers import PreTrainedTokenizerFast
 
-from rltf_verl.adapters.startup import checks
+from rltf_verl.adapters.startup import checks, thoughts
 from rltf_verl.adapters.startup.thoughts import RULES, thought_findings
 from tests.adapters.rollout.test_chat_form_on_cpu import tokenizer_of
 from tests.support.acting_fakes import TOOL, ActorEnv
@@ -81,6 +82,36 @@ def found(tmp_path):
 )
 def test_what_a_template_does_with_thoughts(found, name, overrides, expected):
     assert found(name, *overrides) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "overrides", "expected"),
+    [
+        ("plain", (), "append"),
+        ("smollm3", (OFF,), "append"),
+        ("qwen3", (), "fresh"),
+        ("deepseek_r1_distill", (), "fresh"),
+        ("plain", ("rltf.episode.context=fresh",), "fresh"),
+        ("qwen3", (APPEND,), "append"),
+        ("plain", ("rltf.episode.horizon=1", "rltf.distill.weight=0"), "fresh"),
+        ("plain", ("rltf.episode.revise=note",), "fresh"),
+        ("plain", ("rltf.episode.quote=none", "rltf.episode.revise=null"), "fresh"),
+        ("plain", ("rltf/method=teacher/sd_logit",), "fresh"),
+        ("plain", ("rltf/env=workspace",), "fresh"),
+        ("plain", ("rltf/feedback=siblings",), "fresh"),
+    ],
+)
+def test_a_conversation_goes_on_where_the_template_keeps_what_was_said(
+    monkeypatch: pytest.MonkeyPatch, name: str, overrides: tuple[str, ...], expected: str
+) -> None:
+    model = SimpleNamespace(tokenizer=thinking(name))
+    monkeypatch.setattr(thoughts, "load_model", lambda _: model)
+    method = () if any("rltf/method" in each for each in overrides) else ("rltf/method=sd",)
+    config = composed("rltf", *method, "actor_rollout_ref.model.path=/nowhere", *overrides)
+    parts = checks.parts_of(config)
+    assert (parts.config.episode.context, config.rltf.episode.context) == (expected, expected)
+    fits = "append" in str(parts.config.episode.revise)
+    assert fits == (expected == "append") or parts.config.episode.horizon == 1
 
 
 @pytest.mark.parametrize(

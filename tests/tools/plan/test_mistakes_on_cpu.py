@@ -492,7 +492,10 @@ WARNED: dict[str, tuple[list[str], str, str]] = {
     "prompt and grader want other forms": (["data.train_files=boxed.parquet"], "", "prompt"),
     "answers cut": (["data.max_response_length=8"], "data.max_response_length", "reference"),
     "little room to quote": (
-        ["data.max_prompt_length=800", "data.max_response_length=2000"],
+        [
+            *("rltf.episode.context=fresh", "data.max_prompt_length=800"),
+            "data.max_response_length=2000",
+        ],
         "data.max_prompt_length",
         "second",
     ),

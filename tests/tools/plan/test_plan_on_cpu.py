@@ -80,8 +80,18 @@ def test_what_a_gpu_takes_by_part_and_a_card_that_is_too_small(
     assert not any("of 2 GB" in line for line in small.refusals)
 
 
-def test_a_problem_is_played_as_the_run_will_play_it(run: Run) -> None:
+FRESH = "rltf.episode.context=fresh"
+
+
+def test_a_conversation_goes_on_under_a_template_that_keeps_it(run: Run) -> None:
     plan = planned(run())
+    assert plan.run["context"] == "append"
+    first, second = plan.problems[0].turns
+    assert second["prompt"].startswith(f"{first['prompt']}#### 2<end><user>")
+
+
+def test_a_problem_is_played_as_the_run_will_play_it(run: Run) -> None:
+    plan = planned(run(FRESH))
     problem, _ = plan.problems
     first, second = problem.turns
     asks = 'What is 0 + 1? Let\'s think step by step and output the final answer after "####".'
@@ -110,7 +120,7 @@ def test_a_problem_is_played_as_the_run_will_play_it(run: Run) -> None:
 
 def test_the_size_of_a_step_and_of_the_run(run: Run) -> None:
     plan = planned(
-        run("rltf.updates_per_batch=2", "trainer.total_epochs=3", "rltf.refill_rounds=1")
+        run(FRESH, "rltf.updates_per_batch=2", "trainer.total_epochs=3", "rltf.refill_rounds=1")
     )
     assert plan.run["experimental"] == "rltf.refill_rounds"
     step = plan.step
@@ -163,7 +173,8 @@ def test_a_judge_is_not_asked_and_what_it_would_be_sent_is_shown(run: Run) -> No
 def test_feedback_as_long_as_a_judge_may_write_is_counted(run: Run) -> None:
     fits = planned(run(*JUDGE, "data.max_prompt_length=4096"))
     assert not [line for line in fits.warnings if "a judge may write" in line]
-    short = planned(run(*JUDGE, "rltf.feedback.style=strong_hint", "data.max_prompt_length=1024"))
+    words = ("rltf.feedback.style=strong_hint", "data.max_prompt_length=1024")
+    short = planned(run(FRESH, *JUDGE, *words))
     assert short.refusals == []
     (line,) = (line for line in short.warnings if "a judge may write 300 words" in line)
     assert line.startswith("data.max_prompt_length=1024: ")

@@ -42,7 +42,7 @@ class FeedbackSetting:
     """The provider is meant to tell the answer."""
     revise: str | None
     """`rltf.episode.revise`; None where the log does not name the template that fitted."""
-    context: str
+    context: str | None
     """`rltf.episode.context`."""
 
     @property
@@ -408,9 +408,9 @@ def _stronger(setting: FeedbackSetting) -> list[str]:
         changes.append("rltf.feedback.style=strong_hint")
     if setting.provider in ("correctness", "try_again"):
         changes.append("rltf/feedback=verifier or rltf/feedback=judge")
-    if setting.context == "fresh" and setting.revise in ("guide", "feedback"):
+    if setting.context != "append" and setting.revise in ("guide", "feedback"):
         changes.append("rltf.episode.revise=critique, which quotes the attempt")
-    elif setting.context == "fresh" and style == "guide":
+    elif setting.context != "append" and style == "guide":
         changes.append("rltf.episode.revise=guide, which does not quote the wrong attempt")
     return changes
 
