@@ -253,7 +253,7 @@ def test_feedback_of_a_model_is_not_asked_for(tmp_path: Path) -> None:
 
 def test_a_model_is_asked_with_its_own_and_with_other_feedback(tmp_path: Path) -> None:
     def answer(body: dict[str, Any]) -> str:
-        words = body["messages"][-1]["content"]
+        words = "\n".join(message["content"] for message in body["messages"])
         pens, euros = map(int, re.findall(r"(\d+) pens at (\d+)", words)[0])
         return str(pens * euros) if "Multiply again" in words else "1"
 
