@@ -115,6 +115,7 @@ TASKS = {
             "rltf/env=own",
             f"rltf.env.name={PRETRAINED / 'house_style.py'}:HouseStyle",
             "+rltf.env.family=date",
+            "rltf.episode.context=fresh",
             "rltf.episode.val_feedback_every=null",
         ),
     ),

@@ -45,7 +45,8 @@ class ReplyCache:
         self._kept: dict[str, Reply] = {}
         self._read_up_to: dict[Path, int] = {}
         self._writer = PatientWriter(f"judge cache in {folder}")
-        # Before the first call: calls that come while a look goes on are not held up by it.
+        # Before the first call: a later look holds up its own caller alone, and a call that comes
+        # meanwhile is paid for.
         self._look()
         self._looked_at = time.monotonic()
 

@@ -198,3 +198,10 @@ def test_a_pair_sees_the_reference_if_one_of_them_does(even, sees):
     assert (provider.sees_reference, provider.constant) == (sees, False)
     swapped = make_provider("paired", even=pair["odd"], odd=pair["even"])
     assert swapped.sees_reference == sees
+
+
+async def test_a_failing_half_of_a_pair_says_its_own_name():
+    with pytest.raises(FeedbackUnavailable, match=r"^policy: "):
+        await make_provider("paired", **PAIR).feedback(
+            asks(ScriptedPolicy([""]), "a", session_id=1)
+        )

@@ -351,6 +351,14 @@ async def test_the_log_tells_each_kind_of_failure_once_and_when_the_breaker_turn
         assert kind in line
 
 
+@pytest.mark.parametrize("fault", ["html", "no_choices"])
+async def test_a_late_call_names_what_came_instead(fault: str) -> None:
+    limits = {"deadline_s": 0.6, "backoff_s": 60.0, "backoff_cap_s": 60.0}  # ends in a wait
+    async with serving(JudgeServer(script=[fault] * 500), **limits) as runtime:
+        with pytest.raises(JudgeUnavailable, match=r"deadline_s=0\.6 .*bad_reply: "):
+            await runtime.complete(call())
+
+
 def ten_minutes_later(runtime: JudgeRuntime) -> None:
     """For the breaker: the next probe is due."""
     runtime.breaker._next_probe -= 600

@@ -155,12 +155,13 @@ def check_model(
 
 
 def parts_of(config: DictConfig) -> Parts:
-    """The components of the `rltf:` block, in which the context of later turns is named. Raises
-    ValueError, ConfigError.
+    """The components of the `rltf:` block. Names `rltf.episode.context` in the config, so that
+    workers need not choose again. Raises ValueError, ConfigError.
     """
     rltf = rltf_of(config)
     parts = Parts.of(rltf, rltf.episode.context is None and keeps_answers(config))
-    config.rltf.episode.context = parts.config.episode.context
+    named = parts.config.episode.context
+    OmegaConf.update(config, "rltf.episode.context", named, force_add=True)
     return parts
 
 

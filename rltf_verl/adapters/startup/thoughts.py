@@ -100,10 +100,7 @@ RULES: tuple[Rule[Thoughts], ...] = (
 def thought_findings(config: DictConfig, parts: Parts, tokenizer: Any) -> Iterator[Finding]:
     """Faults of thoughts under the chat template; `budget` refuses one that cannot render."""
     episode, teaches = parts.config.episode, parts.config.teaches
-    settings: Any = OmegaConf.select(config, "data.apply_chat_template_kwargs") or {}
-    render = partial(
-        tokenizer.apply_chat_template, **{"add_generation_prompt": True, **settings}, tokenize=False
-    )
+    render = _render_of(config, tokenizer)
     several = episode.horizon > 1
     quotes = several or (teaches and "sibling" in parts.config.teacher.sources)
     try:
@@ -113,7 +110,7 @@ def thought_findings(config: DictConfig, parts: Parts, tokenizer: Any) -> Iterat
             observed = {**USER, "role": "tool"} if tools else USER
             steps_kept = _of_template(partial(render, tools=tools or None), observed)[0]
         thoughts = Thoughts(
-            switch_ignored="enable_thinking" in settings
+            switch_ignored="enable_thinking" in render.keywords
             and render([USER], enable_thinking=True) == render([USER], enable_thinking=False),
             apart=_answers_start_elsewhere(config, parts, render),
             kept=several and episode.context == "append" and dropped,
@@ -127,17 +124,22 @@ def thought_findings(config: DictConfig, parts: Parts, tokenizer: Any) -> Iterat
 
 def keeps_answers(config: DictConfig) -> bool:
     """True if the chat template of the model shows earlier answers as they were sampled, with their
-    thoughts; False without a model that can be read.
+    thoughts; False without a model that can be read here.
     """
-    settings: Any = OmegaConf.select(config, "data.apply_chat_template_kwargs") or {}
     if is_elsewhere(str(config.actor_rollout_ref.model.path)):
         return False
     try:
-        template = load_model(config).tokenizer.apply_chat_template
-        render = partial(template, **{"add_generation_prompt": True, **settings}, tokenize=False)
-        return not _of_template(render, USER)[0]
+        return not _of_template(_render_of(config, load_model(config).tokenizer), USER)[0]
     except Exception:  # templates raise what they like
         return False
+
+
+def _render_of(config: DictConfig, tokenizer: Any) -> partial[str]:
+    """The chat template with the run's settings: messages -> text."""
+    settings: Any = OmegaConf.select(config, "data.apply_chat_template_kwargs") or {}
+    return partial(
+        tokenizer.apply_chat_template, **{"add_generation_prompt": True, **settings}, tokenize=False
+    )
 
 
 def _of_template(render: Callable[..., str], after: Message) -> tuple[bool, bool]:

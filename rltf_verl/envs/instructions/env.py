@@ -124,22 +124,21 @@ class Instructions(Env):
         strict, loose = ([one[reading] for one in verdicts] for reading in ("strict", "loose"))
         num_words = len(_WORDS.findall(text))
         is_long = num_words >= data["min_words"]
+        broken = [(k, one) for k, one in enumerate(verdicts, 1) if not one["strict"]]
+        numbers = {
+            "prompt_strict": [all(strict)],
+            "prompt_loose": [all(loose)],
+            "instruction_strict": strict,
+            "instruction_loose": loose,
+            "request_share": [_share(data["request"], text)],
+        }
         return Grade(
             all(strict) and is_long,
             format_ok=bool(text.strip()),
             error=error,
             score=fmean(strict) * is_long if self._partial else None,
-            details={
-                "broken": [(k, one) for k, one in enumerate(verdicts, 1) if not one["strict"]],
-                "num_words": num_words,
-            },
-            numbers={
-                "prompt_strict": [all(strict)],
-                "prompt_loose": [all(loose)],
-                "instruction_strict": strict,
-                "instruction_loose": loose,
-                "request_share": [_share(data["request"], text)],
-            },
+            details={"broken": broken, "num_words": num_words},
+            numbers=numbers,
         )
 
     def explain(self, problem: Problem, text: str, grade: Grade, level: FeedbackLevel) -> str:

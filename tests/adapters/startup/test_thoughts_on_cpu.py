@@ -95,9 +95,10 @@ def test_what_a_template_does_with_thoughts(found, name, overrides, expected):
         ("qwen3", (APPEND,), "append"),
         ("plain", ("rltf.episode.horizon=1", "rltf.distill.weight=0"), "fresh"),
         ("plain", ("rltf.episode.revise=note",), "fresh"),
-        ("plain", ("rltf.episode.quote=none", "rltf.episode.revise=null"), "fresh"),
+        ("plain", ("rltf.episode.quote=none",), "fresh"),
         ("plain", ("rltf/method=teacher/sd_logit",), "fresh"),
         ("plain", ("rltf/env=workspace",), "fresh"),
+        ("plain", ("rltf.episode.retry=fork",), "fresh"),
         ("plain", ("rltf/feedback=siblings",), "fresh"),
     ],
 )
