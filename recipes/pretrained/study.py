@@ -65,6 +65,13 @@ CORE = {
     "raft": Arm(("rltf/method=raft",)),
     "sd": Arm(("rltf/method=sd",), "rltf.distill.weight"),
     "fm": Arm(("rltf/method=fm",), "rltf.feedback_modeling.weight", 0.1),
+    "gold": Arm(
+        (
+            *("rltf/method=grpo_single", "rltf.attempt.weight=0"),
+            f"+rltf.objectives.gold={HERE / 'gold_answers.py'}:GoldAnswers",
+            "actor_rollout_ref.rollout.n=1",
+        )
+    ),
 }
 OTHERS = {
     "sd second_turn": Arm(
@@ -81,6 +88,8 @@ OTHERS = {
     ),
 }
 ARMS = CORE | OTHERS
+FEWER = ("gold, 16", "gold, 64")
+"""So many right answers, again and again, in the place of sixteen new ones a step."""
 NULL, AGAIN = "sft", "sft, another seed"
 """Their difference is noise."""
 EQUAL, EQUAL_SD = "sft, as sd", "sd, as sft"
@@ -126,6 +135,10 @@ LIKE = {
     "fm of examples": Like("fm", (f"rltf.feedback_modeling.filter={HERE / 'seldom.py'}:example",)),
     GRPO_ON_TURNS: Like("fm", weight=0.0),
     f"{GRPO_ON_TURNS}, full rate": Like("fm", weight=0.0),
+    **{
+        fewer: Like("gold", (f"data.train_max_samples={n}", f"trainer.total_epochs={256 // n}"))
+        for n, fewer in zip((16, 64), FEWER, strict=True)
+    },
     "no training": Like("grpo", ("trainer.val_only=true",)),
 }
 IMITATING = ("sft", EQUAL, "raft", "sd")
@@ -134,7 +147,7 @@ GRID: Sequence[Part] = (
     ("prompt", "zero", HOUSES, ("no training",)),
     ("date", "zero", HOUSES, (*CORE, AGAIN)),
     ("date", "zero", FEW, (*OTHERS, EQUAL, GRPO_ON_TURNS, "sd second_turn, full rate")),
-    ("date", "zero", FEW, (f"{GRPO_ON_TURNS}, full rate",)),
+    ("date", "zero", FEW, (f"{GRPO_ON_TURNS}, full rate", *FEWER)),
     ("date", "zero", FEW[:2], (EIGHT, f"{EIGHT}, full rate")),
     ("form", "zero", FEW, (*IMITATING, "sd second_turn")),
     ("fault", "zero", HOUSES, (*IMITATING, EQUAL_AGAIN, SD_AGAIN, EQUAL_SD)),

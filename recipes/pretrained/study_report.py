@@ -175,6 +175,8 @@ def exchange(lines: Sequence[Line]) -> Iterator[str]:
     cells = {}
     for start, arm, index in product(("zero", "mixed"), CORE, (1, 2, 4)):
         points = [run["curve"][index] for run in runs_of(lines, "date", start, arm).values()]
+        if not points:
+            continue
         step, right = points[0]["step"], [point["accuracy"] for point in points]
         answers = statistics.fmean(point["answers"] for point in points)
         texts = 0 if arm == "grpo" else answers - EPISODES * step

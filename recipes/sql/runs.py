@@ -25,7 +25,10 @@ from training import COMMIT, Study, make_runs, mean_and_each, training_steps  # 
 CONFIG = ("--config-dir", str(HERE / "config"), "--config-name", "sql")
 SEEDS = (1, 2)
 STEPS = 24
-GOLD = f"+rltf.objectives.gold={HERE / 'gold_queries.py'}:GoldQueries"
+GOLD = (
+    f"+rltf.objectives.gold={HERE.parent / 'pretrained/gold_answers.py'}:GoldAnswers",
+    "+rltf.gold.lines=['```sql','{};','```']",
+)
 ALONE = "rltf.distill.weight=0"
 """The config's own method is RLTF-SD."""
 ARMS = {
@@ -33,7 +36,7 @@ ARMS = {
     # Six answers: about as many as four first ones and what is answered again.
     "GRPO, one turn": ("rltf/method=grpo_single", ALONE, "actor_rollout_ref.rollout.n=6"),
     "gold queries": (
-        *("rltf/method=grpo_single", ALONE, "rltf.attempt.weight=0", GOLD),
+        *("rltf/method=grpo_single", ALONE, "rltf.attempt.weight=0", *GOLD),
         # As many queries as texts were bought: half of 32 answers.
         *("actor_rollout_ref.rollout.n=1", "data.train_batch_size=16"),
     ),

@@ -19,6 +19,7 @@ import pytest
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import LEVELS
 from rltf_verl.feedback.guard.find import find_leaks
+from rltf_verl.objectives.method import Method
 from rltf_verl.tools.contract import check_env
 from rltf_verl.tools.data.questions import QuestionRow
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Turn
@@ -339,12 +340,11 @@ class Characters:
 async def test_a_gold_row_is_the_reference_query_at_the_first_prompt() -> None:
     attempt = Attempt((1, 2), (3,), (-1.0,), "SELECT 1", ended=True)
     episode = Episode(NAMES, 0, (Turn(attempt, Grade(False, True, "SELECT 1"), 0.0),))
-    objectives = program("sql/gold_queries.py")
-    config = rltf_of("sql")
-    gold = objectives.GoldQueries("gold", 7, objectives.GoldQueries.Settings(), config)
+    config = rltf_of("sql", *program("sql/runs.py").ARMS["gold queries"])
+    (gold,) = Method(config).user_objectives
     (row,) = await gold.rows(Characters(), [], episode)
     text = "".join(map(chr, row.response_ids))
-    assert (row.prompt_ids, set(row.role)) == ((1, 2), {7})
+    assert (row.prompt_ids, set(row.role)) == ((1, 2), {gold.role})
     assert ENV.grade(NAMES, text).correct
 
 
