@@ -1,55 +1,62 @@
 """Teachers on Knights and Knaves: the tiny policy, the real trainer, and the control of each.
 
-    python recipes/demo/teachers.py [--out outputs/teachers] [--hours 2]
+    python recipes/demo/teachers.py [--out outputs/demo] [--hours 2]
+    python recipes/demo/teachers.py --table     # writes the README's table
 
 A control's teacher reads what was meant for another problem: what it gains is not from the content.
 Each method has the better of two rates, chosen on a policy that no other run has, and its control
 has the same. Three seeds, each a policy of its own. A finished run is a line of teachers.jsonl
-beside this file and is not run again; the same command continues, and prints the tables. Last comes
-a long run of each method, since policies under a teacher have been seen to collapse late.
+beside this file and is not run again; the same command continues. Last comes a long run of each
+method, since policies under a teacher have been seen to collapse late.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
-import re
-import shutil
 import statistics
 import sys
-import tempfile
-import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from make_policy import Example, make_model, make_tokenizer, warm_up
-from run_demo import Run, launch, stop
 
 from rltf_verl.envs.knights_knaves.env import KnightsKnaves
 from rltf_verl.prompts import render
 from rltf_verl.tools.data.build import build_parquet
 
-RESULTS = Path(__file__).resolve().parent / "teachers.jsonl"
+HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent / "pretrained"))
+
+from training import Study, curve, lines_of, make_runs, mean_and_each, pivot  # noqa: E402  (in the folder above)
+
+RESULTS = HERE / "teachers.jsonl"
 METHODS = ("opsd", "sdpo", "srpo", "rlsd", "rlcsd")
-CONTROL = ", another problem's text"
+CONTROL, BLAME = ", another problem's text", "fixed blame"
 SEEDS, TUNING_SEED, RATES = (1, 2, 3), 9, (2e-4, 1e-3)
 STEPS, LONG, PROBLEMS, EPISODES = 60, 300, 8, 8
 SHAPE: dict[str, Any] = {"style": "compact", "n_people": 3, "depth": 2, "width": 2}
 SOLVED = 0.3
 """Share of the warm-up's first questions with the right answer, so that groups are mixed."""
 
-ARMS: dict[str, tuple[str, ...]] = {"grpo": ("rltf/method=grpo_single",)}
+ARMS: dict[str, tuple[str, ...]] = {
+    "grpo": ("rltf/method=grpo_single",),
+    BLAME: (
+        *("rltf/method=grpo_single", "rltf.attempt.weight=0"),
+        f"+rltf.objectives.blame={HERE / 'fixed_blame.py'}:FixedBlame",
+    ),
+}
 for _name in METHODS:
     ARMS[_name] = (f"rltf/method=teacher/{_name}", "rltf.teacher.prompt=teacher/compact")
     ARMS[_name + CONTROL] = (*ARMS[_name], "rltf.teacher.shuffled=true")
 ARMS["rlcsd" + CONTROL] = (*ARMS["rlcsd"], "rltf.teacher.against=other_problem")
 
 
-class Setting(NamedTuple):
+@dataclass(frozen=True)
+class Setting:
     """One training run."""
 
     arm: str
@@ -83,20 +90,13 @@ def _boxed(answer: str) -> str:
     return f"\\boxed{{{answer}}}"
 
 
-def finished(steps: int = STEPS) -> list[dict[str, Any]]:
-    """The lines of teachers.jsonl with so many steps."""
-    lines = [json.loads(line) for line in RESULTS.open()] if RESULTS.exists() else []
-    return [line for line in lines if line.get("steps", STEPS) == steps]
-
-
 def settings() -> Iterator[Setting]:
     """The tuning runs; once those are there, the others, seeds outermost."""
     methods = [arm for arm in ARMS if not arm.endswith(CONTROL)]
     for arm, rate in product(methods, RATES):
         yield Setting(arm, TUNING_SEED, rate)
-    tuned = {
-        (line["arm"], line["rate"]): line for line in finished() if line["seed"] == TUNING_SEED
-    }
+    lines = lines_of(RESULTS)
+    tuned = {(line["arm"], line["rate"]): line for line in lines if line["seed"] == TUNING_SEED}
     best = {arm: max(RATES, key=lambda rate: _mean(tuned[arm, rate])) for arm in methods}
     for seed, arm in product(SEEDS, ARMS):
         yield Setting(arm, seed, best[arm.removesuffix(CONTROL)])
@@ -109,37 +109,27 @@ def _mean(line: dict[str, Any]) -> float:
     return statistics.fmean(line["held_out"][1:])
 
 
-def policy(out: Path, seed: int) -> Path:
-    """The folder of a seed's policy; made where it is not there."""
-    folder = out / f"policy_{seed}"
-    if not folder.is_dir():
-        tokenizer = make_tokenizer()
-        model = make_model(len(tokenizer), seed)
-        warm_up(model, tokenizer, examples(seed), steps=900, batch_size=32)
-        model.save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-    return folder
+def make_policy(seed: int, part: Path) -> None:
+    """A seed's policy, in a folder of its own."""
+    tokenizer = make_tokenizer()
+    model = make_model(len(tokenizer), seed)
+    warm_up(model, tokenizer, examples(seed), steps=900, batch_size=32)
+    model.save_pretrained(part / f"policy_{seed}")
+    tokenizer.save_pretrained(part / f"policy_{seed}")
 
 
-def train(setting: Setting, out: Path) -> dict[str, Any]:
-    """One run, as a line of teachers.jsonl.
-
-    Raises:
-        SystemExit: it failed; names its log.
-    """
-    data = build_parquet("knights_knaves", out / "data", 0, 2000, 200, **SHAPE)
-    # Hydra reads the folder's name, where an apostrophe opens a string
-    folder = out / re.sub(r"[^\w.]+", "_", "_".join(map(str, setting)))
-    shutil.rmtree(folder, ignore_errors=True)
-    command = [
-        *(sys.executable, "-m", "verl.trainer.main_ppo", "--config-name=rltf"),
+def train(study: Study, setting: Setting, folder: Path) -> dict[str, Any]:
+    """One run, and its line."""
+    data = build_parquet("knights_knaves", study.out / "data_knights", 0, 2000, 200, **SHAPE)
+    policy = study.out / f"policy_{setting.seed}"
+    words = [
         *ARMS[setting.arm],
         "rltf/env=knights_knaves",
         "rltf.env.style=compact",
         "rltf/feedback=verifier",
         "rltf/hardware=cpu",
         "trainer.v1.trainer_mode=rltf_sync",
-        f"actor_rollout_ref.model.path={policy(out, setting.seed)}",
+        f"actor_rollout_ref.model.path={study.made(policy, partial(make_policy, setting.seed))}",
         *("data.max_prompt_length=96", "data.max_response_length=12"),
         f"data.train_files={data.train}",
         f"data.val_files={data.test}",
@@ -150,64 +140,27 @@ def train(setting: Setting, out: Path) -> dict[str, Any]:
         *("trainer.logger=[file]", "trainer.save_freq=-1", "trainer.resume_mode=disable"),
         f"trainer.total_training_steps={setting.steps}",
         f"trainer.test_freq={setting.steps // 4}",
-        f"trainer.default_local_dir={folder / 'checkpoints'}",
-        f"hydra.run.dir={folder / 'hydra'}",
     ]
-    with tempfile.TemporaryDirectory(prefix="rltf", ignore_cleanup_errors=True) as ray_folder:
-        run = launch(setting.arm, folder, command, Path(ray_folder))
-        try:
-            code = run.process.wait()
-        finally:
-            stop([run])
-    if code:
-        raise SystemExit(f"{setting} ended with {code}: see {folder / 'log.txt'}")
-    return {**setting._asdict(), **_seen(run), "seconds": round(time.monotonic() - run.started)}
+    seconds = study.train_with(folder, None, words, ("--config-name=rltf",))
+    held_out = [round(point["accuracy"], 3) for point in curve(folder)]
+    return {**asdict(setting), "held_out": held_out, "seconds": seconds}
 
 
-def _seen(run: Run) -> dict[str, Any]:
-    return {"held_out": [round(share, 3) for _, share in run.held_out]}
-
-
-def table() -> str:
-    """First answers right before and after, as mean and range over seeds; Markdown."""
-    lines = [
-        "| arm | rate | at the start | at the end | seeds |",
-        "|---|---|---|---|---|",
-    ]
-    for arm in ARMS:
-        runs = [line for line in finished() if line["arm"] == arm and line["seed"] in SEEDS]
-        if runs:
-            start, end = ([line["held_out"][k] for line in runs] for k in (0, -1))
-            each = " ".join(f"{share:.2f}" for share in end)
-            means = f"{statistics.fmean(start):.2f} | **{statistics.fmean(end):.2f}**"
-            lines.append(f"| {arm} | {runs[0]['rate']:g} | {means} | {each} |")
-    if long := finished(LONG):
-        lines += ["", f"Held-out answers over {LONG} steps:", "", "| arm | |", "|---|---|"]
-    for line in long:
-        lines.append(f"| {line['arm']} | {' '.join(f'{x:.2f}' for x in line['held_out'])} |")
-    return "\n".join(lines)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--out", type=Path, default=Path("outputs/teachers"))
-    parser.add_argument("--hours", type=float, default=24.0, help="start no run after so long")
-    args = parser.parse_args()
-    end = time.monotonic() + 3600 * args.hours
-    done = {
-        (line["arm"], line["seed"], line["rate"], steps)
-        for steps in (STEPS, LONG)
-        for line in finished(steps)
-    }
-    for setting in settings():
-        if setting not in done and time.monotonic() < end:
-            line = train(setting, args.out.resolve())
-            with RESULTS.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
-            print(line, flush=True)
-    print(table())
+def table(lines: Sequence[Any]) -> str:
+    """First answers right at the end, as mean and seeds, then those of the long runs; Markdown."""
+    made = {setting.arm: setting.rate for setting in settings() if setting.seed in SEEDS}
+    cells, long = {}, {}
+    for arm, rate in made.items():
+        of = [line for line in lines if line["arm"] == arm and line["seed"] in SEEDS]
+        ends = [line["held_out"][-1] for line in of if line["steps"] == STEPS]
+        name = arm.removesuffix(CONTROL)
+        cells[name, "rate"] = [f"{rate:g}"]
+        cells[name, "another problem's text" if arm != name else "its own"] = [mean_and_each(ends)]
+        for line in (line for line in of if line["steps"] == LONG):
+            for part, share in enumerate(line["held_out"]):
+                long[arm, f"step {part * LONG // 4}"] = [f"{share:.2f}"]
+    return "\n".join([*pivot("method", cells), "", *pivot(f"{LONG} steps", long)])
 
 
 if __name__ == "__main__":
-    with suppress(KeyboardInterrupt):
-        main()
+    make_runs(RESULTS, HERE / "README.md", __doc__, settings(), train, table)

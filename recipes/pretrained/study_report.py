@@ -13,13 +13,14 @@ import re
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import product
+from itertools import chain, product
 from pathlib import Path
 from typing import Any
 
 import law
 import matplotlib as mpl
 import unseen_runs
+from exchange import Point, of_dates, of_sql, rows
 from study import (
     AGAIN,
     ARMS,
@@ -28,6 +29,7 @@ from study import (
     EQUAL,
     EQUAL_AGAIN,
     EQUAL_SD,
+    FEWER,
     LIKE,
     NULL,
     SD_AGAIN,
@@ -85,8 +87,8 @@ HELD_OUT = 64
 """Problems of a validation."""
 FEW_RIGHT = 5
 """Fewer right answers are counted: an interval of them says nothing."""
-EPISODES = 32
-"""A step, of two turns: each second answer is one after a text of feedback."""
+SQL = HERE.parent / "sql/results.jsonl"
+STARTS = {"zero": "dates", "mixed": "dates, a quarter right at the start"}
 Line = Mapping[str, Any]
 Houses = dict[int, float]
 
@@ -170,19 +172,23 @@ def kinds_of(task: str) -> dict[str, tuple[Callable[[Line], float], int]]:
     return kinds if task in PAIRS else {"at the end": (at_end, 1)}
 
 
+def counted(values: Sequence[float]) -> str:
+    """`211 ± 24`: as `mean_of`, of counts."""
+    if len(values) < 3:
+        return ", ".join(f"{value:.0f}" for value in values)
+    return f"{statistics.fmean(values):.0f} ± {half_of(values):.0f}"
+
+
 def exchange(lines: Sequence[Line]) -> Iterator[str]:
-    """Dates: answers and feedback texts of a house's run until a step, first answers right."""
-    cells = {}
-    for start, arm, index in product(("zero", "mixed"), CORE, (1, 2, 4)):
-        points = [run["curve"][index] for run in runs_of(lines, "date", start, arm).values()]
-        if not points:
-            continue
-        step, right = points[0]["step"], [point["accuracy"] for point in points]
-        answers = statistics.fmean(point["answers"] for point in points)
-        texts = 0 if arm == "grpo" else answers - EPISODES * step
-        shown = f"{answers:.0f}, {texts:.0f}: {mean_of(right) if any(right) else 0}"
-        cells[f"{start}, {arm}", f"step {step}: answers, texts: right"] = [shown]
-    return pivot("start, arm", cells)
+    """What each arm had bought half of the way: dates, and recipes/sql."""
+    tasks: dict[str, dict[str, list[list[Point]]]] = {}
+    for (start, task), arm in product(STARTS.items(), (*CORE, *FEWER)):
+        runs = [*map(of_dates, runs_of(lines, "date", start, arm).values())]
+        tasks.setdefault(task, {}).update({arm: runs} if runs else {})
+    for line in lines_of(SQL):
+        tasks.setdefault("SQL", {}).setdefault(line["arm"], []).append(of_sql(line))
+    parts = (rows(task, runs, counted) for task, runs in tasks.items() if runs)
+    return pivot("task, first answers right half of the way: arm", dict(chain(*parts)))
 
 
 def chosen(lines: Sequence[Line]) -> Iterator[str]:

@@ -33,8 +33,8 @@ MOST_ROUNDS = 4
 """Of 80 supervised steps each: those of the adapters that the project holds."""
 Run = TypeVar("Run")
 """A dataclass; its fields say which run a line is of."""
-TABLE = re.compile(r"(<!-- runs.py --table -->\n\n).*?(\n\n<!-- end -->)", re.DOTALL)
-"""The part of a README that its recipe's runs write."""
+TABLE = r"(<!-- {} --table -->\n\n).*?(\n\n<!-- end -->)"
+"""The part of a page that a program writes."""
 
 
 class Study:
@@ -313,42 +313,45 @@ def mean_and_each(shares: Sequence[float]) -> str:
     return f"{fmean(shares):.2f} ({' '.join(f'{share:.2f}' for share in shares)})"
 
 
-def with_table(page: str, table: str) -> str:
-    """The page with this table."""
-    return TABLE.sub(lambda mark: f"{mark[1]}{table}{mark[2]}", page)
+def with_table(page: str, table: str, program: str = "runs.py") -> str:
+    """The page with this table of a program."""
+    place = re.compile(TABLE.format(re.escape(program)), re.DOTALL)
+    return place.sub(lambda mark: f"{mark[1]}{table}{mark[2]}", page)
 
 
 def make_runs(
-    recipe: Path,
+    results: Path,
+    page: Path,
     description: str,
     runs: Iterable[Run],
     train: Callable[[Study, Run, Path], dict[str, Any]],
     table: Callable[[list[dict[str, Any]]], str],
 ) -> None:
-    """The command line of a recipe's runs: make those that its results.jsonl lacks, or, with
-    --table, write its README's table.
+    """The command line of a program's runs: make those that a file of lines lacks, or, with
+    --table, write their table.
 
     Args:
-        recipe: folder of both files.
+        results: the lines, in the recipe's folder.
+        page: has the table.
         description: its first line is the command's.
         runs: in order.
         train: makes a run in a folder; returns its line.
         table: Markdown of the lines.
     """
-    results, page = recipe / "results.jsonl", recipe / "README.md"
     parser = argparse.ArgumentParser(description=description.split("\n")[0])
-    parser.add_argument("--out", type=Path, default=Path("outputs") / recipe.name)
+    parser.add_argument("--out", type=Path, default=Path("outputs") / results.parent.name)
     parser.add_argument("--hours", type=float, default=1000.0, help="start no run after so long")
-    parser.add_argument("--table", action="store_true", help="only write the README's table")
+    parser.add_argument("--table", action="store_true", help=f"only write that of {page.name}")
     args = parser.parse_args()
     if args.table:
-        page.write_text(with_table(page.read_text("utf-8"), table(lines_of(results))), "utf-8")
+        text, program = page.read_text("utf-8"), Path(sys.argv[0]).name
+        page.write_text(with_table(text, table(lines_of(results)), program), "utf-8")
         return
     study = Study(args.out)
     for run, folder in study.missing(runs, results, args.hours):
         line = train(study, run, folder)
         append_lines(results, [line])
-        print(f"{run}: {line['curve'][-1]}", flush=True)
+        print(line, flush=True)
 
 
 def pivot(corner: str, cells: Mapping[tuple[str, str], Sequence[str]]) -> Iterator[str]:

@@ -142,4 +142,4 @@ def report(lines: Sequence[Line]) -> str:
 
 
 if __name__ == "__main__":
-    make_runs(HERE, __doc__, runs(), train, report)
+    make_runs(HERE / "results.jsonl", HERE / "README.md", __doc__, runs(), train, report)

@@ -304,8 +304,9 @@ def test_runs_that_end_are_lines_and_the_page_has_their_table(
     def command(*words: str) -> None:
         monkeypatch.setattr(sys, "argv", ["runs.py", "--out", str(tmp_path / "out"), *words])
         some = [runs.Run("RAFT", seed) for seed in runs.SEEDS]
+        lines, page = tmp_path / "results.jsonl", tmp_path / "README.md"
         training.make_runs(
-            tmp_path, "", some, lambda _, run, __: asdict(run) | {"curve": [point]}, runs.report
+            lines, page, "", some, lambda _, run, __: asdict(run) | {"curve": [point]}, runs.report
         )
 
     command()
