@@ -90,6 +90,8 @@ OTHERS = {
 ARMS = CORE | OTHERS
 FEWER = ("gold, 16", "gold, 64")
 """So many right answers, again and again, in the place of sixteen new ones a step."""
+FOREIGN = "gold, another author"
+"""Right answers behind a sentence that the policy would not say."""
 NULL, AGAIN = "sft", "sft, another seed"
 """Their difference is noise."""
 EQUAL, EQUAL_SD = "sft, as sd", "sd, as sft"
@@ -139,6 +141,7 @@ LIKE = {
         fewer: Like("gold", (f"data.train_max_samples={n}", f"trainer.total_epochs={256 // n}"))
         for n, fewer in zip((16, 64), FEWER, strict=True)
     },
+    FOREIGN: Like("gold", ("+rltf.gold.lines=['Ah! A question for the clerk, who notes:','{}']",)),
     "no training": Like("grpo", ("trainer.val_only=true",)),
 }
 IMITATING = ("sft", EQUAL, "raft", "sd")
@@ -147,7 +150,7 @@ GRID: Sequence[Part] = (
     ("prompt", "zero", HOUSES, ("no training",)),
     ("date", "zero", HOUSES, (*CORE, AGAIN)),
     ("date", "zero", FEW, (*OTHERS, EQUAL, GRPO_ON_TURNS, "sd second_turn, full rate")),
-    ("date", "zero", FEW, (f"{GRPO_ON_TURNS}, full rate", *FEWER)),
+    ("date", "zero", FEW, (f"{GRPO_ON_TURNS}, full rate", *FEWER, FOREIGN)),
     ("date", "zero", FEW[:2], (EIGHT, f"{EIGHT}, full rate")),
     ("form", "zero", FEW, (*IMITATING, "sd second_turn")),
     ("fault", "zero", HOUSES, (*IMITATING, EQUAL_AGAIN, SD_AGAIN, EQUAL_SD)),
