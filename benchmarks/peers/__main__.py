@@ -81,7 +81,7 @@ def main(words: Sequence[str] | None = None) -> None:
     of_losses.add_argument("--golden", type=Path, help="write this file instead")
     of_race = commands.add_parser("race")
     of_race.set_defaults(run=race)
-    of_race.add_argument("--task", choices=("tiny", "smollm2"), default="smollm2")
+    of_race.add_argument("--task", choices=("tiny", "smollm2", "sql"), default="smollm2")
     of_race.add_argument("--hardware", choices=("cpu", "cpu_bf16"), help="the task's own")
     of_race.add_argument("--repeats", type=int, default=5)
     of_race.add_argument("--trl-python", type=Path, help="interpreter that has trl")

@@ -81,6 +81,11 @@ def arms_of(sd: tuple[str, ...], teacher: tuple[str, ...]) -> dict[str, Arm]:
 ARMS = {
     "tiny": arms_of(("rltf/feedback=verifier_full",), TEACHER),
     "smollm2": arms_of(HINT, LM_TEACHER),
+    "sql": {
+        key: arm
+        for key, arm in arms_of(("rltf/feedback=verifier",), ()).items()
+        if key in ("grpo_all", "grpo_single", "sd", "trl_grpo")
+    },
 }
 """Task -> key -> arm."""
 
@@ -114,6 +119,8 @@ def shared(task: Task) -> list[str]:
     rollout, optim = "actor_rollout_ref.rollout", "actor_rollout_ref.actor.optim"
     return [
         f"actor_rollout_ref.model.path={task.policy}",
+        f"actor_rollout_ref.model.lora_rank={task.lora_rank}",
+        f"actor_rollout_ref.model.lora_alpha={task.lora_rank}",
         f"data.max_prompt_length={task.prompt_tokens}",
         f"data.max_response_length={task.answer_tokens}",
         f"data.train_batch_size={task.problems}",

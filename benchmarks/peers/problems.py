@@ -16,7 +16,6 @@ import pyarrow.parquet as pq
 from benchmarks.peers.tasks import TASKS, Task
 from rltf_verl.data.schema import problem_from_row
 from rltf_verl.envs.base import Env
-from rltf_verl.envs.binary_matrix.env import BinaryMatrix
 from rltf_verl.tools.data.build import build_parquet
 from rltf_verl.types import Problem
 
@@ -94,6 +93,6 @@ def demonstration(env: Env, problem: Problem) -> str:
     of another problem (an example of the house's rule).
     """
     text, level = ("", "hint")
-    if isinstance(env, BinaryMatrix):
+    if env.name == "binary_matrix":
         text, level = f"\\boxed{{{problem.reference}}}", "full"
     return env.explain(problem, text, env.grade(problem, text), level)

@@ -1,4 +1,4 @@
-"""What the trainers are raced on: the tiny demo's puzzles, or dates with a language model."""
+"""What the trainers are raced on: puzzles with the demo's policy, dates or queries with a model."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import importlib
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
+from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env
-from rltf_verl.envs.binary_matrix.env import BinaryMatrix
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO_POLICY = ROOT / "recipes" / "demo" / "policy"
 PRETRAINED = ROOT / "recipes" / "pretrained"
+SQL = ROOT / "recipes" / "sql"
 HOUSE = 31
 """Any: nothing is learnt from a race."""
 STEPS = 10
@@ -48,31 +48,27 @@ class Task:
     """Overrides of this package's runs."""
     hardware: str = "cpu"
     """Preset of verl's runs; TRL computes in bf16 where it does."""
+    lora_rank: int = 0
+    """And alpha, of an adapter on all linear layers; 0: all weights are trained."""
 
     def make_env(self) -> Env:
         """The environment; its module needs no verl."""
-        if self.env == "binary_matrix":
-            return BinaryMatrix(**self.options)
-        env: Env = _recipe_module("house_style").HouseStyle(**self.options)
-        return env
+        return make_env(self.env, **self.options)
 
 
 def policy(task: Task) -> Path:
-    """The folder of its weights; the pretrained model's start with some right first answers is made
-    where it is not there.
+    """The folder of its weights: a language model's is made where it is not there, of dates the
+    start with some right first answers.
     """
     if task.policy is not None:
         return task.policy
-    study = _recipe_module("training").Study(ROOT / "outputs" / "study_lm")
-    made: Path = study.model("date", "mixed", HOUSE)
-    return made
-
-
-@cache
-def _recipe_module(name: str) -> Any:
-    if str(PRETRAINED) not in sys.path:
-        sys.path.insert(0, str(PRETRAINED))  # the files beside it
-    return importlib.import_module(name)
+    sys.path.insert(0, str(PRETRAINED))  # the files beside it
+    training = importlib.import_module("training")
+    if task.name == "smollm2":
+        return Path(training.Study(ROOT / "outputs" / "study_lm").model("date", "mixed", HOUSE))
+    study = training.Study(ROOT / "outputs" / "sql")
+    script = [str(SQL / "sql.sh"), "model"]
+    return Path(study.made(study.out / "model", lambda part: study.call(script, OUT=str(part))))
 
 
 TASKS = {
@@ -116,6 +112,29 @@ TASKS = {
             f"rltf.env.name={PRETRAINED / 'house_style.py'}:HouseStyle",
             "+rltf.env.family=date",
             "rltf.episode.context=fresh",
+            "rltf.episode.val_feedback_every=null",
+        ),
+    ),
+    "sql": Task(
+        name="sql",
+        env=f"{SQL / 'text_to_sql.py'}:TextToSql",
+        options={},
+        seed=0,
+        policy=None,
+        hardware="cpu_bf16",
+        prompt_tokens=768,
+        answer_tokens=128,
+        problems=8,
+        answers=4,
+        rate=2e-4,
+        betas=(0.5, 0.95),
+        top_k=0,
+        teacher=("", ""),
+        lora_rank=32,
+        ours=(
+            "rltf/env=own",
+            f"rltf.env.name={SQL / 'text_to_sql.py'}:TextToSql",
+            "rltf.episode.context=append",
             "rltf.episode.val_feedback_every=null",
         ),
     ),

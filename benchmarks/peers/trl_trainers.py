@@ -118,7 +118,17 @@ def grpo(folder: str, task: Task, problems: Sequence[Problem], **settings: Any) 
             ]
         ),
         **_model_and_tokenizer(task),
+        **_adapter(task),
     )
+
+
+def _adapter(task: Task) -> dict[str, Any]:
+    if not task.lora_rank:
+        return {}
+    from peft import LoraConfig
+
+    rank = {"r": task.lora_rank, "lora_alpha": task.lora_rank}
+    return {"peft_config": LoraConfig(target_modules="all-linear", **rank)}
 
 
 def _chat(question: str) -> list[dict[str, str]]:
