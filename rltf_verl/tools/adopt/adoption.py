@@ -28,13 +28,13 @@ from rltf_verl.tools.compose.overrides import (
     STOCK,
     Override,
     Overrides,
-    composed,
     differences,
     has_value_model,
     own_config,
     parsed,
     text_of,
 )
+from rltf_verl.tools.compose.runs import compose_run
 
 ENV, HARDWARE = "rltf/env", "rltf/hardware="
 OWN_GROUP = f"{ENV}={OWN}"
@@ -64,7 +64,7 @@ def adopt(launch: Launch, method: str = "sd", feedback: str | None = None) -> Ad
     settings = settings_of(launch)
     keys, notes = [setting.key for setting in settings.values], list(launch.notes)
     settings.drop_unknown()  # first: an unknown key would not compose
-    theirs = composed(STOCK, settings.overrides)
+    theirs = compose_run(STOCK, settings.overrides)
     _refuse_another_run(theirs)
     extra = parsed(list(filter(_is_ours, launch.overrides)))
     env = _environment(theirs, notes)
@@ -81,7 +81,7 @@ def adopt(launch: Launch, method: str = "sd", feedback: str | None = None) -> Ad
     set_keys = {*keys, *(setting.key for setting in (*settings.values, *extra.values))}
     # what the user has set himself is no change to tell
     chosen = tuple(f"{sign}{setting.key}=" for setting in extra.values for sign in ("", "+"))
-    usual = differences(theirs, composed("rltf", groups))
+    usual = differences(theirs, compose_run("rltf", groups))
     presets = [s for s in differences(theirs, config) if s in usual and s.key not in set_keys]
     return Adopted(
         launch,
@@ -107,7 +107,7 @@ def settings_of(launch: Launch) -> Overrides:
     config, engine = own_config(launch.config_name, launch.folder)
     if engine != "dp" and not any(word.startswith("model_engine=") for word in settings.groups):
         settings.groups.append(f"model_engine={engine}")
-    stock = composed(STOCK, [g for g in settings.groups if g.startswith("model_engine=")])
+    stock = compose_run(STOCK, [g for g in settings.groups if g.startswith("model_engine=")])
     settings.values = [*differences(stock, config), *settings.values]
     return settings
 
@@ -146,7 +146,7 @@ def _choose_class(settings: Overrides, env: DatasetOrigin, extra: Overrides) -> 
 
 def _leave_to_hardware(settings: Overrides, hardware: Sequence[str], extra: Overrides) -> None:
     """Drop what a hardware preset of the user's choice sets."""
-    preset = differences(composed("rltf", []), composed("rltf", hardware)) if hardware else []
+    preset = differences(compose_run("rltf", []), compose_run("rltf", hardware)) if hardware else []
     keys = [setting.key for setting in preset if extra.get(setting.key) is None]
     settings.drop(keys, f"{' '.join(hardware)} sets it")
 

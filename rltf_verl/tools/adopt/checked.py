@@ -20,7 +20,8 @@ from rltf_verl.adapters.startup.rules import ACTOR, ROLLOUT, VERL, rule_findings
 from rltf_verl.adapters.startup.values import too_few_devices
 from rltf_verl.data.schema import files_of
 from rltf_verl.envs.dry_run import DryRun
-from rltf_verl.tools.compose.overrides import Overrides, composed
+from rltf_verl.tools.compose.overrides import Overrides
+from rltf_verl.tools.compose.runs import compose_run
 
 STAY = (
     "data.train_batch_size",
@@ -46,7 +47,7 @@ def checked_config(settings: Overrides, extra: Overrides) -> DictConfig:
     """
     # until nothing is dropped: what one drop leaves may be refused for another reason
     while True:
-        config = composed("rltf", [*settings.overrides, *extra.overrides])
+        config = compose_run("rltf", [*settings.overrides, *extra.overrides])
         seen = checkable(config)
         if not sum(settings.drop([key], why) for key, why in _complaints(seen)):
             break
@@ -98,7 +99,7 @@ def grading_notes(config: DictConfig) -> Iterator[str]:
 
 def apply_refusals(settings: Overrides, theirs: DictConfig, extra: Overrides) -> None:
     """Keep the sizes that the run leaves to verl, and make room for the second prompt."""
-    ours = composed("rltf", [*settings.groups, *extra.groups])
+    ours = compose_run("rltf", [*settings.groups, *extra.groups])
     devices = [] if ours.trainer.device == "cpu" else [f"{ROLLOUT}.tensor_model_parallel_size"]
     if any(too_few_devices(theirs)):
         devices = []

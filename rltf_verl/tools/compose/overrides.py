@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import verl  # registers our search path with Hydra, too
-from hydra import compose, initialize_config_dir, initialize_config_module
+from hydra import compose, initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
@@ -16,6 +16,7 @@ from omegaconf.errors import OmegaConfBaseException
 from verl.trainer.ppo.utils import need_critic
 
 from rltf_verl.config import ConfigError
+from rltf_verl.tools.compose.runs import compose_run
 
 VERL, STOCK = "verl.trainer.config", "ppo_trainer"
 
@@ -80,7 +81,7 @@ class Overrides:
 
     def drop_unknown(self) -> None:
         """Drop keys that verl lacks, and correct signs: Hydra would refuse them."""
-        stock = composed(STOCK, self.groups)
+        stock = compose_run(STOCK, self.groups)
         for setting in list(self.values):
             parent, _, name = setting.key.rpartition(".")
             block = OmegaConf.select(stock, parent) if parent else stock
@@ -114,15 +115,6 @@ def parsed(words: Sequence[str]) -> Overrides:
         else:
             settings.values.append(Override(sign, key, word.partition("=")[2]))
     return settings
-
-
-def composed(name: str, overrides: Sequence[str]) -> DictConfig:
-    """A config of verl or of ours. Raises ConfigError: it does not compose."""
-    try:
-        with initialize_config_module(VERL, version_base=None):
-            return compose(name, list(overrides))
-    except (HydraException, OmegaConfBaseException) as error:
-        raise ConfigError(f"--config-name={name}: {_first_line(error)}") from error
 
 
 def own_config(name: str, folder: str) -> tuple[DictConfig, str]:

@@ -23,6 +23,7 @@ from rltf_verl.tools.adopt.adoption import adopt
 from rltf_verl.tools.adopt.command import Adopted, script_of
 from rltf_verl.tools.adopt.script import read_launch
 from rltf_verl.tools.compose import overrides
+from rltf_verl.tools.compose.runs import compose_run
 from rltf_verl.tools.data.build import build_parquet
 from tests.e2e import runs
 from tests.e2e.runs import POLICY
@@ -45,7 +46,7 @@ def cheap(request, monkeypatch):
     if "as_hydra" not in request.node.name:
         for module in (adoption, checked, overrides):
             monkeypatch.setattr(
-                module, "composed", lambda name, words: configs.composed(name, *words)
+                module, "compose_run", lambda name, words: configs.composed(name, *words)
             )
 
 
@@ -200,8 +201,8 @@ def test_a_config_of_ones_own_becomes_overrides(tmp_path):
 
 def test_as_hydra_composes_it(tmp_path):
     run = adopted(tmp_path, SCRIPTS["Megatron"].text)
-    checks.checked_parts(overrides.composed("rltf", run.overrides))
-    with pytest.raises(ConfigError, match="Could not find 'rltf/feedback/jugde'"):
+    checks.checked_parts(compose_run("rltf", run.overrides))
+    with pytest.raises(ConfigError, match="did you mean judge"):
         adopted(tmp_path, GRPO, feedback="jugde")
 
 
