@@ -93,6 +93,8 @@ FEWER = ("gold, 16", "gold, 64")
 """So many right answers, again and again, in the place of sixteen new ones a step."""
 TODAY = ("sd, rate × 0.6", "raft, rate × 0.6")
 """As long updates as the older lines have, in commits that measure pass@k."""
+RATIOS = ("sd, ppo", "sd, cispo")
+"""Ratio of the policy to itself with the feedback, clipped as either does."""
 FOREIGN = "gold, another author"
 """Right answers behind a sentence that the policy would not say."""
 NULL, AGAIN = "sft", "sft, another seed"
@@ -145,6 +147,12 @@ LIKE = {
         for n, fewer in zip((16, 64), FEWER, strict=True)
     },
     **{name: Like(name.partition(",")[0], rate=1.2e-4) for name in TODAY},
+    **{
+        name: Like(
+            "sd", ("rltf.distill.reference=sampler", f"rltf.distill.loss={name[4:]}"), rate=1.2e-4
+        )
+        for name in RATIOS
+    },
     FOREIGN: Like("gold", ("+rltf.gold.lines=['Ah! A question for the clerk, who notes:','{}']",)),
     "no training": Like("grpo", ("trainer.val_only=true",)),
 }
@@ -154,7 +162,7 @@ GRID: Sequence[Part] = (
     ("prompt", "zero", HOUSES, ("no training",)),
     ("date", "zero", HOUSES, (*CORE, AGAIN)),
     ("date", "zero", FEW, (*OTHERS, EQUAL, GRPO_ON_TURNS, "sd second_turn, full rate")),
-    ("date", "zero", FEW, (f"{GRPO_ON_TURNS}, full rate", *FEWER, FOREIGN, *TODAY)),
+    ("date", "zero", FEW, (f"{GRPO_ON_TURNS}, full rate", *FEWER, FOREIGN, *TODAY, *RATIOS)),
     ("date", "zero", FEW[:2], (EIGHT, f"{EIGHT}, full rate")),
     ("form", "zero", FEW, (*IMITATING, "sd second_turn")),
     ("fault", "zero", HOUSES, (*IMITATING, EQUAL_AGAIN, SD_AGAIN, EQUAL_SD)),
