@@ -137,6 +137,7 @@ class Study:
         """Each run that has no line in a file yet, and its folder; no more after so many hours. The
         caller adds its line before it goes on. What another process makes just now is left to it.
         """
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # `train_with` ends its run
         end = time.monotonic() + 3600 * hours
         for run in runs:
             values = asdict(run)  # type: ignore[call-overload]  # no bound says "a dataclass"

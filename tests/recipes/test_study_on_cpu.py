@@ -1,8 +1,10 @@
 """recipes/pretrained/study.py: how rates and weights are chosen, and which runs are results."""
 
 import re
+import signal
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 import pytest
 
@@ -159,18 +161,46 @@ print([os.path.realpath(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/
 """
 
 
-def test_a_trainer_holds_the_claim_of_its_run(tmp_path, monkeypatch):
+ASKS_TO_END = """
+import os, signal, time
+print(os.getpid(), flush=True)
+os.kill(os.getppid(), signal.SIGTERM)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def train(tmp_path, monkeypatch):
+    """A program in the place of verl's -> the folder of its run."""
+
+    def trained(text: str) -> Path:
+        trainer = tmp_path / "verl" / "trainer" / "main_ppo.py"
+        trainer.parent.mkdir(parents=True)
+        for package in (trainer.parent.parent, trainer.parent):
+            (package / "__init__.py").touch()
+        trainer.write_text(text)
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+        study = program("pretrained/training.py").Study(tmp_path)
+        for _, folder in study.missing([Made("sd", 0)], tmp_path / "lines.jsonl"):
+            study.train_with(folder, None, [])
+        return folder
+
+    before = signal.getsignal(signal.SIGTERM)
+    yield trained
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_a_trainer_holds_the_claim_of_its_run(train):
     """So that one that outlives its study has no rival."""
-    trainer = tmp_path / "verl" / "trainer" / "main_ppo.py"
-    trainer.parent.mkdir(parents=True)
-    for package in (trainer.parent.parent, trainer.parent):
-        (package / "__init__.py").touch()
-    trainer.write_text(TRAINER)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    study = program("pretrained/training.py").Study(tmp_path)
-    for _, folder in study.missing([Made("sd", 0)], tmp_path / "lines.jsonl"):
-        study.train_with(folder, None, [])
+    folder = train(TRAINER)
     assert str(folder.with_suffix(".lock")) in (folder / "log.txt").read_text()
+
+
+def test_a_study_that_is_ended_ends_its_run(train, tmp_path):
+    with pytest.raises(SystemExit):
+        train(ASKS_TO_END)
+    pid = int((tmp_path / "runs/lines_sd_0/log.txt").read_text())
+    assert not Path(f"/proc/{pid}").exists()
 
 
 def test_what_was_made_halfway_is_made_again(tmp_path):
