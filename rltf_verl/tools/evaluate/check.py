@@ -46,8 +46,9 @@ def checked_feedback(
         ValueError: a bad key or value, feedback of a model, or attempts with steps; names it and
             the fix.
     """
-    known = (*ENDPOINT_BLOCKS, *EPISODE_BLOCKS)
-    sizes, overrides = split_sizes("rltf feedback check", overrides, known)
+    sizes, overrides = split_sizes(
+        "rltf feedback check", overrides, (*ENDPOINT_BLOCKS, *EPISODE_BLOCKS)
+    )
     questions, named = questions_of(file, num, overrides, config)
     rltf = rltf_block(overrides, training_blocks(config), named, {"horizon": 2})
     block, env = rltf.feedback.provider, make_env(rltf.env.name, **rltf.env.options)

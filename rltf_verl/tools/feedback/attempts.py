@@ -15,6 +15,7 @@ from rltf_verl.envs.base import Env, FeedbackLevel
 from rltf_verl.envs.calls import DEADLINE_S, attempt_of, await_env, bounded, graded_part
 from rltf_verl.envs.dry_run import DryRun, OutOfTimeError
 from rltf_verl.envs.reward_function import SAID, RewardFunction
+from rltf_verl.episode.reward import score_of
 from rltf_verl.feedback.base import (
     FeedbackProvider,
     FeedbackRequest,
@@ -114,7 +115,7 @@ def attempts_at(reference: str, others: Sequence[str], form: str, right: str) ->
     """
     changed = list(changed_at(reference))
     # hostile texts wrap a wrong answer, so that praise of them is a fault
-    wrong = written(form, [*(text for text, _ in changed), *others, NO_IDEA][0])
+    wrong = written(form, [*dict(changed), *others, NO_IDEA][0])
     hostile = {
         "nothing": "",
         "cut off": right[: len(right) // 2],
@@ -229,15 +230,14 @@ def collect(
             # a copy for each attempt: a function may change its arguments
             rows.append([CheckedAttempt(row, deepcopy(question), one, []) for one in attempts])
     # by turns, so that one that stalls has seen every row
-    made = [*filter(None, chain.from_iterable(zip_longest(*rows)))]
+    made = list(filter(None, chain.from_iterable(zip_longest(*rows))))
     with suppress(OutOfTimeError):
         for one in (*made, *reversed(made)):
             with time.timed():
                 one.calls.append(caller.call(one.question, one.attempt.text))
             if one.calls[-1].late:
                 break
-    called = [one for one in made if one.calls]
-    if not called:
+    if not (called := [one for one in made if one.calls]):
         raise ValueError(
             f"no answer was graded within {time.most_s:g} s; try again when the machine is idle"
         )
@@ -310,8 +310,7 @@ class _Caller:
         except Exception as error:  # user code
             late = isinstance(error, UserCodeTimeoutError)
             return FeedbackCall(error=raised_by(type(self._env), error), late=late)
-        score = float(grade.correct) if grade.score is None else grade.score
-        if isinstance(self._env, CheckedFunction):
-            score = self._env.score
+        own = self._env if isinstance(self._env, CheckedFunction) else None
+        score = score_of(grade) if own is None else own.score
         failure = (grade.error or "").removeprefix(SAID)
         return FeedbackCall(grade.correct, score, said, failure, grade.format_ok)

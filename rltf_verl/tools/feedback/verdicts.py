@@ -156,7 +156,7 @@ DENIALS = {"no", "not", "nothing", "without", "never", "none", "isn't"}
 """One of these up to three words before a word of `DENIABLE`: it blames nothing."""
 _AS_IT_SHOULD = re.compile(r"\b(?:as|where) \w+ (?:should|must)\b", re.IGNORECASE)
 # praise of a place too, and a program's exception or traceback: it seldom stops where it is wrong
-_NO_PLACE = re.compile(r"(?i:right)|\w(?:Error|Exception)\b|\bFile \"")
+_NO_PLACE = re.compile(r"(?i:right)|\w(?:Error|Exception)\b|\bFile \".*\", line \d")
 # ends of sentences: a mark and a blank, a new line, a comma before `but` or `and`, a dash between
 # blanks
 _SENTENCES = re.compile(r"(?<=[.!?;])\s+|\n+|,\s+(?=but\b|and\b)|\s[-–—]\s")
@@ -263,7 +263,7 @@ def _by_arithmetic(seen: CheckedFeedback) -> Hits:
         # a text may round it
         hits = [(n, one) for n, one in pairs if {n, round(n, 2)} & _new_numbers(one)]
         # most of them, and not one number by chance
-        if 2 * len(hits) > len(pairs) and len({n for n, _ in hits}) > 1:
+        if 2 * len(hits) > len(pairs) and len(dict(hits)) > 1:
             yield from ((one, f"{_said(one)} has {way}") for _, one in hits)
 
 
@@ -319,8 +319,8 @@ def _never_named(
 
 def _quoted_of_attempt(one: CheckedAttempt) -> list[str]:
     """Quotes from the attempt's answer in sentences that blame."""
-    quoted = [s[a:b] for s in _blaming(one) for a, b in quotations(s)]
-    return [quote for quote in quoted if quote in one.attempt.answer]
+    said = one.attempt.answer
+    return [q for s in _blaming(one) for a, b in quotations(s) if (q := s[a:b]) in said]
 
 
 def _wrong_fields(one: CheckedAttempt) -> dict[str, str]:
@@ -481,8 +481,7 @@ def _news(one: CheckedAttempt) -> set[str]:
 
 def _new_numbers(one: CheckedAttempt) -> set[Fraction]:
     """Numbers of the text that the question does not have, without their signs."""
-    new = numbers_in(_ends(one.first.text)) - numbers_in(_asked(one))
-    return {abs(number) for number in new if number}
+    return {abs(n) for n in numbers_in(_ends(one.first.text)) - numbers_in(_asked(one)) if n}
 
 
 def _praises(sentence: str) -> bool:
