@@ -56,8 +56,8 @@ def checked_feedback(
     require_rows_of(env, questions)
     if env.acts or judges_of(env) or judges_of(provider):
         raise ValueError(
-            "rltf feedback check: asks no judge and plays no steps; ask a judge with `rltf feedback"
-            " try`, or read episodes with `rltf probe`"
+            "rltf feedback check: asks no judge and plays no steps; `rltf env check` plays them,"
+            " `rltf feedback try` asks a judge, and `rltf probe` reads episodes"
         )
     if rltf.env.name == "reward_function":
         env = CheckedFunction(**rltf.env.options)

@@ -269,7 +269,7 @@ def _by_arithmetic(seen: CheckedFeedback) -> Hits:
 
 _LINES, _ITEMS, _SIGNS = r"[^\n]+", r"[^,;\s]+", r"(?s)."
 _UNITS = {
-    "line|row|step": (_LINES,),
+    "line|row|step": (_LINES, r"\n"),
     "word|token": (r"\S+",),
     "digit": (r"\d",),
     "letter": (r"[^\W\d_]",),
@@ -277,7 +277,8 @@ _UNITS = {
     "item|element|entry": (_ITEMS,),
     "position|place|index": (_LINES, _ITEMS, r"\d", _SIGNS),
 }
-"""Names of a place in a text -> patterns of what may be counted."""
+"""Names of a place in a text -> patterns of what may be counted; lines with and without empty
+ones."""
 OFFSETS = (1, 0, 2)
 """Added to a count from 0: people count from 1, programs from 0, and line 1 may be a fence."""
 

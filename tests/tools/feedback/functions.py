@@ -19,6 +19,9 @@ TASKS = {
     "towns": [(f"Which town has the code {i}? One word.", town) for i, town in enumerate(TOWNS)],
     "lists": [(f"Which words are in drawer {i}?", words) for i, words in enumerate(LISTS)],
     "lines": [(f"Write out poem {i}.", words.replace(", ", "\n")) for i, words in enumerate(LISTS)],
+    "stanzas": [
+        (f"Write out poem {i}.", words.replace(", ", "\n\n")) for i, words in enumerate(LISTS)
+    ],
     "labels": [
         (f"{a} pens at {b} euros? End with a line 'Answer: N'.", str(a * b)) for a, b in SUMS
     ],
@@ -89,6 +92,9 @@ def lines(data_source, solution_str, ground_truth, extra_info=None):
         return judged(False, f"The poem has not {len(said)} lines.")
     blamed = " and ".join(f"line {i}" for i in wrong)
     return judged(not wrong, f"The other lines are right, {blamed} is not correct.")
+
+
+lines_and_empty_ones = lines
 
 
 def shares(data_source, solution_str, ground_truth, extra_info=None):
@@ -181,6 +187,7 @@ GOOD = {
     "letters": "towns",
     "items": "lists",
     "lines": "lines",
+    "lines_and_empty_ones": "stanzas",
     "shares": "sums",
 }
 """Function -> its task."""
