@@ -94,7 +94,9 @@ def lines(data_source, solution_str, ground_truth, extra_info=None):
     return judged(not wrong, f"The other lines are right, {blamed} is not correct.")
 
 
-lines_and_empty_ones = lines
+def lines_and_empty_ones(data_source, solution_str, ground_truth, extra_info=None):
+    said = lines(data_source, solution_str, ground_truth)
+    return said | {"feedback": said["feedback"].removeprefix("The other lines are right, ")}
 
 
 def shares(data_source, solution_str, ground_truth, extra_info=None):
