@@ -62,8 +62,9 @@ PAGE = (
     .partition("\n## verl's interactions")[0]
 )
 ON_THIS_MACHINE = [
-    *(word for word in runs.SETTINGS if word.startswith("rltf")),
     "rltf/hardware=cpu",
+    "rltf.episode_log.ids=true",
+    "data.max_prompt_length=256",
     "trainer.val_before_train=true",
     "trainer.total_training_steps=1",
     "trainer.test_freq=1",
@@ -122,6 +123,11 @@ def test_the_page_for_verls_users_with_an_own_objective_and_baseline(tmp_path: P
         assert 0 <= first["grade"]["score"] <= 0.5
         if first["feedback"]:
             assert first["feedback"]["text"].endswith(record["reference"])
+    pairs = [record["turns"][:2] for record in episodes if len(record["turns"]) > 1]
+    assert pairs
+    for first, second in pairs:  # `rltf.episode.context=null`: the conversation goes on
+        before = first["prompt_ids"] + first["response_ids"]
+        assert second["prompt_ids"][: len(before)] == before
 
 
 @pytest.mark.nightly  # in parts: test_own_env_on_cpu.py, test_adopt_on_cpu.py

@@ -72,7 +72,7 @@ def check(
                 show.show(probe)
     if as_json:
         echo_json(made)
-    raise typer.Exit(int(any(finding.level == "error" for finding in findings)))
+    raise typer.Exit(int(bool(findings)))
 
 
 def _file_and_settings(words: list[str]) -> tuple[Path, dict[str, Any]]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
+from statistics import fmean
 
 from rltf_verl.envs.base import LEVELS, Env, FeedbackLevel
 from rltf_verl.envs.calls import attempt_of
 from rltf_verl.envs.dry_run import DryRun
+from rltf_verl.episode.reward import score_of
 from rltf_verl.feedback.verifier import VerifierProvider
 from rltf_verl.registry import UserCodeError
 from rltf_verl.tools.contract.promises import (
@@ -88,26 +90,19 @@ def _constants(env: Env, problems: Sequence[Problem]) -> Iterator[str]:
     problems = problems[:NUM_CONSTANT]
     if len(problems) < MIN_CONSTANT:
         raise NotTriedError(f"fewer than {MIN_CONSTANT} problems")
-    form = form_of(env, problems[0])
+    one = problems[0]
+    # the first form in which a reference is graded right; a box if none is
+    read = (form for form in FORMS if env.grade(one, written(form, one.reference)).correct)
+    form = next(read, "\\boxed{}")
     common = Counter(problem.reference for problem in problems).most_common(3)
-    for answer in dict.fromkeys([*(reference for reference, _ in common), *GUESSES]):
+    for answer in dict.fromkeys([*dict(common), *GUESSES]):
         text = written(form, answer)
-        grades = [env.grade(problem, text) for problem in problems]
-        scores = (float(g.correct) if g.score is None else g.score for g in grades)
-        score = sum(scores) / len(grades)
+        score = fmean(score_of(env.grade(problem, text)) for problem in problems)
         if score > MOST_CONSTANT:
             yield (
                 f"{text[:60]!r} scores {score:.2f} on average of {len(problems)} problems:"
                 " a policy may learn it and nothing else"
             )
-
-
-def form_of(env: Env, problem: Problem) -> str:
-    """The first of `FORMS` in which the reference is graded correct; a box if none is."""
-    for form in FORMS:
-        if env.grade(problem, written(form, problem.reference)).correct:
-            return form
-    return "\\boxed{}"
 
 
 def _repeatable(env: Env, problem: Problem) -> Iterator[str]:

@@ -46,8 +46,9 @@ def checked_feedback(
         ValueError: a bad key or value, feedback of a model, or attempts with steps; names it and
             the fix.
     """
-    split = split_sizes("rltf feedback check", overrides, (*ENDPOINT_BLOCKS, *EPISODE_BLOCKS))
-    sizes, overrides = split
+    sizes, overrides = split_sizes(
+        "rltf feedback check", overrides, (*ENDPOINT_BLOCKS, *EPISODE_BLOCKS)
+    )
     questions, named = questions_of(file, num, overrides, config)
     rltf = rltf_block(overrides, training_blocks(config), named, {"horizon": 2})
     block, env = rltf.feedback.provider, make_env(rltf.env.name, **rltf.env.options)
@@ -55,8 +56,8 @@ def checked_feedback(
     require_rows_of(env, questions)
     if env.acts or judges_of(env) or judges_of(provider):
         raise ValueError(
-            "rltf feedback check: asks no judge and plays no steps; ask a judge with `rltf feedback"
-            " try`, or read episodes with `rltf probe`"
+            "rltf feedback check: asks no judge and plays no steps; `rltf env check` plays them,"
+            " `rltf feedback try` asks a judge, and `rltf probe` reads episodes"
         )
     if rltf.env.name == "reward_function":
         env = CheckedFunction(**rltf.env.options)

@@ -44,8 +44,7 @@ class CheckedFeedback:
     @property
     def wrong(self) -> list[CheckedAttempt]:
         """Attempts that are graded wrong and have a text."""
-        calls = ((one, one.first) for one in self.attempts)
-        return [one for one, c in calls if not (c.error or c.correct) and c.text.strip()]
+        return [one for one in self.attempts if one.first.is_wrong and one.first.text.strip()]
 
     @property
     def has_answers(self) -> bool:
@@ -56,10 +55,6 @@ class CheckedFeedback:
 
 def _words(text: str) -> set[str]:
     return set(re.findall(r"\w+", text.lower()) or text.split())
-
-
-def _phrases(text: str) -> set[str]:
-    return set(text.split("|"))
 
 
 Hits = Iterator[tuple[CheckedAttempt, str]]
@@ -84,7 +79,7 @@ def not_finite(one: CheckedAttempt) -> str:
 
 def reference_wrong(one: CheckedAttempt) -> str:
     """The right attempt is graded wrong."""
-    is_wrong = one.attempt.kind == REFERENCE and not (one.first.correct or one.first.error)
+    is_wrong = one.attempt.kind == REFERENCE and one.first.is_wrong
     return f"it scores {one.first.score}" if is_wrong and not _is_specification(one) else ""
 
 
@@ -108,8 +103,7 @@ def calls_differ(one: CheckedAttempt) -> str:
 
 def no_text(one: CheckedAttempt) -> str:
     """A wrong attempt without a word."""
-    has_none = not (one.first.correct or one.first.error or one.first.text.strip())
-    return "it gets no text" if has_none else ""
+    return "it gets no text" if one.first.is_wrong and not one.first.text.strip() else ""
 
 
 def contradicts(one: CheckedAttempt) -> str:
@@ -147,17 +141,22 @@ FILLER = _words(
     " all well now entirely completely absolutely indeed exactly quite job work"
 )
 """A sentence of these and a word of `PRAISE` praises, and does nothing else."""
-BLAME = _phrases(
-    "incorrect|wrong|mistake|mistaken|mistakes|missing|should|must|check|fix|unfortunately|sorry"
-    "|doesn't|does not|not quite|not correct|not right|not accepted|isn't correct|isn't right"
-    "|try again|off by|too large|too small|too high|too low|too big|too long|too short|too late"
-    "|too early|mismatch|swapped|misplaced|failed|not it|not the|not what"
+BLAME = set(
+    re.split(
+        r"\|",
+        "incorrect|wrong|mistake|mistaken|mistakes|missing|should|must|check|fix|unfortunately|sorry"
+        "|doesn't|does not|not quite|not correct|not right|not accepted|isn't correct|isn't right"
+        "|try again|off by|too large|too small|too high|too low|too big|too long|too short|too late"
+        "|too early|mismatch|swapped|misplaced|failed|not it|not the|not what",
+    )
 )
 """Words, and pairs of words, that say that something is wrong."""
 DENIABLE = {"wrong", "mistake", "mistakes", "missing"}
 DENIALS = {"no", "not", "nothing", "without", "never", "none", "isn't"}
 """One of these up to three words before a word of `DENIABLE`: it blames nothing."""
 _AS_IT_SHOULD = re.compile(r"\b(?:as|where) \w+ (?:should|must)\b", re.IGNORECASE)
+# praise of a place too, and a program's exception or traceback: it seldom stops where it is wrong
+_NO_PLACE = re.compile(r"(?i:right)|\w(?:Error|Exception)\b|\bFile \".*\", line \d")
 # ends of sentences: a mark and a blank, a new line, a comma before `but` or `and`, a dash between
 # blanks
 _SENTENCES = re.compile(r"(?<=[.!?;])\s+|\n+|,\s+(?=but\b|and\b)|\s[-–—]\s")
@@ -170,8 +169,8 @@ def same_text(seen: CheckedFeedback) -> Hits:
         rows[one.row].append(one)
     # a row with one readable attempt has nothing to compare
     several = [row for row in rows.values() if sum(one.first.readable for one in row) > 1]
-    is_meant = seen.constant or seen.tells_answer
-    if several and seen.has_answers and not is_meant and all(map(_is_constant, several)):
+    is_fine = seen.constant or seen.tells_answer or not seen.has_answers
+    if several and not is_fine and all(map(_is_constant, several)):
         yield from ((one, _said(one)) for one in seen.wrong)
 
 
@@ -254,21 +253,23 @@ WAYS: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
 
 def _by_arithmetic(seen: CheckedFeedback) -> Hits:
     """Different numbers for different attempts, each of which makes the answer of the attempt."""
-    answers = [(as_number(undressed(one.reference)), one) for one in seen.wrong]
-    said = [(right, as_number(undressed(one.attempt.answer)), one) for right, one in answers]
+    said = [
+        (as_number(undressed(one.reference)), as_number(undressed(one.attempt.answer)), one)
+        for one in seen.wrong
+    ]
     for way, number in WAYS.items():
         # an answer of 0 makes every difference the attempt itself
         pairs = [(number(r, s), one) for r, s, one in said if r and s is not None]
         # a text may round it
         hits = [(n, one) for n, one in pairs if {n, round(n, 2)} & _new_numbers(one)]
         # most of them, and not one number by chance
-        if 2 * len(hits) > len(pairs) and len({n for n, _ in hits}) > 1:
+        if 2 * len(hits) > len(pairs) and len(dict(hits)) > 1:
             yield from ((one, f"{_said(one)} has {way}") for _, one in hits)
 
 
 _LINES, _ITEMS, _SIGNS = r"[^\n]+", r"[^,;\s]+", r"(?s)."
 _UNITS = {
-    "line|row|step": (_LINES,),
+    "line|row|step": (_LINES, r"\n"),
     "word|token": (r"\S+",),
     "digit": (r"\d",),
     "letter": (r"[^\W\d_]",),
@@ -276,7 +277,8 @@ _UNITS = {
     "item|element|entry": (_ITEMS,),
     "position|place|index": (_LINES, _ITEMS, r"\d", _SIGNS),
 }
-"""Names of a place in a text -> patterns of what may be counted."""
+"""Names of a place in a text -> patterns of what may be counted; lines with and without empty
+ones."""
 OFFSETS = (1, 0, 2)
 """Added to a count from 0: people count from 1, programs from 0, and line 1 may be a fence."""
 
@@ -318,8 +320,8 @@ def _never_named(
 
 def _quoted_of_attempt(one: CheckedAttempt) -> list[str]:
     """Quotes from the attempt's answer in sentences that blame."""
-    quoted = [s[a:b] for s in _blaming(one) for a, b in quotations(s)]
-    return [quote for quote in quoted if quote in one.attempt.answer]
+    said = one.attempt.answer
+    return [q for s in _blaming(one) for a, b in quotations(s) if (q := s[a:b]) in said]
 
 
 def _wrong_fields(one: CheckedAttempt) -> dict[str, str]:
@@ -434,8 +436,8 @@ def findings_of(seen: CheckedFeedback, rules: Sequence[FeedbackRule] = FAULTS) -
         hits = list(rule.find(seen))
         if hits:
             one, what = hits[0]
-            where = f"problem {one.question.problem.index}, {one.attempt.kind}"
-            why = f"{where} {_quoted(one.attempt.text)}: {what}"
+            index, attempt = one.question.problem.index, one.attempt
+            why = f"problem {index}, {attempt.kind} {_quoted(attempt.text)}: {what}"
             num = len({id(hit) for hit, _ in hits})
             found.append(Finding(rule.name, f"{num} of {len(seen.attempts)}", why, rule.fix))
     return found
@@ -480,8 +482,7 @@ def _news(one: CheckedAttempt) -> set[str]:
 
 def _new_numbers(one: CheckedAttempt) -> set[Fraction]:
     """Numbers of the text that the question does not have, without their signs."""
-    new = numbers_in(_ends(one.first.text)) - numbers_in(_asked(one))
-    return {abs(number) for number in new if number}
+    return {abs(n) for n in numbers_in(_ends(one.first.text)) - numbers_in(_asked(one)) if n}
 
 
 def _praises(sentence: str) -> bool:
@@ -503,17 +504,14 @@ def _blamed(text: str) -> bool:
 def _blaming(one: CheckedAttempt) -> list[str]:
     """Sentences that say that something is wrong."""
     return [
-        s
-        for s in _SENTENCES.split(_ends(one.first.text))
-        if _blamed(s) and "right" not in s.lower()
+        s for s in _SENTENCES.split(_ends(one.first.text)) if _blamed(s) and not _NO_PLACE.search(s)
     ]
 
 
 def _index(unit: str, one: CheckedAttempt) -> int:
     """Index of the reference's changed unit, from 0."""
-    place, reference = one.attempt.place or 0, one.reference
     # units that end before the changed character
-    return sum(match.end() <= place for match in re.finditer(unit, reference))
+    return sum(m.end() <= (one.attempt.place or 0) for m in re.finditer(unit, one.reference))
 
 
 def _places(names: str, one: CheckedAttempt) -> set[int]:

@@ -50,18 +50,16 @@ def run_name(path: Path) -> str:
 
 def metrics_near(log: Path) -> tuple[Path, ...]:
     """The metrics of the run that an episode log is of, where they are in the two folders above it
-    or where verl writes them by default; none if several runs' are there, or for the log of an
-    evaluation, which may lie in a run's folder.
+    or where verl writes them by default; of several runs' files the one that has the run's name.
+    None for the log of an evaluation, which may lie in a run's folder.
     """
     if (log.resolve().parent / EVALUATION).exists():
         return ()
     for folder in log.resolve().parents[:2]:
         files = _metric_files(folder) or _beside(folder)
         if files:
-            try:
-                return _one_run(folder, files)
-            except ValueError:
-                return ()
+            files = [file for file in files if file.stem == run_name(log)] or files
+            return tuple(files) if len(files) == 1 else ()
     return ()
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import time
+import traceback
 from itertools import count
 
 SUMS = [(3, 7), (12, 4), (5, 6), (9, 17), (31, 3), (6, 8), (10, 11), (13, 2)]
@@ -18,6 +19,9 @@ TASKS = {
     "towns": [(f"Which town has the code {i}? One word.", town) for i, town in enumerate(TOWNS)],
     "lists": [(f"Which words are in drawer {i}?", words) for i, words in enumerate(LISTS)],
     "lines": [(f"Write out poem {i}.", words.replace(", ", "\n")) for i, words in enumerate(LISTS)],
+    "stanzas": [
+        (f"Write out poem {i}.", words.replace(", ", "\n\n")) for i, words in enumerate(LISTS)
+    ],
     "labels": [
         (f"{a} pens at {b} euros? End with a line 'Answer: N'.", str(a * b)) for a, b in SUMS
     ],
@@ -29,6 +33,13 @@ TASKS = {
     "records": [
         (f"Who has the card {i}? As JSON.", json.dumps({"name": town[:3], "city": town}))
         for i, town in enumerate(TOWNS)
+    ],
+    "programs": [
+        (
+            f"Write check(x), which adds {i}.",
+            f"def check(x):\n    total = x\n    more = {i}\n    return total + more",
+        )
+        for i in range(8)
     ],
 }
 """Task -> questions with their answers."""
@@ -81,6 +92,11 @@ def lines(data_source, solution_str, ground_truth, extra_info=None):
         return judged(False, f"The poem has not {len(said)} lines.")
     blamed = " and ".join(f"line {i}" for i in wrong)
     return judged(not wrong, f"The other lines are right, {blamed} is not correct.")
+
+
+def lines_and_empty_ones(data_source, solution_str, ground_truth, extra_info=None):
+    said = lines(data_source, solution_str, ground_truth)
+    return said | {"feedback": said["feedback"].removeprefix("The other lines are right, ")}
 
 
 def shares(data_source, solution_str, ground_truth, extra_info=None):
@@ -139,7 +155,30 @@ def form_alone(data_source, solution_str, ground_truth, extra_info=None):
     return said
 
 
+def fails(data_source, solution_str, ground_truth, extra_info=None):
+    """Runs a program, and says where it stopped: seldom where it is wrong."""
+    names = {}
+    try:
+        exec(compile(solution_str, "answer", "exec"), names)  # noqa: S102
+        said = names["check"](1)
+    except Exception as error:
+        line = (
+            getattr(error, "lineno", None) or traceback.extract_tb(error.__traceback__)[-1].lineno
+        )
+        return judged(False, f"It failed in line {line}: {type(error).__name__}: {error}")
+    return judged(said == 1 + extra_info["index"], f"check(1) is {said}.")
+
+
+def traces(data_source, solution_str, ground_truth, extra_info=None):
+    """The same as a traceback's lines, of a function whose name is a word of blame."""
+    said = fails(data_source, solution_str, ground_truth, extra_info)
+    frame = re.sub("It failed in (line \\d+): ", r'File "answer", \1, in check\n', said["feedback"])
+    return said | {"feedback": frame}
+
+
 GOOD = {
+    "fails": "programs",
+    "traces": "programs",
     "form_alone": "sums",
     "labelled": "labels",
     "plays": "games",
@@ -150,6 +189,7 @@ GOOD = {
     "letters": "towns",
     "items": "lists",
     "lines": "lines",
+    "lines_and_empty_ones": "stanzas",
     "shares": "sums",
 }
 """Function -> its task."""
@@ -300,7 +340,7 @@ def never_closes(data_source, solution_str, ground_truth, extra_info=None):
     """Waits for the bracket behind the end of the text."""
     start, depth = solution_str.find("{") + 1, 1
     end, since = start, time.monotonic()
-    while start and depth and time.monotonic() - since < 5.0:
+    while start and depth and time.monotonic() - since < 3600:
         depth += {"{": 1, "}": -1}.get(solution_str[end : end + 1], 0)
         end += 1
         time.sleep(0.0 if end < len(solution_str) else 0.1)

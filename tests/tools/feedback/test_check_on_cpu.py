@@ -16,7 +16,7 @@ import pytest
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import LEVELS
 from rltf_verl.envs.calls import bounded
-from rltf_verl.envs.dry_run import DryRun
+from rltf_verl.envs.dry_run import DryRun, OutOfTimeError
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.feedback.guard.spans import numbers_in
@@ -201,6 +201,37 @@ def test_numbers_of_a_long_question_are_read_once() -> None:
         assert find_leaks(env, problem, "It is 1700.")
     read = numbers_in.cache_info()
     assert (read.misses, read.hits) == (1, 7)
+
+
+def test_the_first_call_may_take_the_time_that_processes_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All later calls are at once here, and have many times what it took."""
+    monkeypatch.setattr(attempts, "CALL_S", 0.0)
+    monkeypatch.setattr(attempts, "SLOWER", 1000.0, raising=False)
+    (tmp_path / "slow.py").write_text(
+        f"import sys, time\nsys.path.append({str(FUNCTIONS.parent)!r})\n"
+        "from functions import high_or_low\nstarts = [0.5]\ndef score(*args, **kwargs):\n"
+        "    time.sleep(starts.pop() if starts else 0)\n    return high_or_low(*args, **kwargs)\n"
+    )
+    env = {"name": "reward_function", "function": f"{tmp_path}/slow.py:score"}
+    assert found({"env": env}, written(tmp_path, "sums")) == []
+
+
+def test_a_check_without_an_attempt_does_not_pass(tmp_path: Path) -> None:
+    function, file = f"{FUNCTIONS}:high_or_low", written(tmp_path, "sums")
+    env = {"name": "reward_function", "function": function}
+    with pytest.raises(ValueError, match="within 0 s"):
+        checked_feedback({"env": env}, file, 8, None, DryRun(0.0))
+
+
+def test_the_first_call_of_a_dry_run_does_not_count() -> None:
+    time = DryRun(1e-9)
+    for _ in range(2):
+        with time.timed():
+            pass
+    with pytest.raises(OutOfTimeError), time.timed():
+        pass
 
 
 def test_a_path_may_have_an_equals_sign(tmp_path: Path) -> None:

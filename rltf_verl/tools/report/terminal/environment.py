@@ -105,7 +105,6 @@ def second_prompt(env: Env, revise: str | None, seed: int) -> str:
 
 def wrong_answer(env: Env, problems: Sequence[Problem]) -> str:
     """An answer to the first problem that is read, and wrong; else none."""
-    asked = [as_asked(env, problem) for problem in problems]
-    tried = collect(env, VerifierProvider(), asked, DryRun())
+    tried = collect(env, VerifierProvider(), [as_asked(env, p) for p in problems], DryRun())
     wrong = (one for one in tried if one.row == 0 and one.first.readable and not one.first.correct)
     return next((one.attempt.text for one in wrong), NO_IDEA)

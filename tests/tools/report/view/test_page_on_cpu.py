@@ -279,6 +279,15 @@ def test_an_evaluation_in_the_folder_of_a_run_has_no_curves_of_it(tmp_path):
     assert not metrics_near(log)
 
 
+def test_of_several_runs_metrics_a_page_has_those_with_its_runs_name(tmp_path):
+    for name in ("sd", "grpo"):
+        write_metrics(tmp_path / f"{name}.jsonl", [(1, trained())])
+    logs = [tmp_path / name / "episodes" for name in ("sd", "raft")]
+    for log in logs:
+        write(log, [line("1", "42")])
+    assert [*map(metrics_near, logs)] == [(tmp_path / "sd.jsonl",), ()]
+
+
 def test_a_run_that_degenerates_has_a_warning(tmp_path):
     cut_off = {"rltf/turn_1/truncated": 1.0, "rltf/turn_1/acc": 0.0}
     write_metrics(tmp_path / "metrics.jsonl", [(k, trained() | cut_off) for k in range(1, 13)])

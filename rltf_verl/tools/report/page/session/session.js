@@ -75,7 +75,7 @@ function factsOf(record) {
     { class: "facts" },
     ...(record.context ?? []).flatMap((said) => fact(visible(said.role), textBox(said.content))),
     ...fact("question", textBox(record.question)),
-    ...fact("reference", textBox(record.reference)),
+    ...(record.reference ? fact("reference", textBox(record.reference)) : []),
     ...fact("uid", visible(record.uid)),
     ...(record.num_shortened ? fact("shortened", shortened) : []),
   );
