@@ -43,8 +43,8 @@ def checked_feedback(
         time: counts the time of the calls.
 
     Raises:
-        ValueError: a bad key or value, feedback of a model, or attempts with steps; names it and
-            the fix.
+        ValueError: a bad key or value, feedback of a model, attempts with steps, or no time for
+            one; names it and the fix.
     """
     sizes, overrides = split_sizes(
         "rltf feedback check", overrides, (*ENDPOINT_BLOCKS, *EPISODE_BLOCKS)
@@ -61,9 +61,14 @@ def checked_feedback(
         )
     if rltf.env.name == "reward_function":
         env = CheckedFunction(**rltf.env.options)
+    attempts = collect(env, provider, questions, time)
+    if not attempts:
+        raise ValueError(
+            f"no answer was graded within {time.most_s:g} s; try again when the machine is idle"
+        )
     return CheckedFeedback(
         bounded(env),
-        collect(env, provider, questions, time),
+        attempts,
         min(CHARACTERS * training_run(sizes, config).prompt_tokens, MOST_SAID - 1),
         provider.tells_answer,
         provider.constant,

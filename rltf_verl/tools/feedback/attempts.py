@@ -209,8 +209,7 @@ def collect(
     env: Env, provider: FeedbackProvider, questions: Sequence[QuestionRow], time: DryRun
 ) -> list[CheckedAttempt]:
     """Call on every attempt, then again in the reverse order, so that a state between calls shows.
-    Ends where the time ends, or a call does not return. Raises ValueError if that is before the
-    first.
+    Ends where the time ends, or a call does not return.
 
     Args:
         env: grades.
@@ -237,11 +236,7 @@ def collect(
                 one.calls.append(caller.call(one.question, one.attempt.text))
             if one.calls[-1].late:
                 break
-    if not (called := [one for one in made if one.calls]):
-        raise ValueError(
-            f"no answer was graded within {time.most_s:g} s; try again when the machine is idle"
-        )
-    return called
+    return [one for one in made if one.calls]
 
 
 def as_asked(env: Env, problem: Problem) -> QuestionRow:

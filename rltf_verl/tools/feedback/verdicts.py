@@ -141,15 +141,13 @@ FILLER = _words(
     " all well now entirely completely absolutely indeed exactly quite job work"
 )
 """A sentence of these and a word of `PRAISE` praises, and does nothing else."""
-BLAME = set(
-    re.split(
-        r"\|",
-        "incorrect|wrong|mistake|mistaken|mistakes|missing|should|must|check|fix|unfortunately|sorry"
-        "|doesn't|does not|not quite|not correct|not right|not accepted|isn't correct|isn't right"
-        "|try again|off by|too large|too small|too high|too low|too big|too long|too short|too late"
-        "|too early|mismatch|swapped|misplaced|failed|not it|not the|not what",
-    )
+_BLAME = (
+    "incorrect|wrong|mistake|mistaken|mistakes|missing|should|must|check|fix|unfortunately|sorry"
+    "|doesn't|does not|not quite|not correct|not right|not accepted|isn't correct|isn't right"
+    "|try again|off by|too large|too small|too high|too low|too big|too long|too short|too late"
+    "|too early|mismatch|swapped|misplaced|failed|not it|not the|not what"
 )
+BLAME = set(_BLAME.split("|"))
 """Words, and pairs of words, that say that something is wrong."""
 DENIABLE = {"wrong", "mistake", "mistakes", "missing"}
 DENIALS = {"no", "not", "nothing", "without", "never", "none", "isn't"}
