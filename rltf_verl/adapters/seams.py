@@ -193,7 +193,7 @@ SEAMS = (
         f"{_LOOPS}:AgentLoopOutput",
         ("as_dict",),
         "overridden",
-        "queue/columns.py",
+        "rollout/agent_loop.py",
         "rows keep their own rewards",
     ),
     Seam(
@@ -307,8 +307,9 @@ def _in_source(place: str, name: str) -> bool:
 
 @cache
 def _defines(file: Path, name: str) -> bool:
-    # `def name`, `name = …`, `self.name: … = …` or `import … as name`, at the start of a line.
-    before = rf"(?:async )?def |(?:self\.)?(?={name}\s*[:=])|(?:from .+ )?import .*"
+    # `def name`, `class name`, `name = …`, `self.name: … = …`, `import … as name`, or `name,` of an
+    # import over several lines, at the start of a line.
+    before = rf"(?:async )?def |class |(?:self\.)?(?={name}\s*[:=,])|(?:from .+ )?import .*"
     defined = re.compile(rf"^[ \t]*(?:{before}){name}\b", re.MULTILINE)
     return file.is_file() and bool(defined.search(file.read_text("utf-8")))
 

@@ -8,7 +8,7 @@ from typing import Any
 from omegaconf import OmegaConf
 from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 
-from rltf_verl.adapters.rollout.agent_loop import VerlPolicy
+from rltf_verl.adapters.rollout.verl_policy import VerlPolicy
 
 POLICY = Path(__file__).parents[2] / "recipes" / "demo" / "policy"
 ROLLOUT = {

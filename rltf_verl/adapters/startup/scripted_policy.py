@@ -9,7 +9,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 
-from rltf_verl.adapters.rollout.agent_loop import VerlPolicy
+from rltf_verl.adapters.rollout.verl_policy import VerlPolicy
 from rltf_verl.adapters.startup.model import Model
 from rltf_verl.types import Attempt
 
@@ -45,8 +45,7 @@ class ScriptedVerlPolicy(VerlPolicy):
     def __init__(
         self, config: DictConfig, model: Model, tools: Sequence[Mapping[str, Any]] = ()
     ) -> None:
-        loop: Any = _Loop(config, model)
-        super().__init__(loop, {}, send_seeds=False, tools=tools)
+        super().__init__(_Loop(config, model), {}, send_seeds=False, tools=tools)
         self.answers: Mapping[int, str] = {}
         self.asked: dict[int, tuple[int, ...]] = {}
         """Seed -> the prompt that was answered."""

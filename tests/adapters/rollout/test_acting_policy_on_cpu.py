@@ -11,7 +11,7 @@ from verl.utils.tokenizer.continuous_token import (
     QwenContinuousTokenBuilder,
 )
 
-from rltf_verl.adapters.rollout.agent_loop import VerlPolicy
+from rltf_verl.adapters.rollout.verl_policy import VerlPolicy
 from rltf_verl.policy import Calls
 
 from .test_chat_form_on_cpu import tokenizer_of
