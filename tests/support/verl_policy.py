@@ -1,6 +1,5 @@
 """`VerlPolicy` with a real tokenizer and verl's real token builder, without a rollout engine."""
 
-import asyncio
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,7 +28,7 @@ def verl_policy(
     send_seeds: bool = True,
     **rollout: Any,
 ) -> VerlPolicy:
-    """In a running event loop.
+    """A policy of fakes and of verl's own parts.
 
     Args:
         tokenizer: of the policy.
@@ -42,7 +41,6 @@ def verl_policy(
     """
     block = {"path": str(model), "hf_config_path": None}
     loop: Any = SimpleNamespace(
-        loop=asyncio.get_running_loop(),
         tokenizer=tokenizer,
         rollout_config=SimpleNamespace(**{**ROLLOUT, **rollout}),
         config=OmegaConf.create({"actor_rollout_ref": {"model": block}}),

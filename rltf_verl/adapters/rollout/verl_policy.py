@@ -5,6 +5,7 @@ It loads none of verl's agent loops, which take seconds: `rltf plan` shows promp
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
@@ -123,8 +124,9 @@ class VerlPolicy:
     async def encode(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """verl's own tokenisation of a first prompt, without its truncation."""
         builder = self.loop.continuous_token_builder
-        build = partial(builder.build_initial_tokens, list(messages), tools=self._tools)
-        ids = await self.loop.loop.run_in_executor(None, build)
+        ids = await asyncio.to_thread(
+            builder.build_initial_tokens, list(messages), tools=self._tools
+        )
         return tuple(int(i) for i in ids)
 
     async def encode_unthinking(self, messages: Sequence[Message]) -> tuple[int, ...]:
@@ -177,14 +179,14 @@ class VerlPolicy:
             # `ended` has the end of the turn already.
             return (*ended, *after_answer(self._tokenizer, settings, added)[len(end) :])
 
-        return await self.loop.loop.run_in_executor(None, render)
+        return await asyncio.to_thread(render)
 
     async def read_calls(self, ids: tuple[int, ...]) -> Calls:
         """The calls that verl's parser finds (`rollout.multi_turn.format`)."""
         tools = [OpenAIFunctionToolSchema.model_validate(tool) for tool in self._tools or ()]
         content, calls = await self._parser.extract_tool_calls(list(ids), tools)
         read = tuple((call.name, call.arguments) for call in calls)
-        return await self.loop.loop.run_in_executor(None, self._locate_calls, ids, content, read)
+        return await asyncio.to_thread(self._locate_calls, ids, content, read)
 
     def _locate_calls(
         self, ids: tuple[int, ...], content: str, calls: tuple[tuple[str, str], ...]
@@ -212,7 +214,7 @@ class VerlPolicy:
         # A token has a byte at least, so this text fits, and no thread is needed.
         if len(text.encode()) <= tokens:
             return text
-        return await self.loop.loop.run_in_executor(None, self._clip, text, tokens)
+        return await asyncio.to_thread(self._clip, text, tokens)
 
     def _clip(self, text: str, tokens: int) -> str:
         half = tokens // 2
@@ -250,13 +252,10 @@ class VerlPolicy:
         """Plain text as an answer, ended by the end token, cut off at
         `data.max_response_length`.
         """
-        tokenizer, limit = (
-            _plain_text_tokenizer(self._tokenizer),
-            int(self.loop.rollout_config.response_length),
-        )
+        tokenizer = _plain_text_tokenizer(self._tokenizer)
         ids = tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
         end = self._chat_form.end_of_turn[-1:] or (tokenizer.eos_token_id,)
-        return tuple([*ids, *end][:limit])
+        return tuple([*ids, *end][: self.response_budget])
 
     def pieces(self, ids: tuple[int, ...]) -> tuple[str, ...]:
         """Without special tokens."""

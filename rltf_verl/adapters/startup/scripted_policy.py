@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,14 +16,12 @@ from rltf_verl.types import Attempt
 class _Loop:
     """The attributes of an agent loop that a policy reads."""
 
-    server_manager = None
-
     def __init__(self, config: DictConfig, model: Model) -> None:
         # A plan writes calls as most models do, whatever the run's model does.
-        called = OmegaConf.merge(
+        self.rollout_config = OmegaConf.merge(
             config.actor_rollout_ref.rollout, {"multi_turn": {"format": "hermes"}}
         )
-        self.config, self.rollout_config = config, called
+        self.config = config
         self.tokenizer = model.tokenizer
         self.continuous_token_builder = create_continuous_token_builder(
             model.tokenizer,
@@ -33,10 +30,6 @@ class _Loop:
             mm_processor_kwargs={},
             processor=None,
         )
-
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        return asyncio.get_running_loop()
 
 
 class ScriptedVerlPolicy(VerlPolicy):

@@ -18,9 +18,6 @@ from rltf_verl.findings import Finding
 from rltf_verl.kinds import Within, trouble
 from rltf_verl.sampler import ROLLOUT_NAME
 
-VERLS_DEFAULTS = "_generated_ppo_trainer.yaml"
-"""verl's own flattened config, which shows the kind of each key's value."""
-
 KNOWN = {
     "trainer.resume_mode": ("auto", "disable", "resume_path"),
     # But for FSDP, verl registers an engine only where its package is, which may be on the cluster.
@@ -104,11 +101,12 @@ def too_few_devices(config: DictConfig) -> Iterator[Finding]:
 
 
 @cache
-def _defaults() -> Mapping[str, Any]:
-    text = files("verl.trainer.config").joinpath(VERLS_DEFAULTS).read_text()
+def _defaults() -> Any:
+    """verl's own flattened config, which shows the kind of each key's value."""
+    text = files("verl.trainer.config").joinpath("_generated_ppo_trainer.yaml").read_text()
     # An interpolation stays a text, and `_kinds` leaves texts open. OmegaConf reads in Python, ten
     # times slower than libyaml.
-    return dict(yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def _kinds(block: str, defaults: Mapping[str, Any]) -> Iterator[tuple[str, type]]:

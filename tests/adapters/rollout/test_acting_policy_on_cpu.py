@@ -105,7 +105,6 @@ def tokenizer() -> PreTrainedTokenizerFast:
 def run(work, tokenizer, builder=QwenContinuousTokenBuilder, engine=None, tools=(TOOL,)):
     async def main():
         loop = SimpleNamespace(
-            loop=asyncio.get_running_loop(),
             tokenizer=tokenizer,
             rollout_config=SimpleNamespace(
                 prompt_length=4000,
