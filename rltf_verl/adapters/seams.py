@@ -280,6 +280,14 @@ SEAMS = (
     ),
 )
 
+DEFINED = re.compile(
+    r"^[ \t]*(?:(?:async )?def |class |(?:self\.)?(?=\w+\s*[:=,])|(?:from .+ )?import (.*))(\w*)",
+    re.MULTILINE,
+)
+"""`def name`, `class name`, `name = …`, `self.name: … = …`, `import … as name`, or `name,` of an
+import over several lines, at the start of a line.
+"""
+
 
 def seam_findings(seams: Iterable[Seam] = SEAMS) -> Iterator[Finding]:
     """A finding for each name that the installed verl lacks."""
@@ -299,19 +307,16 @@ def _in_source(place: str, name: str) -> bool:
     """True if the module's text defines the name: importing verl's trainer takes a second."""
     package, *parts = place.partition(":")[0].split(".")
     spec = find_spec(package)
-    folders = spec.submodule_search_locations if spec is not None else None
+    folders = spec and spec.submodule_search_locations
     if not folders:
         return False
-    return _defines(Path(folders[0]).joinpath(*parts).with_suffix(".py"), name)
+    return name in _names_in(Path(folders[0]).joinpath(*parts).with_suffix(".py"))
 
 
 @cache
-def _defines(file: Path, name: str) -> bool:
-    # `def name`, `class name`, `name = …`, `self.name: … = …`, `import … as name`, or `name,` of an
-    # import over several lines, at the start of a line.
-    before = rf"(?:async )?def |class |(?:self\.)?(?={name}\s*[:=,])|(?:from .+ )?import .*"
-    defined = re.compile(rf"^[ \t]*(?:{before}){name}\b", re.MULTILINE)
-    return file.is_file() and bool(defined.search(file.read_text("utf-8")))
+def _names_in(file: Path) -> set[str]:
+    found = DEFINED.findall(file.read_text("utf-8")) if file.is_file() else []
+    return {name for names in found for text in names for name in re.findall(r"\w+", text)}
 
 
 def _can_be_imported(place: str, name: str) -> bool:
