@@ -157,7 +157,7 @@ def has_value_model(config: DictConfig) -> bool:
     imports.
     """
     enabled = config.critic.enable
-    return bool(config.algorithm.adv_estimator == "gae" if enabled is None else enabled)
+    return config.algorithm.adv_estimator == "gae" if enabled is None else enabled
 
 
 def text_of(value: Any) -> str:
