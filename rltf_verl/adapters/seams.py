@@ -193,7 +193,7 @@ SEAMS = (
         f"{_LOOPS}:AgentLoopOutput",
         ("as_dict",),
         "overridden",
-        "queue/columns.py",
+        "rollout/agent_loop.py",
         "rows keep their own rewards",
     ),
     Seam(
@@ -280,6 +280,14 @@ SEAMS = (
     ),
 )
 
+DEFINED = re.compile(
+    r"^[ \t]*(?:(?:async )?def |class |(?:self\.)?(?=\w+\s*[:=,])|(?:from .+ )?import (.*))(\w*)",
+    re.MULTILINE,
+)
+"""`def name`, `class name`, `name = …`, `self.name: … = …`, `import … as name`, or `name,` of an
+import over several lines, at the start of a line.
+"""
+
 
 def seam_findings(seams: Iterable[Seam] = SEAMS) -> Iterator[Finding]:
     """A finding for each name that the installed verl lacks."""
@@ -302,15 +310,14 @@ def _in_source(place: str, name: str) -> bool:
     folders = spec.submodule_search_locations if spec is not None else None
     if not folders:
         return False
-    return _defines(Path(folders[0]).joinpath(*parts).with_suffix(".py"), name)
+    return name in _names_in(Path(folders[0]).joinpath(*parts).with_suffix(".py"))
 
 
 @cache
-def _defines(file: Path, name: str) -> bool:
-    # `def name`, `name = …`, `self.name: … = …` or `import … as name`, at the start of a line.
-    before = rf"(?:async )?def |(?:self\.)?(?={name}\s*[:=])|(?:from .+ )?import .*"
-    defined = re.compile(rf"^[ \t]*(?:{before}){name}\b", re.MULTILINE)
-    return file.is_file() and bool(defined.search(file.read_text("utf-8")))
+def _names_in(file: Path) -> set[str]:
+    found = DEFINED.findall(file.read_text("utf-8")) if file.is_file() else []
+    # One of each pair is empty.
+    return set(re.findall(r"\w+", " ".join(map("".join, found))))
 
 
 def _can_be_imported(place: str, name: str) -> bool:

@@ -17,6 +17,7 @@ import pytest
 import verl.trainer.ppo.v1  # noqa: F401  # imports our trainers when it is done
 from omegaconf import OmegaConf
 from verl.single_controller.ray.base import RayWorkerGroup, get_master_addr_port
+from verl.trainer.ppo.utils import need_critic, need_reference_policy
 from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
@@ -24,9 +25,12 @@ from rltf_verl.adapters import seams
 from rltf_verl.adapters.compat import TESTED_VERL, meet_at_free_ports
 from rltf_verl.adapters.seams import SEAMS, seam_findings
 from rltf_verl.adapters.startup.checks import start_findings
+from rltf_verl.adapters.startup.values import KNOWN, _registered
 from rltf_verl.adapters.training.step import EVICTED_GROUPS
 from rltf_verl.adapters.training.trainer import RLTFTrainerMixin
 from rltf_verl.envs.dry_run import DryRun
+from rltf_verl.sampler import ROLLOUT_NAME
+from rltf_verl.tools.compose.overrides import has_value_model
 from tests.support.configs import composed
 
 ADAPTERS = Path(seams.__file__).parent
@@ -385,6 +389,33 @@ def test_every_seam_is_there() -> None:
     assert list(seam_findings()) == []
     folders = (ADAPTERS, ADAPTERS.parent)
     assert all(any((at / seam.where).is_file() for at in folders) for seam in SEAMS)
+
+
+def test_every_seam_is_in_a_source_so_that_a_plan_imports_none() -> None:
+    names = [(seam.place, name) for seam in SEAMS for name in seam.names]
+    assert [each for each in names if not seams._in_source(*each)] == []
+
+
+def test_choices_that_need_no_registry_are_registered() -> None:
+    registered, optional = _registered(), {"megatron", "veomni", "torchtitan", "automodel"}
+    for key, names in registered.items():
+        assert set(KNOWN[key]) - optional - {ROLLOUT_NAME} <= set(names), key
+    assert registered.keys() < KNOWN.keys()
+
+
+@pytest.mark.parametrize("estimator", ["gae", "grpo"])
+@pytest.mark.parametrize("enabled", [None, True, False])
+def test_a_run_of_verl_has_a_value_model_where_verl_says_so(estimator, enabled) -> None:
+    theirs = {"critic": {"enable": enabled}, "algorithm": {"adv_estimator": estimator}}
+    config = OmegaConf.create(theirs)
+    assert has_value_model(config) == need_critic(config)
+
+
+@pytest.mark.parametrize("kl", ["true", "false"])
+def test_a_run_of_ours_has_the_models_that_its_plan_lets_verl_check(kl) -> None:
+    config = composed("rltf_sd", f"actor_rollout_ref.actor.use_kl_loss={kl}")
+    assert need_critic(config) is config.critic.enable is False
+    assert need_reference_policy(config) is config.actor_rollout_ref.actor.use_kl_loss
 
 
 def test_every_override_of_the_trainer_is_a_seam() -> None:

@@ -1,6 +1,5 @@
 """`VerlPolicy` with a real tokenizer and verl's real token builder, without a rollout engine."""
 
-import asyncio
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,7 +7,7 @@ from typing import Any
 from omegaconf import OmegaConf
 from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 
-from rltf_verl.adapters.rollout.agent_loop import VerlPolicy
+from rltf_verl.adapters.rollout.verl_policy import VerlPolicy
 
 POLICY = Path(__file__).parents[2] / "recipes" / "demo" / "policy"
 ROLLOUT = {
@@ -29,7 +28,7 @@ def verl_policy(
     send_seeds: bool = True,
     **rollout: Any,
 ) -> VerlPolicy:
-    """In a running event loop.
+    """A policy of fakes and of verl's own parts.
 
     Args:
         tokenizer: of the policy.
@@ -42,7 +41,6 @@ def verl_policy(
     """
     block = {"path": str(model), "hf_config_path": None}
     loop: Any = SimpleNamespace(
-        loop=asyncio.get_running_loop(),
         tokenizer=tokenizer,
         rollout_config=SimpleNamespace(**{**ROLLOUT, **rollout}),
         config=OmegaConf.create({"actor_rollout_ref": {"model": block}}),

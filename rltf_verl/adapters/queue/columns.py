@@ -15,13 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from itertools import islice
-from typing import Any
 
 import numpy as np
 import torch
-from pydantic import ConfigDict, Field
 from transfer_queue import KVBatchMeta
-from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
 
 from rltf_verl.algos.advantages import with_neutral_rewards
 from rltf_verl.algos.episodes import EpisodeBatch
@@ -47,24 +44,6 @@ FOR_FORWARD = ("prompts", "responses", "response_mask", "input_ids", "position_i
 
 EPISODE_FACTS = tuple(field.name for field in fields(TurnFacts))
 """The columns of the facts' tensor."""
-
-
-class RowOutput(AgentLoopOutput):
-    """One row on its way to the transfer queue.
-
-    verl copies the reward of an episode's last output over its other outputs; the columns given
-    here are laid over verl's own after that, so every row keeps its rewards.
-    """
-
-    model_config = ConfigDict(arbitrary_types_allowed=True)
-
-    columns: dict[str, Any] = Field(default_factory=dict)
-
-    def as_dict(self) -> dict[str, Any]:
-        """verl's fields of the row, with ours laid over them."""
-        fields: dict[str, Any] = super().as_dict()
-        fields.update(fields.pop("columns"))
-        return fields
 
 
 def row_columns(row: Row, facts: torch.Tensor, *, teaches: bool = False) -> dict[str, torch.Tensor]:

@@ -17,8 +17,8 @@ from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorke
 
 from rltf_verl.adapters.compat import actor_class
 from rltf_verl.adapters.queue.batched_put import BatchedPuts
-from rltf_verl.adapters.queue.columns import DRAW, RowOutput
-from rltf_verl.adapters.rollout.agent_loop import WorkerContext
+from rltf_verl.adapters.queue.columns import DRAW
+from rltf_verl.adapters.rollout.agent_loop import RowOutput, WorkerContext
 from rltf_verl.adapters.rollout.judge_actor import JobGateway
 from rltf_verl.adapters.rollout.loop_lag import Lags, watch_lag
 from rltf_verl.episode.failure_log import log_once

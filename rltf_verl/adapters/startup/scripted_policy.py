@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 
-from rltf_verl.adapters.rollout.agent_loop import VerlPolicy
+from rltf_verl.adapters.rollout.verl_policy import VerlPolicy
 from rltf_verl.adapters.startup.model import Model
 from rltf_verl.types import Attempt
 
@@ -17,14 +16,12 @@ from rltf_verl.types import Attempt
 class _Loop:
     """The attributes of an agent loop that a policy reads."""
 
-    server_manager = None
-
     def __init__(self, config: DictConfig, model: Model) -> None:
         # A plan writes calls as most models do, whatever the run's model does.
-        called = OmegaConf.merge(
+        self.rollout_config = OmegaConf.merge(
             config.actor_rollout_ref.rollout, {"multi_turn": {"format": "hermes"}}
         )
-        self.config, self.rollout_config = config, called
+        self.config = config
         self.tokenizer = model.tokenizer
         self.continuous_token_builder = create_continuous_token_builder(
             model.tokenizer,
@@ -34,10 +31,6 @@ class _Loop:
             processor=None,
         )
 
-    @property
-    def loop(self) -> asyncio.AbstractEventLoop:
-        return asyncio.get_running_loop()
-
 
 class ScriptedVerlPolicy(VerlPolicy):
     """A policy with an answer for each seed."""
@@ -45,8 +38,7 @@ class ScriptedVerlPolicy(VerlPolicy):
     def __init__(
         self, config: DictConfig, model: Model, tools: Sequence[Mapping[str, Any]] = ()
     ) -> None:
-        loop: Any = _Loop(config, model)
-        super().__init__(loop, {}, send_seeds=False, tools=tools)
+        super().__init__(_Loop(config, model), {}, send_seeds=False, tools=tools)
         self.answers: Mapping[int, str] = {}
         self.asked: dict[int, tuple[int, ...]] = {}
         """Seed -> the prompt that was answered."""

@@ -8,6 +8,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.startup.model import Model
+from rltf_verl.adapters.startup.scripted_policy import ScriptedVerlPolicy
 from rltf_verl.data.schema import files_of, first_prompt, first_rows, problem_of
 from rltf_verl.envs.calls import tools_of
 from rltf_verl.envs.dry_run import DryRun, OutOfTimeError
@@ -48,9 +49,6 @@ def check_own_rows(
 
 
 async def _make_rows(config: DictConfig, parts: Parts, method: Method, model: Model) -> None:
-    # here, because it loads verl's agent loops
-    from rltf_verl.adapters.startup.scripted_policy import ScriptedVerlPolicy
-
     (row,) = first_rows(files_of(config.data.train_files)[0], 1)
     problem, messages = problem_of(parts.env, row), first_prompt(row)
     acting, _ = with_placeholders(Parts.of(parts.config))

@@ -4,12 +4,13 @@ them in a worker.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
 
+import yaml
 from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.startup.rules import ACTOR, MODE, ROLLOUT
@@ -17,11 +18,14 @@ from rltf_verl.findings import Finding
 from rltf_verl.kinds import Within, trouble
 from rltf_verl.sampler import ROLLOUT_NAME
 
-VERLS_DEFAULTS = "_generated_ppo_trainer.yaml"
-"""verl's own flattened config, which shows the kind of each key's value."""
-
-OPTIONAL_ENGINES = ("megatron", "veomni", "torchtitan", "automodel")
-"""verl registers them only where their packages are, which may be on the cluster only."""
+KNOWN = {
+    "trainer.resume_mode": ("auto", "disable", "resume_path"),
+    # But for FSDP, verl registers an engine only where its package is, which may be on the cluster.
+    f"{ACTOR}.strategy": ("fsdp", "fsdp2", "megatron", "veomni", "torchtitan", "automodel"),
+    f"{ROLLOUT}.name": ("vllm", "sglang", ROLLOUT_NAME),  # `check_platform`
+    f"{ROLLOUT}.multi_turn.format": ("hermes",),
+}
+"""Key -> choices that need no registry."""
 
 COUNT = Annotated[int, Within(1)]
 COUNTS = (
@@ -46,9 +50,12 @@ def wrong_values(config: DictConfig) -> Iterator[Finding]:
         fix = None if value is None else trouble(value, kind)
         if fix is not None:
             yield Finding(key, value, "", fix)
-    for key, choices in _choices().items():
+    for key, known in KNOWN.items():
         value = OmegaConf.select(config, key)
-        if value is not None and str(value) not in choices:
+        if value is None or str(value) in known:
+            continue
+        choices = {*known, *_registered().get(key, ())}
+        if str(value) not in choices:
             yield Finding(
                 key, value, "not known here", f"choose one of {', '.join(sorted(choices))}"
             )
@@ -94,11 +101,12 @@ def too_few_devices(config: DictConfig) -> Iterator[Finding]:
 
 
 @cache
-def _defaults() -> Mapping[str, Any]:
-    text = files("verl.trainer.config").joinpath(VERLS_DEFAULTS).read_text()
-    # Not resolved: an interpolation stays a text, and `_kinds` leaves texts open.
-    defaults: Any = OmegaConf.to_container(OmegaConf.create(text), resolve=False)
-    return dict(defaults)
+def _defaults() -> Any:
+    """verl's own flattened config, which shows the kind of each key's value."""
+    text = files("verl.trainer.config").joinpath("_generated_ppo_trainer.yaml").read_text()
+    # An interpolation stays a text, and `_kinds` leaves texts open. OmegaConf reads in Python, ten
+    # times slower than libyaml.
+    return yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 
 
 def _kinds(block: str, defaults: Mapping[str, Any]) -> Iterator[tuple[str, type]]:
@@ -111,15 +119,14 @@ def _kinds(block: str, defaults: Mapping[str, Any]) -> Iterator[tuple[str, type]
             yield key, bool if isinstance(value, bool) else float
 
 
-def _choices() -> dict[str, set[str]]:
-    """Choices of a key, those of other plugins' registrations included."""
+def _registered() -> dict[str, Iterable[str]]:
+    """Choices of verl and of other plugins; the modules that register them take a second."""
     from verl.experimental.agent_loop.tool_parser import ToolParser
     from verl.workers.engine import EngineRegistry
     from verl.workers.rollout.replica import RolloutReplicaRegistry
 
     return {
-        "trainer.resume_mode": {"auto", "disable", "resume_path"},
-        f"{ACTOR}.strategy": {*EngineRegistry._engines["language_model"], *OPTIONAL_ENGINES},
-        f"{ROLLOUT}.name": {*RolloutReplicaRegistry._registry, ROLLOUT_NAME},  # `check_platform`
-        f"{ROLLOUT}.multi_turn.format": set(ToolParser._registry),
+        f"{ACTOR}.strategy": EngineRegistry._engines["language_model"],
+        f"{ROLLOUT}.name": RolloutReplicaRegistry._registry,
+        f"{ROLLOUT}.multi_turn.format": ToolParser._registry,
     }

@@ -13,7 +13,6 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
-from verl.trainer.ppo.utils import need_critic
 
 from rltf_verl.config import ConfigError
 from rltf_verl.tools.compose.runs import compose_run
@@ -146,8 +145,11 @@ def own_config(name: str, folder: str) -> tuple[DictConfig, str]:
 
 
 def has_value_model(config: DictConfig) -> bool:
-    """True if verl would train a value model."""
-    return bool(need_critic(config))
+    """True if verl would train a value model. Its `need_critic` says so too, after a second of
+    imports.
+    """
+    enabled = config.critic.enable
+    return config.algorithm.adv_estimator == "gae" if enabled is None else enabled
 
 
 def text_of(value: Any) -> str:

@@ -19,13 +19,13 @@ from rltf_verl.adapters.queue.columns import (
     FACTS,
     ROLE,
     TURN,
-    RowOutput,
     episode_batch,
     episode_facts,
     ragged,
     row_columns,
     token_roles,
 )
+from rltf_verl.adapters.rollout.agent_loop import RowOutput
 from rltf_verl.config import DistillConfig, RLTFConfig
 from rltf_verl.episode.rows import attempt_rows
 from rltf_verl.feedback import provider_names

@@ -11,7 +11,7 @@ from verl.utils.tokenizer.continuous_token import (
     QwenContinuousTokenBuilder,
 )
 
-from rltf_verl.adapters.rollout.agent_loop import VerlPolicy
+from rltf_verl.adapters.rollout.verl_policy import VerlPolicy
 from rltf_verl.policy import Calls
 
 from .test_chat_form_on_cpu import tokenizer_of
@@ -105,7 +105,6 @@ def tokenizer() -> PreTrainedTokenizerFast:
 def run(work, tokenizer, builder=QwenContinuousTokenBuilder, engine=None, tools=(TOOL,)):
     async def main():
         loop = SimpleNamespace(
-            loop=asyncio.get_running_loop(),
             tokenizer=tokenizer,
             rollout_config=SimpleNamespace(
                 prompt_length=4000,

@@ -11,8 +11,8 @@ from verl.experimental.agent_loop.tool_agent_loop import ToolAgentLoop
 from verl.tools.function_tool import FunctionTool
 from verl.tools.schemas import OpenAIFunctionToolSchema
 
-from rltf_verl.adapters.queue.columns import ROLE, TEACHERS, RowOutput, teacher_spans
-from rltf_verl.adapters.rollout.agent_loop import rows_of_foreign_loop
+from rltf_verl.adapters.queue.columns import ROLE, TEACHERS, teacher_spans
+from rltf_verl.adapters.rollout.agent_loop import RowOutput, rows_of_foreign_loop
 from rltf_verl.config import RLTFConfig
 from rltf_verl.episode.parts import Parts
 from rltf_verl.feedback.group import Groups

@@ -11,7 +11,7 @@ import pytest
 from transformers import AutoTokenizer
 from verl.workers.rollout.llm_server import LLMServerClient
 
-from rltf_verl.adapters.rollout.agent_loop import _special_tokens
+from rltf_verl.adapters.rollout.verl_policy import _special_tokens
 from rltf_verl.config import EpisodeConfig
 from rltf_verl.data.schema import first_prompt
 from rltf_verl.episode.revise import revise
