@@ -577,7 +577,7 @@ def test_a_slow_reward_function_is_asked_for_a_bounded_time(
     assert not plan.refusals
     (line,) = [line for line in plan.warnings if "left out" in line]
     assert "the checks before the run have 1.2 s for it" in line
-    assert "feedback on 11 of 12 problems, whose later prompts were measured with" in line
+    assert re.search(r"feedback on \d+ of 12 problems, whose later prompts were measured", line)
     assert "with 0 tokens" not in line
     assert "of the 3 problems to show" in line
 
