@@ -2,6 +2,7 @@
 of by `rltf plan`. None reaches a worker.
 """
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
