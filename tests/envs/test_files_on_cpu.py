@@ -71,6 +71,14 @@ def test_a_test_of_humaneval_becomes_the_calls_that_it_makes(package: Path) -> N
     assert not env.grade(problem, "```python\ndef twice(x): return [2, 1]\n```").correct
 
 
+def test_a_test_that_draws_its_arguments_draws_the_same_ones_again(package: Path) -> None:
+    draws = "from random import random\n\ndef check(candidate):\n    candidate(random())\n"
+    packed(package / "draws.jsonl.gz", {**ROW, "test": f"{draws}    candidate(random())\n"})
+    options = {"source": "humaneval", "path": "pip:some-tasks/some_tasks/draws.jsonl.gz"}
+    env = make_env("code", sandbox="unsafe_process", **options)
+    assert env.build(0, 1, 0) == env.build(0, 1, 0)
+
+
 def test_a_test_of_humaneval_that_is_too_slow_here_names_its_task_and_the_key(
     package: Path,
 ) -> None:
