@@ -43,6 +43,9 @@ REVISED, TO_REVISE = 0.05, 0.9
 else too few wrong answers were revised to tell."""
 DOWN = 0.5
 """Share of requests, calls or verdicts that failed, where the guard kept nothing back."""
+RAISES = 0.05
+"""Share of answers whose grader raised. Where it does so by the kind of problem, all answers to that
+kind count as wrong."""
 CUT = 0.5
 """Share of a turn's answers that were cut off. Below, most answers are still graded as the policy
 meant them; docs/metrics.md calls 0.05 bad, which is no degeneration."""
@@ -296,13 +299,13 @@ RULES = (
         "read rltf/feedback/judge/failed/…, and the errors of turns in rltf view",
         steps=3,
     ),
-    # 2 steps: this is not chance, and what is learnt from such verdicts is wrong
+    # 3 steps: a program that kills its grader is no fault of the task
     _warning(
-        "grader mostly fails",
-        at_least(DOWN, "rltf/grader/error_share"),
+        "grader raises",
+        at_least(RAISES, "rltf/grader/error_share"),
         "answers count as wrong because the grader raises: rltf inspect names the error; fix"
         " the grader and start again",
-        steps=2,
+        steps=3,
     ),
     # 10 steps: a policy that rambles at first may learn to be short
     _warning(

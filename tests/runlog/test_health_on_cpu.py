@@ -64,7 +64,7 @@ def played(*steps, watch=None):
         ("judge mostly down", HEALTHY | {"rltf/feedback/failed_share": 0.5}),
         ("judge mostly down", HEALTHY | {"rltf/grader/ungraded_share": 0.6}),
         ("judge mostly down", HEALTHY | {"rltf/feedback/judge/failed_share": 0.9}),
-        ("grader mostly fails", HEALTHY | {"rltf/grader/error_share": 1.0}),
+        ("grader raises", HEALTHY | {"rltf/grader/error_share": 0.1}),
         ("answers mostly cut off", HEALTHY | {"rltf/turn_1/truncated": 0.5}),
         ("answers mostly cut off", HEALTHY | {"rltf/turn_2/truncated": 0.7}),
         ("feedback not predicted", HEALTHY | {"rltf/feedback_modeling/untrained_share": 1.0}),
