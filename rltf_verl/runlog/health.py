@@ -44,7 +44,7 @@ else too few wrong answers were revised to tell."""
 DOWN = 0.5
 """Share of requests, calls or verdicts that failed, where the guard kept nothing back."""
 RAISES = 0.05
-"""Share of answers whose grader raised. Where it does so by the kind of problem, all answers to that
+"""Share of answers whose grader raised. Where it raises on a kind of problem, all answers to that
 kind count as wrong."""
 CUT = 0.5
 """Share of a turn's answers that were cut off. Below, most answers are still graded as the policy
