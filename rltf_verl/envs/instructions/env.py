@@ -12,6 +12,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from statistics import fmean
 from typing import Annotated, Any, Literal
 
@@ -39,8 +40,8 @@ OFFICIAL = {
 """Place of the prompts if no file is named."""
 Item = tuple[str, str, Sequence[tuple[str, Mapping[str, Any]]]]
 """Prompt, request without its rules, and id and arguments of each rule."""
-Made = tuple[Sequence[Item], Sequence[Item], tuple[str, ...]]
-"""Training problems, test problems, and what a user should know about them."""
+Made = tuple[Sequence[Item], Sequence[Item], str, Mapping[str, str]]
+"""Training problems, test problems, what was left out, and rules that cannot be checked here."""
 FRAME = " Without its first or last line, or without asterisks, it keeps the rule."
 _WORDS = re.compile(r"[\u0e00-\u0e7f\u3040-\u9fff]|\w+")
 """Words, and characters of scripts that write none."""
@@ -99,9 +100,10 @@ class Instructions(Env):
                 " evaluation; set --num-train 0, or rltf.env.train_on_tests=true"
             )
         make = self._draw if self._source == "drawn" else self._official
-        train, test, left_out = make(seed, num_train, num_test)
-        notes = (*origin_of(self._path), *left_out)
-        return replace(number_problems(self._problem, train, test), notes=notes)
+        train, test, what, lacking = make(seed, num_train, num_test)
+        notes = (*origin_of(self._path), *_left_out(what, lacking))
+        numbered = number_problems(partial(self._problem, sorted(lacking)), train, test)
+        return replace(numbered, notes=notes)
 
     def prompt(self, problem: Problem) -> str:
         """The request and the sentences of its rules."""
@@ -166,9 +168,15 @@ class Instructions(Env):
         return str(problem.data["source"])
 
     def trouble_with(self, problem: Problem) -> str | None:
-        """A rule that needs data which is not on this machine."""
-        left_out = _left_out("rules", self._call("lacking", problem.data["rules"]))
-        return f"its first problem cannot be graded; {left_out[0]}" if left_out else None
+        """A rule that needs data which is not on this machine, and was not left out when the
+        problems were made: one of this problem, or one that is drawn.
+        """
+        own, known = problem.data["rules"], problem.data.get("left_out")
+        tried = own if known is None or problem.data["source"] in OFFICIAL else []
+        lacking = self._call("lacking", tried)
+        new = {rule: lacking[rule] for rule in lacking if rule not in (known or ())}
+        left_out = _left_out("rules", new)
+        return f"not all answers can be graded; {left_out[0]}" if left_out else None
 
     def not_for_training(self, problem: Problem) -> str | None:
         """The official prompts, unless requested."""
@@ -207,7 +215,7 @@ class Instructions(Env):
             lambda _: rng.choice(requests), str, num_train, num_test, "name more requests"
         )
         train, test = (self._call("draw", f"{seed} {k}", split) for k, split in enumerate(texts))
-        return train, test, _left_out("rules", self._call("lacking", []))
+        return train, test, "rules", self._call("lacking", [])
 
     def _official(self, _: int, num_train: int, num_test: int) -> Made:
         items: Sequence[Item] = [
@@ -220,13 +228,13 @@ class Instructions(Env):
         ]
         lacking = self._call("lacking", [rule for _, _, rules in items for rule in rules])
         kept = [item for item in items if lacking.keys().isdisjoint(dict(item[2]))]
-        note = _left_out(f"{len(items) - len(kept)} of {len(items)} prompts", lacking)
-        return kept[num_test : num_test + num_train], kept[:num_test], note
+        what = f"{len(items) - len(kept)} of {len(items)} prompts"
+        return kept[num_test : num_test + num_train], kept[:num_test], what, lacking
 
-    def _problem(self, index: int, item: Item) -> Problem:
+    def _problem(self, left_out: Sequence[str], index: int, item: Item) -> Problem:
         data: dict[str, Any] = dict(zip(("question", "request", "rules"), item, strict=True))
         least = self._min_words if self._source == "drawn" else 0
-        data |= {"min_words": least, "source": self._source}
+        data |= {"min_words": least, "source": self._source, "left_out": left_out}
         return Problem(self.name, index, data, reference="")
 
 

@@ -1,6 +1,7 @@
 """Rules of IFEval for requests: drawn, graded, explained; official prompts; hostile answers."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +180,18 @@ def test_rules_that_cannot_be_checked_here_are_left_out_with_a_line(tmp_path: Pa
     assert "words:unheard_of" in splits.notes[0]
     assert "1 of 2 prompts" in splits.notes[0]
     assert "words:unheard_of" in str(env.trouble_with(problem_with(("words:unheard_of", {}))))
+
+
+def test_a_machine_that_lacks_what_the_building_one_had_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Whatever the first problem's rules are: else all answers to others count as wrong."""
+    env, rule = env_with(), "length_constraints:number_sentences"
+    problem = env.build(0, 1, 0).train[0]
+    monkeypatch.setattr(env, "_call", lambda *_: {rule: "punkt_tab"})
+    had, lacked = (replace(problem, data=problem.data | {"left_out": k}) for k in ([], [rule]))
+    assert "punkt_tab" in str(env.trouble_with(had))
+    assert env.trouble_with(lacked) is None
 
 
 def test_a_file_without_its_columns_is_refused(tmp_path: Path) -> None:
