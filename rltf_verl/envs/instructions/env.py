@@ -49,8 +49,8 @@ _WORDS = re.compile(r"[\u0e00-\u0e7f\u3040-\u9fff]|\w+")
 
 class Instructions(Env):
     """The environment `instructions`. `Problem.data` holds `question`, `request` (without its
-    rules), `rules` (id and arguments of each), `min_words` and `source`; there is no reference
-    answer.
+    rules), `rules` (id and arguments of each), `min_words`, `source` and `left_out`, the rules that
+    could not be checked where it was made; there is no reference answer.
 
     Args:
         source: `drawn` (rules drawn for requests), or the official prompts `ifeval`, `ifbench`. For
@@ -175,8 +175,7 @@ class Instructions(Env):
         tried = own if known is None or problem.data["source"] in OFFICIAL else []
         lacking = self._call("lacking", tried)
         new = {rule: lacking[rule] for rule in lacking if rule not in (known or ())}
-        left_out = _left_out("rules", new)
-        return f"not all answers can be graded; {left_out[0]}" if left_out else None
+        return f"not all answers can be graded: {_missing(new)}" if new else None
 
     def not_for_training(self, problem: Problem) -> str | None:
         """The official prompts, unless requested."""
@@ -251,5 +250,9 @@ def _rule(name: str, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]
 
 def _left_out(what: str, lacking: Mapping[str, str]) -> tuple[str, ...]:
     """A note on rules that cannot be checked here; none if all can."""
-    why = f"NLTK finds no {', '.join(sorted({*lacking.values()}))} (NLTK_DATA names its folder)"
-    return (f"{what} left out, for {why}: {', '.join(lacking)}",) if lacking else ()
+    return (f"{what} left out, for {_missing(lacking)}",) if lacking else ()
+
+
+def _missing(lacking: Mapping[str, str]) -> str:
+    data = ", ".join(sorted({*lacking.values()}))
+    return f"NLTK finds no {data} (NLTK_DATA names its folder): {', '.join(lacking)}"

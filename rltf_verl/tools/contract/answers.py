@@ -95,7 +95,7 @@ def _constants(env: Env, problems: Sequence[Problem]) -> Iterator[str]:
     read = (form for form in FORMS if env.grade(one, written(form, one.reference)).correct)
     form = next(read, "\\boxed{}")
     common = Counter(problem.reference for problem in problems).most_common(3)
-    for answer in dict.fromkeys([*dict(common), *GUESSES]):
+    for answer in dict.fromkeys([*(reference for reference, _ in common), *GUESSES]):
         text = written(form, answer)
         score = fmean(score_of(env.grade(problem, text)) for problem in problems)
         if score > MOST_CONSTANT:

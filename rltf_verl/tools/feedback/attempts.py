@@ -115,7 +115,7 @@ def attempts_at(reference: str, others: Sequence[str], form: str, right: str) ->
     """
     changed = list(changed_at(reference))
     # hostile texts wrap a wrong answer, so that praise of them is a fault
-    wrong = written(form, [*dict(changed), *others, NO_IDEA][0])
+    wrong = written(form, [*(text for text, _ in changed), *others, NO_IDEA][0])
     hostile = {
         "nothing": "",
         "cut off": right[: len(right) // 2],

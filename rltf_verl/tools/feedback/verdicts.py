@@ -261,7 +261,7 @@ def _by_arithmetic(seen: CheckedFeedback) -> Hits:
         # a text may round it
         hits = [(n, one) for n, one in pairs if {n, round(n, 2)} & _new_numbers(one)]
         # most of them, and not one number by chance
-        if 2 * len(hits) > len(pairs) and len(dict(hits)) > 1:
+        if 2 * len(hits) > len(pairs) and len({n for n, _ in hits}) > 1:
             yield from ((one, f"{_said(one)} has {way}") for _, one in hits)
 
 
@@ -319,7 +319,7 @@ def _never_named(
 def _quoted_of_attempt(one: CheckedAttempt) -> list[str]:
     """Quotes from the attempt's answer in sentences that blame."""
     said = one.attempt.answer
-    return [q for s in _blaming(one) for a, b in quotations(s) if (q := s[a:b]) in said]
+    return [s[a:b] for s in _blaming(one) for a, b in quotations(s) if s[a:b] in said]
 
 
 def _wrong_fields(one: CheckedAttempt) -> dict[str, str]:

@@ -94,7 +94,7 @@ async def wrong_answer(
     form = next(form for form in forms if form in FORMS)
     own, best = case.problem.reference, None
     like = sorted((o.problem.reference for o in others), key=lambda r: abs(len(r) - len(own)))
-    changed = [*dict(changed_at(own))]
+    changed = [text for text, _ in changed_at(own)]
     # By turns from its start and its end, so that not all problems are answered wrong in one way.
     for reference in [*changed[:: 2 * (case.problem.index % 2) - 1], *like[:MOST_TRIED]]:
         if not reference.strip() or reference == own:
