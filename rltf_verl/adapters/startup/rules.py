@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
-from verl.trainer.ppo import core_algos
 
 from rltf_verl.adapters.compat import ENGINES_WITH_SEEDS, finds_adapter_under_fsdp1
 from rltf_verl.adapters.registered import POLICY_LOSSES
@@ -170,8 +169,11 @@ def _is_trainer(mode: str) -> bool:
 
 
 def _is_token_sum(name: str) -> bool:
-    loss = core_algos.POLICY_LOSS_REGISTRY.get(name)
-    return name in TOKEN_SUM_LOSSES or getattr(loss, TOKEN_SUM_MARK, False) is True
+    if name in TOKEN_SUM_LOSSES:
+        return True
+    from verl.trainer.ppo.core_algos import POLICY_LOSS_REGISTRY  # takes a second
+
+    return getattr(POLICY_LOSS_REGISTRY.get(name), TOKEN_SUM_MARK, False) is True
 
 
 def _too_short(get: Setting) -> bool:

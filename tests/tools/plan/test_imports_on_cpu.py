@@ -7,7 +7,7 @@ from tests.support.registries import python
 
 UNNEEDED = {
     *("datasets", "fastapi", "pandas", "peft"),
-    *("verl.experimental", "verl.trainer.distillation", "verl.trainer.ppo.v1"),
+    *("verl.experimental", "verl.trainer.distillation", "verl.trainer.ppo"),
     *("verl.workers.engine", "verl.workers.rollout", "rltf_verl.adapters.rollout.agent_loop"),
 }
 PLAN = """
