@@ -5,7 +5,8 @@
 Every dialogue has a rule of its own. Some are a first question with an answer in that rule,
 which the question does not tell: the policy learns what answers look like. The others show a wrong
 answer and an example of the rule: the policy learns to follow one. Half of the wrong answers are
-nearly right, so that it does not learn to repeat its own.
+nearly right, so that it does not learn to repeat its own. Of the family `critique` feedback names
+one choice of the rule in words, and the second answer follows that and changes nothing else.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ from typing import Any, get_args
 
 import house_letters
 import pyarrow as pa
-from house_conventions import KINDS
-from house_style import Family, HouseStyle
+from house_conventions import DATE, KINDS
+from house_critiques import draw_critique
+from house_style import INCORRECT, Family, HouseStyle
 
 from rltf_verl.data.provenance import write_table
 from rltf_verl.prompts import render
@@ -36,15 +38,18 @@ def dialogues(family: Any, num: int, seed: int) -> Iterator[dict[str, Any]]:
     rng, env = random.Random(seed), HouseStyle(family, conventions="practice", num_houses=num)
     problems = env.build(seed, num, 0).train
     for problem in problems:
-        question = env.prompt(problem)
+        question, answer = env.prompt(problem), problem.reference
         if rng.random() >= FIRST_QUESTIONS:
-            attempt = _wrong(rng, problem, problems)
-            feedback = env.explain(problem, attempt, env.grade(problem, attempt), "hint")
+            if family == "critique":
+                attempt, feedback, answer = _critiqued(rng, problem.data, problems)
+            else:
+                attempt = _wrong(rng, problem, problems)
+                feedback = env.explain(problem, attempt, env.grade(problem, attempt), "hint")
             question = render("revise/note", question=question, attempt=attempt, feedback=feedback)
         yield {
             "messages": [
                 {"role": "user", "content": question},
-                {"role": "assistant", "content": problem.reference},
+                {"role": "assistant", "content": answer},
             ]
         }
 
@@ -61,6 +66,22 @@ def _wrong(rng: random.Random, problem: Problem, problems: tuple[Problem, ...]) 
     else:
         attempt = KINDS[data["noun"]].written(data["item"], other["rule"])
     return attempt if attempt != problem.reference else _wrong(rng, problem, problems)
+
+
+def _critiqued(
+    rng: random.Random, data: Mapping[str, Any], problems: tuple[Problem, ...]
+) -> tuple[str, str, str]:
+    """A date in another rule, one choice of the house's in words, and the date with that choice and
+    the others as they were.
+    """
+    item, rule, tried = data["item"], data["rule"], rng.choice(problems).data["rule"]
+    if rng.random() < NEAR_MISSES:
+        tried = _one_changed(rng, rule, tried)
+    attempt = DATE.written(item, tried)
+    if attempt == DATE.written(item, rule):
+        return _critiqued(rng, data, problems)
+    name, sentence = draw_critique(rng, item, rule, attempt)
+    return attempt, f"{INCORRECT} {sentence}", DATE.written(item, {**tried, name: rule[name]})
 
 
 def _near_miss(rng: random.Random, data: Mapping[str, Any]) -> str:

@@ -28,15 +28,17 @@ from house_conventions import (
     holds,
     language,
 )
+from house_critiques import draw_critique
 
 from rltf_verl.envs.base import Candidate, Env, FeedbackLevel, Splits, require_counts
 from rltf_verl.envs.text.plain_text import MAX_TEXT
 from rltf_verl.kinds import Within
 from rltf_verl.types import Grade, Problem
 
-Family = Literal["date", "locale", "entries", "reply"]
+Family = Literal["date", "critique", "locale", "entries", "reply"]
 _NOUNS: Mapping[Family, tuple[str, ...]] = {
     "date": ("date",),
+    "critique": ("date",),
     "locale": ("long date",),
     "entries": ("name", "amount", "product code", "address"),
     "reply": (house_letters.NOUN,),
@@ -50,9 +52,10 @@ class HouseStyle(Env):
     `question`.
 
     Args:
-        family: `date`: one rule. `locale`: a language's long date, by babel. `entries`: a name, an
-            amount, a product code or an address, a rule for each. `reply`: a letter in prose that
-            keeps five rules at once; `Grade.score` is the share that it keeps.
+        family: `date`: one rule. `critique`: the same, and feedback says in words what one choice
+            of the rule is, without an example. `locale`: a language's long date, by babel.
+            `entries`: a name, an amount, a product code or an address, a rule for each. `reply`: a
+            letter in prose that keeps five rules at once; `Grade.score` is the share that it keeps.
         conventions: `house`, or `practice`: rules that no house has, for a warm-up.
         num_houses: houses of a dataset; each problem is about one of them.
         example: every question comes after an entry of the house: what a prompt can do without
@@ -75,7 +78,7 @@ class HouseStyle(Env):
         example: bool = False,
     ) -> None:
         self._nouns, self._conventions, self._num_houses = _NOUNS[family], conventions, num_houses
-        self._example = example
+        self._example, self._in_words = example, family == "critique"
 
     def build(self, seed: int, num_train: int, num_test: int) -> Splits:
         """Draw the houses, then distinct test items and training items, none of which is a test
@@ -115,8 +118,8 @@ class HouseStyle(Env):
         return Grade(not broken, True, text.strip(), score=kept, details={"broken": broken})
 
     def explain(self, problem: Problem, text: str, grade: Grade, level: FeedbackLevel) -> str:
-        """Which parts or rules are not the house's (`location`); an example about something else
-        (`hint`); or the answer (`full`). The wording depends on problem and answer.
+        """Which parts or rules are not the house's (`location`); an example about something else,
+        or the critique (`hint`); or the answer (`full`). The wording depends on problem and answer.
         """
         if grade.correct:
             return CORRECT
@@ -125,6 +128,8 @@ class HouseStyle(Env):
             broken = house_letters.broken_rules(text, data["item"], data["rule"], data["house"])
             return reply_feedback(rng, data["house"], data["item"], data["rule"], broken, level)
         said = grade.parsed or ""
+        if self._in_words and level == "hint":
+            return f"{rng.choice(_NO)} {draw_critique(rng, data['item'], data['rule'], said)[1]}"
         return entry_feedback(
             rng, data["house"], data["noun"], data["item"], data["rule"], said, level
         )

@@ -7,7 +7,7 @@
 #   recipes/pretrained/pretrained.sh data                             # the house's problems
 #   recipes/pretrained/pretrained.sh train METHOD [hydra overrides …] # grpo_single, grpo, sd, fm, sd_fm, sft, raft
 #
-# FAMILY (date, locale, entries, reply), SEED (0): of house and problems. HOUSES (1): how many.
+# FAMILY (date, critique, locale, entries, reply), SEED (0): of house and problems. HOUSES (1): how many.
 # OUT (outputs/pretrained): the folder. ROUNDS (4): of the adapter. VERL_PLATFORM (cpu): empty where rltf/hardware is a GPU's.
 set -euo pipefail
 

@@ -17,5 +17,6 @@ def make_house(*, name: str = NAME, **options: Any) -> Any:
 
 make_house()  # from here on the files beside it can be imported
 conventions: Any = importlib.import_module("house_conventions")
+critiques: Any = importlib.import_module("house_critiques")
 letters: Any = importlib.import_module("house_letters")
 house_style: Any = importlib.import_module("house_style")

@@ -1,5 +1,6 @@
 """The style of a house: drawn rules, exact grades, feedback that never holds the answer."""
 
+import random
 import re
 from typing import Any
 
@@ -8,11 +9,11 @@ import pytest
 from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.tools.contract import check_env
 from rltf_verl.types import Problem
-from tests.recipes.house_style import conventions, letters, make_house
+from tests.recipes.house_style import conventions, critiques, letters, make_house
 from tests.support.effort import many
 
 KINDS, share_of = conventions.KINDS, conventions.share_of
-FAMILIES = ("date", "locale", "entries", "reply")
+FAMILIES = ("date", "critique", "locale", "entries", "reply")
 MAY_17 = {"year": 1998, "month": 5, "day": 7}
 ARCHIVE = {
     "order": "year, month, day",
@@ -244,3 +245,17 @@ def test_the_example_of_a_hint_shows_what_the_rule_does_to_such_a_date() -> None
         item = problem.data["item"]
         alike += (int(day) < 10, int(year) >= 30) == (item["day"] < 10, item["year"] < 2000)
     assert alike > 55
+
+
+@pytest.mark.parametrize("rule", [*KINDS["date"].rules("practice")[::7], ARCHIVE])
+def test_a_critique_names_the_one_choice_that_a_date_lacks(rule: Any) -> None:
+    said = set()
+    for name, values in KINDS["date"].choices.items():
+        for value in values:
+            text = KINDS["date"].written(MAY_17, {**rule, name: value})
+            broken = critiques.broken_choices(MAY_17, rule, text)
+            assert broken == ([name] if value != rule[name] else [])
+            if broken:
+                said.add(critiques.draw_critique(random.Random(0), MAY_17, rule, text))
+    assert [name for name, _ in sorted(said)] == sorted(rule)
+    assert len({sentence for _, sentence in said}) == len(rule)

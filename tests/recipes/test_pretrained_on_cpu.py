@@ -17,7 +17,7 @@ FOLDER = RECIPES / "pretrained"
 SCRIPT = FOLDER / "pretrained.sh"
 
 
-@pytest.mark.parametrize("family", ["date", "entries", "reply"])
+@pytest.mark.parametrize("family", ["date", "critique", "entries", "reply"])
 def test_dialogues_teach_to_follow_an_example_and_no_houses_rule(family) -> None:
     rows = program("pretrained/dialogues.py").dialogues(family, 60, 0)
     dialogues = [row["messages"] for row in rows]
