@@ -160,6 +160,8 @@ IMITATING = ("sft", EQUAL, "raft", "sd")
 Part = tuple[str, str, Sequence[int], Sequence[str]]
 GRID: Sequence[Part] = (
     ("prompt", "zero", HOUSES, ("no training",)),
+    ("critique", "zero", FEW, ("sd", "raft", FEWER[0])),
+    ("critique", "zero", FEW, ("grpo", "sft", "fm", "gold", FEWER[1])),
     ("date", "zero", HOUSES, (*CORE, AGAIN)),
     ("date", "zero", FEW, (*OTHERS, EQUAL, GRPO_ON_TURNS, "sd second_turn, full rate")),
     ("date", "zero", FEW, (f"{GRPO_ON_TURNS}, full rate", *FEWER, FOREIGN, *TODAY, *RATIOS)),
@@ -175,7 +177,8 @@ GRID: Sequence[Part] = (
     ("letters", "zero", HOUSES[:3], ("sft", "sd", "sd second_turn", "sd rejection")),
 )
 """Task, start, houses, arms, at the rates and weights that were chosen on dates. `prompt`: dates,
-each question after an entry of the house, which a person may write there and not train. `form`,
+each question after an entry of the house, which a person may write there and not train. `critique`:
+dates with feedback in words, without an example. `form`,
 `fault`, `tag` and `sign`: deviations of `accepted.py`. `seldom`: entries after a quarter of the
 warm-up, with a hint to one answer in ten. `letters`: the reward counts the rules that a letter
 keeps; they come last, because a run of them takes four times as long.
@@ -335,7 +338,7 @@ def words_of(run: Run) -> list[str]:
 def train(study: Study, run: Run, folder: Path) -> dict[str, Any]:
     """One run, and its line."""
     words = words_of(run)
-    family = {"seldom": "entries", "letters": "reply"}.get(run.task, "date")
+    family = {"seldom": "entries", "letters": "reply", "critique": "critique"}.get(run.task, "date")
     if run.task == "seldom":
         model = study.policy(family, rounds=1)
     else:
