@@ -178,7 +178,7 @@ GRID: Sequence[Part] = (
 )
 """Task, start, houses, arms, at the rates and weights that were chosen on dates. `prompt`: dates,
 each question after an entry of the house, which a person may write there and not train. `critique`:
-dates with feedback in words, without an example. `form`,
+dates with up to five critiques, without an example. `form`,
 `fault`, `tag` and `sign`: deviations of `accepted.py`. `seldom`: entries after a quarter of the
 warm-up, with a hint to one answer in ten. `letters`: the reward counts the rules that a letter
 keeps; they come last, because a run of them takes four times as long.
@@ -328,6 +328,8 @@ def words_of(run: Run) -> list[str]:
         words.append(f"{of.weight}={run.weight}")
     if run.task == "seldom":
         words += SHUFFLED_SELDOM if run.arm == "fm shuffled" else SELDOM
+    if run.task == "critique" and "rltf/method=grpo_single" not in words:
+        words.append("rltf.episode.horizon=6")  # a critique names one choice of five
     if run.task == "fault":
         words.append("rltf.episode.stop_when_solved_train=false")
     if keeps(run):

@@ -88,7 +88,12 @@ HELD_OUT = 64
 FEW_RIGHT = 5
 """Fewer right answers are counted: an interval of them says nothing."""
 SQL = HERE.parent / "sql/results.jsonl"
-STARTS = {"zero": "dates", "mixed": "dates, a quarter right at the start"}
+BOUGHT = {
+    ("date", "zero"): "dates",
+    ("date", "mixed"): "dates, a quarter right at the start",
+    ("critique", "zero"): "dates, critiques in words",
+}
+"""Task and start -> name in the exchange table."""
 Line = Mapping[str, Any]
 Houses = dict[int, float]
 
@@ -182,9 +187,9 @@ def counted(values: Sequence[float]) -> str:
 def exchange(lines: Sequence[Line]) -> Iterator[str]:
     """What each arm had bought half of the way: dates, and recipes/sql."""
     tasks: dict[str, dict[str, list[list[Point]]]] = {}
-    for (start, task), arm in product(STARTS.items(), (*CORE, *FEWER)):
-        runs = [*map(of_dates, runs_of(lines, "date", start, arm).values())]
-        tasks.setdefault(task, {}).update({arm: runs} if runs else {})
+    for (of, name), arm in product(BOUGHT.items(), (*CORE, *FEWER)):
+        runs = [*map(of_dates, runs_of(lines, *of, arm).values())]
+        tasks.setdefault(name, {}).update({arm: runs} if runs else {})
     for line in lines_of(SQL):
         tasks.setdefault("SQL", {}).setdefault(line["arm"], []).append(of_sql(line))
     parts = (rows(task, runs, counted) for task, runs in tasks.items() if runs)
