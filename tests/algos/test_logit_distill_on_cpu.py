@@ -45,6 +45,17 @@ def with_tail(student_logits, teacher_logits, k, kind):
     return logit_divergence(student_logits, ids, outcome_log_probs(teacher_logits, ids), kind, BETA)
 
 
+def test_outcomes_by_hand():
+    logits = torch.tensor(
+        [[4.0, 1.0, 2.0, 1.0]], dtype=torch.float64
+    ).log()  # probabilities 1/2, 1/8, 1/4, 1/8
+    ids = top_k_ids(logits, 2)
+    assert ids.tolist() == [[0, 2]]
+    torch.testing.assert_close(
+        outcome_log_probs(logits, ids).exp(), torch.tensor([[0.5, 0.25, 0.25]]).double()
+    )
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("k", [15, 16], ids=["all but one token", "all tokens"])
 def test_with_the_whole_vocabulary_it_is_the_exact_divergence(kind, k):

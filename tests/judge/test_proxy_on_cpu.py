@@ -2,7 +2,6 @@
 
 import base64
 import ssl
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -118,7 +117,6 @@ def test_a_proxy_that_is_none_is_refused_with_its_cause(environment, proxy: str)
     judge = Judge({"endpoint": {"base_url": "https://judge.example/v1", "model": "m"}}, "x")
     with pytest.raises(ConfigError, match="proxy") as refused:
         judge.require_client()
-    assert urlsplit("https://judge.example/v1").hostname in str(refused.value)
     assert "Word-12" not in str(refused.value)
 
 

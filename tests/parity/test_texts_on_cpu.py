@@ -121,7 +121,7 @@ def edited(key, old, new):
             PLAIN | {"raises": "ValueError"},
             "plain]: raises, from character 0",
         ),
-        (PLAIN | {"observation_text": GUIDE["observation_text"]}, "plain]: "),
+        (PLAIN | {"observation_text": GUIDE["observation_text"]}, "plain]: texts, from"),
         (EPISODE | {"n_rows": 3}, "three_turns]: n_rows: this package 2, release 3"),
     ],
 )
