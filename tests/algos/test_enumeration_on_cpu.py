@@ -58,57 +58,25 @@ def test_no_baseline_and_the_ragged_one_are_unbiased_whoever_stops_when(game, nu
 @pytest.mark.parametrize(
     ("game", "num"),
     [
-        (LINE, 2),
-        (WORDS, 2),
-        (THREE_ANSWERS, 3),
-        (LONG, 2),
-        (APPENDED, 2),
+        *[(LINE, 2), (WORDS, 2), (THREE_ANSWERS, 3), (LONG, 2), (APPENDED, 2)],
+        *[(STOPS, 2), (STOPS, 3), (LONG_STOPS, 2), (LONG_STOPS, 3)],
     ],
 )
-def test_leave_one_out_is_unbiased_where_nobody_is_alone(game, num):
-    player = Player(game)
-    check(attempts(player, num, "leave_one_out"), shrunk(player, [1.0] * game.horizon))
-
-
-@pytest.mark.parametrize(
-    ("game", "num"), [(STOPS, 2), (STOPS, 3), (LONG_STOPS, 2), (LONG_STOPS, 3)]
-)
-def test_leave_one_out_shrinks_a_turn_by_the_probability_that_somebody_else_reaches_it(game, num):
-    """Bias: a turn that is alone gets 0, so the factor is 1 − P(all others stopped earlier)."""
-    player = Player(game)
-    factors = [1 - (1 - player.reach(k)) ** (num - 1) for k in range(game.horizon)]
-    assert factors[-1] < 0.95  # it matters here
-    check(attempts(player, num, "leave_one_out"), shrunk(player, factors))
-
-
-@pytest.mark.parametrize(
-    ("game", "num"), [(LINE, 2), (WORDS, 2), (THREE_ANSWERS, 3), (LONG, 2), (APPENDED, 2)]
-)
-def test_the_groups_mean_shrinks_the_gradient_by_one_over_n(game, num):
-    """Bias: the mean contains the turn's own return; without early stop all turns shrink alike, by
-    1 − 1/n.
+def test_biases_of_the_two_estimators_that_compare_within_a_turn(game, num):
+    """A turn that is alone learns nothing. `leave_one_out` shrinks a turn by 1 − P(all others
+    stopped earlier), `group_mean` by E[1 − 1/m] over the m episodes that reach it, itself included:
+    by 1 − 1/n where nobody stops.
     """
     player = Player(game)
-    check(attempts(player, num, "group_mean"), shrunk(player, [1 - 1 / num] * game.horizon))
-
-
-@pytest.mark.parametrize(
-    ("game", "num"), [(STOPS, 2), (STOPS, 3), (LONG_STOPS, 2), (LONG_STOPS, 3)]
-)
-def test_with_early_stop_the_groups_mean_shrinks_later_turns_more(game, num):
-    """Bias: E[1 − 1/m] over the m episodes that reach the turn, itself included; a lone one (m = 1)
-    learns nothing.
-    """
-    player = Player(game)
-    factors = []
+    one_out, mean, m = [], [], torch.arange(num, dtype=torch.float64)
     for k in range(game.horizon):
-        others = Binomial(
-            num - 1, torch.tensor(player.reach(k), dtype=torch.float64).clamp(max=1.0)
-        )
-        m = torch.arange(num, dtype=torch.float64)
-        factors.append((others.log_prob(m).exp() * m / (m + 1)).sum().item())
-    assert factors[0] > factors[-1] + 0.05
-    check(attempts(player, num, "group_mean"), shrunk(player, factors))
+        reach = torch.tensor(player.reach(k), dtype=torch.float64).clamp(max=1.0)
+        one_out.append(1 - (1 - reach) ** (num - 1))
+        others = Binomial(num - 1, reach).log_prob(m).exp()
+        mean.append((others * m / (m + 1)).sum())
+    assert (one_out[-1] < 0.95) == (mean[0] > mean[-1] + 0.05) == game.early_stop
+    check(attempts(player, num, "leave_one_out"), shrunk(player, one_out))
+    check(attempts(player, num, "group_mean"), shrunk(player, mean))
 
 
 @pytest.mark.parametrize(

@@ -167,6 +167,17 @@ def test_critiques_have_the_bias_of_the_turns_estimator(num, factor):
     assert not expected_gradients(player, 2, config)[Role.CRITIQUE].any()
 
 
+def feedback_likelihood(player, prompt_of):
+    """∇ E[Σ_k log π(f_k | prompt_of(y_k))], the samples held fixed."""
+    total = torch.zeros(()).double()
+    for s in player.sessions:
+        for turn in s.turns:
+            if turn.feedback is not None:
+                said = tuple(map(int, turn.feedback.text))
+                total = total + s.probability * player.log_prob(prompt_of(turn.attempt), said)
+    return player.gradient(total)
+
+
 @pytest.mark.parametrize(
     "game",
     [
@@ -182,15 +193,11 @@ def test_feedback_rows_climb_the_expected_log_likelihood_of_the_feedback(game):
         gamma=GAMMA, feedback_modeling=FeedbackModelingConfig(weight=0.7, critic="compact")
     )
     ours = expected_gradients(player, 2, config)[Role.FEEDBACK_MODELING] / 2
-    total = torch.zeros(()).double()
-    for s in player.sessions:
-        for turn in s.turns:
-            if turn.feedback is not None:
-                prompt = tuple(1000 + ord(c) for c in f"Q\n?{turn.attempt.text}\n!")
-                total = total + s.probability * player.log_prob(
-                    prompt, tuple(map(int, turn.feedback.text))
-                )
-    check(ours, 0.7 * player.gradient(total))
+
+    def critic_prompt(attempt):
+        return tuple(1000 + ord(c) for c in f"Q\n?{attempt.text}\n!")
+
+    check(ours, 0.7 * feedback_likelihood(player, critic_prompt))
 
 
 @pytest.mark.parametrize("early_stop", [True, False])
@@ -206,15 +213,12 @@ def test_inline_feedback_climbs_its_log_likelihood_where_it_stands(early_stop):
         feedback_modeling=FeedbackModelingConfig(weight=0.7, form="inline"),
     )
     gradients = expected_gradients(player, 2, config)
-    total = torch.zeros(()).double()
-    for s in player.sessions:
-        for turn in s.turns:
-            if turn.feedback is not None:
-                before = (*turn.attempt.prompt_ids, *turn.attempt.response_ids, 50)
-                total = total + s.probability * player.log_prob(
-                    before, tuple(map(int, turn.feedback.text))
-                )
-    check(gradients[Role.FEEDBACK_MODELING] / 2, 0.7 * player.gradient(total))
+
+    def conversation(attempt):
+        return (*attempt.prompt_ids, *attempt.response_ids, 50)
+
+    truth = feedback_likelihood(player, conversation)
+    check(gradients[Role.FEEDBACK_MODELING] / 2, 0.7 * truth)
     plain = expected_gradients(player, 2, RLTFConfig(gamma=GAMMA, episode=append))
     assert torch.equal(plain[Role.ATTEMPT], gradients[Role.ATTEMPT])
     assert not plain[Role.FEEDBACK_MODELING].any()

@@ -1,6 +1,7 @@
 """Each gate, and the share of a batch that its gradient rests on, at points worked out by hand."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -66,11 +67,13 @@ def test_a_residual_is_added_to_the_advantage_whose_sign_the_verdict_has():
     assert not weight.any()
 
 
-def test_where_no_problem_is_solved_in_part_nothing_has_a_weight():
-    never = Evidence(TOLD.gap, TOLD.advantage, TOLD.right, torch.tensor([0.0, 0.0, 1.0, 1.0]))
-    assert GATES["variance"][0](never, 0.0)[1].tolist() == [0, 0, 0, 0]
-
-
-def test_the_scale_is_the_steepness_of_the_sigmoid():
-    _, weight = GATES["sigmoid"][0](TOLD, 2.0)
-    torch.testing.assert_close(weight[0], torch.tensor(4 / 5))  # 2² / (1 + 2²)
+@pytest.mark.parametrize(
+    ("name", "scale", "solved", "weights"),
+    [
+        ("variance", 0.0, [0.0, 0.0, 1.0, 1.0], [0, 0, 0, 0]),  # no problem is solved in part
+        ("sigmoid", 2.0, [0.5] * 4, [4 / 5, 1 / 5, 1.21 / 2.21, 1 / 2]),  # x² / (1 + x²)
+    ],
+)
+def test_weights_of_a_scale_and_where_nothing_is_to_be_divided_by(name, scale, solved, weights):
+    told = replace(TOLD, solved=torch.tensor(solved))
+    torch.testing.assert_close(GATES[name][0](told, scale)[1], torch.tensor(weights).float())

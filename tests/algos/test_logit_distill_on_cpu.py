@@ -56,24 +56,6 @@ def test_outcomes_by_hand():
     )
 
 
-@pytest.mark.parametrize(
-    ("kind", "value"),
-    [
-        # teacher (1/2, 1/4, tail 1/4), student (1/4, 1/4, tail 1/2)
-        ("forward_kl", 0.5 * math.log(2) + 0.25 * math.log(0.5)),
-        ("reverse_kl", 0.25 * math.log(0.5) + 0.5 * math.log(2)),
-        # m = (3/8, 1/4, 3/8), both halves by symmetry the same
-        ("jsd", 0.5 * math.log(4 / 3) + 0.25 * math.log(2 / 3)),
-    ],
-)
-def test_golden_numbers(kind, value):
-    teacher = torch.tensor([[4.0, 1.0, 2.0, 1.0]], dtype=torch.float64).log()
-    student = torch.tensor([[2.0, 3.0, 2.0, 1.0]], dtype=torch.float64).log()
-    ids = top_k_ids(teacher, 2)
-    actual = logit_divergence(student, ids, outcome_log_probs(teacher, ids), kind, 0.5)
-    assert actual.item() == pytest.approx(value, abs=1e-12)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("k", [15, 16], ids=["all but one token", "all tokens"])
 def test_with_the_whole_vocabulary_it_is_the_exact_divergence(kind, k):
@@ -110,14 +92,6 @@ def test_tokens_that_cannot_be_said_do_no_harm(kind):
         assert grad[0, 2:].tolist() == [0.0, 0.0]
 
 
-def test_the_teacher_is_a_constant():
-    teacher = random_logits(2, 8, seed=12).requires_grad_()
-    ids = top_k_ids(teacher.detach(), 3)
-    student = random_logits(2, 8, seed=13).requires_grad_()
-    value = logit_divergence(student, ids, outcome_log_probs(teacher, ids), "jsd", BETA)
-    assert torch.autograd.grad(value.sum(), teacher, allow_unused=True) == (None,)
-
-
 def sampled_gradient(logits, teacher):
     """[V, V] gradient in the logits for each token that could be said, and its value."""
     values, grads = [], []
@@ -140,43 +114,16 @@ def test_the_sampled_token_is_the_reverse_kl_on_average_and_so_is_its_gradient()
     torch.testing.assert_close(q @ grads, exact_grad)
 
 
-def test_a_contrast_pulls_to_the_policy_times_the_ratio_though_its_constant_is_left_out():
-    """The gradient by sampled tokens is the finite difference of KL(q ‖ q_0 e^Δ / Z), of which the
-    target holds no Z (Purified OPSD, arXiv 2607.02234, equations 5 to 8, β = 1).
-    """
-    logits, old, right, *wrong = (random_logits(9, seed=seed) for seed in range(30, 35))
-    marginal = torch.stack([each.softmax(-1) for each in wrong]).mean(0).log()
-    gap = soft_clip(right.log_softmax(-1) - marginal)
-    target = old.log_softmax(-1) + gap
-    assert abs(target.exp().sum() - 1) > 0.1
-    grads, _ = sampled_gradient(logits, target)
-
-    def divergence(z):
-        return exact(z[None], target[None], "reverse_kl").sum()
-
-    step = 1e-5 * torch.eye(9, dtype=torch.float64)
-    difference = [(divergence(logits + h) - divergence(logits - h)) / 2e-5 for h in step]
-    torch.testing.assert_close(
-        logits.softmax(-1) @ grads, torch.stack(difference), atol=1e-8, rtol=1e-6
-    )
-
-
 def test_a_contrast_is_clipped_softly():
     gap = torch.tensor([-1e4, -0.3, 0.0, 0.01, 1e4], dtype=torch.float64)
     by_hand = [-10, -10 * math.tanh(0.03), 0, 10 * math.tanh(0.001), 10]
     assert soft_clip(gap).tolist() == pytest.approx(by_hand, abs=1e-12)
 
 
-def test_with_the_ratio_a_policy_that_has_moved_still_has_that_gradient_on_average():
-    """Tokens of π_old, weighed by π_θ / π_old: unbiased as long as nothing is cut off."""
-    logits, teacher = random_logits(9, seed=22), random_logits(9, seed=23).log_softmax(-1)
-    old = (logits + random_logits(9, seed=24, scale=0.3)).log_softmax(-1)
-    grads, _ = sampled_gradient(logits, teacher)
-    now = logits.log_softmax(-1)
-    weight = clipped_ratio(now, old, 1e9)
-    torch.testing.assert_close((old.exp() * weight) @ grads, now.exp() @ grads)
-    assert clipped_ratio(now, old, 1.0).max() == 1.0
-    assert torch.isfinite(clipped_ratio(torch.zeros(1), torch.full((1,), -torch.inf), 2.0)).all()
+def test_a_ratio_is_cut_off_and_finite_for_a_token_that_could_not_be_said():
+    sampled = torch.tensor([0.0, -0.5, -1.0, -torch.inf])
+    ratio = clipped_ratio(torch.full((4,), -0.5), sampled, 1.2)
+    torch.testing.assert_close(ratio, torch.tensor([math.exp(-0.5), 1.0, 1.2, 1.2]))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,10 +1,10 @@
 """Token losses and losses of roles at points worked out by hand; in any mix of roles in one batch
-each role's gradient is its own; and the golden case through the whole path of training.
+each role's gradient is its own.
 """
 
-import asyncio
 import math
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -15,15 +15,12 @@ from rltf_verl.algos.episodes import in_line
 from rltf_verl.algos.losses import TOKEN_LOSSES, importance_sampling, shaped
 from rltf_verl.algos.role_loss import distill_loss, supervised_loss
 from rltf_verl.algos.targets import RowBatch, sampled_tokens
-from rltf_verl.config import DistillConfig, ImitateConfig, RLTFConfig
+from rltf_verl.config import DistillConfig, RLTFConfig
 from rltf_verl.config.objectives import Loss
 from rltf_verl.objectives import BUILT_IN, Method
-from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.objectives.targets import compute_targets
-from rltf_verl.types import CONTEXT, Attempt, Episode, Grade, Problem, Role, Turn
+from rltf_verl.types import CONTEXT, Role
 from tests.support.effort import examples
-from tests.support.methods import targets_of
-from tools.parity.pack import pack_episodes, pack_rows
 
 CONFIGS = {
     "AWR": RLTFConfig(gamma=0.3, distill=DistillConfig(weight=1.0)),
@@ -89,12 +86,24 @@ def gradient(batch, log_prob, config, weights=WEIGHTS):
     return torch.autograd.grad(loss, log_prob)[0]
 
 
-def rows(batch, keep):
-    """The batch of some rows only, and where its tokens were."""
-    at = keep.repeat_interleave(batch.lengths)
+def rows(batch, order):
+    """Some of the rows, in this order, and where their tokens were."""
+    places = torch.arange(len(batch.role)).split(batch.lengths.tolist())
+    at = torch.cat([torch.zeros(0, dtype=torch.int64), *(places[i] for i in order)])
     fields = ("role", "turn", "episode", "old_log_probs", "sampler_log_probs")
     kept = {name: getattr(batch, name)[at] for name in fields}
-    return replace(batch, lengths=batch.lengths[keep], **kept), at
+    return replace(batch, lengths=batch.lengths[list(order)], **kept), at
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+@examples(40, quick=8)
+@given(batches(), st.randoms(use_true_random=False))
+def test_the_order_of_rows_does_not_matter(config, mix, random):
+    batch, log_prob = mix
+    order = random.sample(range(len(batch.lengths)), len(batch.lengths))
+    shuffled, at = rows(batch, order)
+    whole = gradient(batch, log_prob, CONFIGS[config])
+    torch.testing.assert_close(gradient(shuffled, log_prob[at], CONFIGS[config]), whole[at])
 
 
 @pytest.mark.parametrize("config", CONFIGS)
@@ -111,7 +120,7 @@ def test_rows_of_one_role_change_nothing_for_the_others(config, mix, role):
         gradient(without, log_prob, CONFIGS[config]), torch.where(batch.tokens(role), 0.0, whole)
     )
     own = batch.by_row(batch.tokens(role))
-    others, at = rows(batch, torch.tensor([not bool(tokens.any()) for tokens in own]))
+    others, at = rows(batch, [i for i, tokens in enumerate(own) if not tokens.any()])
     assert torch.equal(gradient(others, log_prob[at], CONFIGS[config]), whole[at])
 
 
@@ -149,39 +158,50 @@ def test_context_gets_exactly_zero_gradient_whatever_stands_there(bad, mix):
 
 
 @examples(40, quick=8)
-@given(batches())
-def test_what_each_role_gets(mix):
+@given(batches(), st.sampled_from(["hard", "soft", None]))
+def test_what_each_role_gets(mix, floor):
     """One token at a time, from the definition: the sign, the weight, the floor and the ratio of
     every role.
     """
     batch, log_prob = mix
-    config = CONFIGS["AWR"]
-    actual, targets = (
-        gradient(batch, log_prob, config),
-        compute_targets(batch, Method(config), WEIGHTS),
-    )
-    ratio = (log_prob - batch.old_log_probs).exp()
+    old, distill = batch.old_log_probs, DistillConfig(weight=1.0, log_prob_floor=None)
+    plain = RLTFConfig(gamma=0.3, distill=distill)
+    advantages = compute_targets(batch, Method(plain), WEIGHTS).advantages
+    floors = {"hard": (old >= -5.0).float(), "soft": (old + 5.0).clamp(max=0.0).exp(), None: 1.0}
+    ratio = (log_prob - old).exp()
     correct = batch.episodes.correct[batch.episode, batch.turn].float()
     expected = {
-        Role.ATTEMPT: -ratio * targets.advantages,
-        Role.CRITIQUE: -ratio * targets.advantages,
-        Role.DISTILL: -torch.where(batch.old_log_probs >= -5.0, targets.advantages, 0.0),
+        Role.ATTEMPT: -ratio * advantages,
+        Role.CRITIQUE: -ratio * advantages,
+        Role.DISTILL: -advantages * floors[floor],
         Role.FEEDBACK_MODELING: torch.full_like(ratio, -WEIGHTS["feedback_modeling"]),
         Role.IMITATE: -WEIGHTS["imitate"] * correct,
     }
+    floored = DistillConfig(weight=1.0, floor=floor) if floor else distill
+    config = replace(plain, distill=floored)
+    actual = gradient(batch, log_prob, config)
     for role, values in expected.items():
         at = batch.tokens(role)
         torch.testing.assert_close(actual[at], values[at], atol=1e-6, rtol=1e-5)
+    below = compute_targets(batch, Method(config), WEIGHTS).floor_masked
+    low = batch.tokens(Role.DISTILL) & (old < -5.0)
+    assert torch.equal(below, low if floor else torch.zeros_like(low))
 
 
-LOW, HIGH = 0.8, 1.2
+@examples(20, quick=8)
+@given(batches(), st.sampled_from(["old", "sampler"]))
+def test_the_reference_of_distilled_tokens(mix, reference):
+    batch, _ = mix
+    config = RLTFConfig(distill=DistillConfig(weight=1.0, reference=reference))
+    by_sampler = batch.tokens(Role.DISTILL) & (reference == "sampler")
+    expected = torch.where(by_sampler, batch.sampler_log_probs, batch.old_log_probs)
+    assert torch.equal(compute_targets(batch, Method(config), WEIGHTS).ref_log_probs, expected)
 
 
-def loss_and_grad(name, ratio, advantage, old=-1.0):
-    log_prob = torch.tensor([[old + math.log(ratio)]], dtype=torch.float64, requires_grad=True)
-    ref = torch.full_like(log_prob, old).detach()
-    loss = TOKEN_LOSSES[name](log_prob, ref, torch.full_like(ref, advantage), LOW, HIGH)
-    (grad,) = torch.autograd.grad(loss.sum(), log_prob)
+def loss_and_grad(token_loss, log_prob):
+    leaf = torch.tensor([[log_prob]], dtype=torch.float64, requires_grad=True)
+    loss = token_loss(leaf)
+    (grad,) = torch.autograd.grad(loss.sum(), leaf)
     return loss.item(), grad.item()
 
 
@@ -207,9 +227,12 @@ def loss_and_grad(name, ratio, advantage, old=-1.0):
     ],
 )
 def test_token_loss_and_gradient(name, ratio, advantage, loss, grad):
-    actual_loss, actual_grad = loss_and_grad(name, ratio, advantage)
-    assert actual_loss == pytest.approx(loss, abs=1e-12)
-    assert actual_grad == pytest.approx(grad, abs=1e-12)
+    old, weight = torch.tensor([[[-1.0]], [[advantage]]], dtype=torch.float64)
+    token_loss = partial(
+        TOKEN_LOSSES[name], ref_log_prob=old, advantages=weight, clip_low=0.8, clip_high=1.2
+    )
+    actual = loss_and_grad(token_loss, -1.0 + math.log(ratio))
+    assert actual == pytest.approx((loss, grad), abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -224,13 +247,9 @@ def test_token_loss_and_gradient(name, ratio, advantage, loss, grad):
     ],
 )
 def test_the_shaped_probability_by_hand(probability, gamma, advantage, loss, grad):
-    log_prob = torch.tensor([[math.log(probability)]], dtype=torch.float64, requires_grad=True)
-    actual = shaped(log_prob, torch.tensor([[advantage]], dtype=torch.float64), gamma)
-    (actual_grad,) = torch.autograd.grad(actual.sum(), log_prob)
-    assert (actual.item(), actual_grad.item()) == (
-        pytest.approx(loss, abs=1e-12),
-        pytest.approx(grad, abs=1e-12),
-    )
+    weight = torch.tensor([[advantage]], dtype=torch.float64)
+    actual = loss_and_grad(partial(shaped, advantages=weight, gamma=gamma), math.log(probability))
+    assert actual == pytest.approx((loss, grad), abs=1e-12)
 
 
 def test_the_shaped_loss_of_distillation_rows():
@@ -248,180 +267,3 @@ def test_the_shaped_loss_of_distillation_rows():
     assert grad[0].tolist() == [pytest.approx(-2 * 0.03 / 0.16), pytest.approx(0.0, abs=1e-30), 0.0]
     with pytest.raises(ValueError, match=r"advantages has shape \(2, 1\), expected \(2, 3\)"):
         shaped(torch.zeros(2, 3), torch.zeros(2, 1), 0.1)
-
-
-@pytest.mark.parametrize("moved", [0.0, 0.7, -3.0, 40.0, -200.0])
-def test_awr_gradient_is_minus_the_advantage_however_far_the_policy_has_moved(moved):
-    old = torch.tensor([[-1.0, -2.0, -3.0], [-0.5, -4.0, -1.0]])
-    advantages = torch.tensor([[0.7, 0.0, -0.3], [1.25, -2.0, 0.1]])
-    log_prob, mask = (old + moved).requires_grad_(), torch.ones(2, 3, dtype=torch.bool)
-    total = distill_loss(log_prob, old, advantages, mask, DistillConfig(reference="current"))
-    (grad,) = torch.autograd.grad(total, log_prob)
-    assert torch.equal(grad, -advantages)
-    assert total.item() == pytest.approx(-advantages.sum().item(), abs=1e-6)
-
-
-WHOLE = {"weight": 1.0, "log_prob_floor": None}
-
-
-# (rewards, sampler log-probs of each turn, log-probs of the last answer under the first prompt)
-SESSIONS = [
-    ([1.0], [(-0.5, -0.25)], None),
-    ([0.0, 1.0], [(-0.7, -0.3, -0.1), (-0.2, -0.4, -0.6, -0.1)], (-1.0, -6.0, -5.0, -0.3)),
-    ([-0.1, 0.0], [(-1.1, -0.9), (-0.3, -0.8)], (-2.0, -5.5)),
-    ([0.0, 1.0], [(-0.2, -0.2), (-0.5, -0.5, -0.5)], (-0.9, -4.999, -5.001)),
-    ([0.0, 1.0], [(-0.6,), (-0.1,)], (-7.0,)),
-    ([-0.1, 0.9], [(-0.4, -1.4), (-0.05, -2.0)], (-0.2, -0.3)),
-]
-GROUP = [0, 0, 0, 1, 1, 1]
-
-
-def golden_config(**distill):
-    """The paper's RLTF-SD, or what is changed in its `distill` block."""
-    return RLTFConfig(distill=DistillConfig(**{"weight": 0.1, **distill}))
-
-
-def golden_batch(
-    settings=None, sessions=SESSIONS, group=GROUP, order=None, graded=lambda reward: reward > 0.5
-):
-    """The rows of the objectives that have a weight."""
-    episodes, rows, row_episode, old = [], [], [], []
-    for s, (rewards, sampler, student) in enumerate(sessions):
-        turns = tuple(
-            Turn(
-                Attempt((s, k), tuple(range(len(lp))), lp, "", True),
-                Grade(graded(r), True),
-                r,
-            )
-            for k, (r, lp) in enumerate(zip(rewards, sampler, strict=True))
-        )
-        episodes.append(Episode(Problem("x", 0, {}, ""), s, turns))
-        for row in asyncio.run(
-            episode_rows(None, [], episodes[-1], Method(settings or golden_config()))
-        ):
-            rows.append(row)
-            row_episode.append(s)
-            old.append(row.log_probs if row.role[0] == Role.ATTEMPT else student)
-    order = range(len(rows)) if order is None else order
-    rows, row_episode, old = ([values[i] for i in order] for values in (rows, row_episode, old))
-    return pack_rows(rows, row_episode, pack_episodes(episodes, group), old)
-
-
-def of_role(packed, values, role):
-    """Values of the rows of one role, its tokens only."""
-    rows = zip(packed.by_row(values), packed.by_row(packed.tokens(role)), strict=True)
-    return [own[mask].tolist() for own, mask in rows if mask.any()]
-
-
-def test_attempt_rows_of_the_golden_case():
-    packed = golden_batch()
-    actual = of_role(packed, targets_of(packed, golden_config()).advantages, Role.ATTEMPT)
-    expected = [
-        [2 / 3] * 2,
-        [-0.7 / 3] * 3,
-        [0.5] * 4,
-        [-1.3 / 3] * 2,
-        [-0.5] * 2,
-        [0.11 / 3] * 2,
-        [0.1 / 3] * 3,
-        [0.11 / 3],
-        [0.1 / 3],
-        [-0.22 / 3] * 2,
-        [-0.2 / 3] * 2,
-    ]
-    for a, e in zip(actual, expected, strict=True):
-        assert a == pytest.approx(e, abs=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("distill", "expected"),
-    [
-        (
-            {},
-            [[0.07, 0, 0.07, 0.07], [-0.03, 0], [0.31 / 3, 0.31 / 3, 0], [0], [0.28 / 3, 0.28 / 3]],
-        ),
-        (WHOLE, [[0.7] * 4, [-0.3] * 2, [3.1 / 3] * 3, [3.1 / 3], [2.8 / 3] * 2]),
-        (
-            {"baseline": "second_turn"},
-            [[0.05, 0, 0.05, 0.05], [-0.05, 0], [0.01 / 3, 0.01 / 3, 0], [0], [-0.02 / 3] * 2],
-        ),
-        ({"baseline": "rejection"}, [[0.1, 0, 0.1, 0.1], [0, 0], [0.1, 0.1, 0], [0], [0.1, 0.1]]),
-        ({**WHOLE, "baseline": "none"}, [[1.0] * 4, [0.0] * 2, [1.0] * 3, [1.0], [0.9] * 2]),
-        # tokens at −6, −5.5, −5.001, −7 below the floor of −5 keep e^-1, e^-0.5, e^-0.001, e^-2
-        (
-            {"floor": "soft"},
-            [
-                [0.07, 0.07 * 0.3678794, 0.07, 0.07],
-                [-0.03, -0.03 * 0.6065307],
-                [0.31 / 3, 0.31 / 3, 0.31 / 3 * 0.9990005],
-                [0.31 / 3 * 0.1353353],
-                [0.28 / 3, 0.28 / 3],
-            ],
-        ),
-    ],
-)
-def test_distillation_rows_of_the_golden_case(distill, expected):
-    packed = golden_batch()
-    targets = targets_of(packed, golden_config(**distill))
-    for a, e in zip(of_role(packed, targets.advantages, Role.DISTILL), expected, strict=True):
-        assert a == pytest.approx(e, abs=1e-6)
-
-
-def test_a_soft_floor_masks_nothing_else():
-    packed = golden_batch()
-    soft, hard = (
-        targets_of(packed, golden_config(floor="soft")),
-        targets_of(packed, golden_config()),
-    )
-    assert torch.equal(soft.floor_masked, hard.floor_masked)
-    kept = ~hard.floor_masked
-    assert torch.equal(soft.advantages[kept], hard.advantages[kept])
-    whole = targets_of(packed, golden_config(floor="soft", log_prob_floor=None))
-    assert torch.equal(
-        whole.advantages, targets_of(packed, golden_config(log_prob_floor=None)).advantages
-    )
-
-
-def test_imitation_rows_of_the_golden_case():
-    """RLTF_SPEC 8.1, sft: cross-entropy rows for all second answers but that of episode 2, which is
-    wrong.
-    """
-    settings = RLTFConfig(imitate=ImitateConfig(weight=0.1))
-    packed = golden_batch(settings)
-    actual = of_role(packed, targets_of(packed, settings).advantages, Role.IMITATE)
-    assert [len(row) for row in actual] == [4, 3, 1, 2]
-    assert all(a == pytest.approx(0.1) for row in actual for a in row)
-
-
-def test_floor_masked_shares_of_the_golden_case():
-    packed = golden_batch()
-    targets = targets_of(packed, golden_config())
-    shares = [sum(row) / len(row) for row in of_role(packed, targets.floor_masked, Role.DISTILL)]
-    assert shares == pytest.approx([0.25, 0.5, 1 / 3, 1.0, 0.0])
-    assert not targets.floor_masked[
-        ~packed.tokens(Role.DISTILL)
-    ].any()  # attempts are never floored
-
-
-def test_the_reference_of_distillation_rows():
-    packed = golden_batch()
-    distill = packed.tokens(Role.DISTILL)
-    old = targets_of(packed, golden_config(reference="old")).ref_log_probs
-    assert torch.equal(old, packed.old_log_probs)
-    # a sampler that lags behind concerns the distilled answers only
-    lagging = replace(packed, sampler_log_probs=packed.sampler_log_probs - 1)
-    sampler = targets_of(lagging, golden_config(reference="sampler")).ref_log_probs
-    assert torch.equal(sampler[~distill], packed.old_log_probs[~distill])
-    assert of_role(packed, sampler, Role.DISTILL)[0] == pytest.approx([-1.2, -1.4, -1.6, -1.1])
-
-
-@examples(20)
-@given(st.permutations(range(16)))
-def test_the_order_of_rows_does_not_matter(order):
-    plain, shuffled = golden_batch(), golden_batch(order=order)
-    a, b = targets_of(plain, golden_config()), targets_of(shuffled, golden_config())
-    for name in ("advantages", "floor_masked"):
-        expected = plain.by_row(getattr(a, name))
-        rows = shuffled.by_row(getattr(b, name))
-        for own, i in zip(rows, order, strict=True):
-            torch.testing.assert_close(own, expected[i], atol=1e-6, rtol=0)

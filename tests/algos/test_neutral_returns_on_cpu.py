@@ -169,12 +169,6 @@ def test_returns_where_something_is_missing(episodes, group, gamma, expected):
         close(own[: len(values)], values)
 
 
-def test_without_a_verdict_nothing_is_compared():
-    close(
-        advantages([RIGHT, MENDED, broken("ungraded")], "group_mean", 0.1)[:, 0], [0.45, -0.45, 0.0]
-    )
-
-
 # --- every group of a small game, with feedback that fails whatever the answer
 # ---------------------------------------
 
@@ -331,15 +325,3 @@ def test_shaping_moves_attempts_and_nothing_of_distillation(baseline, reward):
     assert torch.equal(distilled, same)
     assert rows == same_rows, "the rows carry the reward of the answer, too"
     assert not torch.allclose(attempts, moved)
-
-
-def test_without_shaping_the_two_rewards_are_one():
-    sessions = pack_episodes(
-        [
-            Episode(
-                Problem("x", 0, {}, ""), 0, tuple(shape_rewards(answers(0.5, 1.0), RewardConfig()))
-            )
-        ],
-        [0],
-    )
-    assert torch.equal(sessions.graded, sessions.rewards)

@@ -19,6 +19,7 @@ from rltf_verl.cpu.actor import attention, head
 from rltf_verl.cpu.actor.engine import _make_room
 from rltf_verl.cpu.actor.forest import lay_out, micro_batches, pack
 from tests.sampler.conftest import tiny_llama
+from tests.support.engine import plain
 
 
 def rows_of_groups(groups=3, size=4, seed=0):
@@ -32,13 +33,6 @@ def rows_of_groups(groups=3, size=4, seed=0):
             first = np.concatenate([prompt, ids(draw.integers(1, 9))])
             rows += [first] if i % 2 else [first, np.concatenate([first, ids(6)]), first]
     return rows
-
-
-def plain_log_probs(model, row, temperature=1.0):
-    logits = model(torch.from_numpy(row)[None]).logits[0, :-1].float() / temperature
-    log_probs = logits.log_softmax(-1)
-    entropy = -(log_probs.exp() * log_probs).sum(-1)
-    return log_probs.gather(-1, torch.from_numpy(row[1:])[:, None]).squeeze(-1), entropy
 
 
 def shared_log_probs(model, rows, temperature=1.0):
@@ -65,24 +59,24 @@ def shared_log_probs(model, rows, temperature=1.0):
 @pytest.mark.parametrize("temperature", [1.0, 0.7])
 def test_log_probs_entropy_and_gradient_are_those_of_single_rows(monkeypatch, temperature):
     monkeypatch.setattr(head, "TILE", 16)  # 61 words: the last tile is cut
-    rows, plain, model = rows_of_groups(), tiny_llama(), tiny_llama()
+    rows, reference, model = rows_of_groups(), tiny_llama(), tiny_llama()
     assert attention.shares_prefixes(model)
     attention.use(model)
     log_probs, entropy, forest = shared_log_probs(model, rows, temperature)
     assert forest.input_ids.numel() < 0.7 * sum(map(len, rows))
-    expected = [plain_log_probs(plain, row, temperature) for row in rows]
     loss, plain_loss = torch.zeros(()), torch.zeros(())
-    for i, (ours, h, (theirs, their_h)) in enumerate(
-        zip(log_probs, entropy, expected, strict=True)
-    ):
+    for i, (ours, h, row) in enumerate(zip(log_probs, entropy, rows, strict=True)):
+        ids = torch.from_numpy(row)
+        outputs = plain.log_probs(reference, ids[:1], ids[1:], temperature)
+        theirs, their_h = plain.of_tokens(outputs, ids[1:]), plain.entropy(outputs)
         torch.testing.assert_close(ours, theirs, atol=2e-5, rtol=1e-5)
         torch.testing.assert_close(h, their_h, atol=2e-5, rtol=1e-5)
         loss = loss + (i % 3 - 1.5) * ours.sum() - 0.3 * (ours * h).sum()
         plain_loss = plain_loss + (i % 3 - 1.5) * theirs.sum() - 0.3 * (theirs * their_h).sum()
     loss.backward()
     plain_loss.backward()
-    scale = max(p.grad.abs().max() for p in plain.parameters())
-    for (name, ours), theirs in zip(model.named_parameters(), plain.parameters(), strict=True):
+    scale = max(p.grad.abs().max() for p in reference.parameters())
+    for (name, ours), theirs in zip(model.named_parameters(), reference.parameters(), strict=True):
         assert (ours.grad - theirs.grad).abs().max() < 1e-5 * scale, name
 
 

@@ -181,19 +181,16 @@ def test_a_container_s_quota_counts(quota, expected, tmp_path, monkeypatch):
     assert processes.available_cores(tmp_path / "none") == 16
 
 
-def test_ranks_of_trainer_and_rollout_share_the_cores_where_both_work_at_once(monkeypatch):
+@pytest.mark.parametrize(("mode", "threads"), [("rltf_sync", "8"), ("rltf_separate_async", "2")])
+def test_ranks_of_trainer_and_rollout_share_the_cores_where_both_work_at_once(
+    mode, threads, monkeypatch
+):
     monkeypatch.setattr(processes, "available_cores", lambda: 9)
-    for mode, expected in (("rltf_sync", "8"), ("rltf_separate_async", "2")):
-        environment: dict[str, str] = {}
-        monkeypatch.setattr(os, "environ", environment)
-        config = OmegaConf.create(
-            {
-                "trainer": {"n_gpus_per_node": 1, "v1": {"trainer_mode": mode}},
-                "actor_rollout_ref": {"rollout": {"n_gpus_per_node": 3}},
-            }
-        )
-        processes._choose_threads(config)
-        assert environment["OMP_NUM_THREADS"] == expected
+    monkeypatch.setattr(os, "environ", {})
+    trainer = {"n_gpus_per_node": 1, "v1": {"trainer_mode": mode}}
+    rollout = {"rollout": {"n_gpus_per_node": 3}}
+    processes._choose_threads(OmegaConf.create({"trainer": trainer, "actor_rollout_ref": rollout}))
+    assert os.environ["OMP_NUM_THREADS"] == threads
 
 
 def test_what_the_user_set_stays():

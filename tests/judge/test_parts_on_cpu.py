@@ -22,15 +22,10 @@ def starts(pace: RateLimit, arrivals: list[float], amount: float = 1.0) -> list[
 
 
 def test_a_pace_lets_a_second_of_requests_through_at_once_and_then_one_by_one() -> None:
-    begun = starts(RateLimit(120), [100.0] * 6)
-    assert begun == pytest.approx([100.0, 100.0, 100.0, 100.5, 101.0, 101.5])
-
-
-def test_over_any_stretch_a_pace_keeps_its_promise() -> None:
-    begun = starts(RateLimit(600), [0.0] * 50 + [9.0] * 50)
-    for i, start in enumerate(begun):
-        for n, end in enumerate(begun[i:], start=1):
-            assert n <= 600 / 60 * (end - start + 1) + 1 + 1e-6
+    """An idle minute saves up no more than a second of them."""
+    begun = starts(RateLimit(120), [100.0] * 6 + [160.0] * 5)
+    first = [100.0, 100.0, 100.0, 100.5, 101.0, 101.5]
+    assert begun == pytest.approx([*first, 160.0, 160.0, 160.0, 160.5, 161.0])
 
 
 def test_a_pace_learns_what_a_request_really_took() -> None:
@@ -41,19 +36,11 @@ def test_a_pace_learns_what_a_request_really_took() -> None:
     assert pace.wait(0.0) == pytest.approx(1.0)
 
 
-def test_a_breaker_rides_out_a_short_outage() -> None:
-    breaker = Breaker(failures=3, after_s=10.0, probe_s=5.0)
-    for now in (0.0, 1.0, 2.0, 9.9):
-        breaker.failed(now)
-    assert breaker.admit(9.9)
-    breaker.succeeded()
-    breaker.failed(11.0)
-    assert breaker.state == "closed", "the count began anew"
-
-
 def test_a_breaker_opens_probes_and_closes() -> None:
     breaker = Breaker(failures=2, after_s=10.0, probe_s=5.0)
-    breaker.failed(0.0)
+    for now in (0.0, 1.0, 9.9):
+        breaker.failed(now)
+        assert breaker.admit(now), "a short outage is ridden out"
     breaker.failed(10.0)
     assert (breaker.state, breaker.down_for(12.0)) == ("open", 12.0)
     assert [breaker.admit(t) for t in (14.9, 15.0, 15.1)] == [False, True, False], "one probe"
@@ -62,6 +49,8 @@ def test_a_breaker_opens_probes_and_closes() -> None:
     assert breaker.admit(26.0), "a probe that never came back does not block the next"
     breaker.succeeded()
     assert [breaker.admit(26.1)] * 2 == [True, True]
+    breaker.failed(99.0)
+    assert breaker.state == "closed", "the count began anew"
     assert breaker.num_opened == 1
 
 
@@ -111,53 +100,47 @@ def test_a_reply_without_usage_counts_no_tokens() -> None:
 
 
 URL = {"base_url": "http://127.0.0.1:8000/v1", "model": "m"}
-BAD = {  # options, the key that is refused, and a word of the fix
-    "no endpoint": ({}, "endpoint.base_url", "set it"),
-    "a missing value": ({"endpoint": {**URL, "base_url": "???"}}, "endpoint.base_url", "a URL"),
-    "no model": ({"endpoint": {**URL, "model": "???"}}, "endpoint.model", "name"),
+BAD = {  # options, and the key that is refused
+    "no endpoint": ({}, "endpoint.base_url"),
+    "a missing value": ({"endpoint": {**URL, "base_url": "???"}}, "endpoint.base_url"),
+    "no model": ({"endpoint": {**URL, "model": "???"}}, "endpoint.model"),
     "too much of a URL": (
         {"endpoint": {**URL, "base_url": "http://h/v1/chat/completions"}},
         "endpoint.base_url",
-        "before",
     ),
-    "an unknown key": ({"endpoint": {**URL, "modle": 1}}, "endpoint.modle", "'model'"),
-    "a cold judge": ({"endpoint": {**URL, "temperature": -1}}, "endpoint.temperature", "at least"),
-    "no reply": ({"endpoint": {**URL, "max_tokens": 0}}, "endpoint.max_tokens", "at least 1"),
+    "an unknown key": ({"endpoint": {**URL, "modle": 1}}, "endpoint.modle"),
+    "a cold judge": ({"endpoint": {**URL, "temperature": -1}}, "endpoint.temperature"),
+    "no reply": ({"endpoint": {**URL, "max_tokens": 0}}, "endpoint.max_tokens"),
     "an unknown limit": (
         {"endpoint": URL, "limits": {"deadline": 3}},
         "limits.deadline",
-        "'deadline_s'",
     ),
     "no concurrency": (
         {"endpoint": URL, "limits": {"max_concurrency": 0}},
         "limits.max_concurrency",
-        "at least 1",
     ),
     "half a request": (
         {"endpoint": URL, "limits": {"max_attempts": 1.5}},
         "limits.max_attempts",
-        "whole",
     ),
-    "a text": ({"endpoint": URL, "limits": {"deadline_s": "5m"}}, "limits.deadline_s", "number"),
-    "money back": ({"endpoint": URL, "price": {"prompt": -1}}, "price.prompt", "at least 0"),
-    "a body that is none": ({"endpoint": {**URL, "extra_body": "{"}}, "endpoint.extra_body", "{"),
+    "a text": ({"endpoint": URL, "limits": {"deadline_s": "5m"}}, "limits.deadline_s"),
+    "money back": ({"endpoint": URL, "price": {"prompt": -1}}, "price.prompt"),
+    "a body that is none": ({"endpoint": {**URL, "extra_body": "{"}}, "endpoint.extra_body"),
     "a body of ours": (
         {"endpoint": {**URL, "extra_body": {"model": "x"}}},
         "endpoint.extra_body",
-        "model",
     ),
-    "a folder of numbers": ({"endpoint": URL, "cache_dir": 3}, "cache_dir", "text"),
-    "a style": ({"endpoint": URL, "style": "hnt"}, "style", "'hint'"),
+    "a folder of numbers": ({"endpoint": URL, "cache_dir": 3}, "cache_dir"),
+    "a style": ({"endpoint": URL, "style": "hnt"}, "style"),
 }
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_bad_options_name_key_and_fix(case: str) -> None:
-    options, key, word = BAD[case]
+def test_bad_options_name_their_key(case: str) -> None:
+    options, key = BAD[case]
     with pytest.raises(ConfigError) as refused:
         make_provider("judge", **options)
     assert refused.value.finding.key == f"rltf.feedback.{key}"
-    assert word in refused.value.finding.fix
 
 
 async def test_a_missing_key_or_package_says_so(monkeypatch) -> None:

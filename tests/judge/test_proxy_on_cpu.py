@@ -2,7 +2,6 @@
 
 import base64
 import ssl
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -118,7 +117,6 @@ def test_a_proxy_that_is_none_is_refused_with_its_cause(environment, proxy: str)
     judge = Judge({"endpoint": {"base_url": "https://judge.example/v1", "model": "m"}}, "x")
     with pytest.raises(ConfigError, match="proxy") as refused:
         judge.require_client()
-    assert urlsplit("https://judge.example/v1").hostname in str(refused.value)
     assert "Word-12" not in str(refused.value)
 
 
@@ -133,16 +131,18 @@ def test_certificates_that_cannot_be_read_are_refused_by_name(environment, tmp_p
         first_answers([wanted])
 
 
-def test_a_proxy_is_the_one_of_the_environment(environment) -> None:
-    def proxy_for(url: str) -> str | None:
-        return proxy_of(Endpoint(url, "m"))
-
-    assert proxy_for("https://judge.example/v1") is None
+@pytest.mark.parametrize(
+    ("url", "exempt", "proxied"),
+    [
+        ("https://judge.example/v1", "localhost,127.0.0.1", True),
+        ("http://judge.example/v1", "", False),
+        ("https://127.0.0.1:8000/v1", "localhost,127.0.0.1", False),
+        ("https://127.0.0.1:9000/v1", "127.0.0.1:9000", False),
+        ("https://127.0.0.1:8000/v1", "127.0.0.1:9000", True),
+    ],
+)
+def test_a_proxy_is_the_one_of_the_environment(environment, url, exempt, proxied) -> None:
+    assert proxy_of(Endpoint(url, "m")) is None
     environment.setenv("HTTPS_PROXY", "http://proxy.example:3128")
-    environment.setenv("NO_PROXY", "localhost,127.0.0.1")
-    assert proxy_for("https://judge.example/v1") == "http://proxy.example:3128"
-    assert proxy_for("http://judge.example/v1") is None
-    assert proxy_for("https://127.0.0.1:8000/v1") is None
-    environment.setenv("NO_PROXY", "127.0.0.1:9000")
-    assert proxy_for("https://127.0.0.1:9000/v1") is None
-    assert proxy_for("https://127.0.0.1:8000/v1") == "http://proxy.example:3128"
+    environment.setenv("NO_PROXY", exempt)
+    assert proxy_of(Endpoint(url, "m")) == ("http://proxy.example:3128" if proxied else None)

@@ -10,21 +10,22 @@ from typing import Any
 
 import pytest
 
-from rltf_verl.judge import failure_log
 from rltf_verl.judge import runtime as judge_runtime
-from rltf_verl.judge.client import LOGGERS, Fault
+from rltf_verl.judge.client import Fault
 from rltf_verl.judge.runtime import JudgeRuntime, run_to_end, runtime_of
-from rltf_verl.judge.settings import JudgeLimits, JudgeSettings, Price
+from rltf_verl.judge.settings import Price
 from rltf_verl.judge.wire import JudgeUnavailable, Reply
-from tests.support.judge.calls import QUICK, call, settings
+from tests.support.judge.calls import call, settings
 from tests.support.judge.server import FAULTS, SAID, SILENT, InThread, JudgeServer
-from tests.support.waiting import until
 
 
 @asynccontextmanager
-async def serving(server: JudgeServer, **options: Any) -> AsyncIterator[JudgeRuntime]:
+async def serving(
+    server: JudgeServer, *, price: Price | None = None, waits: bool = False, **options: Any
+) -> AsyncIterator[JudgeRuntime]:
     async with server:
-        runtime = JudgeRuntime(settings(server.url, **options))
+        wanted = settings(server.url, **options)
+        runtime = JudgeRuntime(replace(wanted, price=price or Price(), waits=waits))
         yield runtime
         await runtime.aclose()
 
@@ -35,10 +36,8 @@ def counted(runtime: JudgeRuntime, prefix: str) -> int:
 
 async def test_a_reply_with_what_it_cost_and_no_line_of_the_http_library(caplog) -> None:
     caplog.set_level(logging.INFO)
-    async with JudgeServer() as server:
-        runtime = JudgeRuntime(
-            JudgeSettings(settings(server.url).endpoint, price=Price(prompt=2.0, completion=10.0))
-        )
+    server = JudgeServer()
+    async with serving(server, price=Price(prompt=2.0, completion=10.0)) as runtime:
         assert await runtime.complete(call(seed=5)) == Reply(SAID, True, 100, 20)
         (body,) = server.bodies
         assert body == {
@@ -54,7 +53,6 @@ async def test_a_reply_with_what_it_cost_and_no_line_of_the_http_library(caplog)
         assert runtime.snapshot()["calls"] == 0, "the next look begins anew"
         assert runtime.snapshot()["cost_run"] == values["cost"]
         assert caplog.messages == []
-        await runtime.aclose()
 
 
 @pytest.mark.parametrize("fault", [f for f in FAULTS if f not in ("hang", *SILENT)])
@@ -72,34 +70,21 @@ async def test_a_reply_without_text_is_paid_for_once(silence: str) -> None:
         assert counted(runtime, "prompt_tokens") == 100
 
 
-async def test_a_refusal_is_not_tried_again_and_shows_no_key(monkeypatch, caplog) -> None:
-    monkeypatch.setenv("MY_KEY", "sk-mine-123")
+async def test_a_refusal_is_not_tried_again() -> None:
     server = JudgeServer(key="sk-another")
-    for name in ("", *LOGGERS):
-        caplog.set_level(logging.DEBUG, name)
-    async with serving(server, endpoint={"api_key_env": "MY_KEY"}) as runtime:
-        with pytest.raises(JudgeUnavailable, match=r"1 try, .*refused: HTTP 401") as info:
+    async with serving(server) as runtime:
+        with pytest.raises(JudgeUnavailable, match=r"1 try, .*refused: HTTP 401"):
             await runtime.complete(call())
-    assert "sk-mine" not in str(info.value)
-    assert info.value.__cause__ is None
-    assert not [r for r in caplog.records if "sk-mine" in r.getMessage()]
-    assert "sk-mine" not in repr(runtime.settings)
     assert len(server.bodies) == 1
 
 
-async def test_retry_after_is_honoured_by_all_calls() -> None:
-    server = JudgeServer(script=["429_retry_after"], retry_after="Retry-After: 0.2")
-    async with serving(server) as runtime:
-        await runtime.complete(call(0))
-        first, again = server.arrivals
-        assert again - first >= 0.19
-        server.script = ["429_retry_after"]
-        one = asyncio.create_task(runtime.complete(call(1)))
-        await until(lambda: server.counts["429_retry_after"] == 2)
-        await until(lambda: runtime.stats.since_start["faults/rate_limited"] == 2)
-        await asyncio.gather(one, runtime.complete(call(2)))
-        asked, *later = server.arrivals[2:]
-        assert min(later) - asked >= 0.19, "the second call waited too"
+async def test_all_calls_obey_a_retry_after_up_to_the_cap() -> None:
+    server = JudgeServer(script=["429_retry_after"], retry_after="Retry-After: 3600")
+    async with serving(server, retry_after_cap_s=0.5, deadline_s=300.0) as runtime:
+        with pytest.raises(JudgeUnavailable, match="rate_limited"):
+            await runtime.complete(call(0))
+        await asyncio.gather(*(runtime.complete(call(i)) for i in range(1, 9)))
+    assert min(server.arrivals[1:]) - server.arrivals[0] >= 0.45
 
 
 async def test_the_deadline_holds_in_the_queue_and_on_the_way() -> None:
@@ -201,38 +186,25 @@ async def test_an_endpoint_that_hangs_opens_the_breaker_whatever_the_time_for_a_
 
 
 async def test_the_breaker_opens_lets_a_probe_through_and_closes() -> None:
-    server = JudgeServer()
-    await server.start()
-    limits = {
-        "breaker_failures": 3,
-        "breaker_after_s": 0.0,
-        "breaker_probe_s": 600.0,
-        "max_attempts": 3,
-    }
-    runtime = JudgeRuntime(settings(server.url, **limits))
-    await server.stop()
-    with pytest.raises(JudgeUnavailable, match=r"3 tries, .*connection: "):
-        await runtime.complete(call(0))
-    with pytest.raises(JudgeUnavailable, match="calls fail at once"):
-        await runtime.complete(call(1))
-    assert runtime.snapshot()["breaker"] == 1.0
-    ten_minutes_later(runtime)
-    with pytest.raises(JudgeUnavailable, match="in 1 try"):
-        await runtime.complete(call(2))
-    assert runtime.breaker.state == "open", "a probe that fails is tried once"
-    await server.start()
-    ten_minutes_later(runtime)
-    assert (await runtime.complete(call(3))).text == SAID
-    assert (runtime.breaker.state, runtime.breaker.num_opened) == ("closed", 1)
-    await server.stop()
-    await runtime.aclose()
+    server, limits = JudgeServer(), {"breaker_failures": 3, "breaker_after_s": 0.0}
+    async with serving(server, breaker_probe_s=600.0, max_attempts=3, **limits) as runtime:
+        await server.stop()
+        with pytest.raises(JudgeUnavailable, match=r"3 tries, .*connection: "):
+            await runtime.complete(call(0))
+        with pytest.raises(JudgeUnavailable, match="calls fail at once"):
+            await runtime.complete(call(1))
+        assert runtime.snapshot()["breaker"] == 1.0
+        ten_minutes_later(runtime)
+        with pytest.raises(JudgeUnavailable, match="in 1 try"):
+            await runtime.complete(call(2))
+        assert runtime.breaker.state == "open", "a probe that fails is tried once"
+        await server.start()
+        ten_minutes_later(runtime)
+        assert (await runtime.complete(call(3))).text == SAID
+        assert (runtime.breaker.state, runtime.breaker.num_opened) == ("closed", 1)
 
 
-AWAY = {"breaker_failures": 2, "breaker_after_s": 0.0, "breaker_probe_s": 0.05}
-
-
-def waiting(url: str, **limits: Any) -> JudgeRuntime:
-    return JudgeRuntime(replace(settings(url, **AWAY, **limits), waits=True))
+WAITS = {"waits": True, "breaker_failures": 2, "breaker_after_s": 0.0, "breaker_probe_s": 0.05}
 
 
 @pytest.fixture
@@ -241,49 +213,26 @@ def _quick(monkeypatch) -> None:
 
 
 @pytest.mark.usefixtures("_quick")
-async def test_calls_that_wait_get_their_reply_from_a_judge_that_comes_back(
-    caplog, monkeypatch
-) -> None:
-    monkeypatch.setattr(failure_log, "LINE_S", 0.0)
-    server = JudgeServer()
-    await server.start()
-    runtime = waiting(server.url)
-    await server.stop()
-    calls = [asyncio.create_task(runtime.complete(call(seed))) for seed in range(20)]
-    await until(lambda: sum("calls wait for it" in line for line in caplog.messages) > 3)
-    assert not any(task.done() for task in calls)
-    await server.start()
-    assert [reply.text for reply in await asyncio.gather(*calls)] == [SAID] * 20
-    values = runtime.snapshot()
-    assert (values["failed_share"], values["calls"], values["breaker"]) == (0.0, 20.0, 0.0)
-    assert "answers again" in caplog.text
-    await server.stop()
-    await runtime.aclose()
-
-
-@pytest.mark.usefixtures("_quick")
 @pytest.mark.parametrize("num", [1000, 4000])
 async def test_when_a_judge_comes_back_all_limits_hold_and_no_held_call_is_lost(num: int) -> None:
     server = JudgeServer(latency=lambda rng: 0.01, keep_bodies=False)
-    await server.start()
     # No answer is late, however busy the machine is.
     patient = {"max_attempts": 1, "deadline_s": 900.0, "request_timeout_s": 300.0}
-    limits = JudgeLimits(**QUICK | AWAY | patient)
-    endpoint = settings(server.url).endpoint
-    runtime = JudgeRuntime(JudgeSettings(endpoint, limits, Price(prompt=1e4), waits=True))
-    await server.stop()
-    calls = [asyncio.create_task(runtime.complete(call(seed))) for seed in range(num)]
-    stats = runtime.stats
-    # each has asked in vain
-    while stats.since_start["requests"] < num + 1 or stats.waiting:  # noqa: ASYNC110  of any length
-        await asyncio.sleep(0.02)
-    await server.start()
-    assert {reply.text for reply in await asyncio.gather(*calls)} == {SAID}
-    assert len(server.arrivals) == num + 1, "one probe"
-    assert server.peak <= runtime.snapshot()["in_flight/max"] == limits.max_concurrency == 64
-    assert stats.cost == pytest.approx(num + 1), "the probe is paid for too"
-    await server.stop()
-    await runtime.aclose()
+    async with serving(server, price=Price(prompt=1e4), **WAITS, **patient) as runtime:
+        await server.stop()
+        calls = [asyncio.create_task(runtime.complete(call(seed))) for seed in range(num)]
+        stats = runtime.stats
+        # each has asked in vain, and is held
+        while stats.since_start["requests"] < num + 1 or stats.waiting:
+            await asyncio.sleep(0.02)
+            assert not calls[-1].done(), "held, however long"
+        await server.start()
+        assert {reply.text for reply in await asyncio.gather(*calls)} == {SAID}
+        assert len(server.arrivals) == num + 1, "one probe"
+        values = runtime.snapshot()
+        assert server.peak <= values["in_flight/max"] == 64
+        assert stats.cost == pytest.approx(num + 1), "the probe is paid for too"
+        assert (values["calls"], values["failed_share"], values["breaker"]) == (num, 0.0, 0.0)
 
 
 async def test_a_request_that_hangs_while_others_are_answered_waits_too(
@@ -297,24 +246,24 @@ async def test_a_request_that_hangs_while_others_are_answered_waits_too(
         return fault
 
     monkeypatch.setattr(JudgeRuntime, "_counted", between_answers)
-    async with JudgeServer(script=["hang"]) as server:
-        runtime = waiting(server.url, max_attempts=1, request_timeout_s=0.3)
+    patience = {"max_attempts": 1, "request_timeout_s": 0.3}
+    async with serving(JudgeServer(script=["hang"]), **WAITS, **patience) as runtime:
         assert (await runtime.complete(call())).text == SAID
         assert runtime.stats.since_start["faults/timeout"] == 1
-        await runtime.aclose()
 
 
 @pytest.mark.usefixtures("_quick")
 async def test_calls_wait_for_one_outage_no_longer_than_it_may_last(caplog) -> None:
-    runtime = waiting("http://127.0.0.1:9/v1", outage_s=0.5)
-    with pytest.raises(JudgeUnavailable):
-        await runtime.complete(call(0))
-    assert runtime.breaker.down_for(time.monotonic()) >= 0.5
-    runtime.breaker._next_probe += 600
-    with pytest.raises(JudgeUnavailable, match="calls fail at once"):
-        await runtime.complete(call(1))
+    server = JudgeServer()
+    async with serving(server, outage_s=0.5, **WAITS) as runtime:
+        await server.stop()
+        with pytest.raises(JudgeUnavailable):
+            await runtime.complete(call(0))
+        assert runtime.breaker.down_for(time.monotonic()) >= 0.5
+        runtime.breaker._next_probe += 600
+        with pytest.raises(JudgeUnavailable, match="calls fail at once"):
+            await runtime.complete(call(1))
     assert sum("calls wait for it" in line for line in caplog.messages) == 1, "a line a minute"
-    await runtime.aclose()
 
 
 @pytest.mark.usefixtures("_quick")
@@ -325,12 +274,10 @@ async def test_a_call_at_which_the_endpoint_always_breaks_is_not_waited_for() ->
         return SAID
 
     server = JudgeServer(reply=answer)
-    async with server:
-        runtime = waiting(server.url, outage_s=3600.0, max_attempts=3)
+    async with serving(server, outage_s=3600.0, max_attempts=3, **WAITS) as runtime:
         with pytest.raises(JudgeUnavailable, match="last failure"):
             await asyncio.wait_for(runtime.complete(call(text="poison")), 60)
         assert (await runtime.complete(call())).text == SAID
-        await runtime.aclose()
 
 
 async def test_the_log_tells_each_kind_of_failure_once_and_when_the_breaker_turns(caplog) -> None:

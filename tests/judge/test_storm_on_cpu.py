@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.base import FeedbackUnavailable, ask
-from rltf_verl.judge.client import LOGGERS
+from rltf_verl.judge.client import LOGGERS, read_reply
 from rltf_verl.judge.limits import (
     LONGEST_REPLY_TOKENS,
     TEMPLATE_TOKENS,
@@ -138,48 +138,12 @@ async def test_each_fault_ends_as_a_reply_or_in_one_short_clean_line(kind: str) 
         chain = chain.__cause__ or chain.__context__
 
 
-async def test_a_redirect_is_an_error_that_names_both_ends() -> None:
-    async with one_fault("redirect") as runtime:
-        with pytest.raises(JudgeUnavailable) as info:
-            await runtime.complete(call())
-    url = runtime.settings.endpoint.base_url
-    assert (
-        f"it redirects to http://203.0.113.9:1, which is not followed (base_url={url})"
-        in info.value.cause
-    )
-    async with one_fault("redirect with the key") as runtime:
-        with pytest.raises(JudgeUnavailable, match="it redirects to "):
-            await runtime.complete(call())
-    assert runtime.stats.since_start["requests"] == 1
-
-
 async def test_a_body_is_read_up_to_the_limit() -> None:
     async with one_fault("huge body") as runtime:
         with pytest.raises(
             JudgeUnavailable, match=r"more than 500000 bytes; raise limits\.max_reply_bytes"
         ):
             await runtime.complete(call())
-
-
-async def test_absurd_usage_stops_nobody() -> None:
-    async with one_fault(
-        "a trillion tokens", tokens_per_minute=600_000, deadline_s=120.0
-    ) as runtime:
-        replies = await asyncio.gather(*(runtime.complete(call(i)) for i in range(20)))
-        assert {reply.text for reply in replies} == {SAID}
-        assert runtime._rates[1].wait(asyncio.get_running_loop().time()) < 60
-
-
-async def test_a_long_retry_after_stops_nobody_for_long() -> None:
-    server = JudgeServer(script=["429_retry_after"], retry_after="Retry-After: 3600")
-    with InThread(server) as thread:
-        runtime = JudgeRuntime(settings(thread.server.url, retry_after_cap_s=0.5, deadline_s=300.0))
-        with pytest.raises(JudgeUnavailable, match="rate_limited"):
-            await runtime.complete(call(0))
-        replies = await asyncio.gather(*(runtime.complete(call(i)) for i in range(1, 9)))
-        await runtime.aclose()
-    assert len(replies) == 8
-    assert min(server.arrivals[1:]) - server.arrivals[0] >= 0.45, "it is obeyed that long"
 
 
 NUMBERS = st.one_of(
@@ -192,41 +156,36 @@ NUMBERS = st.one_of(
 )
 
 
-@given(
-    st.lists(st.tuples(NUMBERS, NUMBERS, st.text(max_size=30)), min_size=1, max_size=20),
-    st.integers(1, 5000),
+LIMIT = st.fixed_dictionaries(
+    {},
+    optional={
+        "max_tokens": st.none() | st.integers(1, 5000),
+        "max_completion_tokens": st.integers(1, 5000),
+    },
 )
-def test_no_usage_leaves_a_debt_that_its_request_could_not_make(
-    replies: list[tuple[Any, Any, str]], max_tokens: int
-) -> None:
-    from rltf_verl.judge.client import read_reply
 
+
+@given(st.lists(st.tuples(NUMBERS, NUMBERS, st.text(max_size=30)), min_size=1, max_size=20), LIMIT)
+def test_no_usage_leaves_a_debt_that_its_request_could_not_make(
+    replies: list[tuple[Any, Any, str]], limit: dict[str, int | None]
+) -> None:
     pace, most = RateLimit(60.0), 0.0
+    longest = max(filter(None, limit.values()), default=LONGEST_REPLY_TOKENS)
     for prompt, completion, text in replies:
-        body = {"messages": [{"role": "user", "content": text}], "max_tokens": max_tokens}
+        body = {"messages": [{"role": "user", "content": text}], **limit}
         usage = {"prompt_tokens": prompt, "completion_tokens": completion}
         reply = possible(
             read_reply(json.dumps({"choices": [{"message": {"content": "x"}}], "usage": usage})),
             body,
         )
         assert 0 <= reply.prompt_tokens <= len(text.encode()) + TEMPLATE_TOKENS
-        assert 0 <= reply.completion_tokens <= max_tokens
+        assert 0 <= reply.completion_tokens <= longest
         estimate = guessed_tokens(body)
         pace.take(0.0, estimate)
         used = reply.prompt_tokens + reply.completion_tokens
         pace.correct((used or guessed_tokens(body, reply)) - estimate)
-        most += len(text.encode()) + TEMPLATE_TOKENS + max_tokens
+        most += len(text.encode()) + TEMPLATE_TOKENS + longest
     assert 0 <= pace.wait(0.0) <= most
-
-
-def test_a_reply_of_unbounded_length_is_bounded_too() -> None:
-    reply = possible(Reply("x", prompt_tokens=10**300, completion_tokens=10**300), {"messages": []})
-    assert (reply.prompt_tokens, reply.completion_tokens) == (0, LONGEST_REPLY_TOKENS)
-    named = possible(
-        Reply("x", completion_tokens=10**9),
-        {"messages": [], "max_tokens": None, "max_completion_tokens": 7},
-    )
-    assert named.completion_tokens == 7
 
 
 async def test_a_key_that_no_header_may_hold_is_refused_without_it(

@@ -4,7 +4,6 @@ import math
 import pickle
 import re
 
-import numpy as np
 import pytest
 import torch
 
@@ -28,49 +27,6 @@ class Sampled(Objective):
     """What verl's policy loss would train, and does not."""
 
     sampled = True
-
-
-class Raises(Objective):
-    """What fails where a run asks."""
-
-    async def rows(self, policy, messages, episode):
-        return {}[episode.session_id]
-
-
-class Table(Objective):
-    """It has numbers of another form."""
-
-    def turn_weights(self, episodes):
-        return episodes.rewards[:, 0]
-
-
-class Sum(Objective):
-    """A loss of each token."""
-
-    def loss(self, log_prob, ref_log_probs, weights, mask):
-        return -log_prob * weights
-
-
-def flat(episodes):
-    return episodes.rewards.mean(1)
-
-
-def nothing(episodes):
-    episodes.rewards.mean(1)
-
-
-def by_std(episodes):
-    size = len(episodes.rewards) // episodes.num_groups
-    first = episodes.rewards[:, 0].view(-1, size)
-    return (first / (first.std(1, keepdim=True))).view(-1, 1)
-
-
-def by_name(episodes):
-    return {}["returns"]
-
-
-def array(episodes):
-    return np.zeros((len(episodes.rewards), 1))
 
 
 def read(**blocks):
@@ -104,11 +60,6 @@ async def test_its_rows_weights_and_loss():
     assert loss.item() == pytest.approx(-2 * 0.2 * math.log(1 - math.exp(-0.5)))
     (gradient,) = torch.autograd.grad(loss, log_prob)
     assert torch.equal(gradient != 0, mask)
-
-
-async def test_switched_off_it_makes_no_rows():
-    rows, _, _ = await trained_on(read(**UNLEARN, unlearn={"weight": 0}))
-    assert {r for row in rows for r in row.role} == {0}
 
 
 async def test_its_baseline():
@@ -151,36 +102,6 @@ def test_a_method_travels_as_its_config():
     assert [own.name for own in received.user_objectives] == ["unlearn"]
 
 
-HERE = "tests.objectives.test_own_on_cpu"
-MADE_UP = " (tried before the run, on episodes that are made up)"
-
-
-async def test_rows_that_raise_name_the_objective_and_the_line():
-    config = read(objectives={"u": f"{HERE}:Raises"})
-    with pytest.raises(OwnCodeError) as failed:
-        await episode_rows(None, (), RIGHT, Method(config))
-    line = rf"rltf.objectives.u={HERE}:Raises: rows\(\) raised KeyError: 0 \(\w+.py:\d+\)"
-    assert re.fullmatch(line, str(failed.value))
-
-
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        (
-            "Table",
-            "turn_weights() returned a tensor of shape [6]; return a tensor of [S, 1] or [S, M],"
-            " here [6, 1] or [6, 2]",
-        ),
-        ("Sum", "loss() returned a tensor of shape [6, 4]; return a scalar tensor"),
-    ],
-)
-def test_what_fails_on_a_batch_is_found_before_the_run(name, message):
-    config = {"objectives": {"u": f"{HERE}:{name}"}}
-    line = f"rltf.objectives.u={HERE}:{name}: {message}{MADE_UP}"
-    assert list(map(str, own_failures(Method(read(**config)), 2))) == [line]
-    assert not list(own_failures(Method(read(**config, u={"weight": 0})), 2))
-
-
 @pytest.mark.parametrize("num_episodes", [1, 2, 8])
 def test_an_objective_that_works_is_found_to(num_episodes):
     assert not list(own_failures(Method(read(**UNLEARN)), num_episodes))
@@ -189,38 +110,30 @@ def test_an_objective_that_works_is_found_to(num_episodes):
     assert not list(distill.refusals(lambda key: num_episodes, None))
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        (
-            "flat",
-            " returned a tensor of shape [6]; return a tensor of [S, 1] or [S, M], here [6, 1] or"
-            " [6, 2]",
-        ),
-        ("nothing", " returned None; return a tensor of [S, 1] or [S, M], here [6, 1] or [6, 2]"),
-        (
-            "by_std",
-            " returned nan for turn 1 of an episode of a group with the rewards [0.0, 0.0]; return"
-            " finite numbers",
-        ),
-        (
-            "by_name",
-            " raised KeyError: 'returns' (test_own_on_cpu.py:",
-        ),
-        ("array", None),
-        ("HERE", ": must be a function"),
-    ],
-)
-def test_a_baseline_is_tried_before_the_run(name, message):
-    config = read(distill={"weight": 1.0, "baseline": f"{HERE}:{name}"})
-    distill = objective_of(config, "distill")
-    lines = [*map(str, distill.refusals(lambda key: 2, None))]
-    assert len(lines) == (message is not None)
-    assert all(line.startswith(f"rltf.distill.baseline={HERE}:{name}{message}") for line in lines)
-
-
 USER_CODE = """
 import sys
+import numpy as np
+from rltf_verl.objectives import Objective
+
+class Raises(Objective):
+    async def rows(self, policy, messages, episode):
+        return {}[episode.session_id]
+
+class Table(Objective):
+    def turn_weights(self, episodes):
+        return episodes.rewards[:, 0]
+
+class Sum(Objective):
+    def loss(self, log_prob, ref_log_probs, weights, mask):
+        return -log_prob * weights
+
+def flat(episodes): return episodes.rewards.mean(1)
+def array(episodes): return np.zeros((len(episodes.rewards), 1))
+def by_std(episodes):
+    first = episodes.rewards[:, 0].view(-1, len(episodes.rewards) // episodes.num_groups)
+    return (first / first.std(1, keepdim=True)).view(-1, 1)
+
+SIZE = 3
 def raises(*given): raise KeyError("turn")
 def leaves(*given): sys.exit(3)
 def nothing(*given): return None
@@ -231,37 +144,72 @@ def total_variation(student, teacher, beta, clip):
     return (student.exp() - teacher.exp()).abs().sum(-1)
 def constant(student, teacher, beta, clip): return teacher.sum(-1)
 """
-GATE, FILTER, DIVERGENCE = "teacher.gate", "feedback_modeling.filter", "logit_distill.divergence"
+
+
+@pytest.fixture
+def file(tmp_path):
+    """A user's."""
+    path = tmp_path / "mine.py"
+    path.write_text(USER_CODE)
+    return path
+
+
+async def test_rows_that_raise_name_the_objective_and_the_line(file):
+    with pytest.raises(OwnCodeError) as failed:
+        await episode_rows(None, (), RIGHT, Method(read(objectives={"u": f"{file}:Raises"})))
+    line = rf"rltf.objectives.u={file}:Raises: rows\(\) raised KeyError: 0 \(mine.py:8\)"
+    assert re.fullmatch(line, str(failed.value))
 
 
 @pytest.mark.parametrize(
-    ("key", "where", "fails"),
+    ("name", "returned"),
     [
-        *((key, "os:getcwd", "TypeError") for key in (GATE, FILTER, DIVERGENCE)),
-        *((key, "raises", "KeyError") for key in (GATE, FILTER, DIVERGENCE)),
-        *((key, "leaves", "SystemExit: 3") for key in (GATE, FILTER, DIVERGENCE)),
-        *((key, "nothing", "None") for key in (GATE, FILTER, DIVERGENCE)),
+        ("Table", "turn_weights() returned a tensor of shape [6]; "),
+        ("Sum", "loss() returned a tensor of shape [6, 4]; "),
+    ],
+)
+def test_what_fails_on_a_batch_is_found_before_the_run(file, name, returned):
+    config = {"objectives": {"u": f"{file}:{name}"}}
+    (line,) = map(str, own_failures(Method(read(**config)), 2))
+    assert line.startswith(f"rltf.objectives.u={file}:{name}: {returned}")
+    assert not list(own_failures(Method(read(**config, u={"weight": 0})), 2))
+
+
+BASELINE, GATE = "distill.baseline", "teacher.gate"
+FILTER, DIVERGENCE = "feedback_modeling.filter", "logit_distill.divergence"
+SETTINGS = {"actor_rollout_ref.actor.strategy": "fsdp", "actor_rollout_ref.rollout.n": 2}
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "fails"),
+    [
+        *((key, "raises", "KeyError") for key in (BASELINE, GATE, FILTER, DIVERGENCE)),
+        *((key, "leaves", "SystemExit: 3") for key in (BASELINE, GATE, FILTER, DIVERGENCE)),
+        *((key, "nothing", "None") for key in (BASELINE, GATE, FILTER, DIVERGENCE)),
+        *((key, "array", "Error") for key in (GATE, FILTER, DIVERGENCE)),
+        (BASELINE, "flat", "a tensor of shape [6]"),
+        (BASELINE, "by_std", "nan for turn 1"),
+        (BASELINE, "SIZE", "must be a function"),
         (GATE, "negative", "weights of at least 0"),
         (DIVERGENCE, "constant", "does not require grad"),
+        (BASELINE, "array", None),
         (GATE, "gate", None),
         (FILTER, "parts", None),
         (DIVERGENCE, "total_variation", None),
     ],
 )
-def test_a_gate_a_filter_and_a_divergence_are_tried_before_the_run(tmp_path, key, where, fails):
-    file = tmp_path / "mine.py"
-    file.write_text(USER_CODE)
-    place = where if ":" in where else f"{file}:{where}"
-    name, _, setting = key.partition(".")
-    blocks = {"logit_distill": {"weight": 1.0}, "feedback_modeling": {"weight": 1.0}}
-    blocks[name] = {**blocks.get(name, {}), setting: place}
-    config = read(**blocks)
-    settings = {"actor_rollout_ref.actor.strategy": "fsdp"}
+def test_functions_are_tried_before_the_run(file, key, name, fails):
+    block, _, setting = key.partition(".")
+    blocks = {"distill": {}, "logit_distill": {}, "feedback_modeling": {}, "teacher": {}}
+    blocks[block] = {setting: f"{file}:{name}"}
+    trained = {each: {"weight": 1.0, **blocks[each]} for each in blocks if each != "teacher"}
+    config = read(**{**blocks, **trained})
     refused = [
         str(finding)
         for objective in Method(config).objectives
-        if objective.name in blocks
-        for finding in objective.refusals(settings.get, VerifierProvider())
+        for finding in objective.refusals(SETTINGS.get, VerifierProvider())
     ]
     assert len(refused) == (fails is not None)
-    assert all(line.startswith(f"rltf.{key}={place}") and fails in line for line in refused)
+    for line in refused:
+        assert line.startswith(f"rltf.{key}={file}:{name}")
+        assert fails in line

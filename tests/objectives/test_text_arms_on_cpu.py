@@ -9,7 +9,7 @@ import torch
 
 from rltf_verl.config.objectives import Loss
 from rltf_verl.feedback.siblings import INTRODUCTION
-from rltf_verl.types import CONTEXT, Role
+from rltf_verl.types import Role
 from tests.recipes.composing import method_of
 from tests.recipes.seeds import hints, play, stops
 from tests.support.acting_fakes import ActorEnv, ScriptedActor, call
@@ -62,22 +62,6 @@ def test_a_group_with_a_right_answer_is_plain_grpo() -> None:
     assert (hints(episodes), stops(episodes)) == ([[], []], ["not_asked", "solved"])
     assert episodes.rows_of(Role.DISTILL) == []
     assert episodes.advantages(Role.ATTEMPT) == [(0, -0.5), (1, 0.5)]
-
-
-def test_what_the_environment_answers_is_predicted_at_every_turn() -> None:
-    config = method_of("echo", "rltf.episode.horizon=3", "rltf.episode.revise=compact_append")
-    episodes = play(config, [["no", "ne", "yes"], ["yes"]])
-    row = episodes.rows[0]
-    assert text_of(row.response_ids) == "no\0<user>!(hint on no)ne\0<user>!(hint on ne)yes\0"
-    predicted = [
-        t for t, r in zip(row.response_ids, row.role, strict=True) if r == Role.FEEDBACK_MODELING
-    ]
-    assert text_of(predicted) == "(hint on no)(hint on ne)"
-    weights = episodes.targets.advantages[: len(row.role)].tolist()
-    assert {
-        round(w, 6) for w, r in zip(weights, row.role, strict=True) if r == Role.FEEDBACK_MODELING
-    } == {0.05}
-    assert all(w == 0 for w, r in zip(weights, row.role, strict=True) if r == CONTEXT)
 
 
 def test_feedback_on_the_only_attempt_is_predicted() -> None:

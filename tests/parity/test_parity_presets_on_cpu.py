@@ -42,6 +42,7 @@ def test_a_preset_is_what_parity_computes(name):
     parity = release_config(mode, "second_turn_padded", SCRIPTS, loss)
     assert LOSSES[config.actor_rollout_ref.actor.policy_loss.loss_mode] == loss
     # how a ramp goes on after a resume is compared apart (rl_coef_schedule)
+    assert preset.schedule.restart_on_resume == (mode == "rl_reweight_mask")
     assert preset.distill == parity.distill
     assert (preset.gamma, preset.attempt, preset.imitate) == (
         parity.gamma,
@@ -51,8 +52,3 @@ def test_a_preset_is_what_parity_computes(name):
     assert (preset.critique, preset.mentions) == (parity.critique, parity.mentions)
     assert preset.feedback_modeling.weight == (0.1 if name in ("fm", "dual_critique") else 0.0)
     assert preset.reward == parity.reward
-
-
-def test_a_resume_restarts_the_ramp_as_in_the_release():
-    for name in ("sd", "sd_second_turn"):
-        assert release(name).rltf.schedule.restart_on_resume

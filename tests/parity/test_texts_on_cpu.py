@@ -4,7 +4,6 @@ The cases are our own, in the schema of its parity file, written down from what 
 the instruction in front is not its wording.
 """
 
-import copy
 import json
 
 import pytest
@@ -91,60 +90,48 @@ def test_the_texts_of_the_release_are_made_here_too(tmp_path, part):
     assert report.not_covered == {NO_WORDING: 3, NO_TOKENIZER: 3}
 
 
-def replaced(key, old, new):
-    def change(cases):
-        (plain,) = [c for c in cases if c["name"] == "plain"]
-        assert old in plain[key]
-        plain[key] = plain[key].replace(old, new, 1)
-
-    return change
+def edited(key, old, new):
+    return PLAIN | {key: PLAIN[key].replace(old, new, 1)}
 
 
-CHANGES = {
-    "target": (
-        replaced("target_text_with_weight_1", "Bob", "Rob"),
-        "plain]: target_text_with_weight_1, from character",
-    ),
-    "end of turn": (
-        replaced("target_text_with_weight_1", "<|eot_id|>", ""),
-        "plain]: target_text_with_weight_1",
-    ),
-    "answer": (replaced("sequence_text", "ask Bob", "ask Rob"), "plain]: sequence_text, ending"),
-    "cue": (
-        replaced("sequence_text", "Critique: <|eot_id|>", "Critique; <|eot_id|>"),
-        "plain]: sequence_text, ending",
-    ),
-    "attempt": (replaced("sequence_text", "Ann lies", "Ann lied"), "plain]: sequence_text, prompt"),
-    "question": (
-        replaced("sequence_text", "Question: Who", "Question: who"),
-        "plain]: sequence_text, prompt",
-    ),
-    "beginning": (
-        replaced("sequence_text", "<|begin_of_text|>", ""),
-        "plain]: sequence_text, beginning",
-    ),
-    "no error": (lambda c: c[4].update(raises="KeyError"), "binary_matrix]: raises"),
-    "an error": (
-        lambda c: c[0].update(raises="ValueError"),
-        "plain]: raises, from character 0: this package 'nothing'",
-    ),
-    "rows": (lambda c: c[5].update(n_rows=3), "three_turns]: n_rows: this package 2, release 3"),
-}
-
-
-@pytest.mark.parametrize("kind", CHANGES)
-def test_one_changed_text_is_reported_and_nothing_else(tmp_path, kind):
-    cases = copy.deepcopy(CASES)
-    change, named = CHANGES[kind]
-    change(cases)
-    (difference,) = run(tmp_path, cases).differences
+@pytest.mark.parametrize(
+    ("changed", "named"),
+    [
+        (
+            edited("target_text_with_weight_1", "Bob", "Rob"),
+            "plain]: target_text_with_weight_1, from character",
+        ),
+        (
+            edited("target_text_with_weight_1", "<|eot_id|>", ""),
+            "plain]: target_text_with_weight_1",
+        ),
+        (edited("sequence_text", "ask Bob", "ask Rob"), "plain]: sequence_text, ending"),
+        (
+            edited("sequence_text", "Critique: <|eot_id|>", "Critique; <|eot_id|>"),
+            "plain]: sequence_text, ending",
+        ),
+        (edited("sequence_text", "Ann lies", "Ann lied"), "plain]: sequence_text, prompt"),
+        (
+            edited("sequence_text", "Question: Who", "Question: who"),
+            "plain]: sequence_text, prompt",
+        ),
+        (edited("sequence_text", "<|begin_of_text|>", ""), "plain]: sequence_text, beginning"),
+        (GUIDE | {"raises": "KeyError"}, "binary_matrix]: raises"),
+        (
+            PLAIN | {"raises": "ValueError"},
+            "plain]: raises, from character 0",
+        ),
+        (PLAIN | {"observation_text": GUIDE["observation_text"]}, "plain]: texts, from"),
+        (EPISODE | {"n_rows": 3}, "three_turns]: n_rows: this package 2, release 3"),
+    ],
+)
+def test_one_changed_text_is_reported_and_nothing_else(tmp_path, changed, named):
+    (difference,) = run(tmp_path, [changed]).differences
     assert difference.startswith(f"feedback_modeling[{named}")
 
 
 def test_the_sentence_that_dual_critique_mode_cuts_out_is_not_compared(tmp_path):
-    dual = copy.deepcopy(PLAIN)
-    dual["sequence_text"] = dual["sequence_text"].replace("Use the critique to do better.", "")
-    report = run(tmp_path, [dual])
+    report = run(tmp_path, [edited("sequence_text", "Use the critique to do better.", "")])
     assert report.differences == []
     assert (
         "feedback_modeling sequence_text: the revision sentence that is cut out in dual-critique"
@@ -153,8 +140,8 @@ def test_the_sentence_that_dual_critique_mode_cuts_out_is_not_compared(tmp_path)
 
 
 def test_the_input_of_a_datum_lacks_its_last_token(tmp_path):
-    shifted = {**PLAIN, "sequence_text": PLAIN["sequence_text"].removesuffix("<|eot_id|>")}
-    assert run(tmp_path, [shifted]).differences == []
+    shifted = PLAIN["sequence_text"].removesuffix("<|eot_id|>")
+    assert run(tmp_path, [PLAIN | {"sequence_text": shifted}]).differences == []
 
 
 @pytest.mark.parametrize(
@@ -192,10 +179,3 @@ def test_another_shape_is_named_and_no_difference(tmp_path, part, named):
     report = run(tmp_path, part)
     assert report.differences == []
     assert any(what.startswith(named) for what in report.not_covered), report.not_covered
-
-
-def test_a_text_where_ours_raises_is_a_difference(tmp_path):
-    (difference,) = run(
-        tmp_path, [{**PLAIN, "observation_text": GUIDE["observation_text"]}]
-    ).differences
-    assert "raises ValueError" in difference

@@ -27,6 +27,8 @@ def test_abort_returns_begun_requests_and_later_ones_wait_for_resume(loop):
     assert loop.abort().result(SECONDS) == ["begun"]
     assert begun.result(SECONDS).stop_reason == "aborted"
     late = loop.submit(request("late"))
+    with pytest.raises(ValueError, match="in use"):
+        loop.submit(request("late"))
     assert loop.call(lambda generator: generator.num_unfinished).result(SECONDS) == 0
     assert loop.abort().result(SECONDS) == []
     assert not late.done()
@@ -53,10 +55,3 @@ def test_a_caller_that_gives_up_ends_no_other_request(loop):
     busy.set()
     loop.resume()
     assert futures[1].result(SECONDS).stop_reason == "completed"
-
-
-def test_an_id_in_use_is_refused(loop):
-    loop.abort().result(SECONDS)
-    loop.submit(request("a"))
-    with pytest.raises(ValueError, match="in use"):
-        loop.submit(request("a"))

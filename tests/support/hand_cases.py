@@ -4,16 +4,6 @@ import torch
 
 from rltf_verl.algos.episodes import EpisodeBatch, in_line
 
-# Two groups of three episodes; the first episode of group 0 stopped early.
-REWARDS = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-0.1, 0.0], [0.0, 1.0], [0.0, 1.0], [-0.1, 0.9]])
-VALID = torch.tensor(
-    [[True, False], [True, True], [True, True], [True, True], [True, True], [True, True]]
-)
-GROUP = torch.tensor([0, 0, 0, 1, 1, 1])
-HAND = in_line(REWARDS, VALID, GROUP)
-SECOND = [1, 2, 3, 4, 5]
-"""Episodes with a second turn."""
-
 
 def line(rewards: list[list[float]], group: list[int] | None = None) -> EpisodeBatch:
     """Episodes of any lengths."""
@@ -27,3 +17,11 @@ def close(actual: torch.Tensor, expected: object, tol: float = 1e-6) -> None:
     torch.testing.assert_close(
         torch.as_tensor(actual).double(), torch.tensor(expected).double(), atol=tol, rtol=0
     )
+
+
+# Two groups of three episodes; the first episode of group 0 stopped early.
+HAND = line(
+    [[1.0], [0.0, 1.0], [-0.1, 0.0], [0.0, 1.0], [0.0, 1.0], [-0.1, 0.9]], [0, 0, 0, 1, 1, 1]
+)
+SECOND = [1, 2, 3, 4, 5]
+"""Episodes with a second turn."""

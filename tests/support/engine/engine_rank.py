@@ -8,6 +8,7 @@ the gradients.
 
 import sys
 from functools import partial
+from pathlib import Path
 
 import torch
 import torch.distributed as dist
@@ -134,11 +135,20 @@ def update_batch(rows, said, asked):
     return tu.get_tensordict(columns | {"multi_modal_inputs": images}, settings)
 
 
-def main(out, overrides):
+def run_rank(record_of):
+    """Save what the function makes of the command line's config and file, on rank 0, and end."""
+    out, *overrides = sys.argv[1:]
     with initialize_config_module("verl.trainer.config", version_base=None):
-        worker, engine, asked = make_worker(
-            compose("rltf", ["rltf/method=teacher/sd_logit", *overrides])
-        )
+        config = compose("rltf", ["rltf/method=teacher/sd_logit", *overrides])
+    record = record_of(config, Path(out))
+    if dist.get_rank() == 0:
+        torch.save(record, out)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def record_of(config, _):
+    worker, engine, asked = make_worker(config)
     rows = make_rows()
     said = ask(worker, rows, asked) if asked.enabled else []
     batch = update_batch(rows, said, asked)
@@ -163,20 +173,16 @@ def main(out, overrides):
             output_only = worker.engine.forward_backward_batch(mine, None, forward_only=True)
         own = {name: list(v.unbind()) for name, v in output_only["model_output"].items()}
         dist.all_gather_object(outputs, own)
-    if dist.get_rank() == 0:
-        record = {
-            "rows": rows,
-            "said": said,
-            "grads": grads,
-            "divergence": metrics,
-            "micro": len(output["loss"]),
-            "outputs": outputs,
-            "shared": isinstance(worker.engine, CPUEngine) and worker.engine._fits(mine),
-        }
-        torch.save(record, out)
-    dist.barrier()
-    dist.destroy_process_group()
+    return {
+        "rows": rows,
+        "said": said,
+        "grads": grads,
+        "divergence": metrics,
+        "micro": len(output["loss"]),
+        "outputs": outputs,
+        "shared": isinstance(worker.engine, CPUEngine) and worker.engine._fits(mine),
+    }
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    run_rank(record_of)

@@ -5,19 +5,14 @@ before an update, after it, and after a checkpoint has been read back.
 the rows, the policy's weights (`first`, `moved`) and the answers by name.
 """
 
-import sys
 from functools import partial
-from pathlib import Path
 
-import torch
 import torch.distributed as dist
-import verl  # noqa: F401  # registers our search path with Hydra
-from hydra import compose, initialize_config_module
 from verl.utils import tensordict_utils as tu
 
 from rltf_verl.adapters.training.kept_weights import KEPT_WEIGHTS, KeepingWorker
 from rltf_verl.kinds import name_of
-from tests.support.engine.engine_rank import ask, make_rows, make_worker, update_batch
+from tests.support.engine.engine_rank import ask, make_rows, make_worker, run_rank, update_batch
 
 SHARE = 0.25
 
@@ -39,10 +34,9 @@ def train(worker, rows, asked):
     worker.train_mini_batch(mine)
 
 
-def main(out, overrides):
-    rows, record = make_rows(), {}
-    with initialize_config_module("verl.trainer.config", version_base=None):
-        config = compose("rltf", ["rltf/method=teacher/sd_logit", *overrides])
+def record_of(config, out):
+    rows = make_rows()
+    record = {"rows": rows}
     share = SHARE if name_of(config.rltf.teacher.kind) == "ema" else 0.0
     worker, _, asked = make_worker(config, partial(KeepingWorker, share=share))
     policy, kept = partial(ask, worker, rows, asked), partial(ask, worker, rows, asked)
@@ -50,7 +44,7 @@ def main(out, overrides):
     record["first"], record["kept at first"] = weights(worker), kept()
     train(worker, rows, asked)
     record["moved"], record["kept"], record["policy"] = weights(worker), kept(), policy()
-    folder = str(Path(out).parent / "checkpoint")
+    folder = str(out.parent / "checkpoint")
     worker.save_checkpoint(folder, global_step=1)
     train(worker, rows, asked)
     record["later"] = kept()
@@ -58,11 +52,8 @@ def main(out, overrides):
     record["kept after resume"], record["policy after resume"] = kept(), policy()
     if any("lora_" in name for name in record["first"]):
         record["without adapter"] = policy(no_lora_adapter=True)
-    if dist.get_rank() == 0:
-        torch.save(record | {"rows": rows}, out)
-    dist.barrier()
-    dist.destroy_process_group()
+    return record
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    run_rank(record_of)

@@ -5,27 +5,19 @@ log-probs of the first weights between them, as in `separate_async`.
 rows and the weights that the rollout would get before and after the updates.
 """
 
-import sys
-
-import torch
 import torch.distributed as dist
-import verl  # noqa: F401  # registers our search path with Hydra
-from hydra import compose, initialize_config_module
 from verl.utils import fsdp_utils
 from verl.utils import tensordict_utils as tu
 
-from tests.support.engine.engine_rank import make_rows, make_worker, update_batch
+from tests.support.engine.engine_rank import make_rows, make_worker, run_rank, update_batch
 
 MAX_TOKENS = 24
 SCALE = 1e6
 """Of the advantages: random tokens are unlikely, and their ratios to old log-probs of -1 tiny."""
 
 
-def main(out, overrides):
-    with initialize_config_module("verl.trainer.config", version_base=None):
-        worker, _, asked = make_worker(
-            compose("rltf", ["rltf/method=teacher/sd_logit", *overrides])
-        )
+def record_of(config, _):
+    worker, _, asked = make_worker(config)
     rows = [row | {"advantage": SCALE * row["advantage"]} for row in make_rows()]
     batch = update_batch(rows, [], asked)
     mine = tu.chunk_tensordict(batch, dist.get_world_size())[dist.get_rank()]
@@ -65,12 +57,14 @@ def main(out, overrides):
         worker.engine.forward_backward_batch(mine, None, forward_only=True)
     restore(module, *current)
     output = update()
-    record = {"rows": rows, "before": before, "after": sent(), "micro": len(output["loss"])}
-    if dist.get_rank() == 0:
-        torch.save(record | {"engine": type(worker.engine).__name__}, out)
-    dist.barrier()
-    dist.destroy_process_group()
+    return {
+        "rows": rows,
+        "before": before,
+        "after": sent(),
+        "micro": len(output["loss"]),
+        "engine": type(worker.engine).__name__,
+    }
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    run_rank(record_of)

@@ -9,12 +9,17 @@ def log_probs(
     """[T, V] at each token of the response."""
     ids = torch.cat([prompt, response]).unsqueeze(0)
     logits = model(input_ids=ids).logits[0, len(prompt) - 1 : -1]
-    return (logits / temperature).log_softmax(-1)
+    return (logits.float() / temperature).log_softmax(-1)
 
 
 def of_tokens(log_probs: torch.Tensor, response: torch.Tensor) -> torch.Tensor:
     """[T] of [T, V]: those of the tokens of the response."""
     return log_probs.gather(-1, response.unsqueeze(-1)).squeeze(-1)
+
+
+def entropy(log_probs: torch.Tensor) -> torch.Tensor:
+    """[T] of [T, V]."""
+    return -(log_probs.exp() * log_probs).sum(-1)
 
 
 def outcomes(log_probs: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:

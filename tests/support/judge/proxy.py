@@ -22,23 +22,17 @@ class RecordingProxy:
     """From clients, in the order in which it came."""
 
     async def __aenter__(self) -> RecordingProxy:
-        self._tasks: set[asyncio.Task[None]] = set()
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
     async def __aexit__(self, *_: object) -> None:
         self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
         up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self.target)
-        try:
+        # Until the client or the server closes its end.
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             head = await reader.readuntil(b"\r\n\r\n")
             self.received += head
             if head.startswith(b"CONNECT "):
@@ -49,12 +43,8 @@ class RecordingProxy:
                 self._pass_on(reader, up_writer, keep=True),
                 self._pass_on(up_reader, writer, keep=False),
             )
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
-            pass
-        finally:
-            self._tasks.discard(task)
-            up_writer.close()
-            writer.close()
+        up_writer.close()
+        writer.close()
 
     async def _pass_on(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, keep: bool
