@@ -1,5 +1,6 @@
-"""Where else the real trainer runs: on a Ray cluster of two nodes, joined by its address as one
-would join `ray start`'s; in the notebook; and by the script for one GPU, on a CPU.
+"""Where else the real trainer runs: on several workers and in other micro-batches; on a Ray cluster
+of two nodes, joined by its address as one would join `ray start`'s; in the notebook; and by the
+script for one GPU, on a CPU.
 """
 
 import json
@@ -60,20 +61,51 @@ def losses(run: runs.Run) -> dict[str, float]:
     return {name: first["data"][name] for name in LOSSES}
 
 
-def test_two_nodes_and_two_workers_take_the_step_of_one(
+def answers(run: runs.Run) -> list[tuple[list[int], list[int]]]:
+    return sorted((r["prompts"].tolist(), r["responses"].tolist()) for r in recorded.rows(run, 1))
+
+
+def micro_batches(size: int) -> list[str]:
+    return [
+        "actor_rollout_ref.actor.use_dynamic_bsz=false",
+        f"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu={size}",
+        f"actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu={size}",
+    ]
+
+
+WORKERS = "trainer.n_gpus_per_node=2"
+WAYS = {
+    "alone": [],
+    "two_workers": [WORKERS],
+    "packed_by_256_tokens": ["actor_rollout_ref.actor.ppo_max_token_len_per_gpu=256"],
+    "two_rows_at_a_time": micro_batches(2),
+    "two_workers_three_rows_at_a_time": [WORKERS, *micro_batches(3)],
+}
+"""Name of a run and of its folder -> its overrides."""
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_the_step_depends_neither_on_workers_and_nodes_nor_on_micro_batches(
     tmp_path: Path, data: dict[str, str]
 ) -> None:
-    alone = recorded.played(tmp_path / "alone", data, "sync", 1)
-    workers = recorded.played(tmp_path / "workers", data, "sync", 1, "trainer.n_gpus_per_node=2")
-    folder = tmp_path / "nodes"
+    """One update from the same seeds and data, six ways."""
+    played = {
+        way: recorded.played(tmp_path / way, data, "sync", 1, *settings)
+        for way, settings in WAYS.items()
+    }
+    folder = tmp_path / "two_nodes"
     with cluster(2, folder) as address:
         joined = [*ELSEWHERE, f"+ray_kwargs.ray_init.address={address}", "trainer.nnodes=2"]
-        nodes = recorded.played(folder, data, "sync", 1, *joined)
+        played["two_nodes"] = recorded.played(folder, data, "sync", 1, *joined)
+    alone = played["alone"]
     first = recorded.step_taken(alone, 1)
+    assert recorded.largest_difference(first, recorded.gradient(alone, 1)) < SAME
     assert max(float(g.abs().max()) for g in first.values()) > 1000 * SAME
-    for run in (workers, nodes):
-        assert losses(run) == pytest.approx(losses(alone), abs=SAME)
-        assert recorded.largest_difference(recorded.step_taken(run, 1), first) < SAME
+    for way, run in played.items():
+        assert answers(run) == answers(alone), f"{way}: sampled something else"
+        assert recorded.largest_difference(recorded.step_taken(run, 1), first) < SAME, way
+    for way in ("two_workers", "two_nodes"):
+        assert losses(played[way]) == pytest.approx(losses(alone), abs=SAME), way
 
 
 ON_A_CPU = (

@@ -1,5 +1,5 @@
 """The real verl trainer on the CPU, end to end: agreement of log-probs, the gradient, one update,
-kill and resume. The feedback is a user's own file.
+kill and resume. Feedback and template are a user's own files.
 """
 
 import json
@@ -47,7 +47,11 @@ class Mine(VerifierProvider):
 """Unavailable for every third problem, and on the second turn for another third, so that episodes
 are ragged."""
 
-OWN = ["rltf.feedback.provider=./mine.py:Mine", "+rltf.feedback.every=3"]
+OWN = [
+    "rltf.feedback.provider=./mine.py:Mine",
+    "+rltf.feedback.every=3",
+    "rltf.episode.revise=./mine.j2",
+]
 GUARD = "rltf.feedback.guard.action=warn"
 
 
@@ -63,6 +67,7 @@ def both(root: Path, data: dict[str, str]) -> tuple[runs.Run, runs.Run]:
     for name in ("whole", "broken"):
         (root / name).mkdir()
         (root / name / "mine.py").write_text(MINE)
+        (root / name / "mine.j2").write_text("!{{ feedback }}\n{{ question }}")
     whole = runs.start(root / "whole", data, [*settings, "trainer.save_freq=1"]).finished(TIMEOUT)
     settings.append(f"trainer.save_freq={SAVED_AT}")
     broken = runs.start(root / "broken", data, settings)

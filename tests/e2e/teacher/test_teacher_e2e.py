@@ -13,7 +13,6 @@ import torch
 from transformers import AutoTokenizer
 
 from rltf_verl.adapters.queue.columns import teacher_spans
-from rltf_verl.objectives.base import VERL_REDUCES
 from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.types import Role
 from tests.e2e import recorded, runs
@@ -179,15 +178,11 @@ def test_turns_and_metrics(place: str, run: runs.Run, taught: range) -> None:
             *("weight", "session_share", "token_share", "teacher_s", "teacher_tail"),
             *("teacher_gap", "teacher_gap_abs", "loss", "divergence"),
         }
-        assert not any(word in name for name in ours for word in VERL_REDUCES)
         assert ours["weight"] == WEIGHT
         assert 0 < ours["teacher_tail"] < 1
         played = [record["turns"] for record in records if record["step"] == step]
         with_teacher = [turns for turns in played if any("teacher" in turn for turn in turns)]
         assert ours["session_share"] == len(with_teacher) / len(played)
-        asked = [t for turns in played for t in turns if t["feedback"] or t["error"]]
-        failed = sum(turn["error"] is not None for turn in asked)
-        assert line["data"]["rltf/feedback/failed_share"] == pytest.approx(failed / len(asked))
         most = max(sum("teacher" in turn for turn in turns) for turns in played)
         assert (most > 1) == (place == "appended"), "several teachers in a row"
         if place == "no second answer":
