@@ -173,15 +173,6 @@ def _num_before(turn: Any) -> int:
     return sum(step["end"] == 0 for step in turn["steps"])
 
 
-def test_a_teacher_scores_no_observation(whole: runs.Run) -> None:
-    places = 0
-    for row in recorded.rows(whole, STEPS):
-        scored = row["rltf_teacher_places"].long()
-        places += len(scored)
-        assert (row["rltf_role"][scored] == Role.ATTEMPT).all()
-    assert places > 0
-
-
 def test_observations_are_predicted_after_each_step_but_the_last(whole: runs.Run) -> None:
     for step, metrics in enumerate(whole.training_steps(STEPS), start=1):
         log_probs = []

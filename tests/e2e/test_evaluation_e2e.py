@@ -134,29 +134,6 @@ ONE_STEP = [
 ]
 
 
-def trained(folder: Path, env: str, options: dict[str, Any], override: str) -> list[Any]:
-    """Episodes of one step on problems that are built with `options`."""
-    paths = build_parquet(env, folder / "data", 0, 8, 2, **options)
-    data = {"data.train_files": str(paths.train), "data.val_files": str(paths.test)}
-    run = runs.start(folder / "run", data, [*ONE_STEP, *override.split()], env=env).finished(400)
-    (step,) = run.training_steps(1)
-    assert (step["rltf/grader/error_share"], step["rltf/grader/ungraded_share"]) == (0, 0)
-    episodes = read_episodes(run.episodes)
-    assert len(episodes) == GROUP * BATCH
-    assert {record["env"] for record in episodes} == {env}
-    return episodes
-
-
-def feedback_of(episodes: list[Any]) -> set[str]:
-    """All feedback."""
-    return {
-        turn["feedback"]["text"]
-        for record in episodes
-        for turn in record["turns"]
-        if turn["feedback"]
-    }
-
-
 @pytest.mark.parametrize(
     ("env", "options", "override", "feedback"),
     [
@@ -177,7 +154,17 @@ def feedback_of(episodes: list[Any]) -> set[str]:
 def test_one_step(
     tmp_path: Path, env: str, options: dict[str, str], override: str, feedback: str
 ) -> None:
-    texts = feedback_of(trained(tmp_path, env, options, override))
+    paths = build_parquet(env, tmp_path / "data", 0, 8, 2, **options)
+    data = {"data.train_files": str(paths.train), "data.val_files": str(paths.test)}
+    words = [*ONE_STEP, *override.split()]
+    run = runs.start(tmp_path / "run", data, words, env=env).finished(400)
+    (step,) = run.training_steps(1)
+    assert (step["rltf/grader/error_share"], step["rltf/grader/ungraded_share"]) == (0, 0)
+    episodes = read_episodes(run.episodes)
+    assert len(episodes) == GROUP * BATCH
+    assert {record["env"] for record in episodes} == {env}
+    told = [turn["feedback"] for record in episodes for turn in record["turns"]]
+    texts = [given["text"] for given in told if given]
     assert texts
     assert all(re.fullmatch(feedback, text, re.DOTALL) for text in texts)
 

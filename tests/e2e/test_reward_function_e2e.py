@@ -2,8 +2,6 @@
 objective and a baseline of one's own. No answer form is asked for.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil
@@ -42,13 +40,6 @@ def in_verls_form(folder: Path, data_source: str) -> dict[str, str]:
         ]
         pq.write_table(pa.Table.from_pylist(rows), path)
     return data
-
-
-def started(
-    folder: Path, data: dict[str, str], *overrides: str, env: str = "reward_function"
-) -> runs.Run:
-    steps = ["trainer.total_training_steps=1", "trainer.save_freq=-1", "trainer.test_freq=1"]
-    return runs.start(folder, data, [*overrides, *steps], env=env).finished(600)
 
 
 PAGE = (

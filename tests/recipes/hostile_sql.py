@@ -1,7 +1,5 @@
 """Queries that would harm a machine, by family."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import product
 

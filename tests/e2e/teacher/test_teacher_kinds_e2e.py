@@ -2,8 +2,6 @@
 after updates and in a resumed run; the gates act on the targets.
 """
 
-from __future__ import annotations
-
 import copy
 
 import pytest
