@@ -212,6 +212,7 @@ def test_the_trained_policy_is_exported(both: tuple[runs.Run, runs.Run], tmp_pat
     exported = AutoModelForCausalLM.from_pretrained(tmp_path / "own").state_dict()
     for name, weight in recorded.policy(whole.folder, STEPS).named_parameters():
         assert torch.equal(exported[name], weight.bfloat16()), name
+    assert f"Trained for {STEPS} steps" in (tmp_path / "own/README.md").read_text()
 
 
 def _plain_advantages(rows: list[dict[str, Any]]) -> list[torch.Tensor]:
