@@ -6,7 +6,8 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
+from typing import Any
 
 import pytest
 
@@ -101,37 +102,15 @@ AROUND = [
 ]
 
 
-PUZZLES = (
-    "matrix",
-    "matrix compact",
-    "matrix official",
-    "path",
-    "path compact",
-    "path official",
-    "knights",
-    "knights compact",
-    "knights official",
-)
-
-
 @cache
-def puzzles() -> dict[str, Reader]:
-    made = [
-        env(mode=mode, style=style)
-        for env in (BinaryMatrix, ShortestPath, KnightsKnaves)
-        for mode, style in (("strict", "official"), ("strict", "compact"), ("official", "official"))
-    ]
-    return {
-        name: grades_and_explains(env, env.build(0, 1, 0).train[0])
-        for name, env in zip(PUZZLES, made, strict=True)
-    }
+def puzzle(env_class: type[Any], mode: str, style: str) -> tuple[Any, Problem]:
+    env = env_class(mode=mode, style=style)
+    return env, env.build(0, 1, 0).train[0]
 
 
-def grades_and_explains(env: object, problem: Problem) -> Reader:
-    def read(text: str) -> None:
-        env.explain(problem, text, env.grade(problem, text), LEVELS[2])
-
-    return read
+def grade_and_explain(env_class: type[Any], mode: str, style: str, text: str) -> None:
+    env, problem = puzzle(env_class, mode, style)
+    env.explain(problem, text, env.grade(problem, text), LEVELS[2])
 
 
 def boxed(text: str) -> None:
@@ -158,11 +137,12 @@ READERS: Mapping[str, Reader] = {
     "secrets": Secrets(["sk-Live_9aZ7+qX/42mNbVcRt"]).found_in,
     "judge's score": lambda text: read_score(text, Scale(1, 10)),
     "judge's reply": lambda text: parse_reply(text, marker="Critique:", words=150, complete=True),
+    **{
+        f"{env.__name__} {mode} {style}": partial(grade_and_explain, env, mode, style)
+        for env in (BinaryMatrix, ShortestPath, KnightsKnaves)
+        for mode, style in (("strict", "official"), ("strict", "compact"), ("official", "official"))
+    },
 }
-
-
-def reader(name: str) -> Reader:
-    return puzzles()[name] if name in PUZZLES else READERS[name]
 
 
 def seconds(read: Reader, text: str) -> float:
@@ -189,12 +169,12 @@ SHAPES: list[tuple[str, str, str, str]] = [
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", [*PUZZLES, *READERS])
+@pytest.mark.parametrize("name", READERS)
 def test_the_time_grows_with_the_length(name):
     for before, left, right, after in SHAPES:
         size = len(left) + len(right)
         times = grows(
-            reader(name),
+            READERS[name],
             lambda n, k=size, a=before, b=left, c=right, d=after: (
                 a + b * (n // k) + c * (n // k) + d
             ),

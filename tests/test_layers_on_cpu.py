@@ -218,17 +218,3 @@ def test_the_command_line_imports_nothing_before_it_must() -> None:
         if name.startswith("rltf_verl")
     }
     assert {part_of(name) for name in top} == {"stuck", "tools.cli"}
-
-
-def test_a_letter_of_a_shape_is_an_axis_of_the_table():
-    table = (ROOT.parent / "docs/architecture.md").read_text().partition("| letter | axis |")[2]
-    axes = set(re.findall("`(.)`", table.partition("\n## ")[0]))
-    found = {
-        (path.name, letter)
-        for folder in ("algos", "objectives")
-        for path in (ROOT / folder).rglob("*.py")
-        for shape in re.findall(r"(?<![\w.)])\[([A-Z]\w*(?:, ?[\w +…]+)*)\]", path.read_text())
-        for letter in re.findall(r"\b[A-Za-z]\b", shape)
-    }
-    assert {letter for _, letter in found} >= set("SMNTLPV")
-    assert {each for each in found if each[1] not in axes} == set()

@@ -246,13 +246,15 @@ def test_what_is_no_secret_is_shown(text: str) -> None:
 
 
 def test_names_tell_secrets_from_counts_and_columns() -> None:
-    for name in ("MY_PW", "MY_PIN", "OPENAI_ORG_ID", "SLACK_WEBHOOK_URL", "apiKey", "MY_KEY"):
-        assert hidden({name: "word"}) == {name: "***"}
+    secret = ("MY_PW", "MY_PIN", "OPENAI_ORG_ID", "SLACK_WEBHOOK_URL", "apiKey", "MY_KEY")
+    assert hidden(dict.fromkeys(secret, "word")) == dict.fromkeys(secret, "***")
     assert hidden({"api_key_env": "my own word"}) == {"api_key_env": "***"}
-    for name in ("max_tokens", "tokenizer", "prompt_key", "spin", "session_id", "pad_token_id"):
-        assert hidden({name: "word"}) == {name: "word"}
-    values = {"max_tokens": 5, "x": [1.5, None, True], 3: "y"}
-    assert hidden(values) == values
+    others = ("max_tokens", "tokenizer", "prompt_key", "spin", "session_id", "pad_token_id")
+    for values in (
+        dict.fromkeys(others, "word"),
+        {"max_tokens": 5, "x": [1.5, None, True], 3: "y"},
+    ):
+        assert hidden(values) == values
 
 
 @pytest.mark.parametrize("url", ["http://me:pass@word@h/v1", "https://only-a-name@h:8"])

@@ -1,7 +1,5 @@
 """The primary config `rltf`: what comes with a method, and the names of runs."""
 
-from importlib.resources import files
-
 import pytest
 import verl  # noqa: F401  # registers the search path with Hydra
 from hydra import compose, initialize_config_module
@@ -9,19 +7,6 @@ from hydra.core.hydra_config import HydraConfig
 
 from rltf_verl import searchpath
 from tests.support.configs import composed
-
-
-def test_every_choice_that_is_named_exists() -> None:
-    groups = files("hydra_configs.rltf_verl").joinpath("rltf")
-    methods = {*searchpath.FEEDBACK, *searchpath.ENV}
-    names = {
-        "method": methods,
-        "feedback": {searchpath.feedback_of(method) for method in methods},
-        "env": {searchpath.env_of(method) for method in methods},
-    }
-    for group, options in names.items():
-        for option in options:
-            assert groups.joinpath(group, f"{option}.yaml").is_file(), (group, option)
 
 
 def test_what_comes_with_a_method_and_what_is_chosen() -> None:

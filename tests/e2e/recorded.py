@@ -1,7 +1,5 @@
 """What tests read back from a recorded run: batches, and the policy after every step."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Sequence
 from functools import cache

@@ -1,6 +1,4 @@
-"""Trajectories in the real trainer on the CPU: rows, masks and log-probs; killed and resumed with
-two workers.
-"""
+"""Trajectories in the real trainer on the CPU: rows, masks and log-probs."""
 
 from pathlib import Path
 from typing import Any
@@ -110,17 +108,6 @@ def whole(root: Path) -> runs.Run:
     return runs.start(root / "whole", data, settings, env="own").finished(TIMEOUT)
 
 
-@pytest.fixture(scope="module")
-def resumed(root: Path) -> runs.Run:
-    """A run of two workers that was killed in step 2 and resumed."""
-    data, settings = _settings(root)
-    settings.append("actor_rollout_ref.rollout.agent.num_workers=2")
-    broken = runs.start(root / "broken", data, settings, env="own")
-    runs.wait_for(lambda: broken.played(2), broken, TIMEOUT)
-    broken.kill()
-    return runs.start(root / "broken", data, settings, env="own").finished(TIMEOUT)
-
-
 def test_rows_hold_whole_trajectories_and_train_what_was_sampled(whole: runs.Run) -> None:
     assert max(len(turn["steps"]) for turn in _check_rows(whole, STEPS)) > 1
 
@@ -186,15 +173,6 @@ def _num_before(turn: Any) -> int:
     return sum(step["end"] == 0 for step in turn["steps"])
 
 
-def test_a_teacher_scores_no_observation(whole: runs.Run) -> None:
-    places = 0
-    for row in recorded.rows(whole, STEPS):
-        scored = row["rltf_teacher_places"].long()
-        places += len(scored)
-        assert (row["rltf_role"][scored] == Role.ATTEMPT).all()
-    assert places > 0
-
-
 def test_observations_are_predicted_after_each_step_but_the_last(whole: runs.Run) -> None:
     for step, metrics in enumerate(whole.training_steps(STEPS), start=1):
         log_probs = []
@@ -215,24 +193,6 @@ def test_steps_have_metrics(whole: runs.Run) -> None:
             assert metrics["rltf/session/lost_share"] == 0
             shares = [metrics[f"rltf/steps/ends/{reason}"] for reason in END_REASONS]
             assert sum(shares) == pytest.approx(1)
-
-
-@pytest.mark.nightly
-def test_two_workers_killed_and_resumed_play_the_same(whole: runs.Run, resumed: runs.Run) -> None:
-    expected, played = _played(whole), _played(resumed)
-    assert expected.keys() == played.keys()
-    differing = [key for key, turns in expected.items() if played[key] != turns]
-    assert [key for key in differing if key[0] == 1] == []
-    assert len([key for key in differing if key[0] == 2]) <= 1, "rounding may flip a token"
-
-
-def _played(run: runs.Run) -> dict[tuple[int, int, int], list[Any]]:
-    return {
-        (r["step"], r["index"], r["session_id"]): [
-            (turn["response_ids"], turn["steps"], turn["end"]) for turn in r["turns"]
-        ]
-        for r in read_episodes(run.episodes)
-    }
 
 
 def _expected(record: Any, role: Role) -> list[tuple[Any, ...]]:

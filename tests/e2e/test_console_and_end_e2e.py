@@ -1,9 +1,13 @@
-"""What a person sees of a real run, and how it ends: refused beside another one, told to stop, a
-process killed.
+"""What a person sees of a real run, and how it ends: refused at the start or beside another one,
+told to stop, a process killed. The other refusals: tests/adapters/startup/test_checks_on_cpu.py.
 """
 
+import os
 import re
 import signal
+import subprocess
+import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -28,35 +32,31 @@ LONG = [
 ]
 
 
-def started(folder: Path, data: dict[str, str]) -> runs.Run:
-    """A run that has trained two steps and saved one."""
-    run = runs.start(folder, data, LONG, recorder="")
-    metrics = folder / "metrics.jsonl"
+@pytest.fixture
+def run(tmp_path: Path, data: dict[str, str]) -> Iterator[runs.Run]:
+    """A run that has trained two steps and saved one; killed after the test."""
+    run = runs.start(tmp_path, data, LONG, recorder="")
+    metrics = tmp_path / "metrics.jsonl"
     runs.wait_for(
         lambda: metrics.exists() and metrics.read_bytes().count(b"\n") >= 4, run, timeout=300
     )
-    return run
+    yield run
+    if run.process.poll() is None:
+        run.kill()
 
 
 def test_a_line_a_step_a_second_run_refused_and_a_polite_end(
-    tmp_path: Path, data: dict[str, str]
+    run: runs.Run, tmp_path: Path, data: dict[str, str]
 ) -> None:
-    run = started(tmp_path, data)
-    try:
-        before = len(run.log)
-        assert run.log.index("\nstep 1/") < run.log.index("\nstep 2/")
-        assert run.log[: run.log.index("\nstep 1/")].count("\n") < 55, run.log
-        second = runs.start(tmp_path, data, LONG, recorder="")
-        assert second.wait(200) == 1
-        printed = run.log[before:]
-        assert (
-            f"trainer.default_local_dir={run.checkpoints}: process {run.process.pid} on" in printed
-        )
-        run.process.send_signal(signal.SIGTERM)
-        assert run.wait(120) == 128 + signal.SIGTERM
-    finally:
-        if run.process.poll() is None:
-            run.kill()
+    before = len(run.log)
+    assert run.log.index("\nstep 1/") < run.log.index("\nstep 2/")
+    assert run.log[: run.log.index("\nstep 1/")].count("\n") < 55, run.log
+    second = runs.start(tmp_path, data, LONG, recorder="")
+    assert second.wait(200) == 1
+    refusal = f"trainer.default_local_dir={run.checkpoints}: process {run.process.pid} on"
+    assert refusal in run.log[before:]
+    run.process.send_signal(signal.SIGTERM)
+    assert run.wait(120) == 128 + signal.SIGTERM
     lines = run.log.splitlines()
     assert [re.sub(r"\d+\.\d+ s · .*", "…", line) for line in lines if line.startswith("step 1/")]
     assert any(re.match(r"validation at step 0 · first [\d.]+ · ", line) for line in lines)
@@ -72,6 +72,19 @@ def test_a_line_a_step_a_second_run_refused_and_a_polite_end(
     assert OmegaConf.load(run.checkpoints / "config.yaml").trainer.total_training_steps == 500
     assert "SIGTERM received at" not in run.log
     assert not (run.checkpoints / LOCK).exists()
+
+
+def test_a_cpu_config_without_the_cpu_platform(tmp_path: Path, data: dict[str, str]) -> None:
+    command = [sys.executable, "-m", "verl.trainer.main_ppo", "--config-name=rltf_sd"]
+    command += [*runs.SETTINGS, "rltf/hardware=cpu", *(f"{k}={v}" for k, v in data.items())]
+    clean = {k: v for k, v in os.environ.items() if k not in ("VERL_PLATFORM", "RAY_ADDRESS")}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=clean, capture_output=True, text=True, timeout=200
+    )
+    printed = done.stdout + done.stderr
+    assert done.returncode != 0, printed[-2000:]
+    assert "ray init kwargs" not in printed, "it got as far as Ray"
+    assert "start with VERL_PLATFORM=cpu in the environment" in printed
 
 
 DIED = r"rltf: died: {} \(pid \d+\); .* resume from step \d+$"
@@ -90,19 +103,12 @@ GONE = "has died, and verl would wait without end"
         *((name, GONE) for name in ("RLTFAgentLoopWorker", "SimpleStorageUnit")),
     ],
 )
-def test_the_log_ends_with_the_process_that_died(
-    tmp_path: Path, data: dict[str, str], name: str, end: str
-) -> None:
-    run = started(tmp_path, data)
-    try:
-        for process in psutil.process_iter():
-            with suppress(psutil.Error):
-                own = process.environ().get("RLTF_RECORD_DIR") == str(tmp_path / "record")
-                if own and f"ray::{name}" in " ".join(process.cmdline()):
-                    process.kill()
-        assert run.wait(200) == 1
-    finally:
-        if run.process.poll() is None:
-            run.kill()
+def test_the_log_ends_with_the_process_that_died(run: runs.Run, name: str, end: str) -> None:
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            own = process.environ().get("RLTF_RECORD_DIR") == str(run.folder / "record")
+            if own and f"ray::{name}" in " ".join(process.cmdline()):
+                process.kill()
+    assert run.wait(200) == 1
     shown = run.log if end == GONE else run.log.rstrip().splitlines()[-1]
     assert re.search(end, shown), shown[-3000:]

@@ -123,6 +123,7 @@ def _texts(folder: Path) -> dict[tuple[int, int], list[str]]:
 
 
 GROUP, BATCH = 2, 4
+FRACTIONS = runs.ROOT / "recipes" / "smoke" / "data" / "math.jsonl"
 ONE_STEP = [
     "trainer.total_training_steps=1",
     "trainer.save_freq=-1",
@@ -133,87 +134,39 @@ ONE_STEP = [
 ]
 
 
-def trained(
-    folder: Path, env: str, options: dict[str, Any], *overrides: str, method: str = "sd"
-) -> list[Any]:
-    """Episodes of one step on problems that are built with `options`."""
-    paths = build_parquet(env, folder / "data", 0, 8, 2, **options)
-    data = {"data.train_files": str(paths.train), "data.val_files": str(paths.test)}
-    run = runs.start(folder / "run", data, [*ONE_STEP, *overrides], method, env=env).finished(400)
-    (step,) = run.training_steps(1)
-    assert (step["rltf/grader/error_share"], step["rltf/grader/ungraded_share"]) == (0, 0)
-    episodes = read_episodes(run.episodes)
-    assert len(episodes) == GROUP * BATCH
-    assert {record["env"] for record in episodes} == {env}
-    return episodes
-
-
-def feedback_of(episodes: list[Any]) -> set[str]:
-    """All feedback."""
-    return {
-        turn["feedback"]["text"]
-        for record in episodes
-        for turn in record["turns"]
-        if turn["feedback"]
-    }
-
-
 @pytest.mark.parametrize(
     ("env", "options", "override", "feedback"),
     [
         ("shortest_path", {"style": "compact"}, "rltf.env.style=compact", r"[=xXRLUDN<>?~]*"),
         ("reasoning_gym", {"task": "chain_sum"}, "rltf.feedback.level=location", ".*incorrect.*"),
+        # A hint does not hold the answer.
+        ("math", {"source": str(FRACTIONS)}, "rltf.feedback.level=hint", "(?!.*frac).*"),
+        # The tiny policy writes no program; the build runs ours.
+        (
+            "code",
+            {"source": "arithmetic", "sandbox": "unsafe_process"},
+            "rltf.env.sandbox=unsafe_process rltf.feedback.level=hint",
+            ".*no Python program.*",
+        ),
     ],
-    ids=["marks of moves", "a verdict"],
+    ids=["marks of moves", "a verdict", "a hint", "no program"],
 )
-def test_a_puzzle(
+def test_one_step(
     tmp_path: Path, env: str, options: dict[str, str], override: str, feedback: str
 ) -> None:
-    texts = feedback_of(trained(tmp_path, env, options, override))
+    paths = build_parquet(env, tmp_path / "data", 0, 8, 2, **options)
+    data = {"data.train_files": str(paths.train), "data.val_files": str(paths.test)}
+    words = [*ONE_STEP, *override.split()]
+    run = runs.start(tmp_path / "run", data, words, env=env).finished(400)
+    (step,) = run.training_steps(1)
+    assert (step["rltf/grader/error_share"], step["rltf/grader/ungraded_share"]) == (0, 0)
+    episodes = read_episodes(run.episodes)
+    assert len(episodes) == GROUP * BATCH
+    assert {record["env"] for record in episodes} == {env}
+    told = [turn["feedback"] for record in episodes for turn in record["turns"]]
+    texts = [given["text"] for given in told if given]
     assert texts
     assert all(re.fullmatch(feedback, text, re.DOTALL) for text in texts)
-
-
-def test_mathematics(tmp_path: Path) -> None:
-    lines = [
-        json.dumps({"question": f"Simplify ${n}/{2 * n}$.", "answer": "\\frac12"})
-        for n in range(3, 13)
-    ]
-    (tmp_path / "own.jsonl").write_text("\n".join(lines))
-    episodes = trained(
-        tmp_path, "math", {"source": str(tmp_path / "own.jsonl")}, "rltf.feedback.level=hint"
-    )
-    assert feedback_of(episodes)
-    assert not any("frac" in text for text in feedback_of(episodes)), "a hint holds no answer"
-
-
-def test_programs(tmp_path: Path) -> None:
-    back_end = (  # the tiny policy writes no programs; the build writes ours
-        "rltf.env.sandbox=unsafe_process"
-    )
-    options = {"source": "arithmetic", "sandbox": "unsafe_process"}
-    episodes = trained(tmp_path, "code", options, back_end, "rltf.feedback.level=hint")
-    assert any("```python" in text or "program" in text for text in feedback_of(episodes))
-
-
-def test_a_dialogue_with_a_teacher(tmp_path: Path) -> None:
-    server = JudgeServer(reply=lambda body: "Thinking: no.\n\nHint: 010")
-    with InThread(server):
-        episodes = trained(
-            tmp_path,
-            "binary_matrix",
-            {"style": "compact", "n_max": 3},
-            "rltf.env.style=compact",
-            "rltf.episode.revise=compact_append",
-            f"rltf.feedback.endpoint.base_url={server.url}",
-            "rltf.feedback.endpoint.model=m",
-            method="rl2f",
-        )
-    assert max(len(record["turns"]) for record in episodes) == 5
-    assert feedback_of(episodes) == {"010"}
-    assert len(max(server.bodies, key=lambda body: len(body["messages"]))["messages"]) == 7, (
-        "it remembers its hints"
-    )
 
 
 def test_a_text_scored_by_a_judge_that_goes_down(tmp_path: Path) -> None:

@@ -8,8 +8,6 @@ The rollout is this package's sampler in fp32, a server for each rank; in one ce
 by the same engine: tests/adapters/training/test_logit_engine_e2e.py.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, NamedTuple
 

@@ -1,6 +1,8 @@
-"""verl's own modes on the CPU: partial rollouts, replicas of their own, data-parallel workers,
-micro-batches, LoRA.
+"""verl's own modes on the CPU: partial rollouts on data-parallel workers, and LoRA. Replicas of
+their own and merged adapters: test_gpu_rehearsal_e2e.py; gradients: also test_nodes_e2e.py.
 """
+
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,22 +14,12 @@ pytestmark = [
     pytest.mark.nightly,
     pytest.mark.usefixtures("one_thread"),
 ]
-EXACT, GRADIENT = 1e-4, 1e-5
-DYNAMIC = "actor_rollout_ref.actor.ppo_max_token_len_per_gpu"
+EXACT = 1e-4
 WORKERS = "trainer.n_gpus_per_node=2"
 LORA = (
     f"actor_rollout_ref.model.lora_rank={recorded.LORA_RANK}",
     f"actor_rollout_ref.model.lora_alpha={recorded.LORA_ALPHA}",
 )
-
-
-def micro_batches(size: int) -> list[str]:
-    actor, rollout = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
-    return [
-        f"{actor}.use_dynamic_bsz=false",
-        f"{actor}.ppo_micro_batch_size_per_gpu={size}",
-        f"{rollout}.log_prob_micro_batch_size_per_gpu={size}",
-    ]
 
 
 STEPS = 4
@@ -48,7 +40,7 @@ def colocated(tmp_path_factory: pytest.TempPathFactory, data: dict[str, str]) ->
             "colocate_async",
             STEPS,
             WORKERS,
-            f"{DYNAMIC}=512",
+            "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=512",
             "trainer.v1.colocate_async.num_warmup_batches=2",
             "actor_rollout_ref.rollout.max_num_seqs=4",
         )
@@ -94,97 +86,13 @@ def test_rows_wait_no_longer_than_their_tags_say(colocated: runs.Run) -> None:
     )
 
 
-def test_two_workers_take_the_step_of_one_plain_gradient(colocated: runs.Run) -> None:
-    largest = 0.0
-    for step in range(1, STEPS + 1):
-        taken = recorded.step_taken(colocated, step)
-        assert recorded.largest_difference(taken, recorded.gradient(colocated, step)) < GRADIENT, (
-            f"step {step}"
-        )
-        largest = max(largest, *(float(g.abs().max()) for g in taken.values()))
-    assert largest > 1000 * GRADIENT
-
-
-def test_the_gradient_does_not_depend_on_workers_or_micro_batches(
-    tmp_path_factory: pytest.TempPathFactory, data: dict[str, str]
-) -> None:
-    """One update from the same seeds and data, five ways."""
-    root = tmp_path_factory.mktemp("gradients")
-    ways = {
-        "one worker, one micro-batch": [],
-        "one worker, packed by 256 tokens": [f"{DYNAMIC}=256"],
-        "one worker, two rows at a time": micro_batches(2),
-        "two workers": [WORKERS],
-        "two workers, three rows at a time": [WORKERS, *micro_batches(3)],
-    }
-    played = [
-        recorded.played(root / str(i), data, "sync", 1, *way) for i, way in enumerate(ways.values())
-    ]
-    first = recorded.step_taken(played[0], 1)
-    assert recorded.largest_difference(first, recorded.gradient(played[0], 1)) < GRADIENT
-    for way, run in zip(ways, played, strict=True):
-        assert _answers(run) == _answers(played[0]), f"{way}: sampled something else"
-        assert recorded.largest_difference(recorded.step_taken(run, 1), first) < GRADIENT, way
-
-
-def _answers(run: runs.Run) -> list[tuple[list[int], list[int]]]:
-    return sorted((r["prompts"].tolist(), r["responses"].tolist()) for r in recorded.rows(run, 1))
-
-
-def test_replicas_of_their_own_get_the_weights_and_old_log_probs_stay_those_of_the_last_sync(
-    tmp_path_factory: pytest.TempPathFactory, data: dict[str, str]
-) -> None:
-    """Two updates per synchronisation. A row of the first sync was sampled by π_old of both
-    updates.
-    """
-    steps, updates = 3, 2
-    run = recorded.played(
-        tmp_path_factory.mktemp("separate") / "run",
-        data,
-        "separate_async",
-        steps,
-        "actor_rollout_ref.rollout.nnodes=1",
-        "actor_rollout_ref.actor.ppo_mini_batch_size=6",
-        f"trainer.v1.separate_async.parameter_sync_step={updates}",
-    )
-    newest = 0
-    for step in range(1, steps + 1):
-        for update in range(updates):
-            rows = recorded.rows(run, step, update)
-            with torch.no_grad():
-                olds = recorded.log_probs(recorded.policy(run.folder, step - 1), rows)
-            for row, old in zip(rows, olds, strict=True):
-                # Tokens that nobody sampled may be unlikely: 1.4e-4 of float32 rounding was seen.
-                assert (old - row["old_log_probs"]).abs().max() < 5 * EXACT, (
-                    f"step {step}, update {update}"
-                )
-                low, high = row["tag"]["min_global_steps"], row["tag"]["max_global_steps"]
-                newest = max(newest, high)
-                if low == high and recorded.sampled(row).any():
-                    assert recorded.sampler_gap(recorded.policy(run.folder, low), row).max() < EXACT
-    assert newest > 0, "no answer was sampled with weights that a replica had received"
-
-
-@pytest.mark.parametrize("merge", [False, True], ids=["adapter", "merged"])
-def test_the_rollout_follows_a_lora_policy(
-    tmp_path_factory: pytest.TempPathFactory, data: dict[str, str], merge: bool
-) -> None:
-    """As an adapter in full precision; merged by verl 0.9.1, which rounds what it sends, in
-    bfloat16.
-    """
+def test_the_rollout_follows_a_lora_policy(tmp_path: Path, data: dict[str, str]) -> None:
+    """Its adapter, in full precision."""
     steps = 3
-    run = recorded.played(
-        tmp_path_factory.mktemp("lora") / "run",
-        data,
-        "sync",
-        steps,
-        WORKERS,
-        *LORA,
-        f"actor_rollout_ref.model.lora.merge={merge}",
-    )
+    adapter = (*LORA, "actor_rollout_ref.model.lora.merge=false")
+    run = recorded.played(tmp_path / "run", data, "sync", steps, WORKERS, *adapter)
     for step in range(1, steps + 1):
-        actor = recorded.policy(run.folder, step - 1)
-        served = recorded.in_bf16(actor) if merge else actor
+        served = recorded.policy(run.folder, step - 1)
         sampled = [row for row in recorded.rows(run, step) if recorded.sampled(row).any()]
         assert sampled
         assert max(float(recorded.sampler_gap(served, row).max()) for row in sampled) < EXACT

@@ -1,8 +1,7 @@
-"""Where else the real trainer runs: on a Ray cluster of two nodes, joined by its address as one
-would join `ray start`'s; in the notebook; and by the script for one GPU, on a CPU.
+"""Where else the real trainer runs: on several workers and in other micro-batches; on a Ray cluster
+of two nodes, joined by its address as one would join `ray start`'s; in the notebook.
 """
 
-import json
 import os
 import shutil
 import subprocess
@@ -14,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from rltf_verl.tools.data.build import build_parquet
 from tests.e2e import recorded, runs
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
@@ -60,88 +58,73 @@ def losses(run: runs.Run) -> dict[str, float]:
     return {name: first["data"][name] for name in LOSSES}
 
 
-def test_two_nodes_and_two_workers_take_the_step_of_one(
+def answers(run: runs.Run) -> list[tuple[list[int], list[int]]]:
+    return sorted((r["prompts"].tolist(), r["responses"].tolist()) for r in recorded.rows(run, 1))
+
+
+def micro_batches(size: int) -> list[str]:
+    return [
+        "actor_rollout_ref.actor.use_dynamic_bsz=false",
+        f"actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu={size}",
+        f"actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu={size}",
+    ]
+
+
+WORKERS = "trainer.n_gpus_per_node=2"
+WAYS = {
+    "alone": [],
+    "two_workers": [WORKERS],
+    "packed_by_256_tokens": ["actor_rollout_ref.actor.ppo_max_token_len_per_gpu=256"],
+    "two_rows_at_a_time": micro_batches(2),
+    "two_workers_three_rows_at_a_time": [WORKERS, *micro_batches(3)],
+}
+"""Name of a run and of its folder -> its overrides."""
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_the_step_depends_neither_on_workers_and_nodes_nor_on_micro_batches(
     tmp_path: Path, data: dict[str, str]
 ) -> None:
-    alone = recorded.played(tmp_path / "alone", data, "sync", 1)
-    workers = recorded.played(tmp_path / "workers", data, "sync", 1, "trainer.n_gpus_per_node=2")
-    folder = tmp_path / "nodes"
+    """One update from the same seeds and data, six ways."""
+    played = {
+        way: recorded.played(tmp_path / way, data, "sync", 1, *settings)
+        for way, settings in WAYS.items()
+    }
+    folder = tmp_path / "two_nodes"
     with cluster(2, folder) as address:
         joined = [*ELSEWHERE, f"+ray_kwargs.ray_init.address={address}", "trainer.nnodes=2"]
-        nodes = recorded.played(folder, data, "sync", 1, *joined)
+        played["two_nodes"] = recorded.played(folder, data, "sync", 1, *joined)
+    alone = played["alone"]
     first = recorded.step_taken(alone, 1)
+    assert recorded.largest_difference(first, recorded.gradient(alone, 1)) < SAME
     assert max(float(g.abs().max()) for g in first.values()) > 1000 * SAME
-    for run in (workers, nodes):
-        assert losses(run) == pytest.approx(losses(alone), abs=SAME)
-        assert recorded.largest_difference(recorded.step_taken(run, 1), first) < SAME
-
-
-ON_A_CPU = (
-    "rltf/hardware=cpu",
-    "actor_rollout_ref.rollout.name=transformers",
-    "rltf.env.style=compact",
-    "rltf.episode.revise=compact_guide",
-    "rltf.episode.quote=none",
-    "rltf.feedback_modeling.critic=compact",
-    "data.max_prompt_length=480",
-    "data.max_response_length=20",
-    "data.train_batch_size=4",
-    "actor_rollout_ref.rollout.n=4",
-)
+    for way, run in played.items():
+        assert answers(run) == answers(alone), f"{way}: sampled something else"
+        assert recorded.largest_difference(recorded.step_taken(run, 1), first) < SAME, way
+    for way in ("two_workers", "two_nodes"):
+        assert losses(played[way]) == pytest.approx(losses(alone), abs=SAME), way
 
 
 @pytest.fixture
-def ray_dir() -> Iterator[str]:
-    """Short: Ray puts sockets in it."""
-    folder = tempfile.mkdtemp(prefix="rltf")
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def variables(ray_dir: str, **own: str) -> dict[str, str]:
-    return {
-        **os.environ,
+def _as_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    ray_dir = tempfile.mkdtemp(prefix="rltf")  # short: Ray puts sockets in it
+    variables = {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "RAY_TMPDIR": ray_dir,
         "VERL_PLATFORM": "cpu",
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
         "OMP_NUM_THREADS": "1",
-        **own,
     }
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    yield
+    shutil.rmtree(ray_dir, ignore_errors=True)
 
 
-def test_the_script_for_one_gpu_ends_with_a_comparison(tmp_path: Path, ray_dir: str) -> None:
-    build_parquet(
-        "knights_knaves",
-        tmp_path / "data" / "kk",
-        0,
-        16,
-        4,
-        mode="strict",
-        style="compact",
-        n_people=3,
-        depth=2,
-        width=2,
-    )
-    out = tmp_path / "out"
-    own = {"MODEL": str(runs.POLICY), "STEPS": "2", "SEEDS": "0", "OUT": str(out)}
-    env = variables(ray_dir, RLTF_DATA=str(tmp_path / "data"), **own)
-    script = runs.ROOT / "recipes" / "rltf" / "reproduce_1gpu.sh"
-    plan = subprocess.run(["bash", script, "plan", *ON_A_CPU], env=env, capture_output=True)
-    assert plan.returncode == 0, plan.stdout.decode()[-2000:]
-    ended = subprocess.run(["bash", script, *ON_A_CPU], env=env, capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr[-2000:]
-    compared = json.loads((out / "compare" / "compare.json").read_text())
-    last_steps = {p["arm"]: p["step"] for p in compared["panels"][0]["points"]}
-    assert list(last_steps.items()) == [("grpo", 2), ("sd", 2), ("fm", 2)]
-    assert ended.stdout.endswith((out / "compare" / "compare.md").read_text())
-
-
-def test_the_notebook_runs(tmp_path: Path, ray_dir: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("_as_on_a_cpu")
+def test_the_notebook_runs(tmp_path: Path) -> None:
     client = pytest.importorskip("nbclient")
     nbformat = pytest.importorskip("nbformat")
-    for name, value in variables(ray_dir).items():
-        monkeypatch.setenv(name, value)
     clone = tmp_path / "clone"
     for folder in ("docs", "recipes/demo"):
         shutil.copytree(runs.ROOT / folder, clone / folder)

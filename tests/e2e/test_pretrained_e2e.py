@@ -18,7 +18,27 @@ from tests.support.judge.policy_server import ServedPolicy
 from tests.support.judge.server import InThread, JudgeServer
 
 pytestmark = [pytest.mark.e2e, pytest.mark.nightly]
-JUDGE_TOKENS = 128
+SETTINGS = [
+    f"rltf.env.name={house_style.NAME}",
+    "rltf.episode.revise=note",
+    "rltf.episode.quote=answer",
+    "rltf.distill.weight=1.0",
+    "rltf.distill.log_prob_floor=null",
+    "rltf/feedback=judge",
+    "rltf.feedback.style=short",
+    "rltf.feedback.endpoint.model=smollm2",
+    "rltf.feedback.endpoint.max_tokens=128",
+    "data.max_prompt_length=400",
+    "data.max_response_length=32",
+    "data.train_batch_size=2",
+    "actor_rollout_ref.rollout.n=2",
+    "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=1024",
+    "actor_rollout_ref.actor.optim.lr=1e-5",
+    "trainer.save_freq=-1",
+    "trainer.test_freq=-1",
+    "trainer.total_training_steps=2",
+]
+"""Steps of two problems with two episodes each."""
 
 
 @pytest.fixture(scope="module")
@@ -35,66 +55,25 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def start(folder: Path, model: Path, *words: str) -> runs.Run:
-    """Steps of two problems with two episodes each."""
-    data = build_parquet(house_style.NAME, folder / "data", 0, 16, 4)
-    return runs.start(
-        folder / "run",
-        {"data.train_files": str(data.train), "data.val_files": str(data.test)},
-        [
-            f"actor_rollout_ref.model.path={model}",
-            f"rltf.env.name={house_style.NAME}",
-            "rltf.episode.revise=note",
-            "rltf.episode.quote=answer",
-            "rltf.distill.weight=1.0",
-            "rltf.distill.log_prob_floor=null",
-            "data.max_prompt_length=400",
-            "data.max_response_length=32",
-            "data.train_batch_size=2",
-            "actor_rollout_ref.rollout.n=2",
-            "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=1024",
-            "actor_rollout_ref.actor.optim.lr=1e-5",
-            "trainer.save_freq=-1",
-            "trainer.test_freq=-1",
-            *words,
-        ],
-        "sd",
-        env="own",
-    )
-
-
-def test_three_steps(model: Path, tmp_path: Path) -> None:
-    run = start(
-        tmp_path, model, "rltf/feedback=verifier", "trainer.total_training_steps=3"
-    ).finished(1500)
-    steps = run.training_steps(3)
-    assert all(math.isfinite(step["actor/grad_norm"]) for step in steps)
-    assert max(step["rltf/attempt/sampler_log_prob_diff/max"] for step in steps) < 1e-4
-    episodes = read_episodes(run.episodes)
-    assert len(episodes) == 12
-    first = [record["turns"][0] for record in episodes]
-    assert all(turn["text"].strip() for turn in first)
-    assert {turn["feedback"]["provider"] for turn in first if turn["feedback"]} <= {"verifier"}
-
-
 def test_a_language_model_judges(model: Path, tmp_path: Path) -> None:
     """Over real HTTP. So small a judge often rambles to its limit: a reply that is cut off before
     any feedback is not shown, and the log says so.
     """
+    built = build_parquet(house_style.NAME, tmp_path / "data", 0, 16, 4)
+    data = {"data.train_files": str(built.train), "data.val_files": str(built.test)}
     server = JudgeServer(reply=ServedPolicy(model, model))
     with InThread(server):
-        run = start(
-            tmp_path,
-            model,
-            "rltf/feedback=judge",
-            "rltf.feedback.style=short",
+        own = [
+            f"actor_rollout_ref.model.path={model}",
             f"rltf.feedback.endpoint.base_url={server.url}",
-            "rltf.feedback.endpoint.model=smollm2",
-            f"rltf.feedback.endpoint.max_tokens={JUDGE_TOKENS}",
-            "trainer.total_training_steps=2",
-        ).finished(1500)
+        ]
+        run = runs.start(tmp_path / "run", data, [*SETTINGS, *own], "sd", env="own").finished(1500)
+    steps = run.training_steps(2)
+    assert all(math.isfinite(step["actor/grad_norm"]) for step in steps)
+    assert max(step["rltf/attempt/sampler_log_prob_diff/max"] for step in steps) < 1e-4
     episodes = read_episodes(run.episodes)
     assert len(episodes) == 8
+    assert all(record["turns"][0]["text"].strip() for record in episodes)
     wrong = [record for record in episodes if not record["turns"][0]["grade"]["correct"]]
     explained = [record for record in wrong if len(record["turns"]) == 2]
     assert explained

@@ -1,12 +1,7 @@
 """What verl users bring, in the real trainer: a dataset and a reward function as they are, with an
-objective and a baseline of one's own; an environment and a template of one's own. No answer form is
-asked for.
+objective and a baseline of one's own. No answer form is asked for.
 """
 
-from __future__ import annotations
-
-import json
-import os
 import re
 import shlex
 import shutil
@@ -18,11 +13,9 @@ import pytest
 
 from rltf_verl.runlog.episodes import read_episodes
 from tests.e2e import runs
-from tests.support.commands import ran
 
 pytestmark = pytest.mark.e2e
 
-KINDS = ("python", "jinja", "bash")
 REWARD = """
 async def compute_score(data_source, solution_str, ground_truth, extra_info, weight):
     right = "".join(solution_str.split()) == "".join(ground_truth.split())
@@ -47,13 +40,6 @@ def in_verls_form(folder: Path, data_source: str) -> dict[str, str]:
         ]
         pq.write_table(pa.Table.from_pylist(rows), path)
     return data
-
-
-def started(
-    folder: Path, data: dict[str, str], *overrides: str, env: str = "reward_function"
-) -> runs.Run:
-    steps = ["trainer.total_training_steps=1", "trainer.save_freq=-1", "trainer.test_freq=1"]
-    return runs.start(folder, data, [*overrides, *steps], env=env).finished(600)
 
 
 PAGE = (
@@ -128,54 +114,3 @@ def test_the_page_for_verls_users_with_an_own_objective_and_baseline(tmp_path: P
     for first, second in pairs:  # `rltf.episode.context=null`: the conversation goes on
         before = first["prompt_ids"] + first["response_ids"]
         assert second["prompt_ids"][: len(before)] == before
-
-
-@pytest.mark.nightly  # in parts: test_own_env_on_cpu.py, test_adopt_on_cpu.py
-def test_the_environment_and_the_template_of_the_docs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As docs/environments.md has them: built, checked, trained, and read back from the run's
-    folder by commands that are not told what it was.
-    """
-    monkeypatch.chdir(tmp_path)
-    text = (runs.ROOT / "docs" / "environments.md").read_text("utf-8").partition("## Your own\n")[2]
-    snippets = {kind: re.search(rf"```{kind}\n(.*?)```", text, re.DOTALL) for kind in KINDS}
-    python, jinja, bash = (match.group(1) for match in snippets.values() if match)
-    Path("mine.py").write_text(python)
-    Path("mine.j2").write_text(jinja)
-    check, build, train = re.sub(r"\\\n *", "", bash).splitlines()
-    shown = ran(*check.partition("#")[0].split()[1:]).stdout
-    assert "1 times" not in shown
-    assert "Try again." in shown
-    ran(*build.split()[1:], "--num-train", "16", "--num-test", "2")
-    words = [word for word in train.split() if word.startswith(("rltf.", "+rltf", "data."))]
-    run = started(
-        tmp_path,
-        dict(word.split("=") for word in words if word.startswith("data.")),
-        *[word for word in words if not word.startswith("data.")],
-        "rltf.episode.quote=answer",
-        "rltf.feedback.level=hint",
-        "data.max_prompt_length=160",
-        env="own",
-    )
-    episodes = list(read_episodes(run.episodes))
-    seconds = [turn["prompt"] for record in episodes for turn in record["turns"][1:]]
-    assert seconds
-    pattern = r"3 times .*You said: .*\n(Too (small|large)|Write a number .*)\. Try again\."
-    for prompt in seconds:
-        assert re.fullmatch(pattern, prompt, re.S)
-    log = str(run.checkpoints)
-    probed = json.loads(ran("probe", log, "--json").stdout)
-    assert (probed["run"]["answer_tokens"], probed["run"]["sessions"]) == (runs.RESPONSE_LENGTH, 3)
-    assert probed["feedback"]["revise"].endswith("mine.j2")
-    for words in (["inspect", log], ["log", "stats", log], ["view", log, "-o", os.devnull]):
-        assert "3 times" in ran(*words).stdout or words[0] != "inspect"
-
-
-@pytest.mark.nightly
-def test_verls_own_scorer(tmp_path: Path) -> None:
-    data = in_verls_form(tmp_path / "data", "openai/gsm8k")
-    episodes = list(read_episodes(started(tmp_path, data, "rltf/feedback=verifier").episodes))
-    texts = {t["feedback"]["text"] for r in episodes for t in r["turns"] if t["feedback"]}
-    assert texts == {"Your previous answer is incorrect."}
-    assert all(t["grade"]["error"] is None for r in episodes for t in r["turns"])

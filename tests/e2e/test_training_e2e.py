@@ -1,5 +1,5 @@
 """The real verl trainer on the CPU, end to end: agreement of log-probs, the gradient, one update,
-kill and resume. The feedback is a user's own file.
+kill and resume. Feedback and template are a user's own files.
 """
 
 import json
@@ -13,8 +13,6 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from rltf_verl.runlog.episodes import read_episodes
-from rltf_verl.tools.report.history import read_history
-from rltf_verl.tools.report.stats import stats
 from rltf_verl.types import Role
 from tests.e2e import recorded, runs
 from tests.support.commands import ran
@@ -47,7 +45,11 @@ class Mine(VerifierProvider):
 """Unavailable for every third problem, and on the second turn for another third, so that episodes
 are ragged."""
 
-OWN = ["rltf.feedback.provider=./mine.py:Mine", "+rltf.feedback.every=3"]
+OWN = [
+    "rltf.feedback.provider=./mine.py:Mine",
+    "+rltf.feedback.every=3",
+    "rltf.episode.revise=./mine.j2",
+]
 GUARD = "rltf.feedback.guard.action=warn"
 
 
@@ -63,6 +65,7 @@ def both(root: Path, data: dict[str, str]) -> tuple[runs.Run, runs.Run]:
     for name in ("whole", "broken"):
         (root / name).mkdir()
         (root / name / "mine.py").write_text(MINE)
+        (root / name / "mine.j2").write_text("!{{ feedback }}\n{{ question }}")
     whole = runs.start(root / "whole", data, [*settings, "trainer.save_freq=1"]).finished(TIMEOUT)
     settings.append(f"trainer.save_freq={SAVED_AT}")
     broken = runs.start(root / "broken", data, settings)
@@ -113,7 +116,7 @@ def _without_clock(feedback: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in feedback.items() if key != "latency_s"}
 
 
-def test_an_own_file_s_feedback_and_what_the_guard_found_are_in_metrics_and_log(
+def test_an_own_file_s_feedback_and_what_the_guard_found_are_in_the_metrics(
     both: tuple[runs.Run, runs.Run],
 ) -> None:
     whole, _ = both
@@ -124,7 +127,6 @@ def test_an_own_file_s_feedback_and_what_the_guard_found_are_in_metrics_and_log(
         assert step["rltf/feedback/leak_share"] > 0.9, "level full states the answer"
         # `other`: no provider of ours
         assert step["rltf/feedback/leak_share/other"] == step["rltf/feedback/leak_share"]
-    assert stats(read_episodes(whole.episodes), "train").mean["feedback/leak_share/other"] > 0.9
 
 
 def test_the_killed_run_left_no_broken_line(both: tuple[runs.Run, runs.Run]) -> None:
@@ -146,9 +148,6 @@ def test_the_killed_run_has_the_metrics_of_each_step_once(both: tuple[runs.Run, 
     for run in both:
         lines = (run.folder / "metrics.jsonl").read_text("utf-8").splitlines()
         assert [json.loads(line)["step"] for line in lines] == list(range(1, STEPS + 1))
-        history = read_history([run.folder / "metrics.jsonl"])
-        trained = [step for step, metrics in history.items() if "timing_s/step" in metrics]
-        assert trained == list(range(1, STEPS + 1))
 
 
 def test_sampler_and_actor_agree_on_attempt_rows_while_the_weights_move(
@@ -213,9 +212,7 @@ def test_the_trained_policy_is_exported(both: tuple[runs.Run, runs.Run], tmp_pat
     exported = AutoModelForCausalLM.from_pretrained(tmp_path / "own").state_dict()
     for name, weight in recorded.policy(whole.folder, STEPS).named_parameters():
         assert torch.equal(exported[name], weight.bfloat16()), name
-    card = (tmp_path / "own/README.md").read_text()
-    assert f"Trained for {STEPS} steps" in card
-    assert "distill" in card
+    assert f"Trained for {STEPS} steps" in (tmp_path / "own/README.md").read_text()
 
 
 def _plain_advantages(rows: list[dict[str, Any]]) -> list[torch.Tensor]:

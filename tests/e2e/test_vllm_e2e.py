@@ -1,19 +1,17 @@
-"""verl's own vLLM rollout beside the transformers one, on the CPU: the same loop, rows and metrics
-(`make test-vllm`).
+"""verl's own vLLM rollout beside the transformers one, on the CPU: the same loop and metrics
+(`make test-vllm`). Its rows: test_gpu_rehearsal_e2e.py.
 
 One policy, one set of problems, two runs of `sd`. Each engine draws its own random numbers from a
 request's seed, so sampled episodes differ and greedy ones must not.
 """
 
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from rltf_verl.cpu import vllm
 from rltf_verl.runlog.episodes import read_episodes
-from rltf_verl.types import Role
-from tests.e2e import recorded, runs
+from tests.e2e import runs
 
 pytestmark = [
     pytest.mark.vllm,
@@ -69,12 +67,6 @@ def test_the_same_problems_and_episodes_in_every_step(played: dict[str, runs.Run
     assert len(vllm) == STEPS * PROBLEMS * EPISODES
 
 
-def test_episodes_of_equal_length_make_equal_rows(played: dict[str, runs.Run]) -> None:
-    shapes = {engine: row_shapes(run) for engine, run in played.items()}
-    assert {turns for turns, _ in shapes["vllm"]} == {1, 2}
-    assert shapes["vllm"] == shapes["transformers"]
-
-
 def test_the_metrics_have_the_same_names(played: dict[str, runs.Run]) -> None:
     names = {
         engine: {name for m in run.metrics() for name in m["data"]}
@@ -102,17 +94,3 @@ def episodes(run: runs.Run, split: str) -> dict[tuple[int, int, int], list[tuple
         for r in read_episodes(run.episodes)
         if r["split"] == split and (split == "train" or r["step"] == 0)
     }
-
-
-def row_shapes(run: runs.Run) -> set[tuple[int, tuple[tuple[int, int], ...]]]:
-    """(turns of an episode, how many rows of each role it made)."""
-    shapes = set()
-    for step in range(1, STEPS + 1):
-        by_episode: dict[str, list[int]] = {}
-        for row in recorded.rows(run, step):
-            by_episode.setdefault(row["episode"], []).append(row["role"])
-        shapes |= {
-            (roles.count(Role.ATTEMPT), tuple(sorted(Counter(roles).items())))
-            for roles in by_episode.values()
-        }
-    return shapes

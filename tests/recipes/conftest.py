@@ -23,14 +23,18 @@ def config(request: pytest.FixtureRequest) -> RLTFConfig:
     return rltf_of(request.path.stem.removeprefix("test_").removesuffix("_on_cpu"))
 
 
+def write_program(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o755)
+
+
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
     """Folder of programs that print their names and words."""
     folder = tmp_path / "programs"
     folder.mkdir()
     for name in ("python", "python3", "rltf", "torchrun", "vllm"):
-        (folder / name).write_text(f'#!/bin/bash\necho "{name} $*"\n')
-        (folder / name).chmod(0o755)
+        write_program(folder / name, f'#!/bin/bash\necho "{name} $*"\n')
     return folder
 
 

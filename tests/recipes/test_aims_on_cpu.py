@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.recipes import house_style  # noqa: F401  # so that it can be imported
 from tests.recipes.composing import program
 
@@ -23,12 +25,19 @@ def test_words_of_the_own_attempt_and_of_a_siblings() -> None:
     assert aims(group) == [(4 / 6, 1 / 6)]
 
 
-def test_nothing_to_compare() -> None:
-    assert aims([]) == []
-    assert aims([episode("x", "no x")]) == [], "no sibling"
-    assert aims([episode("x", "no x"), episode("x", "no x")]) == [], "the same answer"
-    assert aims([episode("x", "no x"), episode("y", "x", correct=True)]) == []
-    assert aims([episode("x", "What is the sum?"), episode("y", "")]) == [], "the question's words"
+@pytest.mark.parametrize(
+    "group",
+    [
+        [],
+        [episode("x", "no x")],
+        [episode("x", "no x"), episode("x", "no x")],
+        [episode("x", "no x"), episode("y", "x", correct=True)],
+        [episode("x", "What is the sum?"), episode("y", "")],
+    ],
+    ids=["nobody", "no sibling", "the same answer", "a right answer", "the question's words"],
+)
+def test_nothing_to_compare(group: list[Any]) -> None:
+    assert aims(group) == []
 
 
 def test_siblings_are_of_the_same_group() -> None:

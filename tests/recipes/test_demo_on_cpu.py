@@ -1,15 +1,23 @@
-"""The demos: what a machine gets to train, what is said of it, and what is left: nothing."""
+"""The demos: what a machine gets to train, what is said of it, and what is left: nothing; their
+arms pass the checks, and grades are shares.
+"""
 
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
-DEMO = Path(__file__).parents[2] / "recipes/demo"
+from rltf_verl.adapters.startup.checks import checked_parts
+from tests.recipes.composing import RECIPES, program, rltf_of_words
+from tests.support.configs import composed
+
+DEMO = RECIPES / "demo"
 PLAYED = """
 import signal, subprocess, sys, time
 from pathlib import Path
@@ -69,12 +77,12 @@ def test_it_leaves_nothing(runs, sent, code, tmp_path):
 
 
 @pytest.fixture
-def demo(monkeypatch):
-    """The language model's demo, as a module."""
+def load(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Any]]:
+    """Name of a program of the demo -> its module; what it imported is forgotten after the test."""
     monkeypatch.syspath_prepend(str(DEMO))
-    import run_lm_demo
-
-    return run_lm_demo
+    yield lambda name: program(f"demo/{name}.py")
+    for name in ("make_policy", "run_demo", "report"):
+        sys.modules.pop(name, None)
 
 
 SLOWER, FAST, FASTER = ({"bf16": seconds, "fp32": 30.0} for seconds in (12.6, 6.9, 3.4))
@@ -98,13 +106,14 @@ GPU = {"fp16": 4.0, "fp32": 6.0}
     ],
 )
 def test_a_machine_gets_a_job_that_suits_it(
-    demo, times, memory, cores, asked, precision, batches, steps
+    load, times, memory, cores, asked, precision, batches, steps
 ):
-    job = demo.choose(times, memory, cores, **asked)
+    job = load("run_lm_demo").choose(times, memory, cores, **asked)
     assert (job.precision, job.batches, job.steps) == (precision, batches, steps)
 
 
-def test_too_little_memory_is_one_line_before_anything_is_fetched(demo, tmp_path, monkeypatch):
+def test_too_little_memory_is_one_line_before_anything_is_fetched(load, tmp_path, monkeypatch):
+    demo = load("run_lm_demo")
     monkeypatch.setattr(demo, "time_steps", lambda device: FAST)
     monkeypatch.setattr(demo, "free_memory", lambda: 5e9)
     monkeypatch.setattr(sys, "argv", ["demo", "--out", str(tmp_path / "out")])
@@ -112,3 +121,26 @@ def test_too_little_memory_is_one_line_before_anything_is_fetched(demo, tmp_path
         demo.main()
     assert "\n" not in str(refused.value)
     assert not (tmp_path / "out").exists()
+
+
+def test_the_settings_of_the_demo_pass_the_checks(load: Callable[[str], Any]) -> None:
+    demo = load("run_demo")
+    for method, own in demo.METHOD_SETTINGS.items():
+        checked_parts(composed(f"rltf_{method}", *demo.SETTINGS, *own))
+
+
+def test_each_teacher_passes_the_checks(load: Callable[[str], Any]) -> None:
+    teachers = load("teachers")
+    for arm, words in teachers.ARMS.items():
+        rltf = rltf_of_words("rltf/env=knights_knaves", "rltf/feedback=verifier", *words)
+        assert rltf.episode.horizon == 1, arm
+        assert rltf.teacher.reads_other_problems == arm.endswith(teachers.CONTROL)
+
+
+def test_each_arm_of_graded_rewards_passes_the_checks(load: Callable[[str], Any]) -> None:
+    baselines = {
+        arm: rltf_of_words("rltf/env=binary_matrix", "rltf/feedback=verifier", *words).distill
+        for arm, words in load("graded").ARMS.items()
+    }
+    sd = {arm: own.baseline for arm, own in baselines.items() if own.enabled}
+    assert sd == {f"sd {name}": name for name in ("first_turn", "second_turn", "rejection")}

@@ -16,6 +16,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.recipes import house_style  # noqa: F401  # makes the files beside it importable
 from tests.recipes.composing import program
+from tests.recipes.conftest import write_program
 
 pytest.importorskip("gguf", reason="pip install rltf-verl[model]")
 fetch_model = program("pretrained/fetch_model.py")
@@ -143,14 +144,6 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path, monkeypatch: pytest.Mon
     assert not (tmp_path / "out").exists()
 
 
-def fake_python(folder: Path, script: str) -> Path:
-    """A program in the interpreter's place."""
-    path = folder / "python"
-    path.write_text(f"#!/bin/sh\n{script}\n")
-    path.chmod(0o755)
-    return path
-
-
 @pytest.mark.parametrize(("apart", "tied"), [(None, True), (0.0, True), (0.05, True), (1.5, False)])
 def test_one_matrix_that_is_there_twice_is_written_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, apart: float | None, tied: bool
@@ -183,7 +176,8 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         'while [ "$1" != --dest ]; do shift; done; '
         f'cp "{found}/$(echo $3 | sed \'s/==/-/\')-py3-none-any.whl" "$2"'
     )
-    monkeypatch.setattr(sys, "executable", str(fake_python(tmp_path, copies)))
+    write_program(tmp_path / "python", f"#!/bin/sh\n{copies}\n")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return found
 

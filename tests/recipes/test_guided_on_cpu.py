@@ -1,11 +1,9 @@
 """Guided exploration: hints where a whole group failed, stronger from turn to turn."""
 
-import math
-
 import pytest
 import torch
 
-from rltf_verl.algos.role_loss import distill_loss
+from rltf_verl.config.objectives import Loss
 from rltf_verl.types import Role
 from tests.recipes.seeds import hints, play, stops
 
@@ -36,7 +34,7 @@ def test_validation_asks_whoever_is_wrong(config) -> None:
 
 def test_what_a_hint_led_to_is_trained_behind_the_prompt_without_it(config) -> None:
     """First attempts 0, 0 and their ends 1, 0: mean 1/4. The ratio is to the policy that saw
-    the hint."""
+    the hint, and clipped (tests/algos/test_mix_on_cpu.py)."""
     episodes = play(config, [["a", "yes"], ["d", "e"]], old=-3.0)
     (_, right), (_, missed) = episodes.rows_of(Role.DISTILL)
     first, hinted = (turn.attempt for turn in episodes.episodes[0].turns)
@@ -55,21 +53,4 @@ def test_what_a_hint_led_to_is_trained_behind_the_prompt_without_it(config) -> N
     sampled = torch.tensor(hinted.log_probs)
     references = episodes.batch.by_row(episodes.targets.ref_log_probs)
     torch.testing.assert_close(references[n], sampled)
-
-
-def test_the_ratio_scales_the_lesson_and_is_clipped(config) -> None:
-    episodes = play(config, [["a", "yes"], ["d", "e"]])
-    mask, targets = episodes.batch.tokens(Role.DISTILL), episodes.targets
-    for ratio, pull in (
-        (0.5, 0.5),
-        (1.0, 1.0),
-        (1.5, 0.0),
-    ):  # of a positive advantage; above 1.2 nothing is left
-        log_prob = (targets.ref_log_probs + math.log(ratio)).requires_grad_()
-        loss = distill_loss(
-            log_prob, targets.ref_log_probs, targets.advantages, mask, config.distill
-        )
-        (gradient,) = torch.autograd.grad(loss, log_prob)
-        right = mask & (targets.advantages > 0)
-        assert right.any()
-        torch.testing.assert_close(gradient[right], -pull * targets.advantages[right])
+    assert config.distill.loss == Loss("ppo")

@@ -2,8 +2,6 @@
 is shell; the tasks beyond the study.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 
@@ -35,12 +33,11 @@ def test_dialogues_teach_to_follow_an_example_and_no_houses_rule(family) -> None
     ]
 
 
-def test_the_trainer_takes_the_scripts_place_so_that_it_gets_its_signals(tmp_path) -> None:
-    python = tmp_path / "bin" / "python3"
-    python.parent.mkdir()
-    python.write_text('#!/bin/sh\necho $$ > "$OUT/pid"\n')
-    python.chmod(0o755)
-    path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
+def test_the_trainer_takes_the_scripts_place_so_that_it_gets_its_signals(
+    tmp_path, programs
+) -> None:
+    (programs / "python3").write_text('#!/bin/sh\necho $$ > "$OUT/pid"\n')
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
     environment = {**os.environ, "OUT": str(tmp_path), "PATH": path}
     script = subprocess.Popen([SCRIPT, "train", "sd"], env=environment)
     assert script.wait(60) == 0

@@ -34,8 +34,6 @@ def test_training_of_another_method(name, start) -> None:
     } <= set(words)
     assert "offload" not in line
     assert [word for word in words if "optim.lr=" in word] == [LORA_RATE]
-    _, (line,), _ = start(RUN, name, "actor_rollout_ref.actor.optim.lr=2e-5")
-    assert run_words(line)[-1] == "actor_rollout_ref.actor.optim.lr=2e-5", "the user's comes last"
     _, (line,), _ = start(RUN, name, TUNE="full")
     assert "optim.lr=" not in line
     assert "actor_rollout_ref.actor.fsdp_config.param_offload=true" in run_words(line)

@@ -114,14 +114,17 @@ def test_few_right_answers_are_counted_and_two_houses_have_their_values(report):
     assert rows(report, lines) == [["2", "2 of 128", " |"], ["2", "0.25, 0.50", " |"]]
 
 
-def test_the_sign_test_is_exact_and_ties_are_left_out(report):
+@pytest.mark.parametrize(
+    ("ours", "signs"),
+    [
+        ([0.4, *[0.6] * 7], "(7 : 1, p 0.070)"),  # 2 (1 + 8) / 2^8
+        ([0.5, *[0.6] * 7], "(7 : 0, p 0.016)"),
+        ([0.5, 0.5, 0.5, *[0.6] * 5], "(5 : 0)"),
+    ],
+)
+def test_the_sign_test_is_exact_and_ties_are_left_out(report, ours, signs):
     theirs = dict.fromkeys(range(8), 0.5)
-    ours = {house: 0.6 if house else 0.4 for house in theirs}
-    assert report.contrast(ours, theirs).endswith("(7 : 1, p 0.070)")  # 2 (1 + 8) / 2^8
-    ours[0] = 0.5
-    assert report.contrast(ours, theirs).endswith("(7 : 0, p 0.016)")
-    ours[1] = ours[2] = 0.5
-    assert report.contrast(ours, theirs).endswith("(5 : 0)")
+    assert report.contrast(dict(enumerate(ours)), theirs).endswith(signs)
 
 
 @dataclass(frozen=True)
@@ -144,15 +147,6 @@ def test_a_run_is_made_once_and_left_to_the_process_that_makes_it(study, tmp_pat
     append_lines(results, [asdict(runs[0])])
     assert [run for run, _ in first] == runs[2:]
     assert not list(training.Study(tmp_path).missing(runs, results, hours=0))
-
-
-def test_half_a_line_of_a_full_disk_costs_its_run_only(tmp_path):
-    training = program("pretrained/training.py")
-    results, runs = tmp_path / "lines.jsonl", [Made("sd", house) for house in range(3)]
-    results.write_text('{"arm": "sd", "hou')
-    append_lines(results, [asdict(runs[1])])
-    left = [run for run, _ in training.Study(tmp_path).missing(runs, results)]
-    assert left == [runs[0], runs[2]]
 
 
 TRAINER = """

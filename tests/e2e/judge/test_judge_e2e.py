@@ -3,7 +3,6 @@ what happened.
 """
 
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from tests.e2e import runs
 from tests.support.judge.server import InThread, JudgeServer
 
 pytestmark = pytest.mark.e2e
-STEPS, DOWN_IN, BACK_IN, TIMEOUT = 7, 2, 4, 900
+DOWN_IN, BACK_IN, TIMEOUT = 2, 4, 900
 KEY = "sk-only-for-this-test"
 JUDGE = "rltf/feedback/judge"
 
@@ -30,7 +29,7 @@ SETTINGS = [
     "rltf.feedback.limits.breaker_probe_s=1",
     "rltf.feedback.price.prompt=2",
     "rltf.feedback.price.completion=10",
-    f"trainer.total_training_steps={STEPS}",
+    "trainer.total_training_steps=1000",
     "trainer.save_freq=-1",
     "trainer.test_freq=-1",
     "actor_rollout_ref.rollout.agent.num_workers=2",
@@ -52,7 +51,7 @@ def _key(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_judge_that_dies_and_comes_back(tmp_path: Path) -> None:
     server = JudgeServer(reply=lambda body: "Thinking: no.\n\nCritique: 010", key=KEY)
     with InThread(server) as thread:
-        run = start(tmp_path, server.url, "trainer.total_training_steps=1000")
+        run = start(tmp_path, server.url)
         runs.wait_for(lambda: run.played(DOWN_IN), run, TIMEOUT)
         thread.run(server.stop())
         runs.wait_for(lambda: run.played(BACK_IN), run, TIMEOUT)
@@ -86,9 +85,10 @@ def test_a_judge_that_dies_and_comes_back(tmp_path: Path) -> None:
 
 def test_a_run_waits_for_its_judge_and_ends_with_a_checkpoint_without_it(tmp_path: Path) -> None:
     server = JudgeServer(reply=lambda body: "Critique: 010", key=KEY)
-    waits = ("rltf.feedback.on_error=wait", "trainer.total_training_steps=1000")
     with InThread(server) as thread:
-        run = start(tmp_path, server.url, *waits, "rltf.feedback.limits.outage_s=30")
+        run = start(
+            tmp_path, server.url, "rltf.feedback.on_error=wait", "rltf.feedback.limits.outage_s=30"
+        )
         runs.wait_for(lambda: run.played(2), run, TIMEOUT)
         thread.run(server.stop())
         runs.wait_for(lambda: "calls wait for it, at most 30 s" in run.log, run, TIMEOUT)
@@ -106,27 +106,6 @@ def test_a_run_waits_for_its_judge_and_ends_with_a_checkpoint_without_it(tmp_pat
     assert f"to resume from step {saved.name.rpartition('_')[2]}" in line
     steps = [m["data"] for m in run.metrics() if "actor/loss" in m["data"]]
     assert f"global_step_{len(steps)}" == saved.name, "no step is lost"
-
-
-@pytest.mark.nightly
-def test_a_judge_that_stays_away(tmp_path: Path) -> None:
-    server = JudgeServer(reply=lambda body: "Critique: 010", key=KEY)
-    with InThread(server) as thread:
-        run = start(tmp_path, server.url, "rltf.feedback.on_error=correctness")
-        runs.wait_for(lambda: run.played(2), run, TIMEOUT)
-        thread.run(server.stop())
-        down = time.monotonic()
-        assert run.wait(TIMEOUT) == 0, run.log[-3000:]
-    steps = run.training_steps(STEPS)
-    assert [s["rltf/feedback/fallback_share"] for s in steps[3:]] == [1.0] * (STEPS - 3)
-    assert all(s["rltf/turn_2/share"] > 0 for s in steps[3:]), (
-        "sessions went on with the fixed sentence"
-    )
-    assert max(s["rltf/feedback/latency_s"] for s in steps) < 8 + 4, (
-        "on_error decided within the deadline"
-    )
-    assert time.monotonic() - down < TIMEOUT
-    nothing_holds_the_key(tmp_path)
 
 
 def nothing_holds_the_key(folder: Path) -> None:

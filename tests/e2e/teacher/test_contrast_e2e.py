@@ -7,7 +7,6 @@ from typing import cast
 
 import pytest
 import torch
-from transformers import AutoTokenizer
 
 from rltf_verl.adapters.queue.columns import teacher_spans
 from rltf_verl.types import TeacherSpan
@@ -115,27 +114,6 @@ def test_the_step_of_the_weights_is_that_of_the_written_out_equation(
     expected = recorded.gradient(made, step, TEMPERATURE, advantages=weights)
     assert max(float(g.abs().max()) for g in expected.values()) > 100 * SAME
     assert recorded.largest_difference(recorded.step_taken(made, step), expected) < SAME
-
-
-def test_prompts_differ_in_what_is_contrasted_alone(run: tuple[str, runs.Run]) -> None:
-    method, made = run
-    tokenizer = AutoTokenizer.from_pretrained(runs.POLICY)
-    for row in recorded.rows(made, 1):
-        attempt = tokenizer.decode(row["responses"], skip_special_tokens=True)
-        for span in teacher_spans(row["rltf_teachers"]):
-            texts = [tokenizer.decode(ids) for ids in (span.prompt_ids, *span.against)]
-            question = tokenizer.decode(row["prompts"])
-            if method == "teacher/rlcsd":
-                assert len(set(texts)) == len(texts)
-                assert all(attempt not in text for text in texts), "never its own hint"
-            else:
-                assert texts[1] != texts[0]
-                assert len(texts[0]) - len(texts[1]) <= len(question)
-
-
-def test_metrics(run: tuple[str, runs.Run]) -> None:
-    method, made = run
-    for line in made.metrics():
-        ours = {k.rpartition("/")[2] for k in line["data"] if "logit_distill" in k}
-        assert {"teacher_gap", "against_gap", "teacher_gap_abs"} <= ours
-        assert ("loss" in ours) == (method == "teacher/purified_opsd")
+    ours = {key.rpartition("/")[2] for key in made.metrics()[step - 1]["data"] if "logit_d" in key}
+    assert {"teacher_gap", "against_gap", "teacher_gap_abs"} <= ours
+    assert ("loss" in ours) == (method == "teacher/purified_opsd")

@@ -200,14 +200,8 @@ def test_order_and_filters_of_the_list(tab) -> None:
 
 def test_attempts_are_side_by_side_with_the_difference_marked(tab) -> None:
     view = tab().show(THREE)
-    assert view.texts("#episode h3")[:3] == [
-        "Attempt 1",
-        "Attempt 2",
-        "Attempt 3",
-    ]
     assert view.page.locator("#episode .turns > li").count() == 3
-    pair = view.page.locator(".pair").first
-    left, right = pair.locator("> div").all()
+    left, right = view.page.locator(".pair").first.locator("> div").all()
     assert "✗ wrong" in left.inner_text()
     assert "✓ right" in right.inner_text()
     assert left.locator("del").all_text_contents() == ["1"]
@@ -286,7 +280,6 @@ def test_a_click_on_a_chart_lists_the_episodes_of_that_step(tab, size: str) -> N
 
 def test_charts_of_several_runs(tab) -> None:
     view = tab()
-    assert view.texts("#overview h3") == ["Answers", "Feedback", "Optimisation", "Speed"]
     broken = view.page.locator("figure", has_text="Broken")
     # Step 2 has no revision, so the last value is that of step 1.
     assert "sd train 11.1 % (step 1)" in broken.locator("output").text_content()
@@ -326,10 +319,6 @@ def test_an_evaluation_is_a_table(open_tab, tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", SIZES)
 def test_rows_and_the_text_of_their_tokens(tab, scheme: str, size: str) -> None:
     view = tab(scheme, size).show(TWO_ROWS)
-    assert view.texts(".trained h4") == [
-        "Row 1: first prompt → attempt 1",
-        "Row 2: first prompt → attempt 2",
-    ]
     assert view.texts(".role") == ["attempt", "distill"]
     assert "masked 18.2 %" in view.texts(".trained .numbers")[1]
     assert view.texts(".tokens") == ["".join(TOKENS)] * 2
