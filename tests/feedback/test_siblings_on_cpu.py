@@ -75,18 +75,13 @@ async def test_all_who_failed_are_shown_the_same_attempts_short_ones_first():
     assert both in policies[0].prompts[1]
 
 
-NO_THOUGHTS = [["no", "yes"], ["<think>yes?</think>ne", "yes"]]
-NO_FEEDBACK = [["silent", "yes"], ["ne", "yes"]]
-RIGHT = [["yes", "yes", "yes"], ["no", "yes", "a"]]
-
-
 @pytest.mark.parametrize(
     ("answers", "options", "expected"),
     [
-        (NO_THOUGHTS, {}, [[text_of("no", "ne"), None]] * 2),
-        (NO_FEEDBACK, {}, [["about: nobody there"], [text_of("ne"), None]]),
+        ([["no", "yes"], ["<think>yes?</think>ne", "yes"]], {}, [[text_of("no", "ne"), None]] * 2),
+        ([["silent", "yes"], ["ne", "yes"]], {}, [["about: nobody there"], [text_of("ne"), None]]),
         (
-            RIGHT,
+            [["yes", "yes", "yes"], ["no", "yes", "a"]],
             {"stop_when_solved_train": False},
             [["on yes", "on yes", None], [text_of("no"), "on yes", None]],
         ),
@@ -176,10 +171,9 @@ def test_the_guard_looks_at_each_feedback_and_not_at_what_the_policy_said_itself
     assert "the answer is yes, or no\n\nFeedback: think again" in told.turns[0].feedback.text
 
 
-PEER = "docs/examples/peer.py:Peer"
-
-
-@pytest.mark.parametrize("inner", ["policy", "paired", PEER, "shuffled", "siblings"])
+@pytest.mark.parametrize(
+    "inner", ["policy", "paired", "docs/examples/peer.py:Peer", "shuffled", "siblings"]
+)
 def test_who_cannot_speak_of_each_attempt(inner):
     block = {"provider": inner}
     verifier = {"provider": "verifier"}
@@ -190,9 +184,3 @@ def test_who_cannot_speak_of_each_attempt(inner):
     }.get(inner, {})
     with pytest.raises(ValueError, match=rf"each\.provider={inner}: must be about one attempt"):
         make_provider("siblings", each=block)
-
-
-def test_a_level_that_tells_the_answer_has_to_be_meant():
-    config = {"provider": "siblings", "each": {"provider": "verifier", "level": "full"}}
-    with pytest.raises(ValueError, match="acknowledge_leaks=true"):
-        build_provider(feedback_config(config))
