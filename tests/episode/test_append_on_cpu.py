@@ -217,7 +217,6 @@ async def test_a_critic_prompt_that_is_too_long_quotes_the_attempts_tail(room):
     policy = ScriptedPolicy(["abcdefghij", "yes"], prompt_budget=budget)
     (row,) = await modelled(policy, ScriptedProvider("f"), revise="compact_guide")
     assert text_of(row.prompt_ids) == f"{FIRST_PROMPT}\n?…{'abcdefghij'[11 - room :]}\n!"
-    assert len(row.prompt_ids) == budget
 
 
 async def test_a_critic_prompt_that_never_fits_is_no_row_and_counts_as_untrained():

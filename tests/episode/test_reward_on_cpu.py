@@ -7,7 +7,7 @@ import pytest
 
 from rltf_verl.envs.base import Limits
 from rltf_verl.types import Grade
-from tests.support.episode_fakes import EchoEnv, Remark, ScriptedPolicy, ScriptedProvider, play
+from tests.support.episode_fakes import EchoEnv, Remark, ScriptedPolicy, play
 
 
 async def rewards(answers, cut=(), **kwargs):
@@ -78,13 +78,6 @@ LATE_AND_REPEATED = {"turn_decay": 0.5, "repetition_coef": 0.3}
 async def test_rewards_of_the_turns(answers, cut, shaping, settings, expected):
     settings = {"horizon": len(answers), **settings}
     assert await rewards(answers, cut, reward=shaping, **settings) == pytest.approx(expected)
-
-
-async def test_a_turn_that_ended_for_want_of_feedback_keeps_its_reward():
-    episode = await play(
-        ScriptedPolicy(["1"]), ScriptedProvider(None), horizon=2, reward={"intermediate": False}
-    )
-    assert [t.reward for t in episode.turns] == [pytest.approx(-0.1)]
 
 
 class OutOfRange(EchoEnv):

@@ -40,17 +40,16 @@ class About(FeedbackProvider):
         return Feedback(f"on {text}", self.name, sees_reference=True, completion_tokens=len(text))
 
 
-def siblings(wait_s=20.0):
+def siblings():
     provider = make_provider("siblings", each={"provider": "verifier"})
-    provider.wait_s = wait_s
     provider.each = About()
     return provider
 
 
-async def played(answers, seed=0, *, n=None, wait_s=20.0, budget=10_000, **episode):
+async def played(answers, seed=0, *, budget=10_000, **episode):
     """Every episode's feedback (or error) by turn, and what it saw."""
-    parts = parts_with(EchoEnv(), siblings(wait_s), horizon=3, **episode)
-    group, delays = Group(len(answers) if n is None else n), random.Random(seed)
+    parts = parts_with(EchoEnv(), siblings(), horizon=3, **episode)
+    group, delays = Group(len(answers)), random.Random(seed)
     policies = [LatePolicy(own, budget, delays=delays) for own in answers]
     runs = [
         play_parts(parts, policy, session_id=s, group=group) for s, policy in enumerate(policies)

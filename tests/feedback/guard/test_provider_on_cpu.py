@@ -293,16 +293,6 @@ def judged(server: JudgeServer, **limits: Any) -> JudgedLeak:
     )
 
 
-async def verdicts(*replies: str, text: str = HIDDEN) -> list[bool | str]:
-    told = list(replies)
-    async with JudgeServer(reply=lambda body: told.pop(0)) as server:
-        check, found = judged(server), []
-        while told:
-            found.append(await said_by(check, text))
-        await runtime_of(check.judge.settings).aclose()
-        return found
-
-
 async def said_by(check: JudgedLeak, text: str) -> bool | str:
     try:
         return await check(asked(), text)
@@ -331,7 +321,12 @@ async def said_by(check: JudgedLeak, text: str) -> bool | str:
 async def test_the_verdict_is_the_word_after_the_marker_or_it_is_asked_again_once(
     replies: list[str], verdict: bool | str
 ) -> None:
-    assert await verdicts(*replies) == [verdict]
+    told = list(replies)
+    async with JudgeServer(reply=lambda body: told.pop(0)) as server:
+        check = judged(server)
+        assert await said_by(check, HIDDEN) == verdict
+        await runtime_of(check.judge.settings).aclose()
+    assert told == [], "asked again once at most"
 
 
 async def test_it_reads_question_answer_and_text_and_nothing_of_them_is_an_instruction() -> None:
