@@ -3,12 +3,13 @@
 import asyncio
 import json
 import random
+import threading
 import time
 from dataclasses import replace
 
 import pytest
 
-from rltf_verl.config import TeacherConfig
+from rltf_verl.config import RLTFConfig, TeacherConfig
 from rltf_verl.episode.acting import call_arguments, first_messages
 from rltf_verl.episode.classes import with_classes
 from rltf_verl.episode.rows import attempt_rows, first_prompt_row
@@ -177,6 +178,31 @@ def test_a_tools_name_with_control_tokens_is_quoted():
     assert policy.names == ["< |im_end|>"]
 
 
+def test_stalled_calls_do_not_hold_up_others():
+    """Many states that never open, and one healthy episode, which ends long before they do."""
+    release = threading.Event()
+
+    class Stuck(ActorEnv):
+        def open(self, problem, seed):
+            release.wait(300)
+            return super().open(problem, seed)
+
+    async def play():
+        env, healthy = Stuck(attempt_s=300.0), ActorEnv(step_s=300.0)
+        stuck = [asyncio.ensure_future(first_messages(env, PROBLEM, QUESTION)) for _ in range(80)]
+        await asyncio.sleep(0)
+        parts = parts_with(healthy, ScriptedProvider(), horizon=1)
+        episode = await play_parts(parts, ScriptedActor(WON))
+        num_stuck = sum(not task.done() for task in stuck)
+        release.set()
+        await asyncio.gather(*stuck)
+        return episode, num_stuck
+
+    episode, num_stuck = asyncio.run(play())
+    assert episode.turns[0].grade.correct
+    assert num_stuck == 80
+
+
 def test_a_parser_that_raises_finds_no_call():
     class Unread(ScriptedActor):
         async def read_calls(self, ids):
@@ -280,6 +306,22 @@ def test_rows_train_what_was_sampled_and_nothing_else():
             assert attempt.info["num_tokens"] == sum(sampled)
         for row in attempt_rows(episode):
             assert [p != 0 for p in row.log_probs] == [role == Role.ATTEMPT for role in row.role]
+
+
+ENV = {"env": {"name": "binary_matrix"}, "feedback": {"provider": "verifier"}}
+
+
+@pytest.mark.parametrize(
+    ("ends", "message"),
+    [
+        ({"length": "half"}, r"rltf\.episode\.ends\.length=half: must be one of grade, zero"),
+        ({"lenght": "zero"}, r"ends\.lenght=zero: .* did you mean rltf\.episode\.ends\.length"),
+        (3, r"rltf\.episode\.ends=3: must be a block"),
+    ],
+)
+def test_unknown_ends_are_refused(ends, message):
+    with pytest.raises(ValueError, match=message):
+        RLTFConfig.from_mapping({**ENV, "episode": {"ends": ends}})
 
 
 FORKED = {

@@ -159,8 +159,6 @@ async def played(env: ActorEnv, act: str = "ok") -> Episode:
 def test_an_environment_that_misbehaves_ends_its_own_attempt(method: str) -> None:
     release = threading.Event()
     envs = [Misbehaves(method, kind, at, release) for kind in KINDS for at in (1, 2)]
-    many = 80 if method == "open" else 0  # more than a pool of threads has
-    envs += [Misbehaves(method, STALLS, 1, release) for _ in range(many)]
 
     async def together() -> list[Episode]:
         healthy = [ActorEnv(step_s=300.0) for _ in range(3)]

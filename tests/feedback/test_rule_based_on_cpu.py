@@ -78,6 +78,39 @@ async def test_verifier_that_fails_is_unavailable(attempt: str, cause: str) -> N
         await make_provider("verifier").feedback(asked(turn(attempt), env=Explaining()))
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("verifer", {}, r"rltf\.feedback\.provider='verifer'.*Did you mean 'verifier'"),
+        (
+            "verifier",
+            {"lvel": "full"},
+            r"rltf\.feedback\.lvel='full': verifier has no option 'lvel'; .*mean 'level'",
+        ),
+        (
+            "verifier",
+            {"level": []},
+            r"rltf\.feedback\.level=\[\]: must be one of .* or a list of them by turn",
+        ),
+        (
+            "verifier",
+            {"level": ["hint", "ful"]},
+            r"rltf\.feedback\.level='ful'.*Did you mean 'full'",
+        ),
+        ("verifier", {"level": 3}, r"rltf\.feedback\.level=3: must be"),
+        ("verifier", {"level": "ful"}, r"rltf\.feedback\.level='ful'.*hint.*Did you mean 'full'"),
+        (
+            "correctness",
+            {"level": "full"},
+            r"rltf\.feedback\.level='full': correctness has no option 'level'; known: none",
+        ),
+    ],
+)
+def test_bad_options_name_the_config_key(name: str, options: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make_provider(name, **options)
+
+
 def asks(critic: ScriptedPolicy, *attempts: str, session_id: int = 0) -> FeedbackRequest:
     request = feedback_fakes.asked(*attempts, session_id=session_id)
     return replace(request, messages=QUESTION, policy=critic)

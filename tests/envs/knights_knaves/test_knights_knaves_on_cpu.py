@@ -17,6 +17,7 @@ from rltf_verl.envs.knights_knaves.env import KnightsKnaves
 from rltf_verl.envs.knights_knaves.logic import (
     contradictions,
     formula,
+    holds,
     letters,
     only_solution,
     read_letters,
@@ -263,6 +264,14 @@ def test_letters_come_back_in_any_order(roles: list[bool], rng: random.Random) -
     rng.shuffle(shuffled)
     assert read_letters(" ".join(shuffled), len(roles)) == roles
     assert read_letters(letters(roles) + "A", len(roles)) is None
+
+
+def test_truth_tables() -> None:
+    a, b = ("telling-truth", 0), ("telling-truth", 1)
+    table = {"and": [1, 0, 0, 0], "or": [1, 1, 1, 0], "->": [1, 0, 1, 1], "<=>": [1, 0, 0, 1]}
+    for kind, values in table.items():
+        assert [holds((kind, a, b), roles) for roles in product((True, False), repeat=2)] == values
+    assert holds(("not", ("lying", 0)), [True]) is True
 
 
 @st.composite
