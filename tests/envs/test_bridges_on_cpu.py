@@ -265,12 +265,10 @@ def test_a_game_is_won() -> None:
     pytest.importorskip("textarena")
     env: Any = make_env("textarena", game="GuessTheNumber", steps=20)
     problem = env.build(0, 1, 0).train[0]
-    state, step = env.open(problem, 0), None
+    state = env.open(problem, 0)
     for number in range(1, 21):
-        step = env.step(state, Action(f"[{number}]"))
-        if step.done:
+        if env.step(state, Action(f"[{number}]")).done:
             break
-    assert step is not None
     assert state.reward > 0
 
 
@@ -297,14 +295,19 @@ def test_tasks_of_bfcl() -> None:
         make_env("bfcl", classes=["MathAPI"]).build(0, 1, 0)
 
 
-def test_a_missing_package_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "bfcl_eval", None)
-    with pytest.raises(ValueError, match="pip install --no-deps bfcl-eval mpmath"):
-        make_env("bfcl")
-    monkeypatch.setitem(sys.modules, "textarena", None)
-    with pytest.raises(ValueError, match=r"pip install 'rltf-verl\[textarena\]'"):
-        make_env("textarena")
-    with pytest.raises(ValueError, match=r"rltf\.env\.factory='.*: name it as module:name"):
-        make_env("gym_text", factory="???")
-    with pytest.raises(ValueError, match=r"rltf\.env\.game='Mine'"):
-        make_env("textarena", game="Mine")
+@pytest.mark.parametrize(
+    ("missing", "name", "options", "said"),
+    [
+        ("bfcl_eval", "bfcl", {}, "pip install --no-deps bfcl-eval mpmath"),
+        ("textarena", "textarena", {}, r"pip install 'rltf-verl\[textarena\]'"),
+        (None, "gym_text", {"factory": "???"}, r"rltf\.env\.factory='.*: name it as module:name"),
+        (None, "textarena", {"game": "Mine"}, r"rltf\.env\.game='Mine'"),
+    ],
+)
+def test_what_is_missing_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, missing: str | None, name: str, options: Any, said: str
+) -> None:
+    if missing:
+        monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(ValueError, match=said):
+        make_env(name, **options)

@@ -1,33 +1,24 @@
 """Training on recorded corrections: the recorded answer is the first attempt and trains nothing."""
 
-import asyncio
 import json
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-import torch
 
-from rltf_verl.adapters.queue.columns import episode_batch, episode_facts
 from rltf_verl.adapters.startup import stamp
 from rltf_verl.adapters.startup.checks import checked_parts, warnings_of
-from rltf_verl.algos.targets import RowBatch
 from rltf_verl.config import RLTFConfig
-from rltf_verl.data.schema import SCHEMA, row_of
+from rltf_verl.data.schema import row_of
 from rltf_verl.envs import make_env
-from rltf_verl.envs.base import Env, Splits
+from rltf_verl.envs.base import Env
 from rltf_verl.envs.corrections import Corrections
 from rltf_verl.episode.parts import Parts
-from rltf_verl.feedback import make_provider, provider_of_block
-from rltf_verl.feedback.group import Groups
+from rltf_verl.feedback import make_provider
 from rltf_verl.judge.runtime import runtime_of
 from rltf_verl.objectives import Method
 from rltf_verl.objectives.rows import episode_rows
-from rltf_verl.objectives.targets import compute_targets
 from rltf_verl.runlog.record import episode_record
-from rltf_verl.tools.contract import check_env
 from rltf_verl.types import CONTEXT, Grade, Problem, Role
 from tests.support.configs import composed
 from tests.support.episode_fakes import (
@@ -40,6 +31,7 @@ from tests.support.episode_fakes import (
 )
 from tests.support.judge.calls import QUICK
 from tests.support.judge.server import JudgeServer
+from tests.support.verl_rows import write_rows
 
 PROBLEM = Problem(
     "corrections", 0, {"id": "a1", "attempt": "20 F", "correction": "In Celsius, please."}, ""
@@ -62,22 +54,12 @@ class Celsius(Corrections):
 
     name = "celsius"
 
-    def build(self, seed: int, num_train: int, num_test: int) -> Splits:
-        made = [
-            Problem(self.name, i, {**PROBLEM.data, "degrees": seed + i}, f"{seed + i} C")
-            for i in range(num_train + num_test)
-        ]
-        return Splits(tuple(made[:num_train]), tuple(made[num_train:]))
-
-    def prompt(self, problem: Problem) -> str:
-        return f"Say {problem.data['degrees']} degrees."
-
     def grade(self, problem: Problem, text: str) -> Grade:
         return Grade(text.strip() == problem.reference, format_ok=bool(text.strip()))
 
 
-def parts(env: Env | None = None, feedback: dict | None = None, **episode) -> Parts:
-    provider = provider_of_block("provider", feedback or VERIFIER)
+def parts(env: Env | None = None, **episode) -> Parts:
+    provider = make_provider("verifier")
     return parts_with(env or Corrections(), provider, **{"horizon": 2, **episode})
 
 
@@ -124,36 +106,6 @@ async def test_no_token_of_the_recorded_answer_trains(method: str, context: str)
     assert all(set(row.role) != {CONTEXT} for row in rows)
 
 
-async def test_only_second_answers_have_an_advantage():
-    """Two episodes of a group; one repeats the recorded answer, which is not accepted."""
-    played = [
-        await play_parts(parts(), ScriptedPolicy([answer]), problem=PROBLEM, session_id=i)
-        for i, answer in enumerate(["-7 C", "20 F"])
-    ]
-    config = RLTFConfig.from_mapping({**RUN, **BLOCKS["sd"]})
-    rows = [
-        (i, row) for i, each in enumerate(played) for row in await rows_of(each, **BLOCKS["sd"])
-    ]
-    lengths = torch.tensor([len(row.role) for _, row in rows])
-    log_probs = torch.zeros(int(lengths.sum()))
-    batch = RowBatch(
-        role=torch.tensor([r for _, row in rows for r in row.role]),
-        turn=torch.tensor([t for _, row in rows for t in row.turn]),
-        episode=torch.tensor([i for i, row in rows for _ in row.role]),
-        lengths=lengths,
-        episodes=episode_batch(
-            torch.stack([episode_facts(each, 2) for each in played]), torch.zeros(2).long()
-        ),
-        old_log_probs=log_probs,
-        sampler_log_probs=log_probs,
-    )
-    targets = compute_targets(batch, Method(config), {"attempt": 0.0, "distill": 1.0})
-    taught = targets.advantages != 0
-    assert bool((batch.role[taught] == Role.DISTILL).all())
-    assert bool((targets.advantages[taught] == 1.0).all())
-    assert batch.episode[taught].tolist() == [0] * len("-7 C\0")
-
-
 async def test_an_answer_that_is_too_long_leaves_its_episode_out():
     policy = ScriptedPolicy(["-7 C"], answer_budget=len("20 F"))
     played = await play_parts(parts(), policy, problem=PROBLEM)
@@ -165,16 +117,19 @@ async def test_an_answer_that_is_too_long_leaves_its_episode_out():
 
 
 @pytest.mark.parametrize(
-    "answer", [" 20 F\n", "  ", "", "<think>\nhm\n</think>\n\n20 F", "<think>\nhm\n</think>\n"]
+    ("answer", "cut"),
+    [
+        (" 20 F\n", []),
+        ("  ", []),
+        ("", []),
+        ("<think>\nhm\n</think>\n\n20 F", []),
+        ("<think>\nhm\n</think>\n", []),
+        ("-7", [0]),
+    ],
 )
-async def test_a_second_answer_that_says_the_same_or_nothing_is_not_accepted(answer: str):
-    played = await play_parts(parts(), ScriptedPolicy([answer]), problem=PROBLEM)
+async def test_a_second_answer_that_says_the_same_or_nothing_or_half_is_not_accepted(answer, cut):
+    played = await play_parts(parts(), ScriptedPolicy([answer], cut=cut), problem=PROBLEM)
     assert [turn.grade.correct for turn in played.turns] == [False, False]
-
-
-async def test_a_second_answer_that_was_cut_off_is_not_accepted():
-    played = await play_parts(parts(), ScriptedPolicy(["-7"], cut=[0]), problem=PROBLEM)
-    assert not played.turns[1].grade.correct
 
 
 async def test_a_validation_samples_first_answers_and_has_no_verdict_of_its_own():
@@ -220,23 +175,6 @@ async def test_a_teacher_reads_the_correction_of_the_policys_own_answer():
     assert (turn.attempt.text, turn.attempt.recorded) == ("5 F", False)
     assert "In Celsius, please." in turn.teacher.text
     assert turn.teacher.ids != turn.attempt.prompt_ids
-
-
-async def test_the_control_gives_another_conversations_correction():
-    shuffled = parts(feedback={"provider": "shuffled", "inner": VERIFIER})
-    groups = Groups()
-    groups.announce(["0", "1"], 1)
-    plays = [
-        play_parts(
-            shuffled,
-            ScriptedPolicy(["-7 C"]),
-            problem=problem,
-            group=groups.of(str(problem.index), 1),
-        )
-        for problem in (PROBLEM, OTHER)
-    ]
-    said = [played.turns[0].feedback.text for played in await asyncio.gather(*plays)]
-    assert said == ["Say good morning.", "In Celsius, please."]
 
 
 JUDGED = Problem("corrections", 0, {**PROBLEM.data, "question": "How cold is it?"}, "")
@@ -287,45 +225,41 @@ async def test_the_judge_says_in_validation_if_a_first_answer_needs_the_correcti
     assert "20 F" in prompts[0]
 
 
+JUDGE = {"endpoint": {"base_url": "http://h/v1", "model": "m"}}
+
+
+@pytest.mark.parametrize(
+    ("judge", "problem", "lacks"),
+    [
+        (None, PROBLEM, "None"),
+        (None, Problem("math", 0, {"attempt": "1"}, ""), "correction"),
+        (JUDGE, PROBLEM, "question"),
+        (JUDGE, JUDGED, "None"),
+    ],
+)
+def test_what_a_row_lacks(judge, problem, lacks):
+    assert lacks in str(make_env("corrections", judge=judge).trouble_with(problem))
+
+
 def test_the_settings_of_a_judge_name_their_block():
-    block = {"endpoint": {"base_url": "http://h/v1", "model": "m"}}
-    env = make_env("corrections", judge=block)
-    assert "question" in env.trouble_with(PROBLEM)
-    assert env.trouble_with(JUDGED) is None
     with pytest.raises(ValueError, match=r"^rltf\.env\.judge\.limts"):
-        make_env("corrections", judge={**block, "limts": {}})
+        make_env("corrections", judge={**JUDGE, "limts": {}})
 
 
 def test_a_verifier_of_a_subclass_takes_the_place_of_the_judge():
-    assert Corrections().grades_async
     assert not Celsius().grades_async
     assert Celsius(judge=None).grade(Problem("celsius", 0, {}, "5 C"), "5 C").correct
-
-
-def test_the_contract_of_environments_holds_for_a_subclass_with_a_verifier():
-    assert [
-        verdict.broken for verdict in check_env(Celsius(), num_problems=8) if verdict.broken
-    ] == []
 
 
 def test_an_empty_answer_is_wrong_before_any_run():
     assert not Corrections().grade(PROBLEM, " \n").correct
 
 
-def test_a_row_of_another_command_is_refused():
-    env = make_env("corrections")
-    assert env.trouble_with(PROBLEM) is None
-    assert "correction" in env.trouble_with(Problem("math", 0, {"attempt": "1"}, ""))
-
-
 @pytest.fixture(scope="module")
 def files(tmp_path_factory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("data")
-    made = {name: folder / f"{name}.parquet" for name in ("train", "val")}
-    for name, path in made.items():
-        rows = [row_of(problem, "How warm?", name) for problem in (PROBLEM, OTHER)]
-        pq.write_table(pa.Table.from_pylist(rows, SCHEMA), path)
-    return made
+    rows = [row_of(problem, "How warm?", "train") for problem in (PROBLEM, OTHER)]
+    return {name: write_rows(folder / f"{name}.parquet", rows) for name in ("train", "val")}
 
 
 def composed_run(files: dict[str, Path], folder: Path, *words: str):
@@ -360,13 +294,11 @@ def test_a_run_on_corrections_composes(files, tmp_path, words):
 
 
 @pytest.mark.parametrize(("rules", "num"), [(["no, …", "judge"], 1), (["corrected: true"] * 2, 0)])
-def test_a_run_names_corrections_that_were_not_checked_once(files, tmp_path, rules, num):
+def test_a_run_names_corrections_that_were_not_checked_once(tmp_path, rules, num):
     pairs = zip((PROBLEM, OTHER), rules, strict=True)
     problems = [replace(one, data={**one.data, "rule": rule}) for one, rule in pairs]
     rows = [row_of(problem, "How warm?", "train") for problem in problems]
-    picked = {name: tmp_path / f"{name}.parquet" for name in files}
-    for path in picked.values():
-        pq.write_table(pa.Table.from_pylist(rows, SCHEMA), path)
+    picked = {name: write_rows(tmp_path / f"{name}.parquet", rows) for name in ("train", "val")}
     config = composed_run(picked, tmp_path, "rltf/method=sd")
     found = warnings_of(config, Method(checked_parts(config).config))
     assert len([one for one in found if "were picked by" in one.why]) == num

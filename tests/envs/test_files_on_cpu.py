@@ -55,10 +55,15 @@ ROW = {
 }
 
 
+def humaneval(package: Path, row: dict[str, str], **options: Any) -> Any:
+    """The environment of a task of that package."""
+    packed(package / "HumanEval.jsonl.gz", {**ROW, **row})
+    path = "pip:some-tasks/some_tasks/HumanEval.jsonl.gz"
+    return make_env("code", sandbox="unsafe_process", source="humaneval", path=path, **options)
+
+
 def test_a_test_of_humaneval_becomes_the_calls_that_it_makes(package: Path) -> None:
-    packed(package / "HumanEval.jsonl.gz", ROW)
-    options = {"source": "humaneval", "path": "pip:some-tasks/some_tasks/HumanEval.jsonl.gz"}
-    env = make_env("code", sandbox="unsafe_process", **options)
+    env = humaneval(package, {})
     splits = env.build(0, 1, 0)
     (problem,) = splits.train
     tests = [*problem.data["public"], *problem.data["private"]]
@@ -73,17 +78,13 @@ def test_a_test_of_humaneval_becomes_the_calls_that_it_makes(package: Path) -> N
 
 def test_a_test_that_draws_its_arguments_draws_the_same_ones_again(package: Path) -> None:
     draws = "from random import random\n\ndef check(candidate):\n    candidate(random())\n"
-    packed(package / "draws.jsonl.gz", {**ROW, "test": f"{draws}    candidate(random())\n"})
-    options = {"source": "humaneval", "path": "pip:some-tasks/some_tasks/draws.jsonl.gz"}
-    env = make_env("code", sandbox="unsafe_process", **options)
+    env = humaneval(package, {"test": f"{draws}    candidate(random())\n"})
     assert env.build(0, 1, 0) == env.build(0, 1, 0)
 
 
 def test_a_test_of_humaneval_that_is_too_slow_here_names_its_task_and_the_key(
     package: Path,
 ) -> None:
-    packed(package / "slow.jsonl.gz", {**ROW, "canonical_solution": "    while True: pass\n"})
-    options = {"source": "humaneval", "path": "pip:some-tasks/some_tasks/slow.jsonl.gz"}
-    env = make_env("code", sandbox="unsafe_process", time_s=1, **options)
+    env = humaneval(package, {"canonical_solution": "    while True: pass\n"}, time_s=1)
     with pytest.raises(ValueError, match=r"HumanEval/0 .*timeout.* rltf\.env\.time_s"):
         env.build(0, 1, 0)

@@ -18,8 +18,16 @@ from tests.support.effort import examples, many
 
 MATRIX = BinaryMatrix()
 SOLUTION = [[2, 1, 2, 3], [1, 0, 1, 2], [1, 0, 0, 1], [2, 1, 1, 2]]
-ZEROS = [[1, 1, 1, 1], [1, 0, 1, 1], [1, 0, 0, 1], [1, 1, 1, 1]]
-GRID = Problem("binary_matrix", 0, {"matrix": ZEROS, "solution": SOLUTION, "n": 4}, "")
+GRID = Problem(
+    "binary_matrix",
+    0,
+    {
+        "matrix": [[1, 1, 1, 1], [1, 0, 1, 1], [1, 0, 0, 1], [1, 1, 1, 1]],
+        "solution": SOLUTION,
+        "n": 4,
+    },
+    "",
+)
 ROLES: dict[str, Any] = {
     "names": ["Emma", "Noah", "Mia"],
     "roles": ["a knight", "a knave"],
@@ -221,15 +229,6 @@ OF_ANSWERS = [
 ]
 
 
-def hostile_texts(num: int, *more: str) -> list[str]:
-    """`num` random joins of pieces, always the same ones; `more` pieces fit the problem at hand."""
-    rng, pieces = random.Random(0), [*OF_ANSWERS, *more]
-    return [
-        "".join(rng.choice(pieces) + rng.choice(["", " "]) for _ in range(rng.randint(0, 12)))
-        for _ in range(num)
-    ]
-
-
 def texts(*more: str) -> st.SearchStrategy[str]:
     """Any text, and texts with pieces of answers in them."""
     return st.text() | st.lists(st.sampled_from([*OF_ANSWERS, *more])).map(" ".join)
@@ -245,10 +244,10 @@ def test_every_candidate_and_reading_points_into_the_text(text: str) -> None:
 
 
 def test_hostile_texts_raise_nothing() -> None:
-    for text in hostile_texts(
-        many(1000), "Emma", "Noah", "knight", "is", "must be", "(1,", "row 1"
-    ):
-        check_candidates(text)
+    rng, pieces = random.Random(0), [*OF_ANSWERS, "Noah", "must be", "(1,", "row 1"]
+    for _ in range(many(1000)):
+        parts = [rng.choice(pieces) + rng.choice(["", " "]) for _ in range(rng.randint(0, 12))]
+        check_candidates("".join(parts))
 
 
 @pytest.mark.parametrize(
@@ -269,14 +268,36 @@ def test_a_text_that_is_too_long_to_be_read_is_withheld() -> None:
     assert find_leaks(MATRIX, GRID, "a" * MAX_TEXT) == []
 
 
-PIECES = (
-    *("Emma ", "Emma, ", "Emma is ", "Emma's role ", "knight ", "knight: ", "right ", "1. ", "+"),
-    *("hundred ", " ", "no ", "not ", "RD", ": ", "is ", "3 steps ", "1 ", "(1,1)", "(1,1) "),
-    *("row 1 ", "one ", "1st ", "\\frac{", "**", "$", '"', "answer is ", "11 ", "9", "everyone "),
+@pytest.mark.parametrize(
+    "piece",
+    [
+        *(
+            "Emma ",
+            "Emma, ",
+            "Emma is ",
+            "Emma's role ",
+            "knight ",
+            "knight: ",
+            "right ",
+            "1. ",
+            "+",
+        ),
+        *("hundred ", " ", "no ", "not ", "RD", ": ", "is ", "3 steps ", "1 ", "(1,1)", "(1,1) "),
+        *(
+            "row 1 ",
+            "one ",
+            "1st ",
+            "\\frac{",
+            "**",
+            "$",
+            '"',
+            "answer is ",
+            "11 ",
+            "9",
+            "everyone ",
+        ),
+    ],
 )
-
-
-@pytest.mark.parametrize("piece", PIECES)
 def test_no_repetition_takes_long(piece: str) -> None:
     """A quadratic expression takes seconds or minutes on so long a text."""
     text = (piece * MAX_TEXT)[:MAX_TEXT]

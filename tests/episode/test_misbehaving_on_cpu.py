@@ -147,23 +147,12 @@ class Misbehaves(ActorEnv):
         return None
 
 
-class Repeats(ScriptedActor):
-    """Acts, then gives up, again and again."""
-
-    def __init__(self, acts: str) -> None:
-        super().__init__([acts, "done"] * 20)
-
-
 async def played(env: ActorEnv, act: str = "ok") -> Episode:
     for _ in range(2):
         messages = await first_messages(env, PROBLEM, QUESTION)  # type: ignore[arg-type]
     assert messages
     parts = parts_with(env, VerifierProvider("hint"), horizon=3, retry="fork")  # type: ignore[arg-type]
-    return await play_parts(parts, Repeats(call(act)))
-
-
-def refuse(constant: str) -> None:
-    raise AssertionError(constant)
+    return await play_parts(parts, ScriptedActor([call(act), "done"] * 20))
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -186,5 +175,5 @@ def test_an_environment_that_misbehaves_ends_its_own_attempt(method: str) -> Non
     for env, episode in zip(envs, episodes, strict=True):
         assert env.reached or env._kind is STALLS
         line = line_of(episode_record(episode))
-        assert json.loads(line, parse_constant=refuse)["turns"]
+        assert json.loads(line, parse_constant=pytest.fail)["turns"]
         assert len(line) < 1_000_000

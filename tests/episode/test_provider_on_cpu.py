@@ -8,89 +8,59 @@ from typing import Any
 
 import pytest
 
-from rltf_verl import feedback
 from rltf_verl.config import ConfigError, FeedbackConfig, LogitDistillConfig, RLTFConfig
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env
 from rltf_verl.episode.parts import Parts, build_provider
 from rltf_verl.episode.templates import with_template
-from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
 from rltf_verl.feedback.guard.provider import GuardedProvider
 from rltf_verl.prompts import render, require_template
-from rltf_verl.types import Episode, Feedback
 from tests.recipes import house_style
-from tests.support.episode_fakes import ScriptedPolicy, play
+from tests.support.episode_fakes import ScriptedPolicy, ScriptedProvider, play
 
-CALLS: list[int] = []
 LEAKY = 'The answer is "yes".'
 
 
-class Judge:
-    """Sees the reference; leaks it in odd calls, fails in every fifth, and never says the same
-    twice.
-    """
+class Leaks(ScriptedProvider):
+    """Sees the reference, and tells it."""
 
-    name, sees_reference, constant = "judge_of_tests", True, False
+    name, sees_reference, repeats = "leaks", True, True
 
-    async def feedback(self, request: FeedbackRequest) -> Feedback:
-        CALLS.append(request.seed)
-        if len(CALLS) % 5 == 0:
-            raise FeedbackUnavailable(self.name, f"call {len(CALLS)}")
-        return Feedback(LEAKY if len(CALLS) % 2 else f"remark {len(CALLS)}", self.name)
+    def __init__(self) -> None:
+        super().__init__(LEAKY)
 
 
-@pytest.fixture(autouse=True)
-def judge(monkeypatch):
-    CALLS.clear()
-    monkeypatch.setitem(feedback._PROVIDERS, "judge_of_tests", f"{__name__}:Judge")
+LEAKS = f"{__file__}:Leaks"
 
 
 def config(
-    provider: str = "judge_of_tests", guard: dict[str, Any] | None = None, **block: Any
+    provider: str = LEAKS, guard: dict[str, Any] | None = None, **block: Any
 ) -> FeedbackConfig:
     whole = {"provider": provider, "guard": guard, **block}
     return RLTFConfig.from_mapping({"env": {"name": "binary_matrix"}, "feedback": whole}).feedback
 
 
-async def run(settings: FeedbackConfig) -> list[Episode]:
-    """Twelve episodes of up to four turns, each by its own seeds, as a run would play them."""
-    provider = build_provider(settings)
-    return [
-        await play(
-            ScriptedPolicy([f"no {i}", f"no {i % 2}", f"nope {i}", "yes"]),
-            provider,
-            horizon=4,
-            session_id=i,
-            on_error=settings.on_error,
-            seeds=lambda place, i=i: 1000 * i + sum(map(ord, place)),
-        )
-        for i in range(12)
-    ]
-
-
-async def test_dropped_feedback_ends_the_episode_and_stays_in_it():
-    first, *_ = await run(config())
-    (turn,) = first.turns
-    assert (turn.stop, turn.feedback) == ("feedback_unavailable", None)
-    assert turn.error.startswith("judge_of_tests: the leak guard dropped it (answer: ")
-    assert (turn.withheld.text, turn.withheld.provider) == (LEAKY, "judge_of_tests")
-
-
-async def test_dropped_feedback_may_be_replaced_by_the_fixed_sentence():
-    first, *_ = await run(config(on_error="correctness"))
-    turn = first.turns[0]
-    assert (turn.feedback.fallback, turn.feedback.leak) == (True, None)
-    assert turn.withheld.leak.startswith("answer: ")
+@pytest.mark.parametrize("on_error", ["stop_session", "correctness"])
+async def test_dropped_feedback_ends_the_episode_or_is_replaced_and_stays_in_it(on_error):
+    provider = build_provider(config())
+    episode = await play(ScriptedPolicy(["no", "yes"]), provider, on_error=on_error)
+    first = episode.turns[0]
+    assert first.withheld.text == LEAKY
+    assert first.withheld.leak.startswith("answer: ")
+    if on_error == "correctness":
+        assert (first.feedback.fallback, first.feedback.leak) == (True, None)
+    else:
+        assert (first.stop, first.feedback) == ("feedback_unavailable", None)
+        assert first.error.startswith("leaks: the leak guard dropped it (answer: ")
 
 
 def test_who_is_guarded():
-    assert isinstance(build_provider(config()), GuardedProvider)
     hint = build_provider(config("verifier", level="hint"))
     assert isinstance(hint, GuardedProvider), "it may quote others who see the reference"
     build_provider(config("verifier", {"action": "none"}, level="hint"))
     full = config("verifier", {"action": "none"}, level="full", acknowledge_leaks=True)
     assert not isinstance(build_provider(full), GuardedProvider)
-    with pytest.raises(ConfigError, match=r"guard\.action=none: provider judge_of_tests"):
+    with pytest.raises(ConfigError, match=r"guard\.action=none: provider "):
         build_provider(config(guard={"action": "none"}))
 
 
@@ -102,6 +72,7 @@ def test_who_is_guarded():
         ("verifier", {"level": "full"}),
         ("verifier", {"level": ["full"]}),
         ("docs/examples/peer.py:Peer", {}),
+        ("siblings", {"each": {"provider": "verifier", "level": "full"}}),
         (
             "paired",
             {"even": {"provider": "verifier", "level": "full"}, "odd": {"provider": "policy"}},
@@ -230,11 +201,6 @@ def test_only_the_teacher_of_logits_does_not_read_the_attempt() -> None:
         assert (chosen.episode.revise, chosen.teacher.prompt) == (second, f"revise/{teacher}")
 
 
-def test_nothing_is_quoted_only_where_that_is_said() -> None:
-    assert resolved(BM, HINT, quote="none") == "guide"
-    assert resolved(BM, HINT, quote="none", revise="guide") == "guide"
-
-
 @pytest.mark.parametrize(
     ("episode", "message"),
     [
@@ -265,6 +231,7 @@ def test_feedback_on_an_attempt_that_is_not_shown_is_refused(
         match=rf"revise={template}: .*rltf\.feedback\.provider={feedback['provider']} .*quote=none",
     ):
         resolved(BM, feedback, revise=template)
+    assert resolved(BM, feedback, quote="none") == "guide"
     assert resolved(BM, feedback, revise=template, context="append") == template, (
         "there the attempt stands in the chat"
     )

@@ -1,6 +1,5 @@
 """From a grade to the reward of a turn, and what shapes it."""
 
-import threading
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 
 from rltf_verl.envs.base import Limits
 from rltf_verl.types import Grade
-from tests.support.episode_fakes import EchoEnv, Remark, ScriptedPolicy, ScriptedProvider, play
+from tests.support.episode_fakes import EchoEnv, Remark, ScriptedPolicy, play
 
 
 async def rewards(answers, cut=(), **kwargs):
@@ -20,7 +19,6 @@ class PartlyRight(EchoEnv):
     """Gives a third for a wrong word."""
 
     def grade(self, problem, text):
-        self.thread = threading.get_ident()
         grade = super().grade(problem, text)
         return replace(grade, score=1.0 if grade.correct else 1 / 3)
 
@@ -82,13 +80,6 @@ async def test_rewards_of_the_turns(answers, cut, shaping, settings, expected):
     assert await rewards(answers, cut, reward=shaping, **settings) == pytest.approx(expected)
 
 
-async def test_a_turn_that_ended_for_want_of_feedback_keeps_its_reward():
-    episode = await play(
-        ScriptedPolicy(["1"]), ScriptedProvider(None), horizon=2, reward={"intermediate": False}
-    )
-    assert [t.reward for t in episode.turns] == [pytest.approx(-0.1)]
-
-
 class OutOfRange(EchoEnv):
     """The word is the score."""
 
@@ -103,12 +94,6 @@ async def test_a_score_out_of_range_is_an_error_of_the_grader(score, caplog):
     assert (turn.grade.correct, turn.reward) == (False, pytest.approx(-0.1))
     assert "from -1e6 to 1e6" in turn.grade.error
     assert await rewards(["-1e6"], horizon=1, env=OutOfRange()) == [-1e6]
-
-
-async def test_a_grader_is_called_in_a_thread():
-    env = PartlyRight()
-    await rewards(["no"], horizon=1, env=env)
-    assert env.thread != threading.get_ident()
 
 
 @pytest.mark.parametrize(

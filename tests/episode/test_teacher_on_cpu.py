@@ -36,7 +36,6 @@ from tests.support.episode_fakes import (
     ScriptedPolicy,
     ScriptedProvider,
     play_parts,
-    stops,
     text_of,
 )
 
@@ -139,15 +138,6 @@ def test_the_teacher_of_each_place_reads_the_students_conversation_and_more(
         assert {k for k, facts in enumerate(recorded) if facts.has_teacher} == set(expected)
 
 
-def test_without_a_second_answer_feedback_ends_in_the_teachers_prompt():
-    provider, policy = Remark(), ScriptedPolicy(["no"])
-    episode, (row,) = play(parts_of(provider, horizon=1), [], policy=policy)
-    assert (len(policy.prompts), provider.asked, stops(episode)) == (1, [1], ["horizon"])
-    ((_, prompt),) = in_rows([row]).items()
-    assert "not no" in text_of(prompt), "the feedback stands in it"
-    assert "?no" not in text_of(prompt), "the attempt does not"
-
-
 def test_no_teacher_in_validation_without_the_objective_and_where_its_prompt_does_not_fit():
     provider = Remark()
     for parts, validate in (
@@ -197,19 +187,10 @@ def test_feedback_that_only_the_teacher_would_read_can_fail_and_be_unwanted(capl
 def test_a_siblings_answer_is_waited_for_and_none_is_no_teacher():
     parts = parts_of(reads="sibling", horizon=1)
 
-    async def both(answers):
-        group = Group(2)
-        return await asyncio.gather(
-            *(
-                play_parts(parts, ScriptedPolicy([answer]), session_id=i, group=group)
-                for i, answer in enumerate(answers)
-            )
-        )
-
-    wrong, right = asyncio.run(both(["no", "a <think>x</think>yes"]))
+    wrong, right = in_cohort(parts, [["no", "a <think>x</think>yes"]], [2])
     assert "A correct solution:\nyes" in wrong.turns[0].teacher.text, "without its thoughts"
     assert right.turns[0].teacher is None
-    assert all(e.turns[0].teacher is None for e in asyncio.run(both(["no", "nah"])))
+    assert all(e.turns[0].teacher is None for e in in_cohort(parts, [["no", "nah"]], [2]))
     (alone,) = play(parts, ["no"])[0].turns
     assert alone.teacher is None
 
@@ -243,9 +224,8 @@ def test_what_is_told_is_quoted_and_never_read_as_a_template():
 def test_a_demonstration_is_read_from_the_dataset():
     info = {"env": "echo", "index": 0, "task": "{}", "demonstration": "so"}
     assert problem_from_row(info, {"ground_truth": "4"}).demonstration == "so"
-    for missing in ({}, {"demonstration": None}):
-        row = {**info, **missing} if missing else {k: info[k] for k in ("env", "index", "task")}
-        assert problem_from_row(row, {"ground_truth": "4"}).demonstration == ""
+    none = {**info, "demonstration": None}
+    assert problem_from_row(none, {"ground_truth": "4"}).demonstration == ""
     with pytest.raises(ValueError, match=r"^extra_info.demonstration is a list: write a good"):
         problem_from_row({**info, "demonstration": ["so"]}, {"ground_truth": "4"})
 
@@ -357,39 +337,43 @@ def test_the_reference_alone_is_the_same_prompt_without_the_question():
     assert turn.teacher is None, "the whole prompt does not fit"
 
 
-REFUSED = [
-    ({"reads": ("sibling", "sibling")}, "rltf.teacher.reads=['sibling', 'sibling']: a source"),
-    (
-        {"right": True},
-        "rltf.teacher.right=True: right attempts have no feedback that a teacher could read; set",
-    ),
-    (
-        {"prompt": "revise/feedback", "reads": ("feedback", "sibling")},
-        "rltf.teacher.prompt=revise/feedback: does not show the sibling (rltf.teacher.reads=sibl",
-    ),
-    (
-        {"prompt": "revise/append"},
-        "rltf.teacher.prompt=revise/append: does not show the question; choose another template",
-    ),
-    ({"prompt": "privileged"}, "rltf.teacher.prompt='privileged': is not known; known: revise/"),
-    (
-        {"against": Contrast("wrong_sibling")},
-        "rltf.teacher.against=wrong_sibling: a wrong sibling stands",
-    ),
-    (
-        {"against": Contrast("reference_only"), "turns": "all"},
-        "rltf.teacher.against=reference_only: later prompts quote the question",
-    ),
-    (
-        {"against": Contrast("other_problem"), "shuffled": True},
-        "rltf.teacher.shuffled=True: the control of a contrast",
-    ),
-    ({"reads": "reference", "notes": "by_step"}, "rltf.teacher.notes=by_step: the notes are"),
-    ({"shuffled": True, "notes": "by_step"}, "rltf.teacher.notes=by_step: the notes are"),
-]
-
-
-@pytest.mark.parametrize(("keys", "message"), REFUSED, ids=str)
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"reads": ("sibling", "sibling")}, "rltf.teacher.reads=['sibling', 'sibling']: a source"),
+        (
+            {"right": True},
+            "rltf.teacher.right=True: right attempts have no feedback that a teacher could",
+        ),
+        (
+            {"prompt": "revise/feedback", "reads": ("feedback", "sibling")},
+            "rltf.teacher.prompt=revise/feedback: does not show the sibling (rltf",
+        ),
+        (
+            {"prompt": "revise/append"},
+            "rltf.teacher.prompt=revise/append: does not show the question; choose",
+        ),
+        (
+            {"prompt": "privileged"},
+            "rltf.teacher.prompt='privileged': is not known; known: revise/",
+        ),
+        (
+            {"against": Contrast("wrong_sibling")},
+            "rltf.teacher.against=wrong_sibling: a wrong sibling stands",
+        ),
+        (
+            {"against": Contrast("reference_only"), "turns": "all"},
+            "rltf.teacher.against=reference_only: later prompts quote the question",
+        ),
+        (
+            {"against": Contrast("other_problem"), "shuffled": True},
+            "rltf.teacher.shuffled=True: the control of a contrast",
+        ),
+        ({"reads": "reference", "notes": "by_step"}, "rltf.teacher.notes=by_step: the notes are"),
+        ({"shuffled": True, "notes": "by_step"}, "rltf.teacher.notes=by_step: the notes are"),
+    ],
+    ids=str,
+)
 def test_refusals_name_key_value_and_fix(keys, message):
     with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
         parts_of(**keys)
@@ -411,6 +395,4 @@ def test_an_own_template_shows_one_thing_where_there_is_no_other(tmp_path):
 def test_small_models_have_prompts_of_their_own():
     compact = make_env("binary_matrix", style="compact")
     parts = parts_of(reads=("feedback", "reference"), env=compact)
-    fields = {"feedback": "row 2", "reference": "01", "sibling": "", "demonstration": ""}
     assert parts.config.teacher.prompt == "teacher/compact"
-    assert render("teacher/compact", question="Q", attempt="", **fields) == "!01\n!row 2\nQ"

@@ -8,13 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rltf_verl.config import FeedbackConfig, RLTFConfig
-from rltf_verl.episode.run import EpisodePlayer
-from rltf_verl.feedback.base import FeedbackProvider
+from rltf_verl.config import FeedbackConfig
 from rltf_verl.feedback.group import Group
-from rltf_verl.types import Feedback, Problem, Turn
+from rltf_verl.types import Problem, Turn
 from tests.support.effort import examples
-from tests.support.episode_fakes import LatePolicy, parts_with
+from tests.support.episode_fakes import LatePolicy, Remark, parts_with, play_parts
 from tests.support.feedback_fakes import Sums
 
 N = 4
@@ -46,35 +44,17 @@ async def test_the_wait_is_bounded_and_who_is_missing_counts_as_wrong():
     assert 0.04 < time.monotonic() - start < 5
 
 
-class Hint(FeedbackProvider):
-    """Says how many attempts there were."""
-
-    name, sees_reference, constant = "hint", False, False
-
-    async def feedback(self, request) -> Feedback:
-        return Feedback(f"hint {len(request.turns)}", self.name)
-
-
-async def played(
-    answers, *, breaks=None, delays=0, size=None, validate=False, group=True, **episode
-):
+async def played(answers, *, breaks=None, delays=0, validate=False, group=True, **episode):
     """Every episode's turns, or the error that ended it."""
     feedback = FeedbackConfig(ask="group_failed")
-    parts = parts_with(Sums(), Hint(), feedback, **{"horizon": 3, **episode})
-    together, rng = Group(size or len(answers)) if group else None, random.Random(delays)
+    parts = parts_with(Sums(), Remark(), feedback, **{"horizon": 3, **episode})
+    together, rng = Group(len(answers)) if group else None, random.Random(delays)
     breaks = breaks or [None] * len(answers)
 
     def session(i: int):
-        return EpisodePlayer(
-            parts,
-            LatePolicy(list(map(str, answers[i])), delays=rng, breaks_at=breaks[i]),
-            Problem("sums", 0, {}, "0"),
-            [{"role": "user", "content": "?"}],
-            session_id=i,
-            validate=validate,
-            seed_of=lambda place: 0,
-            group=together,
-        ).play()
+        policy = LatePolicy(list(map(str, answers[i])), delays=rng, breaks_at=breaks[i])
+        options = {"session_id": i, "validate": validate, "group": together}
+        return play_parts(parts, policy, problem=Problem("sums", 0, {}, "0"), **options)
 
     outcomes = await asyncio.gather(*map(session, range(len(answers))), return_exceptions=True)
     return [repr(o) if isinstance(o, Exception) else [said(t) for t in o.turns] for o in outcomes]
@@ -84,13 +64,8 @@ def said(turn: Turn) -> tuple[str, str | None, str | None]:
     return turn.attempt.text, turn.feedback and turn.feedback.text, turn.stop
 
 
-LATE = [
-    [("1", "hint 1", None), ("3", None, "not_asked")],
-    [("2", "hint 1", None), ("0", None, "solved")],
-]
-HINTED = [[("1", "hint 1", None), ("0", None, "solved")]]
+HINTED = [[("1", "not 1", None), ("0", None, "solved")]]
 RIGHT = [[("0", None, "not_asked")]]
-TO_THE_END = [[("1", "hint 1", None), ("3", "hint 2", None), ("4", None, "horizon")]]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +80,10 @@ TO_THE_END = [[("1", "hint 1", None), ("3", "hint 2", None), ("4", None, "horizo
         (
             [[1, 3, 4], [2, 0, 9]],
             {},
-            LATE,
+            [
+                [("1", "not 1", None), ("3", None, "not_asked")],
+                [("2", "not 2", None), ("0", None, "solved")],
+            ],
         ),
         # without early stop a right answer gets no feedback either
         ([[0, 1, 1]], {"stop_when_solved_train": False}, RIGHT),
@@ -113,7 +91,11 @@ TO_THE_END = [[("1", "hint 1", None), ("3", "hint 2", None), ("4", None, "horizo
         # an episode that plays alone is its own group
         ([[1, 0]], {"group": False}, HINTED),
         ([[1, 0]], {}, HINTED),
-        ([[1, 3, 4], [0]], {"validate": True}, TO_THE_END),
+        (
+            [[1, 3, 4], [0]],
+            {"validate": True},
+            [[("1", "not 1", None), ("3", "not 3", None), ("4", None, "horizon")]],
+        ),
     ],
 )
 async def test_only_groups_without_a_right_answer_get_hints_and_validations_always(
@@ -143,17 +125,3 @@ def test_no_group_hangs_and_who_is_faster_does_not_matter(game, delays):
             )
             assert hint is None or not solved, "nobody gets a hint in a group that has an answer"
             assert stop != "not_asked" or solved or any(isinstance(other, str) for other in one)
-
-
-@pytest.mark.parametrize(
-    ("block", "message"),
-    [
-        (
-            {"feedback": {"provider": "verifier", "ask": "never"}},
-            r"feedback\.ask=never: must be one of always, group_f",
-        ),
-    ],
-)
-def test_values_that_cannot_work(block, message):
-    with pytest.raises(ValueError, match=message):
-        RLTFConfig.from_mapping({"env": {"name": "binary_matrix"}, **block})

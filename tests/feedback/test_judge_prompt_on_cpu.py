@@ -2,10 +2,8 @@
 HTTP.
 """
 
-import difflib
 import json
 import os
-import pickle
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -19,7 +17,6 @@ from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
 from rltf_verl.feedback.judge_prompt import STYLES, as_text, defused, judge_messages
 from rltf_verl.judge.gateway import judges_of
 from rltf_verl.judge.runtime import runtime_of
-from rltf_verl.judge.settings import JudgeSettings
 from rltf_verl.types import Feedback
 from tests.support.judge.calls import QUICK, request
 from tests.support.judge.server import JudgeServer
@@ -45,11 +42,7 @@ def test_golden_prompts(style: str, with_reference: bool) -> None:
     if os.environ.get("RLTF_UPDATE_GOLDEN"):
         path.parent.mkdir(exist_ok=True)
         path.write_text(text + "\n", "utf-8")
-    golden = path.read_text("utf-8").removesuffix("\n")
-    changed = "\n".join(
-        difflib.unified_diff(golden.split("\n"), text.split("\n"), path.name, "now", lineterm="")
-    )
-    assert text == golden, f"the prompt has changed:\n{changed}"
+    assert text == path.read_text("utf-8").removesuffix("\n")
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -217,30 +210,15 @@ async def test_an_endpoint_that_is_gone_is_no_feedback_within_the_deadline() -> 
         with pytest.raises(
             FeedbackUnavailable,
             match=r"judge: rltf\.feedback: http.* no reply in 2 tries, last failure: connection",
-        ) as info:
+        ):
             await provider.feedback(request("13"))
-    again = pickle.loads(pickle.dumps(info.value))
-    assert (str(again), again.cause) == (
-        str(info.value),
-        info.value.cause,
-    ), "on_error=raise carries it through Ray"
 
 
-def test_judges_with_equal_settings_share_a_runtime_and_others_do_not() -> None:
-    def judge(style: str, model: str) -> dict[str, Any]:
-        endpoint = {
-            "base_url": "http://127.0.0.1:9/v1",
-            "model": model,
-            "extra_body": {"b": [1], "a": {"c": 2}},
-        }
-        return {"provider": "judge", "style": style, "endpoint": endpoint}
-
-    def settings(even: dict[str, Any], odd: dict[str, Any]) -> list[JudgeSettings]:
-        judges = judges_of(make_provider("paired", even=even, odd=odd))
-        return list({judge.settings for judge in judges})
-
-    one = settings(judge("hint", "m"), judge("short", "m"))
-    two = settings(judge("hint", "m"), judge("hint", "n"))
-    assert (len(one), len(two)) == (1, 2)
-    assert json.loads(one[0].endpoint.extra_body) == {"a": {"c": 2}, "b": [1]}
-    assert judges_of(make_provider("verifier")) == ()
+@pytest.mark.parametrize(("style", "model", "num"), [("short", "m", 1), ("hint", "n", 2)])
+def test_judges_with_equal_settings_share_a_runtime(style: str, model: str, num: int) -> None:
+    endpoint = {"base_url": "http://127.0.0.1:9/v1", "extra_body": {"b": [1], "a": {"c": 2}}}
+    even = {"provider": "judge", "style": "hint", "endpoint": {**endpoint, "model": "m"}}
+    odd = {"provider": "judge", "style": style, "endpoint": {**endpoint, "model": model}}
+    judges = judges_of(make_provider("paired", even=even, odd=odd))
+    assert len({judge.settings for judge in judges}) == num
+    assert json.loads(judges[0].settings.endpoint.extra_body) == {"a": {"c": 2}, "b": [1]}

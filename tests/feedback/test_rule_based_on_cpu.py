@@ -38,8 +38,6 @@ RIGHT, WRONG = turn(f"\\boxed{{{PROBLEM.reference}}}"), turn("no idea")
 
 async def test_correctness_is_about_the_last_attempt() -> None:
     provider = make_provider("correctness")
-    assert provider.constant
-    assert not provider.sees_reference
     wrong = await provider.feedback(asked(RIGHT, WRONG))
     assert wrong == Feedback("Your previous attempt was incorrect.", "correctness")
     right = await provider.feedback(asked(WRONG, RIGHT))
@@ -57,8 +55,7 @@ async def test_verifier_says_what_the_environment_explains(level: str) -> None:
 
 async def test_levels_by_turn_grow_and_the_last_one_stays() -> None:
     provider = make_provider("verifier", level=["verdict", "location", "full"])
-    assert provider.sees_reference
-    assert not provider.constant
+    assert (provider.sees_reference, provider.constant) == (True, False)
     for k, level in enumerate(["verdict", "location", "full", "full"], 1):
         said = await provider.feedback(asked(*[WRONG] * k))
         assert said.text == ENV.explain(PROBLEM, "no idea", WRONG.grade, level)
@@ -163,12 +160,6 @@ async def test_what_stands_behind_the_marker_is_the_critique(answer, text, cut):
 async def test_an_empty_critique_is_unavailable(answer):
     with pytest.raises(FeedbackUnavailable, match=r"^policy: the policy's critique is empty$"):
         await feedback(ScriptedPolicy([answer]), "a")
-
-
-async def test_a_long_attempt_is_quoted_by_its_tail():
-    critic = ScriptedPolicy(["x"], prompt_budget=len("<system>S<user>Q?\n?\n!") + 4)
-    await feedback(critic, "abcdefgh")
-    assert critic.prompts[0] == "<system>S<user>Q?\n?…fgh\n!"
 
 
 async def test_a_prompt_that_never_fits_is_unavailable_and_nothing_is_sampled():

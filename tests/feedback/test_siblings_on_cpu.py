@@ -40,17 +40,16 @@ class About(FeedbackProvider):
         return Feedback(f"on {text}", self.name, sees_reference=True, completion_tokens=len(text))
 
 
-def siblings(wait_s=20.0):
+def siblings():
     provider = make_provider("siblings", each={"provider": "verifier"})
-    provider.wait_s = wait_s
     provider.each = About()
     return provider
 
 
-async def played(answers, seed=0, *, n=None, wait_s=20.0, budget=10_000, **episode):
+async def played(answers, seed=0, *, budget=10_000, **episode):
     """Every episode's feedback (or error) by turn, and what it saw."""
-    parts = parts_with(EchoEnv(), siblings(wait_s), horizon=3, **episode)
-    group, delays = Group(len(answers) if n is None else n), random.Random(seed)
+    parts = parts_with(EchoEnv(), siblings(), horizon=3, **episode)
+    group, delays = Group(len(answers)), random.Random(seed)
     policies = [LatePolicy(own, budget, delays=delays) for own in answers]
     runs = [
         play_parts(parts, policy, session_id=s, group=group) for s, policy in enumerate(policies)
@@ -75,18 +74,13 @@ async def test_all_who_failed_are_shown_the_same_attempts_short_ones_first():
     assert both in policies[0].prompts[1]
 
 
-NO_THOUGHTS = [["no", "yes"], ["<think>yes?</think>ne", "yes"]]
-NO_FEEDBACK = [["silent", "yes"], ["ne", "yes"]]
-RIGHT = [["yes", "yes", "yes"], ["no", "yes", "a"]]
-
-
 @pytest.mark.parametrize(
     ("answers", "options", "expected"),
     [
-        (NO_THOUGHTS, {}, [[text_of("no", "ne"), None]] * 2),
-        (NO_FEEDBACK, {}, [["about: nobody there"], [text_of("ne"), None]]),
+        ([["no", "yes"], ["<think>yes?</think>ne", "yes"]], {}, [[text_of("no", "ne"), None]] * 2),
+        ([["silent", "yes"], ["ne", "yes"]], {}, [["about: nobody there"], [text_of("ne"), None]]),
         (
-            RIGHT,
+            [["yes", "yes", "yes"], ["no", "yes", "a"]],
             {"stop_when_solved_train": False},
             [["on yes", "on yes", None], [text_of("no"), "on yes", None]],
         ),
@@ -176,10 +170,9 @@ def test_the_guard_looks_at_each_feedback_and_not_at_what_the_policy_said_itself
     assert "the answer is yes, or no\n\nFeedback: think again" in told.turns[0].feedback.text
 
 
-PEER = "docs/examples/peer.py:Peer"
-
-
-@pytest.mark.parametrize("inner", ["policy", "paired", PEER, "shuffled", "siblings"])
+@pytest.mark.parametrize(
+    "inner", ["policy", "paired", "docs/examples/peer.py:Peer", "shuffled", "siblings"]
+)
 def test_who_cannot_speak_of_each_attempt(inner):
     block = {"provider": inner}
     verifier = {"provider": "verifier"}
@@ -190,9 +183,3 @@ def test_who_cannot_speak_of_each_attempt(inner):
     }.get(inner, {})
     with pytest.raises(ValueError, match=rf"each\.provider={inner}: must be about one attempt"):
         make_provider("siblings", each=block)
-
-
-def test_a_level_that_tells_the_answer_has_to_be_meant():
-    config = {"provider": "siblings", "each": {"provider": "verifier", "level": "full"}}
-    with pytest.raises(ValueError, match="acknowledge_leaks=true"):
-        build_provider(feedback_config(config))

@@ -1,8 +1,6 @@
-"""The release's items and verdicts; then what must hold for any text."""
+"""Forms of an answer that are read, and what must hold for any of them."""
 
-import json
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,28 +12,11 @@ from rltf_verl.types import Problem
 from tests.support.effort import examples
 from tests.support.puzzles import boxed, explained
 
-GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "binary_matrix.json").read_text())
-MODES = ("official", "strict")
 FIXES = re.compile(r"\((\d+),(\d+)\) should be (\d+)")
 
 envs = st.sampled_from(
     [BinaryMatrix(), BinaryMatrix(style="compact"), BinaryMatrix(mode="official")]
 )
-ANSWER_PIECES = [
-    "\\boxed{",
-    "}",
-    "0 1 1\n",
-    "011",
-    "[[0, 1], ",
-    "[",
-    "]",
-    "\\\\",
-    "&",
-    "\\begin{pmatrix}",
-    "-1",
-    "9" * 5000,
-]
-texts = st.text() | st.lists(st.sampled_from(ANSWER_PIECES)).map("".join)
 
 
 def problem_of(solution: list[list[int]]) -> Problem:
@@ -45,18 +26,6 @@ def problem_of(solution: list[list[int]]) -> Problem:
 
 def lines_of(grid: list[list[int]]) -> str:
     return "\n".join(" ".join(map(str, row)) for row in grid)
-
-
-def one_problem(env: BinaryMatrix, seed: int) -> Problem:
-    return env.build(seed, 1, 0).train[0]
-
-
-@pytest.mark.parametrize("case", GOLDEN["grade"], ids=lambda case: case["boxed"])
-def test_official_verdicts_are_the_release_s(case: dict) -> None:
-    grade = BinaryMatrix(mode="official").grade(
-        problem_of(case["solution"]), f"\\boxed{{{case['boxed']}}}"
-    )
-    assert (grade.format_ok, grade.correct) == (case["format"], case["correct"])
 
 
 def test_official_runs_no_code() -> None:
@@ -157,7 +126,7 @@ def test_explanations_of_what_cannot_be_compared(mode: str, text: str, said: str
 def answers(draw: st.DrawFn) -> tuple[BinaryMatrix, Problem, list[list[int]]]:
     """An n×n answer, some cells of which are right."""
     env = draw(envs)
-    problem = one_problem(env, draw(st.integers(0, 99)))
+    problem = env.build(draw(st.integers(0, 99)), 1, 0).train[0]
     cell = st.integers(0, 12)
     return (
         env,
@@ -195,7 +164,7 @@ def test_a_full_explanation_applied_is_the_answer(
 
 
 @pytest.mark.parametrize("text", ["", "\\boxed{0 1}", "\\boxed{} } {"])
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ["official", "strict"])
 def test_a_full_explanation_of_no_answer_holds_every_cell(mode: str, text: str) -> None:
     env = make_env("binary_matrix", mode=mode)
     problem = problem_of([[0, 1], [1, 2]])
@@ -216,13 +185,3 @@ def test_strict_keeps_small_sizes_for_training() -> None:
         match=r"num_test=256 .*255 .*rltf\.env\.n_min",
     ):
         env.build(0, 50, 256)
-
-
-def test_prompts() -> None:
-    problem = problem_of([[0, 1], [1, 1]])
-    assert BinaryMatrix(style="compact").prompt(problem) == "01\n11"
-    question = BinaryMatrix().prompt(problem)
-    assert question.startswith("Given a square matrix")
-    assert question.endswith(
-        "below:\n0 1\n1 1 Let's think step by step and output the final answer within \\boxed{}."
-    )

@@ -2,7 +2,6 @@
 
 import json
 import random
-import time
 
 import datasets
 import pytest
@@ -19,7 +18,6 @@ from rltf_verl.envs.sandbox import bubblewrap
 from rltf_verl.envs.sandbox.base import Program, Resources
 from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.types import Grade, Problem
-from tests.support.effort import NIGHTLY
 from tests.support.sandboxes import LOCAL, sandbox, trouble
 
 BACKEND = next(backend for backend in LOCAL if trouble(backend) is None)
@@ -50,14 +48,6 @@ RIGHT = fenced("print(2 * int(input()))")
 
 def told(of: Problem, text: str, level: str, env: Code = ENV) -> str:
     return env.explain(of, text, env.grade(of, text), level)
-
-
-def test_references_are_right():
-    splits = ENV.build(3, *((10, 10) if NIGHTLY else (4, 4)))
-    for one in (*splits.train, *splits.test):
-        grade = ENV.grade(one, one.reference)
-        assert (grade.correct, grade.format_ok, grade.error) == (True, True, None)
-        assert ENV.explain(one, one.reference, grade, "full") == "Your previous answer is correct."
 
 
 MANY = """
@@ -103,39 +93,39 @@ def test_build_is_deterministic_keeps_splits_apart_and_survives_the_dataset():
     assert not {p.data["solution"] for p in one.train} & set(solutions)
     row = row_of(one.train[0], ENV.prompt(one.train[0]), "train")
     assert problem_from_row(row["extra_info"], row["reward_model"]) == one.train[0]
+    for first in one.test[:4]:
+        assert ENV.grade(first, first.reference).correct
 
 
-def test_the_prompt_has_the_statement_the_form_and_no_private_test():
-    called = problem(entry="f", starter="def f(n):\n")
-    prompt = ENV.prompt(called)
-    for part in ("Double it.", "`f`", "```python\ndef f(n):\n```", "one ```python block"):
+def test_the_prompt_has_the_statement_and_no_private_test():
+    prompt = ENV.prompt(problem(entry="f", starter="def f(n):\n"))
+    for part in ("Double it.", "`f`", "```python\ndef f(n):\n```"):
         assert part in prompt
-    assert "standard input" in ENV.prompt(problem())
     assert "31" not in prompt
 
 
-TEXTS = [
-    ("no program", None),
-    ("```python\n\n```", None),
-    ("```python\na\n```", "a"),
-    ("```\na\n```", "a"),
-    ("first\n```python\na\n```\nthen\n```py\nb\nc\n```\nend", "b\nc"),
-    ("```python\na\n```\n```cpp\nb\n```\n```text\nc\n```", "a"),
-    ("  ```Python3\na\n  ```", "a"),
-    ("```python\na", "a"),
-    ("~~~python\na = '''\n```\n'''\n~~~", "a = '''\n```\n'''"),
-    ("````python\n```\n````", "```"),
-    ("`print(1)`", None),
-    ("Here it is:```python\na\n```\nDone.", "a"),
-    ("1. So:\n     ```python\n     if a:\n       b\n     ```", "if a:\n  b"),
-    ('```python\n"""\n    ```\n"""\n```', '"""\n    ```\n"""'),
-    ("```{python}\na\n```", "a"),
-    ("```python3.11\na\n```", "a"),
-    ("```python\na\n```\nInput:\n```\n3 4\n```", "a"),
-]
-
-
-@pytest.mark.parametrize(("text", "source"), TEXTS)
+@pytest.mark.parametrize(
+    ("text", "source"),
+    [
+        ("no program", None),
+        ("```python\n\n```", None),
+        ("```python\na\n```", "a"),
+        ("```\na\n```", "a"),
+        ("first\n```python\na\n```\nthen\n```py\nb\nc\n```\nend", "b\nc"),
+        ("```python\na\n```\n```cpp\nb\n```\n```text\nc\n```", "a"),
+        ("  ```Python3\na\n  ```", "a"),
+        ("```python\na", "a"),
+        ("~~~python\na = '''\n```\n'''\n~~~", "a = '''\n```\n'''"),
+        ("````python\n```\n````", "```"),
+        ("`print(1)`", None),
+        ("Here it is:```python\na\n```\nDone.", "a"),
+        ("1. So:\n     ```python\n     if a:\n       b\n     ```", "if a:\n  b"),
+        ('```python\n"""\n    ```\n"""\n```', '"""\n    ```\n"""'),
+        ("```{python}\na\n```", "a"),
+        ("```python3.11\na\n```", "a"),
+        ("```python\na\n```\nInput:\n```\n3 4\n```", "a"),
+    ],
+)
 def test_the_answer_is_the_last_block_that_can_be_python(text, source):
     assert last_program(text) == source
 
@@ -151,18 +141,6 @@ def test_the_private_tests_decide():
     assert ENV.grade(
         problem(entry="f"), fenced("class Solution:\n    def f(self, n): return n + n")
     ).correct
-    only_public = fenced("n = int(input())\nprint(2 * n if n < 10 else 0)")
-    grade = ENV.grade(problem(), only_public)
-    assert (grade.correct, grade.score) == (False, None)
-    assert told(problem(), only_public, "location").endswith(
-        "All 2 public tests pass, but a hidden test does not."
-    )
-
-
-def test_a_right_program_passes_the_public_tests_too():
-    only_private = fenced("n = int(input())\nprint(2 * n if n > 10 else 0)")
-    assert not ENV.grade(problem(), only_private).correct
-    assert "0 of 2 pass" in told(problem(), only_private, "location")
 
 
 def test_the_share_that_passes_counts_if_that_is_wanted():
@@ -171,7 +149,7 @@ def test_the_share_that_passes_counts_if_that_is_wanted():
         fenced("n = int(input())\nprint(2 * n if n != 31 else 0)"),
     )
     assert env.grade(problem(), half).score == 0.5
-    assert env.grade(problem(), RIGHT).score == 1.0
+    assert ENV.grade(problem(), half).score is None
     assert env.grade(problem(), fenced("x=")).score == 0.0
 
 
@@ -183,6 +161,7 @@ def test_no_answer_is_told():
 
 UNPARSED = "n = 1\nif n\n    print(n)"
 FIRST = "Public test 2 of 2 is the first that fails; 1 of 2 pass."
+NONE = "0 of 2 pass."
 
 
 @pytest.mark.parametrize(
@@ -199,6 +178,35 @@ FIRST = "Public test 2 of 2 is the first that fails; 1 of 2 pass."
             "hint",
             f"{FIRST}\nInput:\n2\nExpected:\n4\nGot:\n3",
         ),
+        (
+            {},
+            "n = int(input())\nprint(2 * n if n < 10 else 0)",
+            "location",
+            "All 2 public tests pass, but a hidden test does not.",
+        ),
+        ({}, "n = int(input())\nprint(2 * n if n > 10 else 0)", "location", "0 of 2 pass."),
+        (
+            {},
+            "n = input()\nprint(1 // 0)",
+            "hint",
+            "line 2: ZeroDivisionError: integer division or modulo by zero",
+        ),
+        ({}, "x = [0] * 10**9", "hint", "It ran out of memory (256 MB)."),
+        ({}, "while True: print('x' * 9999)", "hint", "Its output is longer than 1024 KB."),
+        ({}, "import os\nos.kill(os.getpid(), 11)", "hint", "the process was ended by SIGSEGV"),
+        ({}, "print(0)", "hint", f"{NONE}\nInput:\n1\nExpected:\n2\nGot:\n0"),
+        (
+            {},
+            "print(0)",
+            "full",
+            f"{NONE}\nInput:\n1\nExpected:\n2\nGot:\n0\nInput:\n2\nExpected:\n4\nGot:\n0",
+        ),
+        (
+            {"solution": "x"},
+            "print(0)",
+            "full",
+            "\nGot:\n0\nA correct program is:\n```python\nx\n```",
+        ),
         ({}, "pass", "hint", "Got:\n(nothing)"),
         (
             {"entry": "f"},
@@ -212,35 +220,13 @@ def test_explanations(fields, source, level, ending):
     assert told(problem(**fields), fenced(source), level).endswith(ending)
 
 
-def test_what_stops_a_program():
-    def hint(source):
-        return told(problem(), fenced(source), "hint").rpartition("\n")[2]
-
-    assert (
-        hint("n = input()\nprint(1 // 0)")
-        == "It failed in line 2: ZeroDivisionError: integer division or modulo by zero"
-    )
-    endless, start = fenced("while True: pass"), time.monotonic()
+def test_after_a_test_that_runs_out_of_time_no_other_is_run():
+    endless = fenced("while True: pass")
     grade = ENV.grade(problem(), endless)
-    assert time.monotonic() - start < 20
-    assert len(grade.details["public"]) == 1, "after it no other test is run"
+    assert len(grade.details["public"]) == 1
     text = ENV.explain(problem(), endless, grade, "hint")
     assert "0 of the 1 that were run pass." in text
     assert text.endswith("\nIt ran out of time (2 s).")
-    assert hint("x = [0] * 10**9") == "It ran out of memory (256 MB)."
-    assert hint("while True: print('x' * 9999)") == "Its output is longer than 1024 KB."
-    assert (
-        hint("import os\nos.kill(os.getpid(), 11)") == "It failed: the process was ended by SIGSEGV"
-    )
-
-
-def test_full_is_the_reference_or_every_public_test_that_fails():
-    wrong = fenced("print(0)")
-    with_reference = told(problem("print(2 * int(input()))"), wrong, "full")
-    assert "A correct program is:\n```python\nprint(2 * int(input()))\n```" in with_reference
-    without = told(problem(), wrong, "full")
-    assert without.count("Expected:") == 2
-    assert told(problem(), wrong, "hint").count("Expected:") == 1
 
 
 FORGED = (
@@ -304,7 +290,6 @@ def test_a_sandbox_that_fails_is_not_the_program_s_fault(monkeypatch):
     assert "apt-get install bubblewrap" in str(grade.error)
     assert not grade.correct
     assert "could not be run" in Code().explain(problem(), RIGHT, grade, "hint")
-    assert "apt-get install bubblewrap" in str(Code().trouble())
 
 
 def test_the_leak_guard_sees_programs_that_solve_it():
@@ -375,39 +360,36 @@ PRINTED = [  # printed, expected, same
 ]
 
 
-EXACT = [("0.50", "0.5", True), ("0.5000001", "0.5", False)]
-
-
 @pytest.mark.parametrize(
     ("printed", "expected", "same", "tolerance"),
-    [*((*row, 1e-6) for row in PRINTED), *((*row, 0) for row in EXACT)],
+    [*((*row, 1e-6) for row in PRINTED), ("0.50", "0.5", True, 0), ("0.5000001", "0.5", False, 0)],
 )
 def test_printed_text(printed, expected, same, tolerance):
     assert same_text(printed, expected, tolerance) is same
 
 
-VALUES = [
-    ([1, [2]], [1, [2]], True),
-    ([1], [1, 1], False),
-    ({"a": 1}, {"a": 1.0}, True),
-    ({"a": 1}, {"b": 1}, False),
-    (True, 1, False),
-    (1, True, False),
-    (0, False, False),
-    (True, True, True),
-    ("1", 1, False),
-    (None, None, True),
-    (None, 0, False),
-    (2, 2.0, True),
-    (2.0000001, 2.0, True),
-    (2.0000001, 2, False),
-    (10**400, 1.0, False),
-    (float("nan"), float("nan"), True),
-    ([], {}, False),
-]
-
-
-@pytest.mark.parametrize(("got", "expected", "same"), VALUES)
+@pytest.mark.parametrize(
+    ("got", "expected", "same"),
+    [
+        ([1, [2]], [1, [2]], True),
+        ([1], [1, 1], False),
+        ({"a": 1}, {"a": 1.0}, True),
+        ({"a": 1}, {"b": 1}, False),
+        (True, 1, False),
+        (1, True, False),
+        (0, False, False),
+        (True, True, True),
+        ("1", 1, False),
+        (None, None, True),
+        (None, 0, False),
+        (2, 2.0, True),
+        (2.0000001, 2.0, True),
+        (2.0000001, 2, False),
+        (10**400, 1.0, False),
+        (float("nan"), float("nan"), True),
+        ([], {}, False),
+    ],
+)
 def test_values(got, expected, same):
     assert same_value(got, expected, 1e-6) is same
 

@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from rltf_verl.envs.code.sources import (
-    first_that_parses,
     load_rows,
     read_row,
     split_tests,
@@ -31,7 +30,7 @@ def apps(question="Add.", tests=None, **fields):
     return {
         "problem_id": 1,
         "question": question,
-        "solutions": json.dumps(["print 'two'", "print(1)"]),
+        "solutions": json.dumps(["print 'two'", "\0", "(" * 10_000, "print(1)", "y"]),
         "input_output": json.dumps(tests),
         "difficulty": "interview",
         "url": "http://x",
@@ -85,9 +84,6 @@ def listed(*pairs):
 
 
 FUNCTIONS = {"fn_name": "f", "inputs": [[1], [[2]]], "outputs": [[5], "x"]}
-LINES = {"inputs": [["1", "2"], ["3", "4"]], "outputs": [["3"], ["7"]]}
-PLAIN = json.dumps([{"input": "9", "output": "18"}])
-CALLED = ("f", "class Solution:")
 READ = {
     "apps: programs": (
         apps(),
@@ -102,7 +98,7 @@ READ = {
         ("f", "def f(a):", (), listed(([1], [1, 2]), ([[2]], [3]))),
     ),
     "taco: programs with lines as lists": (
-        taco(input_output=json.dumps(LINES)),
+        taco(input_output='{"inputs": [["1", "2"], ["3", "4"]], "outputs": [["3"], ["7"]]}'),
         (None, "", listed(("1\n2", "3")), listed(("3\n4", "7"))),
     ),
     "livecodebench: programs": (
@@ -111,10 +107,10 @@ READ = {
     ),
     "livecodebench: functions": (
         livecodebench(func="f"),
-        (*CALLED, listed(([[1, 2], 3], [3])), listed(([[4], 5], None))),
+        ("f", "class Solution:", listed(([[1, 2], 3], [3])), listed(([[4], 5], None))),
     ),
     "livecodebench: tests that are not packed": (
-        livecodebench(private_test_cases=PLAIN),
+        livecodebench(private_test_cases=json.dumps([{"input": "9", "output": "18"}])),
         (None, "", listed(("1\n", "2\n")), listed(("9", "18"))),
     ),
 }
@@ -180,22 +176,10 @@ def test_public_are_the_tests_of_the_statement_or_the_first():
     assert split_tests("1 2 3 4 5 6 7 11", pairs[:1], 2) == ((), pairs[:1])
 
 
-def test_the_reference_is_the_first_program_of_this_language():
-    assert first_that_parses(["print 1", "x = '\\d'", "y"]) == "x = '\\d'"
-    assert first_that_parses(["\0", "(" * 10_000]) == ""
-
-
 @pytest.mark.parametrize("kind", ["json", "jsonl", "parquet"])
 def test_files_are_loaded(tmp_path, kind):
-    rows, path = (
-        [
-            apps("A"),
-            apps("B"),
-            apps("A"),
-            apps("C", input_output=""),
-        ],
-        tmp_path / f"rows.{kind}",
-    )
+    rows = [apps("A"), apps("B"), apps("A"), apps("C", input_output="")]
+    path = tmp_path / f"rows.{kind}"
     if kind == "parquet":
         pq.write_table(pa.Table.from_pylist(rows), path)
     elif kind == "jsonl":

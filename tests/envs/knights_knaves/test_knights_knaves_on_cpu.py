@@ -57,10 +57,6 @@ PROBLEM = Problem(
 )
 
 
-def told(env: KnightsKnaves, text: str) -> list[str]:
-    return explained(env, PROBLEM, text)
-
-
 @pytest.mark.parametrize(
     ("text", "pairs"),
     [
@@ -76,38 +72,38 @@ def test_official_reading(text: str, pairs: set[tuple[str, str]]) -> None:
     assert read_release_roles(text) == pairs
 
 
-RIGHT = [
-    "Emma is an angel, Noah is a devil, and Mia is an angel.",
-    "Mia is an angel, Emma is an angel, Noah is a devil",
-    "\\text{Emma is an angel, Noah is a devil, and Mia is an angel}",
-    "\\text{Emma is an angel}, \\text{Noah is a devil}, \\textbf{Mia} \\text{ is an angel}",
-    "Emma: angel, Noah: devil, Mia: angel",
-    "Emma = angel; Noah = devil; Mia = angel",
-    "emma angel, noah devil, mia angel",
-    '{"Emma": "angel", "Noah": "devil", "Mia": "angel"}',
-    "['Emma is an angel', 'Noah is a devil', 'Mia is an angel']",
-    (
-        '[{"name": "Emma", "role": "angel"}, {"name": "Noah", "role": "devil"}, {"name": "Mia",'
-        ' "role": "angel"}]'
-    ),
-    "- Emma: angel\n- Noah: devil\n- Mia: angel",
-    "1. Emma is an angel\n2. Noah is a devil\n3. Mia is an angel",
-    "Emma and Mia are angels, Noah is a devil",
-    "Angels: Emma, Mia; Devils: Noah",
-    "The angels are Emma and Mia. Noah is a devil.",
-    "The only devil is Noah. Emma and Mia are angels.",
-    "angels:\n* Emma\n* Mia\ndevils:\n* Noah",
-    "Emma → Angel, Noah → Devil, Mia → Angel",
-    "| Name | Role |\n|---|---|\n| Emma | angel |\n| Noah | devil |\n| Mia | angel |",
-    '{"angels": ["Emma", "Mia"], "devils": ["Noah"]}',
-    (
-        "\\begin{aligned} \\text{Emma} &: \\text{angel} \\\\ Noah &: \\text{devil} \\\\ Mia &:"
-        " angel \\end{aligned}"
-    ),
-]
-
-
-@pytest.mark.parametrize("text", RIGHT)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Emma is an angel, Noah is a devil, and Mia is an angel.",
+        "Mia is an angel, Emma is an angel, Noah is a devil",
+        "\\text{Emma is an angel, Noah is a devil, and Mia is an angel}",
+        "\\text{Emma is an angel}, \\text{Noah is a devil}, \\textbf{Mia} \\text{ is an angel}",
+        "Emma: angel, Noah: devil, Mia: angel",
+        "Emma = angel; Noah = devil; Mia = angel",
+        "emma angel, noah devil, mia angel",
+        '{"Emma": "angel", "Noah": "devil", "Mia": "angel"}',
+        "['Emma is an angel', 'Noah is a devil', 'Mia is an angel']",
+        (
+            '[{"name": "Emma", "role": "angel"}, {"name": "Noah", "role": "devil"}, {"name": "Mia",'
+            ' "role": "angel"}]'
+        ),
+        "- Emma: angel\n- Noah: devil\n- Mia: angel",
+        "1. Emma is an angel\n2. Noah is a devil\n3. Mia is an angel",
+        "Emma and Mia are angels, Noah is a devil",
+        "Angels: Emma, Mia; Devils: Noah",
+        "The angels are Emma and Mia. Noah is a devil.",
+        "The only devil is Noah. Emma and Mia are angels.",
+        "angels:\n* Emma\n* Mia\ndevils:\n* Noah",
+        "Emma → Angel, Noah → Devil, Mia → Angel",
+        "| Name | Role |\n|---|---|\n| Emma | angel |\n| Noah | devil |\n| Mia | angel |",
+        '{"angels": ["Emma", "Mia"], "devils": ["Noah"]}',
+        (
+            "\\begin{aligned} \\text{Emma} &: \\text{angel} \\\\ Noah &: \\text{devil} \\\\ Mia &:"
+            " angel \\end{aligned}"
+        ),
+    ],
+)
 def test_strict_accepts_what_a_human_would(text: str) -> None:
     thinking = "Noah lies. Suppose not: Mia is a devil."
     for answer in (boxed(text), f"}} {thinking}\n\n$${boxed(text)}$$ }}", f"{thinking}\n\n{text}"):
@@ -143,61 +139,48 @@ def test_strict_refuses(text: str, format_ok: bool) -> None:
 
 def test_explanations_of_each_level() -> None:
     wrong = "Your previous answer is incorrect."
-    assert explained(
-        STRICT, PROBLEM, boxed("Emma is an angel, Noah is a devil, Mia is a devil")
-    ) == [
+    hint = f"{wrong} With your roles, what Emma said is false, but you call Emma an angel."
+    text = boxed("Emma is an angel, Noah is a devil, Mia is a devil")
+    assert explained(STRICT, PROBLEM, text) == [
         wrong,
         f"{wrong} What Emma said does not fit your roles.",
-        f"{wrong} With your roles, what Emma said is false, but you call Emma an angel.",
-        (
-            f"{wrong} With your roles, what Emma said is false, but you call Emma an angel. The"
-            f" solution is: {TEXT}"
-        ),
+        hint,
+        f"{hint} The solution is: {TEXT}",
     ]
-    assert told(STRICT, boxed("Emma is an angel, Noah is an angel, Mia is a devil"))[2].endswith(
-        "With your roles, what Noah said is false, but you call Noah an angel."
-    )
-    assert (
-        told(STRICT, boxed("Emma is a sage"))[1]
-        == f"{wrong} The roles of this puzzle are angel and devil."
-    )
-    assert told(STRICT, boxed("Emma is an angel"))[1] == f"{wrong} No role is given for: Noah, Mia."
-    assert told(STRICT, "?")[2] == f"{wrong} No boxed answer in which people have roles was found."
-    right = told(OFFICIAL, boxed("Emma: angel, Noah: devil, Mia: angel"))
-    assert right[1].startswith(f"{wrong} Every role is right, but")
 
 
-def test_compact() -> None:
+@pytest.mark.parametrize(
+    ("env", "text", "said"),
+    [
+        (STRICT, boxed("Emma is an angel, Noah is an angel, Mia is a devil"), "what Noah said"),
+        (STRICT, boxed("Emma is a sage"), "angel and devil"),
+        (STRICT, boxed("Emma is an angel"), "Noah, Mia"),
+        (STRICT, "?", "No boxed answer"),
+        (OFFICIAL, boxed("Emma: angel, Noah: devil, Mia: angel"), "Every role is right, but"),
+    ],
+)
+def test_what_an_explanation_is_about(env: KnightsKnaves, text: str, said: str) -> None:
+    assert said in explained(env, PROBLEM, text)[2]
+
+
+def test_formulas() -> None:
     assert [formula(said) for said in SAID] == ["b=C", "a", "A&b"]
     assert formula(["not", ["or", ["lying", 0], ["not", SAID[2]]]]) == "!(a|(!(A&b)))"
-    assert told(COMPACT, boxed("ABC")) == [
-        "Your previous answer is incorrect.",
-        "xxx",
-        "<<<",
-        "AbC",
-    ]
-    assert told(COMPACT, "aBC") == [
-        "Your previous answer is incorrect.",
-        "==x",
-        "==<",
-        "AbC",
-    ]
-    assert told(COMPACT, "Abc") == [
-        "Your previous answer is incorrect.",
-        "x=x",
-        "<=>",
-        "AbC",
-    ]
-    assert told(COMPACT, "AB")[1:] == ["?", "?", "AbC"]
-    assert told(COMPACT, "C A b") == [
-        "Your previous answer is correct.",
-        "=",
-        "=",
-        "=",
-    ]
-    problem = COMPACT.build(0, 1, 0).train[0]
-    assert len(COMPACT.prompt(problem)) < 60
-    assert COMPACT.prompt(problem).count("\n") == 2
+    assert COMPACT.prompt(COMPACT.build(0, 1, 0).train[0]).count("\n") == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "marks"),
+    [
+        (boxed("ABC"), ["xxx", "<<<", "AbC"]),
+        ("aBC", ["==x", "==<", "AbC"]),
+        ("Abc", ["x=x", "<=>", "AbC"]),
+        ("AB", ["?", "?", "AbC"]),
+        ("C A b", ["=", "=", "="]),
+    ],
+)
+def test_compact_marks(text: str, marks: list[str]) -> None:
+    assert explained(COMPACT, PROBLEM, text)[1:] == marks
 
 
 def test_grading_and_the_compact_form_need_no_other_package() -> None:

@@ -1,10 +1,7 @@
-"""`math`: verdicts of the release and of a human, hostile answers, and what is said about a wrong
-one.
-"""
+"""`math`: verdicts of a human, hostile answers, and what is said about a wrong one."""
 
 import json
 import time
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -18,9 +15,6 @@ from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.types import Problem
 from tests.support.effort import examples
 
-GOLDEN = json.loads((Path(__file__).parents[2] / "golden" / "parity_cases.json").read_text())[
-    "env_checks"
-]["math"]
 STRICT, OFFICIAL = (
     Math(timeout_s=30, num_workers=2),
     Math(mode="official", timeout_s=30, num_workers=2),
@@ -48,12 +42,6 @@ references = st.sampled_from(LATEX) | st.text(min_size=1, max_size=12).filter(st
 
 def problem(reference: str, question: str = "How many?", **data: str) -> Problem:
     return Problem("math", 0, {"question": question, "subset": "own", **data}, reference)
-
-
-@pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case["ground_truth"])
-def test_verdicts_of_the_release(case: dict) -> None:
-    grade = OFFICIAL.grade(problem(case["ground_truth"]), f"so \\boxed{{{case['boxed']}}}")
-    assert (grade.correct, grade.format_ok, grade.error) == (case["math_verify"], True, None)
 
 
 @pytest.mark.parametrize(
@@ -300,13 +288,8 @@ def test_leaks(env: Math, reference: str, text: str, leaks: bool) -> None:
     assert bool(find_leaks(env, asked, text)) is leaks
 
 
-def test_a_copy_of_the_worked_solution_is_found() -> None:
-    solution = (
-        "First we add the two numbers on the left and then we divide the sum by the number of"
-        " boxes."
-    )
-    asked = problem("7", solution=solution)
-    assert [leak.kind for leak in find_leaks(STRICT, asked, f"Well. {solution}")] == ["solution"]
+def test_the_worked_solution_is_the_datasets() -> None:
+    assert STRICT.worked_solution(problem("7", solution="so")) == "so"
     assert STRICT.worked_solution(problem("7")) == ""
 
 

@@ -8,11 +8,9 @@ from typing import Any
 import datasets
 import pytest
 
-from rltf_verl.data.provenance import read_provenance
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Splits
 from rltf_verl.envs.math.sources import SUBJECTS
-from rltf_verl.tools.data.build import build_parquet
 
 Rows = list[dict[str, Any]]
 
@@ -146,32 +144,19 @@ def test_no_test_problem_is_trained_on(mode: str, kept: int, noted: int, tmp_pat
         test_paths={"math500": test},
     )
     assert len(splits.train) == kept
-    assert len(splits.notes) == noted
-    if noted:
-        assert splits.notes == ("left out because the test sets have them: 2 training problems",)
+    assert ["2 training problems" in note for note in splits.notes] == [True] * noted
 
 
 def test_hendrycks_math_is_what_is_not_in_math500(tmp_path: Path) -> None:
-    for subject in SUBJECTS:
-        for split in ("train", "test"):
-            rows = [
-                {
-                    "problem": f"{subject} {split}",
-                    "solution": "so \\boxed{\\frac{1}{2}}.",
-                    "level": "Level 1",
-                }
-            ]
-            write(tmp_path / "m" / subject / f"{split}.parquet", rows)
-    test = write(tmp_path / "t.jsonl", [{"problem": "geometry test", "answer": "1"}])
+    solved = {"solution": "so \\boxed{\\frac{1}{2}}.", "level": "Level 1"}
+    names = [f"{subject}/{split}" for subject in SUBJECTS for split in ("train", "test")]
+    for name in names:
+        write(tmp_path / "m" / f"{name}.parquet", [{"problem": name, **solved}])
+    test = write(tmp_path / "t.jsonl", [{"problem": "geometry/test", "answer": "1"}])
     for sets in (["math500"], []):
         options = {"test_sets": sets, "test_paths": {"math500": test}, "path": str(tmp_path / "m")}
         splits = build(mode="official", source="math", **options)
-        assert sorted(asked(splits)[0]) == sorted(
-            f"{s} {split}"
-            for s in SUBJECTS
-            for split in ("train", "test")
-            if (s, split) != ("geometry", "test")
-        )
+        assert sorted(asked(splits)[0]) == sorted({*names} - {"geometry/test"})
         assert {p.reference for p in splits.train} == {"\\frac{1}{2}"}
         assert len(splits.test) == 2 * len(sets)
 
@@ -185,16 +170,11 @@ def test_a_folder_with_a_card(tmp_path: Path) -> None:
                 folder / config / f"{split}-00000-of-00001.parquet",
                 [{"question": f"{config} {split}", "answer": "#### 1"}],
             )
-    card = "\n".join(
-        [
-            f"- config_name: {config}\n  data_files:"
-            + "".join(
-                f"\n  - split: {split}\n    path: {config}/{split}-*" for split in ("train", "test")
-            )
-            for config in ("main", "socratic")
-        ]
+    files = (
+        "\n  data_files: [{{split: train, path: {0}/train-*}}, {{split: test, path: {0}/test-*}}]"
     )
-    (folder / "README.md").write_text(f"---\nconfigs:\n{card}\n---\n")
+    configs = [f"- config_name: {name}{files.format(name)}" for name in ("main", "socratic")]
+    (folder / "README.md").write_text("\n".join(["---", "configs:", *configs, "---", ""]))
     splits = build(
         source="gsm8k", path=str(folder), test_sets=["gsm8k"], test_paths={"gsm8k": str(folder)}
     )
@@ -234,12 +214,6 @@ def test_a_file_of_one_s_own_holds_out_its_test_problems(
     assert {p.data["subset"] for p in (*splits.train, *splits.test)} == {"own"}
 
 
-def test_the_file_knows_where_it_comes_from(tmp_path: Path) -> None:
-    path = write(tmp_path / "p.jsonl", questions(5))
-    paths = build_parquet("math", tmp_path / "out", 0, 3, 2, source=path, question_field="problem")
-    assert read_provenance(paths.train)["versions"]["datasets"] == datasets.__version__
-
-
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
@@ -275,7 +249,5 @@ def test_a_hub_that_is_off_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path)
     with pytest.raises(ValueError, match="HF_HUB_OFFLINE") as caught:
         build(1, 0, source="gsm8k")
-    told = str(caught.value)
-    assert told.startswith("rltf.env.source=gsm8k: cannot load openai/gsm8k")
-    assert "\n" not in told
-    assert all(fix in told for fix in ("rltf.env.path", "HF_ENDPOINT"))
+    assert str(caught.value).startswith("rltf.env.source=gsm8k: cannot load openai/gsm8k")
+    assert "\n" not in str(caught.value)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from rltf_verl.envs.pool.pool import CallFailed, Pool
+from tests.support.waiting import block_until
 
 TASKS = "tests.support.pool_tasks"
 PARENT = """
@@ -50,13 +51,8 @@ def alive(pid: int) -> bool:
         return False
 
 
-def gone(pids: list[int], within_s: float) -> bool:
-    end = time.monotonic() + within_s
-    while time.monotonic() < end:
-        if not any(alive(pid) for pid in pids):
-            return True
-        time.sleep(0.05)
-    return False
+def until_gone(*pids: int) -> None:
+    block_until(lambda: not any(alive(pid) for pid in pids))
 
 
 def test_workers_start_when_needed_and_are_kept(pool: Pool) -> None:
@@ -72,7 +68,7 @@ def test_a_late_call_is_ended_on_time(pool: Pool, function: str) -> None:
     told = failure(pool, function, *([60] if function == "sleep" else []), deadline_s=0.3)
     assert told == "no verdict within 0.3 s"
     assert time.monotonic() - start < 30
-    assert gone([before], 5)
+    until_gone(before)
     assert pool.call("pid", deadline_s=20) != before
 
 
@@ -102,7 +98,7 @@ def test_a_worker_writes_no_file_and_knows_no_secret(
 def test_an_idle_worker_that_was_killed_is_replaced(pool: Pool) -> None:
     pid = pool.call("pid", deadline_s=20)
     os.kill(pid, signal.SIGKILL)
-    assert gone([pid], 5)
+    until_gone(pid)
     assert pool.call("pid", deadline_s=20) != pid
 
 
@@ -139,7 +135,7 @@ def test_no_worker_outlives_a_killed_parent(arguments: tuple[str, str, float]) -
     finally:
         parent.kill()
         parent.communicate()
-    assert gone(pids, 15)
+    until_gone(*pids)
 
 
 def test_workers_end_with_a_parent_that_ends_normally() -> None:
@@ -150,4 +146,4 @@ def test_workers_end_with_a_parent_that_ends_normally() -> None:
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True
     )
-    assert gone([int(done.stdout)], 10)
+    until_gone(int(done.stdout))

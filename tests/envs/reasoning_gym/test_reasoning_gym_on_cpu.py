@@ -132,12 +132,9 @@ def test_what_is_no_plain_expression(text: str) -> None:
 def test_scores_between_0_and_1_are_told() -> None:
     problem = one("letter_counting")
     grade = ENV.grade(problem, f"about {problem.reference} or so")
-    assert grade.parsed == f"about {problem.reference} or so"
     assert not grade.format_ok
     assert 0 < grade.score < 1
-    told = ENV.explain(problem, "", grade, "location")
-    assert "Put the final answer in \\boxed{}." in told
-    assert f"scores {grade.score:.2g} of 1" in told
+    assert f"scores {grade.score:.2g} of 1" in ENV.explain(problem, "", grade, "location")
 
 
 @pytest.mark.parametrize(
@@ -237,8 +234,6 @@ def test_json_gives_back_what_it_was_given(value: object) -> None:
     assert decode(json.loads(json.dumps(encode(value)))) == value
 
 
-REPAIRED = ("coin_flip", "complex_arithmetic", "puzzle24", *worker.EXACT)
-
 FEW_ANSWERS = {
     "acre": 0.45,
     "circuit_logic": 0.65,
@@ -256,7 +251,7 @@ FEW_ANSWERS = {
 """Task -> mean score of its best constant, as measured, where that is above 0.3."""
 
 
-@pytest.mark.parametrize("task", REPAIRED)
+@pytest.mark.parametrize("task", ["coin_flip", "complex_arithmetic", "puzzle24", *worker.EXACT])
 def test_what_scored_for_every_problem_scores_no_more(task):
     found = sweep(task)
     assert found.score <= found.common + SLACK, found

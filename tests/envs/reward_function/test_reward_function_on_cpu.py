@@ -21,8 +21,7 @@ from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.tools.data.check import check_files
 from rltf_verl.tools.data.questions import read_questions
-from rltf_verl.tools.data.wrap import wrap_parquet
-from rltf_verl.types import Grade, Problem, Turn
+from rltf_verl.types import Grade
 from tests.support.feedback_fakes import asked, turn
 from tests.support.verl_rows import write_rows
 
@@ -244,37 +243,13 @@ def test_texts_that_the_guard_finds_and_passes(
     assert bool(find_leaks(RewardFunction(f"{file}:strictly"), problem, text, attempt)) is leaks
 
 
-@pytest.mark.parametrize("tells", [True, False])
-async def test_words_that_give_the_answer_away_are_withheld(tmp_path: Path, tells: bool) -> None:
+async def test_words_that_give_the_answer_away_are_withheld(file: Path) -> None:
     """The function knows the ground truth, and what it says reaches the policy."""
-    said = "It should be 71 a day." if tells else "It should be more."
-    (tmp_path / "reward.py").write_text(
-        "def compute_score(data_source, solution_str, ground_truth, extra_info):\n"
-        f"    return {{'score': 0.0, 'feedback': {said!r}}}\n"
-    )
-    env = RewardFunction(f"{tmp_path / 'reward.py'}:compute_score")
-    problem = problem_of(env, row("71"))
-    provider = build_provider(RLTFConfig().feedback)
-    request = asked(wrong_turn(env, problem, "8"), env=env, problem=problem)
-    if tells:
-        with pytest.raises(FeedbackUnavailable, match=r"the leak guard dropped it \(answer: "):
-            await provider.feedback(request)
-    else:
-        assert (await provider.feedback(request)).text.endswith(said)
-
-
-def wrong_turn(env: RewardFunction, problem: Problem, text: str) -> Turn:
-    # not `grade`, which starts a loop of its own
-    grade = Grade(False, True, details={"feedback": env._function("", text, "", {})["feedback"]})
-    return replace(turn(text), grade=grade)
-
-
-def test_a_wrapped_row_is_the_same_problem(tmp_path: Path, file: Path) -> None:
-    path, out = write_rows(tmp_path / "train.parquet", [row()]), tmp_path / "out.parquet"
-    wrap_parquet(path, "reward_function", out, function=f"{file}:compute_score")
     env = RewardFunction(f"{file}:compute_score")
-    assert check_parquet(out, env) == problem_of(env, row())
-    assert check_parquet(out).reference == "7"
+    grade = Grade(False, True, details={"feedback": "It should be 71 a day."})
+    request = asked(replace(turn("8"), grade=grade), env=env, problem=problem_of(env, row("71")))
+    with pytest.raises(FeedbackUnavailable, match=r"the leak guard dropped it \(answer: "):
+        await build_provider(RLTFConfig().feedback).feedback(request)
 
 
 def config(**block: Any) -> Any:
