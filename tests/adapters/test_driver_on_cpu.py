@@ -28,12 +28,8 @@ def config(tmp_path):
     )
 
 
-def of_another_host(folder: Path) -> None:
-    """Its lock, with another bound on silence: nothing waits."""
-    folder.mkdir(parents=True)
-    (folder / driver.LOCK).write_text(
-        "filelock/2\npid=12\nhost=node7\nmode=lease\ntoken=0\nduration=60.0\n"
-    )
+OF_ANOTHER_HOST = "filelock/2\npid=12\nhost=node7\nmode=lease\ntoken=0\nduration=60.0\n"
+"""Its lock, with another bound on silence: nothing waits."""
 
 
 @pytest.mark.parametrize(
@@ -42,7 +38,8 @@ def of_another_host(folder: Path) -> None:
 )
 def test_a_folder_in_use_is_refused_by_its_key(config, tmp_path, key, at):
     config.rltf.episode_log.dir = str(tmp_path / "elsewhere")
-    of_another_host(tmp_path / at)
+    (tmp_path / at).mkdir()
+    (tmp_path / at / driver.LOCK).write_text(OF_ANOTHER_HOST)
     with pytest.raises(ConfigError, match=f"^{key}={tmp_path / at}: process 12 on node7"):
         driver.lock_folders(config)
 

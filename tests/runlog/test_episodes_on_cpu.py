@@ -13,31 +13,31 @@ from typing import Any
 
 import pytest
 
-from rltf_verl.runlog import files
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes, read_wrong_attempts
 from rltf_verl.runlog.files import log_files, pack, read_files, set_aside_after
+from rltf_verl.runlog.files import size as size_of
 from rltf_verl.runlog.rows import read_rows, roles, write_rows
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
 from tests.support.log_records import line, write
 
 
-def episode(text="a", feedback="f", session_id=0, stop="feedback_unavailable"):
+def episode(text="a", details=None):
     critique = Attempt((1,), (2,), None, "not written down", ended=True)
     first = Turn(
         Attempt((1, 2), (3, 4), (-0.5, -0.25), text, ended=True, info={"max_global_steps": 7}),
-        Grade(False, True, parsed=text),
+        Grade(False, True, parsed=text, details=details or {}),
         0.0,
-        Feedback(feedback, "verifier", latency_s=0.5, attempt=critique, span=(3, 4)),
+        Feedback("f", "verifier", latency_s=0.5, attempt=critique, span=(3, 4)),
     )
     last = Turn(
         Attempt((5,), (6,), None, "b", ended=False),
         Grade(True, True, error="E: x"),
         0.9,
-        stop=stop,
+        stop="feedback_unavailable",
         error="why",
         prompt="again?",
     )
-    return Episode(Problem("echo", 11, {"k": 1}, "ref"), session_id, (first, last), num_shortened=1)
+    return Episode(Problem("echo", 11, {"k": 1}, "ref"), 0, (first, last), num_shortened=1)
 
 
 def play(folder, steps, worker="w", num=3, validate=False, text="a"):
@@ -154,17 +154,23 @@ def test_a_record_holds_what_was_said_and_tokens_on_request(tmp_path):
     }
 
 
+def test_what_the_disk_refuses_is_written_when_it_takes_it_again(tmp_path):
+    log, obstacle = EpisodeLog(tmp_path, "w"), tmp_path / "00000001.train.w.jsonl"
+    obstacle.mkdir()
+    log.append(episode(), question="q", step=1, validate=False, uid="u1")
+    obstacle.rmdir()
+    log.append(episode(), question="q", step=2, validate=False, uid="u2")
+    assert uids(tmp_path) == ["u1", "u2"]
+    assert log.close() == 0
+
+
 def test_what_a_grader_found_is_written_whatever_it_is(tmp_path):
-    played = episode()
-    turn, *rest = played.turns
     deep: list[Any] = []
     deep.append(deep)
     log = EpisodeLog(tmp_path, "w")
     found = [{"set": {1, 2}}, {"count": Counter("aab")}, {(0, 1): defaultdict(int)}, {"deep": deep}]
     for k, details in enumerate(found):
-        odd = replace(turn, grade=replace(turn.grade, details=details))
-        told = replace(played, turns=(odd, *rest))
-        log.append(told, question="q", step=1, validate=False, uid=str(k))
+        log.append(episode(details=details), question="q", step=1, validate=False, uid=str(k))
     seen = [record["turns"][0]["grade"]["details"] for record in read_episodes(tmp_path)]
     assert seen[:3] == [{"set": "{1, 2}"}, {"count": {"a": 2, "b": 1}}, {"(0, 1)": {}}]
     assert "<list>" in json.dumps(seen[3])
@@ -221,7 +227,7 @@ def test_steps_that_are_over_become_one_small_file_each(tmp_path):
     for worker in ("a", "b"):
         play(tmp_path, (1, 2, 3), worker, num=40)
     play(tmp_path, (1,), "a", validate=True)
-    before, size = uids(tmp_path), files.size(tmp_path)
+    before, size = uids(tmp_path), size_of(tmp_path)
     assert pack(tmp_path, 3) == 5
     assert [p.name for p in log_files(tmp_path)] == [
         "00000001.train.jsonl.gz",
@@ -231,7 +237,7 @@ def test_steps_that_are_over_become_one_small_file_each(tmp_path):
         "00000003.train.b.jsonl",
     ]
     assert Counter(uids(tmp_path)) == Counter(before)
-    assert files.size(tmp_path) < size / 2
+    assert size_of(tmp_path) < size / 2
     assert pack(tmp_path, 3) == 0
     # Any other reader of gzipped JSON lines sees whole lines.
     with gzip.open(tmp_path / "00000001.train.jsonl.gz", "rt", encoding="utf-8") as file:
@@ -281,11 +287,11 @@ def test_at_its_size_limit_the_log_stops_with_one_line_and_goes_on_when_there_is
     tmp_path, caplog, monkeypatch
 ):
     caplog.set_level(logging.WARNING)
-    monkeypatch.setattr(files, "MOST_GB", 3e-6)
+    monkeypatch.setattr("rltf_verl.runlog.files.MOST_GB", 3e-6)
     log = EpisodeLog(tmp_path, "w")
     for step in range(1, 30):
         log.append(episode("x" * 200), question="q", step=step, validate=False, uid=f"{step}")
-    assert 3000 <= files.size(tmp_path) < 5000
+    assert 3000 <= size_of(tmp_path) < 5000
     (message,) = [record.message for record in caplog.records]
     assert "3e-06 GB" in message
     for path in log_files(tmp_path):

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transfer_queue import KVBatchMeta
 
-from rltf_verl.adapters.metrics import row_log
 from rltf_verl.adapters.metrics.row_log import RowLog
 from rltf_verl.adapters.queue.columns import EPISODE_FACTS
 from rltf_verl.adapters.queue.step_rows import StepRows
@@ -17,7 +16,6 @@ from rltf_verl.algos.episodes import in_line
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import EpisodeLogConfig, RLTFConfig
 from rltf_verl.objectives import Method
-from rltf_verl.runlog import files
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.runlog.files import log_files, read_files
 from rltf_verl.runlog.rows import read_rows
@@ -75,7 +73,7 @@ def write(folder, step, number=4):
 
 def test_every_row_in_its_order_with_what_it_trains(tmp_path, step, monkeypatch):
     """And of the first episodes each token with its text."""
-    monkeypatch.setattr(row_log, "TOKEN_EPISODES", 1)
+    monkeypatch.setattr("rltf_verl.adapters.metrics.row_log.TOKEN_EPISODES", 1)
     rows = write(tmp_path, step)
     assert [[sorted(row) for row in rows[key]] for key in sorted(rows)] == [
         [["parts", "tokens"], ["parts", "tokens"]],
@@ -205,7 +203,7 @@ def test_token_texts_join_to_the_text(text):
 
 
 def test_no_rows_are_written_where_the_log_is_full(tmp_path, step, caplog, monkeypatch):
-    monkeypatch.setattr(files, "MOST_GB", 1e-9)
+    monkeypatch.setattr("rltf_verl.runlog.files.MOST_GB", 1e-9)
     (tmp_path / "00000001.train.w.jsonl").write_text("x" * 100)
     assert write(tmp_path, step) == {}
     assert "1e-09 GB" in caplog.text
