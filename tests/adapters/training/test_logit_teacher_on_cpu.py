@@ -49,6 +49,7 @@ from rltf_verl.adapters.training.teacher import (
     mixture_of,
     read_teacher_inputs,
     teacher_batch,
+    token_places,
     with_contrast,
 )
 from rltf_verl.adapters.training.trainer import RLTFTrainerSync
@@ -259,6 +260,17 @@ def test_a_contrast_is_the_right_prompt_against_the_mean_of_the_wrong_ones(kind)
     torch.testing.assert_close(output.gap, gap)
     torch.testing.assert_close(output.target, own + gap)
     assert len(output.entropy) == sum(lengths)
+
+
+def test_where_the_teachers_tokens_are_among_all_rows_tokens():
+    two, three = torch.zeros(2), torch.zeros(3)
+    inputs = [
+        TeacherInput(0, 1, two, two, two),
+        TeacherInput(2, 0, two, two, two),
+        TeacherInput(2, 2, two, three, two),
+    ]
+    place = token_places(inputs, SimpleNamespace(lengths=torch.tensor([4, 3, 5])))
+    assert place.tolist() == [1, 2, 7, 8, 9, 10, 11]
 
 
 def test_teacher_inputs_of_an_appended_conversation_are_the_attempts_as_they_were_sampled(
