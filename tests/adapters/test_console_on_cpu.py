@@ -94,20 +94,67 @@ def printed(*lines: str, to: io.StringIO | None = None) -> list[str]:
     return stream.getvalue().splitlines()
 
 
-def test_our_lines_come_without_rays_beginning() -> None:
-    step, warning = shown((12, STEP))[0], "rltf: warning: the run degenerates at step 12"
-    assert printed(RAY + step, RAY + warning, RAY + warning) == [step, warning, warning]
+NAMED = "(TaskRunnerV1 pid=29638, ip=10.0.0.2) "
+DEGENERATES = "rltf: warning: the run degenerates at step 12"
+SLOW = "WARNING:2026-11-23 19:06:2{}:target_num_threads 8 should not exceed 2"
+AGAIN = "\x1b[32m [repeated 126x across cluster]\x1b[0m"
+OTHER = "WARNING:2026-11-23 19:06:27,001:another one"
+TRACEBACK = ("Traceback (most recent call last):", '  File "m.py", line 3', "{'a': 1,", " 'b': 2}")
+RECORDS = (
+    "INFO:2026-11-25 21:47:14,495:Total training steps: 6",
+    "2026-11-25 21:46:56,361\tINFO worker.py:2038 -- Started a local Ray instance.",
+    "2026-11-25 21:47:18,966 - DEBUG - transfer_queue.utils - put",
+    "(EngineCore_DP0 pid=12) INFO 11-25 21:47:10 [core.py:58] Initializing",
+    "[2026-11-25 21:47:10] INFO server.py:5: up",
+    "Time range: last 5.00 minutes;  [repeated 2x across cluster]",
+    "Per-operation statistics: KV_LIST: req_count=2874, req/min=565.30",
+    "Loading weights:  24%|██▍       | 66/272 [00:00<00:01, 146.25it/s]",
+    "Generating train split: 0 examples [00:00, ? examples/s]",
+)
 
 
-def test_a_foreign_warning_is_shown_once_whenever_and_whoever_repeats_it() -> None:
-    again = (
-        f"{RAY}WARNING:2026-11-23 19:06:24,384:target_num_threads 8 should not exceed 2",
-        f"{RAY}WARNING:2026-11-23 19:06:25,001:target_num_threads 8 should not exceed 2",
-        "(Storage pid=7) WARNING:2026-11-23 19:06:26,0:target_num_threads 8 should not exceed 2"
-        "\x1b[32m [repeated 126x across cluster]\x1b[0m",
-        f"{RAY}WARNING:2026-11-23 19:06:27,001:another one",
-    )
-    assert [line[-9:] for line in printed(*again)] == [" exceed 2", "other one"]
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        # ours come without Ray's beginning
+        *(
+            ([RAY + line] * 2, [line] * 2)
+            for line in ("step 12/62 · first 0.41 · 8.2 s", DEGENERATES)
+        ),
+        # a foreign warning is shown once, whenever and whoever repeats it
+        (
+            [
+                RAY + SLOW.format("4,384"),
+                RAY + SLOW.format("5,001"),
+                f"(Storage pid=7) {SLOW.format('6,0')}{AGAIN}",
+                RAY + OTHER,
+            ],
+            [NAMED + SLOW.format("4,384"), NAMED + OTHER],
+        ),
+        # what is no warning, or names an error, always
+        *(
+            ([f"(A pid=1) {line}"] * 3, [f"(A pid=1) {line}"] * 3)
+            for line in (
+                "ERROR:2026-11-23 19:06:24,384:disk full",
+                "Warning: CUDA error",
+                "plain",
+            )
+        ),
+        # a traceback, and what a user prints, stay whole
+        ([RAY + line for line in TRACEBACK], [NAMED + line for line in TRACEBACK]),
+        # records below a warning and progress are left out unless they name an error
+        *(
+            ([RAY + line, f"{RAY}{line} (an exception)"], [f"{NAMED}{line} (an exception)"])
+            for line in RECORDS
+        ),
+    ],
+)
+def test_which_lines_are_shown(lines: list[str], expected: list[str]) -> None:
+    assert printed(*lines) == expected
+
+
+def test_escape_sequences_are_for_terminals() -> None:
+    assert printed(f"{RAY}loading", to=Terminal()) == [f"{RAY}loading"]
 
 
 def test_another_threads_text_or_flush_does_not_cut_a_line() -> None:
@@ -124,47 +171,6 @@ def test_another_threads_text_or_flush_does_not_cut_a_line() -> None:
         "exceed 2",
         " another",
     ]
-
-
-@pytest.mark.parametrize(
-    "line",
-    ["ERROR:2026-11-23 19:06:24,384:disk full", "Warning: CUDA error", "plain", "Traceback (most"],
-)
-def test_what_is_no_warning_or_names_an_error_is_always_shown(line: str) -> None:
-    assert printed(*[f"(A pid=1) {line}"] * 3) == [f"(A pid=1) {line}"] * 3
-
-
-def test_what_a_user_prints_and_a_traceback_stay_whole() -> None:
-    own = ["Traceback (most recent call last):", '  File "m.py", line 3', "{'a': 1,", " 'b': 2}"]
-    assert printed(*(RAY + line for line in own)) == [
-        "(TaskRunnerV1 pid=29638, ip=10.0.0.2) " + x for x in own
-    ]
-
-
-@pytest.mark.parametrize(
-    "record",
-    [
-        "INFO:2026-11-25 21:47:14,495:Total training steps: 6",
-        "2026-11-25 21:46:56,361\tINFO worker.py:2038 -- Started a local Ray instance.",
-        "2026-11-25 21:47:18,966 - DEBUG - transfer_queue.utils - put",
-        "(EngineCore_DP0 pid=12) INFO 11-25 21:47:10 [core.py:58] Initializing",
-        "[2026-11-25 21:47:10] INFO server.py:5: up",
-        "Time range: last 5.00 minutes; \x1b[32m [repeated 2x across cluster]\x1b[0m",
-        "Per-operation statistics: KV_LIST: req_count=2874, req/min=565.30",
-        "Loading weights:  24%|██▍       | 66/272 [00:00<00:01, 146.25it/s]",
-        "Generating train split: 0 examples [00:00, ? examples/s]",
-    ],
-)
-def test_records_below_a_warning_and_progress_are_left_out_unless_they_name_an_error(
-    record: str,
-) -> None:
-    assert printed(RAY + record) == []
-    assert len(printed(RAY + record + " (an exception)")) == 1
-
-
-def test_escape_sequences_are_for_terminals() -> None:
-    assert printed(f"{RAY}loading") == ["(TaskRunnerV1 pid=29638, ip=10.0.0.2) loading"]
-    assert printed(f"{RAY}loading", to=Terminal()) == [f"{RAY}loading"]
 
 
 def test_a_progress_bar_is_not_held_back() -> None:

@@ -14,7 +14,7 @@ from rltf_verl.adapters.compat import patch_model_copies
 
 SAVE, RESTORE = "fsdp2_sharded_save_to_cpu", "fsdp2_sharded_load_from_cpu"
 OF_FSDP1 = "fsdp1_sharded_load_from_cpu"
-"""Its effect: tests/adapters/training/test_logit_engine_e2e.py."""
+"""Its effect: tests/e2e/test_gpu_rehearsal_e2e.py."""
 
 
 @pytest.fixture
@@ -48,9 +48,17 @@ def update(model, offload):
             parameter.add_(1)
 
 
-@pytest.mark.parametrize("offload", [True, False], ids=["param_offload", "a CPU"])
-@pytest.mark.parametrize("patched", [True, False], ids=["ours", "verl's"])
-def test_a_cycle_of_updates_keeps_all_of_them(sharded, patched, offload):
+@pytest.mark.parametrize(
+    ("patched", "offload", "olds", "currents"),
+    [
+        (True, True, [0, 0], [1, 2]),
+        (True, False, [0, 0], [1, 2]),
+        # by verl's both updates are lost, or π_old is the current policy
+        (False, True, [0, 0], [0, 0]),
+        (False, False, [1, 2], [1, 2]),
+    ],
+)
+def test_a_cycle_of_updates_keeps_all_of_them(sharded, patched, offload, olds, currents):
     """Calls of `PPOTrainerSeparateAsync._compute_old_log_prob` with `parameter_sync_step=3`."""
     save, restore, waits = verl_functions(patched)
     start, saved, old, current = next(sharded.parameters()).full_tensor().clone(), {}, [], []
@@ -66,13 +74,9 @@ def test_a_cycle_of_updates_keeps_all_of_them(sharded, patched, offload):
         old.append(above_start())
         restore(sharded, *saved[step])
         current.append(above_start())
-    if patched:
-        assert (old, current) == ([0, 0], [1, 2])
-        assert len(waits) == 7
-    elif offload:  # both updates are lost
-        assert (old, current) == ([0, 0], [0, 0])
-    else:  # π_old is the current policy
-        assert (old, current) == ([1, 2], [1, 2])
+    assert old == olds
+    assert current == currents
+    assert len(waits) == 7 * patched
 
 
 def test_verl_s_functions_are_ours_on_every_platform(monkeypatch):

@@ -49,7 +49,7 @@ def test_every_block_is_read():
         reward={"format_coef": 0.2, "intermediate": False, "turn_decay": 0.5},
         attempt={"weight": 0.5, "estimator": "ragged", "norm_by_std": True},
         schedule={"restart_on_resume": True, "start_step": 2, "ramp_steps": 7},
-        distill={"weight": 0.1, "baseline": "leave_one_out"},
+        distill={"weight": [0, 0.1], "baseline": "leave_one_out"},
         feedback_modeling={"weight": 0.2, "form": "inline", "critic": "compact"},
         imitate={"weight": 0.3, "source": "all"},
         critique={"weight": 0.4},
@@ -62,7 +62,7 @@ def test_every_block_is_read():
         reward=RewardConfig(0.2, False, 0.5),
         attempt=AttemptConfig(0.5, "ragged", True),
         schedule=ScheduleConfig(start_step=2, ramp_steps=7, restart_on_resume=True),
-        distill=DistillConfig(weight=0.1, baseline="leave_one_out"),
+        distill=DistillConfig(weight=(0, 0.1), baseline="leave_one_out"),
         feedback_modeling=FeedbackModelingConfig(weight=0.2, form="inline", critic="compact"),
         imitate=ImitateConfig(weight=0.3, source="all"),
         critique=CritiqueConfig(weight=0.4),
@@ -85,11 +85,6 @@ def test_other_keys_of_env_and_feedback_are_the_components_own_options():
     assert config.env == NamedOptions("binary_matrix", {"n_min": 3})
     assert config.feedback.provider == NamedOptions("verifier", {"level": "full"})
     assert config.feedback.on_error == "raise"
-
-
-def test_a_list_is_a_ramp():
-    assert read(distill={"weight": [0, 0.1]}).distill.weight == (0, 0.1)
-    assert read(distill={"weight": 0.1}).distill.weight == 0.1
 
 
 @pytest.mark.parametrize(
@@ -512,14 +507,20 @@ def test_levels_by_turn_fit_the_horizon(feedback, key):
     )
 
 
-def test_what_would_train_nothing_else_may_stand_beside_an_objective():
-    for block in ("distill", "feedback_modeling", "imitate"):
-        assert read(attempt={"weight": 0}, **{block: {"weight": 0.1}}).attempt.weight == 0
-    assert (
-        read(episode={"horizon": 1}, imitate={"weight": 0.1, "source": "all"}).episode.horizon == 1
-    )
-    append = {"context": "append"}
-    assert read(
-        episode=append, feedback_modeling={"weight": 0.1, "form": "inline"}
-    ).feedback_modeling.enabled
-    assert read(feedback_modeling={"weight": 0, "form": "inline"}).episode.context is None
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        *(
+            {"attempt": {"weight": 0}, name: {"weight": 0.1}}
+            for name in ("distill", "feedback_modeling", "imitate")
+        ),
+        {"episode": {"horizon": 1}, "imitate": {"weight": 0.1, "source": "all"}},
+        {
+            "episode": {"context": "append"},
+            "feedback_modeling": {"weight": 0.1, "form": "inline"},
+        },
+        {"feedback_modeling": {"weight": 0, "form": "inline"}},
+    ],
+)
+def test_what_would_train_nothing_else_may_stand_beside_an_objective(blocks):
+    read(**blocks)

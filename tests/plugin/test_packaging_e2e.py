@@ -104,29 +104,6 @@ def test_an_index_takes_wheel_and_archive(wheel: Path) -> None:
     run([sys.executable, "-m", "twine", "check", "--strict", *files], wheel.parent)
 
 
-def test_the_command_line_works_from_an_empty_directory(installed: Path, tmp_path: Path) -> None:
-    assert "doctor" in run([str(installed / "rltf"), "--help"], tmp_path)
-    run(
-        [
-            str(installed / "rltf"),
-            "data",
-            "build",
-            "binary_matrix",
-            "--num-train=2",
-            "--num-test=1",
-        ],
-        tmp_path,
-    )
-    assert (tmp_path / "data" / "train.parquet").is_file()
-
-
-def test_verl_finds_our_configs_from_an_empty_directory(installed: Path, tmp_path: Path) -> None:
-    words = ["--config-name=rltf_sd", "rltf/hardware=cpu", "--cfg", "job"]
-    printed = run([str(installed / "python"), "-m", "verl.trainer.main_ppo", *words], tmp_path)
-    for line in ("trainer_mode: rltf_sync", "device: cpu", "log_prob_floor: -5.0"):
-        assert line in printed
-
-
 def test_the_doctor_is_green_from_an_empty_directory(installed: Path, tmp_path: Path) -> None:
     assert "all is well" in run([str(installed / "rltf"), "doctor"], tmp_path, VERL_PLATFORM="cpu")
 

@@ -5,6 +5,7 @@ we allow and the newest that pip finds, which may be one that we do not know yet
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -65,37 +66,17 @@ def required(path: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("path", REQUIRED, ids=lambda path: path.parent.name)
-def test_the_installer_of_verl_recipe_can_use_the_required_verl(path: Path, tmp_path: Path) -> None:
+def test_the_installer_of_verl_recipe_can_use_the_required_verl(path: Path) -> None:
     """It gives the line to bash, with its own pip in the place of a leading `pip`."""
     fields = required(path)
     assert fields["MODE"] in ("pinned_tag", "pinned_commit", "rolling")
     assert fields["TAG"] == f"v{verl.__version__}"
-    (tmp_path / "pip").write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
-    (tmp_path / "pip").chmod(0o755)
-    ended = subprocess.run(
-        ["bash", "-c", fields["PIP_INSTALL"]],
-        env={"PATH": f"{tmp_path}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    command, *wanted = ended.stdout.splitlines()
-    assert command == "install"
+    pip, command, *wanted = shlex.split(fields["PIP_INSTALL"])
+    assert [pip, command] == ["pip", "install"]
     names = [Requirement(each) for each in wanted]
     assert [each.name for each in names] == ["verl", "rltf-verl"]
     assert names[0].specifier.contains(verl.__version__)
     assert names[1].extras <= set(metadata("rltf-verl").get_all("Provides-Extra"))
-
-
-def test_its_readme_and_row_name_the_file() -> None:
-    (path,) = REQUIRED
-    section = (
-        (path.parent / "README.md").read_text("utf-8").partition("## Required `verl` version\n")
-    )
-    assert "(REQUIRED_VERL.txt)" in section[2].partition("\n## ")[0]
-    row = (path.parents[1] / "row.md").read_text("utf-8")
-    assert row.count("|") == 3
-    assert f"({path.parent.name}/REQUIRED_VERL.txt)" in row
 
 
 @pytest.mark.nightly

@@ -13,31 +13,43 @@ from typing import Any
 
 import pytest
 
-from rltf_verl.runlog import files
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes, read_wrong_attempts
 from rltf_verl.runlog.files import log_files, pack, read_files, set_aside_after
+from rltf_verl.runlog.files import size as size_of
 from rltf_verl.runlog.rows import read_rows, roles, write_rows
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
 from tests.support.log_records import line, write
 
 
-def episode(text="a", feedback="f", session_id=0, stop="feedback_unavailable"):
+def episode(text="a", details=None):
     critique = Attempt((1,), (2,), None, "not written down", ended=True)
     first = Turn(
         Attempt((1, 2), (3, 4), (-0.5, -0.25), text, ended=True, info={"max_global_steps": 7}),
-        Grade(False, True, parsed=text),
+        Grade(False, True, parsed=text, details=details or {}),
         0.0,
-        Feedback(feedback, "verifier", latency_s=0.5, attempt=critique, span=(3, 4)),
+        Feedback("f", "verifier", latency_s=0.5, attempt=critique, span=(3, 4)),
     )
     last = Turn(
         Attempt((5,), (6,), None, "b", ended=False),
         Grade(True, True, error="E: x"),
         0.9,
-        stop=stop,
+        stop="feedback_unavailable",
         error="why",
         prompt="again?",
     )
-    return Episode(Problem("echo", 11, {"k": 1}, "ref"), session_id, (first, last), num_shortened=1)
+    return Episode(Problem("echo", 11, {"k": 1}, "ref"), 0, (first, last), num_shortened=1)
+
+
+def play(folder, steps, worker="w", num=3, validate=False, text="a"):
+    log = EpisodeLog(folder, worker)
+    for step in steps:
+        for i in range(num):
+            place = {"step": step, "validate": validate, "uid": f"{worker}-{step}-{i}"}
+            log.append(episode(text), question="q", **place)
+
+
+def uids(folder):
+    return [record["uid"] for record in read_episodes(folder)]
 
 
 UNSCORED = {"score": None, "details": {}}
@@ -62,10 +74,15 @@ def test_an_ungraded_attempt_is_not_a_wrong_one(tmp_path):
     assert (problem.index, text) == (1, "so 1")
 
 
-def test_a_record_holds_what_was_said(tmp_path):
-    EpisodeLog(tmp_path / "new" / "folder", "w").append(
-        episode(), question="q", step=5, validate=True, uid="u1", seed=3
-    )
+def test_a_record_holds_what_was_said_and_tokens_on_request(tmp_path):
+    place = {"question": "q", "step": 5, "validate": True, "uid": "u1", "seed": 3}
+    EpisodeLog(tmp_path, "w", ids=True).append(episode("a\ud800"), **place)
+    tokens = ("prompt_ids", "response_ids", "log_probs")
+    ((first, last),) = (record["turns"] for record in read_episodes(tmp_path))
+    assert [first[name] for name in tokens] == [[1, 2], [3, 4], [-0.5, -0.25]]
+    assert [last[name] for name in tokens] == [[5], [6], None]
+    assert first["text"] == "a?", "a lone surrogate"
+    EpisodeLog(tmp_path / "new" / "folder", "w").append(episode(), **place)
     (record,) = read_episodes(tmp_path / "new" / "folder")
     assert [p.name for p in (tmp_path / "new" / "folder").iterdir()] == ["00000005.val.w.jsonl"]
     assert record == {
@@ -137,36 +154,23 @@ def test_a_record_holds_what_was_said(tmp_path):
     }
 
 
-def test_what_the_disk_refuses_is_written_when_it_takes_it_again(tmp_path, caplog):
-    log = EpisodeLog(tmp_path, "w")
-    obstacle = tmp_path / "00000001.train.w.jsonl"
+def test_what_the_disk_refuses_is_written_when_it_takes_it_again(tmp_path):
+    log, obstacle = EpisodeLog(tmp_path, "w"), tmp_path / "00000001.train.w.jsonl"
     obstacle.mkdir()
-    for step in (1, 2):
-        log.append(episode(), question="q", step=step, validate=False, uid=f"u{step}")
+    log.append(episode(), question="q", step=1, validate=False, uid="u1")
     obstacle.rmdir()
-    log.append(episode(), question="q", step=3, validate=False, uid="u3")
-    assert [record["uid"] for record in read_episodes(tmp_path)] == ["u1", "u2", "u3"]
-    first, last = (record.message for record in caplog.records)
-    assert "wait in memory" in first
-    assert "lost so far: 0" in last
+    log.append(episode(), question="q", step=2, validate=False, uid="u2")
+    assert uids(tmp_path) == ["u1", "u2"]
     assert log.close() == 0
-    obstacle.rename(tmp_path / "moved")
-    obstacle.mkdir()
-    log.append(episode(), question="q", step=1, validate=False, uid="u4")
-    assert log.close() == 1
 
 
 def test_what_a_grader_found_is_written_whatever_it_is(tmp_path):
-    played = episode()
-    turn, *rest = played.turns
     deep: list[Any] = []
     deep.append(deep)
     log = EpisodeLog(tmp_path, "w")
     found = [{"set": {1, 2}}, {"count": Counter("aab")}, {(0, 1): defaultdict(int)}, {"deep": deep}]
     for k, details in enumerate(found):
-        odd = replace(turn, grade=replace(turn.grade, details=details))
-        told = replace(played, turns=(odd, *rest))
-        log.append(told, question="q", step=1, validate=False, uid=str(k))
+        log.append(episode(details=details), question="q", step=1, validate=False, uid=str(k))
     seen = [record["turns"][0]["grade"]["details"] for record in read_episodes(tmp_path)]
     assert seen[:3] == [{"set": "{1, 2}"}, {"count": {"a": 2, "b": 1}}, {"(0, 1)": {}}]
     assert "<list>" in json.dumps(seen[3])
@@ -184,82 +188,46 @@ def test_an_episode_that_a_resumed_run_plays_anew_counts_once(tmp_path):
     ]
 
 
-def test_a_lone_surrogate_becomes_a_question_mark_and_the_line_stays_valid(tmp_path):
-    EpisodeLog(tmp_path, "w").append(
-        episode("a\ud800b\udfffc"), question="q", step=1, validate=False, uid="u"
-    )
-    (record,) = read_episodes(tmp_path)
-    assert record["turns"][0]["text"] == "a?b?c"
-    assert record["turns"][0]["grade"]["parsed"] == "a?b?c"
+@pytest.mark.parametrize("packed", [False, True])
+def test_steps_that_will_be_played_again_are_set_aside(tmp_path, packed):
+    play(tmp_path, (1, 2, 3, 10), num=1)
+    play(tmp_path, (3,), num=1, validate=True)
+    write_rows(tmp_path, 3, [{"step": 3, "uid": "w-3-0", "session_id": 0, "rows": []}])
+    if packed:
+        pack(tmp_path, 11)
+    assert set_aside_after(tmp_path, 2) == 4
+    assert uids(tmp_path) == ["w-1-0", "w-2-0"]
+    assert read_rows(tmp_path) == {}
+    aside = tmp_path / "superseded"
+    assert len(list(aside.glob("*.jsonl.gz" if packed else "*.jsonl"))) == 4
 
-
-def test_steps_that_will_be_played_again_are_set_aside(tmp_path):
-    log = EpisodeLog(tmp_path, "w1")
-    for step in (1, 2, 3, 4, 10):
-        log.append(episode(), question="q", step=step, validate=False, uid=f"t{step}")
-    log.append(episode(), question="q", step=4, validate=True, uid="v4")
-    assert set_aside_after(tmp_path, 3) == 3
-    assert [r["uid"] for r in read_episodes(tmp_path)] == ["t1", "t2", "t3"]
-    assert len(list((tmp_path / "superseded").glob("*.jsonl"))) == 3
-
-    # the resumed run plays step 4 again, in another process, and is itself interrupted and resumed
-    EpisodeLog(tmp_path, "w2").append(
-        episode(), question="q", step=4, validate=False, uid="t4 again"
-    )
-    assert [r["uid"] for r in read_episodes(tmp_path)] == ["t1", "t2", "t3", "t4 again"]
-    assert set_aside_after(tmp_path, 3) == 1
-    assert set_aside_after(tmp_path, 3) == 0
-    assert sorted(p.name[:8] for p in (tmp_path / "superseded").iterdir()) == ["00000004"] * 3 + [
-        "00000010"
-    ]
+    # the resumed run plays step 3 again, in a process of the same name, and is itself resumed
+    play(tmp_path, (3,), num=1)
+    assert uids(tmp_path) == ["w-1-0", "w-2-0", "w-3-0"]
+    assert set_aside_after(tmp_path, 2) == 1
+    assert set_aside_after(tmp_path, 2) == 0
+    assert sorted(p.name[:8] for p in aside.iterdir()) == ["00000003"] * 4 + ["00000010"]
 
 
 def test_a_validation_that_the_resumed_run_does_not_play_again_stays(tmp_path):
-    log = EpisodeLog(tmp_path, "w")
-    for step in (0, 2, 4):
-        log.append(episode(), question="q", step=step, validate=True, uid=f"v{step}")
+    play(tmp_path, (0, 2, 4), num=1, validate=True)
     assert set_aside_after(tmp_path, 2, validates=False) == 1
-    assert [r["uid"] for r in read_episodes(tmp_path)] == ["v0", "v2"]
+    assert uids(tmp_path) == ["w-0-0", "w-2-0"]
     assert set_aside_after(tmp_path, 0, validates=False) == 2, "a run from the start"
 
 
-def test_the_same_file_set_aside_twice_overwrites_nothing(tmp_path):
-    for uid in ("first", "second"):
-        EpisodeLog(tmp_path, "w").append(episode(), question="q", step=2, validate=False, uid=uid)
-        assert set_aside_after(tmp_path, 1) == 1
-    uids = [json.loads(p.read_text())["uid"] for p in (tmp_path / "superseded").iterdir()]
-    assert sorted(uids) == ["first", "second"]
-
-
-def solved(text="a", session_id=0):
-    turn = Turn(
-        Attempt((1,), (2, 3), (-0.5, -1.0), text, ended=True), Grade(True, True), 1.0, stop="solved"
-    )
-    return Episode(Problem("echo", 0, {}, "ref"), session_id, (turn,))
-
-
-def play(folder, steps, worker="w", num=3, validate=False):
-    log = EpisodeLog(folder, worker)
-    for step in steps:
-        for i in range(num):
-            log.append(
-                solved(f"{worker} {i}"),
-                question="q",
-                step=step,
-                validate=validate,
-                uid=f"{worker}-{step}-{i}",
-            )
-
-
-def uids(folder):
-    return [record["uid"] for record in read_episodes(folder)]
+def write_many(folder, worker, num):
+    for i in range(num):  # few episodes per file name, so that files come and go
+        play(folder, (1,), f"{worker}x{i}", num=1)
+        place = {"step": 1, "validate": False, "uid": f"s-{worker}-{i}"}
+        EpisodeLog(folder, "shared").append(episode("x" * 5000), question="q", **place)
 
 
 def test_steps_that_are_over_become_one_small_file_each(tmp_path):
     for worker in ("a", "b"):
         play(tmp_path, (1, 2, 3), worker, num=40)
     play(tmp_path, (1,), "a", validate=True)
-    before, size = uids(tmp_path), files.size(tmp_path)
+    before, size = uids(tmp_path), size_of(tmp_path)
     assert pack(tmp_path, 3) == 5
     assert [p.name for p in log_files(tmp_path)] == [
         "00000001.train.jsonl.gz",
@@ -269,7 +237,7 @@ def test_steps_that_are_over_become_one_small_file_each(tmp_path):
         "00000003.train.b.jsonl",
     ]
     assert Counter(uids(tmp_path)) == Counter(before)
-    assert files.size(tmp_path) < size / 2
+    assert size_of(tmp_path) < size / 2
     assert pack(tmp_path, 3) == 0
     # Any other reader of gzipped JSON lines sees whole lines.
     with gzip.open(tmp_path / "00000001.train.jsonl.gz", "rt", encoding="utf-8") as file:
@@ -292,16 +260,6 @@ def test_a_packer_that_is_killed_halfway_costs_nothing(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["00000001.train.jsonl.gz"]
 
 
-def write_many(folder, worker, num):
-    for i in range(num):
-        play(
-            folder, (1,), f"{worker}x{i}", num=1
-        )  # few episodes per file name, so that files come and go
-        EpisodeLog(folder, "shared").append(
-            solved("x" * 5000), question="q", step=1, validate=False, uid=f"s-{worker}-{i}"
-        )
-
-
 def test_writers_and_a_packer_at_once_lose_nothing(tmp_path):
     context, num = multiprocessing.get_context("fork"), 60
     writers = [context.Process(target=write_many, args=(tmp_path, w, num)) for w in range(3)]
@@ -317,18 +275,6 @@ def test_writers_and_a_packer_at_once_lose_nothing(tmp_path):
     assert sorted(uids(tmp_path)) == sorted(want)
 
 
-def test_packed_steps_are_set_aside_too(tmp_path):
-    play(tmp_path, (1, 2, 3))
-    write_rows(tmp_path, 2, [{"step": 2, "uid": "w-2-0", "session_id": 0, "rows": []}])
-    pack(tmp_path, 4)
-    assert set_aside_after(tmp_path, 1) == 3
-    assert uids(tmp_path) == ["w-1-0", "w-1-1", "w-1-2"]
-    assert read_rows(tmp_path) == {}
-    aside = {p.name.split(".")[0] for p in (tmp_path / "superseded").iterdir()}
-    assert aside == {"00000002", "00000003"}
-    assert all(p.name.endswith(".jsonl.gz") for p in (tmp_path / "superseded").iterdir())
-
-
 def test_half_a_line_of_a_growing_file_is_left_out_in_silence(tmp_path, caplog):
     play(tmp_path, (1,))
     (growing,) = log_files(tmp_path)
@@ -341,30 +287,17 @@ def test_at_its_size_limit_the_log_stops_with_one_line_and_goes_on_when_there_is
     tmp_path, caplog, monkeypatch
 ):
     caplog.set_level(logging.WARNING)
-    monkeypatch.setattr(files, "MOST_GB", 3e-6)
+    monkeypatch.setattr("rltf_verl.runlog.files.MOST_GB", 3e-6)
     log = EpisodeLog(tmp_path, "w")
     for step in range(1, 30):
-        log.append(solved("x" * 500), question="q", step=step, validate=False, uid=f"{step}")
-    assert 3000 <= files.size(tmp_path) < 5000
+        log.append(episode("x" * 200), question="q", step=step, validate=False, uid=f"{step}")
+    assert 3000 <= size_of(tmp_path) < 5000
     (message,) = [record.message for record in caplog.records]
     assert "3e-06 GB" in message
     for path in log_files(tmp_path):
         path.unlink()
-    log.append(solved(), question="q", step=30, validate=False, uid="30")
+    log.append(episode(), question="q", step=30, validate=False, uid="30")
     assert uids(tmp_path) == ["30"]
-
-
-def test_tokens_on_request(tmp_path):
-    EpisodeLog(tmp_path, "w", ids=True).append(
-        solved(), question="q", step=1, validate=False, uid="u"
-    )
-    (record,) = read_episodes(tmp_path)
-    turn = record["turns"][0]
-    assert (turn["prompt_ids"], turn["response_ids"], turn["log_probs"]) == (
-        [1],
-        [2, 3],
-        [-0.5, -1.0],
-    )
 
 
 def test_rows_stand_beside_the_episode_that_they_train(tmp_path):

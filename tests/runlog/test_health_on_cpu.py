@@ -1,11 +1,9 @@
 """When a run is called degenerate: every rule by hand, and that healthy runs stay quiet."""
 
-import logging
 import random
 
 import pytest
 
-from rltf_verl.runlog import health
 from rltf_verl.runlog.health import RULES, TOO_LONG, Watch, log_changes
 
 RULE = {rule.key: rule for rule in RULES}
@@ -121,29 +119,15 @@ SECONDS = [0.94, 0.88, 0.88, 0.81, *[0.0] * 12]
 
 
 def test_a_run_of_sixteen_steps_whose_second_answers_were_lost_says_so(caplog):
-    watch, saved = Watch(), []
-    steps = [
-        COLD
-        | {
-            "rltf/session/total": 32.0,
-            "rltf/turn_2/standing": share,
-            "rltf/turn_2/corrected": share,
-        }
-        | {"rltf/attempt/adv_abs": 0.1 * (share > 0), "rltf/distill/adv_abs": 0.0}
-        for share in SECONDS
-    ]
-
-    def resume(step):
-        saved.append(step)
-        return "resume from step 3 (there)"
-
-    with caplog.at_level(logging.WARNING, logger=health.__name__):
-        for k, step in enumerate(steps, 1):
-            numbers = log_changes(watch, k, step, resume=resume)
+    watch = Watch()
+    for k, share in enumerate(SECONDS, 1):
+        step = COLD | {"rltf/session/total": 32.0, "rltf/distill/adv_abs": 0.0}
+        step |= dict.fromkeys(("rltf/turn_2/standing", "rltf/turn_2/corrected"), share)
+        step["rltf/attempt/adv_abs"] = 0.1 * (share > 0)
+        numbers = log_changes(watch, k, step, resume="go back before step {}".format)
     assert watch.firing == {"second answers lost": 7, "all groups dead": 8, "feedback unused": 16}
     assert numbers == {"rltf/warnings": 3.0}
-    assert "resume from step 3 (there)" in caplog.messages[0]
-    assert saved[0] == 4, "the last good step"
+    assert "go back before step 4" in caplog.messages[0], "the last good step"
 
 
 @pytest.mark.parametrize(
@@ -236,18 +220,12 @@ def test_a_healthy_run_from_cold_to_solved_is_quiet():
 
 
 def test_the_log_has_one_line_when_a_rule_fires_and_one_when_it_is_over(caplog):
-    watch, asked = Watch(), []
-
-    def last():
-        asked.append(1)
-        return "http://judge/v1: refused: HTTP 401"
-
+    watch, failures = Watch(), ["http://judge/v1: refused: HTTP 401"]
     bad = HEALTHY | {"rltf/feedback/fallback_share": 0.8}
-    with caplog.at_level(logging.WARNING, logger=health.__name__):
-        numbers = [log_changes(watch, k, bad if k < 9 else HEALTHY, last) for k in range(1, 20)]
+    numbers = [log_changes(watch, k, bad if k < 9 else HEALTHY, failures.pop) for k in range(1, 20)]
     assert [n["rltf/warnings"] for n in numbers] == [0.0] * 2 + [1.0] * 8 + [0.0] * 9
     fires, over = caplog.messages
     assert fires.startswith("warning at step 3: judge mostly down for 3 steps; ")
     assert fires.endswith(". Last failure: http://judge/v1: refused: HTTP 401")
     assert over == "recovered at step 11: judge mostly down"
-    assert len(asked) == 1, "only when the line is written"
+    assert failures == [], "asked when the line is written, and only then"

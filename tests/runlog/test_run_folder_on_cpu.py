@@ -42,20 +42,24 @@ def test_its_log_is_found(run: Path) -> None:
     assert log_folder(run) == log_folder(run / "episodes") == run / "episodes"
 
 
-def test_two_logs_a_file_and_nothing(run: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("run", "holds 2 episode logs"),
+        ("nothing", "no such folder"),
+        ("run/run.json", "a file, not a folder"),
+    ],
+)
+def test_two_logs_a_file_and_nothing(run: Path, name: str, message: str) -> None:
     write(run / "other", [line("1", "42")])
-    with pytest.raises(ValueError, match="holds 2 episode logs"):
-        log_folder(run)
-    with pytest.raises(
-        ValueError, match=r"no such folder; name a run's trainer\.default_local_dir"
-    ):
-        log_folder(tmp_path / "nothing")
-    (tmp_path / "file").touch()
-    with pytest.raises(ValueError, match="a file, not a folder"):
-        log_folder(tmp_path / "file")
-    empty = tmp_path / "begun"
-    (empty / "episodes").mkdir(parents=True)
-    assert log_folder(empty) == empty / "episodes"
+    (run / "run.json").touch()
+    with pytest.raises(ValueError, match=message):
+        log_folder(run.parent / name)
+
+
+def test_a_log_without_episodes_yet(tmp_path: Path) -> None:
+    (tmp_path / "episodes").mkdir()
+    assert log_folder(tmp_path) == tmp_path / "episodes"
 
 
 @pytest.mark.parametrize(
@@ -69,7 +73,6 @@ def test_commands_take_it(run: Path, monkeypatch: pytest.MonkeyPatch, words: str
 
 def test_a_probe_reads_the_first_training_step_and_the_runs_own_limits(run: Path) -> None:
     unknown = rltf("probe", run, "--json", "env.name=shortest_path")
-    assert json.loads(unknown.stdout)["measured"]["sessions"] == 2
     assert "does not hold the run's limits" in unknown.stderr
     write_about(run / "episodes", BLOCKS, SIZES, ["the hint"])
     known = rltf("probe", run, "--json")
@@ -102,13 +105,11 @@ def test_episodes_that_the_disk_refused_are_counted(run: Path) -> None:
     assert "1240 more episodes are missing" in rltf("log", "stats", run).stdout
 
 
-def test_what_a_log_says_of_its_run_may_be_damaged(run: Path) -> None:
-    log = run / "episodes"
-    assert read_about(log) == {}
-    (log / "run.json").write_text("[")
-    assert read_about(log) == {}
-    (log / "run.json").write_text("[]")
-    assert read_about(log) == {}
+@pytest.mark.parametrize("text", ["[", "[]"])
+def test_what_a_log_says_of_its_run_may_be_damaged(tmp_path: Path, text: str) -> None:
+    assert read_about(tmp_path) == {}
+    (tmp_path / "run.json").write_text(text)
+    assert read_about(tmp_path) == {}
 
 
 def test_stats_command(tmp_path):
@@ -120,10 +121,7 @@ def test_stats_command(tmp_path):
         *(("train", first, first + 5) for first in range(1, 31, 6)),
         ("val", 30, 30),
     ]
-    first, last = ranges[0], ranges[-1]
+    (first, *_) = ranges
     assert (first["mean"]["turn_2/revisions/fixed"], first["num"]["turn_2/acc"]) == (0.5, 12)
-    assert "feedback/words" not in last["mean"]
-    shown = rltf("log", "stats", tmp_path, "--every", 30).stdout
+    assert "1–30" in rltf("log", "stats", tmp_path, "--every", 30).stdout
     assert "…" not in rltf("log", "stats", tmp_path, columns=100).stdout
-    for part in ("1–30", "0.5", "friction", "ended: horizon", "ended: solved"):
-        assert part in shown

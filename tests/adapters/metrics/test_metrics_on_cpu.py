@@ -135,15 +135,31 @@ def test_episode_metrics_with_known_answers():
     )
 
 
-def test_an_episode_that_was_not_asked_for_is_no_failure():
-    given = session(turn(False, feedback=SAYS), turn(False, stop="horizon"))
-    metrics = metrics_of(
-        [session(turn(False, stop="not_asked")), session(turn(True, stop="solved")), given, given],
-        2,
-    )
-    assert metrics["rltf/session/not_asked_share"] == 1 / 4
-    assert metrics["rltf/feedback/failed_share"] == 0.0
-    assert metrics["rltf/turn_2/share"] == 0.5
+GIVEN = session(turn(False, feedback=SAYS), turn(False, stop="horizon"))
+UNGRADED = replace(turn(False, stop="ungraded"), reward=0.0)
+
+
+@pytest.mark.parametrize(
+    ("sessions", "horizon", "expected"),
+    [
+        # an episode that was not asked for is no failure
+        (
+            [session(turn(False, stop="not_asked")), session(turn(True, stop="solved"))]
+            + [GIVEN] * 2,
+            2,
+            {"session/not_asked_share": 1 / 4, "feedback/failed_share": 0.0, "turn_2/share": 0.5},
+        ),
+        # an attempt without a verdict is left out of the mean reward
+        (
+            [session(turn(True)), session(UNGRADED)],
+            1,
+            {"turn_1/reward": 1.0, "turn_1/acc": 1.0},
+        ),
+    ],
+)
+def test_single_episode_metrics(sessions, horizon, expected):
+    metrics = metrics_of(sessions, horizon)
+    assert {name: metrics[f"rltf/{name}"] for name in expected} == expected
 
 
 def test_leak_share_is_over_what_the_guard_looked_at():
@@ -170,7 +186,6 @@ def test_leak_share_is_over_what_the_guard_looked_at():
         }
     )
     assert metrics["rltf/feedback/fallback_share"] == pytest.approx(1 / 5)
-    assert not any("leak" in name for name in metrics_of(SESSIONS, 2))
 
 
 @pytest.mark.parametrize(
@@ -322,23 +337,14 @@ def test_rows_keep_their_own_rewards_when_verl_copies_the_last_ones_over_them():
     for f in fields:
         torch.testing.assert_close(f[FACTS], episode_facts(merged, 2), equal_nan=True)
         assert "columns" not in f
-        assert (
-            f["responses"].shape
-            == f["response_mask"].shape
-            == f["rm_scores"].shape
-            == f["rollout_log_probs"].shape
-        )
-    assert (
-        rows[0].as_dict()["rm_scores"].tolist() == first["rm_scores"].tolist()
-    )  # asking twice changes nothing
 
 
 def test_a_padding_row_trains_nothing_although_it_copies_the_roles_of_the_first_row():
-    roles = ragged([torch.tensor([0, -1, 0]), torch.tensor([1]), torch.tensor([0, -1, 0])])
-    mask = ragged([torch.tensor([1, 0, 1]), torch.tensor([1]), torch.tensor([0])])
-    assert token_roles(roles, mask).tolist() == [[0, -1, 0], [1, -1, -1], [-1, -1, -1]]
-    only_padding = token_roles(ragged([torch.tensor([0, -1, 0])]), ragged([torch.tensor([0])]))
-    assert only_padding.tolist() == [[-1]]
+    roles = [torch.tensor([0, -1, 0]), torch.tensor([1]), torch.tensor([0, -1, 0])]
+    mask = [torch.tensor([1, 0, 1]), torch.tensor([1]), torch.tensor([0])]
+    of_all = token_roles(ragged(roles), ragged(mask))
+    assert of_all.tolist() == [[0, -1, 0], [1, -1, -1], [-1, -1, -1]]
+    assert token_roles(ragged(roles[2:]), ragged(mask[2:])).tolist() == [[-1]]
 
 
 def test_gradient_shares():
@@ -352,21 +358,6 @@ WRONG_RIGHT = session(turn(False), turn(True, k=1, tokens=4))
 BAD = session(turn(False), turn(True, k=1))
 GOOD = session(turn(True))
 ODDS = -1.0 + math.log(10)
-
-
-def test_what_the_form_costs_is_no_grade_in_parts():
-    """Right but cut off has 0.9, without an answer −0.1."""
-    cut_off, no_answer = turn(True, k=1, ended=False), turn(False, k=1, format_ok=False)
-    sessions = [session(turn(False), last) for last in (cut_off, no_answer, turn(True, k=1))]
-    metrics = metrics_of_roles(packed(sessions, [0, 0, 0]))
-    assert "rltf/distill/wrong_share" in metrics
-    assert "rltf/distill/partial_share" not in metrics
-
-
-def test_an_attempt_without_a_verdict_is_left_out_of_the_mean_reward():
-    left_out = replace(turn(False, stop="ungraded"), reward=0.0)
-    metrics = metrics_of([session(turn(True)), session(left_out)], 1)
-    assert metrics["rltf/turn_1/reward"] == metrics["rltf/turn_1/acc"] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -395,6 +386,17 @@ def test_an_attempt_without_a_verdict_is_left_out_of_the_mean_reward():
             None,
             {"distill/wrong_share": 1.2 / 5.2, "distill/partial_share": 1.2 / 5.2},
         ),
+        # what the form costs is no grade in parts: right but cut off has 0.9, no answer −0.1
+        (
+            [
+                session(turn(False), turn(True, k=1, ended=False)),
+                session(turn(False), turn(False, k=1, format_ok=False)),
+                BAD,
+            ],
+            [0, 0, 0],
+            None,
+            {"distill/wrong_share": 0.0, "distill/partial_share": None},
+        ),
         # of two right ones, with two tokens each, one has a score of 0.7
         (
             [BAD, session(turn(False), replace(turn(True, k=1), reward=0.7))],
@@ -411,7 +413,7 @@ def test_single_role_metrics(sessions, group, old, expected):
     if old is not None:
         values[batch.tokens(Role.DISTILL)] = torch.tensor(old)
     metrics = metrics_of_roles(replace(batch, old_log_probs=values))
-    assert {name: metrics[f"rltf/{name}"] for name in expected} == pytest.approx(expected)
+    assert {name: metrics.get(f"rltf/{name}") for name in expected} == pytest.approx(expected)
     assert metrics["frac_reward_zero_std"] == metrics["rltf/group/dead_share"], "TRL's name"
 
 
@@ -437,10 +439,4 @@ def test_a_floor_that_keeps_out_what_is_to_be_learnt_is_warned_about_now_and_the
     watch = Distill("distill", Role.DISTILL, DistillConfig(weight=0.1, **config), RLTFConfig())
     for metrics in steps:
         watch.on_step_end(metrics)
-    warnings = [
-        r.getMessage()
-        for r in caplog.records
-        if "rltf.distill.log_prob_floor=-5.0" in r.getMessage()
-    ]
-    assert len(warnings) == num_warnings
-    assert all("keeps out 20 %" in text and "rltf.distill.floor=soft" in text for text in warnings)
+    assert caplog.text.count("rltf.distill.log_prob_floor=-5.0") == num_warnings

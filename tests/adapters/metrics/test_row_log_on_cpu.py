@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transfer_queue import KVBatchMeta
 
-from rltf_verl.adapters.metrics import row_log
 from rltf_verl.adapters.metrics.row_log import RowLog
 from rltf_verl.adapters.queue.columns import EPISODE_FACTS
 from rltf_verl.adapters.queue.step_rows import StepRows
@@ -17,10 +16,9 @@ from rltf_verl.algos.episodes import in_line
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import EpisodeLogConfig, RLTFConfig
 from rltf_verl.objectives import Method
-from rltf_verl.runlog import files
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.runlog.files import log_files, read_files
-from rltf_verl.runlog.rows import read_rows, roles
+from rltf_verl.runlog.rows import read_rows
 from rltf_verl.types import CONTEXT, Attempt, Episode, Grade, Problem, Role, Turn
 from tests.support.step_queue import StepQueue
 
@@ -37,9 +35,13 @@ OLD = [[-1.0, -6.0], [-0.1, -0.3, -9.0, -0.2], [-0.5], [-0.125, -0.25, -0.375]]
 SAMPLER = [[-0.5, -0.5], [-0.1, -0.3, 0.0, -0.2], [-0.5], [-0.125, -0.25, -0.375]]
 IDS = {"a_0_1": [72, 105], "a_0_0": [97, 98, 0xC3, 0xA9], "b_0_0": [99], "b_1_0": [100, 101, 102]}
 NAMES = Method(RLTFConfig()).role_names
-TOKENIZER = SimpleNamespace(
-    decode=lambda ids, skip_special_tokens: bytes(ids).decode("utf-8", "replace")
-)
+
+
+def decode(ids, skip_special_tokens=False):
+    return bytes(ids).decode("utf-8", "replace")
+
+
+TOKENIZER = SimpleNamespace(decode=decode)
 
 
 def flat(rows):
@@ -47,7 +49,10 @@ def flat(rows):
 
 
 @pytest.fixture
-def step(batch):
+def step(monkeypatch):
+    tags = [{"is_padding": key.startswith("pad")} for key in KEYS]
+    batch = KVBatchMeta(KEYS, tags, "train")
+    StepQueue(monkeypatch, batch, {"responses": [IDS.get(key) for key in KEYS]})
     episodes = in_line(
         torch.zeros(3, 2), torch.ones(3, 2, dtype=torch.bool), torch.tensor([0, 1, 1])
     )
@@ -59,14 +64,6 @@ def step(batch):
     return StepRows(batch, REAL, RowBatch(*tokens), facts, -flat(OLD)), targets
 
 
-@pytest.fixture
-def batch(monkeypatch):
-    tags = [{"is_padding": key.startswith("pad")} for key in KEYS]
-    meta = KVBatchMeta(KEYS, tags, "train")
-    StepQueue(monkeypatch, meta, {"responses": [IDS.get(key) for key in KEYS]})
-    return meta
-
-
 def write(folder, step, number=4):
     log = RowLog(EpisodeLogConfig(dir=str(folder)), TOKENIZER, NAMES)
     log.write(*step, number)
@@ -75,9 +72,14 @@ def write(folder, step, number=4):
 
 
 def test_every_row_in_its_order_with_what_it_trains(tmp_path, step, monkeypatch):
-    monkeypatch.setattr(row_log, "TOKEN_EPISODES", 0)
+    """And of the first episodes each token with its text."""
+    monkeypatch.setattr("rltf_verl.adapters.metrics.row_log.TOKEN_EPISODES", 1)
     rows = write(tmp_path, step)
-    assert set(rows) == {("a", 0), ("b", 0), ("b", 1)}
+    assert [[sorted(row) for row in rows[key]] for key in sorted(rows)] == [
+        [["parts", "tokens"], ["parts", "tokens"]],
+        [["parts"]],
+        [["parts"]],
+    ]
     attempts, distilled = rows["a", 0]
     assert attempts == {
         "parts": [
@@ -99,7 +101,16 @@ def test_every_row_in_its_order_with_what_it_trains(tmp_path, step, monkeypatch)
                 "log_prob": -0.2,
                 "gap": 0.0,
             },
-        ]
+        ],
+        "tokens": {
+            "text": ["a", "b", "", "é"],
+            "role": [0, 0, CONTEXT, 0],
+            "turn": [0, 0, 0, 1],
+            "advantage": [-0.5, -0.5, 0.0, 0.5],
+            "log_prob": [-0.1, -0.3, -9.0, -0.2],
+            "gap": [0.0, 0.0, 9.0, 0.0],
+            "masked": [0, 0, 0, 0],
+        },
     }
     assert distilled == {
         "parts": [
@@ -112,30 +123,17 @@ def test_every_row_in_its_order_with_what_it_trains(tmp_path, step, monkeypatch)
                 "log_prob": -3.5,
                 "gap": 3.0,
             }
-        ]
+        ],
+        "tokens": {
+            "text": ["H", "i"],
+            "role": [DISTILL, DISTILL],
+            "turn": [1, 1],
+            "advantage": [0.25, 0.0],
+            "log_prob": [-1.0, -6.0],
+            "gap": [0.5, 5.5],
+            "masked": [0, 1],
+        },
     }
-    assert roles({"rows": rows["a", 0]}) == {"attempt", "distill"}
-
-
-def test_tokens_of_the_first_episodes_with_their_text(tmp_path, step, monkeypatch):
-    monkeypatch.setattr(row_log, "TOKEN_EPISODES", 1)
-    rows = write(tmp_path, step)
-    attempts, distilled = (row["tokens"] for row in rows["a", 0])
-    assert attempts == {
-        "text": ["a", "b", "", "é"],
-        "role": [0, 0, CONTEXT, 0],
-        "turn": [0, 0, 0, 1],
-        "advantage": [-0.5, -0.5, 0.0, 0.5],
-        "log_prob": [-0.1, -0.3, -9.0, -0.2],
-        "gap": [0.0, 0.0, 9.0, 0.0],
-        "masked": [0, 0, 0, 0],
-    }
-    assert (distilled["text"], distilled["masked"], distilled["gap"]) == (
-        ["H", "i"],
-        [0, 1],
-        [0.5, 5.5],
-    )
-    assert not any("tokens" in row for key in (("b", 0), ("b", 1)) for row in rows[key])
 
 
 def test_steps_before_are_packed_and_the_rows_join_their_episodes(tmp_path, step):
@@ -183,21 +181,17 @@ def test_no_folder_no_log_and_what_a_disk_refuses_is_written_later(tmp_path, ste
 def test_lone_bytes_take_no_longer_than_prose():
     read = []
 
-    def decode(own):
+    def counted(own):
         read.append(len(own))
-        return bytes(own).decode("utf-8", "replace")
+        return decode(own)
 
-    assert "".join(token_texts(decode, [0xE2] * 1000)) == "\ufffd" * 1000
+    assert "".join(token_texts(counted, [0xE2] * 1000)) == "\ufffd" * 1000
     assert sum(read) < 200 * 1000
 
 
 @given(st.text(max_size=40))
 def test_token_texts_join_to_the_text(text):
     ids = list(text.encode("utf-8", "replace"))
-
-    def decode(own):
-        return bytes(own).decode("utf-8", "replace")
-
     texts = token_texts(decode, ids)
     assert len(texts) == len(ids)
     assert "".join(texts) == decode(ids)
@@ -209,7 +203,7 @@ def test_token_texts_join_to_the_text(text):
 
 
 def test_no_rows_are_written_where_the_log_is_full(tmp_path, step, caplog, monkeypatch):
-    monkeypatch.setattr(files, "MOST_GB", 1e-9)
+    monkeypatch.setattr("rltf_verl.runlog.files.MOST_GB", 1e-9)
     (tmp_path / "00000001.train.w.jsonl").write_text("x" * 100)
     assert write(tmp_path, step) == {}
     assert "1e-09 GB" in caplog.text

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from omegaconf import OmegaConf
 from transfer_queue import KVBatchMeta
 
-from rltf_verl.adapters.metrics import roles
 from rltf_verl.adapters.metrics.roles import role_metrics, sampling_metrics
 from rltf_verl.adapters.queue.columns import FACTS, ROLE, SCORED, TURN
 from rltf_verl.adapters.queue.step_rows import StepRows, episode_numbers
@@ -109,24 +108,15 @@ def test_columns_in_bfloat16_become_float32_before_any_sum(queue):
     assert queue.written[0]["advantages"].dtype == torch.float32
 
 
-def test_metrics_of_sampling_leave_out_what_nobody_sampled(queue):
+@pytest.mark.parametrize(("most", "distance"), [(8, 1), (4, 2)])
+def test_metrics_of_sampling_leave_out_what_nobody_sampled(queue, monkeypatch, most, distance):
+    """Of many tokens some are compared, at a fixed distance."""
     step = StepRows.read(queue.batch)
-    metrics = sampling_metrics(step.batch, step.entropy)
     sampled = torch.tensor([x for n in (0, 2, 4, 5) for x in OLD[n]])
-    assert metrics["actor/entropy"] == pytest.approx(float(-sampled.mean()))
-    difference = sampled.exp() - (sampled - 0.5).exp()
+    monkeypatch.setattr("rltf_verl.adapters.metrics.roles.MOST_COMPARED", most)
+    metrics = sampling_metrics(step.batch, step.entropy)
+    difference = (sampled.exp() - (sampled - 0.5).exp())[::distance]
     assert metrics["training/rollout_probs_diff_max"] == pytest.approx(float(difference.max()))
-    assert metrics["training/rollout_probs_diff_mean"] == pytest.approx(float(difference.mean()))
-
-
-def test_of_many_tokens_some_are_compared_at_a_fixed_distance(queue, monkeypatch):
-    step = StepRows.read(queue.batch)
-    sampled = torch.tensor([x for n in (0, 2, 4, 5) for x in OLD[n]])
-    monkeypatch.setattr(roles, "MOST_COMPARED", 4)
-    some = sampled[:: -(-len(sampled) // 4)]
-    assert len(some) < len(sampled)
-    metrics = sampling_metrics(step.batch, step.entropy)
-    difference = some.exp() - (some - 0.5).exp()
     assert metrics["training/rollout_probs_diff_mean"] == pytest.approx(float(difference.mean()))
     assert metrics["actor/entropy"] == pytest.approx(float(-sampled.mean()))
 

@@ -122,39 +122,42 @@ def run(work, tokenizer, builder=QwenContinuousTokenBuilder, engine=None, tools=
     return asyncio.run(main())
 
 
-@pytest.mark.parametrize("builder", [QwenContinuousTokenBuilder, ContinuousTokenBuilder])
-@pytest.mark.parametrize("num_calls", [1, 2])
-def test_a_played_step_reads_as_the_chat_template_writes_it(tokenizer, builder, num_calls):
-    paths = ["a.txt", "b.txt"][:num_calls]
-    answer = "\n".join(map(call, paths))
+def looked(*paths: str) -> tuple[str, dict, list[dict]]:
+    """Calls as they are sampled, and as messages; their results."""
+    functions = [{"name": "look", "arguments": {"path": path}} for path in paths]
+    calls = [{"type": "function", "function": function} for function in functions]
     results = [{"role": "tool", "name": "look", "content": f"{path} has 3 lines"} for path in paths]
+    said = {"role": "assistant", "content": "", "tool_calls": calls}
+    return "\n".join(map(call, paths)), said, results
 
+
+@pytest.mark.parametrize("builder", [QwenContinuousTokenBuilder, ContinuousTokenBuilder])
+@pytest.mark.parametrize(
+    ("tools", "answer", "said", "results"),
+    [
+        ([TOOL], *looked("a.txt")),
+        ([TOOL], *looked("a.txt", "b.txt")),
+        # without tools an observation is a message of the user
+        (
+            [],
+            "go",
+            {"role": "assistant", "content": "go"},
+            [{"role": "user", "content": "You see a wall."}],
+        ),
+    ],
+)
+def test_a_played_step_reads_as_the_chat_template_writes_it(
+    tokenizer, builder, tools, answer, said, results
+):
     async def work(policy):
-        prompt = await policy.encode(QUESTION)
-        ids = prompt + await policy.encode_answer(answer)
+        ids = await policy.encode(QUESTION) + await policy.encode_answer(answer)
         observed = await policy.observe(ids, results)
         assert observed[: len(ids)] == ids, "no drift"
         return tokenizer.decode(observed)
 
-    function = [{"name": "look", "arguments": {"path": path}} for path in paths]
-    calls = [{"type": "function", "function": each} for each in function]
-    messages = [*QUESTION, {"role": "assistant", "content": "", "tool_calls": calls}, *results]
-    assert run(work, tokenizer, builder) == tokenizer.apply_chat_template(
-        messages, tools=[TOOL], add_generation_prompt=True, tokenize=False
-    )
-
-
-@pytest.mark.parametrize("builder", [QwenContinuousTokenBuilder, ContinuousTokenBuilder])
-def test_without_tools_an_observation_is_a_message_of_the_user(tokenizer, builder):
-    result = {"role": "user", "content": "You see a wall."}
-
-    async def work(policy):
-        ids = await policy.encode(QUESTION) + await policy.encode_answer("go")
-        return tokenizer.decode(await policy.observe(ids, [result]))
-
-    messages = [*QUESTION, {"role": "assistant", "content": "go"}, result]
-    assert run(work, tokenizer, builder, tools=()) == tokenizer.apply_chat_template(
-        messages, add_generation_prompt=True, tokenize=False
+    messages = [*QUESTION, said, *results]
+    assert run(work, tokenizer, builder, tools=tools) == tokenizer.apply_chat_template(
+        messages, tools=tools or None, add_generation_prompt=True, tokenize=False
     )
 
 

@@ -79,7 +79,7 @@ async def conversation_of(
     tokenizer: Any,
     first: list[dict[str, str]],
     answer: str,
-    builder: Any = QwenContinuousTokenBuilder,
+    builder: Any,
 ) -> tuple[str, str]:
     """What our policy and what the template itself make of an answer and feedback on it."""
     messages = [*first, {"role": "assistant", "content": "the answer is 1"}]
@@ -92,15 +92,6 @@ async def conversation_of(
         [*messages, feedback], add_generation_prompt=True, tokenize=False
     )
     return in_words(tokenizer, ids), whole
-
-
-@pytest.mark.parametrize("builder", [QwenContinuousTokenBuilder, ContinuousTokenBuilder])
-@pytest.mark.parametrize("end", ["", "<|im_end|>"])
-async def test_a_cut_off_answer_is_ended_before_the_next_message(end: str, builder: Any) -> None:
-    """The second builder is verl's for ChatML in a family that it does not list."""
-    tokenizer = tokenizer_of("plain")
-    ours, whole = await conversation_of(tokenizer, QUESTION, f"the answer is 1{end}", builder)
-    assert ours == whole
 
 
 async def test_a_critics_target_follows_the_empty_thoughts() -> None:
@@ -127,26 +118,27 @@ NEEDS_SYSTEM = (
 
 
 @pytest.mark.parametrize("end", ["", "<|im_end|>"])
-@pytest.mark.parametrize("system", [False, True])
-async def test_a_template_in_which_roles_must_alternate_has_second_turns(
-    system: bool, end: str
+@pytest.mark.parametrize(
+    ("builder", "template", "system", "named"),
+    [
+        (QwenContinuousTokenBuilder, None, False, "<|im_end|>"),
+        # verl's for ChatML in a family that it does not list
+        (ContinuousTokenBuilder, None, False, "<|im_end|>"),
+        # roles must alternate
+        (QwenContinuousTokenBuilder, STRICT, False, "<|im_end|>"),
+        (QwenContinuousTokenBuilder, NEEDS_SYSTEM + STRICT, True, "<|im_end|>"),
+        # as in Phi: the tokenizer's own end token is another one
+        (QwenContinuousTokenBuilder, None, False, "<|endoftext|>"),
+    ],
+)
+async def test_a_cut_off_answer_is_ended_before_the_next_message(
+    builder: Any, template: str | None, system: bool, named: str, end: str
 ) -> None:
     tokenizer = tokenizer_of("plain")
-    tokenizer.chat_template = (NEEDS_SYSTEM if system else "") + STRICT
+    tokenizer.chat_template = template or tokenizer.chat_template
+    tokenizer.add_special_tokens({"eos_token": named})
     first = [{"role": "system", "content": "b"}] * system + QUESTION
-    ours, whole = await conversation_of(tokenizer, first, f"the answer is 1{end}")
+    ours, whole = await conversation_of(tokenizer, first, f"the answer is 1{end}", builder)
     assert ours == whole
-    assert in_words(tokenizer, chat_form(tokenizer, {}).end_of_turn) == "<|im_end|>"
-
-
-@pytest.mark.parametrize("end", ["", "<|im_end|>"])
-async def test_an_end_token_without_a_name_is_the_end(end: str) -> None:
-    """As in Phi: the tokenizer's own end token is another one."""
-    tokenizer = tokenizer_of("plain")
-    tokenizer.add_special_tokens({"eos_token": "<|endoftext|>"})
-    assert tokenizer.convert_tokens_to_ids("<|im_end|>") not in tokenizer.all_special_ids
-    ours, whole = await conversation_of(tokenizer, QUESTION, f"the answer is 1{end}")
-    assert ours == whole
-
-    policy = verl_policy(tokenizer, QwenContinuousTokenBuilder(tokenizer))
+    policy = verl_policy(tokenizer, builder(tokenizer))
     assert in_words(tokenizer, await policy.encode_answer("f")) == "f<|im_end|>"

@@ -1,6 +1,8 @@
 """Rows over what verl's own tool loop has played, with a scripted engine."""
 
 import asyncio
+from itertools import groupby
+from operator import itemgetter
 from types import SimpleNamespace
 from typing import Any
 
@@ -138,13 +140,9 @@ def played(
 
 def texts(row: RowOutput, role: int) -> list[str]:
     """What of the row has the role, by stretch."""
-    stretches, before = list[list[int]](), False
-    for i, r in zip(row.response_ids, row.columns[ROLE].tolist(), strict=True):
-        if r == role:
-            stretches = [*stretches, []] if not before else stretches
-            stretches[-1].append(i)
-        before = r == role
-    return [TOKENIZER.decode(ids, skip_special_tokens=True) for ids in stretches]
+    tokens = zip(row.columns[ROLE].tolist(), row.response_ids, strict=True)
+    stretches = [(r, [i for _, i in own]) for r, own in groupby(tokens, key=itemgetter(0))]
+    return [TOKENIZER.decode(ids, skip_special_tokens=True) for r, ids in stretches if r == role]
 
 
 def test_verls_tool_loop_trains_what_it_sampled() -> None:

@@ -11,12 +11,10 @@ import pytest
 from transformers import AutoTokenizer
 from verl.workers.rollout.llm_server import LLMServerClient
 
-from rltf_verl.adapters.rollout.verl_policy import _special_tokens
 from rltf_verl.config import EpisodeConfig
 from rltf_verl.data.schema import first_prompt
 from rltf_verl.episode.revise import revise
 from rltf_verl.prompts.fit import fitted_prompt
-from rltf_verl.prompts.quote import defused
 from rltf_verl.types import Attempt, Feedback, Grade, Turn
 from tests.support.verl_policy import POLICY, verl_policy
 
@@ -77,20 +75,6 @@ def test_verl_still_gives_every_engine_request_an_id_of_its_own():
     assert client._vllm_request_id("uid_3") != client._vllm_request_id("uid_3")
     config.actor_rollout_ref.rollout.full_determinism = True
     assert client._vllm_request_id("uid_3") == "uid_3"
-
-
-async def test_an_appended_conversation_is_what_the_chat_template_makes_of_all_its_messages(
-    tokenizer,
-):
-    policy = verl_policy(tokenizer)
-    before = await policy.encode(QUESTION) + await policy.encode_answer("no")
-    conversation = [*QUESTION, {"role": "assistant", "content": "no"}]
-    message = {"role": "user", "content": "!wrong"}
-    extended = await policy.extend(before, conversation, message)
-    assert extended[: len(before)] == before
-    assert tokenizer.decode(extended) == tokenizer.apply_chat_template(
-        [*conversation, message], add_generation_prompt=True, tokenize=False
-    )
 
 
 async def test_an_answer_ends_with_the_end_token_and_takes_special_tokens_as_text(tokenizer):
@@ -206,8 +190,3 @@ async def test_what_is_quoted_never_is_a_special_token_and_can_always_be_encoded
         return [Counter(i for i in ids if i in special) for ids in made]
 
     assert await counts(text) == await counts("0 1")
-
-
-def test_innocent_text_is_quoted_as_it_is(tokenizer):
-    text = "0 1 \\boxed{1} <b> a <| b |> [1] äöü\u00a0x\t<think>\n<s>"
-    assert defused(text, _special_tokens(tokenizer)) == text

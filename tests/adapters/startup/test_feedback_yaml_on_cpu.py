@@ -8,9 +8,9 @@ import pytest
 import yaml
 from omegaconf import OmegaConf
 
-from rltf_verl import feedback
 from rltf_verl.adapters.startup.checks import checked_parts
-from rltf_verl.feedback import make_provider, provider_names
+from rltf_verl.feedback import _PROVIDERS, make_provider, provider_names
+from rltf_verl.registry import load
 from tests.support.configs import composed
 
 FOLDER = Path(__file__).parents[3] / "hydra_configs" / "rltf_verl" / "rltf" / "feedback"
@@ -22,16 +22,14 @@ NEW = ("shuffled", "siblings", "try_again")
 
 
 def test_every_provider_has_one() -> None:
-    ours = {name for name, where in feedback._PROVIDERS.items() if where.startswith("rltf_verl.")}
+    ours = {name for name, where in _PROVIDERS.items() if where.startswith("rltf_verl.")}
     groups = {path.stem for path in FOLDER.glob("*.yaml")} - {"own", *SETTINGS}
     assert groups == ours <= set(provider_names())
 
 
 @pytest.mark.parametrize("name", NEW)
 def test_it_names_every_option_with_its_default_and_start_up_accepts_it(name: str) -> None:
-    module, _, attribute = feedback._PROVIDERS[name].partition(":")
-    factory = getattr(__import__(module, fromlist=[attribute]), attribute)
-    options = inspect.signature(factory).parameters
+    options = inspect.signature(load("", _PROVIDERS[name])).parameters
     block = yaml.safe_load((FOLDER / f"{name}.yaml").read_text("utf-8"))
     assert set(block) - OURS == set(options)
     assert block["provider"] == name

@@ -3,7 +3,6 @@
 import pytest
 
 from tests.support.configs import composed
-from tests.support.refused import refusals
 
 GPU, CPU = "rltf/hardware=gpu", "rltf/hardware=cpu"
 PAIRED = "rltf/method=dual_critique"
@@ -34,10 +33,3 @@ def seed_strategy_units(*words):
 )
 def test_seed_strategy_and_storage_units(words, expected):
     assert seed_strategy_units(*words) == expected
-
-
-def test_what_shares_an_answer_by_its_seed_needs_one():
-    found = list(refusals(composed("rltf", GPU, "rltf.episode.pair_sessions=true")))
-    assert any(one.key == "rltf.seed" and "number" in one.fix for one in found)
-    found = list(refusals(composed("rltf", GPU, PAIRED)))
-    assert not any(one.key == "rltf.seed" for one in found)

@@ -14,7 +14,6 @@ from peft import LoraConfig, get_peft_model
 from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen3Config
 
 from benchmarks.logit_memory import peak_bytes
-from rltf_verl.adapters.startup import memory
 from rltf_verl.adapters.startup.memory import (
     GB,
     KEPT,
@@ -24,6 +23,7 @@ from rltf_verl.adapters.startup.memory import (
     UTILIZATION,
     WORKING,
     memory_findings,
+    memory_of,
     weights_of,
 )
 from tests.support.configs import composed
@@ -57,12 +57,12 @@ def kk_sd(*words: str, gpus: int = 1) -> DictConfig:
     return of_recipe("rltf", "paper", "task=kk", "method=sd", *words, gpus=gpus)
 
 
-def memory_of(config: DictConfig, model: Any, card: float | None) -> dict[str, dict[str, float]]:
-    return memory.memory_of(partial(OmegaConf.select, config), model, card)
+def estimate_of(config: DictConfig, model: Any, card: float | None) -> dict[str, dict[str, float]]:
+    return memory_of(partial(OmegaConf.select, config), model, card)
 
 
 def total(config: DictConfig, model: Any, moment: str, card: float | None = 80.0) -> float:
-    return sum(memory_of(config, model, card)[moment].values())
+    return sum(estimate_of(config, model, card)[moment].values())
 
 
 @pytest.mark.parametrize(
@@ -93,8 +93,8 @@ def test_settings_that_take_memory_and_settings_that_save_it() -> None:
     assert update(f"{ACTOR}.fsdp_config.model_dtype=bf16") < update() - 15
     assert update("rltf.logit_distill.divergence=sampled_token", of=sdpo) < update(of=sdpo) - 10
     full, average = kk_sd(FULL), sdpo(FULL)
-    assert "teacher's weights" not in memory_of(full, LLAMA_8B, None)[UPDATE]
-    assert memory_of(average, LLAMA_8B, None)[UPDATE]["teacher's weights"] > 30
+    assert "teacher's weights" not in estimate_of(full, LLAMA_8B, None)[UPDATE]
+    assert estimate_of(average, LLAMA_8B, None)[UPDATE]["teacher's weights"] > 30
 
 
 QWEN3_2B = Qwen3Config(
@@ -155,18 +155,18 @@ def test_on_a_cpu_logits_of_a_teacher_count_and_the_tokens_are_the_lever() -> No
     """Measured with 1 536 tokens: 10.6 GB in the actor's process, 17 in all."""
     words = ("rltf/hardware=cpu_bf16", LORA)
     teacher = composed(*SDPO, *words, f"{BUDGET}=1536")
-    (parts,) = memory_of(teacher, QWEN2_05B, None).values()
+    (parts,) = estimate_of(teacher, QWEN2_05B, None).values()
     actor = sum(parts.values()) - parts["other"] - parts["rollout's weights"]
     assert actor == pytest.approx(10.6, rel=0.1)
-    assert "logits" not in memory_of(composed("rltf_sd", *words), QWEN2_05B, None)[UPDATE]
+    assert "logits" not in estimate_of(composed("rltf_sd", *words), QWEN2_05B, None)[UPDATE]
     (found,) = memory_findings(composed(*SDPO, *words, *SHORT, f"{BUDGET}=4096"), QWEN2_05B, 24)
     assert (found.key, found.level) == (BUDGET, "warning")
 
 
 def test_no_estimate_where_its_sources_do_not_hold() -> None:
-    assert memory_of(composed("rltf_sd", "model_engine=megatron"), LLAMA_8B, 80) == {}
+    assert estimate_of(composed("rltf_sd", "model_engine=megatron"), LLAMA_8B, 80) == {}
     with pytest.raises(ValueError, match="configuration class"):
-        memory_of(kk_sd(), object(), 80)
+        estimate_of(kk_sd(), object(), 80)
 
 
 @pytest.mark.parametrize("rank", [0, 16])

@@ -181,26 +181,14 @@ def test_the_prompts_are_those_that_were_read() -> None:
 
 
 def test_a_second_prompt_asks_for_the_form_that_the_first_one_asks_for() -> None:
-    for name in [*ASKED, "own"]:
-        boxed = "\\boxed" in question_of(name)
-        for template in (
-            "critique",
-            "guide",
-            "feedback",
-            "append",
-            "dialogue_append",
-            "plain_append",
-        ):
-            text = render(
-                f"revise/{template}", question=question_of(name), attempt=ATTEMPT, feedback=FEEDBACK
-            )
-            behind = text.rpartition(FEEDBACK)[2]
-            assert ("\\boxed" in behind) == (boxed and template != "plain_append"), (name, template)
-    for asks in ('output the final answer after "####".', "In \\boxed{} or after ####."):
-        text = render(
-            "revise/critique", question=f"7 * 9? {asks}", attempt=ATTEMPT, feedback=FEEDBACK
-        )
-        assert "\\boxed" not in text.rpartition(FEEDBACK)[2]
+    templates = ("critique", "guide", "feedback", "append", "dialogue_append", "plain_append")
+    questions = {question: "\\boxed" in question for question in map(question_of, [*ASKED, "own"])}
+    questions['7 * 9? Output the final answer after "####".'] = False
+    questions["7 * 9? In \\boxed{} or after ####."] = False
+    for (question, boxed), template in product(questions.items(), templates):
+        text = render(f"revise/{template}", question=question, attempt=ATTEMPT, feedback=FEEDBACK)
+        asks = "\\boxed" in text.rpartition(FEEDBACK)[2]
+        assert asks == (boxed and template != "plain_append"), (question, template)
 
 
 @pytest.fixture(scope="module")

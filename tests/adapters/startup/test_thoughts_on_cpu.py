@@ -8,8 +8,8 @@ import pytest
 from datasets import Dataset
 from transformers import PreTrainedTokenizerFast
 
-from rltf_verl.adapters.startup import checks, thoughts
-from rltf_verl.adapters.startup.thoughts import RULES, thought_findings
+from rltf_verl.adapters.startup import checks
+from rltf_verl.adapters.startup.thoughts import thought_findings
 from tests.adapters.rollout.test_chat_form_on_cpu import tokenizer_of
 from tests.support.acting_fakes import TOOL, ActorEnv
 from tests.support.configs import composed
@@ -37,7 +37,7 @@ def thinking(name: str) -> PreTrainedTokenizerFast:
 def found(tmp_path):
     """Keys of the findings."""
 
-    def keys(name, *overrides, question="1 0 / 0 1?", system="", env=None):
+    def keys(name, *overrides, question="1 0 / 0 1?", system="", env=None, template=None):
         messages = [{"role": "system", "content": system}] if system else []
         row = {
             "data_source": "binary_matrix",
@@ -57,7 +57,9 @@ def found(tmp_path):
         )
         parts = checks.parts_of(config)
         parts = replace(parts, env=env or parts.env)
-        return [f.key for f in thought_findings(config, parts, thinking(name))]
+        tokenizer = thinking(name)
+        tokenizer.chat_template = template or tokenizer.chat_template
+        return [f.key for f in thought_findings(config, parts, tokenizer)]
 
     return keys
 
@@ -106,7 +108,7 @@ def test_a_conversation_goes_on_where_the_template_keeps_what_was_said(
     monkeypatch: pytest.MonkeyPatch, name: str, overrides: tuple[str, ...], expected: str
 ) -> None:
     model = SimpleNamespace(tokenizer=thinking(name))
-    monkeypatch.setattr(thoughts, "load_model", lambda _: model)
+    monkeypatch.setattr("rltf_verl.adapters.startup.thoughts.load_model", lambda _: model)
     method = () if any("rltf/method" in each for each in overrides) else ("rltf/method=sd",)
     config = composed("rltf", *method, "actor_rollout_ref.model.path=/nowhere", *overrides)
     parts = checks.parts_of(config)
@@ -141,7 +143,7 @@ def test_a_switch_that_the_teachers_prompt_loses_is_refused(found, name):
     assert found(name, TEACHER[0], question="What? /no_think") == []
 
 
-def test_a_template_whose_header_looks_at_the_question_is_refused(found, tmp_path, monkeypatch):
+def test_a_template_whose_header_looks_at_the_question_is_refused(found, tmp_path):
     path = tmp_path / "mine.j2"
     path.write_text("{{ reference }}: {{ question }} So?")
     mine = f"rltf.teacher.prompt={path}"
@@ -149,11 +151,8 @@ def test_a_template_whose_header_looks_at_the_question_is_refused(found, tmp_pat
         "{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}A:"
         "{{ '<think></think>' if messages[-1].content.endswith('.') }}{% endif %}"
     )
-    made = thinking("plain")
-    made.chat_template = looks
-    monkeypatch.setitem(globals(), "thinking", lambda _: made)
-    assert found("mine", TEACHER[0], mine, question="So.") == ["rltf.teacher.prompt"]
-    assert found("mine", TEACHER[0], mine, question="So?") == []
+    for question, keys in (("So.", ["rltf.teacher.prompt"]), ("So?", [])):
+        assert found("plain", TEACHER[0], mine, question=question, template=looks) == keys
 
 
 def test_a_revision_whose_answer_begins_elsewhere_is_a_warning(found, tmp_path):
@@ -162,22 +161,13 @@ def test_a_revision_whose_answer_begins_elsewhere_is_a_warning(found, tmp_path):
     assert found("qwen3", f"rltf.episode.revise={path}", question="What? /no_think") == [
         "rltf.episode.revise"
     ]
-    levels = {rule.key: rule.level for rule in RULES}
-    assert levels.pop("rltf.teacher.prompt") == "error"
-    assert set(levels.values()) == {"warning"}
 
 
-def test_a_template_that_rewrites_texts_is_no_trouble(found, monkeypatch):
-    made = thinking("plain")
-    made.chat_template = made.chat_template.replace(
-        "message.content", "message.content.replace('1 0', 'I O')"
-    )
-    monkeypatch.setitem(globals(), "thinking", lambda _: made)
-    assert found("plain", TEACHER[0]) == []
+def test_a_template_that_rewrites_texts_is_no_trouble(found):
+    plain = thinking("plain").chat_template
+    rewrites = plain.replace("message.content", "message.content.replace('1 0', 'I O')")
+    assert found("plain", TEACHER[0], template=rewrites) == []
 
 
-def test_a_template_that_cannot_render_is_left_to_the_prompts_check(found, monkeypatch):
-    made = thinking("plain")
-    made.chat_template = "{{ raise_exception('no') }}"
-    monkeypatch.setitem(globals(), "thinking", lambda _: made)
-    assert found("plain", OFF) == []
+def test_a_template_that_cannot_render_is_left_to_the_prompts_check(found):
+    assert found("plain", OFF, template="{{ raise_exception('no') }}") == []

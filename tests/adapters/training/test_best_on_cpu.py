@@ -10,22 +10,23 @@ import pytest
 from rltf_verl.adapters.training.best import BEST, RECORD, BestCheckpoint
 from rltf_verl.config import ConfigError
 
-METRIC = "val-core/rltf/mine/acc/mean@1"
+METRIC, OTHER = "val-core/rltf/mine/acc/mean@1", "val-core/other"
 
 
-def saved(folder: Path, step: int) -> None:
-    """A checkpoint of verl's; of the others it keeps none."""
-    for other in folder.glob("global_step_*/actor"):
-        shutil.rmtree(other)
-    actor = folder / f"global_step_{step}" / "actor"
-    actor.mkdir(parents=True)
-    (actor / "model.pt").write_text(f"weights of step {step}")
-
-
-def trained(best: BestCheckpoint, folder: Path, values: dict[int, float]) -> None:
+def trained(folder: Path, values: dict[int, float], metric: str = METRIC) -> BestCheckpoint:
+    """One process: values of the validations by step. verl saves each step after the first, and
+    keeps no other one's weights.
+    """
+    best = BestCheckpoint(folder, metric)
     for step, value in values.items():
-        saved(folder, step)
-        best.on_validation({METRIC: value}, step)
+        actor = folder / f"global_step_{step}" / "actor"
+        if step and not actor.is_dir():
+            for other in folder.glob("global_step_*/actor"):
+                shutil.rmtree(other)
+            actor.mkdir(parents=True)
+            (actor / "model.pt").write_text(f"weights of step {step}")
+        best.on_validation({metric: value}, step)
+    return best
 
 
 def kept(folder: Path) -> list[tuple[str, str]]:
@@ -33,53 +34,48 @@ def kept(folder: Path) -> list[tuple[str, str]]:
     return [(path.name, (path / "actor" / "model.pt").read_text()) for path in folders]
 
 
-def test_the_best_of_a_run_survives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    best = BestCheckpoint(tmp_path, METRIC)
-    best.on_validation({METRIC: 0.9}, 0)  # before training: nothing to keep
-    trained(best, tmp_path, {2: 0.25, 4: 0.5, 6: 0.5, 8: math.nan, 10: 0.25})
-    assert kept(tmp_path) == [("best_global_step_4", "weights of step 4")]
-    resume = f"trainer.resume_from_path={tmp_path / 'best_global_step_4'}"
-    assert resume in capsys.readouterr().out
+RESUMED = ({2: 0.5, 4: 0.25}, {4: 0.25, 6: 0.4})
+"""The second process validates before it trains."""
 
 
-def test_a_resumed_run_knows_the_earlier_best(tmp_path: Path) -> None:
-    trained(BestCheckpoint(tmp_path, METRIC), tmp_path, {2: 0.5, 4: 0.25})
-    resumed = BestCheckpoint(tmp_path, METRIC)
-    resumed.on_validation({METRIC: 0.25}, 4)  # verl's validation before training
-    trained(resumed, tmp_path, {6: 0.4})
-    assert kept(tmp_path) == [("best_global_step_2", "weights of step 2")]
-    trained(resumed, tmp_path, {8: 0.75})
-    assert kept(tmp_path) == [("best_global_step_8", "weights of step 8")]
-    trained(BestCheckpoint(tmp_path, METRIC), tmp_path, {10: 0.7})
-    assert [name for name, _ in kept(tmp_path)] == ["best_global_step_8"]
+@pytest.mark.parametrize(
+    ("processes", "step"),
+    [
+        (({0: 0.9, 2: 0.25, 4: 0.5, 6: 0.5, 8: math.nan, 10: 0.25},), 4),
+        (RESUMED, 2),
+        ((*RESUMED, {8: 0.75}), 8),
+        ((*RESUMED, {8: 0.75}, {10: 0.7}), 8),
+        # killed in its validation
+        (({4: math.nan}, {4: 0.9, 6: 0.5}), 4),
+    ],
+)
+def test_the_best_of_a_run_survives(
+    tmp_path: Path, processes: tuple[dict[int, float], ...], step: int
+) -> None:
+    for values in processes:
+        trained(tmp_path, values)
+    assert kept(tmp_path) == [(f"best_global_step_{step}", f"weights of step {step}")]
 
 
-def test_a_run_that_was_killed_in_a_validation_keeps_its_checkpoint(tmp_path: Path) -> None:
-    saved(tmp_path, 4)
-    resumed = BestCheckpoint(tmp_path, METRIC)
-    resumed.on_validation({METRIC: 0.9}, 4)
-    trained(resumed, tmp_path, {6: 0.5})
-    assert kept(tmp_path) == [("best_global_step_4", "weights of step 4")]
-
-
-def test_the_best_of_another_metric_does_not_count(tmp_path: Path) -> None:
-    trained(BestCheckpoint(tmp_path, METRIC), tmp_path, {2: 0.9})
-    best = BestCheckpoint(tmp_path, "val-core/other")
-    saved(tmp_path, 6)
-    best.on_validation({"val-core/other": 0.1}, 6)
+def test_the_best_of_another_metric_does_not_count(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trained(tmp_path, {2: 0.9})
+    trained(tmp_path, {6: 0.1}, OTHER)
     assert kept(tmp_path) == [("best_global_step_6", "weights of step 6")]
+    resume = f"trainer.resume_from_path={tmp_path / 'best_global_step_6'}"
+    assert resume in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("size", [0, 20])
 def test_a_damaged_record_is_a_warning(
     tmp_path: Path, size: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    trained(BestCheckpoint(tmp_path, METRIC), tmp_path, {2: 0.9})
+    trained(tmp_path, {2: 0.9})
     record = tmp_path / f"{BEST}2" / RECORD
     record.write_bytes(record.read_bytes()[:size])
-    best = BestCheckpoint(tmp_path, METRIC)
+    trained(tmp_path, {4: 0.5})
     assert str(record) in caplog.text
-    trained(best, tmp_path, {4: 0.5})
     assert kept(tmp_path) == [("best_global_step_4", "weights of step 4")]
 
 
@@ -100,5 +96,5 @@ def test_a_file_system_without_hard_links(tmp_path: Path, monkeypatch: pytest.Mo
         raise PermissionError("no links here")
 
     monkeypatch.setattr(os, "link", refuse)
-    trained(BestCheckpoint(tmp_path, METRIC), tmp_path, {2: 0.5, 4: 0.25})
+    trained(tmp_path, {2: 0.5, 4: 0.25})
     assert kept(tmp_path) == [("best_global_step_2", "weights of step 2")]

@@ -1,5 +1,7 @@
 """Weights beside the policy's, on a plain module."""
 
+from contextlib import suppress
+
 import pytest
 import ray
 import torch
@@ -54,13 +56,9 @@ def test_a_policy_has_them_within_and_its_own_afterwards_even_if_the_call_fails(
     move(policy)
     own = trained(policy)
 
-    def call():
-        with kept.in_place(policy):
-            assert all(torch.equal(first[n], v) for n, v in trained(policy).items())
-            raise RuntimeError("in the call")
-
-    with pytest.raises(RuntimeError, match="in the call"):
-        call()
+    with suppress(RuntimeError), kept.in_place(policy):
+        assert all(torch.equal(first[n], v) for n, v in trained(policy).items())
+        raise RuntimeError
     assert all(torch.equal(own[n], v) for n, v in trained(policy).items())
 
 

@@ -3,7 +3,6 @@ is counted.
 """
 
 import itertools
-import logging
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +13,7 @@ from transfer_queue import KVBatchMeta
 from verl.utils import tensordict_utils as tu
 
 from rltf_verl.adapters.queue.columns import DRAW, FACTS, ROLE, TURN, ragged
+from rltf_verl.adapters.queue.step_rows import StepRows
 from rltf_verl.adapters.training.live_groups import Draws, LiveGroups
 from rltf_verl.config import (
     AttemptConfig,
@@ -154,6 +154,14 @@ SAMPLED = {  # problems and settings; groups of the batch, problems played, metr
         },
         "",
     ),
+    "what is dropped is counted as spent": (
+        [WRONG, MIXED, WRONG, MIXED],
+        {},
+        {"p1", "p3"},
+        4,
+        {"session/total": 4, "session/tokens/total": 4 * PER_EPISODE},
+        "",
+    ),
     "the bound leaves dead groups and the batch its size": (
         [MIXED] + [WRONG] * 9,
         {"size": 3, "rounds": 2},
@@ -192,22 +200,13 @@ SAMPLED = {  # problems and settings; groups of the batch, problems played, metr
 @pytest.mark.parametrize("case", SAMPLED)
 def test_which_groups_a_batch_has_and_what_is_counted(sampled, caplog, case):
     problems, settings, expected, num_played, counted, warning = SAMPLED[case]
-    with caplog.at_level(logging.WARNING):
-        groups, metrics, queue, _ = sampled(problems, **settings)
+    groups, metrics, queue, _ = sampled(problems, **settings)
     assert (set(groups), queue.prompts) == (expected, {})
+    assert {key.partition("_")[0] for key in queue.rows} == expected, "the others have left"
     assert queue.played == list(range(num_played)), "each problem once, in the data's order"
     assert counted.items() <= metrics.items()
     assert warning in caplog.text
     assert bool(warning) == bool(caplog.text)
-
-
-def test_what_is_dropped_leaves_the_queue_and_is_counted_as_spent(sampled):
-    _, metrics, queue, batch = sampled([WRONG, MIXED, WRONG, MIXED])
-    assert (
-        set(queue.rows) == set(batch.keys) == {f"{g}_{s}_0" for g in ("p1", "p3") for s in (0, 1)}
-    )
-    assert len(batch.keys) == len(batch.tags)
-    assert (metrics["session/total"], metrics["session/tokens/total"]) == (4, 4 * PER_EPISODE)
 
 
 DISTILLS = ((Role.ATTEMPT, 0), (Role.ATTEMPT, 1), (Role.DISTILL, 1))
@@ -278,8 +277,6 @@ def test_a_group_is_dead_when_no_objective_that_is_on_gets_anything_from_it(
 
 
 def test_logit_distillation_lives_where_an_attempt_has_a_teacher(sampled):
-    from rltf_verl.adapters.queue.step_rows import StepRows
-
     *_, batch = sampled([NONE_MENDED, WRONG], rounds=0)
     step, grpo = StepRows.read(batch, scored=False), Method(GRPO)
     weights = grpo.weights(ONLY)

@@ -3,6 +3,7 @@ which token; and the actor's pass over a step's rows.
 """
 
 import dataclasses
+import math
 import re
 from types import SimpleNamespace
 
@@ -12,7 +13,6 @@ import transfer_queue as tq
 from tensordict import TensorDict
 from transfer_queue import KVBatchMeta
 from verl.trainer.ppo.v1.agent_loop_tq import list_of_dict_to_tensordict
-from verl.trainer.ppo.v1.trainer_base import PPOTrainer
 from verl.utils.tensordict_utils import assign_non_tensor
 
 from rltf_verl.adapters.queue.columns import (
@@ -27,14 +27,19 @@ from rltf_verl.adapters.training.logit_loss import (
     DIVERGENCE,
     FIRST_SHARE,
     LOGIT_ROWS,
+    NUM_TOKENS,
     TEACHER_CALL,
     TEACHER_IDS,
+    TEACHER_LOG_PROB,
     TEACHER_LOG_PROBS,
     TEACHER_PLACES,
     TEACHER_TAIL,
+    TEACHER_WEIGHTS,
+    WEIGHT,
     divergence,
     keep_outcomes,
     return_outcomes,
+    teacher_loss,
 )
 from rltf_verl.adapters.training.teacher import (
     TeacherInput,
@@ -367,6 +372,22 @@ def test_a_backward_that_reuses_the_logits_memory_does_not_change_the_gradient()
     torch.testing.assert_close(grad, expected)
 
 
+def test_a_sampled_token_pulls_by_its_gap_times_the_clipped_ratio():
+    log_probs = torch.tensor([[-1.0, -2.0, -0.5]], requires_grad=True)
+    old = torch.tensor([[-1.0, -4.0, -0.4]])  # ratios 1, e² and e⁻⁰·¹
+    data = TensorDict({TEACHER_PLACES: ragged([torch.tensor([1, 2])])}, 1)
+    data[TEACHER_LOG_PROB] = ragged([torch.tensor([-1.5, -1.5])])
+    data[TEACHER_WEIGHTS] = ragged([torch.tensor([1.0, 0.5])])
+    assign_non_tensor(data, **{"dp_size": 2, NUM_TOKENS: 4, WEIGHT: 0.3})
+    settings = {"divergence": Divergence("sampled_token"), "ratio_clip": 2.0}
+    config = LogitDistillConfig(weight=0.3, **settings)
+    loss, metrics = teacher_loss(config, {}, data, log_probs, old)
+    (grad,) = torch.autograd.grad(loss, log_probs)
+    expected = [[0.0, 0.3 * 2 * -0.5, 0.3 * 0.5 * math.exp(-0.1) * 1.0]]
+    torch.testing.assert_close(grad, torch.tensor(expected))
+    assert metrics["rltf/logit_distill/divergence"].aggregate() == pytest.approx(0.5 * 2 / 4)
+
+
 def test_the_teachers_outcomes_are_kept_and_mixed():
     """In two calls: the second one's distributions join those of the first at its tokens."""
     logits, data = torch.randn(1, 4, 7), TensorDict({}, 1)
@@ -388,7 +409,6 @@ def test_the_teachers_outcomes_are_kept_and_mixed():
 
 
 PROMPT, RESPONSE = 3, 2
-DIFFERENCE = "training/rollout_probs_diff_max"
 
 
 class Trainer(RLTFTrainerSync):
@@ -414,8 +434,6 @@ def test_no_metric_compares_tokens_that_were_sampled_under_another_prompt(monkey
     queue = TensorDict({name: ragged([value]) for name, value in columns.items()}, [1])
     monkeypatch.setattr(tq, "kv_batch_get", lambda select_fields, **_: queue.select(*select_fields))
     monkeypatch.setattr(tq, "kv_batch_put", lambda **_: batch)
-    theirs, ours = dict[str, float](), dict[str, float]()
-    PPOTrainer._compute_old_log_prob(Trainer(), batch, theirs)
-    assert theirs[DIFFERENCE] == 0.5
-    assert Trainer()._compute_old_log_prob(batch, ours) is batch
-    assert ours == {}
+    metrics = dict[str, float]()
+    assert Trainer()._compute_old_log_prob(batch, metrics) is batch
+    assert metrics == {}

@@ -187,14 +187,14 @@ def test_micro_batches_add_up_to_the_whole(actor, parts):
     splits = [batch.loss(config, CURRENT, part) for part in parts]
     close([sum(loss for loss, _ in splits)], [whole])
     close(batch.grads(sum(loss for loss, _ in splits)), batch.grads(whole))
-    for name in [n for n in metrics if n.endswith("loss")]:
+    for name in [n for n in metrics if n.endswith(("loss", "grad"))]:
         added = sum(m[name].aggregate() for _, m in splits)
         assert added == pytest.approx(metrics[name].aggregate(), abs=1e-6)
     parts_of_loss = sum(metrics[n].aggregate() for n in metrics if n.endswith("loss"))
     assert parts_of_loss == pytest.approx(whole.item(), abs=1e-6)
 
 
-def test_gradients_of_the_roles_are_those_of_their_tokens_and_add_up_over_micro_batches(actor):
+def test_gradients_of_the_roles_are_those_of_their_tokens(actor):
     config, batch = actor(*EXTRAS), Batch(ROWS)
     loss, metrics = batch.loss(config, CURRENT)
     grads = batch.grads(loss)
@@ -211,10 +211,6 @@ def test_gradients_of_the_roles_are_those_of_their_tokens_and_add_up_over_micro_
         )
         assert metrics[f"rltf/{name}/grad"].aggregate() == pytest.approx(own, abs=1e-6)
         assert own > 0
-        parts = [batch.loss(config, CURRENT, part)[1] for part in ([0, 1], [2, 3], [4, 5, 6])]
-        assert sum(m[f"rltf/{name}/grad"].aggregate() for m in parts) == pytest.approx(
-            own, abs=1e-6
-        )
 
 
 def test_the_default_loss_has_the_gradient_of_importance_sampling_where_no_ratio_has_moved(actor):

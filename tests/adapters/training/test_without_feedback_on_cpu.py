@@ -22,7 +22,7 @@ class Trainer(RLTFTrainerSync):
     def __init__(
         self,
         failed: list[float],
-        stop_after: int | None,
+        stop_after: int | None = None,
         save_freq: int = -1,
         *,
         waits: bool = False,
@@ -88,37 +88,35 @@ def test_what_a_validation_asks_of_the_judge_is_not_the_next_steps(
     assert trainer.judge.metrics() == {}
 
 
-@pytest.mark.parametrize("save_freq", [-1, 2, 100])
-def test_it_ends_after_so_many_steps_in_a_row_with_a_checkpoint(save_freq: int) -> None:
-    trainer = Trainer([0.0, 1.0, 0.1, 0.9, 1.0, 1.0, 1.0], stop_after=2, save_freq=save_freq)
-    with pytest.raises(FeedbackUnavailable, match=r"judge: .*stop_after.*connection refused"):
-        trainer.fit(MANAGER)
-    assert list(trainer.logged) == [1, 2, 3, 4, 5]
-    assert trainer.saved[-1] == 5
-    assert len(trainer.saved) == len(set(trainer.saved))
-
-
-def test_a_run_that_is_over_anyway_and_one_that_may_go_on_end_well() -> None:
-    for failed, stop_after in (([0.0, 1.0], 1), ([1.0] * 4, None)):
-        trainer = Trainer(failed, stop_after, save_freq=-1)
-        trainer.fit(MANAGER)
-        assert list(trainer.logged) == list(range(1, len(failed) + 1))
-        assert trainer.saved == []
+FEW = [0.0, 1.0, 0.1, 0.9, 1.0, 1.0, 1.0]
 
 
 @pytest.mark.parametrize(
-    ("failed", "breaker", "ends_at"),
+    ("failed", "options", "ends_at", "saved"),
     [
-        ([0.0, 0.9, 0.0], 1.0, 2),  # it stayed away for longer than `outage_s`
-        ([0.0, 1.0, 0.0], 0.0, None),  # it refused the only question of step 2
-        ([1.0, 1.0, 1.0, 0.0], 0.0, 3),  # a key that expired
-        ([0.1, 0.1], 1.0, None),  # calls of later steps wait for it
+        # after so many steps in a row, with a checkpoint of its own
+        (FEW, {"stop_after": 2}, 5, [5]),
+        (FEW, {"stop_after": 2, "save_freq": 2}, 5, [2, 4, 5]),
+        (FEW, {"stop_after": 2, "save_freq": 100}, 5, [5]),
+        # over anyway; may go on
+        ([0.0, 1.0], {"stop_after": 1}, None, []),
+        ([1.0] * 4, {}, None, []),
+        # it waits for its judge, which stayed away for longer than `outage_s`
+        ([0.0, 0.9, 0.0], {"waits": True, "breaker": 1.0}, 2, [2]),
+        # it refused the only question of step 2
+        ([0.0, 1.0, 0.0], {"waits": True}, None, []),
+        # a key that expired
+        ([1.0, 1.0, 1.0, 0.0], {"waits": True}, 3, [3]),
+        # calls of later steps wait for it
+        ([0.1, 0.1], {"waits": True, "breaker": 1.0}, None, []),
     ],
 )
-def test_a_run_that_waits_for_its_judge_ends_if_it_stays_away(
-    failed: list[float], breaker: float, ends_at: int | None
+def test_a_run_without_feedback_ends(
+    failed: list[float], options: dict[str, Any], ends_at: int | None, saved: list[int]
 ) -> None:
-    trainer = Trainer(failed, None, waits=True, breaker=breaker)
-    with pytest.raises(FeedbackUnavailable) if ends_at else nullcontext():
+    trainer = Trainer(failed, **options)
+    unavailable = pytest.raises(FeedbackUnavailable, match=r"judge: .*connection refused")
+    with unavailable if ends_at else nullcontext():
         trainer.fit(MANAGER)
-    assert list(trainer.logged)[-1] == (ends_at or len(failed))
+    assert list(trainer.logged) == list(range(1, (ends_at or len(failed)) + 1))
+    assert trainer.saved == saved
