@@ -47,7 +47,6 @@ def record_of(config, out):
     folder = str(out.parent / "checkpoint")
     worker.save_checkpoint(folder, global_step=1)
     train(worker, rows, asked)
-    record["later"] = kept()
     worker.load_checkpoint(folder)
     record["kept after resume"], record["policy after resume"] = kept(), policy()
     if any("lora_" in name for name in record["first"]):
