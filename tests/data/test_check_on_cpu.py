@@ -87,8 +87,7 @@ def test_every_row_is_looked_at(files: tuple[Path, Path], change, message: str) 
 def test_many_bad_rows_are_counted(files: tuple[Path, Path]) -> None:
     path = rewrite(files[0], lambda rows: [row.update(agent_name=None) for row in rows])
     report = check_files([path])
-    errors = report.errors
-    assert (len(errors), errors[-1].endswith("25 more bad rows")) == (6, True)
+    assert [re.findall(r"\d+", error)[-1] for error in report.errors] == [*"01234", "25"]
     assert report.files[0].num_repeated == 0, "what cannot be read repeats nothing"
 
 
@@ -139,25 +138,14 @@ def test_a_file_in_verls_form_is_checked_as_its_reward_function_takes_it(
     assert "1 + 1?" in rltf("data", "show", path).stdout
 
 
-def test_conversations_that_end_alike_are_others(files: tuple[Path, Path]) -> None:
-    """Each file's rows have an earlier message of their own."""
-
-    def conversations(kind: str):
-        def change(rows: list[dict]) -> None:
-            for i, row in enumerate(rows):
-                before = {"role": "user", "content": f"{kind} {i}"}
-                row["prompt"] = [before, {"role": "assistant", "content": "Yes?"}, *GO_ON]
-
-        return change
-
-    for path, kind in zip(files, ("train", "test"), strict=True):
-        rewrite(path, conversations(kind))
-    report = check_files(files)
+def test_conversations_that_end_alike_are_others(tmp_path: Path) -> None:
+    """Each row has an earlier message of its own."""
+    said = [{"role": "assistant", "content": "Yes?"}, {"role": "user", "content": "Go on."}]
+    rows = [verl_row(prompt=[{"role": "user", "content": first}, *said]) for first in "abcd"]
+    ends = {"a.parquet": rows[:2], "b.parquet": rows[2:]}
+    report = check_files([write_rows(tmp_path / name, part) for name, part in ends.items()])
     assert report.overlaps == []
     assert [file.num_repeated for file in report.files] == [0, 0]
-
-
-GO_ON = [{"role": "user", "content": "Go on."}]
 
 
 def test_files_that_share_a_question_are_told_as_a_plan_does_it(tmp_path: Path) -> None:
