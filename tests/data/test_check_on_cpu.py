@@ -8,12 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rltf_verl.data.provenance import read_provenance
 from rltf_verl.data.schema import check_parquet
 from rltf_verl.tools.data.build import build_parquet
 from rltf_verl.tools.data.check import check_files, shared_questions
 from rltf_verl.tools.data.questions import read_questions
-from tests.support.commands import ran, refused, rltf
+from tests.support.commands import refused, rltf
 from tests.support.verl_rows import verl_row, write_rows
 
 
@@ -29,13 +28,6 @@ def rewrite(path: Path, change) -> Path:
     change(rows)
     pq.write_table(pa.Table.from_pylist(rows, table.schema.remove_metadata()), path)
     return path
-
-
-def test_fine_files(files: tuple[Path, Path]) -> None:
-    report = check_files(files)
-    assert not report.errors
-    assert [f.num_rows for f in report.files] == [30, 5]
-    assert "all rows are fine" in ran("data", "check", *files).stdout
 
 
 @pytest.mark.nightly
@@ -128,16 +120,6 @@ def test_a_question_with_two_answers_is_noted_and_a_role_that_is_null_shown(tmp_
     assert "1 + 1?" in rltf("data", "show", path).stdout
 
 
-def test_a_file_in_verls_form_is_checked_as_its_reward_function_takes_it(
-    files: tuple[Path, Path],
-) -> None:
-    path = write_rows(files[0].with_name("verl.parquet"), [verl_row()])
-    report = check_files([path])
-    assert not report.errors
-    assert "checked for rltf/env=reward_function" in report.notes[0]
-    assert "1 + 1?" in rltf("data", "show", path).stdout
-
-
 def test_conversations_that_end_alike_are_others(tmp_path: Path) -> None:
     """Each row has an earlier message of its own."""
     said = [{"role": "assistant", "content": "Yes?"}, {"role": "user", "content": "Go on."}]
@@ -176,13 +158,6 @@ def test_rows_that_were_changed_later_are_noticed(files: tuple[Path, Path]) -> N
     assert "content_sha256" in check_files([files[1]]).errors[0]
     pq.write_table(table, files[1], compression="gzip")
     assert not check_files([files[1]]).errors
-
-
-def test_show(files: tuple[Path, Path]) -> None:
-    result = ran("data", "show", files[1], "-n", 2)
-    assert result.stdout.count("reference") == 2
-    assert read_provenance(files[1])["command"] in result.stdout
-    assert "incorrect" not in result.stdout
 
 
 TEXT = [{"role": "user", "content": "1+1?"}]

@@ -163,8 +163,6 @@ def test_the_log_of_a_run(tmp_path: Path) -> None:
     assert (later["measured"]["sessions"], later["measured"]["groups"]) == (5, 0)
     assert [*later["run"].values()][1:3] == [4, 99]
     assert "never_right" in later["inconclusive"]
-    (tmp_path / "evaluation.json").write_text("[]", "utf-8")
-    assert "evaluation.json: holds no evaluation" in refused("probe", log, *env)
 
 
 @pytest.mark.parametrize(
