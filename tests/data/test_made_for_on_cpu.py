@@ -3,8 +3,10 @@
 import shutil
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
+from rltf_verl.data.made_for import made_for
 from rltf_verl.tools.evaluate.settings import questions_of
 from tests.support.commands import ran
 
@@ -51,3 +53,11 @@ def test_a_file_that_is_gone_or_elsewhere(folder: Path) -> None:
         questions_of(data, 1, {}, None)
     _, env = questions_of(data, 1, {"env": {"name": f"{moved}:Mine"}}, None)
     assert env["factor"] == 7, "the same class, moved: its options stay"
+
+
+def test_a_file_that_another_program_wrote_again(folder: Path) -> None:
+    data = folder / "again.parquet"
+    pd.read_parquet(folder / "train.parquet").to_parquet(data)
+    with pytest.raises(ValueError, match="the environment mine "):
+        questions_of(data, 1, {}, None)
+    assert "rltf.env.name=./FILE.py:CLASS" in made_for(data, "mine").overrides
