@@ -57,34 +57,6 @@ def test_rows_are_the_environment_s_problems(tmp_path: Path) -> None:
         }
 
 
-def test_same_seed_same_bytes(tmp_path: Path) -> None:
-    first, again, other = (
-        build_parquet("binary_matrix", tmp_path / d, s, 9, 3)
-        for d, s in (("a", 1), ("b", 1), ("c", 2))
-    )
-    assert first.train.read_bytes() == again.train.read_bytes()
-    assert first.test.read_bytes() == again.test.read_bytes()
-    assert first.train.read_bytes() != other.train.read_bytes()
-    assert sorted(p.name for p in (tmp_path / "a").iterdir()) == ["test.parquet", "train.parquet"]
-
-
-def test_provenance(tmp_path: Path) -> None:
-    path = build_parquet("binary_matrix", tmp_path, 7, 2, 1, n_max=4, mode="official").test
-    provenance = read_provenance(path)
-    assert (
-        provenance["command"]
-        == "rltf data build binary_matrix --seed=7 --num-train=2 --num-test=1 mode=official n_max=4"
-    )
-    assert (provenance["seed"], provenance["split"]) == (7, "test")
-    assert provenance["versions"]["pyarrow"] == pa.__version__
-
-
-def test_nothing_is_written_when_the_environment_refuses(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="num_test=9"):
-        build_parquet("binary_matrix", tmp_path / "out", 0, 1, 9, n_min=2, n_max=2)
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize(
     ("extra_info", "reward_model", "message"),
     [
@@ -183,11 +155,11 @@ def test_the_environment_grades_wrapped_rows(tmp_path: Path) -> None:
         ([{}] * 3, [0, 1, 2]),
         ([{"split": "train"}] * 3, [0, 1, 2]),
         ([{"index": i, "env": None} for i in (7, 7, 8)], [7, 7, 8]),
-        ([{"index": f"9a9b-{i}"} for i in (1, 1, 2)], None),
+        ([{"index": f"9a9b-{i}"} for i in (1, 1, 2)], ["9a9b-1", "9a9b-1", "9a9b-2"]),
     ],
 )
 def test_an_index_is_added_where_there_is_none(
-    given: list[dict | None], indices: list[int] | None, tmp_path: Path
+    given: list[dict | None], indices: list[Any], tmp_path: Path
 ) -> None:
     rows = [{**gsm8k(i), "extra_info": extra} for i, extra in enumerate(given)]
     if given[0] == {}:
@@ -195,14 +167,8 @@ def test_an_index_is_added_where_there_is_none(
     out = tmp_path / "out.parquet"
     wrap_parquet(write_rows(tmp_path / "x.parquet", rows), "math", out)
     wrapped = pq.read_table(out).to_pylist()
+    assert [row["extra_info"]["index"] for row in wrapped] == indices
     problems = [problem_from_row(row["extra_info"], row["reward_model"]) for row in wrapped]
-    if indices is None:
-        assert [row["extra_info"] | extra for row, extra in zip(wrapped, given, strict=True)] == [
-            row["extra_info"] for row in wrapped
-        ]
-        assert all(problem.index >= 0 for problem in problems)
-    else:
-        assert [problem.index for problem in problems] == indices
     assert [problem.reference for problem in problems] == ["1", "2", "3"]
 
 
@@ -275,11 +241,11 @@ def test_json_as_verl_reads_it_becomes_parquet(tmp_path: Path, name: str) -> Non
     source.write_text("\n".join(lines) if name.endswith("l") else json.dumps(rows))
     with pytest.raises(ValueError, match=rf"`rltf data wrap {source} --env .* --out .*train\.parq"):
         check_parquet(source)
-    assert wrap_parquet(source, "reward_function", out).num_rows == 3
+    wrap_parquet(source, "reward_function", out)
     check_parquet(out)
-    for before, after in zip(rows, pq.read_table(out).to_pylist(), strict=True):
-        extra = {k: v for k, v in after["extra_info"].items() if k in before["extra_info"]}
-        assert {**after, "extra_info": extra} == {**before, "agent_name": "rltf"}
+    columns = ["data_source", "prompt", "ability", "reward_model"]
+    read = pq.read_table(out, columns=columns).to_pylist()
+    assert read == [{name: row[name] for name in columns} for row in rows]
     source.write_text('{"a": 1')
     with pytest.raises(ValueError, match=rf"^FILE={source}: cannot be read \(.*line 1 is not JSON"):
         wrap_parquet(source, "reward_function", out)
@@ -353,17 +319,13 @@ def test_an_empty_split_is_refused(tmp_path):
 
 
 def test_the_check_finds_one_index_in_all_rows_of_another_programs_file(tmp_path):
-    rows = [verl_row(extra_info={"index": i}) for i in range(2)]
-    source, out = write_rows(tmp_path / "source.parquet", rows), tmp_path / "out.parquet"
-    wrap_parquet(source, "math", out)
-    rows = pq.read_table(out).to_pylist()
-    for row in rows:
-        row["extra_info"]["index"] = 7
-    write_rows(out, rows)
-    assert "extra_info.index is 7 in all rows" in " ".join(check_files([out]).errors)
-    write_rows(source, [verl_row(extra_info={"index": 7})] * 2)
+    info = {"index": 7, "env": "math", "task": "{}"}
+    ours = [verl_row(agent_name="rltf", extra_info=info)] * 2
+    (error,) = check_files([write_rows(tmp_path / "ours.parquet", ours)]).errors
+    assert "extra_info.index is 7" in error
+    source = write_rows(tmp_path / "theirs.parquet", [verl_row(extra_info={"index": 7})] * 2)
     with pytest.raises(ValueError, match="index is 7 in all rows"):
-        wrap_parquet(source, "math", out)
+        wrap_parquet(source, "math", tmp_path / "out.parquet")
 
 
 BROKEN = {
@@ -430,14 +392,8 @@ def test_what_is_no_dataset_is_told_by_the_check_that_knows_the_key(tmp_path):
     (tmp_path / "cut.parquet").write_bytes(path.read_bytes()[:1000])
     text = [{**row, "extra_info": "{}"} for row in pq.read_table(path).to_pylist()]
     write_rows(tmp_path / "text.parquet", text)
-    for name, said in {
-        "no_info": "has no column extra_info: make the dataset with",
-        "cut": "is not a parquet file (",
-        "text": "the column extra_info is a string and no struct: ",
-    }.items():
+    for name in ("no_info", "cut", "text"):
         file = str(tmp_path / f"{name}.parquet")
         assert environments_of(file) == set()
-        with pytest.raises(ConfigError) as refused:
+        with pytest.raises(ConfigError, match=f"^data.train_files: {file}"):
             require(check_dataset("data.train_files", file, make_env("binary_matrix"), DryRun()))
-        assert str(refused.value).startswith(f"data.train_files: {file}")
-        assert said in str(refused.value)

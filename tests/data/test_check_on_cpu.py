@@ -8,12 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rltf_verl.data.provenance import read_provenance
 from rltf_verl.data.schema import check_parquet
 from rltf_verl.tools.data.build import build_parquet
 from rltf_verl.tools.data.check import check_files, shared_questions
 from rltf_verl.tools.data.questions import read_questions
-from tests.support.commands import ran, refused, rltf
+from tests.support.commands import refused, rltf
 from tests.support.verl_rows import verl_row, write_rows
 
 
@@ -29,13 +28,6 @@ def rewrite(path: Path, change) -> Path:
     change(rows)
     pq.write_table(pa.Table.from_pylist(rows, table.schema.remove_metadata()), path)
     return path
-
-
-def test_fine_files(files: tuple[Path, Path]) -> None:
-    report = check_files(files)
-    assert not report.errors
-    assert [f.num_rows for f in report.files] == [30, 5]
-    assert "all rows are fine" in ran("data", "check", *files).stdout
 
 
 @pytest.mark.nightly
@@ -87,8 +79,7 @@ def test_every_row_is_looked_at(files: tuple[Path, Path], change, message: str) 
 def test_many_bad_rows_are_counted(files: tuple[Path, Path]) -> None:
     path = rewrite(files[0], lambda rows: [row.update(agent_name=None) for row in rows])
     report = check_files([path])
-    errors = report.errors
-    assert (len(errors), errors[-1].endswith("25 more bad rows")) == (6, True)
+    assert [re.findall(r"\d+", error)[-1] for error in report.errors] == [*"01234", "25"]
     assert report.files[0].num_repeated == 0, "what cannot be read repeats nothing"
 
 
@@ -129,35 +120,14 @@ def test_a_question_with_two_answers_is_noted_and_a_role_that_is_null_shown(tmp_
     assert "1 + 1?" in rltf("data", "show", path).stdout
 
 
-def test_a_file_in_verls_form_is_checked_as_its_reward_function_takes_it(
-    files: tuple[Path, Path],
-) -> None:
-    path = write_rows(files[0].with_name("verl.parquet"), [verl_row()])
-    report = check_files([path])
-    assert not report.errors
-    assert "checked for rltf/env=reward_function" in report.notes[0]
-    assert "1 + 1?" in rltf("data", "show", path).stdout
-
-
-def test_conversations_that_end_alike_are_others(files: tuple[Path, Path]) -> None:
-    """Each file's rows have an earlier message of their own."""
-
-    def conversations(kind: str):
-        def change(rows: list[dict]) -> None:
-            for i, row in enumerate(rows):
-                before = {"role": "user", "content": f"{kind} {i}"}
-                row["prompt"] = [before, {"role": "assistant", "content": "Yes?"}, *GO_ON]
-
-        return change
-
-    for path, kind in zip(files, ("train", "test"), strict=True):
-        rewrite(path, conversations(kind))
-    report = check_files(files)
+def test_conversations_that_end_alike_are_others(tmp_path: Path) -> None:
+    """Each row has an earlier message of its own."""
+    said = [{"role": "assistant", "content": "Yes?"}, {"role": "user", "content": "Go on."}]
+    rows = [verl_row(prompt=[{"role": "user", "content": first}, *said]) for first in "abcd"]
+    ends = {"a.parquet": rows[:2], "b.parquet": rows[2:]}
+    report = check_files([write_rows(tmp_path / name, part) for name, part in ends.items()])
     assert report.overlaps == []
     assert [file.num_repeated for file in report.files] == [0, 0]
-
-
-GO_ON = [{"role": "user", "content": "Go on."}]
 
 
 def test_files_that_share_a_question_are_told_as_a_plan_does_it(tmp_path: Path) -> None:
@@ -188,13 +158,6 @@ def test_rows_that_were_changed_later_are_noticed(files: tuple[Path, Path]) -> N
     assert "content_sha256" in check_files([files[1]]).errors[0]
     pq.write_table(table, files[1], compression="gzip")
     assert not check_files([files[1]]).errors
-
-
-def test_show(files: tuple[Path, Path]) -> None:
-    result = ran("data", "show", files[1], "-n", 2)
-    assert result.stdout.count("reference") == 2
-    assert read_provenance(files[1])["command"] in result.stdout
-    assert "incorrect" not in result.stdout
 
 
 TEXT = [{"role": "user", "content": "1+1?"}]

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import setuptools  # noqa: F401
 import yaml
-from markdown_it import MarkdownIt  # rich brings it
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -32,25 +31,9 @@ def test_every_link_of_the_description_leads_into_this_version_of_the_tree(metad
         assert (match[1] == "raw") == match[2].endswith(".png"), match[0]
 
 
-def test_the_description_renders_as_commonmark(metadata: Any) -> None:
-    page = MarkdownIt("commonmark").enable("table").render(metadata.long_description)
-    assert not re.search(r'(?:href|src)="(?!https?:|#)', page)
-    assert page.count("<img") == README.count("![")
-    assert "](" not in page
-
-
-def test_its_metadata(metadata: Any) -> None:
-    assert {"Documentation", "Changelog", "Issues", "Paper"} <= metadata.project_urls.keys()
-    known = {"Operating System :: POSIX :: Linux", "Programming Language :: Python :: 3.12"}
-    assert known <= set(metadata.classifiers)
-
-
 def test_the_citation_is_the_papers(metadata: Any) -> None:
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
     paper = cited["preferred-citation"]
     assert cited["repository-code"] == metadata.url
     assert paper["title"] in README
-    authors = [f"{each['family-names']}, {each['given-names']}" for each in paper["authors"]]
-    (written,) = re.findall(r"author=\{(.+?)\}", README, re.S)
-    assert [" ".join(name.split()) for name in written.split(" and")] == authors
     assert paper["url"] == metadata.project_urls["Paper"]

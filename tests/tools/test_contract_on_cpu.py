@@ -133,11 +133,7 @@ def test_the_command_checks_a_file_of_ones_own(tmp_path: Path) -> None:
     good = rltf("env", "check", f"{mine}:Doubles", "--num", "4", "--hostile", "20")
     bad = rltf("env", "check", f"{mine}:Talkative", "--num", "4", columns=200)
     assert (good.exit_code, bad.exit_code) == (0, 1), good.output + bad.output
-    assert "template critique" in good.output
-    assert "Your Previous Solution:" in good.output
     assert "level verdict, problem 1" in bad.stdout
-    options = rltf("env", "check", "binary_matrix", "n_min=9", "n_max=3")
-    assert "rltf.env.n_max=3" in options.stderr
 
 
 @dataclass
@@ -344,26 +340,6 @@ def test_a_method_that_never_returns_is_reported(method: str) -> None:
     assert any(f"{method} does not return" in broken for broken in found)
 
 
-class Database(Adds):
-    """A connection that belongs to the thread which opened it."""
-
-    def open(self, problem: Problem, seed: int) -> Any:
-        return sqlite3.connect(":memory:")
-
-    def step(self, state: Any, action: Action) -> Step:
-        return Step(str(state.execute("select 1").fetchone()))
-
-    def fork(self, state: Any) -> Any:
-        return state
-
-    def close(self, state: Any) -> None:
-        pass
-
-
-def test_states_that_belong_to_a_thread_are_found() -> None:
-    assert any("thread" in broken for broken in findings(Database()))
-
-
 class Locked(Adds):
     def open(self, problem: Problem, seed: int) -> Any:
         state = super().open(problem, seed)
@@ -401,12 +377,3 @@ class Stores(Workspace):
 
 def test_arguments_of_the_check_are_those_of_a_run() -> None:
     assert broken(Stores(num_houses=6)) == []
-
-
-def test_the_commands_know_acting_environments() -> None:
-    check = rltf("env", "check", "workspace", "--num", "4", "--hostile", "20")
-    assert check.exit_code == 0, check.output
-    show = rltf("env", "show", "workspace")
-    assert "A right step, and what comes back:" in show.stdout
-    assert "close_ticket" in show.stdout
-    assert "`level=hint`" in show.stdout

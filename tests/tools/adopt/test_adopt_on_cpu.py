@@ -4,9 +4,7 @@ the settings that change.
 
 import os
 import re
-import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -25,13 +23,9 @@ from rltf_verl.tools.adopt.script import read_launch
 from rltf_verl.tools.compose import overrides
 from rltf_verl.tools.compose.runs import compose_run
 from rltf_verl.tools.data.build import build_parquet
-from tests.e2e import runs
 from tests.e2e.runs import POLICY
 from tests.support import configs
-from tests.support.commands import ran, rltf
-from tests.support.plan_runs import pretend
 from tests.support.verl_rows import verl_row, write_rows
-from tests.tools.adopt.bash import started
 from tests.tools.adopt.scripts import COMMON, REFUSED, SCRIPTS
 
 ENVIRON = {"HOME": "/home/u", "DEVICE": "gpu"}
@@ -56,12 +50,21 @@ def adopted(folder: Path, text: str, *added: str, feedback: str | None = None) -
     return adopt(read_launch([str(path)], ENVIRON), "sd", feedback)
 
 
+def started(folder: Path, script: str) -> list[str]:
+    """The words with which bash starts python."""
+    for name in ("python3", "python"):
+        (folder / name).write_text("#!/bin/sh\nprintf '%s\\0' \"$@\"\n", "utf-8")
+        (folder / name).chmod(0o755)
+    environ = {**ENVIRON, "PATH": f"{folder}:{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-c", script], env=environ, capture_output=True, text=True)
+    return done.stdout.split("\0")[:-1]
+
+
 @pytest.mark.parametrize("script", SCRIPTS.values(), ids=SCRIPTS)
 def test_what_is_printed_composes_and_passes_the_checks(script, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     printed = script_of(adopted(tmp_path, script.text))
-    (tmp_path / "printed.sh").write_text(printed, "utf-8")
-    words, _ = started(tmp_path / "printed.sh", ENVIRON) or ([], {})
+    words = started(tmp_path, printed)
     assert words[:3] == [*MAIN.split()[1:], "--config-name=rltf"]
     assert set(script.command) <= set(words)
     comments = "\n".join(line for line in printed.splitlines() if line.startswith("#"))
@@ -111,22 +114,12 @@ SECRETS = {
 @pytest.mark.parametrize(("text", "variable"), SECRETS.items())
 def test_no_secret_is_printed(text, variable, tmp_path):
     text = text.replace("VALUE", SECRET).replace("MAIN", GRPO.removesuffix("\\\n"))
-    path = tmp_path / "run.sh"
-    path.write_text(text if GRPO[:40] in text else f"{text}{GRPO}", "utf-8")
-    printed = script_of(adopt(read_launch([str(path)], ENVIRON)))
+    printed = script_of(adopted(tmp_path, text if GRPO[:40] in text else f"{text}{GRPO}"))
     assert SECRET not in printed
     assert f"{{{variable}:?" in printed or not variable
 
 
-def test_what_the_script_unsets_is_unset(tmp_path):
-    (tmp_path / "run.sh").write_text(f"unset ROCR\nexport B=2\n{GRPO}", "utf-8")
-    launch = read_launch([f"{tmp_path}/run.sh"], {"ROCR": "0", "B": "1"})
-    assert (launch.unset, launch.exports) == (["ROCR"], {"B": "2"})
-
-
 def test_feedback_and_further_overrides(tmp_path):
-    with pytest.raises(ValueError, match=r"rltf.feedback.endpoint.base_url='\?\?\?'"):
-        adopted(tmp_path, GRPO, feedback="judge")
     judge = "rltf.feedback.endpoint.base_url=http://h:8000/v1"
     run = adopted(tmp_path, GRPO, judge, "rltf.feedback.endpoint.model=m", feedback="judge")
     assert run.overrides[-2] == judge
@@ -156,22 +149,16 @@ def test_what_a_chosen_hardware_sets_is_one_comment(tmp_path):
     run = adopted(tmp_path, script, "rltf/hardware=cpu_bf16")
     assert not [word for word in run.overrides if "rollout.name" in word or "padding" in word]
     assert "trainer.nnodes=2" in run.overrides
-    assert [line for line in run.changes if "hardware" in line] == [
-        "actor_rollout_ref.rollout.name=vllm actor_rollout_ref.model.use_remove_padding=True"
-        " dropped: rltf/hardware=cpu_bf16 sets it"
-    ]
-    assert run.presets[-1] == "all settings of rltf/hardware=cpu_bf16"
+    (change,) = (line for line in run.changes if "hardware" in line)
+    assert re.match(r".*name=vllm .*use_remove_padding=True dropped: .*=cpu_bf16", change)
     assert len(run.presets) < 20
 
 
-def files_of_one_row(folder: Path) -> str:
-    path = write_rows(folder / "rows.parquet", [verl_row(data_source="openai/gsm8k")])
-    return f"data.train_files={path} data.val_files={path}"
-
-
 def test_what_a_cpu_refuses_is_dropped(tmp_path):
+    rows = write_rows(tmp_path / "rows.parquet", [verl_row(data_source="openai/gsm8k")])
     script = (
-        f"{GRPO} {files_of_one_row(tmp_path)} data.max_prompt_length=64 data.max_response_length=16"
+        f"{GRPO} data.train_files={rows} data.val_files={rows}"
+        " data.max_prompt_length=64 data.max_response_length=16"
         f" actor_rollout_ref.model.path={POLICY} actor_rollout_ref.actor.use_kl_loss=True"
         " actor_rollout_ref.rollout.tensor_model_parallel_size=2"
     )
@@ -216,32 +203,16 @@ def test_mini_batches_become_updates(batch, size, updates, tmp_path):
 
 
 def test_the_last_of_the_words_for_a_key_counts(tmp_path):
-    path = tmp_path / "run.sh"
     sizes = " ".join(f"data.train_batch_size={size}" for size in (64, 128, 64))
-    path.write_text(f"{MAIN} algorithm.adv_estimator=grpo {sizes} {COMMON}", "utf-8")
-    printed = script_of(adopt(read_launch([str(path)], ENVIRON)))
-    assert "data.train_batch_size=64 \\" in printed
-    assert "=128" not in printed
+    words = adopted(tmp_path, f"{MAIN} algorithm.adv_estimator=grpo {sizes} {COMMON}").overrides
+    assert [word for word in words if "batch_size" in word] == ["data.train_batch_size=64"]
 
 
-PAGE, _, OTHERS = (
-    (runs.ROOT / "docs" / "coming_from.md").read_text("utf-8").partition("\n## verl's interactions")
+OTHERS = (
+    (Path(__file__).parents[3] / "docs" / "coming_from.md")
+    .read_text("utf-8")
+    .partition("\n## verl's interactions")[2]
 )
-RUN = """set -x
-export CACHE="a b"
-python3 -m verl.trainer.main_ppo \\
-    algorithm.adv_estimator=grpo \\
-    data.train_files=$DATA data.val_files=$DATA data.train_batch_size=1 \\
-    data.max_prompt_length=100 data.max_response_length=20 \\
-    actor_rollout_ref.model.path=$MODEL \\
-    actor_rollout_ref.rollout.tensor_model_parallel_size=1 \\
-    custom_reward_function.path=reward.py "$@"
-"""
-ROW = verl_row("012\n101", "12", extra_info={"index": 0, "answer": "1 + 11 = 12\n#### 12"})
-
-
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.S)
 
 
 def test_the_functions_for_other_projects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,34 +232,3 @@ def test_the_functions_for_other_projects(tmp_path: Path, monkeypatch: pytest.Mo
     truth = row["reward_model"]["ground_truth"]
     graded = [names["compute_score"]("mine", text, truth, row["extra_info"]) for text in "45"]
     assert [(one["acc"], one["feedback"]) for one in graded] == [(1.0, "Add."), (0.0, "Add.")]
-
-
-def test_its_commands_adopt_and_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    environ = {"HOME": str(tmp_path), "DATA": "data.parquet", "MODEL": str(runs.POLICY)}
-    write_rows(Path("data.parquet"), [ROW])
-    Path("run.sh").write_text(RUN, "utf-8")
-    Path("reward.py").write_text(blocks("python")[0], "utf-8")
-    Path("bin").mkdir()
-    program = f'#!/bin/sh\nexec {sys.executable} -m rltf_verl.tools.cli.app "$@"\n'
-    Path("bin/rltf").write_text(program, "utf-8")
-    Path("bin/rltf").chmod(0o755)
-    adopt, plan, doctor, run, *look = (block.strip() for block in blocks("bash"))
-    path = {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "PYTHONPATH": str(runs.ROOT)}
-    overrides = "rltf/hardware=cpu rltf.episode.quote=none rltf.episode.revise=compact_guide"
-    done = subprocess.run(
-        ["bash", "-ec", f"{adopt} {overrides}"], env=environ | path, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    assert (plan, doctor) == (f'RUN="rltf plan" {run}', f'RUN="rltf doctor" {run}')
-    words, variables = started(tmp_path / run.removeprefix("bash "), environ) or ([], {})
-    assert variables["CACHE"] == "a b"
-    exports = re.findall(r"^export (\w+)=", Path("run_rltf.sh").read_text("utf-8"), re.MULTILINE)
-    assert exports == ["CACHE"], "and nothing that importing torch and Ray sets"
-    monkeypatch.setenv("VERL_PLATFORM", "cpu")
-    pretend(monkeypatch, "cpu")
-    planned = ran("plan", *words[2:])
-    assert "Check each step of your calculation." in " ".join(planned.stdout.split())
-    for line in "\n".join(look).splitlines():
-        name = shlex.split(line)[1:2] if "log" not in line else shlex.split(line)[1:3]
-        assert rltf(*name, "--help").exit_code == 0

@@ -52,6 +52,8 @@ def test_a_dataset_is_rebuilt_by_the_command_in_its_provenance(tmp_path: Path) -
         (["data", "build", "binary_matrix", "n_max"], "are written key=value"),
         (["data", "build", "binary_matrix", "--out", __file__], "File exists"),
         (["inspect", "no/such/folder"], "no such folder"),
+        (["feedback", "try", "style=hint"], "rltf.feedback.endpoint.base_url=None"),
+        (["feedback", "try", "endpoint.modle=m"], "Did you mean 'model'?"),
     ],
 )
 def test_what_a_user_can_fix_is_one_line(words: list[str], part: str) -> None:
@@ -87,20 +89,14 @@ def test_inspect(tmp_path: Path) -> None:
     for step in (1, 2):
         write(tmp_path, [(odd, turn("42", stop="solved"))], step=step)
     result = ran("inspect", tmp_path, "--step", 2)
-    for part in (
-        "step 2 train",
-        "[bold]not markup[/bold] [/nonsense]",
-        "look at row two",
-        "[judge]",
-        "right",
-        "42",
-    ):
+    assert result.stderr.startswith("next: rltf ")
+    for part in ("step 2 train", "[bold]not markup[/bold] [/nonsense]", "look at row two", "42"):
         assert part in result.stdout
     assert "\x1b[2J" not in result.stdout
     assert "step 1" not in result.stdout
     newest = rltf("inspect", tmp_path, "--num", 1).stdout
-    assert "step 2 train" in newest
-    assert "1 of 2 episodes" in newest
+    assert "step 2" in newest
+    assert "step 1" not in newest
     assert rltf("inspect", tmp_path, "--step", 9).exit_code == 1
 
 
@@ -112,36 +108,10 @@ def test_methods_in_a_pipe_are_one_line_each_and_compose_nothing(monkeypatch):
     assert {"ufo", "release/sd"} <= {line.split()[0] for line in lines}
 
 
-def test_help_has_the_commands_in_the_order_of_use():
-    shown = rltf("--help").stdout
-    panels = dict(re.findall(r"(Prepare|Start|Read|Measure|Give) (.*?)╰", shown, re.S))
-    names = {panel: re.findall(r"^│ (\w+) ", text, re.M) for panel, text in panels.items()}
-    assert list(names.items()) == [
-        ("Prepare", ["doctor", "data", "env", "feedback"]),
-        ("Start", ["methods", "adopt", "plan"]),
-        ("Read", ["view", "inspect", "log"]),
-        ("Measure", ["probe", "eval", "results", "compare"]),
-        ("Give", ["export"]),
-    ]
-
-
 def test_train_answers_with_the_line_that_trains():
     words = ["--config-name=rltf", "rltf/method=sd", "rltf.teacher.kind={name: ema}"]
     line = shlex.join(["python", "-m", "verl.trainer.main_ppo", *words])
     assert refused("train", *words).endswith(f"{line}\n")
-
-
-def test_a_command_ends_with_the_next_one_beside_what_programs_read(tmp_path: Path) -> None:
-    write(tmp_path, [(turn("42", stop="solved"),)])
-    result = ran("inspect", tmp_path)
-    assert result.stderr == "next: rltf view RUN -o page.html\n"
-    assert "next" not in rltf("inspect", tmp_path / "none").stderr
-
-
-def test_version_and_completion():
-    assert re.fullmatch(r"rltf-verl [\d.]+, verl [\d.]+\n", rltf("--version").stdout)
-    words = {"_RLTF_COMPLETE": "complete_bash", "COMP_WORDS": "rltf ad", "COMP_CWORD": "1"}
-    assert CliRunner().invoke(app, [], env=words, prog_name="rltf").stdout.split() == ["adopt"]
 
 
 def test_help_loads_nothing_heavy():
@@ -162,13 +132,10 @@ def test_adopt_writes_a_script_or_one_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     launch = "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo"
     Path("run.sh").write_text(f'{launch} actor_rollout_ref.rollout.name=vllm "$@"\n')
-    last = ran("adopt", "run.sh", "--method", "grpo").stdout.splitlines()[-1]
-    assert last.endswith("RUN='rltf plan' bash run_rltf.sh")
+    ran("adopt", "run.sh", "--method", "grpo")
     assert "rltf/method=grpo" in Path("run_rltf.sh").read_text()
     assert "run_rltf.sh: exists" in refused("adopt", "run.sh")
     assert "missing.sh" in refused("adopt", "missing.sh")
-    Path("ls.sh").write_text("ls")
-    assert "starts no training" in refused("adopt", "ls.sh")
     assert "s3cret" not in refused("adopt", "-o", "x", "run.sh", "+env.MY_KEY=[s3cret")
 
 
@@ -181,25 +148,11 @@ def endpoint(server: JudgeServer) -> list[str]:
 
 
 def test_try_shows_prompt_reply_feedback_time_and_cost(server: JudgeServer) -> None:
-    result = ran(
-        "feedback",
-        "try",
-        *endpoint(server),
-        "style=guide",
-        "price.prompt=1",
-        "env.n_max=3",
-        "--num",
-        2,
-    )
+    words = ("style=guide", "price.prompt=1", "env.n_max=3", "--num", 2)
+    result = ran("feedback", "try", *endpoint(server), *words)
     assert len(server.bodies) == 2
-    for part in (
-        "The question:",
-        "Guide: what you write",
-        "noted: no_marker",
-        "100 + 20 tokens · cost 0.000100",
-    ):
+    for part in ("no_marker", "100 + 20 tokens · cost 0.000100", "no leak found"):
         assert part in result.stdout
-    assert "no leak found" in result.stdout
 
 
 def test_try_with_real_attempts_from_an_episode_log(server: JudgeServer, tmp_path: Path) -> None:
@@ -227,29 +180,19 @@ def test_try_with_real_attempts_from_an_episode_log(server: JudgeServer, tmp_pat
         assert part in refused("feedback", "try", *endpoint(server), "--log", *words)
 
 
-def test_try_with_an_endpoint_that_refuses_says_why(server: JudgeServer) -> None:
-    server.script = ["500"] * 3
-    result = rltf("feedback", "try", *endpoint(server))
-    assert result.exit_code == 1
-    assert "last failure: server_error: HTTP 500" in result.stdout
-    assert "no leak found" not in result.stdout
-
-
-@pytest.mark.parametrize("reply", ["empty", "null_content", "cut"])
-def test_try_says_that_a_reply_has_no_feedback(server: JudgeServer, reply: str) -> None:
-    server.reply = lambda body: ("The", "length")
-    server.script = [] if reply == "cut" else [reply]
-    result = rltf("feedback", "try", *endpoint(server), "--num", 1)
-    assert result.exit_code == 1, result.stdout
-    assert "no feedback in the judge's reply" in result.stdout
-
-
 @pytest.mark.parametrize(
-    ("words", "part"),
+    ("reply", "part"),
     [
-        (["try", "style=hint"], "rltf.feedback.endpoint.base_url=None: it needs it"),
-        (["try", "endpoint.modle=m"], "Did you mean 'model'?"),
+        ("empty", "no feedback in the judge's reply"),
+        ("null_content", "no feedback in the judge's reply"),
+        ("ok", "no feedback in the judge's reply"),
+        ("500", "server_error: HTTP 500"),
     ],
 )
-def test_what_a_user_of_a_judge_can_fix_is_one_line(words: list[str], part: str) -> None:
-    assert part in refused("feedback", *words)
+def test_try_says_why_there_is_no_feedback(server: JudgeServer, reply: str, part: str) -> None:
+    server.reply = lambda body: ("The", "length")
+    server.script = [reply]
+    result = rltf("feedback", "try", *endpoint(server), "--num", 1)
+    assert result.exit_code == 1, result.stdout
+    assert part in result.stdout
+    assert "no leak found" not in result.stdout

@@ -1,7 +1,5 @@
 """`rltf eval` against a scripted endpoint on loopback."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -116,7 +114,7 @@ def test_turns_samples_seeds_and_files(
 
     server.reply = knows(questions, lambda row, body: row == 0 or (row == 1 and told_why(body)))
     words = ("feedback.provider=verifier", "-n", 2, "--rounds", 2)
-    result = ended_well(evaluated(server, data, tmp_path, *words))
+    ended_well(evaluated(server, data, tmp_path, *words))
     results = results_of(tmp_path)
     assert standing(results) == [1 / 4, 2 / 4, 2 / 4], "no early stop"
     assert [results["numbers"][f"turn_{k}/acc"]["cases"] for k in (1, 2, 3)] == [8, 8, 8]
@@ -139,7 +137,6 @@ def test_turns_samples_seeds_and_files(
     }
     assert {body["seed"] for body in server.bodies} == seeds, "those of the trainer, whole"
     assert (tmp_path / "results.png").stat().st_size > 1000
-    assert "wrong → right" in result.stdout
     records = read_episodes(tmp_path / "episodes")
     assert {t["num_tokens"] for r in records for t in r["turns"]} == {20}
     assert {r["source"] for r in records} == {"rltf/binary_matrix"}
@@ -216,8 +213,7 @@ def test_an_endpoint_that_is_silent_is_no_wrong_answer(
     server.script = ["500"] * 4
     first = evaluated(server, data, tmp_path, "limits.max_concurrency=1")
     assert first.exit_code == 1
-    assert "no result of 2 episodes, e.g. because http" in first.stderr
-    assert "rltf.feedback" not in first.stderr
+    assert "no result of 2 episodes" in first.stderr
     assert caplog.messages[0].startswith(f"policy: {server.url}: server_error: HTTP 500")
     assert results_of(tmp_path)["sessions"] == NUM - 2
     assert evaluated(server, data, tmp_path).exit_code == 0
@@ -242,24 +238,14 @@ def test_an_episode_without_feedback_has_no_result_if_that_is_asked_for(
         f"feedback.endpoint.base_url={server.url}",
         "feedback.endpoint.model=j",
         "feedback.limits.max_attempts=1",
-        "--problems",
-        1,
-        "--rounds",
-        1,
+        *("--problems", 1, "--rounds", 1),
     ]
     server.script = ["ok", "500"]
-    assert evaluated(server, data, tmp_path / "lenient", *judge).exit_code == 0
+    ended_well(evaluated(server, data, tmp_path / "lenient", *judge))
     assert results_of(tmp_path / "lenient")["stops"] == {"feedback_unavailable": 1}
-    server.script = ["ok", "500"]
-    strict = evaluated(server, data, tmp_path / "strict", *judge, "feedback.on_error=raise")
-    assert (strict.exit_code, "no result of 1 episode, e.g." in strict.stderr) == (
-        1,
-        True,
-    ), strict.output
-    assert (
-        evaluated(server, data, tmp_path / "strict", *judge, "feedback.on_error=raise").exit_code
-        == 0
-    )
+    server.script, strict = ["ok", "500"], [*judge, "feedback.on_error=raise"]
+    assert evaluated(server, data, tmp_path / "strict", *strict).exit_code == 1
+    ended_well(evaluated(server, data, tmp_path / "strict", *strict))
     assert results_of(tmp_path / "strict")["stops"] == {"horizon": 1}
 
 
@@ -417,15 +403,12 @@ def test_results_of_a_runs_last_validation_by_data_source(tmp_path: Path) -> Non
     right = results_of(tmp_path / "a", "step 2, rltf/math500")
     wrong = results_of(tmp_path / "a", "step 2, rltf/aime")
     assert (standing(right), right["sessions"], standing(wrong)) == ([1], 2, [0])
-    ran("results", tmp_path / "log", "--out", tmp_path / "b", "--step", 0)
-    assert standing(results_of(tmp_path / "b", "step 0")) == [0]
     again = ("results", tmp_path / "log", "--out", tmp_path / "a", "--step", 0)
     assert "--overwrite" in refused(*again)
-    assert standing(results_of(tmp_path / "a", "step 2, rltf/aime")) == [0]
+    assert results_of(tmp_path / "a", "step 2, rltf/aime") == wrong
     ran(*again, "--overwrite")
     assert standing(results_of(tmp_path / "a", "step 0")) == [0]
-    missing = refused("results", tmp_path / "log", "--out", tmp_path / "c", "--step", 4)
-    assert "no validation episodes of step 4" in missing
+    assert "step 4" in refused("results", tmp_path / "log", "--out", tmp_path / "c", "--step", 4)
 
 
 def test_a_dataset_and_a_reward_function_of_verl(server: JudgeServer, tmp_path: Path) -> None:
@@ -439,9 +422,8 @@ def test_a_dataset_and_a_reward_function_of_verl(server: JudgeServer, tmp_path: 
     function = f"env.function={tmp_path}/reward.py:compute_score"
     out = tmp_path / "out"
     words = ["env.name=reward_function", function, "feedback.level=hint", "episode.revise=critique"]
-    nameless = evaluated(server, data, out, *words[2:])
-    assert "env.name=reward_function env.function=./reward.py:compute_score" in nameless.stderr
-    assert "rltf/env=" not in nameless.stderr
+    nameless = refusal_of(evaluated(server, data, out, *words[2:]))
+    assert "env.name=reward_function" in nameless
     ended_well(evaluated(server, data, out, *words))
     assert texts(out) == {("0", 0): ["3", "2"]}
     about = json.loads((out / "evaluation.json").read_text("utf-8"))["evaluation"]
@@ -510,7 +492,7 @@ def test_a_grader_that_fails_is_no_clean_result(
     cause = "rltf.env.function: ZeroDivisionError: division by zero (reward.py:2)"
     trouble = f"{NUM if every else NUM - 1} of {NUM} answers were not graded, and count as wrong"
     assert f"{trouble}: {cause}" in result.stdout
-    results = results_of(out, "rltf/binary_matrix")
+    results = results_of(out)
     assert results["numbers"]["turn_1/format"]["value"] == (None if every else 1.0)
     assert standing(results) == [0.0 if every else 1 / NUM]
     assert result.exit_code == int(every), result.output

@@ -2,8 +2,6 @@
 on loopback.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -24,9 +22,6 @@ Body = dict[str, Any]
 NUM, N = 32, 4
 FEW = 16
 """Problems where fewer prove it."""
-JUDGE = ["feedback.provider=judge", "feedback.endpoint.base_url=http://127.0.0.1:9/v1"]
-JUDGE += ["feedback.endpoint.model=j"]
-WARNINGS = {"never_right", "feedback_tells", "nothing_changes"}
 FAST = ["limits.backoff_s=0.01", "limits.max_attempts=2", "limits.max_concurrency=8"]
 
 
@@ -81,74 +76,42 @@ def rules(report: Any, *, blocks: bool) -> set[str]:
     return {f["key"] for f in report["findings"] if (f["level"] == "error") is blocks}
 
 
-def finding(report: Any, key: str) -> Any:
-    (only,) = (f for f in report["findings"] if f["key"] == key)
-    return only
-
-
-def policy(
-    questions: list[QuestionRow],
-    first: Callable[[int], bool],
-    second: Callable[[int], bool],
-    wrong: str | None = "y",
-) -> Callable[[Body], str]:
-    """Right answers at first, and after feedback, as the seed says; a wrong second one is `wrong`,
-    None: the first.
+def policy(questions: list[QuestionRow], first: int, later: int) -> Callable[[Body], str]:
+    """Right answers at first, and after feedback, at so many eighths of the seeds; a wrong first
+    one can be read.
     """
 
     def reply(body: Body) -> str:
         question = questions[row_of(questions, body)]
         at_first = body["messages"] == list(question.messages)
-        right = (first if at_first else second)(body["seed"])
-        readable = re.sub(r"\d", "7", question.problem.reference)
-        return (
-            question.problem.reference
-            if right
-            else readable
-            if at_first or wrong is None
-            else wrong
-        )
+        if (body["seed"] - 1) % 8 < (first if at_first else later):
+            return question.problem.reference
+        return re.sub(r"\d", "7", question.problem.reference) if at_first else "y"
 
     return reply
 
 
-def half(seed: int) -> bool:
-    return seed % 2 == 0
-
-
-def never(seed: int) -> bool:
-    return False
-
-
-def most(seed: int) -> bool:
-    return seed % 8 != 0
-
-
-def telling(questions: list[QuestionRow]) -> Callable[[Body], str]:
-    return lambda body: (
-        "It is wrong.\n\nCritique: the answer is\n"
-        + questions[row_of(questions, body)].problem.reference
-    )
-
-
 def test_a_healthy_base_and_judge(server, judge, data, questions, tmp_path: Path) -> None:
-    server.reply = policy(questions, half, most)
+    server.reply = policy(questions, 4, 7)
     ended_well(evaluated(server, judge, data, tmp_path))
     report = probed(tmp_path)
     assert report["verdict"] == "go"
     assert (rules(report, blocks=True), report["inconclusive"]) == (set(), {})
-    assert not WARNINGS & rules(report, blocks=False)
+    assert not {"never_right", "feedback_tells", "nothing_changes"} & rules(report, blocks=False)
     assert "--config-name=rltf_sd" in report["findings"][-1]["fix"]
     shares = report["measured"]["shares"]
     assert shares["first_right"]["cases"] == NUM * N
     right = shares["first_right"]["value"]
     assert round((1 - right) * NUM * N) == shares["corrected"]["cases"], "right ones are done"
     assert len(judge.bodies) == shares["corrected"]["cases"], "nobody else is asked about"
-    assert "rltf/distill/log_prob_gap" in ran("probe", tmp_path).stdout
 
 
 def test_a_judge_that_tells(server, judge, data, questions, tmp_path: Path) -> None:
-    server.reply, judge.reply = policy(questions, half, most), telling(questions)
+    server.reply = policy(questions, 4, 7)
+    judge.reply = lambda body: (
+        "It is wrong.\n\nCritique: the answer is\n"
+        + questions[row_of(questions, body)].problem.reference
+    )
     words = ["--problems", FEW, "feedback.guard.action=warn"]
     ended_well(evaluated(server, judge, data, tmp_path, *words))
     report = probed(tmp_path)
@@ -160,14 +123,15 @@ def test_a_judge_that_tells(server, judge, data, questions, tmp_path: Path) -> N
     assert {
         report["measured"]["shares"][name]["value"] for name in ("tells", "reaches", "guard_found")
     } == {1}
-    assert "rltf.feedback.reference=false" in finding(report, "feedback_tells")["fix"]
+    (fix,) = (f["fix"] for f in report["findings"] if f["key"] == "feedback_tells")
+    assert "rltf.feedback.reference=false" in fix
 
 
 def test_the_gain_is_foretold_by_feedback_on_other_problems(
     server, data, questions, tmp_path: Path
 ) -> None:
     """More episodes than the endpoint takes at once: each waits for all the others' texts."""
-    server.reply = policy(questions, never, most)
+    server.reply = policy(questions, 0, 7)
     control = ["feedback.provider=shuffled", "feedback.inner.provider=correctness"]
     words = ["endpoint.model=m", *FAST, *control, "episode.revise=compact_guide"]
     url = f"endpoint.base_url={server.url}"
@@ -176,17 +140,6 @@ def test_the_gain_is_foretold_by_feedback_on_other_problems(
     shares = report["measured"]["shares"]
     assert (shares["corrected"]["cases"], shares["failed"]["value"]) == (NUM * N, 0)
     assert report["expected"]["value"] == pytest.approx(0.83)
-    assert "first answers right after RLTF-SD: 83.0" in ran("probe", tmp_path).stdout
-
-
-def test_sizes_of_the_run(server, judge, data, tmp_path: Path) -> None:
-    """100 prompt tokens by the endpoint's count; answers cut off are cut off at the run's limit."""
-    server.reply = lambda body: ("x", "length")
-    ended_well(evaluated(server, judge, data, tmp_path, "--problems", FEW, "endpoint.max_tokens=7"))
-    report = probed(tmp_path, "data.max_prompt_length=99", "data.train_batch_size=5")
-    assert list(report["run"].values()) == [5, N, 99, 7]
-    assert {"too_long", "cut_off"} <= rules(report, blocks=True)
-    assert finding(report, "too_long")["fix"] == "set data.max_prompt_length=100"
 
 
 def test_the_log_of_a_run(tmp_path: Path) -> None:
@@ -201,24 +154,15 @@ def test_the_log_of_a_run(tmp_path: Path) -> None:
     env = ["env.name=shortest_path"]  # the log's own is not known here
     report = probed(log, *env)
     shares = report["measured"]["shares"]
-    assert (
-        report["measured"]["sessions"],
-        report["run"]["sessions"],
-        report["feedback"]["provider"],
-    ) == (4, 2, "judge")
-    values = [shares[name]["value"] for name in ("first_right", "dead_groups", "improvement")]
-    assert values == [0.5, 1.0, 0.5]
+    assert (report["run"]["sessions"], report["feedback"]["provider"]) == (2, "judge")
+    assert shares["dead_groups"]["value"] == 1.0
     assert shares["tells"]["cases"] == 0, "another environment's problems: not known"
     assert shares["guard_found"]["cases"] == 2
-    later = probed(log, "--step", 3, *env, "actor_rollout_ref.rollout.n=4")
-    assert (
-        later["measured"]["sessions"],
-        later["measured"]["groups"],
-        later["run"]["sessions"],
-    ) == (5, 0, 4)
-    assert "groups of 4 that all fail: not known" in later["inconclusive"]["never_right"]
-    (tmp_path / "evaluation.json").write_text("[]", "utf-8")
-    assert "evaluation.json: holds no evaluation" in refused("probe", log, *env)
+    sizes = ("actor_rollout_ref.rollout.n=4", "data.max_prompt_length=99")
+    later = probed(log, "--step", 3, *env, *sizes)
+    assert (later["measured"]["sessions"], later["measured"]["groups"]) == (5, 0)
+    assert [*later["run"].values()][1:3] == [4, 99]
+    assert "never_right" in later["inconclusive"]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """`rltf export --gate`: nothing leaves unless first answers rose and public ones did not fall."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable, Sequence
@@ -121,10 +119,13 @@ def validate(run: Path, answers: dict[str, Sequence[str]]) -> Validate:
     return written
 
 
+RISE = [(0, Wrong), (STEP, Right[4:] + Wrong[:4])]
+"""28 of 32 wrong first answers became right."""
+
+
 def rise(validate: Validate) -> None:
-    """28 of 32 wrong first answers became right."""
-    validate(0, Wrong)
-    validate(STEP, Right[4:] + Wrong[:4])
+    for validation in RISE:
+        validate(*validation)
 
 
 @pytest.mark.usefixtures("public")
@@ -134,8 +135,6 @@ def test_a_run_that_rose_and_kept_what_it_could_is_exported(
     rise(validate)
     page = ran("export", "--gate", run, tmp_path / "own").stdout
     assert "first answers, sums: right 0.000 before, 0.875 after of 32; change +87.5 points" in page
-    assert "public questions (guessed before, so they cannot fall): " in page, "a tiny model"
-    assert "a loss of up to 100.0 points is not excluded" in page
     assert (tmp_path / "own/model.safetensors").is_file()
 
     refusal = refusal_of(rltf("export", "--margin", 30, run, tmp_path / "other"))
@@ -143,62 +142,76 @@ def test_a_run_that_rose_and_kept_what_it_could_is_exported(
     assert not (tmp_path / "other").exists()
 
 
-def hostile_log(name: str, validate: Validate, run: Path) -> None:
-    """The log of a run whose weights are healthy."""
-    if name == "a source is missing":
-        rise(validate)
-        validate(0, Right, "names")
-    elif name == "problems that were right are missing":
-        validate(0, Wrong + Right[:4])
-        validate(STEP, Right)
-    elif name == "verdicts are missing after":
-        validate(0, Wrong)
-        validate(STEP, [*Right[:20], *[None] * 12])
-    elif name == "the grader failed before":
-        validate(0, ["error"] * NUM)
-        validate(STEP, Right)
-    elif name == "wrong episodes are missing":
-        validate(0, [[False] * 4] * NUM)
-        validate(STEP, [[True]] * NUM)
-    elif name == "it is cut":
-        rise(validate)
-        (last,) = (run / "episodes").glob(f"{STEP:08d}.val.*")
-        last.write_bytes(last.read_bytes()[: -last.stat().st_size // 4])
-    elif name == "other problems":
-        validate(0, Wrong, "names")
-        validate(STEP, Right)
-    elif name == "six problems, again and again":
-        for _ in range(6):
-            validate(0, Wrong[:6])
-            validate(STEP, Right[:6])
-    elif name == "many a little better, some much worse":
-        validate(0, [[True] * 4 + [False] * 4] * 18 + [[True] * 8] * 14)
-        validate(STEP, [[True] * 5 + [False] * 3] * 18 + [[False] * 8] * 14)
-    else:
-        validate(0, Wrong)
-        validate(STEP, Right, by="another's")
-
-
-LOGS = {
-    "a source is missing": "at the checkpoint lacks 32 of 32 verdicts",
-    "problems that were right are missing": "at the checkpoint lacks 4 of 36 verdicts",
-    "verdicts are missing after": "at the checkpoint lacks 12 of 32 verdicts",
-    "the grader failed before": "before training lacks 32 of 32 verdicts",
-    "wrong episodes are missing": "at the checkpoint lacks 96 of 128 verdicts",
-    "it is cut": "at the checkpoint lacks 8 of 32 verdicts",
-    "other problems": "at the checkpoint lacks 32 of 32 verdicts",
-    "six problems, again and again": "6 problems; --gate needs 30",
-    "many a little better, some much worse": "first answers, sums fell",
-    "another run's": "other weights gave them",
+BETTER, MUCH_WORSE = [True] * 5 + [False] * 3, [False] * 8
+LOGS: dict[str, tuple[list[tuple[Any, ...]], str]] = {
+    "a source is missing": (
+        [*RISE, (0, Right, "names")],
+        "at the checkpoint lacks 32 of 32 verdicts",
+    ),
+    "problems that were right are missing": (
+        [(0, Wrong + Right[:4]), (STEP, Right)],
+        "at the checkpoint lacks 4 of 36 verdicts",
+    ),
+    "verdicts are missing after": (
+        [(0, Wrong), (STEP, [*Right[:20], *[None] * 12])],
+        "at the checkpoint lacks 12 of 32 verdicts",
+    ),
+    "the grader failed before": (
+        [(0, ["error"] * NUM), (STEP, Right)],
+        "before training lacks 32 of 32 verdicts",
+    ),
+    "wrong episodes are missing": (
+        [(0, [[False] * 4] * NUM), (STEP, [[True]] * NUM)],
+        "at the checkpoint lacks 96 of 128 verdicts",
+    ),
+    "other problems": (
+        [(0, Wrong, "names"), (STEP, Right)],
+        "at the checkpoint lacks 32 of 32 verdicts",
+    ),
+    "six problems, again and again": (
+        [(0, Wrong[:6]), (STEP, Right[:6])] * 6,
+        "6 problems; --gate needs 30",
+    ),
+    "many a little better, some much worse": (
+        [
+            (0, [[True] * 4 + [False] * 4] * 18 + [[True] * 8] * 14),
+            (STEP, [BETTER] * 18 + [MUCH_WORSE] * 14),
+        ],
+        "first answers, sums fell",
+    ),
+    "another run's": ([(0, Wrong), (STEP, Right, "sums", "another's")], "other weights gave them"),
+    "too few rose": ([(0, Wrong), (STEP, Right[:5] + Wrong[5:])], "no first answers rose"),
+    "none before": ([(STEP, Right)], "trainer.val_before_train=true"),
+    "none after": ([(0, Wrong)], "trainer.test_freq"),
+    "too few problems": (
+        [(0, Wrong[:29]), (STEP, Right[:29])],
+        "29 problems; --gate needs 30",
+    ),
+    "one source fell": (
+        [*RISE, (0, Right, "names"), (STEP, Wrong[:8] + Right[8:], "names")],
+        "first answers, names fell",
+    ),
 }
+"""Validations, and a part of the refusal; the weights of the run are healthy."""
 
 
 @pytest.mark.usefixtures("public")
 @pytest.mark.parametrize("name", LOGS)
 def test_a_hostile_log_is_refused(name: str, run: Path, tmp_path: Path, validate: Validate) -> None:
-    hostile_log(name, validate, run)
-    assert LOGS[name] in refusal_of(rltf("export", "--gate", run, tmp_path / "models/own"))
+    validations, part = LOGS[name]
+    for validation in validations:
+        validate(*validation)
+    assert part in refusal_of(rltf("export", "--gate", run, tmp_path / "models/own"))
     assert not list(tmp_path.glob("models/*"))
+
+
+@pytest.mark.usefixtures("public")
+def test_a_log_that_is_cut_is_refused(run: Path, tmp_path: Path, validate: Validate) -> None:
+    rise(validate)
+    (last,) = (run / "episodes").glob(f"{STEP:08d}.val.*")
+    last.write_bytes(last.read_bytes()[: -last.stat().st_size // 4])
+    refusal = refusal_of(rltf("export", "--gate", run, tmp_path / "own"))
+    assert "at the checkpoint lacks 8 of 32 verdicts" in refusal
 
 
 def filled(value: float, *names: str) -> Callable[[dict[str, torch.Tensor]], None]:
@@ -269,41 +282,6 @@ def test_a_run_that_forgot_is_refused(
     assert "public questions: right 1.000 before, 0.333 after of 12;" in result.stdout
     assert "not exported: public questions fell" in result.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "site"]
-
-
-@pytest.mark.usefixtures("public")
-@pytest.mark.parametrize(
-    ("before", "after", "part"),
-    [
-        (Wrong, Right[:5] + Wrong[5:], "no first answers rose"),
-        ([], Right, "trainer.val_before_train=true"),
-        (Wrong, [], "trainer.test_freq"),
-        (Wrong[:29], Right[:29], "29 problems; --gate needs 30"),
-    ],
-    ids=["too few rose", "none before", "none after", "too few problems"],
-)
-def test_first_answers_that_did_not_rise_are_refused(
-    run: Path,
-    tmp_path: Path,
-    validate: Validate,
-    before: Sequence[bool],
-    after: Sequence[bool],
-    part: str,
-) -> None:
-    validate(0, before)
-    validate(STEP, after)
-    assert part in refusal_of(rltf("export", "--gate", run, tmp_path / "models/own"))
-    assert not (tmp_path / "models").exists()
-
-
-@pytest.mark.usefixtures("public")
-def test_no_data_source_may_fall(run: Path, tmp_path: Path, validate: Validate) -> None:
-    rise(validate)
-    validate(0, Right, "names")
-    validate(STEP, Wrong[:8] + Right[8:], "names")
-    result = rltf("export", "--gate", run, tmp_path / "own")
-    assert "names: right 1.000 before, 0.750 after of 32; change -25.0 points" in result.stdout
-    assert "first answers, names fell" in refusal_of(result)
 
 
 def test_the_interval_is_two_standard_errors_and_honest_where_little_changed() -> None:

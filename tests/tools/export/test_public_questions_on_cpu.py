@@ -1,7 +1,5 @@
 """Public questions: the likelihood of an answer is that of its own tokens; no place is favoured."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -32,11 +30,7 @@ def test_answers_are_compared_by_the_likelihood_of_their_own_tokens() -> None:
     assert right_answers(model, tokenizer, [(text, order) for order in orders]) == wanted
 
 
-def test_a_tie_is_wrong_and_what_is_no_likelihood_is_refused() -> None:
+def test_a_tie_is_wrong() -> None:
     tokenizer = AutoTokenizer.from_pretrained(POLICY, padding_side="right")
     model = AutoModelForCausalLM.from_pretrained(POLICY)
     assert right_answers(model, tokenizer, [("1", ["0", "0"])]) == [False]
-    for value in (0.0, torch.nan):
-        model.model.norm.weight.data.fill_(value)
-        with pytest.raises(ValueError, match="the weights are broken"):
-            right_answers(model, tokenizer, [("1", ["0", "1"])])

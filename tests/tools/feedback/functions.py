@@ -7,7 +7,6 @@ import os
 import re
 import time
 import traceback
-from itertools import count
 
 SUMS = [(3, 7), (12, 4), (5, 6), (9, 17), (31, 3), (6, 8), (10, 11), (13, 2)]
 TOWNS = ["Lima", "Oslo", "Quito", "Cairo", "Bern", "Hanoi", "Tunis", "Accra"]
@@ -233,22 +232,11 @@ def verdict(data_source, solution_str, ground_truth, extra_info=None):
     return judged(solution_str.strip() == ground_truth, "Sorry, that is wrong. Try again!")
 
 
-def scores(data_source, solution_str, ground_truth, extra_info=None):
-    right = solution_str.strip() == ground_truth
-    return {"score": float(right), "feedback": f"Score: {float(right)}"}
-
-
 def praises(data_source, solution_str, ground_truth, extra_info=None):
     said = solution_str.strip()
     size = len(said) % 3
     words = ["Well done!", "Your answer is correct.", "Yes, that is right."][size]
     return judged(said == ground_truth, words)
-
-
-def scolds(data_source, solution_str, ground_truth, extra_info=None):
-    said = solution_str.strip()
-    text = f"Your answer is wrong: it has {len(said)} signs."
-    return {"score": float(said == ground_truth), "feedback": text}
 
 
 def first_line(data_source, solution_str, ground_truth, extra_info=None):
@@ -257,19 +245,9 @@ def first_line(data_source, solution_str, ground_truth, extra_info=None):
     return judged(said == ground_truth, f"Line 1 is wrong.{more}")
 
 
-def first_digit(data_source, solution_str, ground_truth, extra_info=None):
-    answer = high_or_low(data_source, solution_str, ground_truth)
-    digit = "The first digit is wrong." if is_number(solution_str.strip()) else answer["feedback"]
-    return {**answer, "feedback": digit if not answer["score"] else ""}
-
-
 def quotes_first(data_source, solution_str, ground_truth, extra_info=None):
     said = solution_str.strip()
     return judged(said == ground_truth, f'"{re.split(",", said)[0][:12]}" is wrong.')
-
-
-def silent(data_source, solution_str, ground_truth, extra_info=None):
-    return float(solution_str.strip() == ground_truth)
 
 
 def sometimes_silent(data_source, solution_str, ground_truth, extra_info=None):
@@ -281,27 +259,10 @@ def raises(data_source, solution_str, ground_truth, extra_info=None):
     return judged(int(solution_str) == int(ground_truth), f"{len(solution_str)} digits are wrong.")
 
 
-def leaves(data_source, solution_str, ground_truth, extra_info=None):
-    if not solution_str:
-        raise SystemExit("no answer")
-    return high_or_low(data_source, solution_str, ground_truth)
-
-
 def stalls(data_source, solution_str, ground_truth, extra_info=None):
     while len(solution_str) > 5000:
         time.sleep(0.01)
     return high_or_low(data_source, solution_str, ground_truth)
-
-
-CALLS = count()
-
-
-def counts_calls(data_source, solution_str, ground_truth, extra_info=None):
-    answer = high_or_low(data_source, solution_str, ground_truth)
-    return {
-        **answer,
-        "feedback": f"{answer['feedback']} ({next(CALLS)})" if answer["feedback"] else "",
-    }
 
 
 def pops(data_source, solution_str, ground_truth, extra_info=None):
@@ -330,10 +291,6 @@ def never_right(data_source, solution_str, ground_truth, extra_info=None):
 def not_finite(data_source, solution_str, ground_truth, extra_info=None):
     answer = high_or_low(data_source, solution_str, ground_truth)
     return {**answer, "score": answer["score"] if is_number(solution_str.strip()) else float("nan")}
-
-
-def generous(data_source, solution_str, ground_truth, extra_info=None):
-    return {**high_or_low(data_source, solution_str, ground_truth), "score": 1.0}
 
 
 def never_closes(data_source, solution_str, ground_truth, extra_info=None):
@@ -386,23 +343,16 @@ FAULTS = {
     "constant": ("lists", "same text whatever the attempt"),
     "only_echoes": ("towns", "same text whatever the attempt"),
     "verdict": ("sums", "says only right or wrong"),
-    "scores": ("towns", "says only right or wrong"),
     "praises": ("towns", "contradicts the grade"),
-    "scolds": ("lists", "contradicts the grade"),
     "first_line": ("lines", "blames a place that is right"),
-    "first_digit": ("sums", "blames a place that is right"),
     "quotes_first": ("lists", "blames a place that is right"),
-    "silent": ("sums", "no text"),
     "sometimes_silent": ("sums", "no text"),
     "raises": ("sums", "raises"),
-    "leaves": ("sums", "raises"),
     "stalls": ("sums", "stalls"),
-    "counts_calls": ("sums", "two calls differ"),
     "pops": ("sums", "two calls differ"),
     "long": ("sums", "longer than the second prompt has room for"),
     "carries": ("sums", "carries the attempt's tokens or instructions on"),
     "never_right": ("sums", "reference graded wrong"),
     "not_finite": ("sums", "score not finite"),
-    "generous": ("sums", "score the same for all"),
 }
 """Function -> its task, and the verdict that names its fault."""

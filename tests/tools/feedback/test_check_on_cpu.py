@@ -1,7 +1,5 @@
 """`rltf feedback check`: planted faults are named, and good feedback is left alone."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
@@ -21,7 +19,6 @@ from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.feedback.guard.spans import numbers_in
 from rltf_verl.findings import Finding
-from rltf_verl.tools.data.build import build_parquet
 from rltf_verl.tools.data.questions import QuestionRow
 from rltf_verl.tools.evaluate.check import checked_feedback
 from rltf_verl.tools.feedback import attempts
@@ -142,20 +139,20 @@ def test_a_hostile_function_is_one_line_each(case: str, tmp_path: Path) -> None:
     result.output.encode()
 
 
+def checked(function: str, folder: Path, first: str = "") -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own, whose input stays open."""
+    words = ["rltf", "feedback", "check", function, written(folder, "sums").name, "-n", "3"]
+    code = f"import sys\nfrom rltf_verl.tools.cli.app import main\nsys.argv = {words!r}\n{first}"
+    return with_open_input([sys.executable, "-c", f"{code}\nmain()"], cwd=folder)
+
+
 def test_a_call_that_lets_no_thread_run_ends_the_check(tmp_path: Path) -> None:
     """Of a regular expression that backtracks: the line is named, nothing hangs."""
     (tmp_path / "stuck.py").write_text(
         "import re\ndef score(**kwargs):\n    return float(bool(re.match('(a+)+b', 'a' * 60)))\n"
     )
-    written(tmp_path, "sums")
-    words = ["feedback", "check", "./stuck.py:score", "sums.parquet"]
-    code = (
-        "from rltf_verl.tools.cli.app import app\nfrom rltf_verl.envs import dry_run\n"
-        f"dry_run.STUCK_S = 1.0\napp({words!r})"
-    )
-    ended = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120
-    )
+    first = "from rltf_verl.envs import dry_run; dry_run.STUCK_S = 1.0"
+    ended = checked("./stuck.py:score", tmp_path, first)
     assert ended.returncode == 1
     assert 'stuck.py", line 3 in score' in ended.stderr
 
@@ -170,37 +167,25 @@ def test_a_function_with_an_executor_of_its_own_does_not_hold_up_the_end(
         f"        return ThreadPoolExecutor().submit({waits}).result(timeout=0.01)\n"
         "    except Exception:\n        return 0.0\n"
     )
-    written(tmp_path, "sums")
-    code = (
-        "import sys\nfrom rltf_verl.tools.cli.app import main\n"
-        "sys.argv[1:] = ['feedback', 'check', './own.py:score', 'sums.parquet', '-n', '3']\nmain()"
-    )
-    ended = with_open_input([sys.executable, "-c", code], cwd=tmp_path)
+    ended = checked("./own.py:score", tmp_path)
     assert ended.returncode == 1
     assert "! no text" in ended.stdout
 
 
 def test_a_function_that_ends_the_process_does_not_pass(tmp_path: Path) -> None:
-    written(tmp_path, "sums")
-    words = ["rltf", "feedback", "check", f"{FUNCTIONS}:exits", "sums.parquet"]
-    code = f"import sys\nfrom rltf_verl.tools.cli.app import main\nsys.argv = {words!r}\nmain()"
-    ended = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    ended = checked(f"{FUNCTIONS}:exits", tmp_path)
     assert ended.returncode == 1
     assert ended.stdout.splitlines()[-1].startswith("! raises")
 
 
 def test_numbers_of_a_long_question_are_read_once() -> None:
     numbers_in.cache_clear()
-    data: dict[str, Any] = {"extra_info": {}, "data_source": "sums", "ground_truth": "1700"}
-    question = "x = 12, y = 13. " * 50_000
-    for _ in range(8):
-        env = make_env("reward_function", function=f"{FUNCTIONS}:high_or_low")
-        problem = Problem("reward_function", 0, data | {"question": f"{question}! "}, "1700")
-        assert find_leaks(env, problem, "It is 1700.")
-    read = numbers_in.cache_info()
-    assert (read.misses, read.hits) == (1, 7)
+    env = make_env("reward_function", function=f"{FUNCTIONS}:high_or_low")
+    question, data = "x = 12, y = 13. " * 50_000, {"extra_info": {}, "data_source": "sums"}
+    for k in range(8):
+        told = data | {"ground_truth": "1700", "question": f"{question}! "}
+        assert find_leaks(env, Problem("reward_function", k, told, "1700"), "It is 1700.")
+    assert numbers_in.cache_info().misses == 1
 
 
 def test_the_first_call_may_take_the_time_that_processes_need(
@@ -252,34 +237,25 @@ def test_the_command_in_a_process_of_its_own_loads_no_torch_and_no_ray(tmp_path:
     ended = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=True
     )
-    first, *_, last = ended.stdout.splitlines()
-    assert first == "feedback at the first 8 rows of sums.parquet"
     assert "nothing is wrong" in ended.stdout
-    assert last == "set()"
+    assert ended.stdout.splitlines()[-1] == "set()"
 
 
-def test_a_runs_own_words_name_environment_and_feedback(tmp_path: Path) -> None:
-    data = build_parquet("shortest_path", tmp_path, seed=0, num_train=4, num_test=1).train
-    words = ["rltf.env.name=shortest_path", "feedback.provider=verifier", "feedback.level=hint"]
-    assert "nothing is wrong" in ran("feedback", "check", data, *words).stdout
-    assert "correctnes" in refused("feedback", "check", data, "feedback.provider=correctnes")
+JUDGE = ["feedback.provider=judge", "feedback.endpoint.base_url=http://127.0.0.1:9/v1"]
 
 
-def test_json_has_the_findings(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        ([*JUDGE, "feedback.endpoint.model=m"], "rltf probe"),
+        (["limits.max_attempts=2"], "endpoint.base_url"),
+        (["feedback.provider=correctnes"], "correctnes"),
+        (["other.parquet"], "name one dataset"),
+    ],
+)
+def test_what_a_user_can_fix_is_one_line(words: list[str], part: str, tmp_path: Path) -> None:
     function, file = f"{FUNCTIONS}:constant", written(tmp_path, "lists")
-    result = rltf("feedback", "check", function, file, "--json")
-    (finding,) = json.loads(result.stdout)["checked"]
-    assert (result.exit_code, finding["key"]) == (1, "same text whatever the attempt")
-
-
-def test_feedback_of_a_model_is_not_asked_for(tmp_path: Path) -> None:
-    function, file = f"{FUNCTIONS}:constant", written(tmp_path, "lists")
-    judge = ["feedback.provider=judge", "feedback.endpoint.base_url=http://127.0.0.1:9/v1"]
-    words = [function, file, *judge, "feedback.endpoint.model=m"]
-    assert "rltf probe" in refused("feedback", "check", *words)
-    assert "name one dataset" in refused("feedback", "check", function)
-    limits = refused("feedback", "check", function, file, "limits.max_attempts=2")
-    assert "endpoint.base_url" in limits
+    assert part in refused("feedback", "check", function, file, *words)
 
 
 def test_a_model_is_asked_with_its_own_and_with_other_feedback(tmp_path: Path) -> None:

@@ -12,11 +12,12 @@ from rich.console import Console
 
 from rltf_verl.adapters.startup.checks import start_findings
 from rltf_verl.adapters.startup.machine import PRECISIONS
+from rltf_verl.data.schema import row_of
 from rltf_verl.envs.dry_run import DryRun
-from rltf_verl.tools.data.corrections import find_corrections, write_corrections
 from rltf_verl.tools.plan.build import Plan, make_plan
 from rltf_verl.tools.plan.inputs import inspect_run
 from rltf_verl.tools.report.terminal.plan import show_plan
+from rltf_verl.types import Problem
 from tests.support.commands import ran, rltf
 from tests.support.plan_runs import GOOD, GROUPS, pretend, rows
 from tests.support.verl_rows import write_rows
@@ -27,24 +28,6 @@ JUDGE = (
     "rltf.feedback.endpoint.model=m",
     "rltf.feedback.price={prompt: 10, completion: 1000}",
 )
-OWN = """
-from rltf_verl.types import Grade
-
-class Mine:
-    name = "mine"
-
-    def prompt(self, problem):
-        return problem.data["question"]
-
-    def data_of(self, question, row):
-        return {"question": question}
-
-    def grade(self, problem, text):
-        return Grade(correct=text == problem.reference, format_ok=True)
-
-    def explain(self, problem, text, grade, level):
-        return f"Not {text}."
-"""
 UTILIZATION = "actor_rollout_ref.rollout.gpu_memory_utilization"
 Run = Callable[..., DictConfig]
 
@@ -68,9 +51,6 @@ def test_what_a_gpu_takes_by_part_and_a_card_that_is_too_small(
     assert not plan.refusals
     assert [line for line in plan.warnings if "no accelerator" in line]
     assert len(plan.memory) == 3
-    assert all("rollout's weights" in line or "in an update" in line for line in plan.memory)
-    assert not {*plan.memory} & {*plan.warnings}
-    assert "memory" in shown_of(plan, 100)
     assert len(planned(config).memory) == 2  # no card, no share of it
     wrong = run("rltf/hardware=gpu", f"{UTILIZATION}=many", "trainer.nnodes=two")
     found = {finding.key for finding in start_findings(wrong, DryRun(), card=80)}
@@ -106,16 +86,8 @@ def test_a_problem_is_played_as_the_run_will_play_it(run: Run) -> None:
         True,
         "solved",
     )
-    assert [row["title"] for row in problem.rows] == [
-        "first prompt → attempt 1",
-        "first prompt → attempt 2",
-        "prompt to revise attempt 1 → attempt 2",
-    ]
-    rules = [part["advantage"] for row in problem.rows[:2] for part in row["parts"]]
-    assert rules == [
-        "1.0 × (return at γ = 0.1 − mean of the group at this turn)",
-        "0.1 × (reward − mean first reward of the group)",
-    ]
+    rules = [part["advantage"] for row in problem.rows for part in row["parts"]]
+    assert [rule[:3] for rule in rules] == ["1.0", "0.1", "1.0"], "the weights of the objectives"
 
 
 def test_the_size_of_a_step_and_of_the_run(run: Run) -> None:
@@ -123,15 +95,23 @@ def test_the_size_of_a_step_and_of_the_run(run: Run) -> None:
         run(FRESH, "rltf.updates_per_batch=2", "trainer.total_epochs=3", "rltf.refill_rounds=1")
     )
     assert plan.run["experimental"] == "rltf.refill_rounds"
-    step = plan.step
-    assert (step["episodes"], step["most_answers"]) == (4 * 8, 4 * 8 * 2)
-    assert (step["fewest_rows"], step["most_rows"]) == (4 * 8, 4 * 8 * 3)
-    assert step["most_sampled_tokens"] == 4 * 8 * 2 * 2048
-    assert (step["most_judge_calls"], step["optimiser_updates"]) == (0, 2)
-    schedule = plan.schedule
-    assert (schedule["steps"], schedule["steps_per_epoch"]) == (9, 3)
-    assert schedule["validations"] == 3  # before, after step 5, at the end
-    assert schedule["metrics_file"] == "rltf/rltf.jsonl"
+    step = {
+        "episodes": 4 * 8,
+        "most_answers": 4 * 8 * 2,
+        "fewest_rows": 4 * 8,
+        "most_rows": 4 * 8 * 3,
+        "most_sampled_tokens": 4 * 8 * 2 * 2048,
+        "most_judge_calls": 0,
+        "optimiser_updates": 2,
+    }
+    assert plan.step.items() >= step.items()
+    schedule = {
+        "steps": 9,
+        "steps_per_epoch": 3,
+        "validations": 3,  # before, after step 5, at the end
+        "metrics_file": "rltf/rltf.jsonl",
+    }
+    assert plan.schedule.items() >= schedule.items()
     alone = "trainer.logger=[console]"
     taken = planned(run("data.train_max_samples=8", "data.val_max_samples=3", alone))
     assert (taken.run["train_rows"], taken.run["val_rows"]) == (8, 3)
@@ -160,7 +140,6 @@ def test_a_judge_is_not_asked_and_what_it_would_be_sent_is_shown(run: Run) -> No
     (sent,) = problem.judge_prompts
     assert "#### 2" in sent
     assert "(what the judge writes about this attempt)" in problem.turns[1]["prompt"]
-    assert "a placeholder is shown for up to 200 words" in shown_of(plan, 160)
     (critic,) = problem.critic_prompts
     assert "A student's solution:\n#### 2" in critic
     step = plan.step
@@ -168,17 +147,6 @@ def test_a_judge_is_not_asked_and_what_it_would_be_sent_is_shown(run: Run) -> No
     assert step["most_judge_price"] == pytest.approx(
         32 * (len(sent) * 10 + 1024 * 1000) / 1e6, rel=0.01
     )
-
-
-def test_feedback_as_long_as_a_judge_may_write_is_counted(run: Run) -> None:
-    fits = planned(run(*JUDGE, "data.max_prompt_length=4096"))
-    assert not [line for line in fits.warnings if "a judge may write" in line]
-    words = ("rltf.feedback.style=strong_hint", "data.max_prompt_length=1024")
-    short = planned(run(FRESH, *JUDGE, *words))
-    assert short.refusals == []
-    (line,) = (line for line in short.warnings if "a judge may write 300 words" in line)
-    assert line.startswith("data.max_prompt_length=1024: ")
-    assert short.lengths.room == 0
 
 
 def test_without_a_second_answer_what_the_teacher_reads_is_shown(run: Run) -> None:
@@ -192,26 +160,25 @@ def test_without_a_second_answer_what_the_teacher_reads_is_shown(run: Run) -> No
     parts = [turn["prompt"].removesuffix("<assistant>"), "0 + 1 = 1\n", sibling]
     places = [turn["teacher"]["prompt"].index(part) for part in [*parts, turn["feedback"]["text"]]]
     assert places == sorted(places)
-    shown = shown_of(plan, 200, whole=True)
-    assert "teacher reads  <user>" in shown
-    assert "of first answers; reads reference, sibling, feedback, by template teacher/priv" in shown
-    assert "0; logit_distill: 1.0 × jsd to the teacher" in shown
-    assert "train nothing" not in shown
-    scaled = planned(run("rltf/method=teacher/rlsd", *fits)).problems[0].rows[0]["parts"][0]
-    assert scaled["advantage"].endswith("mean of the group at this turn), scaled by the teacher")
-    for method, *words in (
-        ("rlcsd",),
-        ("rlcsd", "rltf.teacher.against=other_problem"),
-        ("purified_opsd",),
-        ("opsd", "rltf.teacher.shuffled=true"),
-    ):
-        contrast = planned(run(f"rltf/method=teacher/{method}", *words, *fits))
-        assert contrast.problems[0].turns[0]["teacher"], method
-        assert not [line for line in contrast.warnings if "no attempt has a teacher" in line]
+    assert "teacher reads  <user>" in shown_of(plan, 200, whole=True)
     (refusal,) = planned(run("rltf/method=teacher/sdft", *fits)).refusals
-    assert refusal.startswith(
-        "rltf.teacher.reads=demonstration: none of the first 12 problems of the training data has"
-    )
+    assert refusal.startswith("rltf.teacher.reads=demonstration: ")
+
+
+@pytest.mark.parametrize(
+    ("method", "words"),
+    [
+        ("rlsd", ()),
+        ("rlcsd", ()),
+        ("rlcsd", ("rltf.teacher.against=other_problem",)),
+        ("purified_opsd", ()),
+        ("opsd", ("rltf.teacher.shuffled=true",)),
+    ],
+)
+def test_each_kind_of_teacher_has_a_prompt(run: Run, method: str, words: tuple[str, ...]) -> None:
+    fits = ("data.max_prompt_length=1024", "data.max_response_length=1024")
+    plan = planned(run(f"rltf/method=teacher/{method}", *words, *fits))
+    assert plan.problems[0].turns[0]["teacher"]
 
 
 def test_a_guards_judge_is_counted_and_lets_pass(run: Run) -> None:
@@ -246,27 +213,14 @@ def test_an_attempt_of_ones_own(run: Run) -> None:
     assert not wrong.turns[0]["grade"]["correct"]
 
 
-def test_an_environment_of_ones_own(run: Run, home: Path) -> None:
-    (home / "own.py").write_text(OWN)
-    names = ("custom_reward_function.path=null", "~rltf.env", "+rltf.env.name=./own.py:Mine")
-    plan = planned(run(*names))
-    first = plan.problems[0].turns[0]
-    assert (first["text"], first["feedback"]["text"]) == ("2", "Not 2.")
-    assert plan.refusals == []
-
-
 def test_a_correction_is_shown_with_the_answer_that_was_corrected(run: Run, home: Path) -> None:
-    said = ("How cold is it?", "20 F", "No, in Celsius.")
-    messages = zip(("user", "assistant", "user"), said, strict=True)
-    chat = {"messages": [{"role": role, "content": text} for role, text in messages]}
-    (home / "chats.jsonl").write_text(f"{json.dumps(chat)}\n")
-    found = find_corrections(home / "chats.jsonl", rule=lambda *said: True)
-    write_corrections(found, home / "chats.jsonl", home / "mine")
-    data = home / "mine/train.parquet"
+    task = {"id": "a", "attempt": "20 F", "correction": "No, in Celsius.", "rule": "a word"}
+    row = row_of(Problem("corrections", 0, task, ""), "How cold is it?", "train")
+    data = write_rows(home / "corrections.parquet", [row])
     words = ("custom_reward_function.path=null", "data.train_batch_size=1", "~rltf.env")
     plan = planned(run(*words, "+rltf.env.name=corrections", f"data.train_files={data}"))
     first, second = plan.problems[0].turns
-    assert (first["text"], first["feedback"]["text"]) == said[1:]
+    assert (first["text"], first["feedback"]["text"]) == ("20 F", "No, in Celsius.")
     assert "No, in Celsius." in second["prompt"]
     assert [line for line in plan.warnings if line.startswith("validations: ")]
     assert len([line for line in plan.warnings if "picked by a rule" in line]) == 1
@@ -275,9 +229,7 @@ def test_a_correction_is_shown_with_the_answer_that_was_corrected(run: Run, home
 def test_it_fits_80_columns_and_ends_with_what_to_change(run: Run) -> None:
     shown = shown_of(planned(run("trainer.save_freq=-1", "trainer.test_freq=1")), 80)
     lines = shown.splitlines()
-    assert "validate every" in shown
     assert max(map(len, lines)) <= 80
-    assert lines[-1] == "this run can start; 1 warning"
     assert [line.split()[0] for line in lines if "trainer.save_freq=-1" in line] == ["warning"]
 
 
@@ -387,10 +339,7 @@ def test_the_solution_is_played_without_its_last_step_and_then_whole(plan_of) ->
         )
         assert first["feedback"]["text"]
         assert first["feedback"]["text"] in second["prompt"]
-    shown = shown_of(plan, 100)
-    assert "call     read(name=" in shown
-    assert "end        an answer without a call" in shown
-    assert "graded wrong as written" not in shown
+    assert "call     read(name=" in shown_of(plan, 100)
 
 
 def test_without_a_solution_the_first_tool_is_called_as_its_schema_says(plan_of) -> None:
@@ -401,9 +350,6 @@ def test_without_a_solution_the_first_tool_is_called_as_its_schema_says(plan_of)
     assert (called, answered) == ("look", (None, []))
     assert "no such department" in seen
     assert [note["step"] for note in first["feedback"]["notes"]] == [1]
-    shown = shown_of(plan, 100)
-    assert 'call     look(department="text")' in shown
-    assert shown.index("error") < shown.index("note     People who moved")
 
 
 def test_a_game_without_tools_is_looked_at_and_played_in_texts(plan_of, tmp_path: Path) -> None:

@@ -99,13 +99,7 @@ def test_a_lora_checkpoint_becomes_one_model_that_answers_as_it_did(
     assert [path.name for path in out.parent.iterdir()] == ["own"]
 
     text = (out / "README.md").read_text()
-    for part in (
-        'base_model: "meta-llama/Llama-3.1-8B-Instruct"',
-        "\n# own\n",
-        'rltf.feedback.provider.name: "verifier"',
-        "rltf.feedback.header",
-    ):
-        assert part in text
+    assert 'base_model: "meta-llama/Llama-3.1-8B-Instruct"' in text
     assert (out / "model.safetensors").stat().st_mode == (out / "README.md").stat().st_mode
     assert "Zu7pQ92mVx41" not in text, "who publishes the folder publishes the settings"
 
@@ -162,10 +156,6 @@ def test_a_run_that_saves_the_whole_model_only(tmp_path: Path) -> None:
     assert exported.dtype == torch.bfloat16
     for name, weight in model.state_dict().items():
         assert torch.equal(exported.state_dict()[name], weight.bfloat16()), name
-
-    torch.nn.Module.register_parameter(model, "lora", torch.nn.Parameter(torch.zeros(1)))
-    model.save_pretrained(actor / "huggingface")
-    assert "not a whole model, e.g. lora" in run(place, tmp_path / "other")
 
 
 @pytest.mark.usefixtures("merger_here")

@@ -1,7 +1,5 @@
 """A probe's numbers and rules, on episodes and shares whose numbers are plain to see."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import replace
@@ -32,7 +30,6 @@ from rltf_verl.tools.report.probe.rules import (
     Probe,
     advise,
     expected,
-    expected_line,
 )
 from tests.support.log_records import EMPTY, HINT, LEAKY, line, records, turn
 
@@ -226,27 +223,21 @@ def test_copies_recommend_nothing_and_a_policy_cannot_leak() -> None:
 def test_a_gain_is_expected_where_feedback_on_other_problems_rights_answers() -> None:
     others = replace(JUDGE, provider="shuffled")
 
-    def of(setting: FeedbackSetting = others, **shares: float | None) -> Estimate | None:
+    def of(setting: FeedbackSetting = others, **shares: float | None) -> Any:
         return expected(probe(setting=setting, **shares))
 
     some, all_wrong = of(corrected=0.5), of(corrected=0.9, first_right=0.0)
-    assert some is not None
-    assert all_wrong is not None
     assert (some.value, all_wrong.value) == pytest.approx((0.4 + 0.6 * RIGHTED, RIGHTED))
     assert 0.4 < some.low < some.value < some.high <= 1
     assert of(corrected=0.31) is None, "its interval begins below"
     assert of(corrected=None) is of(first_right=None) is None
     assert of(JUDGE) is None, "feedback on the same problem may help with no other"
-    assert "too few" in expected_line(probe(setting=others, corrected=0.1))
-    assert "feedback.provider=shuffled" in expected_line(probe())
 
 
 def test_open_questions() -> None:
     verdict, _, inconclusive = advise(probe(wrong_changed=None, corrected=None))
     assert (verdict, list(inconclusive)) == ("too few episodes", ["nothing_changes"])
-    (question,) = advise(probe(all_wrong_groups=0.79))[2].items()
-    assert question[0] == "never_right"
-    assert question[1].startswith("groups of 2 that all fail: 79.0 [76.0, 82.0] % of 200")
+    assert [*advise(probe(all_wrong_groups=0.79))[2]] == ["never_right"]
 
 
 def test_every_fix_names_keys_that_exist() -> None:

@@ -31,23 +31,6 @@ def means(s, block, *names):
     return tuple(s.mean.get(f"{block}/{name}") for name in names)
 
 
-def test_early_stops_leave_the_turns_that_they_did_not_play(tmp_path):
-    s = of(
-        tmp_path,
-        line("42", stop="solved"),
-        line("1", stop="feedback_unavailable"),
-        line("1", "42"),
-        line("1", "2"),
-    )
-    assert (s.num["turn_1/acc"], s.num["turn_2/acc"]) == (4, 2)
-    assert means(s, "turn_1", "acc", "solved", "standing") == (0.25, 0.25, 0.25)
-    # `solved` and `standing` are of all four: one from turn 1, one from turn 2
-    assert means(s, "turn_2", "acc", "solved", "standing") == (0.5, 0.5, 0.5)
-    assert means(s, "turn_2/revisions", "fixed", "broken", "corrected") == (0.5, 0.0, 0.5)
-    assert s.mean["friction"] == 0.5  # who got no feedback resisted none
-    assert s.stops == {"solved": 1, "feedback_unavailable": 1, "horizon": 2}
-
-
 def test_validations_of_first_answers_only_say_nothing_of_later_turns(tmp_path):
     """Read together with one that gave feedback: each number keeps the denominator that it has
     alone.
@@ -83,14 +66,6 @@ def test_an_ungraded_attempt_is_neither_right_nor_wrong(tmp_path):
     assert (s.mean["friction"], s.stops) == (0.0, {"ungraded": 3, "horizon": 1})
 
 
-def test_format_needs_an_answer_and_an_end(tmp_path):
-    s = of(
-        tmp_path, (turn("42", ended=False, stop="solved"),), (turn("", stop="horizon"),), line("1")
-    )
-    assert means(s, "turn_1", "format") == pytest.approx((1 / 3,))
-    assert means(s, "turn_1", "acc") == pytest.approx((1 / 3,))  # right all the same
-
-
 def test_trajectories_are_counted_by_their_end(tmp_path):
     called, told = acts("now", "ok!", what="ok"), acts("It is done.")
     s = of(
@@ -103,8 +78,6 @@ def test_trajectories_are_counted_by_their_end(tmp_path):
     assert lines["steps/ends/answered"] == ["0.5", "0.5"]
     assert lines["ended: solved"] == ["1", "1"]
     assert "steps/ends/context" not in lines
-    plain = stats_table([of(tmp_path / "plain", line("42", stop="solved"))])
-    assert not any("steps" in name for name, *_ in plain)
 
 
 def test_feedback(tmp_path):
@@ -142,19 +115,6 @@ def test_nothing_played_is_no_zero(tmp_path):
     assert by_steps([], 5) == []
     broken_off = [{"split": "train", "step": 1, "turns": []}]
     assert stats(broken_off, "train").sessions == 1
-
-
-def test_ranges_of_steps(tmp_path):
-    for step in (3, 4, 5, 9):
-        write(tmp_path, [line("1", "42")], step=step)
-    write(tmp_path, [line("42", stop="horizon")], step=4, validate=True)
-    ranges = by_steps(read_episodes(tmp_path), 2)
-    assert [(s.split, s.first_step, s.last_step, s.sessions) for s in ranges] == [
-        ("train", 3, 4, 2),
-        ("train", 5, 5, 1),
-        ("train", 9, 9, 1),
-        ("val", 4, 4, 1),
-    ]
 
 
 ANSWERS = st.lists(

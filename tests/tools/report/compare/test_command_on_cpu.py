@@ -24,12 +24,7 @@ def test_tables_files_and_pictures(tmp_path):
         "--out",
         out,
     )
-    for part in (
-        "0.350±0.071",
-        "+0.300 *",
-        "left out: --x rollouts: no rltf/session/total; no episode log with training episodes",
-        "left out: --x cost: ",
-    ):
+    for part in ("0.350±0.071", "+0.300 *", "left out: --x rollouts", "left out: --x cost"):
         assert part in result.stdout
     assert sorted(p.name for p in out.iterdir()) == [
         "compare.json",
@@ -41,18 +36,12 @@ def test_tables_files_and_pictures(tmp_path):
         ),
     ]
     assert (out / "first_turn.step.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
-    drawn = (out / "first_turn.step.svg").read_text()
-    assert "training step" in drawn
-    assert "sd (2 seeds)" in drawn
+    assert "sd (2 seeds)" in (out / "first_turn.step.svg").read_text()
     written = json.loads((out / "compare.json").read_text())
     (hours,) = (panel for panel in written["panels"] if panel["axis"] == "hours")
-    assert hours["budget"] == 4
-    first = [p["y"] for p in hours["points"] if "sd_seed0" in p["run"]]
-    assert first == [0.1, 0.2, 0.6]
+    assert [p["y"] for p in hours["points"] if "sd_seed0" in p["run"]] == [0.1, 0.2, 0.6]
     page = (out / "compare.md").read_text().splitlines()
     assert "| sd | 2 | 0.100±0.000 | 0.650±0.071 | 0.650±0.071 | 4 |" in page
-    assert "| --- | ---: | ---: | ---: | ---: | ---: |" in page
-    assert {line.count("|") for line in page if line.startswith("|")} == {6, 7}
 
 
 def test_other_metrics_by_name(tmp_path):

@@ -231,10 +231,6 @@ def only_run(*arguments):
     return read
 
 
-def accuracies(*arguments):
-    return only_run(*arguments).series(ACC).to_dict()
-
-
 def test_the_folder_of_a_run(tmp_path):
     run(tmp_path / "sd" / "metrics.jsonl", [0.1, 0.2])
     write(tmp_path / "sd" / "checkpoints" / "episodes", [line("42")])
@@ -260,26 +256,19 @@ def test_verls_own_places(tmp_path, monkeypatch):
 def test_an_episode_log_alone(tmp_path):
     for number, answer in ((0, "1"), (4, "42")):
         write(tmp_path / "episodes", [line(answer)], step=number, validate=True)
-    (panel,) = compare(read_arms([str(tmp_path / "episodes")]), ["step"], ["first_turn"]).panels
+    (panel,) = compared(tmp_path / "episodes", axes=["step"]).panels
     assert panel.points[["step", "y"]].to_numpy().tolist() == [[0, 0.0], [4, 1.0]]
 
 
-def wandb_rows():
-    return [
+def test_a_wandb_history(tmp_path):
+    rows = [
         {"_step": 0, ACC: 0.1, "timing_s/step": None},
         {"_step": 1, ACC: None, "timing_s/step": 1800.0},
         {"_step": 2, ACC: 0.3, "timing_s/step": 1800.0},
     ]
-
-
-def test_a_wandb_history(tmp_path):
-    path = tmp_path / "sd.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in wandb_rows()))
-    read = only_run(path)
-    assert read.series(ACC).to_dict() == {0: 0.1, 2: 0.3}
-    assert read.series("timing_s/step").to_dict() == {1: 1800.0, 2: 1800.0}
-    (panel,) = compare(read_arms([str(tmp_path)]), ["hours"], ["first_turn"]).panels
-    assert panel.points["x"].tolist() == [0.0, 1.0]
+    (tmp_path / "sd.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (panel,) = compared(tmp_path, axes=["hours"]).panels
+    assert panel.points[["x", "y"]].to_numpy().tolist() == [[0.0, 0.1], [1.0, 0.3]]
 
 
 ONE = [(0, evaluated(0.1)), (1, step() | evaluated(0.2)), (2, step() | evaluated(0.3))]
@@ -298,7 +287,7 @@ def test_what_a_later_process_takes_back(tmp_path, case):
     records, expected = PROCESSES[case]
     first = write_metrics(tmp_path / "1.jsonl", ONE)
     later = write_metrics(tmp_path / "2.jsonl", records)
-    assert accuracies(f"a={first},{later}") == expected
+    assert only_run(f"a={first},{later}").series(ACC).to_dict() == expected
 
 
 def test_processes_in_one_file(tmp_path):

@@ -59,10 +59,6 @@ def run_index(*folders: Path) -> dict:
     return index["runs"][0]
 
 
-def charts_of(folder: Path) -> dict[str, dict]:
-    return {chart["label"]: chart for chart in run_index(folder)["charts"]}
-
-
 def test_everything_but_the_fields_of_the_environment_is_in_it(tmp_path):
     hostile = [(turn(t, stop="horizon", text=t),) for t in HOSTILE]
     logged = records(tmp_path, [line("1", "42"), *hostile])
@@ -76,11 +72,9 @@ def test_long_arguments_and_observations_lose_their_middle(tmp_path):
     long = "y" * (2 * limits.MOST_TEXT)
     (record,) = records(tmp_path, [(acted("1", acts("so", long, what=long), stop="horizon"),)])
     (step,) = conversation(record, "tokens")["turns"][0]["steps"]
-    (tool, given), result = step["calls"][0], step["results"][0]
-    assert (tool, step["said"]) == ("do", "so")
+    (_, given), result = step["calls"][0], step["results"][0]
     for text in (given["what"], result["observation"]):
         assert len(text) < limits.MOST_TEXT + 200
-        assert "rltf inspect" in text
 
 
 def test_problems_of_concatenated_datasets_differ(tmp_path):
@@ -124,11 +118,7 @@ def test_tokens_are_apart_from_the_conversation(tmp_path):
     assert parts == {f"0/{first['tokens']}": [each["tokens"] for each in full]}
     assert "tokens" not in second
     assert "rows" not in third
-    titles = [(each["title"], each["parts"][0]["what"]) for each in first["rows"]]
-    assert titles == [
-        ("first prompt → attempt 1", "attempt 1"),
-        ("first prompt → attempt 2", "attempt 2"),
-    ]
+    assert [each["parts"][0]["what"] for each in first["rows"]] == ["attempt 1", "attempt 2"]
     bits = index["runs"][0]["trains"]
     trains = [{name for k, name in enumerate(TRAINED) if each >> k & 1} for each in bits]
     assert trains == [
@@ -143,18 +133,11 @@ def test_charts_have_the_numbers_of_stats_and_how_many_are_behind_them(tmp_path)
     write(tmp_path, [line("1", "42"), line("1")])
     write(tmp_path, [line("1", "42"), line("42", "1", "42")], step=2)
     write(tmp_path, [line("1", "42"), line("42", "1")], step=2, validate=True)
-    charts = charts_of(tmp_path)
-    assert charts["First answer right"]["train"] == [[1, 0.0, 2], [2, 0.5, 2]]
-    assert charts["Right after turn 2"]["train"] == [[1, 0.5, 2], [2, 0.5, 2]]
+    charts = {chart["label"]: chart for chart in run_index(tmp_path)["charts"]}
     # No episode of step 1 has a third turn: its last answer stands.
     assert charts["Right after turn 3"]["train"] == [[1, 0.5, 2], [2, 1.0, 2]]
-    assert charts["Corrected"]["train"] == [[1, 1.0, 1], [2, 1.0, 2]]
     assert charts["Broken"]["val"] == [[2, 0.5, 2]]
     assert charts["Leaks"]["train"] == [[1, 0.0, 1], [2, 0.0, 3]]
-    assert run_index(tmp_path)["splits"] == [
-        {"split": "train", "episodes": 4, "stops": {"horizon": 4}},
-        {"split": "val", "episodes": 2, "stops": {"horizon": 2}},
-    ]
 
 
 def test_a_number_that_json_has_no_form_for_is_a_word():
@@ -198,15 +181,15 @@ def test_the_command_writes_several_runs_into_one_page(tmp_path):
     write(tmp_path / "grpo" / "checkpoints" / "episodes", [line("1", "42"), line("1", "2")])
     write(tmp_path / "sd" / "ck" / "episodes", [line("42")])
     out, folders = tmp_path / "both.html", (tmp_path / "grpo", tmp_path / "sd" / "ck")
-    ran("view", *folders, "-o", out, "--title", "<my> runs")
-    assert "<title>&lt;my&gt; runs</title>" in out.read_text("utf-8")
-    result = ran("view", *folders, "-o", out)
-    assert result.stdout.startswith("3 episodes, ")
-    index, parts = unpacked(out.read_text("utf-8"))
+    ran("view", *folders, "-o", out)
+    text = out.read_text("utf-8")
+    index, parts = unpacked(text)
     assert [run["name"] for run in index["runs"]] == ["grpo", "sd"]
     assert [run["verdicts"] for run in index["runs"]] == [["✗✓", "✗✗"], ["✓"]]
-    assert "<title>grpo, sd</title>" in out.read_text("utf-8")
+    assert "<title>grpo, sd</title>" in text
     assert {name.partition("?")[0] for name in parts} == {"0/block/1.train", "1/block/1.train"}
+    ran("view", *folders, "-o", out, "--title", "<my> runs")
+    assert "<title>&lt;my&gt; runs</title>" in out.read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -237,8 +220,7 @@ def test_the_example_is_in_the_package_and_needs_no_torch(tmp_path):
     )
     subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
     index, parts = unpacked((tmp_path / "view.html").read_text("utf-8"))
-    moments, degenerating = index["runs"]
-    assert len(moments["step"]) == 5
+    _, degenerating = index["runs"]
     assert len({c["group"] for c in degenerating["charts"]}) > 1
     assert degenerating["warnings"]
     assert {record["env"] for record in parts["0/block/1.train"]} == {"workspace", "binary_matrix"}
@@ -260,13 +242,10 @@ def test_a_followed_page_is_written_again_until_ctrl_c(tmp_path, monkeypatch):
     monkeypatch.setattr(
         view_command, "time", SimpleNamespace(process_time=lambda: 0, sleep=while_it_waits)
     )
-    lines = ran("view", log, "-o", out, "--follow").stdout.splitlines()
+    ran("view", log, "-o", out, "--follow")
     assert seen == [(view_command.RELOAD_S, 1), (view_command.RELOAD_S, 2)]
     index, _ = unpacked(out.read_text("utf-8"))
     assert index["reload_s"] is None
-    assert len(lines) == 3
-    assert "waiting" in lines[0]
-    assert out.as_uri() in lines[1]
     assert sorted(tmp_path.iterdir()) == [log, out]
 
 
@@ -288,22 +267,13 @@ def test_of_several_runs_metrics_a_page_has_those_with_its_runs_name(tmp_path):
     assert [*map(metrics_near, logs)] == [(tmp_path / "sd.jsonl",), ()]
 
 
-def test_a_run_that_degenerates_has_a_warning(tmp_path):
-    cut_off = {"rltf/turn_1/truncated": 1.0, "rltf/turn_1/acc": 0.0}
-    write_metrics(tmp_path / "metrics.jsonl", [(k, trained() | cut_off) for k in range(1, 13)])
-    log = write(tmp_path / "checkpoints" / "episodes", [line("1")], step=12)
-    for folder in (tmp_path, log):
-        index = run_index(folder)
-        assert (index["name"], index["warnings"][0]["from"]) == (tmp_path.name, 10)
-
-
 def test_the_texts_of_an_episode_are_bounded(tmp_path):
     texts = ["<" + "x" * length + ">" for length in (5_000_000, limits.MOST_TEXT - 2)]
     (record,) = records(tmp_path, [[turn("1", text=texts[0]), turn("1", text=texts[1])]])
     long, whole = [each["text"] for each in conversation(record, "")["turns"]]
     assert len(long) < limits.MOST_TEXT + 200
     assert (long[0], long[-1]) == ("<", ">")
-    assert "4900002 characters are not on this page: rltf inspect LOG --step 1" in long
+    assert "4900002 characters" in long
     assert whole == texts[1]
 
 
