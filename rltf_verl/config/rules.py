@@ -258,7 +258,7 @@ UNREAD: tuple[Rule[RLTFConfig], ...] = (
 EXPERIMENTAL: Mapping[str, tuple[str, ...]] = {
     "refill_rounds": (),
     "token_classes": (),
-    "env": ("bfcl", "textarena"),
+    "env": ("textarena",),
     "episode.revise": ("insight",),
     "episode.ends": (),
     "feedback.provider": ("siblings",),

@@ -8,7 +8,6 @@ from rltf_verl.envs.base import Env
 from rltf_verl.registry import UnknownOptionError, construct
 
 _ENVS = {
-    "bfcl": "rltf_verl.envs.bfcl:Bfcl",
     "binary_matrix": "rltf_verl.envs.binary_matrix.env:BinaryMatrix",
     "corrections": "rltf_verl.envs.corrections:Corrections",
     "gym_text": "rltf_verl.envs.gym_text:GymText",

@@ -444,7 +444,7 @@ def test_a_setting_without_effect_is_a_warning(block, keys):
     [
         ({}, []),
         ({"refill_rounds": 2}, ["refill_rounds"]),
-        ({"env": {"name": "bfcl"}}, ["env"]),
+        ({"env": {"name": "textarena"}}, ["env"]),
         ({"teacher": {"gate": "route"}, "logit_distill": {"weight": 1.0}}, []),
         (
             {"teacher": {"gate": "sigmoid", "turns": "all"}, "logit_distill": {"weight": 1.0}},

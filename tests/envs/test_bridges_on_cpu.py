@@ -10,10 +10,12 @@ import pytest
 
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import LEVELS
+from rltf_verl.registry import load
 from rltf_verl.tools.contract import check_env
 from rltf_verl.types import Action
 from tests.support.acting import call, played
 
+BFCL = "docs/examples/bfcl.py:Bfcl"
 GAMES = '''
 import random
 
@@ -274,9 +276,8 @@ def test_a_game_is_won() -> None:
 
 def test_tasks_of_bfcl() -> None:
     pytest.importorskip("bfcl_eval")
-    from rltf_verl.envs.bfcl import SOURCES
-
-    env: Any = make_env("bfcl", classes=list(SOURCES))
+    sources = load("rltf.env.name", "docs/examples/bfcl.py:SOURCES")
+    env: Any = make_env(BFCL, classes=list(sources))
     problems = env.build(0, 200, 0).train
     for problem in problems:
         assert env.grade(problem, played(env, problem, env.solution(problem))).correct
@@ -286,19 +287,19 @@ def test_tasks_of_bfcl() -> None:
     state = env.open(problems[0], 0)
     for name in ("power", "logarithm"):
         big = call(name, base=9, value=9, exponent=9**9, precision=9**9)
-        maths: Any = make_env("bfcl", classes=["MathAPI", "GorillaFileSystem"])
+        maths: Any = make_env(BFCL, classes=["MathAPI", "GorillaFileSystem"])
         given = next(p for p in maths.build(0, 20, 0).train if "MathAPI" in p.data["classes"])
         assert maths.step(maths.open(given, 0), big).observation.endswith("at most 1000.")
     for hostile in ("_load_scenario", "__class__", "eval", "os.getcwd"):
         assert env.step(state, call(hostile)).kind == "error"
     with pytest.raises(ValueError, match=r"rltf\.env\.classes=\['MathAPI'\]: 0 tasks, 1 \+ 0"):
-        make_env("bfcl", classes=["MathAPI"]).build(0, 1, 0)
+        make_env(BFCL, classes=["MathAPI"]).build(0, 1, 0)
 
 
 @pytest.mark.parametrize(
     ("missing", "name", "options", "said"),
     [
-        ("bfcl_eval", "bfcl", {}, "pip install --no-deps bfcl-eval mpmath"),
+        ("bfcl_eval", BFCL, {}, "pip install --no-deps bfcl-eval mpmath"),
         ("textarena", "textarena", {}, r"pip install 'rltf-verl\[textarena\]'"),
         (None, "gym_text", {"factory": "???"}, r"rltf\.env\.factory='.*: name it as module:name"),
         (None, "textarena", {"game": "Mine"}, r"rltf\.env\.game='Mine'"),

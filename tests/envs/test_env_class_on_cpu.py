@@ -196,7 +196,7 @@ def test_bad_options_name_the_config_key(name: str, options: dict[str, Any], mes
 
 
 def test_every_environment_has_its_name() -> None:
-    others = {"bfcl", "gym_text", "textarena", "tool_object"}  # they need a package or a class
+    others = {"gym_text", "textarena", "tool_object"}  # they need a package or a class
     assert all(make_env(name).name == name for name in {*env_names()} - others)
 
 
@@ -205,7 +205,7 @@ FOLDER = Path(__file__).parents[2] / "hydra_configs" / "rltf_verl" / "rltf" / "e
 NOT_IN_YAML = {"reasoning_gym": {"task", "params"}, "binary_matrix": {"n_min", "n_max"}}
 NAMES = (
     *("math", "reasoning_gym", "binary_matrix", "reward_function", "code"),
-    *("workspace", "gym_text", "tool_object", "textarena", "bfcl", "instructions"),
+    *("workspace", "gym_text", "tool_object", "textarena", "instructions"),
 )
 
 

@@ -13,7 +13,7 @@ from rltf_verl.tools.compose.presets import titles
 from tests.support.commands import ran, refused
 
 NEED = {
-    **dict.fromkeys(("bfcl", "textarena"), "pip install"),
+    "textarena": "pip install",
     **dict.fromkeys(("gym_text", "tool_object"), "rltf.env.factory"),
     "corrections": "rltf data corrections",
     "own": "rltf.env.name",
@@ -23,11 +23,7 @@ NEED = {
 }
 """Preset -> what its line asks for."""
 DOWNLOADS = ("math",)
-INSTALLED = {
-    n
-    for n, package in {"bfcl": "bfcl_eval", "textarena": "textarena"}.items()
-    if find_spec(package)
-}
+INSTALLED = {n for n in ("textarena",) if find_spec(n)}
 if find_spec("if_verifiable") is None:
     NEED["instructions"] = "pip install"
 

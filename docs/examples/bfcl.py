@@ -1,8 +1,11 @@
 """Tasks of the Berkeley Function Calling Leaderboard (multi-turn, base) on its stateful classes.
 
-`pip install --no-deps bfcl-eval mpmath`: its classes and data work without what it depends on. Its
-executor is not used, which evaluates what a model wrote and keeps states by task. One prompt has
-all of a task's requests, so scores are not those of the leaderboard.
+    pip install --no-deps bfcl-eval mpmath
+    rltf data build ./bfcl.py:Bfcl "classes=[GorillaFileSystem]" --num-train 50 --num-test 10 --out data/bfcl
+    rltf/env=own rltf.env.name=./bfcl.py:Bfcl
+
+Its classes and data work without what the package depends on. Its executor is not used, which evaluates what a model wrote
+and keeps states by task. One prompt has all of a task's requests, so scores are not those of the leaderboard.
 """
 
 from __future__ import annotations
@@ -58,7 +61,7 @@ class Apis:
 
 
 class Bfcl(Env):
-    """The environment `bfcl`. `Problem.data` holds `requests`, `config`, `classes` and `calls`.
+    """`Problem.data` holds `requests`, `config`, `classes` and `calls`.
 
     A score is the share of right parts: of the attributes that were to change or did, and of the
     results that the reference calls have.
@@ -82,7 +85,7 @@ class Bfcl(Env):
     ) -> None:
         for name in classes:
             require_choice("rltf.env.classes", name, SOURCES)
-        require_package("bfcl", "bfcl_eval", "--no-deps bfcl-eval mpmath")
+        require_package("./bfcl.py:Bfcl", "bfcl_eval", "--no-deps bfcl-eval mpmath")
         self.limits = Limits(steps, step_s=5, attempt_s=60, observation_tokens=observation_tokens)
         self._classes: dict[str, type] = {}
         self._owners: dict[str, str] = {}
