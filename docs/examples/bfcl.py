@@ -1,7 +1,7 @@
 """Tasks of the Berkeley Function Calling Leaderboard (multi-turn, base) on its stateful classes.
 
     pip install --no-deps bfcl-eval mpmath
-    rltf data build ./bfcl.py:Bfcl "classes=[GorillaFileSystem]" --num-train 50 --num-test 10 --out data/bfcl
+    rltf data build ./bfcl.py:Bfcl "classes=[GorillaFileSystem]" --num-train 10 --num-test 3 --out data/bfcl
     rltf/env=own rltf.env.name=./bfcl.py:Bfcl
 
 Its classes and data work without what the package depends on. Its executor is not used, which evaluates what a model wrote
