@@ -184,10 +184,10 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     return parse(numbered(path.read_bytes()), path)
 
 
-def numbered(data: bytes, first: int = 1) -> list[Line]:
-    """The lines that are not blank; `first`: number of the first one."""
+def numbered(data: bytes) -> list[Line]:
+    """The lines that are not blank, numbered from 1."""
     # Not splitlines(): it also splits at U+2028 and other line ends that may stand inside a text.
-    return [(k, line) for k, line in enumerate(data.split(b"\n"), first) if line.strip()]
+    return [(k, line) for k, line in enumerate(data.split(b"\n"), 1) if line.strip()]
 
 
 def parse(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cache, reduce
 from importlib.util import find_spec
 from pathlib import Path
@@ -289,9 +289,9 @@ import over several lines, at the start of a line.
 """
 
 
-def seam_findings(seams: Iterable[Seam] = SEAMS) -> Iterator[Finding]:
+def seam_findings() -> Iterator[Finding]:
     """A finding for each name that the installed verl lacks."""
-    for seam in seams:
+    for seam in SEAMS:
         for name in seam.names:
             if not (_in_source(seam.place, name) or _can_be_imported(seam.place, name)):
                 yield Finding(

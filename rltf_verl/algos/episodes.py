@@ -49,21 +49,16 @@ class EpisodeBatch:
         return int(self.group.max()) + 1 if self.group.numel() else 0
 
 
-def in_line(
-    rewards: torch.Tensor,
-    valid: torch.Tensor,
-    group: torch.Tensor,
-    correct: torch.Tensor | None = None,
-) -> EpisodeBatch:
-    """Episodes whose rewards are R(x_0, y), and of which nothing was cut.
+def in_line(rewards: torch.Tensor, valid: torch.Tensor, group: torch.Tensor) -> EpisodeBatch:
+    """Episodes whose rewards are R(x_0, y), of which nothing was cut; a reward above one half is of
+    a right answer.
 
     Args:
         rewards: [S, M] reward of each turn.
         valid: [S, M] bool, the turns that were played, from the left.
         group: [S] int64.
-        correct: [S, M] bool; None is "reward above one half".
     """
-    return EpisodeBatch(rewards, rewards > 0.5 if correct is None else correct, valid, group)
+    return EpisodeBatch(rewards, rewards > 0.5, valid, group)
 
 
 def by_graded_rewards(episodes: EpisodeBatch) -> EpisodeBatch:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Annotated, Any, Literal
 
-from rltf_verl.config.feedback import Ask, FeedbackConfig, GuardConfig, OnError, feedback_config
+from rltf_verl.config.feedback import FeedbackConfig, GuardConfig, feedback_config
 from rltf_verl.config.objectives import (
     AttemptConfig,
     CritiqueConfig,
@@ -17,7 +17,6 @@ from rltf_verl.config.objectives import (
     ImitateConfig,
     MentionsConfig,
     ScheduleConfig,
-    Scheduled,
     TokenClass,
     own_objectives,
 )
@@ -40,7 +39,6 @@ from rltf_verl.types import EndReason
 
 __all__ = [
     "SOURCES",
-    "Ask",
     "AttemptConfig",
     "ConfigError",
     "CritiqueConfig",
@@ -54,11 +52,9 @@ __all__ = [
     "LogitDistillConfig",
     "MentionsConfig",
     "NamedOptions",
-    "OnError",
     "RLTFConfig",
     "RewardConfig",
     "ScheduleConfig",
-    "Scheduled",
     "TeacherConfig",
 ]
 

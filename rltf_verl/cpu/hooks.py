@@ -44,7 +44,7 @@ def register_checkpoint_engine(_checkpoint_engine: ModuleType) -> None:
     import rltf_verl.cpu.checkpoint_engine  # noqa: F401
 
 
-def check_media(_trainer: ModuleType | None = None) -> None:
+def check_media(_trainer: ModuleType) -> None:
     """Refuse packages that break verl's imports, before verl imports them."""
     vllm.check_media()
 

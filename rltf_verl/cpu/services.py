@@ -10,21 +10,14 @@ from collections.abc import Iterator
 from omegaconf import DictConfig
 from transformers import PreTrainedModel
 
+from rltf_verl.cpu import vllm
 from rltf_verl.cpu.processes import prepare as prepare
+from rltf_verl.cpu.vllm import check_media as check_media
 from rltf_verl.findings import Finding
-
-
-def check_media() -> None:
-    """Raise ImportError for packages that break verl's imports."""
-    from rltf_verl.cpu.hooks import check_media
-
-    check_media()
 
 
 def trouble_of_config(config: DictConfig) -> str | None:
     """Why the run's settings cannot work on this CPU; None if they can."""
-    from rltf_verl.cpu import vllm
-
     return vllm.trouble_of(config.actor_rollout_ref.rollout)
 
 

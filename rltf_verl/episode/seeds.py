@@ -4,9 +4,10 @@ same answers.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable
+
+from rltf_verl.texts import seed_from
 
 
 def sampling_seed(
@@ -36,7 +37,7 @@ def sampling_seed(
     split = "val" if validate else "train"
     again = [draw] if draw else []  # the first draw has the seeds of runs that counted none
     text = json.dumps([base, split, step, source, index, session_id, place, *again])
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1
+    return seed_from(text)
 
 
 def place_of(turn: int, what: str = "") -> str:

@@ -70,7 +70,8 @@ def judge_messages(
     """The conversation with the judge that ends with the last of the request's turns."""
     marker, conversation = STYLES[style].marker, STYLES[style].conversation
     turns = request.turns if conversation else request.turns[-1:]
-    messages = [_message("user", _first(style, request, turns[0].attempt.text, with_reference))]
+    first = _first(style, request, turns[0].attempt.text, with_reference)
+    messages: list[Message] = [{"role": "user", "content": first}]
     for before, turn in pairwise(turns):
         attempt = defused(shown_of(turn.attempt.text, request.quote))
         feedback = before.feedback.text if before.feedback else ""
@@ -81,7 +82,10 @@ def judge_messages(
             marker=marker,
             words=STYLES[style].words,
         )
-        messages += [_message("assistant", f"{marker} {feedback}"), _message("user", text)]
+        messages += [
+            {"role": "assistant", "content": f"{marker} {feedback}"},
+            {"role": "user", "content": text},
+        ]
     return tuple(messages)
 
 
@@ -111,10 +115,6 @@ def _first(style: str, request: FeedbackRequest, text: str, with_reference: bool
         incorrect=INCORRECT,
         fence=fence_around([question, attempt, reference or ""]),
     )
-
-
-def _message(role: str, text: str) -> Message:
-    return {"role": role, "content": text}
 
 
 def _number_lines(text: str) -> str:

@@ -15,7 +15,6 @@ class Lengths:
     """Tokens of several texts."""
 
     num: int
-    shortest: int
     median: float
     longest: int
     limit: int | None
@@ -26,7 +25,7 @@ class Lengths:
 def lengths_of(counts: Sequence[int], limit: int | None = None) -> Lengths:
     """The lengths of texts of so many tokens, at least one."""
     over = None if limit is None else sum(count > limit for count in counts)
-    return Lengths(len(counts), min(counts), median(counts), max(counts), limit, over)
+    return Lengths(len(counts), median(counts), max(counts), limit, over)
 
 
 def empty_revision(

@@ -132,10 +132,6 @@ def _episode(record: Mapping[str, Any]) -> Iterator[str]:
         yield f"turns has {len(turns)} entries, not 1 to {MOST_TURNS}"
     for k, turn in enumerate(turns):
         yield from _turn(f"turns[{k}].", turn)
-        before = k - 1 if k else None
-        # an earlier version wrote it, and knew trees of turns
-        if turn.get("parent", before) != before:
-            yield f"turns[{k}].parent={turn['parent']!r:.40}: trees of turns are not read"
 
 
 def _turn(where: str, turn: Mapping[str, Any]) -> Iterator[str]:

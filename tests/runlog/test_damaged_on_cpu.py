@@ -5,9 +5,6 @@ import gzip
 import json
 import random
 
-import pytest
-
-from rltf_verl.jsonl import append_lines
 from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.runlog.valid import MOST_TURNS, episode_trouble
 from rltf_verl.tools.report.compare.run import read_log
@@ -133,27 +130,6 @@ def test_an_odd_field_stops_no_reader(tmp_path):
         )
         assert outcome.exit_code in (0, 1), (reader, outcome.output)
         assert "Traceback" not in outcome.output
-
-
-@pytest.mark.parametrize("reader", READERS)
-def test_a_turn_that_does_not_revise_the_one_before_is_of_a_tree_and_not_read(
-    reader, tmp_path, caplog
-):
-    folder, records, _ = valid(tmp_path)
-    records[0]["turns"][0]["parent"] = 0
-    append_lines(folder / "00000001.train.x.jsonl", records[:1])
-    assert run(folder, reader, tmp_path / "out").exit_code == 0
-    assert (
-        "00000001.train.x.jsonl: skipped 1 unreadable line of 1 (line 1: turns[0].parent="
-        in caplog.text
-    )
-
-
-@pytest.mark.parametrize("parent", [1, 5, -1, "0", True])
-def test_any_parent_is_of_a_tree(parent, tmp_path):
-    _, (record, *_), _ = valid(tmp_path)
-    record["turns"][0]["parent"] = parent
-    assert episode_trouble(record).startswith("turns[0].parent=")
 
 
 def test_a_packed_file_that_is_cut_off_gives_what_it_has(tmp_path, caplog):
