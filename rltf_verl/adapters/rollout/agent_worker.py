@@ -60,14 +60,14 @@ class SharedLoop:
         return self._loop
 
 
-def share_the_work() -> None:
+def share_the_work(puts_module: Any = agent_loop_tq, loops_module: Any = agent_loop) -> None:
     """In a worker's process: episodes share the loop and the puts."""
-    if not isinstance(agent_loop_tq.tq, BatchedPuts):
-        to_tensors = agent_loop_tq.list_of_dict_to_tensordict
-        agent_loop_tq.tq = BatchedPuts(agent_loop_tq.tq, to_tensors)
+    if not isinstance(puts_module.tq, BatchedPuts):
+        to_tensors = puts_module.list_of_dict_to_tensordict
+        puts_module.tq = BatchedPuts(puts_module.tq, to_tensors)
         # Rows stay a list until `BatchedPuts` makes one TensorDict of many puts.
-        agent_loop_tq.list_of_dict_to_tensordict = list
-        agent_loop.hydra = SharedLoop(agent_loop)
+        puts_module.list_of_dict_to_tensordict = list
+        loops_module.hydra = SharedLoop(loops_module)
 
 
 class RLTFAgentLoopWorker(actor_class(AgentLoopWorkerTQ)):  # type: ignore[misc]
