@@ -19,10 +19,13 @@ import pytest
 
 from rltf_verl.envs.base import Env, Limits, Splits
 from rltf_verl.envs.binary_matrix.env import BinaryMatrix
-from rltf_verl.envs.workspace.env import Workspace
+from rltf_verl.registry import load
 from rltf_verl.tools.contract import check_env
 from rltf_verl.types import Action, Grade, Note, Problem, Step, Trajectory
+from tests.support.acting import OFFICE
 from tests.support.commands import rltf
+
+Workspace: Any = load("rltf.env.name", OFFICE)
 
 
 class Doubles:
@@ -236,7 +239,6 @@ class Leaks(Workspace):
         BinaryMatrix(),
         BinaryMatrix(mode="official", n_max=3),
         Adds(),
-        Workspace(num_houses=6),
     ],
 )
 def test_environments_that_keep_their_promises(env: Any) -> None:
@@ -404,9 +406,9 @@ def test_arguments_of_the_check_are_those_of_a_run() -> None:
 
 
 def test_the_commands_know_acting_environments() -> None:
-    check = rltf("env", "check", "workspace", "--num", "4", "--hostile", "20")
+    check = rltf("env", "check", OFFICE, "--num", "4", "--hostile", "20")
     assert check.exit_code == 0, check.output
-    show = rltf("env", "show", "workspace")
+    show = rltf("env", "show", OFFICE)
     assert "A right step, and what comes back:" in show.stdout
     assert "close_ticket" in show.stdout
     assert "`level=hint`" in show.stdout

@@ -17,6 +17,7 @@ from rltf_verl.tools.data.corrections import find_corrections, write_corrections
 from rltf_verl.tools.plan.build import Plan, make_plan
 from rltf_verl.tools.plan.inputs import inspect_run
 from rltf_verl.tools.report.terminal.plan import show_plan
+from tests.support.acting import OFFICE
 from tests.support.commands import ran, rltf
 from tests.support.plan_runs import GOOD, GROUPS, pretend, rows
 from tests.support.verl_rows import write_rows
@@ -371,7 +372,7 @@ def steps_of(turn: dict[str, Any]) -> list[tuple[str | None, list[str]]]:
 
 
 def test_the_solution_is_played_without_its_last_step_and_then_whole(plan_of) -> None:
-    plan = plan_of("workspace", "rltf.env.max_orders=1")
+    plan = plan_of(OFFICE, "+rltf.env.max_orders=1")
     for problem in plan.problems:
         first, second = problem.turns
         num_calls = len(problem.reference.splitlines())
