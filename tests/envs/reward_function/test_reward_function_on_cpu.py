@@ -21,7 +21,6 @@ from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.tools.data.check import check_files
 from rltf_verl.tools.data.questions import read_questions
-from rltf_verl.tools.data.wrap import wrap_parquet
 from rltf_verl.types import Grade, Problem, Turn
 from tests.support.feedback_fakes import asked, turn
 from tests.support.verl_rows import write_rows
@@ -267,14 +266,6 @@ def wrong_turn(env: RewardFunction, problem: Problem, text: str) -> Turn:
     # not `grade`, which starts a loop of its own
     grade = Grade(False, True, details={"feedback": env._function("", text, "", {})["feedback"]})
     return replace(turn(text), grade=grade)
-
-
-def test_a_wrapped_row_is_the_same_problem(tmp_path: Path, file: Path) -> None:
-    path, out = write_rows(tmp_path / "train.parquet", [row()]), tmp_path / "out.parquet"
-    wrap_parquet(path, "reward_function", out, function=f"{file}:compute_score")
-    env = RewardFunction(f"{file}:compute_score")
-    assert check_parquet(out, env) == problem_of(env, row())
-    assert check_parquet(out).reference == "7"
 
 
 def config(**block: Any) -> Any:
