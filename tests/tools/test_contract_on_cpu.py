@@ -136,8 +136,9 @@ def test_the_command_checks_a_file_of_ones_own(tmp_path: Path) -> None:
     good = rltf("env", "check", f"{mine}:Doubles", "--num", "4", "--hostile", "20")
     bad = rltf("env", "check", f"{mine}:Talkative", "--num", "4", columns=200)
     assert (good.exit_code, bad.exit_code) == (0, 1), good.output + bad.output
-    assert "template critique" in good.output
-    assert "Your Previous Solution:" in good.output
+    shown = rltf("env", "show", f"{mine}:Doubles").stdout
+    assert "template critique" in shown
+    assert "Your Previous Solution:" in shown
     assert "level verdict, problem 1" in bad.stdout
     options = rltf("env", "check", "binary_matrix", "n_min=9", "n_max=3")
     assert "rltf.env.n_max=3" in options.stderr
