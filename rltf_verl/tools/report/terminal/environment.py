@@ -14,7 +14,6 @@ from rltf_verl.episode.parts import template_for
 from rltf_verl.feedback.verifier import VerifierProvider
 from rltf_verl.prompts import render, template_of
 from rltf_verl.tools.contract.acting import graded_attempt, steps_alone
-from rltf_verl.tools.data.questions import QuestionRow
 from rltf_verl.tools.feedback.attempts import NO_IDEA, as_asked, collect, feedback_on, request_about
 from rltf_verl.types import Problem
 
@@ -59,15 +58,14 @@ def example(env: Env, seed: int, wrong: str | None, revise: str | None) -> str:
         parts += [f"{about}, `level={level}`:", fenced(texts[level])]
     if not env.acts:  # the second prompt of one that acts holds a trajectory
         template = template_for(env, revise)
-        parts.append(f"The second prompt (template {template}, `level=hint`):")
-        parts.append(_second_prompt(template, question, attempt.text, texts["hint"]))
+        second = render(
+            template_of("revise", template),
+            question=question.messages[0]["content"],
+            attempt=attempt.text,
+            feedback=texts["hint"],
+        )
+        parts += [f"The second prompt (template {template}, `level=hint`):", fenced(second)]
     return "\n\n".join(parts)
-
-
-def _second_prompt(template: str, question: QuestionRow, attempt: str, feedback: str) -> str:
-    asked = question.messages[0]["content"]
-    named = template_of("revise", template)
-    return fenced(render(named, question=asked, attempt=attempt, feedback=feedback))
 
 
 def _tools_and_steps(env: Env, problem: Problem) -> Iterator[str]:
