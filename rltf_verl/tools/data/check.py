@@ -68,14 +68,11 @@ class CheckReport:
     """All files together."""
 
     files: list[CheckedFile]
-    overlaps: list[str]
-    """Files that share questions, and whose rows do not all name the same splits."""
+    errors: list[str]
+    """Faults to fix before training: those of each file; then files that share questions, and whose
+    rows do not all name the same splits.
+    """
     notes: list[str]
-
-    @property
-    def errors(self) -> list[str]:
-        """Faults to fix before training."""
-        return [*(error for file in self.files for error in file.errors), *self.overlaps]
 
 
 def check_files(paths: Sequence[str | Path]) -> CheckReport:
@@ -85,15 +82,16 @@ def check_files(paths: Sequence[str | Path]) -> CheckReport:
         ValueError: a file is neither one of ours nor in verl's form.
     """
     files = [_check(Path(path)) for path in paths]
-    report = CheckReport(files, [], [note for file in files for note in file.notes])
+    errors = [error for file in files for error in file.errors]
+    notes = [note for file in files for note in file.notes]
     for a, b in combinations(files, 2):
         line = _shared_line(a.path, a.questions.keys(), b.path, b.questions.keys())
         named = a.splits and b.splits
         if line is not None and named and a.splits == b.splits:
-            report.notes.append(line)
+            notes.append(line)
         elif line is not None:
-            report.overlaps.append(line + (TRAINED_ON if named else UNNAMED))
-    return report
+            errors.append(line + (TRAINED_ON if named else UNNAMED))
+    return CheckReport(files, errors, notes)
 
 
 def shared_questions(train: Sequence[str], test: Sequence[str]) -> list[str]:
