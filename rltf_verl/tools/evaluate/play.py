@@ -19,6 +19,7 @@ from rltf_verl.episode.seeds import seeds_of_episode
 from rltf_verl.feedback import has_trait
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.group import Cohort, Group
+from rltf_verl.jsonl import write_whole
 from rltf_verl.judge.runtime import JudgeRuntime, run_to_end
 from rltf_verl.judge.wire import JudgeUnavailable
 from rltf_verl.runlog.about import read_about
@@ -135,12 +136,8 @@ class EvaluationFolder:
         self._log = EpisodeLog(self._path, worker="eval")
         # a call on fewer problems does not shorten the list
         rows = max(self._rows_before, self._now["rows"], key=len)
-        # renamed when it is whole: a call that is killed leaves no half a file
-        unfinished = self._about.with_name(f".{self._about.name}")
-        unfinished.write_text(
-            json.dumps({**self._now, "rows": rows}, indent=1) + "\n", encoding="utf-8"
-        )
-        unfinished.replace(self._about)
+        about = json.dumps({**self._now, "rows": rows}, indent=1)
+        write_whole(self._about, f"{about}\n".encode())
         records = self.records()
         with Progress(console=Console(stderr=True)) as progress:
             task = progress.add_task(
