@@ -132,7 +132,7 @@ def test_the_size_of_a_step_and_of_the_run(run: Run) -> None:
     schedule = plan.schedule
     assert (schedule["steps"], schedule["steps_per_epoch"]) == (9, 3)
     assert schedule["validations"] == 3  # before, after step 5, at the end
-    assert schedule["metrics_file"] == "rltf/rltf.jsonl"
+    assert schedule["metrics_file"] == Path("rltf/rltf.jsonl")
     alone = "trainer.logger=[console]"
     taken = planned(run("data.train_max_samples=8", "data.val_max_samples=3", alone))
     assert (taken.run["train_rows"], taken.run["val_rows"]) == (8, 3)
@@ -229,7 +229,7 @@ def test_a_checkpoint_that_the_run_goes_on_from_is_named(
     (tmp_path / "latest_checkpointed_iteration.txt").write_text("3")
     (tmp_path / "global_step_3" / "actor").mkdir(parents=True)
     plan = planned(run(f"trainer.default_local_dir={tmp_path}"))
-    assert plan.schedule["resumes"] == str(tmp_path / "global_step_3")
+    assert plan.schedule["resumes"] == tmp_path / "global_step_3"
     assert "Found checkpoint" not in capsys.readouterr().out  # of verl; --json is JSON alone
 
 
