@@ -4,7 +4,8 @@ A worker as in training, in a Ray actor: verl's worker with our episodes, a real
 environment, a judge over loopback behind the job's one runtime, the episode log and TransferQueue.
 Only the sampler is scripted: an actor that answers after as long as an engine needs that makes
 `--engine` tokens per second for all episodes together. An episode has two answers and a critique by
-the judge between them, with `--steps` two trajectories of the workspace and its verifier's notes.
+the judge between them, with `--steps` two trajectories in the office of recipes/agents and its
+verifier's notes.
 Per number of episodes at once, each in a fresh worker:
 
 CPU     ms of the worker's process per answer, its threads included
@@ -49,6 +50,7 @@ from rltf_verl.adapters.rollout.loop_lag import quantile
 from rltf_verl.tools.data.build import build_parquet
 
 GROUP, POLL_S = 8, 0.1
+OFFICE = f"{Path(__file__).resolve().parents[1]}/recipes/agents/office.py:Workspace"
 SHARES = {"p50": 0.5, "p99": 0.99, "max": 1.0}
 CALL = '<tool_call>{"name": "add_note", "arguments": {"ticket": "T1", "text": "a"}}</tool_call>'
 SENTENCES = ("Row two has three ones.", "So the next cell must be 0.", "Check the last line again.")
@@ -134,7 +136,7 @@ def config_of(args: argparse.Namespace, judge: str, folder: str) -> DictConfig:
     ]
     words = [
         "rltf/hardware=cpu",
-        *(["rltf/env=workspace"] if args.steps else judged),
+        *(["rltf/env=own", f"rltf.env.name={OFFICE}"] if args.steps else judged),
         f"rltf.episode_log.dir={folder}",
         f"actor_rollout_ref.model.path={args.model}",
         f"actor_rollout_ref.rollout.n={GROUP}",
@@ -151,7 +153,7 @@ def config_of(args: argparse.Namespace, judge: str, folder: str) -> DictConfig:
 def batch_of(folder: Path, number: int, steps: float | None) -> TensorDict:
     """Problems as verl's dataset hands them out."""
     small = {"n_min": 3, "n_max": 3, "style": "compact"}
-    env, options = ("workspace", {}) if steps else ("binary_matrix", small)
+    env, options = (OFFICE, {}) if steps else ("binary_matrix", small)
     built = build_parquet(env, folder, 0, number, 8, **options)
     rows = pq.read_table(built.train).to_pylist()
     columns = {key: [row[key] for row in rows] for key in rows[0]}

@@ -18,6 +18,7 @@ seed="${SEED:-0}"
 root="${OUT:-outputs/agents}"
 mkdir -p "$root"
 root="$(cd "$root" && pwd)"
+env="$here/office.py:Workspace"
 export VERL_PLATFORM=cpu OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}" RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO=0
 command="${1:-}"
 shift || true
@@ -61,7 +62,7 @@ case "$command" in
         python3 "$pretrained/merge.py" "$root/smollm2" "$adapter" "$root/warm"
         ;;
     data)
-        rltf data build workspace --out "$root/data_$house" --seed "$house" --num-train 256 --num-test 64 house="$house" max_orders=1
+        rltf data build "$env" --out "$root/data_$house" --seed "$house" --num-train 256 --num-test 64 house="$house" max_orders=1
         ;;
     train)
         method="${1:-}"
@@ -73,7 +74,7 @@ case "$command" in
         set -- $(words_of "$method") "$@"
         MODEL="${MODEL:-$root/warm}" VERL_FILE_LOGGER_PATH="$run/metrics.jsonl" \
             python3 -m verl.trainer.main_ppo --config-dir "$here/config" --config-name agents \
-            rltf.seed="$seed" data.seed="$seed" rltf.env.house="$house" \
+            rltf.seed="$seed" data.seed="$seed" rltf.env.name="$env" rltf.env.house="$house" \
             data.train_files="$root/data_$house/train.parquet" data.val_files="$root/data_$house/test.parquet" \
             trainer.experiment_name="${method//\//_}_${house}_$seed" \
             trainer.default_local_dir="$run/checkpoints" hydra.run.dir="$run/hydra" \

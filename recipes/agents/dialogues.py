@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from office import Workspace
+from orders import EXAMPLE, practice_form, written
 
 from rltf_verl.data.provenance import write_table
 from rltf_verl.envs.calls import notes_text
-from rltf_verl.envs.workspace.env import Workspace
-from rltf_verl.envs.workspace.orders import EXAMPLE, practice_form, written
 from rltf_verl.episode.acting import trajectory_text
 from rltf_verl.prompts import render
 from rltf_verl.types import Action, PlayedStep, Problem, Trajectory

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -16,7 +15,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rltf_verl import __version__
-from rltf_verl.envs.base import Env
 
 KEY = b"rltf"
 """Key in the file's metadata."""
@@ -32,22 +30,6 @@ def read_provenance(path: str | Path) -> dict[str, Any]:
     metadata = pq.read_schema(path).metadata or {}
     provenance: dict[str, Any] = json.loads(metadata.get(KEY, b"{}"))
     return provenance
-
-
-def made_by(
-    words: Sequence[str], env_name: str, env: Env, options: Mapping[str, Any], **facts: Any
-) -> dict[str, Any]:
-    """The provenance of a file that `rltf data WORDS KEY=VALUE…` makes. Without folder, time and
-    host: they would change the bytes without changing the data.
-    """
-    values = [f"{key}={value}" for key, value in sorted(options.items())]
-    return {
-        "command": shlex.join(["rltf", "data", *words, *values]),
-        "env": env_name,
-        "env_name": env.name,
-        "options": dict(options),
-        **facts,
-    }
 
 
 def write_table(table: pa.Table, path: Path, provenance: Mapping[str, Any]) -> None:

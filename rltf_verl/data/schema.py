@@ -20,7 +20,7 @@ from rltf_verl.envs.base import Env
 from rltf_verl.types import Message, Problem
 
 AGENT_NAME = "rltf"
-FIX = "make the dataset with `rltf data build`, or from a file in verl's form with `rltf data wrap`"
+FIX = "make the dataset with `rltf data build`, or bring it into verl's form (docs/data.md)"
 REQUIRED = ("data_source", "prompt", "reward_model", "extra_info", "agent_name")
 NO_CHAT = (
     "a prompt is no list of chat messages: write a text, as TRL has it, as"
@@ -236,19 +236,15 @@ def check_parquet(path: str | Path, env: Env | None = None) -> Problem:
         raise ValueError(f"{path}, first row: {error}") from error
 
 
-def is_json(path: str | Path) -> bool:
-    """A file that verl reads as JSON, by its name."""
-    return str(path).endswith((".json", ".jsonl"))
-
-
 def not_parquet(path: str | Path, error: Exception) -> str:
     """The fault of a file that pyarrow cannot open, and the fix."""
-    if not is_json(path):
-        return f"{path} is not a parquet file ({error}): {FIX}"
     file = Path(path)
+    if file.suffix not in (".json", ".jsonl"):
+        return f"{path} is not a parquet file ({error}): {FIX}"
     return (
-        f"{path} is JSON, and parquet is read here: write it as parquet with `rltf data wrap {file}"
-        f" --env reward_function --out {file.with_suffix('.parquet')}`, and name that file"
+        f'{path} is JSON, and parquet is read here: name the file that python -c "import datasets;'
+        f" datasets.Dataset.from_json('{file}').to_parquet('{file.with_suffix('.parquet')}')\""
+        " writes"
     )
 
 
@@ -302,19 +298,13 @@ def index_of_all(path: str | Path) -> str | None:
     return indices[0] if same_everywhere(indices) else None
 
 
-def refuse_media(name: str, columns: Iterable[pa.Array], path: str | Path) -> None:
-    """Raise ValueError if a column of `MEDIA` holds anything."""
-    if any(any(column.to_pylist()) for column in columns):
-        raise ValueError(
-            f"{path}: the column {name} is not empty, and only text can be asked about: drop it"
-        )
-
-
 def _check_prompts(file: pq.ParquetFile, path: str | Path) -> None:
     """Raise ValueError if a row asks with anything but text."""
     for name in MEDIA:
-        if name in file.schema_arrow.names:
-            refuse_media(name, (b.column(0) for b in file.iter_batches(columns=[name])), path)
+        if name in file.schema_arrow.names and any(_column(file, name)):
+            raise ValueError(
+                f"{path}: the column {name} is not empty, and only text can be asked about: drop it"
+            )
     if file.schema_arrow.field("prompt").type == SCHEMA.field("prompt").type:
         return
     for row, prompt in enumerate(_column(file, "prompt")):

@@ -19,7 +19,6 @@ _ENVS = {
     "shortest_path": "rltf_verl.envs.shortest_path.env:ShortestPath",
     "textarena": "rltf_verl.envs.textarena:TextArena",
     "tool_object": "rltf_verl.envs.gym_text:ToolObject",
-    "workspace": "rltf_verl.envs.workspace.env:Workspace",
     "writing": "rltf_verl.envs.writing.env:Writing",
     "code": "rltf_verl.envs.code.env:Code",
 }

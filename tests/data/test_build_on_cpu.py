@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import datasets
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -20,7 +19,14 @@ from rltf_verl.adapters.startup.checks import require
 from rltf_verl.adapters.startup.files import check_dataset
 from rltf_verl.config import ConfigError
 from rltf_verl.data.provenance import read_provenance
-from rltf_verl.data.schema import SCHEMA, check_parquet, environments_of, problem_from_row, row_of
+from rltf_verl.data.schema import (
+    SCHEMA,
+    check_parquet,
+    environments_of,
+    problem_from_row,
+    problem_of,
+    row_of,
+)
 from rltf_verl.envs import make_env
 from rltf_verl.envs.code.sources import load_rows
 from rltf_verl.envs.dry_run import DryRun
@@ -28,7 +34,6 @@ from rltf_verl.envs.files import check_json, read_rows
 from rltf_verl.envs.math.sources import SOURCES, find_source, read_items
 from rltf_verl.tools.data.build import build_parquet
 from rltf_verl.tools.data.check import check_files
-from rltf_verl.tools.data.wrap import wrap_parquet
 from tests.support.commands import ran, refused
 from tests.support.verl_rows import verl_row, write_rows
 
@@ -115,32 +120,11 @@ def gsm8k(i: int, **more: Any) -> dict[str, Any]:
     }
 
 
-def test_nothing_that_is_there_changes(tmp_path: Path) -> None:
-    rows = [gsm8k(i, difficulty=i / 2, tags=["a", None]) for i in range(5)]
-    source, out = write_rows(tmp_path / "train.parquet", rows), tmp_path / "out" / "train.parquet"
-    assert wrap_parquet(source, "math", out).num_rows == 5
-    check_parquet(out)
-    wrapped = pq.read_table(out).to_pylist()
-    for before, after in zip(rows, wrapped, strict=True):
-        assert after["agent_name"] == "rltf"
-        extra = after["extra_info"]
-        assert {k: v for k, v in extra.items() if k not in ("env", "task")} == before["extra_info"]
-        assert {k: v for k, v in after.items() if k not in ("extra_info", "agent_name")} == {
-            k: v for k, v in before.items() if k != "extra_info"
-        }
-    old, new = pq.read_schema(source), pq.read_schema(out)
-    assert [new.field(name) for name in old.names if name != "extra_info"] == [
-        old.field(name) for name in old.names if name != "extra_info"
-    ]
-    assert read_provenance(out)["command"] == "rltf data wrap train.parquet --env math"
-
-
-def test_the_environment_grades_wrapped_rows(tmp_path: Path) -> None:
-    out = tmp_path / "out.parquet"
-    wrap_parquet(write_rows(tmp_path / "train.parquet", [gsm8k(i) for i in range(3)]), "math", out)
+def test_an_environment_takes_rows_in_verls_form(tmp_path: Path) -> None:
     env = make_env("math")
-    row = pq.read_table(out).to_pylist()[2]
-    problem = problem_from_row(row["extra_info"], row["reward_model"])
+    source = write_rows(tmp_path / "train.parquet", [gsm8k(i) for i in range(3)])
+    assert check_parquet(source, env).index == 0
+    problem = problem_of(env, pq.read_table(source).to_pylist()[2])
     assert (problem.env, problem.index, problem.reference) == ("math", 20, "3")
     assert env.grade(problem, "\\boxed{3}").correct
     assert not env.grade(problem, "\\boxed{4}").correct
@@ -149,106 +133,35 @@ def test_the_environment_grades_wrapped_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "indices"),
-    [
-        ([None] * 3, [0, 1, 2]),
-        ([{}] * 3, [0, 1, 2]),
-        ([{"split": "train"}] * 3, [0, 1, 2]),
-        ([{"index": i, "env": None} for i in (7, 7, 8)], [7, 7, 8]),
-        ([{"index": f"9a9b-{i}"} for i in (1, 1, 2)], ["9a9b-1", "9a9b-1", "9a9b-2"]),
-    ],
-)
-def test_an_index_is_added_where_there_is_none(
-    given: list[dict | None], indices: list[Any], tmp_path: Path
-) -> None:
-    rows = [{**gsm8k(i), "extra_info": extra} for i, extra in enumerate(given)]
-    if given[0] == {}:
-        rows = [{key: value for key, value in row.items() if key != "extra_info"} for row in rows]
-    out = tmp_path / "out.parquet"
-    wrap_parquet(write_rows(tmp_path / "x.parquet", rows), "math", out)
-    wrapped = pq.read_table(out).to_pylist()
-    assert [row["extra_info"]["index"] for row in wrapped] == indices
-    problems = [problem_from_row(row["extra_info"], row["reward_model"]) for row in wrapped]
-    assert [problem.reference for problem in problems] == ["1", "2", "3"]
-
-
-def test_what_datasets_wrote_of_columns_does_not_hide_the_new_ones(tmp_path: Path) -> None:
-    rows = [gsm8k(i, images=[]) for i in range(2)]
-    table = datasets.Dataset.from_list(rows).cast_column(
-        "images", datasets.Sequence(datasets.Image())
-    )
-    table.to_parquet(str(tmp_path / "x.parquet"))
-    out = tmp_path / "out.parquet"
-    wrap_parquet(tmp_path / "x.parquet", "math", out)
-    read = datasets.load_dataset(
-        "parquet", data_files=str(out), cache_dir=str(tmp_path / "cache"), split="train"
-    )
-    assert (read[0]["agent_name"], read[1]["extra_info"]["env"]) == ("rltf", "math")
-
-
-@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"images": [{"bytes": b"x"}]}, "the column images is not empty, .*: drop it"),
-        ({"agent_name": "tool_agent"}, "agent_name with another agent loop"),
-        ({"extra_info": {"task": "mine"}}, "has extra_info.task already"),
         ({"extra_info": "text"}, "extra_info is a string and no struct"),
         (
-            {"reward_model": {"style": "rule", "ground_truth": None}},
-            "row 0: reward_model.ground_truth is missing",
-        ),
-        (
             {"reward_model": {"style": "rule", "ground_truth": [1, 2]}},
-            r"row 0: reward_model\.ground_truth is a list .*one text",
+            r"first row: reward_model\.ground_truth is a list .*one text",
         ),
-        ({"extra_info": {"index": float("inf")}}, r"row 0: extra_info\.index is inf"),
-        ({"prompt": [{"role": "root", "content": "?"}]}, "row 0: a message has the role 'root'"),
+        ({"extra_info": {"index": float("inf")}}, r"first row: extra_info\.index is inf"),
         ({"prompt": "text"}, "row 0: a prompt is no list of .*'role': 'user', 'content': TEXT"),
     ],
 )
-def test_refusals(change: dict, message: str, tmp_path: Path) -> None:
+def test_rows_that_it_cannot_take(change: dict, message: str, tmp_path: Path) -> None:
     source = write_rows(tmp_path / "x.parquet", [gsm8k(0, **change)])
     with pytest.raises(ValueError, match=message):
-        wrap_parquet(source, "math", tmp_path / "out.parquet")
-    assert not (tmp_path / "out.parquet").exists()
-
-
-@pytest.mark.parametrize(
-    ("source", "env", "message"),
-    [
-        ("x", "binary_matrix", "--env binary_matrix: it has no method data_of, .*a class of yours"),
-        ("nowhere", "math", r"nowhere\.parquet: no such file, seen from"),
-        ("text", "math", "is not a parquet file"),
-        ("out", "math", "is the source itself"),
-        ("question", "math", "has no column data_source, prompt, reward_model"),
-    ],
-)
-def test_files_and_environments_that_cannot_be_used(
-    tmp_path: Path, source: str, env: str, message: str
-) -> None:
-    write_rows(tmp_path / "x.parquet", [gsm8k(0)])
-    write_rows(tmp_path / "out.parquet", [gsm8k(0)])
-    write_rows(tmp_path / "question.parquet", [{"question": "?"}])
-    (tmp_path / "text.parquet").write_text("no parquet")
-    with pytest.raises(ValueError, match=message):
-        wrap_parquet(tmp_path / f"{source}.parquet", env, tmp_path / "out.parquet")
+        check_parquet(source, make_env("math"))
 
 
 @pytest.mark.parametrize("name", ["train.json", "train.jsonl"])
-def test_json_as_verl_reads_it_becomes_parquet(tmp_path: Path, name: str) -> None:
-    rows, source, out = [gsm8k(i) for i in range(3)], tmp_path / name, tmp_path / "out.parquet"
+def test_what_json_needs_is_said_and_makes_it_parquet(tmp_path: Path, name: str) -> None:
+    rows, source = [gsm8k(i) for i in range(3)], tmp_path / name
     lines = map(json.dumps, rows)
     source.write_text("\n".join(lines) if name.endswith("l") else json.dumps(rows))
-    with pytest.raises(ValueError, match=rf"`rltf data wrap {source} --env .* --out .*train\.parq"):
+    with pytest.raises(ValueError, match="is JSON, and parquet is read here") as refused:
         check_parquet(source)
-    wrap_parquet(source, "reward_function", out)
-    check_parquet(out)
-    columns = ["data_source", "prompt", "ability", "reward_model"]
-    read = pq.read_table(out, columns=columns).to_pylist()
-    assert read == [{name: row[name] for name in columns} for row in rows]
-    source.write_text('{"a": 1')
-    with pytest.raises(ValueError, match=rf"^FILE={source}: cannot be read \(.*line 1 is not JSON"):
-        wrap_parquet(source, "reward_function", out)
+    code = str(refused.value).partition('-c "')[2].partition('"')[0]
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    assert check_parquet(tmp_path / "train.parquet", make_env("math")).reference == "1"
+    assert pq.read_table(tmp_path / "train.parquet").to_pylist() == rows
 
 
 KILLED = """
@@ -323,9 +236,8 @@ def test_the_check_finds_one_index_in_all_rows_of_another_programs_file(tmp_path
     ours = [verl_row(agent_name="rltf", extra_info=info)] * 2
     (error,) = check_files([write_rows(tmp_path / "ours.parquet", ours)]).errors
     assert "extra_info.index is 7" in error
-    source = write_rows(tmp_path / "theirs.parquet", [verl_row(extra_info={"index": 7})] * 2)
-    with pytest.raises(ValueError, match="index is 7 in all rows"):
-        wrap_parquet(source, "math", tmp_path / "out.parquet")
+    theirs = write_rows(tmp_path / "theirs.parquet", [verl_row(extra_info={"index": 7})] * 2)
+    assert "extra_info.index is 7 in all rows" in " ".join(check_files([theirs]).errors)
 
 
 BROKEN = {

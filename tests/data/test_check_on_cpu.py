@@ -35,10 +35,10 @@ def test_repeated_rows_are_counted_and_shared_ones_must_be_mended(tmp_path: Path
     built = build_parquet("binary_matrix", tmp_path, 0, 19_800, 200, mode="official")
     report = check_files([built.train, built.test])
     assert report.files[0].num_repeated == 19_800 - 11_945, "as many as the release has"
-    assert len(report.overlaps) == 1
+    assert len(report.errors) == 1
     train, test = (file.questions for file in report.files)
     assert sum(test[question] for question in test.keys() & train.keys()) == 97
-    assert f"share {len(test.keys() & train.keys())} questions" in report.overlaps[0]
+    assert f"share {len(test.keys() & train.keys())} questions" in report.errors[0]
     assert rltf("data", "check", built.train, built.test).exit_code == 1
     assert not check_files([built.train, built.train]).errors
     assert check_files([built.train, built.train]).notes
@@ -126,7 +126,7 @@ def test_conversations_that_end_alike_are_others(tmp_path: Path) -> None:
     rows = [verl_row(prompt=[{"role": "user", "content": first}, *said]) for first in "abcd"]
     ends = {"a.parquet": rows[:2], "b.parquet": rows[2:]}
     report = check_files([write_rows(tmp_path / name, part) for name, part in ends.items()])
-    assert report.overlaps == []
+    assert report.errors == []
     assert [file.num_repeated for file in report.files] == [0, 0]
 
 
@@ -134,7 +134,7 @@ def test_files_that_share_a_question_are_told_as_a_plan_does_it(tmp_path: Path) 
     one = one_row(tmp_path / "a.parquet", TEXT)
     other = one_row(tmp_path / "b.parquet", IN_PARTS, extra_info={**INFO, "split": "test"})
     line = f"{one} and {other} share 1 question: what is tested was trained on"
-    assert check_files([one, other]).overlaps == [line]
+    assert check_files([one, other]).errors == [line]
     assert shared_questions([str(one)], [str(one), str(other)]) == [line]
 
 
@@ -146,7 +146,7 @@ def test_files_that_share_a_question_and_name_no_split_must_be_mended(
         write_rows(tmp_path / f"{k}.parquet", [verl_row(extra_info={"index": k, "split": split})])
         for k, split in enumerate(splits)
     ]
-    (line,) = check_files(paths).overlaps
+    (line,) = check_files(paths).errors
     assert "share 1 question" in line
     assert "extra_info.split" in line
     assert rltf("data", "check", *paths).exit_code == 1

@@ -192,5 +192,8 @@ def test_an_environment_that_asks_for_no_box(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         re.findall(r"```python\n(# mine.*?)```", OF_ENVIRONMENTS.read_text("utf-8"), re.S)[0]
     )
-    assert "\n~~~text\n1\n~~~" in ran("env", "show", f"{tmp_path}/mine.py:Mine").output
-    assert "boxed" not in ran("env", "check", f"{tmp_path}/mine.py:Mine").output
+    shown = ran("env", "show", f"{tmp_path}/mine.py:Mine").output
+    assert "\n~~~text\n1\n~~~" in shown
+    assert "Give the answer in the form that the question asks for." in shown
+    assert "boxed" not in shown
+    ran("env", "check", f"{tmp_path}/mine.py:Mine")

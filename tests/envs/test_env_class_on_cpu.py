@@ -205,7 +205,7 @@ FOLDER = Path(__file__).parents[2] / "hydra_configs" / "rltf_verl" / "rltf" / "e
 NOT_IN_YAML = {"reasoning_gym": {"task", "params"}, "binary_matrix": {"n_min", "n_max"}}
 NAMES = (
     *("math", "reasoning_gym", "binary_matrix", "reward_function", "code"),
-    *("workspace", "gym_text", "tool_object", "textarena", "instructions"),
+    *("gym_text", "tool_object", "textarena", "instructions"),
 )
 
 

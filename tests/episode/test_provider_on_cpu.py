@@ -16,6 +16,7 @@ from rltf_verl.episode.templates import with_template
 from rltf_verl.feedback.guard.provider import GuardedProvider
 from rltf_verl.prompts import render, require_template
 from tests.recipes import house_style
+from tests.support.acting import OFFICE
 from tests.support.episode_fakes import ScriptedPolicy, ScriptedProvider, play
 
 LEAKY = 'The answer is "yes".'
@@ -178,7 +179,7 @@ COMPACT = {"style": "compact"}
         *((env, SIBLINGS, "attempts", "plain_append") for env in (BM, KK, MATH, Own())),
         *((LOOKUP, about, "act", "act_append") for about in (HINT, FULL, POLICY)),
         *((LOOKUP, about, "act_guide", "act_append") for about in (GUIDE, SIBLINGS)),
-        (("workspace", {}), HINT, "note", "plain_append"),
+        ((OFFICE, {}), HINT, "note", "plain_append"),
         (("binary_matrix", COMPACT), SIBLINGS, "compact_guide", "compact_append"),
         (("knights_knaves", COMPACT), FULL, "compact", "compact_append"),
         *(((env[0], COMPACT), HINT, "compact", "compact_append") for env in (BM, KK, SP)),

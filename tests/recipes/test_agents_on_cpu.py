@@ -2,18 +2,21 @@
 checks, its template shows tools.
 """
 
+import importlib
 import json
 from typing import Any
 
 import jinja2
 import pytest
 
-from rltf_verl.envs.workspace.env import Workspace
-from rltf_verl.envs.workspace.orders import CUSTOMERS, FORMS, OWNERS
+from rltf_verl.registry import load
 from tests.recipes.composing import RECIPES, program, rltf_of
+from tests.support.acting import OFFICE
 
 FOLDER = RECIPES / "agents"
 SCRIPT = FOLDER / "agents.sh"
+Workspace: Any = load("rltf.env.name", OFFICE)  # makes the files next to it importable
+orders = importlib.import_module("orders")
 
 
 def _calls(messages: list[dict[str, str]]) -> list[dict[str, Any]]:
@@ -38,8 +41,8 @@ def test_dialogues_end_in_the_right_state_and_some_read_feedback() -> None:
 
 def test_no_dialogue_has_a_form_of_a_house() -> None:
     text = json.dumps(list(program("agents/dialogues.py").dialogues(300, 1)))
-    for form in {form for forms in FORMS.values() for form in forms}:
-        for value in (*CUSTOMERS, *OWNERS):
+    for form in {form for forms in orders.FORMS.values() for form in forms}:
+        for value in (*orders.CUSTOMERS, *orders.OWNERS):
             assert form.format(value=value, given="archive") not in text
 
 
@@ -49,10 +52,11 @@ def test_a_method_is_what_the_script_says(method: str, start: Any, tmp_path: Any
     (line,) = lines
     assert code == 0
     assert line.endswith(" a=b")
-    assert f"rltf.env.house=3 data.train_files={tmp_path}/data_3/train.parquet" in line
-    words = [w for w in line.split() if w.startswith(("rltf/", "rltf.")) and "env.house" not in w]
+    assert f"rltf.env.name={OFFICE} rltf.env.house=3" in line
+    assert f"data.train_files={tmp_path}/data_3/train.parquet" in line
+    words = [w for w in line.split() if w.startswith(("rltf/", "rltf."))]
     rltf = rltf_of("agents", *words)
-    assert rltf.seed == 2
+    assert (rltf.seed, rltf.env.options["house"]) == (2, 3)
     assert rltf.episode.retry == ("fork" if method == "fork" else "whole")
     assert rltf.teacher.notes == ("by_step" if method == "by_step" else "joined")
     assert bool(rltf.distill.enabled) == (method in ("sd", "fork"))

@@ -1,10 +1,14 @@
 """Trajectories without a policy: calls go straight to an environment."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from rltf_verl.envs.base import Env
 from rltf_verl.types import Action, PlayedStep, Problem, Trajectory
+
+OFFICE = f"{Path(__file__).parents[2]}/recipes/agents/office.py:Workspace"
+"""An environment with tools and a `solution`, as `rltf.env.name` names it."""
 
 
 def call(tool: str, **arguments: Any) -> Action:

@@ -19,10 +19,13 @@ import pytest
 
 from rltf_verl.envs.base import Env, Limits, Splits
 from rltf_verl.envs.binary_matrix.env import BinaryMatrix
-from rltf_verl.envs.workspace.env import Workspace
+from rltf_verl.registry import load
 from rltf_verl.tools.contract import check_env
 from rltf_verl.types import Action, Grade, Note, Problem, Step, Trajectory
+from tests.support.acting import OFFICE
 from tests.support.commands import rltf
+
+Workspace: Any = load("rltf.env.name", OFFICE)
 
 
 class Doubles:
@@ -232,7 +235,6 @@ class Leaks(Workspace):
         BinaryMatrix(),
         BinaryMatrix(mode="official", n_max=3),
         Adds(),
-        Workspace(num_houses=6),
     ],
 )
 def test_environments_that_keep_their_promises(env: Any) -> None:

@@ -84,8 +84,8 @@ def grading_notes(config: DictConfig) -> Iterator[str]:
     if env != "reward_function":
         yield f"rltf.env.name={env}: the environment of the rows grades"
         return
-    paths = {block: OmegaConf.select(config, f"{block}.path") for block in REWARD_FUNCTION}
-    for block, path in paths.items():
+    for block in REWARD_FUNCTION:
+        path = OmegaConf.select(config, f"{block}.path")
         if path:
             yield f"{block}.path={path}: grades, and its `feedback` is the feedback"
             if not _exists(str(path)):

@@ -1,4 +1,4 @@
-"""`rltf data …`: make datasets, wrap and check existing ones, look into them."""
+"""`rltf data …`: make datasets, check them, look into them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from rltf_verl.tools.cli.common import (
     parse_options,
     refuse_existing,
     settings_of,
-    tell,
 )
 
-data = typer.Typer(no_args_is_help=True, help="Build, wrap, check and show datasets.")
+data = typer.Typer(no_args_is_help=True, help="Build, check and show datasets.")
 
 JudgeOptions = Annotated[
     list[str] | None,
@@ -59,27 +58,6 @@ def data_build(
     typer.echo(f"{counted(built.num_test, 'row')}: {built.test}")
     for note in built.notes:
         typer.echo(note)
-
-
-@data.command("wrap")
-def data_wrap(
-    file: Annotated[Path, typer.Argument(help="Parquet, .json or .jsonl with verl's columns.")],
-    env: Annotated[str, typer.Option(help="Environment that grades the answers, e.g. math.")],
-    out: Annotated[Path, typer.Option(help="File to write.")],
-    options: EnvOptions = None,
-    overwrite: Overwrite = False,
-) -> None:
-    """Make an existing dataset of verl trainable with rltf: adds what is missing, changes nothing
-    that is there.
-    """
-    from rltf_verl.texts import counted
-    from rltf_verl.tools.data.wrap import wrap_parquet
-
-    refuse_existing([out], overwrite)
-    checked = wrap_parquet(file, env, out, **parse_options(options or []))
-    typer.echo(f"{counted(checked.num_rows, 'row')}: {out}")
-    for note in checked.notes:
-        tell(f"warning: {note}")
 
 
 @data.command("corrections")

@@ -40,24 +40,16 @@ def check(
     seed: Annotated[int, typer.Option(help="Seed of problems and texts.")] = 0,
     num: Annotated[int, typer.Option("-n", "--num", min=2, help="Problems to look at.")] = 50,
     hostile: Annotated[int, typer.Option(min=0, help="Hostile texts.")] = 1000,
-    revise: Annotated[
-        str | None, typer.Option(help="rltf.episode.revise; the template that fits if not given.")
-    ] = None,
 ) -> None:
-    """Check an environment against its contract: grading, explaining, hostile texts; show the
-    second prompt; exit 1 if a promise is broken.
+    """Check an environment against its contract: grading, explaining, hostile texts; exit 1 if a
+    promise is broken.
     """
     from rltf_verl.tools.contract import check_env
     from rltf_verl.tools.report.terminal.console import show_table
-    from rltf_verl.tools.report.terminal.environment import second_prompt
 
-    made = _make_env(name, options)
-    verdicts = check_env(made, seed, num, hostile)
+    verdicts = check_env(_make_env(name, options), seed, num, hostile)
     show_table([("promise", "kept"), *((v.promise, v.broken or v.kept) for v in verdicts)])
-    broken = any(v.broken for v in verdicts)
-    if not broken and not made.acts:  # its second prompt holds a trajectory
-        typer.echo(second_prompt(made, revise, seed))
-    raise typer.Exit(int(broken))
+    raise typer.Exit(int(any(v.broken for v in verdicts)))
 
 
 @env.command("show")
@@ -68,10 +60,13 @@ def show(
     wrong: Annotated[
         str | None, typer.Option(help="A wrong answer; another problem's reference if not given.")
     ] = None,
+    revise: Annotated[
+        str | None, typer.Option(help="rltf.episode.revise; the template that fits if not given.")
+    ] = None,
 ) -> None:
-    """Show, as Markdown, what the policy sees: a prompt, a wrong answer to it, and the feedback at
-    every level.
+    """Show, as Markdown, what the policy sees: a prompt, a wrong answer to it, the feedback at
+    every level, the second prompt.
     """
     from rltf_verl.tools.report.terminal.environment import example
 
-    typer.echo(example(_make_env(name, options), seed, wrong))
+    typer.echo(example(_make_env(name, options), seed, wrong, revise))

@@ -25,9 +25,6 @@ def view(
     out: Annotated[Path, typer.Option("-o", "--out", help="HTML file to write.")] = Path(
         "view.html"
     ),
-    title: Annotated[
-        str | None, typer.Option(help="Title of the page; the runs' names by default.")
-    ] = None,
     example: Annotated[
         bool, typer.Option("--example", help="Recorded episodes that the package brings.")
     ] = False,
@@ -47,17 +44,15 @@ def view(
     if example is bool(runs):
         raise ValueError("name the folders of runs, or --example")
     paths = runs or list(EXAMPLE)
-    if example:
-        title = title or "Recorded episodes"
     if follow:
         with suppress(KeyboardInterrupt):
-            _follow(paths, out, title)
-    typer.echo(f"{_write(paths, out, title, None)}: {out}")
+            _follow(paths, out)
+    typer.echo(f"{_write(paths, out, None)}: {out}")
     if example and sys.stdout.isatty():
         webbrowser.open(out.resolve().as_uri())
 
 
-def _follow(paths: list[Path], out: Path, title: str | None) -> NoReturn:
+def _follow(paths: list[Path], out: Path) -> NoReturn:
     """Write the page again and again, and say once what there is to see."""
     from rltf_verl.tools.report.view.run import NoEpisodesError
 
@@ -65,7 +60,7 @@ def _follow(paths: list[Path], out: Path, title: str | None) -> NoReturn:
     while True:
         start = time.process_time()
         try:
-            _write(paths, out, title, RELOAD_S)
+            _write(paths, out, RELOAD_S)
             line = f"{out.resolve().as_uri()} follows the run until Ctrl-C"
         except NoEpisodesError as error:
             line = f"{error} yet; waiting until Ctrl-C"
@@ -75,14 +70,14 @@ def _follow(paths: list[Path], out: Path, title: str | None) -> NoReturn:
         time.sleep(max(RELOAD_S, (time.process_time() - start) / MOST_WORK))
 
 
-def _write(paths: list[Path], out: Path, title: str | None, reload_s: int | None) -> str:
+def _write(paths: list[Path], out: Path, reload_s: int | None) -> str:
     """Write the page; its episodes and size in words."""
     from rltf_verl.texts import counted
     from rltf_verl.tools.report.view.build import page
     from rltf_verl.tools.report.view.run import runs_at
 
     read = runs_at(paths)
-    text = page(read, title or ", ".join(run.name for run in read), reload_s)
+    text = page(read, ", ".join(run.name for run in read), reload_s)
     # A browser that reloads the page finds a whole one.
     part = out.with_name(f".{out.name}.part") if out.is_file() and not out.is_symlink() else out
     part.write_text(text, encoding="utf-8")

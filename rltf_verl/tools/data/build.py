@@ -4,6 +4,7 @@ versions.
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.progress import track
 
-from rltf_verl.data.provenance import finished, made_by, versions
+from rltf_verl.data.provenance import finished, versions
 from rltf_verl.data.schema import SCHEMA, row_of
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env
@@ -55,17 +56,19 @@ def build_parquet(
     _require_problems("train", num_train, splits.train)
     _require_problems("test", num_test, splits.test)
     sizes = [f"--seed={seed}", f"--num-train={num_train}", f"--num-test={num_test}"]
-    provenance = made_by(
-        ["build", env_name, *sizes],
-        env_name,
-        env,
-        env_options,
-        seed=seed,
-        num_train=num_train,
-        num_test=num_test,
-        notes=list(splits.notes),
-        versions=versions(env.packages),
-    )
+    values = [f"{key}={value}" for key, value in sorted(env_options.items())]
+    # without folder, time and host: they would change the bytes without changing the data
+    provenance = {
+        "command": shlex.join(["rltf", "data", "build", env_name, *sizes, *values]),
+        "env": env_name,
+        "env_name": env.name,
+        "options": env_options,
+        "seed": seed,
+        "num_train": num_train,
+        "num_test": num_test,
+        "notes": list(splits.notes),
+        "versions": versions(env.packages),
+    }
     folder = Path(out_dir)
     folder.mkdir(parents=True, exist_ok=True)
     train, test = folder / "train.parquet", folder / "test.parquet"

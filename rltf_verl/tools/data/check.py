@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rltf_verl.data.made_for import AS_IT_IS, takes_rows_of
@@ -53,8 +52,6 @@ class CheckedFile:
     num_rows: int
     questions: Counter[str]
     """First prompts, whatever their case and blanks -> rows."""
-    messages: tuple[list[dict[str, Any]], ...]
-    """First prompts."""
     splits: frozenset[str]
     """Splits that its rows name."""
     errors: tuple[str, ...]
@@ -71,14 +68,11 @@ class CheckReport:
     """All files together."""
 
     files: list[CheckedFile]
-    overlaps: list[str]
-    """Files that share questions, and whose rows do not all name the same splits."""
+    errors: list[str]
+    """Faults to fix before training: those of each file; then files that share questions, and whose
+    rows do not all name the same splits.
+    """
     notes: list[str]
-
-    @property
-    def errors(self) -> list[str]:
-        """Faults to fix before training."""
-        return [*(error for file in self.files for error in file.errors), *self.overlaps]
 
 
 def check_files(paths: Sequence[str | Path]) -> CheckReport:
@@ -88,15 +82,16 @@ def check_files(paths: Sequence[str | Path]) -> CheckReport:
         ValueError: a file is neither one of ours nor in verl's form.
     """
     files = [_check(Path(path)) for path in paths]
-    report = CheckReport(files, [], [note for file in files for note in file.notes])
+    errors = [error for file in files for error in file.errors]
+    notes = [note for file in files for note in file.notes]
     for a, b in combinations(files, 2):
         line = _shared_line(a.path, a.questions.keys(), b.path, b.questions.keys())
         named = a.splits and b.splits
         if line is not None and named and a.splits == b.splits:
-            report.notes.append(line)
+            notes.append(line)
         elif line is not None:
-            report.overlaps.append(line + (TRAINED_ON if named else UNNAMED))
-    return report
+            errors.append(line + (TRAINED_ON if named else UNNAMED))
+    return CheckReport(files, errors, notes)
 
 
 def shared_questions(train: Sequence[str], test: Sequence[str]) -> list[str]:
@@ -120,14 +115,11 @@ def _questions_in(path: str) -> set[int]:
         return {hash(_normalise(_question_of(p))) for p in chain.from_iterable(prompts) if p}
 
 
-def check_table(path: Path, table: pa.Table, env: Env | None = None) -> CheckedFile:
-    """Look at every row of a table.
-
-    Args:
-        path: its name in what is said.
-        table: rows of ours, or with `env` in verl's form.
-        env: takes them.
-    """
+def _check(path: Path) -> CheckedFile:
+    """Look at every row of a file."""
+    env = takes_rows_of(path, AS_IT_IS, {})
+    check_parquet(path, env)
+    table = pq.read_table(path)
     # a file in verl's form lacks the last one, `agent_name`
     rows = table.select(REQUIRED if env is None else REQUIRED[:-1]).to_pylist()
     faults = {i: fault for i, row in enumerate(rows) if (fault := _fault(row, env))}
@@ -140,32 +132,22 @@ def check_table(path: Path, table: pa.Table, env: Env | None = None) -> CheckedF
             f"{path}: extra_info.index is {indices[0]} in all rows, and seeds are made of it:"
             " number them"
         )
+    recorded = read_provenance(path).get("content_sha256")
+    if recorded not in (None, content_sha256(table.to_batches())):
+        errors.append(
+            f"{path}: its rows are not those that it was written with (content_sha256 of its"
+            " provenance)"
+        )
     good = [row for i, row in enumerate(rows) if i not in faults]
     splits = ((row["extra_info"] or {}).get("split") for row in good)
     return CheckedFile(
         path,
         len(rows),
         Counter(_normalise(_question_of(row["prompt"])) for row in good),
-        tuple(row["prompt"] for row in good),
         frozenset(str(split) for split in splits if split),
         tuple(errors),
         tuple(f"{path}: {note}" for note in _notes(rows, good, env)),
     )
-
-
-def _check(path: Path) -> CheckedFile:
-    env = takes_rows_of(path, AS_IT_IS, {})
-    check_parquet(path, env)
-    table = pq.read_table(path)
-    checked = check_table(path, table, env)
-    recorded = read_provenance(path).get("content_sha256")
-    if recorded in (None, content_sha256(table.to_batches())):
-        return checked
-    changed = (
-        f"{path}: its rows are not those that it was written with (content_sha256 of its"
-        " provenance)"
-    )
-    return replace(checked, errors=(*checked.errors, changed))
 
 
 def _notes(
@@ -173,8 +155,8 @@ def _notes(
 ) -> Iterator[str]:
     if env is not None:
         yield (
-            f"names no environment, so its rows were checked for rltf/env={AS_IT_IS}; for another"
-            " one, `rltf data wrap` comes first"
+            f"names no environment, so its rows were checked for rltf/env={AS_IT_IS}; `rltf plan`"
+            " checks the first one for another environment"
         )
     formless = sum(map(_is_formless, rows))
     if formless:

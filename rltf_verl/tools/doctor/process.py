@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, entry_points, version
-from operator import methodcaller
 from typing import Any, Literal
 
 from rltf_verl.adapters.compat import TESTED_VERL, verl_is_tested
@@ -75,13 +74,10 @@ PROBES = (
         "verl.trainer.ppo.core_algos",
         lambda m: m.get_adv_estimator_fn("rltf"),
     ),
-    *(
-        ProcessProbe(
-            f"policy loss {name}",
-            "verl.trainer.ppo.core_algos",
-            methodcaller("get_policy_loss_fn", name),
-        )
-        for name in ("importance_sampling", "rltf_ppo", "rltf_cispo")
+    ProcessProbe(
+        "policy loss rltf_ppo",
+        "verl.trainer.ppo.core_algos",
+        lambda m: m.get_policy_loss_fn("rltf_ppo"),
     ),
     ProcessProbe(
         "agent loop rltf",
@@ -90,11 +86,6 @@ PROBES = (
             importlib.import_module("rltf_verl.adapters.rollout.agent_loop")
             and "rltf" in m._agent_loop_registry
         ),
-    ),
-    ProcessProbe(
-        "agent loop worker",
-        "verl.trainer.ppo.v1.agent_loop_tq",
-        lambda m: importlib.import_module("rltf_verl.adapters.rollout.agent_worker"),
     ),
     ProcessProbe(
         "trainer rltf_sync", "verl.trainer.ppo.v1", lambda m: m.get_trainer_cls("rltf_sync")

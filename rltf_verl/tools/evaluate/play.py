@@ -11,14 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import Progress
 
 from rltf_verl.episode.acting import first_messages
 from rltf_verl.episode.run import EpisodePlayer
@@ -26,6 +19,7 @@ from rltf_verl.episode.seeds import seeds_of_episode
 from rltf_verl.feedback import has_trait
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.group import Cohort, Group
+from rltf_verl.jsonl import write_whole
 from rltf_verl.judge.runtime import JudgeRuntime, run_to_end
 from rltf_verl.judge.wire import JudgeUnavailable
 from rltf_verl.runlog.about import read_about
@@ -40,8 +34,8 @@ from rltf_verl.types import Episode, Message
 
 Place = tuple[str, int]
 """Row of the dataset, as the log's `uid`, and episode."""
-Ended = Callable[[Episode | None], None]
-"""Called with each episode that has ended; None for one without an answer."""
+Ended = Callable[[], None]
+"""Called when an episode has ended."""
 OPTIONS = {"step": "--step", "prompt_budget": "--max-prompt-chars"}
 """Settings that are options of the command line."""
 
@@ -142,32 +136,14 @@ class EvaluationFolder:
         self._log = EpisodeLog(self._path, worker="eval")
         # a call on fewer problems does not shorten the list
         rows = max(self._rows_before, self._now["rows"], key=len)
-        # renamed when it is whole: a call that is killed leaves no half a file
-        unfinished = self._about.with_name(f".{self._about.name}")
-        unfinished.write_text(
-            json.dumps({**self._now, "rows": rows}, indent=1) + "\n", encoding="utf-8"
-        )
-        unfinished.replace(self._about)
-        columns = (
-            TextColumn("episodes"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("first answers right {task.fields[right]}"),
-        )
-        records, verdicts = self.records(), list[bool]()
-        progress = Progress(*columns, console=Console(stderr=True))
-        task = progress.add_task("", total=self.num_episodes, completed=len(records), right="–")
-
-        def ended(episode: Episode | None) -> None:
-            if episode is not None and episode.turns[0].stop != "ungraded":
-                verdicts.append(episode.turns[0].grade.correct)
-            right = f"{sum(verdicts) / len(verdicts):.0%}" if verdicts else "–"
-            progress.update(task, advance=1, right=right)
-
-        with progress:
-            run_to_end(self._play(records, ended))
+        about = json.dumps({**self._now, "rows": rows}, indent=1)
+        write_whole(self._about, f"{about}\n".encode())
+        records = self.records()
+        with Progress(console=Console(stderr=True)) as progress:
+            task = progress.add_task(
+                f"{self.num_episodes} episodes", total=self.num_episodes, completed=len(records)
+            )
+            run_to_end(self._play(records, partial(progress.advance, task)))
 
     async def _play(self, records: Mapping[Place, Record], ended: Ended) -> None:
         """All episodes but those of the records, as many at once as the endpoint's limit allows."""
@@ -213,7 +189,7 @@ class EvaluationFolder:
             episode = await self._played(question, messages, session_id, group)
         if isinstance(episode, str):
             self.failures.append(episode)
-            ended(None)
+            ended()
             return
         *context, asked = messages
         append = partial(
@@ -228,7 +204,7 @@ class EvaluationFolder:
             context=context,
         )
         await self._log.writer.run(append)
-        ended(episode)
+        ended()
 
     async def _played(
         self, question: QuestionRow, messages: list[Message], session_id: int, group: Group

@@ -93,7 +93,7 @@ def make_plan(inputs: Inputs, num_problems: int, attempt: str | None = None) -> 
     lines = {level: [str(f) for f in found if f.level == level] for level in get_args(Level)}
     # Findings of level `note` are the estimates of memory; a run without a config has no sizes.
     return Plan(
-        run=_run(inputs, inputs.method),
+        run=_run(inputs),
         problems=[_problem(inputs, episode) for episode in episodes],
         lengths=lengths,
         step=None if config is None else step_sizes(inputs, config, episodes),
@@ -151,7 +151,7 @@ async def _failure(play: Coroutine[None, None, None]) -> str | None:
     return None
 
 
-def _run(inputs: Inputs, method: Method | None) -> dict[str, Any]:
+def _run(inputs: Inputs) -> dict[str, Any]:
     get = inputs.setting
     # A table, printed in this order.
     about: dict[str, Any] = {
@@ -169,7 +169,9 @@ def _run(inputs: Inputs, method: Method | None) -> dict[str, Any]:
         "max_response_length": get("data.max_response_length"),
         "episodes_per_problem": get("actor_rollout_ref.rollout.n"),
     }
-    return about if method is None else about | _own_facts(inputs, method)
+    if inputs.method is not None:
+        about |= _own_facts(inputs, inputs.method)
+    return about
 
 
 def _own_facts(inputs: Inputs, method: Method) -> dict[str, Any]:
@@ -252,14 +254,13 @@ def _turn(text: Callable[[tuple[int, ...]], str], turn: Turn) -> Record:
 def _schedule(inputs: Inputs, config: RLTFConfig | None) -> dict[str, Any]:
     get, steps = inputs.setting, steps_of(inputs)
     every = 1 if config is None else config.episode.val_feedback_every
-    metrics = file_log_path(inputs.config)
     # A table, printed in this order.
     return {
         "steps": steps,
         "steps_per_epoch": inputs.num_train // int(get("data.train_batch_size")),
         "epochs": get("trainer.total_epochs"),
         "logger": loggers_of(inputs.config),
-        "metrics_file": str(metrics) if metrics else None,
+        "metrics_file": file_log_path(inputs.config),
         "validations": validations_of(inputs),
         "validate_before": bool(get("trainer.val_before_train")),
         "validate_every": int(get("trainer.test_freq")),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -53,7 +54,7 @@ class Inputs:
     num_train: int
     """Rows of the training files that the run takes."""
     num_val: int
-    resumes: str | None = None
+    resumes: Path | None = None
     """The checkpoint that the run will resume."""
     dry_run: DryRun = field(default_factory=DryRun)
     """Counts the time for grades."""
@@ -127,7 +128,7 @@ def inspect_run(
         cases=[] if parts is None else _cases(config, parts),
         num_train=_rows_in(config, DATA[0]),
         num_val=_rows_in(config, DATA[1]),
-        resumes=None if resumes is None else str(resumes),
+        resumes=resumes,
         dry_run=dry_run,
     )
 

@@ -154,18 +154,8 @@ class PlannedEpisode:
     rows: Sequence[Row]
     critics: Sequence[tuple[int, ...]]
     """Prompts at which the policy itself writes feedback."""
-    asked: Sequence[RecordingGateway]
-    """The judges, with what they would be sent."""
-
-    @property
-    def calls(self) -> list[tuple[JudgeSettings, str]]:
-        """The settings and the prompt of each call."""
-        calls = []
-        for judge in self.asked:
-            for call in judge.calls:
-                prompt = "\n\n".join(message["content"] for message in call.messages)
-                calls.append((judge.settings, prompt))
-        return calls
+    calls: Sequence[tuple[JudgeSettings, str]]
+    """The settings of each judge that is asked, and the prompt that it would be sent."""
 
 
 async def play_problem(
@@ -222,9 +212,12 @@ async def play_problem(
     rows = await episode_rows(policy, messages, episode, method)
     asked_at = ((place, policy.asked[s]) for place, s in seeds.items() if s in policy.asked)
     critics = [prompt for place, prompt in asked_at if place.endswith("/feedback")]
-    # the next problem clears the judges' lists
-    copies = [RecordingGateway(judge.settings, list(judge.calls)) for judge in asked]
-    return PlannedEpisode(case, right, tried, episode, rows, critics, copies)
+    calls = []
+    for judge in asked:
+        for call in judge.calls:
+            prompt = "\n\n".join(message["content"] for message in call.messages)
+            calls.append((judge.settings, prompt))
+    return PlannedEpisode(case, right, tried, episode, rows, critics, calls)
 
 
 def _sibling(config: RLTFConfig, answer: str) -> Group | None:

@@ -90,7 +90,7 @@ def test_a_question_that_changed_after_the_file_was_built(mine: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["binary_matrix", "knights_knaves", "shortest_path", "workspace"])
+@pytest.mark.parametrize("name", ["binary_matrix", "knights_knaves", "shortest_path"])
 def test_a_built_file_has_the_questions_of_its_environment(tmp_path: Path, name: str) -> None:
     data = build_parquet(name, tmp_path, 0, 2, 1)
     config = run(f"rltf/env={name}", data=data.train)

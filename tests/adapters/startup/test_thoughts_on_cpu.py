@@ -11,6 +11,7 @@ from transformers import PreTrainedTokenizerFast
 from rltf_verl.adapters.startup import checks
 from rltf_verl.adapters.startup.thoughts import thought_findings
 from tests.adapters.rollout.test_chat_form_on_cpu import tokenizer_of
+from tests.support.acting import OFFICE
 from tests.support.acting_fakes import TOOL, ActorEnv
 from tests.support.configs import composed
 
@@ -99,7 +100,7 @@ def test_what_a_template_does_with_thoughts(found, name, overrides, expected):
         ("plain", ("rltf.episode.revise=note",), "fresh"),
         ("plain", ("rltf.episode.quote=none",), "fresh"),
         ("plain", ("rltf/method=teacher/sd_logit",), "fresh"),
-        ("plain", ("rltf/env=workspace",), "fresh"),
+        ("plain", ("rltf/env=own", f"rltf.env.name={OFFICE}"), "fresh"),
         ("plain", ("rltf.episode.retry=fork",), "fresh"),
         ("plain", ("rltf/feedback=siblings",), "fresh"),
     ],

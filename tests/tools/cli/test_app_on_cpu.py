@@ -16,6 +16,7 @@ from rltf_verl.runlog.episodes import EpisodeLog
 from rltf_verl.tools.cli.app import app
 from rltf_verl.tools.cli.common import parse_options
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Turn
+from tests.support.acting import OFFICE
 from tests.support.commands import ran, refused, rltf
 from tests.support.judge.server import JudgeServer
 from tests.support.log_records import turn, write
@@ -172,7 +173,7 @@ def test_try_with_real_attempts_from_an_episode_log(server: JudgeServer, tmp_pat
     ran("feedback", "try", *endpoint(server), "--log", tmp_path, "--env", OWN)
     for words, part in (
         ((tmp_path, "--env", "knights_knaves"), "holds problems of binary_matrix"),
-        ((tmp_path, "--env", "workspace"), "its attempts have steps"),
+        ((tmp_path, "--env", OFFICE), "its attempts have steps"),
         ((tmp_path, "--env", "no_such"), "rltf.env.name='no_such'"),
         ((tmp_path / "none",), "no wrong attempt in it"),
         ((tmp_path / "no",), "no such folder"),

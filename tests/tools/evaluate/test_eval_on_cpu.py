@@ -9,12 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import Result
 
-from rltf_verl.envs.workspace.env import Workspace
+from rltf_verl.envs import make_env
 from rltf_verl.episode.seeds import place_of, sampling_seed
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.tools.data.build import build_parquet
 from rltf_verl.tools.data.questions import QuestionRow, read_questions
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Turn
+from tests.support.acting import OFFICE
 from tests.support.commands import ended_well, ran, refusal_of, refused, rltf
 from tests.support.disks import slow_disk
 from tests.support.judge.server import JudgeServer
@@ -504,8 +505,8 @@ def test_trajectories_are_played_with_the_endpoints_own_calls(
     server: JudgeServer, tmp_path: Path
 ) -> None:
     """The solution after feedback; before, a call that is none and one with broken arguments."""
-    env = Workspace()
-    data = build_parquet("workspace", tmp_path / "data", seed=0, num_train=0, num_test=2).test
+    env = make_env(OFFICE)
+    data = build_parquet(OFFICE, tmp_path / "data", seed=0, num_train=0, num_test=2).test
     problems = [question.problem for question in read_questions(data)]
 
     def reply(body: Body) -> tuple[Any, ...]:

@@ -18,6 +18,7 @@ from rltf_verl.tools.plan.build import Plan, make_plan
 from rltf_verl.tools.plan.inputs import inspect_run
 from rltf_verl.tools.report.terminal.plan import show_plan
 from rltf_verl.types import Problem
+from tests.support.acting import OFFICE
 from tests.support.commands import ran, rltf
 from tests.support.plan_runs import GOOD, GROUPS, pretend, rows
 from tests.support.verl_rows import write_rows
@@ -109,7 +110,7 @@ def test_the_size_of_a_step_and_of_the_run(run: Run) -> None:
         "steps": 9,
         "steps_per_epoch": 3,
         "validations": 3,  # before, after step 5, at the end
-        "metrics_file": "rltf/rltf.jsonl",
+        "metrics_file": Path("rltf/rltf.jsonl"),
     }
     assert plan.schedule.items() >= schedule.items()
     alone = "trainer.logger=[console]"
@@ -195,7 +196,7 @@ def test_a_checkpoint_that_the_run_goes_on_from_is_named(
     (tmp_path / "latest_checkpointed_iteration.txt").write_text("3")
     (tmp_path / "global_step_3" / "actor").mkdir(parents=True)
     plan = planned(run(f"trainer.default_local_dir={tmp_path}"))
-    assert plan.schedule["resumes"] == str(tmp_path / "global_step_3")
+    assert plan.schedule["resumes"] == tmp_path / "global_step_3"
     assert "Found checkpoint" not in capsys.readouterr().out  # of verl; --json is JSON alone
 
 
@@ -323,7 +324,7 @@ def steps_of(turn: dict[str, Any]) -> list[tuple[str | None, list[str]]]:
 
 
 def test_the_solution_is_played_without_its_last_step_and_then_whole(plan_of) -> None:
-    plan = plan_of("workspace", "rltf.env.max_orders=1")
+    plan = plan_of(OFFICE, "+rltf.env.max_orders=1")
     for problem in plan.problems:
         first, second = problem.turns
         num_calls = len(problem.reference.splitlines())

@@ -1,5 +1,5 @@
-"""An environment as the policy sees it: a problem, a wrong answer, and the feedback on it at every
-level.
+"""An environment as the policy sees it: a problem, a wrong answer, the feedback on it at every
+level, and the second prompt.
 """
 
 from __future__ import annotations
@@ -21,16 +21,18 @@ NUM_TRIED = 2
 """Problems: the one that is shown, and one whose answer is tried as a wrong one."""
 
 
-def example(env: Env, seed: int, wrong: str | None = None) -> str:
-    """A problem in Markdown: first prompt, reference, a wrong answer, feedback by level.
+def example(env: Env, seed: int, wrong: str | None, revise: str | None) -> str:
+    """A problem in Markdown: first prompt, reference, a wrong answer, feedback by level, second
+    prompt.
 
     Args:
         env: the environment.
         seed: of the problem.
         wrong: the wrong answer; None makes one.
+        revise: `rltf.episode.revise`; None is the one that fits.
 
     Raises:
-        ValueError: the answer is graded correct.
+        ValueError: the answer is graded correct, or a template does not fit.
         UserCodeError: the environment fails.
     """
     own, env = env, bounded(env)
@@ -50,10 +52,19 @@ def example(env: Env, seed: int, wrong: str | None = None) -> str:
             raise ValueError(f"--wrong: {answer!r} is a right answer to this problem")
         parts += ["The reference:", fenced(problems[0].reference)]
         parts += ["A wrong answer:", fenced(answer)]
-    request = request_about(own, question, attempt, grade)
+    request, texts = request_about(own, question, attempt, grade), dict[str, str]()
     for level in LEVELS:
-        feedback = feedback_on(request, VerifierProvider(level))
-        parts += [f"{about}, `level={level}`:", fenced(feedback.text)]
+        texts[level] = feedback_on(request, VerifierProvider(level)).text
+        parts += [f"{about}, `level={level}`:", fenced(texts[level])]
+    if not env.acts:  # the second prompt of one that acts holds a trajectory
+        template = template_for(env, revise)
+        second = render(
+            template_of("revise", template),
+            question=question.messages[0]["content"],
+            attempt=attempt.text,
+            feedback=texts["hint"],
+        )
+        parts += [f"The second prompt (template {template}, `level=hint`):", fenced(second)]
     return "\n\n".join(parts)
 
 
@@ -74,33 +85,6 @@ def fenced(text: str) -> str:
     while fence in text:
         fence += "~"
     return f"{fence}text\n{text}\n{fence}"
-
-
-def second_prompt(env: Env, revise: str | None, seed: int) -> str:
-    """The prompt after a wrong answer, in Markdown, and its template.
-
-    Args:
-        env: the environment.
-        revise: `rltf.episode.revise`; None is the one that fits.
-        seed: of the problem.
-
-    Raises:
-        ValueError: a template that does not fit.
-    """
-    template = template_for(env, revise)
-    problems = env.build(seed, NUM_TRIED, 0).train
-    question, answer, hint = as_asked(env, problems[0]), "(the attempt)", "(the feedback)"
-    if not env.grades_async:
-        answer = wrong_answer(env, problems)
-        attempt, grade = attempt_of(env, answer), env.grade(problems[0], answer)
-        hint = feedback_on(request_about(env, question, attempt, grade), VerifierProvider()).text
-    text = render(
-        template_of("revise", template),
-        question=question.messages[0]["content"],
-        attempt=answer,
-        feedback=hint,
-    )
-    return f"The second prompt (template {template}, a hint of the verifier):\n\n{fenced(text)}"
 
 
 def wrong_answer(env: Env, problems: Sequence[Problem]) -> str:

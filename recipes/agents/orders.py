@@ -11,7 +11,8 @@ import random
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from rltf_verl.envs.workspace.desk import DAYS, Call
+from desk import DAYS, Call
+
 from rltf_verl.texts import split_words
 
 Conventions = Literal["house", "practice"]

@@ -13,6 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
+from desk import TOOLS, Call, Desk, Fact, fact_of
+from orders import Conventions, draw, hint, house_of
+
 from rltf_verl.envs.base import (
     Env,
     FeedbackLevel,
@@ -22,8 +25,6 @@ from rltf_verl.envs.base import (
     require_counts,
     verdict,
 )
-from rltf_verl.envs.workspace.desk import TOOLS, Call, Desk, Fact, fact_of
-from rltf_verl.envs.workspace.orders import Conventions, draw, hint, house_of
 from rltf_verl.kinds import Within
 from rltf_verl.types import Action, Grade, Note, PlayedStep, Problem, Step, Trajectory
 
@@ -32,7 +33,7 @@ STRAY = "Nobody ordered this."
 
 
 class Workspace(Env):
-    """The environment `workspace`. `Problem.data` holds `house`, `rule`, `records` and `orders`.
+    """The environment. `Problem.data` holds `house`, `rule`, `records` and `orders`.
 
     Args:
         conventions: `house`, or `practice`: rules that no house has, for a warm-up.

@@ -1,6 +1,9 @@
-"""The workspace: the rule decides, feedback alone tells it, and nothing hostile moves anything."""
+"""recipes/agents: its office. The rule decides, feedback alone tells it, and nothing hostile moves
+anything.
+"""
 
 import copy
+import importlib
 import json
 import random
 from typing import Any
@@ -8,11 +11,12 @@ from typing import Any
 import pytest
 
 from rltf_verl.envs.base import LEVELS
-from rltf_verl.envs.workspace.env import Workspace
-from rltf_verl.envs.workspace.orders import FORMS, house_of, practice_form
+from rltf_verl.registry import load
+from rltf_verl.tools.contract import check_env
 from rltf_verl.types import Action, Problem
-from tests.support.acting import call, played
+from tests.support.acting import OFFICE, call, played
 
+Workspace: Any = load("rltf.env.name", OFFICE)
 RECORD = {"customer": "Oslo", "owner": "Ruth", "month": "2024-03", "reference": "KX482"}
 RULES = {
     "close": {"kind": "close", "field": "owner", "form": "{value} settled"},
@@ -42,6 +46,7 @@ OTHER = {
     "ruled": False,
 }
 ENV = Workspace()
+orders = importlib.import_module("orders")
 MOVED_B = call("move_file", file="b.txt", folder="archive")
 
 
@@ -94,12 +99,12 @@ def test_the_rule_decides_in_every_house(conventions: Any) -> None:
 
 
 def test_a_warm_up_practises_no_form_of_a_house() -> None:
-    for kind, forms in FORMS.items():
-        practised = {practice_form(random.Random(k), kind) for k in range(2000)}
+    for kind, forms in orders.FORMS.items():
+        practised = {orders.practice_form(random.Random(k), kind) for k in range(2000)}
         assert len(practised) > 50
         assert not set(forms) & practised
-    assert house_of(7, "house") == house_of(7, "house")
-    assert len({str(house_of(k, "house")) for k in range(50)}) == 50
+    assert orders.house_of(7, "house") == orders.house_of(7, "house")
+    assert len({str(orders.house_of(k, "house")) for k in range(50)}) == 50
 
 
 CASES = [
@@ -245,3 +250,8 @@ def test_problems_have_no_more_orders_than_asked() -> None:
     for most in (1, 2, 3):
         problems = Workspace(max_orders=most).build(0, 50, 0).train
         assert {len(problem.data["orders"]) for problem in problems} == set(range(1, most + 1))
+
+
+def test_it_keeps_the_promises_of_an_environment() -> None:
+    verdicts = check_env(Workspace(num_houses=6), num_problems=8, num_hostile=50)
+    assert [one.promise for one in verdicts if one.broken] == []

@@ -1,1 +1,0 @@
-"""A generated workspace whose house has a rule that no prompt tells."""
