@@ -93,6 +93,8 @@ FEWER = ("gold, 16", "gold, 64")
 """So many right answers, again and again, in the place of sixteen new ones a step."""
 TODAY = ("sd, rate × 0.6", "raft, rate × 0.6")
 """As long updates as the older lines have, in commits that measure pass@k."""
+HALF = "sd, half the rate"
+"""Where six turns are trained, the rate of dates loses the policy in one step."""
 RATIOS = ("sd, ppo", "sd, cispo")
 """Ratio of the policy to itself with the feedback, clipped as either does."""
 FOREIGN = "gold, another author"
@@ -147,6 +149,7 @@ LIKE = {
         for n, fewer in zip((16, 64), FEWER, strict=True)
     },
     **{name: Like(name.partition(",")[0], rate=1.2e-4) for name in TODAY},
+    HALF: Like("sd", rate=1e-4),
     **{
         name: Like(
             "sd", ("rltf.distill.reference=sampler", f"rltf.distill.loss={name[4:]}"), rate=1.2e-4
@@ -160,7 +163,7 @@ IMITATING = ("sft", EQUAL, "raft", "sd")
 Part = tuple[str, str, Sequence[int], Sequence[str]]
 GRID: Sequence[Part] = (
     ("prompt", "zero", HOUSES, ("no training",)),
-    ("critique", "zero", FEW, ("sd", "raft", FEWER[0])),
+    ("critique", "zero", FEW, (HALF, "raft", FEWER[0], "sd")),
     ("critique", "zero", FEW, ("grpo", "sft", "fm", "gold", FEWER[1])),
     ("date", "zero", HOUSES, (*CORE, AGAIN)),
     ("date", "zero", FEW, (*OTHERS, EQUAL, GRPO_ON_TURNS, "sd second_turn, full rate")),
