@@ -123,7 +123,10 @@ def test_a_question_with_two_answers_is_noted_and_a_role_that_is_null_shown(tmp_
 def test_conversations_that_end_alike_are_others(tmp_path: Path) -> None:
     """Each row has an earlier message of its own."""
     said = [{"role": "assistant", "content": "Yes?"}, {"role": "user", "content": "Go on."}]
-    rows = [verl_row(prompt=[{"role": "user", "content": first}, *said]) for first in "abcd"]
+    rows = [
+        verl_row(prompt=[{"role": "user", "content": first}, *said], extra_info={"index": index})
+        for index, first in enumerate("abcd")
+    ]
     ends = {"a.parquet": rows[:2], "b.parquet": rows[2:]}
     report = check_files([write_rows(tmp_path / name, part) for name, part in ends.items()])
     assert report.errors == []

@@ -24,7 +24,6 @@ from rltf_verl.data.schema import (
 )
 from rltf_verl.envs import env_names
 from rltf_verl.envs.base import Env
-from rltf_verl.envs.text.boxed import asks_for_hashes
 from rltf_verl.texts import counted
 from rltf_verl.types import Problem
 
@@ -146,23 +145,15 @@ def _check(path: Path) -> CheckedFile:
         Counter(_normalise(_question_of(row["prompt"])) for row in good),
         frozenset(str(split) for split in splits if split),
         tuple(errors),
-        tuple(f"{path}: {note}" for note in _notes(rows, good, env)),
+        tuple(f"{path}: {note}" for note in _notes(good, env)),
     )
 
 
-def _notes(
-    rows: Sequence[dict[str, Any]], good: Sequence[dict[str, Any]], env: Env | None
-) -> Iterator[str]:
+def _notes(good: Sequence[dict[str, Any]], env: Env | None) -> Iterator[str]:
     if env is not None:
         yield (
             f"names no environment, so its rows were checked for rltf/env={AS_IT_IS}; `rltf plan`"
             " checks the first one for another environment"
-        )
-    formless = sum(map(_is_formless, rows))
-    if formless:
-        yield (
-            f"{formless} of {len(rows)} prompts ask neither for \\boxed{{}} nor for ####, so a"
-            " right answer may be graded as none"
         )
     answers: dict[str, set[str]] = defaultdict(set)
     for row in good:
@@ -180,14 +171,6 @@ def _question_of(prompt: list[dict[str, Any]]) -> str:
     if len(prompt) == 1:
         return text_of(prompt[-1]["content"])
     return "\n".join(f"{message['role']}: {text_of(message['content'])}" for message in prompt)
-
-
-def _is_formless(row: dict[str, Any]) -> bool:
-    """True if a prompt of `math` asks for no form that its grader reads."""
-    if (row["extra_info"] or {}).get("env") != "math":
-        return False
-    texts = [str(m.get("content")) for m in row["prompt"] or () if isinstance(m, dict)]
-    return not any("\\boxed" in text or asks_for_hashes(text) for text in texts)
 
 
 def _fault(row: dict[str, Any], env: Env | None) -> str:

@@ -1,15 +1,12 @@
 """Answers in `\\boxed{}` and behind `####`: each read where the prompt asks for it."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
 from rltf_verl.envs.math.env import Math
 from rltf_verl.envs.text.boxed import asks_for_hashes, extract_boxed, last_box, last_hashed
 from rltf_verl.types import Problem
-from tests.support.commands import ran
-from tests.support.verl_rows import verl_row, write_rows
 
 GSM8K = 'What is 7 * 9? Let\'s think step by step and output the final answer after "####".'
 BOXED = "What is 7 * 9? Output the final answer within \\boxed{}."
@@ -80,15 +77,3 @@ def test_a_row_is_graded_on_the_form_that_its_prompt_asks_for(
 def test_feedback_names_the_place() -> None:
     asked = problem(GSM8K)
     assert "####" in Math().explain(asked, "?", Math().grade(asked, "?"), "location")
-
-
-def test_wrap_says_when_prompts_ask_for_no_form(tmp_path: Path) -> None:
-    for name, question, warned in (
-        ("gsm8k", GSM8K, False),
-        ("boxed", BOXED, False),
-        ("neither", "7 * 9?", True),
-    ):
-        source = write_rows(tmp_path / f"{name}.parquet", [verl_row(question, "63")])
-        out = tmp_path / f"{name}_wrapped.parquet"
-        done = ran("data", "wrap", source, "--env", "math", "--out", out)
-        assert ("1 of 1 prompts ask neither for \\boxed{} nor for ####" in done.output) == warned
