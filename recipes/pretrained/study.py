@@ -94,7 +94,7 @@ FEWER = ("gold, 16", "gold, 64")
 TODAY = ("sd, rate × 0.6", "raft, rate × 0.6")
 """As long updates as the older lines have, in commits that measure pass@k."""
 HALF = "sd, half the rate"
-"""Where six turns are trained, the rate of dates loses the policy in one step."""
+"""Where six turns are trained, 2e-4 loses the policy in one step; on dates an update had 1.2e-4."""
 RATIOS = ("sd, ppo", "sd, cispo")
 """Ratio of the policy to itself with the feedback, clipped as either does."""
 FOREIGN = "gold, another author"
@@ -127,7 +127,8 @@ class Like:
     seed: int = 1
 
 
-# The lines of all other arms come from commits in which an update had about 0.6 times its rate.
+# All other lines but those of `gold` and of critiques come from commits in which an update had
+# about 0.6 times its rate.
 LIKE = {
     AGAIN: Like(NULL, seed=2),
     EQUAL: Like(NULL, chosen="sd"),

@@ -40,6 +40,7 @@ def _load_once(file: Any) -> Any:
         return _load(file)
 
 
+# Hydra calls it for each file of each composition, and offers no cache of its own.
 OmegaConf.load = _load_once  # type: ignore[method-assign]
 
 VALUE = re.compile(r"[+~]*[^/=]+\.[^/=]+(=|$)")

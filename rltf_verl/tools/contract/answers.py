@@ -53,6 +53,7 @@ def checks(own: Env, env: Env, seed: int, num_hostile: int) -> dict[str, Check]:
     if own.grades_async:  # each verdict of a judge costs money, and may change
         return {}
     each = partial(partial, for_each_problem, own)
+    # A table: what `env check` prints, in this order.
     return {
         "the reference is graded correct": each(partial(_reference, env)),
         "nonsense is graded wrong": each(partial(_nonsense, env)),

@@ -180,6 +180,7 @@ def _own_facts(inputs: Inputs, method: Method) -> dict[str, Any]:
     feedback, episode = config.feedback, config.episode
     level = feedback.provider.options.get("level") or feedback.provider.options.get("style")
     words = None if inputs.parts is None else inputs.parts.words_of_judge or None
+    # A table, printed in this order.
     return {
         "environment": config.env.name,
         "turns": episode.horizon,
