@@ -23,9 +23,9 @@ from model_wheel import QUESTIONS, fetch
 from sampling import Sampler
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
+from rltf_verl.data.questions import read_questions
 from rltf_verl.envs.base import Env
 from rltf_verl.jsonl import read_lines
-from rltf_verl.tools.data.questions import read_questions
 from rltf_verl.tools.export.public_questions import log_likelihoods
 from rltf_verl.tools.report.evaluation.results import pass_at_k
 

@@ -21,13 +21,13 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from rltf_verl.data.questions import QuestionRow, read_questions
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env
 from rltf_verl.episode.seeds import place_of, sampling_seed
 from rltf_verl.jsonl import append_lines, read_lines
 from rltf_verl.prompts import render, template_of
 from rltf_verl.tools.cli.common import parse_options
-from rltf_verl.tools.data.questions import QuestionRow, read_questions
 
 HERE = Path(__file__).resolve().parent
 sys.path.append(str(HERE.parent / "pretrained"))

@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -253,11 +254,11 @@ def rows_of(path: str | Path) -> int:
     return int(pq.read_metadata(path).num_rows)
 
 
-def first_rows(path: str | Path, num: int) -> list[dict[str, Any]]:
-    """The first `num` rows of a checked file, as it has them."""
+def first_rows(path: str | Path, num: int | None) -> list[dict[str, Any]]:
+    """The first `num` rows of a checked file, or all, as it has them."""
     with pq.ParquetFile(path) as file:
-        batch = next(file.iter_batches(batch_size=max(num, 1)), None)
-    return [] if batch is None else batch.to_pylist()[:num]
+        batches = file.iter_batches(batch_size=num or 1024)
+        return list(islice((row for batch in batches for row in batch.to_pylist()), num))
 
 
 def environments_of(path: str | Path) -> set[str]:

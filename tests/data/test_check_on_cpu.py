@@ -8,10 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rltf_verl.data.questions import read_questions
 from rltf_verl.data.schema import check_parquet
 from rltf_verl.tools.data.build import build_parquet
 from rltf_verl.tools.data.check import check_files, shared_questions
-from rltf_verl.tools.data.questions import read_questions
 from tests.support.commands import refused, rltf
 from tests.support.verl_rows import verl_row, write_rows
 

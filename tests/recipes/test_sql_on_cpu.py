@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
+from rltf_verl.data.questions import QuestionRow
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import LEVELS
 from rltf_verl.objectives.method import Method
 from rltf_verl.tools.contract import check_env
-from rltf_verl.tools.data.questions import QuestionRow
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Turn
 from tests.recipes.composing import program, rltf_of
 from tests.recipes.hostile_sql import FAMILIES

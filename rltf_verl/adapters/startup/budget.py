@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from rltf_verl.adapters.startup.rules import ACTOR, ROLLOUT
 from rltf_verl.config import ConfigError, RLTFConfig
-from rltf_verl.data.schema import files_of, first_prompt, first_rows, problem_of
+from rltf_verl.data.questions import QuestionRow
 from rltf_verl.envs.calls import attempt_of, bounded, explain, grade_text, tools_of
 from rltf_verl.envs.dry_run import DryRun, OutOfTimeError
 from rltf_verl.episode.acting import world_seed
@@ -33,26 +33,10 @@ LIMIT = "data.max_prompt_length"
 REVISE, TEACHER, CRITIC = "revise", "teacher's", "critic"
 
 
-def check_budget(
-    config: DictConfig, parts: Parts, tokenizer: Any, dry_run: DryRun
-) -> Iterator[Finding]:
-    """`check_prompt_budget` of the first rows of the first training file, as verl will read them.
-    A user's dataset class is left to the trainer, which has one.
-    """
-    if config.trainer.device != "cpu":
-        yield from check_row_budget(config)  # our engine for the CPU computes a longer row alone
-    if OmegaConf.select(config, "data.custom_cls.path") is None:
-        rows = first_rows(files_of(config.data.train_files)[0], NUM_BUDGET_PROBES)
-        if parts.env.acts and rows:
-            stuck = [*_check_world(parts, problem_of(parts.env, rows[0]), dry_run)]
-            yield from stuck
-            if stuck:
-                return
-        yield from check_prompt_budget(config, parts, rows, tokenizer, dry_run)
-
-
 def check_row_budget(config: DictConfig) -> Iterator[Finding]:
     """A longest row that no micro-batch holds, which verl notices when such a row is there."""
+    if config.trainer.device == "cpu":
+        return  # our engine computes such a row alone
     actor, rollout = config.actor_rollout_ref.actor, config.actor_rollout_ref.rollout
     longest = int(config.data.max_prompt_length) + int(config.data.max_response_length)
     limits = {
@@ -89,7 +73,11 @@ class _Prompts:
 
 
 def check_prompt_budget(
-    config: DictConfig, parts: Parts, dataset: Any, tokenizer: Any, dry_run: DryRun
+    config: DictConfig,
+    parts: Parts,
+    questions: Sequence[QuestionRow],
+    tokenizer: Any,
+    dry_run: DryRun,
 ) -> Iterator[Finding]:
     """A `data.max_prompt_length` that cannot hold a second prompt, or a teacher's, even if the
     attempt had no tokens at all; and a teacher who has nothing to read.
@@ -102,7 +90,7 @@ def check_prompt_budget(
     limit, rltf = int(config.data.max_prompt_length), parts.config
     words = _Explanations(parts, dry_run)
     try:
-        measured = _measure_prompts(config, words, dataset, tokenizer)
+        measured = _measure_prompts(config, words, questions, tokenizer)
     except ConfigError as error:
         yield finding_of(error)
         return
@@ -166,7 +154,7 @@ def _too_long_if_judged(limit: int, parts: Parts, measured: _Prompts) -> Iterato
 
 
 def _measure_prompts(
-    config: DictConfig, words: _Explanations, dataset: Any, tokenizer: Any
+    config: DictConfig, words: _Explanations, questions: Sequence[QuestionRow], tokenizer: Any
 ) -> _Prompts:
     limit, measured, parts = int(config.data.max_prompt_length), _Prompts(), words.parts
     options = dict(config.data.get("apply_chat_template_kwargs") or {})
@@ -174,9 +162,8 @@ def _measure_prompts(
     length = partial(_length, tokenizer, {**options, "tools": tools} if tools else options)
     rltf = parts.config
     reads = rltf.episode.horizon > 1 or (rltf.teaches and "feedback" in rltf.teacher.sources)
-    for i in range(min(len(dataset), NUM_BUDGET_PROBES)):
-        row = dataset[i]
-        problem, question = problem_of(parts.env, row), first_prompt(row)
+    for asked in questions:
+        problem, question = asked.problem, list(asked.messages)
         tokens = length(question, problem.index)
         if parts.env.acts:  # refused here if the template has no place for it
             observation = {"role": "tool" if tools else "user", "content": "?"}
@@ -209,7 +196,7 @@ def _measure_prompts(
     return measured
 
 
-def _check_world(parts: Parts, problem: Problem, dry_run: DryRun) -> Iterator[Finding]:
+def check_world(parts: Parts, problem: Problem, dry_run: DryRun) -> Iterator[Finding]:
     """An environment that opens no state: nothing would be trained."""
     env = bounded(parts.env)
     try:

@@ -15,7 +15,12 @@ from omegaconf import DictConfig, OmegaConf
 
 from rltf_verl.adapters.compat import TESTED_VERL, verl_is_tested, verl_version
 from rltf_verl.adapters.seams import seam_findings
-from rltf_verl.adapters.startup.budget import check_budget
+from rltf_verl.adapters.startup.budget import (
+    NUM_BUDGET_PROBES,
+    check_prompt_budget,
+    check_row_budget,
+    check_world,
+)
 from rltf_verl.adapters.startup.files import (
     changed_prompts,
     check_datasets,
@@ -33,6 +38,7 @@ from rltf_verl.adapters.startup.machine import (
 )
 from rltf_verl.adapters.startup.memory import card_here, memory_findings
 from rltf_verl.adapters.startup.model import (
+    Model,
     check_attention,
     check_context,
     is_elsewhere,
@@ -44,6 +50,8 @@ from rltf_verl.adapters.startup.thoughts import keeps_answers, thought_findings
 from rltf_verl.adapters.startup.user_code import check_own_rows
 from rltf_verl.adapters.startup.values import wrong_values
 from rltf_verl.config import ConfigError
+from rltf_verl.data.questions import QuestionRow, first_questions
+from rltf_verl.data.schema import files_of
 from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.episode.parts import Parts
 from rltf_verl.findings import Finding, finding_of
@@ -148,10 +156,29 @@ def check_model(
     card = card or (card_here(config) if is_here(config) else None)
     with suppress(TypeError, ValueError, AttributeError):  # refused above, or no known model
         yield from memory_findings(config, model.text, card)
+    yield from check_row_budget(config)
     if parts is not None:
-        yield from check_budget(config, parts, model.tokenizer, dry_run)
-        yield from thought_findings(config, parts, model.tokenizer)
-        yield from check_own_rows(config, parts, model, dry_run)
+        yield from check_first_rows(config, parts, model, dry_run)
+
+
+def check_first_rows(
+    config: DictConfig, parts: Parts, model: Model, dry_run: DryRun
+) -> Iterator[Finding]:
+    """The first rows of the first training file, as verl will read them. A user's dataset class is
+    left to the trainer, which has one.
+    """
+    questions: list[QuestionRow] = []
+    if OmegaConf.select(config, "data.custom_cls.path") is None:
+        file = files_of(config.data.train_files)[0]
+        try:
+            questions = first_questions(file, NUM_BUDGET_PROBES, parts.env)
+        except ValueError as error:
+            yield finding_of(error)
+    for first in questions[:1]:
+        stuck = [*check_world(parts, first.problem, dry_run)] if parts.env.acts else []
+        yield from stuck or check_prompt_budget(config, parts, questions, model.tokenizer, dry_run)
+        yield from check_own_rows(config, parts, first, model, dry_run)
+    yield from thought_findings(config, parts, questions, model.tokenizer)
 
 
 def parts_of(config: DictConfig) -> Parts:

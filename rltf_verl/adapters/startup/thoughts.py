@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 from rltf_verl.adapters.rollout.chat_form import ANSWER, USER
 from rltf_verl.adapters.startup.budget import REVISE, TEACHER, later_prompts
 from rltf_verl.adapters.startup.model import is_elsewhere, load_model
-from rltf_verl.data.schema import files_of, first_prompt, first_rows, problem_of
+from rltf_verl.data.questions import QuestionRow
 from rltf_verl.envs.calls import tools_of
 from rltf_verl.episode.parts import Parts
 from rltf_verl.findings import Finding, Rule, findings
@@ -97,7 +97,9 @@ RULES: tuple[Rule[Thoughts], ...] = (
 )
 
 
-def thought_findings(config: DictConfig, parts: Parts, tokenizer: Any) -> Iterator[Finding]:
+def thought_findings(
+    config: DictConfig, parts: Parts, questions: Sequence[QuestionRow], tokenizer: Any
+) -> Iterator[Finding]:
     """Faults of thoughts under the chat template; `budget` refuses one that cannot render."""
     episode, teaches = parts.config.episode, parts.config.teaches
     render = _render_of(config, tokenizer)
@@ -112,7 +114,7 @@ def thought_findings(config: DictConfig, parts: Parts, tokenizer: Any) -> Iterat
         thoughts = Thoughts(
             switch_ignored="enable_thinking" in render.keywords
             and render([USER], enable_thinking=True) == render([USER], enable_thinking=False),
-            apart=_answers_start_elsewhere(config, parts, render),
+            apart=_answers_start_elsewhere(parts, questions, render),
             kept=several and episode.context == "append" and dropped,
             steps_kept=steps_kept,
             quoted=quotes and episode.quote == "answer" and unmarked,
@@ -159,14 +161,13 @@ def _of_template(render: Callable[..., str], after: Message) -> tuple[bool, bool
 
 
 def _answers_start_elsewhere(
-    config: DictConfig, parts: Parts, render: Callable[..., str]
+    parts: Parts, questions: Sequence[QuestionRow], render: Callable[..., str]
 ) -> list[str]:
-    """`Thoughts.apart`, of the training data's first problem."""
-    if OmegaConf.select(config, "data.custom_cls.path") is not None:
+    """`Thoughts.apart`, of the first problem."""
+    if not questions:
         return []
-    row = first_rows(files_of(config.data.train_files)[0], 1)[0]
-    question = first_prompt(row)
-    prompts = later_prompts(parts, problem_of(parts.env, row), question, "Some feedback.")
+    problem, question = questions[0].problem, list(questions[0].messages)
+    prompts = later_prompts(parts, problem, question, "Some feedback.")
     begins = _boundary(render, question)
     return [kind for kind, prompt in prompts if _boundary(render, prompt) != begins]
 

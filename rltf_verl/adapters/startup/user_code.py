@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from rltf_verl.adapters.startup.model import Model
 from rltf_verl.adapters.startup.scripted_policy import ScriptedVerlPolicy
-from rltf_verl.data.schema import files_of, first_prompt, first_rows, problem_of
+from rltf_verl.data.questions import QuestionRow
 from rltf_verl.envs.calls import tools_of
 from rltf_verl.envs.dry_run import DryRun, OutOfTimeError
 from rltf_verl.episode.parts import Parts
@@ -27,19 +27,17 @@ FIRST, LATER, CRITIC = range(3)
 
 
 def check_own_rows(
-    config: DictConfig, parts: Parts, model: Model, dry_run: DryRun
+    config: DictConfig, parts: Parts, question: QuestionRow, model: Model, dry_run: DryRun
 ) -> Iterator[Finding]:
-    """Own objectives that make no rows of an episode of the first problem. Other failures are left
-    to the checks of the code that fails.
+    """Own objectives that make no rows of an episode of a question. Other failures are left to the
+    checks of the code that fails.
     """
-    if OmegaConf.select(config, "data.custom_cls.path") is not None:
-        return
     try:
         method = Method(parts.config)
         if not method.user_objectives:
             return
         with dry_run.timed():
-            run_to_end(_make_rows(config, parts, method, model))
+            run_to_end(_make_rows(config, parts, question, method, model))
     except OwnCodeError as error:
         yield finding_of(error)
     except OutOfTimeError:
@@ -48,9 +46,10 @@ def check_own_rows(
         return
 
 
-async def _make_rows(config: DictConfig, parts: Parts, method: Method, model: Model) -> None:
-    (row,) = first_rows(files_of(config.data.train_files)[0], 1)
-    problem, messages = problem_of(parts.env, row), first_prompt(row)
+async def _make_rows(
+    config: DictConfig, parts: Parts, question: QuestionRow, method: Method, model: Model
+) -> None:
+    problem, messages = question.problem, list(question.messages)
     acting, _ = with_placeholders(Parts.of(parts.config))
     policy: Any = ScriptedVerlPolicy(config, model, tools_of(parts.env))
     # A wrong second answer, and a right one: objectives may make rows of either.

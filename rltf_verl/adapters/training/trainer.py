@@ -43,7 +43,7 @@ from rltf_verl.adapters.queue.step_rows import StepRows
 from rltf_verl.adapters.rollout.judge_actor import JudgeOfTheJob
 from rltf_verl.adapters.rollout.llm_client import OnlyServerClient, ResumingClient
 from rltf_verl.adapters.rollout.loop_lag import ask_lags, lag_metrics
-from rltf_verl.adapters.startup.budget import check_prompt_budget
+from rltf_verl.adapters.startup.budget import NUM_BUDGET_PROBES, check_prompt_budget
 from rltf_verl.adapters.startup.checks import checked_parts, require
 from rltf_verl.adapters.startup.stamp import (
     check_resume,
@@ -81,6 +81,7 @@ from rltf_verl.adapters.training.step import (
 )
 from rltf_verl.adapters.training.teacher import Teacher, kept_share
 from rltf_verl.adapters.training.watchdog import ActorWatchdog, actors_of_episodes
+from rltf_verl.data.questions import question_of
 from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.jsonl import write_whole
@@ -146,8 +147,9 @@ class RLTFTrainerMixin(_Trainer):
 
     def _check_prompts(self) -> None:
         dry_run = DryRun()
-        data, tokenizer = self.train_dataset, self.tokenizer
-        require(check_prompt_budget(self.config, self.parts, data, tokenizer, dry_run))
+        data, num = self.train_dataset, min(len(self.train_dataset), NUM_BUDGET_PROBES)
+        questions = [question_of(self.parts.env, data[i]) for i in range(num)]
+        require(check_prompt_budget(self.config, self.parts, questions, self.tokenizer, dry_run))
         require(dry_run.findings())
 
     def _init_resource_pool_mgr(self) -> None:

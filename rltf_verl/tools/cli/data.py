@@ -144,7 +144,7 @@ def data_show(
     """Print the first problems with their answers, and how the file was made."""
     from rltf_verl.data.made_for import AS_IT_IS, takes_rows_of
     from rltf_verl.data.provenance import read_provenance
-    from rltf_verl.tools.data.questions import read_questions
+    from rltf_verl.data.questions import read_questions
     from rltf_verl.tools.report.terminal.console import show_problems
 
     questions = read_questions(file, num, takes_rows_of(file, AS_IT_IS, {}))

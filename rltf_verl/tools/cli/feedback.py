@@ -124,13 +124,13 @@ def judge_try(
 def _judge_and_requests(
     options: list[str], env: str, log: Path | None, num: int, seed: int
 ) -> tuple[JudgeProvider, list[FeedbackRequest]]:
+    from rltf_verl.data.questions import QuestionRow
     from rltf_verl.envs import make_env
     from rltf_verl.envs.calls import attempt_of
     from rltf_verl.feedback import make_provider
     from rltf_verl.runlog.episodes import read_wrong_attempts
     from rltf_verl.runlog.files import log_folder
     from rltf_verl.tools.cli.judge_trial import wrong_attempts
-    from rltf_verl.tools.data.questions import QuestionRow
     from rltf_verl.tools.feedback.attempts import request_about
 
     overrides = settings_of(options, env="--env {}")

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from rltf_verl.data.questions import require_rows_of
 from rltf_verl.envs import make_env
 from rltf_verl.envs.calls import bounded
 from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.feedback import make_provider
 from rltf_verl.judge.gateway import judges_of
 from rltf_verl.runlog.files import log_folder
-from rltf_verl.tools.data.questions import require_rows_of
 from rltf_verl.tools.evaluate.endpoint_policy import CHARACTERS
 from rltf_verl.tools.evaluate.play import EvaluationFolder
 from rltf_verl.tools.evaluate.probe import OF_THE_RUN, probe_of, split_sizes, training_run

@@ -13,6 +13,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress
 
+from rltf_verl.data.questions import QuestionRow, require_rows_of
 from rltf_verl.episode.acting import first_messages
 from rltf_verl.episode.run import EpisodePlayer
 from rltf_verl.episode.seeds import seeds_of_episode
@@ -27,7 +28,6 @@ from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.runlog.files import EVALUATION, log_files
 from rltf_verl.runlog.turns import Record, grader_trouble
 from rltf_verl.texts import counted
-from rltf_verl.tools.data.questions import QuestionRow, require_rows_of
 from rltf_verl.tools.evaluate.endpoint_policy import EndpointPolicy
 from rltf_verl.tools.evaluate.settings import Evaluation
 from rltf_verl.types import Episode, Message

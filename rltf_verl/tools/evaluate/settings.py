@@ -16,13 +16,13 @@ from yaml import YAMLError
 
 from rltf_verl.config import RLTFConfig
 from rltf_verl.data.made_for import made_for, require_known, takes_rows_of
+from rltf_verl.data.questions import QuestionRow, read_questions
 from rltf_verl.data.schema import VerlRowsError
 from rltf_verl.envs.calls import tools_of
 from rltf_verl.episode.parts import Parts
 from rltf_verl.judge.settings import JudgeSettings, judge_settings
 from rltf_verl.registry import require_choice
 from rltf_verl.runlog.about import BLOCKS
-from rltf_verl.tools.data.questions import QuestionRow, read_questions
 from rltf_verl.tools.evaluate.endpoint_policy import PolicyEndpoint
 
 ENDPOINT_BLOCKS = ("endpoint", "limits")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import chain, zip_longest
 from typing import Any
 
+from rltf_verl.data.questions import QuestionRow
 from rltf_verl.envs.base import Env, FeedbackLevel
 from rltf_verl.envs.calls import DEADLINE_S, attempt_of, await_env, bounded, graded_part
 from rltf_verl.envs.dry_run import DryRun, OutOfTimeError
@@ -25,7 +26,6 @@ from rltf_verl.feedback.base import (
 from rltf_verl.judge.runtime import run_to_end
 from rltf_verl.policy import NoPolicy
 from rltf_verl.registry import UserCodeTimeoutError, raised_by
-from rltf_verl.tools.data.questions import QuestionRow
 from rltf_verl.types import Attempt, Feedback, Grade, Message, Problem, Turn
 
 FORMS = {

@@ -10,6 +10,7 @@ from rltf_verl.adapters.startup.machine import PRECISIONS, loggers_of
 from rltf_verl.adapters.training.run_files import file_log_path
 from rltf_verl.config import RLTFConfig
 from rltf_verl.config.rules import experimental
+from rltf_verl.data.questions import QuestionRow
 from rltf_verl.data.schema import files_of
 from rltf_verl.envs.base import GradeUnavailable
 from rltf_verl.envs.dry_run import OutOfTimeError
@@ -21,7 +22,6 @@ from rltf_verl.objectives.user_code import OwnCodeError
 from rltf_verl.registry import described
 from rltf_verl.runlog.record import turn_record
 from rltf_verl.runlog.turns import Record
-from rltf_verl.tools.data.questions import QuestionRow
 from rltf_verl.tools.feedback.attempts import NO_IDEA
 from rltf_verl.tools.plan.advice import advice
 from rltf_verl.tools.plan.inputs import Inputs

@@ -20,14 +20,14 @@ from rltf_verl.adapters.startup.scripted_policy import ScriptedVerlPolicy
 from rltf_verl.adapters.startup.stamp import resumed_folder
 from rltf_verl.adapters.startup.values import COUNTS, wrong_values
 from rltf_verl.config import ConfigError
-from rltf_verl.data.schema import files_of, first_prompt, first_rows, problem_of, rows_of
+from rltf_verl.data.questions import QuestionRow, first_questions
+from rltf_verl.data.schema import files_of, rows_of
 from rltf_verl.envs.calls import tools_of
 from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.episode.parts import Parts
 from rltf_verl.findings import Finding, value_at
 from rltf_verl.objectives import Method
 from rltf_verl.tools.data.check import shared_questions
-from rltf_verl.tools.data.questions import QuestionRow
 
 ELSEWHERE = (
     "no accelerator on this machine: this is the plan of a run on another one, whose devices,"
@@ -163,8 +163,7 @@ def _rows_in(config: DictConfig, key: str) -> int:
 def _cases(config: DictConfig, parts: Parts) -> list[QuestionRow]:
     try:
         (file, *_) = files_of(config.data.train_files)
-        rows = first_rows(file, NUM_MEASURED)
-        cases = [QuestionRow(problem_of(parts.env, row), tuple(first_prompt(row))) for row in rows]
+        cases = first_questions(file, NUM_MEASURED, parts.env)
     except (OSError, ValueError, LookupError, TypeError):  # refused above
         return []
     # rows of another environment are refused too

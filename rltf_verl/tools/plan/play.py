@@ -12,6 +12,7 @@ from typing import Any
 
 from rltf_verl.adapters.startup.scripted_policy import ScriptedVerlPolicy
 from rltf_verl.config import RLTFConfig
+from rltf_verl.data.questions import QuestionRow
 from rltf_verl.envs.base import Env
 from rltf_verl.envs.calls import bounded, grade
 from rltf_verl.envs.dry_run import DryRun
@@ -26,7 +27,6 @@ from rltf_verl.judge.settings import JudgeSettings
 from rltf_verl.objectives import Method
 from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.prompts.lengths import Lengths, lengths_of
-from rltf_verl.tools.data.questions import QuestionRow
 from rltf_verl.tools.feedback.attempts import (
     FORMS,
     NO_IDEA,

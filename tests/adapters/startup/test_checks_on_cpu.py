@@ -25,6 +25,7 @@ from rltf_verl.config import (
     NamedOptions,
     RLTFConfig,
 )
+from rltf_verl.data.questions import question_of
 from rltf_verl.data.schema import row_of
 from rltf_verl.envs import make_env
 from rltf_verl.envs.dry_run import DryRun
@@ -33,7 +34,6 @@ from rltf_verl.findings import Finding
 from rltf_verl.types import Problem
 from tests.support.acting_fakes import ActorEnv
 from tests.support.plan_runs import pretend
-from tests.support.verl_rows import write_rows
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 
@@ -132,8 +132,9 @@ def test_a_note_is_no_warning(caplog):
 
 def test_rows_longer_than_a_micro_batch_are_refused_where_verl_would_fail(verl_config):
     limit = f"{ACTOR}.ppo_max_token_len_per_gpu=2048"
+    config = verl_config(limit, "data.max_response_length=4096", "trainer.device=cuda")
     with pytest.raises(ConfigError, match=rf"^{limit}: a row can have .* set it to at least \d+$"):
-        checks.require(budget.check_row_budget(verl_config(limit, "data.max_response_length=4096")))
+        checks.require(budget.check_row_budget(config))
 
 
 def test_folders_that_cannot_be_made_are_refused(tmp_path):
@@ -224,7 +225,8 @@ COMPACT = [
 def measured(config, rows):
     """The warnings about the rows' prompts."""
     parts = checks.checked_parts(config)
-    found = list(budget.check_prompt_budget(config, parts, rows, Tokenizer(), DryRun()))
+    questions = [question_of(parts.env, row) for row in rows[:32]]
+    found = list(budget.check_prompt_budget(config, parts, questions, Tokenizer(), DryRun()))
     checks.require(found)
     return found
 
@@ -324,18 +326,16 @@ def test_a_template_needs_tools_and_their_answers(verl_config, tokenizer, troubl
     row = row_of(problem, env.prompt(problem), "train")
     config = verl_config("data.max_prompt_length=20000")
     parts = replace(checks.checked_parts(config), env=env)
-    rows = [{**row, "raw_prompt": row["prompt"]}]
-    found = budget.check_prompt_budget(config, parts, rows, tokenizer, DryRun())
+    questions = [question_of(env, row)]
+    found = budget.check_prompt_budget(config, parts, questions, tokenizer, DryRun())
     assert re.search(trouble, " ".join(map(str, found)))
 
 
 def test_an_environment_that_never_opens_is_refused(verl_config, tmp_path):
     env = ActorEnv()
     env.fails = ("open",)
-    row = row_of(Problem("actor", 0, {}, ""), "?", "train")
-    config = verl_config(f"data.train_files={write_rows(tmp_path / 'train.parquet', [row])}")
-    parts = replace(checks.checked_parts(config), env=env)
-    (finding,) = budget.check_budget(config, parts, Tokenizer(), DryRun())
+    parts = replace(checks.checked_parts(verl_config()), env=env)
+    (finding,) = budget.check_world(parts, Problem("actor", 0, {}, ""), DryRun())
     assert "SystemExit" in finding.why
 
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin
 import pytest
 from omegaconf import OmegaConf
 
-from rltf_verl.adapters.startup.budget import check_budget
+from rltf_verl.adapters.startup.budget import check_prompt_budget
 from rltf_verl.adapters.startup.checks import (
     parts_of,
     require,
@@ -23,6 +23,7 @@ from rltf_verl.adapters.startup.files import (
     resolve_files,
 )
 from rltf_verl.config import ConfigError, RLTFConfig
+from rltf_verl.data.questions import read_questions
 from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.findings import Finding
 from rltf_verl.kinds import trouble
@@ -102,8 +103,10 @@ def test_an_explanation_that_raises_is_one_line_with_its_place(mine: Path) -> No
     name = "rltf.env.name=./raises.py:Mine"
     config = run("rltf/env=own", name, *ADDED, "rltf.feedback.level=hint", data=mine)
     message = r"rltf\.env\.name=.*raises\.py:Mine: .* problem 0 .*ValueError: .*\(raises\.py:\d+\)"
+    parts, tokenizer = parts_of(config), tokenizer_with_tools()
+    questions = read_questions(mine, env=parts.env)
     with pytest.raises(ConfigError, match=message):
-        require(check_budget(config, parts_of(config), tokenizer_with_tools(), DryRun()))
+        require(check_prompt_budget(config, parts, questions, tokenizer, DryRun()))
 
 
 def values_of(key: Key) -> Iterator[Any]:

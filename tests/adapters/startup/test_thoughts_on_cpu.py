@@ -10,6 +10,7 @@ from transformers import PreTrainedTokenizerFast
 
 from rltf_verl.adapters.startup import checks
 from rltf_verl.adapters.startup.thoughts import thought_findings
+from rltf_verl.data.questions import question_of
 from tests.adapters.rollout.test_chat_form_on_cpu import tokenizer_of
 from tests.support.acting import OFFICE
 from tests.support.acting_fakes import TOOL, ActorEnv
@@ -60,7 +61,8 @@ def found(tmp_path):
         parts = replace(parts, env=env or parts.env)
         tokenizer = thinking(name)
         tokenizer.chat_template = template or tokenizer.chat_template
-        return [f.key for f in thought_findings(config, parts, tokenizer)]
+        questions = [question_of(parts.env, row)]
+        return [f.key for f in thought_findings(config, parts, questions, tokenizer)]
 
     return keys
 

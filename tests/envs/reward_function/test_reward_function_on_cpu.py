@@ -13,6 +13,7 @@ from omegaconf import OmegaConf
 from rltf_verl.adapters.startup.checks import require
 from rltf_verl.adapters.startup.files import check_dataset, check_datasets, resolve_files
 from rltf_verl.config import ConfigError, RLTFConfig
+from rltf_verl.data.questions import read_questions
 from rltf_verl.data.schema import check_parquet, first_rows, problem_of
 from rltf_verl.envs.dry_run import DryRun
 from rltf_verl.envs.reward_function import RewardFunction
@@ -20,7 +21,6 @@ from rltf_verl.episode.parts import build_provider
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.tools.data.check import check_files
-from rltf_verl.tools.data.questions import read_questions
 from rltf_verl.types import Grade
 from tests.support.feedback_fakes import asked, turn
 from tests.support.verl_rows import write_rows

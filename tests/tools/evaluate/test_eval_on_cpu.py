@@ -9,11 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import Result
 
+from rltf_verl.data.questions import QuestionRow, read_questions
 from rltf_verl.envs import make_env
 from rltf_verl.episode.seeds import place_of, sampling_seed
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.tools.data.build import build_parquet
-from rltf_verl.tools.data.questions import QuestionRow, read_questions
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Turn
 from tests.support.acting import OFFICE
 from tests.support.commands import ended_well, ran, refusal_of, refused, rltf

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from typer.testing import Result
 
+from rltf_verl.data.questions import QuestionRow, read_questions
 from rltf_verl.tools.data.build import build_parquet
-from rltf_verl.tools.data.questions import QuestionRow, read_questions
 from tests.support.commands import ended_well, ran, refused, rltf
 from tests.support.judge.server import InThread, JudgeServer
 from tests.support.log_records import line, write

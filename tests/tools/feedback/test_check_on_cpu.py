@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rltf_verl.data.questions import QuestionRow
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import LEVELS
 from rltf_verl.envs.calls import bounded
@@ -19,7 +20,6 @@ from rltf_verl.feedback import make_provider
 from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.feedback.guard.spans import numbers_in
 from rltf_verl.findings import Finding
-from rltf_verl.tools.data.questions import QuestionRow
 from rltf_verl.tools.evaluate.check import checked_feedback
 from rltf_verl.tools.feedback import attempts
 from rltf_verl.tools.feedback.attempts import collect

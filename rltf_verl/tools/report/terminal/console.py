@@ -18,9 +18,9 @@ from rltf_verl.texts import printable
 from rltf_verl.tools.report.row_words import ENDS, call_in_words, rows_in_words, said
 
 if TYPE_CHECKING:
+    from rltf_verl.data.questions import QuestionRow
     from rltf_verl.findings import Finding
     from rltf_verl.tools.data.check import CheckReport
-    from rltf_verl.tools.data.questions import QuestionRow
     from rltf_verl.tools.report.stats import EpisodeStats
 
 Table = list[tuple[str, ...]]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
-
-from rltf_verl.data.schema import FIX, check_parquet, first_prompt, problem_of
+from rltf_verl.data.schema import FIX, check_parquet, first_prompt, first_rows, problem_of
 from rltf_verl.envs.base import Env
 from rltf_verl.types import Message, Problem
 
@@ -24,6 +22,28 @@ class QuestionRow:
     source: str = ""
     """`data_source`, by which verl keeps metrics apart."""
     split: str = ""
+
+
+def question_of(env: Env | None, row: Mapping[str, Any]) -> QuestionRow:
+    """A row of a file, or of verl's dataset. Raises ValueError if it cannot be asked."""
+    problem, messages = problem_of(env, row), tuple(first_prompt(row))
+    if not messages:
+        raise ValueError(f"the prompt is empty; {FIX}")
+    split = (row.get("extra_info") or {}).get("split") or ""
+    return QuestionRow(problem, messages, str(row.get("data_source")), split)
+
+
+def first_questions(path: str | Path, num: int | None, env: Env | None) -> list[QuestionRow]:
+    """The first `num` rows of a checked file, or all. Raises ValueError for a bad one; names it."""
+    rows = enumerate(first_rows(path, num))
+    return [_named_question(row, f"{path}, row {i}", env) for i, row in rows]
+
+
+def _named_question(row: Mapping[str, Any], where: str, env: Env | None) -> QuestionRow:
+    try:
+        return question_of(env, row)
+    except ValueError as error:
+        raise ValueError(f"{where}: {error}") from error
 
 
 def read_questions(
@@ -41,11 +61,7 @@ def read_questions(
         FileNotFoundError: no such file.
     """
     check_parquet(path, env)
-    table = pq.read_table(path, columns=["data_source", "prompt", "extra_info", "reward_model"])
-    return [
-        _question(row, f"{path}, row {i}", env)
-        for i, row in enumerate(table.slice(0, num).to_pylist())
-    ]
+    return first_questions(path, num, env)
 
 
 def require_rows_of(env: Env, questions: Sequence[QuestionRow]) -> None:
@@ -57,15 +73,3 @@ def require_rows_of(env: Env, questions: Sequence[QuestionRow]) -> None:
                 f" {question.problem.env} (extra_info.env): leave env.name out, or name a file of"
                 f" {env.name}"
             )
-
-
-def _question(row: dict[str, Any], where: str, env: Env | None) -> QuestionRow:
-    try:
-        problem = problem_of(env, row)
-        messages = tuple(first_prompt(row))
-    except ValueError as error:
-        raise ValueError(f"{where}: {error}") from error
-    if not messages:
-        raise ValueError(f"{where}: the prompt is empty; {FIX}")
-    split = (row["extra_info"] or {}).get("split") or ""
-    return QuestionRow(problem, messages, str(row["data_source"]), split)
