@@ -43,6 +43,7 @@ case "$command" in
     all)
         [[ -d "$root/model" ]] || "$0" model
         [[ -d "$root/data" ]] || "$0" data
+        echo "24 steps: half an hour on two quiet cores, an hour or more beside other work; 10 GB of memory" >&2
         "$0" train 'trainer.logger=[console,file]' "$@"
         "$0" show
         ;;
