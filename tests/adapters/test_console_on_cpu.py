@@ -24,14 +24,7 @@ VALIDATION = {
 RAY = "\x1b[36m(TaskRunnerV1 pid=29638, ip=10.0.0.2)\x1b[0m "
 
 
-def shown(*steps: tuple[int, dict[str, float]], num_samples: int = 1) -> list[str]:
-    """The lines of a run of 62 steps."""
-    lines = StepLines(62, num_samples)
-    return [line for step, data in steps for line in lines.lines(data, step)]
-
-
 ONE_TURN = {k: v for k, v in STEP.items() if "turn_2" not in k}
-LATER = STEP | VALIDATION | {"rltf_val/rltf/b/turn_1/acc": 0.3}
 
 
 @pytest.mark.parametrize(
@@ -66,7 +59,7 @@ LATER = STEP | VALIDATION | {"rltf_val/rltf/b/turn_1/acc": 0.3}
         # a validation is one line over all sources, after its step
         ([(0, VALIDATION)], 2, "validation at step 0 · first 0.40 · 64 problems"),
         (
-            [(0, VALIDATION), (10, LATER)],
+            [(0, VALIDATION), (10, STEP | VALIDATION | {"rltf_val/rltf/b/turn_1/acc": 0.3})],
             2,
             "validation at step 10 · first 0.40 → 0.45 · 64 problems",
         ),
@@ -75,7 +68,9 @@ LATER = STEP | VALIDATION | {"rltf_val/rltf/b/turn_1/acc": 0.3}
 def test_the_last_line_of_a_run(
     steps: list[tuple[int, dict[str, float]]], num_samples: int, end: str
 ) -> None:
-    assert shown(*steps, num_samples=num_samples)[-1].endswith(end)
+    run = StepLines(62, num_samples)  # of 62 steps
+    lines = [line for step, data in steps for line in run.lines(data, step)]
+    assert lines[-1].endswith(end)
 
 
 class Terminal(io.StringIO):
@@ -95,7 +90,6 @@ def printed(*lines: str, to: io.StringIO | None = None) -> list[str]:
 
 
 NAMED = "(TaskRunnerV1 pid=29638, ip=10.0.0.2) "
-DEGENERATES = "rltf: warning: the run degenerates at step 12"
 SLOW = "WARNING:2026-11-23 19:06:2{}:target_num_threads 8 should not exceed 2"
 AGAIN = "\x1b[32m [repeated 126x across cluster]\x1b[0m"
 OTHER = "WARNING:2026-11-23 19:06:27,001:another one"
@@ -119,7 +113,10 @@ RECORDS = (
         # ours come without Ray's beginning
         *(
             ([RAY + line] * 2, [line] * 2)
-            for line in ("step 12/62 · first 0.41 · 8.2 s", DEGENERATES)
+            for line in (
+                "step 12/62 · first 0.41 · 8.2 s",
+                "rltf: warning: the run degenerates at step 12",
+            )
         ),
         # a foreign warning is shown once, whenever and whoever repeats it
         (

@@ -165,8 +165,7 @@ def lock(folder: Path) -> None:
 
 def locked_by(folder: Path, before: str = "") -> subprocess.CompletedProcess[str]:
     """A process that locks the folder, forks a child that ends, and ends."""
-    script = OWN.format(before=before)
-    command = [sys.executable, "-c", script, str(folder)]
+    command = [sys.executable, "-c", OWN.format(before=before), str(folder)]
     return subprocess.run(command, capture_output=True, text=True)
 
 
@@ -217,8 +216,11 @@ def test_a_full_disk_and_a_folder_in_the_locks_place_are_a_warning(
     driver._lock(KEY, tmp_path)
     assert f"{KEY}={tmp_path}: not locked" in caplog.text
     (tmp_path / "full").mkdir()
-    no_space = "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))"
-    ignored = "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)"
-    ended = locked_by(tmp_path / "full", f"import resource, signal; {ignored}; {no_space}")
+    no_space = """
+import resource, signal
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+"""
+    ended = locked_by(tmp_path / "full", no_space)
     assert "not locked" in ended.stderr
     assert list((tmp_path / "full").iterdir()) == []

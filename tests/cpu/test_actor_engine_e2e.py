@@ -21,17 +21,11 @@ LAYOUTS = {
 }
 
 
-EVERY_RUN = "bf16"
-"""The trainer takes the steps of the others in test_teacher_e2e.py and, nightly, in
-test_modes_e2e.py."""
-
-
+# The trainer takes the steps of the others in test_teacher_e2e.py and, nightly, in
+# test_modes_e2e.py.
 @pytest.mark.parametrize(
     "layout",
-    [
-        pytest.param(name, marks=[] if name == EVERY_RUN else pytest.mark.nightly)
-        for name in LAYOUTS
-    ],
+    [pytest.param(name, marks=[] if name == "bf16" else pytest.mark.nightly) for name in LAYOUTS],
 )
 def test_log_probs_and_gradient_equal_plain_pytorch(tmp_path, layout):
     world, settings = LAYOUTS[layout]

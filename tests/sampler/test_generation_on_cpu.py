@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import math
 import random
 
 import pytest
@@ -45,7 +46,7 @@ def tokens_of(results: dict) -> dict:
 
 
 def check(model, requests, results, far=1e-5):
-    """Log-probs, against one forward for each request."""
+    """Log-probs, and greedy tokens, against one forward for each request."""
     with torch.no_grad():
         for item in requests:
             result = results[item.request_id]
@@ -54,12 +55,11 @@ def check(model, requests, results, far=1e-5):
             outputs = plain.log_probs(model, *ids, item.params.temperature or 1.0)
             expected = plain.of_tokens(outputs, ids[1])
             torch.testing.assert_close(torch.tensor(result.log_probs), expected, atol=far, rtol=0)
+            assert item.params.temperature or torch.equal(outputs.argmax(-1), ids[1])
 
 
 def test_log_probs_are_those_of_one_forward_over_the_whole_sequence(model, batch_of):
-    requests = [
-        request(i, 1 + 3 * i, temperature=0.5 + 0.25 * i, max_tokens=5 + i) for i in range(8)
-    ]
+    requests = [request(i, 1 + 3 * i, temperature=0.5 * i, max_tokens=5 + i) for i in range(8)]
     results = run(batch_of(model), requests)
     check(model, requests, results)
     for item in requests:
@@ -81,17 +81,6 @@ def test_a_seeded_request_gets_the_same_tokens_alone_in_a_batch_and_joining_late
     late = run(generator, [request(0)])["0"]
     assert alone.token_ids == in_batch.token_ids == late.token_ids
     assert alone.log_probs == pytest.approx(late.log_probs, abs=1e-5)
-
-
-def test_greedy_is_the_argmax_loop(model, batch_of):
-    ids = prompt(3, 5)
-    with torch.no_grad():
-        for _ in range(12):
-            ids.append(int(model(torch.tensor([ids])).logits[0, -1].argmax()))
-    requests = [request(3, 5, temperature=0.0), request(4), request(5)]
-    results = run(batch_of(model), requests)
-    assert results["3"].token_ids == ids[5:]
-    check(model, requests, results)
 
 
 def test_stop_tokens_end_a_sequence_and_stay_in_it(model, batch_of):
@@ -220,21 +209,27 @@ def test_a_model_with_a_sliding_window_is_refused_by_name(batch_of):
         batch_of(MistralForCausalLM(config))
 
 
-def test_a_trajectory_computes_only_what_is_new(model, other_model, batch_of):
-    """Its next prompt is the last one, the answer and an observation; another one begins alike."""
-    widths = []
+@pytest.fixture
+def shapes(model):
+    """(rows, columns) of the model's forward passes."""
+    seen = []
     model.model.embed_tokens.register_forward_pre_hook(
-        lambda _, inputs: widths.append(inputs[0].shape[1])
+        lambda _, inputs: seen.append(tuple(inputs[0].shape))
     )
+    return seen
+
+
+def test_a_trajectory_computes_only_what_is_new(model, other_model, batch_of, shapes):
+    """Its next prompt is the last one, the answer and an observation; another one begins alike."""
     generator = batch_of(model)
     first = request(0, 150)
     answer = run(generator, [first])["0"].token_ids
     longer = [*first.prompt_ids, *answer, *prompt(9, 20)]
     for prompts in ([longer] * 3, [longer[:160] + prompt(5, 8), prompt(3, 30)]):
-        widths.clear()
+        shapes.clear()
         asked = [Request(str(i), p, SamplingParams(5, seed=i)) for i, p in enumerate(prompts)]
         results = run(generator, asked)
-        assert 1 < max(widths) < 32
+        assert 1 < max(columns for _, columns in shapes) < 32
         assert {result.version for result in results.values()} == {None}
         check(model, asked, results)
 
@@ -245,23 +240,19 @@ def test_a_trajectory_computes_only_what_is_new(model, other_model, batch_of):
     check(other_model, [last], after)
 
 
-def test_what_prompts_begin_with_alike_is_computed_once(model, batch_of):
-    widths = []
-    model.model.embed_tokens.register_forward_pre_hook(
-        lambda _, inputs: widths.append(inputs[0].numel())
-    )
+def test_what_prompts_begin_with_alike_is_computed_once(model, batch_of, shapes):
     instructions = prompt(0, 60)
     asked = [
         Request(str(i), instructions + prompt(i, 2 + 5 * i), SamplingParams(5, seed=i))
         for i in range(1, 6)
     ]
     results = run(batch_of(model), asked)
-    assert sum(widths) < 60 + 5 * 30 + 5 * 5
-    widths.clear()
+    assert sum(map(math.prod, shapes)) < 60 + 5 * 30 + 5 * 5
+    shapes.clear()
     # A long prompt is computed apart: the short ones are not padded to it.
     asked += [request(i, length, max_tokens=5) for i, length in ((6, 200), (7, 9), (8, 8))]
     results |= run(batch_of(model), asked[-3:])
-    assert sum(widths) < 200 + 2 * 9 + 3 * 5
+    assert sum(map(math.prod, shapes)) < 200 + 2 * 9 + 3 * 5
     check(model, asked, results, far=1e-4)
 
 
@@ -287,33 +278,34 @@ PER_TOKEN = 2 * 2 * 2 * 8 * 4
 
 
 @pytest.mark.parametrize(("tokens", "most"), [(1024, 16), (1023, 8), (2048, 20), (0, 1)])
-def test_a_bounded_cache_runs_fewer_requests_at_a_time(model, batch_of, caplog, tokens, most):
+def test_a_bounded_cache_runs_fewer_requests_at_a_time(
+    model, batch_of, shapes, caplog, tokens, most
+):
     """Of 18 tokens at most: 64 columns a slot, in steps of eight slots."""
     requests = [request(i) for i in range(20)]
     whole = run(batch_of(model), requests)
-    sizes = {"max_kept_tokens": 50, "max_prefill_tokens": 50}
-    generator = batch_of(model, max_cache_bytes=PER_TOKEN * (tokens + 100), **sizes)
-    assert generator.room == tokens or tokens < 1000  # of less, they get less
-    widths = []
-    model.model.embed_tokens.register_forward_pre_hook(
-        lambda _, inputs: widths.append(len(inputs[0])) if inputs[0].shape[1] == 1 else None
+    generator = batch_of(
+        model,
+        max_cache_bytes=PER_TOKEN * (tokens + 100),
+        max_kept_tokens=50,
+        max_prefill_tokens=50,
     )
+    shapes.clear()
     assert tokens_of(run(generator, requests)) == tokens_of(whole)
-    assert max(widths) == most
+    assert max(rows for rows, columns in shapes if columns == 1) == most
     told = [record for record in caplog.records if "gpu_memory_utilization" in record.getMessage()]
     assert len(told) == (most < 20)
 
 
 def test_a_generator_that_forgets_keeps_no_states(model, batch_of):
     generator = batch_of(model)
-    first = run(generator, [request(0)])
+    run(generator, [request(0)])
     generator.add(request(1))
     generator.step()
     generator.forget()  # while a request runs
     assert tokens_of(run(generator)) == tokens_of(run(batch_of(model), [request(1)]))
     generator.forget()
     assert generator._prefixes.longest(tuple(request(0).prompt_ids))[0] == 0
-    assert tokens_of(run(generator, [request(0)])) == tokens_of(first)
 
 
 def test_every_tensor_names_its_device(model, batch_of):

@@ -75,25 +75,6 @@ def test_what_stands_for_no_thoughts(kind: str, settings: dict[str, Any], though
     assert in_words(tokenizer, form.end_of_turn) == "<|im_end|>"
 
 
-async def conversation_of(
-    tokenizer: Any,
-    first: list[dict[str, str]],
-    answer: str,
-    builder: Any,
-) -> tuple[str, str]:
-    """What our policy and what the template itself make of an answer and feedback on it."""
-    messages = [*first, {"role": "assistant", "content": "the answer is 1"}]
-    feedback = {"role": "user", "content": "no"}
-    policy = verl_policy(tokenizer, builder(tokenizer), prompt_length=640)
-    before = (*await policy.encode(first), *tokenizer.encode(answer))
-    ids = await policy.extend(before, messages, feedback)
-    assert ids[: len(before)] == before, "what was sampled stays as it is"
-    whole = tokenizer.apply_chat_template(
-        [*messages, feedback], add_generation_prompt=True, tokenize=False
-    )
-    return in_words(tokenizer, ids), whole
-
-
 async def test_a_critics_target_follows_the_empty_thoughts() -> None:
     tokenizer = tokenizer_of("thinks")
     policy = verl_policy(tokenizer, QwenContinuousTokenBuilder(tokenizer))
@@ -138,7 +119,13 @@ async def test_a_cut_off_answer_is_ended_before_the_next_message(
     tokenizer.chat_template = template or tokenizer.chat_template
     tokenizer.add_special_tokens({"eos_token": named})
     first = [{"role": "system", "content": "b"}] * system + QUESTION
-    ours, whole = await conversation_of(tokenizer, first, f"the answer is 1{end}", builder)
-    assert ours == whole
-    policy = verl_policy(tokenizer, builder(tokenizer))
+    messages = [*first, {"role": "assistant", "content": "the answer is 1"}]
+    feedback = {"role": "user", "content": "no"}
+    policy = verl_policy(tokenizer, builder(tokenizer), prompt_length=640)
+    before = (*await policy.encode(first), *tokenizer.encode(f"the answer is 1{end}"))
+    ids = await policy.extend(before, messages, feedback)
+    assert ids[: len(before)] == before, "what was sampled stays as it is"
+    assert in_words(tokenizer, ids) == tokenizer.apply_chat_template(
+        [*messages, feedback], add_generation_prompt=True, tokenize=False
+    )
     assert in_words(tokenizer, await policy.encode_answer("f")) == "f<|im_end|>"

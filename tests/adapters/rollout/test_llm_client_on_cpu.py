@@ -62,12 +62,6 @@ def config_of(engine):
     return OmegaConf.create({"actor_rollout_ref": {"rollout": rollout}})
 
 
-@pytest.fixture
-def no_pause(monkeypatch):
-    sleep = asyncio.sleep
-    monkeypatch.setattr(asyncio, "sleep", lambda _: sleep(0))
-
-
 @pytest.mark.parametrize(
     ("engine", "seeds"),
     [
@@ -75,7 +69,9 @@ def no_pause(monkeypatch):
         ("transformers", [SEED] * 3),
     ],
 )
-async def test_each_part_of_an_answer_has_its_own_random_numbers(no_pause, engine, seeds):
+async def test_each_part_of_an_answer_has_its_own_random_numbers(monkeypatch, engine, seeds):
+    sleep = asyncio.sleep
+    monkeypatch.setattr(asyncio, "sleep", lambda _: sleep(0))
     server = Engine()
     client = ResumingClient(config_of(engine), server)
     params = {"seed": SEED, "temperature": 1.0}

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 
 import pytest
 from transformers import AutoTokenizer
-from verl.workers.rollout.llm_server import LLMServerClient
 
 from rltf_verl.config import EpisodeConfig
 from rltf_verl.data.schema import first_prompt
@@ -65,16 +64,6 @@ async def test_requests_of_an_episode_go_to_the_replica_that_has_its_prefix_with
     await asyncio.gather(*(policy.sample((1, 2), seed) for seed in (11, 12)))
     params = [{"temperature": 1.0, **seed} for seed in seeds]
     assert engine.asked == list(zip(ids, params, strict=True))
-
-
-def test_verl_still_gives_every_engine_request_an_id_of_its_own():
-    config = SimpleNamespace(
-        actor_rollout_ref=SimpleNamespace(rollout=SimpleNamespace(full_determinism=False))
-    )
-    client = LLMServerClient(config)
-    assert client._vllm_request_id("uid_3") != client._vllm_request_id("uid_3")
-    config.actor_rollout_ref.rollout.full_determinism = True
-    assert client._vllm_request_id("uid_3") == "uid_3"
 
 
 async def test_an_answer_ends_with_the_end_token_and_takes_special_tokens_as_text(tokenizer):

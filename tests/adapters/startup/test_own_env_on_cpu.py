@@ -35,8 +35,8 @@ from tests.adapters.rollout.test_acting_policy_on_cpu import tokenizer_with_tool
 from tests.support.configs import composed
 from tests.support.fuzz_config import Key, all_keys, with_value
 
-DOCS = Path(__file__).parents[3] / "docs" / "environments.md"
-OWN = DOCS.read_text("utf-8").partition("## Your own\n")[2].partition("\n## ")[0]
+PAGE = (Path(__file__).parents[3] / "docs" / "environments.md").read_text("utf-8")
+OWN = PAGE.partition("## Your own\n")[2].partition("\n## ")[0]
 SNIPPETS = dict(re.findall(r"```(python|jinja)\n(.*?)```", OWN, re.DOTALL))
 NAME, ADDED = "rltf.env.name=./mine.py:Mine", ("+rltf.env.factor=3",)
 
@@ -89,13 +89,6 @@ def test_a_question_that_changed_after_the_file_was_built(mine: Path) -> None:
         ("data.train_files", "warning"),
         ("data.val_files", "warning"),
     ]
-
-
-@pytest.mark.parametrize("name", ["binary_matrix", "knights_knaves", "shortest_path"])
-def test_a_built_file_has_the_questions_of_its_environment(tmp_path: Path, name: str) -> None:
-    data = build_parquet(name, tmp_path, 0, 2, 1)
-    config = run(f"rltf/env={name}", data=data.train)
-    assert not list(changed_prompts(config, parts_of(config).env))
 
 
 def test_an_explanation_that_raises_is_one_line_with_its_place(mine: Path) -> None:

@@ -1,34 +1,40 @@
 """Every method composes, is accepted, and is in the docs as it is; the prompts of all as text, in
 one file that a person can read.
 
+And what `rltf/hardware=gpu` sets and leaves to others. One YAML per provider: it composes, is
+accepted, says every option.
+
 After a deliberate change: RLTF_UPDATE_GOLDEN=1 pytest tests/adapters/startup/test_presets_on_cpu.py
 """
 
 import difflib
+import inspect
 import os
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
 
 import pytest
+import yaml
+from omegaconf import OmegaConf
 
 from rltf_verl.adapters.startup.checks import checked_parts
 from rltf_verl.config import SOURCES, FeedbackConfig, NamedOptions, RLTFConfig
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env
 from rltf_verl.episode.templates import with_context, with_template
-from rltf_verl.feedback import make_provider
+from rltf_verl.feedback import _PROVIDERS, make_provider, provider_names
 from rltf_verl.prompts import render, template_of
+from rltf_verl.registry import load
 from rltf_verl.types import Problem
 from tests.support import configs
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "prompts.txt"
-MATRIX = ((0, 1), (1, 1))
 ASKED = {
     "math": {"question": "What is $6 \\cdot 7$?", "subset": "mine"},
     "writing": {"question": "Write a story of 50 words about rain.", "rubric": []},
-    "binary_matrix": {"matrix": MATRIX, "solution": ((0, 1), (1, 2))},
+    "binary_matrix": {"matrix": ((0, 1), (1, 1)), "solution": ((0, 1), (1, 2))},
     "shortest_path": {"grid": (("*", "O"), ("X", "#"))},
     "knights_knaves": {"quiz": "Ann says: Bob lies. Bob says: Ann lies. Who is who?"},
     "code": {"statement": "Print the sum of two numbers.", "entry": None, "starter": ""},
@@ -46,9 +52,6 @@ FEEDBACKS = {
     "siblings": ("siblings", {"each": {"provider": "verifier"}}),
     "correctness": ("correctness", {}),
 }
-
-
-COMPACT = [("binary_matrix", "reference", "compact")]
 
 
 class Own(Env):
@@ -154,7 +157,11 @@ def whole() -> str:
         for t in ("compact", "compact_guide", "compact_append", "feedback")
     }
     texts = [shown(*key) for key in sorted(named)] + [
-        shown_to_teacher(*key) for key in (*product(("math", "code"), SOURCES), *COMPACT)
+        shown_to_teacher(*key)
+        for key in (
+            *product(("math", "code"), SOURCES),
+            ("binary_matrix", "reference", "compact"),
+        )
     ]
     parts = [
         "=== Presets",
@@ -191,14 +198,9 @@ def test_a_second_prompt_asks_for_the_form_that_the_first_one_asks_for() -> None
         assert asks == (boxed and template != "plain_append"), (question, template)
 
 
-@pytest.fixture(scope="module")
-def presets():
-    return configs.presets()
-
-
-def test_each_is_accepted_and_can_be_looked_at_and_resumed_without_further_words(presets):
+def test_each_is_accepted_and_can_be_looked_at_and_resumed_without_further_words():
     """verl's own defaults log to wandb, never validate again and never save."""
-    for preset in presets:
+    for preset in configs.presets():
         if "endpoint" in preset.config.rltf.feedback:
             preset.config.rltf.feedback.endpoint.update(
                 base_url="http://127.0.0.1:8000/v1", model="m"
@@ -209,9 +211,9 @@ def test_each_is_accepted_and_can_be_looked_at_and_resumed_without_further_words
         assert min(trainer.test_freq, trainer.save_freq, trainer.max_actor_ckpt_to_keep) > 0
 
 
-def test_the_releases_presets_have_its_adam(presets):
+def test_the_releases_presets_have_its_adam():
     """Its epsilon of 1e-8 goes with token sums; ours are divided by episodes x response budget."""
-    release = [preset.config for preset in presets if preset.name.startswith("release/")]
+    release = [preset.config for preset in configs.presets() if preset.name.startswith("release/")]
     assert len(release) >= 7
     for config in release:
         episodes = config.data.train_batch_size * config.actor_rollout_ref.rollout.n
@@ -221,3 +223,88 @@ def test_the_releases_presets_have_its_adam(presets):
             * config.data.max_response_length
         )
         assert eps == pytest.approx(1e-8, rel=1e-3)
+
+
+GPU, CPU = "rltf/hardware=gpu", "rltf/hardware=cpu"
+PAIRED = "rltf/method=dual_critique"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], (None, "fsdp2", 2)),
+        ([GPU, "actor_rollout_ref.actor.strategy=fsdp"], (None, "fsdp", 2)),
+        (["rltf.seed=3"], (3, "fsdp2", 2)),
+        (["model_engine=megatron"], (None, "megatron", 2)),
+        (["model_engine=veomni"], (None, "veomni", 2)),
+        ([CPU], (0, "fsdp2", 1)),
+        ([f"{GPU}_small"], (0, "fsdp2", 2)),
+        ([PAIRED], (0, "fsdp2", 2)),
+        ([PAIRED, CPU], (0, "fsdp2", 1)),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_seed_strategy_and_storage_units(words, expected):
+    config = configs.composed("rltf", "actor_rollout_ref.model.path=/nowhere", *words)
+    units = config.transfer_queue.backend.SimpleStorage.num_data_storage_units
+    actor = config.actor_rollout_ref.actor
+    assert (config.rltf.seed, actor.strategy, units) == expected
+    assert config.actor_rollout_ref.ref.strategy == actor.strategy
+
+
+FOLDER = Path(__file__).parents[3] / "hydra_configs" / "rltf_verl" / "rltf" / "feedback"
+OURS = {"provider", "ask", "on_error", "guard", "acknowledge_leaks"}
+SETTINGS = ("teacher", "execution", "escalating", "verifier_full")
+"""Of a judge, and of the verifier."""
+
+
+def test_every_provider_has_one() -> None:
+    ours = {name for name, where in _PROVIDERS.items() if where.startswith("rltf_verl.")}
+    groups = {path.stem for path in FOLDER.glob("*.yaml")} - {"own", *SETTINGS}
+    assert groups == ours <= set(provider_names())
+
+
+@pytest.mark.parametrize("name", ["shuffled", "siblings", "try_again"])
+def test_it_names_every_option_with_its_default_and_start_up_accepts_it(name: str) -> None:
+    options = inspect.signature(load("", _PROVIDERS[name])).parameters
+    block = yaml.safe_load((FOLDER / f"{name}.yaml").read_text("utf-8"))
+    assert set(block) - OURS == set(options)
+    assert block["provider"] == name
+    for key, option in options.items():
+        assert option.default in (inspect.Parameter.empty, block[key]), key
+    rltf = checked_parts(configs.composed("rltf_sd", *START, f"rltf/feedback={name}")).config
+    assert rltf.feedback.provider.name == name
+
+
+START = ("rltf/hardware=cpu", "actor_rollout_ref.model.path=/nowhere")
+OF_URL = ["rltf.feedback.endpoint.base_url=http://127.0.0.1:9/v1", "rltf.feedback.endpoint.model=m"]
+
+
+@pytest.mark.parametrize(("group", "style"), [("judge", "hint"), ("teacher", "teacher")])
+def test_the_yaml_holds_the_defaults(group: str, style: str) -> None:
+    config = configs.composed("rltf_sd", *START, f"rltf/feedback={group}", *OF_URL)
+    provider = checked_parts(config).config.feedback.provider
+    plain = make_provider("judge", style=style, **URL)
+    assert make_provider(provider.name, **provider.options).settings == plain.settings
+    block = OmegaConf.to_container(config.rltf.feedback)
+    assert block["style"] == style
+    for part in ("endpoint", "limits", "price"):
+        assert block[part].keys() - {"api_key"} == asdict(getattr(plain.settings, part)).keys()
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "rltf.feedback.endpoint.api_key=sk-proj-1a2b3c4d",
+        "rltf.feedback.endpoint.api_key_env=sk-proj-1a2b3c4d",
+        "rltf.feedback.endpoint.base_url=http://me:1a2b3c4d@host/v1",
+        "rltf.feedback.endpoint.base_url='http://host/v1?key=1a2b3c4d'",
+        "+rltf.feedback.endpoint.apikey=1a2b3c4d",
+        "+rltf.feedback.endpoint.headers={Authorization: Bearer 1a2b3c4d}",
+    ],
+)
+def test_a_key_in_the_config_is_refused_and_not_shown(word: str) -> None:
+    config = configs.composed("rltf_sd", *START, "rltf/feedback=judge", *OF_URL, word)
+    with pytest.raises(ValueError, match=r"rltf\.feedback\.endpoint\.") as refused:
+        checked_parts(config)
+    assert "1a2b3c4d" not in str(refused.value)

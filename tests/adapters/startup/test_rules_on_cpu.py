@@ -99,6 +99,8 @@ FINE = (
     SEPARATE,
     f"{SEPARATE} {MODEL}.lora_rank=4 {MODEL}.lora.merge=true",
     f"{COLOCATED} {MODEL}.lora_rank=4",
+    f"{ACTOR}.strategy=fsdp",
+    f"{ACTOR}.strategy=fsdp {MODEL}.lora_rank=4 {MODEL}.lora.merge=true",
     f"{ACTOR}.use_kl_loss=true {MODEL}.lora_rank=4",
     f"{ROLLOUT}.max_model_len=4096",
     f"{COLOCATED} data.train_batch_size=124 {ACTOR}.ppo_mini_batch_size=124 {ROLLOUT}.n=8",

@@ -5,7 +5,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from datasets import Dataset
 from transformers import PreTrainedTokenizerFast
 
 from rltf_verl.adapters.startup import checks
@@ -15,6 +14,7 @@ from tests.adapters.rollout.test_chat_form_on_cpu import tokenizer_of
 from tests.support.acting import OFFICE
 from tests.support.acting_fakes import TOOL, ActorEnv
 from tests.support.configs import composed
+from tests.support.verl_rows import write_rows
 
 TEMPLATES = Path(__file__).parents[2] / "golden" / "chat_templates"
 SWITCHED = "data.apply_chat_template_kwargs.enable_thinking"
@@ -47,14 +47,12 @@ def found(tmp_path):
             "reward_model": {"style": "rule", "ground_truth": "1 0"},
             "extra_info": {"env": "binary_matrix", "index": 0, "task": '{"matrix": [[1]]}'},
         }
-        path = tmp_path / "train.parquet"
-        Dataset.from_list([row]).to_parquet(path)
         method = () if any("rltf/method" in each for each in overrides) else ("rltf/method=sd",)
         config = composed(
             "rltf",
             *method,
             "actor_rollout_ref.model.path=/nowhere",
-            f"data.train_files={path}",
+            f"data.train_files={write_rows(tmp_path / 'train.parquet', [row])}",
             *overrides,
         )
         parts = checks.parts_of(config)
@@ -120,17 +118,36 @@ def test_a_conversation_goes_on_where_the_template_keeps_what_was_said(
     assert fits == (expected == "append") or parts.config.episode.horizon == 1
 
 
+SWITCH = {"question": "What? /no_think"}
+REWRITES = thinking("plain").chat_template.replace(
+    "message.content", "message.content.replace('1 0', 'I O')"
+)
+
+
 @pytest.mark.parametrize(
-    ("name", "tools", "expected"),
+    ("name", "overrides", "of_row", "expected"),
     [
-        ("plain", (TOOL,), []),
-        ("qwen3", (TOOL,), []),  # it drops them behind a question, not behind a tool's answer
-        ("qwen3", (), ["rltf.env.name"]),
-        ("smollm3", (), []),
+        # thoughts of earlier steps
+        ("plain", (), {"env": ActorEnv(tools=(TOOL,))}, []),
+        # it drops them behind a question, not behind a tool's answer
+        ("qwen3", (), {"env": ActorEnv(tools=(TOOL,))}, []),
+        ("qwen3", (), {"env": ActorEnv(tools=())}, ["rltf.env.name"]),
+        ("smollm3", (), {"env": ActorEnv(tools=())}, []),
+        # a switch that the teacher's prompt loses
+        ("qwen3", TEACHER, SWITCH, ["rltf.teacher.prompt"]),
+        ("smollm3", TEACHER, SWITCH, ["rltf.teacher.prompt"]),
+        ("qwen3", TEACHER[:1], SWITCH, []),
+        ("smollm3", TEACHER[:1], SWITCH, []),
+        # a template that rewrites texts is no trouble
+        ("plain", TEACHER[:1], {"template": REWRITES}, []),
+        # one that cannot render is left to the prompts' check
+        ("plain", (OFF,), {"template": "{{ raise_exception('no') }}"}, []),
     ],
 )
-def test_thoughts_of_earlier_steps(found, name, tools, expected):
-    assert found(name, env=ActorEnv(tools=tools)) == expected
+def test_what_an_environment_a_question_or_an_own_template_changes(
+    found, name, overrides, of_row, expected
+):
+    assert found(name, *overrides, **of_row) == expected
 
 
 @pytest.mark.parametrize("name", ["plain", "qwen3", "smollm3", "deepseek_r1_distill", "gptoss"])
@@ -140,37 +157,19 @@ def test_teacher_and_student_meet_at_the_same_boundary(found, name, overrides):
     assert "rltf.teacher.prompt" not in found(name, *overrides, system="Be brief. /no_think")
 
 
-@pytest.mark.parametrize("name", ["qwen3", "smollm3"])
-def test_a_switch_that_the_teachers_prompt_loses_is_refused(found, name):
-    assert found(name, *TEACHER, question="What? /no_think") == ["rltf.teacher.prompt"]
-    assert found(name, TEACHER[0], question="What? /no_think") == []
-
-
 def test_a_template_whose_header_looks_at_the_question_is_refused(found, tmp_path):
     path = tmp_path / "mine.j2"
     path.write_text("{{ reference }}: {{ question }} So?")
-    mine = f"rltf.teacher.prompt={path}"
     looks = (
         "{% for m in messages %}{{ m.content }}{% endfor %}{% if add_generation_prompt %}A:"
         "{{ '<think></think>' if messages[-1].content.endswith('.') }}{% endif %}"
     )
     for question, keys in (("So.", ["rltf.teacher.prompt"]), ("So?", [])):
-        assert found("plain", TEACHER[0], mine, question=question, template=looks) == keys
+        given = {"question": question, "template": looks}
+        assert found("plain", TEACHER[0], f"rltf.teacher.prompt={path}", **given) == keys
 
 
 def test_a_revision_whose_answer_begins_elsewhere_is_a_warning(found, tmp_path):
     path = tmp_path / "mine.j2"
     path.write_text("{{ question }} {{ attempt }} {{ feedback }} /think")
-    assert found("qwen3", f"rltf.episode.revise={path}", question="What? /no_think") == [
-        "rltf.episode.revise"
-    ]
-
-
-def test_a_template_that_rewrites_texts_is_no_trouble(found):
-    plain = thinking("plain").chat_template
-    rewrites = plain.replace("message.content", "message.content.replace('1 0', 'I O')")
-    assert found("plain", TEACHER[0], template=rewrites) == []
-
-
-def test_a_template_that_cannot_render_is_left_to_the_prompts_check(found):
-    assert found("plain", OFF, template="{{ raise_exception('no') }}") == []
+    assert found("qwen3", f"rltf.episode.revise={path}", **SWITCH) == ["rltf.episode.revise"]

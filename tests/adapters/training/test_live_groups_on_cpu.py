@@ -13,7 +13,6 @@ from transfer_queue import KVBatchMeta
 from verl.utils import tensordict_utils as tu
 
 from rltf_verl.adapters.queue.columns import DRAW, FACTS, ROLE, TURN, ragged
-from rltf_verl.adapters.queue.step_rows import StepRows
 from rltf_verl.adapters.training.live_groups import Draws, LiveGroups
 from rltf_verl.config import (
     AttemptConfig,
@@ -116,7 +115,7 @@ def sampled(monkeypatch):
 
         batch, metrics = LiveGroups(queue.sample, queue.refill, is_live, rounds)(1, partition, size)
         groups = list(dict.fromkeys(key.partition("_")[0] for key in batch.keys))
-        return groups, {k.removeprefix("rltf/"): v for k, v in metrics.items()}, queue, batch
+        return groups, {k.removeprefix("rltf/"): v for k, v in metrics.items()}, queue
 
     return sample
 
@@ -200,7 +199,7 @@ SAMPLED = {  # problems and settings; groups of the batch, problems played, metr
 @pytest.mark.parametrize("case", SAMPLED)
 def test_which_groups_a_batch_has_and_what_is_counted(sampled, caplog, case):
     problems, settings, expected, num_played, counted, warning = SAMPLED[case]
-    groups, metrics, queue, _ = sampled(problems, **settings)
+    groups, metrics, queue = sampled(problems, **settings)
     assert (set(groups), queue.prompts) == (expected, {})
     assert {key.partition("_")[0] for key in queue.rows} == expected, "the others have left"
     assert queue.played == list(range(num_played)), "each problem once, in the data's order"
@@ -213,6 +212,12 @@ DISTILLS = ((Role.ATTEMPT, 0), (Role.ATTEMPT, 1), (Role.DISTILL, 1))
 MODELS = ((Role.ATTEMPT, 0), (Role.ATTEMPT, 1), (Role.FEEDBACK_MODELING, 0))
 CORRECTED = ((Role.ATTEMPT, 0), (Role.ATTEMPT, 1), (Role.IMITATE, 1))
 IMITATES = RLTFConfig(attempt=AttemptConfig(weight=0.0), imitate=ImitateConfig(weight=1.0))
+
+
+def gated(gate):
+    return replace(WITH_TEACHER, teacher=TeacherConfig(gate=Gate(gate)))
+
+
 HALF_MENDED = [[0.0, 1.0], [0.0, 0.0]]
 ALL_MENDED, NONE_MENDED = [[0.0, 1.0], [0.0, 1.0]], [[0.0, 0.0], [0.0, 0.0]]
 
@@ -264,6 +269,14 @@ ALL_MENDED, NONE_MENDED = [[0.0, 1.0], [0.0, 1.0]], [[0.0, 0.0], [0.0, 0.0]]
         ),
         (WRONG, RLTFConfig(attempt=AttemptConfig(estimator="none")), DISTILLS[:1], False),
         (RIGHT, RLTFConfig(attempt=AttemptConfig(estimator="none")), DISTILLS[:1], True),
+        # an attempt has a teacher
+        (NONE_MENDED, GRPO, DISTILLS[:2], False),
+        (NONE_MENDED, WITH_TEACHER, DISTILLS[:2], True),
+        (WRONG, WITH_TEACHER, DISTILLS[:2], False),
+        (NONE_MENDED, gated("route"), DISTILLS[:2], True),
+        (NONE_MENDED, gated("sigmoid"), DISTILLS[:2], True),
+        (NONE_MENDED, gated("magnitude"), DISTILLS[:2], False),
+        (NONE_MENDED, gated("variance"), DISTILLS[:2], False),  # no answer is right
     ],
 )
 def test_a_group_is_dead_when_no_objective_that_is_on_gets_anything_from_it(
@@ -272,22 +285,8 @@ def test_a_group_is_dead_when_no_objective_that_is_on_gets_anything_from_it(
     """Whatever the rewards of single rows; the log-prob floor is not known yet, so it kills
     none.
     """
-    _, metrics, _, _ = sampled([group], size=1, rounds=0, config=config, roles=roles)
+    _, metrics, _ = sampled([group], size=1, rounds=0, config=config, roles=roles)
     assert metrics["group/left_dead"] == (0 if live else 1)
-
-
-def test_logit_distillation_lives_where_an_attempt_has_a_teacher(sampled):
-    *_, batch = sampled([NONE_MENDED, WRONG], rounds=0)
-    step, grpo = StepRows.read(batch, scored=False), Method(GRPO)
-    weights = grpo.weights(ONLY)
-    assert live_groups(step.batch, grpo, weights).tolist() == [False, False]
-    weights |= {"logit_distill": 0.5}
-    assert live_groups(step.batch, grpo, weights).tolist() == [True, False]
-    for gate, live in (("route", True), ("sigmoid", True), ("magnitude", False)):
-        config = replace(WITH_TEACHER, teacher=TeacherConfig(gate=Gate(gate)))
-        assert live_groups(step.batch, Method(config), weights).tolist() == [live, False]
-    config = replace(WITH_TEACHER, teacher=TeacherConfig(gate=Gate("variance")))
-    assert not live_groups(step.batch, Method(config), weights).any(), "no answer is right"
 
 
 def test_a_problem_that_a_step_draws_again_has_another_number():

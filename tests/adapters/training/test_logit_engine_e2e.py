@@ -11,6 +11,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from tests.e2e import recorded
 from tests.support.engine import engine_rank, kept_rank, plain
 from tests.support.judge.server import free_port
 
@@ -94,17 +95,6 @@ def policy():
     )
 
 
-def require_gradient(record, model, loss):
-    (loss / engine_rank.NUM_EPISODES).backward()
-    for name, parameter in model.named_parameters():
-        assert (record["grads"][name] - parameter.grad).abs().max() < 1e-5, name
-
-
-def weight_of(i):
-    """What `engine_rank` gives the tokens of row i as their weight."""
-    return 1 + i % 2
-
-
 @pytest.mark.nightly  # in the trainer, on two ranks: tests/e2e/teacher/test_teacher_e2e.py
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_outcomes_and_gradient_equal_plain_pytorch(tmp_path, layout):
@@ -129,11 +119,14 @@ def test_outcomes_and_gradient_equal_plain_pytorch(tmp_path, layout):
         assert (plain.outcomes(teacher, ids.long()).log() - reported_log_probs).abs().max() < 1e-4
         jsd = plain.jsd(student, teacher, TOP_K, BETA)
         loss, divergence, tokens = (
-            loss + engine_rank.LOGIT_WEIGHT * weight_of(i) * jsd,
+            # `engine_rank` weighs the tokens of every second row twice
+            loss + engine_rank.LOGIT_WEIGHT * (1 + i % 2) * jsd,
             divergence + jsd.item(),
             tokens + len(ids),
         )
-    require_gradient(record, model, loss)
+    (loss / engine_rank.NUM_EPISODES).backward()
+    for name, parameter in model.named_parameters():
+        assert (record["grads"][name] - parameter.grad).abs().max() < 1e-5, name
     reported = sum(torch.tensor(v).sum().item() for v in record["divergence"]) / len(
         record["divergence"]
     )
@@ -165,43 +158,28 @@ OF_AVERAGE = [
     "rltf.logit_distill.divergence=sampled_token",
     "rltf.teacher.kind=ema",
 ]
+OF_WEIGHTS = {
+    "offloaded": [f"{ACTOR}.fsdp_config.param_offload=true"],
+    "lora": [
+        f"actor_rollout_ref.model.lora_rank={recorded.LORA_RANK}",
+        f"actor_rollout_ref.model.lora_alpha={recorded.LORA_ALPHA}",
+    ],
+}
 
 
 @pytest.mark.nightly  # other kinds, and on two ranks, in the trainer: tests/e2e/teacher
-def test_an_average_of_offloaded_weights_speaks_after_updates_and_after_a_resume(tmp_path):
-    settings = [*OF_AVERAGE, f"{ACTOR}.fsdp_config.param_offload=true"]
-    record = run(tmp_path, 1, settings, kept_rank)
-    first, moved, rows = record["first"], record["moved"], record["rows"]
-    share = kept_rank.SHARE
-    kept = {name: (1 - share) * first[name] + share * moved[name] for name in first}
-    of_kept, of_policy = said_by(kept, rows), said_by(moved, rows)
-    assert max((a - b).abs().max() for a, b in zip(of_kept, of_policy, strict=True)) > 1e-2
-    assert_answers(record["kept at first"], said_by(first, rows))
-    for name in ("kept", "kept after resume"):
-        assert_answers(record[name], of_kept)
-    for name in ("policy", "policy after resume"):
-        assert_answers(record[name], of_policy)
-
-
-@pytest.mark.nightly
-def test_with_lora_the_average_is_of_the_adapter_and_the_base_is_without_it(tmp_path):
-    lora = ["actor_rollout_ref.model.lora_rank=4", "actor_rollout_ref.model.lora_alpha=8"]
-    record = run(tmp_path, 1, [*OF_AVERAGE, *lora], kept_rank)
-    plain = said_by({}, record["rows"])
-    for name in ("kept at first", "without adapter"):  # an adapter begins as nothing
-        assert_answers(record[name], plain)
+@pytest.mark.parametrize("kind", OF_WEIGHTS)
+def test_an_average_speaks_after_updates_and_after_a_resume(tmp_path, kind):
+    """With LoRA it is one of the adapter, which begins as nothing, and the base is without it."""
+    record = run(tmp_path, 1, [*OF_AVERAGE, *OF_WEIGHTS[kind]], kept_rank)
     first, moved, share = record["first"], record["moved"], kept_rank.SHARE
-    kept = {}
-    for name in (name for name in moved if "lora_A" in name):
-        a, b = (
-            (1 - share) * first[key] + share * moved[key]
-            for key in (name, name.replace("lora_A", "lora_B"))
-        )
-        weight = name.removeprefix("base_model.model.").split(".lora_A")[0] + ".weight"
-        base = name.split(".lora_A")[0] + ".base_layer.weight"
-        kept[weight] = first[base] + 8 / 4 * b @ a
-    assert kept
-    of_kept = said_by(kept, record["rows"])
-    assert max((a - b).abs().max() for a, b in zip(of_kept, plain, strict=True)) > 1e-3
-    for name in ("kept", "kept after resume"):
-        assert_answers(record[name], of_kept)
+    kept = {name: (1 - share) * first[name] + share * moved[name] for name in first}
+    of_first, of_kept, of_policy = (
+        said_by(recorded.with_adapters(weights), record["rows"]) for weights in (first, kept, moved)
+    )
+    assert max((a - b).abs().max() for a, b in zip(of_kept, of_policy, strict=True)) > 1e-3
+    expected = {"kept at first": of_first, "without adapter": of_first}
+    expected |= {"kept": of_kept, "kept after resume": of_kept}
+    expected |= {"policy": of_policy, "policy after resume": of_policy}
+    for name in expected.keys() & record.keys():
+        assert_answers(record[name], expected[name])

@@ -87,11 +87,13 @@ class Ranks:
             data = tu.get_tensordict(columns, mine.extra_info)
             logits = LOGITS[int(KEPT_WEIGHTS in mine.extra_info)]
             call = partial(loss_with_logits, None, self.config, data=data)
-            assert call(student_logits=logits[data["input_ids"].values()].unsqueeze(0)) == {}
             rows = columns["input_ids"].unbind()
             said = [logits.log_softmax(-1)[ids, ids.roll(-1)] for ids in rows]  # the last: nothing
             output = {"log_probs": ragged(said)}
-            call(model_output=output)
+            with torch.device("meta"):  # every tensor names its device: a GPU's has another one
+                assert call(student_logits=logits[data["input_ids"].values()].unsqueeze(0)) == {}
+                loss, _ = call(model_output=output)
+            assert loss.device == logits.device
             stored = tq.kv_batch_put(mine.keys, mine.partition_id, output)
         return KVBatchMeta(batch.keys, batch.tags, batch.partition_id, stored.fields)
 
@@ -263,6 +265,6 @@ def test_a_step_in_which_the_policy_sampled_no_token_is_no_failure():
         old_log_probs=zeros,
         sampler_log_probs=zeros,
     )
-    correction = {"rollout_is": "token", "rollout_is_threshold": 2.0}
-    assert rollout_correction(batch, correction) == (None, {})
+    of_tokens = {"rollout_is": "token", "rollout_is_threshold": 2.0}
+    assert rollout_correction(batch, of_tokens) == (None, {})
     assert sampling_metrics(batch, zeros) == {}

@@ -1,4 +1,6 @@
-"""A run without feedback ends in verl's own loop: saved, logged and with an error."""
+"""How a run ends: without feedback in verl's own loop, saved, logged and with an error; and when a
+process dies without which it would wait for ever.
+"""
 
 from contextlib import nullcontext
 from pathlib import Path
@@ -7,10 +9,17 @@ from typing import Any
 
 import pytest
 from omegaconf import OmegaConf
+from ray.exceptions import (
+    ActorDiedError,
+    ActorUnavailableError,
+    GetTimeoutError,
+    OutOfMemoryError,
+)
 from verl.trainer.ppo.v1 import trainer_base
 
 from rltf_verl.adapters.training.best import BestCheckpoint
 from rltf_verl.adapters.training.trainer import RLTFTrainerSync
+from rltf_verl.adapters.training.watchdog import ActorWatchdog
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.runlog.health import Watch, end_rules
 from tests.support.configs import composed
@@ -73,9 +82,6 @@ def queue(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(trainer_base, name, getattr(trainer_base, name))
 
 
-MANAGER = SimpleNamespace(agent_loop_workers=[])
-
-
 def test_what_a_validation_asks_of_the_judge_is_not_the_next_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,8 +121,34 @@ def test_a_run_without_feedback_ends(
     failed: list[float], options: dict[str, Any], ends_at: int | None, saved: list[int]
 ) -> None:
     trainer = Trainer(failed, **options)
-    unavailable = pytest.raises(FeedbackUnavailable, match=r"judge: .*connection refused")
-    with unavailable if ends_at else nullcontext():
-        trainer.fit(MANAGER)
+    with pytest.raises(FeedbackUnavailable, match="refused") if ends_at else nullcontext():
+        trainer.fit(SimpleNamespace(agent_loop_workers=[]))
     assert list(trainer.logged) == list(range(1, (ends_at or len(failed)) + 1))
     assert trainer.saved == saved
+
+
+ACTOR = SimpleNamespace(__ray_ready__=SimpleNamespace(remote=object))
+
+
+@pytest.mark.parametrize(
+    ("error", "ends"),
+    [
+        (ActorDiedError(), pytest.raises(RuntimeError, match=r"^agent-loop worker 0 ")),
+        (OutOfMemoryError("killed"), pytest.raises(RuntimeError, match=r"^agent-loop worker 0 ")),
+        # one that lives or is out of reach does not
+        (ActorUnavailableError("away", None), nullcontext()),
+        (GetTimeoutError(), nullcontext()),
+        (None, nullcontext()),
+    ],
+)
+def test_a_dead_actor_ends_the_run_with_its_name(
+    monkeypatch: pytest.MonkeyPatch, error: Exception | None, ends: Any
+) -> None:
+    def get(ref: Any) -> None:
+        if error:
+            raise error
+
+    monkeypatch.setattr("ray.get", get)
+    monkeypatch.setattr("ray.wait", lambda asked, **_: (asked, []))
+    with ends:
+        ActorWatchdog({"agent-loop worker 0": ACTOR}).check()
