@@ -76,10 +76,10 @@ def test_an_ungraded_attempt_is_not_a_wrong_one(tmp_path):
 def test_a_record_holds_what_was_said_and_tokens_on_request(tmp_path):
     place = {"question": "q", "step": 5, "validate": True, "uid": "u1", "seed": 3}
     EpisodeLog(tmp_path, "w", ids=True).append(episode("a\ud800"), **place)
-    tokens = ("prompt_ids", "response_ids", "log_probs")
     ((first, last),) = (record["turns"] for record in read_episodes(tmp_path))
-    assert [first[name] for name in tokens] == [[1, 2], [3, 4], [-0.5, -0.25]]
-    assert [last[name] for name in tokens] == [[5], [6], None]
+    ids = {"prompt_ids": [1, 2], "response_ids": [3, 4], "log_probs": [-0.5, -0.25]}
+    assert first.items() >= ids.items()
+    assert last["log_probs"] is None
     assert first["text"] == "a?", "a lone surrogate"
     EpisodeLog(tmp_path / "new" / "folder", "w").append(episode(), **place)
     (record,) = read_episodes(tmp_path / "new" / "folder")

@@ -9,7 +9,7 @@ import pytest
 
 from rltf_verl.runlog.about import read_about, write_about, write_missing
 from rltf_verl.runlog.files import log_folder
-from tests.support.commands import ran, rltf
+from tests.support.commands import rltf
 from tests.support.log_records import line, write
 
 BLOCKS = {
@@ -57,15 +57,6 @@ def test_its_log_is_found_also_before_the_first_episode(run: Path, tmp_path: Pat
     assert log_folder(run) == log_folder(run / "episodes") == run / "episodes"
     (tmp_path / "new" / "episodes").mkdir(parents=True)
     assert log_folder(tmp_path / "new") == tmp_path / "new" / "episodes"
-
-
-@pytest.mark.parametrize(
-    "words",
-    ["inspect", "log stats", "view -o page.html"],
-)
-def test_commands_take_it(run: Path, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
-    monkeypatch.chdir(run.parent)
-    ran(*words.split(), run)
 
 
 def test_a_probe_reads_the_first_training_step_and_the_runs_own_limits(run: Path) -> None:
