@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -21,6 +20,7 @@ from rltf_verl.tools.data import corrections
 from tests.support.commands import ran, refused
 from tests.support.judge.calls import QUICK
 from tests.support.judge.server import InThread, JudgeServer
+from tests.support.verl_rows import write_rows
 
 
 def says_wrong(question: str, answer: str, reply: str) -> tuple[bool, str]:
@@ -76,8 +76,7 @@ def test_files_are_rows_of_ours_and_an_id_takes_its_correction_out(tmp_path: Pat
     ran(*words)
     files = [out / f"{split}.parquet" for split in splits]
     train, test = (pq.read_table(file).num_rows for file in files)
-    assert train + test == 60
-    assert test
+    assert 60 - train == test > 0
     ran("data", "check", *files)
 
     known = check_parquet(files[0]).data["id"]
@@ -93,8 +92,8 @@ def test_share_gpt_thoughts_and_what_came_before(tmp_path: Path) -> None:
         ("human", "3 + 4?"),
         ("gpt", "<think>hm, 8?</think>\n8"),
         ("human", "No, that's wrong."),
+        *(("gpt", "9"), ("human", "Still wrong."), ("gpt", "7")),
     ]
-    said += [("gpt", "9"), ("human", "Still wrong."), ("gpt", "7")]
     chat = {"conversations": [{"from": role, "value": text} for role, text in said]}
     first, second = _episodes(_write(tmp_path, chat))
     assert (first["attempt"], first["before"]) == ("8", "")
@@ -118,25 +117,9 @@ def test_a_label_overrides_the_rule(tmp_path: Path, label: bool, on_message: boo
     assert _fates(_write(tmp_path, chat)) == ["read", "taken" if label else "left"]
 
 
-@pytest.mark.parametrize("label", [None, True])
-def test_a_correction_without_a_question_is_left(tmp_path: Path, label: bool | None) -> None:
-    path = _write(tmp_path, _chat(" ", "5", "That's wrong, it is 4.", corrected=label))
-    _, turn = find_corrections(path)
-    assert (turn.fate, turn.why) == ("left", "empty")
-
-
 def test_parquet_is_read_like_json(tmp_path: Path) -> None:
-    path = tmp_path / "chats.parquet"
-    pq.write_table(pa.Table.from_pylist([WRONG, {"messages": None}]), path)
-    fates = _fates(path)
-    assert fates == [*_fates(_write(tmp_path, WRONG)), "refused"]
-
-
-def test_a_list_of_conversations_is_read_like_lines(tmp_path: Path) -> None:
-    path, chats = tmp_path / "chats.json", [3, _chat("a\ud800?", "b", "That's wrong."), WRONG]
-    path.write_text(json.dumps(chats, indent=1))
-    assert find_corrections(path)[0].where == "entry 1"
-    assert _fates(path) == _fates(_write(tmp_path, *chats))
+    path = write_rows(tmp_path / "chats.parquet", [WRONG, {"messages": None}])
+    assert _fates(path) == [*_fates(_write(tmp_path, WRONG)), "refused"]
 
 
 def test_the_same_words_about_the_same_words_are_kept_once(tmp_path: Path) -> None:
@@ -182,9 +165,9 @@ def test_rows_are_made_and_written_by_groups(
     for split, num in rows.items():
         with pq.ParquetFile(tmp_path / f"out/{split}.parquet") as file:
             groups = [file.metadata.row_group(k).num_rows for k in range(file.num_row_groups)]
-            indices = [info["index"] for info in file.read(["extra_info"])[0].to_pylist()]
-        assert (sum(groups), max(groups)) == (num, 4)
-        assert indices == list(range(num))
+            infos = file.read(["extra_info"])[0].to_pylist()
+        assert max(groups) == 4
+        assert [info["index"] for info in infos] == list(range(num))
 
 
 def test_an_id_is_the_same_whatever_fits_a_prompt(tmp_path: Path) -> None:
@@ -246,7 +229,6 @@ def test_a_turn_is_shown_with_its_question_and_answer(tmp_path: Path) -> None:
     (made,) = (path for path in out.iterdir() if pq.read_metadata(path).num_rows)
     shown = ran("data", "show", made).output
     assert "5" * 99 in shown
-    assert "it is 4." in shown
 
 
 @pytest.mark.parametrize("indent", [None, 1])
@@ -280,9 +262,8 @@ def test_a_file_that_cannot_be_read_has_one_line(tmp_path: Path, data: bytes, pa
 
 @pytest.mark.parametrize("num", [60, 400])
 def test_too_few_held_out_questions_for_the_gate_are_named(tmp_path: Path, num: int) -> None:
-    words = ("data", "corrections", _towns(tmp_path, num), RULE, "--out", tmp_path / "out")
-    said = ran(*words).output
-    assert ("--gate" in said) == (num == 60)
+    said = ran("data", "corrections", _towns(tmp_path, num), RULE, "--out", tmp_path / "out")
+    assert ("--gate" in said.output) == (num == 60)
 
 
 def _yes_to(word: str) -> Callable[[dict[str, Any]], str]:
@@ -302,6 +283,7 @@ def _judge(url: str, **limits: Any) -> Judge:
 def test_a_judge_decides_what_no_label_does(tmp_path: Path) -> None:
     chat = _chat("a?", "b", "Wrong.", "c", "Thanks, yes!", "d", "yes! hm", "e", "", "f", "yes!")
     chat["messages"][6]["corrected"] = False
+    chat["messages"][10]["corrected"] = True  # of an empty question
     with InThread(JudgeServer(reply=_yes_to("yes!"))) as thread:
         found = find_corrections(_write(tmp_path, chat), judge=_judge(thread.server.url))
     _, *turns = [(one.fate, one.why) for one in found]

@@ -1,25 +1,19 @@
-"""The page of a package index, as `setup.py` makes it of README.md; CITATION.cff."""
+"""The page of a package index, as `setup.py` makes it of README.md."""
 
 import re
 from distutils.core import run_setup  # setuptools brings it
 from pathlib import Path
 from typing import Any
 
-import pytest
 import setuptools  # noqa: F401
-import yaml
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
 
 
-@pytest.fixture(scope="module")
-def metadata() -> Any:
-    return run_setup(str(ROOT / "setup.py"), stop_after="init").metadata
-
-
-def test_every_link_of_the_description_leads_into_this_version_of_the_tree(metadata: Any) -> None:
+def test_every_link_of_the_description_leads_into_this_version_of_the_tree() -> None:
     """And pictures are served as files; links to other sites stay."""
+    metadata: Any = run_setup(str(ROOT / "setup.py"), stop_after="init").metadata
     ours = rf"{re.escape(metadata.url)}/(raw|blob)/v{re.escape(metadata.version)}/([^)#]+)"
     links = re.findall(r"\]\(([^)\s]+)\)", metadata.long_description)
     assert len(links) == len(re.findall(r"\]\(([^)\s]+)\)", README)) > 40
@@ -29,11 +23,3 @@ def test_every_link_of_the_description_leads_into_this_version_of_the_tree(metad
     for match in found:
         assert (ROOT / match[2]).exists(), match[0]
         assert (match[1] == "raw") == match[2].endswith(".png"), match[0]
-
-
-def test_the_citation_is_the_papers(metadata: Any) -> None:
-    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
-    paper = cited["preferred-citation"]
-    assert cited["repository-code"] == metadata.url
-    assert paper["title"] in README
-    assert paper["url"] == metadata.project_urls["Paper"]

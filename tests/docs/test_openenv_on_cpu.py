@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ import pytest
 
 from rltf_verl.envs import make_env
 from rltf_verl.feedback.verifier import VerifierProvider
-from rltf_verl.types import Action, PlayedStep, Problem, Step, Trajectory
+from rltf_verl.types import Action, Problem
+from tests.support.acting import played
 from tests.support.acting_fakes import ScriptedActor
 from tests.support.episode_fakes import parts_with, play_parts
 
@@ -63,24 +65,16 @@ def problem_of(env: Any) -> Problem:
 
 def test_64_sessions_at_once_keep_apart(url: str) -> None:
     env = served_env(url)
-    states = [env.open(Problem("gym_text", k, {"seed": k, "row": {}}, ""), 0) for k in range(64)]
-
-    def play(k: int) -> list[Step]:
-        said = [env.step(states[k], Action("9"))]
-        said += [env.step(states[k], Action(str(i + 1))) for i in range(1 + k % 3)]
-        return said
-
+    problems = [Problem("gym_text", k, {"seed": k, "row": {}}, "") for k in range(64)]
+    actions = [[Action(text) for text in "9123"[: 2 + k % 3]] for k in range(64)]
+    states = [env.open(problem, 0) for problem in problems]
     with ThreadPoolExecutor(64) as threads:
-        played = list(threads.map(play, range(64)))
-    for k, (state, said) in enumerate(zip(states, played, strict=True)):
-        assert [step.observation for step in said] == [
-            "No.",
-            *(f"{i + 1}." for i in range(1 + k % 3)),
-        ]
-        steps = tuple(PlayedStep("", (Action(""),), (one,), 0, 0) for one in said)
-        problem, trajectory = Problem("gym_text", k, {}, ""), Trajectory(steps, "done", state)
+        trajectories = threads.map(partial(played, env), problems, actions, states)
+    for problem, told, trajectory in zip(problems, actions, trajectories, strict=True):
+        seen = [result.observation for step in trajectory.steps for result in step.results]
+        assert seen == ["No.", *(f"{action.text}." for action in told[1:])]
         assert env.grade(problem, trajectory).correct
-        env.close(state)
+        env.close(trajectory.state)
 
 
 def test_what_the_server_refuses_is_feedback_on_that_step(url: str) -> None:

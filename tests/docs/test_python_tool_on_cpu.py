@@ -20,8 +20,6 @@ def test_the_example_of_an_acting_environment(sandbox: Any) -> None:
 
     problem = env.build(0, 1, 1).train[0]
     programs = [call("python", source="print(6 * 7)"), call("python", source="1 / 0")]
-    trajectory = played(env, problem, programs)
-    results = [step.results[0] for step in trajectory.steps[:2]]
-    assert results[0].observation == "42"
-    assert results[1].kind == "error"
-    assert "ZeroDivisionError" in results[1].observation
+    printed, failed, _ = played(env, problem, programs).steps
+    assert printed.results[0].observation == "42"
+    assert "ZeroDivisionError" in failed.results[0].observation

@@ -26,10 +26,9 @@ sys.path.insert(0, str(ROOT / "tools"))  # programs, not a package
 
 import address  # noqa: E402
 import demo_table  # noqa: E402
+import troubleshooting  # noqa: E402
 from base_yaml import BASE, with_block  # noqa: E402
 from reference import configuration  # noqa: E402
-from troubleshooting import PAGE as TROUBLE  # noqa: E402
-from troubleshooting import with_tables  # noqa: E402
 
 README = (ROOT / "README.md").read_text("utf-8")
 SITE = (ROOT / "mkdocs.yml").read_text("utf-8")
@@ -75,16 +74,6 @@ def test_its_reward_function_grades_and_speaks() -> None:
     assert grade("euros", " 12 ", "12") == {"score": 1.0, "feedback": ""}
     told = {grade("euros", text, "12")["feedback"] for text in ("13", "twelve")}
     assert len(told - {""}) == 2
-
-
-def test_it_has_at_most_a_thousand_words() -> None:
-    assert len(README.split()) <= 1000
-
-
-@pytest.mark.parametrize("page", address.PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_page_has_the_address_of_setup_py(page: Path) -> None:
-    text = page.read_text("utf-8")
-    assert text == address.with_address(text), "write it again: python tools/refresh.py"
 
 
 @pytest.mark.parametrize(
@@ -152,33 +141,20 @@ def test_a_command_of_the_page(
     assert config.distill.enabled or config.teaches
 
 
-PAGE = ROOT / "docs" / "configuration.md"
-
-
 @pytest.mark.parametrize(
     ("file", "refreshed"),
     [
-        (PAGE, lambda _: configuration()),
+        (ROOT / "docs" / "configuration.md", lambda _: configuration()),
         (BASE, with_block),
-        (TROUBLE, with_tables),
+        (troubleshooting.PAGE, troubleshooting.with_tables),
         (methods_table.PAGE, lambda text: methods_table.with_methods(text, configs.presets())),
         *((page, demo_table.with_demo) for page in demo_table.PAGES),
-    ],
-    ids=[
-        "configuration.md",
-        "base.yaml",
-        "troubleshooting.md",
-        "methods.md",
-        "README.md",
-        "pretrained",
+        *((page, address.with_address) for page in address.PAGES),
     ],
 )
 def test_what_is_made_of_the_code_is_current(file: Path, refreshed: Callable[[str], str]) -> None:
     written = file.read_text("utf-8")
     assert written == refreshed(written), "write it again: python tools/refresh.py"
-
-
-OF_ENVIRONMENTS = ROOT / "docs" / "environments.md"
 
 
 def test_a_wrong_answer_has_to_be_wrong() -> None:
@@ -189,11 +165,9 @@ def test_a_wrong_answer_has_to_be_wrong() -> None:
 
 def test_an_environment_that_asks_for_no_box(tmp_path: Path) -> None:
     """The one of the docs: its own words are wrong answers, and its second prompt asks for none."""
-    (tmp_path / "mine.py").write_text(
-        re.findall(r"```python\n(# mine.*?)```", OF_ENVIRONMENTS.read_text("utf-8"), re.S)[0]
-    )
+    page = (ROOT / "docs" / "environments.md").read_text("utf-8")
+    (tmp_path / "mine.py").write_text(re.findall(r"```python\n(# mine.*?)```", page, re.S)[0])
     shown = ran("env", "show", f"{tmp_path}/mine.py:Mine").output
     assert "\n~~~text\n1\n~~~" in shown
-    assert "Give the answer in the form that the question asks for." in shown
     assert "boxed" not in shown
     ran("env", "check", f"{tmp_path}/mine.py:Mine")

@@ -9,7 +9,7 @@ from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.runlog.valid import MOST_TURNS, episode_trouble
 from rltf_verl.tools.report.compare.run import read_log
 from tests.support.commands import rltf
-from tests.support.log_records import LEAKY, line, row, turn, write
+from tests.support.log_records import LEAKY, line, records, row, turn, write
 
 VALUES = [
     None,
@@ -54,39 +54,22 @@ EPISODES = [
 ]
 
 
-def run(folder, reader, out):
-    return rltf(*(word.format(out=out) for word in reader), folder)
-
-
-def valid(tmp_path):
-    """The lines of a sound log, and one of what an episode was trained on."""
-    folder = write(tmp_path / "sound", EPISODES)
-    trained = {
-        "step": 1,
-        "uid": "u1-0",
-        "session_id": 0,
-        "rows": [row("distill", 1, 0.5, "a", "b")],
-    }
-    return (
-        folder,
-        [json.loads(text) for text in next(folder.glob("*.train.*")).read_text().splitlines()],
-        trained,
-    )
+TRAINED = {
+    "step": 1,
+    "uid": "u1-0",
+    "session_id": 0,
+    "rows": [row("distill", 1, 0.5, "a", "b")],
+}
+"""What an episode was trained on."""
 
 
 def places(value, path=()):
     """Every place in a record."""
     if path:
         yield path
-    items = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    )
-    for key, inner in items:
-        yield from places(inner, (*path, key))
+    if isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from places(inner, (*path, key))
 
 
 def mutated(record, rng):
@@ -107,27 +90,19 @@ def test_an_odd_field_stops_no_reader(tmp_path):
     """300 records, each with one odd field, through all that reads a log; what is skipped is
     counted aloud.
     """
-    _, records, trained = valid(tmp_path)
-    rng, folder = random.Random(0), tmp_path / "log"
+    sound, rng, folder = records(tmp_path / "sound", EPISODES), random.Random(0), tmp_path / "log"
     folder.mkdir()
-    broken = [mutated(rng.choice(records), rng) for _ in range(300)]
+    broken = [mutated(rng.choice(sound), rng) for _ in range(300)]
     num_bad = sum(episode_trouble(json.loads(json.dumps(one))) is not None for one in broken)
-    (folder / "00000001.train.w.jsonl").write_text(
-        "".join(json.dumps(each) + "\n" for each in [records[0], *broken])
-    )
-    rows = [mutated(trained, rng) for _ in range(100)]
-    (folder / "00000001.rows.trainer.jsonl").write_text(
-        "".join(json.dumps(each) + "\n" for each in rows)
-    )
+    rows = [mutated(TRAINED, rng) for _ in range(100)]
+    for kind, lines in {"train.w": [sound[0], *broken], "rows.trainer": rows}.items():
+        file = folder / f"00000001.{kind}.jsonl"
+        file.write_text("".join(json.dumps(each) + "\n" for each in lines))
     assert 100 < num_bad < 300
     assert 1 < len(read_episodes(folder)) <= 301 - num_bad
     assert read_log(folder)[1]["log/train/sessions"] > 0  # what `rltf compare` reads
     for reader in READERS:
-        outcome = run(folder, reader, tmp_path / "out")
-        assert outcome.exception is None or isinstance(outcome.exception, SystemExit), (
-            reader,
-            outcome.exception,
-        )
+        outcome = rltf(*(word.format(out=tmp_path / "out") for word in reader), folder)
         assert outcome.exit_code in (0, 1), (reader, outcome.output)
         assert "Traceback" not in outcome.output
 
@@ -144,7 +119,7 @@ def test_a_packed_file_that_is_cut_off_gives_what_it_has(tmp_path, caplog):
 
 
 def test_an_episode_without_an_end_is_refused(tmp_path):
-    _, records, _ = valid(tmp_path)
-    long = {**records[0], "turns": records[0]["turns"][:1] * (MOST_TURNS + 1)}
-    assert episode_trouble(long).startswith(f"turns has {MOST_TURNS + 1} entries")
-    assert episode_trouble({**records[0], "turns": []}).startswith("turns has 0 entries")
+    (record,) = records(tmp_path, [line("1")])
+    for num in (0, MOST_TURNS + 1):
+        trouble = episode_trouble({**record, "turns": record["turns"] * num})
+        assert trouble.startswith(f"turns has {num} entries")

@@ -6,7 +6,6 @@ import gzip
 import json
 import logging
 import multiprocessing
-import shutil
 from collections import Counter, defaultdict
 from dataclasses import replace
 from typing import Any
@@ -18,7 +17,7 @@ from rltf_verl.runlog.files import log_files, pack, read_files, set_aside_after
 from rltf_verl.runlog.files import size as size_of
 from rltf_verl.runlog.rows import read_rows, roles, write_rows
 from rltf_verl.types import Attempt, Episode, Feedback, Grade, Problem, Turn
-from tests.support.log_records import line, write
+from tests.support.log_records import line, row, write
 
 
 def episode(text="a", details=None):
@@ -77,10 +76,10 @@ def test_an_ungraded_attempt_is_not_a_wrong_one(tmp_path):
 def test_a_record_holds_what_was_said_and_tokens_on_request(tmp_path):
     place = {"question": "q", "step": 5, "validate": True, "uid": "u1", "seed": 3}
     EpisodeLog(tmp_path, "w", ids=True).append(episode("a\ud800"), **place)
-    tokens = ("prompt_ids", "response_ids", "log_probs")
     ((first, last),) = (record["turns"] for record in read_episodes(tmp_path))
-    assert [first[name] for name in tokens] == [[1, 2], [3, 4], [-0.5, -0.25]]
-    assert [last[name] for name in tokens] == [[5], [6], None]
+    ids = {"prompt_ids": [1, 2], "response_ids": [3, 4], "log_probs": [-0.5, -0.25]}
+    assert first.items() >= ids.items()
+    assert last["log_probs"] is None
     assert first["text"] == "a?", "a lone surrogate"
     EpisodeLog(tmp_path / "new" / "folder", "w").append(episode(), **place)
     (record,) = read_episodes(tmp_path / "new" / "folder")
@@ -248,11 +247,10 @@ def test_steps_that_are_over_become_one_small_file_each(tmp_path):
 
 def test_a_packer_that_is_killed_halfway_costs_nothing(tmp_path):
     play(tmp_path, (1,))
-    shutil.copy(tmp_path / "00000001.train.w.jsonl", tmp_path / "kept")
+    (file,) = log_files(tmp_path)
+    lines = file.read_bytes()
     pack(tmp_path, 2)
-    shutil.move(
-        tmp_path / "kept", tmp_path / "00000001.train.w.jsonl"
-    )  # killed before it took the file away
+    file.write_bytes(lines)  # killed before it took the file away
     (tmp_path / ".00000001.train.jsonl.gz.part").write_bytes(b"half a ")
     assert uids(tmp_path) == ["w-1-0", "w-1-1", "w-1-2"]
     pack(tmp_path, 2)
@@ -292,8 +290,7 @@ def test_at_its_size_limit_the_log_stops_with_one_line_and_goes_on_when_there_is
     for step in range(1, 30):
         log.append(episode("x" * 200), question="q", step=step, validate=False, uid=f"{step}")
     assert 3000 <= size_of(tmp_path) < 5000
-    (message,) = [record.message for record in caplog.records]
-    assert "3e-06 GB" in message
+    assert len(caplog.records) == 1
     for path in log_files(tmp_path):
         path.unlink()
     log.append(episode(), question="q", step=30, validate=False, uid="30")
@@ -303,12 +300,8 @@ def test_at_its_size_limit_the_log_stops_with_one_line_and_goes_on_when_there_is
 def test_rows_stand_beside_the_episode_that_they_train(tmp_path):
     play(tmp_path, (1,))
     play(tmp_path, (1,), validate=True)
-    part = {"role": "distill", "turn": 1, "tokens": 2} | dict.fromkeys(
-        ("advantage", "masked", "log_prob", "gap"), 0.0
-    )
-    write_rows(
-        tmp_path, 1, [{"step": 1, "uid": "w-1-1", "session_id": 0, "rows": [{"parts": [part]}]}]
-    )
+    rows = [row("distill", 1, 0.0, "a", "b")]
+    write_rows(tmp_path, 1, [{"step": 1, "uid": "w-1-1", "session_id": 0, "rows": rows}])
     trained, *_ = [record for record in read_episodes(tmp_path) if "rows" in record]
     assert (trained["uid"], trained["split"], roles(trained)) == ("w-1-1", "train", {"distill"})
     assert sum("rows" in record for record in read_episodes(tmp_path)) == 1

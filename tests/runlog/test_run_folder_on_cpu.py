@@ -9,7 +9,7 @@ import pytest
 
 from rltf_verl.runlog.about import read_about, write_about, write_missing
 from rltf_verl.runlog.files import log_folder
-from tests.support.commands import ran, rltf
+from tests.support.commands import rltf
 from tests.support.log_records import line, write
 
 BLOCKS = {
@@ -38,10 +38,6 @@ def run(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def test_its_log_is_found(run: Path) -> None:
-    assert log_folder(run) == log_folder(run / "episodes") == run / "episodes"
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [
@@ -57,18 +53,10 @@ def test_two_logs_a_file_and_nothing(run: Path, name: str, message: str) -> None
         log_folder(run.parent / name)
 
 
-def test_a_log_without_episodes_yet(tmp_path: Path) -> None:
-    (tmp_path / "episodes").mkdir()
-    assert log_folder(tmp_path) == tmp_path / "episodes"
-
-
-@pytest.mark.parametrize(
-    "words",
-    ["inspect", "log stats", "view -o page.html"],
-)
-def test_commands_take_it(run: Path, monkeypatch: pytest.MonkeyPatch, words: str) -> None:
-    monkeypatch.chdir(run.parent)
-    ran(*words.split(), run)
+def test_its_log_is_found_also_before_the_first_episode(run: Path, tmp_path: Path) -> None:
+    assert log_folder(run) == log_folder(run / "episodes") == run / "episodes"
+    (tmp_path / "new" / "episodes").mkdir(parents=True)
+    assert log_folder(tmp_path / "new") == tmp_path / "new" / "episodes"
 
 
 def test_a_probe_reads_the_first_training_step_and_the_runs_own_limits(run: Path) -> None:
@@ -121,7 +109,6 @@ def test_stats_command(tmp_path):
         *(("train", first, first + 5) for first in range(1, 31, 6)),
         ("val", 30, 30),
     ]
-    (first, *_) = ranges
-    assert (first["mean"]["turn_2/revisions/fixed"], first["num"]["turn_2/acc"]) == (0.5, 12)
+    assert ranges[0]["num"]["turn_2/acc"] == 12
     assert "1–30" in rltf("log", "stats", tmp_path, "--every", 30).stdout
     assert "…" not in rltf("log", "stats", tmp_path, columns=100).stdout

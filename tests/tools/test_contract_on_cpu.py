@@ -5,14 +5,11 @@ one that grades texts and of one that acts.
 import json
 import random
 import re
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +20,6 @@ from rltf_verl.registry import load
 from rltf_verl.tools.contract import check_env
 from rltf_verl.types import Action, Grade, Note, Problem, Step, Trajectory
 from tests.support.acting import OFFICE
-from tests.support.commands import rltf
 
 Workspace: Any = load("rltf.env.name", OFFICE)
 
@@ -59,11 +55,6 @@ def broken(env: Any) -> list[str]:
     ]
 
 
-class Talkative(Doubles):
-    def explain(self, problem: Problem, text: str, grade: Grade, level: str) -> str:
-        return f"The answer is {problem.reference}."
-
-
 def splits_of(num: int, data: Callable[[int], Any], reference: str) -> Splits:
     return Splits(tuple(Problem("doubles", i, data(i), reference) for i in range(num)), ())
 
@@ -76,6 +67,10 @@ def fragile(self: Doubles, problem: Problem, text: str) -> Grade:
     if "1e999" in text and int(text):
         return Grade(False, True)
     return Doubles.grade(self, problem, text)
+
+
+def talkative(self: Doubles, problem: Problem, text: str, grade: Grade, level: str) -> str:
+    return f"The answer is {problem.reference}."
 
 
 CALLS = count()
@@ -107,7 +102,7 @@ BROKEN: list[tuple[str, str, Callable[..., Any]]] = [
         lambda self, problem, text: Grade(problem.reference in text, True, str(next(CALLS))),
     ),
     ("50 hostile texts raise nothing", "grade", fragile),
-    ("below `full` no explanation gives the answer away", "explain", Talkative.explain),
+    ("below `full` no explanation gives the answer away", "explain", talkative),
     ("`hint` and `full` say something", "explain", lambda self, problem, text, grade, level: ""),
 ]
 
@@ -125,18 +120,6 @@ def test_what_raises_is_named_with_problem_and_line() -> None:
     said = {verdict.promise: verdict.broken for verdict in check_env(Raises(), num_problems=8)}
     error = r"problem 1: ZeroDivisionError: .* \(test_contract_on_cpu.py:\d+\)"
     assert re.fullmatch(error, said["prompts are text, and the same each time"])
-
-
-def test_the_command_checks_a_file_of_ones_own(tmp_path: Path) -> None:
-    mine = tmp_path / "mine.py"
-    mine.write_text(
-        f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "from test_contract_on_cpu import Doubles, Talkative\n"
-    )
-    good = rltf("env", "check", f"{mine}:Doubles", "--num", "4", "--hostile", "20")
-    bad = rltf("env", "check", f"{mine}:Talkative", "--num", "4", columns=200)
-    assert (good.exit_code, bad.exit_code) == (0, 1), good.output + bad.output
-    assert "level verdict, problem 1" in bad.stdout
 
 
 @dataclass
@@ -282,15 +265,6 @@ def test_a_broken_promise_is_noticed(env: type[Any], promise: str) -> None:
     assert promise in broken(env())
 
 
-def test_without_problems_nothing_else_is_held_against_the_environment() -> None:
-    class Unbuilt(Adds):
-        def build(self, seed: int, num_train: int, num_test: int) -> Splits:
-            raise OSError("no such file")
-
-    (verdict,) = check_env(Unbuilt())
-    assert "no such file" in verdict.broken
-
-
 METHODS = ("open", "look", "step", "fork", "grade", "explain", "close", "solution")
 
 
@@ -322,6 +296,11 @@ def raises(error: BaseException) -> Callable[[], Any]:
         raise error
 
     return misbehave
+
+
+def test_without_problems_nothing_else_is_held_against_the_environment() -> None:
+    (verdict,) = check_env(misbehaving("build", raises(OSError("no such file")), 1))
+    assert "no such file" in verdict.broken
 
 
 @pytest.mark.parametrize("at", [1, 2])
@@ -368,12 +347,10 @@ def test_a_promise_that_was_not_tried_says_so() -> None:
 
 
 class Stores(Workspace):
-    """Puts arguments into a database, keys too."""
+    """Encodes arguments, keys too."""
 
     def step(self, state: Any, action: Action) -> Step:
-        with closing(sqlite3.connect(":memory:")) as base:
-            for one in json.dumps(dict(action.arguments), ensure_ascii=False).split('"'):
-                base.execute("select ?", (one,)).fetchone()
+        json.dumps(dict(action.arguments), ensure_ascii=False).encode()
         return super().step(state, action)
 
 

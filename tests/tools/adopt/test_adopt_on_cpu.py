@@ -139,9 +139,6 @@ def test_rows_name_their_environment(tmp_path, monkeypatch):
     assert wanted <= set(adopted(tmp_path, script).overrides)
     moved = adopted(tmp_path, script, "rltf.env.name=./mine.py:Mine")
     assert "+rltf.env.factor=3" not in moved.overrides
-    pq.write_table(pq.read_table(mine.train).replace_schema_metadata(None), mine.train)
-    with pytest.raises(ConfigError, match=r"add rltf.env.name=./FILE.py:CLASS"):
-        adopted(tmp_path, script)
 
 
 def test_what_a_chosen_hardware_sets_is_one_comment(tmp_path):
@@ -151,7 +148,6 @@ def test_what_a_chosen_hardware_sets_is_one_comment(tmp_path):
     assert "trainer.nnodes=2" in run.overrides
     (change,) = (line for line in run.changes if "hardware" in line)
     assert re.match(r".*name=vllm .*use_remove_padding=True dropped: .*=cpu_bf16", change)
-    assert len(run.presets) < 20
 
 
 def test_what_a_cpu_refuses_is_dropped(tmp_path):

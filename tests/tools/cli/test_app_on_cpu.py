@@ -15,11 +15,11 @@ from rltf_verl.data.provenance import read_provenance
 from rltf_verl.runlog.episodes import EpisodeLog
 from rltf_verl.tools.cli.app import app
 from rltf_verl.tools.cli.common import parse_options
-from rltf_verl.types import Attempt, Episode, Grade, Problem, Turn
+from rltf_verl.types import Episode, Problem
 from tests.support.acting import OFFICE
 from tests.support.commands import ran, refused, rltf
 from tests.support.judge.server import JudgeServer
-from tests.support.log_records import turn, write
+from tests.support.log_records import line, write
 
 
 def test_a_dataset_is_rebuilt_by_the_command_in_its_provenance(tmp_path: Path) -> None:
@@ -38,9 +38,8 @@ def test_a_dataset_is_rebuilt_by_the_command_in_its_provenance(tmp_path: Path) -
         "style=compact",
         "n_max=4",
     )
-    command = shlex.split(read_provenance(tmp_path / "a" / "train.parquet")["command"])
-    assert command[0] == "rltf"
-    ran(*command[1:], "--out", tmp_path / "b")
+    _, *words = shlex.split(read_provenance(tmp_path / "a" / "train.parquet")["command"])
+    ran(*words, "--out", tmp_path / "b")
     for name in ("train.parquet", "test.parquet"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
@@ -86,18 +85,13 @@ def test_option_values() -> None:
 
 
 def test_inspect(tmp_path: Path) -> None:
-    odd = turn("1", text="[bold]not markup[/bold] [/nonsense] \x1b[2J")
     for step in (1, 2):
-        write(tmp_path, [(odd, turn("42", stop="solved"))], step=step)
-    result = ran("inspect", tmp_path, "--step", 2)
-    assert result.stderr.startswith("next: rltf ")
-    for part in ("step 2 train", "[bold]not markup[/bold] [/nonsense]", "look at row two", "42"):
-        assert part in result.stdout
-    assert "\x1b[2J" not in result.stdout
-    assert "step 1" not in result.stdout
-    newest = rltf("inspect", tmp_path, "--num", 1).stdout
-    assert "step 2" in newest
-    assert "step 1" not in newest
+        write(tmp_path / "episodes", [line("1", "42", stop="solved")], step=step)
+    for words in (("--step", 2), ("--num", 1)):
+        shown = ran("inspect", tmp_path, *words).stdout
+        assert "step 2 train" in shown
+        assert "look at row two" in shown
+        assert "step 1" not in shown
     assert rltf("inspect", tmp_path, "--step", 9).exit_code == 1
 
 
@@ -158,16 +152,15 @@ def test_try_shows_prompt_reply_feedback_time_and_cost(server: JudgeServer) -> N
 
 def test_try_with_real_attempts_from_an_episode_log(server: JudgeServer, tmp_path: Path) -> None:
     server.reply = lambda body: "Thinking: x\nCritique: it is 0 1 / 1 2, of course"
-    turn = Turn(Attempt((1,), (2,), None, "my wrong answer", ended=True), Grade(False, True), 0.0)
     EpisodeLog(tmp_path, "w").append(
-        Episode(Problem("binary_matrix", 7, DATA, "0 1\n1 2"), 0, (turn,)),
+        Episode(Problem("binary_matrix", 7, DATA, "0 1\n1 2"), 0, line("1")),
         question="what?",
         step=1,
         validate=False,
         uid="u",
     )
     result = ran("feedback", "try", *endpoint(server), "--log", tmp_path)
-    assert "my wrong answer" in result.stdout
+    assert "so 1" in result.stdout
     assert "GIVES THE ANSWER AWAY (answer: 0 1 / 1 2" in result.stdout
     (tmp_path / "none").mkdir()
     ran("feedback", "try", *endpoint(server), "--log", tmp_path, "--env", OWN)
@@ -184,8 +177,6 @@ def test_try_with_real_attempts_from_an_episode_log(server: JudgeServer, tmp_pat
 @pytest.mark.parametrize(
     ("reply", "part"),
     [
-        ("empty", "no feedback in the judge's reply"),
-        ("null_content", "no feedback in the judge's reply"),
         ("ok", "no feedback in the judge's reply"),
         ("500", "server_error: HTTP 500"),
     ],
@@ -196,4 +187,3 @@ def test_try_says_why_there_is_no_feedback(server: JudgeServer, reply: str, part
     result = rltf("feedback", "try", *endpoint(server), "--num", 1)
     assert result.exit_code == 1, result.stdout
     assert part in result.stdout
-    assert "no leak found" not in result.stdout

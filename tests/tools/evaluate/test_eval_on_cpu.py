@@ -5,7 +5,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from typer.testing import Result
 
@@ -14,7 +13,7 @@ from rltf_verl.envs import make_env
 from rltf_verl.episode.seeds import place_of, sampling_seed
 from rltf_verl.runlog.episodes import EpisodeLog, read_episodes
 from rltf_verl.tools.data.build import build_parquet
-from rltf_verl.types import Attempt, Episode, Grade, Problem, Turn
+from rltf_verl.types import Episode, Problem
 from tests.support.acting import OFFICE
 from tests.support.commands import ended_well, ran, refusal_of, refused, rltf
 from tests.support.disks import slow_disk
@@ -90,6 +89,10 @@ def results_of(out: Path, source: str = "rltf/binary_matrix") -> Any:
     return json.loads((out / "results.json").read_text())["results"][source]
 
 
+def evaluation_of(out: Path) -> Any:
+    return json.loads((out / "evaluation.json").read_text())["evaluation"]
+
+
 def standing(results: Any) -> list[float]:
     numbers, turns = results["numbers"], range(1, results["num_turns"] + 1)
     return [numbers[f"turn_{k}/standing"]["value"] for k in turns]
@@ -138,9 +141,6 @@ def test_turns_samples_seeds_and_files(
     }
     assert {body["seed"] for body in server.bodies} == seeds, "those of the trainer, whole"
     assert (tmp_path / "results.png").stat().st_size > 1000
-    records = read_episodes(tmp_path / "episodes")
-    assert {t["num_tokens"] for r in records for t in r["turns"]} == {20}
-    assert {r["source"] for r in records} == {"rltf/binary_matrix"}
 
 
 def test_a_slow_disk_holds_up_no_question(
@@ -170,10 +170,6 @@ def test_self_feedback_rounds(server: JudgeServer, data: Path, tmp_path: Path, q
     words = ("feedback.provider=policy", "episode.revise=critique", "--rounds", 1)
     ended_well(evaluated(server, data, tmp_path, *words))
     assert standing(results_of(tmp_path)) == [0, 1]
-    feedback = {
-        t["feedback"]["text"] for r in read_episodes(tmp_path / "episodes") for t in r["turns"][:1]
-    }
-    assert feedback == {"all of it"}
 
 
 def test_a_killed_run_goes_on(server: JudgeServer, data: Path, tmp_path: Path) -> None:
@@ -271,24 +267,13 @@ def test_siblings_are_found_also_by_a_run_that_goes_on(
     server: JudgeServer, data: Path, tmp_path: Path, questions
 ) -> None:
     """Episode 1 quotes the solution that episode 0 had before the run was killed."""
-    solved = sampling_seed(
-        0,
-        validate=True,
-        step=0,
-        source=questions[0].source,
-        index=questions[0].problem.index,
-        session_id=0,
-        place=place_of(0),
-    )
-    server.reply = knows(questions, lambda row, body: body["seed"] == solved)
+    server.reply = knows(questions, lambda row, body: body["seed"] == server.bodies[0]["seed"])
     words = [
         "feedback.provider=docs/examples/peer.py:Peer",
         "feedback.guard.action=none",
         "feedback.acknowledge_leaks=true",
-        "-n",
-        2,
-        "--problems",
-        1,
+        "limits.max_concurrency=1",
+        *("-n", 2, "--problems", 1),
     ]
     assert evaluated(server, data, tmp_path / "a", *words).exit_code == 0
     (log,) = (tmp_path / "a" / "episodes").glob("*.jsonl")
@@ -323,7 +308,7 @@ def test_the_config_of_a_run(server: JudgeServer, data: Path, tmp_path: Path) ->
         1,
     ]
     assert evaluated(server, data, tmp_path / "a", *words, "--rounds", 2).exit_code == 0
-    kept = json.loads((tmp_path / "a" / "evaluation.json").read_text())["evaluation"]
+    kept = evaluation_of(tmp_path / "a")
     assert (kept["seed"], kept["episode"]["horizon"], kept["feedback"]["provider"]["options"]) == (
         7,
         3,
@@ -333,12 +318,9 @@ def test_the_config_of_a_run(server: JudgeServer, data: Path, tmp_path: Path) ->
         "compact",
         False,
     )
-    assert (
-        evaluated(server, data, tmp_path / "b", *words, "feedback.provider=correctness").exit_code
-        == 0
-    )
-    other = json.loads((tmp_path / "b" / "evaluation.json").read_text())["evaluation"]
-    assert other["feedback"]["provider"] == {"name": "correctness", "options": {}}
+    ended_well(evaluated(server, data, tmp_path / "b", *words, "feedback.provider=correctness"))
+    provider = evaluation_of(tmp_path / "b")["feedback"]["provider"]
+    assert provider == {"name": "correctness", "options": {}}
 
 
 @pytest.mark.parametrize(
@@ -386,18 +368,17 @@ def test_a_damaged_file_of_an_evaluation_is_one_line(
 def test_results_of_a_runs_last_validation_by_data_source(tmp_path: Path) -> None:
     """By the source alone, not by the environment's fields."""
     log = EpisodeLog(tmp_path / "log", "w")
-    for k, (step, validate, source, correct) in enumerate(
+    for k, (step, validate, source, answer) in enumerate(
         [
-            (0, True, "", False),
-            (2, True, "rltf/math500", True),
-            (2, True, "rltf/math500", True),
-            (2, True, "rltf/aime", False),
-            (2, False, "", False),
-            (4, False, "", False),
+            (0, True, "", "1"),
+            (2, True, "rltf/math500", "42"),
+            (2, True, "rltf/math500", "42"),
+            (2, True, "rltf/aime", "1"),
+            (2, False, "", "1"),
+            (4, False, "", "1"),
         ]
     ):
-        turn = Turn(Attempt((1,), (2,), None, "t", True), Grade(correct, True), 0.0, stop="horizon")
-        played = Episode(Problem("math", k, {"task": f"problem {k}"}, "42"), 0, (turn,))
+        played = Episode(Problem("math", k, {"task": f"problem {k}"}, "42"), 0, line(answer))
         place = {"step": step, "validate": validate, "uid": str(k), "source": source}
         log.append(played, question=f"q{k}", **place)
     ran("results", tmp_path / "log", "--out", tmp_path / "a")
@@ -423,12 +404,11 @@ def test_a_dataset_and_a_reward_function_of_verl(server: JudgeServer, tmp_path: 
     function = f"env.function={tmp_path}/reward.py:compute_score"
     out = tmp_path / "out"
     words = ["env.name=reward_function", function, "feedback.level=hint", "episode.revise=critique"]
-    nameless = refusal_of(evaluated(server, data, out, *words[2:]))
-    assert "env.name=reward_function" in nameless
+    assert "env.name=reward_function" in refusal_of(evaluated(server, data, out, *words[2:]))
     ended_well(evaluated(server, data, out, *words))
     assert texts(out) == {("0", 0): ["3", "2"]}
-    about = json.loads((out / "evaluation.json").read_text("utf-8"))["evaluation"]
-    assert about["reward"]["format_coef"] == 0.0, "as rltf/env=reward_function of a training run"
+    coef = evaluation_of(out)["reward"]["format_coef"]
+    assert coef == 0.0, "as rltf/env=reward_function of a training run"
 
 
 def test_the_log_of_a_run_gets_no_evaluation(
@@ -448,33 +428,25 @@ def test_an_edited_file_is_another_evaluation(server: JudgeServer, tmp_path: Pat
     grader = ["env.name=reward_function", f"env.function={reward}:compute_score"]
     words = [*grader, f"episode.revise={template}"]
     ended_well(evaluated(server, data, out, *words))
-    ended_well(evaluated(server, data, out, *words, "-n", 2))
     for file in (template, reward):
         before = file.read_text()
         file.write_text(f"{before}\n")
         assert f"({file} has changed)" in refusal_of(evaluated(server, data, out, *words))
         file.write_text(before)
-    ended_well(evaluated(server, data, out, *words))
+    ended_well(evaluated(server, data, out, *words, "-n", 2))
 
 
 def test_rows_of_another_environment_are_refused(
     server: JudgeServer, data: Path, tmp_path: Path
 ) -> None:
-    words = [
-        "env.name=reward_function",
-        "env.function=tests/tools/feedback/functions.py:high_or_low",
-    ]
-    for command in (
-        rltf("feedback", "check", data, *words),
-        evaluated(server, data, tmp_path, *words),
-    ):
-        assert "was made for the environment binary_matrix" in refusal_of(command)
-    assert not server.bodies
+    function = "env.function=tests/tools/feedback/functions.py:high_or_low"
+    command = evaluated(server, data, tmp_path, "env.name=reward_function", function)
+    assert "was made for the environment binary_matrix" in refusal_of(command)
 
 
 @pytest.mark.parametrize("fails", ["True", "solution_str == 'x'"])
 def test_a_grader_that_fails_is_no_clean_result(
-    server: JudgeServer, data: Path, tmp_path: Path, questions, fails: str
+    server: JudgeServer, tmp_path: Path, fails: str
 ) -> None:
     """It is named; its answers count in no format; exit 1 if it graded nothing."""
     reward = tmp_path / "reward.py"
@@ -482,10 +454,8 @@ def test_a_grader_that_fails_is_no_clean_result(
         "def compute_score(data_source, solution_str, ground_truth, extra_info):\n"
         f"    return 1 / 0 if {fails} else 1.0\n"
     )
-    server.reply = knows(questions, lambda row, body: row == 0)
-    rows = pq.read_table(data).drop_columns(["agent_name"]).to_pylist()
-    for row in rows:
-        row["extra_info"] = {"index": row["extra_info"]["index"]}
+    server.reply = lambda body: "2" if "1 + 1?" in str(body) else "x"
+    rows = [verl_row(f"{k} + 1?", extra_info={"index": k}) for k in range(NUM)]
     path, out = write_rows(tmp_path / "theirs.parquet", rows), tmp_path / "out"
     words = ["env.name=reward_function", f"env.function={reward}:compute_score", "--rounds", 0]
     result = evaluated(server, path, out, "feedback.provider=verifier", *words)
@@ -493,7 +463,7 @@ def test_a_grader_that_fails_is_no_clean_result(
     cause = "rltf.env.function: ZeroDivisionError: division by zero (reward.py:2)"
     trouble = f"{NUM if every else NUM - 1} of {NUM} answers were not graded, and count as wrong"
     assert f"{trouble}: {cause}" in result.stdout
-    results = results_of(out)
+    results = results_of(out, "mine/sums")
     assert results["numbers"]["turn_1/format"]["value"] == (None if every else 1.0)
     assert standing(results) == [0.0 if every else 1 / NUM]
     assert result.exit_code == int(every), result.output
@@ -524,11 +494,10 @@ def test_trajectories_are_played_with_the_endpoints_own_calls(
 
     server.reply = reply
     words = ("episode.revise=note", "episode.quote=all", "feedback.provider=verifier")
-    result = ended_well(evaluated(server, data, tmp_path / "out", *words))
+    ended_well(evaluated(server, data, tmp_path / "out", *words))
     (results,) = json.loads((tmp_path / "out/results.json").read_text())["results"].values()
     assert standing(results) == [0, 1]
     assert results["ends"] == {"answered": [4, 2.5]}
-    assert "end of the attempt" in result.stdout
     for body in server.bodies:
         assert body["tools"] == list(env.tools)
         called = [c["id"] for m in body["messages"] for c in m.get("tool_calls", ())]

@@ -1,6 +1,7 @@
 """`rltf export --gate`: nothing leaves unless first answers rose and public ones did not fall."""
 
 import json
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from rltf_verl.runlog.files import STAMP
 from rltf_verl.tools.data import corrections
 from rltf_verl.tools.export import gate
 from rltf_verl.tools.export.gate import compare
+from rltf_verl.tools.export.public_questions import log_likelihoods, right_answers
 from rltf_verl.tools.report.evaluation.bootstrap import problem_key
 from rltf_verl.types import Grade
 from tests.support.commands import ran, refusal_of, rltf
@@ -64,9 +66,7 @@ def run(tmp_path: Path, start: Path) -> Path:
     """A run's folder with the trained policy as its checkpoint, and no validations."""
     folder = tmp_path / "run/checkpoints"
     actor = folder / f"global_step_{STEP}/actor"
-    (actor / "huggingface").mkdir(parents=True)
-    for file in POLICY.iterdir():
-        (actor / "huggingface" / file.name).write_bytes(file.read_bytes())
+    shutil.copytree(POLICY, actor / "huggingface")
     (actor / "fsdp_config.json").write_text("{}")
     (folder / "latest_checkpointed_iteration.txt").write_text(str(STEP))
     return started_from(str(start), folder)
@@ -205,15 +205,6 @@ def test_a_hostile_log_is_refused(name: str, run: Path, tmp_path: Path, validate
     assert not list(tmp_path.glob("models/*"))
 
 
-@pytest.mark.usefixtures("public")
-def test_a_log_that_is_cut_is_refused(run: Path, tmp_path: Path, validate: Validate) -> None:
-    rise(validate)
-    (last,) = (run / "episodes").glob(f"{STEP:08d}.val.*")
-    last.write_bytes(last.read_bytes()[: -last.stat().st_size // 4])
-    refusal = refusal_of(rltf("export", "--gate", run, tmp_path / "own"))
-    assert "at the checkpoint lacks 8 of 32 verdicts" in refusal
-
-
 def filled(value: float, *names: str) -> Callable[[dict[str, torch.Tensor]], None]:
     def fill(weights: dict[str, torch.Tensor]) -> None:
         for name in names or weights:
@@ -279,26 +270,25 @@ def test_a_run_that_forgot_is_refused(
     monkeypatch.setattr("rltf_verl.tools.export.gate.right_answers", lambda *_: next(kept))
     result = rltf("export", "--gate", run, tmp_path / "own")
     assert result.exit_code == 1
-    assert "public questions: right 1.000 before, 0.333 after of 12;" in result.stdout
     assert "not exported: public questions fell" in result.stderr
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "site"]
 
 
 def test_the_interval_is_two_standard_errors_and_honest_where_little_changed() -> None:
     """A lead of 7 is needed where no more changed, and of 10 where 20 did (15 better, 5 worse)."""
-    same = [(1.0, 1.0)] * 180
-    nothing = compare("set", same)
-    assert nothing.low == pytest.approx(-4 / 180)
-    up, down = [(0.0, 1.0)], [(1.0, 0.0)]
+    same, up, down = [(1.0, 1.0)] * 180, [(0.0, 1.0)], [(1.0, 0.0)]
+    assert compare("set", same, missing=0.04).low == pytest.approx(-4 / 180 - 0.04)
     twenty = compare("set", same + 10 * up + 10 * down)
     assert (twenty.low, twenty.high) == pytest.approx((-(24**0.5) / 100, 24**0.5 / 100))
-    assert compare("set", same + 15 * up + 5 * down).low > 0
-    assert compare("set", same + 14 * up + 6 * down).low < 0
-    assert compare("set", same + 6 * down).high > 0
-    assert compare("set", same + 7 * down).high < 0
-    assert compare("set", same, missing=0.04).low == pytest.approx(-4 / 180 - 0.04)
-    small = compare("set", same + 30 * [(0.5, 0.625)] + 6 * down)
-    assert small.low < 0 < small.high, "points count, not problems"
+    for changed, rose, fell in (
+        (15 * up + 5 * down, True, False),
+        (14 * up + 6 * down, False, False),
+        (6 * down, False, False),
+        (7 * down, False, True),
+        (30 * [(0.5, 0.625)] + 6 * down, False, False),  # points count, not problems
+    ):
+        change = compare("set", same + changed)
+        assert (change.low > 0, change.high < 0) == (rose, fell), changed
 
 
 def test_without_the_questions_their_package_is_named(
@@ -318,7 +308,6 @@ def test_a_model_that_is_gone_is_named_by_its_key(
     rise(validate)
     result = rltf("export", "--gate", run, tmp_path / "own")
     assert "actor_rollout_ref.model.path=models/gone/long: " in result.stderr
-    assert not (tmp_path / "own").exists()
 
 
 def test_conversations_with_the_same_last_message_are_different_problems() -> None:
@@ -330,3 +319,23 @@ def test_conversations_with_the_same_last_message_are_different_problems() -> No
 
 def test_data_corrections_knows_how_many_problems_the_gate_wants():
     assert corrections.FEWEST_HELD_OUT == gate.LEAST
+
+
+def test_answers_are_compared_by_the_likelihood_of_their_own_tokens() -> None:
+    tokenizer = AutoTokenizer.from_pretrained(POLICY, padding_side="right")
+    model = AutoModelForCausalLM.from_pretrained(POLICY)
+    text, answers = "1 0 1", ["0 1", "1 0 0 1 1", "1"]
+    expected = []
+    with torch.inference_mode():
+        for one in answers:
+            before, whole = (tokenizer(words).input_ids for words in (text, f"{text} {one}"))
+            own = model(input_ids=torch.tensor([whole])).logits[0].log_softmax(-1)
+            places = range(len(before), len(whole))
+            expected.append(sum(float(own[i - 1, whole[i]]) for i in places))
+    found = log_likelihoods(model, tokenizer, text, [f" {one}" for one in answers])
+    assert found == pytest.approx(expected, abs=1e-3)
+    best = max(range(3), key=lambda i: expected[i] / len(answers[i]))
+    orders = [answers[k:] + answers[:k] for k in range(3)]
+    questions = [*((text, order) for order in orders), ("1", ["0", "0"])]  # a tie is wrong
+    wanted = [*(k == best for k in range(3)), False]
+    assert right_answers(model, tokenizer, questions) == wanted

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import time
-import traceback
 
 SUMS = [(3, 7), (12, 4), (5, 6), (9, 17), (31, 3), (6, 8), (10, 11), (13, 2)]
 TOWNS = ["Lima", "Oslo", "Quito", "Cairo", "Bern", "Hanoi", "Tunis", "Accra"]
@@ -155,17 +154,9 @@ def form_alone(data_source, solution_str, ground_truth, extra_info=None):
 
 
 def fails(data_source, solution_str, ground_truth, extra_info=None):
-    """Runs a program, and says where it stopped: seldom where it is wrong."""
-    names = {}
-    try:
-        exec(compile(solution_str, "answer", "exec"), names)  # noqa: S102
-        said = names["check"](1)
-    except Exception as error:
-        line = (
-            getattr(error, "lineno", None) or traceback.extract_tb(error.__traceback__)[-1].lineno
-        )
-        return judged(False, f"It failed in line {line}: {type(error).__name__}: {error}")
-    return judged(said == 1 + extra_info["index"], f"check(1) is {said}.")
+    """Says where a program stopped: seldom where it is wrong."""
+    said, line = solution_str.strip(), 1 + len(solution_str) % 4
+    return judged(said == ground_truth, f"It failed in line {line}: NameError: {said[:9]!r}")
 
 
 def traces(data_source, solution_str, ground_truth, extra_info=None):
@@ -197,11 +188,6 @@ GOOD = {
 # With a fault each.
 
 
-def states(data_source, solution_str, ground_truth, extra_info=None):
-    right = solution_str.strip() == ground_truth
-    return judged(right, f"No: the answer is {ground_truth}, you said something else.")
-
-
 def mentions_town(data_source, solution_str, ground_truth, extra_info=None):
     said = solution_str.strip()
     return judged(
@@ -215,10 +201,6 @@ def counts_off(data_source, solution_str, ground_truth, extra_info=None):
         return judged(False, "Write one whole number.")
     off = int(said) - int(ground_truth)
     return judged(not off, f"You are {abs(off)} too {'high' if off > 0 else 'low'}.")
-
-
-def constant(data_source, solution_str, ground_truth, extra_info=None):
-    return judged(solution_str.strip() == ground_truth, "Check your units and your signs.")
 
 
 def only_echoes(data_source, solution_str, ground_truth, extra_info=None):
@@ -295,13 +277,10 @@ def not_finite(data_source, solution_str, ground_truth, extra_info=None):
 
 def never_closes(data_source, solution_str, ground_truth, extra_info=None):
     """Waits for the bracket behind the end of the text."""
-    start, depth = solution_str.find("{") + 1, 1
-    end, since = start, time.monotonic()
-    while start and depth and time.monotonic() - since < 3600:
-        depth += {"{": 1, "}": -1}.get(solution_str[end : end + 1], 0)
-        end += 1
-        time.sleep(0.0 if end < len(solution_str) else 0.1)
-    return high_or_low(data_source, solution_str[start : end - 1], ground_truth)
+    _, bracket, said = solution_str.rpartition("{")
+    while bracket and "}" not in said:
+        time.sleep(0.01)
+    return high_or_low(data_source, said.partition("}")[0], ground_truth)
 
 
 def any_box(data_source, solution_str, ground_truth, extra_info=None):
@@ -337,10 +316,8 @@ FAULTS = {
     "any_box": ("boxes", "score the same for all"),
     "scolds_the_right_town": ("towns", "contradicts the grade"),
     "first_key": ("records", "blames a place that is right"),
-    "states": ("sums", "tells the answer"),
     "mentions_town": ("towns", "tells the answer"),
     "counts_off": ("sums", "tells the answer"),
-    "constant": ("lists", "same text whatever the attempt"),
     "only_echoes": ("towns", "same text whatever the attempt"),
     "verdict": ("sums", "says only right or wrong"),
     "praises": ("towns", "contradicts the grade"),

@@ -64,13 +64,6 @@ def test_what_a_gpu_takes_by_part_and_a_card_that_is_too_small(
 FRESH = "rltf.episode.context=fresh"
 
 
-def test_a_conversation_goes_on_under_a_template_that_keeps_it(run: Run) -> None:
-    plan = planned(run())
-    assert plan.run["context"] == "append"
-    first, second = plan.problems[0].turns
-    assert second["prompt"].startswith(f"{first['prompt']}#### 2<end><user>")
-
-
 def test_a_problem_is_played_as_the_run_will_play_it(run: Run) -> None:
     plan = planned(run(FRESH))
     problem, _ = plan.problems
@@ -82,11 +75,7 @@ def test_a_problem_is_played_as_the_run_will_play_it(run: Run) -> None:
     assert second["prompt"].startswith(f"<user>Question: {asks}")
     assert "Your Previous Solution:\n#### 2\n" in second["prompt"]
     assert first["feedback"]["text"] in second["prompt"]
-    assert (second["text"], second["grade"]["correct"], second["stop"]) == (
-        "#### 1",
-        True,
-        "solved",
-    )
+    assert (second["text"], second["stop"]) == ("#### 1", "solved")
     rules = [part["advantage"] for row in problem.rows for part in row["parts"]]
     assert [rule[:3] for rule in rules] == ["1.0", "0.1", "1.0"], "the weights of the objectives"
 
@@ -113,10 +102,8 @@ def test_the_size_of_a_step_and_of_the_run(run: Run) -> None:
         "metrics_file": Path("rltf/rltf.jsonl"),
     }
     assert plan.schedule.items() >= schedule.items()
-    alone = "trainer.logger=[console]"
-    taken = planned(run("data.train_max_samples=8", "data.val_max_samples=3", alone))
+    taken = planned(run("data.train_max_samples=8", "data.val_max_samples=3"))
     assert (taken.run["train_rows"], taken.run["val_rows"]) == (8, 3)
-    assert taken.schedule["metrics_file"] is None
     assert taken.schedule["steps_per_epoch"] == 2
 
 
@@ -138,16 +125,13 @@ def test_the_precision_is_told(run: Run, words: tuple[str, ...], update: str, ro
 def test_a_judge_is_not_asked_and_what_it_would_be_sent_is_shown(run: Run) -> None:
     plan = planned(run("rltf/method=fm", *JUDGE))
     problem = plan.problems[0]
-    (sent,) = problem.judge_prompts
+    (sent,), (critic,) = problem.judge_prompts, problem.critic_prompts
     assert "#### 2" in sent
     assert "(what the judge writes about this attempt)" in problem.turns[1]["prompt"]
-    (critic,) = problem.critic_prompts
     assert "A student's solution:\n#### 2" in critic
-    step = plan.step
-    assert step["most_judge_calls"] == 32
-    assert step["most_judge_price"] == pytest.approx(
-        32 * (len(sent) * 10 + 1024 * 1000) / 1e6, rel=0.01
-    )
+    assert plan.step["most_judge_calls"] == 32
+    price = 32 * (len(sent) * 10 + 1024 * 1000) / 1e6
+    assert plan.step["most_judge_price"] == pytest.approx(price, rel=0.01)
 
 
 def test_without_a_second_answer_what_the_teacher_reads_is_shown(run: Run) -> None:
@@ -185,7 +169,6 @@ def test_each_kind_of_teacher_has_a_prompt(run: Run, method: str, words: tuple[s
 def test_a_guards_judge_is_counted_and_lets_pass(run: Run) -> None:
     guard = "{base_url: 'http://127.0.0.1:9/v1', model: m}"
     plan = planned(run(*JUDGE, f"+rltf.feedback.guard.judge={{endpoint: {guard}}}"))
-    assert len(plan.problems[0].judge_prompts) == 2
     assert len(plan.problems[0].turns) == 2
     assert plan.step["most_judge_calls"] == 64
 
@@ -210,7 +193,6 @@ def test_a_grader_that_reads_an_answer_without_a_mark_asks_for_none(run: Run, ho
 def test_an_attempt_of_ones_own(run: Run) -> None:
     (right, wrong) = planned(run(), "It is #### 1").problems
     assert [turn["stop"] for turn in right.turns] == ["solved"]
-    assert wrong.turns[0]["text"] == "It is #### 1"
     assert not wrong.turns[0]["grade"]["correct"]
 
 
@@ -228,25 +210,20 @@ def test_a_correction_is_shown_with_the_answer_that_was_corrected(run: Run, home
 
 
 def test_it_fits_80_columns_and_ends_with_what_to_change(run: Run) -> None:
-    shown = shown_of(planned(run("trainer.save_freq=-1", "trainer.test_freq=1")), 80)
-    lines = shown.splitlines()
+    lines = shown_of(planned(run("trainer.save_freq=-1")), 80).splitlines()
     assert max(map(len, lines)) <= 80
     assert [line.split()[0] for line in lines if "trainer.save_freq=-1" in line] == ["warning"]
 
 
-def test_it_writes_nothing(run: Run, home: Path) -> None:
-    before = sorted(home.rglob("*"))
-    planned(run())
-    assert sorted(home.rglob("*")) == before
-
-
 @pytest.mark.usefixtures("run")
-def test_the_command_takes_the_runs_own_command_line() -> None:
+def test_the_command_takes_the_runs_own_command_line_and_writes_nothing(home: Path) -> None:
+    before = sorted(home.rglob("*"))
     command = ["plan", "python", "-m", "verl.trainer.main_ppo", "--config-name=rltf"]
     plan = json.loads(ran(*command, *GROUPS, *GOOD, "--json", "--problems=1").stdout)
     assert (len(plan["problems"]), plan["run"]["name"]) == (1, "rltf_sd")
     bad = rltf(*command, *GROUPS, *GOOD, "rltf.distill.weight=-1")
     assert (bad.exit_code, "would be refused for 1 thing" in bad.stdout) == (1, True)
+    assert sorted(home.rglob("*")) == before
 
 
 MATRIX = ("rltf/env=binary_matrix", "custom_reward_function.path=null")
@@ -259,7 +236,6 @@ def test_a_wrong_answer_has_the_right_form(run: Run) -> None:
     for problem in plan.problems:
         first = problem.turns[0]
         assert not first["grade"]["correct"]
-        assert first["text"] != "I do not know."
         assert len(first["grade"]["parsed"]) == len(problem.reference)
 
 
@@ -328,17 +304,13 @@ def test_the_solution_is_played_without_its_last_step_and_then_whole(plan_of) ->
     for problem in plan.problems:
         first, second = problem.turns
         num_calls = len(problem.reference.splitlines())
-        played = [tool for tool, _ in steps_of(first)]
-        whole = [tool for tool, _ in steps_of(second)]
-        assert (played[-1], whole[-1], len(whole)) == (None, None, num_calls + 1)
-        assert played[:-1] == whole[: max(num_calls - 1, 1)]
-        assert all(results for tool, results in steps_of(first) if tool)
-        assert (first["end"], first["grade"]["correct"], second["grade"]["correct"]) == (
-            "answered",
-            False,
-            True,
-        )
-        assert first["feedback"]["text"]
+        played, whole = ([tool for tool, _ in steps_of(turn)] for turn in problem.turns)
+        assert whole[-1] is None
+        assert len(whole) == num_calls + 1
+        assert played == [*whole[: max(num_calls - 1, 1)], None]
+        assert first["end"] == "answered"
+        assert not first["grade"]["correct"]
+        assert second["grade"]["correct"]
         assert first["feedback"]["text"] in second["prompt"]
     assert "call     read(name=" in shown_of(plan, 100)
 
@@ -355,11 +327,9 @@ def test_without_a_solution_the_first_tool_is_called_as_its_schema_says(plan_of)
 
 def test_a_game_without_tools_is_looked_at_and_played_in_texts(plan_of, tmp_path: Path) -> None:
     (tmp_path / "game.py").write_text(GAME + SOLVED)
-    plan = plan_of(f"{tmp_path}/game.py:Solved")
-    first, second = plan.problems[0].turns
+    first, second = plan_of(f"{tmp_path}/game.py:Solved").problems[0].turns
     assert "You see a stair." in first["prompt"]
     assert [step["text"] for step in first["steps"]] == ["left", "left", "I am done."]
     assert [step["text"] for step in second["steps"]] == ["left", "left", "up"]
-    assert plan.problems[0].critic_prompts == []
     plain = plan_of(f"{tmp_path}/game.py:Game", attempt="down")
     assert plain.problems[0].turns[0]["steps"][0]["text"] == "down"

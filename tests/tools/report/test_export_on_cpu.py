@@ -2,6 +2,7 @@
 
 import functools
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,30 +19,20 @@ from rltf_verl.tools.export.checkpoint import find_checkpoint
 from tests.support.commands import rltf
 
 POLICY = Path(__file__).parents[3] / "recipes/demo/policy"
-SETTINGS = {
-    "actor_rollout_ref.model.path": "meta-llama/Llama-3.1-8B-Instruct",
-    "rltf.distill.weight": 1.0,
-    "rltf.feedback_modeling.weight": 0.0,
-    "rltf.env.name": "binary_matrix",
-    "rltf.feedback.provider.name": "verifier",
-    "rltf.feedback.header": "Bearer sk-Zu7pQ92mVx41",
-    "data.train_files": ["400 rows, sha256 ab|cd"],
-}
 
 
 def saved(folder: Path, state: dict[str, torch.Tensor], *, lora_alpha: int) -> Path:
     """What verl's FSDP trainer leaves after step 3 on one worker."""
     actor = folder / "global_step_3/actor"
-    (actor / "huggingface").mkdir(parents=True)
-    for file in POLICY.iterdir():
-        if file.suffix in (".json", ".jinja"):
-            (actor / "huggingface" / file.name).write_bytes(file.read_bytes())
+    without_weights = shutil.ignore_patterns("*.safetensors")
+    shutil.copytree(POLICY, actor / "huggingface", ignore=without_weights)
     torch.save(state, actor / "model_world_size_1_rank_0.pt")
     (actor / "fsdp_config.json").write_text('{"FSDP_version": 2, "world_size": 1}')
     meta = {"r": 4, "lora_alpha": lora_alpha, "task_type": "CAUSAL_LM"}
     (actor / "lora_train_meta.json").write_text(json.dumps(meta))
     (folder / "latest_checkpointed_iteration.txt").write_text("3")
-    (folder / "global_step_3" / STAMP).write_text(json.dumps(SETTINGS))
+    stamp = {"actor_rollout_ref.model.path": "meta-llama/Llama-3.1-8B-Instruct"}
+    (folder / "global_step_3" / STAMP).write_text(json.dumps(stamp))
     return folder
 
 
@@ -80,10 +71,7 @@ def merger_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("merger_here")
-def test_a_lora_checkpoint_becomes_one_model_that_answers_as_it_did(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("JUDGE_API_KEY", "sk-Zu7pQ92mVx41")
+def test_a_lora_checkpoint_becomes_one_model_that_answers_as_it_did(tmp_path: Path) -> None:
     policy = lora_policy()
     place, out = saved(tmp_path / "run", policy.state_dict(), lora_alpha=8), tmp_path / "models/own"
     assert f"next: vllm serve {out}" in run(place, out)
@@ -97,12 +85,8 @@ def test_a_lora_checkpoint_becomes_one_model_that_answers_as_it_did(
             assert not torch.allclose(bare(tokens).logits, wanted, atol=0.5), "it changes nothing"
     assert not (out / "lora_adapter").exists()
     assert [path.name for path in out.parent.iterdir()] == ["own"]
-
-    text = (out / "README.md").read_text()
-    assert 'base_model: "meta-llama/Llama-3.1-8B-Instruct"' in text
     assert (out / "model.safetensors").stat().st_mode == (out / "README.md").stat().st_mode
-    assert "Zu7pQ92mVx41" not in text, "who publishes the folder publishes the settings"
-
+    assert 'base_model: "meta-llama/Llama-3.1-8B-Instruct"' in (out / "README.md").read_text()
     assert f"{out}: exists" in run(place, out)
 
 
@@ -127,9 +111,10 @@ def test_a_shard_that_runs_code_is_loaded_only_if_it_is_trusted(tmp_path: Path) 
 
 
 def test_the_card_shows_text_and_no_password() -> None:
-    """Of a stamp that somebody has edited."""
+    """Of a stamp that somebody has edited. Who publishes the folder publishes the settings."""
     settings = {
         "actor_rollout_ref.model.path": "`x` <script>alert(1)</script>",
+        "rltf.feedback.header": "Bearer sk-Zu7pQ92mVx41",
         "data.tokenizer": "/home/me/models/tiny",
         "rltf.feedback.api_key": "a b",
         "rltf.feedback.base_url": "https://me:hunter2@h/v1",
@@ -137,8 +122,8 @@ def test_the_card_shows_text_and_no_password() -> None:
     }
     text = card("own", 3, settings)
     before, code = text.split("```yaml\n")
-    assert "hunter2" not in text
-    assert "a b" not in text
+    for secret in ("hunter2", "a b", "Zu7pQ92mVx41"):
+        assert secret not in text
     assert 'data.tokenizer: "tiny"' in code, "no folder of this machine"
     assert "<script>" not in before
     assert [line for line in code.splitlines() if line.startswith("```")] == ["```"]
@@ -165,15 +150,11 @@ def test_weights_that_are_not_finite_are_refused_in_any_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, shards: int
 ) -> None:
     """LoRA's, those below it, and others; a large model is written into several files."""
-    whole = functools.partialmethod(
-        PreTrainedModel.save_pretrained, max_shard_size=10**9 if shards == 1 else 500_000
-    )
+    size = 10**9 if shards == 1 else 500_000
+    whole = functools.partialmethod(PreTrainedModel.save_pretrained, max_shard_size=size)
     monkeypatch.setattr(PreTrainedModel, "save_pretrained", whole)
     state = lora_policy().state_dict()
     name = next(name for name in reversed(state) if name.endswith(where))
-    healthy = saved(tmp_path / "healthy", state, lora_alpha=8)
-    assert "next: vllm serve" in run(healthy, tmp_path / "own")
-    assert len(list((tmp_path / "own").glob("*.safetensors"))) == shards
     state[name].view(-1)[0] = torch.inf
     words = run(saved(tmp_path / "run", state, lora_alpha=8), tmp_path / "models/own")
     module = name.removeprefix("base_model.model.").partition(".lora_")[0]

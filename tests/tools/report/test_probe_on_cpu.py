@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rltf_verl.config import RLTFConfig
 from rltf_verl.feedback.judge_prompt import STYLES
+from rltf_verl.tools.cli.common import parse_options
 from rltf_verl.tools.report.evaluation.bootstrap import Estimate, Ratio, estimates
 from rltf_verl.tools.report.probe.measures import (
     LABELS,
@@ -123,29 +123,26 @@ def test_budgets_by_hand(tmp_path: Path) -> None:
 @given(st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=2, max_size=7), st.data())
 def test_smaller_groups_by_enumeration(rewards: list[float], data: st.DataObject) -> None:
     num = data.draw(st.integers(2, len(rewards)))
-    groups = list(combinations(rewards, num))
-    assert chance_all_equal(rewards, num) == pytest.approx(
-        sum(len(set(g)) == 1 for g in groups) / len(groups)
-    )
+    equal = [len(set(group)) == 1 for group in combinations(rewards, num)]
+    assert chance_all_equal(rewards, num) == pytest.approx(sum(equal) / len(equal))
 
 
 def probe(setting: FeedbackSetting = JUDGE, **shares: float | None) -> Probe:
     """A healthy one at 100 problems, but for what is told."""
     usual = dict.fromkeys(LABELS, 0.0) | {
         "first_right": 0.4,
+        "first_format": 0.95,
         "wrong_changed": 0.9,
         "corrected": 0.7,
         "dead_groups": 0.2,
     }
-    usual["first_format"] = 0.95
-    by_name = {name: _sure(value) for name, value in {**usual, **shares}.items()}
+    by_name = {
+        name: Estimate(None, None, None, 0)
+        if value is None
+        else Estimate(value, max(0.0, value - 0.03), min(1.0, value + 0.03), 100, 200)
+        for name, value in {**usual, **shares}.items()
+    }
     return Probe(Measured(100, 200, 100, by_name, {"later_prompt_tokens": None}), RUN, setting)
-
-
-def _sure(value: float | None) -> Estimate:
-    if value is None:
-        return Estimate(None, None, None, 0)
-    return Estimate(value, max(0.0, value - 0.03), min(1.0, value + 0.03), 100, 200)
 
 
 FIRES: dict[str, tuple[Probe, bool]] = {
@@ -181,18 +178,15 @@ def test_a_rule_fires_where_it_should(rule: str) -> None:
 
 
 def test_an_interval_decides() -> None:
-    def decided(share: Estimate) -> str:
-        played = probe()
-        shares = {**played.measured.shares, "all_wrong_groups": share}
-        return replace(played, measured=replace(played.measured, shares=shares)).decide(
-            "never_right"
-        )
-
-    assert decided(Estimate(0.9, 0.85, 0.95, 20, 20)) == "holds"
-    assert decided(Estimate(0.9, 0.75, 0.95, 20, 20)) == "inconclusive"
-    assert decided(Estimate(0.1, 0.05, 0.15, 20, 20)) == "fails"
     three_agree = estimates({"": Ratio(np.ones(3), np.ones(3))})[""]
-    assert decided(three_agree) == "inconclusive"
+    for share, decided in (
+        (Estimate(0.9, 0.85, 0.95, 20, 20), "holds"),
+        (Estimate(0.9, 0.75, 0.95, 20, 20), "inconclusive"),
+        (Estimate(0.1, 0.05, 0.15, 20, 20), "fails"),
+        (three_agree, "inconclusive"),
+    ):
+        measured = replace(probe().measured, shares={"all_wrong_groups": share})
+        assert replace(probe(), measured=measured).decide("never_right") == decided
 
 
 @pytest.mark.parametrize(
@@ -244,13 +238,16 @@ def test_every_fix_names_keys_that_exist() -> None:
     """Each `rltf.…=value` is read by the config, each preset is a file, each style and level is
     one.
     """
-    settings = [JUDGE, replace(JUDGE, guard="none", revise="critique", options={"endpoint": {}})]
-    settings += [
-        FeedbackSetting("verifier", {"level": level}, "none", acknowledged, "guide", "fresh")
-        for level in ("verdict", "location", "hint", "full")
-        for acknowledged in (True, False)
+    settings = [
+        JUDGE,
+        replace(JUDGE, guard="none", revise="critique", options={"endpoint": {}}),
+        FeedbackSetting("correctness", {}, "none", False, "guide", "fresh"),
+        *(
+            FeedbackSetting("verifier", {"level": level}, "none", acknowledged, "guide", "fresh")
+            for level in ("verdict", "location", "hint", "full")
+            for acknowledged in (True, False)
+        ),
     ]
-    settings += [FeedbackSetting("correctness", {}, "none", False, "guide", "fresh")]
     fixes = " ".join(
         finding.fix
         for fires, _ in FIRES.values()
@@ -259,17 +256,9 @@ def test_every_fix_names_keys_that_exist() -> None:
     )
     for name in set(re.findall(r"--config-name=(\w+)", fixes)):
         assert (PRESETS / f"{name}.yaml").is_file(), name
-    keys = set(re.findall(r"rltf\.([\w.]+)=([\w.-]+)", fixes))
-    assert len(keys) > 8
-    for key, value in keys:
-        _accepts(key.split("."), value)
-
-
-def _accepts(path: list[str], value: str) -> None:
-    if path == ["feedback", "style"]:
-        assert value in STYLES
-    block: Any = yaml.safe_load(value)
-    for part in reversed(path):
-        block = {part: block}
-    block.setdefault("feedback", {}).setdefault("provider", "judge")
-    RLTFConfig.from_mapping({**block, "env": {"name": "binary_matrix"}})
+    words = set(re.findall(r"rltf\.([\w.]+=[\w.-]+)", fixes))
+    assert len(words) > 8
+    for word in words:
+        block = {"feedback": {"provider": "judge"}, "env": {"name": "binary_matrix"}}
+        config = RLTFConfig.from_mapping(block | parse_options([word, "feedback.provider=judge"]))
+        assert config.feedback.provider.options.get("style", "hint") in STYLES

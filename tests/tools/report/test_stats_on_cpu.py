@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.runlog.turns import says_nothing
-from rltf_verl.tools.report.stats import by_steps, stats
+from rltf_verl.tools.report.stats import stats
 from rltf_verl.tools.report.terminal.console import stats_table
 from rltf_verl.types import Feedback
 from tests.support.effort import examples
@@ -112,7 +112,6 @@ def test_answers_that_recite_their_feedback(tmp_path):
 def test_nothing_played_is_no_zero(tmp_path):
     s = of(tmp_path, line("1", "2"), split="val")
     assert (s.sessions, s.num_turns, s.first_step, s.mean, s.stops) == (0, 0, None, {}, {})
-    assert by_steps([], 5) == []
     broken_off = [{"split": "train", "step": 1, "turns": []}]
     assert stats(broken_off, "train").sessions == 1
 

@@ -1,6 +1,9 @@
-"""Comparisons of hand-made runs whose numbers are plain to see, and the files of a comparison."""
+"""Comparisons of hand-made runs whose numbers are plain to see; what `rltf compare` prints, writes
+and refuses.
+"""
 
 import json
+from dataclasses import replace
 
 import pandas as pd
 import pytest
@@ -10,7 +13,8 @@ from rltf_verl.tools.report.compare.numbers import Panel, at_budget, mean_curve
 from rltf_verl.tools.report.compare.run import arms_of, read_arms
 from rltf_verl.tools.report.compare.show import sections
 from rltf_verl.tools.report.history import read_history
-from tests.support.log_records import line, turn, write
+from tests.support.commands import ran, refused
+from tests.support.log_records import HINT, line, turn, write
 from tests.support.run_files import ACC, evaluated, run, step, write_metrics
 
 AXES = ("step", "rollouts", "tokens", "hours", "cost")
@@ -43,12 +47,9 @@ def spent(panel):
 
 
 def test_two_seeds_of_one_arm_against_one_of_another(tmp_path):
-    run(tmp_path / "a1" / "metrics.jsonl", [0.1, 0.3, 0.5])
-    run(tmp_path / "a2" / "metrics.jsonl", [0.2, 0.5, 0.3])
-    run(tmp_path / "b" / "metrics.jsonl", [0.0, 0.2, 0.25])
-    comparison = compared(
-        f"b={tmp_path / 'b'}", f"a={tmp_path / 'a1'}", f"a={tmp_path / 'a2'}", axes=["step"]
-    )
+    shares = {"b": [0.0, 0.2, 0.25], "a1": [0.1, 0.3, 0.5], "a2": [0.2, 0.5, 0.3]}
+    runs = [f"{arm[0]}={run(tmp_path / f'{arm}.jsonl', of)}" for arm, of in shares.items()]
+    comparison = compared(*runs, axes=["step"])
     (_, (whole, budget), _) = next(sections(comparison))
     assert whole[1:] == [
         ("b", "1", "0.000", "0.250", "0.250", "2"),
@@ -73,7 +74,6 @@ def test_equal_hours_and_tokens_are_not_equal_steps(tmp_path):
     run(fast, [0.0, 0.1, 0.2, 0.3], seconds=3600.0, tokens=1000)  # 0 to 3 h; 0 to 3000
     by_axis = panels(compared(fast, slow))
     assert set(by_axis) == {"step", "tokens", "hours"}
-    assert [by_axis[axis].budget for axis in ("hours", "tokens")] == [3.0, 1500]
     reached = {
         axis: [(point.value.item(), point.spent.item()) for point in at_budget(panel).values()]
         for axis, panel in by_axis.items()
@@ -81,7 +81,6 @@ def test_equal_hours_and_tokens_are_not_equal_steps(tmp_path):
     # at 3 h the slow one had not been evaluated again
     assert reached["hours"] == [(0.3, 3.0), (0.4, 2.0)]
     assert reached["tokens"] == [(0.1, 1000), (0.8, 1500)]
-    assert by_axis["tokens"].axis_label.startswith("tokens trained on")
 
 
 def test_a_resumed_run_goes_on_where_the_later_process_began(tmp_path):
@@ -105,17 +104,12 @@ def test_a_resumed_run_goes_on_where_the_later_process_began(tmp_path):
 
 
 def test_a_mean_is_taken_where_all_seeds_are_and_says_so(tmp_path):
-    run(tmp_path / "a1" / "metrics.jsonl", [0.0, 0.1, 0.2, 0.3, 0.4], every=1)
-    run(tmp_path / "a2" / "metrics.jsonl", [0.0, 0.4], every=2)
-    comparison = compared(f"a={tmp_path / 'a1'}", f"a={tmp_path / 'a2'}", axes=["step"])
-    (panel,) = comparison.panels
+    first = run(tmp_path / "1.jsonl", [0.0, 0.1, 0.2, 0.3, 0.4], every=1)
+    comparison = compared(f"a={first}", f"a={run(tmp_path / '2.jsonl', [0.0, 0.4], every=2)}")
+    panel = panels(comparison)["step"]
     assert mean_curve(panel.points)["mean"].round(9).to_dict() == {0: 0.0, 2: 0.3}
     assert panel.budget == 2, "a seed that ended early is not carried on"
-    assert comparison.left_out == {
-        "3 of 5 steps in the mean of first_turn of a": (
-            "not all of its seeds were evaluated there (the first is step 1)"
-        )
-    }
+    assert "3 of 5 steps in the mean of first_turn of a" in comparison.left_out
 
 
 def test_a_step_that_a_killed_process_left_without_a_line_counts_as_those_beside_it(tmp_path):
@@ -130,9 +124,8 @@ def test_a_step_that_a_killed_process_left_without_a_line_counts_as_those_beside
 
 
 def test_an_arm_without_a_judge_is_left_out_of_cost_and_looks_the_same_elsewhere(tmp_path):
-    run(tmp_path / "grpo.jsonl", [0.0, 0.2, 0.3])
-    run(tmp_path / "sd.jsonl", [0.0, 0.2, 0.4], cost=1.5)
-    comparison = compared(tmp_path / "grpo.jsonl", tmp_path / "sd.jsonl")
+    grpo = run(tmp_path / "grpo.jsonl", [0.0, 0.2, 0.3])
+    comparison = compared(grpo, run(tmp_path / "sd.jsonl", [0.0, 0.2, 0.4], cost=1.5))
     cost = panels(comparison)["cost"]
     assert cost.points[["arm", "place"]].drop_duplicates().to_numpy().tolist() == [["sd", 1]]
     assert spent(cost) == [[0.0, 1.5, 3.0]]
@@ -151,8 +144,7 @@ def test_costs_of_two_judges_add_up_and_a_silent_step_costs_what_the_next_one_te
         (2, step()),
         (3, step() | two | evaluated(0.5)),
     ]
-    write_metrics(tmp_path / "a.jsonl", records)
-    comparison = compared(tmp_path / "a.jsonl", axes=["cost"])
+    comparison = compared(write_metrics(tmp_path / "a.jsonl", records), axes=["cost"])
     assert spent(comparison.panels[0]) == [[0.0, 3.0]]
 
 
@@ -171,8 +163,7 @@ def test_costs_of_two_judges_add_up_and_a_silent_step_costs_what_the_next_one_te
     ],
 )
 def test_why_there_is_no_cost(tmp_path, records, why):
-    write_metrics(tmp_path / "a.jsonl", records)
-    comparison = compared(tmp_path / "a.jsonl", axes=["step", "cost"])
+    comparison = compared(write_metrics(tmp_path / "a.jsonl", records), axes=["step", "cost"])
     assert why in comparison.left_out["--x cost"]
     assert [panel.axis for panel in comparison.panels] == ["step"]
 
@@ -190,7 +181,6 @@ def test_rollouts_and_generated_tokens_come_from_the_episode_log(tmp_path):
     short = with_log(tmp_path / "short", [0.0, 0.3, 0.4, 0.5], [line("42")] * 2)
     by_axis = panels(compared(long, short, axes=["rollouts", "tokens"]))
     assert spent(by_axis["rollouts"]) == [[0, 3], [0, 2, 4, 6]]
-    assert by_axis["tokens"].axis_label == "tokens of the attempts in the episode log"
     assert spent(by_axis["tokens"]) == [[0, 9], [0, 2, 4, 6]]  # one a turn
 
 
@@ -207,9 +197,7 @@ def test_what_the_metrics_count_comes_before_a_log_that_may_hold_a_share_only(tm
 
 
 def test_tokens_are_those_trained_on_for_all_where_the_policy_writes_feedback(tmp_path):
-    from rltf_verl.types import Feedback
-
-    own = turn("1", feedback=Feedback("look", "policy"))
+    own = turn("1", feedback=replace(HINT, provider="policy"))
     a = with_log(tmp_path / "a", [0.0, 0.5], [(own, turn("42", stop="solved"))])
     b = with_log(tmp_path / "b", [0.0, 0.5], [line("42")])
     (panel,) = compared(a, b, axes=["tokens"]).panels
@@ -255,8 +243,8 @@ def test_verls_own_places(tmp_path, monkeypatch):
 
 def test_an_episode_log_alone(tmp_path):
     for number, answer in ((0, "1"), (4, "42")):
-        write(tmp_path / "episodes", [line(answer)], step=number, validate=True)
-    (panel,) = compared(tmp_path / "episodes", axes=["step"]).panels
+        log = write(tmp_path / "episodes", [line(answer)], step=number, validate=True)
+    (panel,) = compared(log, axes=["step"]).panels
     assert panel.points[["step", "y"]].to_numpy().tolist() == [[0, 0.0], [4, 1.0]]
 
 
@@ -300,28 +288,132 @@ def test_processes_in_one_file(tmp_path):
 
 
 def test_what_is_no_number_is_no_point(tmp_path):
-    write_metrics(
-        tmp_path / "a.jsonl",
-        [(0, {ACC: None}), (1, {ACC: 0.2, "flag": True, "note": "x"}), (2, {ACC: 0.3})],
-    )
-    read = only_run(tmp_path / "a.jsonl")
+    records = [(0, {ACC: None}), (1, {ACC: 0.2, "flag": True, "note": "x"}), (2, {ACC: 0.3})]
+    read = only_run(write_metrics(tmp_path / "a.jsonl", records))
     assert read.series(ACC).to_dict() == {1: 0.2, 2: 0.3}
     assert list(read.steps) == [ACC]
 
 
-def names(tmp_path, *arguments):
-    return {arm: len(places) for arm, places in arms_of([str(a) for a in arguments]).items()}
-
-
-def test_names_of_arms(tmp_path):
+@pytest.mark.parametrize(
+    ("words", "arms"),
+    [
+        ("sd=sd_1 sd=sd_2", {"sd": 2}),
+        ("sd=sd_* grpo_seed0 grpo_seed1", {"sd": 2, "grpo": 2}),
+        ("sd_1 sd_2", {"sd_1": 1, "sd_2": 1}),  # two learning rates, for all we know
+        ("lr=3/episodes", {"lr=3": 1}),
+        ("x/run y/run", {"x": 1, "y": 1}),
+    ],
+)
+def test_names_of_arms(tmp_path, monkeypatch, words, arms):
+    monkeypatch.chdir(tmp_path)
     for name in ("sd_1", "sd_2", "grpo_seed0", "grpo_seed1", "lr=3/episodes", "x/run", "y/run"):
         (tmp_path / name).mkdir(parents=True)
-    t = tmp_path
-    assert names(t, f"sd={t}/sd_1", f"sd={t}/sd_2") == {"sd": 2}
-    assert names(t, f"sd={t}/sd_*", t / "grpo_seed0", t / "grpo_seed1") == {"sd": 2, "grpo": 2}
-    assert names(t, t / "sd_1", t / "sd_2") == {
-        "sd_1": 1,
-        "sd_2": 1,
-    }  # two learning rates, for all we know
-    assert names(t, t / "lr=3" / "episodes") == {"lr=3": 1}
-    assert names(t, t / "x/run", t / "y/run") == {"x": 1, "y": 1}
+    assert {arm: len(places) for arm, places in arms_of(words.split()).items()} == arms
+
+
+def test_tables_files_and_pictures(tmp_path):
+    for name, ends in {
+        "grpo_seed0": 0.3,
+        "grpo_seed1": 0.4,
+        "sd_seed0": 0.6,
+        "sd_seed1": 0.7,
+    }.items():
+        run(tmp_path / name / "metrics.jsonl", [0.1, 0.2, ends], every=2)
+    out = tmp_path / "out"
+    result = ran(
+        "compare",
+        *(tmp_path / f"{arm}_seed{k}" for arm in ("grpo", "sd") for k in (0, 1)),
+        "--out",
+        out,
+    )
+    for part in ("0.350±0.071", "+0.300 *", "left out: --x rollouts", "left out: --x cost"):
+        assert part in result.stdout
+    assert sorted(p.name for p in out.iterdir()) == [
+        "compare.json",
+        "compare.md",
+        *(
+            f"first_turn.{axis}.{kind}"
+            for axis in ("hours", "step", "tokens")
+            for kind in ("png", "svg")
+        ),
+    ]
+    assert "sd (2 seeds)" in (out / "first_turn.step.svg").read_text()
+    panels = json.loads((out / "compare.json").read_text())["panels"]
+    assert [p["y"] for p in panels[0]["points"] if "sd_seed0" in p["run"]] == [0.1, 0.2, 0.6]
+    assert "| sd | 2 | 0.100±0.000 | 0.650±0.071 " in (out / "compare.md").read_text()
+
+
+def test_other_metrics_by_name(tmp_path):
+    run(tmp_path / "a" / "metrics.jsonl", [0.1, 0.2, 0.3])
+    for number in (1, 2):
+        write(tmp_path / "a" / "episodes", [line("1", "42")], step=number)
+    out = tmp_path / "out"
+    metrics = ("--metric", "log/train/turn_2/standing", "--metric", "perf/total_num_tokens")
+    ran("compare", tmp_path / "a", *metrics, "--x", "rollouts", "--out", out)
+    drawn = {"log_train_turn_2_standing.rollouts", "perf_total_num_tokens.rollouts"}
+    assert {path.stem for path in out.glob("*.rollouts.*")} == drawn
+
+
+def test_one_picture_per_validation_set(tmp_path):
+    easy, hard = "val-core/easy/acc/mean@1", "val-core/hard/acc/mean@1"
+    for name in ("a", "b"):
+        records = [(0, {easy: 0.5, hard: 0.1}), (1, step() | {easy: 0.6, hard: 0.2})]
+        write_metrics(tmp_path / f"{name}.jsonl", records)
+    out = tmp_path / "out"
+    ran("compare", tmp_path / "a.jsonl", tmp_path / "b.jsonl", "--x", "step", "--out", out)
+    pictures = {path.name for path in out.glob("*.png")}
+    assert pictures == {"first_turn_easy.step.png", "first_turn_hard.step.png"}
+
+
+@pytest.fixture(scope="module")
+def runs_that_cannot_be_compared(tmp_path_factory):
+    """Their folder."""
+    t = tmp_path_factory.mktemp("runs")
+    run(t / "good.jsonl", [0.1, 0.2])
+    write_metrics(t / "once.jsonl", [(0, evaluated(0.1))])
+    write_metrics(t / "no_validation.jsonl", [(1, step()), (2, step())])
+    write_metrics(
+        t / "other_set.jsonl",
+        [(0, {"val-core/other/acc/mean@1": 0.1}), (1, {"val-core/other/acc/mean@1": 1})],
+    )
+    (t / "chart.csv").write_text("Step,sd - acc\n0,0.1\n")
+    (t / "empty").mkdir()
+    for name in ("one", "two"):
+        run(t / "several" / f"{name}.jsonl", [0.1, 0.2])
+        write(t / "logs" / name / "episodes", [line("42")])
+    write(t / "logged" / "episodes", [line("42")], step=0, validate=True)
+    write(t / "logged" / "episodes", [line("42")], step=1, validate=True)
+    return t
+
+
+@pytest.mark.parametrize(
+    ("words", "cause"),
+    [
+        (["nowhere"], "nowhere: no such file or folder"),
+        (["a=nowhere_*"], "no file or folder matches"),
+        (["=good.jsonl"], "write NAME=good.jsonl"),
+        (["empty"], "empty: no metrics in it"),
+        (["chart.csv"], "chart.csv: no metrics in it"),
+        (["once.jsonl"], "has first_turn at step 0 only"),
+        (["no_validation.jsonl"], "no episode log with a validation in no_validation.jsonl"),
+        (["good.jsonl", "other_set.jsonl"], "is common to all runs"),
+        (
+            ["good.jsonl", "logged"],
+            "logged has none; no episode log with a validation in good.jsonl",
+        ),
+        (["good.jsonl", "good.jsonl"], "given 2 times"),
+        (["several"], "holds several runs"),
+        (["logs"], "holds several runs, with episode logs in"),
+        (["good.jsonl", "--x", "step,hour"], "Did you mean 'hours'?"),
+        (
+            ["good.jsonl", "--metric", "timing_s/stepp"],
+            "not in good.jsonl; names like it: timing_s/step",
+        ),
+        (["good.jsonl", "--metric", "acc"], f"names like it: {ACC}"),
+        (["good.jsonl", "--metric", "zzz"], "none with a name like it"),
+    ],
+)
+def test_what_a_user_can_fix_is_one_line(runs_that_cannot_be_compared, monkeypatch, words, cause):
+    monkeypatch.chdir(runs_that_cannot_be_compared)
+    assert cause in refused("compare", *words, "--out", "out")
+    assert not (runs_that_cannot_be_compared / "out").exists()
