@@ -20,8 +20,8 @@ def test_a_pace_lets_a_second_of_requests_through_at_once_and_then_one_by_one() 
         now += pace.wait(now)
         pace.take(now, 1.0)
         begun.append(now)
-    first = [100.0, 100.0, 100.0, 100.5, 101.0, 101.5]
-    assert begun == pytest.approx([*first, 160.0, 160.0, 160.0, 160.5, 161.0])
+    assert begun[:6] == pytest.approx([100.0, 100.0, 100.0, 100.5, 101.0, 101.5])
+    assert begun[6:] == pytest.approx([160.0, 160.0, 160.0, 160.5, 161.0])
 
 
 def test_a_pace_learns_what_a_request_really_took() -> None:
