@@ -30,7 +30,7 @@ from tests.support.episode_fakes import (
     text_of,
 )
 from tests.support.judge.calls import QUICK
-from tests.support.judge.server import JudgeServer
+from tests.support.judge.server import answering
 from tests.support.verl_rows import write_rows
 
 PROBLEM = Problem(
@@ -39,9 +39,11 @@ PROBLEM = Problem(
 OTHER = Problem(
     "corrections", 1, {"id": "b2", "attempt": "Hi", "correction": "Say good morning."}, ""
 )
-VERIFIER = {"provider": "verifier", "level": "hint"}
-REVISE = {"fresh": "compact", "append": "plain_append"}
-RUN = {"env": {"name": "corrections"}, "feedback": VERIFIER, "episode": {"horizon": 2}}
+RUN = {
+    "env": {"name": "corrections"},
+    "feedback": {"provider": "verifier", "level": "hint"},
+    "episode": {"horizon": 2},
+}
 BLOCKS = {
     "sd": {"distill": {"weight": 1.0, "baseline": "none"}},
     "sft": {"imitate": {"weight": 1.0}},
@@ -59,13 +61,12 @@ class Celsius(Corrections):
 
 
 def parts(env: Env | None = None, **episode) -> Parts:
-    provider = make_provider("verifier")
-    return parts_with(env or Corrections(), provider, **{"horizon": 2, **episode})
+    return parts_with(env or Corrections(), make_provider("verifier"), **{"horizon": 2, **episode})
 
 
 async def rows_of(played, **blocks):
-    config = RLTFConfig.from_mapping({**RUN, **blocks})
-    return await episode_rows(ScriptedPolicy([]), QUESTION, played, Method(config))
+    method = Method(RLTFConfig.from_mapping({**RUN, **blocks}))
+    return await episode_rows(ScriptedPolicy([]), QUESTION, played, method)
 
 
 async def test_the_recorded_answer_is_the_first_attempt_and_the_words_are_the_feedback():
@@ -84,11 +85,13 @@ async def test_the_recorded_answer_is_the_first_attempt_and_the_words_are_the_fe
     assert tokens == [0, len("-7 C") + 1], "no token of it was sampled"
 
 
-@pytest.mark.parametrize("context", ["fresh", "append"])
+@pytest.mark.parametrize(
+    "prompts",
+    [{"context": "fresh", "revise": "compact"}, {"context": "append", "revise": "plain_append"}],
+)
 @pytest.mark.parametrize("method", BLOCKS)
-async def test_no_token_of_the_recorded_answer_trains(method: str, context: str):
-    playing = parts(context=context, revise=REVISE[context])
-    played = await play_parts(playing, ScriptedPolicy(["-7 C"]), problem=PROBLEM)
+async def test_no_token_of_the_recorded_answer_trains(method: str, prompts: dict[str, str]):
+    played = await play_parts(parts(**prompts), ScriptedPolicy(["-7 C"]), problem=PROBLEM)
     rows = await rows_of(played, **BLOCKS[method])
     trained = {
         Role(role): "".join(
@@ -155,8 +158,7 @@ async def test_a_problem_without_a_record_is_played_as_any_other():
 
     for index in (1, 2):
         problem = Problem("corrections", index, PROBLEM.data, "5 C")
-        policy = ScriptedPolicy(["4 C", "5 C"])
-        played = await play_parts(parts(Some()), policy, problem=problem)
+        played = await play_parts(parts(Some()), ScriptedPolicy(["4 C", "5 C"]), problem=problem)
         assert [turn.attempt.text for turn in played.turns] == ["4 C", "5 C"]
 
 
@@ -170,8 +172,7 @@ async def test_a_teacher_reads_the_correction_of_the_policys_own_answer():
         }
     )
     playing = Parts(config, Corrections(), make_provider("verifier"))
-    played = await play_parts(playing, ScriptedPolicy(["5 F"]), problem=PROBLEM)
-    (turn,) = played.turns
+    (turn,) = (await play_parts(playing, ScriptedPolicy(["5 F"]), problem=PROBLEM)).turns
     assert (turn.attempt.text, turn.attempt.recorded) == ("5 F", False)
     assert "In Celsius, please." in turn.teacher.text
     assert turn.teacher.ids != turn.attempt.prompt_ids
@@ -182,13 +183,11 @@ JUDGED = Problem("corrections", 0, {**PROBLEM.data, "question": "How cold is it?
 
 async def judged(answer: str, *replies: str, validate: bool = False, **limits):
     """An episode, and what the judge was sent."""
-    said = list(replies)
-    async with JudgeServer(reply=lambda body: said.pop(0)) as server:
-        url = server.url
+    async with answering(*replies) as server:
         if not replies:
             await server.stop()
-        block = {"endpoint": {"base_url": url, "model": "m"}, "limits": {**QUICK, **limits}}
-        env = make_env("corrections", judge=block)
+        endpoint = {"base_url": server.url, "model": "m"}
+        env = make_env("corrections", judge={"endpoint": endpoint, "limits": {**QUICK, **limits}})
         policy = ScriptedPolicy([answer, "0 C"])
         played = await play_parts(parts(env), policy, problem=JUDGED, validate=validate)
         await runtime_of(env.judges[0].settings).aclose()
@@ -241,24 +240,14 @@ def test_what_a_row_lacks(judge, problem, lacks):
     assert lacks in str(make_env("corrections", judge=judge).trouble_with(problem))
 
 
-def test_the_settings_of_a_judge_name_their_block():
-    with pytest.raises(ValueError, match=r"^rltf\.env\.judge\.limts"):
-        make_env("corrections", judge={**JUDGE, "limts": {}})
-
-
-def test_a_verifier_of_a_subclass_takes_the_place_of_the_judge():
-    assert not Celsius().grades_async
-    assert Celsius(judge=None).grade(Problem("celsius", 0, {}, "5 C"), "5 C").correct
-
-
 def test_an_empty_answer_is_wrong_before_any_run():
     assert not Corrections().grade(PROBLEM, " \n").correct
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("data")
     rows = [row_of(problem, "How warm?", "train") for problem in (PROBLEM, OTHER)]
+    folder = tmp_path_factory.mktemp("data")
     return {name: write_rows(folder / f"{name}.parquet", rows) for name in ("train", "val")}
 
 
@@ -289,19 +278,19 @@ def composed_run(files: dict[str, Path], folder: Path, *words: str):
     ids=" ".join,
 )
 def test_a_run_on_corrections_composes(files, tmp_path, words):
-    config = composed_run(files, tmp_path, *words)
-    assert checked_parts(config).config.env.name == "corrections"
+    assert checked_parts(composed_run(files, tmp_path, *words)).config.env.name == "corrections"
 
 
 @pytest.mark.parametrize(("rules", "num"), [(["no, …", "judge"], 1), (["corrected: true"] * 2, 0)])
 def test_a_run_names_corrections_that_were_not_checked_once(tmp_path, rules, num):
-    pairs = zip((PROBLEM, OTHER), rules, strict=True)
-    problems = [replace(one, data={**one.data, "rule": rule}) for one, rule in pairs]
-    rows = [row_of(problem, "How warm?", "train") for problem in problems]
-    picked = {name: write_rows(tmp_path / f"{name}.parquet", rows) for name in ("train", "val")}
-    config = composed_run(picked, tmp_path, "rltf/method=sd")
+    rows = [
+        row_of(replace(one, data={**one.data, "rule": rule}), "How warm?", "train")
+        for one, rule in zip((PROBLEM, OTHER), rules, strict=True)
+    ]
+    path = write_rows(tmp_path / "picked.parquet", rows)
+    config = composed_run({"train": path, "val": path}, tmp_path, "rltf/method=sd")
     found = warnings_of(config, Method(checked_parts(config).config))
-    assert len([one for one in found if "were picked by" in one.why]) == num
+    assert sum("were picked by" in one.why for one in found) == num
 
 
 def test_a_checkpoint_names_the_corrections_that_it_was_trained_on(files, tmp_path):

@@ -69,11 +69,6 @@ OPTIONAL = """
     def data_of(self, question, row): return {}
 """
 
-KEYED = """
-class Keyed:
-    def __init_subclass__(cls, *, key): pass
-"""
-
 
 def own(folder: Path, head: str, body: str = BODY) -> Any:
     (folder / "mine.py").write_text(f"{IMPORTS}\n{head}\n{body}")
@@ -117,15 +112,17 @@ async def test_what_a_class_has_is_taken(tmp_path: Path) -> None:
 
 def test_a_class_that_cannot_get_the_defaults_is_told_to_extend_env(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"rltf\.env\.name='.*write class Mine\(Env\)"):
-        own(tmp_path, f"{KEYED}\nclass Mine(Keyed, key=1):")
+        own(
+            tmp_path,
+            "class Keyed:\n    def __init_subclass__(cls, *, key): pass\nclass Mine(Keyed, key=1):",
+        )
 
 
 @pytest.mark.parametrize("base", [Env, FeedbackProvider])
 def test_the_example_of_the_docstring_is_a_whole_one(tmp_path: Path, base: type) -> None:
     block = re.search(r"^( {8}class (\w+).*\n(?:(?: {8}.*)?\n)*)", base.__doc__ or "", re.MULTILINE)
     assert block is not None
-    modules = ("envs.base", "feedback.base", "types")
-    imports = "".join(f"from rltf_verl.{module} import *\n" for module in modules)
+    imports = f"from {base.__module__} import *\nfrom rltf_verl.types import *\n"
     (tmp_path / "mine.py").write_text(imports + dedent(block[1]))
     where = f"{tmp_path}/mine.py:{block[2]}"
     if base is FeedbackProvider:
@@ -187,7 +184,25 @@ def test_a_method_that_is_needed_and_missing_is_named() -> None:
         ),
         ("code", {"sandbox": "none"}, r"rltf\.env\.sandbox='none'"),
         ("code", {"partial": "yes"}, r"rltf\.env\.partial='yes'"),
-        ("code", {"url": "http://x"}, r"rltf\.env\.url='http://x'"),
+        ("code", {"url": "http://x"}, r"rltf\.env\.url='http://x' with rltf\.env\.sandbox=b"),
+        ("code", {"sandbox": "sandbox_fusion"}, r"rltf\.env\.url=None with rltf\.env\.sandbox="),
+        ("corrections", {"judge": {"limts": {}}}, r"^rltf\.env\.judge\.limts"),
+        ("textarena", {"game": "Mine"}, r"rltf\.env\.game='Mine'"),
+        *(
+            (name, {"factory": "???"}, r"rltf\.env\.factory='.*: name it as module:name")
+            for name in ("gym_text", "tool_object")
+        ),
+        ("math", {"source": "gsm8"}, "rltf.env.source='gsm8': is not known.*'gsm8k'"),
+        ("math", {"test_sets": ["math50"]}, "rltf.env.test_sets='math50': is not .*'math500'"),
+        ("math", {"test_paths": {"aime2025": "x"}}, "rltf.env.test_paths='aime2025': .*, math500"),
+        ("math", {"source": "own.jsonl", "path": "x"}, "rltf.env.path='x' is for a named source"),
+        ("math", {"mode": "x"}, "rltf.env.mode='x'"),
+        ("math", {"timeout_s": 0}, "rltf.env.timeout_s=0"),
+        ("math", {"num_workers": 0}, "rltf.env.num_workers=0"),
+        *(
+            ("reward_function", {"function": function}, f"^rltf.env.function='?{function}")
+            for function in ("./none.py:f", "math:pi", "json:JSONDecoder", "json:none")
+        ),
     ],
 )
 def test_bad_options_name_the_config_key(name: str, options: dict[str, Any], message: str) -> None:
@@ -196,22 +211,24 @@ def test_bad_options_name_the_config_key(name: str, options: dict[str, Any], mes
 
 
 def test_every_environment_has_its_name() -> None:
-    others = {"gym_text", "textarena", "tool_object"}  # they need a package or a class
-    assert all(make_env(name).name == name for name in {*env_names()} - others)
+    for name in {*env_names()} - {"gym_text", "textarena", "tool_object"}:  # they need something
+        assert make_env(name).name == name
 
 
-FOLDER = Path(__file__).parents[2] / "hydra_configs" / "rltf_verl" / "rltf" / "env"
 # What only `rltf data build` needs, and what only exotic data needs.
 NOT_IN_YAML = {"reasoning_gym": {"task", "params"}, "binary_matrix": {"n_min", "n_max"}}
-NAMES = (
-    *("math", "reasoning_gym", "binary_matrix", "reward_function", "code"),
-    *("gym_text", "tool_object", "textarena", "instructions"),
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("math", "reasoning_gym", "binary_matrix", "reward_function", "code"),
+        *("gym_text", "tool_object", "textarena", "instructions"),
+    ],
 )
-
-
-@pytest.mark.parametrize("name", NAMES)
 def test_options_and_defaults(name: str) -> None:
-    written = yaml.safe_load((FOLDER / f"{name}.yaml").read_text("utf-8"))
+    folder = Path(__file__).parents[2] / "hydra_configs" / "rltf_verl" / "rltf" / "env"
+    written = yaml.safe_load((folder / f"{name}.yaml").read_text("utf-8"))
     options = written.get("env", written)
     assert options.pop("name") == name
     assert name in env_names()
@@ -226,8 +243,7 @@ def test_options_and_defaults(name: str) -> None:
 
 
 def test_the_example_of_the_docs_keeps_its_promises():
-    env = make_env("docs/examples/lookup.py:Lookup")
-    verdicts = check_env(env, num_problems=8, num_hostile=60)
+    verdicts = check_env(make_env("docs/examples/lookup.py:Lookup"), num_problems=8, num_hostile=60)
     assert [verdict.promise for verdict in verdicts if verdict.broken] == []
 
 

@@ -66,7 +66,7 @@ def test_a_test_of_humaneval_becomes_the_calls_that_it_makes(package: Path) -> N
     env = humaneval(package, {})
     splits = env.build(0, 1, 0)
     (problem,) = splits.train
-    tests = [*problem.data["public"], *problem.data["private"]]
+    tests = (*problem.data["public"], *problem.data["private"])
     assert [(test["input"], test["accept"]) for test in tests] == [
         ([1], [[2, 1]]), ([2], [[4, 1]]), (["a"], [["aa", 1]]),  # `(3,)` is a list in JSON: no call
     ]  # fmt: skip

@@ -15,6 +15,7 @@ from rltf_verl.envs.text.plain_text import MAX_TEXT, readings
 from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.types import Problem
 from tests.support.effort import examples, many
+from tests.support.puzzles import maze_problem
 
 MATRIX = BinaryMatrix()
 SOLUTION = [[2, 1, 2, 3], [1, 0, 1, 2], [1, 0, 0, 1], [2, 1, 1, 2]]
@@ -39,13 +40,6 @@ ROLES: dict[str, Any] = {
 WHO = Problem("knights_knaves", 0, ROLES, "Emma is a knight, Noah is a knave, and Mia is a knight.")
 
 
-def maze(rows: str, answer: str) -> Problem:
-    cells = [list(row) for row in rows.split("/")]
-    place = {cell: [r, c] for r, row in enumerate(cells) for c, cell in enumerate(row)}
-    data = {"grid": cells, "start": place["*"], "dest": place["#"], "answer": answer}
-    return Problem("shortest_path", 0, data, answer)
-
-
 WRONG: dict[str, tuple[Any, Problem, str]] = {
     "matrix": (MATRIX, GRID, "\\boxed{9 9 9 9\n1 0 1 2\n1 0 0 1\n2 1 1 2}"),
     "roles": (
@@ -55,11 +49,11 @@ WRONG: dict[str, tuple[Any, Problem, str]] = {
     ),
     "path": (
         ShortestPath(),
-        maze("*OO/XXO/OO#", "right, right, down, down"),
+        maze_problem("*OO/XXO/OO#"),
         "\\boxed{right, down}",
     ),
-    "near": (ShortestPath(), maze("*#O/XXO/OOO", "right"), "\\boxed{down}"),
-    "closed": (ShortestPath(), maze("*XO/XOO/OO#", "infeasible"), "\\boxed{right}"),
+    "near": (ShortestPath(), maze_problem("*#O/XXO/OOO"), "\\boxed{down}"),
+    "closed": (ShortestPath(), maze_problem("*XO/XOO/OO#"), "\\boxed{right}"),
 }
 
 
@@ -229,12 +223,12 @@ OF_ANSWERS = [
 ]
 
 
-def texts(*more: str) -> st.SearchStrategy[str]:
-    """Any text, and texts with pieces of answers in them."""
-    return st.text() | st.lists(st.sampled_from([*OF_ANSWERS, *more])).map(" ".join)
-
-
-@given(texts("Emma", "Noah is a knave", "knight", "right x 9", "row", "(1,1)", "9" * 4400))
+@given(
+    st.text()
+    | st.lists(
+        st.sampled_from([*OF_ANSWERS, "Noah is a knave", "right x 9", "row", "(1,1)", "9" * 4400])
+    ).map(" ".join)
+)
 @examples(200)
 def test_every_candidate_and_reading_points_into_the_text(text: str) -> None:
     check_candidates(text)

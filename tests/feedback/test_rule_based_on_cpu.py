@@ -38,10 +38,9 @@ RIGHT, WRONG = turn(f"\\boxed{{{PROBLEM.reference}}}"), turn("no idea")
 
 async def test_correctness_is_about_the_last_attempt() -> None:
     provider = make_provider("correctness")
-    wrong = await provider.feedback(asked(RIGHT, WRONG))
-    assert wrong == Feedback("Your previous attempt was incorrect.", "correctness")
-    right = await provider.feedback(asked(WRONG, RIGHT))
-    assert right.text == "Your previous attempt was correct."
+    for last, verdict in ((asked(RIGHT, WRONG), "incorrect"), (asked(WRONG, RIGHT), "correct")):
+        said = Feedback(f"Your previous attempt was {verdict}.", "correctness")
+        assert await provider.feedback(last) == said
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -78,6 +77,12 @@ async def test_verifier_that_fails_is_unavailable(attempt: str, cause: str) -> N
         await make_provider("verifier").feedback(asked(turn(attempt), env=Explaining()))
 
 
+PAIR = {"even": {"provider": "correctness"}, "odd": {"provider": "policy", "critic": "compact"}}
+POLICY, PEER = {"provider": "policy"}, {"provider": "docs/examples/peer.py:Peer"}
+SHUFFLED = {"provider": "shuffled", "inner": {"provider": "verifier"}}
+SIBLINGS = {"provider": "siblings", "each": {"provider": "verifier"}}
+
+
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
@@ -103,6 +108,13 @@ async def test_verifier_that_fails_is_unavailable(attempt: str, cause: str) -> N
             "correctness",
             {"level": "full"},
             r"rltf\.feedback\.level='full': correctness has no option 'level'; known: none",
+        ),
+        ("shuffled", {"inner": POLICY}, r"rltf\.feedback\.inner\.provider=policy: "),
+        ("shuffled", {"inner": SHUFFLED}, r"inner\.provider=shuffled: "),
+        ("shuffled", {"inner": {"level": "hint"}}, r"rltf\.feedback\.inner="),
+        *(
+            ("siblings", {"each": each}, f"each.provider={each['provider']}: must be about one")
+            for each in (POLICY, {**PAIR, "provider": "paired"}, PEER, SHUFFLED, SIBLINGS)
         ),
     ],
 )
@@ -167,9 +179,6 @@ async def test_a_prompt_that_never_fits_is_unavailable_and_nothing_is_sampled():
     with pytest.raises(FeedbackUnavailable, match=r"does not fit; raise data\.max_prompt_length"):
         await feedback(critic, "abc")
     assert critic.prompts == []
-
-
-PAIR = {"even": {"provider": "correctness"}, "odd": {"provider": "policy", "critic": "compact"}}
 
 
 @pytest.mark.parametrize("session_id", range(6))

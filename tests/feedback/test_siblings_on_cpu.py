@@ -4,7 +4,7 @@ whoever is faster.
 
 import asyncio
 import random
-import time
+from asyncio import wait_for
 
 import pytest
 from hypothesis import given
@@ -63,8 +63,8 @@ async def played(answers, seed=0, *, budget=10_000, **episode):
 
 
 def text_of(*attempts):
-    each = (f"Attempt {k}:\n{a}\n\nFeedback: on {a}" for k, a in enumerate(attempts, start=1))
-    return "\n\n".join([INTRODUCTION, *each])
+    each = (f"\n\nAttempt {k}:\n{a}\n\nFeedback: on {a}" for k, a in enumerate(attempts, start=1))
+    return INTRODUCTION + "".join(each)
 
 
 async def test_all_who_failed_are_shown_the_same_attempts_short_ones_first():
@@ -110,16 +110,13 @@ GAMES = st.lists(
 @given(game=GAMES, seeds=st.tuples(st.integers(0, 99), st.integers(0, 99)))
 @examples(25)
 def test_nobody_hangs_and_who_is_faster_does_not_matter(game, seeds):
-    start = time.monotonic()
-    one, other = (asyncio.run(played(game, seed))[0] for seed in seeds)
+    (one, _), (other, _) = (asyncio.run(wait_for(played(game, seed), 60)) for seed in seeds)
     assert one == other
-    assert time.monotonic() - start < 10, "nobody waited for the deadline"
 
 
 async def test_the_verdict_and_the_cost_are_those_of_the_own_attempt():
     parts = parts_with(EchoEnv(), siblings(), horizon=2)
-    group = Group(1)
-    episode = await play_parts(parts, ScriptedPolicy(["no", "yes"]), group=group)
+    episode = await play_parts(parts, ScriptedPolicy(["no", "yes"]), group=Group(1))
     said = episode.turns[0].feedback
     assert (said.provider, said.sees_reference, said.completion_tokens) == ("siblings", True, 2)
 
@@ -134,52 +131,29 @@ class Telling(EchoEnv):
 
 
 def test_the_judge_of_the_guard_is_one_of_the_runs_judges():
-    judge = {"endpoint": {"base_url": "http://127.0.0.1:9/v1", "model": "m"}}
-    block = {"provider": "siblings", "each": {"provider": "verifier"}, "guard": {"judge": judge}}
+    block = {
+        "provider": "siblings",
+        "each": {"provider": "verifier"},
+        "guard": {"judge": {"endpoint": {"base_url": "http://127.0.0.1:9/v1", "model": "m"}}},
+    }
     assert len(judges_of(build_provider(feedback_config(block)))) == 1
 
 
-def test_the_guard_looks_at_each_feedback_and_not_at_what_the_policy_said_itself():
+async def test_the_guard_looks_at_each_feedback_and_not_at_what_the_policy_said_itself():
     """The second attempt mentions the answer, which is wrong as it stands there: no leak."""
-    config = feedback_config(
-        {
-            "provider": "siblings",
-            "each": {"provider": "verifier"},
-            "guard": {"action": "drop"},
-        }
-    )
-    provider = build_provider(config)
+    block = {"provider": "siblings", "each": {"provider": "verifier"}, "guard": {"action": "drop"}}
+    provider = build_provider(feedback_config(block))
     assert provider.name == "siblings"
-    parts = parts_with(Telling(), provider, horizon=2, revise="attempts")
-
-    async def both():
-        group = Group(2)
-        return await asyncio.gather(
-            *(
-                play_parts(parts, ScriptedPolicy([first, "yes"]), session_id=s, group=group)
-                for s, first in enumerate(["tell", "the answer is yes, or no"])
-            )
+    parts, group = parts_with(Telling(), provider, horizon=2, revise="attempts"), Group(2)
+    leaked, told = await asyncio.gather(
+        *(
+            play_parts(parts, ScriptedPolicy([first, "yes"]), session_id=s, group=group)
+            for s, first in enumerate(["tell", "the answer is yes, or no"])
         )
-
-    leaked, told = asyncio.run(both())
+    )
     assert (leaked.turns[0].stop, leaked.turns[0].withheld.leak) == (
         "feedback_unavailable",
         "answer: the answer is yes",
     )
     assert told.turns[0].feedback.leak == ""
     assert "the answer is yes, or no\n\nFeedback: think again" in told.turns[0].feedback.text
-
-
-@pytest.mark.parametrize(
-    "inner", ["policy", "paired", "docs/examples/peer.py:Peer", "shuffled", "siblings"]
-)
-def test_who_cannot_speak_of_each_attempt(inner):
-    block = {"provider": inner}
-    verifier = {"provider": "verifier"}
-    block |= {
-        "paired": {"even": verifier, "odd": {"provider": "policy"}},
-        "shuffled": {"inner": verifier},
-        "siblings": {"each": verifier},
-    }.get(inner, {})
-    with pytest.raises(ValueError, match=rf"each\.provider={inner}: must be about one attempt"):
-        make_provider("siblings", each=block)

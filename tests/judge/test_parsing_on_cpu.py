@@ -4,8 +4,6 @@ import pytest
 
 from rltf_verl.judge.parsing import Parsed, parse_reply
 
-LONG = "One two three four. " * 30
-
 CASES = {
     "the form that was asked for": ("Thinking: a\n\nCritique: b c", Parsed("b c")),
     "several lines": ("Thinking: a\nCritique:\nb\n\nc\n- d", Parsed("b\n\nc\n- d")),
@@ -34,7 +32,7 @@ CASES = {
     "nothing at all": ("", Parsed("", ("no_marker", "empty"))),
     "only tokens": ("<|im_end|>", Parsed("", ("no_marker", "empty"))),
     "over-long": (
-        f"Critique: {LONG}",
+        "Critique: " + "One two three four. " * 30,
         Parsed(("One two three four. " * 5).strip(), ("over_long",)),
     ),
     "without spaces": ("Critique: " + "x" * 9000, Parsed("x" * 240, ("over_long",))),
@@ -59,11 +57,13 @@ CUT = {
 }
 
 
-@pytest.mark.parametrize("case", [*CASES, *CUT])
-def test_a_reply(case: str) -> None:
+@pytest.mark.parametrize(
+    ("reply", "parsed", "complete"),
+    [*((*case, True) for case in CASES.values()), *((*case, False) for case in CUT.values())],
+    ids=[*CASES, *CUT],
+)
+def test_a_reply(reply: str, parsed: Parsed, complete: bool) -> None:
     """Finished, or cut off."""
-    reply, parsed = CASES[case] if case in CASES else CUT[case]
-    complete = case in CASES
     assert parse_reply(reply, marker="Critique:", words=10, complete=complete) == parsed
 
 

@@ -1,6 +1,7 @@
 """RateLimit, breaker, counters and settings, by the clock of the test."""
 
 import sys
+from typing import Any
 
 import pytest
 
@@ -8,24 +9,19 @@ from rltf_verl.feedback import make_provider
 from rltf_verl.findings import ConfigError
 from rltf_verl.judge.client import Fault, read_reply, retry_after
 from rltf_verl.judge.limits import Breaker, RateLimit
-
-
-def starts(pace: RateLimit, arrivals: list[float], amount: float = 1.0) -> list[float]:
-    """When requests that arrive at these times start."""
-    started = []
-    for now in arrivals:
-        at = max(now, *started[-1:]) if started else now
-        at += pace.wait(at)
-        pace.take(at, amount)
-        started.append(at)
-    return started
+from rltf_verl.judge.wire import Reply
 
 
 def test_a_pace_lets_a_second_of_requests_through_at_once_and_then_one_by_one() -> None:
     """An idle minute saves up no more than a second of them."""
-    begun = starts(RateLimit(120), [100.0] * 6 + [160.0] * 5)
-    first = [100.0, 100.0, 100.0, 100.5, 101.0, 101.5]
-    assert begun == pytest.approx([*first, 160.0, 160.0, 160.0, 160.5, 161.0])
+    pace, now, begun = RateLimit(120), 0.0, []
+    for arrival in [100.0] * 6 + [160.0] * 5:
+        now = max(now, arrival)
+        now += pace.wait(now)
+        pace.take(now, 1.0)
+        begun.append(now)
+    assert begun[:6] == pytest.approx([100.0, 100.0, 100.0, 100.5, 101.0, 101.5])
+    assert begun[6:] == pytest.approx([160.0, 160.0, 160.0, 160.5, 161.0])
 
 
 def test_a_pace_learns_what_a_request_really_took() -> None:
@@ -72,31 +68,39 @@ def test_retry_after_in_its_three_forms(headers: dict[str, str], seconds: float 
 
 
 @pytest.mark.parametrize(
-    ("body", "kind"),
+    "body",
     [
-        ("", "bad_reply"),
-        ("[]", "bad_reply"),
-        ("null", "bad_reply"),
-        ('{"choices": {}}', "bad_reply"),
-        ('{"choices": [{"message": {"content": "x"}}], "usage": 3}', "bad_reply"),
-        ('{"choices": [{"message": {"content": 3}}]}', "bad_reply"),
-        ('{"choices": [{"message": {"content": "x"}, "finish_reason": "abort"}]}', "bad_reply"),
+        "",
+        "[]",
+        "null",
+        '{"choices": {}}',
+        '{"choices": [{"message": {"content": "x"}}], "usage": 3}',
+        '{"choices": [{"message": {"content": 3}}]}',
+        '{"choices": [{"message": {"content": "x"}, "finish_reason": "abort"}]}',
     ],
 )
-def test_bodies_that_are_no_replies(body: str, kind: str) -> None:
+def test_bodies_that_are_no_replies(body: str) -> None:
     with pytest.raises(Fault) as info:
         read_reply(body)
-    assert info.value.kind == kind
+    assert info.value.kind == "bad_reply"
 
 
-def test_a_reply_without_usage_counts_no_tokens() -> None:
-    parts = '[{"type": "text", "text": "in "}, {"type": "text", "text": "parts"}]'
-    assert read_reply(f'{{"choices": [{{"message": {{"content": {parts}}}}}]}}').text == "in parts"
-    reply = read_reply('{"choices": [{"message": {"content": "x"}, "finish_reason": "length"}]}')
-    assert (reply.text, reply.complete, reply.prompt_tokens) == ("x", False, 0)
-    filtered = '{"choices": [{"message": {"content": "x"}, "finish_reason": "content_filter"}]}'
-    assert not read_reply(filtered).complete
-    assert read_reply('{"choices": [{"message": {"content": null}}]}').text == ""
+@pytest.mark.parametrize(
+    ("content", "finish", "reply"),
+    [
+        (
+            '[{"type": "text", "text": "in "}, {"type": "text", "text": "parts"}]',
+            "stop",
+            Reply("in parts"),
+        ),
+        ('"x"', "length", Reply("x", complete=False)),
+        ('"x"', "content_filter", Reply("x", complete=False)),
+        ("null", "stop", Reply("")),
+    ],
+)
+def test_a_reply_without_usage_counts_no_tokens(content: str, finish: str, reply: Reply) -> None:
+    choice = f'{{"message": {{"content": {content}}}, "finish_reason": "{finish}"}}'
+    assert read_reply(f'{{"choices": [{choice}]}}') == reply
 
 
 URL = {"base_url": "http://127.0.0.1:8000/v1", "model": "m"}
@@ -135,9 +139,8 @@ BAD = {  # options, and the key that is refused
 }
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_bad_options_name_their_key(case: str) -> None:
-    options, key = BAD[case]
+@pytest.mark.parametrize(("options", "key"), BAD.values(), ids=list(BAD))
+def test_bad_options_name_their_key(options: dict[str, Any], key: str) -> None:
     with pytest.raises(ConfigError) as refused:
         make_provider("judge", **options)
     assert refused.value.finding.key == f"rltf.feedback.{key}"
@@ -150,14 +153,10 @@ async def test_a_missing_key_or_package_says_so(monkeypatch) -> None:
     wanted = settings("http://127.0.0.1:9/v1", endpoint={"api_key_env": "RLTF_NO_SUCH_KEY"})
     with pytest.raises(ValueError, match="api_key_env=RLTF_NO_SUCH_KEY: "):
         JudgeRuntime(wanted)
-    monkeypatch.setitem(sys.modules, "tenacity", None)
-    with pytest.raises(
-        ValueError, match=r"the package tenacity is missing; pip install rltf-verl\[judge\]"
-    ):
-        JudgeRuntime(wanted)
-
-
-def test_providers_can_be_listed_and_checked_without_the_extra(monkeypatch) -> None:
     for package in ("aiohttp", "tenacity"):
         monkeypatch.setitem(sys.modules, package, None)
-    assert make_provider("judge", endpoint=URL).sees_reference
+    assert make_provider("judge", endpoint=URL).sees_reference, "it can be listed and checked"
+    with pytest.raises(
+        ValueError, match=r"the package \w+ is missing; pip install rltf-verl\[judge\]"
+    ):
+        JudgeRuntime(wanted)

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -28,10 +28,6 @@ async def serving(
         runtime = JudgeRuntime(replace(wanted, price=price or Price(), waits=waits))
         yield runtime
         await runtime.aclose()
-
-
-def counted(runtime: JudgeRuntime, prefix: str) -> int:
-    return sum(n for name, n in runtime.stats.since_start.items() if name.startswith(prefix))
 
 
 async def test_a_reply_with_what_it_cost_and_no_line_of_the_http_library(caplog) -> None:
@@ -59,15 +55,16 @@ async def test_a_reply_with_what_it_cost_and_no_line_of_the_http_library(caplog)
 async def test_what_may_pass_is_tried_again_and_counted(fault: str) -> None:
     async with serving(JudgeServer(script=[fault, fault])) as runtime:
         assert (await runtime.complete(call())).text == SAID
-        assert counted(runtime, "faults/") == 2
-        assert runtime.stats.since_start["retries"] == 2
+        counted = runtime.stats.since_start
+        assert sum(n for name, n in counted.items() if name.startswith("faults/")) == 2
+        assert counted["retries"] == 2
 
 
 @pytest.mark.parametrize("silence", SILENT)
 async def test_a_reply_without_text_is_paid_for_once(silence: str) -> None:
     async with serving(JudgeServer(script=[silence, silence])) as runtime:
         assert await runtime.complete(call()) == Reply("", True, 100, 20)
-        assert counted(runtime, "prompt_tokens") == 100
+        assert runtime.stats.since_start["prompt_tokens"] == 100
 
 
 async def test_a_refusal_is_not_tried_again() -> None:
@@ -88,32 +85,35 @@ async def test_all_calls_obey_a_retry_after_up_to_the_cap() -> None:
 
 
 async def test_the_deadline_holds_in_the_queue_and_on_the_way() -> None:
-    server = JudgeServer(faults=["hang"], fault_share=1.0)
-    async with serving(server, max_concurrency=1, deadline_s=0.5) as runtime:
-        start = time.monotonic()
+    hanging = JudgeServer(script=["hang"] * 3)
+    async with serving(hanging, max_concurrency=1, deadline_s=0.5) as runtime:
         outcomes = await asyncio.gather(
             *(runtime.complete(call(i)) for i in range(3)), return_exceptions=True
         )
-        assert time.monotonic() - start < 20
         assert "gave no reply within deadline_s=0.5 in 1 try" in str(outcomes[0])
         assert "waited 0.5 s for its turn" in str(outcomes[2])
         assert runtime.stats.since_start["failed/deadline"] == 3
         assert (runtime.stats.in_flight, runtime.stats.waiting) == (0, 0)
 
 
+def at_each_fault(monkeypatch: pytest.MonkeyPatch, happens: Callable[[JudgeRuntime], None]) -> None:
+    """At the moment when a fault has been counted."""
+    counted = JudgeRuntime._counted
+
+    def count(self: JudgeRuntime, fault: Fault) -> Fault:
+        fault = counted(self, fault)
+        happens(self)
+        return fault
+
+    monkeypatch.setattr(JudgeRuntime, "_counted", count)
+
+
 async def test_a_fault_that_is_heard_of_after_the_deadline_is_late(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The loop is held up between the request's limit and the deadline."""
-    counted = JudgeRuntime._counted
-
-    def held_up(self: JudgeRuntime, fault: Fault) -> Fault:
-        time.sleep(0.2)
-        return counted(self, fault)
-
-    monkeypatch.setattr(JudgeRuntime, "_counted", held_up)
-    server = JudgeServer(faults=["hang"], fault_share=1.0)
-    async with serving(server, max_concurrency=1, deadline_s=0.5) as runtime:
+    at_each_fault(monkeypatch, lambda runtime: time.sleep(0.2))
+    async with serving(JudgeServer(script=["hang"]), deadline_s=0.5) as runtime:
         with pytest.raises(JudgeUnavailable, match=r"within deadline_s=0\.5 in 1 try"):
             await runtime.complete(call(0))
         assert runtime.stats.since_start["failed/deadline"] == 1
@@ -127,16 +127,6 @@ async def test_no_more_requests_at_once_than_allowed_and_connections_are_used_ag
         assert server.peak == values["in_flight/max"] == 4
         assert server.num_connections <= 4
         assert values["queue/max"] == 36
-
-
-async def test_equal_calls_at_the_same_time_are_one_request() -> None:
-    server = JudgeServer(latency=lambda rng: 0.05)
-    async with serving(server, endpoint={"temperature": 0}) as runtime:
-        replies = await asyncio.gather(*(runtime.complete(call(seed)) for seed in range(8)))
-        assert len(server.bodies) == 1, "without temperature the seed makes no difference"
-        assert "seed" not in server.bodies[0]
-        assert {r.text for r in replies} == {SAID}
-        assert runtime.stats.since_start["cache_hits"] == 7
 
 
 async def test_a_caller_that_gives_up_does_not_take_others_with_it() -> None:
@@ -159,17 +149,22 @@ async def test_the_cache_outlives_the_runtime(tmp_path) -> None:
 
 
 @pytest.mark.parametrize("cached", [False, True])
-async def test_calls_with_other_seeds_are_others_though_the_endpoint_gets_none(
-    tmp_path, cached: bool
+@pytest.mark.parametrize(
+    ("endpoint", "num"),
+    [({"temperature": 0}, 1), ({"send_seed": False, "temperature": 0.7}, 3)],
+    ids=["without temperature the seed makes no difference", "each seed is another opinion"],
+)
+async def test_equal_calls_at_the_same_time_are_one_request(
+    tmp_path, endpoint: dict[str, Any], num: int, cached: bool
 ) -> None:
-    """Each is to be another opinion; a second call of the same seed is the first one."""
     server = JudgeServer(latency=lambda rng: 0.05)
-    own = {"cache_dir": tmp_path} if cached else {}
-    async with serving(server, endpoint={"send_seed": False, "temperature": 0.7}, **own) as runtime:
-        seeds = (1, 2, 3, 3)
-        await asyncio.gather(*(runtime.complete(call(seed=seed)) for seed in seeds))
-        assert len(server.bodies) == 3
+    cache_dir = tmp_path if cached else None
+    async with serving(server, endpoint=endpoint, cache_dir=cache_dir) as runtime:
+        replies = await asyncio.gather(*(runtime.complete(call(seed)) for seed in (1, 2, 3, 3)))
+        assert len(server.bodies) == num
         assert not any("seed" in body for body in server.bodies)
+        assert {reply.text for reply in replies} == {SAID}
+        assert runtime.stats.since_start["cache_hits"] == 4 - num
 
 
 async def test_an_endpoint_that_hangs_opens_the_breaker_whatever_the_time_for_a_request() -> None:
@@ -238,14 +233,7 @@ async def test_when_a_judge_comes_back_all_limits_hold_and_no_held_call_is_lost(
 async def test_a_request_that_hangs_while_others_are_answered_waits_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    counted = JudgeRuntime._counted
-
-    def between_answers(self: JudgeRuntime, fault: Fault) -> Fault:
-        fault = counted(self, fault)
-        self._is_there()  # at this moment another call is answered
-        return fault
-
-    monkeypatch.setattr(JudgeRuntime, "_counted", between_answers)
+    at_each_fault(monkeypatch, JudgeRuntime._is_there)  # then another call is answered
     patience = {"max_attempts": 1, "request_timeout_s": 0.3}
     async with serving(JudgeServer(script=["hang"]), **WAITS, **patience) as runtime:
         assert (await runtime.complete(call())).text == SAID
@@ -273,8 +261,8 @@ async def test_a_call_at_which_the_endpoint_always_breaks_is_not_waited_for() ->
             raise ConnectionError
         return SAID
 
-    server = JudgeServer(reply=answer)
-    async with serving(server, outage_s=3600.0, max_attempts=3, **WAITS) as runtime:
+    limits = {"outage_s": 3600.0, "max_attempts": 3}
+    async with serving(JudgeServer(reply=answer), **limits, **WAITS) as runtime:
         with pytest.raises(JudgeUnavailable, match="last failure"):
             await asyncio.wait_for(runtime.complete(call(text="poison")), 60)
         assert (await runtime.complete(call())).text == SAID
@@ -300,8 +288,8 @@ async def test_the_log_tells_each_kind_of_failure_once_and_when_the_breaker_turn
 
 @pytest.mark.parametrize("fault", ["html", "no_choices"])
 async def test_a_late_call_names_what_came_instead(fault: str) -> None:
-    limits = {"deadline_s": 0.6, "backoff_s": 60.0, "backoff_cap_s": 60.0}  # ends in a wait
-    async with serving(JudgeServer(script=[fault] * 500), **limits) as runtime:
+    waits = {"backoff_s": 60.0, "backoff_cap_s": 60.0}
+    async with serving(JudgeServer(script=[fault]), deadline_s=0.6, **waits) as runtime:
         with pytest.raises(JudgeUnavailable, match=r"deadline_s=0\.6 .*bad_reply: "):
             await runtime.complete(call())
 

@@ -5,11 +5,9 @@ import pytest
 from rltf_verl.prompts import render, template_names
 
 FIELDS = {"question": "Q {{ 1 + 1 }} <b>?", "attempt": "A & {% raw %}", "feedback": "F \\boxed{}"}
-REVISE = [name for name in template_names() if name.startswith("revise/")]
-CRITIC = [name for name in template_names() if name.startswith("critic/")]
 
 
-@pytest.mark.parametrize("name", REVISE)
+@pytest.mark.parametrize("name", [name for name in template_names() if name.startswith("revise/")])
 def test_revise_templates_quote_their_fields_as_they_are(name: str) -> None:
     text = render(name, **FIELDS)
     assert FIELDS["feedback"] in text
@@ -22,7 +20,7 @@ def test_revise_templates_quote_their_fields_as_they_are(name: str) -> None:
     assert not text.endswith("\n")
 
 
-@pytest.mark.parametrize("name", CRITIC)
+@pytest.mark.parametrize("name", [name for name in template_names() if name.startswith("critic/")])
 def test_critic_templates_quote_question_and_attempt_and_need_no_feedback(name: str) -> None:
     text = render(name, question=FIELDS["question"], attempt=FIELDS["attempt"])
     assert FIELDS["question"] in text

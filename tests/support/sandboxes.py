@@ -6,12 +6,14 @@ import contextlib
 import os
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from rltf_verl.envs.sandbox import Backend, make_sandbox
 from rltf_verl.envs.sandbox.base import Outcome, Program, Resources, Sandbox
+from rltf_verl.types import Problem
 
 LIMITS = Resources(time_s=2, total_s=20, memory_mb=256, processes=8, output_kb=64, file_mb=4)
 LOCAL: tuple[Backend, ...] = ("bubblewrap", "unsafe_process")
@@ -31,6 +33,12 @@ def sandbox(
     return make_sandbox(backend, limits, max_parallel)
 
 
+def code_problem(**fields: Any) -> Problem:
+    """Of the environment `code`; without tests unless they are given."""
+    data = {"statement": "", "entry": None, "starter": "", "public": [], "private": []}
+    return Problem("code", 0, {**data, "solution": "", **fields}, "")
+
+
 def run_once(
     backend: Backend,
     source: str,
@@ -47,9 +55,8 @@ def left_over(marker: bytes = HEADER) -> list[int]:
 
     Not those of other workers of pytest, who may be running programs at this moment.
     """
-    found = [
-        int(folder.name) for folder in Path("/proc").glob("[0-9]*") if _alive_with(folder, marker)
-    ]
+    pids = [int(folder.name) for folder in Path("/proc").glob("[0-9]*")]
+    found = [pid for pid in pids if alive(pid, marker)]
     theirs = {
         process.pid
         for worker in psutil.Process().parent().children()
@@ -57,7 +64,7 @@ def left_over(marker: bytes = HEADER) -> list[int]:
         for process in _children(worker)
     }
     # Looked for again: what another worker's program was may have ended meanwhile.
-    return [pid for pid in found if pid not in theirs and _alive_with(Path(f"/proc/{pid}"), marker)]
+    return [pid for pid in found if pid not in theirs and alive(pid, marker)]
 
 
 def _children(worker: psutil.Process) -> list[psutil.Process]:
@@ -66,7 +73,9 @@ def _children(worker: psutil.Process) -> list[psutil.Process]:
     return []
 
 
-def _alive_with(folder: Path, marker: bytes) -> bool:
+def alive(pid: int, marker: bytes = b"") -> bool:
+    """Whether there is such a process, with the marker in its command line."""
+    folder = Path(f"/proc/{pid}")
     try:
         state = (folder / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[0]
         return state != "Z" and marker in (folder / "cmdline").read_bytes()

@@ -18,7 +18,7 @@ from rltf_verl.envs.sandbox import bubblewrap
 from rltf_verl.envs.sandbox.base import Program, Resources
 from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.types import Grade, Problem
-from tests.support.sandboxes import LOCAL, sandbox, trouble
+from tests.support.sandboxes import LOCAL, code_problem, sandbox, trouble
 
 BACKEND = next(backend for backend in LOCAL if trouble(backend) is None)
 QUICK = {"sandbox": BACKEND, "time_s": 2, "total_s": 20, "memory_mb": 256}
@@ -31,16 +31,8 @@ def problem(solution="", entry=None, **fields) -> Problem:
         {"input": [n] if entry else f"{n}\n", "accept": [2 * n if entry else f"{2 * n}\n"]}
         for n in (1, 2, 31, 47)
     ]
-    data = {
-        "statement": "Double it.",
-        "entry": entry,
-        "starter": "",
-        "public": tests[:2],
-        "private": tests[2:],
-        "solution": solution,
-        **fields,
-    }
-    return Problem("code", 0, data, fenced(solution) if solution else "")
+    given = {"public": tests[:2], "private": tests[2:], "statement": "Double it.", **fields}
+    return code_problem(entry=entry, solution=solution, **given)
 
 
 RIGHT = fenced("print(2 * int(input()))")
@@ -78,8 +70,8 @@ def test_references_of_a_thousand_seeds_are_right_in_one_execution():
         for t, all_ in zip(tasks, tests, strict=True)
     ]
     with sandbox(BACKEND, Resources(time_s=20)).start(Program(MANY, "many")) as run:
-        outputs = json.loads(run.call([given]).output)
-    assert outputs == [[test["accept"][0] for test in all_] for all_ in tests]
+        wanted = [[test["accept"][0] for test in all_] for all_ in tests]
+        assert json.loads(run.call([given]).output) == wanted
     assert 0.3 < sum(task.entry is None for task in tasks) / 1000 < 0.7
     assert len({task.statement for task in tasks}) > 900
 
@@ -209,6 +201,12 @@ NONE = "0 of 2 pass."
         ),
         ({}, "pass", "hint", "Got:\n(nothing)"),
         (
+            {},
+            "while True: pass",
+            "hint",
+            "0 of the 1 that were run pass.\nInput:\n1\nExpected:\n2\nIt ran out of time (2 s).",
+        ),
+        (
             {"entry": "f"},
             "def f(n):\n    return [n, None]",
             "hint",
@@ -218,15 +216,6 @@ NONE = "0 of 2 pass."
 )
 def test_explanations(fields, source, level, ending):
     assert told(problem(**fields), fenced(source), level).endswith(ending)
-
-
-def test_after_a_test_that_runs_out_of_time_no_other_is_run():
-    endless = fenced("while True: pass")
-    grade = ENV.grade(problem(), endless)
-    assert len(grade.details["public"]) == 1
-    text = ENV.explain(problem(), endless, grade, "hint")
-    assert "0 of the 1 that were run pass." in text
-    assert text.endswith("\nIt ran out of time (2 s).")
 
 
 FORGED = (
@@ -287,7 +276,9 @@ def test_words_come_from_the_grade_and_have_a_length(monkeypatch):
 def test_a_sandbox_that_fails_is_not_the_program_s_fault(monkeypatch):
     monkeypatch.setattr(bubblewrap.shutil, "which", lambda name: None)
     grade = Code().grade(problem(), RIGHT)
-    assert "apt-get install bubblewrap" in str(grade.error)
+    for told in (grade.error, Code().trouble()):
+        assert "apt-get install bubblewrap" in told
+        assert "rltf.env.sandbox=unsafe_process" in told
     assert not grade.correct
     assert "could not be run" in Code().explain(problem(), RIGHT, grade, "hint")
 
@@ -327,11 +318,16 @@ def test_published_problems_are_split_without_overlap(tmp_path, monkeypatch):
         env.build(0, 7, 4)
 
 
-def test_a_missing_path_and_negative_numbers_are_refused():
-    with pytest.raises(ValueError, match=r"rltf.env.path=null with rltf.env.source=taco"):
-        Code(source="taco").build(0, 1, 1)
-    with pytest.raises(ValueError, match="num_test=-1"):
-        ENV.build(0, 1, -1)
+@pytest.mark.parametrize(
+    ("source", "num_test", "key"),
+    [
+        ("taco", 1, "rltf.env.path=null with rltf.env.source=taco"),
+        ("arithmetic", -1, "num_test=-1"),
+    ],
+)
+def test_a_missing_path_and_negative_numbers_are_refused(source, num_test, key):
+    with pytest.raises(ValueError, match=key):
+        Code(source=source, **QUICK).build(0, 1, num_test)
 
 
 PRINTED = [  # printed, expected, same

@@ -8,8 +8,6 @@ import zlib
 from pathlib import Path
 
 import datasets
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from rltf_verl.envs.code.sources import (
@@ -37,17 +35,6 @@ def apps(question="Add.", tests=None, **fields):
         "starter_code": "",
         **fields,
     }
-
-
-def taco(**fields):
-    more = {
-        "source": "codechef",
-        "tags": "[]",
-        "time_limit": "2.0 seconds",
-        "memory_limit": None,
-        "name": None,
-    }
-    return {**apps(), **more, **fields}
 
 
 def packed(tests):
@@ -98,7 +85,14 @@ READ = {
         ("f", "def f(a):", (), listed(([1], [1, 2]), ([[2]], [3]))),
     ),
     "taco: programs with lines as lists": (
-        taco(input_output='{"inputs": [["1", "2"], ["3", "4"]], "outputs": [["3"], ["7"]]}'),
+        apps(
+            input_output='{"inputs": [["1", "2"], ["3", "4"]], "outputs": [["3"], ["7"]]}',
+            source="codechef",
+            tags="[]",
+            time_limit="2.0 seconds",
+            memory_limit=None,
+            name=None,
+        ),
         (None, "", listed(("1\n2", "3")), listed(("3\n4", "7"))),
     ),
     "livecodebench: programs": (
@@ -179,21 +173,18 @@ def test_public_are_the_tests_of_the_statement_or_the_first():
 @pytest.mark.parametrize("kind", ["json", "jsonl", "parquet"])
 def test_files_are_loaded(tmp_path, kind):
     rows = [apps("A"), apps("B"), apps("A"), apps("C", input_output="")]
-    path = tmp_path / f"rows.{kind}"
+    path, table = str(tmp_path / f"rows.{kind}"), datasets.Dataset.from_list(rows)
     if kind == "parquet":
-        pq.write_table(pa.Table.from_pylist(rows), path)
-    elif kind == "jsonl":
-        path.write_text("\n".join(map(json.dumps, rows)))
+        table.to_parquet(path)
     else:
-        path.write_text(json.dumps(rows))
-    assert [
-        task.statement for task in tasks_of("apps", load_rows("rltf.env.path", str(path)), 1)
-    ] == ["A", "B"]
+        table.to_json(path, lines=kind == "jsonl")
+    tasks = tasks_of("apps", load_rows("rltf.env.path", path), 1)
+    assert [task.statement for task in tasks] == ["A", "B"]
 
 
-def test_what_cannot_be_loaded_is_named(tmp_path):
-    with pytest.raises(ValueError, match=r"rltf.env.path='.*nothing.jsonl' cannot be loaded"):
-        list(load_rows("rltf.env.path", str(tmp_path / "nothing.jsonl")))
+@pytest.mark.parametrize("key", ["rltf.env.path", "rltf.env.test_path"])
+@pytest.mark.parametrize("name", ["nothing", "broken"])
+def test_what_cannot_be_loaded_is_named(tmp_path, key, name):
     (tmp_path / "broken.jsonl").write_text("{")
-    with pytest.raises(ValueError, match=r"rltf.env.test_path='.*broken.jsonl' cannot be loaded"):
-        list(load_rows("rltf.env.test_path", str(tmp_path / "broken.jsonl")))
+    with pytest.raises(ValueError, match=rf"{key}='.*{name}.jsonl' cannot be loaded"):
+        list(load_rows(key, str(tmp_path / f"{name}.jsonl")))

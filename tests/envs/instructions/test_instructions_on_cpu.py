@@ -41,8 +41,7 @@ def test_the_same_seed_draws_the_same_rules_and_no_test_request_is_in_training()
     ]
     assert not requests[0] & requests[1]
     assert requests[0] | requests[1] <= set(REQUESTS)
-    rules = [len(problem.data["rules"]) for problem in first.train]
-    assert {*rules} == {1, 2, 3}
+    assert {len(problem.data["rules"]) for problem in first.train} == {1, 2, 3}
     assert all(problem.data["request"] in problem.data["question"] for problem in first.train)
     json.dumps([problem.data for problem in first.train])
 

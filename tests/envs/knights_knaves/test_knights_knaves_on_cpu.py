@@ -140,8 +140,9 @@ def test_strict_refuses(text: str, format_ok: bool) -> None:
 def test_explanations_of_each_level() -> None:
     wrong = "Your previous answer is incorrect."
     hint = f"{wrong} With your roles, what Emma said is false, but you call Emma an angel."
-    text = boxed("Emma is an angel, Noah is a devil, Mia is a devil")
-    assert explained(STRICT, PROBLEM, text) == [
+    assert explained(
+        STRICT, PROBLEM, boxed("Emma is an angel, Noah is a devil, Mia is a devil")
+    ) == [
         wrong,
         f"{wrong} What Emma said does not fit your roles.",
         hint,
@@ -197,10 +198,8 @@ def test_grading_and_the_compact_form_need_no_other_package() -> None:
         " 'x', e.grade(p, 'x'), 'hint')\ntry: make_env('knights_knaves').build(0, 1, 0)\nexcept"
         " ValueError as error: print(error)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", grades + compact], capture_output=True, text=True, check=True
-    )
-    imported, told = done.stdout.splitlines()
+    done = subprocess.check_output([sys.executable, "-c", grades + compact], text=True)
+    imported, told = done.splitlines()
     assert imported == "set()"
     assert "pip install rltf-verl[data]" in told
 

@@ -1,16 +1,14 @@
 """`math`: verdicts of a human, hostile answers, and what is said about a wrong one."""
 
 import json
-import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rltf_verl.envs import make_env
 from rltf_verl.envs.base import LEVELS
 from rltf_verl.envs.math.env import Math
-from rltf_verl.envs.math.sources import SOURCES, TEST_SETS
+from rltf_verl.envs.math.sources import SOURCES
 from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.types import Problem
 from tests.support.effort import examples
@@ -95,8 +93,8 @@ def problem(reference: str, question: str = "How many?", **data: str) -> Problem
     ],
 )
 def test_what_a_human_would_say(reference: str, answer: str, strict: bool, official: bool) -> None:
-    verdicts = [env.grade(problem(reference), answer).correct for env in (STRICT, OFFICIAL)]
-    assert verdicts == [strict, official]
+    assert STRICT.grade(problem(reference), answer).correct == strict
+    assert OFFICIAL.grade(problem(reference), answer).correct == official
 
 
 @pytest.mark.nightly
@@ -115,9 +113,7 @@ def test_what_a_human_would_say(reference: str, answer: str, strict: bool, offic
 )
 def test_hostile_answers_are_wrong_in_time_and_the_next_is_graded(hostile: str) -> None:
     env = Math(timeout_s=0.5, num_workers=1)
-    start = time.monotonic()
     assert not env.grade(problem("\\sqrt{2}"), f"\\boxed{{{hostile}}}").correct
-    assert time.monotonic() - start < 60
     assert (
         Math(timeout_s=60, num_workers=1).grade(problem("\\sqrt{8}"), "\\boxed{2\\sqrt{2}}").correct
     )
@@ -128,8 +124,7 @@ def test_a_comparison_that_takes_too_long_is_told() -> None:
     grade = Math(timeout_s=0.5, num_workers=1).grade(problem("\\sqrt{2}"), answer)
     assert (grade.correct, grade.format_ok, grade.parsed) == (False, True, "9^{9^{9^{9}}}")
     assert grade.error == "comparing answers: no verdict within 0.5 s"
-    told = STRICT.explain(problem("\\sqrt{2}"), "", grade, "location")
-    assert "No answer was found" in told
+    assert "No answer was found" in STRICT.explain(problem("\\sqrt{2}"), "", grade, "location")
     assert Math(timeout_s=60, num_workers=1).grade(problem("\\sqrt{8}"), right).correct, "the next"
 
 
@@ -284,33 +279,7 @@ def test_explanations(reference: str, answer: str, location: str, hint: str) -> 
 )
 @pytest.mark.parametrize("env", [STRICT, OFFICIAL], ids=["strict", "official"])
 def test_leaks(env: Math, reference: str, text: str, leaks: bool) -> None:
-    asked = problem(reference, "There are 12 apples.")
-    assert bool(find_leaks(env, asked, text)) is leaks
-
-
-def test_the_worked_solution_is_the_datasets() -> None:
-    assert STRICT.worked_solution(problem("7", solution="so")) == "so"
-    assert STRICT.worked_solution(problem("7")) == ""
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"source": "gsm8"}, "rltf.env.source='gsm8': is not known.*'gsm8k'"),
-        ({"test_sets": ["math50"]}, "rltf.env.test_sets='math50': is not known.*'math500'"),
-        (
-            {"test_paths": {"aime2025": "x"}},
-            "rltf.env.test_paths='aime2025': is not known.*aime2024, math500",
-        ),
-        ({"source": "own.jsonl", "path": "x"}, "rltf.env.path='x' is for a named source"),
-        ({"mode": "x"}, "rltf.env.mode='x'"),
-        ({"timeout_s": 0}, "rltf.env.timeout_s=0"),
-        ({"num_workers": 0}, "rltf.env.num_workers=0"),
-    ],
-)
-def test_refusals(options: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        make_env("math", **options)
+    assert bool(find_leaks(env, problem(reference, "There are 12 apples."), text)) is leaks
 
 
 def test_the_release_s_table() -> None:
@@ -319,8 +288,3 @@ def test_the_release_s_table() -> None:
         for name, source in SOURCES.items()
         if source.test_sets != ("math500", "aime2024")
     } == {"deepmath_hard": ("beyondaime",), "deepscaler": ("beyondaime",)}
-    assert {name: source.samples for name, source in TEST_SETS.items() if source.samples > 1} == {
-        "math500": 2,
-        "aime2024": 4,
-        "aime2025": 4,
-    }

@@ -96,8 +96,7 @@ def test_the_release_s_test_sets(tmp_path: Path) -> None:
         test_paths=paths,
         num_test=500,
     )
-    subsets = [p.data["subset"] for p in splits.test]
-    assert subsets == ["math500"] * 10 + ["aime2024"] * 120
+    assert [p.data["subset"] for p in splits.test] == ["math500"] * 10 + ["aime2024"] * 120
     assert [p.index for p in splits.test] == list(range(130)), "each sample has its own seeds"
     assert asked(splits)[1][:4] == ["Find 0+1?", "Find 0+1?", "Find 1+1?", "Find 1+1?"]
     assert splits.test[-1].reference == "29"
@@ -116,8 +115,7 @@ def test_the_other_test_sets(tmp_path: Path) -> None:
         test_paths=paths,
         test_sets=[*paths, own],
     )
-    found = [(p.data["subset"], p.reference) for p in splits.test]
-    assert found == [
+    assert [(p.data["subset"], p.reference) for p in splits.test] == [
         *[("aime2025", "1")] * 4,
         *[("aime2025", "2")] * 4,
         ("beyondaime", "1"),
@@ -197,8 +195,8 @@ def test_the_order_is_the_release_s(tmp_path: Path) -> None:
     path = write(tmp_path / "p.jsonl", questions(50))
     rows = datasets.Dataset.from_list(questions(50))
     for seed in (0, 7):
-        train = asked(build(source="polaris", path=path, test_sets=[], seed=seed, num_train=9))[0]
-        assert train == rows.shuffle(seed=seed)["problem"][:9]
+        splits = build(source="polaris", path=path, test_sets=[], seed=seed, num_train=9)
+        assert asked(splits)[0] == rows.shuffle(seed=seed)["problem"][:9]
 
 
 def test_a_file_of_one_s_own_holds_out_its_test_problems(

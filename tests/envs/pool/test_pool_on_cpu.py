@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from rltf_verl.envs.pool.pool import CallFailed, Pool
+from tests.support.sandboxes import alive
 from tests.support.waiting import block_until
 
 TASKS = "tests.support.pool_tasks"
@@ -44,13 +44,6 @@ def failure(pool: Pool, function: str, *arguments: object, deadline_s: float = 2
     return str(caught.value)
 
 
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 def until_gone(*pids: int) -> None:
     block_until(lambda: not any(alive(pid) for pid in pids))
 
@@ -64,10 +57,8 @@ def test_workers_start_when_needed_and_are_kept(pool: Pool) -> None:
 @pytest.mark.parametrize("function", ["tower", "sleep"])
 def test_a_late_call_is_ended_on_time(pool: Pool, function: str) -> None:
     before = pool.call("pid", deadline_s=20)
-    start = time.monotonic()
     told = failure(pool, function, *([60] if function == "sleep" else []), deadline_s=0.3)
     assert told == "no verdict within 0.3 s"
-    assert time.monotonic() - start < 30
     until_gone(before)
     assert pool.call("pid", deadline_s=20) != before
 

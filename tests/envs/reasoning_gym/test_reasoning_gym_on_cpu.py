@@ -69,10 +69,6 @@ def one(task: str, **params: object) -> Problem:
     return build(task, 0, 1, **params).test[0]
 
 
-def through_json(problem: Problem) -> Problem:
-    return replace(problem, data=json.loads(json.dumps(dict(problem.data))))
-
-
 @pytest.mark.parametrize(
     "task",
     [task if task in QUICK else pytest.param(task, marks=pytest.mark.nightly) for task in TASKS],
@@ -81,7 +77,8 @@ def test_every_task_takes_its_own_answer_and_not_any(task: str) -> None:
     num = 2 if NIGHTLY else 1
     splits = build(task, num)
     assert [p.index for p in splits.train] == list(range(num))
-    for problem in map(through_json, (*splits.train, *splits.test)):
+    for built in (*splits.train, *splits.test):
+        problem = replace(built, data=json.loads(json.dumps(dict(built.data))))
         for text in (
             f"So \\boxed{{{problem.reference}}}",
             f"So <answer>{problem.reference}</answer>",
@@ -204,13 +201,8 @@ def test_refusals(options: dict, message: str) -> None:
 
 
 problem_of = cache(one)
-SOME = (
-    "sudoku",
-    "countdown",
-    "knights_knaves",
-    "binary_matrix",
-    "shortest_path",
-    "word_ladder",
+some = st.sampled_from(
+    ["sudoku", "countdown", "knights_knaves", "binary_matrix", "shortest_path", "word_ladder"]
 )
 texts = st.text(max_size=40) | st.lists(
     st.sampled_from(
@@ -221,7 +213,7 @@ texts = st.text(max_size=40) | st.lists(
 
 
 @examples(60)
-@given(task=st.sampled_from(SOME), text=texts, level=st.sampled_from(LEVELS))
+@given(task=some, text=texts, level=st.sampled_from(LEVELS))
 def test_any_text_is_graded_and_explained(task: str, text: str, level: str) -> None:
     problem = problem_of(task)
     grade = ENV.grade(problem, text)
@@ -282,8 +274,8 @@ def test_no_constant_scores_more_than_the_answers_explain():
     ],
 )
 def test_the_right_number_is_still_right(task: str, answer: str, right: bool) -> None:
-    entry = {"metadata": {"numbers": [9, 7, 10, 4]}, "answer": "0.03125"}
-    assert worker.holds(task, entry, answer) == right
+    numbers = {"numbers": [9, 7, 10, 4]}
+    assert worker.holds(task, {"metadata": numbers, "answer": "0.03125"}, answer) == right
 
 
 def test_a_task_whose_items_hold_fractions_is_kept():

@@ -204,16 +204,11 @@ def test_the_function_sees_what_the_row_holds(file: Path) -> None:
     assert json.loads(json.dumps(dict(problem.data))) == problem.data
 
 
-def test_the_guard_finds_the_answer_and_does_not_ask_the_function(file: Path) -> None:
-    env = RewardFunction(f"{file}:slowly")
-    problem = problem_of(env, row())
-    assert find_leaks(env, problem, "The answer is 7.")
-    assert not find_leaks(env, problem, "The answer is no even number.")
-
-
 @pytest.mark.parametrize(
     ("reference", "attempt", "text", "leaks"),
     [
+        ("7", "8", "The answer is 7.", True),
+        ("7", "8", "The answer is no even number.", False),
         ("[0, 4)", "(0, 4)", "Your domain **(0, 4)** is not right.", False),
         ("[0, 4)", "(0, 4)", "Not **(0, 4)**: **[0,4)**", True),
         ("x^3 - 6x^2 + 9", "x^3 + 6x^2 + 9", "x^3 + 6x^2 + 9 has a wrong sign.", False),
@@ -239,8 +234,8 @@ def test_the_guard_finds_the_answer_and_does_not_ask_the_function(file: Path) ->
 def test_texts_that_the_guard_finds_and_passes(
     file: Path, reference: str, attempt: str, text: str, leaks: bool
 ) -> None:
-    problem = problem_of(RewardFunction(f"{file}:strictly"), row(reference))
-    assert bool(find_leaks(RewardFunction(f"{file}:strictly"), problem, text, attempt)) is leaks
+    env = RewardFunction(f"{file}:strictly")
+    assert bool(find_leaks(env, problem_of(env, row(reference)), text, attempt)) is leaks
 
 
 async def test_words_that_give_the_answer_away_are_withheld(file: Path) -> None:
@@ -335,17 +330,6 @@ def test_rows_without_an_index_get_one_of_their_question(tmp_path: Path) -> None
     ],
 )
 def test_rows_that_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
-    path = write_rows(tmp_path / "train.parquet", [row() | change])
+    path = str(write_rows(tmp_path / "train.parquet", [row() | change]))
     with pytest.raises(ConfigError, match=message):
-        require(check_dataset("data.train_files", str(path), RewardFunction(), DryRun()))
-
-
-@pytest.mark.parametrize("function", ["./none.py:f", "math:pi", "json:JSONDecoder", "json:none"])
-def test_what_names_no_function(function: str) -> None:
-    with pytest.raises(ValueError, match=f"^rltf.env.function='?{function}"):
-        RewardFunction(function)
-
-
-def test_it_makes_no_problems() -> None:
-    with pytest.raises(ValueError, match=r"name your parquet files as data\.train_files"):
-        RewardFunction().build(0, 1, 1)
+        require(check_dataset("data.train_files", path, RewardFunction(), DryRun()))

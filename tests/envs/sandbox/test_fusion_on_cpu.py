@@ -22,18 +22,12 @@ from rltf_verl.envs.sandbox.base import (
     SandboxError,
     SandboxUnreachableError,
 )
-from rltf_verl.types import Problem
+from tests.support.sandboxes import code_problem
 
 LIMITS = Resources(time_s=60, memory_mb=64, output_kb=10)
 FIELDS = {
-    "compile_timeout",
-    "run_timeout",
-    "code",
-    "stdin",
-    "memory_limit_MB",
-    "language",
-    "files",
-    "fetch_files",
+    *("compile_timeout", "run_timeout", "code", "stdin"),
+    *("memory_limit_MB", "language", "files", "fetch_files"),
 }
 
 
@@ -106,19 +100,21 @@ def test_programs_and_functions(url):
 
 
 @pytest.mark.parametrize(
-    ("source", "ending"),
+    ("source", "entry", "ending"),
     [
-        ("print('x' * 20_000)", "output"),
-        ("import os\nos._exit(3)", "crash"),
-        ("import os\nos._exit(0)", "ok"),
+        ("print('x' * 20_000)", None, "output"),
+        ("import os\nos._exit(3)", None, "crash"),
+        ("import os\nos._exit(0)", None, "ok"),
+        ("import os\ndef f(): os._exit(0)", "f", "crash"),
         (
             "import os, sys\nprint('MemoryError', file=sys.stderr, flush=True)\nos._exit(1)",
+            None,
             "memory",
         ),
     ],
 )
-def test_what_goes_wrong_is_told_as_by_the_local_back_ends(url, source, ending):
-    assert once(url, source).ending == ending
+def test_what_goes_wrong_is_told_as_by_the_local_back_ends(url, source, entry, ending):
+    assert once(url, source, [] if entry else "", entry).ending == ending
 
 
 def test_errors_have_their_line(url):
@@ -126,7 +122,6 @@ def test_errors_have_their_line(url):
     assert once(url, "while True: pass").ending == "timeout"
     assert once(url, "x = 1\nx +") == Outcome("syntax", "", "SyntaxError: invalid syntax", 2)
     assert once(url, "\n1 / 0") == Outcome("error", "", "ZeroDivisionError: division by zero", 2)
-    assert once(url, "import os\ndef f(): os._exit(0)", [], "f").ending == "crash"
 
 
 def test_a_service_that_stumbles_is_asked_again(url):
@@ -156,14 +151,14 @@ def test_a_service_that_fails_is_not_the_program_s_fault(url, script):
 
 def test_a_reply_that_trickles_is_given_up(url, monkeypatch):
     monkeypatch.setattr(fusion, "NETWORK_S", 0.0)
-    right = {"status": "Success", "run_result": {"return_code": 0, "stdout": ""}}
+    right = b'{"status": "Success", "run_result": {"return_code": 0, "stdout": ""}}'
 
     def trickle(file):
         with suppress(OSError):  # the other side has gone
             for _ in range(1000):
                 file.write(b" ")
                 time.sleep(0.01)
-            file.write(json.dumps(right).encode())
+            file.write(right)
 
     Service.script = [trickle] * fusion.TRIES
     with pytest.raises(SandboxUnreachableError):
@@ -180,15 +175,7 @@ def test_nobody_there_is_told(monkeypatch):
 def test_grades_through_the_service(url):
     env = Code(sandbox="sandbox_fusion", url=url, time_s=60)
     test = {"input": "3", "accept": ["9"]}
-    data = {
-        "statement": "",
-        "entry": None,
-        "starter": "",
-        "public": [test],
-        "private": [test],
-        "solution": "",
-    }
-    problem = Problem("code", 0, data, "")
+    problem = code_problem(public=[test], private=[test])
     right = fenced("print(int(input()) ** 2)")
     assert env.grade(problem, right).correct
     Service.script = [400]

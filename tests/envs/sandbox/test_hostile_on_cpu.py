@@ -9,7 +9,7 @@ import struct
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -19,46 +19,34 @@ from rltf_verl.envs.code.text import fenced
 from rltf_verl.envs.sandbox import local, make_sandbox
 from rltf_verl.envs.sandbox.base import Program
 from rltf_verl.envs.sandbox.syscalls import syscall_filter
-from rltf_verl.types import Problem
 from tests.support.effort import NIGHTLY
-from tests.support.sandboxes import LIMITS, LOCAL, left_over, run_once, sandbox, trouble
+from tests.support.sandboxes import (
+    LIMITS,
+    LOCAL,
+    code_problem,
+    left_over,
+    run_once,
+    sandbox,
+    trouble,
+)
 
 SECRET = "hidden-71316-answer"
-OPTIONS = {
-    "time_s": 1,
-    "total_s": 10,
-    "memory_mb": 256,
-    "processes": 8,
-    "output_kb": 64,
-    "file_mb": 4,
-}
-
-
-def problem(entry: str | None) -> Problem:
-    """One private test whose expected output only the grader knows."""
-    test = {"input": [] if entry else "", "accept": [SECRET]}
-    data = {
-        "statement": "",
-        "entry": entry,
-        "starter": "",
-        "public": [],
-        "private": [test],
-        "solution": "",
-    }
-    return Problem("code", 0, data, "")
 
 
 def grade(backend, source, entry=None):
+    """By one private test whose expected output only the grader knows."""
     if reason := trouble(backend):
         pytest.skip(reason)
-    return Code(sandbox=backend, **OPTIONS).grade(problem(entry), fenced(source))
+    test = {"input": [] if entry else "", "accept": [SECRET]}
+    problem = code_problem(private=[test], entry=entry)
+    options = {**asdict(LIMITS), "time_s": 1, "total_s": 10}
+    return Code(sandbox=backend, **options).grade(problem, fenced(source))
 
 
-def test_the_right_answer_would_pass():
-    for backend in LOCAL:
-        if trouble(backend) is None:
-            assert grade(backend, f"print({SECRET!r})").correct
-            assert grade(backend, f"def f(): return {SECRET!r}", "f").correct
+@pytest.mark.parametrize("backend", LOCAL)
+def test_the_right_answer_would_pass(backend):
+    assert grade(backend, f"print({SECRET!r})").correct
+    assert grade(backend, f"def f(): return {SECRET!r}", "f").correct
 
 
 ROUGH = {
@@ -220,9 +208,8 @@ except OSError: print("no")
 """
 
 
+@pytest.mark.skipif(syscall_filter() is None, reason=f"no filter for {platform.machine()}")
 def test_it_is_nobody_here_and_cannot_become_root_anywhere():
-    if syscall_filter() is None:
-        pytest.skip(f"no filter of system calls for {platform.machine()}")
     printed = run_once("bubblewrap", RIGHTS).output
     assert printed == "True\n-1 -1 -1\n-1 1\n-1 38\nno\n"
 
@@ -298,12 +285,11 @@ def test_on_an_unknown_machine_bubblewrap_is_refused(monkeypatch):
 
 
 def test_a_fork_bomb_goes_out():
-    start = time.monotonic()
-    assert not grade(
-        "bubblewrap", "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
-    ).correct
-    assert not grade("bubblewrap", "import os\nwhile os.fork() >= 0: pass").correct
-    assert time.monotonic() - start < 30
+    for bomb in (
+        "while True:\n    try: os.fork()\n    except OSError: pass",
+        "while os.fork() >= 0: pass",
+    ):
+        assert not grade("bubblewrap", f"import os\n{bomb}").correct
     assert not left_over()
 
 
@@ -325,10 +311,8 @@ def test_after_the_server_inside_is_dead_every_test_fails():
 
 def test_stopping_the_server_inside_only_costs_time(monkeypatch):
     monkeypatch.setattr(local, "GRACE_S", 0.5)
-    start = time.monotonic()
     with sandbox("bubblewrap").start(Program("import os\nos.kill(os.getppid(), 19)")) as run:
         assert run.call("").ending in ("timeout", "crash")
-    assert time.monotonic() - start < 30
     assert not left_over()
 
 

@@ -13,7 +13,7 @@ from rltf_verl.envs.shortest_path.mazes import STEPS, Maze, is_path, shortest_pa
 from rltf_verl.envs.shortest_path.text import NO_PATH, find_path, read_path, read_release_path
 from rltf_verl.types import Problem
 from tests.support.effort import NIGHTLY, examples
-from tests.support.puzzles import boxed, explained
+from tests.support.puzzles import boxed, explained, maze_problem
 
 OFFICIAL, STRICT, COMPACT = (
     ShortestPath(mode="official"),
@@ -28,20 +28,12 @@ def problems_of(env: ShortestPath) -> list[Problem]:
     return env.build(1, 300, 0).train
 
 
-def problem_of(rows: str) -> Problem:
-    """A problem from its rows, as strict mode would make it."""
-    grid = [list(row) for row in rows.split("/")]
-    place = {cell: (r, c) for r, row in enumerate(grid) for c, cell in enumerate(row)}
-    maze = Maze(grid, place["*"], place["#"])
-    return STRICT._problem(0, maze)
-
-
 def maze_of(problem: Problem) -> Maze:
     return Maze(problem.data["grid"], tuple(problem.data["start"]), tuple(problem.data["dest"]))
 
 
-FEASIBLE = problem_of("*OO/XXO/OO#")
-INFEASIBLE = problem_of("*XO/XOO/OO#")
+FEASIBLE = maze_problem("*OO/XXO/OO#")
+INFEASIBLE = maze_problem("*XO/XOO/OO#")
 
 
 def test_the_release_s_defects_are_here_too() -> None:
@@ -181,13 +173,15 @@ def test_strict_says_what_to_change_when_there_are_too_few_grids() -> None:
 
 def test_explanations_of_each_level() -> None:
     wrong = "Your previous answer is incorrect."
-    named = "Cells are named (row,column), counted from 1."
-    full = "The answer is: right, right, down, down."
+    hint = (
+        f"{wrong} Move 2, from (1,2), hits an obstacle. Cells are named (row,column), counted"
+        " from 1."
+    )
     assert explained(STRICT, FEASIBLE, boxed("right, down")) == [
         wrong,
         f"{wrong} Move 2 hits an obstacle.",
-        f"{wrong} Move 2, from (1,2), hits an obstacle. {named}",
-        f"{wrong} Move 2, from (1,2), hits an obstacle. {named} {full}",
+        hint,
+        f"{hint} The answer is: right, right, down, down.",
     ]
 
 

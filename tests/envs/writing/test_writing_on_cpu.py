@@ -14,7 +14,7 @@ from rltf_verl.envs.base import GradeUnavailable
 from rltf_verl.envs.writing.scoring import Scale, read_score, score_prompt
 from rltf_verl.tools.contract import check_env
 from rltf_verl.types import Problem
-from tests.support.judge.server import InThread, JudgeServer
+from tests.support.judge.server import InThread, JudgeServer, answering
 
 PROBLEM = Problem(
     "writing", 0, {"question": "Write about rain.", "rubric": ["one image", "no cliché"]}, ""
@@ -25,14 +25,15 @@ REPLY = (
 
 
 def saying(*scores: str) -> JudgeServer:
-    told = list(scores)
-    return JudgeServer(reply=lambda body: REPLY.format(told.pop(0)))
+    return answering(*map(REPLY.format, scores))
 
 
 def env_of(*urls: str, **options: Any) -> Any:
-    limits = {"max_attempts": 1, "deadline_s": 5}
     judges = [
-        {"endpoint": {"base_url": url, "model": f"m{i}"}, "limits": limits}
+        {
+            "endpoint": {"base_url": url, "model": f"m{i}"},
+            "limits": {"max_attempts": 1, "deadline_s": 5},
+        }
         for i, url in enumerate(urls)
     ]
     return make_env("writing", judges=judges, **options)
@@ -72,12 +73,16 @@ def test_an_empty_text_is_worth_nothing_and_asks_nobody() -> None:
     assert (grade.correct, grade.format_ok, grade.score) == (False, False, 0.0)
 
 
-def test_a_reply_without_a_score_is_asked_for_again_and_then_there_is_no_verdict() -> None:
-    with InThread(saying("great", "8")) as thread:
+THOUGHTS = ("<think>Say so:\nScore: 2\nOr was", "3</think>\nScore: 8")
+
+
+@pytest.mark.parametrize("scores", [("great", "8"), THOUGHTS])
+def test_a_reply_without_a_score_is_asked_for_again(scores: tuple[str, str]) -> None:
+    with InThread(saying(*scores)) as thread:
         assert env_of(thread.server.url).grade(PROBLEM, "Rain.").parsed == "8.00"
-    replies = ["<think>Say so:\nScore: 2\nOr was", "Score: 3</think>\nScore: 8"]
-    with InThread(JudgeServer(reply=lambda body: replies.pop(0))) as thread:  # thoughts score not
-        assert env_of(thread.server.url).grade(PROBLEM, "Rain.").parsed == "8.00"
+
+
+def test_without_a_score_twice_there_is_no_verdict() -> None:
     with (
         InThread(saying("11", "none")) as thread,
         pytest.raises(GradeUnavailable, match="no score in the reply, twice"),
@@ -86,9 +91,8 @@ def test_a_reply_without_a_score_is_asked_for_again_and_then_there_is_no_verdict
 
 
 def test_one_judge_that_is_down_leaves_no_verdict(servers: list[JudgeServer]) -> None:
-    env = env_of(servers[0].url, "http://127.0.0.1:9/v1")
     with pytest.raises(GradeUnavailable, match=r"^rltf\.env\.judges\[1\]: "):
-        env.grade(PROBLEM, "It rained.")
+        env_of(servers[0].url, "http://127.0.0.1:9/v1").grade(PROBLEM, "It rained.")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ the answer in environments that have no parser for prose; and the language model
 real HTTP, for what the rules cannot see.
 """
 
+import asyncio
 import pickle
 import re
 from dataclasses import replace
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from rltf_verl.config import ConfigError, RLTFConfig
 from rltf_verl.envs.text.number_words import as_number
+from rltf_verl.episode.parts import build_provider
 from rltf_verl.feedback.base import FeedbackRequest, FeedbackUnavailable
 from rltf_verl.feedback.guard.equality import find_reference, same_answer, tokens_of
 from rltf_verl.feedback.guard.find import Leak, find_leaks
@@ -32,11 +34,12 @@ from rltf_verl.judge.gateway import verdict_messages
 from rltf_verl.judge.runtime import runtime_of
 from rltf_verl.types import Attempt, Problem
 from tests.support.episode_fakes import ScriptedProvider
-from tests.support.feedback_fakes import PROBLEM, Scripted, Sums, asked, turn
+from tests.support.feedback_fakes import PROBLEM, Scripted, Sums, asked
 from tests.support.judge.calls import QUICK
-from tests.support.judge.server import JudgeServer
+from tests.support.judge.server import JudgeServer, answering
 
 CLEAN, LEAKY = "Carry the one.", "Not 41: the answer is 42."
+HIDDEN = "Count the days of six weeks."
 
 
 SOLUTION = "First multiply six by five which is thirty then add six twice to get the product"
@@ -82,8 +85,8 @@ async def test_a_clean_text_passes_and_redact_cuts_the_passage_out(action, text,
     "text", ["42", "**42**", "forty-two", f"Do it so: {SOLUTION}. The answer is 42."]
 )
 async def test_redact_drops_what_would_say_nothing_or_still_leaks(text):
-    error = await refusal(GuardedProvider(Scripted(text), "redact"), asked(env=Explained()))
-    assert error.withheld.text == text
+    guard = GuardedProvider(Scripted(text), "redact")
+    assert (await refusal(guard, asked(env=Explained()))).withheld.text == text
 
 
 async def test_regenerate_asks_with_other_seeds_until_it_is_clean():
@@ -108,18 +111,19 @@ async def test_warn_lets_it_pass_and_says_so_once(caplog):
     guard = GuardedProvider(Scripted(LEAKY), "warn")
     for _ in range(3):
         assert (await guard.feedback(asked())).text == LEAKY
-    assert (
-        len([r for r in caplog.records if "gives the answer away (answer: 42)" in r.getMessage()])
-        == 1
-    )
+    assert sum("(answer: 42)" in line for line in caplog.messages) == 1
 
 
-async def test_nothing_is_looked_at_where_nothing_can_be_given_away():
-    blind = await GuardedProvider(ScriptedProvider(LEAKY)).feedback(asked())
-    solved = await GuardedProvider(Scripted(LEAKY)).feedback(asked(turn("42")))
-    own_critique = Attempt((1,), (2,), None, LEAKY, ended=True)
-    own = await GuardedProvider(Scripted(LEAKY, attempt=own_critique)).feedback(asked())
-    assert [said.leak for said in (blind, solved, own)] == [None] * 3
+@pytest.mark.parametrize(
+    ("inner", "attempt"),
+    [
+        (ScriptedProvider(LEAKY), "41"),  # sees no reference
+        (Scripted(LEAKY), "42"),  # solved
+        (Scripted(LEAKY, attempt=Attempt((1,), (2,), None, LEAKY, ended=True)), "41"),  # its own
+    ],
+)
+async def test_nothing_is_looked_at_where_nothing_can_be_given_away(inner, attempt):
+    assert (await GuardedProvider(inner).feedback(asked(attempt))).leak is None
 
 
 async def test_an_additional_check_sees_what_rules_do_not():
@@ -129,29 +133,17 @@ async def test_an_additional_check_sees_what_rules_do_not():
         seen.append(text)
         return "weeks" in text
 
-    inner = Scripted("Count the days of six weeks.", CLEAN, LEAKY)
-    guard = GuardedProvider(inner, also=check)
-    error = await refusal(guard, asked())
-    assert error.withheld.leak == "judged: Count the days of six weeks."
+    guard = GuardedProvider(Scripted(HIDDEN, CLEAN, LEAKY), also=check)
+    assert (await refusal(guard, asked())).withheld.leak == f"judged: {HIDDEN}"
     assert (await guard.feedback(asked())).leak == ""
     await refusal(guard, asked())
-    assert seen == [
-        "Count the days of six weeks.",
-        CLEAN,
-    ], "what the rules find needs no further check"
-
-
-def kinds(text: str, env=None) -> set[str]:
-    return {leak.kind for leak in find_leaks(env or Sums(), asked().problem, text)}
+    assert seen == [HIDDEN, CLEAN], "what the rules find needs no further check"
 
 
 def test_a_copy_of_the_worked_solution_is_a_leak_and_a_phrase_of_it_is_none():
-    assert kinds(f"Look: {SOLUTION.upper()}!", env=Explained()) == {"solution"}
-    assert kinds("First multiply six by five which is nice.", env=Explained()) == set()
-
-
-def test_a_grader_that_breaks_on_a_passage_has_not_accepted_it():
-    assert kinds('You wrote "boom", the answer is boom') == set()
+    (leak,) = find_leaks(Explained(), PROBLEM, f"Look: {SOLUTION.upper()}!")
+    assert leak.kind == "solution"
+    assert not find_leaks(Explained(), PROBLEM, "First multiply six by five which is nice.")
 
 
 async def test_redact_looks_again_at_what_is_left():
@@ -162,9 +154,9 @@ async def test_redact_looks_again_at_what_is_left():
         seen.append(text)
         return GAP in text
 
-    error = await refusal(GuardedProvider(Scripted(LEAKY), "redact", also=check), asked())
+    guard = GuardedProvider(Scripted(LEAKY), "redact", also=check)
+    assert (await refusal(guard, asked())).withheld.text == LEAKY
     assert seen == [f"Not 41: the answer is {GAP}."]
-    assert error.withheld.text == LEAKY
 
 
 def test_a_passage_inside_another_is_gone_with_it():
@@ -172,10 +164,10 @@ def test_a_passage_inside_another_is_gone_with_it():
     assert redacted("0123456789abcdef", leaks) == f"{GAP}cdef"
 
 
-PASSAGES = st.text(alphabet="ab 4\n", min_size=1, max_size=40)
-
-
-@given(PASSAGES, st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=6))
+@given(
+    st.text(alphabet="ab 4\n", min_size=1, max_size=40),
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=6),
+)
 def test_redaction_keeps_every_other_character_and_no_leaking_one(text, spans):
     leaks = [Leak("answer", min(s, len(text)), min(e, len(text))) for s, e in spans if s < e]
     hidden = {i for leak in leaks for i in range(leak.start, leak.end)}
@@ -204,7 +196,7 @@ def test_redaction_keeps_every_other_character_and_no_leaking_one(text, spans):
     ],
 )
 def test_direct_statements_are_found(text):
-    leaks = find_leaks(Sums(), asked().problem, text)
+    leaks = find_leaks(Sums(), PROBLEM, text)
     assert leaks
     assert all(any(c.isalnum() for c in text[leak.start : leak.end]) for leak in leaks)
 
@@ -222,10 +214,11 @@ def test_direct_statements_are_found(text):
         "The answer is even.",
         "answer = 420",
         "The value is 4 or 2.",
+        'You wrote "boom", the answer is boom',  # the grader breaks on it
     ],
 )
 def test_innocent_texts_pass(text):
-    assert find_leaks(Sums(), asked().problem, text) == []
+    assert find_leaks(Sums(), PROBLEM, text) == []
 
 
 @pytest.mark.parametrize(
@@ -284,20 +277,13 @@ def test_a_long_reference_is_found_in_the_middle_of_a_sentence():
 
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "leak_prompt.txt"
-HIDDEN = "Count the days of six weeks."
+ENDPOINT = {"endpoint": {"base_url": "http://h/v1", "model": "m"}}
 
 
 def judged(server: JudgeServer, **limits: Any) -> JudgedLeak:
     return JudgedLeak(
         {"endpoint": {"base_url": server.url, "model": "m"}, "limits": {**QUICK, **limits}}
     )
-
-
-async def said_by(check: JudgedLeak, text: str) -> bool | str:
-    try:
-        return await check(asked(), text)
-    except FeedbackUnavailable as error:
-        return error.cause
 
 
 @pytest.mark.parametrize(
@@ -321,12 +307,12 @@ async def said_by(check: JudgedLeak, text: str) -> bool | str:
 async def test_the_verdict_is_the_word_after_the_marker_or_it_is_asked_again_once(
     replies: list[str], verdict: bool | str
 ) -> None:
-    told = list(replies)
-    async with JudgeServer(reply=lambda body: told.pop(0)) as server:
+    async with answering(*replies) as server:
         check = judged(server)
-        assert await said_by(check, HIDDEN) == verdict
+        (said,) = await asyncio.gather(check(asked(), HIDDEN), return_exceptions=True)
+        assert getattr(said, "cause", said) == verdict
         await runtime_of(check.judge.settings).aclose()
-    assert told == [], "asked again once at most"
+    assert len(server.bodies) == len(replies), "asked again once at most"
 
 
 async def test_it_reads_question_answer_and_text_and_nothing_of_them_is_an_instruction() -> None:
@@ -346,45 +332,33 @@ async def test_it_reads_question_answer_and_text_and_nothing_of_them_is_an_instr
 
 def test_the_model_reads_the_messages_before_the_question() -> None:
     request = asked()
-    before = [{"role": "system", "content": "Answer in Latin."}]
-    request = replace(request, messages=[*before, *request.messages])
+    rule = {"role": "system", "content": "Answer in Latin."}
+    request = replace(request, messages=[rule, *request.messages])
     assert "Answer in Latin." in leak_texts(request, "Look again.")["question"]
 
 
 async def test_an_endpoint_that_is_down_withholds_what_nobody_has_checked() -> None:
     async with JudgeServer() as server:
         check = judged(server, max_attempts=1)
-    guard = GuardedProvider(Scripted(HIDDEN), also=check)
-    with pytest.raises(FeedbackUnavailable, match=r"rltf\.feedback\.guard\.judge: "):
-        await guard.feedback(asked())
+    error = await refusal(GuardedProvider(Scripted(HIDDEN), also=check), asked())
+    assert "rltf.feedback.guard.judge: " in error.cause
     await runtime_of(check.judge.settings).aclose()
 
 
-def test_settings_name_their_own_block() -> None:
-    with pytest.raises(
-        ValueError,
-        match=r"^rltf\.feedback\.guard\.judge\.endpoint\.base_url='nowhere': must be a URL",
-    ):
-        JudgedLeak({"endpoint": {"base_url": "nowhere", "model": "m"}})
-    with pytest.raises(
-        ValueError, match=r"^rltf\.feedback\.guard\.judge\.limits\.max_concurency=3: "
-    ):
-        JudgedLeak(
-            {"endpoint": {"base_url": "http://h/v1", "model": "m"}, "limits": {"max_concurency": 3}}
-        )
-
-
-def test_a_judge_of_a_guard_that_does_not_look_is_refused() -> None:
-    block = {"provider": "verifier", "guard": {"action": "none", "judge": {"endpoint": {}}}}
-    with pytest.raises(ConfigError, match=r"rltf\.feedback\.guard\.judge"):
-        RLTFConfig.from_mapping({"env": {"name": "binary_matrix"}, "feedback": block})
+@pytest.mark.parametrize(
+    ("guard", "key"),
+    [
+        ({"judge": {"endpoint": {"base_url": "nowhere", "model": "m"}}}, r"\.endpoint\.base_url="),
+        ({"judge": {**ENDPOINT, "limits": {"max_concurency": 3}}}, r"\.limits\.max_concurency="),
+        ({"action": "none", "judge": ENDPOINT}, "="),  # nobody would ask it
+    ],
+)
+def test_settings_name_their_own_block(guard: dict[str, Any], key: str) -> None:
+    block = {"env": {"name": "binary_matrix"}, "feedback": {"provider": "verifier", "guard": guard}}
+    with pytest.raises(ConfigError, match=rf"rltf\.feedback\.guard\.judge{key}"):
+        build_provider(RLTFConfig.from_mapping(block).feedback)
 
 
 def test_golden_prompt() -> None:
     (message,) = verdict_messages(TEMPLATE, leak_texts(asked(), HIDDEN))
     assert message["content"] == GOLDEN.read_text("utf-8").removesuffix("\n")
-
-
-def test_the_wrapper_is_transparent():
-    guard = GuardedProvider(ScriptedProvider(CLEAN))
-    assert (guard.name, guard.sees_reference, guard.constant) == ("scripted", False, False)

@@ -18,7 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 SILENT = ("empty", "null_content")
 """Replies without text."""
@@ -49,6 +49,40 @@ def free_port() -> int:
             return port
 
 
+def completion(text: str | None, finish: str = "stop", calls: Any = ()) -> dict[str, Any]:
+    """A chat completion as the protocol has it."""
+    usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
+    choice = {
+        "index": 0,
+        "message": {
+            "role": "assistant",
+            "content": text,
+            **({"tool_calls": [{"function": call} for call in calls]} if calls else {}),
+        },
+        "finish_reason": finish,
+    }
+    return {
+        "id": "x",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "m",
+        "choices": [choice],
+        "usage": usage,
+    }
+
+
+Response = tuple[int, str, str | bytes]
+RESPONSES: dict[str, Response] = {
+    "429": (429, "", json.dumps({"error": {"message": "Rate limit reached"}})),
+    "500": (500, "", "Internal Server Error"),
+    "html": (200, "", "<html><body>Bad Gateway</body></html>"),
+    "no_choices": (200, "", json.dumps({"choices": []})),
+    "empty": (200, "", json.dumps(completion(""))),
+    "null_content": (200, "", json.dumps(completion(None))),
+}
+"""Fault -> status, headers, body."""
+
+
 @dataclass
 class JudgeServer:
     """Serves until `stop`.
@@ -56,6 +90,7 @@ class JudgeServer:
     Every request that arrives is counted once, under `answered` or under what was done to it.
     """
 
+    responses: ClassVar[dict[str, Response]] = RESPONSES
     latency: Callable[[random.Random], float] = lambda rng: 0.0
     """Seconds that an answer takes."""
     fault_share: float = 0.0
@@ -175,62 +210,41 @@ class JudgeServer:
         status, headers, text = self._response(action, body)
         return await self._respond(writer, status, text, headers, cut=action == "truncated_json")
 
-    def _response(self, action: str, body: dict[str, Any]) -> tuple[int, str, str]:
-        if action.startswith("429"):
-            extra = f"{self.retry_after}\r\n" if action == "429_retry_after" else ""
-            return 429, extra, json.dumps({"error": {"message": "Rate limit reached"}})
-        if action == "500":
-            return 500, "", "Internal Server Error"
-        if action == "html":
-            return 200, "", "<html><body>Bad Gateway</body></html>"
-        if action == "no_choices":
-            return 200, "", json.dumps({"choices": []})
-        said = {"empty": "", "null_content": None}.get(action, self.reply(body))
-        return (
-            200,
-            "",
-            json.dumps(completion(*said) if isinstance(said, tuple) else completion(said)),
-        )
+    def _response(self, action: str, body: dict[str, Any]) -> Response:
+        if action == "429_retry_after":
+            return 429, self.retry_after, self.responses["429"][2]
+        if action in self.responses:
+            return self.responses[action]
+        said = self.reply(body)
+        whole = completion(*said) if isinstance(said, tuple) else completion(said)
+        return 200, "", json.dumps(whole)
 
     async def _respond(
         self,
         writer: asyncio.StreamWriter,
         status: int,
-        text: str,
+        text: str | bytes,
         headers: str = "",
         cut: bool = False,
+        drips: bool = False,
     ) -> bool:
-        data = text.encode()
-        head = (
-            f"HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length:"
-            f" {len(data)}\r\n"
-        )
-        writer.write(f"{head}{headers}\r\n".encode())
-        writer.write(data[: len(data) // 2] if cut else data)
-        await writer.drain()
+        """Half of it if it is cut; a byte at a time if it drips."""
+        data = text if isinstance(text, bytes) else text.encode()
+        head = f"HTTP/1.1 {status} X\r\ncontent-length: {len(data)}\r\n{headers}"
+        sent = f"{head.strip()}\r\ncontent-type: application/json\r\n\r\n".encode()
+        sent += data[: len(data) // 2] if cut else data
+        step = 1 if drips else len(sent)
+        for at in range(0, len(sent), step):
+            writer.write(sent[at : at + step])
+            await writer.drain()
+            await asyncio.sleep(0.05 if drips else 0)
         return not cut
 
 
-def completion(text: str | None, finish: str = "stop", calls: Any = ()) -> dict[str, Any]:
-    """A chat completion as the protocol has it."""
-    usage = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
-    choice = {
-        "index": 0,
-        "message": {
-            "role": "assistant",
-            "content": text,
-            **({"tool_calls": [{"function": call} for call in calls]} if calls else {}),
-        },
-        "finish_reason": finish,
-    }
-    return {
-        "id": "x",
-        "object": "chat.completion",
-        "created": 0,
-        "model": "m",
-        "choices": [choice],
-        "usage": usage,
-    }
+def answering(*replies: str) -> JudgeServer:
+    """A server that gives these replies, in order."""
+    told = list(replies)
+    return JudgeServer(reply=lambda body: told.pop(0))
 
 
 class InThread:
@@ -255,22 +269,15 @@ class InThread:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(30)
 
 
-async def _serve(server: JudgeServer) -> None:
-    async with server:
-        print(server.url, flush=True)
-        await asyncio.Event().wait()
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--latency", type=float, default=0.0, help="seconds")
     parser.add_argument("--faults", type=float, default=0.0, help="share of requests that go wrong")
     options = parser.parse_args()
-    asyncio.run(
-        _serve(
-            JudgeServer(
-                lambda rng: options.latency, options.faults, port=options.port, keep_bodies=False
-            )
-        )
+    served = JudgeServer(
+        lambda rng: options.latency, options.faults, port=options.port, keep_bodies=False
     )
+    with InThread(served):
+        print(served.url, flush=True)
+        threading.Event().wait()

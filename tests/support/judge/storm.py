@@ -5,14 +5,13 @@ import base64
 import gzip
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from tests.support.judge.server import FAULTS, SAID, JudgeServer, completion
+from tests.support.judge.server import FAULTS, SAID, JudgeServer, Response, completion
 
 KEY = "sk-Storm_7Qx9+mNbVcRtYu42/IoPw"
 BASE64 = base64.b64encode(KEY.encode()).decode()
 PERCENT = "".join(f"%{ord(c):02X}" for c in KEY)
-JSON = "application/json"
 BIG = 3_000_000
 
 
@@ -25,8 +24,7 @@ def used(number: str) -> str:
     return said(SAID).replace('"prompt_tokens": 100', f'"prompt_tokens": {number}')
 
 
-# kind -> status, headers, body
-RESPONSES: dict[str, tuple[int, str, str | bytes]] = {
+RESPONSES: dict[str, Response] = {
     "503, an hour": (503, "Retry-After: 3600", "later"),
     "429, a far day": (429, "Retry-After: Wed, 21 Oct 2099 07:28:00 GMT", "later"),
     "redirect": (307, "Location: http://203.0.113.9:1/v1/chat/completions", ""),
@@ -77,6 +75,7 @@ KINDS = (*FAULTS, *RESPONSES, "drip")
 class StormServer(JudgeServer):
     """Every `every`-th request meets the next kind of fault, so that all of them come."""
 
+    responses: ClassVar[dict[str, Response]] = {**JudgeServer.responses, **RESPONSES}
     every: int = 3
     num_requests: int = 0
 
@@ -88,19 +87,7 @@ class StormServer(JudgeServer):
     async def _act(
         self, action: str, body: dict[str, Any], reader: Any, writer: asyncio.StreamWriter
     ) -> bool:
-        if action != "drip" and action not in RESPONSES:
+        if action != "drip":
             return await super()._act(action, body, reader, writer)
         self.counts[action] += 1
-        status, headers, text = RESPONSES.get(action, (200, "", said(SAID)))
-        data = text if isinstance(text, bytes) else text.encode()
-        head = (
-            f"HTTP/1.1 {status} X\r\ncontent-type: {JSON}\r\ncontent-length:"
-            f" {len(data)}\r\n{headers}"
-        )
-        writer.write(f"{head.strip()}\r\n\r\n".encode())
-        step = 1 if action == "drip" else 100_000
-        for at in range(0, len(data), step):
-            writer.write(data[at : at + step])
-            await writer.drain()
-            await asyncio.sleep(0.05 if action == "drip" else 0)
-        return True
+        return await self._respond(writer, 200, said(SAID), drips=True)
